@@ -1,0 +1,90 @@
+/**
+ * The one table of refusals: code -> status on the bucketed routes, status on the flat routes, whether the same request
+ * may succeed when repeated, and a sentence for the person who reads the body. The position in the table is the number
+ * that crosses threads, so new codes go at the end of their block and nothing is persisted by number.
+ *
+ * Sources: service.md sections 4 and 7; decisions.md "Two route families, one machine" (where the two columns differ).
+ */
+export interface ErrorRow {
+  /** Status on /{bucket}/{stream} (service.md wins there to the letter). */
+  readonly bucketed: number;
+  /** Status on /v1/stream/{path} (the public protocol wins there). */
+  readonly flat: number;
+  /** Answered with Retry-After: 1. */
+  readonly retry: boolean;
+  readonly text: string;
+}
+
+const row = (status: number, text: string, retry = false, flat = status): ErrorRow => ({ bucketed: status, flat, retry, text });
+
+export const ERRORS = {
+  OK: row(200, 'ok'),
+  // What the request says about itself.
+  INVALID_NAME: row(400, 'the bucket or stream name is not usable'),
+  INVALID_HEADER: row(400, 'a request header is malformed'),
+  INVALID_QUERY: row(400, 'a query parameter is malformed'),
+  INVALID_JSON: row(400, 'the body is not valid JSON'),
+  EMPTY_JSON_ARRAY: row(400, 'an empty JSON array holds no record; send at least one value'),
+  EMPTY_BODY: row(400, 'the body is empty; send bytes, or Stream-Closed: true to close the stream'),
+  MISSING_CONTENT_TYPE: row(400, 'Content-Type is required when the body is not empty'),
+  INVALID_ATTRIBUTES: row(400, 'the attributes are not a JSON object of the right shape or exceed 16 KiB'),
+  PRODUCER_INCOMPLETE: row(400, 'Producer-Id, Producer-Epoch and Producer-Seq must be sent together'),
+  PRODUCER_EPOCH_START: row(400, 'a new producer epoch must start with Producer-Seq 0'),
+  RECORD_MATCH_WITHOUT_RECORDS: row(400, 'Stream-Record-Match needs a JSON stream; this stream has no record coordinates'),
+  RECORDS_UNAVAILABLE: row(400, 'record, tail_records and record_view need a JSON stream; this stream has no records'),
+  RECORD_OUT_OF_RANGE: row(400, 'the record ordinal lies beyond the tail; see Stream-Record-Next'),
+  BODY_TOO_LARGE: row(413, 'the body exceeds 32 MiB; split it into several appends'),
+  HEADERS_TOO_LARGE: row(431, 'the header block exceeds 16 KiB'),
+  UNAUTHORIZED: row(401, 'a valid bearer token is required'),
+  ROUTE_NOT_FOUND: row(404, 'no such route'),
+  METHOD_NOT_ALLOWED: row(405, 'the method is not supported here; see Allow'),
+  // What the state says.
+  BUCKET_NOT_FOUND: row(404, 'bucket not found'),
+  STREAM_NOT_FOUND: row(404, 'stream not found'),
+  STREAM_GONE: row(410, 'the position lies below the retention floor; see Stream-Next-Offset'),
+  CREATE_CONFLICT: row(409, 'the stream exists with a different content type, closed state, retention or attributes'),
+  CONTENT_TYPE_MISMATCH: row(400, "Content-Type differs from the stream's", false, 409),
+  STREAM_CLOSED: row(409, 'the stream is closed; nothing can be appended'),
+  STREAM_SEQ_CONFLICT: row(409, 'Stream-Seq must be lexicographically greater than the last accepted value'),
+  PRODUCER_EPOCH_STALE: row(409, 'Producer-Epoch is lower than the last accepted epoch; see Producer-Epoch', false, 403),
+  PRODUCER_SEQ_CONFLICT: row(409, 'Producer-Seq is not the expected one; see Producer-Expected-Seq'),
+  RECORD_PRECONDITION_FAILED: row(412, 'the record tail differs from Stream-Record-Match; see Stream-Record-Next'),
+  OFFSET_OUT_OF_RANGE: row(416, 'the offset lies beyond the tail; see Stream-Next-Offset'),
+  BUCKET_NOT_EMPTY: row(409, 'the bucket still holds streams; delete them first'),
+  QUOTA_EXCEEDED: row(429, "the bucket's quota is used up"),
+  // What the node can do at the moment. A repeat may succeed.
+  SHARD_BUSY: row(503, 'the shard mailbox is full; retry', true),
+  INFLIGHT_FULL: row(503, 'too many request bodies are in flight on this node; retry', true),
+  WATCHERS_FULL: row(503, 'too many live readers wait on this core; retry', true),
+  NO_LEADER: row(503, 'no leader is known for the group of this stream; retry', true),
+  OUTCOME_UNKNOWN: row(503, 'the write was not confirmed in time and may still be applied; retry with producer headers', true),
+  DISK_FULL: row(507, 'the disk of this node is full; nothing was written; retry after space is freed', true),
+  STOPPING: row(503, 'the server is stopping; retry', true),
+  BACKPRESSURE: row(503, 'the cold tier lags behind; retry', true),
+  INTERNAL: row(500, 'internal error'),
+} as const satisfies Record<string, ErrorRow>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+const names = Object.keys(ERRORS) as ErrorCode[];
+const numbers = new Map<ErrorCode, number>(names.map((name, index) => [name, index]));
+
+/** Number of a code for a mailbox frame. OK is 0. */
+export function errorNumber(code: ErrorCode): number {
+  return numbers.get(code) ?? names.length - 1;
+}
+
+/** The code behind a number read from a mailbox frame; INTERNAL for anything unknown. */
+export function errorCode(number: number): ErrorCode {
+  return names[number] ?? 'INTERNAL';
+}
+
+/** A refusal that travels as an exception at the edges. The pure core returns codes instead. */
+export class MillraceError extends Error {
+  readonly code: ErrorCode;
+  constructor(code: ErrorCode, detail?: string, options?: ErrorOptions) {
+    super(detail === undefined ? ERRORS[code].text : `${ERRORS[code].text}: ${detail}`, options);
+    this.name = 'MillraceError';
+    this.code = code;
+  }
+}

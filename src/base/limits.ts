@@ -1,0 +1,50 @@
+/** Every bound of the service with its unit and reason. Relations between bounds are asserted at the end of the file. */
+import { assert } from './assert.ts';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** Request body of a client route (decisions.md "Limits"). Larger: 413. */
+export const BODY_BYTES_MAX = 32 * MIB;
+/** Encoded attribute object (service.md 8). Larger: 400. */
+export const ATTRIBUTES_BYTES_MAX = 16 * KIB;
+/** Bucket and stream together after decoding (decisions.md "Identity"); below LMDB's key limit of 1978 bytes with our prefix. */
+export const NAME_BYTES_MAX = KIB;
+/** Producer-Id, Stream-Seq, Content-Type: each comes from a 16 KiB header block; a state row must stay small. */
+export const TOKEN_BYTES_MAX = 4 * KIB;
+/** Usage meter (service.md 2): one write unit. Part of the contract, never configurable. */
+export const WRITE_UNIT_BYTES = 10_240;
+/** Version of the usage report. */
+export const USAGE_VERSION = 1;
+
+/** A payload above this goes through the out-of-band lane, so one request cannot hog a ring. */
+export const INLINE_PAYLOAD_BYTES_MAX = 256 * KIB;
+/** Main -> shard ring: about 10,000 small appends; beyond it the shard is behind by more than a turn and 503 is honest. */
+export const REQUEST_RING_BYTES = 8 * MIB;
+/** Shard -> main ring: holds dozens of read replies of INLINE_PAYLOAD_BYTES_MAX while main writes to sockets. */
+export const REPLY_RING_BYTES = 16 * MIB;
+/** Command bytes one turn takes from the ring: bounds the LMDB commit and the latency of everyone in the turn. */
+export const TURN_BYTES_MAX = 4 * MIB;
+
+/** Largest body of one read answer unless a single record is larger; clients continue from Stream-Next-Offset. */
+export const READ_BYTES_MAX = MIB;
+/** Streams in one page of a bucket listing (wire-facts 2.16). */
+export const LIST_LIMIT_MAX = 1000;
+/** Bytes of a state row's payload that appends are coalesced into: two LMDB overflow pages with the row header. */
+export const ROW_BYTES_TARGET = 8 * KIB - 256;
+/** Largest payload of one row; a larger append spans rows, so LMDB needs no long runs of free pages. */
+export const ROW_BYTES_MAX = 64 * KIB;
+/** Receipts kept per producer (decisions.md): older duplicates answer with the current tail. */
+export const PRODUCER_RECEIPTS = 5;
+/** Bytes a live reader may have buffered in its socket before it is moved to catch-up reads. */
+export const READER_BUFFER_BYTES_MAX = MIB;
+/** Tail events above this carry no bytes; readers fetch them with a read, so one event cannot flood the reply ring. */
+export const TAIL_EVENT_BYTES_MAX = 64 * KIB;
+
+/** Nesting of a JSON body (decisions.md). Deeper: 400. */
+export const JSON_DEPTH_MAX = 128;
+
+assert(REPLY_RING_BYTES >= 4 * INLINE_PAYLOAD_BYTES_MAX, 'several inline read answers must fit in the reply ring');
+assert(REQUEST_RING_BYTES >= 4 * INLINE_PAYLOAD_BYTES_MAX, 'several inline bodies must fit in the request ring');
+assert(TAIL_EVENT_BYTES_MAX < INLINE_PAYLOAD_BYTES_MAX, 'a tail event always travels inline');
+assert(ROW_BYTES_TARGET < ROW_BYTES_MAX, 'coalescing must not exceed the largest row');

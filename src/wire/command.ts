@@ -1,0 +1,347 @@
+/**
+ * A replicated command: what the log holds, one after the other inside an entry, and what the state machine applies.
+ * The main thread writes it straight into the mailbox; the shard adds the clock and, for JSON, the normalised payload.
+ *
+ *   0 kind u8 | 1 zero u8 | 2 flags u16 | 4 keyBytes u16 | 6 contentTypeBytes u16 | 8 nowMs f64
+ *  16 payloadBytes u32 | 20 recordCount u32 | optional parts in this order, present by flag:
+ *     PRODUCER  epoch f64, seq f64, idBytes u16
+ *     MATCH     record tail f64
+ *     LIFETIME  ttlSeconds f64 (-1 none), expiresAtMs f64 (-1 none)
+ *     SEQ       seqBytes u16
+ *     ATTRS     attributeBytes u32
+ *   then key, content type, producer id, seq, attributes, payload, record ends (u32 each, relative to the payload).
+ *
+ * Little-endian. The key is bucket, NUL, stream (names hold no NUL). Bucket-wide commands carry the bucket alone.
+ */
+import { assert } from '../base/assert.ts';
+import { readText, textBytes, writeText } from './text.ts';
+
+export const COMMAND_CREATE = 1;
+export const COMMAND_APPEND = 2;
+export const COMMAND_DELETE = 3;
+export const COMMAND_SET_ATTRIBUTES = 4;
+/** Renews a sliding lifetime after a read; no answer to a client. */
+export const COMMAND_TOUCH = 5;
+/** Removes up to a bounded number of expired streams of the group; no answer to a client. */
+export const COMMAND_SWEEP = 6;
+export const COMMAND_DELETE_BUCKET = 7;
+/** Commands have numbers below this; queries of a mailbox start here. */
+export const COMMAND_KINDS_MAX = 32;
+
+export const FLAG_CLOSE = 1;
+export const FLAG_PRODUCER = 2;
+export const FLAG_SEQ = 4;
+export const FLAG_MATCH = 8;
+/** The payload is normalised JSON, one record a line, with its ends behind it. */
+export const FLAG_RECORDS = 16;
+export const FLAG_LIFETIME = 32;
+export const FLAG_ATTRS = 64;
+
+const FIXED_BYTES = 24;
+
+/** What a writer of commands fills in; reused between calls, so every field is set each time (see resetCommandFields). */
+export interface CommandFields {
+  kind: number;
+  bucket: string;
+  /** Empty for bucket-wide commands. */
+  stream: string;
+  nowMs: number;
+  close: boolean;
+  /** Empty: none sent. */
+  contentType: string;
+  /** undefined: none sent. */
+  streamSeq: string | undefined;
+  /** Empty: no producer. */
+  producerId: string;
+  producerEpoch: number;
+  producerSeq: number;
+  /** -1: none. */
+  recordMatch: number;
+  /** -1: none. At most one of the two lifetimes is set. */
+  ttlSeconds: number;
+  expiresAtMs: number;
+  /** Attribute JSON as sent by the client (the shard normalises it); undefined: none sent. */
+  attributes: Uint8Array | undefined;
+  payload: Uint8Array | undefined;
+}
+
+export function newCommandFields(): CommandFields {
+  return {
+    kind: 0,
+    bucket: '',
+    stream: '',
+    nowMs: 0,
+    close: false,
+    contentType: '',
+    streamSeq: undefined,
+    producerId: '',
+    producerEpoch: 0,
+    producerSeq: 0,
+    recordMatch: -1,
+    ttlSeconds: -1,
+    expiresAtMs: -1,
+    attributes: undefined,
+    payload: undefined,
+  };
+}
+
+/** Upper bound in bytes of the encoding, cheap enough for the hot path. */
+export function commandBytesMax(fields: CommandFields): number {
+  const text =
+    fields.bucket.length +
+    fields.stream.length +
+    fields.contentType.length +
+    (fields.streamSeq?.length ?? 0) +
+    fields.producerId.length;
+  return FIXED_BYTES + 64 + 3 * text + (fields.attributes?.length ?? 0) + (fields.payload?.length ?? 0);
+}
+
+/**
+ * Writes a command at `offset`; returns its size. `payloadInLane` leaves the payload out but states its size, for
+ * payloads that travel beside the ring.
+ */
+export function writeCommand(
+  fields: CommandFields,
+  bytes: Uint8Array,
+  view: DataView,
+  offset: number,
+  payloadInLane = false,
+): number {
+  let flags = 0;
+  let at = offset + FIXED_BYTES;
+  let producerIdAt = 0;
+  let seqAt = 0;
+  if (fields.close) flags |= FLAG_CLOSE;
+  if (fields.producerId !== '') {
+    flags |= FLAG_PRODUCER;
+    view.setFloat64(at, fields.producerEpoch, true);
+    view.setFloat64(at + 8, fields.producerSeq, true);
+    producerIdAt = at + 16;
+    at += 18;
+  }
+  if (fields.recordMatch >= 0) {
+    flags |= FLAG_MATCH;
+    view.setFloat64(at, fields.recordMatch, true);
+    at += 8;
+  }
+  if (fields.ttlSeconds >= 0 || fields.expiresAtMs >= 0) {
+    flags |= FLAG_LIFETIME;
+    view.setFloat64(at, fields.ttlSeconds, true);
+    view.setFloat64(at + 8, fields.expiresAtMs, true);
+    at += 16;
+  }
+  if (fields.streamSeq !== undefined) {
+    flags |= FLAG_SEQ;
+    seqAt = at;
+    at += 2;
+  }
+  if (fields.attributes !== undefined) {
+    flags |= FLAG_ATTRS;
+    view.setUint32(at, fields.attributes.length, true);
+    at += 4;
+  }
+  const keyAt = at;
+  at += writeText(bytes, at, fields.bucket);
+  if (fields.stream !== '') {
+    bytes[at++] = 0;
+    at += writeText(bytes, at, fields.stream);
+  }
+  view.setUint16(offset + 4, at - keyAt, true);
+  const contentTypeBytes = writeText(bytes, at, fields.contentType);
+  view.setUint16(offset + 6, contentTypeBytes, true);
+  at += contentTypeBytes;
+  if (producerIdAt !== 0) {
+    const size = writeText(bytes, at, fields.producerId);
+    view.setUint16(producerIdAt, size, true);
+    at += size;
+  }
+  if (fields.streamSeq !== undefined) {
+    const size = writeText(bytes, at, fields.streamSeq);
+    view.setUint16(seqAt, size, true);
+    at += size;
+  }
+  if (fields.attributes !== undefined) {
+    bytes.set(fields.attributes, at);
+    at += fields.attributes.length;
+  }
+  const payload = fields.payload;
+  if (payload !== undefined && !payloadInLane) {
+    bytes.set(payload, at);
+    at += payload.length;
+  }
+  bytes[offset] = fields.kind;
+  bytes[offset + 1] = 0;
+  view.setUint16(offset + 2, flags, true);
+  view.setFloat64(offset + 8, fields.nowMs, true);
+  view.setUint32(offset + 16, payload?.length ?? 0, true);
+  view.setUint32(offset + 20, 0, true);
+  return at - offset;
+}
+
+/** A command in place: offsets into `bytes`, no copies. Reused; valid until the next read. */
+export class Command {
+  bytes: Uint8Array = new Uint8Array(0);
+  view: DataView = new DataView(this.bytes.buffer);
+  offset = 0;
+  kind = 0;
+  flags = 0;
+  nowMs = 0;
+  keyAt = 0;
+  keyBytes = 0;
+  contentTypeAt = 0;
+  contentTypeBytes = 0;
+  producerEpoch = 0;
+  producerSeq = 0;
+  producerIdAt = 0;
+  producerIdBytes = 0;
+  /** -1: none. */
+  recordMatch = -1;
+  ttlSeconds = -1;
+  expiresAtMs = -1;
+  seqAt = 0;
+  seqBytes = 0;
+  attributesAt = 0;
+  attributesBytes = 0;
+  payloadAt = 0;
+  payloadBytes = 0;
+  recordCount = 0;
+  endsAt = 0;
+  /** One past the last byte, when the payload is inside. */
+  end = 0;
+
+  /** Reads the command at `offset`. The caller guarantees a well-formed frame: it comes from our own writer or a checked log. */
+  read(bytes: Uint8Array, view: DataView, offset: number): void {
+    this.bytes = bytes;
+    this.view = view;
+    this.offset = offset;
+    this.kind = bytes[offset] as number;
+    const flags = view.getUint16(offset + 2, true);
+    this.flags = flags;
+    this.keyBytes = view.getUint16(offset + 4, true);
+    this.contentTypeBytes = view.getUint16(offset + 6, true);
+    this.nowMs = view.getFloat64(offset + 8, true);
+    this.payloadBytes = view.getUint32(offset + 16, true);
+    this.recordCount = view.getUint32(offset + 20, true);
+    let at = offset + FIXED_BYTES;
+    this.producerIdBytes = 0;
+    if ((flags & FLAG_PRODUCER) !== 0) {
+      this.producerEpoch = view.getFloat64(at, true);
+      this.producerSeq = view.getFloat64(at + 8, true);
+      this.producerIdBytes = view.getUint16(at + 16, true);
+      at += 18;
+    }
+    this.recordMatch = -1;
+    if ((flags & FLAG_MATCH) !== 0) {
+      this.recordMatch = view.getFloat64(at, true);
+      at += 8;
+    }
+    this.ttlSeconds = -1;
+    this.expiresAtMs = -1;
+    if ((flags & FLAG_LIFETIME) !== 0) {
+      this.ttlSeconds = view.getFloat64(at, true);
+      this.expiresAtMs = view.getFloat64(at + 8, true);
+      at += 16;
+    }
+    this.seqBytes = 0;
+    if ((flags & FLAG_SEQ) !== 0) {
+      this.seqBytes = view.getUint16(at, true);
+      at += 2;
+    }
+    this.attributesBytes = 0;
+    if ((flags & FLAG_ATTRS) !== 0) {
+      this.attributesBytes = view.getUint32(at, true);
+      at += 4;
+    }
+    this.keyAt = at;
+    at += this.keyBytes;
+    this.contentTypeAt = at;
+    at += this.contentTypeBytes;
+    this.producerIdAt = at;
+    at += this.producerIdBytes;
+    this.seqAt = at;
+    at += this.seqBytes;
+    this.attributesAt = at;
+    at += this.attributesBytes;
+    this.payloadAt = at;
+    at += this.payloadBytes;
+    this.endsAt = at;
+    this.end = at + 4 * this.recordCount;
+  }
+
+  has(flag: number): boolean {
+    return (this.flags & flag) !== 0;
+  }
+
+  keyText(): string {
+    return readText(this.bytes, this.keyAt, this.keyBytes);
+  }
+
+  contentType(): string {
+    return readText(this.bytes, this.contentTypeAt, this.contentTypeBytes);
+  }
+
+  producerId(): string {
+    return readText(this.bytes, this.producerIdAt, this.producerIdBytes);
+  }
+
+  streamSeq(): string {
+    return readText(this.bytes, this.seqAt, this.seqBytes);
+  }
+
+  /** Sets the clock in place: the shard does this when it proposes, so replicas never look at their own. */
+  stampNow(nowMs: number): void {
+    this.view.setFloat64(this.offset + 8, nowMs, true);
+    this.nowMs = nowMs;
+  }
+}
+
+/** Exact size of `command` with another payload and record table; see rewriteCommand. */
+export function rewrittenBytes(command: Command, attributes: number, payload: number, records: number): number {
+  return command.attributesAt - command.offset + attributes + payload + 4 * records;
+}
+
+/**
+ * Writes `command` at `offset` of `bytes` with other attributes and payload: what the shard proposes after it has
+ * normalised JSON or taken a payload from the lane. `ends` are the record ends, undefined for plain bytes.
+ */
+export function rewriteCommand(
+  command: Command,
+  attributes: Uint8Array | undefined,
+  payload: Uint8Array,
+  ends: readonly number[] | undefined,
+  bytes: Uint8Array,
+  view: DataView,
+  offset: number,
+): number {
+  assert(command.has(FLAG_ATTRS) === (attributes !== undefined), 'attributes are replaced, never added or dropped');
+  const front = command.attributesAt - command.offset;
+  bytes.set(command.bytes.subarray(command.offset, command.attributesAt), offset);
+  let at = offset + front;
+  let flags = command.flags;
+  if (attributes !== undefined) {
+    bytes.set(attributes, at);
+    at += attributes.length;
+    // The attribute size is the last optional part, right before the key.
+    view.setUint32(offset + (command.keyAt - command.offset) - 4, attributes.length, true);
+  }
+  bytes.set(payload, at);
+  at += payload.length;
+  view.setUint32(offset + 16, payload.length, true);
+  if (ends === undefined) {
+    view.setUint32(offset + 20, 0, true);
+  } else {
+    flags |= FLAG_RECORDS;
+    view.setUint32(offset + 20, ends.length, true);
+    for (const end of ends) {
+      view.setUint32(at, end, true);
+      at += 4;
+    }
+  }
+  view.setUint16(offset + 2, flags, true);
+  return at - offset;
+}
+
+/** UTF-8 size of a stream's name as the limit counts it: bucket and stream together. */
+export function nameBytes(bucket: string, stream: string): number {
+  return textBytes(bucket) + textBytes(stream);
+}
