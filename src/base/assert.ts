@@ -1,0 +1,12 @@
+/**
+ * Assertions are always on: a broken invariant stops the process, because continuing on doubtful state
+ * could acknowledge what is not durable. Expected failures are typed values or `StreamError`, never assertions.
+ */
+export function assert(condition: unknown, message: string): asserts condition {
+  if (!condition) throw new Error(`assertion failed: ${message}`);
+}
+
+/** Marks the branch that the types rule out; reached only by a value that lied about its type. */
+export function unreachable(x: never): never {
+  throw new Error(`assertion failed: unreachable value ${String(x)}`);
+}

@@ -1,0 +1,70 @@
+/**
+ * Loads uWebSockets.js. Two builds are installed, because neither serves every host: the newer needs Node 22, 24
+ * or 26 and glibc 2.38 (Debian 13, Ubuntu 24.04), the older takes Node 18 to 23 and glibc 2.36.
+ *
+ * A build is a JavaScript half and a native half in a package of its own (`@uwsjs/<platform>-<arch>-<major>`). npm
+ * hoists the native halves, so on Node 20 the newer JavaScript half finds the OLDER native half and loads without an
+ * error. Nobody released or tested such a pair, so the two versions are compared and a mixed pair is refused.
+ */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import type * as UwsModule from 'uws-glibc236';
+
+/** The older build's surface: the newer one only adds to what we use. */
+export type Uws = typeof UwsModule;
+export type UwsApp = UwsModule.TemplatedApp;
+export type UwsAppOptions = UwsModule.AppOptions;
+export type UwsListenSocket = UwsModule.us_listen_socket;
+export type UwsRequest = UwsModule.HttpRequest;
+export type UwsResponse = UwsModule.HttpResponse;
+
+/** Newest first: the first that loads wins. */
+const BUILDS = ['uws-glibc238', 'uws-glibc236'] as const;
+
+/** Largest request line and header block (decisions.md "Limits"). uWebSockets.js allows 4 KiB unless told otherwise. */
+const HEADER_BLOCK_BYTES_MAX = 16 * 1024;
+
+const require = createRequire(import.meta.url);
+let loaded: Uws | undefined;
+
+/** Throws an Error with one sentence for the operator when no build fits this host. */
+export function loadUws(): Uws {
+  if (loaded !== undefined) return loaded;
+  // Read by the native half once, when it is loaded: later changes have no effect.
+  process.env['UWS_HTTP_MAX_HEADERS_SIZE'] = String(HEADER_BLOCK_BYTES_MAX);
+  const failures: string[] = [];
+  for (const build of BUILDS) {
+    try {
+      loaded = loadBuild(build);
+      return loaded;
+    } catch (error) {
+      failures.push(`${build}: ${lastLine(error)}`);
+    }
+  }
+  throw new Error(
+    `uWebSockets.js does not load on Node ${process.versions.node} (${process.platform} ${process.arch}); ` +
+      `use Node 20, 22, 24 or 26 on glibc Linux or macOS and install again with the same Node (${failures.join('; ')})`,
+  );
+}
+
+function loadBuild(build: string): Uws {
+  const script = require.resolve(build);
+  const native = `@uwsjs/${process.platform}-${process.arch}-${process.versions.node.split('.')[0]}`;
+  // Resolved from the build's own folder, as the build itself will do it.
+  const nativeVersion = packageVersion(createRequire(script).resolve(`${native}/package.json`));
+  const scriptVersion = packageVersion(join(dirname(script), 'package.json'));
+  if (nativeVersion !== scriptVersion) throw new Error(`no native half of version ${scriptVersion} for this Node`);
+  return require(build) as Uws;
+}
+
+function packageVersion(path: string): unknown {
+  return (JSON.parse(readFileSync(path, 'utf8')) as { version?: unknown }).version;
+}
+
+/** The builds wrap the reason into a paragraph; its last line is the loader's own message. */
+function lastLine(error: unknown): string {
+  const lines = String(error instanceof Error ? error.message : error).split('\n');
+  return (lines[0]?.startsWith('Cannot find module') ? lines[0] : lines.at(-1)) ?? '';
+}
