@@ -1,0 +1,36 @@
+/** Interfaces between the folders that must not import each other. Implementations are wired in src/server and workers/. */
+import type { Reply } from './wire/reply.ts';
+import type { Request } from './wire/request.ts';
+
+/** Gets the answer to one request. */
+export interface ReplyHandler {
+  /**
+   * Called exactly once, never inside send(). `reply` is reused: read what is needed before returning. Also called, with
+   * code STOPPING, for everything still unanswered when the server stops.
+   */
+  onReply(reply: Reply): void;
+}
+
+/** Gets the tail events of one watched stream. */
+export interface TailHandler {
+  /** In commit order. After a reply with REPLY_DELETED, or REPLY_CLOSED, no more events come. */
+  onTail(reply: Reply): void;
+}
+
+/** The HTTP side's view of the shards. */
+export interface ShardGateway {
+  readonly groupCount: number;
+  readonly shardCount: number;
+  /** Group of a stream (wire-facts 9.2). */
+  groupOf(bucket: string, stream: string): number;
+  /**
+   * Sends one request to the shard that owns `request.group`, or for ALL_GROUPS to shard `shard`. Copies everything it
+   * needs; the request object may be reused at once. False: the mailbox is full, answer 503 SHARD_BUSY; the handler is
+   * not called.
+   */
+  send(request: Request, handler: ReplyHandler, shard?: number): boolean;
+  /** A new topic number for `request.topic` of a READ; events go to `handler` from then on. */
+  openTopic(handler: TailHandler): number;
+  /** Ends a topic: no more events, and the shard forgets it. Harmless when it is over already. */
+  closeTopic(topic: number, group: number): void;
+}

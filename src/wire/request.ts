@@ -1,0 +1,182 @@
+/**
+ * Frames main thread -> shard. A frame is a 16-byte head and either a command (see command.ts) or the parameters of a query.
+ *
+ *   0 op u8 | 1 flags u8 (1 = payload in the lane) | 2 group u16 | 4 slot u32 | 8 laneId u32 | 12 zero u32
+ *  16 command, or query:
+ *       READ          mode u8, flags u8, keyBytes u16, topic u32, value f64, maxBytes u32, maxRecords u32, key
+ *       HEAD, ATTRS   keyBytes u16 at 18, key at 40 (same places as READ)
+ *       LIST          limit u32 at 20, bucketBytes u16 at 18, prefixBytes u16 at 24, afterBytes u16 at 26, texts at 40
+ *       BUCKET        keyBytes u16 at 18, key at 40
+ *       UNWATCH       topic u32 at 20
+ *       USAGE, STATUS nothing
+ *
+ * Queries about a whole shard carry group ALL_GROUPS. Little-endian.
+ */
+import { type CommandFields, commandBytesMax, newCommandFields, writeCommand } from './command.ts';
+import { writeText } from './text.ts';
+
+/** Ops below 32 are replicated commands (command.ts). */
+export const OP_READ = 32;
+export const OP_HEAD = 33;
+export const OP_GET_ATTRIBUTES = 34;
+export const OP_LIST = 35;
+export const OP_BUCKET = 36;
+export const OP_UNWATCH = 37;
+export const OP_USAGE = 38;
+/** Counters and Raft state of all groups of the shard, as JSON. */
+export const OP_STATUS = 39;
+
+export const ALL_GROUPS = 0xffff;
+export const REQUEST_HEAD_BYTES = 16;
+export const REQUEST_FLAG_LANE = 1;
+const QUERY_BYTES = 40;
+
+/** Where a read starts. */
+export const READ_OFFSET = 0;
+/** At the current tail: no bytes, the tail as next offset. */
+export const READ_NOW = 1;
+export const READ_RECORD = 2;
+export const READ_RECORD_NOW = 3;
+export const READ_TAIL_RECORDS = 4;
+
+/** Records come as {"record":n,"value":...} (decisions.md: still inside a JSON array). */
+export const READ_FLAG_ENVELOPE = 1;
+/** Do not renew the stream's sliding lifetime: a re-read for a reader that is connected and was counted already. */
+export const READ_FLAG_NO_TOUCH = 2;
+
+/** What a caller fills in for any request; reused, so set every field that the op reads (see newRequest). */
+export interface Request {
+  op: number;
+  group: number;
+  /** For commands: everything. For queries only bucket and stream are read from here. */
+  readonly command: CommandFields;
+  /** READ: one of READ_*. */
+  mode: number;
+  /** READ: offset, record ordinal or count, by mode. */
+  value: number;
+  /** READ: 0 = the server's own bound only. */
+  maxBytes: number;
+  /** READ: 0 = unlimited. */
+  maxRecords: number;
+  readFlags: number;
+  /**
+   * READ: non-zero subscribes the topic to the stream's tail events, atomically with the read, when the read succeeds
+   * (code OK) and the stream is not closed at the returned position. UNWATCH: the topic to end.
+   */
+  topic: number;
+  /** LIST */
+  prefix: string;
+  after: string;
+  limit: number;
+}
+
+export function newRequest(): Request {
+  return {
+    op: 0,
+    group: 0,
+    command: newCommandFields(),
+    mode: READ_OFFSET,
+    value: 0,
+    maxBytes: 0,
+    maxRecords: 0,
+    readFlags: 0,
+    topic: 0,
+    prefix: '',
+    after: '',
+    limit: 0,
+  };
+}
+
+/** Upper bound of the frame's size in bytes. */
+export function requestBytesMax(request: Request): number {
+  const texts = request.prefix.length + request.after.length;
+  return REQUEST_HEAD_BYTES + QUERY_BYTES + commandBytesMax(request.command) + 3 * texts;
+}
+
+/** Writes the frame at `offset`; returns its size. laneId 0 = payload inside. */
+export function writeRequest(
+  request: Request,
+  slot: number,
+  laneId: number,
+  bytes: Uint8Array,
+  view: DataView,
+  offset: number,
+): number {
+  bytes[offset] = request.op;
+  bytes[offset + 1] = laneId === 0 ? 0 : REQUEST_FLAG_LANE;
+  view.setUint16(offset + 2, request.group, true);
+  view.setUint32(offset + 4, slot, true);
+  view.setUint32(offset + 8, laneId, true);
+  view.setUint32(offset + 12, 0, true);
+  if (request.op < OP_READ) {
+    const size = writeCommand(request.command, bytes, view, offset + REQUEST_HEAD_BYTES, laneId !== 0);
+    return REQUEST_HEAD_BYTES + size;
+  }
+  return writeQuery(request, bytes, view, offset);
+}
+
+function writeQuery(request: Request, bytes: Uint8Array, view: DataView, offset: number): number {
+  const { bucket, stream } = request.command;
+  let at = offset + QUERY_BYTES;
+  at += writeText(bytes, at, bucket);
+  if (stream !== '') {
+    bytes[at++] = 0;
+    at += writeText(bytes, at, stream);
+  }
+  bytes[offset + 16] = request.mode;
+  bytes[offset + 17] = request.readFlags;
+  view.setUint16(offset + 18, at - offset - QUERY_BYTES, true);
+  if (request.op === OP_LIST) {
+    view.setUint32(offset + 20, request.limit, true);
+    const prefix = writeText(bytes, at, request.prefix);
+    const after = writeText(bytes, at + prefix, request.after);
+    view.setUint16(offset + 24, prefix, true);
+    view.setUint16(offset + 26, after, true);
+    return at + prefix + after - offset;
+  }
+  view.setUint32(offset + 20, request.topic, true);
+  view.setFloat64(offset + 24, request.value, true);
+  view.setUint32(offset + 32, request.maxBytes, true);
+  view.setUint32(offset + 36, request.maxRecords, true);
+  return at - offset;
+}
+
+/** A query in place, on the shard's side. Reused; valid until the next read. */
+export class Query {
+  bytes: Uint8Array = new Uint8Array(0);
+  op = 0;
+  mode = 0;
+  flags = 0;
+  keyAt = 0;
+  keyBytes = 0;
+  topic = 0;
+  value = 0;
+  maxBytes = 0;
+  maxRecords = 0;
+  limit = 0;
+  prefixAt = 0;
+  prefixBytes = 0;
+  afterAt = 0;
+  afterBytes = 0;
+
+  read(bytes: Uint8Array, view: DataView, offset: number): void {
+    this.bytes = bytes;
+    this.op = bytes[offset] as number;
+    this.mode = bytes[offset + 16] as number;
+    this.flags = bytes[offset + 17] as number;
+    this.keyAt = offset + QUERY_BYTES;
+    this.keyBytes = view.getUint16(offset + 18, true);
+    if (this.op === OP_LIST) {
+      this.limit = view.getUint32(offset + 20, true);
+      this.prefixAt = this.keyAt + this.keyBytes;
+      this.prefixBytes = view.getUint16(offset + 24, true);
+      this.afterAt = this.prefixAt + this.prefixBytes;
+      this.afterBytes = view.getUint16(offset + 26, true);
+      return;
+    }
+    this.topic = view.getUint32(offset + 20, true);
+    this.value = view.getFloat64(offset + 24, true);
+    this.maxBytes = view.getUint32(offset + 32, true);
+    this.maxRecords = view.getUint32(offset + 36, true);
+  }
+}
