@@ -1,0 +1,256 @@
+/**
+ * The vocabulary of the consensus core: what goes in, what comes out, and what must always hold.
+ *
+ * Rules cite sections of Ongaro, "Consensus: Bridging Theory and Practice" (the thesis) as §n.
+ *
+ * Invariants of one node, numbered so that assertions and tests can name them:
+ * 1. applied <= delivered <= min(commit, stable) and commit <= last: only entries that are committed *and* on this
+ *    node's disk are handed out for applying (so applied state never runs ahead of the local log).
+ * 2. stable <= handed <= last: an entry is durable only after `persisted`, and only what `take` handed out can be.
+ * 3. An entry at or below commit is never truncated or replaced (§3.5, state machine safety).
+ * 4. A vote or an append acknowledgement leaves only after the state it speaks of is durable (§3.8).
+ * 5. A leader counts only entries of its own term towards commit (§3.6.2), and itself only when its disk has them.
+ * 6. The configuration in force is the last one in the log, committed or not (§4.1).
+ */
+
+export const ENTRY_DATA = 0;
+export const ENTRY_CONFIG = 1;
+export const ENTRY_EMPTY = 2;
+/** DATA is opaque to this folder, CONFIG holds an encoded `Configuration`, EMPTY opens a leader's term (§6.4). */
+export type EntryKind = 0 | 1 | 2;
+
+export interface Entry {
+  readonly term: number;
+  readonly index: number;
+  readonly kind: EntryKind;
+  readonly data: Uint8Array;
+}
+
+/** Bytes that an entry is charged beyond its data: term, index, kind and length on the wire, object in memory. */
+export const ENTRY_OVERHEAD_BYTES = 64;
+
+export interface HardState {
+  readonly term: number;
+  /** Node that got this node's vote in `term`; 0 = none. */
+  readonly vote: number;
+  /** Lazily durable: recovered by the next leader contact, so it is never a reason to fsync. */
+  readonly commit: number;
+}
+
+/** Joint while `votersOutgoing` is non-empty (§4.3). All lists ascending, node ids positive. */
+export interface Configuration {
+  readonly voters: readonly number[];
+  readonly votersOutgoing: readonly number[];
+  readonly learners: readonly number[];
+}
+
+/**
+ * The log as the host has it on disk; reads only, synchronous. Never asked beyond what `persisted` confirmed.
+ * `term` must also answer for firstIndex() - 1 (the snapshot index; 0 has term 0).
+ * `entries` returns [lo, hi) cut to maxBytes (data lengths), but always at least one entry when lo < hi.
+ */
+export interface LogReader {
+  firstIndex(): number;
+  lastIndex(): number;
+  term(index: number): number;
+  entries(lo: number, hi: number, maxBytes: number): Entry[];
+}
+
+export interface RaftConfig {
+  readonly nodeId: number;
+  /** Ticks without a leader before an election; the real timeout is random in [electionTicks, 2 * electionTicks). */
+  readonly electionTicks: number;
+  /** Ticks between heartbeats; well below electionTicks (a tenth is usual). */
+  readonly heartbeatTicks: number;
+  /** Largest sum of entry bytes in one append message; a single bigger entry still goes, alone. */
+  readonly maxMessageBytes: number;
+  /** Largest sum of unacknowledged append bytes per peer: round trip time times wanted throughput. */
+  readonly maxInflightBytes: number;
+  /** Proposals are refused while this many bytes are not yet committed and delivered. One always goes. */
+  readonly maxUncommittedBytes: number;
+  /** Seed of the election timeouts; should differ between nodes, groups and boots. */
+  readonly seed: number;
+  /** Names this run of the process to its peers (positive, different at each boot). Default: derived from `seed`. */
+  readonly bootId?: number | undefined;
+  /** False: this node lost its log (or part of it) and neither votes nor campaigns until a leader restored it. */
+  readonly mayVote: boolean;
+  readonly log: LogReader;
+  readonly hardState: HardState;
+  /** Configuration as of `applied`. Later ones are found in the log. */
+  readonly configuration: Configuration;
+  /** Entries up to here are already in the applied state; delivery starts behind it. */
+  readonly applied: number;
+  /** Index and term of the last entry that is no longer in the log (firstIndex() - 1); 0, 0 when none. */
+  readonly snapshotIndex: number;
+  readonly snapshotTerm: number;
+}
+
+export type Role = 'follower' | 'pre-candidate' | 'candidate' | 'leader';
+
+interface Envelope {
+  readonly from: number;
+  readonly to: number;
+  /** The sender's term, but for a pre-vote and its grant: the term that the candidate would campaign in (§9.6). */
+  readonly term: number;
+}
+
+/** §9.6 (pre), §3.4. `force` marks an election that the leader asked for; it overrides the lease (§4.2.3). */
+export interface VoteRequest extends Envelope {
+  readonly type: 'vote';
+  readonly pre: boolean;
+  readonly force: boolean;
+  readonly lastIndex: number;
+  readonly lastTerm: number;
+}
+
+export interface VoteResponse extends Envelope {
+  readonly type: 'vote-response';
+  readonly pre: boolean;
+  readonly granted: boolean;
+}
+
+/**
+ * What a leader tells a peer that lost its log; `allowedBoot` 0 = nothing.
+ * allowedBoot: the run of the peer that an operator allowed to revert. restored: it has caught up and may vote.
+ */
+interface RecoveryNote {
+  readonly allowedBoot: number;
+  readonly restored: boolean;
+}
+
+export interface AppendRequest extends Envelope, RecoveryNote {
+  readonly type: 'append';
+  readonly prevIndex: number;
+  readonly prevTerm: number;
+  readonly entries: readonly Entry[];
+  /** The leader's commit index as it is; the follower cuts it to what it has. */
+  readonly commit: number;
+  /** Leader's send counter, echoed in the answer: tells fresh answers from stale ones. */
+  readonly round: number;
+}
+
+/** Does the answering node still miss its log? 0 no, 1 yes and nobody allowed the revert, 2 yes and allowed. */
+export type LostLog = 0 | 1 | 2;
+
+/** What every answer to a leader says about its sender. */
+interface PeerNote {
+  readonly round: number;
+  readonly boot: number;
+  readonly lost: LostLog;
+  /** The node does not want to lead (draining); leadership is not transferred to it. */
+  readonly refusesLead: boolean;
+}
+
+export interface AppendResponse extends Envelope, PeerNote {
+  readonly type: 'append-response';
+  readonly reject: boolean;
+  /** Accepted: log equals the leader's up to here, on disk. Rejected: the prevIndex that did not match. */
+  readonly index: number;
+  /** Rejected only: the leader should look for agreement at or below this index, which has this term (§3.5). */
+  readonly hintIndex: number;
+  readonly hintTerm: number;
+}
+
+/** Keeps the lease, carries the commit index (cut to what the peer is known to have). round 0: no answer wanted. */
+export interface Heartbeat extends Envelope, RecoveryNote {
+  readonly type: 'heartbeat';
+  readonly commit: number;
+  readonly round: number;
+}
+
+export interface HeartbeatResponse extends Envelope, PeerNote {
+  readonly type: 'heartbeat-response';
+}
+
+export interface SnapshotMeta {
+  readonly index: number;
+  readonly term: number;
+  readonly configuration: Configuration;
+}
+
+/**
+ * Metadata of a snapshot for a peer that is behind the log's first index (§5). The host ships the payload beside it and
+ * may replace `snapshot` by the newer or older state that it really streams, as long as the log continues from there
+ * (index >= firstIndex() - 1). The receiving host steps this message when the payload is complete. The sending host
+ * reports a failed transfer with `snapshotFailed`, and keeps the log behind `index` until the transfer is over.
+ */
+export interface SnapshotRequest extends Envelope, RecoveryNote {
+  readonly type: 'snapshot';
+  readonly snapshot: SnapshotMeta;
+  readonly round: number;
+}
+
+/** Leadership transfer: campaign now, without pre-vote (§3.10). */
+export interface TimeoutNow extends Envelope {
+  readonly type: 'timeout-now';
+}
+
+/** A follower asks the leader for a read index (§6.4); `context` is the asker's own number. */
+export interface ReadIndexRequest extends Envelope {
+  readonly type: 'read-index';
+  readonly context: number;
+}
+
+/** index 0: refused (not the leader, or it has not committed in its term yet); ask again. */
+export interface ReadIndexResponse extends Envelope {
+  readonly type: 'read-index-response';
+  readonly context: number;
+  readonly index: number;
+}
+
+export type Message =
+  | VoteRequest
+  | VoteResponse
+  | AppendRequest
+  | AppendResponse
+  | Heartbeat
+  | HeartbeatResponse
+  | SnapshotRequest
+  | TimeoutNow
+  | ReadIndexRequest
+  | ReadIndexResponse;
+
+/** index 0: the read was refused (leader changed); otherwise serve it once applied >= index. */
+export interface ReadState {
+  readonly context: number;
+  readonly index: number;
+}
+
+/**
+ * Work since the last `take`. Host order: make `snapshot`, `hardState` and `entries` durable in one commit, call
+ * `persisted(persistIndex, persistTerm)`, then let `afterPersist` leave. `send` may leave at once. `committed` may be
+ * applied at any time. While one persist is in flight, `take` hands out no second one (and no `afterPersist`).
+ */
+export interface Ready {
+  /** Present when term or vote changed. Never for a change of commit alone. */
+  readonly hardState: HardState | undefined;
+  /** To append; anything stored at or above entries[0].index goes away. */
+  readonly entries: readonly Entry[];
+  /** Received snapshot to install: replaces the applied state and the whole log up to and including its index. */
+  readonly snapshot: SnapshotMeta | undefined;
+  /** True when hardState, entries or snapshot is present: `persisted` must be called exactly once for this Ready. */
+  readonly mustPersist: boolean;
+  /** What to pass to `persisted`. */
+  readonly persistIndex: number;
+  readonly persistTerm: number;
+  readonly send: readonly Message[];
+  readonly afterPersist: readonly Message[];
+  /** Newly committed and locally durable, in order, each exactly once. */
+  readonly committed: readonly Entry[];
+  readonly readStates: readonly ReadState[];
+}
+
+/** Why a leadership transfer did or did not start. */
+export type TransferOutcome = 'started' | 'not-leader' | 'not-voter' | 'busy' | 'lagging' | 'refused';
+
+/** One peer as its leader sees it; for metrics and admin answers. */
+export interface PeerStatus {
+  readonly node: number;
+  readonly state: 'probe' | 'replicate' | 'snapshot';
+  readonly match: number;
+  readonly next: number;
+  readonly inflightBytes: number;
+  readonly recentlyActive: boolean;
+  /** Lost its log: does not count. 'asking' waits for `allowNextRevert`. */
+  readonly recovery: 'none' | 'asking' | 'allowed';
+}
