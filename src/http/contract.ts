@@ -1,0 +1,86 @@
+/** Types that the files of the HTTP side share: where a request points, what a read asks for, what every handler may use. */
+import type { ShardGateway } from '../ports.ts';
+
+/** The two route families answer some refusals with different statuses (decisions.md). */
+export type Family = 'bucketed' | 'flat';
+
+/** The stream a request is about. */
+export interface Target {
+  readonly family: Family;
+  readonly bucket: string;
+  readonly stream: string;
+  readonly group: number;
+}
+
+/** Parsed query of a GET. The first five fields go into the READ request as they are. */
+export interface ReadParams {
+  readonly mode: number;
+  readonly value: number;
+  readonly maxBytes: number;
+  readonly maxRecords: number;
+  readonly readFlags: number;
+  readonly live: '' | 'long-poll' | 'sse';
+  /** Long-poll wait in ms, 1 to 60000; the configured default when not given. */
+  readonly timeoutMs: number;
+  /** Request cursor; undefined when absent or not a number. */
+  readonly cursor: number | undefined;
+  /** Raw If-None-Match, empty when absent. */
+  readonly ifNoneMatch: string;
+}
+
+/** Configuration values that HTTP code needs. Times in ms, sizes in bytes. */
+export interface HttpSettings {
+  readonly longPollTimeoutMs: number;
+  readonly sseKeepaliveMs: number;
+  readonly sseLifetimeMs: number;
+  /** Origins allowed by CORS; ['*'] = any. */
+  readonly corsOrigins: readonly string[];
+  readonly inflightBodyBytes: number;
+  /** Live readers (long-poll and SSE) waiting per core; 0 = unlimited. */
+  readonly watchersPerCoreMax: number;
+  /** Empty: no authentication on that plane. */
+  readonly clientToken: string;
+  readonly adminToken: string;
+}
+
+/** Operation names of the latency histograms. */
+export type Operation =
+  | 'create'
+  | 'append'
+  | 'close'
+  | 'read'
+  | 'long_poll'
+  | 'sse_open'
+  | 'head'
+  | 'delete'
+  | 'attrs'
+  | 'list'
+  | 'bucket'
+  | 'other';
+
+/** Counters the HTTP side feeds; implemented in src/metrics. Called on the hot path, so each is a few nanoseconds. */
+export interface HttpMetrics {
+  /** One finished response: its status and how long the operation took, in microseconds. */
+  response(operation: Operation, status: number, micros: number): void;
+  readonly live: {
+    /** Gauges: readers connected or waiting now. */
+    longPolls: number;
+    sseReaders: number;
+    /** Counters. */
+    sseOpened: number;
+    sseDataEvents: number;
+    sseControlEvents: number;
+    sseErrorEvents: number;
+    /** Readers moved from the live feed to catch-up reads because their socket was full. */
+    slowReaders: number;
+    refused: number;
+  };
+}
+
+export interface HttpContext {
+  readonly gateway: ShardGateway;
+  readonly settings: HttpSettings;
+  readonly metrics: HttpMetrics;
+  /** Milliseconds, monotonic; for durations only. */
+  monotonicMs(): number;
+}
