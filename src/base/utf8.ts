@@ -3,8 +3,10 @@
  * nothing cut off. Every function takes views of shared memory too (TextDecoder itself refuses them).
  */
 
-/** Below this many bytes or UTF-16 units a JavaScript loop beats the call into the native codec (about 0.3 µs). */
-const SHORT_MAX = 64;
+/** UTF-16 units up to which an ASCII loop (1.5 ns a unit) beats TextEncoder (0.5 to 0.9 µs a call, Node 20). */
+const ENCODE_LOOP_UNITS_MAX = 256;
+/** Bytes up to which joining characters (8 ns each) beats TextDecoder (50 ns a call, Node 20). */
+const DECODE_LOOP_BYTES_MAX = 8;
 
 const encoder = new TextEncoder();
 // ignoreBOM keeps a leading U+FEFF: what was sent comes back.
@@ -62,7 +64,7 @@ export function isValidUtf8(bytes: Uint8Array): boolean {
 /** UTF-8 of `text`; lone surrogates become U+FFFD. */
 export function encodeUtf8(text: string): Uint8Array {
   const length = text.length;
-  if (length > SHORT_MAX) return encoder.encode(text);
+  if (length > ENCODE_LOOP_UNITS_MAX) return encoder.encode(text);
   const bytes = new Uint8Array(length);
   for (let i = 0; i < length; i++) {
     const code = text.charCodeAt(i);
@@ -74,7 +76,7 @@ export function encodeUtf8(text: string): Uint8Array {
 
 /** Text of bytes [start, end); invalid sequences become U+FFFD, a byte order mark is kept. */
 export function decodeUtf8(bytes: Uint8Array, start = 0, end = bytes.length): string {
-  if (end - start <= SHORT_MAX) {
+  if (end - start <= DECODE_LOOP_BYTES_MAX) {
     let text = '';
     let at = start;
     for (; at < end; at++) {
