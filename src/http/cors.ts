@@ -1,0 +1,114 @@
+/**
+ * Cross-origin rules of the client plane (decisions.md "Streams"): which origins may read answers, and the two header
+ * blocks that say so. Blocks are built once per allowed origin, because an origin list is short and requests are many.
+ */
+
+/** Every header of an answer that a browser client may look at. */
+const EXPOSED_HEADERS = [
+  'Stream-Next-Offset',
+  'Stream-Cursor',
+  'Stream-Up-To-Date',
+  'Stream-Closed',
+  'Stream-Seq',
+  'Stream-TTL',
+  'Stream-Expires-At',
+  'Stream-Extensions',
+  'Stream-Record-First',
+  'Stream-Record-Start',
+  'Stream-Record-Next',
+  'Stream-Retained-Offset',
+  'Stream-Cold-Hot-Start-Offset',
+  'Stream-Snapshot-Offset',
+  'Stream-Snapshot-Digest',
+  'Stream-SSE-Data-Encoding',
+  'Stream-Data-Content-Type',
+  'Producer-Epoch',
+  'Producer-Seq',
+  'Producer-Expected-Seq',
+  'Producer-Received-Seq',
+  'ETag',
+  'Location',
+  'Retry-After',
+  'Allow',
+  'Content-Type',
+  'Content-Encoding',
+  'Vary',
+].join(', ');
+
+/** Every header that a request may carry across origins. */
+const REQUEST_HEADERS = [
+  'Content-Type',
+  'Authorization',
+  'Accept',
+  'If-None-Match',
+  'Cache-Control',
+  'Last-Event-ID',
+  'Prefer',
+  'Stream-Seq',
+  'Stream-TTL',
+  'Stream-Expires-At',
+  'Stream-Closed',
+  'Stream-Attrs',
+  'Stream-Record-Match',
+  'Stream-Snapshot-Match',
+  'Stream-Cursor',
+  'Stream-Forked-From',
+  'Stream-Fork-Offset',
+  'Producer-Id',
+  'Producer-Epoch',
+  'Producer-Seq',
+].join(', ');
+
+const METHODS = 'GET, HEAD, POST, PUT, DELETE, OPTIONS';
+
+/** A browser may keep a preflight this long; the allowed set only changes with a release. */
+const PREFLIGHT_SECONDS = 86_400;
+
+/** What one answer says about origins, as header lines joined by CRLF; empty when nothing is to be said. */
+export interface CorsBlocks {
+  /** For every ordinary answer. */
+  readonly answer: string;
+  /** Added to the 204 of a preflight. */
+  readonly preflight: string;
+}
+
+export class CorsPolicy {
+  /** With `*` one block serves everybody, and the Origin header need not even be read. */
+  readonly #any: CorsBlocks | undefined;
+  readonly #allowed: Map<string, CorsBlocks>;
+  /** Answers differ by origin as soon as there is a list, so caches must know also when an origin is refused. */
+  readonly #refused: CorsBlocks;
+
+  constructor(origins: readonly string[]) {
+    this.#any = origins.includes('*') ? blocks('*') : undefined;
+    this.#allowed = new Map(origins.map((origin) => [origin, blocks(origin)]));
+    this.#refused = origins.length === 0 ? { answer: '', preflight: '' } : { answer: 'vary: Origin', preflight: '' };
+  }
+
+  /** True when `blocksFor` needs the request's Origin header. */
+  get readsOrigin(): boolean {
+    return this.#any === undefined && this.#allowed.size > 0;
+  }
+
+  /** All distinct results of blocksFor, so a caller can prebuild what depends on them. */
+  all(): CorsBlocks[] {
+    return this.#any !== undefined ? [this.#any] : [this.#refused, ...this.#allowed.values()];
+  }
+
+  blocksFor(origin: string): CorsBlocks {
+    return this.#any ?? this.#allowed.get(origin) ?? this.#refused;
+  }
+}
+
+function blocks(origin: string): CorsBlocks {
+  const lines = [`access-control-allow-origin: ${origin}`, `access-control-expose-headers: ${EXPOSED_HEADERS}`];
+  if (origin !== '*') lines.push('vary: Origin');
+  return {
+    answer: lines.join('\r\n'),
+    preflight: [
+      `access-control-allow-methods: ${METHODS}`,
+      `access-control-allow-headers: ${REQUEST_HEADERS}`,
+      `access-control-max-age: ${PREFLIGHT_SECONDS}`,
+    ].join('\r\n'),
+  };
+}

@@ -1,0 +1,233 @@
+/**
+ * How answers are written: status lines, the header block that every answer has, refusals, and the headers that a read
+ * answer has in every mode (catch-up, long-poll, event stream).
+ *
+ * Rules of uWebSockets.js that everybody who writes an answer keeps:
+ * - After the route handler has returned, an answer is written inside `res.cork(() => ...)`, else every write is a system
+ *   call of its own.
+ * - `res` is dead after `end`, `endWithoutBody`, `close`, and after onAborted has fired. Touching it then throws at best.
+ * - `end(body)` writes a body for HEAD as well: HEAD, 204 and 304 use endWithoutBody. An empty 200 or 201 uses
+ *   `end()`, because it needs `Content-Length: 0`: without one the client waits for the connection to close.
+ * - A header value may hold CRLF, so a block of static headers is one writeHeader call.
+ * - Idle timeout: see the notes in server.ts.
+ */
+import { type ErrorCode, ERRORS, errorCode } from '../base/errors.ts';
+import { hash64Hex } from '../base/hash.ts';
+import { formatOffset } from '../wire/header-values.ts';
+import {
+  REPLY_CLOSED,
+  REPLY_RECORDS,
+  REPLY_UP_TO_DATE,
+  type Reply,
+} from '../wire/reply.ts';
+import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET } from '../wire/request.ts';
+import type { Family, ReadParams } from './contract.ts';
+import type { CorsBlocks } from './cors.ts';
+import type { UwsResponse } from './uws.ts';
+
+const STATUS_LINES = new Map<number, string>([
+  [200, '200 OK'],
+  [201, '201 Created'],
+  [204, '204 No Content'],
+  [304, '304 Not Modified'],
+  [400, '400 Bad Request'],
+  [401, '401 Unauthorized'],
+  [403, '403 Forbidden'],
+  [404, '404 Not Found'],
+  [405, '405 Method Not Allowed'],
+  [408, '408 Request Timeout'],
+  [409, '409 Conflict'],
+  [410, '410 Gone'],
+  [412, '412 Precondition Failed'],
+  [413, '413 Content Too Large'],
+  [416, '416 Range Not Satisfiable'],
+  [429, '429 Too Many Requests'],
+  [431, '431 Request Header Fields Too Large'],
+  [500, '500 Internal Server Error'],
+  [501, '501 Not Implemented'],
+  [503, '503 Service Unavailable'],
+  [507, '507 Insufficient Storage'],
+]);
+
+export function statusLine(status: number): string {
+  return STATUS_LINES.get(status) ?? `${status} Unknown`;
+}
+
+export const TEXT_PLAIN = 'text/plain; charset=utf-8';
+export const JSON_TYPE = 'application/json';
+/** What HEAD and reads show until a first body sets the type (decisions.md "Streams"). */
+export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
+export const RECORD_EXTENSION = 'json-record-coordinates-v1';
+const RETRY_AFTER_SECONDS = '1';
+
+/** First header line of the static block; the rest of the block hides in its value. */
+const BLOCK_NAME = 'x-content-type-options';
+
+function staticBlock(cacheControl: string, cors: string): string {
+  const lines = ['nosniff', 'cross-origin-resource-policy: cross-origin', `cache-control: ${cacheControl}`];
+  if (cors !== '') lines.push(cors);
+  return lines.join('\r\n');
+}
+
+/** Refusals whose reply carries a position of the stream in nextOffset (wire-facts 1.6): the tail, for 410 the floor. */
+const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'STREAM_CLOSED',
+  'CREATE_CONFLICT',
+  'CONTENT_TYPE_MISMATCH',
+  'STREAM_SEQ_CONFLICT',
+  'PRODUCER_EPOCH_STALE',
+  'PRODUCER_SEQ_CONFLICT',
+  'RECORD_PRECONDITION_FAILED',
+  'OFFSET_OUT_OF_RANGE',
+  'STREAM_GONE',
+]);
+
+/**
+ * Writes the parts that all answers to one kind of request share. There is one instance for each CORS result and for
+ * HEAD or not, made at start, so a request costs no allocation here.
+ */
+export class Responder {
+  /** HEAD: refusals carry no body. */
+  readonly headOnly: boolean;
+  readonly #noStore: string;
+  readonly #noCache: string;
+  readonly #preflight: string;
+
+  constructor(cors: CorsBlocks, headOnly: boolean) {
+    this.headOnly = headOnly;
+    this.#noStore = staticBlock('no-store', cors.answer);
+    this.#noCache = staticBlock('no-cache', cors.answer);
+    this.#preflight = cors.preflight === '' ? this.#noStore : `${this.#noStore}\r\n${cors.preflight}`;
+  }
+
+  /** Status line and the static block, with `cache-control: no-store` or, for event streams, `no-cache`. */
+  begin(res: UwsResponse, status: number, cache: 'no-store' | 'no-cache' = 'no-store'): void {
+    res.writeStatus(statusLine(status));
+    res.writeHeader(BLOCK_NAME, cache === 'no-store' ? this.#noStore : this.#noCache);
+  }
+
+  /** As begin, for a status that is known when the code is written; the hot path needs no lookup. */
+  beginWith(res: UwsResponse, line: string): void {
+    res.writeStatus(line);
+    res.writeHeader(BLOCK_NAME, this.#noStore);
+  }
+
+  /** The whole answer to OPTIONS. */
+  preflight(res: UwsResponse): void {
+    res.writeStatus('204 No Content');
+    res.writeHeader(BLOCK_NAME, this.#preflight);
+    res.endWithoutBody();
+  }
+
+  /** A whole JSON answer. */
+  json(res: UwsResponse, status: number, body: string): void {
+    this.begin(res, status);
+    res.writeHeader('content-type', JSON_TYPE);
+    this.#finish(res, body);
+  }
+
+  /**
+   * A whole refusal: status by family, headers that the reply knows, one sentence as text. Call it corked. Returns the
+   * status, for the metrics. `detail` follows the table's sentence; without it the reply's own text does.
+   */
+  error(res: UwsResponse, family: Family, code: ErrorCode, detail?: string, reply?: Reply): number {
+    const row = ERRORS[code];
+    const status = row[family];
+    this.begin(res, status);
+    if (row.retry) res.writeHeader('retry-after', RETRY_AFTER_SECONDS);
+    if (code === 'UNAUTHORIZED') res.writeHeader('www-authenticate', 'Bearer');
+    if (reply !== undefined) writeRefusalHeaders(res, code, reply);
+    res.writeHeader('content-type', TEXT_PLAIN);
+    const more = detail ?? reply?.text ?? '';
+    this.#finish(res, more === '' ? `${row.text}\n` : `${row.text}: ${more}\n`);
+    return status;
+  }
+
+  /** error() for a reply that came back with a code other than OK. */
+  refusal(res: UwsResponse, family: Family, reply: Reply): number {
+    return this.error(res, family, errorCode(reply.code), undefined, reply);
+  }
+
+  /** 405 with the methods that the route does have. */
+  methodNotAllowed(res: UwsResponse, allow: string): number {
+    this.begin(res, 405);
+    res.writeHeader('allow', allow);
+    res.writeHeader('content-type', TEXT_PLAIN);
+    this.#finish(res, `${ERRORS.METHOD_NOT_ALLOWED.text}: ${allow}\n`);
+    return 405;
+  }
+
+  #finish(res: UwsResponse, body: string): void {
+    if (this.headOnly) res.endWithoutBody();
+    else res.end(body);
+  }
+}
+
+/** What the live readers get: writes heads and refusals with this request's CORS headers. */
+export type LiveHead = Responder;
+
+function writeRefusalHeaders(res: UwsResponse, code: ErrorCode, reply: Reply): void {
+  if (CODES_WITH_OFFSET.has(code)) res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
+  if (code === 'STREAM_CLOSED' || reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');
+  if (code === 'PRODUCER_EPOCH_STALE') res.writeHeader('producer-epoch', String(reply.a));
+  if (code === 'PRODUCER_SEQ_CONFLICT') {
+    res.writeHeader('producer-expected-seq', String(reply.b));
+    res.writeHeader('producer-received-seq', String(reply.c));
+  }
+  if (code === 'RECORD_PRECONDITION_FAILED') {
+    res.writeHeader('stream-record-next', String(reply.recordNext));
+    res.writeHeader('stream-extensions', RECORD_EXTENSION);
+  } else if (code === 'RECORD_OUT_OF_RANGE' || (code === 'STREAM_GONE' && reply.has(REPLY_RECORDS))) {
+    res.writeHeader('stream-record-first', String(reply.recordFirst));
+    res.writeHeader('stream-record-next', String(reply.recordNext));
+    res.writeHeader('stream-extensions', RECORD_EXTENSION);
+  }
+}
+
+/** The type to show for a read or HEAD answer. */
+export function shownContentType(reply: Reply): string {
+  return reply.contentType === '' ? DEFAULT_CONTENT_TYPE : reply.contentType;
+}
+
+/** Was the read addressed by records? Then its answer carries the record range (wire-facts 2.12). */
+export function isRecordRead(params: ReadParams): boolean {
+  return params.mode !== READ_OFFSET && params.mode !== READ_NOW;
+}
+
+/**
+ * Position, freshness, closure and record headers of a read answer: the 200 and 304 of a catch-up read and of a long-poll,
+ * and its 204. Not the content type, ETag and cursor.
+ */
+export function writeReadHeaders(res: UwsResponse, reply: Reply, params: ReadParams): void {
+  res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
+  if (reply.has(REPLY_UP_TO_DATE)) res.writeHeader('stream-up-to-date', 'true');
+  if (reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');
+  if (!reply.has(REPLY_RECORDS)) return;
+  if (isRecordRead(params)) {
+    res.writeHeader('stream-record-first', String(reply.recordFirst));
+    res.writeHeader('stream-record-start', String(reply.recordStart));
+    res.writeHeader('stream-record-next', String(reply.recordNext));
+  }
+  res.writeHeader('stream-extensions', RECORD_EXTENSION);
+}
+
+/**
+ * ETag of a read answer, with quotes. Bytes at an offset never change within an incarnation, so the range and the
+ * flags name the content and the body need not be hashed.
+ */
+export function readEtag(reply: Reply, params: ReadParams): string {
+  const flags = (reply.flags & (REPLY_CLOSED | REPLY_UP_TO_DATE)) | (params.readFlags & READ_FLAG_ENVELOPE ? 1 << 16 : 0);
+  return `"${hash64Hex([reply.a, reply.startOffset, reply.nextOffset, flags])}"`;
+}
+
+/** If-None-Match: `*`, or a list of tags; a weak tag matches its strong twin (RFC 9110 13.1.2). */
+export function etagMatches(ifNoneMatch: string, etag: string): boolean {
+  if (ifNoneMatch === '') return false;
+  if (ifNoneMatch === etag || ifNoneMatch.trim() === '*') return true;
+  if (!ifNoneMatch.includes(etag)) return false;
+  // Tags of ours hold no comma and no quote inside, so a split at commas cannot tear one apart.
+  return ifNoneMatch.split(',').some((item) => {
+    const tag = item.trim();
+    return tag === etag || (tag.startsWith('W/') && tag.slice(2) === etag);
+  });
+}
