@@ -1,0 +1,33 @@
+// What one fsync costs on this disk, now: measured in the same run as the appends, because on a shared machine it
+// changes by the hour and the goal for append latency is stated relative to it.
+
+import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { summarize } from '../stats.ts';
+
+const BLOCK_BYTES = 4096;
+
+export interface FsyncFigures {
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly count: number;
+}
+
+/** Appends 4 KiB and calls fdatasync, over and over: the cheapest durable write a log can make. Blocks the thread. */
+export function measureFsync(dir: string, durationMs: number): FsyncFigures {
+  const fd = openSync(join(dir, 'fsync-probe'), 'w');
+  const block = Buffer.alloc(BLOCK_BYTES, 'x');
+  const samples: number[] = [];
+  const end = performance.now() + durationMs;
+  try {
+    for (let before = performance.now(); before < end; before = performance.now()) {
+      writeSync(fd, block);
+      fdatasyncSync(fd);
+      samples.push(performance.now() - before);
+    }
+  } finally {
+    closeSync(fd);
+  }
+  const { p50Ms, p99Ms } = summarize(Float64Array.from(samples));
+  return { p50Ms, p99Ms, count: samples.length };
+}

@@ -1,0 +1,116 @@
+// wrk as the load generator for HTTP. Its clock is kept here: wrk knows only whole seconds, so it is started for long
+// and interrupted (SIGINT makes it print its result), which gives short smoke runs and creates of unknown length.
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { sourceFile } from '../paths.ts';
+import { isInstalled, startChild, type Child } from '../processes.ts';
+import type { LoadResult } from '../stats.ts';
+
+/** Slower answers count as failed. wrk keeps one counter per microsecond of this, so it is memory too (80 MB). */
+const ANSWER_TIMEOUT_S = 10;
+/** Upper bound of any run, in case the benchmark itself is stopped with SIGKILL. */
+const RUN_SECONDS_MAX = 900;
+/** wrk looks at its stop flag every 100 ms; longer than this after SIGINT and it hangs. */
+const STOP_TIMEOUT_MS = 30_000;
+
+export const WRK_MISSING = 'wrk is not installed: apt install wrk';
+
+export function wrkMissing(): string | undefined {
+  return isInstalled('wrk') ? undefined : WRK_MISSING;
+}
+
+export interface WrkRun {
+  readonly port: number;
+  readonly connections: number;
+  /** Arguments of wrk.lua, without the number of threads, which is decided here. */
+  readonly mode: 'append' | 'read' | 'create' | 'spread';
+  readonly args: readonly string[];
+  /** Ends the run after so long; undefined: when the script says it is through ("create"). */
+  readonly durationMs: number | undefined;
+  readonly cpus: string | undefined;
+}
+
+interface WrkOutput {
+  readonly requests: number;
+  readonly durationUs: number;
+  readonly bytes: number;
+  readonly p50Us: number;
+  readonly p99Us: number;
+  readonly p999Us: number;
+  readonly maxUs: number;
+  readonly errors: Readonly<Record<'connect' | 'read' | 'write' | 'status' | 'timeout', number>>;
+}
+
+/** A quarter of the cores, at least one: the servers need the others, and one wrk thread makes 100,000 requests/s. */
+function threadCount(connections: number): number {
+  return Math.max(1, Math.min(connections, availableParallelism() >> 2));
+}
+
+export async function runWrk(run: WrkRun): Promise<LoadResult> {
+  const threads = threadCount(run.connections);
+  const script = sourceFile('bench', 'load', 'wrk.lua');
+  const flags = ['-t', threads, '-c', run.connections, '-d', `${RUN_SECONDS_MAX}s`, '--timeout', `${ANSWER_TIMEOUT_S}s`];
+  const url = `http://127.0.0.1:${run.port}/`;
+  const child = startChild(
+    'wrk',
+    [...flags.map(String), '-s', script, url, '--', run.mode, String(threads), ...run.args],
+    run.cpus,
+  );
+  await (run.durationMs === undefined ? created(child, threads) : elapsed(child, run.durationMs));
+  child.process.kill('SIGINT');
+  const timer = setTimeout(() => child.process.kill('SIGKILL'), STOP_TIMEOUT_MS);
+  await child.exited;
+  clearTimeout(timer);
+  return parseOutput(child.output());
+}
+
+async function elapsed(child: Child, durationMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const timeout = new Promise<void>((resolve) => (timer = setTimeout(resolve, durationMs)));
+  await Promise.race([timeout, child.exited]);
+  clearTimeout(timer);
+}
+
+async function created(child: Child, threads: number): Promise<void> {
+  let seen = 0;
+  const all = new Promise<void>((resolve) => {
+    child.process.stdout?.on('data', (chunk: Buffer) => {
+      seen += chunk.toString('latin1').split('@@created').length - 1;
+      if (seen >= threads) resolve();
+    });
+  });
+  await Promise.race([all, child.exited]);
+}
+
+function parseOutput(text: string): LoadResult {
+  const json = /@@result (\{.*\})/.exec(text)?.[1];
+  assert(json !== undefined, `wrk gave no result: ${text.trim()}`);
+  const output = JSON.parse(json) as WrkOutput;
+  const failures = Object.entries(output.errors).filter(([, count]) => count > 0);
+  const failed = failures.reduce((sum, [, count]) => sum + count, 0);
+  const seconds = output.durationUs / 1e6;
+  // Only answers with a bad status are among the requests that wrk counts; socket errors are not.
+  const good = output.requests - output.errors.status;
+  return {
+    ratePerSecond: good / seconds,
+    bytesPerSecond: output.bytes / seconds,
+    p50Ms: output.p50Us / 1000,
+    p99Ms: output.p99Us / 1000,
+    p999Ms: output.p999Us / 1000,
+    maxMs: output.maxUs / 1000,
+    requests: output.requests,
+    failed,
+    failures: failures.map(([kind, count]) => `${count} ${kind}`).join(', '),
+  };
+}
+
+/** The list of paths for the modes that read one. */
+export function writePaths(dir: string, name: string, paths: readonly string[]): string {
+  assert(paths.length > 0, 'wrk needs at least one path');
+  const file = join(dir, `${name}.paths`);
+  writeFileSync(file, `${paths.join('\n')}\n`);
+  return file;
+}

@@ -1,0 +1,84 @@
+// The command line of the benchmark.
+
+import { parseArgs } from 'node:util';
+
+export const HELP_FLAGS = `flags:
+  --seconds N      length of one run of one target in one round (default 4)
+  --rounds N       rounds; targets alternate within a round (default 3)
+  --targets A,B    only these: millrace reference-file reference-memory bare broadcaster redis
+  --cores N        shard threads of millrace (default: cores of the machine less one)
+  --smoke          tiny parameters: shows that everything runs, measures nothing
+  --json FILE      the report as JSON, too
+  --dir DIR        parent of the data folders (default: the temporary folder, unless it is on tmpfs)
+  --pin S:L        taskset lists for servers and load generators, e.g. 0-2:3
+  --profile        millrace only, under --cpu-prof; prints the top functions of each thread (default: appends-100)
+  --profile-dir D  keep the .cpuprofile files there
+  --server FILE    entry point of millrace (default: dist/main.js)
+  --help`;
+
+export interface Options {
+  readonly scenarios: readonly string[];
+  readonly seconds: number | undefined;
+  readonly rounds: number | undefined;
+  readonly targets: ReadonlySet<string> | undefined;
+  readonly cores: number | undefined;
+  readonly smoke: boolean;
+  readonly json: string | undefined;
+  readonly dir: string | undefined;
+  readonly serverCpus: string | undefined;
+  readonly loadCpus: string | undefined;
+  readonly profile: boolean;
+  readonly profileDir: string | undefined;
+  readonly server: string | undefined;
+  readonly help: boolean;
+}
+
+function positive(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (!(value > 0)) throw new Error(`--${name} must be a number above 0, not ${text}`);
+  return value;
+}
+
+export function parseOptions(argv: readonly string[]): Options {
+  const { values, positionals } = parseArgs({
+    args: [...argv],
+    allowPositionals: true,
+    options: {
+      seconds: { type: 'string' },
+      rounds: { type: 'string' },
+      targets: { type: 'string' },
+      cores: { type: 'string' },
+      smoke: { type: 'boolean', default: false },
+      json: { type: 'string' },
+      dir: { type: 'string' },
+      pin: { type: 'string' },
+      profile: { type: 'boolean', default: false },
+      'profile-dir': { type: 'string' },
+      server: { type: 'string' },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  const pin = values.pin?.split(':');
+  if (pin !== undefined && (pin.length !== 2 || pin.includes(''))) throw new Error('--pin wants SERVERS:LOAD, e.g. 0-2:3');
+  const rounds = positive('rounds', values.rounds);
+  const cores = positive('cores', values.cores);
+  if (rounds !== undefined && !Number.isInteger(rounds)) throw new Error('--rounds must be a whole number');
+  if (cores !== undefined && !Number.isInteger(cores)) throw new Error('--cores must be a whole number');
+  return {
+    scenarios: positionals,
+    seconds: positive('seconds', values.seconds),
+    rounds,
+    targets: values.targets === undefined ? undefined : new Set(values.targets.split(',')),
+    cores,
+    smoke: values.smoke,
+    json: values.json,
+    dir: values.dir,
+    serverCpus: pin?.[0],
+    loadCpus: pin?.[1],
+    profile: values.profile || values['profile-dir'] !== undefined,
+    profileDir: values['profile-dir'],
+    server: values.server,
+    help: values.help,
+  };
+}

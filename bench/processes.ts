@@ -1,0 +1,128 @@
+// Children, ports and folders of a benchmark run. Whatever way the run ends (done, exception, Ctrl-C), no server
+// survives it and no temporary folder stays behind.
+
+import { spawn, type ChildProcess } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { connect, createServer, type AddressInfo } from 'node:net';
+import { delimiter, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A server that does not listen by then is broken; a million streams on disk open in a second or two. */
+const START_TIMEOUT_MS = 20_000;
+/** Graceful stop, profiles written included; then SIGKILL. */
+const STOP_TIMEOUT_MS = 15_000;
+/** Of a child's output only the end is kept, for the message when it dies. */
+const OUTPUT_TAIL_CHARS = 4_000;
+
+const children = new Set<ChildProcess>();
+const folders = new Set<string>();
+
+function cleanUp(): void {
+  for (const child of children) child.kill('SIGKILL');
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+}
+process.on('exit', cleanUp);
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
+
+export interface Child {
+  readonly process: ChildProcess;
+  readonly pid: number;
+  readonly exited: Promise<number>;
+  /** The last lines it wrote to stdout and stderr. */
+  output(): string;
+  stop(): Promise<void>;
+}
+
+/** Starts a child; `cpus` (taskset list) pins it. taskset execs, so the pid is the server's own. */
+export function startChild(command: string, args: readonly string[], cpus?: string, ipc = false): Child {
+  const [file, argv] = cpus === undefined ? [command, args] : ['taskset', ['-c', cpus, command, ...args]];
+  const stdio = ['ignore', 'pipe', 'pipe', ...(ipc ? ['ipc' as const] : [])] as const;
+  const child = spawn(file, [...argv], { stdio: [...stdio] });
+  children.add(child);
+  let tail = '';
+  const keep = (chunk: Buffer): void => {
+    tail = (tail + chunk.toString('utf8')).slice(-OUTPUT_TAIL_CHARS);
+  };
+  child.stdout?.on('data', keep);
+  child.stderr?.on('data', keep);
+  const exited = new Promise<number>((resolve) => {
+    child.once('error', (error) => {
+      tail += String(error);
+      children.delete(child);
+      resolve(-1);
+    });
+    child.once('exit', (code) => {
+      children.delete(child);
+      resolve(code ?? -1);
+    });
+  });
+  const stop = async (): Promise<void> => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGTERM');
+    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    await exited;
+    clearTimeout(timer);
+  };
+  return { process: child, pid: child.pid ?? -1, exited, output: () => tail, stop };
+}
+
+function canConnect(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}
+
+/** Resolves when the port accepts connections. Asked by connecting, so it holds for servers that print nothing. */
+export async function waitForPort(child: Child, port: number, name: string): Promise<void> {
+  let dead = false;
+  void child.exited.then(() => (dead = true));
+  const deadline = Date.now() + START_TIMEOUT_MS;
+  while (!(await canConnect(port))) {
+    if (dead) throw new Error(`${name} ended before it listened: ${child.output().trim() || 'no output'}`);
+    if (Date.now() > deadline) throw new Error(`${name} does not listen after ${START_TIMEOUT_MS} ms`);
+    await sleep(20);
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+export function temporaryFolder(parent: string, prefix: string): string {
+  const folder = mkdtempSync(join(parent, `millrace-bench-${prefix}-`));
+  folders.add(folder);
+  return folder;
+}
+
+export function removeFolder(folder: string): void {
+  rmSync(folder, { recursive: true, force: true });
+  folders.delete(folder);
+}
+
+export interface Memory {
+  /** All resident pages, those of mapped files (LMDB) included. */
+  readonly residentMiB: number;
+  /** Heap, stacks and buffers: what the kernel cannot drop under pressure. */
+  readonly anonymousMiB: number;
+}
+
+/** From /proc, so of the process itself and not of what it believes about itself. NaN where there is no /proc. */
+export function memoryOf(pid: number): Memory {
+  const path = `/proc/${pid}/status`;
+  const status = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  const field = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1024;
+  return { residentMiB: field('VmRSS'), anonymousMiB: field('RssAnon') };
+}
+
+export function isInstalled(program: string): boolean {
+  return (process.env['PATH'] ?? '').split(delimiter).some((folder) => existsSync(join(folder, program)));
+}

@@ -1,0 +1,40 @@
+// What the scenarios know about a server: how to start it, what it promises, and where it answers.
+
+import type { Memory } from '../processes.ts';
+
+export type TargetName = 'millrace' | 'reference-file' | 'reference-memory' | 'bare' | 'broadcaster' | 'redis';
+
+export interface StartOptions {
+  /** Parent of the server's data folder; the target makes and removes its own folder there. */
+  readonly dir: string;
+  /** taskset list for the server, when the run is pinned. */
+  readonly cpus: string | undefined;
+  /** Shard threads of millrace. */
+  readonly cores: number;
+  /** Flags for node itself (profiling); only millrace takes them. */
+  readonly nodeArgs: readonly string[];
+  /** The compiled entry point of millrace. */
+  readonly entry: string;
+}
+
+export interface Target {
+  readonly name: TargetName;
+  /** What an acknowledgement means, printed with the figures: a rate without it says nothing. */
+  readonly durability: string;
+  /** Why the target cannot run here, in one line that says what to do; undefined when it can. */
+  missing(options: StartOptions): string | undefined;
+  start(options: StartOptions): Promise<Running>;
+}
+
+export interface Running {
+  readonly name: TargetName;
+  readonly port: number;
+  readonly protocol: 'http' | 'redis';
+  memory(): Memory;
+  stop(): Promise<void>;
+}
+
+/** All HTTP targets are addressed alike: the flat route of millrace, which the reference server takes too. */
+export function streamPath(name: string): string {
+  return `/v1/stream/${name}`;
+}
