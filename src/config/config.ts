@@ -1,0 +1,198 @@
+/** The configuration as the rest of the code sees it, and the rules that span several options. */
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { ConfigError } from './error.ts';
+import { refuse } from './kinds.ts';
+import type { Peer } from './kinds.ts';
+import type { OptionKey, Values } from './options.ts';
+import { formatAddress, isLoopback } from './values.ts';
+import type { Address } from './values.ts';
+
+/** Plain data: it is posted to the shard threads as it is. */
+export interface Config {
+  readonly server: {
+    readonly listen: Address;
+    readonly adminListen: Address;
+    /** Undefined: this node has no links to others. */
+    readonly clusterListen: Address | undefined;
+    readonly inflightBodyBytes: number;
+    readonly tls: { readonly certPath: string; readonly keyPath: string } | undefined;
+  };
+  readonly storage: {
+    /** Absolute. */
+    readonly dataDir: string;
+    readonly cold: ColdConfig;
+  };
+  readonly runtime: {
+    readonly coreCount: number;
+    /** 0: no bound. */
+    readonly liveReadMaxWaitersPerCore: number;
+  };
+  readonly raft: {
+    readonly nodeId: number;
+    readonly groupCount: number;
+    readonly initMembership: boolean;
+    /** Includes this node unless empty. */
+    readonly peers: readonly Peer[];
+  };
+  readonly cluster: { readonly secret: string | undefined };
+  readonly http: {
+    readonly longPollTimeoutMs: number;
+    readonly sseKeepaliveMs: number;
+    readonly sseLifetimeMs: number;
+    /** `*` for any origin; empty for none. */
+    readonly corsOrigins: readonly string[];
+    readonly clientToken: string | undefined;
+    readonly adminToken: string | undefined;
+  };
+}
+
+export interface ColdConfig {
+  readonly backend: 'none' | 'dir' | 's3';
+  readonly root: string | undefined;
+  readonly dir: string | undefined;
+  /** 0: no bound. */
+  readonly maxHotBytesPerGroup: number;
+  readonly s3: {
+    readonly bucket: string | undefined;
+    readonly region: string | undefined;
+    readonly endpoint: string | undefined;
+    readonly accessKeyId: string | undefined;
+    readonly secretAccessKey: string | undefined;
+    readonly sessionToken: string | undefined;
+    readonly serverSideEncryption: 'aes256' | 'aws-kms' | 'none';
+    readonly kmsKeyId: string | undefined;
+    readonly timeoutMs: number;
+    readonly maxRetries: number;
+  };
+}
+
+/** Gives every option its place, then checks what no single option can know. */
+export function toConfig(values: Values): Config {
+  const config: Config = {
+    server: {
+      listen: values['server.listen'],
+      adminListen: values['server.admin_listen'],
+      clusterListen: values['server.cluster_listen'],
+      inflightBodyBytes: values['server.http_inflight_body_size'],
+      tls: tlsOf(values),
+    },
+    storage: { dataDir: resolve(values['storage.data_dir']), cold: coldOf(values) },
+    runtime: {
+      coreCount: values['runtime.core_count'],
+      liveReadMaxWaitersPerCore: values['runtime.live_read_max_waiters_per_core'],
+    },
+    raft: {
+      nodeId: values['raft.node_id'],
+      groupCount: values['raft.group_count'],
+      initMembership: values['raft.init_membership'],
+      peers: values['raft.peers'],
+    },
+    cluster: { secret: secretOf(values, 'cluster.secret', 'cluster.secret_file') },
+    http: {
+      longPollTimeoutMs: values['http.long_poll_timeout'],
+      sseKeepaliveMs: values['http.sse_keepalive'],
+      sseLifetimeMs: values['http.sse_lifetime'],
+      corsOrigins: values['http.cors_origins'],
+      clientToken: secretOf(values, 'http.client_token', 'http.client_token_file'),
+      adminToken: secretOf(values, 'http.admin_token', 'http.admin_token_file'),
+    },
+  };
+  checkListeners(config);
+  checkPeers(config);
+  return config;
+}
+
+function coldOf(values: Values): ColdConfig {
+  const backend = values['storage.cold.backend'];
+  const dir = values['storage.cold.dir'];
+  const bucket = values['storage.cold.s3.bucket'];
+  if (backend === 'dir' && dir === undefined) throw refuse('storage.cold.dir', undefined, 'a directory, because storage.cold.backend is "dir"');
+  if (backend === 's3' && bucket === undefined) throw refuse('storage.cold.s3.bucket', undefined, 'a bucket, because storage.cold.backend is "s3"');
+  if (backend !== 'none') {
+    throw new ConfigError(`storage.cold.backend = "${backend}": this version has no cold tier yet; use "none" (everything stays in storage.data_dir)`);
+  }
+  return {
+    backend,
+    root: values['storage.cold.root'],
+    dir,
+    maxHotBytesPerGroup: values['storage.cold.max_hot_size_per_group'],
+    s3: {
+      bucket,
+      region: values['storage.cold.s3.region'],
+      endpoint: values['storage.cold.s3.endpoint'],
+      accessKeyId: values['storage.cold.s3.access_key_id'],
+      secretAccessKey: values['storage.cold.s3.secret_access_key'],
+      sessionToken: values['storage.cold.s3.session_token'],
+      serverSideEncryption: values['storage.cold.s3.server_side_encryption'],
+      kmsKeyId: values['storage.cold.s3.kms_key_id'],
+      timeoutMs: values['storage.cold.s3.timeout'],
+      maxRetries: values['storage.cold.s3.max_retries'],
+    },
+  };
+}
+
+function tlsOf(values: Values): Config['server']['tls'] {
+  const certPath = values['server.tls_cert'];
+  const keyPath = values['server.tls_key'];
+  if (certPath === undefined && keyPath === undefined) return undefined;
+  if (certPath === undefined) throw refuse('server.tls_cert', undefined, 'the certificate of server.tls_key');
+  if (keyPath === undefined) throw refuse('server.tls_key', undefined, 'the private key of server.tls_cert');
+  // uWebSockets.js answers an unreadable file with a listener that never shakes hands: find out now.
+  readText('server.tls_cert', certPath);
+  readText('server.tls_key', keyPath);
+  return { certPath, keyPath };
+}
+
+type KeysOf<T> = { [K in OptionKey]: Values[K] extends T ? K : never }[OptionKey];
+
+function secretOf(values: Values, key: KeysOf<string | undefined>, fileKey: KeysOf<string | undefined>): string | undefined {
+  const path = values[fileKey];
+  if (path === undefined) return values[key];
+  if (values[key] !== undefined) throw new ConfigError(`${fileKey}: give either ${key} or ${fileKey}, not both`);
+  // Editors and `echo` end a file with a newline that is not part of the secret.
+  const secret = readText(fileKey, path).trim();
+  if (!/^[!-~]+$/.test(secret)) throw refuse(fileKey, path, 'a file with one line of visible ASCII characters without blanks');
+  return secret;
+}
+
+function readText(key: OptionKey, path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw refuse(key, path, `a readable file (${error instanceof Error ? error.message : String(error)})`);
+  }
+}
+
+function checkListeners({ server, cluster }: Config): void {
+  const listeners: readonly (readonly [OptionKey, Address | undefined])[] = [
+    ['server.listen', server.listen],
+    ['server.admin_listen', server.adminListen],
+    ['server.cluster_listen', server.clusterListen],
+  ];
+  const taken = new Map<string, OptionKey>();
+  for (const [key, listen] of listeners) {
+    if (listen === undefined || listen.port === 0) continue;
+    const written = formatAddress(listen);
+    const other = taken.get(written);
+    if (other !== undefined) throw new ConfigError(`${key} = "${written}": ${other} listens there already; the planes need different ports`);
+    taken.set(written, key);
+  }
+  if (server.clusterListen !== undefined && !isLoopback(server.clusterListen) && cluster.secret === undefined) {
+    throw refuse('cluster.secret', undefined, 'a secret (or cluster.secret_file), because server.cluster_listen is reachable from other hosts');
+  }
+}
+
+function checkPeers({ raft }: Config): void {
+  const ids = new Set<number>();
+  for (const peer of raft.peers) {
+    if (ids.has(peer.nodeId)) throw new ConfigError(`raft.peers: node ${peer.nodeId} is listed twice`);
+    ids.add(peer.nodeId);
+  }
+  if (ids.size > 0 && !ids.has(raft.nodeId)) {
+    throw new ConfigError(`raft.peers: this node is not in the list; add node_id = ${raft.nodeId} (raft.node_id)`);
+  }
+  if (ids.size > 1) {
+    throw new ConfigError('raft.peers: this version runs one node; leave the list empty or give only this node');
+  }
+}

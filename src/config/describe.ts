@@ -1,0 +1,69 @@
+/** What people read about the options: --help, and the table in README.md. */
+import { OPTION_KEYS, OPTIONS } from './options.ts';
+import type { Defaulted, Option } from './options.ts';
+
+/** Columns of --help: a terminal of the usual width, also where the output goes to a file. */
+const HELP_COLUMNS = 100;
+const HELP_INDENT = '  ';
+
+/** Markdown, ending with a newline. A test holds the table in README.md equal to it. */
+export function describeOptions(): string {
+  const rows = OPTION_KEYS.map((key) => {
+    const option: Option<unknown> = OPTIONS[key];
+    const flag = option.flag === undefined ? '' : ` (\`--${option.flag.name}\`)`;
+    const fallback = option.defaultNote ?? (hasDefault(option) ? `\`${option.kind.format(option.fallback)}\`` : 'unset');
+    return `| \`${key}\`${flag} | ${option.kind.label} | ${fallback} | ${option.about} |`;
+  });
+  return ['| Key (flag) | Type | Default | Meaning |', '| --- | --- | --- | --- |', ...rows, ''].join('\n');
+}
+
+export function helpText(): string {
+  const flags: [string, string][] = [['--config FILE', 'TOML file with any of the keys that README.md lists']];
+  for (const key of OPTION_KEYS) {
+    const option: Option<unknown> = OPTIONS[key];
+    if (option.flag === undefined) continue;
+    const fallback = option.defaultNote ?? (hasDefault(option) ? option.kind.format(option.fallback).replaceAll('"', '') : '');
+    flags.push([`--${option.flag.name} ${option.flag.placeholder}`, `${option.about} Default: ${fallback}.`]);
+  }
+  flags.push(['--help', 'Show this text.'], ['--version', 'Show the version.']);
+  return [
+    'Millrace keeps append-only byte streams and serves them over HTTP. Acknowledged bytes are on disk.',
+    '',
+    'Usage: npm start -- [flags]',
+    '       node dist/main.js [flags]',
+    '',
+    'Flags (they win over the file):',
+    ...columns(flags),
+    '',
+    'Environment:',
+    ...columns([['MILLRACE_LOG', 'Verbosity: a level (trace, debug, info, warn, error, fatal, silent), or info,raft=debug,http=warn.']]),
+    '',
+    'Exit status: 0 after a clean stop, 2 for a bad configuration or a port in use, 1 otherwise.',
+    '',
+  ].join('\n');
+}
+
+function hasDefault(option: Option<unknown>): option is Defaulted<unknown> {
+  return 'fallback' in option;
+}
+
+/** Two columns; the right one wraps between words. */
+function columns(rows: readonly (readonly [string, string])[]): string[] {
+  const leftWidth = Math.max(...rows.map(([left]) => left.length)) + HELP_INDENT.length;
+  const rightWidth = HELP_COLUMNS - leftWidth - HELP_INDENT.length;
+  return rows.flatMap(([left, right]) =>
+    wrap(right, rightWidth).map((line, i) => HELP_INDENT + (i === 0 ? left : '').padEnd(leftWidth) + line),
+  );
+}
+
+function wrap(text: string, width: number): string[] {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const last = lines.length - 1;
+    const line = lines[last] ?? '';
+    if (line === '') lines[last] = word;
+    else if (line.length + 1 + word.length <= width) lines[last] = `${line} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}

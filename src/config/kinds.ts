@@ -1,0 +1,171 @@
+/** The types an option can have. A kind turns a TOML value into the value of `Config`, or says what it expected. */
+import { resolve } from 'node:path';
+import { ConfigError } from './error.ts';
+import { formatAddress, formatDuration, formatSize, parseAddress, parseDurationMs, parseSizeBytes } from './values.ts';
+import type { Address } from './values.ts';
+
+export interface Kind<T> {
+  /** One word for the table in README.md. */
+  readonly label: string;
+  /** Completes "expected ...". */
+  readonly expected: string;
+  /** Answers undefined when `raw` is not acceptable. */
+  parse(raw: unknown, key: string): T | undefined;
+  /** A flag's text as the TOML value it stands for. */
+  fromFlag?(text: string): unknown;
+  format(value: T): string;
+  /** The value must not appear in messages. */
+  readonly secret?: true;
+}
+
+export interface Peer {
+  readonly nodeId: number;
+  readonly address: Address;
+}
+
+/** Ids travel as unsigned 32-bit numbers between nodes; 0 stands for "no node". */
+export const NODE_ID_MAX = 2 ** 32 - 1;
+
+const isText = (raw: unknown): raw is string => typeof raw === 'string' && raw !== '' && !raw.includes('\0');
+const quote = (text: string): string => JSON.stringify(text);
+
+export const text: Kind<string> = {
+  label: 'string',
+  expected: 'a string that is not empty',
+  parse: (raw) => (isText(raw) ? raw : undefined),
+  format: quote,
+};
+
+export const path: Kind<string> = {
+  label: 'path',
+  expected: 'a path, absolute or relative to the working directory',
+  parse: (raw) => (isText(raw) ? resolve(raw) : undefined),
+  format: quote,
+};
+
+/** Travels in an HTTP header, so only visible ASCII can arrive unharmed. */
+export const token: Kind<string> = {
+  label: 'string',
+  expected: 'visible ASCII characters without blanks',
+  parse: (raw) => (isText(raw) && /^[!-~]+$/.test(raw) ? raw : undefined),
+  format: quote,
+  secret: true,
+};
+
+export const boolean: Kind<boolean> = {
+  label: 'boolean',
+  expected: 'true or false',
+  parse: (raw) => (typeof raw === 'boolean' ? raw : undefined),
+  format: String,
+};
+
+export const address: Kind<Address> = {
+  label: 'address',
+  expected: 'HOST:PORT such as "127.0.0.1:4437" or "[::1]:4437"',
+  parse: parseAddress,
+  format: (value) => quote(formatAddress(value)),
+};
+
+/** Absolute http or https address of a service, without a path. */
+export const url: Kind<string> = {
+  label: 'URL',
+  expected: 'an http:// or https:// address without a path, such as "http://127.0.0.1:9000"',
+  parse: (raw) => (isText(raw) && isOrigin(raw.replace(/\/$/, '')) ? raw.replace(/\/$/, '') : undefined),
+  format: quote,
+};
+
+export const origins: Kind<readonly string[]> = {
+  label: 'list',
+  expected: 'a list of origins such as ["https://app.example"], ["*"] for any, or [] for none',
+  parse: (raw) => {
+    if (!Array.isArray(raw)) return undefined;
+    const list: string[] = [];
+    for (const item of raw) {
+      if (typeof item !== 'string' || !(item === '*' || item === 'null' || isOrigin(item))) return undefined;
+      list.push(item);
+    }
+    return list;
+  },
+  format: (value) => JSON.stringify(value),
+};
+
+export const peers: Kind<readonly Peer[]> = {
+  label: 'list',
+  expected: 'a list of { node_id = N, addr = "HOST:PORT" }',
+  parse: (raw, key) => (Array.isArray(raw) ? raw.map((item: unknown, i) => parsePeer(item, `${key}[${i}]`)) : undefined),
+  format: (value) => JSON.stringify(value),
+};
+
+export function integer(min: number, max: number): Kind<number> {
+  return {
+    label: 'integer',
+    expected: `an integer from ${min} to ${max}`,
+    parse: (raw) => (inRange(Number.isSafeInteger(raw) ? (raw as number) : undefined, min, max)),
+    fromFlag: (written) => (/^\d{1,15}$/.test(written) ? Number(written) : written),
+    format: String,
+  };
+}
+
+export function duration(minMs: number, maxMs: number): Kind<number> {
+  return {
+    label: 'duration',
+    expected: `a duration from ${formatDuration(minMs)} to ${formatDuration(maxMs)}, such as "500ms" or "30s"`,
+    parse: (raw) => inRange(parseDurationMs(raw), minMs, maxMs),
+    format: (value) => quote(formatDuration(value)),
+  };
+}
+
+export function size(minBytes: number, maxBytes: number): Kind<number> {
+  return {
+    label: 'size',
+    expected: `a size from ${formatSize(minBytes)} to ${formatSize(maxBytes)}, such as "64 MiB"`,
+    parse: (raw) => inRange(parseSizeBytes(raw), minBytes, maxBytes),
+    format: (value) => quote(formatSize(value)),
+  };
+}
+
+export function choice<const T extends string>(...values: readonly T[]): Kind<T> {
+  return {
+    label: 'choice',
+    expected: `one of ${values.map(quote).join(', ')}`,
+    parse: (raw) => values.find((value) => value === raw),
+    format: quote,
+  };
+}
+
+function parsePeer(raw: unknown, key: string): Peer {
+  if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) throw refuse(key, raw, peers.expected);
+  const entry = raw as Readonly<Record<string, unknown>>;
+  for (const name of Object.keys(entry)) {
+    if (name !== 'node_id' && name !== 'addr') throw new ConfigError(`${key}.${name}: unknown key; a peer has node_id and addr`);
+  }
+  const nodeIdKind = integer(1, NODE_ID_MAX);
+  const nodeId = nodeIdKind.parse(entry['node_id'], key);
+  if (nodeId === undefined) throw refuse(`${key}.node_id`, entry['node_id'], nodeIdKind.expected);
+  const peerAddress = parseAddress(entry['addr']);
+  if (peerAddress === undefined || peerAddress.port === 0) throw refuse(`${key}.addr`, entry['addr'], address.expected);
+  return { nodeId, address: peerAddress };
+}
+
+/** The one form of every complaint about a value: which key, what was written, what would do. */
+export function refuse(key: string, raw: unknown, expected: string): ConfigError {
+  const written = raw === undefined ? `${key} is missing` : `${key} = ${show(raw)}`;
+  return new ConfigError(`${written}: expected ${expected}`);
+}
+
+/** A pasted file should not fill the terminal. */
+const SHOWN_CHARS_MAX = 80;
+
+function show(raw: unknown): string {
+  const written = typeof raw === 'number' ? String(raw) : JSON.stringify(raw);
+  return written.length <= SHOWN_CHARS_MAX ? written : `${written.slice(0, SHOWN_CHARS_MAX)}...`;
+}
+
+function inRange(value: number | undefined, min: number, max: number): number | undefined {
+  return value !== undefined && value >= min && value <= max ? value : undefined;
+}
+
+function isOrigin(written: string): boolean {
+  if (!/^https?:\/\//.test(written) || !URL.canParse(written)) return false;
+  return new URL(written).origin === written;
+}

@@ -1,0 +1,140 @@
+/**
+ * The one table of options. TOML keys, flags, help, validation, defaults and the table in README.md come from it;
+ * `config.ts` gives each value its place in `Config`. A key that is not here is refused.
+ */
+import { availableParallelism } from 'node:os';
+import { BODY_BYTES_MAX } from '../base/limits.ts';
+import * as kind from './kinds.ts';
+import type { Kind, Peer } from './kinds.ts';
+import { parseAddress } from './values.ts';
+import type { Address } from './values.ts';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const GIB = 1024 * MIB;
+const SECOND_MS = 1000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+
+interface Flag {
+  readonly name: string;
+  /** What stands for the value in --help. */
+  readonly placeholder: string;
+}
+
+export interface Option<T> {
+  readonly kind: Kind<T>;
+  /** A sentence or two for README.md and --help. Names the unit where it is not in the value. */
+  readonly about: string;
+  readonly flag?: Flag;
+  /** Shown instead of the default where that depends on the host. */
+  readonly defaultNote?: string;
+}
+
+export interface Defaulted<T> extends Option<T> {
+  readonly fallback: T;
+}
+
+type Extra = Pick<Option<unknown>, 'flag' | 'defaultNote'>;
+
+const option = <T>(of: Kind<T>, fallback: T, about: string, extra: Extra = {}): Defaulted<T> => ({ kind: of, fallback, about, ...extra });
+const optional = <T>(of: Kind<T>, about: string, extra: Extra = {}): Option<T> => ({ kind: of, about, ...extra });
+const flag = (name: string, placeholder: string): Extra => ({ flag: { name, placeholder } });
+const loopback = (port: number): Address => parseAddress(`127.0.0.1:${port}`) as Address;
+
+/** One core stays with the main thread, which does all of HTTP. */
+const coreCountDefault = Math.max(1, availableParallelism() - 1);
+
+const noPeers: readonly Peer[] = [];
+
+export const OPTIONS = {
+  'server.listen': option(kind.address, loopback(4437), 'Client plane. Loopback only, unless set.', flag('listen', 'HOST:PORT')),
+  'server.admin_listen': option(
+    kind.address,
+    loopback(4438),
+    'Admin plane: metrics, usage, health, operator calls. Keep it away from clients.',
+    flag('admin-listen', 'HOST:PORT'),
+  ),
+  'server.cluster_listen': optional(kind.address, 'Node-to-node links. Beyond loopback a cluster secret is required.'),
+  'server.http_inflight_body_size': option(
+    kind.size(BODY_BYTES_MAX, 64 * GIB),
+    256 * MIB,
+    'Request bodies held in memory at once by this node; more are answered 503.',
+  ),
+  'server.tls_cert': optional(kind.path, 'PEM certificate chain; with `server.tls_key` the client and admin planes speak TLS.'),
+  'server.tls_key': optional(kind.path, 'PEM private key of `server.tls_cert`.'),
+
+  'storage.data_dir': option(kind.path, './data', 'Logs and state of this node, one LMDB environment per core.', flag('data', 'DIR')),
+  'storage.cold.backend': option(kind.choice('none', 'dir', 's3'), 'none', 'Where old bytes go. Only `none` in this version.'),
+  'storage.cold.root': optional(kind.text, 'Prefix of every object key in the cold store.'),
+  'storage.cold.dir': optional(kind.path, 'Directory of the `dir` backend.'),
+  'storage.cold.max_hot_size_per_group': option(
+    kind.size(0, 1024 * GIB),
+    64 * MIB,
+    'Bytes of a group not yet in the cold store before its writes are answered 503; 0 is no bound.',
+  ),
+  'storage.cold.s3.bucket': optional(kind.text, 'Bucket of the `s3` backend.'),
+  'storage.cold.s3.region': optional(kind.text, 'Region; any text for most stores other than AWS.'),
+  'storage.cold.s3.endpoint': optional(kind.url, 'Address of a store other than AWS.'),
+  'storage.cold.s3.access_key_id': optional(kind.token, 'Credentials; otherwise those of the environment.'),
+  'storage.cold.s3.secret_access_key': optional(kind.token, 'Credentials; otherwise those of the environment.'),
+  'storage.cold.s3.session_token': optional(kind.token, 'Credentials; otherwise those of the environment.'),
+  'storage.cold.s3.server_side_encryption': option(
+    kind.choice('aes256', 'aws-kms', 'none'),
+    'aes256',
+    'Encryption the store is asked for.',
+  ),
+  'storage.cold.s3.kms_key_id': optional(kind.text, 'Key for `aws-kms`.'),
+  'storage.cold.s3.timeout': option(kind.duration(100, 10 * MINUTE_MS), 10 * SECOND_MS, 'Bound of one operation.'),
+  'storage.cold.s3.max_retries': option(kind.integer(0, 100), 3, 'Repeats of a failed operation.'),
+
+  'runtime.core_count': option(
+    kind.integer(1, 1024),
+    coreCountDefault,
+    'Shard threads. Group g lives on core g modulo this number.',
+    { ...flag('cores', 'N'), defaultNote: 'CPUs less one, at least 1' },
+  ),
+  'runtime.live_read_max_waiters_per_core': option(
+    kind.integer(0, 2 ** 31 - 1),
+    65_536,
+    'Long-poll and SSE readers per core; more are answered 503. 0 is no bound.',
+  ),
+
+  'raft.node_id': option(kind.integer(1, kind.NODE_ID_MAX), 1, 'Id of this node in the cluster. Never changes for existing data.'),
+  'raft.group_count': option(kind.integer(1, 4096), 16, 'Raft groups of the cluster. Never changes for existing data.', flag('groups', 'N')),
+  'raft.init_membership': option(kind.boolean, false, 'This node creates the groups of a new cluster. A node without peers always does.'),
+  'raft.peers': option(kind.peers, noPeers, 'All nodes of the cluster with their cluster addresses. Only this node in this version.'),
+
+  'cluster.secret': optional(kind.token, 'Shared by all nodes.'),
+  'cluster.secret_file': optional(kind.path, 'File with the secret, instead of `cluster.secret`.'),
+
+  'http.long_poll_timeout': option(kind.duration(1, MINUTE_MS), 30 * SECOND_MS, 'How long a long-poll read waits for bytes.'),
+  'http.sse_keepalive': option(kind.duration(100, 5 * MINUTE_MS), 15 * SECOND_MS, 'Pause after which a quiet SSE reader gets a comment.'),
+  'http.sse_lifetime': option(
+    kind.duration(100, 24 * HOUR_MS),
+    MINUTE_MS,
+    'Age at which an SSE answer ends; clients reconnect where they were.',
+  ),
+  'http.cors_origins': option(kind.origins, ['*'], 'Browser origins allowed on the client plane.'),
+  'http.client_token': optional(kind.token, 'Bearer token that the client plane requires.'),
+  'http.client_token_file': optional(kind.path, 'File with the token, instead of `http.client_token`.'),
+  'http.admin_token': optional(kind.token, 'Bearer token that the admin plane requires.'),
+  'http.admin_token_file': optional(kind.path, 'File with the token, instead of `http.admin_token`.'),
+} as const satisfies Readonly<Record<string, Option<unknown>>>;
+
+export type OptionKey = keyof typeof OPTIONS;
+
+/** The value of each option after defaults: undefined only for those without one. */
+export type Values = {
+  readonly [K in OptionKey]: (typeof OPTIONS)[K] extends Defaulted<infer T>
+    ? T
+    : (typeof OPTIONS)[K] extends Option<infer T>
+      ? T | undefined
+      : never;
+};
+
+export const OPTION_KEYS = Object.keys(OPTIONS) as readonly OptionKey[];
+
+export function isOptionKey(key: string): key is OptionKey {
+  return Object.hasOwn(OPTIONS, key);
+}

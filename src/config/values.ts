@@ -1,0 +1,90 @@
+/** Text forms of durations, sizes and addresses. Parsers answer undefined for what they do not understand. */
+
+const DURATION_UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** K is 1000 and KiB is 1024, as on a disk's label and in a memory map; the long decimal names mean the same as K, M, G, T. */
+const SIZE_UNITS_BYTES: Readonly<Record<string, number>> = {
+  B: 1,
+  K: 1000,
+  KB: 1000,
+  KiB: 1024,
+  M: 1000 ** 2,
+  MB: 1000 ** 2,
+  MiB: 1024 ** 2,
+  G: 1000 ** 3,
+  GB: 1000 ** 3,
+  GiB: 1024 ** 3,
+  T: 1000 ** 4,
+  TB: 1000 ** 4,
+  TiB: 1024 ** 4,
+};
+
+export interface Address {
+  readonly host: string;
+  /** 0 lets the system choose a free port. */
+  readonly port: number;
+}
+
+/** `"500ms"`, `"30s"`, `"1.5h"`, or an integer number of milliseconds. */
+export function parseDurationMs(raw: unknown): number | undefined {
+  return parseQuantity(raw, DURATION_UNITS_MS);
+}
+
+/** `"256 MiB"`, `"64K"`, or an integer number of bytes. */
+export function parseSizeBytes(raw: unknown): number | undefined {
+  return parseQuantity(raw, SIZE_UNITS_BYTES);
+}
+
+/** The shortest text that `parseDurationMs` reads back as the same number. */
+export function formatDuration(ms: number): string {
+  return formatQuantity(ms, Object.entries(DURATION_UNITS_MS), '');
+}
+
+/** Binary units only: every size of ours is a round binary number. */
+export function formatSize(bytes: number): string {
+  return formatQuantity(
+    bytes,
+    Object.entries(SIZE_UNITS_BYTES).filter(([unit]) => unit === 'B' || unit.endsWith('iB')),
+    ' ',
+  );
+}
+
+/** `"127.0.0.1:4437"`, `"localhost:0"`, `"[::1]:4437"`. The host is never empty: "everywhere" has to be written out. */
+export function parseAddress(raw: unknown): Address | undefined {
+  if (typeof raw !== 'string') return undefined;
+  const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(raw);
+  const host = match?.[1] ?? match?.[2];
+  const port = Number(match?.[3]);
+  if (host === undefined || port > 65_535) return undefined;
+  return { host, port };
+}
+
+export function formatAddress(address: Address): string {
+  return address.host.includes(':') ? `[${address.host}]:${address.port}` : `${address.host}:${address.port}`;
+}
+
+/** True when only processes of this host can connect. Names other than localhost count as reachable from outside. */
+export function isLoopback(address: Address): boolean {
+  return address.host === 'localhost' || address.host === '::1' || /^127(\.\d{1,3}){3}$/.test(address.host);
+}
+
+/** Exact arithmetic: `1.1s` is 1100 ms and `0.0005s` is refused, where doubles would answer 1100.0000000000002 and 0.5. */
+function parseQuantity(raw: unknown, units: Readonly<Record<string, number>>): number | undefined {
+  if (typeof raw === 'number') return Number.isSafeInteger(raw) && raw >= 0 ? raw : undefined;
+  if (typeof raw !== 'string') return undefined;
+  const match = /^(\d{1,15})(?:\.(\d{1,6}))? ?([A-Za-z]{1,3})$/.exec(raw);
+  if (match === null) return undefined;
+  const [, whole = '', fraction = '', unit = ''] = match;
+  if (!Object.hasOwn(units, unit)) return undefined;
+  const divisor = 10n ** BigInt(fraction.length);
+  const product = BigInt(whole + fraction) * BigInt(units[unit] ?? 0);
+  if (product % divisor !== 0n) return undefined;
+  const value = Number(product / divisor);
+  return Number.isSafeInteger(value) ? value : undefined;
+}
+
+function formatQuantity(value: number, units: [string, number][], gap: string): string {
+  let best = units[0];
+  for (const unit of units) if (value > 0 && value % unit[1] === 0 && unit[1] > (best?.[1] ?? 0)) best = unit;
+  return best === undefined ? String(value) : `${value / best[1]}${gap}${best[0]}`;
+}

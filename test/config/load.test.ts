@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { toConfig } from '../../src/config/config.ts';
+import { describeOptions } from '../../src/config/describe.ts';
+import { ConfigError } from '../../src/config/error.ts';
+import { helpOrVersion, loadConfig } from '../../src/config/load.ts';
+import { OPTION_KEYS, OPTIONS } from '../../src/config/options.ts';
+import type { Defaulted, Option, Values } from '../../src/config/options.ts';
+
+function folder(t: TestContext): string {
+  const path = mkdtempSync(join(tmpdir(), 'millrace-config-'));
+  t.after(() => rmSync(path, { recursive: true }));
+  return path;
+}
+
+function file(t: TestContext, toml: string): string {
+  const path = join(folder(t), 'millrace.toml');
+  writeFileSync(path, toml);
+  return path;
+}
+
+function refusal(argv: readonly string[]): string {
+  try {
+    loadConfig(argv);
+  } catch (error) {
+    assert.ok(error instanceof ConfigError, String(error));
+    return error.message;
+  }
+  return assert.fail(`accepted: ${argv.join(' ')}`);
+}
+
+test('without flags and file: the documented defaults, loopback only', () => {
+  const config = loadConfig([]);
+  assert.deepEqual(config.server.listen, { host: '127.0.0.1', port: 4437 });
+  assert.deepEqual(config.server.adminListen, { host: '127.0.0.1', port: 4438 });
+  assert.equal(config.server.clusterListen, undefined);
+  assert.equal(config.server.inflightBodyBytes, 256 * 1024 * 1024);
+  assert.equal(config.storage.dataDir, resolve('data'));
+  assert.equal(config.storage.cold.backend, 'none');
+  assert.equal(config.runtime.coreCount, Math.max(1, availableParallelism() - 1));
+  assert.equal(config.runtime.liveReadMaxWaitersPerCore, 65_536);
+  assert.deepEqual(config.raft, { nodeId: 1, groupCount: 16, initMembership: false, peers: [] });
+  assert.deepEqual(config.http, {
+    longPollTimeoutMs: 30_000,
+    sseKeepaliveMs: 15_000,
+    sseLifetimeMs: 60_000,
+    corsOrigins: ['*'],
+    clientToken: undefined,
+    adminToken: undefined,
+  });
+});
+
+test('flags win over the file, the file over the defaults', (t) => {
+  const path = file(
+    t,
+    `
+    [server]
+    listen = "0.0.0.0:80"
+    admin_listen = "[::1]:81"
+    http_inflight_body_size = "64 MiB"
+    [storage]
+    data_dir = "/var/lib/millrace"
+    [raft]
+    group_count = 4
+    peers = [{ node_id = 1, addr = "127.0.0.1:5000" }]
+    [http]
+    long_poll_timeout = "500ms"
+    sse_lifetime = 2000
+    cors_origins = ["https://app.example"]
+    `,
+  );
+  const config = loadConfig(['--config', path, '--listen', '127.0.0.1:0', '--cores=3', '--data', '/tmp/x']);
+  assert.deepEqual(config.server.listen, { host: '127.0.0.1', port: 0 });
+  assert.deepEqual(config.server.adminListen, { host: '::1', port: 81 });
+  assert.equal(config.server.inflightBodyBytes, 64 * 1024 * 1024);
+  assert.equal(config.storage.dataDir, '/tmp/x');
+  assert.equal(config.runtime.coreCount, 3);
+  assert.equal(config.raft.groupCount, 4);
+  assert.deepEqual(config.raft.peers, [{ nodeId: 1, address: { host: '127.0.0.1', port: 5000 } }]);
+  assert.equal(config.http.longPollTimeoutMs, 500);
+  assert.equal(config.http.sseLifetimeMs, 2000);
+  assert.deepEqual(config.http.corsOrigins, ['https://app.example']);
+});
+
+test('every option of the table has a place in Config, and every default is one its own kind accepts', () => {
+  const values: Record<string, unknown> = {};
+  for (const key of OPTION_KEYS) values[key] = (OPTIONS[key] as Partial<Defaulted<unknown>>).fallback;
+  const read = new Set<string | symbol>();
+  const watched = new Proxy(values, {
+    get: (target, key) => {
+      read.add(key);
+      return Reflect.get(target, key);
+    },
+  });
+  toConfig(watched as unknown as Values);
+  assert.deepEqual(OPTION_KEYS.filter((key) => !read.has(key)), []);
+  for (const key of OPTION_KEYS) {
+    const option: Option<unknown> = OPTIONS[key];
+    if (!('fallback' in option) || key === 'raft.peers') continue;
+    const shown = option.kind.format(option.fallback);
+    const raw: unknown = JSON.parse(shown);
+    assert.notEqual(option.kind.parse(raw, key), undefined, `${key} = ${shown}`);
+  }
+});
+
+test('bad flags are refused by name', () => {
+  assert.equal(refusal(['--core', '2']), '--core: unknown flag; did you mean --cores?');
+  assert.equal(refusal(['--zzzzzzzz']), '--zzzzzzzz: unknown flag; see --help');
+  assert.equal(refusal(['--cores', 'x']), '--cores x: expected an integer from 1 to 1024');
+  assert.equal(refusal(['--cores', '0']), '--cores 0: expected an integer from 1 to 1024');
+  assert.equal(refusal(['--cores', '1.5']), '--cores 1.5: expected an integer from 1 to 1024');
+  assert.equal(refusal(['--groups', '1e3']), '--groups 1e3: expected an integer from 1 to 4096');
+  assert.equal(refusal(['--listen', '4437']), '--listen 4437: expected HOST:PORT such as "127.0.0.1:4437" or "[::1]:4437"');
+  assert.equal(refusal(['--listen', '--data', 'x']), '--listen: expected a value; see --help');
+  assert.equal(refusal(['--data=']), '--data: expected a value; see --help');
+  assert.equal(refusal(['--data', 'a', '--data', 'b']), '--data: given more than once');
+  assert.equal(refusal(['serve']), 'unexpected argument "serve"; see --help');
+  assert.equal(refusal(['--', 'x']), 'unexpected argument "x"; see --help');
+  assert.equal(refusal(['--help=3']), '--help: takes no value');
+  assert.match(refusal(['--config', '/nowhere/x.toml']), /^--config \/nowhere\/x\.toml: cannot be read \(ENOENT/);
+});
+
+test('bad files are refused with the key, the value and what was expected', (t) => {
+  const cases: [string, RegExp][] = [
+    ['x = 1', /^x: unknown key$/],
+    ['[server]\nlissen = "a"', /^server\.lissen: unknown key; did you mean server\.listen\?$/],
+    ['[storage.cold]\nbucket = "b"', /^storage\.cold\.bucket: unknown key; did you mean storage\.cold\.s3\.bucket\?$/],
+    ['server = 3', /^server = 3: expected a table, \[server\]$/],
+    ['[[server]]\nlisten = "a:1"', /^server = .*: expected a table/],
+    ['["__proto__"]\nx = 1', /^__proto__: unknown key/],
+    ['constructor = 1', /^constructor: unknown key/],
+    ['[server]\nlisten = 3', /^server\.listen = 3: expected HOST:PORT/],
+    ['[server]\nhttp_inflight_body_size = "1 MiB"', /^server\.http_inflight_body_size = "1 MiB": expected a size from 32 MiB to 64 GiB/],
+    ['[http]\nlong_poll_timeout = "2h"', /^http\.long_poll_timeout = "2h": expected a duration from 1ms to 1m/],
+    ['[http]\nlong_poll_timeout = 1979-05-27', /^http\.long_poll_timeout = "1979-05-27": expected a duration/],
+    ['[http]\ncors_origins = ["https://a.example/"]', /^http\.cors_origins = .*: expected a list of origins/],
+    ['[http]\nadmin_token = "a b"', /^http\.admin_token = "\(not shown\)": expected visible ASCII/],
+    ['[raft]\nnode_id = 0', /^raft\.node_id = 0: expected an integer from 1/],
+    ['[raft]\ninit_membership = "yes"', /^raft\.init_membership = "yes": expected true or false$/],
+    ['[raft]\npeers = [{ node_id = 1, adr = "a:1" }]', /^raft\.peers\[0\]\.adr: unknown key/],
+    ['[raft]\npeers = [{ node_id = 1 }]', /^raft\.peers\[0\]\.addr is missing: expected HOST:PORT/],
+    ['[raft]\npeers = [{ node_id = 2, addr = "a:1" }]', /^raft\.peers: this node is not in the list; add node_id = 1/],
+    ['[raft]\npeers = [{ node_id = 1, addr = "a:1" }, { node_id = 1, addr = "b:1" }]', /node 1 is listed twice/],
+    ['[raft]\npeers = [{ node_id = 1, addr = "a:1" }, { node_id = 2, addr = "b:1" }]', /^raft\.peers: this version runs one node/],
+    ['[storage.cold]\nbackend = "tape"', /^storage\.cold\.backend = "tape": expected one of "none", "dir", "s3"$/],
+    ['[storage.cold]\nbackend = "s3"', /^storage\.cold\.s3\.bucket is missing: expected a bucket/],
+    ['[storage.cold]\nbackend = "dir"', /^storage\.cold\.dir is missing: expected a directory/],
+    ['[storage.cold]\nbackend = "dir"\ndir = "/x"', /^storage\.cold\.backend = "dir": this version has no cold tier yet/],
+    ['[server]\nlisten = "127.0.0.1:4438"', /^server\.admin_listen = "127\.0\.0\.1:4438": server\.listen listens there already/],
+    ['[server]\ncluster_listen = "0.0.0.0:4439"', /^cluster\.secret is missing: .* because server\.cluster_listen is reachable/],
+    ['[server]\ntls_key = "/x"', /^server\.tls_cert is missing/],
+    ['[server]\ntls_key = "/nowhere"\ntls_cert = "/nowhere"', /^server\.tls_cert = "\/nowhere": expected a readable file/],
+    ['[server', /millrace\.toml:1:\d+: not valid TOML: /],
+    ['[raft]\nnode_id = 99999999999999999999', /not valid TOML: integer value/],
+  ];
+  for (const [toml, expected] of cases) assert.match(refusal(['--config', file(t, toml)]), expected, toml);
+});
+
+test('secrets come from the key or a file, never both', (t) => {
+  const secretPath = join(folder(t), 'secret');
+  writeFileSync(secretPath, 's3cret\n');
+  const fromFile = loadConfig(['--config', file(t, `[cluster]\nsecret_file = "${secretPath}"\n[http]\nclient_token = "abc"`)]);
+  assert.equal(fromFile.cluster.secret, 's3cret');
+  assert.equal(fromFile.http.clientToken, 'abc');
+  const beyond = `[server]\ncluster_listen = "0.0.0.0:4439"\n[cluster]\nsecret_file = "${secretPath}"`;
+  assert.equal(loadConfig(['--config', file(t, beyond)]).cluster.secret, 's3cret');
+  const both = `[cluster]\nsecret = "x"\nsecret_file = "${secretPath}"`;
+  assert.match(refusal(['--config', file(t, both)]), /^cluster\.secret_file: give either/);
+  writeFileSync(secretPath, '\n');
+  assert.match(refusal(['--config', file(t, `[cluster]\nsecret_file = "${secretPath}"`)]), /^cluster\.secret_file = .*: expected a file with one line/);
+});
+
+test('--help names every flag and fits a terminal; --version is one line', () => {
+  const help = helpOrVersion(['--help']) ?? '';
+  for (const flag of ['--config FILE', '--data DIR', '--listen HOST:PORT', '--admin-listen HOST:PORT', '--cores N', '--groups N', 'MILLRACE_LOG']) {
+    assert.ok(help.includes(flag), flag);
+  }
+  for (const line of help.split('\n')) assert.ok(line.length <= 100, line);
+  assert.match(helpOrVersion(['--version']) ?? '', /^\d+\.\d+\.\d+\n$/);
+  assert.equal(helpOrVersion(['--cores', '2']), undefined);
+});
+
+test('the table for README.md has one row for every key', () => {
+  const rows = describeOptions().split('\n');
+  for (const key of OPTION_KEYS) assert.equal(rows.filter((row) => row.startsWith(`| \`${key}\``)).length, 1, key);
+});
