@@ -1,0 +1,93 @@
+/**
+ * Logging. One line per event on stderr: JSON for machines, a readable form when stderr is a terminal. Writes are
+ * synchronous (no worker-thread transport), so the line that explains a crash is written before the process is gone.
+ * MILLRACE_LOG sets the verbosity: a level, or a level and exceptions by component (`info,raft=debug,http=warn`).
+ */
+import process from 'node:process';
+import { isatty } from 'node:tty';
+import { destination, pino } from 'pino';
+import type { DestinationStream, Logger } from 'pino';
+import { ConfigError } from '../config/error.ts';
+
+export type { Logger } from 'pino';
+
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+type Level = (typeof LEVELS)[number];
+
+export interface Verbosity {
+  readonly level: Level;
+  readonly components: ReadonlyMap<string, Level>;
+}
+
+const STDERR_FD = 2;
+
+/** Throws ConfigError when `text` is not a verbosity; unset or empty means `info`. */
+export function parseVerbosity(text: string | undefined): Verbosity {
+  let level: Level = 'info';
+  const components = new Map<string, Level>();
+  for (const item of (text ?? '').split(',')) {
+    const written = item.trim();
+    if (written === '') continue;
+    const equals = written.indexOf('=');
+    const name = equals < 0 ? '' : written.slice(0, equals).trim();
+    const wanted = written.slice(equals + 1).trim().toLowerCase();
+    const known = LEVELS.find((one) => one === wanted);
+    if (known === undefined || (equals >= 0 && name === '')) {
+      throw new ConfigError(
+        `MILLRACE_LOG: ${JSON.stringify(written)} is not a verbosity; expected a level (${LEVELS.join(', ')}) or component=level, separated by commas`,
+      );
+    }
+    if (equals < 0) level = known;
+    else components.set(name, known);
+  }
+  return { level, components };
+}
+
+let shared: { readonly verbosity: Verbosity; readonly stream: DestinationStream } | undefined;
+
+/** A logger whose lines carry the component's name. The first call of a thread reads MILLRACE_LOG and may throw ConfigError. */
+export function createLogger(component: string): Logger {
+  shared ??= { verbosity: parseVerbosity(process.env['MILLRACE_LOG']), stream: openStderr() };
+  return loggerTo(shared.stream, shared.verbosity, component);
+}
+
+/** The same on any stream, for tests. */
+export function loggerTo(stream: DestinationStream, verbosity: Verbosity, component: string): Logger {
+  return pino(
+    {
+      level: verbosity.components.get(component) ?? verbosity.level,
+      base: { component },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    stream,
+  );
+}
+
+function openStderr(): DestinationStream {
+  const stderr = destination({ fd: STDERR_FD, sync: true });
+  // process.stderr.isTTY is undefined in worker threads; the descriptor is the same in all.
+  if (!isatty(STDERR_FD)) return stderr;
+  return { write: (line) => stderr.write(readable(line)) };
+}
+
+/** `12:03:04.123 WARN  raft: lost the leader group=3 term=12`, and the stack of an error below. */
+export function readable(line: string): string {
+  const { time, level, component, msg, err, ...fields } = JSON.parse(line) as Readonly<Record<string, unknown>>;
+  const clock = String(time).slice('2026-01-01T'.length, -1);
+  let text = `${clock} ${String(level).toUpperCase().padEnd(5)} ${String(component)}: ${oneLine(String(msg ?? ''))}`;
+  for (const [name, value] of Object.entries(fields)) {
+    text += ` ${name}=${typeof value === 'string' && /^[\w./:@-]+$/.test(value) ? value : oneLine(JSON.stringify(value))}`;
+  }
+  if (typeof err === 'object' && err !== null) {
+    const { message, stack } = err as { message?: unknown; stack?: unknown };
+    text += typeof stack === 'string' ? `\n${stack.split('\n').map(oneLine).join('\n')}` : ` err=${JSON.stringify(message)}`;
+  }
+  return `${text}\n`;
+}
+
+/** Names of streams come from clients: control characters must not reach the terminal. */
+function oneLine(text: string): string {
+  // eslint-disable-next-line no-control-regex -- control characters are the point
+  return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`);
+}
