@@ -33,6 +33,7 @@ export const ERRORS = {
   RECORD_MATCH_WITHOUT_RECORDS: row(400, 'Stream-Record-Match needs a JSON stream; this stream has no record coordinates'),
   RECORDS_UNAVAILABLE: row(400, 'record, tail_records and record_view need a JSON stream; this stream has no records'),
   RECORD_OUT_OF_RANGE: row(400, 'the record ordinal lies beyond the tail; see Stream-Record-Next'),
+  OFFSET_INSIDE_RECORD: row(400, 'the offset lies inside a JSON record; read from an offset that the server returned'),
   BODY_TOO_LARGE: row(413, 'the body exceeds 32 MiB; split it into several appends'),
   HEADERS_TOO_LARGE: row(431, 'the header block exceeds 16 KiB'),
   UNAUTHORIZED: row(401, 'a valid bearer token is required'),

@@ -1,0 +1,209 @@
+/**
+ * Append and close. Checks in order of precedence (wire-facts 2.6, first failure wins): existence, expiry, producer
+ * decision, record match, closed, content type, Stream-Seq.
+ */
+import { type ErrorCode, errorNumber } from '../base/errors.ts';
+import { ROW_BYTES_MAX, ROW_BYTES_TARGET } from '../base/limits.ts';
+import { type Command, FLAG_CLOSE, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../wire/command.ts';
+import { sameContentType } from '../wire/media-type.ts';
+import {
+  REPLY_CLOSED,
+  REPLY_DUPLICATE,
+  REPLY_PRODUCER,
+  REPLY_RECORDS,
+  type Reply,
+} from '../wire/reply.ts';
+import { writeUnits } from './buckets.ts';
+import { type Head, internType } from './head.ts';
+import { type Producer, accept, decide, expectedSeq, newProducer, receiptOf } from './producers.ts';
+import { Row } from './row.ts';
+import type { State } from './state.ts';
+
+/** Refuses with `code`; the reply says where the stream stands. */
+export function refuse(reply: Reply, code: ErrorCode, head?: Head): void {
+  reply.code = errorNumber(code);
+  if (head === undefined) return;
+  reply.nextOffset = head.tail;
+  if (head.closed) reply.flags |= REPLY_CLOSED;
+  if (!head.json) return;
+  reply.flags |= REPLY_RECORDS;
+  reply.recordFirst = head.recordFirst;
+  reply.recordStart = head.recordNext;
+  reply.recordNext = head.recordNext;
+}
+
+export function applyAppend(state: State, command: Command, reply: Reply): void {
+  const head = state.find(command.bytes, command.keyAt, command.keyBytes);
+  if (head === undefined || head.expired(command.nowMs)) return refuse(reply, 'STREAM_NOT_FOUND');
+  let producer: Producer | undefined;
+  let producerId = '';
+  const hasProducer = command.has(FLAG_PRODUCER);
+  if (hasProducer) {
+    producerId = command.producerId();
+    const idBytes = command.bytes.slice(command.producerIdAt, command.producerIdAt + command.producerIdBytes);
+    producer = state.producer(head, producerId, idBytes);
+    if (!admitProducer(head, producer, command, reply)) return;
+  }
+  const code = checkAppend(head, command);
+  if (code !== 'OK') return refuse(reply, code, head);
+
+  const size = command.payloadBytes;
+  if (size > 0 && head.contentType === '') {
+    head.setContentType(internType(command.contentType()));
+    head.typeFromAppend = true;
+  }
+  const from = head.tail;
+  const recordStart = head.recordNext;
+  if (size > 0) appendPayload(state, head, command);
+  if (command.has(FLAG_CLOSE)) {
+    head.closed = true;
+    reply.flags |= REPLY_CLOSED;
+  }
+  if (command.has(FLAG_SEQ)) head.lastSeq = command.streamSeq();
+  head.touchedAtMs = command.nowMs;
+  head.writtenAtMs = command.nowMs;
+  if (hasProducer) acceptProducer(state, head, producer, producerId, command, recordStart);
+  state.touch(head, size);
+  meter(state, head, command, size);
+  reply.startOffset = from;
+  reply.nextOffset = head.tail;
+  if (head.json) showRecords(head, reply, recordStart, head.recordNext);
+  state.listener?.changed(head, from);
+}
+
+function checkAppend(head: Head, command: Command): ErrorCode {
+  const size = command.payloadBytes;
+  if (command.has(FLAG_MATCH) && size > 0) {
+    const records = head.json || (head.contentType === '' && command.has(FLAG_RECORDS));
+    if (!records) return 'RECORD_MATCH_WITHOUT_RECORDS';
+    if (command.recordMatch !== head.recordNext) return 'RECORD_PRECONDITION_FAILED';
+  }
+  if (head.closed) return 'STREAM_CLOSED';
+  if (size > 0 && head.contentType !== '' && !sameType(head, command)) return 'CONTENT_TYPE_MISMATCH';
+  if (command.has(FLAG_SEQ) && head.lastSeq !== undefined && !(command.streamSeq() > head.lastSeq)) {
+    return 'STREAM_SEQ_CONFLICT';
+  }
+  return 'OK';
+}
+
+/** Compares in place first: the same few types come on every append. */
+function sameType(head: Head, command: Command): boolean {
+  const type = head.contentType;
+  if (type.length === command.contentTypeBytes) {
+    let i = 0;
+    while (i < type.length && type.charCodeAt(i) === command.bytes[command.contentTypeAt + i]) i++;
+    if (i === type.length) return true;
+  }
+  return sameContentType(type, command.contentType());
+}
+
+/** False when the request ends here: a duplicate or a refusal, with the reply filled in. */
+export function admitProducer(head: Head, producer: Producer | undefined, command: Command, reply: Reply): boolean {
+  const epoch = command.producerEpoch;
+  const seq = command.producerSeq;
+  const decision = decide(producer, epoch, seq);
+  reply.flags |= REPLY_PRODUCER;
+  reply.a = epoch;
+  reply.b = seq;
+  if (decision === 'accept') return true;
+  if (decision === 'duplicate') {
+    showDuplicate(head, producer as Producer, seq, reply);
+    return false;
+  }
+  if (decision === 'stale-epoch') {
+    refuse(reply, 'PRODUCER_EPOCH_STALE', head);
+    reply.a = (producer as Producer).epoch;
+  } else if (decision === 'epoch-start') {
+    refuse(reply, 'PRODUCER_EPOCH_START', head);
+  } else {
+    refuse(reply, 'PRODUCER_SEQ_CONFLICT', head);
+    reply.b = expectedSeq(producer, epoch);
+    reply.c = seq;
+  }
+  return false;
+}
+
+/** The original answer again; from the current tail when its receipt has left the window (decisions.md). */
+function showDuplicate(head: Head, producer: Producer, seq: number, reply: Reply): void {
+  const receipt = receiptOf(producer, seq);
+  reply.flags |= REPLY_DUPLICATE;
+  // The protocol wants the highest accepted sequence here, so that a client that lost its place can resume.
+  reply.b = producer.seq;
+  reply.nextOffset = receipt?.nextOffset ?? head.tail;
+  if (receipt?.closed ?? head.closed) reply.flags |= REPLY_CLOSED;
+  if (head.json) {
+    showRecords(head, reply, receipt?.recordStart ?? head.recordNext, receipt?.recordNext ?? head.recordNext);
+  }
+}
+
+function showRecords(head: Head, reply: Reply, start: number, next: number): void {
+  reply.flags |= REPLY_RECORDS;
+  reply.recordFirst = head.recordFirst;
+  reply.recordStart = start;
+  reply.recordNext = next;
+}
+
+export function acceptProducer(
+  state: State,
+  head: Head,
+  known: Producer | undefined,
+  id: string,
+  command: Command,
+  recordStart: number,
+): void {
+  const producer = known ?? newProducer();
+  accept(producer, command.producerEpoch, {
+    seq: command.producerSeq,
+    nextOffset: head.tail,
+    recordStart,
+    recordNext: head.recordNext,
+    closed: head.closed,
+  });
+  head.hasProducers = true;
+  state.keepProducer(head, id, producer);
+}
+
+/** Puts the payload into rows. Row borders depend only on the sizes of the appends so far. */
+export function appendPayload(state: State, head: Head, command: Command): void {
+  const size = command.payloadBytes;
+  const last = head.tail - head.tailRowStart;
+  let row = last > 0 && last + size <= ROW_BYTES_TARGET ? state.tailRow(head) : newRow(head);
+  let done = 0;
+  let record = 0;
+  while (done < size) {
+    if (row.length > 0 && done > 0) row = newRow(head);
+    const part = Math.min(size - done, ROW_BYTES_MAX);
+    const base = done - row.length;
+    row.append(command.bytes, command.payloadAt + done, part);
+    done += part;
+    if (command.has(FLAG_RECORDS)) {
+      for (; record < command.recordCount; record++) {
+        const end = command.view.getUint32(command.endsAt + 4 * record, true);
+        if (end > done) break;
+        row.addEnd(end - base);
+        head.recordNext++;
+      }
+    } else if (done === size) {
+      row.addEnd(row.length);
+      head.recordNext++;
+    }
+    head.tail = row.end;
+  }
+}
+
+function newRow(head: Head): Row {
+  const row = new Row(head.tail, head.recordNext);
+  head.tailRowStart = head.tail;
+  head.rows.push(row);
+  return row;
+}
+
+/** Usage of one committed, non-deduplicated operation (service.md "Usage rules"). */
+export function meter(state: State, head: Head, command: Command, size: number): void {
+  const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
+  bucket.appendBytes += size;
+  bucket.retainedBytes += size;
+  bucket.records += size === 0 ? 0 : command.has(FLAG_RECORDS) ? command.recordCount : 1;
+  bucket.writeUnits += writeUnits(size);
+  state.buckets.touch(bucket);
+}

@@ -1,0 +1,107 @@
+/**
+ * The replicated state machine: apply(state, command) -> reply. Total and deterministic: every command has an answer,
+ * nothing throws for what a client sent, no clock is read (commands carry the leader's milliseconds).
+ */
+import { unreachable } from '../base/assert.ts';
+import {
+  COMMAND_APPEND,
+  COMMAND_CREATE,
+  COMMAND_DELETE,
+  COMMAND_DELETE_BUCKET,
+  COMMAND_SET_ATTRIBUTES,
+  COMMAND_SWEEP,
+  COMMAND_TOUCH,
+  type Command,
+} from '../wire/command.ts';
+import type { Reply } from '../wire/reply.ts';
+import { applyAppend, refuse } from './append.ts';
+import { applyCreate, commandAttributes, listDeadline, removeStream } from './create.ts';
+import { expiryKey, readUint } from './keys.ts';
+import type { State } from './state.ts';
+
+/** Expiry-index entries handled by one sweep command; bounds the time of one apply. */
+export const SWEEP_MAX = 256;
+
+export function apply(state: State, command: Command, reply: Reply): void {
+  switch (command.kind) {
+    case COMMAND_APPEND:
+      return applyAppend(state, command, reply);
+    case COMMAND_CREATE:
+      return applyCreate(state, command, reply);
+    case COMMAND_DELETE:
+      return applyDelete(state, command, reply);
+    case COMMAND_SET_ATTRIBUTES:
+      return applySetAttributes(state, command, reply);
+    case COMMAND_TOUCH:
+      return applyTouch(state, command);
+    case COMMAND_SWEEP:
+      return applySweep(state, command);
+    case COMMAND_DELETE_BUCKET:
+      return applyDeleteBucket(state, command, reply);
+    default:
+      return unreachable(command.kind as never);
+  }
+}
+
+/** An expired stream that is not yet swept is removed too, but the client is told what everyone sees: 404. */
+function applyDelete(state: State, command: Command, reply: Reply): void {
+  const head = state.find(command.bytes, command.keyAt, command.keyBytes);
+  if (head === undefined) return refuse(reply, 'STREAM_NOT_FOUND');
+  const expired = head.expired(command.nowMs);
+  removeStream(state, head);
+  if (expired) refuse(reply, 'STREAM_NOT_FOUND');
+}
+
+function applySetAttributes(state: State, command: Command, reply: Reply): void {
+  const head = state.find(command.bytes, command.keyAt, command.keyBytes);
+  if (head === undefined || head.expired(command.nowMs)) return refuse(reply, 'STREAM_NOT_FOUND');
+  state.setAttributes(head, commandAttributes(command));
+}
+
+function applyTouch(state: State, command: Command): void {
+  const head = state.find(command.bytes, command.keyAt, command.keyBytes);
+  if (head === undefined || head.ttlSeconds < 0 || head.expired(command.nowMs)) return;
+  head.touchedAtMs = Math.max(head.touchedAtMs, command.nowMs);
+  state.touch(head, 0);
+}
+
+/**
+ * Removes streams whose deadline has passed. The index holds a lower bound of each deadline, so that renewing a lifetime
+ * costs nothing; a stream found alive here is listed again at its real deadline.
+ */
+function applySweep(state: State, command: Command): void {
+  const due: { key: Uint8Array; deadlineMs: number; incarnation: number }[] = [];
+  const start = expiryKey(state.group, 0, 0);
+  const end = expiryKey(state.group, command.nowMs + 1, 0);
+  state.overlay.range(start, end, false, (index, key) => {
+    due.push({ key: key.slice(), deadlineMs: readUint(index, 3, 8), incarnation: readUint(index, 11, 6) });
+    return due.length < SWEEP_MAX;
+  });
+  for (const { key, deadlineMs, incarnation } of due) {
+    state.overlay.delete(expiryKey(state.group, deadlineMs, incarnation));
+    const head = state.find(key, 0, key.length);
+    if (head === undefined || head.incarnation !== incarnation) continue;
+    if (head.expired(command.nowMs)) removeStream(state, head);
+    else listDeadline(state, head);
+  }
+}
+
+/** True when a sweep at `nowMs` would find something; asked by the leader before it proposes one. */
+export function sweepDue(state: State, nowMs: number): boolean {
+  let due = false;
+  state.overlay.range(expiryKey(state.group, 0, 0), expiryKey(state.group, nowMs + 1, 0), false, () => {
+    due = true;
+    return false;
+  });
+  return due;
+}
+
+/** Removes an empty bucket; its usage counters stay. */
+function applyDeleteBucket(state: State, command: Command, reply: Reply): void {
+  const bucket = state.buckets.of(state.tx, command.bytes, command.keyAt, command.keyBytes);
+  if (!bucket.exists) return refuse(reply, 'BUCKET_NOT_FOUND');
+  if (bucket.streamCount > 0) return refuse(reply, 'BUCKET_NOT_EMPTY');
+  bucket.exists = false;
+  state.buckets.touch(bucket);
+}
+

@@ -1,0 +1,157 @@
+/**
+ * Buckets of a group with their usage meter (service.md "Usage rules"). The row outlives the bucket: after a purge or a
+ * delete the counters stay, the gauges are zero and `exists` is false.
+ *
+ * Encoded (format 1): format u8 | exists u8 | zero u48 | appendBytes f64 | records f64 | writeUnits f64 | retained f64 | streams f64
+ */
+import { assert } from '../base/assert.ts';
+import { WRITE_UNIT_BYTES } from '../base/limits.ts';
+import { readText } from '../wire/text.ts';
+import { TAG_BUCKET, hashBytes, prefixEnd, taggedKey } from './keys.ts';
+import type { Tx } from './tx.ts';
+
+const FORMAT = 1;
+const ROW_BYTES = 48;
+
+export interface Bucket {
+  readonly name: Uint8Array;
+  readonly text: string;
+  /** Streams were created here and it was not removed since. */
+  exists: boolean;
+  /** Monotonic counters. */
+  appendBytes: number;
+  records: number;
+  writeUnits: number;
+  /** Gauges. */
+  retainedBytes: number;
+  streamCount: number;
+  dirty: boolean;
+}
+
+/** Units of one committed operation on `bytes` canonical bytes. */
+export function writeUnits(bytes: number): number {
+  return Math.max(1, Math.ceil(bytes / WRITE_UNIT_BYTES));
+}
+
+/** Buckets touched since the last flush plus a bounded number of clean ones. */
+const CLEAN_MAX = 1024;
+
+export class Buckets {
+  readonly #group: number;
+  readonly #cache = new Map<number, Bucket[]>();
+  #size = 0;
+  #dirty: Bucket[] = [];
+
+  constructor(group: number) {
+    this.#group = group;
+  }
+
+  /** The bucket named by a part of `bytes`; a new, not yet existing one when unknown. */
+  of(tx: Tx, bytes: Uint8Array, start: number, length: number): Bucket {
+    const hash = hashBytes(bytes, start, length);
+    const chain = this.#cache.get(hash);
+    if (chain !== undefined) {
+      for (const bucket of chain) {
+        if (bucket.name.length === length && bucket.name.every((byte, i) => byte === bytes[start + i])) return bucket;
+      }
+    }
+    const name = bytes.slice(start, start + length);
+    const row = tx.get(taggedKey(this.#group, TAG_BUCKET, name));
+    const bucket = row === undefined ? newBucket(name) : decodeBucket(name, row);
+    if (this.#size >= CLEAN_MAX) this.#forgetClean();
+    const kept = this.#cache.get(hash);
+    if (kept === undefined) this.#cache.set(hash, [bucket]);
+    else kept.push(bucket);
+    this.#size++;
+    return bucket;
+  }
+
+  touch(bucket: Bucket): void {
+    if (bucket.dirty) return;
+    bucket.dirty = true;
+    this.#dirty.push(bucket);
+  }
+
+  get dirtyCount(): number {
+    return this.#dirty.length;
+  }
+
+  flush(tx: Tx): void {
+    for (const bucket of this.#dirty) {
+      tx.put(taggedKey(this.#group, TAG_BUCKET, bucket.name), encodeBucket(bucket));
+    }
+  }
+
+  /** The commit of the last flush() is done. */
+  flushed(): void {
+    for (const bucket of this.#dirty) bucket.dirty = false;
+    this.#dirty = [];
+  }
+
+  /** Visits every bucket of the group, in name order; flushed and unflushed state together. */
+  each(tx: Tx, visit: (bucket: Bucket) => void): void {
+    const seen = new Map<string, Bucket>();
+    const start = taggedKey(this.#group, TAG_BUCKET, new Uint8Array(0));
+    tx.range(start, prefixEnd(start), false, (key, value) => {
+      const bucket = decodeBucket(key.slice(3), value);
+      seen.set(bucket.text, bucket);
+      return true;
+    });
+    for (const bucket of this.#dirty) seen.set(bucket.text, bucket);
+    for (const text of [...seen.keys()].sort()) visit(seen.get(text) as Bucket);
+  }
+
+  /** Drops everything clean; dirty buckets stay because the store does not have them yet. */
+  #forgetClean(): void {
+    this.#cache.clear();
+    this.#size = 0;
+    for (const bucket of this.#dirty) {
+      const hash = hashBytes(bucket.name, 0, bucket.name.length);
+      const chain = this.#cache.get(hash);
+      if (chain === undefined) this.#cache.set(hash, [bucket]);
+      else chain.push(bucket);
+      this.#size++;
+    }
+  }
+}
+
+function newBucket(name: Uint8Array): Bucket {
+  return {
+    name,
+    text: readText(name, 0, name.length),
+    exists: false,
+    appendBytes: 0,
+    records: 0,
+    writeUnits: 0,
+    retainedBytes: 0,
+    streamCount: 0,
+    dirty: false,
+  };
+}
+
+function encodeBucket(bucket: Bucket): Uint8Array {
+  const bytes = new Uint8Array(ROW_BYTES);
+  const view = new DataView(bytes.buffer);
+  bytes[0] = FORMAT;
+  bytes[1] = bucket.exists ? 1 : 0;
+  view.setFloat64(8, bucket.appendBytes, true);
+  view.setFloat64(16, bucket.records, true);
+  view.setFloat64(24, bucket.writeUnits, true);
+  view.setFloat64(32, bucket.retainedBytes, true);
+  view.setFloat64(40, bucket.streamCount, true);
+  return bytes;
+}
+
+function decodeBucket(name: Uint8Array, row: Uint8Array): Bucket {
+  assert(row[0] === FORMAT && row.length === ROW_BYTES, 'known bucket row format');
+  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
+  return {
+    ...newBucket(name),
+    exists: row[1] === 1,
+    appendBytes: view.getFloat64(8, true),
+    records: view.getFloat64(16, true),
+    writeUnits: view.getFloat64(24, true),
+    retainedBytes: view.getFloat64(32, true),
+    streamCount: view.getFloat64(40, true),
+  };
+}

@@ -1,0 +1,173 @@
+/**
+ * The head of a stream: everything about it but its bytes, producers and attributes. One row in the store, one object in
+ * the cache while in use.
+ *
+ * Encoded (format 1), little-endian:
+ *   0 format u8 | 1 flags u8 | 2 contentTypeBytes u16 | 4 seqBytes u16 | 6 zero u16 | 8 incarnation f64 | 16 tail f64
+ *  24 tailRowStart f64 | 32 recordNext f64 | 40 floor f64 | 48 recordFirst f64 | 56 createdAtMs f64 | 64 touchedAtMs f64
+ *  72 writtenAtMs f64 | 80 ttlSeconds f64 | 88 expiresAtMs f64 | 96 indexedDeadlineMs f64 | 104 content type, seq
+ */
+import { assert } from '../base/assert.ts';
+import { isJson } from '../wire/media-type.ts';
+import { readText, textBytes, writeText } from '../wire/text.ts';
+import type { Producer } from './producers.ts';
+import type { Row } from './row.ts';
+
+const FORMAT = 1;
+const FIXED_BYTES = 104;
+const CLOSED = 1;
+const HAS_SEQ = 2;
+const HAS_ATTRIBUTES = 4;
+const HAS_PRODUCERS = 8;
+const TYPE_FROM_APPEND = 16;
+
+export class Head {
+  /** bucket NUL stream. */
+  readonly key: Uint8Array;
+  readonly hash: number;
+  incarnation = 0;
+  closed = false;
+  /** As the client sent it, normalised; empty until the create or the first append with a body names one. */
+  contentType = '';
+  /** The create sent no type, so a repeated create without one still describes the same stream. */
+  typeFromAppend = false;
+  json = false;
+  /** Offset behind the last byte. */
+  tail = 0;
+  /** Start of the last data row; equals `tail` when there is none. */
+  tailRowStart = 0;
+  /** Next ordinal: records of a JSON stream, messages of a byte stream. */
+  recordNext = 0;
+  /** Retention floor: offset and ordinal. */
+  floor = 0;
+  recordFirst = 0;
+  /** undefined: none accepted yet. */
+  lastSeq: string | undefined = undefined;
+  hasAttributes = false;
+  hasProducers = false;
+  createdAtMs = 0;
+  /** Start of the running TTL. */
+  touchedAtMs = 0;
+  writtenAtMs = 0;
+  ttlSeconds = -1;
+  expiresAtMs = -1;
+  /** Deadline under which the expiry index lists the stream; never later than the real one. -1: not listed. */
+  indexedDeadlineMs = -1;
+
+  // What follows is not stored.
+  dirty = false;
+  /** Store has a head row for this incarnation. */
+  stored = false;
+  /** Rows in memory, ascending; all dirty ones and usually the last row of the stream. */
+  rows: Row[] = [];
+  producers: Map<string, Producer> | undefined = undefined;
+  /** Next head with the same hash in the cache. */
+  next: Head | undefined = undefined;
+  /** Second chance of the cache's clock. */
+  used = true;
+  /** Removed from the state; kept only by those who still hold a reference. */
+  dead = false;
+
+  constructor(key: Uint8Array, hash: number) {
+    this.key = key;
+    this.hash = hash;
+  }
+
+  setContentType(type: string): void {
+    this.contentType = type;
+    this.json = isJson(type);
+  }
+
+  /** What readers see before a type is set. */
+  get shownContentType(): string {
+    return this.contentType === '' ? 'application/octet-stream' : this.contentType;
+  }
+
+  /** Milliseconds at which the stream expires; Infinity when never. */
+  get deadlineMs(): number {
+    if (this.expiresAtMs >= 0) return this.expiresAtMs;
+    return this.ttlSeconds >= 0 ? this.touchedAtMs + this.ttlSeconds * 1000 : Infinity;
+  }
+
+  expired(nowMs: number): boolean {
+    return nowMs >= this.deadlineMs;
+  }
+
+  get bucketBytes(): number {
+    return this.key.indexOf(0);
+  }
+}
+
+export function headBytesMax(head: Head): number {
+  return FIXED_BYTES + textBytes(head.contentType) + textBytes(head.lastSeq ?? '');
+}
+
+export function encodeHead(head: Head, target: Uint8Array, view: DataView): number {
+  let flags = 0;
+  if (head.closed) flags |= CLOSED;
+  if (head.lastSeq !== undefined) flags |= HAS_SEQ;
+  if (head.hasAttributes) flags |= HAS_ATTRIBUTES;
+  if (head.hasProducers) flags |= HAS_PRODUCERS;
+  if (head.typeFromAppend) flags |= TYPE_FROM_APPEND;
+  target[0] = FORMAT;
+  target[1] = flags;
+  view.setUint16(6, 0, true);
+  view.setFloat64(8, head.incarnation, true);
+  view.setFloat64(16, head.tail, true);
+  view.setFloat64(24, head.tailRowStart, true);
+  view.setFloat64(32, head.recordNext, true);
+  view.setFloat64(40, head.floor, true);
+  view.setFloat64(48, head.recordFirst, true);
+  view.setFloat64(56, head.createdAtMs, true);
+  view.setFloat64(64, head.touchedAtMs, true);
+  view.setFloat64(72, head.writtenAtMs, true);
+  view.setFloat64(80, head.ttlSeconds, true);
+  view.setFloat64(88, head.expiresAtMs, true);
+  view.setFloat64(96, head.indexedDeadlineMs, true);
+  let at = FIXED_BYTES;
+  const typeBytes = writeText(target, at, head.contentType);
+  at += typeBytes;
+  const seqBytes = head.lastSeq === undefined ? 0 : writeText(target, at, head.lastSeq);
+  view.setUint16(2, typeBytes, true);
+  view.setUint16(4, seqBytes, true);
+  return at + seqBytes;
+}
+
+export function decodeHead(key: Uint8Array, hash: number, value: Uint8Array): Head {
+  assert(value[0] === FORMAT, 'known stream head format');
+  const view = new DataView(value.buffer, value.byteOffset, value.byteLength);
+  const flags = value[1] as number;
+  const typeBytes = view.getUint16(2, true);
+  const head = new Head(key, hash);
+  head.closed = (flags & CLOSED) !== 0;
+  head.hasAttributes = (flags & HAS_ATTRIBUTES) !== 0;
+  head.hasProducers = (flags & HAS_PRODUCERS) !== 0;
+  head.typeFromAppend = (flags & TYPE_FROM_APPEND) !== 0;
+  head.incarnation = view.getFloat64(8, true);
+  head.tail = view.getFloat64(16, true);
+  head.tailRowStart = view.getFloat64(24, true);
+  head.recordNext = view.getFloat64(32, true);
+  head.floor = view.getFloat64(40, true);
+  head.recordFirst = view.getFloat64(48, true);
+  head.createdAtMs = view.getFloat64(56, true);
+  head.touchedAtMs = view.getFloat64(64, true);
+  head.writtenAtMs = view.getFloat64(72, true);
+  head.ttlSeconds = view.getFloat64(80, true);
+  head.expiresAtMs = view.getFloat64(88, true);
+  head.indexedDeadlineMs = view.getFloat64(96, true);
+  head.setContentType(internType(readText(value, FIXED_BYTES, typeBytes)));
+  if ((flags & HAS_SEQ) !== 0) head.lastSeq = readText(value, FIXED_BYTES + typeBytes, view.getUint16(4, true));
+  head.stored = true;
+  return head;
+}
+
+/** Millions of heads share a few types: one string each. The bound keeps a hostile client from filling it. */
+const types = new Map<string, string>();
+const TYPES_MAX = 256;
+
+export function internType(type: string): string {
+  const known = types.get(type);
+  if (known !== undefined) return known;
+  if (types.size < TYPES_MAX) types.set(type, type);
+  return type;
+}

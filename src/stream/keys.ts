@@ -1,0 +1,131 @@
+/**
+ * Keys of a group's rows. All of a group's state lies under its two-byte prefix, so a group can be scanned, exported or
+ * moved as one range. Numbers are big-endian, so key order is number order.
+ *
+ *   group u16 | tag u8 | rest
+ *     'a' attributes          incarnation u48
+ *     'b' bucket and usage    bucket
+ *     'd' data row            incarnation u48, start offset u64
+ *     'g' garbage             incarnation u48            rows of a dead incarnation, still to be reclaimed
+ *     'h' stream head         bucket, NUL, stream
+ *     'm' meta                -                          applied index, next incarnation
+ *     'p' producer            incarnation u48, producer id
+ *     'r' record index        incarnation u48, first record u64 -> start offset of its data row
+ *     'x' expiry              deadline ms u64, incarnation u48 -> stream key
+ */
+const TWO_32 = 0x1_0000_0000;
+
+export const TAG_ATTRIBUTES = 0x61;
+export const TAG_BUCKET = 0x62;
+export const TAG_DATA = 0x64;
+export const TAG_GARBAGE = 0x67;
+export const TAG_HEAD = 0x68;
+export const TAG_META = 0x6d;
+export const TAG_PRODUCER = 0x70;
+export const TAG_RECORD = 0x72;
+export const TAG_EXPIRY = 0x78;
+
+export const NUL = 0;
+
+function prefixed(group: number, tag: number, size: number): Uint8Array {
+  const key = new Uint8Array(3 + size);
+  key[0] = group >> 8;
+  key[1] = group & 0xff;
+  key[2] = tag;
+  return key;
+}
+
+function writeUint(key: Uint8Array, at: number, size: 6 | 8, value: number): void {
+  const high = Math.floor(value / TWO_32);
+  const low = value >>> 0;
+  let i = at;
+  if (size === 8) {
+    key[i++] = high >>> 24;
+    key[i++] = (high >>> 16) & 0xff;
+  }
+  key[i++] = (high >>> 8) & 0xff;
+  key[i++] = high & 0xff;
+  key[i++] = low >>> 24;
+  key[i++] = (low >>> 16) & 0xff;
+  key[i++] = (low >>> 8) & 0xff;
+  key[i] = low & 0xff;
+}
+
+/** Reads a big-endian number of 6 or 8 bytes. */
+export function readUint(key: Uint8Array, at: number, size: 6 | 8): number {
+  let value = 0;
+  for (let i = at; i < at + size; i++) value = value * 256 + (key[i] as number);
+  return value;
+}
+
+/** Key of a tag with arbitrary bytes behind it. */
+export function taggedKey(group: number, tag: number, rest: Uint8Array): Uint8Array {
+  const key = prefixed(group, tag, rest.length);
+  key.set(rest, 3);
+  return key;
+}
+
+/** Key of a tag with an incarnation. */
+export function incarnationKey(group: number, tag: number, incarnation: number): Uint8Array {
+  const key = prefixed(group, tag, 6);
+  writeUint(key, 3, 6, incarnation);
+  return key;
+}
+
+/** Key of a tag with an incarnation and a position (offset or ordinal). */
+export function positionKey(group: number, tag: number, incarnation: number, position: number): Uint8Array {
+  const key = prefixed(group, tag, 14);
+  writeUint(key, 3, 6, incarnation);
+  writeUint(key, 9, 8, position);
+  return key;
+}
+
+export function producerKey(group: number, incarnation: number, id: Uint8Array): Uint8Array {
+  const key = prefixed(group, TAG_PRODUCER, 6 + id.length);
+  writeUint(key, 3, 6, incarnation);
+  key.set(id, 9);
+  return key;
+}
+
+export function expiryKey(group: number, deadlineMs: number, incarnation: number): Uint8Array {
+  const key = prefixed(group, TAG_EXPIRY, 14);
+  writeUint(key, 3, 8, deadlineMs);
+  writeUint(key, 11, 6, incarnation);
+  return key;
+}
+
+/** First key behind all keys that start with `prefix`. */
+export function prefixEnd(prefix: Uint8Array): Uint8Array {
+  const end = prefix.slice();
+  for (let i = end.length - 1; i >= 0; i--) {
+    if ((end[i] as number) < 0xff) {
+      end[i] = (end[i] as number) + 1;
+      return end.subarray(0, i + 1);
+    }
+  }
+  return new Uint8Array([0xff, 0xff, 0xff, 0xff]);
+}
+
+/** Byte-wise comparison. */
+export function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const difference = (a[i] as number) - (b[i] as number);
+    if (difference !== 0) return difference;
+  }
+  return a.length - b.length;
+}
+
+/** FNV-1a, 32 bits, over a part of `bytes`: the hash of the head cache. Not stored anywhere. */
+export function hashBytes(bytes: Uint8Array, start: number, length: number): number {
+  let hash = 0x811c9dc5 | 0;
+  for (let i = start; i < start + length; i++) hash = Math.imul(hash ^ (bytes[i] as number), 0x01000193);
+  return hash;
+}
+
+/** True when `key` equals the given part of `bytes`. */
+export function equalsPart(key: Uint8Array, bytes: Uint8Array, start: number, length: number): boolean {
+  if (key.length !== length) return false;
+  for (let i = 0; i < length; i++) if (key[i] !== bytes[start + i]) return false;
+  return true;
+}

@@ -1,0 +1,88 @@
+/** Listing of a bucket's streams in one group, in byte order of the stream name, changed and stored heads together. */
+import { readText } from '../wire/text.ts';
+import { type Head, decodeHead } from './head.ts';
+import { NUL, TAG_HEAD, compareBytes, prefixEnd, taggedKey } from './keys.ts';
+import type { State } from './state.ts';
+
+/** One stream as `GET /{bucket}/streams` shows it (wire-facts 2.16). */
+export interface Listed {
+  readonly stream_id: string;
+  readonly status: 'Open' | 'Closed';
+  readonly content_type: string;
+  readonly tail_offset: number;
+  readonly created_at_ms: number;
+  readonly last_write_at_ms: number;
+}
+
+/** Streams of `bucket` whose name starts with `prefix` and lies behind `after`, at most `limit`; expired ones left out. */
+export function listStreams(
+  state: State,
+  bucket: Uint8Array,
+  prefix: Uint8Array,
+  after: Uint8Array,
+  limit: number,
+  nowMs: number,
+): Listed[] {
+  const front = new Uint8Array(bucket.length + 1 + prefix.length);
+  front.set(bucket);
+  front[bucket.length] = NUL;
+  front.set(prefix, bucket.length + 1);
+  const start = taggedKey(state.group, TAG_HEAD, front);
+  const end = prefixEnd(start);
+  const first = after.length === 0 ? start : later(start, behind(state.group, bucket, after));
+
+  const changed: Head[] = [];
+  state.eachDirty((head) => {
+    const key = taggedKey(state.group, TAG_HEAD, head.key);
+    if (compareBytes(key, first) >= 0 && compareBytes(key, end) < 0) changed.push(head);
+  });
+  changed.sort((a, b) => compareBytes(a.key, b.key));
+  const listed: Listed[] = [];
+  let next = 0;
+  const take = (head: Head): boolean => {
+    if (!head.dead && !head.expired(nowMs)) listed.push(show(head));
+    return listed.length < limit;
+  };
+  let going = limit > 0;
+  state.tx.range(first, end, false, (key, value) => {
+    const name = key.subarray(3);
+    while (going && next < changed.length && compareBytes((changed[next] as Head).key, name) < 0) {
+      going = take(changed[next++] as Head);
+    }
+    if (!going) return false;
+    if (next < changed.length && compareBytes((changed[next] as Head).key, name) === 0) {
+      going = take(changed[next++] as Head);
+    } else {
+      going = take(decodeHead(name.slice(), 0, value));
+    }
+    return going;
+  });
+  while (going && next < changed.length) going = take(changed[next++] as Head);
+  return listed;
+}
+
+/** The key right behind the stream `name`. */
+function behind(group: number, bucket: Uint8Array, name: Uint8Array): Uint8Array {
+  const rest = new Uint8Array(bucket.length + name.length + 2);
+  rest.set(bucket);
+  rest[bucket.length] = NUL;
+  rest.set(name, bucket.length + 1);
+  // The appended NUL makes it the immediate successor of the name's own key.
+  return taggedKey(group, TAG_HEAD, rest);
+}
+
+function later(a: Uint8Array, b: Uint8Array): Uint8Array {
+  return compareBytes(a, b) >= 0 ? a : b;
+}
+
+function show(head: Head): Listed {
+  const front = head.bucketBytes + 1;
+  return {
+    stream_id: readText(head.key, front, head.key.length - front),
+    status: head.closed ? 'Closed' : 'Open',
+    content_type: head.shownContentType,
+    tail_offset: head.tail,
+    created_at_ms: head.createdAtMs,
+    last_write_at_ms: head.writtenAtMs,
+  };
+}

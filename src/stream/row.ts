@@ -1,0 +1,103 @@
+/**
+ * A data row: a run of a stream's bytes with the ends of the messages (byte streams) or records (JSON streams) that end
+ * inside it. Where rows begin depends only on the sequence of appends, so replicas hold the same rows.
+ *
+ * Encoded: format u8 (1) | 0 u8 | 0 u16 | count u32 | firstRecord f64 | ends u32[count], relative to the row | bytes.
+ * `firstRecord` = ordinal of the first message or record that ends at or behind the row's start.
+ */
+import { assert } from '../base/assert.ts';
+
+const FORMAT = 1;
+const HEAD_BYTES = 16;
+const INITIAL_BYTES = 512;
+const INITIAL_ENDS = 16;
+
+export class Row {
+  readonly start: number;
+  readonly firstRecord: number;
+  bytes: Uint8Array;
+  length = 0;
+  ends: Uint32Array;
+  count = 0;
+  /** Differs from what the store holds. */
+  dirty = true;
+  /** The store has no row at this start yet (then its record-index row is missing too). */
+  fresh = true;
+
+  constructor(start: number, firstRecord: number, capacity = INITIAL_BYTES, ends = INITIAL_ENDS) {
+    this.start = start;
+    this.firstRecord = firstRecord;
+    this.bytes = new Uint8Array(capacity);
+    this.ends = new Uint32Array(ends);
+  }
+
+  /** Offset behind the last byte. */
+  get end(): number {
+    return this.start + this.length;
+  }
+
+  append(source: Uint8Array, from: number, size: number): void {
+    const needed = this.length + size;
+    if (needed > this.bytes.length) {
+      const grown = new Uint8Array(Math.max(needed, this.bytes.length * 2));
+      grown.set(this.bytes.subarray(0, this.length));
+      this.bytes = grown;
+    }
+    if (size <= 64) {
+      const bytes = this.bytes;
+      for (let i = 0, at = this.length; i < size; i++, at++) bytes[at] = source[from + i] as number;
+    } else {
+      this.bytes.set(source.subarray(from, from + size), this.length);
+    }
+    this.length = needed;
+    this.dirty = true;
+  }
+
+  /** Notes that a message or record ends at `end`, relative to the row. */
+  addEnd(end: number): void {
+    assert(end > 0 && end <= this.length, 'a message ends inside its row');
+    if (this.count === this.ends.length) {
+      const grown = new Uint32Array(this.count * 2);
+      grown.set(this.ends);
+      this.ends = grown;
+    }
+    this.ends[this.count++] = end;
+  }
+
+  get encodedBytes(): number {
+    return HEAD_BYTES + 4 * this.count + this.length;
+  }
+
+  /** Bytes of heap that the row occupies, for the cache's bound. */
+  get heapBytes(): number {
+    return this.bytes.length + 4 * this.ends.length + 128;
+  }
+
+  encode(target: Uint8Array, view: DataView): number {
+    target.fill(0, 0, 4);
+    target[0] = FORMAT;
+    view.setUint32(4, this.count, true);
+    view.setFloat64(8, this.firstRecord, true);
+    let at = HEAD_BYTES;
+    for (let i = 0; i < this.count; i++, at += 4) view.setUint32(at, this.ends[i] as number, true);
+    target.set(this.bytes.subarray(0, this.length), at);
+    return at + this.length;
+  }
+}
+
+/** Decodes a stored row into an object of its own; `value` may be reused afterwards. */
+export function decodeRow(start: number, value: Uint8Array): Row {
+  assert(value[0] === FORMAT, 'known data row format');
+  const view = new DataView(value.buffer, value.byteOffset, value.byteLength);
+  const count = view.getUint32(4, true);
+  const dataAt = HEAD_BYTES + 4 * count;
+  const length = value.length - dataAt;
+  const row = new Row(start, view.getFloat64(8, true), Math.max(length, 16), Math.max(count, 4));
+  for (let i = 0; i < count; i++) row.ends[i] = view.getUint32(HEAD_BYTES + 4 * i, true);
+  row.count = count;
+  row.bytes.set(value.subarray(dataAt));
+  row.length = length;
+  row.dirty = false;
+  row.fresh = false;
+  return row;
+}

@@ -1,0 +1,411 @@
+/**
+ * Applied state of one group: typed caches over the group's rows in the store. Commands change cached objects only; the
+ * store sees them at flush(), together with the applied index, in whatever commit the host chooses. After a restart the
+ * host replays the log behind the stored applied index, so nothing here has to be durable by itself.
+ *
+ * Deterministic and free of I/O beyond `Tx`: no clock, no randomness (design.md, invariants 3 and 6).
+ */
+import { assert } from '../base/assert.ts';
+import { ROW_BYTES_TARGET } from '../base/limits.ts';
+import { encodeUtf8 } from '../base/utf8.ts';
+import { Buckets } from './buckets.ts';
+import { Head, decodeHead, encodeHead, headBytesMax } from './head.ts';
+import {
+  TAG_ATTRIBUTES,
+  TAG_DATA,
+  TAG_GARBAGE,
+  TAG_HEAD,
+  TAG_META,
+  TAG_PRODUCER,
+  TAG_RECORD,
+  equalsPart,
+  hashBytes,
+  incarnationKey,
+  positionKey,
+  prefixEnd,
+  producerKey,
+  taggedKey,
+} from './keys.ts';
+import { Overlay } from './overlay.ts';
+import { type Producer, decodeProducer, encodeProducer } from './producers.ts';
+import { type Row, decodeRow } from './row.ts';
+import type { Tx } from './tx.ts';
+
+/** Heads kept in memory per group beyond the dirty ones: 16 groups of these with full tail rows stay below 300 MiB. */
+const HEADS_CACHED_MAX = 2048;
+/** Heap charged for a changed head besides its payload, for the host's checkpoint trigger. */
+const HEAD_DIRTY_BYTES = 256;
+/** Rows of dead incarnations reclaimed per flush; bounds the commit that does it. */
+const RECLAIM_ROWS_MAX = 256;
+const RECLAIM_STREAMS_MAX = 16;
+
+const NOTHING = new Uint8Array(0);
+
+/** Told of changes that live readers wait for, during apply. */
+export interface StateListener {
+  /** Bytes were appended from `from` on, or the stream was closed, or both. */
+  changed(head: Head, from: number): void;
+  removed(head: Head): void;
+}
+
+export class State {
+  readonly group: number;
+  readonly buckets: Buckets;
+  /** For rows without a typed cache. */
+  readonly overlay: Overlay;
+  appliedIndex = 0;
+  appliedTerm = 0;
+  nextIncarnation = 1;
+  /** Approximate bytes that the next flush will write. */
+  dirtyBytes = 0;
+  listener: StateListener | undefined = undefined;
+
+  readonly #tx: Tx;
+  readonly #heads = new Map<number, Head>();
+  #headCount = 0;
+  #dirtyHeads: Head[] = [];
+  #garbage = false;
+  /** What #garbage becomes when the commit that reclaims succeeds. */
+  #garbageLeft = false;
+  #scratch = new Uint8Array(16 * 1024);
+  #scratchView = new DataView(this.#scratch.buffer);
+
+  constructor(group: number, tx: Tx) {
+    this.group = group;
+    this.#tx = tx;
+    this.overlay = new Overlay(tx);
+    this.buckets = new Buckets(group);
+    const meta = tx.get(taggedKey(group, TAG_META, NOTHING));
+    if (meta !== undefined) {
+      const view = new DataView(meta.buffer, meta.byteOffset, meta.byteLength);
+      assert(meta[0] === 1, 'known meta row format');
+      this.appliedIndex = view.getFloat64(8, true);
+      this.appliedTerm = view.getFloat64(16, true);
+      this.nextIncarnation = view.getFloat64(24, true);
+    }
+    const garbage = taggedKey(group, TAG_GARBAGE, NOTHING);
+    tx.range(garbage, prefixEnd(garbage), false, () => {
+      this.#garbage = true;
+      return false;
+    });
+  }
+
+  get tx(): Tx {
+    return this.#tx;
+  }
+
+  get cachedHeads(): number {
+    return this.#headCount;
+  }
+
+  /** Anything that flush() would write? */
+  get dirty(): boolean {
+    return this.dirtyBytes > 0 || this.#garbage || this.overlay.size > 0 || this.buckets.dirtyCount > 0;
+  }
+
+  /** The stream whose key is the given part of `bytes`. Expiry is the caller's business. */
+  find(bytes: Uint8Array, start: number, length: number): Head | undefined {
+    const hash = hashBytes(bytes, start, length);
+    for (let head = this.#heads.get(hash); head !== undefined; head = head.next) {
+      if (equalsPart(head.key, bytes, start, length)) {
+        head.used = true;
+        return head.dead ? undefined : head;
+      }
+    }
+    const key = bytes.slice(start, start + length);
+    const row = this.#tx.get(taggedKey(this.group, TAG_HEAD, key));
+    if (row === undefined) return undefined;
+    const head = decodeHead(key, hash, row);
+    this.#link(head);
+    return head;
+  }
+
+  /** Adds a new stream under `key`; nothing live may be there. */
+  create(key: Uint8Array, nowMs: number): Head {
+    const hash = hashBytes(key, 0, key.length);
+    const head = new Head(key, hash);
+    for (let other = this.#heads.get(hash); other !== undefined; other = other.next) {
+      if (!equalsPart(other.key, key, 0, key.length)) continue;
+      assert(other.dead, 'a stream is created only where none lives');
+      // The put of the new head replaces the dead one's row, so its delete must not run.
+      head.stored = other.stored;
+      other.dirty = false;
+      this.#unlink(other);
+      break;
+    }
+    head.incarnation = this.nextIncarnation++;
+    head.createdAtMs = nowMs;
+    head.touchedAtMs = nowMs;
+    head.writtenAtMs = nowMs;
+    this.#link(head);
+    this.touch(head, 0);
+    return head;
+  }
+
+  /** Marks `head` as changed by about `bytes` of new data. */
+  touch(head: Head, bytes: number): void {
+    this.dirtyBytes += bytes;
+    if (head.dirty) return;
+    head.dirty = true;
+    this.dirtyBytes += HEAD_DIRTY_BYTES;
+    this.#dirtyHeads.push(head);
+  }
+
+  /** Removes a stream; its rows become garbage. */
+  remove(head: Head): void {
+    assert(!head.dead, 'a stream is removed once');
+    this.listener?.removed(head);
+    this.touch(head, 0);
+    head.dead = true;
+    head.rows = [];
+    head.producers = undefined;
+    // Rows may be in the store even when the head row is not (a create over a dead head): mark in any case.
+    this.overlay.put(incarnationKey(this.group, TAG_GARBAGE, head.incarnation), NOTHING);
+    this.#garbage = true;
+  }
+
+  /** The last row of a stream that holds bytes, in memory. */
+  tailRow(head: Head): Row {
+    const last = head.rows[head.rows.length - 1];
+    if (last !== undefined) return last;
+    const row = this.storedRow(head, head.tailRowStart);
+    head.rows.push(row);
+    return row;
+  }
+
+  /** Reads the row that starts at `start`, which the store must hold. */
+  storedRow(head: Head, start: number): Row {
+    const value = this.#tx.get(positionKey(this.group, TAG_DATA, head.incarnation, start));
+    assert(value !== undefined, `data row ${start} of incarnation ${head.incarnation} is in the store`);
+    return decodeRow(start, value);
+  }
+
+  /** Start of the stored row that holds `offset`; rows in memory are the caller's business. */
+  storedRowStart(head: Head, offset: number): number {
+    let start = -1;
+    const from = positionKey(this.group, TAG_DATA, head.incarnation, 0);
+    const to = positionKey(this.group, TAG_DATA, head.incarnation, offset + 1);
+    this.#tx.range(from, to, true, (key) => {
+      start = lastPosition(key);
+      return false;
+    });
+    assert(start >= 0, `a row holds offset ${offset} of incarnation ${head.incarnation}`);
+    return start;
+  }
+
+  /** Start of the stored row in which `record` ends; the greatest firstRecord at or below it. */
+  storedRowOfRecord(head: Head, record: number): number {
+    let start = -1;
+    const from = positionKey(this.group, TAG_RECORD, head.incarnation, 0);
+    const to = positionKey(this.group, TAG_RECORD, head.incarnation, record + 1);
+    this.#tx.range(from, to, true, (_key, value) => {
+      start = new DataView(value.buffer, value.byteOffset, 8).getFloat64(0, true);
+      return false;
+    });
+    assert(start >= 0, `a row holds record ${record} of incarnation ${head.incarnation}`);
+    return start;
+  }
+
+  producer(head: Head, id: string, idBytes: Uint8Array): Producer | undefined {
+    const cached = head.producers?.get(id);
+    if (cached !== undefined) return cached;
+    if (!head.hasProducers) return undefined;
+    const row = this.#tx.get(producerKey(this.group, head.incarnation, idBytes));
+    if (row === undefined) return undefined;
+    const producer = decodeProducer(row);
+    this.keepProducer(head, id, producer);
+    return producer;
+  }
+
+  /** Puts a producer into the head's cache; a dirty one is written at the next flush. */
+  keepProducer(head: Head, id: string, producer: Producer): void {
+    (head.producers ??= new Map<string, Producer>()).set(id, producer);
+  }
+
+  attributes(head: Head): Uint8Array | undefined {
+    if (!head.hasAttributes) return undefined;
+    return this.overlay.get(incarnationKey(this.group, TAG_ATTRIBUTES, head.incarnation));
+  }
+
+  setAttributes(head: Head, encoded: Uint8Array | undefined): void {
+    const key = incarnationKey(this.group, TAG_ATTRIBUTES, head.incarnation);
+    if (encoded !== undefined) this.overlay.put(key, encoded);
+    else if (head.hasAttributes) this.overlay.delete(key);
+    head.hasAttributes = encoded !== undefined;
+    this.touch(head, encoded?.length ?? 0);
+  }
+
+  /** Visits heads that differ from the store, dead ones included. */
+  eachDirty(visit: (head: Head) => void): void {
+    for (const head of this.#dirtyHeads) if (head.dirty) visit(head);
+  }
+
+  /**
+   * Writes everything changed since the last flush, and the applied index, into the store. The caches still count it as
+   * changed until flushed(): a commit that fails (a full disk) loses nothing.
+   */
+  flush(): void {
+    const tx = this.#tx;
+    for (const head of this.#dirtyHeads) if (head.dirty) this.#writeHead(head);
+    this.buckets.flush(tx);
+    this.overlay.flush();
+    if (this.#garbage) this.#reclaim();
+    else this.#garbageLeft = false;
+    const meta = new Uint8Array(32);
+    const view = new DataView(meta.buffer);
+    meta[0] = 1;
+    view.setFloat64(8, this.appliedIndex, true);
+    view.setFloat64(16, this.appliedTerm, true);
+    view.setFloat64(24, this.nextIncarnation, true);
+    tx.put(taggedKey(this.group, TAG_META, NOTHING), meta);
+  }
+
+  /** The commit that holds the last flush() is done; no command was applied in between. */
+  flushed(): void {
+    for (const head of this.#dirtyHeads) {
+      if (!head.dirty) continue;
+      head.dirty = false;
+      if (head.dead) this.#unlink(head);
+      else cleanHead(head);
+    }
+    this.#dirtyHeads = [];
+    this.buckets.flushed();
+    this.overlay.flushed();
+    this.#garbage = this.#garbageLeft;
+    this.dirtyBytes = 0;
+    this.#evict();
+  }
+
+  #writeHead(head: Head): void {
+    const tx = this.#tx;
+    const key = taggedKey(this.group, TAG_HEAD, head.key);
+    if (head.dead) {
+      if (head.stored) tx.delete(key);
+      return;
+    }
+    for (const row of head.rows) if (row.dirty) this.#writeRow(head, row);
+    if (head.producers !== undefined) this.#writeProducers(head, head.producers);
+    this.#reserve(headBytesMax(head));
+    const size = encodeHead(head, this.#scratch, this.#scratchView);
+    tx.put(key, this.#scratch.subarray(0, size));
+  }
+
+  #writeRow(head: Head, row: Row): void {
+    this.#reserve(row.encodedBytes);
+    const size = row.encode(this.#scratch, this.#scratchView);
+    this.#tx.put(
+      positionKey(this.group, TAG_DATA, head.incarnation, row.start),
+      this.#scratch.subarray(0, size),
+    );
+    if (row.fresh && head.json) {
+      const value = new Uint8Array(8);
+      new DataView(value.buffer).setFloat64(0, row.start, true);
+      this.#tx.put(positionKey(this.group, TAG_RECORD, head.incarnation, row.firstRecord), value);
+    }
+  }
+
+  #writeProducers(head: Head, producers: Map<string, Producer>): void {
+    for (const [id, producer] of producers) {
+      if (!producer.dirty) continue;
+      this.#tx.put(producerKey(this.group, head.incarnation, encodeUtf8(id)), encodeProducer(producer));
+    }
+  }
+
+  /** Deletes some rows of dead incarnations. Invisible to readers, so it needs no command (replicas may differ here). */
+  #reclaim(): void {
+    const tx = this.#tx;
+    this.#garbageLeft = false;
+    const marks = taggedKey(this.group, TAG_GARBAGE, NOTHING);
+    const dead: Uint8Array[] = [];
+    tx.range(marks, prefixEnd(marks), false, (key) => dead.push(key.slice(3)) < RECLAIM_STREAMS_MAX);
+    let budget = RECLAIM_ROWS_MAX;
+    for (const incarnation of dead) {
+      for (const tag of [TAG_DATA, TAG_RECORD, TAG_PRODUCER, TAG_ATTRIBUTES]) {
+        const prefix = taggedKey(this.group, tag, incarnation);
+        const doomed: Uint8Array[] = [];
+        tx.range(prefix, prefixEnd(prefix), false, (key) => doomed.push(key.slice()) < budget);
+        for (const key of doomed) tx.delete(key);
+        budget -= doomed.length;
+        if (budget <= 0) {
+          this.#garbageLeft = true;
+          return;
+        }
+      }
+      tx.delete(taggedKey(this.group, TAG_GARBAGE, incarnation));
+    }
+    this.#garbageLeft = dead.length === RECLAIM_STREAMS_MAX;
+  }
+
+  #reserve(size: number): void {
+    if (size <= this.#scratch.length) return;
+    this.#scratch = new Uint8Array(2 * size);
+    this.#scratchView = new DataView(this.#scratch.buffer);
+  }
+
+  #link(head: Head): void {
+    head.next = this.#heads.get(head.hash);
+    this.#heads.set(head.hash, head);
+    this.#headCount++;
+  }
+
+  #unlink(head: Head): void {
+    const first = this.#heads.get(head.hash);
+    if (first === head) {
+      if (head.next === undefined) this.#heads.delete(head.hash);
+      else this.#heads.set(head.hash, head.next);
+    } else {
+      let before = first;
+      while (before !== undefined && before.next !== head) before = before.next;
+      assert(before !== undefined, 'a linked head is in its chain');
+      before.next = head.next;
+    }
+    head.next = undefined;
+    this.#headCount--;
+  }
+
+  /** Second-chance eviction of clean heads, oldest link first. */
+  #evict(): void {
+    let excess = this.#headCount - HEADS_CACHED_MAX;
+    if (excess <= 0) return;
+    const candidates: Head[] = [];
+    for (const head of this.#heads.values()) {
+      if (candidates.length >= excess * 2) break;
+      candidates.push(head);
+    }
+    for (const head of candidates) {
+      if (excess <= 0) return;
+      if (head.dirty || head.dead) continue;
+      this.#unlink(head);
+      if (head.used) {
+        head.used = false;
+        this.#link(head);
+      } else {
+        excess--;
+      }
+    }
+  }
+}
+
+/** The position at the end of a data or record key. */
+function lastPosition(key: Uint8Array): number {
+  let value = 0;
+  for (let i = key.length - 8; i < key.length; i++) value = value * 256 + (key[i] as number);
+  return value;
+}
+
+/** One producer per stream is the rule; a stream with more does not get to keep them all in memory. */
+const PRODUCERS_CACHED_MAX = 8;
+
+function cleanHead(head: Head): void {
+  head.stored = true;
+  for (const row of head.rows) {
+    row.dirty = false;
+    row.fresh = false;
+  }
+  const last = head.rows[head.rows.length - 1];
+  // A row that can still grow stays in memory; a full one is read again when a reader wants it.
+  head.rows = last !== undefined && last.length < ROW_BYTES_TARGET ? [last] : [];
+  if (head.producers === undefined) return;
+  for (const producer of head.producers.values()) producer.dirty = false;
+  if (head.producers.size > PRODUCERS_CACHED_MAX) head.producers = undefined;
+}
