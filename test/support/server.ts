@@ -1,0 +1,258 @@
+// A real server process on loopback with a data directory of its own. Whatever way a test ends, no server survives it and
+// no folder stays behind; when a test fails, the end of the server's log is printed.
+import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { REPO_ROOT, SERVER_ENTRY } from './paths.ts';
+import { requestOnce } from './raw-client.ts';
+
+/** Only a broken server takes that long; a slow one is reported by the test that measures it. */
+const READY_TIMEOUT_MS = 60_000;
+/** A graceful stop that takes longer is a failure of its own. */
+const STOP_TIMEOUT_MS = 30_000;
+/** There is no event across processes for "ready", so it is asked for at this pace. */
+const READY_POLL_MS = 10;
+/** Of a server's log only the end is kept. */
+const LOG_TAIL_CHARS = 256 * 1024;
+/** Below the range from which the kernel takes ports of outgoing connections: a restart finds its port free. */
+const PORT_LOW = 20_000;
+const PORT_HIGH = 32_000;
+/** Another process may take a port between the probe and the start. */
+const PORT_ATTEMPTS = 5;
+const EXIT_CODE_BAD_START = 2;
+
+export interface ServerOptions {
+  readonly cores?: number;
+  readonly groups?: number;
+  /** TOML lines in front of the test's own `[http]` table. */
+  readonly toml?: string;
+  readonly longPollTimeout?: string;
+  /** Kept when given; otherwise a temporary folder that is removed at the end. */
+  readonly dataDir?: string;
+  /** Command in front of node, e.g. nsenter; must exec so that the pid is the server's. */
+  readonly wrapper?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly nodeArgs?: readonly string[];
+}
+
+const running = new Set<ChildProcess>();
+const folders = new Set<string>();
+
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+export function temporaryFolder(prefix: string): string {
+  const folder = mkdtempSync(join(tmpdir(), `millrace-${prefix}-`));
+  folders.add(folder);
+  return folder;
+}
+
+export function removeFolder(folder: string): void {
+  rmSync(folder, { recursive: true, force: true });
+  folders.delete(folder);
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = createServer();
+    probe.once('error', () => resolve(false));
+    probe.listen({ port, host: '127.0.0.1', exclusive: true }, () => probe.close(() => resolve(true)));
+  });
+}
+
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = PORT_LOW + Math.floor(Math.random() * (PORT_HIGH - PORT_LOW));
+    if (await isFree(port)) return port;
+  }
+}
+
+/** One run of a program whose end and output are of interest. */
+export interface Run {
+  readonly child: ChildProcess;
+  /** Exit code, or the name of the signal that ended it. */
+  readonly exited: Promise<number | string>;
+  output(): string;
+}
+
+export function run(command: readonly string[], env: Readonly<Record<string, string>> = {}, cwd: string = REPO_ROOT): Run {
+  const [file, ...args] = command;
+  assert(file !== undefined);
+  const child = spawn(file, args, { cwd, env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'pipe'] });
+  running.add(child);
+  let output = '';
+  const keep = (chunk: Buffer): void => {
+    output = (output + chunk.toString('utf8')).slice(-LOG_TAIL_CHARS);
+  };
+  child.stdout.on('data', keep);
+  child.stderr.on('data', keep);
+  // A child that ends at once makes writes to its stdin fail; its exit says enough.
+  child.stdin.on('error', () => undefined);
+  const exited = new Promise<number | string>((resolve) => {
+    child.once('error', (error) => {
+      output += String(error);
+      running.delete(child);
+      resolve(-1);
+    });
+    child.once('close', (code, signal) => {
+      running.delete(child);
+      resolve(code ?? signal ?? -1);
+    });
+  });
+  return { child, exited, output: () => output };
+}
+
+/** Ends within `timeoutMs` or throws `what`. */
+export async function within<T>(promise: Promise<T>, timeoutMs: number, what: string): Promise<T> {
+  const abort = new AbortController();
+  const timeout = delay(timeoutMs, undefined, { signal: abort.signal }).then(() => {
+    throw new Error(`${what}: not within ${timeoutMs} ms`);
+  });
+  try {
+    return await Promise.race([promise, timeout]);
+  } finally {
+    abort.abort();
+    timeout.catch(() => undefined);
+  }
+}
+
+export class TestServer {
+  readonly options: ServerOptions;
+  readonly dataDir: string;
+  readonly configFile: string;
+  readonly #scratch: string;
+  #port = 0;
+  #adminPort = 0;
+  #run: Run | undefined;
+  #log = '';
+
+  constructor(options: ServerOptions = {}) {
+    this.options = options;
+    this.#scratch = temporaryFolder('test');
+    this.dataDir = options.dataDir ?? join(this.#scratch, 'data');
+    this.configFile = join(this.#scratch, 'millrace.toml');
+    const wait = options.longPollTimeout ?? '500ms';
+    writeFileSync(this.configFile, `${options.toml ?? ''}\n[http]\nlong_poll_timeout = "${wait}"\n`);
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  get adminPort(): number {
+    return this.#adminPort;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  get adminUrl(): string {
+    return `http://127.0.0.1:${this.#adminPort}`;
+  }
+
+  get pid(): number {
+    return this.#run?.child.pid ?? -1;
+  }
+
+  /** Exit code or signal of the present process. */
+  get exited(): Promise<number | string> {
+    assert(this.#run !== undefined, 'the server was never started');
+    return this.#run.exited;
+  }
+
+  get isRunning(): boolean {
+    const child = this.#run?.child;
+    return child !== undefined && child.exitCode === null && child.signalCode === null;
+  }
+
+  /** Log of all runs so far, at most its end. */
+  log(): string {
+    return (this.#log + (this.#run?.output() ?? '')).slice(-LOG_TAIL_CHARS);
+  }
+
+  command(): string[] {
+    const flags = ['--config', this.configFile, '--data', this.dataDir];
+    flags.push('--listen', `127.0.0.1:${this.#port}`, '--admin-listen', `127.0.0.1:${this.#adminPort}`);
+    flags.push('--cores', String(this.options.cores ?? 1));
+    if (this.options.groups !== undefined) flags.push('--groups', String(this.options.groups));
+    const node = [process.execPath, ...(this.options.nodeArgs ?? []), SERVER_ENTRY];
+    return [...(this.options.wrapper ?? []), ...node, ...flags];
+  }
+
+  /** Starts and waits for readiness; the result is how long that took, in ms. Ports stay the same over restarts. */
+  async start(): Promise<number> {
+    assert(!this.isRunning, 'the server is running already');
+    const fixedPorts = this.#port !== 0;
+    for (let attempt = 1; ; attempt++) {
+      if (!fixedPorts) [this.#port, this.#adminPort] = [await freePort(), await freePort()];
+      const startedAtMs = performance.now();
+      this.#log = this.log();
+      this.#run = run(this.command(), this.options.env);
+      const failure = await this.#waitUntilReady();
+      if (failure === undefined) return performance.now() - startedAtMs;
+      if (failure !== EXIT_CODE_BAD_START || fixedPorts || attempt === PORT_ATTEMPTS) {
+        throw new Error(`the server ended with ${failure} before it was ready:\n${this.log()}`);
+      }
+    }
+  }
+
+  async #waitUntilReady(): Promise<number | string | undefined> {
+    const deadlineMs = performance.now() + READY_TIMEOUT_MS;
+    for (;;) {
+      const status = await requestOnce(this.#adminPort, 'GET', '/__svc/ready').then(
+        (response) => response.status,
+        () => 0,
+      );
+      if (status === 200) return undefined;
+      if (!this.isRunning) return await this.exited;
+      assert(performance.now() < deadlineMs, `not ready after ${READY_TIMEOUT_MS} ms:\n${this.log()}`);
+      await delay(READY_POLL_MS);
+    }
+  }
+
+  /** SIGKILL: as if the power failed, but for the page cache. */
+  async kill(): Promise<void> {
+    if (this.isRunning) this.#run?.child.kill('SIGKILL');
+    await this.#run?.exited;
+  }
+
+  /** SIGTERM; the result is the exit code. */
+  async stop(): Promise<number | string> {
+    this.#run?.child.kill('SIGTERM');
+    return within(this.exited, STOP_TIMEOUT_MS, 'graceful stop');
+  }
+
+  async dispose(): Promise<void> {
+    await this.kill();
+    removeFolder(this.#scratch);
+  }
+
+  /** Resident bytes of the process: all, and without mapped files (LMDB's pages are the kernel's to drop). */
+  memory(): { readonly residentBytes: number; readonly anonymousBytes: number } {
+    const status = readFileSync(`/proc/${this.pid}/status`, 'utf8');
+    const field = (name: string): number => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]);
+    return { residentBytes: field('VmRSS'), anonymousBytes: field('RssAnon') };
+  }
+}
+
+/** Runs `body` against a started server; prints the server's log when it fails. */
+export async function withServer(options: ServerOptions, body: (server: TestServer) => Promise<void>): Promise<void> {
+  const server = new TestServer(options);
+  try {
+    await server.start();
+    await body(server);
+    assert(server.isRunning || (await server.exited) === 0, 'the server died during the test');
+  } catch (error) {
+    process.stderr.write(`--- log of the server (end) ---\n${server.log().slice(-16_000)}\n--- end of log ---\n`);
+    throw error;
+  } finally {
+    await server.dispose();
+  }
+}
