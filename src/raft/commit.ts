@@ -1,0 +1,55 @@
+import { encodeConfiguration, isJoint, isVoter, withoutOutgoing } from './configuration.ts';
+import { quorumValue } from './quorum.ts';
+import { confirmReads } from './read-index.ts';
+import { appendAsLeader, becomeFollower } from './roles.ts';
+import { ENTRY_CONFIG } from './types.ts';
+import type { Core } from './core.ts';
+
+/** Leader: moves the commit index to what a quorum has on disk, this node's disk included (§3.6.2, §10.2.1). */
+export function advanceCommit(core: Core): void {
+  const log = core.log;
+  const reached = core.isAlone() ? log.stable : quorumMatch(core);
+  // §3.6.2, figure 8: counting commits only entries of the leader's own term; older ones follow by log matching.
+  if (reached <= log.commit || reached < core.termStart) return;
+  log.commitTo(reached);
+  core.wantReplicate = true;
+  if (core.configurationIndex <= reached) onConfigurationCommitted(core);
+  if (core.pendingReads.length > 0) confirmReads(core);
+}
+
+function quorumMatch(core: Core): number {
+  return quorumValue(core.configuration, (node) => {
+    if (node === core.id) return core.log.stable;
+    const peer = core.peer(node);
+    return peer !== undefined && peer.counts ? peer.match : 0;
+  });
+}
+
+/** §4.3: once the joint configuration is committed the leader moves on to the new one. */
+function onConfigurationCommitted(core: Core): void {
+  if (isJoint(core.configuration)) {
+    appendAsLeader(core, ENTRY_CONFIG, encodeConfiguration(withoutOutgoing(core.configuration)));
+    return;
+  }
+  if (isVoter(core.configuration, core.id)) return;
+  // §4.2.2: a leader that is no longer a voter has managed the change up to here, without counting itself. It hands
+  // over to the most advanced voter so that the group does not wait for a timeout.
+  let heir = 0;
+  let best = -1;
+  for (const peer of core.peers) {
+    if (!core.configuration.voters.includes(peer.node) || !peer.counts || peer.refusesLead) continue;
+    if (peer.match > best) {
+      heir = peer.node;
+      best = peer.match;
+    }
+  }
+  // The commit must reach the others even though nobody leads for a moment.
+  for (const peer of core.peers) {
+    const commit = Math.min(peer.match, core.log.commit);
+    core.send.push({
+      type: 'heartbeat', from: core.id, to: peer.node, term: core.term, commit, round: 0, allowedBoot: 0, restored: false,
+    });
+  }
+  if (heir !== 0) core.send.push({ type: 'timeout-now', from: core.id, to: heir, term: core.term });
+  becomeFollower(core, core.term, 0);
+}

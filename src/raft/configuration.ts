@@ -1,0 +1,81 @@
+import { assert } from '../base/assert.ts';
+import type { Configuration } from './types.ts';
+
+/** What an operator asks for; the core derives the joint step from it. */
+export interface Target {
+  readonly voters: readonly number[];
+  readonly learners: readonly number[];
+}
+
+export function isVoter(configuration: Configuration, node: number): boolean {
+  return configuration.voters.includes(node) || configuration.votersOutgoing.includes(node);
+}
+
+export function isJoint(configuration: Configuration): boolean {
+  return configuration.votersOutgoing.length > 0;
+}
+
+/** Every node that gets the log, ascending. */
+export function members(configuration: Configuration): number[] {
+  const all = [...configuration.voters, ...configuration.votersOutgoing, ...configuration.learners];
+  return sorted(all);
+}
+
+/** Ascending without repetition; ids must be positive integers. */
+export function sorted(ids: readonly number[]): number[] {
+  for (const id of ids) assert(Number.isSafeInteger(id) && id > 0, `node id ${id}`);
+  return [...new Set(ids)].sort((a, b) => a - b);
+}
+
+/**
+ * First step from `current` towards `target`: joint when the voters change (§4.3), direct when only learners do
+ * (learners are in no quorum, so any two such configurations overlap).
+ */
+export function firstStep(current: Configuration, target: Target): Configuration {
+  assert(!isJoint(current), 'a membership change is under way');
+  const voters = sorted(target.voters);
+  assert(voters.length > 0, 'a configuration needs a voter');
+  const learners = sorted(target.learners).filter((id) => !voters.includes(id));
+  const same = voters.length === current.voters.length && voters.every((id) => current.voters.includes(id));
+  return { voters, votersOutgoing: same ? [] : sorted(current.voters), learners };
+}
+
+/** Second step: the outgoing half leaves. */
+export function withoutOutgoing(joint: Configuration): Configuration {
+  return { voters: joint.voters, votersOutgoing: [], learners: joint.learners };
+}
+
+/** Layout: three counts (u16 LE: voters, outgoing, learners), then the ids in that order (f64 LE, exact to 2^53). */
+export function encodeConfiguration(configuration: Configuration): Uint8Array {
+  const lists = [configuration.voters, configuration.votersOutgoing, configuration.learners];
+  const count = lists.reduce((sum, list) => sum + list.length, 0);
+  const bytes = new Uint8Array(6 + 8 * count);
+  const view = new DataView(bytes.buffer);
+  let at = 6;
+  lists.forEach((list, which) => {
+    view.setUint16(2 * which, list.length, true);
+    for (const id of list) {
+      view.setFloat64(at, id, true);
+      at += 8;
+    }
+  });
+  return bytes;
+}
+
+/** Inverse of `encodeConfiguration`. The bytes come from the log, so damage is a broken invariant. */
+export function decodeConfiguration(bytes: Uint8Array): Configuration {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  assert(bytes.length >= 6, 'configuration entry too short');
+  const counts = [view.getUint16(0, true), view.getUint16(2, true), view.getUint16(4, true)];
+  assert(bytes.length === 6 + 8 * (counts[0]! + counts[1]! + counts[2]!), 'configuration entry has a wrong length');
+  let at = 6;
+  const lists = counts.map((count) => {
+    const ids: number[] = [];
+    for (let left = count; left > 0; left -= 1) {
+      ids.push(view.getFloat64(at, true));
+      at += 8;
+    }
+    return sorted(ids);
+  });
+  return { voters: lists[0]!, votersOutgoing: lists[1]!, learners: lists[2]! };
+}

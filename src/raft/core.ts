@@ -1,0 +1,196 @@
+import { assert } from '../base/assert.ts';
+import { decodeConfiguration, isVoter, members } from './configuration.ts';
+import { RaftLog } from './log.ts';
+import { Progress } from './progress.ts';
+import { Random } from './random.ts';
+import { ENTRY_CONFIG } from './types.ts';
+import type { Ballot } from './quorum.ts';
+import type { Configuration, LostLog, Message, RaftConfig, ReadState, Role, SnapshotMeta } from './types.ts';
+
+/** A configuration and the log index of the entry that brought it. */
+export interface ConfigurationAt {
+  readonly index: number;
+  readonly configuration: Configuration;
+}
+
+export interface PendingRead {
+  readonly from: number;
+  readonly context: number;
+  /** Answers from this round on confirm that nobody else led when the read came (§6.4). */
+  round: number;
+  index: number;
+}
+
+/** Bytes per read of the log at start, while looking for configuration entries. */
+const SCAN_BYTES = 1024 * 1024;
+
+/**
+ * All state of one node of one group; the files beside this one are functions over it. Nothing here calls upwards.
+ */
+export class Core {
+  readonly config: RaftConfig;
+  readonly id: number;
+  readonly bootId: number;
+  readonly log: RaftLog;
+  readonly random: Random;
+
+  term: number;
+  vote: number;
+  /** Term and vote that the disk is known to hold. */
+  durableTerm: number;
+  durableVote: number;
+  role: Role = 'follower';
+  /** 0 = unknown. */
+  leader = 0;
+  mayVote: boolean;
+  /** See recovery.ts; 0 whenever mayVote. */
+  lost: LostLog;
+  /** This node should not lead (draining): it ignores transfers and is slower to campaign. */
+  refusesLead = false;
+  applied: number;
+
+  electionElapsed = 0;
+  heartbeatElapsed = 0;
+  /** Ticks of this timeout, drawn anew at each change of role (§3.4, §9.3). */
+  electionTimeout = 0;
+  ticksSinceBoot = 0;
+
+  /** Ballots of the running election, by node. */
+  readonly ballots = new Map<number, Ballot>();
+  /** The running election was asked for by the leader. */
+  forced = false;
+
+  /** Leader only: everybody else who gets the log. */
+  peers: Progress[] = [];
+  /** Index of the first entry of the leader's term (§6.4 step 1, §3.6.2). */
+  termStart = 0;
+  /** Send counter; each message to a peer that wants an answer has its own number. Grows within a boot. */
+  round = 0;
+  uncommittedBytes = 0;
+  transferee = 0;
+  transferElapsed = 0;
+  /** Nodes that may revert once (openraft's allow_next_revert). */
+  readonly revertAllowed = new Set<number>();
+  /** Something may have to be sent to peers; looked at by `take`, so that one turn makes one append per peer. */
+  wantReplicate = false;
+  wantHeartbeat = false;
+
+  /** Configurations from the one in force at `applied` on, ascending; the last one is in force (§4.1). */
+  configurations: ConfigurationAt[];
+
+  /** Reads waiting for a confirmed round, oldest first; unconfirmed ones of a new leader have index 0. */
+  pendingReads: PendingRead[] = [];
+
+  send: Message[] = [];
+  afterPersist: Message[] = [];
+  readStates: ReadState[] = [];
+  incoming: SnapshotMeta | undefined = undefined;
+
+  constructor(config: RaftConfig) {
+    const { nodeId, hardState } = config;
+    assert(Number.isSafeInteger(nodeId) && nodeId > 0, `node id ${nodeId}`);
+    assert(config.heartbeatTicks > 0 && config.electionTicks > config.heartbeatTicks, 'electionTicks > heartbeatTicks > 0');
+    this.config = config;
+    this.id = nodeId;
+    this.random = new Random(config.seed);
+    this.bootId = config.bootId ?? 1 + this.random.below(0x7fff_ffff);
+    assert(this.bootId > 0, 'bootId is positive');
+    this.log = new RaftLog(config.log, config.snapshotIndex, config.snapshotTerm, hardState.commit, config.applied);
+    this.term = hardState.term;
+    this.vote = hardState.vote;
+    assert(this.term >= this.log.lastTerm, `term ${this.term} below that of the last entry, ${this.log.lastTerm}`);
+    this.durableTerm = this.term;
+    this.durableVote = this.vote;
+    this.mayVote = config.mayVote;
+    this.lost = config.mayVote ? 0 : 1;
+    this.applied = config.applied;
+    this.configurations = [{ index: config.applied, configuration: config.configuration }];
+    this.#scanConfigurations();
+    this.drawElectionTimeout();
+  }
+
+  get configuration(): Configuration {
+    return this.configurations[this.configurations.length - 1]!.configuration;
+  }
+
+  get configurationIndex(): number {
+    return this.configurations[this.configurations.length - 1]!.index;
+  }
+
+  isVoter(): boolean {
+    return isVoter(this.configuration, this.id);
+  }
+
+  /** The only voter: no message is needed for anything. */
+  isAlone(): boolean {
+    const { voters, votersOutgoing } = this.configurations[this.configurations.length - 1]!.configuration;
+    return votersOutgoing.length === 0 && voters.length === 1 && voters[0] === this.id;
+  }
+
+  drawElectionTimeout(): void {
+    const ticks = this.config.electionTicks;
+    // A node that does not want to lead lets the others try first, but does lead if nobody else does.
+    this.electionTimeout = ticks + this.random.below(ticks) + (this.refusesLead ? ticks : 0);
+  }
+
+  peer(node: number): Progress | undefined {
+    const peers = this.peers;
+    for (let at = 0; at < peers.length; at += 1) if (peers[at]!.node === node) return peers[at];
+    return undefined;
+  }
+
+  /** A configuration entry entered the log: it is in force from now on (§4.1). */
+  adopt(index: number, configuration: Configuration): void {
+    assert(index > this.configurationIndex, `configuration at ${index} after ${this.configurationIndex}`);
+    this.configurations.push({ index, configuration });
+    this.syncPeers();
+  }
+
+  /** Entries from `index` on are gone, and the configurations that they brought with them (§4.1). */
+  dropConfigurationsFrom(index: number): void {
+    while (this.configurationIndex >= index) {
+      assert(this.configurations.length > 1, `configuration at ${this.configurationIndex} is committed`);
+      this.configurations.pop();
+    }
+  }
+
+  /** Configuration in force after applying `index`; asked for indexes from applied on. */
+  configurationAt(index: number): Configuration {
+    let found = this.configurations[0]!;
+    for (const each of this.configurations) if (each.index <= index) found = each;
+    return found.configuration;
+  }
+
+  appliedTo(index: number): void {
+    assert(index <= this.log.delivered, `applied ${index}, delivered only ${this.log.delivered}`);
+    if (index > this.applied) this.applied = index;
+    while (this.configurations.length > 1 && this.configurations[1]!.index <= this.applied) this.configurations.shift();
+  }
+
+  /** Leader: one Progress per member besides itself; new ones start by probing at the end of the log. */
+  syncPeers(): void {
+    if (this.role !== 'leader') {
+      this.peers = [];
+      return;
+    }
+    const next = this.log.last + 1;
+    this.peers = members(this.configuration)
+      .filter((node) => node !== this.id)
+      .map((node) => this.peer(node) ?? new Progress(node, next));
+    this.wantReplicate = true;
+    this.wantHeartbeat = true;
+  }
+
+  /** The log may already hold configurations that are not applied yet. */
+  #scanConfigurations(): void {
+    let from = this.applied + 1;
+    while (from <= this.log.last) {
+      const entries = this.log.reader.entries(from, this.log.last + 1, SCAN_BYTES);
+      assert(entries.length > 0, `stored log has no entry ${from}`);
+      for (const entry of entries) {
+        if (entry.kind === ENTRY_CONFIG) this.adopt(entry.index, decodeConfiguration(entry.data));
+      }
+      from += entries.length;
+    }
+  }
+}

@@ -1,0 +1,133 @@
+import { assert } from '../base/assert.ts';
+import type { LostLog } from './types.ts';
+
+/** Charged to the in-flight window per message beyond its entries, so that the count of messages is bounded too. */
+const MESSAGE_OVERHEAD_BYTES = 256;
+
+/**
+ * probe: the agreement point is unknown, one append at a time. replicate: it is known, appends are pipelined within the
+ * in-flight window. snapshot: the peer needs entries that the log no longer has; nothing is sent until it got them.
+ */
+export type ProgressState = 'probe' | 'replicate' | 'snapshot';
+
+/**
+ * A peer that lost its log (see recovery.ts). asking: it waits for an operator and gets no entries. allowed: it is being
+ * filled again. In both states it counts in no quorum.
+ */
+export type RecoveryState = 'none' | 'asking' | 'allowed';
+
+/** What a leader knows of one peer; valid for one term. Invariant: match < next. */
+export class Progress {
+  readonly node: number;
+  state: ProgressState = 'probe';
+  /** The peer has everything up to here on disk. */
+  match = 0;
+  /** First index to send. */
+  next: number;
+  /** probe: an append is under way; the next goes after an answer or a heartbeat's answer. */
+  probeSent = false;
+  /** Answered since the last check of the quorum. */
+  recentlyActive = false;
+  /** Newest round that the peer answered in: proof that it accepted this leader at that time. */
+  ackedRound = 0;
+  /** Leader's round when `match` last grew; a refusal below match from a later round means that the peer lost entries. */
+  matchRound = 0;
+  /** Answers from rounds up to this one speak of a log that no longer exists. */
+  floorRound = 0;
+  /** Commit index that the peer was told last. */
+  sentCommit = 0;
+  refusesLead = false;
+
+  recovery: RecoveryState = 'none';
+  /** Run of the peer that asked to revert. */
+  lostBoot = 0;
+  /** Run of the peer that was filled again and told so. */
+  restoredBoot = 0;
+  lost: LostLog = 0;
+  /** Round to be confirmed by a quorum before `recoveryTarget` is fixed. */
+  recoveryRound = 0;
+  /** Match that ends the recovery; Infinity until known. */
+  recoveryTarget = Infinity;
+
+  inflightBytes = 0;
+  /** FIFO of sent appends: last index and bytes of each, from #head on. */
+  #inflightLast: number[] = [];
+  #inflightSize: number[] = [];
+  #head = 0;
+
+  constructor(node: number, next: number) {
+    this.node = node;
+    this.next = next;
+  }
+
+  /** Does it take part in quorums? */
+  get counts(): boolean {
+    return this.recovery === 'none';
+  }
+
+  becomeProbe(next: number): void {
+    this.state = 'probe';
+    this.next = Math.max(next, this.match + 1);
+    this.probeSent = false;
+    this.#clearInflight();
+  }
+
+  becomeReplicate(): void {
+    this.state = 'replicate';
+    this.next = this.match + 1;
+    this.probeSent = false;
+    this.#clearInflight();
+  }
+
+  becomeSnapshot(): void {
+    this.state = 'snapshot';
+    this.probeSent = false;
+    this.#clearInflight();
+  }
+
+  /** An append with entries up to `last` left. */
+  sent(last: number, bytes: number): void {
+    this.next = last + 1;
+    this.#inflightLast.push(last);
+    this.#inflightSize.push(bytes + MESSAGE_OVERHEAD_BYTES);
+    this.inflightBytes += bytes + MESSAGE_OVERHEAD_BYTES;
+  }
+
+  /** The peer has everything up to `index`; returns whether that is news. */
+  acknowledged(index: number): boolean {
+    while (this.#head < this.#inflightLast.length && this.#inflightLast[this.#head]! <= index) {
+      this.inflightBytes -= this.#inflightSize[this.#head]!;
+      this.#head += 1;
+    }
+    if (this.#head === this.#inflightLast.length) this.#clearInflight();
+    else if (this.#head > 256) {
+      this.#inflightLast.splice(0, this.#head);
+      this.#inflightSize.splice(0, this.#head);
+      this.#head = 0;
+    }
+    if (index <= this.match) return false;
+    this.match = index;
+    if (this.next <= index) this.next = index + 1;
+    return true;
+  }
+
+  /** Forgets what the peer had: its log is gone. */
+  revert(round: number): void {
+    this.match = 0;
+    this.sentCommit = 0;
+    this.floorRound = round;
+    this.ackedRound = 0;
+    this.recoveryTarget = Infinity;
+    assert(this.next > 0, 'next is positive');
+    this.becomeProbe(this.next);
+  }
+
+  #clearInflight(): void {
+    if (this.#inflightLast.length > 0) {
+      this.#inflightLast = [];
+      this.#inflightSize = [];
+    }
+    this.#head = 0;
+    this.inflightBytes = 0;
+  }
+}
