@@ -66,7 +66,10 @@ function contextOf(options: Options, dir: string, profileDir: string, notRun: st
       nodeArgs: options.profile ? ['--cpu-prof', `--cpu-prof-dir=${profileDir}`] : [],
       entry: options.server ?? join(REPO_ROOT, 'dist', 'main.js'),
     },
-    loadCpus: options.loadCpus,
+    load: {
+      cpus: options.loadCpus,
+      threads: options.loadThreads ?? Math.max(1, availableParallelism() >> 2),
+    },
     only: options.profile ? new Set(['millrace']) : options.targets,
     say: (line) => {
       if (interactive) process.stderr.write(`\r\x1b[K${line}`);
@@ -94,6 +97,7 @@ async function main(): Promise<number> {
   const machine = describeMachine(dir);
   const durability = Object.fromEntries(TARGETS.map((target) => [target.name, target.durability]));
   console.log(machineLine(machine));
+  if (options.smoke) console.log('smoke run: the parameters are tiny, the figures and goals mean nothing');
   if (machine.fileSystem === 'tmpfs') console.log('warning: data is in memory, so durable figures mean nothing (--dir)');
   for (const [name, promise] of Object.entries(durability)) console.log(`  ${name.padEnd(16)} ${promise}`);
 

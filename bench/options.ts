@@ -10,6 +10,7 @@ export const HELP_FLAGS = `flags:
   --smoke          tiny parameters: shows that everything runs, measures nothing
   --json FILE      the report as JSON, too
   --dir DIR        parent of the data folders (default: the temporary folder, unless it is on tmpfs)
+  --load-threads N threads of wrk (default: a quarter of the cores; redis-benchmark keeps one)
   --pin S:L        taskset lists for servers and load generators, e.g. 0-2:3
   --profile        millrace only, under --cpu-prof; prints the top functions of each thread (default: appends-100)
   --profile-dir D  keep the .cpuprofile files there
@@ -22,6 +23,7 @@ export interface Options {
   readonly rounds: number | undefined;
   readonly targets: ReadonlySet<string> | undefined;
   readonly cores: number | undefined;
+  readonly loadThreads: number | undefined;
   readonly smoke: boolean;
   readonly json: string | undefined;
   readonly dir: string | undefined;
@@ -40,6 +42,12 @@ function positive(name: string, text: string | undefined): number | undefined {
   return value;
 }
 
+function whole(name: string, text: string | undefined): number | undefined {
+  const value = positive(name, text);
+  if (value !== undefined && !Number.isInteger(value)) throw new Error(`--${name} must be a whole number, not ${text}`);
+  return value;
+}
+
 export function parseOptions(argv: readonly string[]): Options {
   const { values, positionals } = parseArgs({
     args: [...argv],
@@ -49,6 +57,7 @@ export function parseOptions(argv: readonly string[]): Options {
       rounds: { type: 'string' },
       targets: { type: 'string' },
       cores: { type: 'string' },
+      'load-threads': { type: 'string' },
       smoke: { type: 'boolean', default: false },
       json: { type: 'string' },
       dir: { type: 'string' },
@@ -61,16 +70,13 @@ export function parseOptions(argv: readonly string[]): Options {
   });
   const pin = values.pin?.split(':');
   if (pin !== undefined && (pin.length !== 2 || pin.includes(''))) throw new Error('--pin wants SERVERS:LOAD, e.g. 0-2:3');
-  const rounds = positive('rounds', values.rounds);
-  const cores = positive('cores', values.cores);
-  if (rounds !== undefined && !Number.isInteger(rounds)) throw new Error('--rounds must be a whole number');
-  if (cores !== undefined && !Number.isInteger(cores)) throw new Error('--cores must be a whole number');
   return {
     scenarios: positionals,
     seconds: positive('seconds', values.seconds),
-    rounds,
+    rounds: whole('rounds', values.rounds),
     targets: values.targets === undefined ? undefined : new Set(values.targets.split(',')),
-    cores,
+    cores: whole('cores', values.cores),
+    loadThreads: whole('load-threads', values['load-threads']),
     smoke: values.smoke,
     json: values.json,
     dir: values.dir,

@@ -48,11 +48,16 @@ local function inTurn(render, pathsFile, threadCount)
 end
 
 -- After the last name the same name is created again (idempotent) until wrk is stopped from outside: so every request
--- that was in flight when the marker was printed is answered too.
+-- that was in flight when the marker was printed is answered too. The first name is handed out twice, because wrk calls
+-- once just to look at the request and never sends that one.
 local function creating(prefix, count, threadCount)
-  local nextIndex, said = threadIndex, false
+  local nextIndex, looked, said = threadIndex, false, false
   return function()
     local index = nextIndex
+    if not looked then
+      looked = true
+      return put(prefix .. index)
+    end
     if index >= count then
       if not said then
         said = true

@@ -3,7 +3,6 @@
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { sourceFile } from '../paths.ts';
 import { isInstalled, startChild, type Child } from '../processes.ts';
@@ -22,6 +21,13 @@ export function wrkMissing(): string | undefined {
   return isInstalled('wrk') ? undefined : WRK_MISSING;
 }
 
+export interface LoadOptions {
+  /** taskset list, when the run is pinned. */
+  readonly cpus: string | undefined;
+  /** Of wrk. One makes 200,000 requests/s; more than a quarter of the cores would take them from the servers. */
+  readonly threads: number;
+}
+
 export interface WrkRun {
   readonly port: number;
   readonly connections: number;
@@ -30,7 +36,7 @@ export interface WrkRun {
   readonly args: readonly string[];
   /** Ends the run after so long; undefined: when the script says it is through ("create"). */
   readonly durationMs: number | undefined;
-  readonly cpus: string | undefined;
+  readonly load: LoadOptions;
 }
 
 interface WrkOutput {
@@ -44,20 +50,15 @@ interface WrkOutput {
   readonly errors: Readonly<Record<'connect' | 'read' | 'write' | 'status' | 'timeout', number>>;
 }
 
-/** A quarter of the cores, at least one: the servers need the others, and one wrk thread makes 100,000 requests/s. */
-function threadCount(connections: number): number {
-  return Math.max(1, Math.min(connections, availableParallelism() >> 2));
-}
-
 export async function runWrk(run: WrkRun): Promise<LoadResult> {
-  const threads = threadCount(run.connections);
+  const threads = Math.min(run.connections, run.load.threads);
   const script = sourceFile('bench', 'load', 'wrk.lua');
   const flags = ['-t', threads, '-c', run.connections, '-d', `${RUN_SECONDS_MAX}s`, '--timeout', `${ANSWER_TIMEOUT_S}s`];
   const url = `http://127.0.0.1:${run.port}/`;
   const child = startChild(
     'wrk',
     [...flags.map(String), '-s', script, url, '--', run.mode, String(threads), ...run.args],
-    run.cpus,
+    run.load.cpus,
   );
   await (run.durationMs === undefined ? created(child, threads) : elapsed(child, run.durationMs));
   child.process.kill('SIGINT');

@@ -32,7 +32,7 @@ async function measureAppends(
       streams,
       payloadBytes: PAYLOAD_BYTES,
       durationMs,
-      cpus: context.loadCpus,
+      cpus: context.load.cpus,
     });
   }
   return await runWrk({
@@ -41,7 +41,7 @@ async function measureAppends(
     mode: 'append',
     args: [pathsFile, String(PAYLOAD_BYTES)],
     durationMs,
-    cpus: context.loadCpus,
+    load: context.load,
   });
 }
 

@@ -56,7 +56,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
         eventBytes: EVENT_BYTES,
         events,
         warmUpEvents,
-        cpus: context.loadCpus,
+        cpus: context.load.cpus,
       }),
     );
     return [

@@ -5,6 +5,7 @@ import { runLanes, type SetupRequest } from '../load/streams.ts';
 import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
 import { check, type ScenarioReport } from '../report.ts';
 import type { LoadResult } from '../stats.ts';
+import { bare } from '../targets/bare.ts';
 import { millrace } from '../targets/millrace.ts';
 import { referenceMemory } from '../targets/reference.ts';
 import { streamPath, type Running } from '../targets/target.ts';
@@ -18,6 +19,7 @@ const PAGES_MAX = 1000;
 
 /** The requests that read one stream to its tail. A server may answer in pages: then a replay is several requests. */
 async function pagesOf(target: Running, path: string, expectedBytes: number): Promise<string[]> {
+  if (target.name === 'bare') return [`${path}?bytes=${expectedBytes}`];
   const exchange = await HttpExchange.open(target.port);
   const pages: string[] = [];
   let readBytes = 0;
@@ -56,10 +58,10 @@ async function run(context: Context): Promise<ScenarioReport[]> {
   }
   const [clients, appends] = context.smoke ? [4, 10] : [100, 200];
   const streamBytes = appends * APPEND_BYTES;
-  const targets = selectTargets(context, NAME, [millrace, referenceMemory]);
+  const targets = selectTargets(context, NAME, [millrace, referenceMemory, bare]);
   const paths = Array.from({ length: clients }, (_, index) => streamPath(`replay-${index}`));
   return await withTargets(context, targets, async (running) => {
-    for (const target of running) await fill(target, paths, appends);
+    for (const target of running) if (target.name !== 'bare') await fill(target, paths, appends);
     const reports: ScenarioReport[] = [];
     for (const variant of ['one stream each', 'one shared stream'] as const) {
       const read = variant === 'one stream each' ? paths : paths.slice(0, 1);
@@ -77,7 +79,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
           mode: 'read',
           args: [files.get(target.name) as string],
           durationMs,
-          cpus: context.loadCpus,
+          load: context.load,
         });
       for (const target of running) await measure(target, context.warmUpMs);
       const rounds = await alternate(context, running, (target) => measure(target, context.durationMs));

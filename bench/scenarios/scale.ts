@@ -37,7 +37,7 @@ async function createAll(context: Context, { target, streams }: Contestant): Pro
       mode: 'create',
       args: [PREFIX, String(streams)],
       durationMs: undefined,
-      cpus: context.loadCpus,
+      load: context.load,
     });
     rate ||= result.ratePerSecond;
     if (result.failed === 0) break;
@@ -134,7 +134,7 @@ function append(
   args: readonly string[],
   durationMs: number,
 ): Promise<LoadResult> {
-  return runWrk({ port: target.port, connections, mode, args, durationMs, cpus: context.loadCpus });
+  return runWrk({ port: target.port, connections, mode, args, durationMs, load: context.load });
 }
 
 export const scale: Scenario = { name: NAME, summary: 'appends and memory with 1,000,000 streams', run };

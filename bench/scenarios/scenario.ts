@@ -1,5 +1,6 @@
 // What all scenarios share: their context, and the alternation of targets that makes ratios fair on a noisy machine.
 
+import type { LoadOptions } from '../load/wrk.ts';
 import type { Check, Row, ScenarioReport } from '../report.ts';
 import { medianOfRounds, medianRatio, type LoadResult } from '../stats.ts';
 import type { Running, StartOptions, Target, TargetName } from '../targets/target.ts';
@@ -12,8 +13,7 @@ export interface Context {
   readonly warmUpMs: number;
   readonly rounds: number;
   readonly start: StartOptions;
-  /** taskset list for load generators, when the run is pinned. */
-  readonly loadCpus: string | undefined;
+  readonly load: LoadOptions;
   /** Names that the user wants; all when undefined. */
   readonly only: ReadonlySet<string> | undefined;
   /** A line of progress for people. */

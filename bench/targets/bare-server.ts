@@ -1,4 +1,5 @@
-// Runs as a process of its own: `bare-server PORT`. Reads the body to its end and answers 204; nothing else.
+// Runs as a process of its own: `bare-server PORT`. Reads the body to its end and answers 204; nothing else. A GET with
+// `?bytes=N` answers N bytes out of one buffer: the ceiling for replays.
 
 import assert from 'node:assert/strict';
 import { loadUws } from './uws.ts';
@@ -6,8 +7,17 @@ import { loadUws } from './uws.ts';
 const port = Number(process.argv[2]);
 assert(Number.isInteger(port), 'usage: bare-server PORT');
 
+/** Larger than any replay that is measured. */
+const BODY_BYTES_MAX = 1024 * 1024;
+const body = Buffer.alloc(BODY_BYTES_MAX, 'b');
+
 loadUws()
   .App()
+  .get('/*', (res, req) => {
+    const sizeBytes = Number(req.getQuery('bytes') ?? 0);
+    assert(sizeBytes <= BODY_BYTES_MAX, `no replay is larger than ${BODY_BYTES_MAX} bytes`);
+    res.end(body.subarray(0, sizeBytes));
+  })
   .any('/*', (res) => {
     let sizeBytes = 0;
     res.onAborted(() => {

@@ -29,5 +29,5 @@ function bareTarget(name: 'bare' | 'broadcaster', durability: string): Target {
   return { name, durability, missing, start };
 }
 
-export const bare: Target = bareTarget('bare', 'none: reads the body, answers 204, stores nothing');
+export const bare: Target = bareTarget('bare', 'none: reads the body, answers 204, stores nothing (reads: one constant buffer)');
 export const broadcaster: Target = bareTarget('broadcaster', 'none: writes each body to every reader');

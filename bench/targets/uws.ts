@@ -7,7 +7,7 @@ export interface UwsResponse {
   writeStatus(status: string): UwsResponse;
   writeHeader(key: string, value: string): UwsResponse;
   write(chunk: Uint8Array | string): boolean;
-  end(body?: string): UwsResponse;
+  end(body?: string | Uint8Array): UwsResponse;
   endWithoutBody(): UwsResponse;
   cork(callback: () => void): UwsResponse;
   onData(handler: (chunk: ArrayBuffer, isLast: boolean) => void): UwsResponse;
@@ -16,6 +16,7 @@ export interface UwsResponse {
 
 export interface UwsRequest {
   getUrl(): string;
+  getQuery(key: string): string | undefined;
 }
 
 export interface UwsApp {

@@ -1,0 +1,82 @@
+// The parts of the benchmark that could lie: the reader that claims nothing was lost, the framing, the statistics.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { httpFraming, respFraming, statusOf } from '../../bench/load/exchange.ts';
+import { encodeEvent } from '../../bench/load/fan-out-event.ts';
+import { SseReader } from '../../bench/load/sse-reader.ts';
+import { median, medianRatio, percentile, summarize, type LoadResult } from '../../bench/stats.ts';
+
+const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n';
+
+function chunk(text: string): string {
+  return `${text.length.toString(16)}\r\n${text}\r\n`;
+}
+
+function eventFrame(sequence: number): string {
+  const payload = encodeEvent(sequence, 1000 + sequence, 64).toString('latin1');
+  return `event: data\ndata:${payload}\n\nevent: control\ndata:{"upToDate":true}\n\n`;
+}
+
+function readInPieces(stream: Buffer, pieceBytes: number): { reader: SseReader; seen: number[] } {
+  const seen: number[] = [];
+  const reader = new SseReader(
+    () => {},
+    (sequence, sentUs) => {
+      assert.equal(sentUs, 1000 + sequence);
+      seen.push(sequence);
+    },
+  );
+  for (let at = 0; at < stream.length; at += pieceBytes) reader.feed(stream.subarray(at, at + pieceBytes));
+  return { reader, seen };
+}
+
+test('a reader sees every event once, wherever TCP and chunk borders fall', () => {
+  const frames = [0, 1, 2, 3].map(eventFrame);
+  const joined = frames.join('');
+  const halves = [joined.slice(0, 30), joined.slice(30, 100), joined.slice(100)];
+  for (const chunks of [frames, halves, [joined], [...joined]]) {
+    const stream = Buffer.from(HEAD + chunks.map(chunk).join(''), 'latin1');
+    for (let pieceBytes = 1; pieceBytes <= stream.length; pieceBytes += pieceBytes < 70 ? 1 : 61) {
+      const { reader, seen } = readInPieces(stream, pieceBytes);
+      assert.deepEqual(seen, [0, 1, 2, 3], `pieces of ${pieceBytes} bytes`);
+      assert.deepEqual([reader.gaps, reader.repeats, reader.failure], [0, 0, '']);
+    }
+  }
+});
+
+test('a reader counts a lost event, a repeated one and a refusal', () => {
+  const stream = Buffer.from(HEAD + [0, 1, 3, 3, 4].map(eventFrame).map(chunk).join(''), 'latin1');
+  const { reader } = readInPieces(stream, stream.length);
+  assert.deepEqual([reader.gaps, reader.repeats, reader.nextSequence], [1, 1, 5]);
+  const refused = readInPieces(Buffer.from('HTTP/1.1 404 Not Found\r\n\r\n'), 7);
+  assert.equal(refused.reader.failure, 'HTTP/1.1 404 Not Found');
+});
+
+test('answers are complete at their last byte and not before', () => {
+  const answers = [
+    'HTTP/1.1 204 No Content\r\nDate: now\r\n\r\n',
+    'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello',
+    `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chunk('hello')}0\r\n\r\n`,
+  ];
+  for (const answer of answers) {
+    const whole = Buffer.from(answer);
+    for (let size = 1; size < whole.length; size++) assert.equal(httpFraming(whole.subarray(0, size)), 0, answer);
+    assert.equal(httpFraming(whole), whole.length);
+  }
+  assert.equal(statusOf(Buffer.from(answers[0]!)), 204);
+  assert.equal(respFraming(Buffer.from('$3\r\n1-1\r')), 0);
+  assert.equal(respFraming(Buffer.from('$3\r\n1-1\r\n')), 9);
+  assert.equal(respFraming(Buffer.from('-ERR no\r\n')), 9);
+});
+
+test('percentiles are by nearest rank, medians by the middle, ratios within a round', () => {
+  const hundred = Float64Array.from({ length: 100 }, (_, index) => 100 - index);
+  assert.deepEqual(summarize(hundred), { p50Ms: 50, p99Ms: 99, p999Ms: 100, maxMs: 100 });
+  assert.ok(Number.isNaN(percentile([], 50)));
+  assert.equal(median([3, 1, 2]), 2);
+  assert.equal(median([4, 1, 2, 3]), 2.5);
+  const rounds = (rates: number[]): LoadResult[] => rates.map((ratePerSecond) => ({ ratePerSecond }) as LoadResult);
+  // The machine halves its speed in round two: both sides do, and the ratio stays what it is.
+  assert.equal(medianRatio(rounds([20, 10, 20]), rounds([10, 5, 10]), (r) => r.ratePerSecond), 2);
+});

@@ -1,0 +1,68 @@
+// The benchmark runs in every test run, with tiny parameters, so it cannot rot. No figure is asserted.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import type { BenchReport } from '../../bench/report.ts';
+
+const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+const MAIN = fileURLToPath(new URL(`../../bench/main.${EXTENSION}`, import.meta.url));
+/** Scenario → rows it must have when its tools are installed. */
+const ROWS: Readonly<Record<string, readonly string[]>> = {
+  'appends-100': ['millrace', 'reference-file', 'bare', 'redis'],
+  'appends-500': ['millrace', 'reference-file', 'bare', 'redis'],
+  'single-writer': ['millrace', 'reference-file', 'bare', 'redis'],
+  'fan-out': ['millrace', 'reference-memory', 'broadcaster'],
+  replay: ['millrace', 'reference-memory', 'bare'],
+  scale: ['200 streams', '2000 streams'],
+};
+
+function runBench(args: readonly string[]): Promise<{ code: number | null; output: string }> {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let output = '';
+    const keep = (chunk: Buffer): void => {
+      output += chunk.toString('utf8');
+    };
+    child.stdout.on('data', keep);
+    child.stderr.on('data', keep);
+    child.on('close', (code) => resolve({ code, output }));
+  });
+}
+
+test('every scenario runs against every target and cleans up after itself', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'bench-smoke-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const json = join(dir, 'report.json');
+  const { code, output } = await runBench(['--smoke', '--json', json, '--dir', dir]);
+  assert.equal(code, 0, output);
+  const report = JSON.parse(readFileSync(json, 'utf8')) as BenchReport;
+
+  // Programs from the system (wrk, redis) may be absent; then the run says so and says what to install.
+  const excused = report.notRun.filter((line) => line.includes('is not installed: apt install'));
+  assert.deepEqual(report.notRun, excused, output);
+  for (const [scenario, targets] of Object.entries(ROWS)) {
+    if (excused.some((line) => line.startsWith(`${scenario}: wrk`))) continue;
+    const rows = report.scenarios.filter((one) => one.scenario === scenario).flatMap((one) => one.rows);
+    for (const target of targets) {
+      if (excused.some((line) => line.startsWith(`${scenario}: ${target}: `))) continue;
+      const row = rows.find((one) => one.target === target);
+      assert.ok(row, `${scenario} has no row for ${target}\n${output}`);
+      assert.ok(row.requests > 0 && row.p50Ms > 0, `${scenario} measured nothing for ${target}`);
+      assert.equal(row.failed, 0, `${scenario}: ${target}: ${row.failures}`);
+    }
+  }
+  assert.deepEqual(readdirSync(dir), ['report.json'], 'data folders are removed');
+});
+
+test('an unknown scenario, target or flag ends with usage and code 2', async () => {
+  for (const args of [['no-such-scenario'], ['--targets', 'no-such-target'], ['--no-such-flag'], ['--seconds', 'x']]) {
+    const { code, output } = await runBench(args);
+    assert.equal(code, 2, output);
+    assert.match(output, /no scenario|no target|Unknown option|must be a number/);
+  }
+});
