@@ -1,6 +1,5 @@
 /**
- * Stream attributes: the JSON object of Stream-Attrs and PUT attrs, reduced to the members that are kept (wire-facts 2.17).
- * Two streams have equal attributes exactly when the encoded bytes are equal. Values keep the spelling they were sent
+ * Stream attributes: the JSON object of Stream-Attrs and PUT attrs, reduced to the members that are kept. Two streams have equal attributes exactly when the encoded bytes are equal. Values keep the spelling they were sent
  * with (escapes, numbers, order inside `metadata`), only blanks between tokens go.
  */
 import { ATTRIBUTES_BYTES_MAX } from '../base/limits.ts';
@@ -27,7 +26,7 @@ const LETTER_N = 0x6e;
 
 const TITLE_PREFIX = encodeUtf8('"title":');
 const METADATA_PREFIX = encodeUtf8('"metadata":');
-/** `metadata` with every letter written as \uXXXX, and its quotes. A longer name is another name; no need to decode it. */
+/** `metadata` with every letter written as \uXXXX, and its quotes. A longer name is another name: not decoded. */
 const NAME_BYTES_MAX = 'metadata'.length * 6 + 2;
 
 /** A part of the text, from `start` to before `end`. */
@@ -113,8 +112,8 @@ function encode(text: Uint8Array, title: Span | undefined, metadata: Span | unde
 }
 
 /**
- * `title` (string; null counts as absent) and `metadata` (object; `{}` counts as absent). Other members are accepted and
- * not stored. Encoded to more than 16 KiB, wrong types, not an object, not JSON: refused with a sentence.
+ * `title` (string; null counts as absent) and `metadata` (object; `{}` counts as absent). Other members are accepted
+ * and not stored. Encoded to more than 16 KiB, wrong types, not an object, not JSON: refused with a sentence.
  */
 export function parseAttributes(body: Uint8Array): AttributesResult {
   const compact = compactJson(body);
@@ -132,7 +131,10 @@ export function parseAttributes(body: Uint8Array): AttributesResult {
   }
   const encoded = encode(text, title, metadata);
   if (encoded.length > ATTRIBUTES_BYTES_MAX) {
-    return { ok: false, reason: `attributes are ${encoded.length} bytes encoded; the limit is ${ATTRIBUTES_BYTES_MAX}` };
+    return {
+      ok: false,
+      reason: `attributes are ${encoded.length} bytes encoded; the limit is ${ATTRIBUTES_BYTES_MAX}`,
+    };
   }
   return { ok: true, encoded };
 }

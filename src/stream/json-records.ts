@@ -2,8 +2,8 @@
  * JSON bodies to records. The text is checked against RFC 8259 and strict UTF-8 and kept byte for byte, blanks between
  * tokens excepted: no value is ever built, so numbers, escapes and the order of keys come back as they were sent.
  *
- * One pass, in place, over a copy of the body (the caller's bytes may lie in shared memory, and the scanners want a zero
- * behind the text). A position in the copy is the position in the body for everything still ahead; what has been passed
+ * One pass, in place, over a copy of the body (the caller's bytes may lie in shared memory, and the scanners want a
+ * zero behind the text). A position in the copy is the position in the body for everything still ahead; what has been passed
  * lies in runs that move down by `dropped` bytes when the next blank, or the end, closes them. Without blanks there
  * is a single run, and it does not move at all unless an array's bracket was dropped in front of it.
  */
@@ -41,8 +41,8 @@ const IN_OBJECT = 3;
 const SHORT_RUN_BYTES = 40;
 
 /**
- * Small bodies are copied into a shared slab: a Uint8Array of its own costs 400 ns, a view of a slab 70 ns (Node 20), and
- * the scan of 256 bytes takes 500. Each part of a slab is used once, so it is zero beforehand and results never change; a
+ * Small bodies are copied into a slab: a Uint8Array of its own costs 400 ns, a view of a slab 70 ns (Node 20), and the
+ * scan of 256 bytes 350 ns. Each part of a slab is used once, so it is zero beforehand and results never change; a
  * result that outlives its request keeps its whole slab in memory.
  */
 const SLAB_BYTES = 64 * 1024;
@@ -88,6 +88,12 @@ function dropBlanks(text: Uint8Array, at: number): number {
   return next;
 }
 
+/** Drops the bracket before `at`, like a blank; nothing precedes it, so no run has to move. */
+function dropBracket(at: number): void {
+  dropped++;
+  runStart = at;
+}
+
 /** The byte at `at` becomes the \n that ends a record. */
 function endRecord(text: Uint8Array, at: number): void {
   text[at] = NEWLINE;
@@ -111,8 +117,8 @@ function open(inside: number, depth: number, at: number): number {
 }
 
 /**
- * The value at `at` with all it contains. Iterative, so depth costs no stack. Returns the position behind it, or -1. With
- * `flatten`, the elements of an array at the top become records.
+ * The value at `at` with all it contains. Iterative, so depth costs no stack. Returns the position behind it, or -1.
+ * With `flatten`, the elements of an array at the top become records.
  */
 function scanDocument(text: Uint8Array, at: number, length: number, flatten: boolean): number {
   let depth = 0;
@@ -143,11 +149,7 @@ function scanDocument(text: Uint8Array, at: number, length: number, flatten: boo
       depth = open(records ? IN_RECORDS : IN_ARRAY, depth, at);
       if (depth < 0) return -1;
       at++;
-      if (records) {
-        // The bracket is dropped like a blank; nothing precedes it, so no run has to move.
-        dropped++;
-        runStart = at;
-      }
+      if (records) dropBracket(at);
       if ((text[at] as number) <= BLANK) at = dropBlanks(text, at);
       if (text[at] !== ARRAY_CLOSE) continue;
       at++;
@@ -207,7 +209,8 @@ function copyWithZero(body: Uint8Array): Uint8Array {
 }
 
 function refusal(length: number): JsonResult {
-  if (failure.at >= length) return { ok: false, reason: `invalid JSON: the text ends too early, after ${length} bytes` };
+  if (failure.at >= length)
+    return { ok: false, reason: `invalid JSON: the text ends too early, after ${length} bytes` };
   return { ok: false, reason: `invalid JSON at byte ${failure.at}: ${failure.problem}` };
 }
 

@@ -56,7 +56,10 @@ export function scanString(text: Uint8Array, at: number, length: number): number
         at += 6;
       } else return fail(at, 'an unknown escape in a string');
     } else {
-      return fail(at, at >= length ? 'the text ends inside a string' : 'a control character in a string must be escaped');
+      return fail(
+        at,
+        at >= length ? 'the text ends inside a string' : 'a control character in a string must be escaped',
+      );
     }
   }
 }
@@ -104,7 +107,8 @@ export function scanLiteral(text: Uint8Array, at: number): number {
       if (text[at + 1] === 0x75 && text[at + 2] === 0x6c && text[at + 3] === 0x6c) return at + 4;
       break;
     case 0x66:
-      if (text[at + 1] === 0x61 && text[at + 2] === 0x6c && text[at + 3] === 0x73 && text[at + 4] === 0x65) return at + 5;
+      if (text[at + 1] === 0x61 && text[at + 2] === 0x6c && text[at + 3] === 0x73 && text[at + 4] === 0x65)
+        return at + 5;
       break;
   }
   return fail(at, 'expected a value');

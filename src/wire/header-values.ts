@@ -1,6 +1,6 @@
 /**
- * Header, query and path values to numbers and back: pure functions of strings. A failure carries a sentence that is fit
- * for a 400 body; no function throws on bad input.
+ * Header, query and path values to numbers and back: pure functions of strings. A failure carries a sentence that is
+ * fit for a 400 body; no function throws on bad input.
  */
 import { assert } from '../base/assert.ts';
 
@@ -31,7 +31,7 @@ function outOfRange(reason: string): Failure {
   return { ok: false, kind: 'out-of-range', reason };
 }
 
-/** Decimal digits only, any zeros in front, up to 2^53 - 1. A value that is too large but all digits is OUT_OF_RANGE. */
+/** Decimal digits only, zeros in front allowed, up to 2^53 - 1. A value that is only too large is OUT_OF_RANGE. */
 function parseDigits(text: string): number {
   const length = text.length;
   if (length === 0) return MALFORMED;
@@ -134,8 +134,7 @@ const DAY_MS = 86_400_000;
 /** 9999-12-31T23:59:59.999Z: RFC 3339 has four digits for the year. */
 export const TIMESTAMP_MS_MAX = 253_402_300_799_999;
 
-const PATTERN =
-  /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
+const PATTERN = /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
 
 const MONTH_DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
@@ -181,7 +180,7 @@ export function parseRfc3339(text: string): Parsed<number> {
   const localMinutes = daysFromDate(year, month, day) * 1440 + hour * 60 + minute;
   const eastMinutes = (offsetHour * 60 + offsetMinute) * (match[8] === '-' ? -1 : 1);
   const utcMinutes = localMinutes - eastMinutes;
-  if (second === 60 && (((utcMinutes % 1440) + 1440) % 1440) !== 1439) {
+  if (second === 60 && ((utcMinutes % 1440) + 1440) % 1440 !== 1439) {
     return malformed('the timestamp has second 60 where no leap second can be');
   }
   const ms = utcMinutes * 60_000 + second * 1000 + fractionMs;

@@ -70,8 +70,8 @@ const normalizedOf = new Map<string, string>();
 const comparedBy = new Map<string, string>();
 
 /**
- * The form that is stored and shown: parts trimmed, empty ones dropped, joined by `; `, type, parameter names and charset
- * in lower case. Other parameter values keep their case (a multipart boundary depends on it). '' when blank.
+ * The form that is stored and shown: parts trimmed, empty ones dropped, joined by `; `; type, parameter names and
+ * charset in lower case. Other parameter values keep their case (a multipart boundary depends on it). '' when blank.
  */
 export function normalizeContentType(raw: string): string {
   return memoised(normalizedOf, raw, normalizeUncached);

@@ -27,7 +27,10 @@ test('kept members, in one order, without blanks', () => {
     ['{"metadata":{}}', '{}'],
     ['{"metadata":{ }}', '{}'],
     ['{"metadata":{"a":{}}}', '{"metadata":{"a":{}}}'],
-    ['{"metadata": {"b": [1.0, 1e400 ], "a":"x y"}, "title": "t"}', '{"title":"t","metadata":{"b":[1.0,1e400],"a":"x y"}}'],
+    [
+      '{"metadata": {"b": [1.0, 1e400 ], "a":"x y"}, "title": "t"}',
+      '{"title":"t","metadata":{"b":[1.0,1e400],"a":"x y"}}',
+    ],
     ['{"title":"a \\u00e9 é \\"}{ "}', '{"title":"a \\u00e9 é \\"}{ "}'],
     ['{"metadata":{"]":"}","n":-1},"title":null}', '{"metadata":{"]":"}","n":-1}}'],
   ];
@@ -62,10 +65,12 @@ test('a name written with escapes is the same name', () => {
 });
 
 test('refused', () => {
-  for (const body of ['[]', '"x"', '5', 'null', '[{"title":"x"}]']) assert.match(refusal(body), /must be a JSON object/);
+  for (const body of ['[]', '"x"', '5', 'null', '[{"title":"x"}]'])
+    assert.match(refusal(body), /must be a JSON object/);
   for (const value of ['5', 'true', '[]', '{}', 'false']) assert.match(refusal(`{"title":${value}}`), /title must be/);
   for (const value of ['5', 'null', '"x"', '[]']) assert.match(refusal(`{"metadata":${value}}`), /metadata must be/);
-  for (const body of ['', ' ', '{', '{"title":}', '{"title":"x"} x', '{"title":"\\x"}']) assert.match(refusal(body), /^attributes: invalid JSON/);
+  for (const body of ['', ' ', '{', '{"title":}', '{"title":"x"} x', '{"title":"\\x"}'])
+    assert.match(refusal(body), /^attributes: invalid JSON/);
   assert.match(refusal(Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d)), /UTF-8/);
   assert.match(refusal(`{"metadata":{"a":${'['.repeat(127)}${']'.repeat(127)}}}`), /nesting/);
 });
@@ -95,11 +100,15 @@ test('random objects agree with the same rules over JSON.parse', (t) => {
   const names = ['title', 'metadata', 'other', 'titl\\u0065', 'Title', 'meta\\u0064ata'];
   const values = ['"x"', '""', 'null', '1', '{}', '{"a":[1,{"title":"}"}]}', '[]', '"\\"}"', '{ "b" : 2 }', 'true'];
   for (let i = 0; i < 20_000; i++) {
-    const members = Array.from({ length: random(5) }, () => `"${names[random(names.length)]}" :${values[random(values.length)]}`);
+    const members = Array.from(
+      { length: random(5) },
+      () => `"${names[random(names.length)]}" :${values[random(values.length)]}`,
+    );
     const body = `{ ${members.join(' , ')} }`;
     const { title, metadata } = JSON.parse(body) as { title?: unknown; metadata?: unknown };
     const titleOk = title === undefined || title === null || typeof title === 'string';
-    const metadataOk = metadata === undefined || (typeof metadata === 'object' && metadata !== null && !Array.isArray(metadata));
+    const metadataOk =
+      metadata === undefined || (typeof metadata === 'object' && metadata !== null && !Array.isArray(metadata));
     const result = parseAttributes(bytesOf(body));
     assert.equal(result.ok, titleOk && metadataOk, `seed ${seed} case ${i}: ${body}`);
     if (!result.ok) continue;

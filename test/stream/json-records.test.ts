@@ -68,7 +68,18 @@ describe('accepted', () => {
   });
 
   test('numbers keep their spelling', () => {
-    const numbers = ['0', '-0', '1.0', '1e400', '-1E-400', '12345678901234567890', '0.10', '1E+2', '0e0', '9'.repeat(400)];
+    const numbers = [
+      '0',
+      '-0',
+      '1.0',
+      '1e400',
+      '-1E-400',
+      '12345678901234567890',
+      '0.10',
+      '1E+2',
+      '0e0',
+      '9'.repeat(400),
+    ];
     for (const n of numbers) {
       assert.deepEqual(records(n), [n]);
       assert.deepEqual(records(`{"n": ${n}}`), [`{"n":${n}}`]);
@@ -154,11 +165,29 @@ describe('refused', () => {
   });
 
   test('bytes that are not strict UTF-8', () => {
-    const hex = ['80', 'c0af', 'c1bf', 'c2', 'e08080', 'eda080', 'edbfbf', 'e282', 'f08fbfbf', 'f4908080', 'f5808080', 'ff', 'f09f98'];
+    const hex = [
+      '80',
+      'c0af',
+      'c1bf',
+      'c2',
+      'e08080',
+      'eda080',
+      'edbfbf',
+      'e282',
+      'f08fbfbf',
+      'f4908080',
+      'f5808080',
+      'ff',
+      'f09f98',
+    ];
     for (const bad of hex) {
       const body = Buffer.concat([Buffer.from('["é'), Buffer.from(bad, 'hex'), Buffer.from('"]')]);
       assert.match(refusal(body), /at byte 4: bytes that are not UTF-8/, bad);
-      assert.match(refusal(Buffer.concat([Buffer.from('{"'), Buffer.from(bad, 'hex'), Buffer.from('":1}')])), /UTF-8/, bad);
+      assert.match(
+        refusal(Buffer.concat([Buffer.from('{"'), Buffer.from(bad, 'hex'), Buffer.from('":1}')])),
+        /UTF-8/,
+        bad,
+      );
       refusal(Buffer.concat([Buffer.from('"'), Buffer.from(bad, 'hex')]));
       refusal(Buffer.from(bad, 'hex'));
     }
@@ -181,7 +210,24 @@ describe('refused', () => {
 
 describe('against JSON.parse', () => {
   const BLANKS = ['', '', '', '', ' ', '\n', '\t', '\r\n', '   '];
-  const STRINGS = ['', 'a', 'a b', ' ', '[1 , 2]', '\\n', '\\u0041', '\\ud83d\\ude00', '\\ud800', 'é', '€', '😀', '\u007f', 'key', '\\"', '\\\\'];
+  const STRINGS = [
+    '',
+    'a',
+    'a b',
+    ' ',
+    '[1 , 2]',
+    '\\n',
+    '\\u0041',
+    '\\ud83d\\ude00',
+    '\\ud800',
+    'é',
+    '€',
+    '😀',
+    '\u007f',
+    'key',
+    '\\"',
+    '\\\\',
+  ];
   const NUMBERS = ['0', '-0', '1', '-12', '1.0', '1e400', '1E-7', '12345678901234567890', '0.5e+3'];
 
   /** Random JSON text with random blanks between tokens. */
@@ -260,7 +306,8 @@ describe('against JSON.parse', () => {
         const at = random(bytes.length + 1);
         const byte = random(4) === 0 ? random(256) : (interesting[random(interesting.length)] as number);
         const operation = random(4);
-        const insert = operation === 0 ? [byte] : operation === 1 ? [] : operation === 2 ? [byte] : [...bytes.slice(at, at + random(6))];
+        const insert =
+          operation === 0 ? [byte] : operation === 1 ? [] : operation === 2 ? [byte] : bytes.slice(at, at + random(6));
         bytes = Uint8Array.from([...bytes.slice(0, at), ...insert, ...bytes.slice(at + (operation === 0 ? 0 : 1))]);
       }
       const expected = parsed(bytes);

@@ -240,7 +240,8 @@ describe('media types', () => {
   });
 
   test('questions', () => {
-    for (const yes of ['application/json', 'APPLICATION/JSON', 'application/json ;charset=utf-8']) assert.ok(isJson(yes));
+    for (const yes of ['application/json', 'APPLICATION/JSON', 'application/json ;charset=utf-8'])
+      assert.ok(isJson(yes));
     for (const no of ['', 'application/jsonl', 'text/json', 'application/ld+json']) assert.ok(!isJson(no));
     for (const yes of ['text/plain', 'Text/Event-Stream', 'application/json; charset=utf-8']) assert.ok(isText(yes));
     for (const no of ['', 'application/octet-stream', 'image/png', 'textual/x']) assert.ok(!isText(no));
@@ -258,11 +259,38 @@ describe('media types', () => {
 
 describe('UTF-8', () => {
   const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-  const samples = ['', 'a', 'a\u0080', 'é', '\u07ff\u0800', '€uro', '\ud7ff\ue000\uffff', '😀', '\u{10ffff}', '\ufeffx', 'x'.repeat(100)];
+  const samples = [
+    '',
+    'a',
+    'a\u0080',
+    'é',
+    '\u07ff\u0800',
+    '€uro',
+    '\ud7ff\ue000\uffff',
+    '😀',
+    '\u{10ffff}',
+    '\ufeffx',
+    'x'.repeat(100),
+  ];
 
   test('validity agrees with the platform on edge cases and on noise', () => {
     const bytesOf = (hex: string): Uint8Array => Uint8Array.from(Buffer.from(hex, 'hex'));
-    for (const bad of ['80', 'c0af', 'c1bf', 'c2', 'e08080', 'e09fbf', 'eda080', 'edbfbf', 'e282', 'f08fbfbf', 'f4908080', 'f5808080', 'ff', 'f09f98']) {
+    for (const bad of [
+      '80',
+      'c0af',
+      'c1bf',
+      'c2',
+      'e08080',
+      'e09fbf',
+      'eda080',
+      'edbfbf',
+      'e282',
+      'f08fbfbf',
+      'f4908080',
+      'f5808080',
+      'ff',
+      'f09f98',
+    ]) {
       assert.equal(isValidUtf8(bytesOf(bad)), false, bad);
       assert.equal(isValidUtf8(bytesOf(`6161616161616161${bad}`)), false, bad);
       assert.equal(decodeUtf8Strict(bytesOf(bad)), undefined);
@@ -270,8 +298,11 @@ describe('UTF-8', () => {
     const seed = 0x5eed34;
     const random = prng(seed);
     for (let i = 0; i < 50_000; i++) {
-      const text = encodeUtf8(`abcdefgh${samples[Math.floor(random() * samples.length)]}${samples[Math.floor(random() * samples.length)]}`);
-      for (let k = Math.floor(random() * 3); k > 0; k--) text[Math.floor(random() * text.length)] = Math.floor(random() * 256);
+      const text = encodeUtf8(
+        `abcdefgh${samples[Math.floor(random() * samples.length)]}${samples[Math.floor(random() * samples.length)]}`,
+      );
+      for (let k = Math.floor(random() * 3); k > 0; k--)
+        text[Math.floor(random() * text.length)] = Math.floor(random() * 256);
       assert.equal(isValidUtf8(text), isUtf8(text), `seed ${seed} case ${i}: ${Buffer.from(text).toString('hex')}`);
     }
   });
@@ -320,7 +351,10 @@ describe('hashes', () => {
     ];
     for (const [bucket, stream, hash, of16, of64, of256] of vectors) {
       assert.equal(fnvReference(`${bucket}/${stream}`), hash);
-      assert.deepEqual([16, 64, 256].map((n) => fnv1a64mod(bucket, stream, n)), [of16, of64, of256]);
+      assert.deepEqual(
+        [16, 64, 256].map((n) => fnv1a64mod(bucket, stream, n)),
+        [of16, of64, of256],
+      );
     }
   });
 
