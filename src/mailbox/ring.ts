@@ -201,7 +201,8 @@ export class RingReader {
 
   /**
    * Gives the space of everything read so far back to the writer. True when the writer asked for space (`requestSpace`): then
-   * exactly this call took the duty to wake its thread.
+   * exactly this call took the duty to wake its thread. A thread that answers on another ring releases before it publishes the
+   * answers: a peer that was refused for want of space tries again when answers come, and has nothing else to go by.
    */
   release(): boolean {
     if (this.#released === this.#read) return false;

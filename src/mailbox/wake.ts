@@ -142,6 +142,11 @@ export class Parker {
     this.#finish();
   }
 
+  /** Lets go of the timer; for the end of the loop. */
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+
   #turn(): void {
     if (this.#unparked || this.#ready()) return this.#finish();
     if (this.#turnsLeft > 0) this.#turnsLeft -= 1;
@@ -195,7 +200,7 @@ export function onReplies(reader: RingReader, drain: () => void, lingerTurns = L
   }
   function run(): void {
     if (closed) return;
-    drainOnce();
+    if (reader.hasNext()) drainOnce(); // `poll` may have been faster than the notification
     turnsLeft = lingerTurns;
     settle();
   }

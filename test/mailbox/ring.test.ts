@@ -10,17 +10,9 @@ import {
   RingReader,
   RingWriter,
 } from '../../src/mailbox/ring.ts';
+import { randomFrom } from './fixture.ts';
 
 const CAPACITY_BYTES = 64 * 1024;
-
-/** Small, seeded, good enough to pick sizes: a failure names its seed and repeats. */
-function randomFrom(seed: number): (below: number) => number {
-  let state = seed | 0;
-  return (below) => {
-    state = (Math.imul(state, 1664525) + 1013904223) | 0;
-    return Math.floor(((state >>> 8) / 0x1000000) * below);
-  };
-}
 
 function put(writer: RingWriter, sizeBytes: number, fill: number): boolean {
   const offset = writer.reserve(sizeBytes);

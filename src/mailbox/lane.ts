@@ -1,0 +1,108 @@
+import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
+import type { MessagePort } from 'node:worker_threads';
+import { assert } from '../base/assert.ts';
+
+/**
+ * Out-of-band lane for payloads that are too big for a ring (request bodies up to 32 MiB, read replies): the buffer moves to the
+ * other thread without a copy, and a ring record names it by its lane id. Order at the sender:
+ *
+ *   1. reserve the ring record; when the ring is full, stop: nothing was sent yet
+ *   2. `send` the buffer; postMessage puts it into the other port's queue before it returns
+ *   3. write the lane id into the record, commit, publish
+ *
+ * So whoever reads the record finds the message in the queue already: `take` reads it synchronously and asserts that it is there.
+ * The receiving port must never get a 'message' listener, or the event loop would take the messages away.
+ */
+export type Lane = { sendPort: MessagePort; receivePort: MessagePort; shared: SharedArrayBuffer };
+
+type LaneMessage = { id: number; buffer: ArrayBuffer };
+
+const USED_BYTES = 0;
+const BYTES_MAX = 1;
+
+/** One i32 counts the bytes under way, so a lane cannot hold more than this. */
+const LANE_BYTES_LIMIT = 2 ** 31 - 1;
+
+/** One direction. `bytesMax` bounds what is sent and not yet taken; pass a port and `shared` to the other thread. */
+export function createLane(bytesMax: number): Lane {
+  assert(bytesMax > 0 && bytesMax <= LANE_BYTES_LIMIT, `lane bound ${bytesMax} is not from 1 to ${LANE_BYTES_LIMIT} bytes`);
+  const shared = new SharedArrayBuffer(8);
+  new Int32Array(shared)[BYTES_MAX] = bytesMax;
+  const { port1, port2 } = new MessageChannel();
+  return { sendPort: port1, receivePort: port2, shared };
+}
+
+/** Bytes sent and not yet taken, from any thread. */
+export function laneUsedBytes(shared: SharedArrayBuffer): number {
+  return Atomics.load(new Int32Array(shared), USED_BYTES);
+}
+
+export class LaneSender {
+  readonly #port: MessagePort;
+  readonly #state: Int32Array<SharedArrayBuffer>;
+  readonly #bytesMax: number;
+  #lastId = 0;
+
+  constructor(port: MessagePort, shared: SharedArrayBuffer) {
+    this.#port = port;
+    this.#state = new Int32Array(shared);
+    this.#bytesMax = this.#state[BYTES_MAX] as number;
+  }
+
+  /** Would `send` take a buffer of this size? Ask before reserving the ring record. */
+  fits(sizeBytes: number): boolean {
+    return Atomics.load(this.#state, USED_BYTES) + sizeBytes <= this.#bytesMax;
+  }
+
+  /**
+   * Moves the buffer (it is detached here) and returns its lane id, 1 to 2^32 - 1: 0 is free to mean "no lane". -1 when the lane
+   * is full. The buffer must own its memory: slices of Node's Buffer pool cannot be moved.
+   */
+  send(buffer: ArrayBuffer): number {
+    const sizeBytes = buffer.byteLength;
+    if (!this.fits(sizeBytes)) return -1;
+    this.#lastId = this.#lastId === 0xffffffff ? 1 : this.#lastId + 1;
+    // Counted before it can be taken, so that the count is never negative.
+    Atomics.add(this.#state, USED_BYTES, sizeBytes);
+    this.#port.postMessage({ id: this.#lastId, buffer } satisfies LaneMessage, [buffer]);
+    return this.#lastId;
+  }
+}
+
+export class LaneReceiver {
+  readonly #port: MessagePort;
+  readonly #state: Int32Array<SharedArrayBuffer>;
+  /** Messages passed over by a `take` out of order. Bounded by the bytes of the lane. */
+  readonly #waiting = new Map<number, ArrayBuffer>();
+
+  constructor(port: MessagePort, shared: SharedArrayBuffer) {
+    this.#port = port;
+    this.#state = new Int32Array(shared);
+  }
+
+  /** The buffer that a ring record named; each id can be taken once. */
+  take(id: number): ArrayBuffer {
+    const early = this.#waiting.get(id);
+    if (early !== undefined) {
+      this.#waiting.delete(id);
+      return this.#taken(early);
+    }
+    for (;;) {
+      const received = receiveMessageOnPort(this.#port) as { message: LaneMessage } | undefined;
+      if (received === undefined) break;
+      if (received.message.id === id) return this.#taken(received.message.buffer);
+      this.#waiting.set(received.message.id, received.message.buffer);
+    }
+    throw new Error(`lane message ${id} is not there: its ring record was published first, or it was taken twice`);
+  }
+
+  /** For a record that is refused unread: frees the buffer and its share of the bound. */
+  discard(id: number): void {
+    this.take(id);
+  }
+
+  #taken(buffer: ArrayBuffer): ArrayBuffer {
+    Atomics.sub(this.#state, USED_BYTES, buffer.byteLength);
+    return buffer;
+  }
+}
