@@ -3,9 +3,9 @@
  * tokens excepted: no value is ever built, so numbers, escapes and the order of keys come back as they were sent.
  *
  * One pass, in place, over a copy of the body (the caller's bytes may lie in shared memory, and the scanners want a
- * zero behind the text). A position in the copy is the position in the body for everything still ahead; what has been passed
- * lies in runs that move down by `dropped` bytes when the next blank, or the end, closes them. Without blanks there
- * is a single run, and it does not move at all unless an array's bracket was dropped in front of it.
+ * zero behind the text). A position in the copy is the position in the body for everything still ahead; what has been
+ * passed lies in runs that move down by `dropped` bytes when the next blank, or the end, closes them. Without blanks
+ * there is a single run, and it does not move at all unless an array's bracket was dropped in front of it.
  */
 import { JSON_DEPTH_MAX } from '../base/limits.ts';
 import { fail, failure, scanLiteral, scanNumber, scanString } from './json-scan.ts';
