@@ -98,7 +98,8 @@ async function main(): Promise<number> {
   const durability = Object.fromEntries(TARGETS.map((target) => [target.name, target.durability]));
   console.log(machineLine(machine));
   if (options.smoke) console.log('smoke run: the parameters are tiny, the figures and goals mean nothing');
-  if (machine.fileSystem === 'tmpfs') console.log('warning: data is in memory, so durable figures mean nothing (--dir)');
+  if (machine.fileSystem === 'tmpfs')
+    console.log('warning: data is in memory, so durable figures mean nothing (--dir)');
   for (const [name, promise] of Object.entries(durability)) console.log(`  ${name.padEnd(16)} ${promise}`);
 
   const startedAt = new Date().toISOString();

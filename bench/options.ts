@@ -69,7 +69,8 @@ export function parseOptions(argv: readonly string[]): Options {
     },
   });
   const pin = values.pin?.split(':');
-  if (pin !== undefined && (pin.length !== 2 || pin.includes(''))) throw new Error('--pin wants SERVERS:LOAD, e.g. 0-2:3');
+  if (pin !== undefined && (pin.length !== 2 || pin.includes('')))
+    throw new Error('--pin wants SERVERS:LOAD, e.g. 0-2:3');
   return {
     scenarios: positionals,
     seconds: positive('seconds', values.seconds),

@@ -26,7 +26,8 @@ function threadOf(file: string): number {
 function selfTimes(profile: CpuProfile): Map<string, number> {
   const names = new Map<number, string>();
   for (const { id, callFrame } of profile.nodes) {
-    const place = callFrame.url === '' ? '' : ` ${callFrame.url.split('/').slice(-2).join('/')}:${callFrame.lineNumber + 1}`;
+    const place =
+      callFrame.url === '' ? '' : ` ${callFrame.url.split('/').slice(-2).join('/')}:${callFrame.lineNumber + 1}`;
     names.set(id, `${callFrame.functionName || '(anonymous)'}${place}`);
   }
   const times = new Map<string, number>();
@@ -46,7 +47,8 @@ function renderThread(file: string): string {
   const thread = threadOf(file);
   const top = [...times].sort((a, b) => b[1] - a[1]).slice(0, FUNCTIONS_MAX);
   const lines = top.map(
-    ([name, us]) => `  ${((100 * us) / busyUs).toFixed(1).padStart(5)} %  ${(us / 1e3).toFixed(0).padStart(7)} ms  ${name}`,
+    ([name, us]) =>
+      `  ${((100 * us) / busyUs).toFixed(1).padStart(5)} %  ${(us / 1e3).toFixed(0).padStart(7)} ms  ${name}`,
   );
   const title = `${thread === 0 ? 'main thread' : `worker ${thread}`}: ${(busyUs / 1e6).toFixed(1)} s busy of ${(totalUs / 1e6).toFixed(1)} s; share of busy time, self time`;
   return [`\n${title}`, ...lines].join('\n');

@@ -37,7 +37,12 @@ export interface BenchReport {
 }
 
 /** A ratio of ours to theirs with a goal: `atLeast` for rates, `atMost` for latencies. Empty when either did not run. */
-export function check(name: string, value: number, unit: string, bound: { atLeast: number } | { atMost: number }): Check {
+export function check(
+  name: string,
+  value: number,
+  unit: string,
+  bound: { atLeast: number } | { atMost: number },
+): Check {
   const pass = 'atLeast' in bound ? value >= bound.atLeast : value <= bound.atMost;
   const goal = 'atLeast' in bound ? `at least ${bound.atLeast}` : `at most ${bound.atMost}`;
   return { name, value, unit, goal, pass };
@@ -54,7 +59,9 @@ export function formatMs(value: number): string {
 function renderTable(header: readonly string[], lines: readonly (readonly string[])[]): string {
   const widths = header.map((cell, column) => Math.max(cell.length, ...lines.map((line) => line[column]?.length ?? 0)));
   const render = (line: readonly string[]): string =>
-    line.map((cell, column) => (column === 0 ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!))).join('  ');
+    line
+      .map((cell, column) => (column === 0 ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!)))
+      .join('  ');
   return [header, ...lines].map((line) => `  ${render(line)}`.trimEnd()).join('\n');
 }
 
@@ -74,9 +81,10 @@ export function renderScenario(report: ScenarioReport): string {
     .filter((row) => row.failures !== '')
     .map((row) => `  ${row.target}: failures of one round: ${row.failures}`);
   const checks = report.checks.map(
-    ({ name, value, unit, goal, pass }) =>
-      `  ${pass ? 'ok  ' : 'MISS'} ${name}: ${formatMs(value)}${unit} (${goal})`,
+    ({ name, value, unit, goal, pass }) => `  ${pass ? 'ok  ' : 'MISS'} ${name}: ${formatMs(value)}${unit} (${goal})`,
   );
   const notes = report.notes.map((note) => `  ${note}`);
-  return [`\n${report.scenario}: ${report.title}`, renderTable(header, lines), ...failures, ...checks, ...notes].join('\n');
+  return [`\n${report.scenario}: ${report.title}`, renderTable(header, lines), ...failures, ...checks, ...notes].join(
+    '\n',
+  );
 }

@@ -53,7 +53,16 @@ interface WrkOutput {
 export async function runWrk(run: WrkRun): Promise<LoadResult> {
   const threads = Math.min(run.connections, run.load.threads);
   const script = sourceFile('bench', 'load', 'wrk.lua');
-  const flags = ['-t', threads, '-c', run.connections, '-d', `${RUN_SECONDS_MAX}s`, '--timeout', `${ANSWER_TIMEOUT_S}s`];
+  const flags = [
+    '-t',
+    threads,
+    '-c',
+    run.connections,
+    '-d',
+    `${RUN_SECONDS_MAX}s`,
+    '--timeout',
+    `${ANSWER_TIMEOUT_S}s`,
+  ];
   const url = `http://127.0.0.1:${run.port}/`;
   const child = startChild(
     'wrk',

@@ -11,7 +11,16 @@ import { millrace } from '../targets/millrace.ts';
 import { redis } from '../targets/redis.ts';
 import { referenceFile } from '../targets/reference.ts';
 import { streamPath, type Running } from '../targets/target.ts';
-import { alternate, compare, rowsOf, selectTargets, withTargets, type Context, type Rounds, type Scenario } from './scenario.ts';
+import {
+  alternate,
+  compare,
+  rowsOf,
+  selectTargets,
+  withTargets,
+  type Context,
+  type Rounds,
+  type Scenario,
+} from './scenario.ts';
 
 const PAYLOAD_BYTES = 256;
 /** Enough fsyncs (thousands on a good disk) for a p99 that means something. */

@@ -6,7 +6,16 @@ import { broadcaster } from '../targets/bare.ts';
 import { millrace } from '../targets/millrace.ts';
 import { referenceMemory } from '../targets/reference.ts';
 import { streamPath } from '../targets/target.ts';
-import { alternate, compare, rowsOf, selectTargets, withTargets, type Context, type Rounds, type Scenario } from './scenario.ts';
+import {
+  alternate,
+  compare,
+  rowsOf,
+  selectTargets,
+  withTargets,
+  type Context,
+  type Rounds,
+  type Scenario,
+} from './scenario.ts';
 
 const NAME = 'fan-out';
 const EVENT_BYTES = 256;

@@ -60,8 +60,18 @@ async function assertCreated(target: Running, streams: number): Promise<void> {
 function checksOf(rounds: Rounds, contestants: readonly [Contestant, Contestant], what: string): Check[] {
   const [few, many] = contestants.map(({ name }) => rounds.get(name)) as [LoadResult[], LoadResult[]];
   return [
-    check(`${what}: rate, many / few`, medianRatio(many, few, (r) => r.ratePerSecond), 'x', { atLeast: 0.9 }),
-    check(`${what}: p99, few / many`, medianRatio(few, many, (r) => r.p99Ms), 'x', { atLeast: 0.9 }),
+    check(
+      `${what}: rate, many / few`,
+      medianRatio(many, few, (r) => r.ratePerSecond),
+      'x',
+      { atLeast: 0.9 },
+    ),
+    check(
+      `${what}: p99, few / many`,
+      medianRatio(few, many, (r) => r.p99Ms),
+      'x',
+      { atLeast: 0.9 },
+    ),
   ];
 }
 
@@ -96,7 +106,10 @@ async function run(context: Context): Promise<ScenarioReport[]> {
       return append(context, contestant, connections, 'spread', args, durationMs);
     };
     const reports: ScenarioReport[] = [];
-    for (const [what, load] of [['own stream per connection', own], ['spread over all streams', spread]] as const) {
+    for (const [what, load] of [
+      ['own stream per connection', own],
+      ['spread over all streams', spread],
+    ] as const) {
       for (const contestant of [few, many]) await load(contestant, context.warmUpMs);
       const rounds = await alternate(context, [few, many], (contestant) => load(contestant, context.durationMs));
       reports.push({
@@ -111,7 +124,9 @@ async function run(context: Context): Promise<ScenarioReport[]> {
     const after = manyServer.memory();
     const memoryChecks = [
       check('resident memory, fresh server', idle.residentMiB, ' MiB', { atMost: IDLE_MIB_MAX }),
-      check(`resident memory, ${manyStreams} streams, after appends`, after.residentMiB, ' MiB', { atMost: LOADED_MIB_MAX }),
+      check(`resident memory, ${manyStreams} streams, after appends`, after.residentMiB, ' MiB', {
+        atMost: LOADED_MIB_MAX,
+      }),
     ];
     const last = reports.at(-1) as ScenarioReport;
     const notes = [

@@ -85,8 +85,8 @@ export function rowsOf(rounds: Rounds): Row[] {
 /** The check of ours against a peer, or nothing when one of the two did not run. */
 export function compare(
   rounds: Rounds,
-  ours: TargetName | string,
-  theirs: TargetName | string,
+  ours: TargetName,
+  theirs: TargetName,
   pick: (result: LoadResult) => number,
   make: (ratio: number) => Check,
 ): Check[] {

@@ -2,7 +2,7 @@
 // `?bytes=N` answers N bytes out of one buffer: the ceiling for replays.
 
 import assert from 'node:assert/strict';
-import { loadUws } from './uws.ts';
+import { loadUws } from '../../src/http/uws.ts';
 
 const port = Number(process.argv[2]);
 assert(Number.isInteger(port), 'usage: bare-server PORT');

@@ -3,7 +3,7 @@
 
 import { siblingModule } from '../paths.ts';
 import { freePort, memoryOf, startChild, waitForPort } from '../processes.ts';
-import { loadUws } from './uws.ts';
+import { loadUws } from '../../src/http/uws.ts';
 import type { Running, StartOptions, Target } from './target.ts';
 
 function missing(): string | undefined {
@@ -29,5 +29,8 @@ function bareTarget(name: 'bare' | 'broadcaster', durability: string): Target {
   return { name, durability, missing, start };
 }
 
-export const bare: Target = bareTarget('bare', 'none: reads the body, answers 204, stores nothing (reads: one constant buffer)');
+export const bare: Target = bareTarget(
+  'bare',
+  'none: reads the body, answers 204, stores nothing (reads: one constant buffer)',
+);
 export const broadcaster: Target = bareTarget('broadcaster', 'none: writes each body to every reader');

@@ -2,7 +2,7 @@
 // path, framed as the protocol frames it (a data event and a control event), so both sides move the same bytes.
 
 import assert from 'node:assert/strict';
-import { loadUws, type UwsResponse } from './uws.ts';
+import { loadUws, type UwsResponse } from '../../src/http/uws.ts';
 
 const port = Number(process.argv[2]);
 assert(Number.isInteger(port), 'usage: broadcaster-server PORT');
@@ -40,7 +40,11 @@ loadUws()
     res.onData((chunk, isLast) => {
       body = Buffer.concat([body, Buffer.from(chunk)]);
       if (!isLast) return;
-      const frame = Buffer.concat([Buffer.from('event: data\ndata:'), body, Buffer.from(`\n\n${control(body.length)}`)]);
+      const frame = Buffer.concat([
+        Buffer.from('event: data\ndata:'),
+        body,
+        Buffer.from(`\n\n${control(body.length)}`),
+      ]);
       for (const reader of readers) reader.cork(() => reader.write(frame));
       res.cork(() => res.writeStatus('204 No Content').endWithoutBody());
     });

@@ -1,6 +1,14 @@
 // Redis as the rival in durable appends: every write is on disk before its reply (appendfsync always).
 
-import { freePort, isInstalled, memoryOf, removeFolder, startChild, temporaryFolder, waitForPort } from '../processes.ts';
+import {
+  freePort,
+  isInstalled,
+  memoryOf,
+  removeFolder,
+  startChild,
+  temporaryFolder,
+  waitForPort,
+} from '../processes.ts';
 import type { Running, StartOptions, Target } from './target.ts';
 
 async function start(options: StartOptions): Promise<Running> {
