@@ -1,0 +1,195 @@
+/**
+ * The first thing that runs on a fresh clone, so it needs nothing but Node. Installs from the lockfile when
+ * node_modules does not hold what it names, builds when dist/ is older than the sources, then goes on with:
+ *
+ *   run FILE [ARGS]   imports dist/FILE in this very process: signals, exit code and terminal are the program's own
+ *   build             nothing more
+ */
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import * as fs from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+const DIST = join(ROOT, 'dist');
+const BUILD_STAMP = join(DIST, '.build');
+const LOCK = join(ROOT, '.bootstrap.lock');
+const SOURCE_FOLDERS = ['src', 'workers', 'bench', 'test', 'scripts'];
+/** Entry points whose names scripts rely on. */
+const SHIMS = { 'main.js': './src/server/main.js', 'ctl.js': './src/operator/main.js' };
+/** A fresh install takes seconds; one that takes this long has died with its process id taken over by another. */
+const LOCK_WAIT_MS = 300_000;
+const LOCK_POLL_MS = 200;
+
+async function main([command, ...args]) {
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  if (major < 20 || (major === 20 && minor < 19))
+    fail(`Millrace needs Node 20.19 or newer; this is ${process.versions.node}`);
+  if (!isInstalled() || !isBuilt()) underLock(prepare);
+  if (command === 'run') {
+    const file = join(DIST, args[0]);
+    if (!fs.existsSync(file)) fail(`this version has no dist/${args[0]}`);
+    process.argv = [process.argv[0], file, ...args.slice(1)];
+    await import(pathToFileURL(file).href);
+  } else if (command !== 'build') {
+    fail(`bootstrap: unknown command ${command}`);
+  }
+}
+
+function prepare() {
+  if (!isInstalled()) {
+    note('installing packages from package-lock.json');
+    npm('ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund');
+    if (!isInstalled()) fail('npm ci ended well, but node_modules does not hold what package-lock.json names');
+  }
+  if (!isBuilt()) build();
+}
+
+/** True when node_modules holds every package of the lockfile that is not optional, and the web server for this Node. */
+function isInstalled() {
+  const wanted = readJson(join(ROOT, 'package-lock.json'));
+  const present = readJson(join(ROOT, 'node_modules', '.package-lock.json'));
+  if (wanted === undefined) fail('package-lock.json is missing or not readable');
+  if (present === undefined) return false;
+  for (const [path, { version, optional, devOptional }] of Object.entries(wanted.packages)) {
+    if (path !== '' && !optional && !devOptional && present.packages[path]?.version !== version) return false;
+  }
+  // The one package that differs between Node versions: npm installed the one for the Node that it ran on.
+  const native = `@uwsjs/${process.platform}-${process.arch}-${process.versions.node.split('.')[0]}`;
+  return !(`node_modules/${native}` in wanted.packages) || `node_modules/${native}` in present.packages;
+}
+
+/** dist/ belongs to the sources when it was built from the same bytes: times mean nothing after a checkout. */
+function isBuilt() {
+  try {
+    return fs.readFileSync(BUILD_STAMP, 'utf8') === sourceHash(sourceFiles());
+  } catch {
+    return false;
+  }
+}
+
+function build() {
+  const files = sourceFiles();
+  const hash = sourceHash(files);
+  fs.rmSync(BUILD_STAMP, { force: true });
+  const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
+  const { status, signal } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.json'], { cwd: ROOT, stdio: 'inherit' });
+  removeOrphans(new Set(files));
+  for (const [name, target] of Object.entries(SHIMS)) {
+    if (fs.existsSync(join(DIST, target))) fs.writeFileSync(join(DIST, name), `import '${target}';\n`);
+  }
+  if (status !== 0) fail(`the build failed (tsc: ${signal ?? `exit status ${status}`})`);
+  fs.writeFileSync(BUILD_STAMP, hash);
+}
+
+/** The test of a deleted source must not run again. */
+function removeOrphans(files) {
+  for (const folder of SOURCE_FOLDERS) {
+    for (const path of walk(join(DIST, folder))) {
+      const source = relative(DIST, path).replace(/\.js(\.map)?$/, '.ts');
+      if (!files.has(source)) fs.rmSync(path);
+    }
+  }
+}
+
+function sourceFiles() {
+  return SOURCE_FOLDERS.flatMap((folder) => walk(join(ROOT, folder)))
+    .map((path) => relative(ROOT, path))
+    .filter((path) => path.endsWith('.ts'))
+    .sort();
+}
+
+function sourceHash(files) {
+  const hash = createHash('sha256');
+  for (const path of ['tsconfig.json', 'package-lock.json', 'scripts/bootstrap.mjs', ...files]) {
+    hash
+      .update(`${path}\0`)
+      .update(fs.readFileSync(join(ROOT, path)))
+      .update('\0');
+  }
+  return hash.digest('hex');
+}
+
+function walk(folder) {
+  if (!fs.existsSync(folder)) return [];
+  return fs.readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return walk(path);
+    return entry.isFile() ? [path] : [];
+  });
+}
+
+/** Three nodes started at once on a fresh clone must not install three times over each other. */
+function underLock(action) {
+  const deadline = Date.now() + LOCK_WAIT_MS;
+  while (!tryLock()) {
+    if (Date.now() > deadline)
+      fail(`${LOCK} is held by process ${readOwner()}; remove the file if that is not a build`);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_POLL_MS);
+  }
+  const release = () => fs.rmSync(LOCK, { force: true });
+  process.on('exit', release);
+  action();
+  release();
+  process.off('exit', release);
+}
+
+function tryLock() {
+  try {
+    fs.writeFileSync(LOCK, String(process.pid), { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error;
+  }
+  const owner = readOwner();
+  // Empty: created this instant, its owner is about to write. NaN for good would end at the deadline.
+  if (Number.isInteger(owner) && owner > 0 && !isAlive(owner)) fs.rmSync(LOCK, { force: true });
+  return false;
+}
+
+function readOwner() {
+  try {
+    return Number.parseInt(fs.readFileSync(LOCK, 'utf8'), 10);
+  } catch {
+    return Number.NaN;
+  }
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}
+
+function npm(...args) {
+  // npm names itself to the scripts it runs; without it (node scripts/bootstrap.mjs by hand) there is one on the path.
+  const cli = process.env.npm_execpath;
+  const [file, first] = cli?.endsWith('.js') ? [process.execPath, [cli]] : ['npm', []];
+  // What npm prints is for the person who waits, not part of the program's output.
+  const { status, error } = spawnSync(file, [...first, ...args], { cwd: ROOT, stdio: ['ignore', 2, 2] });
+  if (status !== 0) fail(`npm ${args[0]} failed (${error?.message ?? `exit status ${status}`})`);
+}
+
+function readJson(path) {
+  try {
+    return JSON.parse(fs.readFileSync(path, 'utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+function note(text) {
+  process.stderr.write(`millrace: ${text}\n`);
+}
+
+function fail(text) {
+  note(text);
+  process.exit(1);
+}
+
+await main(process.argv.slice(2));
