@@ -107,10 +107,14 @@ function coldOf(values: Values): ColdConfig {
   const backend = values['storage.cold.backend'];
   const dir = values['storage.cold.dir'];
   const bucket = values['storage.cold.s3.bucket'];
-  if (backend === 'dir' && dir === undefined) throw refuse('storage.cold.dir', undefined, 'a directory, because storage.cold.backend is "dir"');
-  if (backend === 's3' && bucket === undefined) throw refuse('storage.cold.s3.bucket', undefined, 'a bucket, because storage.cold.backend is "s3"');
+  if (backend === 'dir' && dir === undefined)
+    throw refuse('storage.cold.dir', undefined, 'a directory, because storage.cold.backend is "dir"');
+  if (backend === 's3' && bucket === undefined)
+    throw refuse('storage.cold.s3.bucket', undefined, 'a bucket, because storage.cold.backend is "s3"');
   if (backend !== 'none') {
-    throw new ConfigError(`storage.cold.backend = "${backend}": this version has no cold tier yet; use "none" (everything stays in storage.data_dir)`);
+    throw new ConfigError(
+      `storage.cold.backend = "${backend}": this version has no cold tier yet; use "none" (everything stays in storage.data_dir)`,
+    );
   }
   return {
     backend,
@@ -146,13 +150,18 @@ function tlsOf(values: Values): Config['server']['tls'] {
 
 type KeysOf<T> = { [K in OptionKey]: Values[K] extends T ? K : never }[OptionKey];
 
-function secretOf(values: Values, key: KeysOf<string | undefined>, fileKey: KeysOf<string | undefined>): string | undefined {
+function secretOf(
+  values: Values,
+  key: KeysOf<string | undefined>,
+  fileKey: KeysOf<string | undefined>,
+): string | undefined {
   const path = values[fileKey];
   if (path === undefined) return values[key];
   if (values[key] !== undefined) throw new ConfigError(`${fileKey}: give either ${key} or ${fileKey}, not both`);
   // Editors and `echo` end a file with a newline that is not part of the secret.
   const secret = readText(fileKey, path).trim();
-  if (!/^[!-~]+$/.test(secret)) throw refuse(fileKey, path, 'a file with one line of visible ASCII characters without blanks');
+  if (!/^[!-~]+$/.test(secret))
+    throw refuse(fileKey, path, 'a file with one line of visible ASCII characters without blanks');
   return secret;
 }
 
@@ -175,11 +184,16 @@ function checkListeners({ server, cluster }: Config): void {
     if (listen === undefined || listen.port === 0) continue;
     const written = formatAddress(listen);
     const other = taken.get(written);
-    if (other !== undefined) throw new ConfigError(`${key} = "${written}": ${other} listens there already; the planes need different ports`);
+    if (other !== undefined)
+      throw new ConfigError(`${key} = "${written}": ${other} listens there already; the planes need different ports`);
     taken.set(written, key);
   }
   if (server.clusterListen !== undefined && !isLoopback(server.clusterListen) && cluster.secret === undefined) {
-    throw refuse('cluster.secret', undefined, 'a secret (or cluster.secret_file), because server.cluster_listen is reachable from other hosts');
+    throw refuse(
+      'cluster.secret',
+      undefined,
+      'a secret (or cluster.secret_file), because server.cluster_listen is reachable from other hosts',
+    );
   }
 }
 

@@ -6,12 +6,13 @@ import type { Defaulted, Option } from './options.ts';
 const HELP_COLUMNS = 100;
 const HELP_INDENT = '  ';
 
-/** Markdown, ending with a newline. A test holds the table in README.md equal to it. */
+/** @internal Markdown, ending with a newline. A test holds the table in README.md equal to it. */
 export function describeOptions(): string {
   const rows = OPTION_KEYS.map((key) => {
     const option: Option<unknown> = OPTIONS[key];
     const flag = option.flag === undefined ? '' : ` (\`--${option.flag.name}\`)`;
-    const fallback = option.defaultNote ?? (hasDefault(option) ? `\`${option.kind.format(option.fallback)}\`` : 'unset');
+    const fallback =
+      option.defaultNote ?? (hasDefault(option) ? `\`${option.kind.format(option.fallback)}\`` : 'unset');
     return `| \`${key}\`${flag} | ${option.kind.label} | ${fallback} | ${option.about} |`;
   });
   return ['| Key (flag) | Type | Default | Meaning |', '| --- | --- | --- | --- |', ...rows, ''].join('\n');
@@ -22,7 +23,8 @@ export function helpText(): string {
   for (const key of OPTION_KEYS) {
     const option: Option<unknown> = OPTIONS[key];
     if (option.flag === undefined) continue;
-    const fallback = option.defaultNote ?? (hasDefault(option) ? option.kind.format(option.fallback).replaceAll('"', '') : '');
+    const fallback =
+      option.defaultNote ?? (hasDefault(option) ? option.kind.format(option.fallback).replaceAll('"', '') : '');
     flags.push([`--${option.flag.name} ${option.flag.placeholder}`, `${option.about} Default: ${fallback}.`]);
   }
   flags.push(['--help', 'Show this text.'], ['--version', 'Show the version.']);
@@ -36,7 +38,12 @@ export function helpText(): string {
     ...columns(flags),
     '',
     'Environment:',
-    ...columns([['MILLRACE_LOG', 'Verbosity: a level (trace, debug, info, warn, error, fatal, silent), or info,raft=debug,http=warn.']]),
+    ...columns([
+      [
+        'MILLRACE_LOG',
+        'Verbosity: a level (trace, debug, info, warn, error, fatal, silent), or info,raft=debug,http=warn.',
+      ],
+    ]),
     '',
     'Exit status: 0 after a clean stop, 2 for a bad configuration or a port in use, 1 otherwise.',
     '',

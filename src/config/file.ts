@@ -13,7 +13,9 @@ export function readConfigFile(path: string): Written {
   try {
     source = readFileSync(path, 'utf8');
   } catch (error) {
-    throw new ConfigError(`--config ${path}: cannot be read (${error instanceof Error ? error.message : String(error)})`);
+    throw new ConfigError(
+      `--config ${path}: cannot be read (${error instanceof Error ? error.message : String(error)})`,
+    );
   }
   let document: Readonly<Record<string, unknown>>;
   try {

@@ -92,7 +92,8 @@ export const origins: Kind<readonly string[]> = {
 export const peers: Kind<readonly Peer[]> = {
   label: 'list',
   expected: 'a list of { node_id = N, addr = "HOST:PORT" }',
-  parse: (raw, key) => (Array.isArray(raw) ? raw.map((item: unknown, i) => parsePeer(item, `${key}[${i}]`)) : undefined),
+  parse: (raw, key) =>
+    Array.isArray(raw) ? raw.map((item: unknown, i) => parsePeer(item, `${key}[${i}]`)) : undefined,
   format: (value) => JSON.stringify(value),
 };
 
@@ -100,7 +101,7 @@ export function integer(min: number, max: number): Kind<number> {
   return {
     label: 'integer',
     expected: `an integer from ${min} to ${max}`,
-    parse: (raw) => (inRange(Number.isSafeInteger(raw) ? (raw as number) : undefined, min, max)),
+    parse: (raw) => inRange(Number.isSafeInteger(raw) ? (raw as number) : undefined, min, max),
     fromFlag: (written) => (/^\d{1,15}$/.test(written) ? Number(written) : written),
     format: String,
   };
@@ -137,7 +138,8 @@ function parsePeer(raw: unknown, key: string): Peer {
   if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) throw refuse(key, raw, peers.expected);
   const entry = raw as Readonly<Record<string, unknown>>;
   for (const name of Object.keys(entry)) {
-    if (name !== 'node_id' && name !== 'addr') throw new ConfigError(`${key}.${name}: unknown key; a peer has node_id and addr`);
+    if (name !== 'node_id' && name !== 'addr')
+      throw new ConfigError(`${key}.${name}: unknown key; a peer has node_id and addr`);
   }
   const nodeIdKind = integer(1, NODE_ID_MAX);
   const nodeId = nodeIdKind.parse(entry['node_id'], key);

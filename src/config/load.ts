@@ -29,7 +29,12 @@ export function helpOrVersion(argv: readonly string[]): string | undefined {
   return flags.has('version') ? `${VERSION}\n` : undefined;
 }
 
-function valueOf(key: OptionKey, option: Option<unknown>, written: Written, flags: ReadonlyMap<string, string>): unknown {
+function valueOf(
+  key: OptionKey,
+  option: Option<unknown>,
+  written: Written,
+  flags: ReadonlyMap<string, string>,
+): unknown {
   const { kind, flag } = option;
   const text = flag === undefined ? undefined : flags.get(flag.name);
   if (flag !== undefined && text !== undefined) {

@@ -37,7 +37,12 @@ export interface Defaulted<T> extends Option<T> {
 
 type Extra = Pick<Option<unknown>, 'flag' | 'defaultNote'>;
 
-const option = <T>(of: Kind<T>, fallback: T, about: string, extra: Extra = {}): Defaulted<T> => ({ kind: of, fallback, about, ...extra });
+const option = <T>(of: Kind<T>, fallback: T, about: string, extra: Extra = {}): Defaulted<T> => ({
+  kind: of,
+  fallback,
+  about,
+  ...extra,
+});
 const optional = <T>(of: Kind<T>, about: string, extra: Extra = {}): Option<T> => ({ kind: of, about, ...extra });
 const flag = (name: string, placeholder: string): Extra => ({ flag: { name, placeholder } });
 const loopback = (port: number): Address => parseAddress(`127.0.0.1:${port}`) as Address;
@@ -48,7 +53,12 @@ const coreCountDefault = Math.max(1, availableParallelism() - 1);
 const noPeers: readonly Peer[] = [];
 
 export const OPTIONS = {
-  'server.listen': option(kind.address, loopback(4437), 'Client plane. Loopback only, unless set.', flag('listen', 'HOST:PORT')),
+  'server.listen': option(
+    kind.address,
+    loopback(4437),
+    'Client plane. Loopback only, unless set.',
+    flag('listen', 'HOST:PORT'),
+  ),
   'server.admin_listen': option(
     kind.address,
     loopback(4438),
@@ -61,11 +71,23 @@ export const OPTIONS = {
     256 * MIB,
     'Request bodies held in memory at once by this node; more are answered 503.',
   ),
-  'server.tls_cert': optional(kind.path, 'PEM certificate chain; with `server.tls_key` the client and admin planes speak TLS.'),
+  'server.tls_cert': optional(
+    kind.path,
+    'PEM certificate chain; with `server.tls_key` the client and admin planes speak TLS.',
+  ),
   'server.tls_key': optional(kind.path, 'PEM private key of `server.tls_cert`.'),
 
-  'storage.data_dir': option(kind.path, './data', 'Logs and state of this node, one LMDB environment per core.', flag('data', 'DIR')),
-  'storage.cold.backend': option(kind.choice('none', 'dir', 's3'), 'none', 'Where old bytes go. Only `none` in this version.'),
+  'storage.data_dir': option(
+    kind.path,
+    './data',
+    'Logs and state of this node, one LMDB environment per core.',
+    flag('data', 'DIR'),
+  ),
+  'storage.cold.backend': option(
+    kind.choice('none', 'dir', 's3'),
+    'none',
+    'Where old bytes go. Only `none` in this version.',
+  ),
   'storage.cold.root': optional(kind.text, 'Prefix of every object key in the cold store.'),
   'storage.cold.dir': optional(kind.path, 'Directory of the `dir` backend.'),
   'storage.cold.max_hot_size_per_group': option(
@@ -100,16 +122,41 @@ export const OPTIONS = {
     'Long-poll and SSE readers per core; more are answered 503. 0 is no bound.',
   ),
 
-  'raft.node_id': option(kind.integer(1, kind.NODE_ID_MAX), 1, 'Id of this node in the cluster. Never changes for existing data.'),
-  'raft.group_count': option(kind.integer(1, 4096), 16, 'Raft groups of the cluster. Never changes for existing data.', flag('groups', 'N')),
-  'raft.init_membership': option(kind.boolean, false, 'This node creates the groups of a new cluster. A node without peers always does.'),
-  'raft.peers': option(kind.peers, noPeers, 'All nodes of the cluster with their cluster addresses. Only this node in this version.'),
+  'raft.node_id': option(
+    kind.integer(1, kind.NODE_ID_MAX),
+    1,
+    'Id of this node in the cluster. Never changes for existing data.',
+  ),
+  'raft.group_count': option(
+    kind.integer(1, 4096),
+    16,
+    'Raft groups of the cluster. Never changes for existing data.',
+    flag('groups', 'N'),
+  ),
+  'raft.init_membership': option(
+    kind.boolean,
+    false,
+    'This node creates the groups of a new cluster. A node without peers always does.',
+  ),
+  'raft.peers': option(
+    kind.peers,
+    noPeers,
+    'All nodes of the cluster with their cluster addresses. Only this node in this version.',
+  ),
 
   'cluster.secret': optional(kind.token, 'Shared by all nodes.'),
   'cluster.secret_file': optional(kind.path, 'File with the secret, instead of `cluster.secret`.'),
 
-  'http.long_poll_timeout': option(kind.duration(1, MINUTE_MS), 30 * SECOND_MS, 'How long a long-poll read waits for bytes.'),
-  'http.sse_keepalive': option(kind.duration(100, 5 * MINUTE_MS), 15 * SECOND_MS, 'Pause after which a quiet SSE reader gets a comment.'),
+  'http.long_poll_timeout': option(
+    kind.duration(1, MINUTE_MS),
+    30 * SECOND_MS,
+    'How long a long-poll read waits for bytes.',
+  ),
+  'http.sse_keepalive': option(
+    kind.duration(100, 5 * MINUTE_MS),
+    15 * SECOND_MS,
+    'Pause after which a quiet SSE reader gets a comment.',
+  ),
   'http.sse_lifetime': option(
     kind.duration(100, 24 * HOUR_MS),
     MINUTE_MS,

@@ -59,8 +59,8 @@ function loadBuild(build: string): Uws {
   return require(build) as Uws;
 }
 
-function packageVersion(path: string): unknown {
-  return (JSON.parse(readFileSync(path, 'utf8')) as { version?: unknown }).version;
+function packageVersion(path: string): string {
+  return (JSON.parse(readFileSync(path, 'utf8')) as { version: string }).version;
 }
 
 /** The builds wrap the reason into a paragraph; its last line is the loader's own message. */

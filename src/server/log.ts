@@ -21,7 +21,7 @@ export interface Verbosity {
 
 const STDERR_FD = 2;
 
-/** Throws ConfigError when `text` is not a verbosity; unset or empty means `info`. */
+/** @internal Throws ConfigError when `text` is not a verbosity; unset or empty means `info`. */
 export function parseVerbosity(text: string | undefined): Verbosity {
   let level: Level = 'info';
   const components = new Map<string, Level>();
@@ -30,7 +30,10 @@ export function parseVerbosity(text: string | undefined): Verbosity {
     if (written === '') continue;
     const equals = written.indexOf('=');
     const name = equals < 0 ? '' : written.slice(0, equals).trim();
-    const wanted = written.slice(equals + 1).trim().toLowerCase();
+    const wanted = written
+      .slice(equals + 1)
+      .trim()
+      .toLowerCase();
     const known = LEVELS.find((one) => one === wanted);
     if (known === undefined || (equals >= 0 && name === '')) {
       throw new ConfigError(
@@ -51,7 +54,7 @@ export function createLogger(component: string): Logger {
   return loggerTo(shared.stream, shared.verbosity, component);
 }
 
-/** The same on any stream, for tests. */
+/** @internal The same on any stream, for tests. */
 export function loggerTo(stream: DestinationStream, verbosity: Verbosity, component: string): Logger {
   return pino(
     {
@@ -71,23 +74,34 @@ function openStderr(): DestinationStream {
   return { write: (line) => stderr.write(readable(line)) };
 }
 
-/** `12:03:04.123 WARN  raft: lost the leader group=3 term=12`, and the stack of an error below. */
+/** What every line of ours has; further fields are the caller's. */
+interface Line {
+  readonly [name: string]: unknown;
+  readonly time: string;
+  readonly level: string;
+  readonly component: string;
+  readonly msg?: string;
+  readonly err?: { readonly message?: string; readonly stack?: string };
+}
+
+/** @internal `12:03:04.123 WARN  raft: lost the leader group=3 term=12`, and the stack of an error below. */
 export function readable(line: string): string {
-  const { time, level, component, msg, err, ...fields } = JSON.parse(line) as Readonly<Record<string, unknown>>;
-  const clock = String(time).slice('2026-01-01T'.length, -1);
-  let text = `${clock} ${String(level).toUpperCase().padEnd(5)} ${String(component)}: ${oneLine(String(msg ?? ''))}`;
+  const { time, level, component, msg, err, ...fields } = JSON.parse(line) as Line;
+  const clock = time.slice('2026-01-01T'.length, -1);
+  let text = `${clock} ${level.toUpperCase().padEnd(5)} ${component}: ${oneLine(msg ?? '')}`;
   for (const [name, value] of Object.entries(fields)) {
     text += ` ${name}=${typeof value === 'string' && /^[\w./:@-]+$/.test(value) ? value : oneLine(JSON.stringify(value))}`;
   }
-  if (typeof err === 'object' && err !== null) {
-    const { message, stack } = err as { message?: unknown; stack?: unknown };
-    text += typeof stack === 'string' ? `\n${stack.split('\n').map(oneLine).join('\n')}` : ` err=${JSON.stringify(message)}`;
-  }
+  if (err?.stack !== undefined) text += `\n${err.stack.split('\n').map(oneLine).join('\n')}`;
+  else if (err !== undefined) text += ` err=${oneLine(JSON.stringify(err))}`;
   return `${text}\n`;
 }
 
 /** Names of streams come from clients: control characters must not reach the terminal. */
 function oneLine(text: string): string {
   // eslint-disable-next-line no-control-regex -- control characters are the point
-  return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`);
+  return text.replace(
+    /[\u0000-\u001f\u007f-\u009f]/g,
+    (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  );
 }

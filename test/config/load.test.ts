@@ -97,7 +97,10 @@ test('every option of the table has a place in Config, and every default is one 
     },
   });
   toConfig(watched as unknown as Values);
-  assert.deepEqual(OPTION_KEYS.filter((key) => !read.has(key)), []);
+  assert.deepEqual(
+    OPTION_KEYS.filter((key) => !read.has(key)),
+    [],
+  );
   for (const key of OPTION_KEYS) {
     const option: Option<unknown> = OPTIONS[key];
     if (!('fallback' in option) || key === 'raft.peers') continue;
@@ -114,7 +117,10 @@ test('bad flags are refused by name', () => {
   assert.equal(refusal(['--cores', '0']), '--cores 0: expected an integer from 1 to 1024');
   assert.equal(refusal(['--cores', '1.5']), '--cores 1.5: expected an integer from 1 to 1024');
   assert.equal(refusal(['--groups', '1e3']), '--groups 1e3: expected an integer from 1 to 4096');
-  assert.equal(refusal(['--listen', '4437']), '--listen 4437: expected HOST:PORT such as "127.0.0.1:4437" or "[::1]:4437"');
+  assert.equal(
+    refusal(['--listen', '4437']),
+    '--listen 4437: expected HOST:PORT such as "127.0.0.1:4437" or "[::1]:4437"',
+  );
   assert.equal(refusal(['--listen', '--data', 'x']), '--listen: expected a value; see --help');
   assert.equal(refusal(['--data=']), '--data: expected a value; see --help');
   assert.equal(refusal(['--data', 'a', '--data', 'b']), '--data: given more than once');
@@ -134,7 +140,10 @@ test('bad files are refused with the key, the value and what was expected', (t) 
     ['["__proto__"]\nx = 1', /^__proto__: unknown key/],
     ['constructor = 1', /^constructor: unknown key/],
     ['[server]\nlisten = 3', /^server\.listen = 3: expected HOST:PORT/],
-    ['[server]\nhttp_inflight_body_size = "1 MiB"', /^server\.http_inflight_body_size = "1 MiB": expected a size from 32 MiB to 64 GiB/],
+    [
+      '[server]\nhttp_inflight_body_size = "1 MiB"',
+      /^server\.http_inflight_body_size = "1 MiB": expected a size from 32 MiB to 64 GiB/,
+    ],
     ['[http]\nlong_poll_timeout = "2h"', /^http\.long_poll_timeout = "2h": expected a duration from 1ms to 1m/],
     ['[http]\nlong_poll_timeout = 1979-05-27', /^http\.long_poll_timeout = "1979-05-27": expected a duration/],
     ['[http]\ncors_origins = ["https://a.example/"]', /^http\.cors_origins = .*: expected a list of origins/],
@@ -145,15 +154,30 @@ test('bad files are refused with the key, the value and what was expected', (t) 
     ['[raft]\npeers = [{ node_id = 1 }]', /^raft\.peers\[0\]\.addr is missing: expected HOST:PORT/],
     ['[raft]\npeers = [{ node_id = 2, addr = "a:1" }]', /^raft\.peers: this node is not in the list; add node_id = 1/],
     ['[raft]\npeers = [{ node_id = 1, addr = "a:1" }, { node_id = 1, addr = "b:1" }]', /node 1 is listed twice/],
-    ['[raft]\npeers = [{ node_id = 1, addr = "a:1" }, { node_id = 2, addr = "b:1" }]', /^raft\.peers: this version runs one node/],
+    [
+      '[raft]\npeers = [{ node_id = 1, addr = "a:1" }, { node_id = 2, addr = "b:1" }]',
+      /^raft\.peers: this version runs one node/,
+    ],
     ['[storage.cold]\nbackend = "tape"', /^storage\.cold\.backend = "tape": expected one of "none", "dir", "s3"$/],
     ['[storage.cold]\nbackend = "s3"', /^storage\.cold\.s3\.bucket is missing: expected a bucket/],
     ['[storage.cold]\nbackend = "dir"', /^storage\.cold\.dir is missing: expected a directory/],
-    ['[storage.cold]\nbackend = "dir"\ndir = "/x"', /^storage\.cold\.backend = "dir": this version has no cold tier yet/],
-    ['[server]\nlisten = "127.0.0.1:4438"', /^server\.admin_listen = "127\.0\.0\.1:4438": server\.listen listens there already/],
-    ['[server]\ncluster_listen = "0.0.0.0:4439"', /^cluster\.secret is missing: .* because server\.cluster_listen is reachable/],
+    [
+      '[storage.cold]\nbackend = "dir"\ndir = "/x"',
+      /^storage\.cold\.backend = "dir": this version has no cold tier yet/,
+    ],
+    [
+      '[server]\nlisten = "127.0.0.1:4438"',
+      /^server\.admin_listen = "127\.0\.0\.1:4438": server\.listen listens there already/,
+    ],
+    [
+      '[server]\ncluster_listen = "0.0.0.0:4439"',
+      /^cluster\.secret is missing: .* because server\.cluster_listen is reachable/,
+    ],
     ['[server]\ntls_key = "/x"', /^server\.tls_cert is missing/],
-    ['[server]\ntls_key = "/nowhere"\ntls_cert = "/nowhere"', /^server\.tls_cert = "\/nowhere": expected a readable file/],
+    [
+      '[server]\ntls_key = "/nowhere"\ntls_cert = "/nowhere"',
+      /^server\.tls_cert = "\/nowhere": expected a readable file/,
+    ],
     ['[server', /millrace\.toml:1:\d+: not valid TOML: /],
     ['[raft]\nnode_id = 99999999999999999999', /not valid TOML: integer value/],
   ];
@@ -163,7 +187,10 @@ test('bad files are refused with the key, the value and what was expected', (t) 
 test('secrets come from the key or a file, never both', (t) => {
   const secretPath = join(folder(t), 'secret');
   writeFileSync(secretPath, 's3cret\n');
-  const fromFile = loadConfig(['--config', file(t, `[cluster]\nsecret_file = "${secretPath}"\n[http]\nclient_token = "abc"`)]);
+  const fromFile = loadConfig([
+    '--config',
+    file(t, `[cluster]\nsecret_file = "${secretPath}"\n[http]\nclient_token = "abc"`),
+  ]);
   assert.equal(fromFile.cluster.secret, 's3cret');
   assert.equal(fromFile.http.clientToken, 'abc');
   const beyond = `[server]\ncluster_listen = "0.0.0.0:4439"\n[cluster]\nsecret_file = "${secretPath}"`;
@@ -171,12 +198,23 @@ test('secrets come from the key or a file, never both', (t) => {
   const both = `[cluster]\nsecret = "x"\nsecret_file = "${secretPath}"`;
   assert.match(refusal(['--config', file(t, both)]), /^cluster\.secret_file: give either/);
   writeFileSync(secretPath, '\n');
-  assert.match(refusal(['--config', file(t, `[cluster]\nsecret_file = "${secretPath}"`)]), /^cluster\.secret_file = .*: expected a file with one line/);
+  assert.match(
+    refusal(['--config', file(t, `[cluster]\nsecret_file = "${secretPath}"`)]),
+    /^cluster\.secret_file = .*: expected a file with one line/,
+  );
 });
 
 test('--help names every flag and fits a terminal; --version is one line', () => {
   const help = helpOrVersion(['--help']) ?? '';
-  for (const flag of ['--config FILE', '--data DIR', '--listen HOST:PORT', '--admin-listen HOST:PORT', '--cores N', '--groups N', 'MILLRACE_LOG']) {
+  for (const flag of [
+    '--config FILE',
+    '--data DIR',
+    '--listen HOST:PORT',
+    '--admin-listen HOST:PORT',
+    '--cores N',
+    '--groups N',
+    'MILLRACE_LOG',
+  ]) {
     assert.ok(help.includes(flag), flag);
   }
   for (const line of help.split('\n')) assert.ok(line.length <= 100, line);

@@ -78,7 +78,21 @@ test('what is printed reads back as the same value', () => {
 });
 
 test('addresses that are not HOST:PORT are refused', () => {
-  for (const raw of ['', ':1', 'a', 'a:', 'a:b', 'a:65536', 'a:-1', '::1:1', '[::1]', 'http://a:1', 'a b:1', 4437, null]) {
+  for (const raw of [
+    '',
+    ':1',
+    'a',
+    'a:',
+    'a:b',
+    'a:65536',
+    'a:-1',
+    '::1:1',
+    '[::1]',
+    'http://a:1',
+    'a b:1',
+    4437,
+    null,
+  ]) {
     assert.equal(parseAddress(raw), undefined, String(raw));
   }
 });
@@ -86,5 +100,8 @@ test('addresses that are not HOST:PORT are refused', () => {
 test('only 127.0.0.0/8, ::1 and localhost are loopback', () => {
   const of = (host: string): boolean => isLoopback({ host, port: 1 });
   assert.deepEqual(['127.0.0.1', '127.255.0.3', '::1', 'localhost'].map(of), [true, true, true, true]);
-  assert.deepEqual(['0.0.0.0', '::', '10.0.0.1', '128.0.0.1', '127.0.0.1.evil.example', 'example'].map(of), Array(6).fill(false));
+  assert.deepEqual(
+    ['0.0.0.0', '::', '10.0.0.1', '128.0.0.1', '127.0.0.1.evil.example', 'example'].map(of),
+    Array(6).fill(false),
+  );
 });

@@ -16,7 +16,13 @@ test('verbosity: a level, and exceptions by component', () => {
   assert.equal(parseVerbosity('WARN').level, 'warn');
   const mixed = parseVerbosity('info, raft=debug ,http=warn');
   assert.equal(mixed.level, 'info');
-  assert.deepEqual([...mixed.components], [['raft', 'debug'], ['http', 'warn']]);
+  assert.deepEqual(
+    [...mixed.components],
+    [
+      ['raft', 'debug'],
+      ['http', 'warn'],
+    ],
+  );
   assert.equal(parseVerbosity('raft=debug').level, 'info');
 });
 
@@ -24,7 +30,9 @@ test('an unknown level is refused with a sentence', () => {
   for (const text of ['loud', 'info,raft=loud', '=debug', 'raft=', '3']) {
     assert.throws(
       () => parseVerbosity(text),
-      (error) => error instanceof ConfigError && /^MILLRACE_LOG: ".*" is not a verbosity; expected a level \(trace, /.test(error.message),
+      (error) =>
+        error instanceof ConfigError &&
+        /^MILLRACE_LOG: ".*" is not a verbosity; expected a level \(trace, /.test(error.message),
       text,
     );
   }
@@ -55,7 +63,10 @@ test('the readable form is one line, keeps control characters out and shows the 
   logger.info({ stream: 'b/\u001b[2J', bytes: 7, path: '/x/y' }, 'odd\nname');
   logger.error({ err: new Error('no space') }, 'commit failed');
   const [plain = '', failure = ''] = sink.lines.map(readable);
-  assert.match(plain, /^\d\d:\d\d:\d\d\.\d{3} INFO {2}http: odd\\x0aname stream="b\/\\u001b\[2J" bytes=7 path=\/x\/y\n$/);
+  assert.match(
+    plain,
+    /^\d\d:\d\d:\d\d\.\d{3} INFO {2}http: odd\\x0aname stream="b\/\\u001b\[2J" bytes=7 path=\/x\/y\n$/,
+  );
   assert.match(failure, /ERROR http: commit failed\nError: no space\n {4}at /);
 });
 
@@ -67,7 +78,10 @@ test('the last line before an exit is not lost, and stderr gets JSON when it is 
     log.fatal('the end');
     process.kill(process.pid, 'SIGKILL');
   `;
-  const child = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8', maxBuffer: 1 << 24 });
+  const child = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+    encoding: 'utf8',
+    maxBuffer: 1 << 24,
+  });
   assert.equal(child.signal, 'SIGKILL');
   assert.equal(child.stdout, '');
   const lines = child.stderr.trimEnd().split('\n');
