@@ -1,0 +1,124 @@
+// A full disk: appends are refused with a sentence and a Retry-After, the log says so, nothing acknowledged is lost, and
+// the server works again as soon as there is space, without a restart and after one.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { RawClient, type RawResponse } from '../support/raw-client.ts';
+import { withServer, type TestServer } from '../support/server.ts';
+import { readAll } from './look.ts';
+import { mountSmallDisk, type SmallDisk } from './small-disk.ts';
+
+const DISK_BYTES = 64 * 1024 * 1024;
+const FILLER_BYTES = 16 * 1024 * 1024;
+const APPEND_BYTES = 32 * 1024;
+const STREAMS = 8;
+/** More than the disk can hold: the disk must fill before. */
+const APPENDS_MAX = (2 * DISK_BYTES) / APPEND_BYTES;
+/** Refusals in a row that count as full: one may only be a busy moment. */
+const REFUSALS = 20;
+/** After space is freed the first appends may still be refused while the server notices. */
+const RECOVERY_TIMEOUT_MS = 30_000;
+
+interface Written {
+  readonly path: string;
+  /** What was acknowledged, in order, with the offset after it. */
+  readonly acknowledged: { readonly text: string; readonly end: number }[];
+  /** Refused with an open outcome: may be there or not. */
+  readonly refused: Set<string>;
+}
+
+let counter = 0;
+
+async function append(client: RawClient, stream: Written): Promise<RawResponse> {
+  const text = `${String(counter++).padStart(8, '0')}:${'d'.repeat(APPEND_BYTES)}\n`;
+  const response = await client.request('POST', stream.path, { 'Content-Type': 'text/plain' }, text);
+  if (response.status === 204) {
+    stream.acknowledged.push({ text, end: Number(response.headers.get('stream-next-offset')) });
+    return response;
+  }
+  stream.refused.add(text);
+  const detail = `${response.status} ${response.body.toString('utf8')}`;
+  assert(response.status === 503 || response.status === 507, `a full disk answers 503 or 507, not ${detail}`);
+  assert.match(response.headers.get('retry-after') ?? '', /^\d+$/, `Retry-After of ${detail}`);
+  assert.match(response.body.toString('utf8'), /\w+ \w+/, 'the refusal needs a sentence');
+  return response;
+}
+
+async function fillUp(client: RawClient, streams: readonly Written[]): Promise<RawResponse> {
+  let refusedInARow = 0;
+  for (let i = 0; i < APPENDS_MAX; i++) {
+    const response = await append(client, streams[i % STREAMS] as Written);
+    refusedInARow = response.status === 204 ? 0 : refusedInARow + 1;
+    if (refusedInARow >= REFUSALS) return response;
+  }
+  assert.fail(`${APPENDS_MAX} appends of ${APPEND_BYTES} bytes fit on a disk of ${DISK_BYTES} bytes`);
+}
+
+async function checkAll(client: RawClient, streams: readonly Written[]): Promise<number> {
+  let total = 0;
+  for (const stream of streams) {
+    const state = await readAll(client, `/v1/stream${stream.path}`, false);
+    const content = state?.content ?? '';
+    for (const { text, end } of stream.acknowledged) {
+      assert.equal(content.slice(end - text.length, end), text, `${stream.path}: the append that ends at ${end}`);
+      total++;
+    }
+    const known = new Set(stream.acknowledged.map((entry) => entry.text));
+    const lines = content.split('\n').slice(0, -1).map((line) => `${line}\n`);
+    assert.equal(new Set(lines).size, lines.length, `${stream.path}: an append is there twice`);
+    for (const line of lines) assert(known.has(line) || stream.refused.has(line), `${stream.path}: stranger ${line.slice(0, 20)}`);
+  }
+  return total;
+}
+
+async function appendUntilAccepted(client: RawClient, stream: Written): Promise<number> {
+  const startedAtMs = performance.now();
+  while ((await append(client, stream)).status !== 204) {
+    assert(performance.now() - startedAtMs < RECOVERY_TIMEOUT_MS, 'appends are still refused although there is space');
+  }
+  return performance.now() - startedAtMs;
+}
+
+async function scenario(server: TestServer, disk: SmallDisk): Promise<void> {
+  let client = await RawClient.connect(server.port);
+  const streams: Written[] = Array.from({ length: STREAMS }, (_, i) => ({
+    path: `/full/s${i}`,
+    acknowledged: [],
+    refused: new Set(),
+  }));
+  for (const { path } of streams) {
+    assert.equal((await client.request('PUT', path, { 'Content-Type': 'text/plain' })).status, 201);
+  }
+  const refusal = await fillUp(client, streams);
+  const before = await checkAll(client, streams);
+  assert.match(server.log(), /disk|space|ENOSPC/i, 'the log must say that the disk is full');
+  const freeWhenFull = disk.freeBytes();
+
+  disk.remove('filler');
+  const recoveryMs = await appendUntilAccepted(client, streams[0] as Written);
+  for (const stream of streams) assert.equal((await append(client, stream)).status, 204, 'with space, appends work again');
+  await checkAll(client, streams);
+
+  await server.kill();
+  client.destroy();
+  const restartMs = await server.start();
+  client = await RawClient.connect(server.port);
+  const after = await checkAll(client, streams);
+  for (const stream of streams) assert.equal((await append(client, stream)).status, 204, 'appends work after the restart');
+  client.destroy();
+  process.stdout.write(
+    `disk full: ${before} appends of ${APPEND_BYTES} bytes fitted, then ${refusal.status} "${refusal.body.toString('utf8').trim()}" ` +
+      `with ${freeWhenFull} bytes free; worked again ${Math.round(recoveryMs)} ms after space was freed; after SIGKILL and restart ` +
+      `(${Math.round(restartMs)} ms) all ${after} acknowledged appends are there\n`,
+  );
+}
+
+test('a full disk refuses, loses nothing, and recovers without a restart', async (t) => {
+  const { disk, reason } = await mountSmallDisk(DISK_BYTES);
+  if (disk === undefined) return t.skip(reason);
+  try {
+    disk.fill('filler', FILLER_BYTES);
+    await withServer({ cores: 1, dataDir: disk.path, wrapper: disk.enter }, (server) => scenario(server, disk));
+  } finally {
+    await disk.dispose();
+  }
+});

@@ -1,0 +1,133 @@
+// Reads the output of `strace -f -tt -yy` and decides for each append whether its acknowledgement waited for the disk.
+// The order of lines is the order of events: strace splits a call into "<unfinished ...>" and "resumed" as soon as another
+// thread has something to report in between, so a call on one line had no rival while it ran.
+
+export interface Call {
+  readonly name: string;
+  /** Path or socket that -yy shows for the first argument; empty when there is none. */
+  readonly file: string;
+  readonly fd: number;
+  readonly args: string;
+  readonly result: number;
+  /** Line numbers of entry and return. */
+  readonly start: number;
+  readonly end: number;
+}
+
+const LINE = /^(?:\[pid\s+)?(\d+)\]?\s+\d\d:\d\d:\d\d\.\d+ (.*)$/;
+const RESUMED = /^<\.\.\. (\w+) resumed>(.*)$/;
+const UNFINISHED = ' <unfinished ...>';
+
+function completeCall(text: string, start: number, end: number): Call | undefined {
+  const open = text.indexOf('(');
+  const result = /\)\s+= (-?\d+)/.exec(text.slice(Math.max(open, text.lastIndexOf(')'))));
+  if (open <= 0 || result === null) return undefined;
+  const args = text.slice(open + 1, text.lastIndexOf(')'));
+  const file = /^(\d+)<(.*?)>(?:,|$)/.exec(args);
+  return {
+    name: text.slice(0, open),
+    fd: Number(file?.[1] ?? -1),
+    file: file?.[2] ?? '',
+    args,
+    result: Number(result[1]),
+    start,
+    end,
+  };
+}
+
+/** Calls in the order of their return. Lines of the trace that are no calls (signals, exits) are skipped. */
+export function parseTrace(trace: string): Call[] {
+  const calls: Call[] = [];
+  const open = new Map<string, { readonly text: string; readonly line: number }>();
+  trace.split('\n').forEach((line, number) => {
+    const match = LINE.exec(line);
+    if (match === null) return;
+    const [, thread, text] = match as unknown as [string, string, string];
+    if (text.endsWith(UNFINISHED)) {
+      open.set(thread, { text: text.slice(0, -UNFINISHED.length), line: number });
+      return;
+    }
+    const resumed = RESUMED.exec(text);
+    const begun = resumed === null ? undefined : open.get(thread);
+    if (resumed !== null && begun === undefined) return;
+    open.delete(thread);
+    const whole = begun === undefined ? text : `${begun.text}${resumed?.[2] ?? ''}`;
+    const call = completeCall(whole, begun?.line ?? number, number);
+    if (call !== undefined) calls.push(call);
+  });
+  return calls;
+}
+
+const WRITES = new Set(['pwrite64', 'pwritev', 'pwritev2', 'write', 'writev']);
+const SYNCS = new Set(['fdatasync', 'fsync', 'msync']);
+const SENDS = new Set(['sendto', 'sendmsg', 'write', 'writev']);
+/** LMDB writes 128 bytes or so into one of its first two pages to publish a commit; data pages are written whole. */
+const META_BYTES_MAX = 1024;
+const META_OFFSET_MAX = 64 * 1024;
+
+function isMetaWrite(call: Call): boolean {
+  if (call.name !== 'pwrite64') return false;
+  const numbers = /, (\d+), (\d+)$/.exec(call.args);
+  return numbers !== null && Number(numbers[1]) < META_BYTES_MAX && Number(numbers[2]) < META_OFFSET_MAX;
+}
+
+export interface Question {
+  /** Text that no other request carries. */
+  readonly payload: string;
+  /** What its acknowledgement begins with on the socket. */
+  readonly answer: string;
+}
+
+export interface TraceFacts {
+  /** Descriptors that were opened with O_DSYNC: a write to them is on disk when it returns. */
+  readonly dsyncFds: ReadonlySet<number>;
+  /** Part of the path of the data files. */
+  readonly dataPath: string;
+}
+
+/**
+ * Questions must have been asked one after the other on one connection. The result is one line for each that was
+ * answered too early or cannot be proved: empty means that every acknowledgement waited.
+ */
+export function earlyAcknowledgements(calls: readonly Call[], questions: readonly Question[], facts: TraceFacts): string[] {
+  const findings: string[] = [];
+  let from = 0;
+  for (const question of questions) {
+    const finding = judge(calls, question, from, facts);
+    if (typeof finding === 'string') findings.push(`${question.payload}: ${finding}`);
+    else from = finding;
+  }
+  return findings;
+}
+
+function judge(calls: readonly Call[], question: Question, from: number, facts: TraceFacts): string | number {
+  const onData = (call: Call): boolean => call.file.includes(facts.dataPath) && call.result >= 0;
+  const isWrite = (call: Call): boolean => WRITES.has(call.name) && onData(call);
+  const log = calls.find((call) => call.start >= from && isWrite(call) && call.args.includes(question.payload));
+  if (log === undefined) return 'its bytes were never written to a data file';
+  const ack = calls.find((call) => call.start >= from && isAnswer(call, question));
+  if (ack === undefined) return `no ${question.answer} left the socket`;
+  if (ack.start < log.end) return `acknowledged at line ${ack.start + 1}, before its log write returned at line ${log.end + 1}`;
+  const sameFile = (call: Call): boolean => call.file === log.file;
+  const syncAfter = (line: number): Call | undefined =>
+    calls.find((call) => SYNCS.has(call.name) && sameFile(call) && call.result === 0 && call.start >= line);
+  const sync = syncAfter(log.end);
+  if (sync === undefined || sync.end > ack.start) {
+    return `acknowledged at line ${ack.start + 1}, but no sync of ${log.file} began after line ${log.end + 1} and returned before`;
+  }
+  const meta = calls.find((call) => sameFile(call) && call.result > 0 && isMetaWrite(call) && call.start >= log.end);
+  if (meta === undefined || meta.end > ack.start) {
+    return `acknowledged at line ${ack.start + 1}, before the commit of line ${log.end + 1} was published by a meta page`;
+  }
+  if (!facts.dsyncFds.has(meta.fd)) {
+    const metaSync = syncAfter(meta.end);
+    if (metaSync === undefined || metaSync.end > ack.start) {
+      return `acknowledged at line ${ack.start + 1}, but the meta page of line ${meta.end + 1} was not synced before`;
+    }
+  }
+  return ack.end + 1;
+}
+
+function isAnswer(call: Call, question: Question): boolean {
+  return SENDS.has(call.name) && call.file.startsWith('TCP') && call.args.includes(`"${question.answer}`);
+}
