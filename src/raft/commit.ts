@@ -1,4 +1,5 @@
 import { encodeConfiguration, isJoint, isVoter, withoutOutgoing } from './configuration.ts';
+import { sendHeartbeat } from './heartbeat.ts';
 import { quorumValue } from './quorum.ts';
 import { confirmReads } from './read-index.ts';
 import { appendAsLeader, becomeFollower } from './roles.ts';
@@ -45,10 +46,7 @@ function onConfigurationCommitted(core: Core): void {
   }
   // The commit must reach the others even though nobody leads for a moment.
   for (const peer of core.peers) {
-    const commit = Math.min(peer.match, core.log.commit);
-    core.send.push({
-      type: 'heartbeat', from: core.id, to: peer.node, term: core.term, commit, round: 0, allowedBoot: 0, restored: false,
-    });
+    sendHeartbeat(core, peer, 0);
   }
   if (heir !== 0) core.send.push({ type: 'timeout-now', from: core.id, to: heir, term: core.term });
   becomeFollower(core, core.term, 0);

@@ -84,7 +84,13 @@ export class Core {
   send: Message[] = [];
   afterPersist: Message[] = [];
   readStates: ReadState[] = [];
+  /** A snapshot that the host has received completely and not yet been told to install. */
   incoming: SnapshotMeta | undefined = undefined;
+  /**
+   * Highest index for which the write in flight is still right. Lowered when the log is cut meanwhile: otherwise the
+   * end of a write of (6, term 1) could pass for that of (6, term 2) that took its place in memory.
+   */
+  persistLimit = 0;
 
   constructor(config: RaftConfig) {
     const { nodeId, hardState } = config;
@@ -146,8 +152,12 @@ export class Core {
     this.syncPeers();
   }
 
-  /** Entries from `index` on are gone, and the configurations that they brought with them (§4.1). */
-  dropConfigurationsFrom(index: number): void {
+  /** Cuts the log from `index` on, and the configurations that it brought with it (§4.1). */
+  truncate(index: number): void {
+    this.log.truncate(index);
+    this.persistLimit = Math.min(this.persistLimit, index - 1);
+    // Invariant 4: what was to be acknowledged after the write will not be written.
+    this.afterPersist = this.afterPersist.filter((message) => message.type !== 'append-response' || message.index < index);
     while (this.configurationIndex >= index) {
       assert(this.configurations.length > 1, `configuration at ${this.configurationIndex} is committed`);
       this.configurations.pop();
@@ -159,6 +169,15 @@ export class Core {
     let found = this.configurations[0]!;
     for (const each of this.configurations) if (each.index <= index) found = each;
     return found.configuration;
+  }
+
+  /** A snapshot takes the place of the log and of the applied state. */
+  restore(snapshot: SnapshotMeta): void {
+    this.log.restore(snapshot.index, snapshot.term);
+    this.configurations = [{ index: snapshot.index, configuration: snapshot.configuration }];
+    this.applied = snapshot.index;
+    this.incoming = snapshot;
+    this.persistLimit = 0;
   }
 
   appliedTo(index: number): void {
@@ -176,7 +195,7 @@ export class Core {
     const next = this.log.last + 1;
     this.peers = members(this.configuration)
       .filter((node) => node !== this.id)
-      .map((node) => this.peer(node) ?? new Progress(node, next));
+      .map((node) => this.peer(node) ?? new Progress(node, next, this.round));
     this.wantReplicate = true;
     this.wantHeartbeat = true;
   }

@@ -1,6 +1,3 @@
-import { assert } from '../base/assert.ts';
-import type { LostLog } from './types.ts';
-
 /** Charged to the in-flight window per message beyond its entries, so that the count of messages is bounded too. */
 const MESSAGE_OVERHEAD_BYTES = 256;
 
@@ -34,16 +31,15 @@ export class Progress {
   matchRound = 0;
   /** Answers from rounds up to this one speak of a log that no longer exists. */
   floorRound = 0;
+  /** `match` at the last heartbeat's answer; no progress since then while appends are out means that one was lost. */
+  heartbeatMatch = -1;
   /** Commit index that the peer was told last. */
   sentCommit = 0;
   refusesLead = false;
 
   recovery: RecoveryState = 'none';
-  /** Run of the peer that asked to revert. */
+  /** Run of the peer that lost its log; stays known after the recovery, until the peer knows that it is over. */
   lostBoot = 0;
-  /** Run of the peer that was filled again and told so. */
-  restoredBoot = 0;
-  lost: LostLog = 0;
   /** Round to be confirmed by a quorum before `recoveryTarget` is fixed. */
   recoveryRound = 0;
   /** Match that ends the recovery; Infinity until known. */
@@ -55,14 +51,24 @@ export class Progress {
   #inflightSize: number[] = [];
   #head = 0;
 
-  constructor(node: number, next: number) {
+  /** Answers from before `round` are those of an earlier membership of the same node, perhaps with another disk. */
+  constructor(node: number, next: number, round: number) {
     this.node = node;
     this.next = next;
+    this.floorRound = round;
   }
 
   /** Does it take part in quorums? */
   get counts(): boolean {
     return this.recovery === 'none';
+  }
+
+  /** For the messages to the peer: the run that may revert, and whether it has caught up. */
+  get allowedBoot(): number {
+    return this.recovery === 'asking' ? 0 : this.lostBoot;
+  }
+  get restored(): boolean {
+    return this.recovery === 'none' && this.lostBoot !== 0;
   }
 
   becomeProbe(next: number): void {
@@ -118,7 +124,7 @@ export class Progress {
     this.floorRound = round;
     this.ackedRound = 0;
     this.recoveryTarget = Infinity;
-    assert(this.next > 0, 'next is positive');
+    this.heartbeatMatch = -1;
     this.becomeProbe(this.next);
   }
 

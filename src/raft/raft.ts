@@ -1,15 +1,25 @@
 import { assert } from '../base/assert.ts';
+import { tick } from './clock.ts';
+import { advanceCommit } from './commit.ts';
 import { Core } from './core.ts';
 import { campaign, onOwnVoteDurable } from './election.ts';
-import { advanceCommit } from './commit.ts';
 import { entryBytes } from './log.ts';
+import { proposeConfiguration } from './membership.ts';
 import { readIndex } from './read-index.ts';
+import { allowNextRevert } from './recovery.ts';
+import { sendToPeers, snapshotFailed } from './replication.ts';
 import { appendAsLeader } from './roles.ts';
+import { step } from './step.ts';
+import { transferLeadership } from './transfer.ts';
 import { ENTRY_DATA, ENTRY_OVERHEAD_BYTES } from './types.ts';
-import type { Configuration, Entry, Message, RaftConfig, Ready, Role } from './types.ts';
+import type { Target } from './configuration.ts';
+import type {
+  Configuration, Entry, Message, PeerStatus, RaftConfig, ReadState, Ready, Role, TransferOutcome,
+} from './types.ts';
 
 const NO_ENTRIES: readonly Entry[] = [];
 const NO_MESSAGES: readonly Message[] = [];
+const NO_READS: readonly ReadState[] = [];
 
 /**
  * One node of one Raft group: the only way into this folder. Deterministic: no clock, chance or I/O; time enters by
@@ -18,9 +28,11 @@ const NO_MESSAGES: readonly Message[] = [];
  */
 export class Raft {
   readonly #core: Core;
+  /** The one disk write that may be under way, and what it writes. */
   #inflight = false;
   #inflightTerm = 0;
   #inflightVote = 0;
+  #inflightIndex = 0;
 
   constructor(config: RaftConfig) {
     this.#core = new Core(config);
@@ -41,21 +53,40 @@ export class Raft {
   get lastIndex(): number {
     return this.#core.log.last;
   }
+  /** In force: the last one in the log, committed or not. */
   get configuration(): Configuration {
     return this.#core.configuration;
   }
+  /** Turns true when a leader has restored a node that lost its log; the host then removes its marker. */
   get mayVote(): boolean {
     return this.#core.mayVote;
   }
-
-  campaign(): void {
-    campaign(this.#core);
+  /** Target of a running transfer; 0 = none. */
+  get transferee(): number {
+    return this.#core.transferee;
+  }
+  get refusesLead(): boolean {
+    return this.#core.refusesLead;
+  }
+  /** Draining: ignore transfers to this node, campaign late. Leadership held now is not given up by this. */
+  set refusesLead(value: boolean) {
+    this.#core.refusesLead = value;
+    this.#core.drawElectionTimeout();
   }
 
-  tick(): void {}
+  tick(): void {
+    tick(this.#core);
+  }
 
+  /** A message of a peer. Messages may be lost, doubled, late and out of order, but not forged or damaged. */
   step(message: Message): void {
-    assert(message.to === this.#core.id, `message for node ${message.to}`);
+    if (message.to !== this.#core.id) assert(false, `node ${this.#core.id} got a message for node ${message.to}`);
+    step(this.#core, message);
+  }
+
+  /** Starts an election now (with pre-vote), as if the leader had been silent for long. */
+  campaign(): void {
+    campaign(this.#core);
   }
 
   /** Appends to the log; the index, or 0 when this node does not lead, is handing over or has too much uncommitted. */
@@ -67,68 +98,122 @@ export class Raft {
     return appendAsLeader(core, ENTRY_DATA, data).index;
   }
 
+  /** Index of the first entry of the change, or 0 when it cannot start now; see membership.ts. Done when a
+   * configuration with an empty outgoing half is committed. The target must name a voter, and positive ids only. */
+  proposeConfiguration(target: Target): number {
+    return proposeConfiguration(this.#core, target);
+  }
+
+  transferLeadership(to: number): TransferOutcome {
+    return transferLeadership(this.#core, to);
+  }
+
+  /** Leader only, once per call: `node` may come back with an older or empty log. False when not leader or unknown. */
+  allowNextRevert(node: number): boolean {
+    return allowNextRevert(this.#core, node);
+  }
+
+  /** Asks for a read index; the answer comes as a ReadState, or never if a message is lost. False: nobody to ask now. */
   readIndex(context: number): boolean {
     return readIndex(this.#core, context);
+  }
+
+  /** The transfer of a snapshot to `node` failed. */
+  snapshotFailed(node: number): void {
+    snapshotFailed(this.#core, node);
+  }
+
+  /** Configuration in force once `index` (at or above the applied one) is applied; belongs into a snapshot. */
+  configurationAt(index: number): Configuration {
+    return this.#core.configurationAt(index);
+  }
+
+  /** What the leader knows of the others; empty on other nodes. */
+  peers(): PeerStatus[] {
+    return this.#core.peers.map((peer) => ({
+      node: peer.node,
+      state: peer.state,
+      match: peer.match,
+      next: peer.next,
+      inflightBytes: peer.inflightBytes,
+      recentlyActive: peer.recentlyActive,
+      recovery: peer.recovery,
+    }));
   }
 
   hasReady(): boolean {
     const core = this.#core;
     return (
-      (!this.#inflight && (this.#hardStateChanged() || core.log.handed < core.log.last || core.afterPersist.length > 0)) ||
       core.log.hasDeliverable() ||
       core.send.length > 0 ||
-      core.readStates.length > 0
+      core.readStates.length > 0 ||
+      (core.peers.length > 0 && (core.wantReplicate || core.wantHeartbeat)) ||
+      (!this.#inflight && (this.#mustPersist() || core.afterPersist.length > 0))
     );
   }
 
   take(): Ready {
     const core = this.#core;
     const { log } = core;
+    if (core.wantReplicate || core.wantHeartbeat) sendToPeers(core);
     let hardState: Ready['hardState'];
+    let snapshot: Ready['snapshot'];
     let entries = NO_ENTRIES;
     let afterPersist = NO_MESSAGES;
     let mustPersist = false;
     if (!this.#inflight) {
-      if (this.#hardStateChanged()) hardState = { term: core.term, vote: core.vote, commit: log.commit };
-      if (log.handed < log.last) entries = log.takeUnhanded();
+      mustPersist = this.#mustPersist();
+      if (mustPersist) {
+        if (this.#hardStateChanged()) hardState = { term: core.term, vote: core.vote, commit: log.commit };
+        if (log.handed < log.last) entries = log.takeUnhanded();
+        snapshot = core.incoming;
+        core.incoming = undefined;
+        core.persistLimit = log.handed;
+        this.#inflight = true;
+        this.#inflightTerm = core.term;
+        this.#inflightVote = core.vote;
+        this.#inflightIndex = log.handed;
+      }
       if (core.afterPersist.length > 0) {
         afterPersist = core.afterPersist;
         core.afterPersist = [];
       }
-      mustPersist = hardState !== undefined || entries.length > 0;
-      this.#inflight = mustPersist;
-      this.#inflightTerm = core.term;
-      this.#inflightVote = core.vote;
     }
     let committed = NO_ENTRIES;
     if (log.hasDeliverable()) {
       committed = log.takeDeliverable(core.config.maxUncommittedBytes);
       if (core.uncommittedBytes > 0) this.#uncharge(committed);
     }
+    let send = NO_MESSAGES;
+    if (core.send.length > 0) {
+      send = core.send;
+      core.send = [];
+    }
+    let readStates = NO_READS;
+    if (core.readStates.length > 0) {
+      readStates = core.readStates;
+      core.readStates = [];
+    }
     return {
-      hardState,
-      entries,
-      snapshot: undefined,
-      mustPersist,
-      persistIndex: log.handed,
-      persistTerm: log.term(log.handed),
-      send: core.send.length === 0 ? NO_MESSAGES : core.send.splice(0),
-      afterPersist,
-      committed,
-      readStates: core.readStates.length === 0 ? [] : core.readStates.splice(0),
+      hardState, entries, snapshot, mustPersist, persistIndex: log.handed, persistTerm: log.term(log.handed),
+      send, afterPersist, committed, readStates,
     };
   }
 
-  /** Everything that the last `take` with `mustPersist` handed out is on disk. */
+  /**
+   * What the last `take` with `mustPersist` handed out is on disk; (index, term) are its persistIndex and persistTerm.
+   * Without such a `take` it does nothing.
+   */
   persisted(index: number, _term: number): void {
-    const core = this.#core;
     if (!this.#inflight) return;
+    const core = this.#core;
+    if (index !== this.#inflightIndex) assert(false, `${index} persisted, ${this.#inflightIndex} was handed out`);
     this.#inflight = false;
     core.durableTerm = this.#inflightTerm;
     core.durableVote = this.#inflightVote;
-    core.log.stableTo(Math.min(index, core.log.handed));
-    if (core.durableTerm === core.term && core.durableVote === core.id) onOwnVoteDurable(core);
+    core.log.stableTo(Math.min(index, core.persistLimit));
     if (core.role === 'leader') advanceCommit(core);
+    else if (core.durableTerm === core.term && core.durableVote === core.id) onOwnVoteDurable(core);
   }
 
   /** Entries up to `index` are in the applied state. */
@@ -136,15 +221,22 @@ export class Raft {
     this.#core.appliedTo(index);
   }
 
-  /** The stored log was purged up to and including `index`. */
+  /** The stored log was purged up to and including `index`, which must be applied. */
   compacted(index: number): void {
+    assert(index <= this.#core.applied, `compaction up to ${index}, applied only ${this.#core.applied}`);
     this.#core.log.compactTo(index);
+  }
+
+  #mustPersist(): boolean {
+    const core = this.#core;
+    return this.#hardStateChanged() || core.log.handed < core.log.last || core.incoming !== undefined;
   }
 
   #hardStateChanged(): boolean {
     return this.#core.term !== this.#core.durableTerm || this.#core.vote !== this.#core.durableVote;
   }
 
+  /** Delivered entries no longer burden the leader (whoever proposed them; the count is only a bound on memory). */
   #uncharge(committed: readonly Entry[]): void {
     let bytes = 0;
     for (const entry of committed) bytes += entryBytes(entry);

@@ -1,0 +1,51 @@
+import { campaign, mayCampaign } from './election.ts';
+import { quorumValue } from './quorum.ts';
+import { becomeFollower } from './roles.ts';
+import { tickTransfer } from './transfer.ts';
+import type { Core } from './core.ts';
+
+/** One tick of logical time. */
+export function tick(core: Core): void {
+  core.ticksSinceBoot += 1;
+  core.electionElapsed += 1;
+  if (core.role === 'leader') tickLeader(core);
+  else if (core.electionElapsed >= core.electionTimeout) onElectionTimeout(core);
+}
+
+function tickLeader(core: Core): void {
+  tickTransfer(core);
+  if (core.electionElapsed >= core.config.electionTicks) {
+    core.electionElapsed = 0;
+    if (!quorumIsActive(core)) {
+      // §6.2: a leader that cannot reach a majority cannot commit; clients should look elsewhere.
+      becomeFollower(core, core.term, 0);
+      return;
+    }
+  }
+  core.heartbeatElapsed += 1;
+  if (core.heartbeatElapsed >= core.config.heartbeatTicks) {
+    core.heartbeatElapsed = 0;
+    core.wantHeartbeat = true;
+  }
+}
+
+function onElectionTimeout(core: Core): void {
+  if (mayCampaign(core)) {
+    campaign(core);
+    return;
+  }
+  // Learners, removed nodes and nodes that lost their log only notice that nobody leads.
+  core.electionElapsed = 0;
+  core.leader = 0;
+}
+
+/** Did a quorum answer since the last check? Starts the next period. */
+function quorumIsActive(core: Core): boolean {
+  const active = quorumValue(core.configuration, (node) => {
+    if (node === core.id) return 1;
+    const peer = core.peer(node);
+    return peer !== undefined && peer.counts && peer.recentlyActive ? 1 : 0;
+  });
+  for (const peer of core.peers) peer.recentlyActive = false;
+  return active >= 1;
+}

@@ -1,0 +1,121 @@
+import { assert } from '../base/assert.ts';
+import { decodeConfiguration } from './configuration.ts';
+import { noteRecovery } from './recovery.ts';
+import { becomeFollower } from './roles.ts';
+import { ENTRY_CONFIG } from './types.ts';
+import type { Core } from './core.ts';
+import type { AppendRequest, AppendResponse, Heartbeat, SnapshotRequest } from './types.ts';
+
+/** §3.5: take the entries if the log agrees at the previous one, else say where to look. */
+export function onAppend(core: Core, message: AppendRequest): void {
+  follow(core, message);
+  const { log } = core;
+  const { prevIndex, entries } = message;
+  // A committed prefix is the leader's too (§3.6.3), also where it is already compacted here.
+  if (prevIndex > log.commit && !log.matches(prevIndex, message.prevTerm)) {
+    reject(core, message);
+    return;
+  }
+  appendMissing(core, message);
+  const lastNew = prevIndex + entries.length;
+  log.commitTo(Math.max(log.commit, Math.min(message.commit, lastNew)));
+  acknowledge(core, message, Math.max(lastNew, log.commit));
+}
+
+export function onHeartbeat(core: Core, message: Heartbeat): void {
+  follow(core, message);
+  const { log } = core;
+  // The leader cut `commit` to what this log acknowledged; a log that was lost is not the one that it spoke of.
+  if (core.lost === 0 && message.commit > log.commit && message.commit <= log.last) log.commitTo(message.commit);
+  if (message.round === 0) return;
+  core.send.push({
+    type: 'heartbeat-response',
+    from: core.id,
+    to: message.from,
+    term: core.term,
+    round: message.round,
+    boot: core.bootId,
+    lost: core.lost,
+    refusesLead: core.refusesLead,
+  });
+}
+
+/** §5. The payload is complete at the host; `take` tells it to install. */
+export function onSnapshot(core: Core, message: SnapshotRequest): void {
+  follow(core, message);
+  const { log } = core;
+  const { snapshot } = message;
+  if (snapshot.index > log.commit) {
+    // The log got there on its own while the snapshot travelled: keep what lies behind it.
+    if (log.matches(snapshot.index, snapshot.term)) log.commitTo(snapshot.index);
+    else core.restore(snapshot);
+  }
+  acknowledge(core, message, log.commit);
+}
+
+function follow(core: Core, message: AppendRequest | Heartbeat | SnapshotRequest): void {
+  assert(core.role !== 'leader', `nodes ${core.id} and ${message.from} both lead term ${core.term}`);
+  if (core.role !== 'follower') becomeFollower(core, core.term, message.from);
+  assert(core.leader === 0 || core.leader === message.from, `two leaders in term ${core.term}`);
+  core.leader = message.from;
+  core.electionElapsed = 0;
+  noteRecovery(core, message);
+}
+
+/** Skips what is already there; a conflict cuts the log (§3.5). An old message must not cut: its entries all agree. */
+function appendMissing(core: Core, message: AppendRequest): void {
+  const { log } = core;
+  for (const entry of message.entries) {
+    if (entry.index <= log.commit) continue;
+    if (entry.index <= log.last) {
+      if (log.term(entry.index) === entry.term) continue;
+      core.truncate(entry.index);
+    }
+    log.append(entry);
+    if (entry.kind === ENTRY_CONFIG) core.adopt(entry.index, decodeConfiguration(entry.data));
+  }
+}
+
+/** Leaves when the disk has the entries (§3.8, invariant 4). The acknowledgements of one turn become one. */
+function acknowledge(core: Core, message: AppendRequest | SnapshotRequest, index: number): void {
+  const response: AppendResponse = {
+    type: 'append-response',
+    from: core.id,
+    to: message.from,
+    term: core.term,
+    reject: false,
+    index,
+    hintIndex: 0,
+    hintTerm: 0,
+    round: message.round,
+    boot: core.bootId,
+    lost: core.lost,
+    refusesLead: core.refusesLead,
+  };
+  const waiting = core.afterPersist;
+  const before = waiting[waiting.length - 1];
+  const supersedes = before !== undefined && before.type === 'append-response' && before.to === message.from
+    && before.term === core.term && before.index <= index && before.round <= message.round;
+  if (supersedes) waiting[waiting.length - 1] = response;
+  else waiting.push(response);
+}
+
+function reject(core: Core, message: AppendRequest): void {
+  const { log } = core;
+  // No entry above the hint can agree: the leader's terms up to prevIndex are at most prevTerm.
+  const hintIndex = log.lastIndexNotAfterTerm(message.prevIndex, message.prevTerm);
+  core.send.push({
+    type: 'append-response',
+    from: core.id,
+    to: message.from,
+    term: core.term,
+    reject: true,
+    index: message.prevIndex,
+    hintIndex,
+    hintTerm: log.term(hintIndex),
+    round: message.round,
+    boot: core.bootId,
+    lost: core.lost,
+    refusesLead: core.refusesLead,
+  });
+}

@@ -1,0 +1,44 @@
+import { isVoter } from './configuration.ts';
+import type { Core } from './core.ts';
+import type { Progress } from './progress.ts';
+import type { TransferOutcome } from './types.ts';
+
+/**
+ * Leadership transfer (§3.10): stop accepting proposals, wait until the target has everything, tell it to campaign at
+ * once. A target that lags is refused at the start, because the group takes no writes while it would catch up; one
+ * that stops answering costs at most an election timeout.
+ */
+export function transferLeadership(core: Core, to: number): TransferOutcome {
+  if (core.role !== 'leader') return 'not-leader';
+  if (!isVoter(core.configuration, to)) return 'not-voter';
+  if (to === core.id) return 'started';
+  if (core.transferee !== 0) return core.transferee === to ? 'started' : 'busy';
+  const peer = core.peer(to);
+  if (peer === undefined) return 'not-voter';
+  if (!core.configuration.voters.includes(to)) return 'not-voter';
+  if (peer.refusesLead || !peer.counts) return 'refused';
+  // Everything was sent and is being answered: what is missing is on its way.
+  if (peer.state !== 'replicate' || !peer.recentlyActive || peer.inflightBytes >= core.config.maxInflightBytes) {
+    return 'lagging';
+  }
+  core.transferee = to;
+  core.transferElapsed = 0;
+  finishTransfer(core, peer);
+  return 'started';
+}
+
+/** The target has the whole log, so it can win (§3.6.1). */
+export function finishTransfer(core: Core, peer: Progress): void {
+  if (core.role !== 'leader' || core.transferee !== peer.node) return;
+  if (peer.refusesLead) core.transferee = 0;
+  else if (peer.match === core.log.last) {
+    core.send.push({ type: 'timeout-now', from: core.id, to: peer.node, term: core.term });
+  }
+}
+
+/** §3.10: not done within an election timeout: the old leader goes on. */
+export function tickTransfer(core: Core): void {
+  if (core.transferee === 0) return;
+  core.transferElapsed += 1;
+  if (core.transferElapsed >= core.config.electionTicks) core.transferee = 0;
+}
