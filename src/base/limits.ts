@@ -26,6 +26,11 @@ export const REPLY_RING_BYTES = 16 * MIB;
 /** Command bytes one turn takes from the ring: bounds the LMDB commit and the latency of everyone in the turn. */
 export const TURN_BYTES_MAX = 4 * MIB;
 
+/** Proposed and not yet committed bytes of a group; above the bodies that may be in flight, so the HTTP side refuses first. */
+export const UNCOMMITTED_BYTES_MAX = 512 * MIB;
+/** Records of one request: each costs an index entry, and all of them are applied in one go. More: 413. */
+export const RECORDS_PER_REQUEST_MAX = 100_000;
+
 /** Largest body of one read answer unless a single record is larger; clients continue from Stream-Next-Offset. */
 export const READ_BYTES_MAX = MIB;
 /** Streams in one page of a bucket listing (wire-facts 2.16). */

@@ -65,6 +65,8 @@ export class Head {
   next: Head | undefined = undefined;
   /** Second chance of the cache's clock. */
   used = true;
+  /** Leader only: when a renewal of the lifetime was last proposed, so that a burst of reads proposes one. */
+  renewalProposedMs = 0;
   /** Removed from the state; kept only by those who still hold a reference. */
   dead = false;
 

@@ -114,10 +114,30 @@ export function planRead(state: State, head: Head, query: Query, reply: Reply): 
     if (code === 'STREAM_GONE') reply.nextOffset = head.floor;
     return undefined;
   }
-  if (query.mode !== READ_NOW && plan.startOffset < head.tail) collect(state, head, query, plan);
+  const budget = query.maxBytes > 0 ? Math.min(query.maxBytes, READ_BYTES_MAX) : READ_BYTES_MAX;
+  const records = query.maxRecords > 0 ? query.maxRecords : Infinity;
+  if (query.mode !== READ_NOW && plan.startOffset < head.tail) collect(state, head, plan, budget, records);
   else plan.nextOffset = plan.startOffset;
   describeRead(head, plan, reply);
   return plan;
+}
+
+/**
+ * Plans what a tail event carries: everything from `from` to the tail. Undefined when that is more than `budget` bytes;
+ * the reply then describes the move without a body.
+ */
+export function planTail(state: State, head: Head, from: number, budget: number, reply: Reply): Plan | undefined {
+  const plan = new Plan();
+  plan.json = head.json;
+  plan.startOffset = from;
+  plan.nextOffset = from;
+  plan.recordStart = head.recordNext;
+  plan.recordNext = head.recordNext;
+  const whole = head.tail - from <= budget;
+  if (whole && from < head.tail) collect(state, head, plan, Infinity, Infinity);
+  else plan.nextOffset = head.tail;
+  describeRead(head, plan, reply);
+  return whole ? plan : undefined;
 }
 
 function resolveStart(state: State, head: Head, query: Query, plan: Plan): ErrorCode {
@@ -187,16 +207,15 @@ function rowAfter(state: State, head: Head, row: Row): Row {
   return state.storedRow(head, start);
 }
 
-/** Gathers slices from plan.startOffset on, up to the limits of the query. */
-function collect(state: State, head: Head, query: Query, plan: Plan): void {
-  const budget = query.maxBytes > 0 ? Math.min(query.maxBytes, READ_BYTES_MAX) : READ_BYTES_MAX;
+/** Gathers slices from plan.startOffset on, up to `budget` bytes (at least one record) and `records` records. */
+function collect(state: State, head: Head, plan: Plan, budget: number, records: number): void {
   let row = rowAt(state, head, plan.startOffset);
   if (!head.json) {
     collectBytes(state, head, row, budget, plan);
     return;
   }
   plan.recordStart = row.firstRecord + endsUpTo(row, plan.startOffset - row.start);
-  const recordLimit = query.maxRecords > 0 ? plan.recordStart + query.maxRecords : Infinity;
+  const recordLimit = plan.recordStart + records;
   let position = plan.startOffset;
   let record = plan.recordStart;
   // Pieces of a record that is longer than the rows seen so far; they count only once its end is found.

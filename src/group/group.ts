@@ -1,0 +1,217 @@
+/**
+ * One Raft group on this node: consensus, the state machine, and those who wait for an answer. Pure: the shard calls it
+ * in its turn loop and does the I/O.
+ *
+ * A turn, from here:
+ *   submit()/query() for everything that arrived -> seal() proposes one entry -> the shard persists raft.take() ->
+ *   raft.persisted() -> applyCommitted() answers and gathers tail events -> flushEvents().
+ */
+import { assert } from '../base/assert.ts';
+import { errorNumber } from '../base/errors.ts';
+import { Raft } from '../raft/raft.ts';
+import { ENTRY_DATA, type Entry, type RaftConfig } from '../raft/types.ts';
+import { apply, sweepDue } from '../stream/apply.ts';
+import type { Head } from '../stream/head.ts';
+import type { State } from '../stream/state.ts';
+import { COMMAND_SWEEP, COMMAND_TOUCH, Command, newCommandFields, writeCommand } from '../wire/command.ts';
+import { EntryBuilder, eachCommand } from '../wire/entry.ts';
+import { Reply } from '../wire/reply.ts';
+import { OP_READ, READ_FLAG_NO_TOUCH, type Query } from '../wire/request.ts';
+import { prepare } from './prepare.ts';
+import { answerQuery } from './queries.ts';
+import { type ReplySink, Watchers } from './watchers.ts';
+
+/** Slot of a command that nobody waits for. */
+const NO_SLOT = -1;
+/** A sliding lifetime is renewed by a read once this part of it has passed: exact to 2 % at a bounded write rate. */
+const RENEWAL_FRACTION = 64;
+
+/** The slots that wait for one proposed entry, in the order of its commands. */
+interface Waiting {
+  readonly index: number;
+  readonly term: number;
+  readonly slots: readonly number[];
+}
+
+export class Group {
+  readonly id: number;
+  readonly state: State;
+  readonly raft: Raft;
+  readonly watchers: Watchers;
+  readonly #sink: ReplySink;
+  readonly #reply = new Reply();
+  readonly #command = new Command();
+  readonly #applying = new Command();
+  readonly #entry = new EntryBuilder();
+  readonly #scratch = new Uint8Array(8192);
+  readonly #scratchView = new DataView(this.#scratch.buffer);
+  #slots: number[] = [];
+  readonly #waiting: Waiting[] = [];
+  /** Commands carry a clock that never runs backwards within a group. */
+  #lastNowMs = 0;
+  /** Counters for the metrics. */
+  readonly counters = { commands: 0, entries: 0, refusedNoLeader: 0, tailEvents: 0 };
+
+  constructor(state: State, raft: RaftConfig, sink: ReplySink) {
+    this.id = state.group;
+    this.#sink = sink;
+    this.state = state;
+    this.raft = new Raft(raft);
+    this.watchers = new Watchers(this.state, sink);
+    this.state.listener = this.watchers;
+  }
+
+  get leads(): boolean {
+    return this.raft.role === 'leader';
+  }
+
+  /** Commands sealed but not yet answered, and commands of this turn. */
+  get waitingCount(): number {
+    return this.#waiting.reduce((sum, waiting) => sum + waiting.slots.length, this.#slots.length);
+  }
+
+  /** Takes a command into this turn's entry, or refuses it at once. `at` is where it lies in the frame. */
+  submit(
+    slot: number,
+    bytes: Uint8Array,
+    view: DataView,
+    at: number,
+    lanePayload: Uint8Array | undefined,
+    nowMs: number,
+  ): void {
+    const command = this.#command;
+    command.read(bytes, view, at);
+    if (lanePayload !== undefined) command.end = command.payloadAt;
+    const reply = this.#reply;
+    if (!this.leads) {
+      reply.reset(slot);
+      reply.code = errorNumber('NO_LEADER');
+      this.counters.refusedNoLeader++;
+      this.#sink.send(reply);
+      return;
+    }
+    reply.reset(slot);
+    if (!prepare(command, lanePayload, this.#clock(nowMs), this.#entry, reply)) {
+      this.#sink.send(reply);
+      return;
+    }
+    this.#slots.push(slot);
+  }
+
+  /** Answers a query about a stream of this group. */
+  query(slot: number, query: Query, nowMs: number): void {
+    const reply = this.#reply;
+    reply.reset(slot);
+    const used = answerQuery(this.state, this.watchers, query, nowMs, reply, this.#sink);
+    if (used !== undefined && query.op === OP_READ && (query.flags & READ_FLAG_NO_TOUCH) === 0) {
+      this.#renew(used, nowMs);
+    }
+  }
+
+  /** Proposes what submit() gathered. False: nothing was gathered. */
+  seal(): boolean {
+    if (this.#slots.length === 0) return false;
+    const slots = this.#slots;
+    this.#slots = [];
+    const index = this.raft.propose(this.#entry.finish());
+    if (index === 0) {
+      this.#refuseAll(slots, 'NO_LEADER');
+      return false;
+    }
+    this.#waiting.push({ index, term: this.raft.term, slots });
+    return true;
+  }
+
+  /** Applies committed entries and answers those who wait for them. */
+  applyCommitted(entries: readonly Entry[]): void {
+    for (const entry of entries) {
+      assert(entry.index === this.state.appliedIndex + 1, `group ${this.id} applies ${entry.index} in order`);
+      this.#applyEntry(entry);
+      this.state.appliedIndex = entry.index;
+      this.state.appliedTerm = entry.term;
+    }
+    const last = entries[entries.length - 1];
+    if (last !== undefined) this.raft.applied(last.index);
+  }
+
+  /** Sends the tail events of everything applied since the last call. */
+  flushEvents(): void {
+    this.watchers.flush();
+  }
+
+  /** Proposes the removal of expired streams when there are any. The shard calls this about once a second. */
+  sweep(nowMs: number): void {
+    if (this.leads && sweepDue(this.state, nowMs)) this.#submitInternal(COMMAND_SWEEP, undefined, nowMs);
+  }
+
+  /** Answers everyone who still waits; the outcome of their writes is not known here. */
+  failWaiting(): void {
+    for (const waiting of this.#waiting.splice(0)) this.#refuseAll(waiting.slots, 'OUTCOME_UNKNOWN');
+    this.#refuseAll(this.#slots, 'STOPPING');
+    this.#slots = [];
+    this.#entry.finish();
+  }
+
+  #applyEntry(entry: Entry): void {
+    this.counters.entries++;
+    const slots = this.#claim(entry);
+    if (entry.kind !== ENTRY_DATA) return;
+    const reply = this.#reply;
+    const command = this.#applying;
+    eachCommand(entry.data, command, (position) => {
+      const slot = slots?.[position] ?? NO_SLOT;
+      reply.reset(slot);
+      this.counters.commands++;
+      apply(this.state, command, reply);
+      if (slot !== NO_SLOT) this.#sink.send(reply);
+    });
+  }
+
+  /** The slots that wait for this entry, if it is one of ours. Proposals that lost their place are refused. */
+  #claim(entry: Entry): readonly number[] | undefined {
+    for (;;) {
+      const first = this.#waiting[0];
+      if (first === undefined || first.index > entry.index) return undefined;
+      this.#waiting.shift();
+      if (first.index === entry.index && first.term === entry.term) return first.slots;
+      // Another leader's entry took the index: ours is not in the log, so the write can be repeated.
+      this.#refuseAll(first.slots, 'NO_LEADER');
+    }
+  }
+
+  #refuseAll(slots: readonly number[], code: 'NO_LEADER' | 'OUTCOME_UNKNOWN' | 'STOPPING'): void {
+    for (const slot of slots) {
+      if (slot === NO_SLOT) continue;
+      this.#reply.reset(slot);
+      this.#reply.code = errorNumber(code);
+      this.#sink.send(this.#reply);
+    }
+  }
+
+  #renew(head: Head, nowMs: number): void {
+    if (head.ttlSeconds < 0 || !this.leads) return;
+    const last = Math.max(head.touchedAtMs, head.renewalProposedMs);
+    if (nowMs - last < (head.ttlSeconds * 1000) / RENEWAL_FRACTION) return;
+    head.renewalProposedMs = nowMs;
+    this.#submitInternal(COMMAND_TOUCH, head.key, nowMs);
+  }
+
+  #submitInternal(kind: number, key: Uint8Array | undefined, nowMs: number): void {
+    const fields = newCommandFields();
+    fields.kind = kind;
+    // Written without names first; a key, if any, is put behind the fixed part by hand: it is bytes already.
+    const fixed = writeCommand(fields, this.#scratch, this.#scratchView, 0);
+    if (key !== undefined) {
+      this.#scratch.set(key, fixed);
+      this.#scratchView.setUint16(4, key.length, true);
+    }
+    this.#command.read(this.#scratch, this.#scratchView, 0);
+    this.#entry.add(this.#command, this.#clock(nowMs));
+    this.#slots.push(NO_SLOT);
+  }
+
+  #clock(nowMs: number): number {
+    this.#lastNowMs = Math.max(this.#lastNowMs, nowMs);
+    return this.#lastNowMs;
+  }
+}

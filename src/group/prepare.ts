@@ -1,0 +1,74 @@
+/**
+ * What the leader does to a command before it enters the log: normalises JSON and attributes, so that replicas store the
+ * same bytes without parsing anything again. Refusals here name what to change.
+ */
+import { type ErrorCode, errorNumber } from '../base/errors.ts';
+import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
+import { parseAttributes } from '../stream/attributes.ts';
+import { normalizeJson } from '../stream/json-records.ts';
+import { type Command, FLAG_ATTRS } from '../wire/command.ts';
+import { COMMAND_CREATE, COMMAND_APPEND } from '../wire/command.ts';
+import type { EntryBuilder } from '../wire/entry.ts';
+import type { Reply } from '../wire/reply.ts';
+
+const NOTHING = new Uint8Array(0);
+const JSON_TYPE = 'application/json';
+
+/**
+ * Adds `command` to the entry under construction; false when it is refused, with code and text in the reply.
+ * `lanePayload`: the payload when it did not come inside the frame.
+ */
+export function prepare(
+  command: Command,
+  lanePayload: Uint8Array | undefined,
+  nowMs: number,
+  entry: EntryBuilder,
+  reply: Reply,
+): boolean {
+  const json = command.payloadBytes > 0 && carriesRecords(command);
+  const attributes = command.has(FLAG_ATTRS);
+  if (!json && !attributes && lanePayload === undefined) {
+    entry.add(command, nowMs);
+    return true;
+  }
+  let payload = lanePayload ?? command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes);
+  let ends: readonly number[] | undefined;
+  if (json) {
+    const result = normalizeJson(payload);
+    if (!result.ok) return refuseWith(reply, 'INVALID_JSON', result.reason);
+    if (result.ends.length > RECORDS_PER_REQUEST_MAX) return refuseWith(reply, 'TOO_MANY_RECORDS', '');
+    if (result.ends.length === 0) {
+      if (command.kind !== COMMAND_CREATE) return refuseWith(reply, 'EMPTY_JSON_ARRAY', '');
+      payload = NOTHING;
+    } else {
+      payload = result.bytes;
+      ends = result.ends;
+    }
+  }
+  let encoded: Uint8Array | undefined;
+  if (attributes) {
+    const text = command.bytes.subarray(command.attributesAt, command.attributesAt + command.attributesBytes);
+    const result = parseAttributes(text);
+    if (!result.ok) return refuseWith(reply, 'INVALID_ATTRIBUTES', result.reason);
+    encoded = result.encoded;
+  }
+  entry.addRewritten(command, nowMs, encoded, payload, ends);
+  return true;
+}
+
+/** A payload sent as application/json is records; types arrive normalised, so the bytes can be compared in place. */
+function carriesRecords(command: Command): boolean {
+  if (command.kind !== COMMAND_APPEND && command.kind !== COMMAND_CREATE) return false;
+  if (command.contentTypeBytes < JSON_TYPE.length) return false;
+  for (let i = 0; i < JSON_TYPE.length; i++) {
+    if (command.bytes[command.contentTypeAt + i] !== JSON_TYPE.charCodeAt(i)) return false;
+  }
+  const behind = command.bytes[command.contentTypeAt + JSON_TYPE.length];
+  return command.contentTypeBytes === JSON_TYPE.length || behind === 0x3b || behind === 0x20;
+}
+
+function refuseWith(reply: Reply, code: ErrorCode, text: string): false {
+  reply.code = errorNumber(code);
+  reply.text = text;
+  return false;
+}

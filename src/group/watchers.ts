@@ -1,0 +1,93 @@
+/**
+ * Live readers of a group's streams, as topics: at most one per stream and node. Changes are gathered during apply and
+ * sent as one tail event per stream and turn, so a burst of appends is one event.
+ */
+import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
+import type { Head } from '../stream/head.ts';
+import { type Plan, planTail } from '../stream/read.ts';
+import type { State, StateListener } from '../stream/state.ts';
+import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_TAIL, Reply } from '../wire/reply.ts';
+
+/** Where answers and events go; implemented by the shard over the reply ring. */
+export interface ReplySink {
+  /** Sends what `reply` holds; its body, if any, is copied. */
+  send(reply: Reply): void;
+  /** Sends `reply` with the body that `plan` describes, filled in place. */
+  sendPlanned(reply: Reply, plan: Plan): void;
+}
+
+export class Watchers implements StateListener {
+  readonly #state: State;
+  readonly #sink: ReplySink;
+  /** Its own: events are made while the answer of the command that causes them is under construction. */
+  readonly #reply = new Reply();
+  /** By incarnation, and the way back for UNWATCH. */
+  readonly #topicOf = new Map<number, number>();
+  readonly #incarnationOf = new Map<number, number>();
+  readonly #moved = new Map<Head, number>();
+
+  constructor(state: State, sink: ReplySink) {
+    this.#state = state;
+    this.#sink = sink;
+  }
+
+  get size(): number {
+    return this.#topicOf.size;
+  }
+
+  /** Subscribes `topic` to the stream; the caller has just read it and found it open. */
+  watch(head: Head, topic: number): void {
+    const before = this.#topicOf.get(head.incarnation);
+    if (before !== undefined) this.#incarnationOf.delete(before);
+    this.#topicOf.set(head.incarnation, topic);
+    this.#incarnationOf.set(topic, head.incarnation);
+  }
+
+  unwatch(topic: number): void {
+    const incarnation = this.#incarnationOf.get(topic);
+    if (incarnation === undefined) return;
+    this.#incarnationOf.delete(topic);
+    this.#topicOf.delete(incarnation);
+  }
+
+  changed(head: Head, from: number): void {
+    if (this.#topicOf.size === 0 || !this.#topicOf.has(head.incarnation)) return;
+    if (!this.#moved.has(head)) this.#moved.set(head, from);
+  }
+
+  removed(head: Head): void {
+    const topic = this.#topicOf.get(head.incarnation);
+    if (topic === undefined) return;
+    this.#moved.delete(head);
+    this.unwatch(topic);
+    const reply = this.#reply;
+    reply.reset(topic);
+    reply.kind = REPLY_TAIL;
+    reply.flags = REPLY_DELETED;
+    this.#sink.send(reply);
+  }
+
+  /** Sends one event for every stream that moved. Called once per turn, after apply. */
+  flush(): void {
+    if (this.#moved.size === 0) return;
+    for (const [head, from] of this.#moved) {
+      const topic = this.#topicOf.get(head.incarnation);
+      if (topic === undefined) continue;
+      const reply = this.#reply;
+      reply.reset(topic);
+      const plan = planTail(this.#state, head, from, TAIL_EVENT_BYTES_MAX, reply);
+      reply.kind = REPLY_TAIL;
+      if (head.closed) {
+        reply.flags |= REPLY_CLOSED;
+        this.unwatch(topic);
+      }
+      if (plan === undefined) {
+        reply.flags |= REPLY_BODY_OMITTED;
+        this.#sink.send(reply);
+      } else {
+        this.#sink.sendPlanned(reply, plan);
+      }
+    }
+    this.#moved.clear();
+  }
+}

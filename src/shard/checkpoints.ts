@@ -1,0 +1,70 @@
+/**
+ * Decides which groups' applied state goes into this commit. Only the log has to be on disk for an acknowledgement; the
+ * state follows at most CHECKPOINT_MS later, so a busy stream's head and last row are written ten times a second instead of
+ * once per turn. Groups take turns, so no single commit carries all of them.
+ */
+import type { Group } from '../group/group.ts';
+
+/** Age at which changed state is written. Also bounds the log that a restart replays. */
+export const CHECKPOINT_MS = 100;
+/** Changed bytes of a group that are written regardless of age. */
+const GROUP_BYTES_MAX = 2 * 1024 * 1024;
+/** Changed bytes that one commit carries beyond its first group: keeps the commit, and so everyone's latency, short. */
+const COMMIT_BYTES_MAX = 512 * 1024;
+
+export class Checkpoints {
+  readonly #groups: readonly Group[];
+  /** When each group's oldest unwritten change was made; 0 = clean. */
+  readonly #dirtySinceMs: number[];
+  #next = 0;
+
+  constructor(groups: readonly Group[]) {
+    this.#groups = groups;
+    this.#dirtySinceMs = groups.map(() => 0);
+  }
+
+  /** Notes groups that changed since the last call. */
+  observe(nowMs: number): void {
+    for (let i = 0; i < this.#groups.length; i++) {
+      if (this.#dirtySinceMs[i] === 0 && (this.#groups[i] as Group).state.dirty) this.#dirtySinceMs[i] = nowMs;
+    }
+  }
+
+  /** Groups to write now; `all` at shutdown. Cheap when nothing is due. */
+  due(nowMs: number, all = false): Group[] {
+    const due: Group[] = [];
+    let bytes = 0;
+    const count = this.#groups.length;
+    for (let step = 0; step < count; step++) {
+      const i = (this.#next + step) % count;
+      const since = this.#dirtySinceMs[i] as number;
+      if (since === 0) continue;
+      const group = this.#groups[i] as Group;
+      if (!all && nowMs - since < CHECKPOINT_MS && group.state.dirtyBytes < GROUP_BYTES_MAX) continue;
+      if (!all && due.length > 0 && bytes + group.state.dirtyBytes > COMMIT_BYTES_MAX) {
+        this.#next = i;
+        return due;
+      }
+      bytes += group.state.dirtyBytes;
+      due.push(group);
+    }
+    return due;
+  }
+
+  /** The commit with these groups is on disk. */
+  done(groups: readonly Group[], nowMs: number): void {
+    for (const group of groups) {
+      // Reclaiming a removed stream's rows may take several commits: such a group stays due.
+      this.#dirtySinceMs[this.#groups.indexOf(group)] = group.state.dirty ? nowMs : 0;
+    }
+  }
+
+  /** Milliseconds until something is due; Infinity when everything is clean. */
+  waitMs(nowMs: number): number {
+    let wait = Infinity;
+    for (const since of this.#dirtySinceMs) {
+      if (since !== 0) wait = Math.min(wait, Math.max(0, since + CHECKPOINT_MS - nowMs));
+    }
+    return wait;
+  }
+}

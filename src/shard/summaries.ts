@@ -1,0 +1,113 @@
+/** Answers about all groups of a shard: listings, buckets, the usage meter and the state shown in the metrics. */
+import { encodeUtf8 } from '../base/utf8.ts';
+import type { Group } from '../group/group.ts';
+import { type Listed, listStreams } from '../stream/list.ts';
+import type { Reply } from '../wire/reply.ts';
+import type { Query } from '../wire/request.ts';
+import type { Shard } from './shard.ts';
+
+function json(reply: Reply, value: unknown): void {
+  reply.body = encodeUtf8(JSON.stringify(value));
+}
+
+/** LIST: an array of streams in name order, at most the query's limit. */
+export function answerList(groups: readonly Group[], query: Query, nowMs: number, reply: Reply): void {
+  const part = (at: number, size: number): Uint8Array => query.bytes.slice(at, at + size);
+  const bucket = part(query.keyAt, query.keyBytes);
+  const prefix = part(query.prefixAt, query.prefixBytes);
+  const after = part(query.afterAt, query.afterBytes);
+  const all: Listed[] = [];
+  for (const group of groups) all.push(...listStreams(group.state, bucket, prefix, after, query.limit, nowMs));
+  all.sort((a, b) => (a.stream_id < b.stream_id ? -1 : 1));
+  json(reply, all.slice(0, query.limit));
+}
+
+/** BUCKET: a = streams on this shard, b = 1 when the bucket exists here. */
+export function answerBucket(groups: readonly Group[], query: Query, reply: Reply): void {
+  for (const { state } of groups) {
+    const bucket = state.buckets.of(state.tx, query.bytes, query.keyAt, query.keyBytes);
+    reply.a += bucket.streamCount;
+    if (bucket.exists) reply.b = 1;
+  }
+}
+
+interface Usage {
+  committed_append_bytes: number;
+  committed_records: number;
+  committed_write_units: number;
+  retained_bytes: number;
+  stream_count: number;
+}
+
+/** USAGE: {"buckets": {...}} over the shard's groups. */
+export function answerUsage(groups: readonly Group[], reply: Reply): void {
+  const buckets = new Map<string, Usage>();
+  for (const { state } of groups) {
+    state.buckets.each(state.tx, (bucket) => {
+      const usage = buckets.get(bucket.text) ?? {
+        committed_append_bytes: 0,
+        committed_records: 0,
+        committed_write_units: 0,
+        retained_bytes: 0,
+        stream_count: 0,
+      };
+      usage.committed_append_bytes += bucket.appendBytes;
+      usage.committed_records += bucket.records;
+      usage.committed_write_units += bucket.writeUnits;
+      usage.retained_bytes += bucket.retainedBytes;
+      usage.stream_count += bucket.streamCount;
+      buckets.set(bucket.text, usage);
+    });
+  }
+  json(reply, { buckets: Object.fromEntries(buckets) });
+}
+
+/** STATUS: Raft state per group, and the shard's counters. */
+export function answerStatus(shard: Shard, nodeId: number, reply: Reply): void {
+  const { groups, counters } = shard;
+  let applied = 0;
+  let cachedHeads = 0;
+  let watched = 0;
+  let waiting = 0;
+  for (const group of groups) {
+    applied += group.counters.commands;
+    cachedHeads += group.state.cachedHeads;
+    watched += group.watchers.size;
+    waiting += group.waitingCount;
+  }
+  json(reply, {
+    raft_groups: groups.map((group) => describeGroup(group, nodeId)),
+    disk_full: shard.full,
+    counters: {
+      applied_mutations: applied,
+      routed_requests: counters.requests,
+      raft_apply_entries: counters.committedEntries,
+      turns: counters.turns,
+      wal_batches: counters.commits,
+      wal_sync_ns: Math.round(counters.commitMicros * 1000),
+      checkpoints: counters.checkpoints,
+      disk_full_refusals: counters.refusedDiskFull,
+      cached_stream_heads: cachedHeads,
+      watched_streams: watched,
+      waiting_writes: waiting,
+    },
+  });
+}
+
+function describeGroup(group: Group, nodeId: number): Record<string, unknown> {
+  const { raft, state } = group;
+  return {
+    raft_group_id: group.id,
+    node_id: nodeId,
+    leader: raft.leader === 0 ? null : raft.leader,
+    current_leader: raft.leader === 0 ? null : raft.leader,
+    current_term: raft.term,
+    last_log_index: raft.lastIndex,
+    committed_index: raft.commitIndex,
+    last_applied: state.appliedIndex,
+    last_applied_index: state.appliedIndex,
+    last_applied_term: state.appliedTerm,
+    voter_ids: raft.configuration.voters,
+    learner_ids: raft.configuration.learners,
+  };
+}

@@ -1,0 +1,86 @@
+/**
+ * The LMDB environment of one shard: two tables (log and state), one commit per turn.
+ *
+ * lmdb-js settings, each proven with strace (test/crash/fsync-order.test.ts): overlappingSync off, so that
+ * transactionSync returns after fdatasync of the pages and the O_DSYNC write of the meta page; no cache, no encoding.
+ * A commit that fails (ENOSPC) leaves the environment as it was and may be tried again.
+ */
+import { type Database, type RootDatabase, open } from 'lmdb';
+import type { Tx } from '../stream/tx.ts';
+
+/** Address space reserved for the map; the file itself grows as needed. */
+const MAP_BYTES = 256 * 1024 * 1024 * 1024;
+
+type Table = Database<Uint8Array, Uint8Array>;
+
+export class Environment {
+  readonly #root: RootDatabase<Uint8Array, Uint8Array>;
+  readonly log: Table;
+  readonly state: Table;
+
+  constructor(directory: string) {
+    const binary = { encoding: 'binary', keyEncoding: 'binary' } as const;
+    this.#root = open<Uint8Array, Uint8Array>({
+      path: directory,
+      noSubdir: false,
+      maxDbs: 8,
+      mapSize: MAP_BYTES,
+      overlappingSync: false,
+      noMemInit: true,
+      ...binary,
+    });
+    this.log = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'log', ...binary });
+    this.state = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'state', ...binary });
+  }
+
+  /** Runs `write` in one transaction; when this returns, everything it wrote is on disk. Throws when it is not. */
+  commit(write: () => void): void {
+    this.#root.transactionSync(write);
+  }
+
+  async close(): Promise<void> {
+    await this.#root.close();
+  }
+}
+
+/** The state table as the state machine's port. Writes only inside Environment.commit. */
+export class LmdbTx implements Tx {
+  readonly #table: Table;
+
+  constructor(table: Table) {
+    this.#table = table;
+  }
+
+  get(key: Uint8Array): Uint8Array | undefined {
+    return this.#table.getBinaryFast(key);
+  }
+
+  put(key: Uint8Array, value: Uint8Array): void {
+    this.#table.putSync(key, value);
+  }
+
+  delete(key: Uint8Array): void {
+    this.#table.removeSync(key);
+  }
+
+  range(
+    start: Uint8Array,
+    end: Uint8Array,
+    reverse: boolean,
+    visit: (key: Uint8Array, value: Uint8Array) => boolean,
+  ): void {
+    // lmdb-js walks backwards from `start` (inclusive) to `end` (exclusive); our bounds are [start, end) both ways.
+    const options = reverse ? { start: end, end: start, reverse: true } : { start, end };
+    for (const { key, value } of this.#table.getRange(options)) {
+      if (reverse && compare(key, end) >= 0) continue;
+      if (!visit(key, value)) return;
+    }
+    if (!reverse) return;
+    const first = this.#table.get(start);
+    if (first !== undefined) visit(start, first);
+  }
+}
+
+function compare(a: Uint8Array, b: Uint8Array): number {
+  return Buffer.compare(a, b);
+}
