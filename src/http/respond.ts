@@ -168,7 +168,7 @@ export type LiveHead = Responder;
 
 function writeRefusalHeaders(res: UwsResponse, code: ErrorCode, reply: Reply): void {
   if (CODES_WITH_OFFSET.has(code)) res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
-  if (code === 'STREAM_CLOSED' || reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');
+  if (code === 'STREAM_CLOSED') res.writeHeader('stream-closed', 'true');
   if (code === 'PRODUCER_EPOCH_STALE') res.writeHeader('producer-epoch', String(reply.a));
   if (code === 'PRODUCER_SEQ_CONFLICT') {
     res.writeHeader('producer-expected-seq', String(reply.b));

@@ -1,0 +1,119 @@
+/** Router of the client plane: route and method -> handler. */
+import { type AppendPool, handleAppend } from './append.ts';
+import { handleGetAttributes, handlePutAttributes } from './attributes.ts';
+import { handleCreateBucket, handleDeleteBucket, handleDescribeBucket, handleListStreams } from './bucket.ts';
+import type { Operation } from './contract.ts';
+import { handleCreate } from './create.ts';
+import { handleDelete, handleHead } from './head.ts';
+import type { MetricsSource } from './metrics-route.ts';
+import type { Plane, Router } from './plane.ts';
+import { handleRead } from './read.ts';
+import type { Responder } from './respond.ts';
+import { type Route, newRoute, parseRoute } from './routes.ts';
+import { CLIENT_SERVICE, handleService } from './service.ts';
+import type { UwsRequest, UwsResponse } from './uws.ts';
+
+/** What the functions below need of one request. */
+interface Call {
+  readonly plane: Plane;
+  readonly res: UwsResponse;
+  readonly req: UwsRequest;
+  readonly method: string;
+  readonly responder: Responder;
+  readonly startedMs: number;
+}
+
+export function clientRoutes(plane: Plane, pool: AppendPool, source: MetricsSource): Router {
+  const route = newRoute();
+  return (res, req, method, responder, startedMs) => {
+    const url = req.getUrl();
+    parseRoute(url, route);
+    // The hot path first, without an object for the call.
+    if (route.kind === 'stream' && method === 'post') {
+      return handleAppend(plane, pool, res, req, responder, route.family, route.bucket, route.stream, startedMs);
+    }
+    const call: Call = { plane, res, req, method, responder, startedMs };
+    switch (route.kind) {
+      case 'stream':
+        return onStream(call, route);
+      case 'attrs':
+        return onAttributes(call, route);
+      case 'bucket':
+        return onBucket(call, route.bucket);
+      case 'list':
+        return onList(call, route.bucket);
+      case 'service':
+        return handleService(CLIENT_SERVICE, url, method, { plane, source, res, req, responder, startedMs });
+      case 'later':
+        return plane.refuse(
+          res,
+          responder,
+          route.family,
+          'other',
+          startedMs,
+          'ROUTE_NOT_FOUND',
+          `${route.detail} is not available in this version`,
+        );
+      case 'invalid':
+        return plane.refuse(res, responder, route.family, 'other', startedMs, 'INVALID_NAME', route.detail);
+      default:
+        return plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'ROUTE_NOT_FOUND');
+    }
+  };
+}
+
+function onStream(call: Call, route: Route): void {
+  const { plane, res, req, responder, startedMs } = call;
+  const { family, bucket, stream } = route;
+  switch (call.method) {
+    case 'get':
+      return handleRead(plane, res, req, responder, family, bucket, stream, startedMs);
+    case 'head':
+      return handleHead(plane, res, responder, family, bucket, stream, startedMs);
+    case 'put':
+      return handleCreate(plane, res, req, responder, family, bucket, stream, startedMs);
+    case 'delete':
+      return handleDelete(plane, res, responder, family, bucket, stream, startedMs);
+    default:
+      return notAllowed(call, 'other', 'GET, HEAD, POST, PUT, DELETE, OPTIONS');
+  }
+}
+
+function onAttributes(call: Call, route: Route): void {
+  const { plane, res, req, responder, startedMs } = call;
+  const { bucket, stream } = route;
+  switch (call.method) {
+    case 'get':
+    case 'head':
+      return handleGetAttributes(plane, res, responder, bucket, stream, startedMs);
+    case 'put':
+      return handlePutAttributes(plane, res, req, responder, bucket, stream, startedMs);
+    default:
+      return notAllowed(call, 'attrs', 'GET, HEAD, PUT, OPTIONS');
+  }
+}
+
+function onBucket(call: Call, bucket: string): void {
+  const { plane, res, responder, startedMs } = call;
+  switch (call.method) {
+    case 'put':
+      return handleCreateBucket(plane, res, responder, startedMs);
+    case 'get':
+    case 'head':
+      return handleDescribeBucket(plane, res, responder, bucket, startedMs);
+    case 'delete':
+      return handleDeleteBucket(plane, res, responder, bucket, startedMs);
+    default:
+      return notAllowed(call, 'bucket', 'GET, HEAD, PUT, DELETE, OPTIONS');
+  }
+}
+
+function onList(call: Call, bucket: string): void {
+  const { plane, res, req, responder, startedMs } = call;
+  if (call.method !== 'get' && call.method !== 'head') return notAllowed(call, 'list', 'GET, HEAD, OPTIONS');
+  return handleListStreams(plane, res, req, responder, bucket, startedMs);
+}
+
+function notAllowed(call: Call, operation: Operation, allow: string): void {
+  call.plane.count(operation, call.responder.methodNotAllowed(call.res, allow), call.startedMs);
+}

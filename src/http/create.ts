@@ -1,0 +1,73 @@
+/** PUT on a stream. */
+import { COMMAND_CREATE } from '../wire/command.ts';
+import { formatRfc3339 } from '../wire/header-values.ts';
+import { REPLY_CREATED, type Reply } from '../wire/reply.ts';
+import { newRequest } from '../wire/request.ts';
+import { writeWriteHeaders } from './append.ts';
+import { BodyExchange } from './body.ts';
+import type { Family } from './contract.ts';
+import { collectWriteHeaders, declaredBytes, fillCommand } from './headers.ts';
+import type { Plane } from './plane.ts';
+import { type Responder, shownContentType } from './respond.ts';
+import type { UwsRequest, UwsResponse } from './uws.ts';
+
+export function handleCreate(
+  plane: Plane,
+  res: UwsResponse,
+  req: UwsRequest,
+  responder: Responder,
+  family: Family,
+  bucket: string,
+  stream: string,
+  startedMs: number,
+): void {
+  const headers = collectWriteHeaders(req);
+  // The URL as it was sent: its encoding keeps line breaks in names out of the answer's header block.
+  const path = req.getUrl();
+  const location = family === 'flat' && headers.host !== undefined ? `http://${headers.host}${path}` : path;
+  const exchange = new CreateExchange(plane, bucket, stream, location);
+  const refusal = fillCommand(headers, exchange.request.command, true);
+  if (refusal !== undefined) {
+    return plane.refuse(res, responder, family, 'create', startedMs, refusal.code, refusal.detail);
+  }
+  const declared = declaredBytes(headers.contentLength);
+  exchange.open(res, responder, family, 'create', startedMs);
+  exchange.readBody(res, declared);
+}
+
+class CreateExchange extends BodyExchange {
+  readonly request = newRequest();
+  readonly #location: string;
+
+  constructor(plane: Plane, bucket: string, stream: string, location: string) {
+    super(plane);
+    this.#location = location;
+    this.request.op = COMMAND_CREATE;
+    this.request.command.kind = COMMAND_CREATE;
+    this.request.command.bucket = bucket;
+    this.request.command.stream = stream;
+  }
+
+  protected override bodyReady(body: Uint8Array): void {
+    const command = this.request.command;
+    command.payload = body.length === 0 ? undefined : body;
+    this.request.group = this.plane.ctx.gateway.groupOf(command.bucket, command.stream);
+    this.send(this.request);
+    command.payload = undefined;
+  }
+
+  protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
+    if (reply.code !== 0) return responder.refusal(res, this.family, reply);
+    const { ttlSeconds, expiresAtMs } = this.request.command;
+    const status = reply.has(REPLY_CREATED) ? 201 : 200;
+    responder.begin(res, status);
+    res.writeHeader('location', this.#location);
+    res.writeHeader('content-type', shownContentType(reply));
+    writeWriteHeaders(res, reply);
+    // The same on a new and on an existing stream, where they were just compared.
+    if (ttlSeconds >= 0) res.writeHeader('stream-ttl', String(ttlSeconds));
+    if (expiresAtMs >= 0) res.writeHeader('stream-expires-at', formatRfc3339(expiresAtMs));
+    res.end();
+    return status;
+  }
+}

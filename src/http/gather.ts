@@ -1,0 +1,87 @@
+/** A request that is answered from several replies: keeps the response until the parts are merged. */
+import type { ErrorCode } from '../base/errors.ts';
+import type { Operation } from './contract.ts';
+import type { Plane } from './plane.ts';
+import { JSON_TYPE, type Responder, TEXT_PLAIN } from './respond.ts';
+import type { UwsResponse } from './uws.ts';
+
+export class Gathering {
+  readonly #plane: Plane;
+  readonly #responder: Responder;
+  readonly #operation: Operation;
+  readonly #startedMs: number;
+  #res: UwsResponse | undefined;
+
+  constructor(plane: Plane, res: UwsResponse, responder: Responder, operation: Operation, startedMs: number) {
+    this.#plane = plane;
+    this.#responder = responder;
+    this.#operation = operation;
+    this.#startedMs = startedMs;
+    this.#res = res;
+    plane.open++;
+    res.onAborted(() => this.#over());
+  }
+
+  json(status: number, value: unknown): void {
+    this.#write(status, (res) => this.#responder.json(res, status, JSON.stringify(value)));
+  }
+
+  /** JSON on one line each for people with curl, and a Retry-After for machines. */
+  unavailable(value: unknown): void {
+    this.#write(503, (res) => {
+      this.#responder.begin(res, 503);
+      res.writeHeader('retry-after', '1');
+      res.writeHeader('content-type', JSON_TYPE);
+      if (this.#responder.headOnly) res.endWithoutBody();
+      else res.end(JSON.stringify(value));
+    });
+  }
+
+  empty(status: 200 | 201 | 204): void {
+    this.#write(status, (res) => {
+      this.#responder.begin(res, status);
+      if (status === 204) res.endWithoutBody();
+      else res.writeHeader('content-type', TEXT_PLAIN).end();
+    });
+  }
+
+  refuse(code: ErrorCode, detail?: string): void {
+    const res = this.#res;
+    if (res === undefined) return;
+    res.cork(() => {
+      const status = this.#responder.error(res, 'bucketed', code, detail);
+      this.#finish(status);
+    });
+  }
+
+  /** Runs a merge: a bug in it is logged and answered with 500. */
+  guard(merge: () => void): void {
+    if (this.#res === undefined) return;
+    try {
+      merge();
+    } catch (error) {
+      this.#plane.logError(error, this.#operation);
+      this.refuse('INTERNAL');
+    }
+  }
+
+  #write(status: number, write: (res: UwsResponse) => void): void {
+    const res = this.#res;
+    if (res === undefined) return;
+    res.cork(() => {
+      write(res);
+      this.#finish(status);
+    });
+  }
+
+  #finish(status: number): void {
+    this.#plane.count(this.#operation, status, this.#startedMs);
+    this.#over();
+  }
+
+  #over(): void {
+    if (this.#res === undefined) return;
+    this.#res = undefined;
+    this.#plane.closed();
+  }
+}

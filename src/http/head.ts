@@ -1,0 +1,76 @@
+/** HEAD and DELETE on a stream. */
+import { COMMAND_DELETE } from '../wire/command.ts';
+import { formatOffset, formatRfc3339 } from '../wire/header-values.ts';
+import { REPLY_CLOSED, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
+import { OP_HEAD, newRequest } from '../wire/request.ts';
+import type { Family } from './contract.ts';
+import { Exchange } from './exchange.ts';
+import type { Plane } from './plane.ts';
+import { RECORD_EXTENSION, type Responder, shownContentType } from './respond.ts';
+import type { UwsResponse } from './uws.ts';
+
+export function handleHead(
+  plane: Plane,
+  res: UwsResponse,
+  responder: Responder,
+  family: Family,
+  bucket: string,
+  stream: string,
+  startedMs: number,
+): void {
+  const exchange = new HeadExchange(plane);
+  exchange.open(res, responder, family, 'head', startedMs);
+  exchange.send(plane.streamQuery(OP_HEAD, plane.ctx.gateway.groupOf(bucket, stream), bucket, stream));
+}
+
+class HeadExchange extends Exchange {
+  protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
+    if (reply.code !== 0) return responder.refusal(res, this.family, reply);
+    responder.begin(res, 200);
+    res.writeHeader('content-type', shownContentType(reply));
+    res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
+    res.writeHeader('stream-up-to-date', 'true');
+    res.writeHeader('stream-retained-offset', String(reply.startOffset));
+    if (reply.a >= 0) res.writeHeader('stream-ttl', String(reply.a));
+    if (reply.b >= 0) res.writeHeader('stream-expires-at', formatRfc3339(reply.b));
+    if (reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');
+    if (reply.has(REPLY_RECORDS)) {
+      res.writeHeader('stream-record-first', String(reply.recordFirst));
+      res.writeHeader('stream-record-next', String(reply.recordNext));
+      res.writeHeader('stream-extensions', RECORD_EXTENSION);
+    }
+    // No Content-Length: the size of the GET's answer depends on its query, and 0 would be a lie.
+    res.endWithoutBody();
+    return 200;
+  }
+}
+
+export function handleDelete(
+  plane: Plane,
+  res: UwsResponse,
+  responder: Responder,
+  family: Family,
+  bucket: string,
+  stream: string,
+  startedMs: number,
+): void {
+  const exchange = new EmptyExchange(plane);
+  exchange.open(res, responder, family, 'delete', startedMs);
+  const request = newRequest();
+  request.op = COMMAND_DELETE;
+  request.command.kind = COMMAND_DELETE;
+  request.command.bucket = bucket;
+  request.command.stream = stream;
+  request.group = plane.ctx.gateway.groupOf(bucket, stream);
+  exchange.send(request);
+}
+
+/** 204 or the refusal. */
+class EmptyExchange extends Exchange {
+  protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
+    if (reply.code !== 0) return responder.refusal(res, this.family, reply);
+    responder.begin(res, 204);
+    res.endWithoutBody();
+    return 204;
+  }
+}

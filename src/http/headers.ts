@@ -1,0 +1,200 @@
+/**
+ * Request headers -> CommandFields. uWebSockets.js crosses from native code once for every header asked for, present or
+ * not (about 0.1 µs each), so the write routes walk over what was sent once instead of asking for ten names. The walk
+ * fills one object that is reused: its fields are valid only inside the route handler, as the request itself.
+ *
+ * Of a repeated header the first counts (wire-facts 2.3).
+ */
+import { TOKEN_BYTES_MAX } from '../base/limits.ts';
+import { encodeUtf8 } from '../base/utf8.ts';
+import type { CommandFields } from '../wire/command.ts';
+import {
+  parseBooleanTrue,
+  parseOrdinal,
+  parseProducer,
+  parseRfc3339,
+  parseTtl,
+  parseUint53,
+} from '../wire/header-values.ts';
+import { normalizeContentType } from '../wire/media-type.ts';
+import type { ErrorCode } from '../base/errors.ts';
+import type { UwsRequest } from './uws.ts';
+
+/** What a write route knows of its headers; undefined: not sent. */
+export class WriteHeaders {
+  contentType: string | undefined = undefined;
+  contentLength: string | undefined = undefined;
+  streamClosed: string | undefined = undefined;
+  streamSeq: string | undefined = undefined;
+  streamTtl: string | undefined = undefined;
+  streamExpiresAt: string | undefined = undefined;
+  streamAttrs: string | undefined = undefined;
+  recordMatch: string | undefined = undefined;
+  producerId: string | undefined = undefined;
+  producerEpoch: string | undefined = undefined;
+  producerSeq: string | undefined = undefined;
+  host: string | undefined = undefined;
+  forkedFrom = false;
+
+  reset(): void {
+    this.contentType = undefined;
+    this.contentLength = undefined;
+    this.streamClosed = undefined;
+    this.streamSeq = undefined;
+    this.streamTtl = undefined;
+    this.streamExpiresAt = undefined;
+    this.streamAttrs = undefined;
+    this.recordMatch = undefined;
+    this.producerId = undefined;
+    this.producerEpoch = undefined;
+    this.producerSeq = undefined;
+    this.host = undefined;
+    this.forkedFrom = false;
+  }
+
+  /** One header; names come in lower case. By length first: most headers of a request are none of ours. */
+  take(name: string, value: string): void {
+    switch (name.length) {
+      case 4:
+        if (name === 'host') this.host ??= value;
+        return;
+      case 10:
+        if (name === 'stream-seq') this.streamSeq ??= value;
+        else if (name === 'stream-ttl') this.streamTtl ??= value;
+        return;
+      case 11:
+        if (name === 'producer-id') this.producerId ??= value;
+        return;
+      case 12:
+        if (name === 'content-type') this.contentType ??= value;
+        else if (name === 'producer-seq') this.producerSeq ??= value;
+        else if (name === 'stream-attrs') this.streamAttrs ??= value;
+        return;
+      case 13:
+        if (name === 'stream-closed') this.streamClosed ??= value;
+        return;
+      case 14:
+        if (name === 'content-length') this.contentLength ??= value;
+        else if (name === 'producer-epoch') this.producerEpoch ??= value;
+        return;
+      case 17:
+        if (name === 'stream-expires-at') this.streamExpiresAt ??= value;
+        return;
+      case 18:
+        if (name === 'stream-forked-from' || name === 'stream-fork-offset') this.forkedFrom = true;
+        return;
+      case 19:
+        if (name === 'stream-record-match') this.recordMatch ??= value;
+        return;
+      case 22:
+        if (name === 'stream-fork-sub-offset') this.forkedFrom = true;
+        return;
+      default:
+    }
+  }
+}
+
+const current = new WriteHeaders();
+const take = (name: string, value: string): void => current.take(name, value);
+
+/** All headers of a write request. The result is overwritten by the next call. */
+export function collectWriteHeaders(req: UwsRequest): WriteHeaders {
+  current.reset();
+  req.forEach(take);
+  return current;
+}
+
+/** Why a request is refused before anything else is looked at. */
+export interface Refusal {
+  readonly code: ErrorCode;
+  readonly detail: string;
+}
+
+const invalidHeader = (detail: string): Refusal => ({ code: 'INVALID_HEADER', detail });
+
+/** Fields of an append, or of a create when `isCreate`. Numbers first: a malformed one is 400 before other checks. */
+export function fillCommand(headers: WriteHeaders, command: CommandFields, isCreate: boolean): Refusal | undefined {
+  command.recordMatch = -1;
+  command.ttlSeconds = -1;
+  command.expiresAtMs = -1;
+  command.attributes = undefined;
+  const refusal =
+    (isCreate ? fillLifetime(headers, command) : fillRecordMatch(headers, command)) ??
+    fillProducer(headers, command) ??
+    fillTexts(headers, command);
+  if (refusal !== undefined) return refusal;
+  command.close = headers.streamClosed !== undefined && parseBooleanTrue(headers.streamClosed.trim());
+  if (isCreate && headers.streamAttrs !== undefined) command.attributes = encodeUtf8(headers.streamAttrs);
+  if (isCreate && headers.forkedFrom) return invalidHeader('this server does not support forks yet');
+  return undefined;
+}
+
+function fillLifetime(headers: WriteHeaders, command: CommandFields): Refusal | undefined {
+  const { streamTtl, streamExpiresAt } = headers;
+  if (streamTtl !== undefined) {
+    const ttl = parseTtl(streamTtl);
+    if (!ttl.ok) return invalidHeader(ttl.reason);
+    command.ttlSeconds = ttl.value;
+  }
+  if (streamExpiresAt !== undefined) {
+    const expiresAt = parseRfc3339(streamExpiresAt.trim());
+    if (!expiresAt.ok) return invalidHeader(`Stream-Expires-At: ${expiresAt.reason}`);
+    command.expiresAtMs = expiresAt.value;
+  }
+  if (streamTtl !== undefined && streamExpiresAt !== undefined) {
+    return invalidHeader('Stream-TTL and Stream-Expires-At exclude each other');
+  }
+  return undefined;
+}
+
+function fillRecordMatch(headers: WriteHeaders, command: CommandFields): Refusal | undefined {
+  if (headers.recordMatch === undefined) return undefined;
+  const match = parseOrdinal(headers.recordMatch.trim(), 'Stream-Record-Match');
+  if (!match.ok) return invalidHeader(match.reason);
+  command.recordMatch = match.value;
+  return undefined;
+}
+
+function fillProducer(headers: WriteHeaders, command: CommandFields): Refusal | undefined {
+  command.producerId = '';
+  const { producerId, producerEpoch, producerSeq } = headers;
+  if (producerId === undefined && producerEpoch === undefined && producerSeq === undefined) return undefined;
+  const producer = parseProducer(producerId, producerEpoch, producerSeq);
+  if (!producer.ok) {
+    const incomplete = producerId === undefined || producerEpoch === undefined || producerSeq === undefined;
+    return incomplete ? { code: 'PRODUCER_INCOMPLETE', detail: '' } : invalidHeader(producer.reason);
+  }
+  if (producer.value === undefined) return undefined;
+  command.producerId = producer.value.id;
+  command.producerEpoch = producer.value.epoch;
+  command.producerSeq = producer.value.seq;
+  return checkToken(command.producerId, 'Producer-Id');
+}
+
+function fillTexts(headers: WriteHeaders, command: CommandFields): Refusal | undefined {
+  command.contentType = headers.contentType === undefined ? '' : normalizeContentType(headers.contentType);
+  // A blank token orders nothing, so it counts as absent.
+  const seq = headers.streamSeq;
+  command.streamSeq = seq === undefined || seq.trim() === '' ? undefined : seq;
+  return (
+    checkToken(command.contentType, 'Content-Type') ??
+    (command.streamSeq === undefined ? undefined : checkToken(command.streamSeq, 'Stream-Seq'))
+  );
+}
+
+const NOT_VISIBLE_ASCII = /[^\x20-\x7e\t]/;
+
+/** Texts that are stored and compared: bytes outside ASCII have no agreed meaning in a header. */
+function checkToken(value: string, name: string): Refusal | undefined {
+  if (value.length > TOKEN_BYTES_MAX) return invalidHeader(`${name} exceeds ${TOKEN_BYTES_MAX} bytes`);
+  if (NOT_VISIBLE_ASCII.test(value)) return invalidHeader(`${name} holds characters outside visible ASCII`);
+  return undefined;
+}
+
+/** Content-Length in bytes, -1 when the body comes in chunks or there is none; uWebSockets.js refuses malformed ones. */
+export function declaredBytes(contentLength: string | undefined): number {
+  if (contentLength === undefined || contentLength === '') return -1;
+  const parsed = parseUint53(contentLength);
+  // Digits beyond 2^53 are a size too, and one that is certainly too large.
+  return parsed.ok ? parsed.value : Number.MAX_SAFE_INTEGER;
+}

@@ -1,0 +1,199 @@
+/**
+ * Query strings. Pairs are split at `&`, names from values at the first `=`; values are percent-decoded once (client
+ * libraries encode offsets), `+` stays a plus. Unknown names are ignored; of a repeated name the last counts, but a
+ * second `offset` is refused, because the two could only mean different things.
+ */
+import { LIST_LIMIT_MAX } from '../base/limits.ts';
+import { OFFSET_START, parseOffset, parseOrdinal, parseUint53 } from '../wire/header-values.ts';
+import {
+  READ_FLAG_ENVELOPE,
+  READ_NOW,
+  READ_OFFSET,
+  READ_RECORD,
+  READ_RECORD_NOW,
+  READ_TAIL_RECORDS,
+} from '../wire/request.ts';
+import type { ReadParams } from './contract.ts';
+
+/** A query that was understood, or the sentence for the 400. */
+export type QueryResult<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };
+
+const fail = (reason: string): { readonly ok: false; readonly reason: string } => ({ ok: false, reason });
+
+export interface ReadQuery {
+  readonly params: ReadParams;
+  /** max_bytes=0: check the position, return no bytes (ReadParams cannot say it: 0 there means no bound). */
+  readonly noBytes: boolean;
+}
+
+export interface ListQuery {
+  readonly prefix: string;
+  readonly after: string;
+  readonly limit: number;
+}
+
+/** Longest wait of a long-poll in ms (decisions.md "Streams"). */
+export const LONG_POLL_MS_MAX = 60_000;
+/** The shard takes the bound as u32; more than any answer holds means the same. */
+const UINT32_MAX = 0xffff_ffff;
+
+/** The wanted names and their decoded values. */
+function collect(query: string, wanted: ReadonlySet<string>): QueryResult<Map<string, string>> {
+  const values = new Map<string, string>();
+  for (const pair of query.split('&')) {
+    const equals = pair.indexOf('=');
+    const name = equals < 0 ? pair : pair.slice(0, equals);
+    if (!wanted.has(name)) continue;
+    if (name === 'offset' && values.has(name)) return fail('offset is given more than once');
+    const value = decodeValue(equals < 0 ? '' : pair.slice(equals + 1));
+    if (value === undefined) return fail(`the percent-encoding of ${name} is malformed or not UTF-8`);
+    values.set(name, value);
+  }
+  return { ok: true, value: values };
+}
+
+function decodeValue(raw: string): string | undefined {
+  if (!raw.includes('%')) return raw;
+  try {
+    return decodeURIComponent(raw);
+  } catch {
+    return undefined;
+  }
+}
+
+const READ_NAMES: ReadonlySet<string> = new Set([
+  'offset',
+  'max_bytes',
+  'live',
+  'timeout_ms',
+  'cursor',
+  'record',
+  'tail_records',
+  'max_records',
+  'record_view',
+]);
+
+/** A plain GET without a query is the most frequent read of all. */
+function wholeStream(longPollTimeoutMs: number, ifNoneMatch: string): ReadQuery {
+  const params: ReadParams = {
+    mode: READ_OFFSET,
+    value: 0,
+    maxBytes: 0,
+    maxRecords: 0,
+    readFlags: 0,
+    live: '',
+    timeoutMs: longPollTimeoutMs,
+    cursor: undefined,
+    ifNoneMatch,
+  };
+  return { params, noBytes: false };
+}
+
+/** Query of a read. The order of the checks is that of wire-facts 2.11. */
+export function parseReadQuery(
+  query: string | undefined,
+  longPollTimeoutMs: number,
+  ifNoneMatch: string,
+): QueryResult<ReadQuery> {
+  if (query === undefined || query === '') return { ok: true, value: wholeStream(longPollTimeoutMs, ifNoneMatch) };
+  const collected = collect(query, READ_NAMES);
+  if (!collected.ok) return collected;
+  const values = collected.value;
+  const offset = values.get('offset');
+  const record = values.get('record');
+  const tailRecords = values.get('tail_records');
+  const byRecords = record !== undefined || tailRecords !== undefined;
+
+  const view = values.get('record_view');
+  if (view !== undefined && view !== 'envelope') return fail('record_view must be envelope');
+  if (view !== undefined && !byRecords) return fail('record_view needs record or tail_records');
+  if (record !== undefined && tailRecords !== undefined) return fail('record and tail_records exclude each other');
+  if (byRecords && offset !== undefined) return fail('record and tail_records exclude offset');
+  if (values.has('max_records') && !byRecords) return fail('max_records needs record or tail_records');
+  if (values.has('max_bytes') && byRecords) return fail('max_bytes cannot be used with record or tail_records');
+  const live = values.get('live');
+  if (live !== undefined && !byRecords && offset === undefined) {
+    return fail('live needs a position: offset, record or tail_records');
+  }
+  const start = byRecords ? parseRecordStart(record, tailRecords) : parseOffsetStart(offset);
+  if (!start.ok) return start;
+  const maxRecords = parsePositive(values.get('max_records'), 'max_records');
+  if (!maxRecords.ok) return maxRecords;
+  const maxBytes = values.get('max_bytes');
+  const bytes = maxBytes === undefined ? undefined : parseUint53(maxBytes, 'max_bytes');
+  if (bytes?.ok === false) return fail(bytes.reason);
+  const timeout = parseTimeout(values.get('timeout_ms'), longPollTimeoutMs);
+  if (!timeout.ok) return timeout;
+  if (live !== undefined && live !== 'long-poll' && live !== 'sse') return fail('live must be long-poll or sse');
+  const cursor = values.get('cursor');
+  // A cursor is opaque to clients; one that is not ours is as good as none.
+  const parsedCursor = cursor === undefined ? undefined : parseUint53(cursor, 'cursor');
+
+  const params: ReadParams = {
+    mode: start.value.mode,
+    value: start.value.value,
+    // A live reader cannot wait for no bytes: there 0 means 1 (wire-facts 2.11.2).
+    maxBytes: bytes === undefined ? 0 : Math.min(Math.max(bytes.value, 1), UINT32_MAX),
+    maxRecords: Math.min(maxRecords.value, UINT32_MAX),
+    readFlags: view === undefined ? 0 : READ_FLAG_ENVELOPE,
+    live: live ?? '',
+    timeoutMs: timeout.value,
+    cursor: parsedCursor?.ok === true ? parsedCursor.value : undefined,
+    ifNoneMatch,
+  };
+  return { ok: true, value: { params, noBytes: bytes?.value === 0 && live === undefined } };
+}
+
+interface Start {
+  readonly mode: number;
+  readonly value: number;
+}
+
+function parseOffsetStart(offset: string | undefined): QueryResult<Start> {
+  if (offset === undefined) return { ok: true, value: { mode: READ_OFFSET, value: 0 } };
+  if (offset === '') return fail('offset is empty');
+  const parsed = parseOffset(offset);
+  if (!parsed.ok) return fail(parsed.reason);
+  if (parsed.value === 'now') return { ok: true, value: { mode: READ_NOW, value: 0 } };
+  return { ok: true, value: { mode: READ_OFFSET, value: parsed.value === OFFSET_START ? 0 : parsed.value } };
+}
+
+function parseRecordStart(record: string | undefined, tailRecords: string | undefined): QueryResult<Start> {
+  if (record === 'now' || tailRecords === '0') return { ok: true, value: { mode: READ_RECORD_NOW, value: 0 } };
+  const isTail = record === undefined;
+  const parsed = parseOrdinal(record ?? tailRecords ?? '', isTail ? 'tail_records' : 'record');
+  if (!parsed.ok) return fail(parsed.reason);
+  return { ok: true, value: { mode: isTail ? READ_TAIL_RECORDS : READ_RECORD, value: parsed.value } };
+}
+
+/** 0 when absent. */
+function parsePositive(text: string | undefined, name: string): QueryResult<number> {
+  if (text === undefined) return { ok: true, value: 0 };
+  const parsed = parseUint53(text, name);
+  if (!parsed.ok) return fail(parsed.reason);
+  return parsed.value === 0 ? fail(`${name} must be at least 1`) : { ok: true, value: parsed.value };
+}
+
+function parseTimeout(text: string | undefined, defaultMs: number): QueryResult<number> {
+  if (text === undefined) return { ok: true, value: defaultMs };
+  const parsed = parseUint53(text, 'timeout_ms');
+  if (!parsed.ok) return fail(parsed.reason);
+  return { ok: true, value: Math.min(Math.max(parsed.value, 1), LONG_POLL_MS_MAX) };
+}
+
+const LIST_NAMES: ReadonlySet<string> = new Set(['prefix', 'after', 'limit']);
+
+/** Query of GET /{bucket}/streams. */
+export function parseListQuery(query: string | undefined): QueryResult<ListQuery> {
+  const collected = collect(query ?? '', LIST_NAMES);
+  if (!collected.ok) return collected;
+  const limit = parsePositive(collected.value.get('limit'), 'limit');
+  if (!limit.ok) return limit;
+  if (limit.value > LIST_LIMIT_MAX) return fail(`limit must be at most ${LIST_LIMIT_MAX}`);
+  const prefix = collected.value.get('prefix') ?? '';
+  const after = collected.value.get('after') ?? '';
+  if (prefix.includes('\0') || after.includes('\0')) return fail('prefix and after must not hold NUL');
+  // Both are compared with names, and no name is longer; the frame counts their bytes in 16 bits.
+  if (prefix.length > 1024 || after.length > 1024) return fail('prefix and after are limited to 1024 characters');
+  return { ok: true, value: { prefix, after, limit: limit.value === 0 ? LIST_LIMIT_MAX : limit.value } };
+}

@@ -1,0 +1,124 @@
+/**
+ * Path -> route, on the raw URL of the request. One parser for both families and the service routes, so that there is one
+ * place that decides what can never reach a stream: NUL, `..` segments, empty names, the bucket `v1` and names beginning
+ * with `__` (decisions.md "Identity").
+ *
+ *   /__svc/...                          service
+ *   /v1/stream/{path}                   stream, flat family: decoded, then split at the first `/`; no `/`: bucket _default
+ *   /{bucket}                           bucket
+ *   /{bucket}/streams                   list
+ *   /{bucket}/{stream}                  stream, bucketed family; one segment, whose %2F become part of the name
+ *   /{bucket}/{stream}/attrs            attrs
+ *   /{bucket}/{stream}/snapshot, ...    sub-resources of a later issue
+ */
+import { NAME_BYTES_MAX } from '../base/limits.ts';
+import { nameBytes } from '../wire/command.ts';
+import { decodePathSegment } from '../wire/header-values.ts';
+import type { Family } from './contract.ts';
+
+export type RouteKind = 'stream' | 'attrs' | 'bucket' | 'list' | 'service' | 'later' | 'invalid' | 'none';
+
+/** Filled by parseRoute and read at once, before another request is parsed: one object serves all of them. */
+export interface Route {
+  kind: RouteKind;
+  family: Family;
+  bucket: string;
+  stream: string;
+  /** invalid: what is wrong with the name; later: the name of the sub-resource. */
+  detail: string;
+}
+
+export function newRoute(): Route {
+  return { kind: 'none', family: 'bucketed', bucket: '', stream: '', detail: '' };
+}
+
+const FLAT_PREFIX = '/v1/stream/';
+const DEFAULT_BUCKET = '_default';
+const LATER: ReadonlySet<string> = new Set(['snapshot', 'bootstrap', 'retention', 'append-batch']);
+/** Raw characters that a URL may hold. Others have no agreed bytes, so two spellings could name one stream. */
+const NOT_URL = /[^\x21-\x7e]/;
+
+export function parseRoute(url: string, route: Route): void {
+  route.family = 'bucketed';
+  route.bucket = '';
+  route.stream = '';
+  route.detail = '';
+  if (NOT_URL.test(url)) return invalid(route, 'the path must be ASCII; percent-encode other characters as UTF-8');
+  if (url.startsWith(FLAT_PREFIX)) return parseFlat(url, route);
+  if (url.startsWith('/__')) {
+    route.kind = 'service';
+    return;
+  }
+  parseBucketed(url, route);
+}
+
+function parseFlat(url: string, route: Route): void {
+  route.family = 'flat';
+  const path = decodePathSegment(url.slice(FLAT_PREFIX.length));
+  if (path === undefined) return invalid(route, BAD_ENCODING);
+  const slash = path.indexOf('/');
+  route.bucket = slash < 0 ? DEFAULT_BUCKET : path.slice(0, slash);
+  route.stream = slash < 0 ? path : path.slice(slash + 1);
+  route.kind = 'stream';
+  checkNames(route);
+}
+
+function parseBucketed(url: string, route: Route): void {
+  if (url === '/') {
+    route.kind = 'none';
+    return;
+  }
+  const first = url.indexOf('/', 1);
+  const bucket = decodePathSegment(first < 0 ? url.slice(1) : url.slice(1, first));
+  if (bucket === undefined) return invalid(route, BAD_ENCODING);
+  route.bucket = bucket;
+  if (first < 0) {
+    route.kind = 'bucket';
+    return checkNames(route);
+  }
+  const second = url.indexOf('/', first + 1);
+  const stream = decodePathSegment(second < 0 ? url.slice(first + 1) : url.slice(first + 1, second));
+  if (stream === undefined) return invalid(route, BAD_ENCODING);
+  route.stream = stream;
+  route.kind = second < 0 ? (stream === 'streams' ? 'list' : 'stream') : subResource(url.slice(second + 1), route);
+  if (route.kind !== 'none') checkNames(route);
+}
+
+function subResource(rest: string, route: Route): RouteKind {
+  if (rest === 'attrs') return 'attrs';
+  const slash = rest.indexOf('/');
+  const name = slash < 0 ? rest : rest.slice(0, slash);
+  if (!LATER.has(name)) return 'none';
+  route.detail = name;
+  return 'later';
+}
+
+const BAD_ENCODING = 'the percent-encoding is malformed or not UTF-8';
+
+function checkNames(route: Route): void {
+  const { kind, bucket, stream } = route;
+  if (bucket === '') return invalid(route, 'the bucket name is empty');
+  if (bucket === 'v1') return invalid(route, 'the bucket name v1 is reserved; flat paths begin with /v1/stream/');
+  if (bucket.startsWith('__')) return invalid(route, 'bucket names beginning with __ are reserved');
+  if (isUnsafe(bucket)) return invalid(route, 'the bucket name holds NUL or a .. segment');
+  if (kind !== 'bucket') {
+    if (stream === '') return invalid(route, 'the stream name is empty');
+    if (stream.startsWith('__')) return invalid(route, 'stream names beginning with __ are reserved');
+    if (isUnsafe(stream)) return invalid(route, 'the stream name holds NUL or a .. segment');
+  }
+  // Three bytes are the most that a UTF-16 unit needs, so short names need no exact count.
+  if (3 * (bucket.length + stream.length) > NAME_BYTES_MAX && nameBytes(bucket, stream) > NAME_BYTES_MAX) {
+    invalid(route, `bucket and stream name together exceed ${NAME_BYTES_MAX} bytes`);
+  }
+}
+
+/** NUL separates bucket and stream in keys; `..` invites mistakes wherever a name becomes a path. */
+function isUnsafe(name: string): boolean {
+  if (name.includes('\0')) return true;
+  return name.includes('..') && name.split('/').includes('..');
+}
+
+function invalid(route: Route, detail: string): void {
+  route.kind = 'invalid';
+  route.detail = detail;
+}

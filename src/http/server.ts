@@ -1,0 +1,206 @@
+/**
+ * The two HTTP listeners of a node: the client plane (streams, buckets, metrics) and the admin plane (operators). Both run
+ * on the main thread on uWebSockets.js.
+ *
+ * Timeouts of uWebSockets.js, as its source has them (20.51 to 20.69), all fixed at 10 s with a granularity of 4 s:
+ * - A connection that has sent no request, or none since its last answer, is closed after 10 s.
+ * - While a request waits for its answer there is NO timeout: a long-poll may wait for minutes.
+ * - While a body is awaited the connection must bring 160 KiB in 10 s or finish, else it is aborted.
+ * - A write that the kernel did not take whole starts a 10 s timeout, which progress renews. When such a backlog drains on
+ *   a response without onWritable, the 10 s keep running: a quiet event stream would be closed. A live reader that ever
+ *   had a backlog therefore registers onWritable (see live/socket.ts).
+ * - A second request on a connection whose first waits for its answer (pipelining) closes the connection.
+ * HTTP/1.0, absolute-form targets and `*` are answered 505 by the library before any of our code runs.
+ */
+import { MillraceError } from '../base/errors.ts';
+import { AppendPool } from './append.ts';
+import { isAuthorized } from './auth.ts';
+import type { HttpContext } from './contract.ts';
+import { CorsPolicy } from './cors.ts';
+import { clientRoutes } from './client.ts';
+import { endAllLive } from './live/live.ts';
+import type { MetricsSource } from './metrics-route.ts';
+import { BodyBudget, type ErrorLog, Plane, type Router } from './plane.ts';
+import { Responder } from './respond.ts';
+import { ADMIN_SERVICE, handleService } from './service.ts';
+import { type Uws, type UwsApp, type UwsListenSocket, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
+
+export interface PlaneOptions {
+  readonly ctx: HttpContext;
+  readonly source: MetricsSource;
+  readonly logError: ErrorLog;
+}
+
+export interface Planes {
+  /** Resolves to the port (useful for port 0). Rejects with ListenError when the address is taken or not ours. */
+  listenClient(host: string, port: number): Promise<number>;
+  listenAdmin(host: string, port: number): Promise<number>;
+  /**
+   * Stops listening, ends live readers cleanly, waits at most `graceMs` for the answers of accepted requests, and closes all
+   * connections. New requests on open connections get 503 meanwhile.
+   */
+  close(graceMs: number): Promise<void>;
+  /** Requests accepted and not answered. */
+  openRequests(): number;
+}
+
+export class ListenError extends Error {
+  constructor(plane: string, host: string, port: number) {
+    super(`cannot listen on ${host}:${port} for the ${plane} plane: the address is in use or does not belong to this host`);
+    this.name = 'ListenError';
+  }
+}
+
+export function createPlanes(options: PlaneOptions): Planes {
+  const { ctx, source, logError } = options;
+  const uws = loadUws();
+  const budget = new BodyBudget(ctx.settings.inflightBodyBytes);
+  const client = new Plane(ctx, budget, logError);
+  const admin = new Plane(ctx, budget, logError);
+  const clientListener = new Listener(uws, 'client');
+  const adminListener = new Listener(uws, 'admin');
+  const cors = new CorsPolicy(ctx.settings.corsOrigins);
+  // Browsers have no business on the admin plane: no origin is allowed there.
+  const noCors = new CorsPolicy([]);
+  serve(clientListener.app, client, cors, ctx.settings.clientToken, clientRoutes(client, new AppendPool(), source));
+  serve(adminListener.app, admin, noCors, ctx.settings.adminToken, (res, req, method, responder, startedMs) => {
+    handleService(ADMIN_SERVICE, req.getUrl(), method, { plane: admin, source, res, req, responder, startedMs });
+  });
+  return {
+    listenClient: (host, port) => clientListener.listen(host, port),
+    listenAdmin: (host, port) => adminListener.listen(host, port),
+    openRequests: () => client.open + admin.open,
+    close: async (graceMs) => {
+      client.closing = true;
+      admin.closing = true;
+      clientListener.stopListening();
+      adminListener.stopListening();
+      endAllLive(ctx);
+      await Promise.race([Promise.all([client.idle(), admin.idle()]), delay(graceMs)]);
+      clientListener.closeConnections();
+      adminListener.closeConnections();
+    },
+  };
+}
+
+function delay(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms).unref();
+  });
+}
+
+/** Everything that comes before the route: CORS, OPTIONS, stopping, authorization; and the net below the handlers. */
+function serve(app: UwsApp, plane: Plane, cors: CorsPolicy, token: string, route: Router): void {
+  const responders = new Responders(cors);
+  app.any('/*', (res, req) => {
+    const startedMs = plane.ctx.monotonicMs();
+    const method = req.getMethod();
+    const responder = responders.for(req, method === 'head');
+    try {
+      plane.current = undefined;
+      if (method === 'options') {
+        responder.preflight(res);
+        plane.count('other', 204, startedMs);
+      } else if (plane.closing) {
+        plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'STOPPING');
+      } else if (token !== '' && !isAuthorized(req.getHeader('authorization'), token)) {
+        plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'UNAUTHORIZED');
+      } else {
+        route(res, req, method, responder, startedMs);
+      }
+    } catch (error) {
+      plane.logError(error, `${method} handler`);
+      answerCrash(plane, res, responder);
+    }
+  });
+}
+
+/** A handler threw. What it opened answers 500; otherwise the response is answered here, unless it is dead already. */
+function answerCrash(plane: Plane, res: UwsResponse, responder: Responder): void {
+  if (plane.current !== undefined) return plane.current.fail('INTERNAL');
+  try {
+    responder.error(res, 'bucketed', 'INTERNAL');
+  } catch (error) {
+    plane.logError(error, 'answering a crash');
+  }
+}
+
+/** Two responders for each CORS result, made once. */
+class Responders {
+  readonly #cors: CorsPolicy;
+  readonly #body = new Map<object, Responder>();
+  readonly #head = new Map<object, Responder>();
+  /** When everybody gets the same, neither the origin nor a map is needed. */
+  readonly #only: { readonly body: Responder; readonly head: Responder } | undefined;
+
+  constructor(cors: CorsPolicy) {
+    this.#cors = cors;
+    for (const blocks of cors.all()) {
+      this.#body.set(blocks, new Responder(blocks, false));
+      this.#head.set(blocks, new Responder(blocks, true));
+    }
+    if (!cors.readsOrigin) {
+      const blocks = cors.blocksFor('');
+      this.#only = { body: new Responder(blocks, false), head: new Responder(blocks, true) };
+    }
+  }
+
+  for(req: UwsRequest, headOnly: boolean): Responder {
+    if (this.#only !== undefined) return headOnly ? this.#only.head : this.#only.body;
+    const blocks = this.#cors.blocksFor(req.getHeader('origin'));
+    const responder = (headOnly ? this.#head : this.#body).get(blocks);
+    if (responder === undefined) throw new MillraceError('INTERNAL', 'a CORS result without responder');
+    return responder;
+  }
+}
+
+/** The overload with host and options exists in both builds, but only the newer one's types know it. */
+type ListenWithHost = (
+  host: string,
+  port: number,
+  options: number,
+  callback: (socket: UwsListenSocket | false) => void,
+) => void;
+
+/** LIBUS_LISTEN_EXCLUSIVE_PORT: without it a second process shares the port silently. */
+const EXCLUSIVE_PORT = 1;
+
+class Listener {
+  readonly app: UwsApp;
+  readonly #uws: Uws;
+  readonly #name: string;
+  #socket: UwsListenSocket | undefined;
+  #closed = false;
+
+  constructor(uws: Uws, name: string) {
+    this.#uws = uws;
+    this.#name = name;
+    this.app = uws.App();
+  }
+
+  listen(host: string, port: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const listen = this.app.listen.bind(this.app) as unknown as ListenWithHost;
+      listen(host, port, EXCLUSIVE_PORT, (socket) => {
+        if (socket === false) {
+          reject(new ListenError(this.#name, host, port));
+          return;
+        }
+        this.#socket = socket;
+        resolve(this.#uws.us_socket_local_port(socket));
+      });
+    });
+  }
+
+  stopListening(): void {
+    if (this.#socket === undefined) return;
+    this.#uws.us_listen_socket_close(this.#socket);
+    this.#socket = undefined;
+  }
+
+  closeConnections(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.app.close();
+  }
+}

@@ -1,0 +1,95 @@
+/** Routes below /__svc/, which both planes have in part. */
+import type { Operation } from './contract.ts';
+import { Gathering } from './gather.ts';
+import { type MetricsSource, type RaftGroup, askStatus, handleMetrics } from './metrics-route.ts';
+import type { Plane } from './plane.ts';
+import type { Responder } from './respond.ts';
+import { handleUsage } from './usage.ts';
+import type { UwsRequest, UwsResponse } from './uws.ts';
+
+/** One call of a service route. */
+export interface ServiceCall {
+  readonly plane: Plane;
+  readonly source: MetricsSource;
+  readonly res: UwsResponse;
+  readonly req: UwsRequest;
+  readonly responder: Responder;
+  readonly startedMs: number;
+}
+
+type Handler = (call: ServiceCall) => void;
+
+/** Path -> method -> handler. HEAD goes where GET does, without a body. */
+export type ServiceTable = ReadonlyMap<string, Readonly<Record<string, Handler>>>;
+
+const OPERATION: Operation = 'other';
+
+const metrics: Handler = ({ plane, source, res, responder, startedMs }) => {
+  handleMetrics(plane, source, res, responder, startedMs);
+};
+const usage: Handler = ({ plane, res, responder, startedMs }) => handleUsage(plane, res, responder, startedMs);
+
+export const CLIENT_SERVICE: ServiceTable = new Map<string, Readonly<Record<string, Handler>>>([
+  ['/__svc/metrics', { get: metrics }],
+  ['/__svc/usage', { get: usage }],
+  ['/__svc/cluster-probe', { post: probe }],
+]);
+
+export const ADMIN_SERVICE: ServiceTable = new Map<string, Readonly<Record<string, Handler>>>([
+  ['/__svc/metrics', { get: metrics }],
+  ['/__svc/usage', { get: usage }],
+  ['/__svc/health', { get: health }],
+  ['/__svc/ready', { get: ready }],
+]);
+
+/** Calls the handler, or answers 404 or 405. */
+export function handleService(table: ServiceTable, path: string, method: string, call: ServiceCall): void {
+  const { plane, res, responder, startedMs } = call;
+  const methods = table.get(path);
+  if (methods === undefined) return plane.refuse(res, responder, 'bucketed', OPERATION, startedMs, 'ROUTE_NOT_FOUND');
+  const handler = methods[method === 'head' ? 'get' : method];
+  if (handler !== undefined) return handler(call);
+  const allowed = Object.keys(methods).map((name) => name.toUpperCase());
+  if (methods['get'] !== undefined) allowed.push('HEAD');
+  return plane.count(OPERATION, responder.methodNotAllowed(res, allowed.join(', ')), startedMs);
+}
+
+/** Peers post heartbeat-sized bodies here to see that they get through. The body is discarded, also from the budget. */
+function probe({ plane, res, responder, startedMs }: ServiceCall): void {
+  let gone = false;
+  res.onAborted(() => {
+    gone = true;
+  });
+  res.onData((_chunk, last) => {
+    if (!last || gone) return;
+    res.cork(() => {
+      responder.begin(res, 200);
+      res.end();
+    });
+    plane.count(OPERATION, 200, startedMs);
+  });
+}
+
+function health({ plane, res, responder, startedMs }: ServiceCall): void {
+  responder.json(res, 200, '{"status":"up"}');
+  plane.count(OPERATION, 200, startedMs);
+}
+
+/** 200 when every group has a leader and has applied what it knows to be committed; else 503 and what is missing. */
+function ready({ plane, res, responder, startedMs }: ServiceCall): void {
+  const gathering = new Gathering(plane, res, responder, OPERATION, startedMs);
+  askStatus(plane, gathering, ({ raftGroups }) => {
+    const leaderless = raftGroups.filter((group) => group.leader === null).map((group) => group.raft_group_id);
+    const behind = raftGroups.filter(isBehind).map((group) => group.raft_group_id);
+    const missing = plane.ctx.gateway.groupCount - raftGroups.length;
+    const isReady = leaderless.length === 0 && behind.length === 0 && missing === 0;
+    const answer = { ready: isReady, groups: raftGroups.length, leaderless_groups: leaderless, groups_behind: behind };
+    if (isReady) gathering.json(200, answer);
+    else gathering.unavailable(answer);
+  });
+}
+
+/** A shard that knows says `caught_up`; a busy group is always a few entries behind its commit index. */
+function isBehind(group: RaftGroup): boolean {
+  return group['caught_up'] === false;
+}
