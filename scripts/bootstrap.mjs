@@ -98,7 +98,7 @@ function sourceFiles() {
   return SOURCE_FOLDERS.flatMap((folder) => walk(join(ROOT, folder)))
     .map((path) => relative(ROOT, path))
     .filter((path) => path.endsWith('.ts'))
-    .sort();
+    .sort((a, b) => (a < b ? -1 : 1));
 }
 
 function sourceHash(files) {

@@ -99,9 +99,5 @@ export function readable(line: string): string {
 
 /** Names of streams come from clients: control characters must not reach the terminal. */
 function oneLine(text: string): string {
-  // eslint-disable-next-line no-control-regex -- control characters are the point
-  return text.replace(
-    /[\u0000-\u001f\u007f-\u009f]/g,
-    (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  );
+  return text.replace(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`);
 }

@@ -1,0 +1,186 @@
+/** The architecture of the folders as a function from sources to violations. `imports.test.ts` applies and distrusts it. */
+import { posix } from 'node:path';
+import { parseSync } from 'oxc-parser';
+
+/** Path from the repository's root with forward slashes -> text. */
+export type Sources = ReadonlyMap<string, string>;
+
+/** Interfaces between folders (and the errors they throw): adapters implement them, so they may know them. */
+const PORTS = new Set(['src/ports.ts', 'src/raft/types.ts', 'src/shard/ports.ts', 'src/stream/tx.ts']);
+
+const PURE = ['base', 'raft', 'stream', 'wire', 'group'];
+const ADAPTERS = ['store', 'cold', 'peer', 'http', 'mailbox'];
+const CORE = [...PURE, 'shard'];
+
+/** What each folder may import besides itself. Raft and the state machine do not know each other. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  base: [],
+  wire: ['base'],
+  raft: ['base', 'wire'],
+  stream: ['base', 'wire'],
+  group: ['base', 'raft', 'stream', 'wire'],
+  shard: ['base', 'raft', 'stream', 'wire', 'group', 'metrics'],
+  config: ['base'],
+  metrics: ['base'],
+  ...Object.fromEntries(ADAPTERS.map((folder) => [folder, ['base', 'wire']])),
+  server: [...CORE, ...ADAPTERS, 'config', 'metrics'],
+  operator: [...CORE, ...ADAPTERS, 'config', 'metrics', 'server'],
+  workers: [...CORE, ...ADAPTERS, 'config', 'metrics', 'server'],
+};
+
+/** Packages that only one folder may know: whoever else needs one goes through a port. */
+const PACKAGE_HOME: readonly (readonly [RegExp, string])[] = [
+  [/^uws-/, 'http'],
+  [/^lmdb$/, 'store'],
+  [/^(yargs|smol-toml)$/, 'config'],
+];
+
+const IMPURE_GLOBALS = new Set(
+  (
+    'Date performance process Buffer crypto console fetch require globalThis Promise ' +
+    'setTimeout setInterval setImmediate clearTimeout clearInterval queueMicrotask'
+  ).split(' '),
+);
+
+interface Import {
+  readonly specifier: string;
+  readonly typeOnly: boolean;
+  readonly reExport: boolean;
+}
+
+type Node = Readonly<Record<string, unknown>>;
+
+interface Parsed {
+  readonly body: readonly Node[];
+  readonly imports: readonly Import[];
+}
+
+/** One sentence for each violation in src/ and workers/; empty when the rules hold. */
+export function violations(sources: Sources): string[] {
+  const found: string[] = [];
+  const graph = new Map<string, string[]>();
+  for (const [path, text] of sources) {
+    const parsed = parse(path, text);
+    const folder = folderOf(path);
+    if (folder !== 'src' && MAY_IMPORT[folder] === undefined)
+      found.push(`${path}: the folder ${folder} has no place in the layers`);
+    const edges: string[] = [];
+    for (const one of parsed.imports) {
+      const target = one.specifier.startsWith('.') ? posix.join(posix.dirname(path), one.specifier) : undefined;
+      const complaint =
+        target === undefined ? packageFault(folder, one.specifier) : importFault(folder, target, one, sources);
+      if (complaint !== undefined) found.push(`${path}: ${complaint}`);
+      if (target !== undefined) edges.push(target);
+    }
+    graph.set(path, edges);
+    if (isBarrel(path, parsed)) found.push(`${path}: a file that only re-exports others`);
+    if (PURE.includes(folder))
+      found.push(...impurities(parsed.body).map((what) => `${path}: ${what} in a pure folder`));
+  }
+  return [...found, ...cycles(graph)];
+}
+
+function parse(path: string, text: string): Parsed {
+  const { program, module, errors } = parseSync(path, text);
+  if (errors.length > 0) throw new Error(`${path}: ${errors[0]?.message}`);
+  const imports: Import[] = module.staticImports.map((one) => ({
+    specifier: one.moduleRequest.value,
+    typeOnly: one.entries.length > 0 && one.entries.every((entry) => entry.isType),
+    reExport: false,
+  }));
+  for (const { entries } of module.staticExports) {
+    for (const entry of entries) {
+      if (entry.moduleRequest === null) continue;
+      imports.push({ specifier: entry.moduleRequest.value, typeOnly: entry.isType, reExport: true });
+    }
+  }
+  return { body: program.body as unknown as readonly Node[], imports };
+}
+
+/** `base` of src/base/x.ts, `workers` of workers/x.ts, `src` of src/ports.ts, `test` of test/... */
+function folderOf(path: string): string {
+  const [top = '', second, third] = path.split('/');
+  return top === 'src' && second !== undefined && third !== undefined ? second : top;
+}
+
+function importFault(folder: string, target: string, one: Import, sources: Sources): string | undefined {
+  if (!sources.has(target))
+    return `imports ${target}, which is not a source file in src or workers (imports end in .ts)`;
+  const to = folderOf(target);
+  if (to === folder) return undefined;
+  if (PORTS.has(target) && !PURE.includes(folder)) return undefined;
+  // src/ports.ts names the types that ports carry, whatever their folder.
+  if (folder === 'src') return one.typeOnly ? undefined : `imports ${target} as a value; ports are types`;
+  return MAY_IMPORT[folder]?.includes(to) === true ? undefined : `${folder} must not import ${to} (${target})`;
+}
+
+function packageFault(folder: string, specifier: string): string | undefined {
+  if (PURE.includes(folder) || folder === 'src')
+    return `imports ${specifier}; pure folders import nothing from outside`;
+  for (const [name, home] of PACKAGE_HOME) {
+    if (name.test(specifier) && folder !== home) return `imports ${specifier}, which only src/${home} may know`;
+  }
+  return undefined;
+}
+
+function isBarrel(path: string, { body, imports }: Parsed): boolean {
+  if (/(^|\/)index\.ts$/.test(path)) return true;
+  if (!imports.some((one) => one.reExport)) return false;
+  return body.every((statement) => {
+    if (statement['type'] === 'ImportDeclaration' || statement['type'] === 'ExportAllDeclaration') return true;
+    return statement['type'] === 'ExportNamedDeclaration' && statement['declaration'] === null;
+  });
+}
+
+function impurities(body: readonly Node[]): string[] {
+  const found = new Set<string>();
+  for (const statement of body) visit(statement, found);
+  return [...found];
+}
+
+function visit(node: Node, found: Set<string>): void {
+  const { type } = node;
+  if (node['async'] === true) found.add('async function');
+  if (type === 'AwaitExpression' || (type === 'ForOfStatement' && node['await'] === true)) found.add('await');
+  if (type === 'ImportExpression') found.add('import()');
+  if (type === 'MetaProperty' && nameOf(node['meta']) === 'import') found.add('import.meta');
+  if (type === 'Identifier' && IMPURE_GLOBALS.has(String(node['name']))) found.add(String(node['name']));
+  if (type === 'MemberExpression' && nameOf(node['object']) === 'Math' && nameOf(node['property']) === 'random') {
+    found.add('Math.random');
+  }
+  for (const [key, child] of Object.entries(node)) {
+    // `x.process`, `{ process: 1 }` and a method called process are names, not uses of a global.
+    if ((key === 'property' || key === 'key') && node['computed'] !== true) continue;
+    for (const one of Array.isArray(child) ? (child as readonly unknown[]) : [child])
+      if (isNode(one)) visit(one, found);
+  }
+}
+
+function nameOf(node: unknown): unknown {
+  return isNode(node) ? node['name'] : undefined;
+}
+
+function isNode(value: unknown): value is Node {
+  return typeof value === 'object' && value !== null && 'type' in value;
+}
+
+/** Types count too: two files that need each other's types are one idea in two files. */
+function cycles(graph: ReadonlyMap<string, readonly string[]>): string[] {
+  const found: string[] = [];
+  const done = new Set<string>();
+  const trail: string[] = [];
+  const walk = (path: string): void => {
+    const start = trail.indexOf(path);
+    if (start >= 0) {
+      found.push(`import cycle: ${[...trail.slice(start), path].join(' -> ')}`);
+      return;
+    }
+    if (done.has(path)) return;
+    trail.push(path);
+    for (const next of graph.get(path) ?? []) walk(next);
+    trail.pop();
+    done.add(path);
+  };
+  for (const path of graph.keys()) walk(path);
+  return found;
+}
