@@ -14,6 +14,7 @@ const ANSWER_TIMEOUT_S = 10;
 const RUN_SECONDS_MAX = 900;
 /** wrk looks at its stop flag every 100 ms; longer than this after SIGINT and it hangs. */
 const STOP_TIMEOUT_MS = 30_000;
+const INTERRUPT_AGAIN_MS = 250;
 
 export const WRK_MISSING = 'wrk is not installed: apt install wrk';
 
@@ -70,11 +71,18 @@ export async function runWrk(run: WrkRun): Promise<LoadResult> {
     run.load.cpus,
   );
   await (run.durationMs === undefined ? created(child, threads) : elapsed(child, run.durationMs));
-  child.process.kill('SIGINT');
-  const timer = setTimeout(() => child.process.kill('SIGKILL'), STOP_TIMEOUT_MS);
-  await child.exited;
-  clearTimeout(timer);
+  await interrupt(child);
   return parseOutput(child.output());
+}
+
+/** wrk ignores SIGINT until its threads run, which a busy machine may delay beyond a short run: ask until it ends. */
+async function interrupt(child: Child): Promise<void> {
+  child.process.kill('SIGINT');
+  const again = setInterval(() => child.process.kill('SIGINT'), INTERRUPT_AGAIN_MS);
+  const giveUp = setTimeout(() => child.process.kill('SIGKILL'), STOP_TIMEOUT_MS);
+  await child.exited;
+  clearInterval(again);
+  clearTimeout(giveUp);
 }
 
 async function elapsed(child: Child, durationMs: number): Promise<void> {

@@ -1,0 +1,111 @@
+import { availableParallelism } from 'node:os';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { createRing, RingReader, RingWriter } from '../../src/mailbox/ring.ts';
+import { onReplies, Parker, Waker } from '../../src/mailbox/wake.ts';
+
+/**
+ * What one crossing of the mailbox costs. `node dist/bench/micro/mailbox.js [smoke]`; smoke only proves that it still runs.
+ *
+ *   one thread    reserve, copy 300 bytes, commit, next; publish and release every 100 records
+ *   two threads   main -> worker -> main, 300 bytes each way, as many under way as the ring takes
+ *   wake-up       one record at a time, both sides sleep between
+ */
+const RECORD_BYTES = 300;
+const RING_BYTES = 1024 * 1024;
+const smoke = process.argv[2] === 'smoke';
+const RECORDS = smoke ? 20_000 : 5_000_000;
+const ROUNDS = smoke ? 500 : 50_000;
+
+type Rings = { requests: SharedArrayBuffer; replies: SharedArrayBuffer };
+const payload = new Uint8Array(RECORD_BYTES).fill(7);
+
+function put(writer: RingWriter): boolean {
+  const offset = writer.reserve(RECORD_BYTES);
+  if (offset < 0) return false;
+  writer.bytes.set(payload, offset);
+  writer.commit(RECORD_BYTES);
+  return true;
+}
+
+async function echo(rings: Rings): Promise<void> {
+  const reader = new RingReader(rings.requests);
+  const writer = new RingWriter(rings.replies);
+  const waker = new Waker(rings.replies);
+  const parker = new Parker(reader);
+  for (;;) {
+    // Both rings have the same size and main reads before it writes: a reply always has space.
+    while (reader.next()) put(writer);
+    reader.release();
+    if (writer.publish()) waker.wake();
+    await parker.park(Infinity);
+  }
+}
+
+function nowNs(): number {
+  return Number(process.hrtime.bigint());
+}
+
+function oneThread(): void {
+  const sab = createRing(RING_BYTES);
+  const writer = new RingWriter(sab);
+  const reader = new RingReader(sab);
+  const startNs = nowNs();
+  let records = 0;
+  while (records < RECORDS) {
+    for (let batch = 0; batch < 100; batch += 1) put(writer);
+    writer.publish();
+    while (reader.next()) records += 1;
+    reader.release();
+  }
+  console.log(`one thread: ${((nowNs() - startNs) / records).toFixed(0)} ns per record of ${RECORD_BYTES} bytes`);
+}
+
+/** Keeps up to `windowRecords` under way until `total` came back; answers the seconds it took. */
+function roundTrips(rings: Rings, worker: Worker, total: number, windowRecords: number): Promise<number> {
+  const writer = new RingWriter(rings.requests);
+  const reader = new RingReader(rings.replies);
+  const waker = new Waker(rings.requests);
+  let [sent, received] = [0, 0];
+  return new Promise((resolve, reject) => {
+    worker.once('error', reject);
+    const startNs = nowNs();
+    const send = (): void => {
+      while (sent < total && sent - received < windowRecords && put(writer)) sent += 1;
+      if (writer.publish()) waker.wake();
+    };
+    const watch = onReplies(reader, () => {
+      while (reader.next()) received += 1;
+      reader.release();
+      if (received < total) return send();
+      watch.close();
+      resolve((nowNs() - startNs) / 1e9);
+    });
+    send();
+  });
+}
+
+async function main(): Promise<void> {
+  console.log(`node ${process.version}, ${availableParallelism()} cores, ring ${RING_BYTES} bytes`);
+  oneThread();
+  const rings: Rings = { requests: createRing(RING_BYTES), replies: createRing(RING_BYTES) };
+  const worker = new Worker(new URL(import.meta.url), { workerData: rings });
+  await roundTrips(rings, worker, Math.min(RECORDS, 10_000), Infinity); // warms up both sides
+  for (const windowRecords of [Infinity, 100]) {
+    const seconds = await roundTrips(rings, worker, RECORDS, windowRecords);
+    const name = windowRecords === Infinity ? 'ring full' : `${windowRecords} under way`;
+    console.log(`two threads, ${name}: ${Math.round(RECORDS / seconds).toLocaleString('en')} records/s there and back`);
+  }
+  const cpuStart = process.cpuUsage();
+  const seconds = await roundTrips(rings, worker, ROUNDS, 1);
+  const cpu = process.cpuUsage(cpuStart);
+  const cpuUs = (cpu.user + cpu.system) / ROUNDS;
+  console.log(`wake-up round trip: ${((seconds / ROUNDS) * 1e6).toFixed(1)} us, CPU of both threads ${cpuUs.toFixed(1)} us`);
+  await worker.terminate();
+}
+
+if (isMainThread) {
+  await main();
+} else {
+  parentPort?.on('message', () => process.exit(0)); // a listener keeps the thread alive: a park does not
+  void echo(workerData as Rings);
+}
