@@ -130,9 +130,9 @@ export class Shard {
     this.#keepTime(nowMs);
     for (const group of this.groups) group.seal();
     this.#checkpoints.observe(nowMs);
-    for (let round = 0; round < ROUNDS_MAX; round++) {
-      if (!this.#persist(nowMs, round === 0)) break;
-      this.#applyReady();
+    // What a commit makes possible (apply, or the first entry of a new leader) is done in the next round.
+    for (let round = 0; this.#persist(nowMs, round === 0); round++) {
+      assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     }
     for (const group of this.groups) group.flushEvents();
     this.#checkpoints.observe(nowMs);
@@ -229,7 +229,7 @@ export class Shard {
     }
   }
 
-  /** Makes durable what raft handed out; false when there is nothing (more) to do in this turn. */
+  /** Applies what is committed and makes durable what raft hands out; false when there was nothing to make durable. */
   #persist(nowMs: number, mayCheckpoint: boolean): boolean {
     const batches = this.#stuck.length > 0 ? this.#stuck : this.#takeBatches();
     const due = mayCheckpoint ? this.#checkpoints.due(nowMs) : [];
@@ -257,15 +257,6 @@ export class Shard {
       }
     }
     return batches;
-  }
-
-  #applyReady(): void {
-    for (const group of this.groups) {
-      if (!group.raft.hasReady()) continue;
-      const ready = group.raft.take();
-      assert(!ready.mustPersist, 'a commit makes nothing new to persist');
-      if (ready.committed.length > 0) this.#apply(group, ready.committed);
-    }
   }
 
   #apply(group: Group, committed: readonly Entry[]): void {

@@ -1,0 +1,150 @@
+/** The server process: configuration, shards, HTTP planes, first words, and a graceful end. */
+import process from 'node:process';
+import { ConfigError } from '../config/error.ts';
+import type { Config } from '../config/config.ts';
+import { helpOrVersion, loadConfig } from '../config/load.ts';
+import { formatAddress } from '../config/values.ts';
+import { VERSION } from '../config/version.ts';
+import { REQUEST_RING_BYTES } from '../base/limits.ts';
+import type { HttpContext } from '../http/contract.ts';
+import { ListenError, type Planes, createPlanes } from '../http/server.ts';
+import { HttpCounters } from '../metrics/http-metrics.ts';
+import { lockDataDir, openDataDir } from './data-dir.ts';
+import { Gateway } from './gateway.ts';
+import { type Logger, createLogger } from './log.ts';
+import { Shards } from './shards.ts';
+
+const EXIT_FAILURE = 1;
+const EXIT_CONFIG = 2;
+/** Accepted requests get this long to be answered after SIGTERM. */
+const STOP_GRACE_MS = 10_000;
+
+async function main(argv: readonly string[]): Promise<void> {
+  const text = helpOrVersion(argv);
+  if (text !== undefined) {
+    process.stdout.write(text);
+    return;
+  }
+  const config = loadConfig(argv);
+  const log = createLogger('server');
+  const startedMs = performance.now();
+  const wanted = {
+    nodeId: config.raft.nodeId,
+    groupCount: config.raft.groupCount,
+    shardCount: Math.min(config.runtime.coreCount, config.raft.groupCount),
+  };
+  const layout = openDataDir(config.storage.dataDir, wanted);
+  await lockDataDir(config.storage.dataDir);
+  if (layout.shardCount !== wanted.shardCount) {
+    log.warn(
+      { asked: wanted.shardCount, used: layout.shardCount },
+      'the data directory was laid out for another number of cores, which stays in force',
+    );
+  }
+  const shards = new Shards({
+    count: layout.shardCount,
+    groupCount: layout.groupCount,
+    nodeId: layout.nodeId,
+    dataDir: config.storage.dataDir,
+    onFailure: (error) => {
+      log.fatal({ err: error }, 'a shard failed; the process ends, acknowledged data is on disk');
+      process.exit(EXIT_FAILURE);
+    },
+  });
+  const gateway = new Gateway(layout.groupCount, shards.links, (error) =>
+    log.error({ err: error }, 'an answer could not be delivered'),
+  );
+  await shards.ready();
+  const planes = compose(config, gateway, shards, log);
+  await planes.listenClient(config.server.listen.host, config.server.listen.port);
+  await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
+  greet(config, layout.shardCount, performance.now() - startedMs, log);
+  onSignal(() => stop(planes, shards, gateway, log));
+}
+
+function compose(config: Config, gateway: Gateway, shards: Shards, log: Logger): Planes {
+  const metrics = new HttpCounters();
+  const ctx: HttpContext = {
+    gateway,
+    metrics,
+    settings: {
+      longPollTimeoutMs: config.http.longPollTimeoutMs,
+      sseKeepaliveMs: config.http.sseKeepaliveMs,
+      sseLifetimeMs: config.http.sseLifetimeMs,
+      corsOrigins: config.http.corsOrigins,
+      inflightBodyBytes: config.server.inflightBodyBytes,
+      watchersPerCoreMax: config.runtime.liveReadMaxWaitersPerCore,
+      clientToken: config.http.clientToken ?? '',
+      adminToken: config.http.adminToken ?? '',
+    },
+    monotonicMs: () => performance.now(),
+  };
+  const source = {
+    mailboxDepths: () => shards.depths(),
+    mailboxCapacities: () => shards.depths().map(() => REQUEST_RING_BYTES),
+    http: () => ({ ...metrics.snapshot() }),
+    extra: () => ({
+      node_id: config.raft.nodeId,
+      version: VERSION,
+      uptime_ms: Math.round(process.uptime() * 1000),
+      mailbox_used_bytes: shards.usedBytes(),
+      mailbox_full_events: gateway.counters.refused,
+      pending_requests: gateway.pending,
+      tail_events: gateway.counters.tailEvents,
+      wal_backend: 'disk',
+    }),
+  };
+  const http = createLogger('http');
+  log.debug({ shards: gateway.shardCount, groups: gateway.groupCount }, 'composed');
+  return createPlanes({ ctx, source, logError: (error, where) => http.error({ err: error, where }, 'handler failed') });
+}
+
+function greet(config: Config, shardCount: number, startMs: number, log: Logger): void {
+  const client = `http://${formatAddress(config.server.listen)}`;
+  log.info({ ms: Math.round(startMs) }, 'listening');
+  process.stdout.write(
+    [
+      `Millrace ${VERSION}, node ${config.raft.nodeId}: ready in ${Math.round(startMs)} ms`,
+      `  clients   ${client}`,
+      `  admin     http://${formatAddress(config.server.adminListen)}  (/__svc/metrics, /__svc/ready)`,
+      `  data      ${config.storage.dataDir}  (${config.raft.groupCount} groups on ${shardCount} shard${shardCount === 1 ? '' : 's'})`,
+      '  durable   every acknowledged write is on disk (fsync) before its answer leaves; single node: one disk',
+      `  try       curl -X PUT ${client}/demo/hello && curl -X POST -H 'Content-Type: text/plain' -d hi ${client}/demo/hello`,
+      '',
+    ].join('\n'),
+  );
+}
+
+/** First signal: stop cleanly. Second: at once. */
+function onSignal(run: () => Promise<void>): void {
+  let stopping = false;
+  const handle = (): void => {
+    if (stopping) process.exit(EXIT_FAILURE);
+    stopping = true;
+    run().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        process.stderr.write(`millrace: stop failed: ${String(error)}\n`);
+        process.exit(EXIT_FAILURE);
+      },
+    );
+  };
+  process.on('SIGTERM', handle);
+  process.on('SIGINT', handle);
+}
+
+async function stop(planes: Planes, shards: Shards, gateway: Gateway, log: Logger): Promise<void> {
+  log.info({ pending: gateway.pending }, 'stopping: no new requests, open ones are finished');
+  await planes.close(STOP_GRACE_MS);
+  await shards.stop();
+  gateway.close();
+  log.info('stopped');
+}
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  const known = error instanceof ConfigError || error instanceof ListenError;
+  process.stderr.write(`millrace: ${known ? error.message : String((error as Error).stack ?? error)}\n`);
+  process.exit(known ? EXIT_CONFIG : EXIT_FAILURE);
+}

@@ -1,0 +1,160 @@
+/** Spawns the shard threads, and stops the process when one of them fails: doubtful state is never served (invariant 9). */
+import { randomInt } from 'node:crypto';
+import { join } from 'node:path';
+import { type MessagePort, Worker } from 'node:worker_threads';
+import { REPLY_RING_BYTES, REQUEST_RING_BYTES } from '../base/limits.ts';
+import { type Lane, LaneReceiver, LaneSender, createLane } from '../mailbox/lane.ts';
+import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '../mailbox/ring.ts';
+import { type ShardLink } from './gateway.ts';
+
+/** Bodies under way beside the rings, per direction and shard; above the 256 MiB that HTTP admits. */
+const LANE_BYTES_MAX = 512 * 1024 * 1024;
+const STOP_WAIT_MS = 30_000;
+
+interface LaneEnd {
+  readonly port: MessagePort;
+  readonly shared: SharedArrayBuffer;
+}
+
+/** What a shard thread is started with. */
+export interface ShardData {
+  readonly shard: number;
+  readonly nodeId: number;
+  readonly groups: readonly number[];
+  readonly directory: string;
+  readonly seed: number;
+  readonly requestRing: SharedArrayBuffer;
+  readonly replyRing: SharedArrayBuffer;
+  readonly requestLane: LaneEnd;
+  readonly replyLane: LaneEnd;
+}
+
+export interface ShardsOptions {
+  readonly count: number;
+  readonly groupCount: number;
+  readonly nodeId: number;
+  readonly dataDir: string;
+  /** A shard thread failed; the process must not go on. */
+  readonly onFailure: (error: Error) => void;
+}
+
+interface Running {
+  readonly worker: Worker;
+  readonly link: ShardLink;
+  readonly ready: Promise<void>;
+  readonly stopped: Promise<void>;
+}
+
+export class Shards {
+  readonly #running: readonly Running[];
+
+  constructor(options: ShardsOptions) {
+    this.#running = Array.from({ length: options.count }, (_, shard) => start(shard, options));
+  }
+
+  get links(): readonly ShardLink[] {
+    return this.#running.map(({ link }) => link);
+  }
+
+  /** All groups are loaded, and lead where this node is the only voter. */
+  async ready(): Promise<void> {
+    await Promise.all(this.#running.map(({ ready }) => ready));
+  }
+
+  /** Requests waiting in each shard's mailbox. */
+  depths(): number[] {
+    return this.#running.map(({ link }) => ringDepth(link.requestSab));
+  }
+
+  usedBytes(): number[] {
+    return this.#running.map(({ link }) => ringUsedBytes(link.requestSab));
+  }
+
+  /** Checkpoints everything and ends the threads. */
+  async stop(): Promise<void> {
+    for (const { worker } of this.#running) worker.postMessage('stop');
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, STOP_WAIT_MS);
+    });
+    await Promise.race([Promise.all(this.#running.map(({ stopped }) => stopped)), late]);
+    clearTimeout(timer);
+  }
+}
+
+function start(shard: number, options: ShardsOptions): Running {
+  const requestRing = createRing(REQUEST_RING_BYTES);
+  const replyRing = createRing(REPLY_RING_BYTES);
+  const requestLane = createLane(LANE_BYTES_MAX);
+  const replyLane = createLane(LANE_BYTES_MAX);
+  const groups: number[] = [];
+  for (let group = shard; group < options.groupCount; group += options.count) groups.push(group);
+  const data: ShardData = {
+    shard,
+    nodeId: options.nodeId,
+    groups,
+    directory: join(options.dataDir, `shard-${shard}`),
+    seed: randomInt(1, 2 ** 31),
+    requestRing,
+    replyRing,
+    requestLane: receiving(requestLane),
+    replyLane: sending(replyLane),
+  };
+  const worker = new Worker(entry(), { workerData: data, transferList: [data.requestLane.port, data.replyLane.port] });
+  const ready = deferred();
+  const stopped = deferred();
+  let expected = false;
+  worker.on('message', (message) => {
+    if (message === 'ready') ready.resolve();
+    if (message !== 'stopped') return;
+    expected = true;
+    stopped.resolve();
+  });
+  const fail = (error: Error): void => {
+    ready.reject(error);
+    options.onFailure(error);
+  };
+  worker.on('error', fail);
+  worker.on('exit', (code) => {
+    if (!expected) fail(new Error(`shard ${shard} ended with code ${code}`));
+    stopped.resolve();
+  });
+  const link: ShardLink = {
+    requests: new RingWriter(requestRing),
+    requestSab: requestRing,
+    requestLane: new LaneSender(requestLane.sendPort, requestLane.shared),
+    replies: new RingReader(replyRing),
+    replyLane: new LaneReceiver(replyLane.receivePort, replyLane.shared),
+  };
+  return { worker, link, ready: ready.promise, stopped: stopped.promise };
+}
+
+interface Deferred {
+  readonly promise: Promise<void>;
+  resolve(): void;
+  reject(error: Error): void;
+}
+
+function deferred(): Deferred {
+  let settle: { resolve(): void; reject(error: Error): void } | undefined;
+  const promise = new Promise<void>((resolve, reject) => {
+    settle = { resolve, reject };
+  });
+  // A failure is reported through onFailure too; nobody has to listen here.
+  promise.catch(() => undefined);
+  return { promise, ...(settle as unknown as { resolve(): void; reject(error: Error): void }) };
+}
+
+function receiving(lane: Lane): LaneEnd {
+  return { port: lane.receivePort, shared: lane.shared };
+}
+
+function sending(lane: Lane): LaneEnd {
+  return { port: lane.sendPort, shared: lane.shared };
+}
+
+/** The thread's entry beside this file: source when run from source, compiled when compiled. */
+function entry(): URL {
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  return new URL(`../../workers/shard.${extension}`, import.meta.url);
+}

@@ -1,0 +1,69 @@
+/** Thread entry: one shard with its real storage and rings. The loop never sleeps while there is work. */
+import { type MessagePort, isMainThread, parentPort, workerData } from 'node:worker_threads';
+import { assert } from '../src/base/assert.ts';
+import { LaneReceiver, LaneSender } from '../src/mailbox/lane.ts';
+import { RingReader, RingWriter } from '../src/mailbox/ring.ts';
+import { Parker, Waker } from '../src/mailbox/wake.ts';
+import { createLogger } from '../src/server/log.ts';
+import type { ShardData } from '../src/server/shards.ts';
+import { Shard } from '../src/shard/shard.ts';
+import { ShardStore } from '../src/store/shard-store.ts';
+import { RingReplies, RingRequests } from './ring-ports.ts';
+
+/** Free space is looked at this often; the reserve covers what can be written meanwhile. */
+const SPACE_SAMPLE_MS = 250;
+/** Under full load the event loop still turns this often, for timers and messages. */
+const YIELD_MS = 20;
+
+async function run(data: ShardData, port: MessagePort): Promise<void> {
+  const log = createLogger('shard');
+  const store = new ShardStore(data.directory);
+  const reader = new RingReader(data.requestRing);
+  const writer = new RingWriter(data.replyRing);
+  const shard = new Shard({
+    shard: data.shard,
+    nodeId: data.nodeId,
+    groups: data.groups,
+    storage: store,
+    requests: new RingRequests(reader, new LaneReceiver(data.requestLane.port, data.requestLane.shared)),
+    replies: new RingReplies(
+      writer,
+      new Waker(data.replyRing),
+      new LaneSender(data.replyLane.port, data.replyLane.shared),
+    ),
+    seed: data.seed,
+    log: (level, message, fields) => log[level](fields ?? {}, message),
+  });
+  const parker = new Parker(reader);
+  let stopping = false;
+  port.on('message', () => {
+    stopping = true;
+    parker.unpark();
+  });
+  const sampler = setInterval(() => {
+    store.sampleSpace().catch((error: unknown) => log.warn({ err: error }, 'cannot read the free space of the volume'));
+  }, SPACE_SAMPLE_MS);
+  await store.sampleSpace();
+  shard.start(Date.now());
+  shard.turn(Date.now());
+  port.postMessage('ready');
+  let yieldAtMs = Date.now() + YIELD_MS;
+  while (!stopping) {
+    const nowMs = Date.now();
+    if (reader.hasNext() && nowMs < yieldAtMs) {
+      shard.turn(nowMs);
+      continue;
+    }
+    await parker.park(reader.hasNext() ? 0 : shard.waitMs(nowMs));
+    yieldAtMs = Date.now() + YIELD_MS;
+    shard.turn(Date.now());
+  }
+  clearInterval(sampler);
+  shard.stop(Date.now());
+  await store.close();
+  port.postMessage('stopped');
+  port.close();
+}
+
+assert(!isMainThread && parentPort !== null, 'workers/shard runs in a worker thread');
+await run(workerData as ShardData, parentPort);
