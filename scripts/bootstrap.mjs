@@ -75,7 +75,10 @@ function build() {
   const hash = sourceHash(files);
   fs.rmSync(BUILD_STAMP, { force: true });
   const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
-  const { status, signal } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.json'], { cwd: ROOT, stdio: ['ignore', 2, 2] });
+  const { status, signal } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.json'], {
+    cwd: ROOT,
+    stdio: ['ignore', 2, 2],
+  });
   removeOrphans(new Set(files));
   for (const [name, target] of Object.entries(SHIMS)) {
     if (fs.existsSync(join(DIST, target))) fs.writeFileSync(join(DIST, name), `import '${target}';\n`);

@@ -15,7 +15,6 @@ import type * as UwsModule from 'uws-glibc236';
 /** The older build's surface: the newer one only adds to what we use. */
 export type Uws = typeof UwsModule;
 export type UwsApp = UwsModule.TemplatedApp;
-export type UwsAppOptions = UwsModule.AppOptions;
 export type UwsListenSocket = UwsModule.us_listen_socket;
 export type UwsRequest = UwsModule.HttpRequest;
 export type UwsResponse = UwsModule.HttpResponse;
