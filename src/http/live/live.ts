@@ -1,0 +1,109 @@
+/** All live readers of one HTTP context: their topics, their clock, and the bounds that they share. */
+import { assert } from '../../base/assert.ts';
+import { newRequest } from '../../wire/request.ts';
+import type { ShardGateway } from '../../ports.ts';
+import type { HttpContext, Target } from '../contract.ts';
+import { Clock } from './clock.ts';
+import { type Member, Topic, type TopicHost } from './topic.ts';
+
+/**
+ * Bytes that all event-stream readers together may have waiting in their sockets. One reader may hold 1 MiB
+ * (READER_BUFFER_BYTES_MAX), but a thousand slow ones must not hold a GiB: beyond this a reader that cannot keep up goes to
+ * catch-up reads at its first full socket.
+ */
+export const BUFFERED_BYTES_MAX = 64 * 1024 * 1024;
+
+export class Live implements TopicHost {
+  readonly ctx: HttpContext;
+  readonly gateway: ShardGateway;
+  readonly clock: Clock;
+  readonly request = newRequest();
+  /** See BUFFERED_BYTES_MAX. */
+  bufferedBytes = 0;
+  readonly #topics = new Map<string, Topic>();
+  readonly #members = new Set<Member>();
+  #stopping = false;
+  #dirty: Topic[] = [];
+  readonly #flush = (): void => {
+    const dirty = this.#dirty;
+    this.#dirty = [];
+    for (const topic of dirty) topic.flush();
+  };
+
+  constructor(ctx: HttpContext) {
+    this.ctx = ctx;
+    this.gateway = ctx.gateway;
+    this.clock = new Clock(() => ctx.monotonicMs());
+  }
+
+  get stopping(): boolean {
+    return this.#stopping;
+  }
+
+  get memberCount(): number {
+    return this.#members.size;
+  }
+
+  get topicCount(): number {
+    return this.#topics.size;
+  }
+
+  /** No room for one more live reader. */
+  get full(): boolean {
+    const { watchersPerCoreMax } = this.ctx.settings;
+    return watchersPerCoreMax > 0 && this.#members.size >= watchersPerCoreMax * this.gateway.shardCount;
+  }
+
+  attach(target: Target, member: Member): Topic {
+    const key = `${target.bucket}\0${target.stream}`;
+    let topic = this.#topics.get(key);
+    if (topic === undefined) this.#topics.set(key, (topic = new Topic(this, key, target)));
+    topic.add(member);
+    this.#members.add(member);
+    return topic;
+  }
+
+  detach(topic: Topic, member: Member): void {
+    assert(this.#members.delete(member), 'a live reader leaves once');
+    topic.remove(member);
+  }
+
+  /** Ends a topic. Members that are still catching up go on without it. */
+  drop(topic: Topic): void {
+    if (topic.number === 0) return;
+    this.clock.cancel(topic);
+    this.gateway.closeTopic(topic.number, topic.target.group);
+    topic.number = 0;
+    if (this.#topics.get(topic.key) === topic) this.#topics.delete(topic.key);
+  }
+
+  /** Writes the topic's rendered events when the current run of callbacks is over. */
+  flushSoon(topic: Topic): void {
+    if (this.#dirty.length === 0) queueMicrotask(this.#flush);
+    this.#dirty.push(topic);
+  }
+
+  stop(): void {
+    this.#stopping = true;
+    for (const topic of this.#topics.values()) topic.flush();
+    for (const member of [...this.#members]) member.onStop();
+    for (const topic of [...this.#topics.values()]) this.drop(topic);
+  }
+}
+
+const lives = new WeakMap<HttpContext, Live>();
+
+/** The live readers that belong to `ctx`. */
+export function liveOf(ctx: HttpContext): Live {
+  let live = lives.get(ctx);
+  if (live === undefined) lives.set(ctx, (live = new Live(ctx)));
+  return live;
+}
+
+/**
+ * Ends every live answer cleanly, so that clients reconnect from where they are: event streams end, long-polls answer 204.
+ * Later requests are refused with STOPPING.
+ */
+export function endAllLive(ctx: HttpContext): void {
+  liveOf(ctx).stop();
+}

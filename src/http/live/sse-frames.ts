@@ -1,0 +1,137 @@
+/**
+ * Bytes of server-sent events. Pure: nothing here knows readers or sockets.
+ *
+ *   event: data\n            text: one `data:` line for each line of the payload; base64: one line
+ *   data:<line>\n
+ *   \n
+ *   event: control\n
+ *   data:{"streamNextOffset":"<20 digits>","streamCursor":"<digits>","upToDate":true}\n
+ *   \n
+ *
+ * What a client reassembles: a parser joins the lines of an event with LF and drops one blank after `data:`. So a line that
+ * begins with a blank gets a second one, and every payload comes back byte for byte but for one thing: server-sent events
+ * cannot carry a carriage return. CRLF, CR and LF all end a line there, so each becomes LF, which keeps lines apart and makes it
+ * impossible to smuggle in an event. (CR and LF in two different events become two LF.) Readers that need every byte of such
+ * a text use long-poll, or a content type that travels as base64.
+ */
+import { Buffer } from 'node:buffer';
+import { utf8PrefixBytes } from '../../base/utf8.ts';
+import { formatOffset } from '../../wire/header-values.ts';
+
+/** How payloads travel; fixed when a reader connects, because its response headers say so. */
+export const VIEW_TEXT = 0;
+export const VIEW_BASE64 = 1;
+export type View = typeof VIEW_TEXT | typeof VIEW_BASE64;
+
+/** A comment keeps proxies and idle timers quiet and is ignored by every parser. */
+export const COMMENT: Uint8Array = Buffer.from(':\n\n', 'latin1');
+
+const LF = 10;
+const CR = 13;
+const BLANK = 32;
+const DATA_EVENT = Buffer.from('event: data\n', 'latin1');
+const DATA_LINE = Buffer.from('data:', 'latin1');
+const NO_BYTES: Uint8Array = new Uint8Array(0);
+
+/** What a control event says. */
+export interface Control {
+  nextOffset: number;
+  upToDate: boolean;
+  /** The end: no cursor is sent then. */
+  closed: boolean;
+  /** First retained record of a JSON stream; undefined for other streams. */
+  firstRecord: number | undefined;
+  /** Record that a record-aware reader continues with. */
+  nextRecord: number | undefined;
+}
+
+/** Data and control event with a hole for the cursor, the one thing that differs between readers. */
+export interface EventFrame {
+  readonly before: Uint8Array;
+  /** Empty when the event carries no cursor. */
+  readonly after: Uint8Array;
+}
+
+/** Bytes of `body` that may be sent now: a text is not cut inside a character, unless nothing will follow. */
+export function sendableBytes(view: View, body: Uint8Array, closed: boolean): number {
+  return view === VIEW_BASE64 || closed ? body.length : utf8PrefixBytes(body);
+}
+
+/** Renders a data event, when there are bytes, and its control event. `body` may be shared memory: it is copied. */
+export function renderEvent(view: View, body: Uint8Array | undefined, control: Control): EventFrame {
+  const rest = controlRest(control);
+  const head = `event: control\ndata:{"streamNextOffset":"${formatOffset(control.nextOffset)}"`;
+  const first = control.firstRecord === undefined ? '' : `,"streamFirstRecord":${control.firstRecord}`;
+  const next = control.nextRecord === undefined ? '' : `,"streamNextRecord":${control.nextRecord}`;
+  const before = control.closed ? `${head}${first}${next}${rest}` : `${head}${first}${next},"streamCursor":"`;
+  const after = control.closed ? NO_BYTES : Buffer.from(`"${rest}`, 'latin1');
+  if (body === undefined || body.length === 0) return { before: Buffer.from(before, 'latin1'), after };
+  if (view === VIEW_BASE64) {
+    const base64 = Buffer.from(body.buffer, body.byteOffset, body.length).toString('base64');
+    return { before: Buffer.from(`event: data\ndata:${base64}\n\n${before}`, 'latin1'), after };
+  }
+  return { before: textEvent(body, before), after };
+}
+
+function controlRest(control: Control): string {
+  return `${control.upToDate ? ',"upToDate":true' : ''}${control.closed ? ',"streamClosed":true' : ''}}\n\n`;
+}
+
+/** The data event for `body` followed by the ASCII text `then`. */
+function textEvent(body: Uint8Array, then: string): Uint8Array {
+  const out = Buffer.allocUnsafe(textEventBytes(body) + then.length);
+  out.set(DATA_EVENT, 0);
+  let at = DATA_EVENT.length;
+  let start = 0;
+  for (;;) {
+    const end = lineEnd(body, start);
+    out.set(DATA_LINE, at);
+    at += DATA_LINE.length;
+    if (body[start] === BLANK && end > start) out[at++] = BLANK;
+    out.set(body.subarray(start, end), at);
+    at += end - start;
+    out[at++] = LF;
+    if (end === body.length) break;
+    start = end + (body[end] === CR && body[end + 1] === LF ? 2 : 1);
+  }
+  out[at++] = LF;
+  out.write(then, at, 'latin1');
+  return out;
+}
+
+function textEventBytes(body: Uint8Array): number {
+  let bytes = DATA_EVENT.length + 1;
+  let start = 0;
+  for (;;) {
+    const end = lineEnd(body, start);
+    bytes += DATA_LINE.length + (body[start] === BLANK && end > start ? 1 : 0) + end - start + 1;
+    if (end === body.length) return bytes;
+    start = end + (body[end] === CR && body[end + 1] === LF ? 2 : 1);
+  }
+}
+
+function lineEnd(body: Uint8Array, start: number): number {
+  let at = start;
+  while (at < body.length) {
+    const byte = body[at] as number;
+    if (byte === LF || byte === CR) break;
+    at++;
+  }
+  return at;
+}
+
+/** The bytes of several events for readers with this cursor. */
+export function joinFrames(frames: readonly EventFrame[], cursor: number): Uint8Array {
+  const digits = Buffer.from(String(cursor), 'latin1');
+  const parts: Uint8Array[] = [];
+  for (const frame of frames) {
+    parts.push(frame.before);
+    if (frame.after.length > 0) parts.push(digits, frame.after);
+  }
+  return Buffer.concat(parts);
+}
+
+/** The last words to a client whose stream is gone. `text` is one line of ASCII. */
+export function errorEvent(text: string): Uint8Array {
+  return Buffer.from(`event: error\ndata:${text}\n\n`, 'latin1');
+}

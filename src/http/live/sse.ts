@@ -1,0 +1,384 @@
+/**
+ * Event streams. A reader first reads up to the tail in bounded steps, each a data and a control event, and then takes the
+ * frames of its topic's feed. Whenever it is not exactly where a frame begins, it reads again from its own offset.
+ *
+ *   READING ──answer reaches the tail──► LIVE ──socket too full──► DRAINING ──drained──► READING
+ *      ▲ └──answer does not──► READING    │ frame begins elsewhere ──► READING
+ *   RETRYING (mailbox was full)           └ closed, deleted, lifetime over, client gone ──► DONE
+ *
+ * Frames that arrive while a READ is under way are ignored: the READ was sent after the reader had missed something, and
+ * its answer either covers them or is not up to date, and then the reader reads again.
+ */
+import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
+import { READER_BUFFER_BYTES_MAX } from '../../base/limits.ts';
+import type { ReplyHandler } from '../../ports.ts';
+import { isText } from '../../wire/media-type.ts';
+import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../wire/reply.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../wire/request.ts';
+import type { HttpContext, ReadParams, Target } from '../contract.ts';
+import { isRecordRead, RECORD_EXTENSION, type Responder, shownContentType } from '../respond.ts';
+import type { UwsResponse } from '../uws.ts';
+import { SLOT_MS, Timed } from './clock.ts';
+import { cursorFloor, cursorSpan } from './cursor.ts';
+import type { Batch, FeedReader } from './feed.ts';
+import { BUFFERED_BYTES_MAX, type Live, liveOf } from './live.ts';
+import { writeChunk } from './socket.ts';
+import { COMMENT, errorEvent, joinFrames, renderEvent, sendableBytes, VIEW_BASE64, VIEW_TEXT, type View } from './sse-frames.ts';
+import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from './topic.ts';
+
+/** A step smaller than the longest UTF-8 character could never be sent. */
+const STEP_BYTES_MIN = 4;
+/** A reader whose socket took nothing for this long is gone. */
+const STALL_MS_MAX = 30_000;
+/** A full socket is probed this often, which also keeps uWebSockets.js from closing it after 10 s without a write. */
+const PROBE_MS = 5_000;
+/** Lifetimes differ by up to this part, so that a thousand readers who came together do not come back together. */
+const LIFETIME_SPREAD = 0.1;
+
+const READING = 0;
+const RETRYING = 1;
+const DRAINING = 2;
+const LIVE = 3;
+const DONE = 4;
+
+/** Serves `live=sse`. Call it in the route handler; it takes over `res`. */
+export function startSse(ctx: HttpContext, res: UwsResponse, target: Target, params: ReadParams, responder: Responder): void {
+  const live = liveOf(ctx);
+  if (live.stopping || live.full) {
+    ctx.metrics.live.refused++;
+    const status = responder.error(res, target.family, live.stopping ? 'STOPPING' : 'WATCHERS_FULL');
+    ctx.metrics.response('sse_open', status, 0);
+    return;
+  }
+  new SseReader(live, res, target, params, responder).start();
+}
+
+class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyHandler {
+  readonly #live: Live;
+  readonly #ctx: HttpContext;
+  readonly #res: UwsResponse;
+  readonly #target: Target;
+  readonly #responder: Responder;
+  readonly #topic: Topic;
+  readonly #position: ReadPosition;
+  /** The client's own bound of one data event. */
+  readonly #stepBytesMax: number;
+  readonly #requestedCursor: number | undefined;
+  /** Addressed by records or in the envelope view: its events are its own, so it reads after every wake-up. */
+  readonly #private: boolean;
+  readonly #records: boolean;
+  readonly #startedMs: number;
+  readonly #endMs: number;
+  #state = READING;
+  /** The head has been sent; the fields up to the next blank line are set. */
+  #opened = false;
+  #view: View = VIEW_TEXT;
+  #incarnation = 0;
+  #cursorFloor = 0;
+
+  /** Everything below has been written. */
+  #offset = 0;
+  #following = false;
+  #lastWriteMs: number;
+  /** The socket refused bytes at this time and took none since; -1 when it is free. */
+  #stalledMs = -1;
+  #bufferedBytes = 0;
+
+  constructor(live: Live, res: UwsResponse, target: Target, params: ReadParams, responder: Responder) {
+    super();
+    this.#live = live;
+    this.#ctx = live.ctx;
+    this.#res = res;
+    this.#target = target;
+    this.#responder = responder;
+    this.#records = isRecordRead(params);
+    this.#private = this.#records || (params.readFlags & READ_FLAG_ENVELOPE) !== 0;
+    this.#requestedCursor = params.cursor;
+    this.#stepBytesMax = params.maxBytes === 0 ? Infinity : Math.max(params.maxBytes, STEP_BYTES_MIN);
+    this.#position = {
+      mode: params.mode,
+      value: params.value,
+      maxBytes: Math.min(this.#stepBytesMax, STEP_BYTES),
+      maxRecords: params.maxRecords,
+      readFlags: params.readFlags,
+    };
+    this.#startedMs = live.ctx.monotonicMs();
+    this.#lastWriteMs = this.#startedMs;
+    const spread = 1 + LIFETIME_SPREAD * (Math.random() - 0.5);
+    this.#endMs = this.#startedMs + live.ctx.settings.sseLifetimeMs * spread;
+    this.#topic = live.attach(target, this);
+    live.ctx.metrics.live.sseReaders++;
+  }
+
+  start(): void {
+    this.#res.onAborted(() => {
+      if (this.#state !== DONE) this.#leave();
+    });
+    if (this.#topic.read(this.#position, this)) this.#appoint();
+    else this.#refuse('SHARD_BUSY');
+  }
+
+  // --- answers of the shard
+
+  onReply(reply: Reply): void {
+    if (this.#state === DONE) return;
+    this.#topic.beforeReply(reply);
+    if (reply.code !== 0) {
+      this.#failed(errorCode(reply.code), reply);
+    } else if (!this.#opened) {
+      // Corked: the head and the first events are one write.
+      this.#res.cork(() => {
+        this.#open(reply);
+        this.#deliver(reply, true);
+      });
+    } else if (reply.a !== this.#incarnation) {
+      this.onDeleted();
+    } else {
+      this.#deliver(reply, false);
+    }
+  }
+
+  #open(reply: Reply): void {
+    const type = shownContentType(reply);
+    this.#opened = true;
+    this.#view = isText(type) ? VIEW_TEXT : VIEW_BASE64;
+    this.#incarnation = reply.a;
+    this.#cursorFloor = cursorFloor(this.#requestedCursor, cursorSpan(Date.now()), Math.random());
+    this.#responder.begin(this.#res, 200, 'no-cache');
+    this.#res.writeHeader('content-type', 'text/event-stream');
+    this.#res.writeHeader('stream-data-content-type', type);
+    if (this.#view === VIEW_BASE64) this.#res.writeHeader('stream-sse-data-encoding', 'base64');
+    if (reply.has(REPLY_RECORDS)) this.#res.writeHeader('stream-extensions', RECORD_EXTENSION);
+    this.#res.onWritable(() => this.#onWritable());
+    const { metrics } = this.#ctx;
+    metrics.live.sseOpened++;
+    metrics.response('sse_open', 200, (this.#ctx.monotonicMs() - this.#startedMs) * 1000);
+  }
+
+  /** Writes what an answer brought and decides how to go on. */
+  #deliver(reply: Reply, first: boolean): void {
+    const closed = reply.has(REPLY_CLOSED);
+    const moved = reply.nextOffset > reply.startOffset;
+    const body = moved ? reply.body : undefined;
+    const bytes = body === undefined ? 0 : sendableBytes(this.#view, body, closed);
+    const held = body === undefined ? 0 : body.length - bytes;
+    this.#offset = reply.nextOffset - held;
+    this.#position.mode = this.#records ? READ_RECORD : READ_OFFSET;
+    this.#position.value = this.#records ? reply.recordNext : this.#offset;
+    // The first answer was the access that renews a sliding lifetime.
+    this.#position.readFlags |= READ_FLAG_NO_TOUCH;
+    let taken = true;
+    if (bytes > 0 || first || closed) {
+      taken = this.#writeEvent(reply, body?.subarray(0, bytes), held === 0 && reply.has(REPLY_UP_TO_DATE), closed);
+    }
+    if (closed) this.#finish();
+    else if (reply.has(REPLY_UP_TO_DATE)) this.#follow();
+    else if (!taken) this.#state = DRAINING;
+    else if (moved) this.#read();
+    else this.#retryLater();
+  }
+
+  #writeEvent(reply: Reply, body: Uint8Array | undefined, upToDate: boolean, closed: boolean): boolean {
+    const frame = renderEvent(this.#view, body, {
+      nextOffset: this.#offset,
+      upToDate,
+      closed,
+      firstRecord: reply.has(REPLY_RECORDS) ? reply.recordFirst : undefined,
+      nextRecord: this.#records ? reply.recordNext : undefined,
+    });
+    const counters = this.#ctx.metrics.live;
+    if (body !== undefined && body.length > 0) counters.sseDataEvents++;
+    counters.sseControlEvents++;
+    return this.#write(joinFrames([frame], Math.max(this.#cursorFloor, cursorSpan(Date.now()))));
+  }
+
+  #follow(): void {
+    // Over without a word to this reader: the server stops, or the stream was replaced while it caught up. It may come back.
+    if (this.#topic.number === 0) {
+      this.#finish();
+      return;
+    }
+    this.#state = LIVE;
+    if (this.#following) return;
+    this.#following = true;
+    if (this.#private) this.#topic.wait(this);
+    else this.#topic.feed(this.#view).join(this);
+  }
+
+  #read(): void {
+    this.#state = READING;
+    if (!this.#topic.read(this.#position, this)) this.#retryLater();
+  }
+
+  #retryLater(): void {
+    this.#state = RETRYING;
+    this.#live.clock.schedule(this, RETRY_MS);
+  }
+
+  // --- events of the topic
+
+  onBatch(batch: Batch): void {
+    if (this.#state !== LIVE) return;
+    if (this.#offset !== batch.start || batch.end - batch.start > this.#stepBytesMax) {
+      if (this.#offset < batch.end || batch.closed) this.#readOn();
+      return;
+    }
+    this.#offset = batch.end;
+    const counters = this.#ctx.metrics.live;
+    counters.sseDataEvents += batch.dataEvents;
+    counters.sseControlEvents += batch.frames.length;
+    const taken = this.#write(batch.bytesFor(this.#cursorFloor));
+    if (batch.closed) this.#finish();
+    else if (!taken) this.#checkBuffer();
+  }
+
+  onEvent(event: Reply): void {
+    if (this.#state !== LIVE) return;
+    if (event.nextOffset > this.#offset || event.has(REPLY_CLOSED)) this.#readOn();
+  }
+
+  onGap(): void {
+    if (this.#state === LIVE) this.#readOn();
+  }
+
+  /** A follower reads again, from where it stands. */
+  #readOn(): void {
+    if (!this.#records) this.#position.value = this.#offset;
+    this.#read();
+  }
+
+  onDeleted(): void {
+    // Before the head is sent the answer that is still to come says what to say.
+    if (this.#opened) this.#endWithError('STREAM_NOT_FOUND');
+  }
+
+  onStop(): void {
+    if (this.#opened) this.#finish();
+    else this.#refuse('STOPPING');
+  }
+
+  // --- the socket
+
+  #write(bytes: Uint8Array): boolean {
+    this.#lastWriteMs = this.#live.clock.nowMs;
+    if (writeChunk(this.#res, bytes)) {
+      if (this.#stalledMs >= 0) this.#drained();
+      return true;
+    }
+    this.#bufferedBytes += bytes.length;
+    this.#live.bufferedBytes += bytes.length;
+    if (this.#stalledMs < 0) {
+      this.#stalledMs = this.#lastWriteMs;
+      this.#live.clock.schedule(this, PROBE_MS);
+    }
+    return false;
+  }
+
+  #checkBuffer(): void {
+    if (this.#bufferedBytes <= READER_BUFFER_BYTES_MAX && this.#live.bufferedBytes <= BUFFERED_BYTES_MAX) return;
+    this.#state = DRAINING;
+    this.#ctx.metrics.live.slowReaders++;
+  }
+
+  #onWritable(): boolean {
+    if (this.#state === DONE) return true;
+    // The kernel took bytes just now, so the client is alive.
+    if (this.#stalledMs >= 0) this.#stalledMs = this.#live.clock.nowMs;
+    this.#probe();
+    return true;
+  }
+
+  #probe(): void {
+    if (!writeChunk(this.#res, COMMENT)) return;
+    if (this.#stalledMs >= 0) this.#drained();
+    if (this.#state === DRAINING) this.#readOn();
+  }
+
+  #drained(): void {
+    this.#stalledMs = -1;
+    this.#live.bufferedBytes -= this.#bufferedBytes;
+    this.#bufferedBytes = 0;
+  }
+
+  // --- time
+
+  onTime(nowMs: number): void {
+    if (nowMs >= this.#endMs) {
+      if (this.#opened) this.#finish();
+      else this.#refuse('SHARD_BUSY');
+      return;
+    }
+    if (this.#state === RETRYING) this.#readOn();
+    if (this.#stalledMs >= 0) {
+      if (nowMs - this.#stalledMs >= STALL_MS_MAX) {
+        // Runs onAborted. There is nobody to say goodbye to.
+        this.#res.close();
+        return;
+      }
+      this.#probe();
+    } else if (this.#opened && nowMs - this.#lastWriteMs >= this.#ctx.settings.sseKeepaliveMs) {
+      this.#write(COMMENT);
+    }
+    if (this.#state !== DONE) this.#appoint();
+  }
+
+  /** The next thing the clock has to remind this reader of. */
+  #appoint(): void {
+    const nowMs = this.#live.clock.nowMs;
+    let nextMs = this.#lastWriteMs + this.#ctx.settings.sseKeepaliveMs - nowMs;
+    if (this.#stalledMs >= 0) nextMs = PROBE_MS;
+    if (this.#state === RETRYING) nextMs = RETRY_MS;
+    this.#live.clock.schedule(this, Math.max(SLOT_MS, Math.min(nextMs, this.#endMs - nowMs)));
+  }
+
+  // --- ends
+
+  #failed(code: ErrorCode, reply: Reply): void {
+    if (!this.#opened) {
+      this.#res.cork(() => {
+        const status = this.#responder.refusal(this.#res, this.#target.family, reply);
+        this.#refused(status);
+      });
+    } else if (ERRORS[code].retry) {
+      this.#finish();
+    } else {
+      this.#endWithError(code);
+    }
+  }
+
+  /** Answers with a refusal instead of an event stream. */
+  #refuse(code: ErrorCode): void {
+    this.#res.cork(() => {
+      this.#refused(this.#responder.error(this.#res, this.#target.family, code));
+    });
+  }
+
+  #refused(status: number): void {
+    this.#leave();
+    this.#ctx.metrics.response('sse_open', status, (this.#ctx.monotonicMs() - this.#startedMs) * 1000);
+  }
+
+  #endWithError(code: ErrorCode): void {
+    this.#ctx.metrics.live.sseErrorEvents++;
+    this.#write(errorEvent(ERRORS[code].text));
+    this.#finish();
+  }
+
+  /** A clean end: the client comes back to the offset of its last control event. */
+  #finish(): void {
+    this.#leave();
+    this.#res.cork(() => {
+      this.#res.end();
+    });
+  }
+
+  #leave(): void {
+    this.#state = DONE;
+    this.#live.clock.cancel(this);
+    this.#drained();
+    this.#topic.feed(this.#view).leave(this);
+    this.#topic.stopWaiting(this);
+    this.#live.detach(this.#topic, this);
+    this.#ctx.metrics.live.sseReaders--;
+  }
+}

@@ -1,0 +1,262 @@
+/**
+ * One stream that somebody on this node follows live. It owns one topic of the gateway and spreads its tail events.
+ *
+ * Why nothing is lost between reading and following: a READ that carries the topic subscribes it in the same step of the
+ * shard that takes the answer's bytes, and answers and events come through one ordered ring. So after a READ that
+ * was up to date at offset N has been answered, every later append arrives as an event that begins at N. A reader that
+ * joins later reads as well; events below its offset are skipped, and when one begins above it, the reader reads again.
+ *
+ * An event may come without its bytes (they are too many for the ring). Then the topic reads them once and passes the answer
+ * on as if it were the event; events that arrive before the answer are covered by it.
+ */
+import { errorCode } from '../../base/errors.ts';
+import { INLINE_PAYLOAD_BYTES_MAX } from '../../base/limits.ts';
+import type { ReplyHandler, ShardGateway, TailHandler } from '../../ports.ts';
+import {
+  REPLY_BODY_OMITTED,
+  REPLY_CLOSED,
+  REPLY_DELETED,
+  REPLY_UP_TO_DATE,
+  Reply,
+} from '../../wire/reply.ts';
+import { OP_READ, READ_FLAG_NO_TOUCH, READ_OFFSET, type Request } from '../../wire/request.ts';
+import type { Target } from '../contract.ts';
+import { type Clock, Timed } from './clock.ts';
+import { Feed } from './feed.ts';
+import { VIEW_BASE64, VIEW_TEXT, type View } from './sse-frames.ts';
+
+/** Between two long-polls of a client its topic stays, so the shard need not be told twice per poll. */
+export const LINGER_MS = 5_000;
+/** Bytes of one read for event streams: they stay inside the reply ring, and a socket that stops taking holds no more. */
+export const STEP_BYTES = INLINE_PAYLOAD_BYTES_MAX;
+/** A full mailbox is tried again this much later. */
+export const RETRY_MS = 50;
+
+/** What a topic needs of its surroundings. */
+export interface TopicHost {
+  readonly gateway: ShardGateway;
+  readonly clock: Clock;
+  /** Reused by everybody: the gateway copies what it needs. */
+  readonly request: Request;
+  /** Ends the topic; harmless when it is over. */
+  drop(topic: Topic): void;
+  /** Calls topic.flush() when the current run of callbacks is over. */
+  flushSoon(topic: Topic): void;
+}
+
+/** Every live reader, in whatever state. */
+export interface Member {
+  /** The stream is gone: deleted or expired. */
+  onDeleted(): void;
+  /** Bytes may be missing from the events; read from your own offset. */
+  onGap(): void;
+  /** The server stops. */
+  onStop(): void;
+}
+
+/** Where a read starts and how much it takes, as in the READ request. */
+export interface ReadPosition {
+  mode: number;
+  value: number;
+  maxBytes: number;
+  maxRecords: number;
+  readFlags: number;
+}
+
+/** A member that wants the events themselves. */
+export interface EventReader {
+  /** `event` is valid during the call; its bytes begin at startOffset. */
+  onEvent(event: Reply): void;
+}
+
+export class Topic extends Timed implements TailHandler, ReplyHandler {
+  readonly key: string;
+  readonly target: Target;
+  /** The gateway's number; 0 once the topic is over. */
+  number: number;
+  /** From the answers of its members: the number of the stream's creation, and its type ('' until it has one). */
+  incarnation = 0;
+  contentType = '';
+  readonly #host: TopicHost;
+  readonly #members = new Set<Member>();
+  readonly #waiters = new Set<EventReader>();
+  readonly #feeds: readonly [Feed, Feed] = [new Feed(VIEW_TEXT), new Feed(VIEW_BASE64)];
+  /** Where the next event begins; -1 until the first one came. */
+  #offset = -1;
+  /** The topic reads bytes that an event lacked: #offset is where. */
+  #reading = false;
+  #flushDue = false;
+  readonly #event = new Reply();
+  readonly #ownRead: ReadPosition = {
+    mode: READ_OFFSET,
+    value: 0,
+    maxBytes: STEP_BYTES,
+    maxRecords: 0,
+    readFlags: READ_FLAG_NO_TOUCH,
+  };
+
+  constructor(host: TopicHost, key: string, target: Target) {
+    super();
+    this.#host = host;
+    this.key = key;
+    this.target = target;
+    this.number = host.gateway.openTopic(this);
+  }
+
+  get memberCount(): number {
+    return this.#members.size;
+  }
+
+  add(member: Member): void {
+    // While the topic reads, the clock may hold its next try.
+    if (!this.#reading) this.#host.clock.cancel(this);
+    this.#members.add(member);
+  }
+
+  remove(member: Member): void {
+    if (!this.#members.delete(member) || this.#members.size > 0 || this.number === 0) return;
+    if (!this.#reading) this.#host.clock.schedule(this, LINGER_MS);
+  }
+
+  feed(view: View): Feed {
+    return this.#feeds[view];
+  }
+
+  wait(waiter: EventReader): void {
+    this.#waiters.add(waiter);
+  }
+
+  stopWaiting(waiter: EventReader): void {
+    this.#waiters.delete(waiter);
+  }
+
+  /** Sends a READ and subscribes; doing that again is harmless. False: the mailbox is full. */
+  read(position: ReadPosition, handler: ReplyHandler): boolean {
+    const { request } = this.#host;
+    request.op = OP_READ;
+    request.group = this.target.group;
+    request.command.bucket = this.target.bucket;
+    request.command.stream = this.target.stream;
+    request.mode = position.mode;
+    request.value = position.value;
+    request.maxBytes = position.maxBytes;
+    request.maxRecords = position.maxRecords;
+    request.readFlags = position.readFlags;
+    // 0 when the topic is over: the stream may exist anew, and its events must not reach readers of the old one.
+    request.topic = this.number;
+    return this.#host.gateway.send(request, handler);
+  }
+
+  /** Every member passes its answers here first: what was rendered before the answer must not reach it afterwards. */
+  beforeReply(reply: Reply): void {
+    this.flush();
+    if (reply.code !== 0) return;
+    this.incarnation = reply.a;
+    if (reply.contentType !== '') this.contentType = reply.contentType;
+  }
+
+  flush(): void {
+    this.#flushDue = false;
+    this.#feeds[VIEW_TEXT].flush();
+    this.#feeds[VIEW_BASE64].flush();
+  }
+
+  onTail(reply: Reply): void {
+    if (this.number === 0) return;
+    if (reply.has(REPLY_DELETED)) {
+      this.#delete();
+      return;
+    }
+    // The answer that the topic waits for was made after this event and covers it.
+    if (this.#reading) return;
+    const event = this.#event;
+    event.flags = reply.flags;
+    if (reply.has(REPLY_BODY_OMITTED) || (this.#offset >= 0 && reply.startOffset > this.#offset)) {
+      if (this.#offset < 0) this.#offset = reply.startOffset;
+      if (this.#members.size > 0) this.#read();
+      else this.#offset = -1;
+      return;
+    }
+    event.flags |= REPLY_UP_TO_DATE;
+    event.a = this.incarnation;
+    this.#spread(reply);
+  }
+
+  /** The bytes that an event lacked. */
+  onReply(reply: Reply): void {
+    if (this.number === 0) return;
+    this.#reading = false;
+    if (this.#members.size === 0) {
+      this.#offset = -1;
+      this.#host.clock.schedule(this, LINGER_MS);
+      return;
+    }
+    const code = errorCode(reply.code);
+    if (code === 'STREAM_NOT_FOUND' || code === 'BUCKET_NOT_FOUND') {
+      this.#delete();
+      return;
+    }
+    if (code !== 'OK') {
+      // Each reader learns the reason from a read of its own.
+      this.#offset = -1;
+      for (const member of [...this.#members]) member.onGap();
+      return;
+    }
+    this.#event.flags = reply.flags;
+    this.#event.a = reply.a;
+    const more = !reply.has(REPLY_UP_TO_DATE);
+    this.#spread(reply);
+    if (more && this.number !== 0) this.#read();
+  }
+
+  /** A lingering topic ends; a read that found the mailbox full is tried again. */
+  onTime(): void {
+    if (this.#members.size === 0) this.#host.drop(this);
+    else if (this.#reading) this.#read();
+  }
+
+  /** The fields of #event that differ between events and answers have been set: flags and `a`. */
+  #spread(reply: Reply): void {
+    const closed = reply.has(REPLY_CLOSED);
+    if (this.#offset >= 0 && reply.nextOffset <= this.#offset && !closed) return;
+    this.#offset = reply.nextOffset;
+    if (this.#waiters.size > 0) this.#wake(reply);
+    const text = this.#feeds[VIEW_TEXT].push(reply);
+    const base64 = this.#feeds[VIEW_BASE64].push(reply);
+    if (closed) {
+      this.flush();
+      this.#host.drop(this);
+    } else if ((text || base64) && !this.#flushDue) {
+      this.#flushDue = true;
+      this.#host.flushSoon(this);
+    }
+  }
+
+  #wake(reply: Reply): void {
+    const event = this.#event;
+    if (reply.contentType !== '') this.contentType = reply.contentType;
+    event.code = 0;
+    event.contentType = this.contentType;
+    event.text = '';
+    event.startOffset = reply.startOffset;
+    event.nextOffset = reply.nextOffset;
+    event.recordFirst = reply.recordFirst;
+    event.recordStart = reply.recordStart;
+    event.recordNext = reply.recordNext;
+    event.body = reply.body;
+    for (const waiter of [...this.#waiters]) waiter.onEvent(event);
+    event.body = undefined;
+  }
+
+  #delete(): void {
+    this.flush();
+    this.#host.drop(this);
+    for (const member of [...this.#members]) member.onDeleted();
+  }
+
+  #read(): void {
+    this.#reading = true;
+    this.#ownRead.value = this.#offset;
+    if (!this.read(this.#ownRead, this)) this.#host.clock.schedule(this, RETRY_MS);
+  }
+}
