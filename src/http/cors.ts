@@ -73,31 +73,41 @@ export interface CorsBlocks {
 }
 
 export class CorsPolicy {
-  /** With `*` one block serves everybody, and the Origin header need not even be read. */
   readonly #any: CorsBlocks | undefined;
   readonly #allowed: Map<string, CorsBlocks>;
-  /** Answers differ by origin as soon as there is a list, so caches must know also when an origin is refused. */
-  readonly #refused: CorsBlocks;
+  /** For a request without Origin, or from one that is not allowed. */
+  readonly #none: CorsBlocks;
 
   constructor(origins: readonly string[]) {
     this.#any = origins.includes('*') ? blocks('*') : undefined;
     this.#allowed = new Map(origins.map((origin) => [origin, blocks(origin)]));
-    this.#refused = origins.length === 0 ? { answer: '', preflight: '' } : { answer: 'vary: Origin', preflight: '' };
+    this.#none = { answer: noneAnswer(origins), preflight: '' };
   }
 
-  /** True when `blocksFor` needs the request's Origin header. */
+  /** False when every request gets the same. */
   get readsOrigin(): boolean {
-    return this.#any === undefined && this.#allowed.size > 0;
+    return this.#allowed.size > 0;
   }
 
   /** All distinct results of blocksFor, so a caller can prebuild what depends on them. */
   all(): CorsBlocks[] {
-    return this.#any !== undefined ? [this.#any] : [this.#refused, ...this.#allowed.values()];
+    return [this.#none, ...(this.#any === undefined ? this.#allowed.values() : [this.#any])];
   }
 
+  /** `origin` is empty when the request has no Origin header. */
   blocksFor(origin: string): CorsBlocks {
-    return this.#any ?? this.#allowed.get(origin) ?? this.#refused;
+    if (origin === '') return this.#none;
+    return this.#any ?? this.#allowed.get(origin) ?? this.#none;
   }
+}
+
+/**
+ * Only browsers send Origin, and only they need the list of exposed headers: half a KiB that would double the size of the
+ * answer to an append. With a list of origins, answers differ by origin, and caches must know that of refusals too.
+ */
+function noneAnswer(origins: readonly string[]): string {
+  if (origins.includes('*')) return 'access-control-allow-origin: *';
+  return origins.length === 0 ? '' : 'vary: Origin';
 }
 
 function blocks(origin: string): CorsBlocks {

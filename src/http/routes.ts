@@ -60,6 +60,8 @@ function parseFlat(url: string, route: Route): void {
   route.bucket = slash < 0 ? DEFAULT_BUCKET : path.slice(0, slash);
   route.stream = slash < 0 ? path : path.slice(slash + 1);
   route.kind = 'stream';
+  // A leading, doubled or trailing slash here is a mistake in a client's URL building, never meant as a part of a name.
+  if (hasSegment(path, '')) return invalid(route, 'a path segment is empty');
   checkNames(route);
 }
 
@@ -115,7 +117,11 @@ function checkNames(route: Route): void {
 /** NUL separates bucket and stream in keys; `..` invites mistakes wherever a name becomes a path. */
 function isUnsafe(name: string): boolean {
   if (name.includes('\0')) return true;
-  return name.includes('..') && name.split('/').includes('..');
+  return name.includes('..') && hasSegment(name, '..');
+}
+
+function hasSegment(path: string, segment: string): boolean {
+  return path.includes('/') ? path.split('/').includes(segment) : path === segment;
 }
 
 function invalid(route: Route, detail: string): void {
