@@ -48,6 +48,8 @@ async function findServer(): Promise<Server> {
   const child = spawn(process.execPath, [SERVER_ENTRY, ...flags], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: { MILLRACE_LOG: 'warn', ...process.env },
+    // Its own process group: Ctrl-C ends the demo, and the demo ends the server.
+    detached: true,
   });
   const stop = async (): Promise<void> => {
     await ended(child);
@@ -118,10 +120,10 @@ function handleEvent(event: string, onLine: (line: string) => void): string | un
   return (JSON.parse(data.join('\n')) as { streamNextOffset?: string }).streamNextOffset;
 }
 
-async function* linesToAppend(): AsyncGenerator<string> {
+async function* linesToAppend(signal: AbortSignal): AsyncGenerator<string> {
   if (process.stdin.isTTY) {
-    process.stdout.write('Type lines to append them; Ctrl-D ends.\n\n');
-    yield* createInterface({ input: process.stdin });
+    process.stdout.write('Type lines to append them; Ctrl-C or Ctrl-D ends.\n\n');
+    yield* createInterface({ input: process.stdin, signal });
     return;
   }
   for (let i = 1; i <= GENERATED_LINES; i++) {
@@ -133,7 +135,11 @@ async function* linesToAppend(): AsyncGenerator<string> {
 async function main(): Promise<void> {
   const server = await findServer();
   const ending = new AbortController();
-  const timer = setTimeout(() => process.kill(process.pid, 'SIGTERM'), DEMO_TIMEOUT_MS);
+  const end = (): void => ending.abort();
+  // More than once: a Ctrl-C under npm arrives from the terminal and from npm.
+  process.on('SIGINT', end);
+  process.on('SIGTERM', end);
+  const timer = setTimeout(end, DEMO_TIMEOUT_MS);
   const stream = `${server.base}/v1/stream/demo/${Date.now()}`;
   const waiting = new Map<string, () => void>();
   try {
@@ -144,21 +150,24 @@ async function main(): Promise<void> {
       process.stdout.write(`  live  ${line}\n`);
       waiting.get(line)?.();
     });
-    // A tail that fails ends the demo below; until then it must not count as unhandled.
-    tail.catch(() => ending.abort());
-    for await (const line of linesToAppend()) {
+    const failures: Error[] = [];
+    const followed = tail.catch((error: unknown) => {
+      // After the end, an error is only how a cut connection looks.
+      if (!ending.signal.aborted) failures.push(error instanceof Error ? error : new Error(String(error)));
+      end();
+    });
+    for await (const line of linesToAppend(ending.signal)) {
       if (ending.signal.aborted) break;
       const seen = new Promise<void>((resolve) => waiting.set(line, resolve));
       const startMs = performance.now();
       await request(stream, { method: 'POST', headers: { 'content-type': 'text/plain' }, body: `${line}\n` });
       process.stdout.write(`append  on disk after ${(performance.now() - startMs).toFixed(1)} ms\n`);
-      await Promise.race([seen, tail, sleep(LAST_LINE_TIMEOUT_MS, undefined, { ref: false })]);
+      await Promise.race([seen, followed, sleep(LAST_LINE_TIMEOUT_MS, undefined, { ref: false })]);
       waiting.delete(line);
     }
-    ending.abort();
-    await tail.catch((error: unknown) => {
-      if (!(error instanceof Error && error.name === 'AbortError')) throw error;
-    });
+    end();
+    await followed;
+    for (const failure of failures) throw failure;
   } finally {
     clearTimeout(timer);
     await server.stop();

@@ -142,10 +142,10 @@ function tlsOf(values: Values): Config['server']['tls'] {
   if (certPath === undefined && keyPath === undefined) return undefined;
   if (certPath === undefined) throw refuse('server.tls_cert', undefined, 'the certificate of server.tls_key');
   if (keyPath === undefined) throw refuse('server.tls_key', undefined, 'the private key of server.tls_cert');
-  // uWebSockets.js answers an unreadable file with a listener that never shakes hands: find out now.
   readText('server.tls_cert', certPath);
   readText('server.tls_key', keyPath);
-  return { certPath, keyPath };
+  // A key that is taken and ignored would send in clear what the operator believes to be encrypted.
+  throw new ConfigError('server.tls_cert: this version speaks plain HTTP only; put a TLS proxy in front of it');
 }
 
 type KeysOf<T> = { [K in OptionKey]: Values[K] extends T ? K : never }[OptionKey];
