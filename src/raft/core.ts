@@ -127,6 +127,19 @@ export class Core {
     return isVoter(this.configuration, this.id);
   }
 
+  /**
+   * A voter of the committed configuration or of a later one. A node whose own log says that it leaves must still
+   * campaign until that is committed: the old half may need its vote, which it refuses to shorter logs (§4.2.2).
+   */
+  mayBeNeededAsLeader(): boolean {
+    const all = this.configurations;
+    for (let at = all.length - 1; at >= 0; at -= 1) {
+      if (isVoter(all[at]!.configuration, this.id)) return true;
+      if (all[at]!.index <= this.log.commit) return false;
+    }
+    return false;
+  }
+
   /** The only voter: no message is needed for anything. */
   isAlone(): boolean {
     const { voters, votersOutgoing } = this.configurations[this.configurations.length - 1]!.configuration;

@@ -65,7 +65,7 @@ export function onOwnVoteDurable(core: Core): void {
 }
 
 export function mayCampaign(core: Core): boolean {
-  return core.role !== 'leader' && core.mayVote && core.isVoter() && core.incoming === undefined;
+  return core.role !== 'leader' && core.mayVote && core.mayBeNeededAsLeader() && core.incoming === undefined;
 }
 
 function startElection(core: Core): void {

@@ -62,12 +62,11 @@ export class RaftLog {
 
   /** Term of an entry, or -1 when the log does not know it (compacted, or beyond the end). */
   term(index: number): number {
-    if (index > this.last) return -1;
+    if (index > this.last || index < this.snapshotIndex) return -1;
     for (let run = this.#runStart.length - 1; run >= 0; run -= 1) {
       if (index >= this.#runStart[run]!) return this.#runTerm[run]!;
     }
-    if (index === this.snapshotIndex) return this.snapshotTerm;
-    return index < this.snapshotIndex ? -1 : this.reader.term(index);
+    return index === this.snapshotIndex ? this.snapshotTerm : this.reader.term(index);
   }
 
   matches(index: number, term: number): boolean {

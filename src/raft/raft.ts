@@ -57,6 +57,9 @@ export class Raft {
   get configuration(): Configuration {
     return this.#core.configuration;
   }
+  get appliedIndex(): number {
+    return this.#core.applied;
+  }
   /** Turns true when a leader has restored a node that lost its log; the host then removes its marker. */
   get mayVote(): boolean {
     return this.#core.mayVote;
@@ -126,6 +129,11 @@ export class Raft {
   /** Configuration in force once `index` (at or above the applied one) is applied; belongs into a snapshot. */
   configurationAt(index: number): Configuration {
     return this.#core.configurationAt(index);
+  }
+
+  /** Term of a log entry (or of the snapshot index), -1 when it is compacted or beyond the end. */
+  termAt(index: number): number {
+    return this.#core.log.term(index);
   }
 
   /** What the leader knows of the others; empty on other nodes. */
