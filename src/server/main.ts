@@ -18,6 +18,7 @@ const EXIT_FAILURE = 1;
 const EXIT_CONFIG = 2;
 /** Accepted requests get this long to be answered after SIGTERM. */
 const STOP_GRACE_MS = 10_000;
+const SAME_SIGNAL_MS = 1000;
 
 async function main(argv: readonly string[]): Promise<void> {
   const text = helpOrVersion(argv);
@@ -115,12 +116,13 @@ function greet(config: Config, shardCount: number, startMs: number, log: Logger)
   );
 }
 
-/** First signal: stop cleanly. Second: at once. */
+/** First signal: stop cleanly. Another one, later: at once. Ctrl-C under npm arrives twice in the same moment. */
 function onSignal(run: () => Promise<void>): void {
-  let stopping = false;
+  let stoppingSinceMs = Infinity;
   const handle = (): void => {
-    if (stopping) process.exit(EXIT_FAILURE);
-    stopping = true;
+    if (performance.now() - stoppingSinceMs > SAME_SIGNAL_MS) process.exit(EXIT_FAILURE);
+    if (stoppingSinceMs !== Infinity) return;
+    stoppingSinceMs = performance.now();
     run().then(
       () => process.exit(0),
       (error: unknown) => {

@@ -4,7 +4,6 @@ import type { Group } from '../group/group.ts';
 import { type Listed, listStreams } from '../stream/list.ts';
 import type { Reply } from '../wire/reply.ts';
 import type { Query } from '../wire/request.ts';
-import type { Shard } from './shard.ts';
 
 function json(reply: Reply, value: unknown): void {
   reply.body = encodeUtf8(JSON.stringify(value));
@@ -62,8 +61,20 @@ export function answerUsage(groups: readonly Group[], reply: Reply): void {
   json(reply, { buckets: Object.fromEntries(buckets) });
 }
 
+/** What STATUS tells of a shard beyond its groups. */
+export interface ShardStatus {
+  readonly groups: readonly Group[];
+  readonly full: boolean;
+  readonly counters: Readonly<
+    Record<
+      'turns' | 'commits' | 'commitMicros' | 'committedEntries' | 'requests' | 'checkpoints' | 'refusedDiskFull',
+      number
+    >
+  >;
+}
+
 /** STATUS: Raft state per group, and the shard's counters. */
-export function answerStatus(shard: Shard, nodeId: number, reply: Reply): void {
+export function answerStatus(shard: ShardStatus, nodeId: number, reply: Reply): void {
   const { groups, counters } = shard;
   let applied = 0;
   let cachedHeads = 0;

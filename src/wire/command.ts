@@ -25,8 +25,6 @@ export const COMMAND_TOUCH = 5;
 /** Removes up to a bounded number of expired streams of the group; no answer to a client. */
 export const COMMAND_SWEEP = 6;
 export const COMMAND_DELETE_BUCKET = 7;
-/** Commands have numbers below this; queries of a mailbox start here. */
-export const COMMAND_KINDS_MAX = 32;
 
 export const FLAG_CLOSE = 1;
 export const FLAG_PRODUCER = 2;
@@ -109,6 +107,7 @@ export function writeCommand(
 ): number {
   let flags = 0;
   let at = offset + FIXED_BYTES;
+  // Where the producer and sequence parts begin; 0 = absent (offset 0 holds the fixed part).
   let producerIdAt = 0;
   let seqAt = 0;
   if (fields.close) flags |= FLAG_CLOSE;
@@ -116,7 +115,7 @@ export function writeCommand(
     flags |= FLAG_PRODUCER;
     view.setFloat64(at, fields.producerEpoch, true);
     view.setFloat64(at + 8, fields.producerSeq, true);
-    producerIdAt = at + 16;
+    producerIdAt = at;
     at += 18;
   }
   if (fields.recordMatch >= 0) {
@@ -140,30 +139,7 @@ export function writeCommand(
     view.setUint32(at, fields.attributes.length, true);
     at += 4;
   }
-  const keyAt = at;
-  at += writeText(bytes, at, fields.bucket);
-  if (fields.stream !== '') {
-    bytes[at++] = 0;
-    at += writeText(bytes, at, fields.stream);
-  }
-  view.setUint16(offset + 4, at - keyAt, true);
-  const contentTypeBytes = writeText(bytes, at, fields.contentType);
-  view.setUint16(offset + 6, contentTypeBytes, true);
-  at += contentTypeBytes;
-  if (producerIdAt !== 0) {
-    const size = writeText(bytes, at, fields.producerId);
-    view.setUint16(producerIdAt, size, true);
-    at += size;
-  }
-  if (fields.streamSeq !== undefined) {
-    const size = writeText(bytes, at, fields.streamSeq);
-    view.setUint16(seqAt, size, true);
-    at += size;
-  }
-  if (fields.attributes !== undefined) {
-    bytes.set(fields.attributes, at);
-    at += fields.attributes.length;
-  }
+  at = writeTexts(fields, bytes, view, offset, at, producerIdAt, seqAt);
   const payload = fields.payload;
   if (payload !== undefined && !payloadInLane) {
     bytes.set(payload, at);
@@ -176,6 +152,42 @@ export function writeCommand(
   view.setUint32(offset + 16, payload?.length ?? 0, true);
   view.setUint32(offset + 20, 0, true);
   return at - offset;
+}
+
+/** The variable part up to the payload, and the sizes that describe it; returns where it ends. */
+function writeTexts(
+  fields: CommandFields,
+  bytes: Uint8Array,
+  view: DataView,
+  offset: number,
+  keyAt: number,
+  producerIdAt: number,
+  seqAt: number,
+): number {
+  let at = keyAt + writeText(bytes, keyAt, fields.bucket);
+  if (fields.stream !== '') {
+    bytes[at++] = 0;
+    at += writeText(bytes, at, fields.stream);
+  }
+  view.setUint16(offset + 4, at - keyAt, true);
+  const contentTypeBytes = writeText(bytes, at, fields.contentType);
+  view.setUint16(offset + 6, contentTypeBytes, true);
+  at += contentTypeBytes;
+  if (producerIdAt !== 0) {
+    const size = writeText(bytes, at, fields.producerId);
+    view.setUint16(producerIdAt + 16, size, true);
+    at += size;
+  }
+  if (fields.streamSeq !== undefined) {
+    const size = writeText(bytes, at, fields.streamSeq);
+    view.setUint16(seqAt, size, true);
+    at += size;
+  }
+  if (fields.attributes !== undefined) {
+    bytes.set(fields.attributes, at);
+    at += fields.attributes.length;
+  }
+  return at;
 }
 
 /** A command in place: offsets into `bytes`, no copies. Reused; valid until the next read. */

@@ -37,11 +37,6 @@ export function writeText(bytes: Uint8Array, offset: number, text: string): numb
   return at - offset;
 }
 
-/** Upper bound of what writeText writes, without encoding: 3 bytes for each UTF-16 unit. */
-export function textBytesMax(text: string): number {
-  return text.length * 3;
-}
-
 /** Exact UTF-8 size of `text` in bytes. */
 export function textBytes(text: string): number {
   let size = 0;
