@@ -1,0 +1,128 @@
+// A gateway without shards: remembers what it was asked and answers what the test says, always after send() has returned.
+import type { ReplyHandler, ShardGateway, TailHandler } from '../../src/ports.ts';
+import { Reply } from '../../src/wire/reply.ts';
+import type { Request } from '../../src/wire/request.ts';
+
+/** A copy of a request, because the sender reuses its own. */
+export interface Asked {
+  readonly op: number;
+  readonly group: number;
+  readonly shard: number | undefined;
+  readonly bucket: string;
+  readonly stream: string;
+  readonly close: boolean;
+  readonly contentType: string;
+  readonly streamSeq: string | undefined;
+  readonly producer: readonly [string, number, number] | undefined;
+  readonly recordMatch: number;
+  readonly ttlSeconds: number;
+  readonly expiresAtMs: number;
+  readonly attributes: string | undefined;
+  readonly payload: Buffer | undefined;
+  readonly mode: number;
+  readonly value: number;
+  readonly maxBytes: number;
+  readonly maxRecords: number;
+  readonly readFlags: number;
+  readonly prefix: string;
+  readonly after: string;
+  readonly limit: number;
+}
+
+/** Fills the reply; a false result keeps the handler waiting until release() is called. */
+export type Script = (asked: Asked, reply: Reply) => boolean | void;
+
+export class FakeGateway implements ShardGateway {
+  readonly groupCount: number;
+  readonly shardCount: number;
+  readonly asked: Asked[] = [];
+  script: Script = () => {};
+  /** send() answers false, as with a full mailbox. */
+  full = false;
+  #held: { readonly handler: ReplyHandler; readonly asked: Asked }[] = [];
+  #arrivals: (() => void)[] = [];
+
+  constructor(groupCount = 4, shardCount = 2) {
+    this.groupCount = groupCount;
+    this.shardCount = shardCount;
+  }
+
+  groupOf(bucket: string, stream: string): number {
+    return (bucket.length + stream.length) % this.groupCount;
+  }
+
+  get last(): Asked {
+    const last = this.asked.at(-1);
+    if (last === undefined) throw new Error('nothing was asked');
+    return last;
+  }
+
+  send(request: Request, handler: ReplyHandler, shard?: number): boolean {
+    if (this.full) return false;
+    const asked = copy(request, shard);
+    this.asked.push(asked);
+    for (const arrive of this.#arrivals.splice(0)) arrive();
+    queueMicrotask(() => this.#answer(asked, handler));
+    return true;
+  }
+
+  /** Resolves at the next request. */
+  nextRequest(): Promise<void> {
+    return new Promise((resolve) => this.#arrivals.push(resolve));
+  }
+
+  get heldCount(): number {
+    return this.#held.length;
+  }
+
+  /** Answers what the script held back. */
+  release(fill: (asked: Asked, reply: Reply) => void = () => {}): void {
+    for (const { handler, asked } of this.#held.splice(0)) {
+      const reply = new Reply();
+      fill(asked, reply);
+      handler.onReply(reply);
+    }
+  }
+
+  openTopic(_handler: TailHandler): number {
+    return 1;
+  }
+
+  closeTopic(): void {}
+
+  #answer(asked: Asked, handler: ReplyHandler): void {
+    const reply = new Reply();
+    if (this.script(asked, reply) === false) this.#held.push({ handler, asked });
+    else handler.onReply(reply);
+  }
+}
+
+function copy(request: Request, shard: number | undefined): Asked {
+  const { command } = request;
+  const isCommand = request.op < 32;
+  return {
+    op: request.op,
+    group: request.group,
+    shard,
+    bucket: command.bucket,
+    stream: command.stream,
+    close: command.close,
+    contentType: command.contentType,
+    streamSeq: command.streamSeq,
+    producer:
+      command.producerId === '' ? undefined : [command.producerId, command.producerEpoch, command.producerSeq],
+    recordMatch: command.recordMatch,
+    ttlSeconds: command.ttlSeconds,
+    expiresAtMs: command.expiresAtMs,
+    attributes: command.attributes === undefined ? undefined : Buffer.from(command.attributes).toString(),
+    payload: isCommand && command.payload !== undefined ? Buffer.from(command.payload) : undefined,
+    mode: request.mode,
+    value: request.value,
+    maxBytes: request.maxBytes,
+    maxRecords: request.maxRecords,
+    readFlags: request.readFlags,
+    prefix: request.prefix,
+    after: request.after,
+    limit: request.limit,
+  };
+}

@@ -1,0 +1,65 @@
+// Both planes over a fake gateway on free ports of the loopback.
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import type { HttpSettings } from '../../src/http/contract.ts';
+import { type Planes, createPlanes } from '../../src/http/server.ts';
+import { HttpCounters } from '../../src/metrics/http-metrics.ts';
+import { FakeGateway } from './fake-gateway.ts';
+
+export interface Rig {
+  readonly gateway: FakeGateway;
+  readonly planes: Planes;
+  readonly port: number;
+  readonly adminPort: number;
+  readonly client: string;
+  readonly admin: string;
+  readonly counters: HttpCounters;
+  /** Errors that handlers reported; a test that expects some must empty it. */
+  readonly errors: unknown[];
+}
+
+const SETTINGS: HttpSettings = {
+  longPollTimeoutMs: 500,
+  sseKeepaliveMs: 15_000,
+  sseLifetimeMs: 60_000,
+  corsOrigins: ['*'],
+  inflightBodyBytes: 256 * 1024 * 1024,
+  watchersPerCoreMax: 0,
+  clientToken: '',
+  adminToken: '',
+};
+
+/** Starts the planes for one test and closes them after it, checking that nothing was left open and no handler failed. */
+export async function startPlanes(t: TestContext, settings: Partial<HttpSettings> = {}): Promise<Rig> {
+  const gateway = new FakeGateway();
+  const counters = new HttpCounters();
+  const errors: unknown[] = [];
+  const planes = createPlanes({
+    ctx: { gateway, metrics: counters, settings: { ...SETTINGS, ...settings }, monotonicMs: () => performance.now() },
+    source: {
+      mailboxDepths: () => [1, 2],
+      mailboxCapacities: () => [1024, 1024],
+      http: () => ({ ...counters.snapshot() }),
+      extra: () => ({ node_id: 1 }),
+    },
+    logError: (error) => errors.push(error),
+  });
+  const port = await planes.listenClient('127.0.0.1', 0);
+  const adminPort = await planes.listenAdmin('127.0.0.1', 0);
+  t.after(async () => {
+    gateway.release();
+    await planes.close(1000);
+    assert.equal(planes.openRequests(), 0);
+    assert.deepEqual(errors, []);
+  });
+  return {
+    gateway,
+    planes,
+    port,
+    adminPort,
+    client: `http://127.0.0.1:${port}`,
+    admin: `http://127.0.0.1:${adminPort}`,
+    counters,
+    errors,
+  };
+}

@@ -1,0 +1,69 @@
+// Paths: what they mean, and that nothing reserved, empty or ambiguous ever names a stream.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { newRoute, parseRoute } from '../../src/http/routes.ts';
+
+function parsed(url: string): string {
+  const route = newRoute();
+  parseRoute(url, route);
+  const { kind, family, bucket, stream } = route;
+  return kind === 'stream' ? `${family} ${bucket} | ${stream}` : kind;
+}
+
+test('a bucketed stream is one segment, whose encoded slashes belong to the name', () => {
+  assert.equal(parsed('/demo/hello'), 'bucketed demo | hello');
+  assert.equal(parsed('/demo/a%2Fb'), 'bucketed demo | a/b');
+  assert.equal(parsed('/demo/%C3%A9'), 'bucketed demo | é');
+  assert.equal(parsed('/demo/a+b~c:d@e'), 'bucketed demo | a+b~c:d@e');
+  assert.equal(parsed('/demo/a..b'), 'bucketed demo | a..b');
+  assert.equal(parsed('/v2/x'), 'bucketed v2 | x');
+});
+
+test('a flat path is decoded, then split at the first slash', () => {
+  assert.equal(parsed('/v1/stream/x'), 'flat _default | x');
+  assert.equal(parsed('/v1/stream/b/s'), 'flat b | s');
+  assert.equal(parsed('/v1/stream/b/s/t/u'), 'flat b | s/t/u');
+  assert.equal(parsed('/v1/stream/b%2Fs'), 'flat b | s');
+  assert.equal(parsed('/v1/stream/b/attrs'), 'flat b | attrs');
+  assert.equal(parsed('/v1/stream/b/streams'), 'flat b | streams');
+});
+
+test('sub-resources and lists', () => {
+  assert.equal(parsed('/b'), 'bucket');
+  assert.equal(parsed('/b/streams'), 'list');
+  assert.equal(parsed('/b/%73treams'), 'list');
+  assert.equal(parsed('/b/s/attrs'), 'attrs');
+  for (const rest of ['snapshot', 'snapshot/00000000000000000001', 'bootstrap', 'retention', 'retention/5', 'append-batch']) {
+    assert.equal(parsed(`/b/s/${rest}`), 'later', rest);
+  }
+  for (const path of ['/', '/b/s/t', '/b/s/', '/b/s/attrs/', '/b/s/attrs/x', '/b/s/t/u', '/b//s']) {
+    assert.equal(parsed(path), 'none', path);
+  }
+  assert.equal(parsed('/__svc/metrics'), 'service');
+  assert.equal(parsed('/__other/x'), 'service');
+});
+
+test('reserved, empty and dangerous names are invalid in both families', () => {
+  const names = ['%00', 'a%00b', '..', '%2e%2e', '..%2fx', 'a%2f..%2fb', 'x%2f..', '%', '%zz', 'a%2', '%ff', '%c0%af', '%ed%a0%80', '__x'];
+  for (const name of names) {
+    assert.equal(parsed(`/b/${name}`), 'invalid', `/b/${name}`);
+    assert.equal(parsed(`/v1/stream/b/${name}`), 'invalid', `/v1/stream/b/${name}`);
+  }
+  for (const path of ['/b/', '//x', '/v1', '/v1/x', '/v1/stream', '/v1/stream/', '/v1/stream/v1/x', '/%76%31/x']) {
+    assert.equal(parsed(path), 'invalid', path);
+  }
+  for (const path of ['/v1/stream//x', '/v1/stream/a//b', '/v1/stream/a/', '/v1/stream/__svc/x', '/v1/stream/__x']) {
+    assert.equal(parsed(path), 'invalid', path);
+  }
+  for (const path of ['/%5f%5fsvc/x', '/../x', '/%2e%2e/x', '/b/a\u00e9', '/b/a\ufffd', '/b/a b', '/b/a\u0001']) {
+    assert.equal(parsed(path), 'invalid', path);
+  }
+});
+
+test('bucket and stream together are limited to 1 KiB after decoding', () => {
+  assert.equal(parsed(`/b/${'n'.repeat(1023)}`), `bucketed b | ${'n'.repeat(1023)}`);
+  assert.equal(parsed(`/b/${'n'.repeat(1024)}`), 'invalid');
+  assert.equal(parsed(`/b/${'%C3%A9'.repeat(511)}`), `bucketed b | ${'é'.repeat(511)}`);
+  assert.equal(parsed(`/b/${'%C3%A9'.repeat(512)}`), 'invalid');
+  assert.equal(parsed(`/${'b'.repeat(1025)}`), 'invalid');
+});
