@@ -1,0 +1,166 @@
+// Routes that gather from all shards or groups, and the admin plane.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { errorNumber } from '../../src/base/errors.ts';
+import { compareNames } from '../../src/http/bucket.ts';
+import { COMMAND_DELETE_BUCKET } from '../../src/wire/command.ts';
+import { ALL_GROUPS, OP_BUCKET, OP_LIST, OP_STATUS, OP_USAGE } from '../../src/wire/request.ts';
+import { startPlanes } from './planes.ts';
+
+const json = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
+
+test('a bucket: create, describe, delete', async (t) => {
+  const { gateway, client } = await startPlanes(t);
+  const created = await fetch(`${client}/demo`, { method: 'PUT', body: 'ignored' });
+  assert.deepEqual([created.status, await created.text(), gateway.asked.length], [201, '', 0]);
+  gateway.script = (asked, reply) => {
+    if (asked.op !== OP_BUCKET) return;
+    reply.a = asked.shard === 0 ? 2 : 1;
+    reply.b = 1;
+  };
+  const described = await fetch(`${client}/demo`);
+  assert.deepEqual([described.status, await described.json()], [200, { bucket_id: 'demo', streams: 3 }]);
+  assert.deepEqual(gateway.asked.map(({ group, shard, bucket }) => [group, shard, bucket]), [
+    [ALL_GROUPS, 0, 'demo'],
+    [ALL_GROUPS, 1, 'demo'],
+  ]);
+  assert.equal((await fetch(`${client}/demo`, { method: 'DELETE' })).status, 409);
+  gateway.asked.length = 0;
+  gateway.script = (asked, reply) => {
+    reply.b = 1;
+    if (asked.group === 2) reply.code = errorNumber('BUCKET_NOT_FOUND');
+  };
+  assert.equal((await fetch(`${client}/demo`, { method: 'DELETE' })).status, 204);
+  const commands = gateway.asked.filter(({ op }) => op === COMMAND_DELETE_BUCKET);
+  assert.deepEqual(commands.map(({ group }) => group), [0, 1, 2, 3]);
+  gateway.script = () => {};
+  assert.equal((await fetch(`${client}/demo`)).status, 404);
+  assert.equal((await fetch(`${client}/demo`, { method: 'DELETE' })).status, 404);
+  assert.equal((await fetch(`${client}/demo`, { method: 'HEAD' })).status, 404);
+  const post = await fetch(`${client}/demo`, { method: 'POST', body: 'x' });
+  assert.deepEqual([post.status, post.headers.get('allow')], [405, 'GET, HEAD, PUT, DELETE, OPTIONS']);
+  gateway.full = true;
+  assert.equal((await fetch(`${client}/demo`)).status, 503);
+});
+
+test('listing merges the shards in order and says whether more follow', async (t) => {
+  const { gateway, client } = await startPlanes(t);
+  const streams = (...names: string[]): object => ({ streams: names.map((stream_id) => ({ stream_id })), has_more: false });
+  gateway.script = (asked, reply) => {
+    reply.body = json(asked.shard === 0 ? streams('a', 'c', 'e') : streams('b', 'd'));
+  };
+  const page = (await (await fetch(`${client}/demo/streams?limit=3&prefix=x&after=y`)).json()) as Record<string, unknown>;
+  assert.deepEqual([gateway.last.op, gateway.last.limit, gateway.last.prefix, gateway.last.after], [OP_LIST, 4, 'x', 'y']);
+  assert.deepEqual(page, {
+    bucket_id: 'demo',
+    prefix: 'x',
+    stream_count: 3,
+    streams: [{ stream_id: 'a' }, { stream_id: 'b' }, { stream_id: 'c' }],
+    next_cursor: 'c',
+    has_more: true,
+  });
+  const all = (await (await fetch(`${client}/demo/streams`)).json()) as Record<string, unknown>;
+  assert.deepEqual([all['stream_count'], all['next_cursor'], all['has_more']], [5, null, false]);
+  assert.equal((await fetch(`${client}/demo/streams?limit=0`)).status, 400);
+  assert.equal((await fetch(`${client}/demo/streams`, { method: 'PUT' })).status, 405);
+  gateway.script = (_asked, reply) => {
+    reply.code = errorNumber('BUCKET_NOT_FOUND');
+  };
+  assert.equal((await fetch(`${client}/demo/streams`)).status, 404);
+});
+
+test('names sort by their UTF-8 bytes', () => {
+  const names = ['', 'a', 'a/b', 'ab', 'b', 'é', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '\u{10ffff}'];
+  assert.deepEqual([...names].reverse().sort(compareNames), names);
+  assert.deepEqual([...names].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))), names);
+});
+
+test('usage sums the shards', async (t) => {
+  const { gateway, client, admin } = await startPlanes(t);
+  const meters = {
+    committed_append_bytes: 10,
+    committed_records: 1,
+    committed_write_units: 2,
+    retained_bytes: 7,
+    stream_count: 1,
+  };
+  gateway.script = (asked, reply) => {
+    reply.body = json({ buckets: asked.shard === 0 ? { b: meters, a: meters } : { b: meters } });
+  };
+  for (const plane of [client, admin]) {
+    const text = await (await fetch(`${plane}/__svc/usage`)).text();
+    const doubled = Object.fromEntries(Object.entries(meters).map(([name, value]) => [name, 2 * value]));
+    assert.equal(text, JSON.stringify({ version: 1, write_unit_bytes: 10240, buckets: { a: meters, b: doubled } }));
+  }
+  assert.equal(gateway.last.op, OP_USAGE);
+  gateway.script = (_asked, reply) => {
+    reply.code = errorNumber('NO_LEADER');
+  };
+  assert.equal((await fetch(`${client}/__svc/usage`)).status, 503);
+});
+
+test('metrics merge groups and counters', async (t) => {
+  const { gateway, client, admin } = await startPlanes(t);
+  gateway.script = (asked, reply) => {
+    const shard = asked.shard ?? 0;
+    reply.body = json({
+      raft_groups: [
+        { raft_group_id: shard + 2, leader: 1, last_applied: 5 },
+        { raft_group_id: shard, leader: 1, last_applied: 4 },
+      ],
+      counters: { accepted_appends: 10, turns: shard },
+      per_group: { per_group_appends: shard === 0 ? [1, 0, 3, 0] : [0, 2, 0, 4] },
+      disk_full: false,
+    });
+  };
+  const metrics = (await (await fetch(`${client}/__svc/metrics`)).json()) as Record<string, unknown>;
+  assert.equal(gateway.last.op, OP_STATUS);
+  const groups = metrics['raft_groups'] as { raft_group_id: number }[];
+  assert.deepEqual(groups.map((group) => group.raft_group_id), [0, 1, 2, 3]);
+  assert.deepEqual([metrics['accepted_appends'], metrics['turns'], metrics['raft_group_count']], [20, 1, 4]);
+  assert.deepEqual(metrics['per_group_appends'], [1, 2, 3, 4]);
+  assert.deepEqual([metrics['mailbox_depths'], metrics['disk_full'], metrics['node_id']], [[1, 2], false, 1]);
+  assert.deepEqual(metrics['cold_write_admission'], { state: 'open' });
+  assert((metrics['process_rss_bytes'] as number) > 0);
+  const again = (await (await fetch(`${admin}/__svc/metrics`)).json()) as Record<string, unknown>;
+  assert.deepEqual(again['responses_by_status'], { 200: 1 });
+  assert.equal((await fetch(`${client}/__svc/metrics`, { method: 'POST' })).headers.get('allow'), 'GET, HEAD');
+});
+
+test('admin plane: health and readiness, and no stream routes', async (t) => {
+  const { gateway, admin, client } = await startPlanes(t);
+  assert.deepEqual(await (await fetch(`${admin}/__svc/health`)).json(), { status: 'up' });
+  let leader: number | null = 1;
+  gateway.script = (asked, reply) => {
+    const group = (asked.shard ?? 0) * 2;
+    reply.body = json({ raft_groups: [{ raft_group_id: group, leader: 1 }, { raft_group_id: group + 1, leader }] });
+  };
+  assert.equal((await fetch(`${admin}/__svc/ready`)).status, 200);
+  leader = null;
+  const waiting = await fetch(`${admin}/__svc/ready`);
+  assert.deepEqual([waiting.status, waiting.headers.get('retry-after')], [503, '1']);
+  assert.deepEqual(((await waiting.json()) as Record<string, unknown>)['leaderless_groups'], [1, 3]);
+  gateway.script = (_asked, reply) => {
+    reply.body = json({ raft_groups: [{ raft_group_id: 0, leader: 1 }] });
+  };
+  assert.equal((await fetch(`${admin}/__svc/ready`)).status, 503, 'two groups are missing');
+  assert.equal((await fetch(`${admin}/demo/s`, { method: 'PUT' })).status, 404);
+  assert.equal((await fetch(`${client}/__svc/ready`)).status, 404);
+});
+
+test('a shard that answers nonsense gives 500, and the node goes on', async (t) => {
+  const { gateway, client, errors } = await startPlanes(t);
+  gateway.script = (_asked, reply) => {
+    reply.body = new TextEncoder().encode('{');
+  };
+  assert.equal((await fetch(`${client}/__svc/usage`)).status, 500);
+  assert.equal(errors.splice(0).length, 1);
+  assert.equal((await fetch(`${client}/demo`, { method: 'PUT' })).status, 201);
+});
+
+test('cluster probe takes any body', async (t) => {
+  const { client } = await startPlanes(t);
+  const response = await fetch(`${client}/__svc/cluster-probe`, { method: 'POST', body: Buffer.alloc(1_000_000) });
+  assert.deepEqual([response.status, await response.text()], [200, '']);
+  assert.equal((await fetch(`${client}/__svc/cluster-probe`)).status, 405);
+});

@@ -1,0 +1,30 @@
+// Counters of the HTTP side, and that their operations are those of the contract.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { HttpMetrics, Operation } from '../../src/http/contract.ts';
+import { HttpCounters, OPERATIONS, type OperationName } from '../../src/metrics/http-metrics.ts';
+
+test('the operations are those of the contract, and the counters fit it', () => {
+  const names: readonly Operation[] = OPERATIONS;
+  const back = (operation: Operation): OperationName => operation;
+  const metrics: HttpMetrics = new HttpCounters();
+  for (const name of names) metrics.response(back(name), 200, 1);
+});
+
+test('latencies by operation and counts by status', () => {
+  const counters = new HttpCounters();
+  for (let micros = 1; micros <= 1000; micros++) counters.response('append', 204, micros);
+  counters.response('read', 404, 0);
+  counters.response('read', 200, 1e12);
+  counters.response('read', 200, 12.7);
+  const { latency_us, responses_by_status, responses_total } = counters.snapshot();
+  const append = latency_us['append'];
+  assert(append !== undefined);
+  assert.equal(append.count, 1000);
+  assert(Math.abs(append.p50 - 500) <= 8 && Math.abs(append.p99 - 990) <= 8 && Math.abs(append.max - 1000) <= 8);
+  assert(append.p90 <= append.p99 && append.p99 <= append.p999 && append.p999 <= append.max);
+  assert.equal(latency_us['read']?.count, 3);
+  assert.equal(latency_us['create'], undefined);
+  assert.deepEqual(responses_by_status, { 200: 2, 204: 1000, 404: 1 });
+  assert.equal(responses_total, 1003);
+});
