@@ -46,6 +46,8 @@ export class TestNode {
   readonly applied: Entry[];
   configuration: Configuration;
   readonly reads: ReadState[] = [];
+  /** Lets a scenario tell what is going on. */
+  onReady: ((ready: Ready) => void) | undefined = undefined;
   readonly #payloads: Payloads;
   #writing: Ready | undefined;
 
@@ -78,6 +80,7 @@ export class TestNode {
   /** First half of a turn: hands out work, begins the write. Returns what may leave without it. */
   begin(): Message[] {
     const ready = this.raft.take();
+    this.onReady?.(ready);
     for (const entry of ready.committed) this.#apply(entry);
     const last = ready.committed[ready.committed.length - 1];
     if (last !== undefined) this.raft.applied(last.index);

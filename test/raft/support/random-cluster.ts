@@ -99,6 +99,7 @@ export class RandomCluster {
     for (const id of this.disks.keys()) if (!this.up.has(id)) this.#start(id);
     const mark = Uint8Array.of(255, 255);
     let goal = 0;
+    let goalTerm = 0;
     for (let round = 0; round < 3000; round += 1) {
       for (const node of this.nodes) node.raft.tick();
       this.#calmRound();
@@ -106,8 +107,9 @@ export class RandomCluster {
       const leader = this.leader();
       this.#permitReverts();
       if (leader === undefined) continue;
-      if (goal === 0) goal = leader.raft.propose(mark);
-      else if (this.checker.committed.length >= goal && this.checker.committed[goal - 1]!.data !== mark) goal = 0;
+      // A proposal dies with its leader, so each new one gets its own.
+      if (goal === 0 || goalTerm !== leader.raft.term) goal = leader.raft.propose(mark);
+      goalTerm = leader.raft.term;
       if (goal !== 0 && this.#settled(leader, goal)) return;
     }
     assert(false, `not settled: ${this.describe()}`);
