@@ -34,7 +34,7 @@ serverSuite('bucketed routes: reads', { cores: 2, longPollTimeout: '300ms' }, ({
 
   test('a malformed offset is 400, one beyond the tail 416 with the tail', async () => {
     const path = await filled();
-    for (const bad of ['abc', '1.5', '-2', '5_0', '1e2', '0x1', '9007199254740992', '1 ', '%00', '1'.repeat(30)]) {
+    for (const bad of ['abc', '1.5', '-2', '5_0', '1e2', '0x1', '9007199254740992', '1%20', '%00', '1'.repeat(30)]) {
       await expect(400, `GET ${path}?offset=${bad}`);
     }
     await expect(400, `GET ${path}?offset=1&offset=2`);
@@ -144,6 +144,24 @@ serverSuite('bucketed routes: reads', { cores: 2, longPollTimeout: '300ms' }, ({
     const answer = await expect(200, `GET ${path}?offset=-1&live=sse`);
     assertHeaders(answer, { 'stream-sse-data-encoding': 'base64' });
     assert.match(answer.text, new RegExp(`data: ?${Buffer.from(bytes).toString('base64').replaceAll('+', '\\+')}\n`));
+  });
+
+  test('quiet readers stay connected longer than the idle timeout of the HTTP library', async () => {
+    const path = await filled('');
+    const stream = await fetch(`${server.url}${path}?offset=-1&live=sse`);
+    const reader = (stream.body as ReadableStream<Uint8Array>).getReader();
+    const comment = (async (): Promise<void> => {
+      const decoder = new TextDecoder();
+      // Decisions: a comment every 15 s.
+      for (let text = ''; !/^:/m.test(text); ) {
+        const { done, value } = await reader.read();
+        assert(!done, 'a quiet event stream must stay open');
+        text += decoder.decode(value, { stream: true });
+      }
+      await reader.cancel();
+    })();
+    const quiet = expect(204, `GET ${path}?offset=0&live=long-poll&timeout_ms=13000`);
+    await Promise.all([quiet, comment]);
   });
 
   test('HEAD shows type, tail and lifetime, and is never cached', async () => {
