@@ -46,6 +46,7 @@ function quorumIsActive(core: Core): boolean {
     const peer = core.peer(node);
     return peer !== undefined && peer.counts && peer.recentlyActive ? 1 : 0;
   });
+  core.peers = core.peers.filter((peer) => !peer.leaving || peer.recentlyActive);
   for (const peer of core.peers) peer.recentlyActive = false;
   return active >= 1;
 }

@@ -199,18 +199,26 @@ export class Core {
     while (this.configurations.length > 1 && this.configurations[1]!.index <= this.applied) this.configurations.shift();
   }
 
-  /** Leader: one Progress per member besides itself; new ones start by probing at the end of the log. */
+  /**
+   * Leader: one Progress per member besides itself; new ones start by probing at the end of the log. Members that leave
+   * stay until they know that they left (or are silent): else they would campaign in vain for ever (§4.2.3).
+   */
   syncPeers(): void {
     if (this.role !== 'leader') {
       this.peers = [];
       return;
     }
     const next = this.log.last + 1;
-    this.peers = members(this.configuration)
+    const staying = members(this.configuration)
       .filter((node) => node !== this.id)
-      .map((node) => this.peer(node) ?? new Progress(node, next, this.round));
+      .map((node) => {
+        const known = this.peer(node);
+        return known !== undefined && !known.leaving ? known : new Progress(node, next, this.round);
+      });
+    const leaving = this.peers.filter((peer) => staying.every((other) => other.node !== peer.node));
+    for (const peer of leaving) peer.leaving = true;
+    this.peers = [...staying, ...leaving];
     this.wantReplicate = true;
-    this.wantHeartbeat = true;
   }
 
   /** The log may already hold configurations that are not applied yet. */

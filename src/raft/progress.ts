@@ -36,6 +36,8 @@ export class Progress {
   /** Commit index that the peer was told last. */
   sentCommit = 0;
   refusesLead = false;
+  /** Not in the configuration any more; still gets the log up to the entry that says so. */
+  leaving = false;
 
   recovery: RecoveryState = 'none';
   /** Run of the peer that lost its log; stays known after the recovery, until the peer knows that it is over. */

@@ -17,6 +17,10 @@ export function sendToPeers(core: Core): void {
   }
   core.wantReplicate = false;
   core.wantHeartbeat = false;
+  const left = core.configurationIndex;
+  if (core.peers.some((peer) => peer.leaving && peer.sentCommit >= left)) {
+    core.peers = core.peers.filter((peer) => !peer.leaving || peer.sentCommit < left);
+  }
 }
 
 export function onAppendResponse(core: Core, message: AppendResponse): void {

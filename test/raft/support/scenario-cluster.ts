@@ -12,6 +12,9 @@ export class ScenarioCluster {
   readonly up = new Map<number, TestNode>();
   network: Message[] = [];
   readonly held: Message[] = [];
+  /** Nodes whose disk writes end only on `finish`. */
+  readonly slow = new Set<number>();
+  snapshots: 'deliver' | 'hold' | 'fail' = 'deliver';
   readonly cut = new Set<number>();
   options: NodeOptions = SMALL_OPTIONS;
   configuration: Configuration = { voters: [], votersOutgoing: [], learners: [] };
@@ -71,13 +74,15 @@ export class ScenarioCluster {
   turn(node: TestNode): void {
     for (let left = 20; node.raft.hasReady() && left > 0; left -= 1) {
       this.begin(node);
-      this.finish(node);
+      if (!this.slow.has(node.id)) this.finish(node);
     }
   }
 
   deliver(message: Message): void {
-    const reachable = this.up.has(message.to) && this.cut.has(message.from) === this.cut.has(message.to);
-    if (reachable) this.node(String(message.to)).raft.step(message);
+    const reachable = this.up.has(message.to) && this.cut.has(message.from) === this.cut.has(message.to)
+      && (message.type !== 'snapshot' || this.snapshots !== 'fail');
+    if (message.type === 'snapshot' && this.snapshots === 'hold') this.held.push(message);
+    else if (reachable) this.node(String(message.to)).raft.step(message);
     else if (message.type === 'snapshot') this.up.get(message.from)?.raft.snapshotFailed(message.to);
   }
 

@@ -49,6 +49,22 @@ export function drop(stage: ScenarioCluster, command: Command): void {
   stage.network = stage.network.filter((message) => !chosen.includes(message));
 }
 
+/** slow 1: its disk writes end only on `finish 1`. fast 1: as usual. */
+export function slow(stage: ScenarioCluster, command: Command): void {
+  stage.slow.add(Number(command.words[0]));
+}
+
+export function fast(stage: ScenarioCluster, command: Command): void {
+  stage.slow.delete(Number(command.words[0]));
+}
+
+/** snapshots hold|fail|deliver: what happens to snapshots on their way. */
+export function snapshots(stage: ScenarioCluster, command: Command): void {
+  const mode = command.words[0];
+  assert(mode === 'hold' || mode === 'fail' || mode === 'deliver', `snapshots ${mode}`);
+  stage.snapshots = mode;
+}
+
 /** hold 2->1 type: takes messages aside; `release` puts them back into the network. */
 export function hold(stage: ScenarioCluster, command: Command): void {
   const chosen = choose(stage, command);

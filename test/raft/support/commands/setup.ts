@@ -56,3 +56,14 @@ export function wipe(stage: ScenarioCluster, command: Command): void {
   stage.disks.set(id, { ...emptyDisk(stage.configuration), mayVote: false });
   stage.start(id);
 }
+
+/** lose 3 1: restarts from a disk that silently lost all entries behind 1, and the applied state. */
+export function lose(stage: ScenarioCluster, command: Command): void {
+  const id = Number(command.words[0]);
+  const old = stage.disks.get(id)!;
+  const disk = emptyDisk(stage.configuration);
+  disk.log.write(old.log.stored.slice(0, Number(command.words[1])));
+  disk.hardState = { ...old.hardState, commit: 0 };
+  stage.disks.set(id, disk);
+  stage.start(id);
+}
