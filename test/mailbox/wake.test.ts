@@ -5,10 +5,10 @@ import { READER_PARKED } from '../../src/mailbox/layout.ts';
 import { createRing, RingReader, RingWriter } from '../../src/mailbox/ring.ts';
 import { onReplies, Parker, Waker } from '../../src/mailbox/wake.ts';
 
-type Bench = { writer: RingWriter; reader: RingReader; waker: Waker; parked: () => boolean; put: () => boolean };
+type Pair = { sab: SharedArrayBuffer; reader: RingReader; waker: Waker; parked: () => boolean; put: () => boolean };
 
 /** One thread plays both sides; the interval stands for what keeps a real thread alive while it is parked. */
-function setUp(t: TestContext): Bench {
+function setUp(t: TestContext): Pair {
   const alive = setInterval(() => undefined, 60_000);
   t.after(() => clearInterval(alive));
   const sab = createRing(64 * 1024);
@@ -22,7 +22,7 @@ function setUp(t: TestContext): Bench {
     if (owed) waker.wake();
     return owed;
   };
-  return { writer, reader: new RingReader(sab), waker, parked: () => control[READER_PARKED] === 1, put };
+  return { sab, reader: new RingReader(sab), waker, parked: () => control[READER_PARKED] === 1, put };
 }
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -87,6 +87,22 @@ test('a timeout ends the park; the next one works with its own', async (t) => {
   parker.close();
 });
 
+test('however parks end, at most one waiter is left on the address', async (t) => {
+  const { reader, put, sab } = setUp(t);
+  const parker = new Parker(reader);
+  for (let round = 0; round < 300; round += 1) {
+    const park = parker.park(round % 3 === 0 ? 1 : 1000);
+    if (round % 3 === 1) setImmediate(() => parker.unpark());
+    if (round % 3 === 2) setImmediate(put);
+    await park;
+    while (reader.next());
+    reader.release();
+  }
+  parker.close();
+  const waiters = Atomics.notify(new Int32Array(sab), READER_PARKED);
+  assert.ok(waiters <= 1, `${waiters} waiters`);
+});
+
 test('interrupt wakes a sleeper without a record, and is nothing to one that is awake', async (t) => {
   const { reader, waker, parked } = setUp(t);
   let space = false;
@@ -145,4 +161,33 @@ test('replies: drained when they come, again when some are left, never after clo
   put();
   await turn();
   assert.equal(drained, 4);
+});
+
+test('a watch closed while it drains, or while it sleeps, leaves the ring to the next one', async (t) => {
+  const { reader, sab, parked, put } = setUp(t);
+  const inDrain = await new Promise<() => void>((resolve) => {
+    const watch = onReplies(reader, () => {
+      while (reader.next());
+      reader.release();
+      watch.close();
+      resolve(() => watch.poll());
+    });
+    put();
+  });
+  await turn();
+  assert.equal(parked(), false, 'closed while draining: it does not sleep again');
+  inDrain();
+  const sleeping = onReplies(new RingReader(sab), () => assert.fail('closed'));
+  await turn();
+  sleeping.close();
+  await new Promise<void>((resolve) => {
+    const next = new RingReader(sab);
+    const watch = onReplies(next, () => {
+      assert.ok(next.next());
+      next.release();
+      watch.close();
+      resolve();
+    });
+    assert.equal(put(), true);
+  });
 });
