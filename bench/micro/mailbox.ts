@@ -95,13 +95,17 @@ async function main(): Promise<void> {
   await roundTrips(rings, worker, Math.min(RECORDS, 10_000), WINDOW_RECORDS); // warms up both sides
   for (const windowRecords of [WINDOW_RECORDS, 100]) {
     const seconds = await roundTrips(rings, worker, RECORDS, windowRecords);
-    console.log(`two threads, ${windowRecords} under way: ${Math.round(RECORDS / seconds).toLocaleString('en')} records/s there and back`);
+    console.log(
+      `two threads, ${windowRecords} under way: ${Math.round(RECORDS / seconds).toLocaleString('en')} records/s there and back`,
+    );
   }
   const cpuStart = process.cpuUsage();
   const seconds = await roundTrips(rings, worker, ROUNDS, 1);
   const cpu = process.cpuUsage(cpuStart);
   const cpuUs = (cpu.user + cpu.system) / ROUNDS;
-  console.log(`wake-up round trip: ${((seconds / ROUNDS) * 1e6).toFixed(1)} us, CPU of both threads ${cpuUs.toFixed(1)} us`);
+  console.log(
+    `wake-up round trip: ${((seconds / ROUNDS) * 1e6).toFixed(1)} us, CPU of both threads ${cpuUs.toFixed(1)} us`,
+  );
   await worker.terminate();
 }
 

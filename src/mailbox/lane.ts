@@ -25,7 +25,10 @@ const LANE_BYTES_LIMIT = 2 ** 31 - 1;
 
 /** One direction. `bytesMax` bounds what is sent and not yet taken; pass a port and `shared` to the other thread. */
 export function createLane(bytesMax: number): Lane {
-  assert(bytesMax > 0 && bytesMax <= LANE_BYTES_LIMIT, `lane bound ${bytesMax} is not from 1 to ${LANE_BYTES_LIMIT} bytes`);
+  assert(
+    bytesMax > 0 && bytesMax <= LANE_BYTES_LIMIT,
+    `lane bound ${bytesMax} is not from 1 to ${LANE_BYTES_LIMIT} bytes`,
+  );
   const shared = new SharedArrayBuffer(8);
   new Int32Array(shared)[BYTES_MAX] = bytesMax;
   const { port1, port2 } = new MessageChannel();

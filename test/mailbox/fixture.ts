@@ -19,7 +19,10 @@ export type FixtureData = {
   turnRecordsMax: number;
   /** Random work after each turn, at most this many steps of the generator (about 2 ns each). */
   workStepsMax: number;
-  lanes?: { in: { port: MessagePort; shared: SharedArrayBuffer }; out: { port: MessagePort; shared: SharedArrayBuffer } };
+  lanes?: {
+    in: { port: MessagePort; shared: SharedArrayBuffer };
+    out: { port: MessagePort; shared: SharedArrayBuffer };
+  };
 };
 
 export const RECORD_HEAD_BYTES = 12;

@@ -3,7 +3,10 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { createLane, LaneReceiver, LaneSender, laneUsedBytes } from '../../src/mailbox/lane.ts';
 
-function openLane(t: TestContext, bytesMax: number): { sender: LaneSender; receiver: LaneReceiver; used: () => number } {
+function openLane(
+  t: TestContext,
+  bytesMax: number,
+): { sender: LaneSender; receiver: LaneReceiver; used: () => number } {
   const lane = createLane(bytesMax);
   t.after(() => lane.sendPort.close());
   return {

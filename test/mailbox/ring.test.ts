@@ -188,7 +188,10 @@ function runModel(sab: SharedArrayBuffer, seed: number): void {
       moved += 1;
       assert.equal(reader.length, expected.sizeBytes);
       const record = reader.bytes.subarray(reader.offset, reader.offset + reader.length);
-      assert.ok(record.every((byte) => byte === expected.fill), `step ${step}: contents`);
+      assert.ok(
+        record.every((byte) => byte === expected.fill),
+        `step ${step}: contents`,
+      );
       unreleasedBytes += costs.shift() as number;
       assert.equal(reader.depth, published.length);
     } else {
