@@ -90,17 +90,17 @@ test('a timeout ends the park; the next one works with its own', async (t) => {
 test('however parks end, at most one waiter is left on the address', async (t) => {
   const { reader, put, sab } = setUp(t);
   const parker = new Parker(reader);
-  for (let round = 0; round < 300; round += 1) {
-    const park = parker.park(round % 3 === 0 ? 1 : 1000);
+  for (let round = 0; round < 60; round += 1) {
+    const park = parker.park(round % 3 === 1 || (round % 3 === 2 && round < 30) ? 1000 : 1);
     if (round % 3 === 1) setImmediate(() => parker.unpark());
-    if (round % 3 === 2) setImmediate(put);
+    if (round % 3 === 2 && round < 30) setImmediate(put); // a notify takes the waiter; later nothing does
     await park;
     while (reader.next());
     reader.release();
   }
   parker.close();
   const waiters = Atomics.notify(new Int32Array(sab), READER_PARKED);
-  assert.ok(waiters <= 1, `${waiters} waiters`);
+  assert.equal(waiters, 1);
 });
 
 test('interrupt wakes a sleeper without a record, and is nothing to one that is awake', async (t) => {
