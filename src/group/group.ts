@@ -13,9 +13,9 @@ import { ENTRY_DATA, type Entry, type RaftConfig } from '../raft/types.ts';
 import { apply, sweepDue } from '../stream/apply.ts';
 import type { Head } from '../stream/head.ts';
 import type { State } from '../stream/state.ts';
-import { COMMAND_SWEEP, COMMAND_TOUCH, Command, newCommandFields, writeCommand } from '../wire/command.ts';
+import { COMMAND_APPEND, COMMAND_SWEEP, COMMAND_TOUCH, Command, newCommandFields, writeCommand } from '../wire/command.ts';
 import { EntryBuilder, eachCommand } from '../wire/entry.ts';
-import { Reply } from '../wire/reply.ts';
+import { REPLY_DUPLICATE, Reply } from '../wire/reply.ts';
 import { OP_READ, READ_FLAG_NO_TOUCH, type Query } from '../wire/request.ts';
 import { prepare } from './prepare.ts';
 import { answerQuery } from './queries.ts';
@@ -50,7 +50,7 @@ export class Group {
   /** Commands carry a clock that never runs backwards within a group. */
   #lastNowMs = 0;
   /** Counters for the metrics. */
-  readonly counters = { commands: 0, entries: 0, refusedNoLeader: 0, tailEvents: 0 };
+  readonly counters = { commands: 0, appends: 0, reads: 0, entries: 0, refusedNoLeader: 0 };
 
   constructor(state: State, raft: RaftConfig, sink: ReplySink) {
     this.id = state.group;
@@ -102,6 +102,7 @@ export class Group {
   query(slot: number, query: Query, nowMs: number): void {
     const reply = this.#reply;
     reply.reset(slot);
+    if (query.op === OP_READ) this.counters.reads++;
     const used = answerQuery(this.state, this.watchers, query, nowMs, reply, this.#sink);
     if (used !== undefined && query.op === OP_READ && (query.flags & READ_FLAG_NO_TOUCH) === 0) {
       this.#renew(used, nowMs);
@@ -163,6 +164,7 @@ export class Group {
       reply.reset(slot);
       this.counters.commands++;
       apply(this.state, command, reply);
+      if (command.kind === COMMAND_APPEND && reply.code === 0 && !reply.has(REPLY_DUPLICATE)) this.counters.appends++;
       if (slot !== NO_SLOT) this.#sink.send(reply);
     });
   }

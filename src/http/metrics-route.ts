@@ -1,8 +1,9 @@
 /**
  * GET /__svc/metrics: one JSON object made of every shard's counters and what the main thread knows (wire-facts 4).
  *
- * A shard answers OP_STATUS with `{"raft_groups": [...], "counters": {...}, "per_group": {...}}`. Groups are concatenated in
- * their order, counters are summed and stand at the top level, as do the members of per_group.
+ * A shard answers OP_STATUS with `{"raft_groups": [...], "counters": {...}, "per_core": {...}, "per_group": {...}}`. Groups
+ * are concatenated in their order, counters are summed and stand at the top level, as do the members of per_group; numbers
+ * of per_core become arrays per_core_NAME in the order of the cores.
  */
 import process from 'node:process';
 import { OP_STATUS, newRequest } from '../wire/request.ts';
@@ -28,6 +29,7 @@ type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 interface ShardStatus {
   readonly raft_groups?: readonly RaftGroup[];
   readonly counters?: Record<string, number>;
+  readonly per_core?: Record<string, number>;
   readonly per_group?: Record<string, Json>;
   readonly [name: string]: unknown;
 }
@@ -41,6 +43,8 @@ export interface RaftGroup {
 export interface MergedStatus {
   readonly raftGroups: readonly RaftGroup[];
   readonly counters: Record<string, number>;
+  /** Arrays by core, in the order of the shards, named per_core_*. */
+  readonly perCore: Record<string, number[]>;
   readonly perGroup: Record<string, Json>;
   /** Members of a shard's answer that no rule names, last one wins. */
   readonly rest: Record<string, unknown>;
@@ -76,6 +80,7 @@ function snapshot(plane: Plane, source: MetricsSource, status: MergedStatus): Re
     cold_write_admission: { state: 'open' },
     ...status.rest,
     ...status.counters,
+    ...status.perCore,
     ...status.perGroup,
     raft_group_count: status.raftGroups.length,
     raft_groups: status.raftGroups,
@@ -101,17 +106,19 @@ function snapshot(plane: Plane, source: MetricsSource, status: MergedStatus): Re
 export function mergeStatus(parts: readonly Part[]): MergedStatus {
   const raftGroups: RaftGroup[] = [];
   const counters: Record<string, number> = {};
+  const perCore: Record<string, number[]> = {};
   let perGroup: Record<string, Json> = {};
   let rest: Record<string, unknown> = {};
   for (const part of parts) {
-    const { raft_groups, counters: counted, per_group, ...others } = JSON.parse(part.body) as ShardStatus;
+    const { raft_groups, counters: counted, per_core, per_group, ...others } = JSON.parse(part.body) as ShardStatus;
+    for (const [name, value] of Object.entries(per_core ?? {})) (perCore[`per_core_${name}`] ??= []).push(value);
     raftGroups.push(...(raft_groups ?? []));
     for (const [name, value] of Object.entries(counted ?? {})) counters[name] = (counters[name] ?? 0) + value;
     perGroup = mergeJson(perGroup, per_group ?? {}) as Record<string, Json>;
     rest = { ...rest, ...others };
   }
   raftGroups.sort((left, right) => left.raft_group_id - right.raft_group_id);
-  return { raftGroups, counters, perGroup, rest };
+  return { raftGroups, counters, perCore, perGroup, rest };
 }
 
 /** Numbers add up, arrays and objects merge member by member (a shard leaves 0 for groups that it does not own). */

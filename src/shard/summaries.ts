@@ -73,36 +73,70 @@ export interface ShardStatus {
   >;
 }
 
-/** STATUS: Raft state per group, and the shard's counters. */
+/** STATUS: Raft state per group, and the shard's counters: summed, for this core, and by group id. */
 export function answerStatus(shard: ShardStatus, nodeId: number, reply: Reply): void {
   const { groups, counters } = shard;
-  let applied = 0;
   let cachedHeads = 0;
   let watched = 0;
   let waiting = 0;
   for (const group of groups) {
-    applied += group.counters.commands;
     cachedHeads += group.state.cachedHeads;
     watched += group.watchers.size;
     waiting += group.waitingCount;
   }
+  const perGroup = {
+    per_group_appends: byGroup(groups, (group) => group.counters.appends),
+    per_group_reads: byGroup(groups, (group) => group.counters.reads),
+    per_group_applied_mutations: byGroup(groups, (group) => group.counters.commands),
+    per_group_raft_apply_entries: byGroup(groups, (group) => group.counters.entries),
+    per_group_cold_hot_bytes: byGroup(groups, (group) => group.state.hotBytes),
+  };
+  const perCore = {
+    appends: sum(perGroup.per_group_appends),
+    reads: sum(perGroup.per_group_reads),
+    applied_mutations: sum(perGroup.per_group_applied_mutations),
+    raft_apply_entries: counters.committedEntries,
+    routed_requests: counters.requests,
+    turns: counters.turns,
+    wal_batches: counters.commits,
+    wal_sync_ns: Math.round(counters.commitMicros * 1000),
+    checkpoints: counters.checkpoints,
+  };
+  const { appends, reads, ...named } = perCore;
   json(reply, {
     raft_groups: groups.map((group) => describeGroup(group, nodeId)),
     disk_full: shard.full,
     counters: {
-      applied_mutations: applied,
-      routed_requests: counters.requests,
-      raft_apply_entries: counters.committedEntries,
-      turns: counters.turns,
-      wal_batches: counters.commits,
-      wal_sync_ns: Math.round(counters.commitMicros * 1000),
-      checkpoints: counters.checkpoints,
+      accepted_appends: appends,
+      served_reads: reads,
+      ...named,
+      cold_hot_bytes: sum(perGroup.per_group_cold_hot_bytes),
+      // Nothing leaves the nodes before there is a cold store.
+      cold_bytes: 0,
+      cold_flush_backlog_bytes: 0,
       disk_full_refusals: counters.refusedDiskFull,
+      no_leader_refusals: sum(groups.map((group) => group.counters.refusedNoLeader)),
       cached_stream_heads: cachedHeads,
       watched_streams: watched,
       waiting_writes: waiting,
     },
+    per_core: perCore,
+    per_group: perGroup,
   });
+}
+
+/** An array indexed by group id, 0 for groups of other shards. */
+function byGroup(groups: readonly Group[], value: (group: Group) => number): number[] {
+  const values: number[] = [];
+  for (const group of groups) {
+    while (values.length < group.id) values.push(0);
+    values[group.id] = value(group);
+  }
+  return values;
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
 }
 
 function describeGroup(group: Group, nodeId: number): Record<string, unknown> {

@@ -52,7 +52,9 @@ export class LmdbTx implements Tx {
   }
 
   get(key: Uint8Array): Uint8Array | undefined {
-    return this.#table.getBinaryFast(key);
+    // lmdb-js answers with its shared buffer and only pretends a length: `set` and `slice` would take all 16 MiB of it.
+    const value = this.#table.getBinaryFast(key);
+    return value === undefined ? undefined : new Uint8Array(value.buffer, value.byteOffset, value.length);
   }
 
   put(key: Uint8Array, value: Uint8Array): void {

@@ -203,6 +203,7 @@ export function meter(state: State, head: Head, command: Command, size: number):
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
   bucket.appendBytes += size;
   bucket.retainedBytes += size;
+  state.hotBytes += size;
   bucket.records += size === 0 ? 0 : command.has(FLAG_RECORDS) ? command.recordCount : 1;
   bucket.writeUnits += writeUnits(size);
   state.buckets.touch(bucket);

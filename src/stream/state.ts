@@ -56,6 +56,8 @@ export class State {
   appliedIndex = 0;
   appliedTerm = 0;
   nextIncarnation = 1;
+  /** Bytes that the group's streams retain in this node's store. */
+  hotBytes = 0;
   /** Approximate bytes that the next flush will write. */
   dirtyBytes = 0;
   listener: StateListener | undefined = undefined;
@@ -82,6 +84,7 @@ export class State {
       this.appliedIndex = view.getFloat64(8, true);
       this.appliedTerm = view.getFloat64(16, true);
       this.nextIncarnation = view.getFloat64(24, true);
+      this.hotBytes = view.getFloat64(32, true);
     }
     const garbage = taggedKey(group, TAG_GARBAGE, NOTHING);
     tx.range(garbage, prefixEnd(garbage), false, () => {
@@ -155,6 +158,7 @@ export class State {
   remove(head: Head): void {
     assert(!head.dead, 'a stream is removed once');
     this.listener?.removed(head);
+    this.hotBytes -= head.tail - head.floor;
     this.touch(head, 0);
     head.dead = true;
     head.rows = [];
@@ -251,12 +255,13 @@ export class State {
     this.overlay.flush();
     if (this.#garbage) this.#reclaim();
     else this.#garbageLeft = false;
-    const meta = new Uint8Array(32);
+    const meta = new Uint8Array(40);
     const view = new DataView(meta.buffer);
     meta[0] = 1;
     view.setFloat64(8, this.appliedIndex, true);
     view.setFloat64(16, this.appliedTerm, true);
     view.setFloat64(24, this.nextIncarnation, true);
+    view.setFloat64(32, this.hotBytes, true);
     tx.put(taggedKey(this.group, TAG_META, NOTHING), meta);
   }
 
