@@ -1,7 +1,8 @@
 /**
  * Collects a request body. The usual body arrives in one chunk and is used where it lies, in memory of uWebSockets.js
- * that is valid only during the callback. A body in several chunks is copied into one buffer: of the declared size, or
- * growing by doubling when it comes chunked.
+ * that is valid only during the callback. A body in several chunks is copied into one resizable buffer: it grows in place,
+ * so a chunked body is copied once, and its pages go back to the system at once, not when the collector gets to it (a few
+ * large bodies would otherwise stay resident for as long as the process is idle).
  *
  * Bounds: a declared size over the limit is refused before the body is read, a chunked one as soon as it passes it; all
  * bodies together stay within the budget. Half-sent bodies and slow senders are ended by uWebSockets.js: while a body is
@@ -10,14 +11,22 @@
 import { Exchange } from './exchange.ts';
 import type { UwsResponse } from './uws.ts';
 
-/** First buffer of a chunked body in bytes; uWebSockets.js reads up to 512 KiB at once, most bodies are far smaller. */
-const FIRST_BYTES = 64 * 1024;
-const NO_BYTES = new Uint8Array(0);
+/** The language's own since ES2024 (Node 20 has it); the compiler's library here is ES2023. */
+interface ResizableBuffer extends ArrayBuffer {
+  resize(byteLength: number): void;
+}
+const newResizable = ArrayBuffer as unknown as new (
+  byteLength: number,
+  options: { maxByteLength: number },
+) => ResizableBuffer;
+
+/** Step of growth in bytes: uWebSockets.js hands over up to 512 KiB at a time. */
+const GROWTH_BYTES = 512 * 1024;
 
 export abstract class BodyExchange extends Exchange {
   /** The last chunk has been seen, so uWebSockets.js will not call again. */
   bodyEnded = false;
-  #buffer: Uint8Array = NO_BYTES;
+  #buffer: ResizableBuffer | undefined = undefined;
   #length = 0;
   #declared = -1;
 
@@ -54,14 +63,15 @@ export abstract class BodyExchange extends Exchange {
     if (size > this.heldBytes && !this.#hold(size)) return;
     if (last && this.#length === 0) return this.bodyReady(new Uint8Array(chunk));
     if (chunk.byteLength > 0) {
-      if (size > this.#buffer.length) this.#grow(size);
-      this.#buffer.set(new Uint8Array(chunk), this.#length);
+      new Uint8Array(this.#reserve(size)).set(new Uint8Array(chunk), this.#length);
       this.#length = size;
     }
     if (!last) return;
-    const body = this.#buffer.subarray(0, this.#length);
-    this.#buffer = NO_BYTES;
-    this.bodyReady(body);
+    try {
+      this.bodyReady(new Uint8Array(this.#reserve(size), 0, size));
+    } finally {
+      this.#drop();
+    }
   }
 
   /** Takes what a chunked body needs beyond what it holds already; false when it was refused. */
@@ -80,15 +90,17 @@ export abstract class BodyExchange extends Exchange {
     return true;
   }
 
-  #grow(size: number): void {
-    const wanted = Math.max(this.#declared, FIRST_BYTES, 2 * this.#buffer.length, size);
-    const grown = new Uint8Array(Math.min(wanted, this.plane.bodyBytesMax));
-    grown.set(this.#buffer.subarray(0, this.#length));
-    this.#buffer = grown;
+  /** The buffer, with room for `size` bytes. Only the address range of the largest body is taken at once. */
+  #reserve(size: number): ResizableBuffer {
+    const most = this.#declared >= 0 ? Math.max(this.#declared, size) : this.plane.bodyBytesMax;
+    const buffer = (this.#buffer ??= new newResizable(0, { maxByteLength: most }));
+    if (size > buffer.byteLength) buffer.resize(Math.min(Math.max(size, buffer.byteLength + GROWTH_BYTES), most));
+    return buffer;
   }
 
   #drop(): void {
-    this.#buffer = NO_BYTES;
+    this.#buffer?.resize(0);
+    this.#buffer = undefined;
     this.#length = 0;
   }
 

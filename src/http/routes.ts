@@ -45,7 +45,7 @@ export function parseRoute(url: string, route: Route): void {
   route.detail = '';
   if (NOT_URL.test(url)) return invalid(route, 'the path must be ASCII; percent-encode other characters as UTF-8');
   if (url.startsWith(FLAT_PREFIX)) return parseFlat(url, route);
-  if (url.startsWith('/__')) {
+  if (url.startsWith('/__svc/')) {
     route.kind = 'service';
     return;
   }

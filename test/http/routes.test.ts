@@ -40,7 +40,7 @@ test('sub-resources and lists', () => {
     assert.equal(parsed(path), 'none', path);
   }
   assert.equal(parsed('/__svc/metrics'), 'service');
-  assert.equal(parsed('/__other/x'), 'service');
+  for (const path of ['/__other/x', '/__svc', '/__svcx/y', '/__x']) assert.equal(parsed(path), 'invalid', path);
 });
 
 test('reserved, empty and dangerous names are invalid in both families', () => {
