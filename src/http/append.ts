@@ -1,13 +1,7 @@
 /** POST on a stream: append, append and close, close. The hot path; see exchange.ts for why objects are kept. */
 import { formatOffset } from '../wire/header-values.ts';
 import { COMMAND_APPEND } from '../wire/command.ts';
-import {
-  REPLY_CLOSED,
-  REPLY_DUPLICATE,
-  REPLY_PRODUCER,
-  REPLY_RECORDS,
-  type Reply,
-} from '../wire/reply.ts';
+import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
 import { errorNumber } from '../base/errors.ts';
 import { newRequest } from '../wire/request.ts';
 import { BodyExchange } from './body.ts';

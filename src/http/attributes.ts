@@ -76,7 +76,8 @@ class PutExchange extends BodyExchange {
 
   protected override bodyReady(body: Uint8Array): void {
     if (body.length === 0) return this.fail('INVALID_ATTRIBUTES', 'the body is empty; send {} to clear them');
-    if (body.length > SENT_BYTES_MAX) return this.fail('INVALID_ATTRIBUTES', `the body exceeds ${SENT_BYTES_MAX} bytes`);
+    if (body.length > SENT_BYTES_MAX)
+      return this.fail('INVALID_ATTRIBUTES', `the body exceeds ${SENT_BYTES_MAX} bytes`);
     const request = newRequest();
     request.op = COMMAND_SET_ATTRIBUTES;
     request.command.kind = COMMAND_SET_ATTRIBUTES;

@@ -10,7 +10,13 @@ import type { UwsRequest, UwsResponse } from './uws.ts';
 export type ErrorLog = (error: unknown, what: string) => void;
 
 /** What a plane does with a request whose method is not OPTIONS and whose sender may use it. */
-export type Router = (res: UwsResponse, req: UwsRequest, method: string, responder: Responder, startedMs: number) => void;
+export type Router = (
+  res: UwsResponse,
+  req: UwsRequest,
+  method: string,
+  responder: Responder,
+  startedMs: number,
+) => void;
 
 /** Bytes of request bodies that this process holds or has handed to a shard without an answer yet; shared by the planes. */
 export class BodyBudget {

@@ -1,10 +1,5 @@
 /** GET on a stream: catch-up reads here, live ones in live/. */
-import {
-  REPLY_CLOSED,
-  REPLY_RECORDS,
-  REPLY_UP_TO_DATE,
-  type Reply,
-} from '../wire/reply.ts';
+import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
 import { OP_READ, READ_NOW } from '../wire/request.ts';
 import type { Family, ReadParams, Target } from './contract.ts';
 import { Exchange } from './exchange.ts';

@@ -14,12 +14,7 @@
 import { type ErrorCode, ERRORS, errorCode } from '../base/errors.ts';
 import { hash64Hex } from '../base/hash.ts';
 import { formatOffset } from '../wire/header-values.ts';
-import {
-  REPLY_CLOSED,
-  REPLY_RECORDS,
-  REPLY_UP_TO_DATE,
-  type Reply,
-} from '../wire/reply.ts';
+import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET } from '../wire/request.ts';
 import type { Family, ReadParams } from './contract.ts';
 import type { CorsBlocks } from './cors.ts';
@@ -216,7 +211,8 @@ export function writeReadHeaders(res: UwsResponse, reply: Reply, params: ReadPar
  * flags name the content and the body need not be hashed.
  */
 export function readEtag(reply: Reply, params: ReadParams): string {
-  const flags = (reply.flags & (REPLY_CLOSED | REPLY_UP_TO_DATE)) | (params.readFlags & READ_FLAG_ENVELOPE ? 1 << 16 : 0);
+  const flags =
+    (reply.flags & (REPLY_CLOSED | REPLY_UP_TO_DATE)) | (params.readFlags & READ_FLAG_ENVELOPE ? 1 << 16 : 0);
   return `"${hash64Hex([reply.a, reply.startOffset, reply.nextOffset, flags])}"`;
 }
 

@@ -46,7 +46,9 @@ export interface Planes {
 
 export class ListenError extends Error {
   constructor(plane: string, host: string, port: number) {
-    super(`cannot listen on ${host}:${port} for the ${plane} plane: the address is in use or does not belong to this host`);
+    super(
+      `cannot listen on ${host}:${port} for the ${plane} plane: the address is in use or does not belong to this host`,
+    );
     this.name = 'ListenError';
   }
 }

@@ -7,14 +7,20 @@ import { etagMatches } from '../../src/http/respond.ts';
 
 test('any origin', () => {
   const policy = new CorsPolicy(['*']);
-  assert.match(policy.blocksFor('https://a.example').answer, /^access-control-allow-origin: \*\r\naccess-control-expose-headers: /);
+  assert.match(
+    policy.blocksFor('https://a.example').answer,
+    /^access-control-allow-origin: \*\r\naccess-control-expose-headers: /,
+  );
   assert.match(policy.blocksFor('https://a.example').preflight, /if-none-match/i);
   assert.equal(policy.blocksFor('').answer, 'access-control-allow-origin: *');
 });
 
 test('a list of origins', () => {
   const policy = new CorsPolicy(['https://a.example', 'https://b.example']);
-  assert.match(policy.blocksFor('https://b.example').answer, /access-control-allow-origin: https:\/\/b\.example\r\n.*vary: Origin/s);
+  assert.match(
+    policy.blocksFor('https://b.example').answer,
+    /access-control-allow-origin: https:\/\/b\.example\r\n.*vary: Origin/s,
+  );
   for (const origin of ['', 'https://c.example', 'https://a.example.evil', 'null']) {
     assert.deepEqual(policy.blocksFor(origin), { answer: 'vary: Origin', preflight: '' });
   }
@@ -31,13 +37,24 @@ test('bearer tokens', () => {
   assert(isAuthorized('', ''));
   assert(isAuthorized('Bearer secret', 'secret'));
   assert(isAuthorized('bEaReR  secret', 'secret'));
-  for (const header of ['', 'secret', 'Bearer', 'Bearer ', 'Bearer secre', 'Bearer secret1', 'Bearer secretsecret', 'Basic secret']) {
+  for (const header of [
+    '',
+    'secret',
+    'Bearer',
+    'Bearer ',
+    'Bearer secre',
+    'Bearer secret1',
+    'Bearer secretsecret',
+    'Basic secret',
+  ]) {
     assert(!isAuthorized(header, 'secret'), header);
   }
 });
 
 test('If-None-Match', () => {
   const etag = '"0123456789abcdef"';
-  for (const header of [etag, '*', ' * ', `"x", ${etag}`, `W/${etag}`, `"a",W/${etag},"b"`]) assert(etagMatches(header, etag), header);
-  for (const header of ['', '"x"', '0123456789abcdef', `x${etag}`, `w/${etag}`, '"*"']) assert(!etagMatches(header, etag), header);
+  for (const header of [etag, '*', ' * ', `"x", ${etag}`, `W/${etag}`, `"a",W/${etag},"b"`])
+    assert(etagMatches(header, etag), header);
+  for (const header of ['', '"x"', '0123456789abcdef', `x${etag}`, `w/${etag}`, '"*"'])
+    assert(!etagMatches(header, etag), header);
 });

@@ -109,8 +109,7 @@ function copy(request: Request, shard: number | undefined): Asked {
     close: command.close,
     contentType: command.contentType,
     streamSeq: command.streamSeq,
-    producer:
-      command.producerId === '' ? undefined : [command.producerId, command.producerEpoch, command.producerSeq],
+    producer: command.producerId === '' ? undefined : [command.producerId, command.producerEpoch, command.producerSeq],
     recordMatch: command.recordMatch,
     ttlSeconds: command.ttlSeconds,
     expiresAtMs: command.expiresAtMs,

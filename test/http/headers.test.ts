@@ -71,7 +71,10 @@ test('nothing sent is nothing set, also after a request that sent everything', (
 });
 
 test('a create', () => {
-  const command = accepted({ 'stream-ttl': '3600', 'stream-attrs': '{"title":"é"}', 'stream-record-match': 'junk' }, true);
+  const command = accepted(
+    { 'stream-ttl': '3600', 'stream-attrs': '{"title":"é"}', 'stream-record-match': 'junk' },
+    true,
+  );
   assert.equal(command.ttlSeconds, 3600);
   assert.equal(Buffer.from(command.attributes ?? []).toString(), '{"title":"é"}');
   assert.equal(accepted({ 'stream-expires-at': '1970-01-01T00:00:01+00:00' }, true).expiresAtMs, 1000);
@@ -87,7 +90,10 @@ test('malformed numbers are refused', () => {
     assert.equal(refused({ 'stream-expires-at': value }, true).code, 'INVALID_HEADER');
   }
   assert.equal(refused({ 'stream-ttl': '007' }, true).code, 'INVALID_HEADER');
-  assert.equal(refused({ 'stream-ttl': '1', 'stream-expires-at': '2030-01-01T00:00:00Z' }, true).code, 'INVALID_HEADER');
+  assert.equal(
+    refused({ 'stream-ttl': '1', 'stream-expires-at': '2030-01-01T00:00:00Z' }, true).code,
+    'INVALID_HEADER',
+  );
 });
 
 test('producer headers come all or none', () => {

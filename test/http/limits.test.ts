@@ -7,7 +7,8 @@ import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 
 const TYPE = { 'content-type': 'a/b' };
-const head = (lines: string[]): Buffer => Buffer.from(`${['POST /b/s HTTP/1.1', 'Host: x', 'Content-Type: a/b', ...lines].join('\r\n')}\r\n\r\n`);
+const head = (lines: string[]): Buffer =>
+  Buffer.from(`${['POST /b/s HTTP/1.1', 'Host: x', 'Content-Type: a/b', ...lines].join('\r\n')}\r\n\r\n`);
 
 test('a body that is declared too large is refused before it comes', async (t) => {
   const { gateway, port } = await startPlanes(t);
@@ -120,14 +121,21 @@ test('errors carry CORS and security headers too', async (t) => {
 
 test('tokens on each plane', async (t) => {
   const { client, admin } = await startPlanes(t, { clientToken: 'one', adminToken: 'two' });
-  for (const [url, token] of [[`${client}/b`, 'one'], [`${admin}/__svc/health`, 'two']] as const) {
+  for (const [url, token] of [
+    [`${client}/b`, 'one'],
+    [`${admin}/__svc/health`, 'two'],
+  ] as const) {
     const method = url.endsWith('/b') ? 'PUT' : 'GET';
     const refused = await fetch(url, { method });
     assert.deepEqual([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer']);
     assert.equal((await fetch(url, { method, headers: { authorization: 'Bearer three' } })).status, 401);
     assert((await fetch(url, { method, headers: { authorization: `Bearer ${token}` } })).ok);
   }
-  assert.equal((await fetch(`${client}/b`, { method: 'OPTIONS' })).status, 204, 'browsers send no token with a preflight');
+  assert.equal(
+    (await fetch(`${client}/b`, { method: 'OPTIONS' })).status,
+    204,
+    'browsers send no token with a preflight',
+  );
 });
 
 test('a handler that throws answers 500 and is reported', async (t) => {

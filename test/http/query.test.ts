@@ -26,7 +26,15 @@ function refusal(query: string): string {
 
 test('positions', () => {
   const start = { mode: READ_OFFSET, value: 0 };
-  for (const query of [undefined, '', 'offset=-1', 'offset=0', 'offset=00000000000000000000', 'foo=bar&baz', 'offset=%2D1']) {
+  for (const query of [
+    undefined,
+    '',
+    'offset=-1',
+    'offset=0',
+    'offset=00000000000000000000',
+    'foo=bar&baz',
+    'offset=%2D1',
+  ]) {
     const { mode, value } = read(query);
     assert.deepEqual({ mode, value }, start, query);
   }
@@ -63,7 +71,25 @@ test('max_bytes=0 asks for no bytes on a catch-up read and means 1 on a live one
 });
 
 test('malformed values are refused', () => {
-  const offsets = ['', '5.0', '%2B5', '+5', '-2', '0%2C1', '0,1', '0%201', 'abc', '1e3', '%00', '0%0A', '0%0D%0A', '../1', '1/..', '%zz', '%ff'];
+  const offsets = [
+    '',
+    '5.0',
+    '%2B5',
+    '+5',
+    '-2',
+    '0%2C1',
+    '0,1',
+    '0%201',
+    'abc',
+    '1e3',
+    '%00',
+    '0%0A',
+    '0%0D%0A',
+    '../1',
+    '1/..',
+    '%zz',
+    '%ff',
+  ];
   offsets.push('9007199254740992', '18446744073709551616', '000000000000000000000');
   for (const offset of offsets) refusal(`offset=${offset}`);
   for (const query of ['offset', 'offset=1&offset=1', 'offset=a&offset=b']) refusal(query);
@@ -103,7 +129,16 @@ test('listing', () => {
   const some = parseListQuery('prefix=a%2Fb&after=a%2Fb1&limit=5');
   assert(some.ok);
   assert.deepEqual(some.value, { prefix: 'a/b', after: 'a/b1', limit: 5 });
-  for (const query of ['limit=0', 'limit=1001', 'limit=', 'limit=x', 'limit=-1', 'prefix=%00', 'prefix=%ff', `after=${'a'.repeat(1025)}`]) {
+  for (const query of [
+    'limit=0',
+    'limit=1001',
+    'limit=',
+    'limit=x',
+    'limit=-1',
+    'prefix=%00',
+    'prefix=%ff',
+    `after=${'a'.repeat(1025)}`,
+  ]) {
     assert.equal(parseListQuery(query).ok, false, query);
   }
 });

@@ -33,7 +33,14 @@ test('sub-resources and lists', () => {
   assert.equal(parsed('/b/streams'), 'list');
   assert.equal(parsed('/b/%73treams'), 'list');
   assert.equal(parsed('/b/s/attrs'), 'attrs');
-  for (const rest of ['snapshot', 'snapshot/00000000000000000001', 'bootstrap', 'retention', 'retention/5', 'append-batch']) {
+  for (const rest of [
+    'snapshot',
+    'snapshot/00000000000000000001',
+    'bootstrap',
+    'retention',
+    'retention/5',
+    'append-batch',
+  ]) {
     assert.equal(parsed(`/b/s/${rest}`), 'later', rest);
   }
   for (const path of ['/', '/b/s/t', '/b/s/', '/b/s/attrs/', '/b/s/attrs/x', '/b/s/t/u', '/b//s']) {
@@ -44,7 +51,22 @@ test('sub-resources and lists', () => {
 });
 
 test('reserved, empty and dangerous names are invalid in both families', () => {
-  const names = ['%00', 'a%00b', '..', '%2e%2e', '..%2fx', 'a%2f..%2fb', 'x%2f..', '%', '%zz', 'a%2', '%ff', '%c0%af', '%ed%a0%80', '__x'];
+  const names = [
+    '%00',
+    'a%00b',
+    '..',
+    '%2e%2e',
+    '..%2fx',
+    'a%2f..%2fb',
+    'x%2f..',
+    '%',
+    '%zz',
+    'a%2',
+    '%ff',
+    '%c0%af',
+    '%ed%a0%80',
+    '__x',
+  ];
   for (const name of names) {
     assert.equal(parsed(`/b/${name}`), 'invalid', `/b/${name}`);
     assert.equal(parsed(`/v1/stream/b/${name}`), 'invalid', `/v1/stream/b/${name}`);

@@ -20,10 +20,13 @@ test('a bucket: create, describe, delete', async (t) => {
   };
   const described = await fetch(`${client}/demo`);
   assert.deepEqual([described.status, await described.json()], [200, { bucket_id: 'demo', streams: 3 }]);
-  assert.deepEqual(gateway.asked.map(({ group, shard, bucket }) => [group, shard, bucket]), [
-    [ALL_GROUPS, 0, 'demo'],
-    [ALL_GROUPS, 1, 'demo'],
-  ]);
+  assert.deepEqual(
+    gateway.asked.map(({ group, shard, bucket }) => [group, shard, bucket]),
+    [
+      [ALL_GROUPS, 0, 'demo'],
+      [ALL_GROUPS, 1, 'demo'],
+    ],
+  );
   assert.equal((await fetch(`${client}/demo`, { method: 'DELETE' })).status, 409);
   gateway.asked.length = 0;
   gateway.script = (asked, reply) => {
@@ -32,7 +35,10 @@ test('a bucket: create, describe, delete', async (t) => {
   };
   assert.equal((await fetch(`${client}/demo`, { method: 'DELETE' })).status, 204);
   const commands = gateway.asked.filter(({ op }) => op === COMMAND_DELETE_BUCKET);
-  assert.deepEqual(commands.map(({ group }) => group), [0, 1, 2, 3]);
+  assert.deepEqual(
+    commands.map(({ group }) => group),
+    [0, 1, 2, 3],
+  );
   gateway.script = () => {};
   assert.equal((await fetch(`${client}/demo`)).status, 404);
   assert.equal((await fetch(`${client}/demo`, { method: 'DELETE' })).status, 404);
@@ -45,12 +51,21 @@ test('a bucket: create, describe, delete', async (t) => {
 
 test('listing merges the shards in order and says whether more follow', async (t) => {
   const { gateway, client } = await startPlanes(t);
-  const streams = (...names: string[]): object => ({ streams: names.map((stream_id) => ({ stream_id })), has_more: false });
+  const streams = (...names: string[]): object => ({
+    streams: names.map((stream_id) => ({ stream_id })),
+    has_more: false,
+  });
   gateway.script = (asked, reply) => {
     reply.body = json(asked.shard === 0 ? streams('a', 'c', 'e') : streams('b', 'd'));
   };
-  const page = (await (await fetch(`${client}/demo/streams?limit=3&prefix=x&after=y`)).json()) as Record<string, unknown>;
-  assert.deepEqual([gateway.last.op, gateway.last.limit, gateway.last.prefix, gateway.last.after], [OP_LIST, 4, 'x', 'y']);
+  const page = (await (await fetch(`${client}/demo/streams?limit=3&prefix=x&after=y`)).json()) as Record<
+    string,
+    unknown
+  >;
+  assert.deepEqual(
+    [gateway.last.op, gateway.last.limit, gateway.last.prefix, gateway.last.after],
+    [OP_LIST, 4, 'x', 'y'],
+  );
   assert.deepEqual(page, {
     bucket_id: 'demo',
     prefix: 'x',
@@ -72,7 +87,10 @@ test('listing merges the shards in order and says whether more follow', async (t
 test('names sort by their UTF-8 bytes', () => {
   const names = ['', 'a', 'a/b', 'ab', 'b', 'é', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '\u{10ffff}'];
   assert.deepEqual([...names].reverse().sort(compareNames), names);
-  assert.deepEqual([...names].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))), names);
+  assert.deepEqual(
+    [...names].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))),
+    names,
+  );
 });
 
 test('usage sums the shards', async (t) => {
@@ -116,7 +134,10 @@ test('metrics merge groups and counters', async (t) => {
   const metrics = (await (await fetch(`${client}/__svc/metrics`)).json()) as Record<string, unknown>;
   assert.equal(gateway.last.op, OP_STATUS);
   const groups = metrics['raft_groups'] as { raft_group_id: number }[];
-  assert.deepEqual(groups.map((group) => group.raft_group_id), [0, 1, 2, 3]);
+  assert.deepEqual(
+    groups.map((group) => group.raft_group_id),
+    [0, 1, 2, 3],
+  );
   assert.deepEqual([metrics['accepted_appends'], metrics['turns'], metrics['raft_group_count']], [20, 1, 4]);
   assert.deepEqual(metrics['per_group_appends'], [1, 2, 3, 4]);
   assert.deepEqual([metrics['mailbox_depths'], metrics['disk_full'], metrics['node_id']], [[1, 2], false, 1]);
@@ -133,7 +154,12 @@ test('admin plane: health and readiness, and no stream routes', async (t) => {
   let leader: number | null = 1;
   gateway.script = (asked, reply) => {
     const group = (asked.shard ?? 0) * 2;
-    reply.body = json({ raft_groups: [{ raft_group_id: group, leader: 1 }, { raft_group_id: group + 1, leader }] });
+    reply.body = json({
+      raft_groups: [
+        { raft_group_id: group, leader: 1 },
+        { raft_group_id: group + 1, leader },
+      ],
+    });
   };
   assert.equal((await fetch(`${admin}/__svc/ready`)).status, 200);
   leader = null;

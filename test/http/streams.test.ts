@@ -52,7 +52,11 @@ test('a body in many chunks arrives whole, declared or not', async (t) => {
   const chunk = body.subarray(0, 100_000);
   const framed = Buffer.concat([
     Buffer.from('POST /b/s HTTP/1.1\r\nHost: x\r\nContent-Type: x/y\r\nTransfer-Encoding: chunked\r\n\r\n'),
-    ...[chunk, chunk, chunk].flatMap((part) => [Buffer.from(`${part.length.toString(16)}\r\n`), part, Buffer.from('\r\n')]),
+    ...[chunk, chunk, chunk].flatMap((part) => [
+      Buffer.from(`${part.length.toString(16)}\r\n`),
+      part,
+      Buffer.from('\r\n'),
+    ]),
     Buffer.from('0\r\n\r\n'),
   ]);
   const raw = await RawClient.connect(port);
@@ -76,7 +80,10 @@ test('successful writes by producer, duplicate and close, in both families', asy
   const post = async (path: string, headers: Record<string, string>, body?: string): Promise<Response> =>
     fetch(`${client}${path}`, { method: 'POST', headers, ...(body === undefined ? {} : { body }) });
   const type = { 'content-type': 'text/plain' };
-  for (const [base, closeOnly] of [['/b/s', 200], ['/v1/stream/b/s', 204]] as const) {
+  for (const [base, closeOnly] of [
+    ['/b/s', 200],
+    ['/v1/stream/b/s', 204],
+  ] as const) {
     flags = REPLY_PRODUCER;
     const accepted = await post(base, { ...type, ...producer }, 'x');
     assert.equal(accepted.status, 200);
@@ -84,7 +91,12 @@ test('successful writes by producer, duplicate and close, in both families', asy
     assert.deepEqual(gateway.last.producer, ['p', 2, 7]);
     const closed = await post(base, { ...type, ...producer, 'stream-closed': 'true' }, 'x');
     assert.deepEqual([closed.status, closed.headers.get('stream-closed')], [200, 'true']);
-    const only = await post(base, { ...producer, 'stream-closed': 'true', 'stream-record-match': '9', 'content-type': 'a/b' });
+    const only = await post(base, {
+      ...producer,
+      'stream-closed': 'true',
+      'stream-record-match': '9',
+      'content-type': 'a/b',
+    });
     assert.deepEqual([only.status, only.headers.get('stream-closed')], [closeOnly, 'true']);
     assert.deepEqual([gateway.last.contentType, gateway.last.recordMatch, gateway.last.payload], ['', -1, undefined]);
     flags = REPLY_PRODUCER | REPLY_DUPLICATE;
@@ -129,8 +141,15 @@ test('refusals by family', async (t) => {
   ];
   for (const [name, bucketed, flat, headers] of rows) {
     code = name;
-    for (const [path, status] of [['/b/s', bucketed], ['/v1/stream/b/s', flat]] as const) {
-      const response = await fetch(`${client}${path}`, { method: 'POST', headers: { 'content-type': 'a/b' }, body: 'x' });
+    for (const [path, status] of [
+      ['/b/s', bucketed],
+      ['/v1/stream/b/s', flat],
+    ] as const) {
+      const response = await fetch(`${client}${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'a/b' },
+        body: 'x',
+      });
       assert.equal(response.status, status, `${name} on ${path}`);
       for (const [header, value] of Object.entries(headers)) assert.equal(response.headers.get(header), value, name);
       assert.equal(response.headers.get('content-type'), 'text/plain; charset=utf-8');
@@ -149,7 +168,11 @@ test('refusals by family', async (t) => {
 test('requests that are refused before a shard is asked', async (t) => {
   const { gateway, client } = await startPlanes(t);
   const post = async (path: string, headers: Record<string, string>, body?: string): Promise<string> => {
-    const response = await fetch(`${client}${path}`, { method: 'POST', headers, ...(body === undefined ? {} : { body }) });
+    const response = await fetch(`${client}${path}`, {
+      method: 'POST',
+      headers,
+      ...(body === undefined ? {} : { body }),
+    });
     return `${response.status} ${await response.text()}`;
   };
   const bytes = new TextEncoder().encode('x');
@@ -158,7 +181,10 @@ test('requests that are refused before a shard is asked', async (t) => {
   assert.match(await post('/b/s', { 'content-type': 'a/b' }), /^400 the body is empty/);
   assert.match(await post('/b/s', { 'stream-closed': 'false' }), /^400 the body is empty/);
   assert.match(await post('/b/s', { 'producer-id': 'p' }, 'x'), /^400 Producer-Id, Producer-Epoch and/);
-  assert.match(await post('/b/s', { 'stream-record-match': '-1' }), /^400 a request header is malformed: Stream-Record/);
+  assert.match(
+    await post('/b/s', { 'stream-record-match': '-1' }),
+    /^400 a request header is malformed: Stream-Record/,
+  );
   assert.match(await post('/b/%00', {}, 'x'), /^400 the bucket or stream name is not usable: /);
   assert.match(await post('/b/s/t', {}, 'x'), /^404 no such route/);
   assert.match(await post('/b/s/append-batch', {}, 'x'), /^404 no such route: append-batch/);
@@ -222,13 +248,10 @@ test('catch-up reads, ETags and ranges', async (t) => {
   assert.equal(first.status, 200);
   assert.deepEqual([gateway.last.op, gateway.last.maxBytes], [OP_READ, 100]);
   assert.equal(await first.text(), 'hello');
-  assert.deepEqual(headersOf(first, 'content-type', 'stream-next-offset', 'stream-up-to-date', 'stream-closed', 'cache-control'), [
-    'text/plain',
-    OFFSET_5,
-    'true',
-    null,
-    'no-store',
-  ]);
+  assert.deepEqual(
+    headersOf(first, 'content-type', 'stream-next-offset', 'stream-up-to-date', 'stream-closed', 'cache-control'),
+    ['text/plain', OFFSET_5, 'true', null, 'no-store'],
+  );
   const etag = first.headers.get('etag') ?? '';
   assert.match(etag, /^"[0-9a-f]{16}"$/);
   const same = await fetch(`${client}/b/s`, { headers: { 'if-none-match': `"x", W/${etag}` } });
@@ -237,11 +260,10 @@ test('catch-up reads, ETags and ranges', async (t) => {
   assert.equal(now.headers.get('etag'), null);
   await now.arrayBuffer();
   const none = await fetch(`${client}/b/s?max_bytes=0`);
-  assert.deepEqual([await none.text(), ...headersOf(none, 'stream-next-offset', 'stream-up-to-date')], [
-    '',
-    '00000000000000000000',
-    null,
-  ]);
+  assert.deepEqual(
+    [await none.text(), ...headersOf(none, 'stream-next-offset', 'stream-up-to-date')],
+    ['', '00000000000000000000', null],
+  );
   gateway.script = (_asked, reply) => {
     reply.flags = REPLY_RECORDS | REPLY_CLOSED | REPLY_UP_TO_DATE;
     reply.contentType = 'application/json';
@@ -251,14 +273,21 @@ test('catch-up reads, ETags and ranges', async (t) => {
   const records = await fetch(`${client}/b/s?record=3`);
   assert.equal(await records.text(), '[]');
   assert.deepEqual(
-    headersOf(records, 'stream-record-first', 'stream-record-start', 'stream-record-next', 'stream-closed', 'stream-extensions'),
+    headersOf(
+      records,
+      'stream-record-first',
+      'stream-record-start',
+      'stream-record-next',
+      'stream-closed',
+      'stream-extensions',
+    ),
     ['0', '3', '3', 'true', 'json-record-coordinates-v1'],
   );
   const invalid = await fetch(`${client}/b/s?offset=0,1`);
-  assert.deepEqual([invalid.status, await invalid.text()], [
-    400,
-    'a query parameter is malformed: the offset must be -1, now, or up to 20 decimal digits\n',
-  ]);
+  assert.deepEqual(
+    [invalid.status, await invalid.text()],
+    [400, 'a query parameter is malformed: the offset must be -1, now, or up to 20 decimal digits\n'],
+  );
 });
 
 test('HEAD and DELETE', async (t) => {
@@ -280,7 +309,14 @@ test('HEAD and DELETE', async (t) => {
     headersOf(
       head,
       ...['content-type', 'stream-next-offset', 'stream-up-to-date', 'stream-retained-offset', 'stream-ttl'],
-      ...['stream-expires-at', 'stream-closed', 'stream-record-first', 'stream-record-next', 'cache-control', 'content-length'],
+      ...[
+        'stream-expires-at',
+        'stream-closed',
+        'stream-record-first',
+        'stream-record-next',
+        'cache-control',
+        'content-length',
+      ],
     ),
     ['application/json', OFFSET_5, 'true', '2', '60', null, 'true', '1', '4', 'no-store', null],
   );
@@ -306,7 +342,10 @@ test('attributes', async (t) => {
   assert.equal(await put(JSON_TYPE, ' '.repeat(200_000)), 400);
   assert.equal(gateway.asked.length, 1);
   const none = await fetch(`${client}/b/s/attrs`);
-  assert.deepEqual([gateway.last.op, await none.text(), none.headers.get('content-type')], [OP_GET_ATTRIBUTES, '{}', 'application/json']);
+  assert.deepEqual(
+    [gateway.last.op, await none.text(), none.headers.get('content-type')],
+    [OP_GET_ATTRIBUTES, '{}', 'application/json'],
+  );
   gateway.script = (_asked, reply) => {
     reply.body = new TextEncoder().encode('{"title":"x"}');
   };
