@@ -60,7 +60,8 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
     reply.flags |= REPLY_CLOSED;
   }
   if (command.has(FLAG_SEQ)) head.lastSeq = command.streamSeq();
-  head.touchedAtMs = command.nowMs;
+  // A new leader's clock may be behind: the deadline must not move before the one that the expiry index lists.
+  head.touchedAtMs = Math.max(head.touchedAtMs, command.nowMs);
   head.writtenAtMs = command.nowMs;
   if (hasProducer) acceptProducer(state, head, producer, producerId, command, recordStart);
   state.touch(head, size);

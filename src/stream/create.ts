@@ -120,5 +120,9 @@ export function removeStream(state: State, head: Head): void {
   bucket.streamCount--;
   bucket.retainedBytes -= head.tail - head.floor;
   state.buckets.touch(bucket);
+  // Its place in the expiry index too: a deadline in the far future would keep the row until then.
+  if (head.indexedDeadlineMs >= 0) {
+    state.overlay.delete(expiryKey(state.group, head.indexedDeadlineMs, head.incarnation));
+  }
   state.remove(head);
 }
