@@ -1,0 +1,296 @@
+// The comparison itself: two replicas with different flush schedules against the model.
+import assert from 'node:assert/strict';
+import { OP_GET_ATTRIBUTES, OP_HEAD, OP_READ } from '../../src/wire/request.ts';
+import {
+  READ_FLAG_ENVELOPE,
+  READ_NOW,
+  READ_OFFSET,
+  READ_RECORD,
+  READ_RECORD_NOW,
+  READ_TAIL_RECORDS,
+} from '../../src/wire/request.ts';
+import { Model, type ModelCommand, type ModelStream, outcomeText } from './model.ts';
+import { type ModelRead, modelList, modelRead, modelUsage } from './model-read.ts';
+import { Proposer } from './propose.ts';
+import { type World, plainCommand, randomCommand } from './random-commands.ts';
+import { GROUP, Replica, streamRequest } from './replica.ts';
+
+const MODES = {
+  offset: READ_OFFSET,
+  now: READ_NOW,
+  record: READ_RECORD,
+  'record-now': READ_RECORD_NOW,
+  'tail-records': READ_TAIL_RECORDS,
+} as const;
+
+/** How often, per entry, each replica flushes, fails to, restarts. */
+export interface Schedule {
+  readonly flush: number;
+  readonly fail: number;
+  readonly restart: number;
+}
+
+export class Differential {
+  readonly world: World;
+  readonly model = new Model();
+  readonly replicas: readonly Replica[];
+  readonly counts = { commands: 0, reads: 0, listings: 0, sweeps: 0 };
+  readonly codes = new Map<string, number>();
+  readonly #schedules: readonly Schedule[];
+  readonly #proposer = new Proposer();
+  readonly #incarnations = new Map<number, ModelStream>();
+  #index = 0;
+
+  constructor(world: World, schedules: readonly Schedule[]) {
+    this.world = world;
+    this.#schedules = schedules;
+    this.replicas = schedules.map(() => new Replica());
+    for (const replica of this.replicas) plantNeighbours(replica);
+  }
+
+  /** One log entry of a few commands, then mishaps. */
+  entry(): void {
+    const { random } = this.world;
+    const expected: { text: string; kind: string }[] = [];
+    const commands = random.int(1, 6);
+    for (let i = 0; i < commands; i++) {
+      const { command, attributesAsSent } = randomCommand(this.world, this.model);
+      const accepted = this.#proposer.add(command, attributesAsSent, random.chance(0.2));
+      const outcome = this.model.run(command);
+      this.counts.commands++;
+      this.codes.set(outcome.code, (this.codes.get(outcome.code) ?? 0) + 1);
+      if (outcome.flags.includes('duplicate')) this.codes.set('duplicate', (this.codes.get('duplicate') ?? 0) + 1);
+      if (accepted !== 'OK') assert.equal(accepted, outcome.code);
+      else expected.push({ text: outcomeText(outcome), kind: `${command.kind} ${command.bucket}/${command.stream}` });
+    }
+    this.#propose(expected);
+    this.#mishaps();
+  }
+
+  /** Sweeps until nothing is due. */
+  sweep(): void {
+    const { nowMs } = this.world;
+    const first = this.replicas[0] as Replica;
+    for (let round = 0; first.sweepDue(nowMs); round++) {
+      assert(round < 1000, 'sweeping comes to an end');
+      const sweep: ModelCommand = { ...plainCommand(nowMs, '', ''), kind: 'sweep' };
+      this.#proposer.add(sweep, undefined, false);
+      this.#propose([{ text: outcomeText(this.model.run(sweep)), kind: 'sweep' }]);
+      this.counts.sweeps++;
+    }
+    for (const replica of this.replicas) assert(!replica.sweepDue(nowMs), 'replicas agree that nothing is due');
+  }
+
+  #propose(expected: readonly { readonly text: string; readonly kind: string }[]): void {
+    const data = this.#proposer.finish();
+    this.#index++;
+    for (const replica of this.replicas) {
+      const outcomes = replica.applyEntry(this.#index, data);
+      assert.equal(outcomes.length, expected.length);
+      outcomes.forEach((outcome, i) => assert.equal(outcomeText(outcome), expected[i]?.text, expected[i]?.kind));
+    }
+  }
+
+  #mishaps(): void {
+    const { random } = this.world;
+    this.replicas.forEach((replica, i) => {
+      const schedule = this.#schedules[i] as Schedule;
+      if (random.chance(schedule.fail)) replica.flushInVain();
+      if (random.chance(schedule.flush)) replica.flush();
+      if (random.chance(schedule.restart)) replica.restart(random.chance(0.3));
+    });
+  }
+
+  /** One random read of one random stream, from every replica. */
+  read(): void {
+    const { random, nowMs } = this.world;
+    const bucket = random.pick(this.world.buckets);
+    const name = random.pick(this.world.streams);
+    const stream = this.model.live(bucket, name, nowMs);
+    const read = randomRead(this.world, stream);
+    const request = streamRequest(OP_READ, bucket, name);
+    request.mode = MODES[read.mode];
+    request.value = read.value;
+    request.maxBytes = read.maxBytes;
+    request.maxRecords = read.maxRecords;
+    request.readFlags = read.envelope ? READ_FLAG_ENVELOPE : 0;
+    const expected = modelRead(stream, read);
+    for (const replica of this.replicas) {
+      const answer = replica.query(request, nowMs);
+      const what = `${bucket}/${name} ${JSON.stringify(read)}`;
+      assert.equal(outcomeText(answer.outcome), outcomeText(expected.outcome), what);
+      assert(answer.body.equals(expected.body), `body of ${what}`);
+    }
+    this.counts.reads++;
+    if (stream !== undefined) this.#readTail(bucket, name, stream);
+  }
+
+  #readTail(bucket: string, name: string, stream: ModelStream): void {
+    const { random } = this.world;
+    // A tail event starts where some append started.
+    const before = stream.messages.length - random.int(0, 3);
+    const from = before <= 0 ? 0 : (stream.ends[before - 1] as number);
+    const budget = random.pick([0, 100, 10_000, 65_536]);
+    const whole = { mode: 'offset', value: from, maxBytes: 0, maxRecords: 0, envelope: false } as const;
+    for (const replica of this.replicas) {
+      const body = replica.tail(bucket, name, from, budget);
+      assert.equal(body === undefined, stream.tail - from > budget);
+      if (body !== undefined)
+        assert(body.equals(modelRead(stream, whole).body), `tail of ${bucket}/${name} from ${from}`);
+    }
+  }
+
+  /** Everything that can be seen without reading bytes. */
+  survey(): void {
+    const { random, nowMs } = this.world;
+    const lists = this.world.buckets.map((bucket) => {
+      const name = random.pick(this.world.streams);
+      const prefix = [...name].slice(0, random.int(0, 2)).join('');
+      const after = random.chance(0.5) ? '' : [...random.pick(this.world.streams)].slice(0, random.int(1, 4)).join('');
+      return { bucket, prefix, after, limit: random.pick([1, 3, 10, 1000]) };
+    });
+    for (const replica of this.replicas) {
+      for (const { bucket, prefix, after, limit } of lists) {
+        const expected = modelList(this.model, bucket, prefix, after, limit, nowMs);
+        assert.deepEqual(replica.list(bucket, prefix, after, limit, nowMs), expected);
+        this.counts.listings++;
+      }
+      assert.deepEqual(replica.usage(), modelUsage(this.model));
+    }
+    for (const bucket of this.world.buckets) for (const name of this.world.streams) this.#head(bucket, name);
+  }
+
+  #head(bucket: string, name: string): void {
+    const { nowMs } = this.world;
+    const stream = this.model.live(bucket, name, nowMs);
+    for (const replica of this.replicas) {
+      const head = replica.query(streamRequest(OP_HEAD, bucket, name), nowMs);
+      const attributes = replica.query(streamRequest(OP_GET_ATTRIBUTES, bucket, name), nowMs);
+      if (stream === undefined) {
+        assert.equal(head.outcome.code, 'STREAM_NOT_FOUND');
+        assert.equal(attributes.outcome.code, 'STREAM_NOT_FOUND');
+        continue;
+      }
+      const [ttl, expires, incarnation] = head.numbers;
+      assert.deepEqual([ttl, expires], [stream.ttl, stream.expires], `lifetime of ${bucket}/${name}`);
+      assert.equal(head.outcome.next, stream.tail);
+      assert.equal(head.outcome.start, 0);
+      assert.equal(head.outcome.type, stream.shownType);
+      assert.equal(head.outcome.flags.includes('closed'), stream.closed);
+      const count = stream.messages.length;
+      assert.equal(head.outcome.records, stream.json ? `0/${count}/${count}` : '');
+      assert.equal(attributes.body.toString(), stream.attributes, `attributes of ${bucket}/${name}`);
+      if (stream.incarnation === 0) stream.incarnation = incarnation;
+      assert.equal(incarnation, stream.incarnation, 'a stream keeps its incarnation');
+      const first = this.#incarnations.get(incarnation) ?? stream;
+      assert.equal(first, stream, 'no two streams share an incarnation');
+      this.#incarnations.set(incarnation, stream);
+    }
+  }
+
+  /** After everything is flushed and reclaimed the stores hold the same rows, and rows of living streams only. */
+  finish(): void {
+    for (const replica of this.replicas) replica.settle();
+    const [first, ...others] = this.replicas as [Replica, ...Replica[]];
+    for (const other of others) {
+      const rows = [...other.tx.entries()];
+      let i = 0;
+      for (const [key, value] of first.tx.entries()) {
+        const row = rows[i++];
+        assert.equal(describeKey(row?.[0] ?? ''), describeKey(key), `key of row ${i}`);
+        assert(Buffer.compare(row?.[1] as Uint8Array, value) === 0, `value of ${describeKey(key)}`);
+      }
+      assert.equal(rows.length, i);
+    }
+    for (const replica of this.replicas) checkNeighbours(replica);
+    this.survey();
+    this.#checkRows(first);
+  }
+
+  /** No row outlives its stream, but for what a listed deadline still needs. */
+  #checkRows(replica: Replica): void {
+    const living = new Set<number>();
+    for (const [key, stream] of this.model.streams) {
+      const cut = key.indexOf('\0');
+      const request = streamRequest(OP_HEAD, key.slice(0, cut), key.slice(cut + 1));
+      // Expired ones that were not swept still have their rows.
+      if (!stream.expired(this.world.nowMs)) living.add(replica.query(request, this.world.nowMs).numbers[2]);
+    }
+    const expired = [...this.model.streams.values()].some((stream) => stream.expired(this.world.nowMs));
+    assert(!expired, 'finish() comes after a sweep');
+    for (const [key] of replica.tx.entries()) {
+      if (!key.startsWith(String.fromCharCode(GROUP >> 8, GROUP & 0xff))) continue;
+      const tag = key[2] as string;
+      if ('adpr'.includes(tag)) assert(living.has(number(key, 3, 6)), `${describeKey(key)} belongs to a living stream`);
+      if (tag === 'x') assert(living.has(number(key, 11, 6)), `${describeKey(key)} lists a living stream`);
+      assert(tag !== 'g', 'garbage is reclaimed');
+    }
+  }
+}
+
+function randomRead({ random }: World, stream: ModelStream | undefined): ModelRead {
+  const tail = stream?.tail ?? 0;
+  const count = stream?.messages.length ?? 0;
+  const mode = random.pick([
+    'offset',
+    'offset',
+    'offset',
+    'now',
+    'record',
+    'record',
+    'record-now',
+    'tail-records',
+  ] as const);
+  let value = 0;
+  if (mode === 'offset') {
+    value = random.chance(0.3)
+      ? random.int(0, tail + 1)
+      : ((stream?.ends[random.int(0, Math.max(0, count - 1))] ?? 0) as number);
+    if (random.chance(0.2)) value = 0;
+  } else if (mode === 'record') value = random.int(0, count + 1);
+  else if (mode === 'tail-records') value = random.int(0, count + 2);
+  return {
+    mode,
+    value,
+    maxBytes: random.chance(0.4) ? random.pick([1, 10, 1000, 8000, 70_000, 300_000]) : 0,
+    maxRecords: random.chance(0.3) ? random.pick([1, 2, 7, 100]) : 0,
+    envelope: random.chance(0.2),
+  };
+}
+
+const TAGS = 'abdghmprx';
+
+/** Rows of the groups beside ours, which nothing may read or write. */
+function plantNeighbours(replica: Replica): void {
+  replica.tx.begin();
+  for (const group of [GROUP - 1, GROUP + 1]) {
+    for (const tag of TAGS) {
+      for (const fill of [0, 0xff]) {
+        const key = new Uint8Array(17).fill(fill);
+        key.set([group >> 8, group & 0xff, tag.charCodeAt(0)]);
+        replica.tx.put(key, new Uint8Array([0x77]));
+      }
+    }
+  }
+  replica.tx.commit();
+}
+
+function checkNeighbours(replica: Replica): void {
+  let seen = 0;
+  for (const [key, value] of replica.tx.entries()) {
+    if (key.startsWith(String.fromCharCode(GROUP >> 8, GROUP & 0xff))) continue;
+    assert(value.length === 1 && value[0] === 0x77, 'rows of other groups are as they were');
+    seen++;
+  }
+  assert.equal(seen, 4 * TAGS.length);
+}
+
+function number(key: string, at: number, size: number): number {
+  let value = 0;
+  for (let i = at; i < at + size; i++) value = value * 256 + key.charCodeAt(i);
+  return value;
+}
+
+function describeKey(key: string): string {
+  return `${key[2] ?? 'nothing'} ${Buffer.from(key.slice(3), 'latin1').toString('hex')}`;
+}

@@ -1,0 +1,209 @@
+// One replica of a group without consensus: a State over a sorted map, the log since its last checkpoint, and the host's
+// mishaps: a commit that fails, a crash after a commit, a restart that replays.
+import assert from 'node:assert/strict';
+import { errorCode } from '../../src/base/errors.ts';
+import { answerQuery } from '../../src/group/queries.ts';
+import { type ReplySink, Watchers } from '../../src/group/watchers.ts';
+import { apply, sweepDue } from '../../src/stream/apply.ts';
+import { listStreams } from '../../src/stream/list.ts';
+import { type Plan, planTail } from '../../src/stream/read.ts';
+import { State } from '../../src/stream/state.ts';
+import { Command } from '../../src/wire/command.ts';
+import { eachCommand } from '../../src/wire/entry.ts';
+import {
+  REPLY_CLOSED,
+  REPLY_CREATED,
+  REPLY_DUPLICATE,
+  REPLY_PRODUCER,
+  REPLY_RECORDS,
+  REPLY_UP_TO_DATE,
+  Reply,
+} from '../../src/wire/reply.ts';
+import { Query, type Request, newRequest, requestBytesMax, writeRequest } from '../../src/wire/request.ts';
+import type { Outcome } from './model.ts';
+import { SortedMapTx } from './sorted-map-tx.ts';
+
+/** Not a round number: both bytes of the key's prefix count. */
+export const GROUP = 0x0102;
+
+const FLAG_NAMES: readonly (readonly [number, string])[] = [
+  [REPLY_CLOSED, 'closed'],
+  [REPLY_CREATED, 'created'],
+  [REPLY_DUPLICATE, 'duplicate'],
+  [REPLY_UP_TO_DATE, 'up-to-date'],
+];
+
+/** What a reply says, in the model's words. */
+export function outcomeOf(reply: Reply): Outcome {
+  const records = `${reply.recordFirst}/${reply.recordStart}/${reply.recordNext}`;
+  return {
+    code: errorCode(reply.code),
+    next: reply.nextOffset,
+    start: reply.startOffset,
+    flags: FLAG_NAMES.filter(([flag]) => reply.has(flag)).map(([, name]) => name),
+    records: reply.has(REPLY_RECORDS) ? records : '',
+    producer: reply.has(REPLY_PRODUCER) ? `${reply.a}/${reply.b}/${reply.c}` : '',
+    type: reply.contentType,
+  };
+}
+
+export interface Answer {
+  readonly outcome: Outcome;
+  readonly body: Buffer;
+  /** a, b, c as they are. */
+  readonly numbers: readonly [number, number, number];
+}
+
+/** The body a plan writes, held to exactly the bytes it announced. */
+export function filled(plan: Plan): Buffer {
+  const size = plan.bodyBytes;
+  const room = new Uint8Array(size + 16).fill(0xee);
+  plan.fill(room, 8);
+  for (let i = 0; i < 8; i++) assert(room[i] === 0xee && room[8 + size + i] === 0xee, 'a plan fills what it announced');
+  return Buffer.from(room.subarray(8, 8 + size));
+}
+
+class Catcher implements ReplySink {
+  readonly answers: Answer[] = [];
+
+  send(reply: Reply): void {
+    this.#keep(reply, Buffer.from(reply.body ?? []));
+  }
+
+  sendPlanned(reply: Reply, plan: Plan): void {
+    this.#keep(reply, filled(plan));
+  }
+
+  #keep(reply: Reply, body: Buffer): void {
+    this.answers.push({ outcome: outcomeOf(reply), body, numbers: [reply.a, reply.b, reply.c] });
+  }
+}
+
+interface Logged {
+  readonly index: number;
+  readonly data: Uint8Array;
+  readonly outcomes: readonly Outcome[];
+}
+
+export class Replica {
+  readonly tx = new SortedMapTx();
+  state = new State(GROUP, this.tx);
+  readonly counts = { flushes: 0, failedCommits: 0, restarts: 0, replayed: 0 };
+  readonly #command = new Command();
+  readonly #catcher = new Catcher();
+  #watchers = new Watchers(this.state, this.#catcher);
+  #log: Logged[] = [];
+
+  /** Applies one entry; the answers of its commands in order. */
+  applyEntry(index: number, data: Uint8Array): Outcome[] {
+    const outcomes = this.#apply(index, data);
+    this.#log.push({ index, data, outcomes });
+    return outcomes;
+  }
+
+  flush(): void {
+    this.tx.begin();
+    this.state.flush();
+    this.tx.commit();
+    this.state.flushed();
+    this.#log = [];
+    this.counts.flushes++;
+  }
+
+  /** A full disk: nothing was written, and the state must not believe otherwise. */
+  flushInVain(): void {
+    this.tx.begin();
+    this.state.flush();
+    this.tx.rollback();
+    this.counts.failedCommits++;
+  }
+
+  /** Restart from the store and the log behind it, optionally right after a commit that nobody was told of. */
+  restart(afterCommit: boolean): void {
+    if (afterCommit) {
+      this.tx.begin();
+      this.state.flush();
+      this.tx.commit();
+    }
+    this.state = new State(GROUP, this.tx);
+    this.#watchers = new Watchers(this.state, this.#catcher);
+    this.#log = this.#log.filter(({ index }) => index > this.state.appliedIndex);
+    for (const { index, data, outcomes } of this.#log) {
+      assert.deepEqual(this.#apply(index, data), outcomes, `entry ${index} answers the same when it is replayed`);
+      this.counts.replayed++;
+    }
+    this.counts.restarts++;
+  }
+
+  /** Flushes until no row of a removed stream is left. */
+  settle(): void {
+    for (let round = 0; round === 0 || this.state.dirty; round++) {
+      assert(round < 10_000, 'reclaiming comes to an end');
+      this.flush();
+    }
+  }
+
+  query(request: Request, nowMs: number): Answer {
+    const bytes = new Uint8Array(requestBytesMax(request));
+    writeRequest(request, 1, 0, bytes, new DataView(bytes.buffer), 0);
+    const query = new Query();
+    query.read(bytes, new DataView(bytes.buffer), 0);
+    const reply = new Reply();
+    reply.reset(1);
+    answerQuery(this.state, this.#watchers, query, nowMs, reply, this.#catcher);
+    const answer = this.#catcher.answers.pop();
+    assert(answer !== undefined && this.#catcher.answers.length === 0, 'one query, one answer');
+    return answer;
+  }
+
+  list(bucket: string, prefix: string, after: string, limit: number, nowMs: number): unknown[] {
+    const part = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
+    return listStreams(this.state, part(bucket), part(prefix), part(after), limit, nowMs);
+  }
+
+  usage(): string[] {
+    const lines: string[] = [];
+    this.state.buckets.each(this.tx, (b) => {
+      lines.push(
+        `${b.text} ${b.exists} ${b.appendBytes} ${b.records} ${b.writeUnits} ${b.retainedBytes} ${b.streamCount}`,
+      );
+    });
+    return lines.sort();
+  }
+
+  sweepDue(nowMs: number): boolean {
+    return sweepDue(this.state, nowMs);
+  }
+
+  /** What a live reader would be sent who has everything before `from`; undefined = too much for one event. */
+  tail(bucket: string, stream: string, from: number, budget: number): Buffer | undefined {
+    const key = new Uint8Array(Buffer.from(`${bucket}\0${stream}`));
+    const head = this.state.find(key, 0, key.length);
+    assert(head !== undefined, 'the stream is there');
+    const plan = planTail(this.state, head, from, budget, new Reply());
+    return plan === undefined ? undefined : filled(plan);
+  }
+
+  #apply(index: number, data: Uint8Array): Outcome[] {
+    const outcomes: Outcome[] = [];
+    const reply = new Reply();
+    eachCommand(data, this.#command, () => {
+      reply.reset(1);
+      apply(this.state, this.#command, reply);
+      outcomes.push(outcomeOf(reply));
+    });
+    this.state.appliedIndex = index;
+    this.state.appliedTerm = 1;
+    return outcomes;
+  }
+}
+
+/** A query about one stream. */
+export function streamRequest(op: number, bucket: string, stream: string): Request {
+  const request = newRequest();
+  request.op = op;
+  request.group = GROUP;
+  request.command.bucket = bucket;
+  request.command.stream = stream;
+  return request;
+}
