@@ -19,6 +19,7 @@ export class Gathering {
     this.#startedMs = startedMs;
     this.#res = res;
     plane.open++;
+    plane.current = this;
     res.onAborted(() => this.#over());
   }
 
@@ -52,6 +53,10 @@ export class Gathering {
       const status = this.#responder.error(res, 'bucketed', code, detail);
       this.#finish(status);
     });
+  }
+
+  fail(code: ErrorCode): void {
+    this.refuse(code);
   }
 
   /** Runs a merge: a bug in it is logged and answered with 500. */

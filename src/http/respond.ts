@@ -158,9 +158,6 @@ export class Responder {
   }
 }
 
-/** What the live readers get: writes heads and refusals with this request's CORS headers. */
-export type LiveHead = Responder;
-
 function writeRefusalHeaders(res: UwsResponse, code: ErrorCode, reply: Reply): void {
   if (CODES_WITH_OFFSET.has(code)) res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
   if (code === 'STREAM_CLOSED') res.writeHeader('stream-closed', 'true');
