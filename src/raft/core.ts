@@ -95,7 +95,10 @@ export class Core {
   constructor(config: RaftConfig) {
     const { nodeId, hardState } = config;
     assert(Number.isSafeInteger(nodeId) && nodeId > 0, `node id ${nodeId}`);
-    assert(config.heartbeatTicks > 0 && config.electionTicks > config.heartbeatTicks, 'electionTicks > heartbeatTicks > 0');
+    assert(
+      config.heartbeatTicks > 0 && config.electionTicks > config.heartbeatTicks,
+      'electionTicks > heartbeatTicks > 0',
+    );
     this.config = config;
     this.id = nodeId;
     this.random = new Random(config.seed);
@@ -170,7 +173,9 @@ export class Core {
     this.log.truncate(index);
     this.persistLimit = Math.min(this.persistLimit, index - 1);
     // Invariant 4: what was to be acknowledged after the write will not be written.
-    this.afterPersist = this.afterPersist.filter((message) => message.type !== 'append-response' || message.index < index);
+    this.afterPersist = this.afterPersist.filter(
+      (message) => message.type !== 'append-response' || message.index < index,
+    );
     while (this.configurationIndex >= index) {
       assert(this.configurations.length > 1, `configuration at ${this.configurationIndex} is committed`);
       this.configurations.pop();

@@ -94,8 +94,13 @@ function acknowledge(core: Core, message: AppendRequest | SnapshotRequest, index
   };
   const waiting = core.afterPersist;
   const before = waiting[waiting.length - 1];
-  const supersedes = before !== undefined && before.type === 'append-response' && before.to === message.from
-    && before.term === core.term && before.index <= index && before.round <= message.round;
+  const supersedes =
+    before !== undefined &&
+    before.type === 'append-response' &&
+    before.to === message.from &&
+    before.term === core.term &&
+    before.index <= index &&
+    before.round <= message.round;
   if (supersedes) waiting[waiting.length - 1] = response;
   else waiting.push(response);
 }

@@ -45,7 +45,10 @@ export class RaftLog {
     this.reader = reader;
     this.snapshotIndex = snapshotIndex;
     this.snapshotTerm = snapshotTerm;
-    assert(reader.firstIndex() === snapshotIndex + 1, `log starts at ${reader.firstIndex()}, snapshot ${snapshotIndex}`);
+    assert(
+      reader.firstIndex() === snapshotIndex + 1,
+      `log starts at ${reader.firstIndex()}, snapshot ${snapshotIndex}`,
+    );
     this.last = Math.max(reader.lastIndex(), snapshotIndex);
     this.lastTerm = this.last === snapshotIndex ? snapshotTerm : reader.term(this.last);
     assert(applied >= snapshotIndex, `applied ${applied} below the snapshot ${snapshotIndex}: entries are missing`);
@@ -156,7 +159,11 @@ export class RaftLog {
   entriesFrom(from: number, maxBytes: number): readonly Entry[] {
     if (from > this.last) return [];
     assert(from > this.snapshotIndex, `entry ${from} is compacted (${this.snapshotIndex})`);
-    if (from < this.#tailFirst) return this.reader.entries(from, this.#tailFirst, maxBytes);
+    if (from < this.#tailFirst) {
+      const stored = this.reader.entries(from, this.#tailFirst, maxBytes);
+      const stop = cut(stored, 0, stored.length, maxBytes);
+      return stop === stored.length ? stored : stored.slice(0, stop);
+    }
     const start = from - this.#tailFirst;
     return this.#tail.slice(start, cut(this.#tail, start, this.#tail.length, maxBytes));
   }

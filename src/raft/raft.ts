@@ -14,7 +14,15 @@ import { transferLeadership } from './transfer.ts';
 import { ENTRY_DATA, ENTRY_OVERHEAD_BYTES } from './types.ts';
 import type { Target } from './configuration.ts';
 import type {
-  Configuration, Entry, Message, PeerStatus, RaftConfig, ReadState, Ready, Role, TransferOutcome,
+  Configuration,
+  Entry,
+  Message,
+  PeerStatus,
+  RaftConfig,
+  ReadState,
+  Ready,
+  Role,
+  TransferOutcome,
 } from './types.ts';
 
 const NO_ENTRIES: readonly Entry[] = [];
@@ -203,8 +211,16 @@ export class Raft {
       core.readStates = [];
     }
     return {
-      hardState, entries, snapshot, mustPersist, persistIndex: log.handed, persistTerm: log.term(log.handed),
-      send, afterPersist, committed, readStates,
+      hardState,
+      entries,
+      snapshot,
+      mustPersist,
+      persistIndex: log.handed,
+      persistTerm: log.term(log.handed),
+      send,
+      afterPersist,
+      committed,
+      readStates,
     };
   }
 

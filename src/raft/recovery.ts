@@ -23,6 +23,9 @@ import type { AppendRequest, AppendResponse, Heartbeat, HeartbeatResponse, Snaps
  * confirm an older leader. Hence the confirmed leader is the newest one that the lost node could have helped to elect,
  * and by leader completeness (§3.6.3) with (b) its commit index covers X.
  *
+ * By (a) the other voters must be a quorum without the lost node: of two voters, the loss of one disk is the loss of a
+ * majority, and no permission helps.
+ *
  * What remains is a vote of the lost run in an election that never finished before the loss. The node waits two election
  * timeouts after its start before it votes again, and its vote in the present term goes to the present leader.
  */

@@ -52,7 +52,12 @@ function answerOldTerm(core: Core, message: Message): boolean {
       return false;
     case 'vote':
       core.send.push({
-        type: 'vote-response', from: core.id, to: message.from, term: core.term, pre: message.pre, granted: false,
+        type: 'vote-response',
+        from: core.id,
+        to: message.from,
+        term: core.term,
+        pre: message.pre,
+        granted: false,
       });
       return false;
     case 'read-index':

@@ -47,7 +47,8 @@ export interface Configuration {
 /**
  * The log as the host has it on disk; reads only, synchronous. Never asked beyond what `persisted` confirmed.
  * `term` must also answer for firstIndex() - 1 (the snapshot index; 0 has term 0).
- * `entries` returns [lo, hi) cut to maxBytes (data lengths), but always at least one entry when lo < hi.
+ * `entries` returns [lo, hi) cut to maxBytes (each entry charged its data and ENTRY_OVERHEAD_BYTES; counting the data alone
+ * is allowed, the core cuts again), but always at least one entry when lo < hi.
  */
 export interface LogReader {
   firstIndex(): number;

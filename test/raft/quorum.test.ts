@@ -25,8 +25,9 @@ function subsets(ids: readonly number[]): number[][] {
 
 /** Enumerates how the missing ballots could still come in. */
 function dumbOutcome(configuration: Configuration, ballots: ReadonlyMap<number, Ballot>): string {
-  const open = [...new Set([...configuration.voters, ...configuration.votersOutgoing])]
-    .filter((id) => (ballots.get(id) ?? 0) === 0);
+  const open = [...new Set([...configuration.voters, ...configuration.votersOutgoing])].filter(
+    (id) => (ballots.get(id) ?? 0) === 0,
+  );
   const wins = subsets(open).map((granted) => {
     const grants = (id: number): boolean => ballots.get(id) === 1 || granted.includes(id);
     return isQuorum(configuration.voters, grants) && isQuorum(configuration.votersOutgoing, grants);
@@ -62,8 +63,19 @@ test('the outcome of a vote equals the enumeration of what can still happen, in 
 });
 
 test('any two quorums overlap, also across a joint step', () => {
-  assert.equal(majorityValue([1, 2, 3, 4], (id) => (id <= 2 ? 9 : 1)), 1, 'half is no majority');
-  assert.equal(majorityValue([1, 2, 3, 4], (id) => (id <= 3 ? 9 : 1)), 9);
+  assert.equal(
+    majorityValue([1, 2, 3, 4], (id) => (id <= 2 ? 9 : 1)),
+    1,
+    'half is no majority',
+  );
+  assert.equal(
+    majorityValue([1, 2, 3, 4], (id) => (id <= 3 ? 9 : 1)),
+    9,
+  );
   const joint = { voters: [3, 4, 5], votersOutgoing: [1, 2, 3], learners: [] };
-  assert.equal(quorumValue(joint, (id) => (id >= 3 ? 9 : 1)), 1, 'the outgoing half must agree too');
+  assert.equal(
+    quorumValue(joint, (id) => (id >= 3 ? 9 : 1)),
+    1,
+    'the outgoing half must agree too',
+  );
 });

@@ -26,7 +26,9 @@ function scenarioFolder(): string {
 }
 
 const folder = scenarioFolder();
-const files = readdirSync(folder).filter((name) => name.endsWith('.txt')).sort();
+const files = readdirSync(folder)
+  .filter((name) => name.endsWith('.txt'))
+  .sort();
 
 test('there are scenarios', () => assert.ok(files.length >= 14, `${files.length} in ${folder}`));
 

@@ -9,9 +9,20 @@ const data = new Uint8Array([1, 2, 3]);
 
 function single(log: MemoryLog, term: number, applied: number, commit: number): Raft {
   return new Raft({
-    nodeId: 1, electionTicks: 10, heartbeatTicks: 1, maxMessageBytes: 1 << 20, maxInflightBytes: 4 << 20,
-    maxUncommittedBytes: 4 << 20, seed: 7, mayVote: true, log, applied, snapshotIndex: 0, snapshotTerm: 0,
-    hardState: { term, vote: 0, commit }, configuration: { voters: [1], votersOutgoing: [], learners: [] },
+    nodeId: 1,
+    electionTicks: 10,
+    heartbeatTicks: 1,
+    maxMessageBytes: 1 << 20,
+    maxInflightBytes: 4 << 20,
+    maxUncommittedBytes: 4 << 20,
+    seed: 7,
+    mayVote: true,
+    log,
+    applied,
+    snapshotIndex: 0,
+    snapshotTerm: 0,
+    hardState: { term, vote: 0, commit },
+    configuration: { voters: [1], votersOutgoing: [], learners: [] },
   });
 }
 
@@ -36,7 +47,10 @@ test('a single voter leads after one campaign and commits what its disk has', ()
   raft.campaign();
   const opening = turn(raft, log);
   assert.equal(raft.role, 'leader');
-  assert.deepEqual(opening.map((entry) => [entry.term, entry.index, entry.kind]), [[1, 1, ENTRY_EMPTY]]);
+  assert.deepEqual(
+    opening.map((entry) => [entry.term, entry.index, entry.kind]),
+    [[1, 1, ENTRY_EMPTY]],
+  );
 
   assert.equal(raft.propose(data), 2);
   const before = raft.take();
@@ -44,7 +58,10 @@ test('a single voter leads after one campaign and commits what its disk has', ()
   assert.deepEqual(before.committed, [], 'nothing is committed before the disk has it');
   log.write(before.entries);
   raft.persisted(before.persistIndex, before.persistTerm);
-  assert.deepEqual(raft.take().committed.map((entry) => [entry.index, entry.kind]), [[2, ENTRY_DATA]]);
+  assert.deepEqual(
+    raft.take().committed.map((entry) => [entry.index, entry.kind]),
+    [[2, ENTRY_DATA]],
+  );
 });
 
 test('a restart replays from the checkpoint, whatever the lazy commit marker says', () => {
@@ -60,7 +77,10 @@ test('a restart replays from the checkpoint, whatever the lazy commit marker say
   assert.equal(again.commitIndex, 3, 'applied entries are committed');
   again.campaign();
   const replayed = turn(again, log);
-  assert.deepEqual(replayed.map((entry) => entry.index), [4, 5, 6, 7]);
+  assert.deepEqual(
+    replayed.map((entry) => entry.index),
+    [4, 5, 6, 7],
+  );
   assert.equal(again.term, 2);
 });
 

@@ -25,7 +25,10 @@ export class Checker {
   readAnswered(read: ReadState): void {
     if (read.index === 0) return;
     const least = this.#reads.get(read.context);
-    assert(least !== undefined && read.index >= least, `read ${read.context} got ${read.index}, ${least} was committed`);
+    assert(
+      least !== undefined && read.index >= least,
+      `read ${read.context} got ${read.index}, ${least} was committed`,
+    );
   }
 
   /** Log matching: where two logs have the same term at an index, they are equal up to there. Costly; now and then. */
@@ -59,7 +62,8 @@ export class Checker {
       const known = this.committed[at];
       if (known === undefined) this.committed.push(entry);
       else {
-        const same = known.term === entry.term && known.kind === entry.kind && String(known.data) === String(entry.data);
+        const same =
+          known.term === entry.term && known.kind === entry.kind && String(known.data) === String(entry.data);
         assert(same, `state machine safety: n${node.id} applied another entry at ${at + 1}`);
       }
     }

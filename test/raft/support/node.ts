@@ -33,7 +33,11 @@ export type Payloads = Map<number, Entry[]>;
 
 export function emptyDisk(configuration: Configuration): Disk {
   return {
-    log: new MemoryLog(), hardState: { term: 0, vote: 0, commit: 0 }, mayVote: true, applied: [], configuration,
+    log: new MemoryLog(),
+    hardState: { term: 0, vote: 0, commit: 0 },
+    mayVote: true,
+    applied: [],
+    configuration,
   };
 }
 
@@ -81,7 +85,12 @@ export class TestNode {
   begin(): Message[] {
     const ready = this.raft.take();
     this.onReady?.(ready);
-    for (const entry of ready.committed) this.#apply(entry);
+    for (const entry of ready.committed) {
+      // Invariant 1: applied state never runs ahead of the local log.
+      const stored = entry.index <= this.disk.log.lastIndex() && this.disk.log.term(entry.index) === entry.term;
+      assert(stored, `node ${this.id} is to apply ${entry.index}, which its disk does not have`);
+      this.#apply(entry);
+    }
     const last = ready.committed[ready.committed.length - 1];
     if (last !== undefined) this.raft.applied(last.index);
     for (const message of ready.send) {
@@ -152,7 +161,10 @@ export class TestNode {
   }
 
   #apply(entry: Entry): void {
-    assert(entry.index === this.applied.length + 1, `node ${this.id} applies ${entry.index} after ${this.applied.length}`);
+    assert(
+      entry.index === this.applied.length + 1,
+      `node ${this.id} applies ${entry.index} after ${this.applied.length}`,
+    );
     this.applied.push(entry);
     if (entry.kind === ENTRY_CONFIG) this.configuration = decodeConfiguration(entry.data);
   }
@@ -163,9 +175,15 @@ export class TestNode {
     if (message.type === 'vote-response' && message.granted && hardState.term === message.term) {
       assert(hardState.vote === message.to, `node ${this.id} sends a vote that its disk does not know`);
     }
-    assert(hardState.term >= message.term, `node ${this.id} speaks of term ${message.term}, disk has ${hardState.term}`);
+    assert(
+      hardState.term >= message.term,
+      `node ${this.id} speaks of term ${message.term}, disk has ${hardState.term}`,
+    );
     if (message.type === 'append-response' && !message.reject) {
-      assert(log.lastIndex() >= message.index, `node ${this.id} acknowledges ${message.index}, disk has ${log.lastIndex()}`);
+      assert(
+        log.lastIndex() >= message.index,
+        `node ${this.id} acknowledges ${message.index}, disk has ${log.lastIndex()}`,
+      );
     }
   }
 }

@@ -18,7 +18,16 @@ export class RandomCluster {
   readonly checker = new Checker();
   readonly disks = new Map<number, Disk>();
   readonly up = new Map<number, TestNode>();
-  readonly counts = { proposed: 0, crashes: 0, wipes: 0, restored: 0, changes: 0, transfers: 0, snapshots: 0, reads: 0 };
+  readonly counts = {
+    proposed: 0,
+    crashes: 0,
+    wipes: 0,
+    restored: 0,
+    changes: 0,
+    transfers: 0,
+    snapshots: 0,
+    reads: 0,
+  };
   readonly #payloads: Payloads = new Map();
   #network: Message[] = [];
   #cut = new Set<number>();
@@ -116,9 +125,13 @@ export class RandomCluster {
   }
 
   describe(): string {
-    return this.nodes.map(({ id, raft }) =>
-      `n${id} ${raft.role} term=${raft.term} leader=${raft.leader} commit=${raft.commitIndex} last=${raft.lastIndex}`
-      + ` mayVote=${raft.mayVote} ${JSON.stringify(raft.configuration)} ${JSON.stringify(raft.peers())}`).join('\n');
+    return this.nodes
+      .map(
+        ({ id, raft }) =>
+          `n${id} ${raft.role} term=${raft.term} leader=${raft.leader} commit=${raft.commitIndex} last=${raft.lastIndex}` +
+          ` mayVote=${raft.mayVote} ${JSON.stringify(raft.configuration)} ${JSON.stringify(raft.peers())}`,
+      )
+      .join('\n');
   }
 
   #settled(leader: TestNode, goal: number): boolean {
@@ -132,7 +145,13 @@ export class RandomCluster {
 
   #start(id: number): void {
     this.#bootSeed += 1;
-    const node = new TestNode(id, this.disks.get(id)!, SMALL_OPTIONS, this.random.below(0x7fffffff) + this.#bootSeed, this.#payloads);
+    const node = new TestNode(
+      id,
+      this.disks.get(id)!,
+      SMALL_OPTIONS,
+      this.random.below(0x7fffffff) + this.#bootSeed,
+      this.#payloads,
+    );
     this.up.set(id, node);
   }
 
@@ -203,7 +222,8 @@ export class RandomCluster {
     this.counts.crashes += 1;
     this.up.delete(node.id);
     for (const message of this.#network) {
-      if (message.type === 'snapshot' && message.to === node.id) this.up.get(message.from)?.raft.snapshotFailed(node.id);
+      if (message.type === 'snapshot' && message.to === node.id)
+        this.up.get(message.from)?.raft.snapshotFailed(node.id);
     }
     this.#network = this.#network.filter((message) => message.type !== 'snapshot' || message.to !== node.id);
   }
@@ -223,7 +243,8 @@ export class RandomCluster {
     if (node === undefined || node.isWriting) return;
     node.checkpoint();
     const upTo = node.disk.applied.length;
-    if (upTo > node.disk.log.snapshotIndex) node.compact(upTo - this.random.below(Math.min(5, upTo - node.disk.log.snapshotIndex)));
+    if (upTo > node.disk.log.snapshotIndex)
+      node.compact(upTo - this.random.below(Math.min(5, upTo - node.disk.log.snapshotIndex)));
   }
 
   #changeMembership(): void {

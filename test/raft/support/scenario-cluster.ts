@@ -79,8 +79,10 @@ export class ScenarioCluster {
   }
 
   deliver(message: Message): void {
-    const reachable = this.up.has(message.to) && this.cut.has(message.from) === this.cut.has(message.to)
-      && (message.type !== 'snapshot' || this.snapshots !== 'fail');
+    const reachable =
+      this.up.has(message.to) &&
+      this.cut.has(message.from) === this.cut.has(message.to) &&
+      (message.type !== 'snapshot' || this.snapshots !== 'fail');
     if (message.type === 'snapshot' && this.snapshots === 'hold') this.held.push(message);
     else if (reachable) this.node(String(message.to)).raft.step(message);
     else if (message.type === 'snapshot') this.up.get(message.from)?.raft.snapshotFailed(message.to);
@@ -104,7 +106,8 @@ export class ScenarioCluster {
   }
 
   #narrate(node: TestNode, ready: Ready): void {
-    if (ready.snapshot !== undefined) this.say(`n${node.id} installs snapshot ${ready.snapshot.index}/${ready.snapshot.term}`);
+    if (ready.snapshot !== undefined)
+      this.say(`n${node.id} installs snapshot ${ready.snapshot.index}/${ready.snapshot.term}`);
     if (ready.mustPersist) {
       const state = ready.hardState === undefined ? '' : ` ${formatHardState(ready.hardState)}`;
       const entries = ready.entries.length === 0 ? '' : ` [${ready.entries.map(formatEntry).join(' ')}]`;

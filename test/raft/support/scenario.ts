@@ -12,10 +12,14 @@ export interface Command {
 export function parseCommand(line: string): Command {
   const [name, ...rest] = line.trim().split(/\s+/);
   const words = rest.filter((word) => !word.includes('='));
-  const options = new Map(rest.filter((word) => word.includes('=')).map((word): [string, string] => {
-    const at = word.indexOf('=');
-    return [word.slice(0, at), word.slice(at + 1)];
-  }));
+  const options = new Map(
+    rest
+      .filter((word) => word.includes('='))
+      .map((word): [string, string] => {
+        const at = word.indexOf('=');
+        return [word.slice(0, at), word.slice(at + 1)];
+      }),
+  );
   return { name: name ?? '', words, options };
 }
 

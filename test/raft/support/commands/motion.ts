@@ -89,8 +89,9 @@ function choose(stage: ScenarioCluster, command: Command): Message[] {
   const link = command.words.find((word) => word.includes('->'));
   assert(link !== undefined, 'which link?');
   const type = command.words.find((word) => word !== 'copy' && !word.includes('->'));
-  const found = stage.network.filter((message) =>
-    `${message.from}->${message.to}` === link && (type === undefined || message.type === type));
+  const found = stage.network.filter(
+    (message) => `${message.from}->${message.to}` === link && (type === undefined || message.type === type),
+  );
   assert(found.length > 0, `nothing to deliver on ${link}`);
   return found.slice(0, Number(command.options.get('count') ?? found.length));
 }

@@ -4,7 +4,10 @@ import type { Command } from '../scenario.ts';
 import type { ScenarioCluster } from '../scenario-cluster.ts';
 
 export function ids(list: string | undefined): number[] {
-  return (list ?? '').split(',').filter((word) => word !== '').map(Number);
+  return (list ?? '')
+    .split(',')
+    .filter((word) => word !== '')
+    .map(Number);
 }
 
 /** cluster nodes=3 [voters=1,2] [learners=3] [message-bytes=N] [inflight-bytes=N] */
@@ -12,7 +15,9 @@ export function cluster(stage: ScenarioCluster, command: Command): void {
   const count = Number(command.options.get('nodes'));
   const all = Array.from({ length: count }, (_, at) => at + 1);
   const learners = ids(command.options.get('learners'));
-  const voters = command.options.has('voters') ? ids(command.options.get('voters')) : all.filter((id) => !learners.includes(id));
+  const voters = command.options.has('voters')
+    ? ids(command.options.get('voters'))
+    : all.filter((id) => !learners.includes(id));
   stage.configuration = { voters, votersOutgoing: [], learners };
   stage.options = {
     ...stage.options,
@@ -30,7 +35,9 @@ export function node(stage: ScenarioCluster, command: Command): void {
   const id = Number(command.words[0]);
   const terms = ids(command.options.get('log'));
   const disk = emptyDisk(stage.configuration);
-  disk.log.write(terms.map((term, at) => ({ term, index: at + 1, kind: ENTRY_DATA, data: new TextEncoder().encode(`t${term}`) })));
+  disk.log.write(
+    terms.map((term, at) => ({ term, index: at + 1, kind: ENTRY_DATA, data: new TextEncoder().encode(`t${term}`) })),
+  );
   disk.hardState = {
     term: Number(command.options.get('term') ?? terms[terms.length - 1] ?? 0),
     vote: Number(command.options.get('vote') ?? 0),

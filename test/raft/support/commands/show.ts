@@ -5,8 +5,10 @@ import type { ScenarioCluster } from '../scenario-cluster.ts';
 export function status(stage: ScenarioCluster): void {
   for (const { id, raft } of stage.up.values()) {
     const may = raft.mayVote ? '' : ' may-not-vote';
-    stage.say(`n${id} ${raft.role} term=${raft.term} leader=${raft.leader} commit=${raft.commitIndex} last=${raft.lastIndex}`
-      + ` ${formatConfiguration(raft.configuration)}${may}`);
+    stage.say(
+      `n${id} ${raft.role} term=${raft.term} leader=${raft.leader} commit=${raft.commitIndex} last=${raft.lastIndex}` +
+        ` ${formatConfiguration(raft.configuration)}${may}`,
+    );
   }
 }
 
