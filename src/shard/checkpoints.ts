@@ -6,7 +6,7 @@
 import type { Group } from '../group/group.ts';
 
 /** Age at which changed state is written. Also bounds the log that a restart replays. */
-export const CHECKPOINT_MS = 100;
+export const CHECKPOINT_MS = 400;
 /** Changed bytes of a group that are written regardless of age. */
 const GROUP_BYTES_MAX = 2 * 1024 * 1024;
 /** Changed bytes that one commit carries beyond its first group: keeps the commit, and so everyone's latency, short. */

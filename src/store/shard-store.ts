@@ -6,8 +6,8 @@ import { StorageFullError, type ShardStorage, type StoredVote, type TurnBatch } 
 import { Environment, LmdbTx } from './environment.ts';
 import { TurnLog } from './turn-log.ts';
 
-/** Log records deleted per commit: keeps one commit from paying for a long backlog. */
-const TRIM_RECORDS_MAX = 512;
+/** Values of old log records deleted per commit: keeps one commit from paying for a long backlog. */
+const TRIM_VALUES_MAX = 1024;
 /** Space kept free on the volume: covers the commits between two samples. A twentieth of a small volume. */
 const RESERVE_BYTES_MAX = 64 * 1024 * 1024;
 const VOTE_TAG = 0x76;
@@ -58,7 +58,7 @@ export class ShardStore implements ShardStorage {
     try {
       this.#environment.commit(() => {
         if (hasEntries) this.#log.write(batches);
-        trimmed = this.#log.trim(TRIM_RECORDS_MAX);
+        trimmed = this.#log.trim(TRIM_VALUES_MAX);
         for (const { group, hardState } of batches) {
           if (hardState !== undefined) this.#putVote(group, hardState.term, hardState.vote);
         }

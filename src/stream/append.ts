@@ -3,7 +3,6 @@
  * decision, record match, closed, content type, Stream-Seq.
  */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
-import { ROW_BYTES_MAX, ROW_BYTES_TARGET } from '../base/limits.ts';
 import { type Command, FLAG_CLOSE, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../wire/command.ts';
 import { sameContentType } from '../wire/media-type.ts';
 import {
@@ -16,7 +15,7 @@ import {
 import { writeUnits } from './buckets.ts';
 import { type Head, internType } from './head.ts';
 import { type Producer, accept, decide, expectedSeq, newProducer, receiptOf } from './producers.ts';
-import { Row } from './row.ts';
+import { ROW_PAYLOAD_BYTES_MAX, Row } from './row.ts';
 import type { State } from './state.ts';
 
 /** Refuses with `code`; the reply says where the stream stands. */
@@ -164,32 +163,30 @@ export function acceptProducer(
   state.keepProducer(head, id, producer);
 }
 
-/** Puts the payload into rows. Row borders depend only on the sizes of the appends so far. */
+/** Puts the payload into rows, each filled to the brim. Row borders depend only on the sizes of the appends so far. */
 export function appendPayload(state: State, head: Head, command: Command): void {
-  const size = command.payloadBytes;
-  const last = head.tail - head.tailRowStart;
-  let row = last > 0 && last + size <= ROW_BYTES_TARGET ? state.tailRow(head) : newRow(head);
+  const { bytes, payloadAt } = command;
+  let row = lastRow(state, head);
+  const messages = command.has(FLAG_RECORDS) ? command.recordCount : 1;
   let done = 0;
-  let record = 0;
-  while (done < size) {
-    if (row.length > 0 && done > 0) row = newRow(head);
-    const part = Math.min(size - done, ROW_BYTES_MAX);
-    const base = done - row.length;
-    row.append(command.bytes, command.payloadAt + done, part);
-    done += part;
-    if (command.has(FLAG_RECORDS)) {
-      for (; record < command.recordCount; record++) {
-        const end = command.view.getUint32(command.endsAt + 4 * record, true);
-        if (end > done) break;
-        row.addEnd(end - base);
-        head.recordNext++;
-      }
-    } else if (done === size) {
-      row.addEnd(row.length);
-      head.recordNext++;
+  for (let message = 0; message < messages; message++) {
+    const end = messages === 1 ? command.payloadBytes : command.view.getUint32(command.endsAt + 4 * message, true);
+    while (done < end) {
+      if (row === undefined || row.space === 0) row = newRow(head);
+      const part = Math.min(end - done, row.space);
+      row.append(bytes, payloadAt + done, part);
+      done += part;
+      head.tail += part;
     }
-    head.tail = row.end;
+    (row as Row).addEnd();
+    head.recordNext++;
   }
+}
+
+/** The stream's last row when it may still have room; a full one is not worth reading. */
+function lastRow(state: State, head: Head): Row | undefined {
+  const length = head.tail - head.tailRowStart;
+  return length === 0 || length >= ROW_PAYLOAD_BYTES_MAX ? undefined : state.tailRow(head);
 }
 
 function newRow(head: Head): Row {

@@ -6,11 +6,15 @@
  * `firstRecord` = ordinal of the first message or record that ends at or behind the row's start.
  */
 import { assert } from '../base/assert.ts';
+import { ROW_BYTES_MAX } from '../base/limits.ts';
 
 const FORMAT = 1;
 const HEAD_BYTES = 16;
 const INITIAL_BYTES = 512;
 const INITIAL_ENDS = 16;
+const END_BYTES = 4;
+/** Payload of a row in which one message ends. */
+export const ROW_PAYLOAD_BYTES_MAX = ROW_BYTES_MAX - HEAD_BYTES - END_BYTES;
 
 export class Row {
   readonly start: number;
@@ -36,10 +40,16 @@ export class Row {
     return this.start + this.length;
   }
 
+  /** Bytes that still fit, with room kept for the end of a message; 0 = full. */
+  get space(): number {
+    return Math.max(0, ROW_PAYLOAD_BYTES_MAX - END_BYTES * this.count - this.length);
+  }
+
   append(source: Uint8Array, from: number, size: number): void {
+    assert(size > 0 && size <= this.space, 'a row takes what fits');
     const needed = this.length + size;
     if (needed > this.bytes.length) {
-      const grown = new Uint8Array(Math.max(needed, this.bytes.length * 2));
+      const grown = new Uint8Array(Math.min(ROW_PAYLOAD_BYTES_MAX, Math.max(needed, this.bytes.length * 2)));
       grown.set(this.bytes.subarray(0, this.length));
       this.bytes = grown;
     }
@@ -53,15 +63,16 @@ export class Row {
     this.dirty = true;
   }
 
-  /** Notes that a message or record ends at `end`, relative to the row. */
-  addEnd(end: number): void {
-    assert(end > 0 && end <= this.length, 'a message ends inside its row');
+  /** Notes that a message or record ends at the present end of the row. */
+  addEnd(): void {
+    assert(this.length > 0, 'a message ends inside its row');
     if (this.count === this.ends.length) {
       const grown = new Uint32Array(this.count * 2);
       grown.set(this.ends);
       this.ends = grown;
     }
-    this.ends[this.count++] = end;
+    this.ends[this.count++] = this.length;
+    this.dirty = true;
   }
 
   get encodedBytes(): number {

@@ -6,7 +6,6 @@
  * Deterministic and free of I/O beyond `Tx`: no clock, no randomness (design.md, invariants 3 and 6).
  */
 import { assert } from '../base/assert.ts';
-import { ROW_BYTES_TARGET } from '../base/limits.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import { Buckets } from './buckets.ts';
 import { Head, decodeHead, encodeHead, headBytesMax } from './head.ts';
@@ -31,7 +30,7 @@ import { type Producer, decodeProducer, encodeProducer } from './producers.ts';
 import { type Row, decodeRow } from './row.ts';
 import type { Tx } from './tx.ts';
 
-/** Heads kept in memory per group beyond the dirty ones: 16 groups of these with full tail rows stay below 300 MiB. */
+/** Heads kept in memory per group beyond the dirty ones: 16 groups of these with full tail rows stay below 160 MiB. */
 const HEADS_CACHED_MAX = 2048;
 /** Heap charged for a changed head besides its payload, for the host's checkpoint trigger. */
 const HEAD_DIRTY_BYTES = 256;
@@ -409,7 +408,7 @@ function cleanHead(head: Head): void {
   }
   const last = head.rows[head.rows.length - 1];
   // A row that can still grow stays in memory; a full one is read again when a reader wants it.
-  head.rows = last !== undefined && last.length < ROW_BYTES_TARGET ? [last] : [];
+  head.rows = last !== undefined && last.space > 0 ? [last] : [];
   if (head.producers === undefined) return;
   for (const producer of head.producers.values()) producer.dirty = false;
   if (head.producers.size > PRODUCERS_CACHED_MAX) head.producers = undefined;

@@ -1,6 +1,7 @@
 // Random commands that hit something: sizes around the row borders, sequences around the expected one, types that
 // almost match, lifetimes that end soon. Looks at the model for what would be accepted, and then often does otherwise.
-import { ROW_BYTES_MAX, ROW_BYTES_TARGET } from '../../src/base/limits.ts';
+import { ROW_BYTES_MAX } from '../../src/base/limits.ts';
+import { ROW_PAYLOAD_BYTES_MAX as ROW_BYTES_TARGET } from '../../src/stream/row.ts';
 import { hashBytes } from '../../src/stream/keys.ts';
 import type { Random } from '../support/random.ts';
 import type { Model, ModelCommand, ModelStream } from './model.ts';

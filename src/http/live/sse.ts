@@ -23,7 +23,16 @@ import { cursorFloor, cursorSpan } from './cursor.ts';
 import type { Batch, FeedReader } from './feed.ts';
 import { BUFFERED_BYTES_MAX, type Live, liveOf } from './live.ts';
 import { writeChunk } from './socket.ts';
-import { COMMENT, errorEvent, joinFrames, renderEvent, sendableBytes, VIEW_BASE64, VIEW_TEXT, type View } from './sse-frames.ts';
+import {
+  COMMENT,
+  errorEvent,
+  joinFrames,
+  renderEvent,
+  sendableBytes,
+  VIEW_BASE64,
+  VIEW_TEXT,
+  type View,
+} from './sse-frames.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from './topic.ts';
 
 /** A step smaller than the longest UTF-8 character could never be sent. */
@@ -42,7 +51,13 @@ const LIVE = 3;
 const DONE = 4;
 
 /** Serves `live=sse`. Call it in the route handler; it takes over `res`. */
-export function startSse(ctx: HttpContext, res: UwsResponse, target: Target, params: ReadParams, responder: Responder): void {
+export function startSse(
+  ctx: HttpContext,
+  res: UwsResponse,
+  target: Target,
+  params: ReadParams,
+  responder: Responder,
+): void {
   const live = liveOf(ctx);
   if (live.stopping || live.full) {
     ctx.metrics.live.refused++;

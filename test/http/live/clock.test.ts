@@ -121,7 +121,10 @@ test('random schedules, moves and cancels agree with a list', () => {
         assert.ok(dueMs === undefined || dueMs + SLOT_MS > nowMs, `round ${round}: due ${dueMs}, now ${nowMs}`);
         continue;
       }
-      assert.ok(fired === 1 && dueMs !== undefined && dueMs <= nowMs, `round ${round}: fired ${fired} times, due ${dueMs}`);
+      assert.ok(
+        fired === 1 && dueMs !== undefined && dueMs <= nowMs,
+        `round ${round}: fired ${fired} times, due ${dueMs}`,
+      );
       due.delete(each);
     }
   }

@@ -225,7 +225,12 @@ export class SseClient {
 }
 
 /** Opens an event stream and waits for its first control event. */
-export async function openSse(t: TestContext, server: LiveServer, stream: string, query = 'offset=-1'): Promise<SseClient> {
+export async function openSse(
+  t: TestContext,
+  server: LiveServer,
+  stream: string,
+  query = 'offset=-1',
+): Promise<SseClient> {
   const client = new SseClient(server.port, `/${stream}?${query}&live=sse`);
   t.after(() => client.close());
   await client.until(() => client.events.some((event) => event.type === 'control'));

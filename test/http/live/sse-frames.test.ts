@@ -51,7 +51,8 @@ test('binary payloads travel as one line of base64', () => {
 test('shared memory is rendered like any other', () => {
   const shared = new Uint8Array(new SharedArrayBuffer(8), 2, 3);
   shared.set([104, 10, 105]);
-  const frame = (view: View): string => Buffer.from(joinFrames([renderEvent(view, shared, OPEN)], 7)).toString('latin1');
+  const frame = (view: View): string =>
+    Buffer.from(joinFrames([renderEvent(view, shared, OPEN)], 7)).toString('latin1');
   assert.equal(frame(VIEW_TEXT), `event: data\ndata:h\ndata:i\n\n${CONTROL}`);
   assert.equal(frame(VIEW_BASE64), `event: data\ndata:aApp\n\n${CONTROL}`);
 });

@@ -1,0 +1,338 @@
+// Readers, writers, full sockets and full mailboxes in random order, step by step: nobody may lose, repeat or reorder a byte.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { HttpContext, ReadParams, Target } from '../../../src/http/contract.ts';
+import { CorsPolicy } from '../../../src/http/cors.ts';
+import { BUFFERED_BYTES_MAX, liveOf } from '../../../src/http/live/live.ts';
+import { startLongPoll } from '../../../src/http/live/long-poll.ts';
+import { startSse } from '../../../src/http/live/sse.ts';
+import { Responder } from '../../../src/http/respond.ts';
+import { READ_NOW, READ_OFFSET } from '../../../src/wire/request.ts';
+import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
+import { FakeGateway } from './fake-gateway.ts';
+import { FakeResponse } from './fake-response.ts';
+
+const RESPONDER = new Responder(new CorsPolicy(['*']).blocksFor(''), false);
+
+class World {
+  readonly gateway = new FakeGateway();
+  readonly ctx: HttpContext;
+  nowMs = 0;
+
+  constructor() {
+    this.gateway.manual = true;
+    this.ctx = {
+      gateway: this.gateway,
+      monotonicMs: () => this.nowMs,
+      metrics: {
+        response: () => undefined,
+        live: {
+          longPolls: 0,
+          sseReaders: 0,
+          sseOpened: 0,
+          sseDataEvents: 0,
+          sseControlEvents: 0,
+          sseErrorEvents: 0,
+          slowReaders: 0,
+          refused: 0,
+        },
+      },
+      settings: {
+        longPollTimeoutMs: 30_000,
+        sseKeepaliveMs: 15_000,
+        sseLifetimeMs: 1_000_000,
+        corsOrigins: ['*'],
+        inflightBodyBytes: 1,
+        watchersPerCoreMax: 0,
+        clientToken: '',
+        adminToken: '',
+      },
+    };
+  }
+
+  open(live: 'sse' | 'long-poll', offset: number | 'now', maxBytes = 0): FakeResponse {
+    const response = new FakeResponse();
+    const params: ReadParams = {
+      mode: offset === 'now' ? READ_NOW : READ_OFFSET,
+      value: offset === 'now' ? 0 : offset,
+      maxBytes,
+      maxRecords: 0,
+      readFlags: 0,
+      live,
+      timeoutMs: 30_000,
+      cursor: undefined,
+      ifNoneMatch: '',
+    };
+    const target: Target = { family: 'flat', bucket: 'b', stream: 's', group: 0 };
+    if (live === 'sse') startSse(this.ctx, response.res, target, params, RESPONDER);
+    else startLongPoll(this.ctx, response.res, target, params, RESPONDER);
+    return response;
+  }
+
+  advance(ms: number): void {
+    this.nowMs += ms;
+    liveOf(this.ctx).clock.advance();
+  }
+
+  /** Everything that is under way arrives. */
+  async settle(): Promise<void> {
+    for (let i = 0; i < 8; i++) {
+      this.gateway.pump();
+      await Promise.resolve();
+      this.advance(60);
+    }
+  }
+}
+
+interface Received {
+  readonly bytes: Buffer;
+  /** Offset of the last control event; undefined before the first. */
+  readonly next: number | undefined;
+  readonly closed: boolean;
+  readonly error: boolean;
+}
+
+/** Takes an event stream apart and checks its grammar: data is followed by control, and control tells how far it went. */
+function received(response: FakeResponse, start: number): Received {
+  const base64 = response.headers.get('stream-sse-data-encoding') === 'base64';
+  const parts: Buffer[] = [];
+  let expected: number | undefined = start < 0 ? undefined : start;
+  let next: number | undefined;
+  let sinceControl = 0;
+  let closed = false;
+  let error = false;
+  for (const block of Buffer.concat(response.sent).toString('latin1').split('\n\n')) {
+    if (block === '' || block === ':') continue;
+    assert.ok(!closed && !error, 'nothing follows the end');
+    const lines = block.split('\n');
+    const data = lines
+      .slice(1)
+      .map((line) => line.slice('data:'.length).replace(/^ /, ''))
+      .join('\n');
+    if (lines[0] === 'event: error') {
+      error = true;
+    } else if (lines[0] === 'event: data') {
+      assert.equal(sinceControl, 0, 'each data event is followed by a control event');
+      const bytes = Buffer.from(data, base64 ? 'base64' : 'latin1');
+      parts.push(bytes);
+      sinceControl = bytes.length;
+    } else {
+      assert.equal(lines[0], 'event: control');
+      const control = JSON.parse(data) as { streamNextOffset: string; streamClosed?: boolean };
+      next = Number(control.streamNextOffset);
+      if (expected !== undefined) assert.equal(next, expected + sinceControl, 'the control event covers what was sent');
+      expected = next;
+      sinceControl = 0;
+      closed = control.streamClosed === true;
+    }
+  }
+  return { bytes: Buffer.concat(parts), next, closed, error };
+}
+
+interface Reader {
+  readonly response: FakeResponse;
+  /** -1: wherever the tail was. */
+  readonly start: number;
+}
+
+function checkReader(reader: Reader, content: Buffer): Received {
+  const got = received(reader.response, reader.start);
+  if (got.next === undefined) return got;
+  const start = got.next - got.bytes.length;
+  assert.equal(got.bytes.compare(content.subarray(start, got.next)), 0, 'the bytes of the stream, in order, once');
+  if (reader.start >= 0) assert.equal(start, reader.start);
+  return got;
+}
+
+function nextBody(random: Random, text: boolean): Buffer {
+  if (random.chance(0.02)) return Buffer.alloc(random.int(70_000, 300_000), 'large ');
+  if (!text) return random.bytes(random.int(1, 40));
+  // Cut anywhere, also inside a character.
+  const whole = Buffer.from('aé€😀 b'.repeat(random.int(1, 4)));
+  return whole.subarray(random.int(0, 5), random.int(6, whole.length));
+}
+
+async function runRound(random: Random, contentType: string): Promise<void> {
+  const world = new World();
+  const { gateway } = world;
+  gateway.create('b/s', contentType);
+  let content: Buffer = Buffer.alloc(0);
+  const readers: Reader[] = [];
+  const polls: Reader[] = [];
+  const steps = random.int(50, 300);
+  for (let step = 0; step < steps; step++) {
+    const some = readers.length > 0 ? random.pick(readers).response : undefined;
+    switch (random.int(0, 9)) {
+      case 0: {
+        const now = random.chance(0.3);
+        // Not inside a character: what a text reader gets there is right, but not comparable byte by byte.
+        const start = now ? -1 : random.chance(0.5) ? 0 : content.length;
+        const offset = now ? 'now' : start;
+        const maxBytes = content.length < 10_000 ? random.int(1, 50) : random.int(1000, 9000);
+        if (random.chance(0.3)) polls.push({ response: world.open('long-poll', offset), start });
+        else readers.push({ response: world.open('sse', offset, random.chance(0.2) ? maxBytes : 0), start });
+        break;
+      }
+      case 1:
+      case 2:
+      case 3: {
+        const body = nextBody(random, contentType.startsWith('text/'));
+        content = Buffer.concat([content, body]);
+        gateway.append('b/s', body);
+        break;
+      }
+      case 4:
+        if (some !== undefined) some.full = true;
+        break;
+      case 5:
+        if (some?.full === true) some.drain();
+        break;
+      case 6:
+        if (random.chance(0.2)) some?.abort();
+        else if (random.chance(0.3)) gateway.refuse = random.int(1, 4);
+        else world.advance(random.int(0, 2000));
+        break;
+      case 7:
+        await Promise.resolve();
+        break;
+      default:
+        gateway.pump(random.int(1, 6));
+    }
+  }
+  gateway.refuse = 0;
+  const end = random.int(0, 2);
+  if (end === 1) gateway.close('b/s');
+  if (end === 2) gateway.remove('b/s');
+  for (let i = 0; i < 3; i++) {
+    for (const { response } of readers) response.drain();
+    await world.settle();
+  }
+  for (const reader of readers) {
+    const { response } = reader;
+    if (!response.status.startsWith('200')) continue;
+    const got = checkReader(reader, content);
+    if (response.aborted) continue;
+    assert.equal(response.ended, end !== 0);
+    if (end === 0 && got.next !== undefined)
+      assert.ok(content.length - got.next <= 3, 'up to the tail, but for a cut character');
+    if (end === 1) assert.ok(got.closed && got.next === content.length);
+  }
+  for (const { response, start } of polls) {
+    if (!response.ended || !response.status.startsWith('200')) continue;
+    const next = Number(response.headers.get('stream-next-offset'));
+    const bytes = Buffer.concat(response.sent);
+    assert.equal(bytes.compare(content.subarray(next - bytes.length, next)), 0);
+    if (start >= 0) assert.equal(next - bytes.length, start);
+  }
+  for (const { response } of [...readers, ...polls]) response.abort();
+  const live = liveOf(world.ctx);
+  await world.settle();
+  assert.equal(live.memberCount, 0);
+  assert.equal(live.bufferedBytes, 0);
+  world.advance(10_000);
+  assert.equal(live.topicCount, 0);
+  assert.equal(live.clock.size, 0);
+}
+
+for (const contentType of ['application/octet-stream', 'text/plain']) {
+  test(`random interleavings lose nothing (${contentType})`, async () => {
+    const seed = seedFromEnvironment();
+    for (let round = 0; round < 150; round++) {
+      const random = createRandom(seed + round);
+      await runRound(random, contentType).catch((error: unknown) => {
+        throw new Error(`SEED=${seed + round} fails in round 0`, { cause: error });
+      });
+    }
+  });
+}
+
+test('an append between the answer and the join arrives once', async () => {
+  const world = new World();
+  world.gateway.create('b/s', 'application/octet-stream');
+  const first = world.open('sse', 0);
+  await world.settle();
+  const second = world.open('sse', 0);
+  // The event is ahead of the second reader's answer, which covers it; then one that is behind it.
+  world.gateway.append('b/s', 'one');
+  world.gateway.pump(2);
+  world.gateway.append('b/s', 'two');
+  await world.settle();
+  for (const response of [first, second]) {
+    const got = received(response, 0);
+    assert.equal(got.bytes.toString(), 'onetwo');
+    response.abort();
+  }
+});
+
+test('bytes that an event lacks are read once for all readers', async () => {
+  const world = new World();
+  world.gateway.create('b/s', 'application/octet-stream');
+  const readers = Array.from({ length: 50 }, () => world.open('sse', 0));
+  const polls = Array.from({ length: 50 }, () => world.open('long-poll', 0));
+  await world.settle();
+  const before = world.gateway.reads.length;
+  const large = Buffer.alloc(200_000, 'x');
+  world.gateway.append('b/s', large);
+  world.gateway.append('b/s', 'tail');
+  await world.settle();
+  assert.equal(world.gateway.reads.length, before + 1);
+  for (const response of readers) {
+    assert.equal(received(response, 0).bytes.length, 200_004);
+    response.abort();
+  }
+  for (const response of polls) assert.equal(Buffer.concat(response.sent).length, 200_004);
+});
+
+test('readers of a deleted stream get nothing of the stream that takes its name', async () => {
+  const world = new World();
+  world.gateway.create('b/s', 'application/octet-stream');
+  world.gateway.append('b/s', Buffer.alloc(600_000));
+  const catchingUp = world.open('sse', 0);
+  const following = world.open('sse', 'now');
+  world.gateway.pump(5);
+  world.gateway.remove('b/s');
+  world.gateway.create('b/s', 'application/octet-stream');
+  world.gateway.append('b/s', Buffer.alloc(700_000, 1));
+  const anew = world.open('sse', 600_000);
+  await world.settle();
+  assert.ok(received(following, -1).error);
+  assert.ok(following.ended && catchingUp.ended);
+  assert.ok(!received(catchingUp, 0).bytes.includes(1));
+  assert.equal(received(anew, 600_000).bytes.length, 100_000);
+  anew.abort();
+});
+
+test('a thousand readers that stop reading hold a bounded part of memory', async () => {
+  const world = new World();
+  world.gateway.create('b/s', 'application/octet-stream');
+  const readers = Array.from({ length: 1000 }, () => world.open('sse', 0));
+  await world.settle();
+  for (const response of readers) response.full = true;
+  for (let i = 0; i < 60; i++) {
+    world.gateway.append('b/s', Buffer.alloc(50_000));
+    await world.settle();
+  }
+  const kept = readers.reduce((sum, response) => sum + response.keptBytes, 0);
+  // One frame for each reader may come on top: whether a socket is full shows only when it is written to.
+  assert.ok(kept < BUFFERED_BYTES_MAX + 1000 * 70_000, `${kept} bytes wait`);
+  assert.ok(world.ctx.metrics.live.slowReaders > 900);
+  for (const response of readers.slice(0, 10)) response.drain();
+  await world.settle();
+  for (const response of readers.slice(0, 10)) assert.equal(received(response, 0).bytes.length, 3_000_000);
+  for (const response of readers) response.abort();
+});
+
+test('a reader whose socket takes nothing for long is cut off', async () => {
+  const world = new World();
+  world.gateway.create('b/s', 'application/octet-stream');
+  const reader = world.open('sse', 0);
+  await world.settle();
+  reader.full = true;
+  world.gateway.append('b/s', 'x');
+  await world.settle();
+  for (let ms = 0; ms < 20_000; ms += 1000) world.advance(1000);
+  assert.ok(!reader.aborted);
+  for (let ms = 0; ms < 20_000; ms += 1000) world.advance(1000);
+  assert.ok(reader.aborted);
+  assert.equal(liveOf(world.ctx).memberCount, 0);
+});
