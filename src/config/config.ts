@@ -1,6 +1,7 @@
 /** The configuration as the rest of the code sees it, and the rules that span several options. */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { createSecureContext } from 'node:tls';
 import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { Peer } from './kinds.ts';
@@ -142,10 +143,19 @@ function tlsOf(values: Values): Config['server']['tls'] {
   if (certPath === undefined && keyPath === undefined) return undefined;
   if (certPath === undefined) throw refuse('server.tls_cert', undefined, 'the certificate of server.tls_key');
   if (keyPath === undefined) throw refuse('server.tls_key', undefined, 'the private key of server.tls_cert');
-  readText('server.tls_cert', certPath);
-  readText('server.tls_key', keyPath);
-  // A key that is taken and ignored would send in clear what the operator believes to be encrypted.
-  throw new ConfigError('server.tls_cert: this version speaks plain HTTP only; put a TLS proxy in front of it');
+  checkTlsPair(readText('server.tls_cert', certPath), readText('server.tls_key', keyPath));
+  return { certPath, keyPath };
+}
+
+/** The web server would accept any files and then fail every handshake, so they are tried here. */
+function checkTlsPair(cert: string, key: string): void {
+  try {
+    createSecureContext({ cert, key });
+  } catch (error) {
+    throw new ConfigError(
+      `server.tls_cert and server.tls_key: expected a PEM certificate and its private key (${(error as Error).message})`,
+    );
+  }
 }
 
 type KeysOf<T> = { [K in OptionKey]: Values[K] extends T ? K : never }[OptionKey];

@@ -71,7 +71,7 @@ export const OPTIONS = {
     256 * MIB,
     'Request bodies held in memory at once by this node; more are answered 503.',
   ),
-  'server.tls_cert': optional(kind.path, 'PEM certificate chain. Refused in this version, which speaks plain HTTP.'),
+  'server.tls_cert': optional(kind.path, 'PEM certificate chain; with it both planes speak HTTPS.'),
   'server.tls_key': optional(kind.path, 'PEM private key of `server.tls_cert`.'),
 
   'storage.data_dir': option(

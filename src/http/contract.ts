@@ -41,6 +41,8 @@ export interface HttpSettings {
   /** Empty: no authentication on that plane. */
   readonly clientToken: string;
   readonly adminToken: string;
+  /** PEM files; undefined: plain HTTP. Both planes alike. */
+  readonly tls: { readonly certPath: string; readonly keyPath: string } | undefined;
 }
 
 /** Operation names of the latency histograms. */

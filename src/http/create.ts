@@ -11,6 +11,10 @@ import type { Plane } from './plane.ts';
 import { type Responder, shownContentType } from './respond.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
+function scheme(plane: Plane): 'http' | 'https' {
+  return plane.ctx.settings.tls === undefined ? 'http' : 'https';
+}
+
 export function handleCreate(
   plane: Plane,
   res: UwsResponse,
@@ -24,7 +28,7 @@ export function handleCreate(
   const headers = collectWriteHeaders(req);
   // The URL as it was sent: its encoding keeps line breaks in names out of the answer's header block.
   const path = req.getUrl();
-  const location = family === 'flat' && headers.host !== undefined ? `http://${headers.host}${path}` : path;
+  const location = family === 'flat' && headers.host !== undefined ? `${scheme(plane)}://${headers.host}${path}` : path;
   const exchange = new CreateExchange(plane, bucket, stream, location);
   const refusal = fillCommand(headers, exchange.request.command, true);
   if (refusal !== undefined) {

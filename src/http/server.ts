@@ -15,7 +15,7 @@
 import { MillraceError } from '../base/errors.ts';
 import { AppendPool } from './append.ts';
 import { isAuthorized } from './auth.ts';
-import type { HttpContext } from './contract.ts';
+import type { HttpContext, HttpSettings } from './contract.ts';
 import { CorsPolicy } from './cors.ts';
 import { clientRoutes } from './client.ts';
 import { endAllLive } from './live/live.ts';
@@ -59,8 +59,8 @@ export function createPlanes(options: PlaneOptions): Planes {
   const budget = new BodyBudget(ctx.settings.inflightBodyBytes);
   const client = new Plane(ctx, budget, logError);
   const admin = new Plane(ctx, budget, logError);
-  const clientListener = new Listener(uws, 'client');
-  const adminListener = new Listener(uws, 'admin');
+  const clientListener = new Listener(uws, 'client', ctx.settings.tls);
+  const adminListener = new Listener(uws, 'admin', ctx.settings.tls);
   const cors = new CorsPolicy(ctx.settings.corsOrigins);
   // Browsers have no business on the admin plane: no origin is allowed there.
   const noCors = new CorsPolicy([]);
@@ -174,10 +174,11 @@ class Listener {
   #socket: UwsListenSocket | undefined;
   #closed = false;
 
-  constructor(uws: Uws, name: string) {
+  constructor(uws: Uws, name: string, tls: HttpSettings['tls']) {
     this.#uws = uws;
     this.#name = name;
-    this.app = uws.App();
+    this.app =
+      tls === undefined ? uws.App() : uws.SSLApp({ cert_file_name: tls.certPath, key_file_name: tls.keyPath });
   }
 
   listen(host: string, port: number): Promise<number> {

@@ -77,6 +77,7 @@ function compose(config: Config, gateway: Gateway, shards: Shards, log: Logger):
       watchersPerCoreMax: config.runtime.liveReadMaxWaitersPerCore,
       clientToken: config.http.clientToken ?? '',
       adminToken: config.http.adminToken ?? '',
+      tls: config.server.tls,
     },
     monotonicMs: () => performance.now(),
   };
@@ -101,13 +102,14 @@ function compose(config: Config, gateway: Gateway, shards: Shards, log: Logger):
 }
 
 function greet(config: Config, shardCount: number, startMs: number, log: Logger): void {
-  const client = `http://${formatAddress(config.server.listen)}`;
+  const scheme = config.server.tls === undefined ? 'http' : 'https';
+  const client = `${scheme}://${formatAddress(config.server.listen)}`;
   log.info({ ms: Math.round(startMs) }, 'listening');
   process.stdout.write(
     [
       `Millrace ${VERSION}, node ${config.raft.nodeId}: ready in ${Math.round(startMs)} ms`,
       `  clients   ${client}`,
-      `  admin     http://${formatAddress(config.server.adminListen)}  (/__svc/metrics, /__svc/ready)`,
+      `  admin     ${scheme}://${formatAddress(config.server.adminListen)}  (/__svc/metrics, /__svc/ready)`,
       `  data      ${config.storage.dataDir}  (${config.raft.groupCount} groups on ${shardCount} shard${shardCount === 1 ? '' : 's'})`,
       '  durable   every acknowledged write is on disk (fsync) before its answer leaves; single node: one disk',
       `  try       curl -X PUT ${client}/demo/hello && curl -X POST -H 'Content-Type: text/plain' -d hi ${client}/demo/hello`,

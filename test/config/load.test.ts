@@ -176,7 +176,7 @@ test('bad files are refused with the key, the value and what was expected', (t) 
     ['[server]\ntls_key = "/x"', /^server\.tls_cert is missing/],
     [
       '[server]\ntls_key = "/dev/null"\ntls_cert = "/dev/null"',
-      /^server\.tls_cert: this version speaks plain HTTP only/,
+      /^server\.tls_cert and server\.tls_key: expected a PEM certificate and its private key/,
     ],
     [
       '[server]\ntls_key = "/nowhere"\ntls_cert = "/nowhere"',

@@ -27,6 +27,7 @@ const SETTINGS: HttpSettings = {
   watchersPerCoreMax: 0,
   clientToken: '',
   adminToken: '',
+  tls: undefined,
 };
 
 /** Starts the planes for one test and closes them after it, checking that nothing was left open and no handler failed. */

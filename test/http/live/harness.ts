@@ -73,6 +73,7 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
       watchersPerCoreMax: 0,
       clientToken: '',
       adminToken: '',
+      tls: undefined,
       ...settings,
     },
   };

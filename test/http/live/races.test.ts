@@ -46,6 +46,7 @@ class World {
         watchersPerCoreMax: 0,
         clientToken: '',
         adminToken: '',
+        tls: undefined,
       },
     };
   }

@@ -1,0 +1,46 @@
+// Both planes over TLS, with a certificate made for the test.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { startPlanes } from './planes.ts';
+
+/** Debian's openssl; every image with git or curl has it. */
+function makeCertificate(folder: string): { certPath: string; keyPath: string } {
+  const certPath = join(folder, 'cert.pem');
+  const keyPath = join(folder, 'key.pem');
+  execFileSync(
+    'openssl',
+    ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
+      .concat(['-keyout', keyPath, '-out', certPath, '-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1']),
+    { stdio: 'pipe' },
+  );
+  return { certPath, keyPath };
+}
+
+function get(port: number, path: string, ca: Buffer, method = 'GET'): Promise<{ status: number; location: string }> {
+  return new Promise((resolve, reject) => {
+    const asked = request({ host: '127.0.0.1', port, path, method, ca, agent: false }, (answer) => {
+      answer.resume();
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, location: answer.headers.location ?? '' }));
+    });
+    asked.on('error', reject);
+    asked.end();
+  });
+}
+
+test('both planes speak HTTPS when a certificate is configured', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-tls-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const tls = makeCertificate(folder);
+  const { port, adminPort } = await startPlanes(t, { tls });
+  const ca = readFileSync(tls.certPath);
+  assert.equal((await get(adminPort, '/__svc/health', ca)).status, 200);
+  assert.equal((await get(port, '/demo', ca, 'PUT')).status, 201);
+  const created = await get(port, '/v1/stream/demo/x', ca, 'PUT');
+  assert.match(created.location, /^https:\/\//);
+  await assert.rejects(fetch(`http://127.0.0.1:${port}/demo`, { method: 'PUT' }), 'plain HTTP is not understood');
+});
