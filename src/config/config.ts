@@ -1,7 +1,7 @@
 /** The configuration as the rest of the code sees it, and the rules that span several options. */
+import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { createSecureContext } from 'node:tls';
 import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { Peer } from './kinds.ts';
@@ -150,7 +150,8 @@ function tlsOf(values: Values): Config['server']['tls'] {
 /** The web server would accept any files and then fail every handshake, so they are tried here. */
 function checkTlsPair(cert: string, key: string): void {
   try {
-    createSecureContext({ cert, key });
+    const fits = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
+    if (!fits) throw new Error('the key belongs to another certificate');
   } catch (error) {
     throw new ConfigError(
       `server.tls_cert and server.tls_key: expected a PEM certificate and its private key (${(error as Error).message})`,
