@@ -151,13 +151,19 @@ serverSuite('usage, to the letter', { cores: 2 }, ({ server, test, expect, ask, 
 
 serverSuite('metrics, health and headers', { cores: 2, groups: 8 }, ({ server, test, expect, ask, freshBucket }) => {
   test('metrics on both planes', async () => {
-    await expect(201, `PUT /${freshBucket()}/s`, { headers: TEXT, body: 'x' });
+    const path = `/${freshBucket()}/s`;
+    await expect(201, `PUT ${path}`, { headers: TEXT, body: 'x' });
+    await expect(204, `POST ${path}`, { headers: TEXT, body: 'y' });
+    await expect(200, `GET ${path}`);
     for (const base of [server.url, server.adminUrl]) {
       const answer = await expect(200, 'GET /__svc/metrics', { base });
       assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
       const metrics = parse<Record<string, unknown>>(answer);
       assert.equal((metrics['mailbox_depths'] as number[]).length, 2, 'one mailbox depth per core');
-      assert(Number(metrics['accepted_appends']) >= 1);
+      assert.equal(metrics['accepted_appends'], 1);
+      assert.equal(metrics['served_reads'], 1);
+      assert.equal(metrics['cold_hot_bytes'], 2);
+      assert.equal((metrics['per_core_appends'] as number[]).reduce((sum, appends) => sum + appends, 0), 1);
       const groups = metrics['raft_groups'] as Record<string, unknown>[];
       assert.deepEqual(groups.map((group) => group['raft_group_id']), [0, 1, 2, 3, 4, 5, 6, 7]);
       for (const group of groups) {

@@ -15,6 +15,9 @@ const SHARED_STREAMS = 4;
 /** A kill comes after so many answers, or after so many milliseconds, at random. */
 const ANSWERS_MAX = 1500;
 const LOAD_MS_MAX = 350;
+/** Share of the restarts that are killed before they are ready; about so long a start takes. */
+const INTERRUPTED_STARTS = 0.2;
+const START_MS_MAX = 500;
 /** Writers that still wait long after their server is dead are stuck in the harness, not in the server. */
 const ROUND_TIMEOUT_MS = 60_000;
 
@@ -39,6 +42,8 @@ async function round(server: TestServer, random: Random, writers: readonly Write
   await Promise.race([moment.due, work]);
   await server.kill();
   await within(work, ROUND_TIMEOUT_MS, 'writers after the kill');
+  // Recovery may be interrupted too, also more than once.
+  while (random.chance(INTERRUPTED_STARTS)) await server.startInterrupted(random.int(1, START_MS_MAX));
   return await server.start();
 }
 

@@ -162,9 +162,20 @@ async function onePass(server: TestServer, honest: Honest, random: Random, tally
   await nextTurn();
 }
 
-/** Waits until the server has let go of all readers, then takes the lowest figure it settles at. */
+/** What a server without clients must have none of. */
+const GAUGES = ['sse_readers', 'long_poll_waiters', 'http_inflight_body_bytes', 'pending_requests'] as const;
+
+/** Waits until the server has let go of everything its clients held, then takes the lowest figure it settles at. */
 async function memoryAtRest(server: TestServer): Promise<{ residentBytes: number; anonymousBytes: number }> {
   const deadlineMs = performance.now() + IDLE_TIMEOUT_MS;
+  for (let held = 1; held > 0; ) {
+    const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
+    const metrics = JSON.parse(answer.body.toString('utf8')) as Readonly<Record<string, number>>;
+    held = GAUGES.reduce((sum, name) => sum + (metrics[name] ?? Number.NaN), 0);
+    const shownGauges = GAUGES.map((name) => `${name} ${metrics[name]}`).join(', ');
+    assert(held === 0 || performance.now() < deadlineMs, `all clients have gone, but the server still holds: ${shownGauges}`);
+    if (held > 0) await delay(IDLE_POLL_MS);
+  }
   let best = server.memory();
   let unchanged = 0;
   // The process has no event for "idle": it is idle when its memory no longer falls from one look to the next.

@@ -203,6 +203,15 @@ export class TestServer {
     }
   }
 
+  /** Starts and kills after so many ms, wherever the start has got to. */
+  async startInterrupted(afterMs: number): Promise<void> {
+    assert(!this.isRunning && this.#port !== 0, 'only a server that ran before can be interrupted');
+    this.#log = this.log();
+    this.#run = run(this.command(), this.options.env);
+    await Promise.race([delay(afterMs), this.exited]);
+    await this.kill();
+  }
+
   async #waitUntilReady(): Promise<number | string | undefined> {
     const deadlineMs = performance.now() + READY_TIMEOUT_MS;
     for (;;) {
