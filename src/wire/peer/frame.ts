@@ -1,0 +1,74 @@
+/**
+ * One frame between two shards of different nodes, little-endian:
+ *
+ *   payloadBytes u32 | crc32c u32 | kind u8 | zero u8 x 3 | payload
+ *
+ * The checksum covers everything behind itself, so a damaged kind is noticed too. A damaged length shows as a wrong
+ * checksum of what lies there. Either way the connection is over: nothing behind the damage can be trusted.
+ */
+import { assert } from '../../base/assert.ts';
+import { BODY_BYTES_MAX, TURN_BYTES_MAX } from '../../base/limits.ts';
+import { crc32c } from './crc32c.ts';
+import { Writer } from './cursor.ts';
+
+export const FRAME_HEAD_BYTES = 12;
+const CRC_AT = 4;
+const CRC_FROM = 8;
+
+/**
+ * Payload bound. An entry holds at most what a turn takes for one group, which is TURN_BYTES_MAX plus the one body that
+ * crossed it, plus record tables and heads (4 bytes a record, 100,000 records a request): below 40 MiB, and an entry
+ * never spans frames. The rest is room for the append around it.
+ */
+export const FRAME_PAYLOAD_BYTES_MAX = 64 * 1024 * 1024;
+assert(
+  FRAME_PAYLOAD_BYTES_MAX > BODY_BYTES_MAX + TURN_BYTES_MAX + 16 * 1024 * 1024,
+  'the largest entry fits in a frame',
+);
+
+/** All that a turn has for this peer: messages of many groups. */
+export const FRAME_RAFT = 1;
+/** A request for the leader's shard, and the answer to it. */
+export const FRAME_FORWARD = 2;
+export const FRAME_FORWARD_REPLY = 3;
+export const FRAME_SNAPSHOT_BEGIN = 4;
+export const FRAME_SNAPSHOT_CHUNK = 5;
+export const FRAME_SNAPSHOT_END = 6;
+/** Receiver to sender: how far it is, or how it ended. */
+export const FRAME_SNAPSHOT_ACK = 7;
+/** Connector to acceptor, empty; answered by a PONG on the same connection. */
+export const FRAME_PING = 8;
+export const FRAME_PONG = 9;
+const FRAME_KIND_MAX = FRAME_PONG;
+
+export type FrameKind = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9;
+
+/** What of a received frame is not as it must be. */
+export type FrameFault = 'oversized frame' | 'wrong checksum' | 'unknown frame kind';
+
+/** Gets a frame; `payload` is a view that is overwritten after the call. */
+export type FrameSink = (kind: FrameKind, payload: Uint8Array) => void;
+
+/** Fills in the head of a frame whose payload lies behind FRAME_HEAD_BYTES. */
+export function sealFrame(frame: Uint8Array, kind: FrameKind): Uint8Array {
+  const payloadBytes = frame.length - FRAME_HEAD_BYTES;
+  assert(payloadBytes >= 0 && payloadBytes <= FRAME_PAYLOAD_BYTES_MAX, `a frame of ${payloadBytes} bytes`);
+  const head = new Writer(frame);
+  head.u32(payloadBytes);
+  head.u32(0);
+  head.u32(kind);
+  const checked = new Writer(frame, CRC_AT);
+  checked.u32(crc32c(frame, CRC_FROM, frame.length));
+  return frame;
+}
+
+export function frameKind(frame: Uint8Array): number {
+  return frame[CRC_FROM] as number;
+}
+
+/** The kind of a whole frame, or what is wrong with it. */
+export function checkFrame(frame: Uint8Array, view: DataView, offset: number, end: number): FrameKind | FrameFault {
+  if (view.getUint32(offset + CRC_AT, true) !== crc32c(frame, offset + CRC_FROM, end)) return 'wrong checksum';
+  const kind = view.getUint32(offset + CRC_FROM, true);
+  return kind >= FRAME_RAFT && kind <= FRAME_KIND_MAX ? (kind as FrameKind) : 'unknown frame kind';
+}

@@ -1,0 +1,15 @@
+import type { Codec, Envelope } from './codec.ts';
+
+export interface TimeoutNow extends Envelope {
+  readonly type: 'timeout-now';
+}
+
+/** No flags, no body. */
+export const timeoutNowCodec: Codec<TimeoutNow> = {
+  number: 8,
+  flagMask: 0,
+  flags: () => 0,
+  bodyBytes: () => 0,
+  writeBody() {},
+  readBody: (_reader, _flags, { from, to, term }) => ({ type: 'timeout-now', from, to, term }),
+};

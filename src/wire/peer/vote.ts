@@ -1,0 +1,58 @@
+import type { Codec, Envelope } from './codec.ts';
+
+export interface VoteRequest extends Envelope {
+  readonly type: 'vote';
+  readonly pre: boolean;
+  readonly force: boolean;
+  readonly lastIndex: number;
+  readonly lastTerm: number;
+}
+
+export interface VoteResponse extends Envelope {
+  readonly type: 'vote-response';
+  readonly pre: boolean;
+  readonly granted: boolean;
+}
+
+const PRE = 1;
+const FORCE = 2;
+const GRANTED = 2;
+
+/** Flags: 1 pre-vote, 2 forced by the leader. Body: lastIndex f64 | lastTerm f64. */
+export const voteCodec: Codec<VoteRequest> = {
+  number: 1,
+  flagMask: PRE | FORCE,
+  flags: (message) => (message.pre ? PRE : 0) | (message.force ? FORCE : 0),
+  bodyBytes: () => 16,
+  writeBody(writer, message) {
+    writer.int53(message.lastIndex);
+    writer.int53(message.lastTerm);
+  },
+  readBody: (reader, flags, { from, to, term }) => ({
+    type: 'vote',
+    from,
+    to,
+    term,
+    pre: (flags & PRE) !== 0,
+    force: (flags & FORCE) !== 0,
+    lastIndex: reader.int53(),
+    lastTerm: reader.int53(),
+  }),
+};
+
+/** Flags: 1 pre-vote, 2 granted. No body. */
+export const voteResponseCodec: Codec<VoteResponse> = {
+  number: 2,
+  flagMask: PRE | GRANTED,
+  flags: (message) => (message.pre ? PRE : 0) | (message.granted ? GRANTED : 0),
+  bodyBytes: () => 0,
+  writeBody() {},
+  readBody: (_reader, flags, { from, to, term }) => ({
+    type: 'vote-response',
+    from,
+    to,
+    term,
+    pre: (flags & PRE) !== 0,
+    granted: (flags & GRANTED) !== 0,
+  }),
+};
