@@ -65,6 +65,8 @@ export class State {
   readonly #heads = new Map<number, Head>();
   #headCount = 0;
   #dirtyHeads: Head[] = [];
+  /** Applied index that the store has. */
+  #flushedIndex = 0;
   #garbage = false;
   /** What #garbage becomes when the commit that reclaims succeeds. */
   #garbageLeft = false;
@@ -85,6 +87,7 @@ export class State {
       this.nextIncarnation = view.getFloat64(24, true);
       this.hotBytes = view.getFloat64(32, true);
     }
+    this.#flushedIndex = this.appliedIndex;
     const garbage = taggedKey(group, TAG_GARBAGE, NOTHING);
     tx.range(garbage, prefixEnd(garbage), false, () => {
       this.#garbage = true;
@@ -100,8 +103,12 @@ export class State {
     return this.#headCount;
   }
 
-  /** Anything that flush() would write? */
+  /**
+   * Anything that flush() would write? The applied index counts: entries that changed nothing (refusals, duplicates)
+   * stay in the log until it is written behind them.
+   */
   get dirty(): boolean {
+    if (this.appliedIndex !== this.#flushedIndex) return true;
     return this.dirtyBytes > 0 || this.#garbage || this.overlay.size > 0 || this.buckets.dirtyCount > 0;
   }
 
@@ -118,6 +125,8 @@ export class State {
     const row = this.#tx.get(taggedKey(this.group, TAG_HEAD, key));
     if (row === undefined) return undefined;
     const head = decodeHead(key, hash, row);
+    // Reads alone never flush, so they make room themselves; callers hold no other clean head while they search.
+    if (this.#headCount - this.#dirtyHeads.length >= 2 * HEADS_CACHED_MAX) this.#evict();
     this.#link(head);
     return head;
   }
@@ -276,6 +285,7 @@ export class State {
     this.buckets.flushed();
     this.overlay.flushed();
     this.#garbage = this.#garbageLeft;
+    this.#flushedIndex = this.appliedIndex;
     this.dirtyBytes = 0;
     this.#evict();
   }
@@ -297,10 +307,7 @@ export class State {
   #writeRow(head: Head, row: Row): void {
     this.#reserve(row.encodedBytes);
     const size = row.encode(this.#scratch, this.#scratchView);
-    this.#tx.put(
-      positionKey(this.group, TAG_DATA, head.incarnation, row.start),
-      this.#scratch.subarray(0, size),
-    );
+    this.#tx.put(positionKey(this.group, TAG_DATA, head.incarnation, row.start), this.#scratch.subarray(0, size));
     if (row.fresh && head.json) {
       const value = new Uint8Array(8);
       new DataView(value.buffer).setFloat64(0, row.start, true);

@@ -83,7 +83,7 @@ export function randomCommand(world: World, model: Model): RandomCommand {
     return { command: { ...base, kind: 'attributes', attributes: stored }, attributesAsSent: sent };
   }
   if (dice > 0.955) return { command: { ...base, kind: 'touch' }, attributesAsSent: undefined };
-  if (dice > 0.954) return { command: { ...base, kind: 'delete-bucket', stream: '' }, attributesAsSent: undefined };
+  if (dice > 0.945) return { command: { ...base, kind: 'delete-bucket', stream: '' }, attributesAsSent: undefined };
   return { command: randomAppend(world, base, known), attributesAsSent: undefined };
 }
 

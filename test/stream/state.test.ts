@@ -1,0 +1,88 @@
+// What the differential test cannot see: the bounds of the caches.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { OP_HEAD, OP_READ } from '../../src/wire/request.ts';
+import type { ModelCommand } from './model.ts';
+import { Proposer } from './propose.ts';
+import { plainCommand } from './random-commands.ts';
+import { Replica, streamRequest } from './replica.ts';
+
+/** State.HEADS_CACHED_MAX, twice: what reads may gather between two flushes. One more: the first pass gives a second chance. */
+const HEADS_MAX = 2 * 2048 + 1;
+const NOW = 1_700_000_000_000;
+
+class Writer {
+  readonly replica = new Replica();
+  readonly #proposer = new Proposer();
+  #index = 0;
+
+  write(...commands: ModelCommand[]): string[] {
+    for (const command of commands) assert.equal(this.#proposer.add(command, undefined, false), 'OK');
+    return this.replica.applyEntry(++this.#index, this.#proposer.finish()).map((outcome) => outcome.code);
+  }
+}
+
+function create(stream: string, body = ''): ModelCommand {
+  const bytes = new Uint8Array(Buffer.from(body));
+  return { ...plainCommand(NOW, 'bucket', stream), kind: 'create', type: 'text/plain', body: bytes };
+}
+
+test('heads in memory are bounded when many streams are only read', () => {
+  const { replica } = withStreams(10_000);
+  replica.restart(false);
+  for (let i = 0; i < 10_000; i++) {
+    assert.equal(replica.query(streamRequest(OP_HEAD, 'bucket', `s${i}`), NOW).outcome.code, 'OK');
+    assert(replica.state.cachedHeads <= HEADS_MAX, `${replica.state.cachedHeads} heads after ${i} streams`);
+  }
+});
+
+test('heads in memory are bounded when the same streams are read again and again', () => {
+  const { replica } = withStreams(6000);
+  for (let round = 0; round < 5; round++) {
+    for (let i = 0; i < 6000; i++) replica.query(streamRequest(OP_READ, 'bucket', `s${i}`), NOW);
+    assert(replica.state.cachedHeads <= HEADS_MAX, `${replica.state.cachedHeads} heads`);
+  }
+});
+
+function withStreams(count: number): Writer {
+  const writer = new Writer();
+  for (let i = 0; i < count; i++) {
+    writer.write(create(`s${i}`, 'x'));
+    if (i % 500 === 0) writer.replica.flush();
+  }
+  writer.replica.flush();
+  return writer;
+}
+
+test('a state is dirty until the store knows the index it has applied', () => {
+  assert(!withStreams(1).replica.state.dirty);
+  const writer = new Writer();
+  writer.write({ ...plainCommand(NOW, 'bucket', 'absent'), kind: 'delete' });
+  assert(writer.replica.state.dirty, 'a refused command is an applied one');
+  writer.replica.flushInVain();
+  assert(writer.replica.state.dirty);
+  writer.replica.flush();
+  assert(!writer.replica.state.dirty);
+});
+
+test('rows of a removed stream go away in portions, and the state stays dirty until the last', () => {
+  const writer = new Writer();
+  writer.write(create('big'));
+  for (let i = 0; i < 700; i++) {
+    writer.write({ ...plainCommand(NOW, 'bucket', 'big'), type: 'text/plain', body: new Uint8Array(8000).fill(i) });
+  }
+  const { replica } = writer;
+  replica.flush();
+  const before = replica.tx.size;
+  writer.write({ ...plainCommand(NOW, 'bucket', 'big'), kind: 'delete' });
+  let flushes = 0;
+  let last = before;
+  while (replica.state.dirty) {
+    replica.flush();
+    flushes++;
+    assert(last - replica.tx.size <= 260, 'a bounded number of rows per commit');
+    last = replica.tx.size;
+  }
+  assert(flushes >= 3, `${flushes} commits for ${before} rows`);
+  assert.equal(replica.tx.size, 2, 'meta and bucket are left');
+});
