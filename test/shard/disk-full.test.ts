@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { OP_STATUS } from '../../src/wire/request.ts';
+import { Harness, code, find, text } from './harness.ts';
+
+function prepared(): Harness {
+  const harness = new Harness([0, 1]);
+  harness.create(0, 's');
+  harness.create(1, 's');
+  harness.turn();
+  // Nothing left to checkpoint: the first commit that fails is the append's.
+  harness.turn(200);
+  return harness;
+}
+
+test('a write that meets the full disk waits, later ones are refused, and space lets it through', () => {
+  const harness = prepared();
+  harness.storage.isFull = true;
+  const stuck = harness.append(0, 's', 'first;');
+  assert.deepEqual(harness.turn(), [], 'no answer: it is neither durable nor lost');
+  assert(harness.shard.full);
+  const refused = harness.append(1, 's', 'second;');
+  const reading = harness.read(0, 's');
+  const replies = harness.turn();
+  assert.equal(code(find(replies, refused)), 'DISK_FULL');
+  assert.equal(text(find(replies, reading)), '', 'reads go on and show nothing that is not durable');
+  for (let i = 0; i < 10; i++) assert.deepEqual(harness.turn(100), []);
+  assert(harness.storage.refusedCommits >= 5, 'the commit is tried again and again');
+  harness.storage.isFull = false;
+  const answers = harness.turn(100);
+  assert.equal(code(find(answers, stuck)), 'OK');
+  assert(!harness.shard.full);
+  const accepted = harness.append(1, 's', 'third;');
+  assert.equal(code(find(harness.turn(), accepted)), 'OK');
+  assert.equal(harness.contents(0, 's'), 'first;');
+  assert.equal(harness.contents(1, 's'), 'third;');
+  harness.restart();
+  assert.equal(harness.contents(0, 's'), 'first;');
+  assert.equal(harness.contents(1, 's'), 'third;');
+  assert.match(harness.logLines.join('\n'), /error disk full.*\ninfo disk has room again/);
+});
+
+test('who waits for a full disk is told after five seconds, and the write may still happen', () => {
+  const harness = prepared();
+  harness.storage.isFull = true;
+  const stuck = harness.append(0, 's', 'first;');
+  const replies = harness.turn();
+  let waitedMs = 0;
+  while (!replies.some((reply) => reply.id === stuck) && waitedMs < 20_000) {
+    replies.push(...harness.turn(100));
+    waitedMs += 100;
+  }
+  assert.equal(code(find(replies, stuck)), 'OUTCOME_UNKNOWN');
+  assert(waitedMs >= 5000 && waitedMs <= 5300, `told after ${waitedMs} ms`);
+  harness.storage.isFull = false;
+  harness.turn(100);
+  assert.equal(harness.contents(0, 's'), 'first;', 'the entry was in the log all the time');
+});
+
+test('a checkpoint that finds the disk full loses nothing and is made up for', () => {
+  const harness = prepared();
+  harness.append(0, 's', 'first;');
+  harness.turn(0);
+  harness.storage.isFull = true;
+  harness.turn(200);
+  assert(harness.shard.full);
+  harness.storage.isFull = false;
+  harness.turn(200);
+  assert(!harness.shard.full);
+  assert(!harness.shard.groups.some((group) => group.state.dirty));
+  harness.restart();
+  assert.equal(harness.contents(0, 's'), 'first;');
+});
+
+test('a crash on a full disk loses what was never acknowledged, and only that', () => {
+  const harness = prepared();
+  harness.append(0, 's', 'first;');
+  harness.turn(0);
+  harness.storage.isFull = true;
+  harness.append(0, 's', 'second;');
+  assert.deepEqual(harness.turn(), []);
+  harness.storage.isFull = false;
+  harness.restart();
+  assert.equal(harness.contents(0, 's'), 'first;');
+});
+
+test('writes are refused while the volume is down to its reserve; reads are not', () => {
+  const harness = prepared();
+  harness.storage.spaceLeft = false;
+  const write = harness.append(0, 's', 'x');
+  const read = harness.read(0, 's');
+  const replies = harness.turn();
+  assert.equal(code(find(replies, write)), 'DISK_FULL');
+  assert.equal(code(find(replies, read)), 'OK');
+  harness.storage.spaceLeft = true;
+  const again = harness.append(0, 's', 'x');
+  assert.equal(code(find(harness.turn(), again)), 'OK');
+});
+
+test('the state of the disk is part of the status', () => {
+  const harness = prepared();
+  harness.storage.isFull = true;
+  harness.append(0, 's', 'x');
+  harness.turn();
+  const slot = harness.ask(OP_STATUS);
+  const status = JSON.parse(text(find(harness.turn(), slot))) as { disk_full: boolean };
+  assert.equal(status.disk_full, true);
+});
+
+test('a stop on a full disk answers everyone', () => {
+  const harness = prepared();
+  harness.storage.isFull = true;
+  const stuck = harness.append(0, 's', 'x');
+  harness.turn();
+  harness.shard.stop(harness.nowMs + 1);
+  assert.equal(code(find(harness.target.take(), stuck)), 'OUTCOME_UNKNOWN');
+});

@@ -1,0 +1,153 @@
+// A shard with ports in memory and a clock that the test holds.
+import assert from 'node:assert/strict';
+import { errorCode } from '../../src/base/errors.ts';
+import { Shard } from '../../src/shard/shard.ts';
+import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE } from '../../src/wire/command.ts';
+import { REPLY_RESULT, REPLY_TAIL, type Reply } from '../../src/wire/reply.ts';
+import { ALL_GROUPS, OP_READ, OP_UNWATCH, type Request, newRequest } from '../../src/wire/request.ts';
+import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
+
+export interface Fields {
+  readonly body?: string | Uint8Array;
+  readonly type?: string;
+  readonly close?: boolean;
+  readonly ttl?: number;
+  readonly expires?: number;
+  readonly seq?: string;
+  readonly producer?: readonly [id: string, epoch: number, seq: number];
+  readonly inLane?: boolean;
+}
+
+export class Harness {
+  readonly storage: MemoryStorage;
+  readonly source = new ArraySource();
+  readonly target = new ArrayTarget();
+  readonly logLines: string[] = [];
+  shard: Shard;
+  nowMs = 1_700_000_000_000;
+  #slot = 0;
+
+  constructor(groups: readonly number[] = [0, 1, 2, 3], storage = new MemoryStorage()) {
+    this.storage = storage;
+    this.shard = this.#boot(groups);
+  }
+
+  #boot(groups: readonly number[]): Shard {
+    const shard = new Shard({
+      shard: 0,
+      nodeId: 1,
+      groups,
+      storage: this.storage,
+      requests: this.source,
+      replies: this.target,
+      seed: 7,
+      log: (level, message) => this.logLines.push(`${level} ${message}`),
+    });
+    shard.start(this.nowMs);
+    shard.turn(this.nowMs);
+    for (const group of shard.groups) assert(group.leads, 'a single voter leads after one turn');
+    return shard;
+  }
+
+  /** The process dies here: only the storage survives. */
+  restart(): void {
+    this.shard = this.#boot(this.shard.groups.map((group) => group.id));
+  }
+
+  turn(afterMs = 1): Reply[] {
+    this.nowMs += afterMs;
+    this.shard.turn(this.nowMs);
+    return this.target.take();
+  }
+
+  /** Puts a request into the mailbox; its slot. */
+  push(request: Request, inLane = false): number {
+    this.source.push(request, ++this.#slot, inLane);
+    return this.#slot;
+  }
+
+  create(group: number, stream: string, fields: Fields = {}): number {
+    return this.push(command(COMMAND_CREATE, group, stream, fields), fields.inLane);
+  }
+
+  append(group: number, stream: string, body: string | Uint8Array, fields: Fields = {}): number {
+    const all = { type: 'text/plain', ...fields, body };
+    return this.push(command(COMMAND_APPEND, group, stream, all), fields.inLane);
+  }
+
+  close(group: number, stream: string): number {
+    return this.push(command(COMMAND_APPEND, group, stream, { close: true }));
+  }
+
+  remove(group: number, stream: string): number {
+    return this.push(command(COMMAND_DELETE, group, stream, {}));
+  }
+
+  read(group: number, stream: string, topic = 0, offset = 0): number {
+    const request = named(OP_READ, group, stream);
+    request.topic = topic;
+    request.value = offset;
+    return this.push(request);
+  }
+
+  unwatch(group: number, topic: number): void {
+    const request = named(OP_UNWATCH, group, '');
+    request.topic = topic;
+    this.push(request);
+  }
+
+  ask(op: number): number {
+    return this.push(named(op, ALL_GROUPS, ''));
+  }
+
+  /** Everything that reading the stream gives, in a turn of its own. */
+  contents(group: number, stream: string): string {
+    const slot = this.read(group, stream);
+    return text(find(this.turn(), slot));
+  }
+}
+
+function named(op: number, group: number, stream: string): Request {
+  const request = newRequest();
+  request.op = op;
+  request.group = group;
+  request.command.bucket = 'bucket';
+  request.command.stream = stream;
+  return request;
+}
+
+function command(kind: number, group: number, stream: string, fields: Fields): Request {
+  const request = named(kind, group, stream);
+  const { command } = request;
+  command.kind = kind;
+  command.contentType = fields.type ?? (kind === COMMAND_CREATE ? 'text/plain' : '');
+  command.close = fields.close ?? false;
+  command.ttlSeconds = fields.ttl ?? -1;
+  command.expiresAtMs = fields.expires ?? -1;
+  command.streamSeq = fields.seq;
+  if (fields.producer !== undefined) {
+    [command.producerId, command.producerEpoch, command.producerSeq] = fields.producer;
+  }
+  const { body } = fields;
+  command.payload = typeof body === 'string' ? new Uint8Array(Buffer.from(body)) : body;
+  return request;
+}
+
+export function find(replies: readonly Reply[], slot: number): Reply {
+  const found = replies.filter((reply) => reply.kind === REPLY_RESULT && reply.id === slot);
+  assert.equal(found.length, 1, `one answer for slot ${slot}`);
+  return found[0] as Reply;
+}
+
+export function tails(replies: readonly Reply[], topic: number): Reply[] {
+  return replies.filter((reply) => reply.kind === REPLY_TAIL && reply.id === topic);
+}
+
+export function code(reply: Reply): string {
+  return errorCode(reply.code);
+}
+
+export function text(reply: Reply): string {
+  assert.equal(code(reply), 'OK');
+  return Buffer.from(reply.body ?? []).toString();
+}

@@ -1,0 +1,224 @@
+// The shard's ports in memory. The storage is strict: only what a commit made durable survives restart(), and a commit
+// can be told to fail. Answers are copied out when they are published.
+import assert from 'node:assert/strict';
+import type { Configuration, Entry, LogReader } from '../../src/raft/types.ts';
+import {
+  type ReplyTarget,
+  type RequestSource,
+  type ShardStorage,
+  StorageFullError,
+  type StoredVote,
+  type TurnBatch,
+} from '../../src/shard/ports.ts';
+import { Reply } from '../../src/wire/reply.ts';
+import { type Request, requestBytesMax, writeRequest } from '../../src/wire/request.ts';
+import { SortedMapTx } from '../stream/sorted-map-tx.ts';
+
+class MemoryLog implements LogReader {
+  #entries: Entry[] = [];
+  #first = 1;
+  #snapshotTerm = 0;
+
+  open(snapshotIndex: number, snapshotTerm: number): void {
+    if (snapshotIndex >= this.#first) this.purge(snapshotIndex);
+    assert.equal(this.#first, snapshotIndex + 1, 'a checkpoint is never older than the purged log');
+    this.#snapshotTerm = snapshotTerm;
+  }
+
+  append(entries: readonly Entry[]): void {
+    for (const entry of entries) {
+      const at = entry.index - this.#first;
+      assert(at >= 0 && at <= this.#entries.length, `entry ${entry.index} follows ${this.lastIndex()}`);
+      this.#entries.length = at;
+      this.#entries.push(entry);
+    }
+  }
+
+  purge(index: number): void {
+    this.#snapshotTerm = this.term(index);
+    this.#entries = this.#entries.slice(index - this.#first + 1);
+    this.#first = index + 1;
+  }
+
+  get length(): number {
+    return this.#entries.length;
+  }
+
+  firstIndex(): number {
+    return this.#first;
+  }
+
+  lastIndex(): number {
+    return this.#first + this.#entries.length - 1;
+  }
+
+  term(index: number): number {
+    return index === this.#first - 1 ? this.#snapshotTerm : (this.#entries[index - this.#first] as Entry).term;
+  }
+
+  entries(lo: number, hi: number, maxBytes: number): Entry[] {
+    const found: Entry[] = [];
+    let bytes = 0;
+    for (const entry of this.#entries.slice(lo - this.#first, hi - this.#first)) {
+      bytes += entry.data.length;
+      if (found.length > 0 && bytes > maxBytes) break;
+      found.push(entry);
+    }
+    return found;
+  }
+}
+
+export class MemoryStorage implements ShardStorage {
+  readonly tx = new SortedMapTx();
+  readonly logs = new Map<number, MemoryLog>();
+  readonly votes = new Map<number, StoredVote>();
+  spaceLeft = true;
+  doomedRecords = 0;
+  /** The next commits fail. */
+  isFull = false;
+  commits = 0;
+  refusedCommits = 0;
+  committing = false;
+  /** Everything that ever became durable, as text: payloads of tests are unique words. */
+  durableText = '';
+
+  openLog(group: number, appliedIndex: number, appliedTerm: number): LogReader {
+    const log = this.logs.get(group) ?? new MemoryLog();
+    this.logs.set(group, log);
+    log.open(appliedIndex, appliedTerm);
+    return log;
+  }
+
+  load(): void {}
+
+  vote(group: number): StoredVote {
+    return this.votes.get(group) ?? { term: 0, vote: 0 };
+  }
+
+  configuration(_group: number): Configuration | undefined {
+    return undefined;
+  }
+
+  commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {
+    assert(!this.committing, 'commits do not nest');
+    this.committing = true;
+    this.tx.begin();
+    checkpoint?.();
+    this.committing = false;
+    if (this.isFull) {
+      this.tx.rollback();
+      this.refusedCommits++;
+      throw new StorageFullError();
+    }
+    this.tx.commit();
+    for (const { group, entries, hardState } of batches) {
+      (this.logs.get(group) as MemoryLog).append(entries);
+      if (hardState !== undefined) this.votes.set(group, { term: hardState.term, vote: hardState.vote });
+      for (const { data } of entries) this.durableText += Buffer.from(data).toString('latin1');
+    }
+    this.commits++;
+  }
+
+  purge(group: number, index: number): void {
+    const log = this.logs.get(group) as MemoryLog;
+    if (index >= log.firstIndex()) log.purge(index);
+  }
+}
+
+const ROOM_BYTES = 4 * 1024 * 1024;
+
+export class ArraySource implements RequestSource {
+  readonly bytes = new Uint8Array(ROOM_BYTES);
+  readonly view = new DataView(this.bytes.buffer);
+  offset = 0;
+  length = 0;
+  readonly #frames: { readonly offset: number; readonly length: number }[] = [];
+  readonly #lane = new Map<number, Uint8Array>();
+  #used = 0;
+  #lanes = 0;
+
+  push(request: Request, slot: number, inLane = false): void {
+    assert(this.#used + requestBytesMax(request) <= ROOM_BYTES, 'the test sends no more than fits');
+    const payload = request.command.payload;
+    const laneId = inLane && payload !== undefined ? ++this.#lanes : 0;
+    if (laneId !== 0) this.#lane.set(laneId, (payload as Uint8Array).slice());
+    const length = writeRequest(request, slot, laneId, this.bytes, this.view, this.#used);
+    this.#frames.push({ offset: this.#used, length });
+    this.#used += length;
+  }
+
+  next(): boolean {
+    const frame = this.#frames.shift();
+    if (frame === undefined) return false;
+    this.offset = frame.offset;
+    this.length = frame.length;
+    return true;
+  }
+
+  release(): void {
+    if (this.#frames.length > 0) return;
+    // The ring would be overwritten by new requests now.
+    this.bytes.fill(0xa5, 0, this.#used);
+    this.#used = 0;
+  }
+
+  takeLane(id: number): Uint8Array {
+    const payload = this.#lane.get(id);
+    assert(payload !== undefined, 'a payload is taken once');
+    this.#lane.delete(id);
+    return payload;
+  }
+}
+
+export class ArrayTarget implements ReplyTarget {
+  readonly bytes = new Uint8Array(ROOM_BYTES);
+  readonly view = new DataView(this.bytes.buffer);
+  /** Told of each frame when it is written, before it is published. */
+  onFrame: (reply: Reply) => void = () => {};
+  published: Reply[] = [];
+  #written: Reply[] = [];
+  #reserved = -1;
+  readonly #lane = new Map<number, Uint8Array>();
+  #lanes = 0;
+
+  reserve(sizeBytes: number): number {
+    assert.equal(this.#reserved, -1, 'one span at a time');
+    this.#reserved = sizeBytes;
+    this.bytes.fill(0xa5, 0, Math.min(ROOM_BYTES, sizeBytes + 64));
+    return 8;
+  }
+
+  commit(sizeBytes: number): void {
+    assert(sizeBytes <= this.#reserved, `${sizeBytes} bytes in a span of ${this.#reserved}`);
+    for (let i = 8 + this.#reserved; i < this.#reserved + 64; i++)
+      assert.equal(this.bytes[i], 0xa5, 'nothing behind the span');
+    this.#reserved = -1;
+    const reply = new Reply();
+    const frame = this.bytes.slice(0, 8 + sizeBytes);
+    reply.read(frame, new DataView(frame.buffer), 8);
+    if (reply.laneId !== 0) {
+      reply.body = this.#lane.get(reply.laneId);
+      this.#lane.delete(reply.laneId);
+      assert(reply.body !== undefined, 'the body went into the lane before its frame');
+    }
+    this.onFrame(reply);
+    this.#written.push(reply);
+  }
+
+  sendLane(body: Uint8Array<ArrayBuffer>): number {
+    assert.equal(body.byteLength, body.buffer.byteLength, 'the lane takes the whole memory away');
+    this.#lane.set(++this.#lanes, body.slice());
+    return this.#lanes;
+  }
+
+  publish(): void {
+    this.published.push(...this.#written);
+    this.#written = [];
+  }
+
+  take(): Reply[] {
+    const taken = this.published;
+    this.published = [];
+    return taken;
+  }
+}
