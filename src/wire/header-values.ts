@@ -17,6 +17,8 @@ export interface Producer {
 export const OFFSET_START = -1;
 /** Digits of an offset on the wire; no accepted integer may be longer, even with zeros in front. */
 const OFFSET_DIGITS = 20;
+/** Bytes of a Producer-Id: it is part of a row's key, and LMDB refuses keys above 1978 bytes. */
+const PRODUCER_ID_BYTES_MAX = 1024;
 /** Seconds that still fit as whole milliseconds in 2^53 - 1. */
 const TTL_SECONDS_MAX = Math.floor(Number.MAX_SAFE_INTEGER / 1000);
 /** Results of parseDigits that are not numbers. */
@@ -108,6 +110,9 @@ export function parseProducer(
   }
   const trimmedId = id.trim();
   if (trimmedId === '') return malformed('Producer-Id must not be empty');
+  if (trimmedId.length > PRODUCER_ID_BYTES_MAX) {
+    return outOfRange(`Producer-Id exceeds ${PRODUCER_ID_BYTES_MAX} bytes`);
+  }
   const parsedEpoch = parseUint53(epoch.trim(), 'Producer-Epoch');
   if (!parsedEpoch.ok) return parsedEpoch;
   const parsedSeq = parseUint53(seq.trim(), 'Producer-Seq');

@@ -177,6 +177,9 @@ describe('other headers', () => {
   test('producer', () => {
     assert.equal(outcome(parseProducer(undefined, undefined, undefined)), undefined);
     assert.deepEqual(outcome(parseProducer(' w ', '0', ' 9007199254740991 ')), { id: 'w', epoch: 0, seq: MAX });
+    // The id becomes part of a key, and LMDB takes no key above 1978 bytes.
+    assert.equal(parseProducer('i'.repeat(1024), '0', '0').ok, true);
+    assert.equal(outcome(parseProducer('i'.repeat(1025), '0', '0')), 'out-of-range');
     const bad: [string | undefined, string | undefined, string | undefined, string][] = [
       ['w', '0', undefined, 'malformed'],
       ['w', undefined, '0', 'malformed'],
