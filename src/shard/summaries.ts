@@ -4,6 +4,7 @@ import type { Group } from '../group/group.ts';
 import { type Listed, listStreams } from '../stream/list.ts';
 import type { Reply } from '../wire/reply.ts';
 import type { Query } from '../wire/request.ts';
+import { compareText } from '../wire/text.ts';
 
 function json(reply: Reply, value: unknown): void {
   reply.body = encodeUtf8(JSON.stringify(value));
@@ -17,7 +18,8 @@ export function answerList(groups: readonly Group[], query: Query, nowMs: number
   const after = part(query.afterAt, query.afterBytes);
   const all: Listed[] = [];
   for (const group of groups) all.push(...listStreams(group.state, bucket, prefix, after, query.limit, nowMs));
-  all.sort((a, b) => (a.stream_id < b.stream_id ? -1 : 1));
+  // In the order of the pages: a name that sorts elsewhere could fall between two of them.
+  all.sort((a, b) => compareText(a.stream_id, b.stream_id));
   json(reply, all.slice(0, query.limit));
 }
 

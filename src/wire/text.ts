@@ -52,7 +52,8 @@ export function textBytes(text: string): number {
   return size;
 }
 
-const decoder = new TextDecoder();
+// ignoreBOM keeps a leading U+FEFF: without it two names could become one.
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Reads `length` bytes of UTF-8 at `offset`; works on shared memory. */
 export function readText(bytes: Uint8Array, offset: number, length: number): string {
@@ -63,4 +64,21 @@ export function readText(bytes: Uint8Array, offset: number, length: number): str
     text += String.fromCharCode(byte);
   }
   return text;
+}
+
+/**
+ * Compares as the UTF-8 bytes would, which is the order of the stores. UTF-16 differs above U+FFFF, whose surrogates lie
+ * below U+E000 to U+FFFF.
+ */
+export function compareText(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const left = a.charCodeAt(i);
+    const right = b.charCodeAt(i);
+    if (left === right) continue;
+    const leftAbove = (left & 0xf800) === 0xd800;
+    const rightAbove = (right & 0xf800) === 0xd800;
+    return leftAbove === rightAbove ? left - right : leftAbove ? 1 : -1;
+  }
+  return a.length - b.length;
 }

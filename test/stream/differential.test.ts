@@ -26,8 +26,8 @@ const PROFILES: readonly Profile[] = [
     name: 'few streams, much in each',
     share: 0.45,
     world: {
-      buckets: ['bucket', 'other'],
-      streams: ['s', 'long/name', 'ünïcode', '\u{1F600}'],
+      buckets: ['bucket', '\ufeffbucket'],
+      streams: ['s', 'long/name', '\ufeffs', '\u{1F600}', '\uff5e'],
       producers: producers(4),
       largeShare: 0.12,
       lifetimeShare: 0.05,

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ALL_GROUPS, OP_BUCKET, OP_LIST, OP_USAGE, newRequest } from '../../src/wire/request.ts';
+import { Harness, find, text } from './harness.ts';
+
+function list(harness: Harness, prefix: string, after: string, limit: number): string[] {
+  const request = newRequest();
+  request.op = OP_LIST;
+  request.group = ALL_GROUPS;
+  request.command.bucket = 'bucket';
+  request.prefix = prefix;
+  request.after = after;
+  request.limit = limit;
+  const slot = harness.push(request);
+  const listed = JSON.parse(text(find(harness.turn(), slot))) as { stream_id: string }[];
+  return listed.map((one) => one.stream_id);
+}
+
+test('pages of a listing over several groups hold every name once, in the order of their bytes', () => {
+  const harness = new Harness();
+  const names = ['a', 'a/b', 'ab', 'b', 'é', '\ufeffx', '\uff5e', '\u{1F600}', '\u{1F600}a', '\u{10FFFF}'];
+  names.forEach((name, i) => harness.create(i % 4, name));
+  harness.turn();
+  const sorted = [...names].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+  for (const limit of [1, 2, 3, 100]) {
+    const seen: string[] = [];
+    for (let page = list(harness, '', '', limit); page.length > 0; page = list(harness, '', seen.at(-1) ?? '', limit)) {
+      seen.push(...page);
+    }
+    assert.deepEqual(seen, sorted, `limit ${limit}`);
+  }
+  assert.deepEqual(list(harness, 'a', 'a', 100), ['a/b', 'ab']);
+  assert.deepEqual(list(harness, 'a', 'b', 100), []);
+  assert.deepEqual(list(harness, 'b', 'a', 100), ['b']);
+});
+
+test('a bucket is the sum of its groups', () => {
+  const harness = new Harness();
+  for (let group = 0; group < 4; group++) harness.create(group, 's', { body: 'x'.repeat(10 + group) });
+  harness.create(0, 't', { type: 'application/json', body: '[1,2,3]' });
+  harness.turn();
+  const request = newRequest();
+  request.op = OP_BUCKET;
+  request.group = ALL_GROUPS;
+  request.command.bucket = 'bucket';
+  const slot = harness.push(request);
+  const reply = find(harness.turn(), slot);
+  assert.deepEqual([reply.a, reply.b], [5, 1]);
+  const usage = harness.ask(OP_USAGE);
+  assert.deepEqual(JSON.parse(text(find(harness.turn(), usage))), {
+    buckets: {
+      bucket: {
+        committed_append_bytes: 52,
+        committed_records: 7,
+        committed_write_units: 5,
+        retained_bytes: 52,
+        stream_count: 5,
+      },
+    },
+  });
+});
