@@ -39,10 +39,10 @@ export class RingRequests implements RequestSource {
   }
 }
 
-/** How long one nap of a shard that waits for space in the reply ring is; the main thread drains at every loop turn. */
-const NAP_MS = 1;
+/** Longest nap of a shard that waits for space on the way back: a lost wake-up costs this much, no more. */
+const NAP_MS = 5;
 /** The main thread never waits for a shard, so a ring that stays full this long means that it is stuck. */
-const NAPS_MAX = 60_000;
+const NAPS_MAX = 12_000;
 
 export class RingReplies implements ReplyTarget {
   readonly bytes: Uint8Array;
@@ -62,9 +62,14 @@ export class RingReplies implements ReplyTarget {
 
   reserve(sizeBytes: number): number {
     for (let naps = 0; ; naps++) {
-      const at = this.#writer.reserve(sizeBytes);
+      let at = this.#writer.reserve(sizeBytes);
       if (at >= 0) return at;
-      this.#rest(naps);
+      assert(naps < NAPS_MAX, 'the main thread drains the reply ring');
+      this.publish();
+      this.#writer.requestSpace();
+      at = this.#writer.reserve(sizeBytes);
+      if (at >= 0) return at;
+      this.#writer.waitForSpace(NAP_MS);
     }
   }
 
@@ -77,18 +82,13 @@ export class RingReplies implements ReplyTarget {
     for (let naps = 0; ; naps++) {
       const id = this.#lane.send(body.buffer);
       if (id > 0) return id;
-      this.#rest(naps);
+      assert(naps < NAPS_MAX, 'the main thread takes what is in the lane');
+      this.publish();
+      Atomics.wait(this.#nap, 0, 0, NAP_MS);
     }
   }
 
   publish(): void {
     if (this.#writer.publish()) this.#waker.wake();
-  }
-
-  /** Full: shows what is written so far and blocks this thread for a moment, so that the refusal travels back to main. */
-  #rest(naps: number): void {
-    assert(naps < NAPS_MAX, 'the main thread drains the reply ring');
-    this.publish();
-    Atomics.wait(this.#nap, 0, 0, NAP_MS);
   }
 }

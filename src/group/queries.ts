@@ -51,13 +51,8 @@ function answerRead(
     return;
   }
   if (query.topic !== 0 && !head.closed) watchers.watch(head, query.topic);
-  if (plan.envelope && plan.json) {
-    reply.body = plan.envelopeBody();
-    sink.send(reply);
-    reply.body = undefined;
-    return;
-  }
-  sink.sendPlanned(reply, plan);
+  reply.body = plan.body;
+  sink.send(reply);
 }
 
 function describeHead(head: Head, reply: Reply): void {

@@ -4,7 +4,7 @@
  */
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
 import type { Head } from '../stream/head.ts';
-import { type Plan, planTail } from '../stream/read.ts';
+import { planTail } from '../stream/read.ts';
 import type { State, StateListener } from '../stream/state.ts';
 import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_TAIL, Reply } from '../wire/reply.ts';
 
@@ -12,8 +12,6 @@ import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_TAIL, Reply } fr
 export interface ReplySink {
   /** Sends what `reply` holds; its body, if any, is copied. */
   send(reply: Reply): void;
-  /** Sends `reply` with the body that `plan` describes, filled in place. */
-  sendPlanned(reply: Reply, plan: Plan): void;
 }
 
 export class Watchers implements StateListener {
@@ -81,12 +79,9 @@ export class Watchers implements StateListener {
         reply.flags |= REPLY_CLOSED;
         this.unwatch(topic);
       }
-      if (plan === undefined) {
-        reply.flags |= REPLY_BODY_OMITTED;
-        this.#sink.send(reply);
-      } else {
-        this.#sink.sendPlanned(reply, plan);
-      }
+      if (plan === undefined) reply.flags |= REPLY_BODY_OMITTED;
+      else reply.body = plan.body;
+      this.#sink.send(reply);
     }
     this.#moved.clear();
   }

@@ -135,6 +135,14 @@ export class RingWriter {
     Atomics.store(this.#control, WRITER_WAITS, 1);
   }
 
+  /**
+   * For a thread that may block: sleeps until the reader gave space back or `timeoutMs` have passed. Call it after
+   * `requestSpace` and another refused `reserve`; the reader's thread answers with `wakeWriter`.
+   */
+  waitForSpace(timeoutMs: number): void {
+    Atomics.wait(this.#control, WRITER_WAITS, 1, timeoutMs);
+  }
+
   /** Bytes taken, headers, padding and records committed but not published included. */
   usedBytes(): number {
     this.#headCached = Atomics.load(this.#control, HEAD);
@@ -211,6 +219,11 @@ export class RingReader {
     Atomics.store(this.#control, HEAD, this.#read);
     if (Atomics.load(this.#control, WRITER_WAITS) === 0) return false;
     return Atomics.compareExchange(this.#control, WRITER_WAITS, 1, 0) === 1;
+  }
+
+  /** Ends a `waitForSpace` of the writer; call it when `release` said true. */
+  wakeWriter(): void {
+    Atomics.notify(this.#control, WRITER_WAITS, 1);
   }
 
   /** True when `next` would find a record. Loads TAIL only when all that was known is read. */

@@ -15,6 +15,8 @@ import { ALL_GROUPS, OP_UNWATCH, type Request, newRequest, requestBytesMax, writ
 
 /** Answers handled in one go before sockets get their turn. */
 const DRAIN_MAX = 4096;
+/** Bytes of answers after which the ring gets its space back although more are waiting. */
+const RELEASE_BYTES = 1024 * 1024;
 const NO_SLOT = 0xffffffff;
 
 /** Both directions to one shard thread. */
@@ -148,7 +150,16 @@ export class Gateway implements ShardGateway {
   #drain(link: ShardLink): void {
     const { replies } = link;
     const reply = this.#reply;
-    for (let i = 0; i < DRAIN_MAX && replies.next(); i++) {
+    let held = 0;
+    for (let i = 0; i < DRAIN_MAX; i++) {
+      // What the records held was used within their callbacks. Space goes back early, so that the shard can go on writing
+      // large answers while this thread sends them.
+      if (held > RELEASE_BYTES) {
+        held = 0;
+        if (replies.release()) replies.wakeWriter();
+      }
+      if (!replies.next()) break;
+      held += replies.length;
       reply.read(replies.bytes, replies.view, replies.offset);
       if (reply.laneId !== 0) reply.body = new Uint8Array(link.replyLane.take(reply.laneId));
       if (reply.kind === REPLY_TAIL) {
@@ -164,7 +175,7 @@ export class Gateway implements ShardGateway {
       this.counters.replies++;
       this.#call(handler);
     }
-    replies.release();
+    if (replies.release()) replies.wakeWriter();
   }
 
   #tail(): void {

@@ -1,10 +1,11 @@
 /**
- * Reads of applied state. A read is planned first (which rows, how many bytes), then filled into memory that the caller
- * reserves, so that bytes go from the store into the reply without a stop in between.
+ * Reads of applied state. A read gathers its bytes in one buffer, row by row, and says what they are; the caller copies
+ * them into the reply. The buffer is reused, so a result is valid until the next read.
  *
- * JSON streams answer with the array form. A line of the stored form ends in \n, so for T > 0 stored bytes the array has
- * exactly T + 1 bytes: `[`, the lines with `,` for \n, and `]` for the last one.
+ * JSON streams answer with the array form. A line of the stored form ends in \n, so the array is `[`, the lines with `,`
+ * for \n, and `]` for the last one.
  */
+import { assert } from '../base/assert.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import { READ_BYTES_MAX } from '../base/limits.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
@@ -19,78 +20,64 @@ import {
 } from '../wire/request.ts';
 import { refuse } from './append.ts';
 import type { Head } from './head.ts';
-import type { Row } from './row.ts';
+import { TAG_DATA, positionKey } from './keys.ts';
+import { RowView } from './row-view.ts';
 import type { State } from './state.ts';
 
 const OPEN = 0x5b;
 const CLOSE = 0x5d;
 const COMMA = 0x2c;
+const NEWLINE = 0x0a;
 
-interface Slice {
-  readonly row: Row;
-  /** Range within the row. */
-  readonly from: number;
-  readonly to: number;
+/** Room for a usual answer; one that held a huge record is given back. */
+const BUFFER_BYTES = READ_BYTES_MAX + 64 * 1024;
+let buffer = new Uint8Array(BUFFER_BYTES);
+const view = new RowView();
+
+function reserve(used: number, extra: number): void {
+  if (used + extra <= buffer.length) return;
+  const grown = new Uint8Array(Math.max(used + extra, 2 * buffer.length));
+  grown.set(buffer.subarray(0, used));
+  buffer = grown;
 }
 
-/** What a planned read returns. */
-export class Plan {
-  startOffset = 0;
-  nextOffset = 0;
-  recordStart = 0;
-  recordNext = 0;
-  json = false;
-  envelope = false;
-  slices: Slice[] = [];
-
-  /** Size of the body in bytes. */
-  get bodyBytes(): number {
-    const stored = this.nextOffset - this.startOffset;
-    if (!this.json) return stored;
-    return stored === 0 ? 2 : stored + 1;
-  }
-
-  /** Writes the body at `at`; exactly bodyBytes. Not for the envelope view. */
-  fill(target: Uint8Array, at: number): void {
-    let out = at;
-    if (this.json) target[out++] = OPEN;
-    for (const { row, from, to } of this.slices) {
-      target.set(row.bytes.subarray(from, to), out);
-      if (this.json) {
-        for (let i = 0; i < row.count; i++) {
-          const end = row.ends[i] as number;
-          if (end > from && end <= to) target[out + end - from - 1] = COMMA;
-        }
-      }
-      out += to - from;
-    }
-    if (!this.json) return;
-    if (this.slices.length === 0) target[out] = CLOSE;
-    else target[out - 1] = CLOSE;
-  }
-
-  /** The body as `[{"record":n,"value":...},...]` (wire-facts 2.12, in the array form of decisions.md). */
-  envelopeBody(): Uint8Array {
-    const stored = new Uint8Array(this.nextOffset - this.startOffset);
-    let out = 0;
-    for (const { row, from, to } of this.slices) {
-      stored.set(row.bytes.subarray(from, to), out);
-      out += to - from;
-    }
-    const parts: Uint8Array[] = [];
-    let start = 0;
-    let record = this.recordStart;
-    for (let end = stored.indexOf(0x0a); end >= 0; end = stored.indexOf(0x0a, start)) {
-      const front = `${parts.length === 0 ? '[' : ','}{"record":${record++},"value":`;
-      parts.push(encodeUtf8(front), stored.subarray(start, end), encodeUtf8('}'));
-      start = end + 1;
-    }
-    parts.push(encodeUtf8(parts.length === 0 ? '[]' : ']'));
-    return concat(parts);
-  }
+/** What a read returns. */
+export interface Plan {
+  startOffset: number;
+  nextOffset: number;
+  recordStart: number;
+  recordNext: number;
+  readonly json: boolean;
+  readonly envelope: boolean;
+  /** Raw bytes, or the JSON array. Valid until the next read. */
+  body: Uint8Array;
 }
 
-function concat(parts: readonly Uint8Array[]): Uint8Array {
+const NO_BODY = new Uint8Array(0);
+
+function newPlan(head: Head, startOffset: number, envelope: boolean): Plan {
+  return {
+    startOffset,
+    nextOffset: startOffset,
+    recordStart: head.recordNext,
+    recordNext: head.recordNext,
+    json: head.json,
+    envelope,
+    body: NO_BODY,
+  };
+}
+
+/** The lines of the buffer as `[{"record":n,"value":...},...]` (wire-facts 2.12, in the array form of decisions.md). */
+function envelopeBody(lines: Uint8Array, firstRecord: number): Uint8Array {
+  const parts: Uint8Array[] = [];
+  let start = 0;
+  let record = firstRecord;
+  for (let end = lines.indexOf(NEWLINE); end >= 0; end = lines.indexOf(NEWLINE, start)) {
+    const front = `${parts.length === 0 ? '[' : ','}{"record":${record++},"value":`;
+    parts.push(encodeUtf8(front), lines.subarray(start, end), encodeUtf8('}'));
+    start = end + 1;
+  }
+  parts.push(encodeUtf8(parts.length === 0 ? '[]' : ']'));
   const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
   for (const part of parts) {
@@ -105,9 +92,7 @@ function concat(parts: readonly Uint8Array[]): Uint8Array {
  * everything but the body.
  */
 export function planRead(state: State, head: Head, query: Query, reply: Reply): Plan | undefined {
-  const plan = new Plan();
-  plan.json = head.json;
-  plan.envelope = (query.flags & READ_FLAG_ENVELOPE) !== 0;
+  const plan = newPlan(head, head.tail, (query.flags & READ_FLAG_ENVELOPE) !== 0);
   const code = resolveStart(state, head, query, plan);
   if (code !== 'OK') {
     refuse(reply, code, head);
@@ -116,8 +101,8 @@ export function planRead(state: State, head: Head, query: Query, reply: Reply): 
   }
   const budget = query.maxBytes > 0 ? Math.min(query.maxBytes, READ_BYTES_MAX) : READ_BYTES_MAX;
   const records = query.maxRecords > 0 ? query.maxRecords : Infinity;
-  if (query.mode !== READ_NOW && plan.startOffset < head.tail) collect(state, head, plan, budget, records);
-  else plan.nextOffset = plan.startOffset;
+  plan.nextOffset = plan.startOffset;
+  collect(state, head, plan, budget, records);
   describeRead(head, plan, reply);
   return plan;
 }
@@ -127,26 +112,16 @@ export function planRead(state: State, head: Head, query: Query, reply: Reply): 
  * the reply then describes the move without a body.
  */
 export function planTail(state: State, head: Head, from: number, budget: number, reply: Reply): Plan | undefined {
-  const plan = new Plan();
-  plan.json = head.json;
-  plan.startOffset = from;
-  plan.nextOffset = from;
-  plan.recordStart = head.recordNext;
-  plan.recordNext = head.recordNext;
+  const plan = newPlan(head, from, false);
   const whole = head.tail - from <= budget;
-  if (whole && from < head.tail) collect(state, head, plan, Infinity, Infinity);
+  if (whole) collect(state, head, plan, Infinity, Infinity);
   else plan.nextOffset = head.tail;
   describeRead(head, plan, reply);
   return whole ? plan : undefined;
 }
 
 function resolveStart(state: State, head: Head, query: Query, plan: Plan): ErrorCode {
-  plan.recordStart = head.recordNext;
-  plan.recordNext = head.recordNext;
-  if (query.mode === READ_NOW) {
-    plan.startOffset = head.tail;
-    return 'OK';
-  }
+  if (query.mode === READ_NOW) return 'OK';
   if (query.mode === READ_OFFSET) {
     if (query.value > head.tail) return 'OFFSET_OUT_OF_RANGE';
     if (query.value < head.floor) return 'STREAM_GONE';
@@ -171,115 +146,130 @@ function startRecord(head: Head, query: Query): number {
 }
 
 /** Offset at which `record` begins. */
-export function offsetOfRecord(state: State, head: Head, record: number): number {
+function offsetOfRecord(state: State, head: Head, record: number): number {
   if (record === head.recordFirst) return head.floor;
   // A record begins where the one before it ends.
-  const row = rowOfRecord(state, head, record - 1);
-  return row.start + (row.ends[record - 1 - row.firstRecord] as number);
+  const before = record - 1;
+  viewRowOfRecord(state, head, before);
+  return view.start + view.end(before - view.firstRecord);
 }
 
-function rowOfRecord(state: State, head: Head, record: number): Row {
+/** Views the row in which `record` ends. */
+function viewRowOfRecord(state: State, head: Head, record: number): void {
   for (let i = head.rows.length - 1; i >= 0; i--) {
-    const row = head.rows[i] as Row;
+    const row = head.rows[i];
     // Rows inside one long record have no end of their own; the row where it ends comes after them.
-    if (row.firstRecord <= record && record < row.firstRecord + row.count) return row;
-  }
-  let row = state.storedRow(head, state.storedRowOfRecord(head, record));
-  while (record >= row.firstRecord + row.count) row = rowAt(state, head, row.end);
-  return row;
-}
-
-/** The row that holds `offset` (below the tail). */
-function rowAt(state: State, head: Head, offset: number): Row {
-  for (let i = head.rows.length - 1; i >= 0; i--) {
-    const row = head.rows[i] as Row;
-    if (row.start <= offset) return row;
-  }
-  if (offset >= head.tailRowStart) return state.tailRow(head);
-  return state.storedRow(head, offset === 0 ? 0 : state.storedRowStart(head, offset));
-}
-
-/** The row behind `row`; its start is known, so no search is needed. */
-function rowAfter(state: State, head: Head, row: Row): Row {
-  const start = row.end;
-  const first = head.rows[0];
-  if (first !== undefined && start >= first.start) return rowAt(state, head, start);
-  return state.storedRow(head, start);
-}
-
-/** Gathers slices from plan.startOffset on, up to `budget` bytes (at least one record) and `records` records. */
-function collect(state: State, head: Head, plan: Plan, budget: number, records: number): void {
-  let row = rowAt(state, head, plan.startOffset);
-  if (!head.json) {
-    collectBytes(state, head, row, budget, plan);
+    if (row === undefined || row.firstRecord > record || record >= row.firstRecord + row.count) continue;
+    view.ofRow(row);
     return;
   }
-  plan.recordStart = row.firstRecord + endsUpTo(row, plan.startOffset - row.start);
-  const recordLimit = plan.recordStart + records;
+  viewStored(state, head, state.storedRowOfRecord(head, record));
+  while (record >= view.firstRecord + view.count) viewAt(state, head, view.stop);
+}
+
+/** Views the row that holds `offset` (below the tail). `start`, when known, saves the search. */
+function viewAt(state: State, head: Head, offset: number, start = -1): void {
+  for (let i = head.rows.length - 1; i >= 0; i--) {
+    const row = head.rows[i];
+    if (row === undefined || row.start > offset) continue;
+    view.ofRow(row);
+    return;
+  }
+  if (start >= 0) viewStored(state, head, start);
+  else if (offset >= head.tailRowStart) viewStored(state, head, head.tailRowStart);
+  else viewStored(state, head, offset === 0 ? 0 : state.storedRowStart(head, offset));
+}
+
+function viewStored(state: State, head: Head, start: number): void {
+  const value = state.tx.get(positionKey(state.group, TAG_DATA, head.incarnation, start));
+  assert(value !== undefined, `data row ${start} of incarnation ${head.incarnation} is in the store`);
+  view.ofValue(start, value);
+}
+
+/** Gathers the body from plan.startOffset on: up to `budget` bytes, but at least one record, and `records` records. */
+function collect(state: State, head: Head, plan: Plan, budget: number, records: number): void {
+  if (!head.json) {
+    plan.body = collectBytes(state, head, plan, budget);
+    return;
+  }
+  const size = plan.startOffset < head.tail ? collectLines(state, head, plan, budget, records) : 0;
+  if (plan.envelope) {
+    plan.body = envelopeBody(buffer.subarray(1, 1 + size), plan.recordStart);
+  } else {
+    buffer[0] = OPEN;
+    buffer[Math.max(1, size)] = CLOSE;
+    plan.body = buffer.subarray(0, Math.max(2, size + 1));
+  }
+}
+
+function collectBytes(state: State, head: Head, plan: Plan, budget: number): Uint8Array {
+  const size = Math.min(head.tail - plan.startOffset, budget);
+  startBuffer(size);
   let position = plan.startOffset;
-  let record = plan.recordStart;
-  // Pieces of a record that is longer than the rows seen so far; they count only once its end is found.
-  let open: Slice[] = [];
+  let start = -1;
+  for (let done = 0; done < size; ) {
+    viewAt(state, head, position, start);
+    const from = position - view.start;
+    const part = Math.min(view.length - from, size - done);
+    view.copy(from, from + part, buffer, done);
+    done += part;
+    position += part;
+    // Rows follow each other without a gap.
+    start = position;
+  }
   plan.nextOffset = position;
-  while (position < head.tail && record < recordLimit) {
-    const from = position - row.start;
-    let to = from;
+  return buffer.subarray(0, size);
+}
+
+/**
+ * Gathers whole lines behind buffer[0] and returns their size. The lines end in `,` unless for the envelope. Pieces of a
+ * record that spans rows are gathered too, and count once its end is found.
+ */
+function collectLines(state: State, head: Head, plan: Plan, budget: number, records: number): number {
+  startBuffer(Math.min(head.tail - plan.startOffset, budget) + 2);
+  viewAt(state, head, plan.startOffset);
+  plan.recordStart = view.firstRecord + view.endsUpTo(plan.startOffset - view.start);
+  const separator = plan.envelope ? NEWLINE : COMMA;
+  let record = plan.recordStart;
+  let position = plan.startOffset;
+  let gathered = 0;
+  let whole = 0;
+  for (;;) {
+    const from = position - view.start;
+    reserve(1 + gathered, view.length - from + 1);
+    view.copy(from, view.length, buffer, 1 + gathered);
     let full = false;
-    for (let i = record - row.firstRecord; i < row.count && record < recordLimit; i++) {
-      const end = row.ends[i] as number;
-      if (row.start + end - plan.startOffset > budget && record > plan.recordStart) {
-        full = true;
-        break;
-      }
-      to = end;
+    for (let i = record - view.firstRecord; i < view.count; i++) {
+      const size = gathered + view.end(i) - from;
+      full = record - plan.recordStart >= records || (size > budget && record > plan.recordStart);
+      if (full) break;
+      buffer[size] = separator;
+      whole = size;
       record++;
     }
-    if (to > from) {
-      plan.slices.push(...open, { row, from, to });
-      open = [];
-      plan.nextOffset = row.start + to;
-    }
-    if (full || record >= recordLimit) break;
-    if (to < row.length) open.push({ row, from: to, to: row.length });
-    position = row.end;
-    if (position < head.tail) row = rowAfter(state, head, row);
+    gathered += view.length - from;
+    position = view.stop;
+    if (full || position >= head.tail || record - plan.recordStart >= records) break;
+    // A long record behind the first one, of which no end is in sight within the budget.
+    if (gathered > budget && record > plan.recordStart) break;
+    viewAt(state, head, position, position);
   }
   plan.recordNext = record;
+  plan.nextOffset = plan.startOffset + whole;
+  return whole;
 }
 
-function collectBytes(state: State, head: Head, first: Row, budget: number, plan: Plan): void {
-  let row = first;
-  let position = plan.startOffset;
-  const limit = Math.min(head.tail, position + budget);
-  for (;;) {
-    const from = position - row.start;
-    const to = Math.min(row.length, limit - row.start);
-    plan.slices.push({ row, from, to });
-    position = row.start + to;
-    if (position >= limit) break;
-    row = rowAfter(state, head, row);
-  }
-  plan.nextOffset = position;
-}
-
-/** How many messages or records end at or before `position`, relative to the row. */
-function endsUpTo(row: Row, position: number): number {
-  let low = 0;
-  let high = row.count;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((row.ends[middle] as number) <= position) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+function startBuffer(size: number): void {
+  if (buffer.length > 4 * BUFFER_BYTES && size <= BUFFER_BYTES) buffer = new Uint8Array(BUFFER_BYTES);
+  reserve(0, size);
 }
 
 /** Is `offset` the start of a record? Only then does a JSON read make sense there. */
-export function onRecordBorder(state: State, head: Head, offset: number): boolean {
+function onRecordBorder(state: State, head: Head, offset: number): boolean {
   if (offset === head.floor || offset === head.tail) return true;
-  const row = rowAt(state, head, offset - 1);
-  const count = endsUpTo(row, offset - row.start);
-  return count > 0 && row.ends[count - 1] === offset - row.start;
+  viewAt(state, head, offset - 1);
+  const count = view.endsUpTo(offset - view.start);
+  return count > 0 && view.end(count - 1) === offset - view.start;
 }
 
 function describeRead(head: Head, plan: Plan, reply: Reply): void {

@@ -8,13 +8,14 @@
 import { assert } from '../base/assert.ts';
 import { ROW_BYTES_MAX } from '../base/limits.ts';
 
-const FORMAT = 1;
-const HEAD_BYTES = 16;
+export const ROW_FORMAT = 1;
+export const ROW_HEAD_BYTES = 16;
 const INITIAL_BYTES = 512;
 const INITIAL_ENDS = 16;
-const END_BYTES = 4;
+export const END_BYTES = 4;
+const NO_BYTES = new Uint8Array(0);
 /** Payload of a row in which one message ends. */
-export const ROW_PAYLOAD_BYTES_MAX = ROW_BYTES_MAX - HEAD_BYTES - END_BYTES;
+export const ROW_PAYLOAD_BYTES_MAX = ROW_BYTES_MAX - ROW_HEAD_BYTES - END_BYTES;
 
 export class Row {
   readonly start: number;
@@ -28,11 +29,16 @@ export class Row {
   /** The store has no row at this start yet (then its record-index row is missing too). */
   fresh = true;
 
-  constructor(start: number, firstRecord: number, capacity = INITIAL_BYTES, ends = INITIAL_ENDS) {
+  constructor(
+    start: number,
+    firstRecord: number,
+    bytes = new Uint8Array(INITIAL_BYTES),
+    ends = new Uint32Array(INITIAL_ENDS),
+  ) {
     this.start = start;
     this.firstRecord = firstRecord;
-    this.bytes = new Uint8Array(capacity);
-    this.ends = new Uint32Array(ends);
+    this.bytes = bytes;
+    this.ends = ends;
   }
 
   /** Offset behind the last byte. */
@@ -49,7 +55,7 @@ export class Row {
     assert(size > 0 && size <= this.space, 'a row takes what fits');
     const needed = this.length + size;
     if (needed > this.bytes.length) {
-      const grown = new Uint8Array(Math.min(ROW_PAYLOAD_BYTES_MAX, Math.max(needed, this.bytes.length * 2)));
+      const grown = new Uint8Array(Math.min(ROW_PAYLOAD_BYTES_MAX, Math.max(needed, INITIAL_BYTES, this.bytes.length * 2)));
       grown.set(this.bytes.subarray(0, this.length));
       this.bytes = grown;
     }
@@ -67,7 +73,7 @@ export class Row {
   addEnd(): void {
     assert(this.length > 0, 'a message ends inside its row');
     if (this.count === this.ends.length) {
-      const grown = new Uint32Array(this.count * 2);
+      const grown = new Uint32Array(Math.max(INITIAL_ENDS, this.count * 2));
       grown.set(this.ends);
       this.ends = grown;
     }
@@ -76,7 +82,7 @@ export class Row {
   }
 
   get encodedBytes(): number {
-    return HEAD_BYTES + 4 * this.count + this.length;
+    return ROW_HEAD_BYTES + 4 * this.count + this.length;
   }
 
   /** Bytes of heap that the row occupies, for the cache's bound. */
@@ -86,28 +92,29 @@ export class Row {
 
   encode(target: Uint8Array, view: DataView): number {
     target.fill(0, 0, 4);
-    target[0] = FORMAT;
+    target[0] = ROW_FORMAT;
     view.setUint32(4, this.count, true);
     view.setFloat64(8, this.firstRecord, true);
-    let at = HEAD_BYTES;
+    let at = ROW_HEAD_BYTES;
     for (let i = 0; i < this.count; i++, at += 4) view.setUint32(at, this.ends[i] as number, true);
     target.set(this.bytes.subarray(0, this.length), at);
     return at + this.length;
   }
 }
 
-/** Decodes a stored row into an object of its own; `value` may be reused afterwards. */
+/**
+ * Decodes a stored row into an object of its own; `value` may be reused afterwards. One copy for bytes and ends together:
+ * the ends are a view of it, which the layout aligns. (Typed arrays are little-endian on every platform Node runs on.)
+ */
 export function decodeRow(start: number, value: Uint8Array): Row {
-  assert(value[0] === FORMAT, 'known data row format');
-  const view = new DataView(value.buffer, value.byteOffset, value.byteLength);
+  assert(value[0] === ROW_FORMAT, 'known data row format');
+  const copy = value.slice();
+  const view = new DataView(copy.buffer);
   const count = view.getUint32(4, true);
-  const dataAt = HEAD_BYTES + 4 * count;
-  const length = value.length - dataAt;
-  const row = new Row(start, view.getFloat64(8, true), Math.max(length, 16), Math.max(count, 4));
-  for (let i = 0; i < count; i++) row.ends[i] = view.getUint32(HEAD_BYTES + 4 * i, true);
+  const row = new Row(start, view.getFloat64(8, true), NO_BYTES, new Uint32Array(copy.buffer, ROW_HEAD_BYTES, count));
+  row.bytes = copy.subarray(ROW_HEAD_BYTES + END_BYTES * count);
+  row.length = row.bytes.length;
   row.count = count;
-  row.bytes.set(value.subarray(dataAt));
-  row.length = length;
   row.dirty = false;
   row.fresh = false;
   return row;

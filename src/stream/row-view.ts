@@ -1,0 +1,75 @@
+/**
+ * Looks at a data row where it lies: in memory, or in the store's own buffer. Reads copy from here straight into the answer,
+ * so a row of a cold stream costs no allocation. One object serves a whole read.
+ */
+import { assert } from '../base/assert.ts';
+import { END_BYTES, ROW_FORMAT, ROW_HEAD_BYTES, type Row } from './row.ts';
+
+const NO_BYTES = new Uint8Array(0);
+
+export class RowView {
+  start = 0;
+  /** Ordinal of the first message or record that ends in the row. */
+  firstRecord = 0;
+  /** Messages or records that end in the row. */
+  count = 0;
+  /** Payload bytes. */
+  length = 0;
+  #bytes: Uint8Array = NO_BYTES;
+  #dataAt = 0;
+  /** Undefined: the ends are in #bytes, behind the head. */
+  #ends: Uint32Array | undefined = undefined;
+
+  get stop(): number {
+    return this.start + this.length;
+  }
+
+  ofRow(row: Row): void {
+    this.start = row.start;
+    this.firstRecord = row.firstRecord;
+    this.count = row.count;
+    this.length = row.length;
+    this.#bytes = row.bytes;
+    this.#dataAt = 0;
+    this.#ends = row.ends;
+  }
+
+  /** `value` must stay as it is for as long as the view is used. */
+  ofValue(start: number, value: Uint8Array): void {
+    assert(value[0] === ROW_FORMAT, 'known data row format');
+    const view = new DataView(value.buffer, value.byteOffset, ROW_HEAD_BYTES);
+    this.start = start;
+    this.count = view.getUint32(4, true);
+    this.firstRecord = view.getFloat64(8, true);
+    this.#bytes = value;
+    this.#dataAt = ROW_HEAD_BYTES + END_BYTES * this.count;
+    this.length = value.length - this.#dataAt;
+    this.#ends = undefined;
+  }
+
+  /** Where the i-th message or record ends, relative to the row. */
+  end(i: number): number {
+    if (this.#ends !== undefined) return this.#ends[i] as number;
+    const bytes = this.#bytes;
+    const at = ROW_HEAD_BYTES + END_BYTES * i;
+    // A row fits a page, so two bytes are all that is ever set.
+    return (bytes[at] as number) | ((bytes[at + 1] as number) << 8);
+  }
+
+  /** How many messages or records end at or before `position`, relative to the row. */
+  endsUpTo(position: number): number {
+    let low = 0;
+    let high = this.count;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.end(middle) <= position) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** Copies [from, to), relative to the row, to `at` of `target`. */
+  copy(from: number, to: number, target: Uint8Array, at: number): void {
+    target.set(this.#bytes.subarray(this.#dataAt + from, this.#dataAt + to), at);
+  }
+}
