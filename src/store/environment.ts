@@ -71,6 +71,7 @@ export class LmdbTx implements Tx {
     reverse: boolean,
     visit: (key: Uint8Array, value: Uint8Array) => boolean,
   ): void {
+    if (compare(start, end) >= 0) return;
     // lmdb-js walks backwards from `start` (inclusive) to `end` (exclusive); our bounds are [start, end) both ways.
     const options = reverse ? { start: end, end: start, reverse: true } : { start, end };
     for (const { key, value } of this.#table.getRange(options)) {

@@ -6,6 +6,15 @@
  * Record: entries one after the other: group u16 | kind u8 | zero u8 | dataBytes u32 | term f64 | index f64 | data.
  * A later record wins: an entry at or below a group's last index replaces everything from there on (Raft conflict).
  * A record is deleted when none of its entries is needed: purged behind a checkpoint, or replaced.
+ *
+ * A record may outlive some of its own entries, because another group still needs it. Then the record that replaced
+ * them must outlive it in turn, purged or not; otherwise a restart would take what was replaced for the log:
+ *   1. turn 7 holds entry 13 of group A (term 1) and entry 5 of group B
+ *   2. turn 8 holds entry 12 of group A (term 2), so 13 is void
+ *   3. a checkpoint covers A up to 12 and turn 8 is deleted; turn 7 stays for B
+ *   4. after a restart, 13 (term 1) would follow 12 (term 2): a log that no leader ever had
+ * So turn 8 is kept as long as turn 7 is (#guards), and while loading, an entry that does not follow what was loaded is
+ * void: what lay between was replaced, and the record that did it comes later.
  */
 import { assert } from '../base/assert.ts';
 import { PAGE_VALUE_BYTES } from '../base/limits.ts';
@@ -69,6 +78,13 @@ export class GroupLog implements LogReader {
     return replaced;
   }
 
+  /** Adds an entry read back from disk; returns the turns of entries that it replaces, undefined when it is void itself. */
+  load(turn: number, entry: Entry): readonly number[] | undefined {
+    const keep = entry.index - this.#first;
+    if (keep > this.#entries.length) return undefined;
+    return keep < 0 ? this.#entries.splice(0).map((stored) => stored.turn) : this.push(turn, entry);
+  }
+
   /** Drops entries up to `index`; returns their turns. */
   drop(index: number): readonly number[] {
     if (index < this.#first) return [];
@@ -88,8 +104,10 @@ export class GroupLog implements LogReader {
 export class TurnLog {
   readonly #environment: Environment;
   readonly #groups = new Map<number, GroupLog>();
-  /** Entries still needed, by turn. */
+  /** Reasons to keep a record, by turn: entries still needed, and older records that it guards. */
   readonly #live = new Map<number, number>();
+  /** Turns that must outlive a turn because they replaced entries in it. */
+  readonly #guards = new Map<number, number[]>();
   /** Parts of the records that are still stored, by turn. */
   readonly #parts = new Map<number, number>();
   /** Turns whose records nobody needs. */
@@ -116,12 +134,14 @@ export class TurnLog {
   load(): void {
     let turn = 0;
     let parts: Uint8Array[] = [];
+    const voids = new Map<GroupLog, number[]>();
     const finish = (): void => {
       if (parts.length === 0) return;
       this.#nextTurn = turn + 1;
       this.#parts.set(turn, parts.length);
-      this.#loadRecord(turn, Buffer.concat(parts));
-      if (!this.#live.has(turn)) this.#doomed.push(turn);
+      this.#hold(turn);
+      this.#loadRecord(turn, Buffer.concat(parts), voids);
+      this.#release(turn);
       parts = [];
     };
     for (const { key, value } of this.#environment.log.getRange({})) {
@@ -135,9 +155,10 @@ export class TurnLog {
     finish();
   }
 
-  #loadRecord(turn: number, value: Uint8Array): void {
+  /** `voids`: turns with void entries of a group, until the record that replaced them is met. */
+  #loadRecord(turn: number, value: Uint8Array, voids: Map<GroupLog, number[]>): void {
     const view = new DataView(value.buffer, value.byteOffset, value.byteLength);
-    for (let at = 0; at < value.length; ) {
+    for (let at = 0; at < value.length;) {
       const group = view.getUint16(at, true);
       const size = view.getUint32(at + 4, true);
       const dataAt = at + ENTRY_HEAD_BYTES;
@@ -150,7 +171,15 @@ export class TurnLog {
       at = dataAt + size;
       const log = this.#groups.get(group);
       assert(log !== undefined, `group ${group} of the log belongs to this shard`);
-      if (entry.index >= log.firstIndex()) this.#push(log, turn, entry);
+      const replaced = log.load(turn, entry);
+      if (replaced === undefined) {
+        voids.set(log, [...(voids.get(log) ?? []), turn]);
+        continue;
+      }
+      if (entry.index >= log.firstIndex()) this.#hold(turn);
+      for (const older of voids.get(log) ?? []) this.#guard(older, turn);
+      voids.delete(log);
+      this.#replace(replaced, turn);
     }
   }
 
@@ -217,19 +246,44 @@ export class TurnLog {
   }
 
   #push(log: GroupLog, turn: number, entry: Entry): void {
+    this.#hold(turn);
+    this.#replace(log.push(turn, entry), turn);
+  }
+
+  /** Entries of the `older` turns, one each, were replaced in `turn`. */
+  #replace(older: readonly number[], turn: number): void {
+    for (const one of older) {
+      this.#guard(one, turn);
+      this.#release(one);
+    }
+  }
+
+  #guard(older: number, turn: number): void {
+    // What is doomed already is deleted before anything that is doomed later.
+    if (older === turn || !this.#live.has(older)) return;
+    this.#hold(turn);
+    const guards = this.#guards.get(older);
+    if (guards === undefined) this.#guards.set(older, [turn]);
+    else guards.push(turn);
+  }
+
+  #hold(turn: number): void {
     this.#live.set(turn, (this.#live.get(turn) ?? 0) + 1);
-    for (const replaced of log.push(turn, entry)) this.#release(replaced);
   }
 
   #release(turn: number): void {
     const left = (this.#live.get(turn) ?? 0) - 1;
-    assert(left >= 0, `turn ${turn} is released once per entry`);
+    assert(left >= 0, `turn ${turn} is released once for each hold`);
     if (left > 0) {
       this.#live.set(turn, left);
       return;
     }
     this.#live.delete(turn);
     this.#doomed.push(turn);
+    const guards = this.#guards.get(turn);
+    if (guards === undefined) return;
+    this.#guards.delete(turn);
+    for (const guard of guards) this.#release(guard);
   }
 
   #reserve(used: number, extra: number): void {
