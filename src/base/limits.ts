@@ -10,7 +10,9 @@ export const BODY_BYTES_MAX = 32 * MIB;
 export const ATTRIBUTES_BYTES_MAX = 16 * KIB;
 /** Bucket and stream together after decoding (decisions.md "Identity"); below LMDB's key limit of 1978 bytes with our prefix. */
 export const NAME_BYTES_MAX = KIB;
-/** Producer-Id, Stream-Seq, Content-Type: each comes from a 16 KiB header block; a state row must stay small. */
+/** Producer-Id: part of an LMDB key, which ends at 1978 bytes. */
+export const PRODUCER_ID_BYTES_MAX = KIB;
+/** Stream-Seq, Content-Type: each comes from a 16 KiB header block; a state row must stay small. */
 export const TOKEN_BYTES_MAX = 4 * KIB;
 /** Usage meter (service.md 2): one write unit. Part of the contract, never configurable. */
 export const WRITE_UNIT_BYTES = 10_240;

@@ -3,6 +3,7 @@
  * fit for a 400 body; no function throws on bad input.
  */
 import { assert } from '../base/assert.ts';
+import { PRODUCER_ID_BYTES_MAX } from '../base/limits.ts';
 
 export type Failure = { ok: false; kind: 'malformed' | 'out-of-range'; reason: string };
 export type Parsed<T> = { ok: true; value: T } | Failure;
@@ -17,8 +18,6 @@ export interface Producer {
 export const OFFSET_START = -1;
 /** Digits of an offset on the wire; no accepted integer may be longer, even with zeros in front. */
 const OFFSET_DIGITS = 20;
-/** Bytes of a Producer-Id: it is part of a row's key, and LMDB refuses keys above 1978 bytes. */
-const PRODUCER_ID_BYTES_MAX = 1024;
 /** Seconds that still fit as whole milliseconds in 2^53 - 1. */
 const TTL_SECONDS_MAX = Math.floor(Number.MAX_SAFE_INTEGER / 1000);
 /** Results of parseDigits that are not numbers. */
