@@ -89,7 +89,8 @@ export class ShardStore implements ShardStorage {
   /** LMDB reports a short write to a full volume as EIO, so the volume itself is asked too. */
   #isFull(error: unknown): boolean {
     const { code, message } = error as { code?: unknown; message?: string };
-    if (code === 'ENOSPC' || code === 28 || code === 'EDQUOT' || /no space left|quota/i.test(message ?? '')) return true;
+    if (code === 'ENOSPC' || code === 28 || code === 'EDQUOT' || /no space left|quota/i.test(message ?? ''))
+      return true;
     if (code !== 5 && code !== 'EIO' && !/input\/output/i.test(message ?? '')) return false;
     const { bavail, bsize } = statfsSync(this.#directory);
     return bavail * bsize < 1024 * 1024;
