@@ -1,6 +1,6 @@
 // No acknowledgement leaves the socket before the disk has confirmed what it acknowledges: seen from outside, with strace.
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { RawClient } from '../support/raw-client.ts';
@@ -26,11 +26,22 @@ async function ensureStrace(): Promise<void> {
 function dsyncDescriptors(server: TestServer): Set<number> {
   const found = new Set<number>();
   for (const name of readdirSync(`/proc/${server.pid}/fd`)) {
-    const path = readlinkSync(`/proc/${server.pid}/fd/${name}`);
-    const flags = /^flags:\s+(\d+)/m.exec(readFileSync(`/proc/${server.pid}/fdinfo/${name}`, 'utf8'))?.[1] ?? '0';
-    if (path.startsWith(server.dataDir) && (Number.parseInt(flags, 8) & O_DSYNC) !== 0) found.add(Number(name));
+    const [link, info] = [`/proc/${server.pid}/fd/${name}`, `/proc/${server.pid}/fdinfo/${name}`];
+    // Sockets come and go while the list is read; data files stay open.
+    if (!existsSync(info) || !isDataFile(link, server.dataDir)) continue;
+    const flags = /^flags:\s+(\d+)/m.exec(readFileSync(info, 'utf8'))?.[1] ?? '0';
+    if ((Number.parseInt(flags, 8) & O_DSYNC) !== 0) found.add(Number(name));
   }
   return found;
+}
+
+function isDataFile(link: string, dataDir: string): boolean {
+  try {
+    return readlinkSync(link).startsWith(dataDir);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
 }
 
 /** Runs `body` with strace attached to all threads of the server; the result is the trace. */

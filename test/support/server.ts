@@ -16,6 +16,8 @@ const READY_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 30_000;
 /** There is no event across processes for "ready", so it is asked for at this pace. */
 const READY_POLL_MS = 10;
+/** Logs come through a pipe, so a line may arrive after the answer that it is about. */
+const LOG_TIMEOUT_MS = 10_000;
 /** Of a server's log only the end is kept. */
 const LOG_TAIL_CHARS = 256 * 1024;
 /** Below the range from which the kernel takes ports of outgoing connections: a restart finds its port free. */
@@ -175,6 +177,24 @@ export class TestServer {
   /** Log of all runs so far, at most its end. */
   log(): string {
     return (this.#log + (this.#run?.output() ?? '')).slice(-LOG_TAIL_CHARS);
+  }
+
+  /** Resolves with the first line of the present process's output, from character `from` on, that matches. */
+  async logged(pattern: RegExp, from = 0): Promise<string> {
+    const present = this.#run;
+    assert(present !== undefined, 'the server was never started');
+    const find = (): string | undefined =>
+      present.output().slice(from).split('\n').find((line) => pattern.test(line));
+    const found = new Promise<string>((resolve) => {
+      const look = (): void => {
+        const line = find();
+        if (line !== undefined) resolve(line);
+      };
+      present.child.stdout?.on('data', look);
+      present.child.stderr?.on('data', look);
+      look();
+    });
+    return await within(found, LOG_TIMEOUT_MS, `a log line like ${String(pattern)}`);
   }
 
   command(): string[] {
