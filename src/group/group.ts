@@ -173,7 +173,8 @@ export class Group {
   #claim(entry: Entry): readonly number[] | undefined {
     for (;;) {
       const first = this.#waiting[0];
-      if (first === undefined || first.index > entry.index) return undefined;
+      // Terms never fall along the log, so behind an entry of a later term none of ours can follow any more.
+      if (first === undefined || (first.index > entry.index && first.term >= entry.term)) return undefined;
       this.#waiting.shift();
       if (first.index === entry.index && first.term === entry.term) return first.slots;
       // Another leader's entry took the index: ours is not in the log, so the write can be repeated.

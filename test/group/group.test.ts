@@ -144,6 +144,10 @@ test('a proposal whose place in the log another leader took is refused as not wr
   host.work();
   const { term, lastIndex } = host.group.raft;
   const index = lastIndex;
+  // One more entry, whose index the new leader does not reach: nothing may ever be written there.
+  host.submit(3);
+  host.group.seal();
+  host.work();
   const entry: Entry = { term: term + 1, index, kind: ENTRY_EMPTY, data: new Uint8Array(0) };
   host.group.raft.step({
     type: 'append',
@@ -160,7 +164,11 @@ test('a proposal whose place in the log another leader took is refused as not wr
   });
   host.work();
   assert(!host.group.leads);
-  assert.deepEqual([host.answers.get(1), host.answers.get(2)], ['NO_LEADER', 'NO_LEADER']);
+  assert.deepEqual(
+    [...host.answers],
+    [1, 2, 3].map((slot) => [slot, 'NO_LEADER']),
+  );
+  assert.equal(host.group.waitingCount, 0);
   assert.equal(host.group.state.appliedIndex, index);
 });
 
