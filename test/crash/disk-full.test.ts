@@ -8,7 +8,9 @@ import { readAll } from './look.ts';
 import { mountSmallDisk, type SmallDisk } from './small-disk.ts';
 
 const DISK_BYTES = 64 * 1024 * 1024;
-const FILLER_BYTES = 16 * 1024 * 1024;
+/** Deleted one after the other to make space. */
+const FILLERS = ['filler-1', 'filler-2'] as const;
+const FILLER_BYTES = 12 * 1024 * 1024;
 const APPEND_BYTES = 32 * 1024;
 const STREAMS = 8;
 /** More than the disk can hold: the disk must fill before. */
@@ -96,22 +98,29 @@ async function scenario(server: TestServer, disk: SmallDisk): Promise<void> {
   assert(warnings.length < REFUSALS, `the log must not have a line for every refusal: ${warnings.length} lines`);
   const freeWhenFull = disk.freeBytes();
 
-  disk.remove('filler');
+  disk.remove(FILLERS[0]);
   const recoveryMs = await appendUntilAccepted(client, streams[0] as Written);
   for (const stream of streams) assert.equal((await append(client, stream)).status, 204, 'with space, appends work again');
   await checkAll(client, streams);
 
+  // Full again, and now the process dies as well. Without a byte to spare it need not lead its groups, but it must wait
+  // for space instead of giving up.
+  await fillUp(client, streams);
   await server.kill();
   client.destroy();
-  const restartMs = await server.start();
+  const restartMs = await server.start('health');
+  disk.remove(FILLERS[1]);
+  assert.equal(await server.waitUntil('ready'), undefined, 'the server ended on a full disk');
   client = await RawClient.connect(server.port);
   const after = await checkAll(client, streams);
+  await appendUntilAccepted(client, streams[0] as Written);
   for (const stream of streams) assert.equal((await append(client, stream)).status, 204, 'appends work after the restart');
+  await checkAll(client, streams);
   client.destroy();
   process.stdout.write(
     `disk full: ${before} appends of ${APPEND_BYTES} bytes fitted, then ${refusal.status} "${refusal.body.toString('utf8').trim()}" ` +
-      `with ${freeWhenFull} bytes free; worked again ${Math.round(recoveryMs)} ms after space was freed; after SIGKILL and restart ` +
-      `(${Math.round(restartMs)} ms) all ${after} acknowledged appends are there; log: ` +
+      `with ${freeWhenFull} bytes free; worked again ${Math.round(recoveryMs)} ms after space was freed; after filling it again, SIGKILL ` +
+      `and a restart on the full disk (${Math.round(restartMs)} ms) all ${after} acknowledged appends are there; log: ` +
       `${logLine}\n`,
   );
 }
@@ -120,7 +129,7 @@ test('a full disk refuses, loses nothing, and recovers without a restart', async
   const { disk, reason } = await mountSmallDisk(DISK_BYTES);
   if (disk === undefined) return t.skip(reason);
   try {
-    disk.fill('filler', FILLER_BYTES);
+    for (const name of FILLERS) disk.fill(name, FILLER_BYTES);
     await withServer({ cores: 1, dataDir: disk.path, wrapper: disk.enter }, (server) => scenario(server, disk));
   } finally {
     await disk.dispose();

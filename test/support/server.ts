@@ -206,8 +206,11 @@ export class TestServer {
     return [...(this.options.wrapper ?? []), ...node, ...flags];
   }
 
-  /** Starts and waits for readiness; the result is how long that took, in ms. Ports stay the same over restarts. */
-  async start(): Promise<number> {
+  /**
+   * Starts and waits until the admin plane answers `route` with 200; the result is how long that took, in ms. Ports stay the
+   * same over restarts.
+   */
+  async start(route: 'ready' | 'health' = 'ready'): Promise<number> {
     assert(!this.isRunning, 'the server is running already');
     const fixedPorts = this.#port !== 0;
     for (let attempt = 1; ; attempt++) {
@@ -215,7 +218,7 @@ export class TestServer {
       const startedAtMs = performance.now();
       this.#log = this.log();
       this.#run = run(this.command(), this.options.env);
-      const failure = await this.#waitUntilReady();
+      const failure = await this.waitUntil(route);
       if (failure === undefined) return performance.now() - startedAtMs;
       if (failure !== EXIT_CODE_BAD_START || fixedPorts || attempt === PORT_ATTEMPTS) {
         throw new Error(`the server ended with ${failure} before it was ready:\n${this.log()}`);
@@ -232,16 +235,17 @@ export class TestServer {
     await this.kill();
   }
 
-  async #waitUntilReady(): Promise<number | string | undefined> {
+  /** Undefined when `route` answers 200; otherwise how the process ended. */
+  async waitUntil(route: 'ready' | 'health'): Promise<number | string | undefined> {
     const deadlineMs = performance.now() + READY_TIMEOUT_MS;
     for (;;) {
-      const status = await requestOnce(this.#adminPort, 'GET', '/__svc/ready').then(
+      const status = await requestOnce(this.#adminPort, 'GET', `/__svc/${route}`).then(
         (response) => response.status,
         () => 0,
       );
       if (status === 200) return undefined;
       if (!this.isRunning) return await this.exited;
-      assert(performance.now() < deadlineMs, `not ready after ${READY_TIMEOUT_MS} ms:\n${this.log()}`);
+      assert(performance.now() < deadlineMs, `no ${route} after ${READY_TIMEOUT_MS} ms:\n${this.log()}`);
       await delay(READY_POLL_MS);
     }
   }
