@@ -14,16 +14,10 @@ export function raftItemBytes(message: PeerMessage): number {
   return 2 + messageBytes(message);
 }
 
-/** The frame with items [from, to), whose payload bytes the caller has summed up. */
-export function encodeRaftFrame(
-  items: readonly RaftItem[],
-  from: number,
-  to: number,
-  payloadBytes: number,
-): Uint8Array {
+/** The frame with these items, whose payload bytes the caller has summed up. */
+export function encodeRaftFrame(items: readonly RaftItem[], payloadBytes: number): Uint8Array {
   const writer = new Writer(new Uint8Array(FRAME_HEAD_BYTES + payloadBytes), FRAME_HEAD_BYTES);
-  for (let i = from; i < to; i++) {
-    const { group, message } = items[i] as RaftItem;
+  for (const { group, message } of items) {
     writer.u16(group);
     writeMessage(writer, message);
   }

@@ -109,7 +109,7 @@ function randomItems(length: number): RaftItem[] {
 
 function frameOf(items: readonly RaftItem[]): Uint8Array {
   const bytes = items.reduce((sum, { message }) => sum + raftItemBytes(message), 0);
-  return encodeRaftFrame(items, 0, items.length, bytes);
+  return encodeRaftFrame(items, bytes);
 }
 
 test('a frame carries the messages of many groups in order', () => {

@@ -1,0 +1,122 @@
+/**
+ * What the peer links of a shard count. The names are those of wire-facts 4.4 where they fit a plain connection:
+ * a session is a connection, a frame is a RAFT frame, a request is an append, heartbeat, vote or snapshot that was sent.
+ */
+import type { Message } from '../raft/types.ts';
+
+export interface PeerCounters {
+  raft_grpc_append_stream_sessions_opened: number;
+  raft_grpc_append_stream_session_failures: number;
+  raft_grpc_append_stream_requests: number;
+  raft_grpc_append_stream_request_bytes: number;
+  raft_grpc_append_stream_responses: number;
+  raft_grpc_append_stream_response_bytes: number;
+  raft_grpc_append_stream_request_frames: number;
+  raft_grpc_append_stream_response_frames: number;
+  raft_grpc_append_stream_batch_frames: number;
+  raft_grpc_append_stream_batch_items_max: number;
+  raft_grpc_append_heartbeat_requests: number;
+  raft_grpc_append_heartbeat_request_bytes: number;
+  raft_grpc_append_replication_requests: number;
+  raft_grpc_append_replication_request_bytes: number;
+  raft_grpc_append_replication_entries: number;
+  raft_grpc_append_response_bytes: number;
+  raft_grpc_vote_requests: number;
+  raft_grpc_vote_request_bytes: number;
+  raft_grpc_vote_response_bytes: number;
+  raft_grpc_snapshot_requests: number;
+  raft_grpc_snapshot_request_bytes: number;
+  raft_grpc_snapshot_payload_bytes: number;
+  raft_grpc_snapshot_response_bytes: number;
+  /** Messages of Raft for a peer that was not connected, and frames that found no room or were left at a loss. */
+  peer_dropped_messages: number;
+  peer_dropped_frames: number;
+  peer_dropped_bytes: number;
+  /** Bytes that wait in this process for peers, now. */
+  peer_queued_bytes: number;
+  peer_links_up: number;
+  peer_sessions: number;
+  /** Incoming connections that were turned away. */
+  peer_refused_connections: number;
+  peer_forwards: number;
+  peer_forwards_waiting: number;
+  peer_forwards_failed: number;
+  /** Answers to forwarded requests that could not be sent, or that nobody waited for any more. */
+  peer_replies_dropped: number;
+}
+
+export function newPeerCounters(): PeerCounters {
+  return {
+    raft_grpc_append_stream_sessions_opened: 0,
+    raft_grpc_append_stream_session_failures: 0,
+    raft_grpc_append_stream_requests: 0,
+    raft_grpc_append_stream_request_bytes: 0,
+    raft_grpc_append_stream_responses: 0,
+    raft_grpc_append_stream_response_bytes: 0,
+    raft_grpc_append_stream_request_frames: 0,
+    raft_grpc_append_stream_response_frames: 0,
+    raft_grpc_append_stream_batch_frames: 0,
+    raft_grpc_append_stream_batch_items_max: 0,
+    raft_grpc_append_heartbeat_requests: 0,
+    raft_grpc_append_heartbeat_request_bytes: 0,
+    raft_grpc_append_replication_requests: 0,
+    raft_grpc_append_replication_request_bytes: 0,
+    raft_grpc_append_replication_entries: 0,
+    raft_grpc_append_response_bytes: 0,
+    raft_grpc_vote_requests: 0,
+    raft_grpc_vote_request_bytes: 0,
+    raft_grpc_vote_response_bytes: 0,
+    raft_grpc_snapshot_requests: 0,
+    raft_grpc_snapshot_request_bytes: 0,
+    raft_grpc_snapshot_payload_bytes: 0,
+    raft_grpc_snapshot_response_bytes: 0,
+    peer_dropped_messages: 0,
+    peer_dropped_frames: 0,
+    peer_dropped_bytes: 0,
+    peer_queued_bytes: 0,
+    peer_links_up: 0,
+    peer_sessions: 0,
+    peer_refused_connections: 0,
+    peer_forwards: 0,
+    peer_forwards_waiting: 0,
+    peer_forwards_failed: 0,
+    peer_replies_dropped: 0,
+  };
+}
+
+/** Counts a message that goes out; `bytes` is its share of the frame. */
+export function countSent(counters: PeerCounters, message: Message, bytes: number): void {
+  switch (message.type) {
+    case 'append':
+      counters.raft_grpc_append_stream_requests++;
+      counters.raft_grpc_append_stream_request_bytes += bytes;
+      counters.raft_grpc_append_replication_requests++;
+      counters.raft_grpc_append_replication_request_bytes += bytes;
+      counters.raft_grpc_append_replication_entries += message.entries.length;
+      break;
+    case 'heartbeat':
+      counters.raft_grpc_append_stream_requests++;
+      counters.raft_grpc_append_stream_request_bytes += bytes;
+      counters.raft_grpc_append_heartbeat_requests++;
+      counters.raft_grpc_append_heartbeat_request_bytes += bytes;
+      break;
+    case 'append-response':
+    case 'heartbeat-response':
+      counters.raft_grpc_append_stream_responses++;
+      counters.raft_grpc_append_stream_response_bytes += bytes;
+      counters.raft_grpc_append_response_bytes += bytes;
+      break;
+    case 'vote':
+      counters.raft_grpc_vote_requests++;
+      counters.raft_grpc_vote_request_bytes += bytes;
+      break;
+    case 'vote-response':
+      counters.raft_grpc_vote_response_bytes += bytes;
+      break;
+    case 'snapshot':
+    case 'timeout-now':
+    case 'read-index':
+    case 'read-index-response':
+      break;
+  }
+}

@@ -1,0 +1,87 @@
+/** Requests that were forwarded and wait for their answers. */
+import type { Edge } from './edge.ts';
+import type { PeerLimits } from './limits.ts';
+
+/** The answer, a view that is overwritten after the call; undefined: unknown, it may be carried out now, later or never. */
+export type OnReply = (answer: Uint8Array | undefined) => void;
+
+interface Waiting {
+  readonly node: number;
+  readonly shard: number;
+  readonly deadlineMs: number;
+  readonly onReply: OnReply;
+}
+
+export class Forwards {
+  failed = 0;
+  readonly #limits: PeerLimits;
+  readonly #edge: Edge;
+  /** In order of their deadlines. */
+  readonly #waiting = new Map<number, Waiting>();
+  #next: number;
+
+  constructor(limits: PeerLimits, edge: Edge) {
+    this.#limits = limits;
+    this.#edge = edge;
+    // A restarted process should not begin with the numbers of its former run.
+    this.#next = Math.floor(edge.random() * 2 ** 32);
+  }
+
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /** The correlation for a new request; undefined: too many wait. */
+  add(node: number, shard: number, onReply: OnReply): number | undefined {
+    if (this.#waiting.size >= this.#limits.forwardsMax) return undefined;
+    const correlation = this.#next;
+    this.#next = (correlation + 1) >>> 0;
+    const deadlineMs = this.#edge.nowMs() + this.#limits.forwardTimeoutMs;
+    this.#waiting.set(correlation, { node, shard, deadlineMs, onReply });
+    return correlation;
+  }
+
+  /** Takes back a request that could not be queued; its onReply is not called. */
+  remove(correlation: number): void {
+    this.#waiting.delete(correlation);
+  }
+
+  /** False: nobody waits for this answer of this node. */
+  answer(node: number, correlation: number, bytes: Uint8Array): boolean {
+    const one = this.#waiting.get(correlation);
+    if (one === undefined || one.node !== node) return false;
+    this.#waiting.delete(correlation);
+    one.onReply(bytes);
+    return true;
+  }
+
+  /** The way to a shard broke: what was sent there has an unknown outcome. */
+  lost(node: number, shard: number): void {
+    this.#fail((one) => one.node === node && one.shard === shard);
+  }
+
+  expire(): void {
+    const nowMs = this.#edge.nowMs();
+    for (const [correlation, one] of this.#waiting) {
+      if (one.deadlineMs > nowMs) return;
+      this.#waiting.delete(correlation);
+      this.#failOne(one);
+    }
+  }
+
+  failAll(): void {
+    this.#fail(() => true);
+  }
+
+  #fail(which: (one: Waiting) => boolean): void {
+    // A handler may forward again at once: only those of now are looked at.
+    const gone = [...this.#waiting].filter(([, one]) => which(one));
+    for (const [correlation] of gone) this.#waiting.delete(correlation);
+    for (const [, one] of gone) this.#failOne(one);
+  }
+
+  #failOne(one: Waiting): void {
+    this.failed++;
+    one.onReply(undefined);
+  }
+}

@@ -1,0 +1,85 @@
+/** Bounds of the peer links with units and reasons. Tests make them smaller. */
+import { assert } from '../base/assert.ts';
+import { BODY_BYTES_MAX, TURN_BYTES_MAX } from '../base/limits.ts';
+import { FRAME_PAYLOAD_BYTES_MAX } from '../wire/peer/frame.ts';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+export interface PeerLimits {
+  /** From connect to WELCOME, both sides. Four small words; a slow one is a stranger or a stopped process. */
+  readonly handshakeTimeoutMs: number;
+  /** Strangers at a time; beyond it the one that has waited longest goes, for an honest handshake takes milliseconds. */
+  readonly handshakesMax: number;
+  /** Peers at a time (nodes times their shards). They know the secret, so this bounds mistakes, not attacks. */
+  readonly sessionsMax: number;
+  /** Heart of the links: a ping on every one, and a look at what has come in. */
+  readonly tickMs: number;
+  /** Ticks without a byte after which a link is lost. Ticks, not time: this process may have stood still itself. */
+  readonly silentTicksMax: number;
+  /** First delay before another connect; it doubles. Each is shortened by up to a half at random. */
+  readonly backoffMinMs: number;
+  readonly backoffMaxMs: number;
+  /**
+   * Frames waiting for one peer. Beyond it the oldest messages of Raft go, which repeats itself. Well above the largest
+   * entry: else each heartbeat behind one would throw it out again, and it would never arrive.
+   */
+  readonly queueBytesMax: number;
+  /** Bytes handed to the socket ahead of the kernel; what waits in the queue instead can still be dropped. */
+  readonly writeAheadBytes: number;
+  /** A RAFT frame is closed beyond this, so that a peer can begin with a turn before all of it has arrived. */
+  readonly raftFrameBytes: number;
+  /** Forwarded requests that wait for an answer, of one shard: as many as its ring can bring in about two turns. */
+  readonly forwardsMax: number;
+  /** Then the outcome counts as unknown. Above the five seconds that a write waits for a leader. */
+  readonly forwardTimeoutMs: number;
+  /** Bytes of a snapshot on the way and not acknowledged; bounds both ends. At 1 ms round trip it allows 2 GB/s. */
+  readonly snapshotWindowBytes: number;
+  /** A snapshot adds a chunk only while less than this waits: heartbeats queue behind it. */
+  readonly snapshotQueueBytes: number;
+  /** Rate of all snapshots that one shard sends, in bytes per second; 0 = as fast as it goes. */
+  readonly snapshotBytesPerSecond: number;
+  /** A snapshot whose receiver says nothing for so long has failed. It covers a slow disk, not a dead peer. */
+  readonly snapshotStallMs: number;
+  /** One log line about the same remote address, or the same link, per this time. */
+  readonly logWindowMs: number;
+}
+
+/** Largest chunk of a snapshot: small against the window, large against its head. */
+export const SNAPSHOT_CHUNK_BYTES_MAX = 256 * KIB;
+
+/** Bytes that a receiver takes between two acknowledgements: a small part of the window. */
+export const SNAPSHOT_ACK_BYTES = 256 * KIB;
+
+export const PEER_LIMITS: PeerLimits = {
+  handshakeTimeoutMs: 5000,
+  handshakesMax: 64,
+  sessionsMax: 1024,
+  tickMs: 1000,
+  silentTicksMax: 5,
+  backoffMinMs: 100,
+  backoffMaxMs: 2000,
+  queueBytesMax: 64 * MIB,
+  writeAheadBytes: 256 * KIB,
+  raftFrameBytes: MIB,
+  forwardsMax: 32_768,
+  forwardTimeoutMs: 10_000,
+  snapshotWindowBytes: 2 * MIB,
+  snapshotQueueBytes: 512 * KIB,
+  snapshotBytesPerSecond: 64 * MIB,
+  snapshotStallMs: 60_000,
+  logWindowMs: 10_000,
+};
+
+assert(
+  PEER_LIMITS.queueBytesMax >= BODY_BYTES_MAX + TURN_BYTES_MAX + 16 * MIB,
+  'the largest entry and what a few turns say behind it fit into the queue',
+);
+assert(SNAPSHOT_CHUNK_BYTES_MAX < FRAME_PAYLOAD_BYTES_MAX, 'a chunk fits in a frame');
+
+/** What must hold between the bounds of one shard. */
+export function checkLimits(limits: PeerLimits): void {
+  assert(limits.snapshotWindowBytes >= 2 * (SNAPSHOT_ACK_BYTES + SNAPSHOT_CHUNK_BYTES_MAX), 'a window outlasts an ack');
+  assert(limits.writeAheadBytes >= 64 * KIB, 'a socket that is written to so far ahead tells when it has drained');
+  assert(limits.queueBytesMax > limits.snapshotQueueBytes, 'a snapshot leaves room for everything else');
+}

@@ -1,0 +1,283 @@
+/**
+ * The outgoing connection to one shard of another node: connects, proves itself, sends frames, and tries again for as
+ * long as it is wanted. Frames wait in a bounded queue until the socket takes them; what waits when the connection
+ * breaks is dropped and counted, for it would be stale on the next one.
+ */
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { FRAME_HEAD_BYTES, FRAME_PING, FRAME_PONG, sealFrame } from '../wire/peer/frame.ts';
+import { FrameReader } from '../wire/peer/frame-reader.ts';
+import { NONCE_BYTES } from '../wire/peer/handshake.ts';
+import type { Introduction } from '../wire/peer/handshake.ts';
+import type { Edge } from './edge.ts';
+import { ConnectorHandshake } from './handshake.ts';
+import type { Step } from './handshake.ts';
+import type { PeerLimits } from './limits.ts';
+import type { LogLimiter } from './log-limiter.ts';
+import { SendQueue } from './send-queue.ts';
+
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface LinkHandler {
+  onConnected(link: Link): void;
+  /** After onConnected only. */
+  onLost(link: Link, reason: string): void;
+  /** Bytes have left: less waits than before. */
+  onDrain(link: Link): void;
+}
+
+export interface LinkOptions {
+  readonly node: number;
+  readonly shard: number;
+  readonly address: Address;
+  readonly self: Introduction;
+  readonly secret: string;
+  readonly limits: PeerLimits;
+  readonly edge: Edge;
+  readonly log: LogLimiter;
+  readonly handler: LinkHandler;
+  /** Differs from ours only in tests. */
+  readonly version?: number;
+}
+
+/** A pong has no payload; the acceptor says nothing else. */
+const CONTROL_BYTES_MAX = 0;
+/** Frames up to this are copied together, larger ones go as they are: a copy costs less than one more buffer to write. */
+const JOIN_FRAME_BYTES_MAX = 4096;
+const JOINED_BYTES_MAX = 64 * 1024;
+/** How long a link that was stopped may still write what it has: a leader's last words hand over its groups. */
+const LINGER_MS = 500;
+
+export class Link {
+  readonly node: number;
+  readonly shard: number;
+  /** Connections that were made; and attempts and connections that failed. */
+  connects = 0;
+  failures = 0;
+  /** Frames and bytes that the kernel was given. */
+  sentFrames = 0;
+  sentBytes = 0;
+  readonly #options: LinkOptions;
+  readonly #queue: SendQueue;
+  #socket: Socket | undefined;
+  #remote: Introduction | undefined;
+  #stopped = true;
+  #backoffMs: number;
+  #cancelTimer: () => void = () => {};
+  #silentTicks = 0;
+  #ticksUp = 0;
+  /** Bytes that the kernel had taken at the last tick. */
+  #takenAtTick = 0;
+
+  constructor(options: LinkOptions) {
+    this.node = options.node;
+    this.shard = options.shard;
+    this.#options = options;
+    this.#queue = new SendQueue(options.limits.queueBytesMax);
+    this.#backoffMs = options.limits.backoffMinMs;
+  }
+
+  /** Who is at the other end; undefined: not connected. */
+  get remote(): Introduction | undefined {
+    return this.#remote;
+  }
+
+  get connected(): boolean {
+    return this.#remote !== undefined;
+  }
+
+  /** Bytes that wait in this process. */
+  get queuedBytes(): number {
+    return this.#queue.bytes + (this.#socket?.writableLength ?? 0);
+  }
+
+  get droppedFrames(): number {
+    return this.#queue.droppedFrames;
+  }
+
+  get droppedBytes(): number {
+    return this.#queue.droppedBytes;
+  }
+
+  get address(): Address {
+    return this.#options.address;
+  }
+
+  start(): void {
+    if (!this.#stopped) return;
+    this.#stopped = false;
+    this.#connect();
+  }
+
+  /** Takes nothing more; what the socket has still leaves if the peer reads. Says onLost when it was connected. */
+  stop(): void {
+    if (this.#stopped) return;
+    this.flush();
+    this.#stopped = true;
+    this.#end('stopped');
+  }
+
+  /** Queues a frame for the next flush. False: not connected, or no room; the frame is counted as dropped. */
+  send(frame: Uint8Array): boolean {
+    if (!this.connected) return false;
+    return this.#queue.push(frame);
+  }
+
+  /** Hands waiting frames to the socket, as far as it takes them. */
+  flush(): void {
+    const socket = this.#socket;
+    if (socket === undefined || this.#remote === undefined || this.#queue.count === 0) return;
+    const { writeAheadBytes } = this.#options.limits;
+    if (socket.writableLength >= writeAheadBytes) return;
+    socket.cork();
+    let small: Uint8Array[] = [];
+    let smallBytes = 0;
+    const writeSmall = (): void => {
+      if (small.length === 0) return;
+      socket.write(small.length === 1 ? (small[0] as Uint8Array) : Buffer.concat(small, smallBytes));
+      small = [];
+      smallBytes = 0;
+    };
+    while (socket.writableLength + smallBytes < writeAheadBytes) {
+      const frame = this.#queue.shift();
+      if (frame === undefined) break;
+      this.sentFrames++;
+      this.sentBytes += frame.length;
+      if (frame.length <= JOIN_FRAME_BYTES_MAX) {
+        small.push(frame);
+        smallBytes += frame.length;
+        if (smallBytes >= JOINED_BYTES_MAX) writeSmall();
+        continue;
+      }
+      writeSmall();
+      socket.write(frame);
+    }
+    writeSmall();
+    socket.uncork();
+  }
+
+  /** The peer was heard to run, as `boot`: connect now instead of later, and not to a run of it that is over. */
+  nudge(boot: number): void {
+    if (this.#stopped) return;
+    if (this.#remote !== undefined && this.#remote.boot !== boot) this.#end('the peer was restarted');
+    if (this.#socket !== undefined) return;
+    this.#cancelTimer();
+    this.#connect();
+  }
+
+  /** Once per limits.tickMs: pings, and notices a peer that does not answer. */
+  tick(): void {
+    if (!this.connected) return;
+    if (this.#isMoving()) this.#silentTicks = 0;
+    if (++this.#silentTicks > this.#options.limits.silentTicksMax) {
+      this.#end(`no answer for ${this.#silentTicks - 1} pings`);
+      return;
+    }
+    if (++this.#ticksUp >= 2) this.#backoffMs = this.#options.limits.backoffMinMs;
+    this.send(sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_PING));
+    this.flush();
+  }
+
+  /**
+   * With more waiting than the kernel takes, pings wait too; then it is a sign of life that the kernel takes any. Without
+   * a backlog it is none: the buffers of a stopped process take a lot.
+   */
+  #isMoving(): boolean {
+    const socket = this.#socket;
+    if (socket === undefined) return false;
+    const taken = socket.bytesWritten - socket.writableLength;
+    const moved = taken > this.#takenAtTick && socket.writableNeedDrain;
+    this.#takenAtTick = taken;
+    return moved;
+  }
+
+  #connect(): void {
+    const { address, self, node, shard, secret, edge, limits, version } = this.#options;
+    const handshake = new ConnectorHandshake(
+      { self, toNode: node, toShard: shard, nonce: edge.nonce(NONCE_BYTES) },
+      secret,
+    );
+    const reader = new FrameReader(CONTROL_BYTES_MAX);
+    const socket = connect({ host: address.host, port: address.port, noDelay: true });
+    this.#socket = socket;
+    // Events of a socket that was given up still come in.
+    const mine = (): boolean => this.#socket === socket;
+    this.#cancelTimer = edge.after(limits.handshakeTimeoutMs, () => this.#end('no handshake in time'));
+    socket.on('connect', () => mine() && socket.write(handshake.start(version)));
+    socket.on('data', (chunk: Buffer) => {
+      if (!mine()) return;
+      this.#silentTicks = 0;
+      const bytes = new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+      if (this.#remote === undefined) this.#onStep(handshake.receive(bytes), socket, reader);
+      else this.#onControl(reader, bytes);
+    });
+    socket.on('drain', () => {
+      if (!mine() || this.#remote === undefined) return;
+      this.flush();
+      this.#options.handler.onDrain(this);
+    });
+    socket.on('error', (error: Error) => mine() && this.#end(error.message));
+    socket.on('close', () => mine() && this.#end('closed by the other side'));
+  }
+
+  #onStep(step: Step, socket: Socket, reader: FrameReader): void {
+    if (step.kind === 'say') socket.write(step.bytes);
+    if (step.kind === 'over') {
+      // A node that does not fit will not fit in a moment either.
+      this.#backoffMs = this.#options.limits.backoffMaxMs;
+      this.#end(`${step.refusal.code}: ${step.refusal.text}`);
+    }
+    if (step.kind !== 'done') return;
+    this.#cancelTimer();
+    this.#remote = step.peer;
+    this.#silentTicks = 0;
+    this.#ticksUp = 0;
+    this.#takenAtTick = 0;
+    this.connects++;
+    const { address, log } = this.#options;
+    log.info('peer link is up', { node: this.node, shard: this.shard, address: `${address.host}:${address.port}` });
+    this.#options.handler.onConnected(this);
+    if (this.#socket === socket && step.rest.length > 0) this.#onControl(reader, step.rest);
+  }
+
+  #onControl(reader: FrameReader, bytes: Uint8Array): void {
+    let unexpected = false;
+    const fault = reader.push(bytes, (kind) => {
+      if (kind !== FRAME_PONG) unexpected = true;
+    });
+    if (fault !== undefined || unexpected) this.#end(fault ?? 'a frame against the direction of the link');
+  }
+
+  /** The connection, or the attempt, is over. */
+  #end(reason: string): void {
+    const { limits, edge, log, handler, address } = this.#options;
+    this.#cancelTimer();
+    const socket = this.#socket;
+    if (this.#stopped && socket !== undefined && socket.writableLength > 0) {
+      socket.once(
+        'close',
+        edge.after(LINGER_MS, () => socket.destroy()),
+      );
+      socket.destroySoon();
+    } else {
+      socket?.destroy();
+    }
+    this.#socket = undefined;
+    const wasConnected = this.#remote !== undefined;
+    this.#remote = undefined;
+    this.#queue.clear();
+    if (!this.#stopped) {
+      this.failures++;
+      const fields = { node: this.node, shard: this.shard, address: `${address.host}:${address.port}`, reason };
+      const what = wasConnected ? 'peer link is lost' : 'cannot link to peer';
+      log.warn(`${what} ${this.node}/${this.shard}`, what, fields);
+      const delayMs = this.#backoffMs * (1 - edge.random() / 2);
+      this.#backoffMs = Math.min(2 * this.#backoffMs, limits.backoffMaxMs);
+      this.#cancelTimer = edge.after(delayMs, () => this.#connect());
+    }
+    if (wasConnected) handler.onLost(this, reason);
+  }
+}

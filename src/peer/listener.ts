@@ -1,0 +1,254 @@
+/**
+ * The cluster port of one shard: accepts connections, lets in who proves to belong here, and hands their frames on.
+ * A stranger costs one socket, WORD_BYTES_MAX bytes and limits.handshakeTimeoutMs, and there are at most handshakesMax.
+ */
+import { createServer } from 'node:net';
+import type { AddressInfo, Server, Socket } from 'node:net';
+import { assert } from '../base/assert.ts';
+import { FRAME_HEAD_BYTES, FRAME_PING, FRAME_PONG, sealFrame } from '../wire/peer/frame.ts';
+import type { FrameKind } from '../wire/peer/frame.ts';
+import { FrameReader } from '../wire/peer/frame-reader.ts';
+import { NONCE_BYTES, encodeRefusal } from '../wire/peer/handshake.ts';
+import type { Introduction, Refusal } from '../wire/peer/handshake.ts';
+import type { Edge } from './edge.ts';
+import { AcceptorHandshake } from './handshake.ts';
+import type { PeerLimits } from './limits.ts';
+import type { Address } from './link.ts';
+import type { LogLimiter } from './log-limiter.ts';
+
+/** An incoming connection whose other end is known. */
+export interface Session {
+  readonly peer: Introduction;
+  /** For frames that are whole and make no sense; one log line. */
+  close(fault: string): void;
+}
+
+export interface ListenerHandler {
+  onSession(session: Session): void;
+  /** `payload` is overwritten after the call. Not called any more once the session was closed. */
+  onFrame(session: Session, kind: FrameKind, payload: Uint8Array): void;
+  onSessionEnd(session: Session): void;
+}
+
+export interface ListenerOptions {
+  readonly self: Introduction;
+  readonly secret: string;
+  readonly limits: PeerLimits;
+  readonly edge: Edge;
+  readonly log: LogLimiter;
+  readonly handler: ListenerHandler;
+}
+
+export class Listener {
+  /** Connections that ended before they were sessions; and sessions that ended. */
+  refused = 0;
+  ended = 0;
+  readonly #options: ListenerOptions;
+  readonly #server: Server;
+  /** Those whose handshake is under way, oldest first. */
+  readonly #strangers = new Set<Incoming>();
+  /** By node and shard: a second connection replaces the first, which is then a half-open one. */
+  readonly #sessions = new Map<string, Incoming>();
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+    this.#server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
+  }
+
+  /** The port that it listens on. */
+  start(address: Address): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen(address.port, address.host, () => {
+        this.#server.off('error', reject);
+        // Errors of single accepts (no descriptors left) pass; the server goes on.
+        this.#server.on('error', (error) =>
+          this.#options.log.warn('listener', 'peer listener', { reason: error.message }),
+        );
+        resolve((this.#server.address() as AddressInfo).port);
+      });
+    });
+  }
+
+  stop(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const incoming of [...this.#strangers, ...this.#sessions.values()]) incoming.destroy();
+    return closed;
+  }
+
+  get sessions(): number {
+    return this.#sessions.size;
+  }
+
+  get strangers(): number {
+    return this.#strangers.size;
+  }
+
+  /** Once per limits.tickMs. */
+  tick(): void {
+    for (const incoming of this.#sessions.values()) incoming.tick();
+  }
+
+  #accept(socket: Socket): void {
+    const { limits } = this.#options;
+    if (this.#strangers.size >= limits.handshakesMax) {
+      const [oldest] = this.#strangers;
+      oldest?.fail('too many handshakes at a time');
+    }
+    const incoming: Incoming = new Incoming(socket, this.#options, {
+      admit: (peer) => this.#admit(incoming, peer),
+      gone: (wasSession) => this.#gone(incoming, wasSession),
+    });
+    this.#strangers.add(incoming);
+  }
+
+  #admit(incoming: Incoming, peer: Introduction): Refusal | undefined {
+    const key = keyOf(peer);
+    const before = this.#sessions.get(key);
+    if (before === undefined && this.#sessions.size >= this.#options.limits.sessionsMax) {
+      return { code: 'too-many-connections', text: `more than ${this.#sessions.size} peer connections` };
+    }
+    if (before !== undefined) before.fail('replaced by a newer connection of the same shard');
+    this.#strangers.delete(incoming);
+    this.#sessions.set(key, incoming);
+    return undefined;
+  }
+
+  #gone(incoming: Incoming, wasSession: boolean): void {
+    this.#strangers.delete(incoming);
+    if (!wasSession) {
+      this.refused++;
+      return;
+    }
+    this.ended++;
+    const key = keyOf(incoming.peer);
+    if (this.#sessions.get(key) === incoming) this.#sessions.delete(key);
+    this.#options.handler.onSessionEnd(incoming);
+  }
+}
+
+function keyOf({ node, shard }: Introduction): string {
+  return `${node}/${shard}`;
+}
+
+interface Owner {
+  /** Undefined: welcome. */
+  admit(peer: Introduction): Refusal | undefined;
+  gone(wasSession: boolean): void;
+}
+
+/** One accepted socket: first a stranger, then perhaps a session. */
+class Incoming implements Session {
+  readonly #socket: Socket;
+  readonly #options: ListenerOptions;
+  readonly #owner: Owner;
+  readonly #address: string;
+  readonly #handshake: AcceptorHandshake;
+  readonly #reader = new FrameReader();
+  readonly #cancelTimer: () => void;
+  #peer: Introduction | undefined;
+  #silentTicks = 0;
+  #over = false;
+
+  constructor(socket: Socket, options: ListenerOptions, owner: Owner) {
+    const { self, secret, edge, limits } = options;
+    this.#socket = socket;
+    this.#options = options;
+    this.#owner = owner;
+    this.#address = socket.remoteAddress ?? 'unknown';
+    this.#handshake = new AcceptorHandshake(self, secret, edge.nonce(NONCE_BYTES));
+    this.#cancelTimer = edge.after(limits.handshakeTimeoutMs, () => this.fail('no handshake in time'));
+    socket.on('data', (chunk: Buffer) => {
+      if (this.#over) return;
+      this.#silentTicks = 0;
+      const bytes = new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+      if (this.#peer === undefined) this.#onWord(bytes);
+      else this.#onBytes(bytes);
+    });
+    socket.on('error', (error: Error) => this.fail(error.message));
+    socket.on('close', () => this.fail('closed by the other side'));
+  }
+
+  get peer(): Introduction {
+    assert(this.#peer !== undefined, 'a stranger has no name');
+    return this.#peer;
+  }
+
+  close(fault: string): void {
+    this.fail(fault);
+  }
+
+  /** One log line, unless the shard is stopping. */
+  fail(reason: string): void {
+    if (this.#over) return;
+    const { log } = this.#options;
+    const address = this.#address;
+    if (this.#peer === undefined) {
+      log.warn(address, 'peer connection refused', { address, reason });
+    } else {
+      const { node, shard } = this.#peer;
+      log.warn(`from ${node}/${shard}`, 'peer connection closed', { address, node, shard, reason });
+    }
+    this.destroy();
+  }
+
+  destroy(): void {
+    this.#end();
+    this.#socket.destroy();
+  }
+
+  tick(): void {
+    if (++this.#silentTicks > this.#options.limits.silentTicksMax) this.fail('no ping in time');
+  }
+
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#cancelTimer();
+    this.#owner.gone(this.#peer !== undefined);
+  }
+
+  #onWord(bytes: Uint8Array): void {
+    const step = this.#handshake.receive(bytes);
+    if (step.kind === 'say') this.#socket.write(step.bytes);
+    if (step.kind === 'over') this.#refuse(step.refusal, step.say);
+    if (step.kind !== 'done') return;
+    const refusal = this.#owner.admit(step.peer);
+    if (refusal !== undefined) {
+      this.#refuse(refusal, encodeRefusal(refusal));
+      return;
+    }
+    this.#cancelTimer();
+    this.#peer = step.peer;
+    this.#socket.write(step.say);
+    this.#options.handler.onSession(this);
+  }
+
+  #refuse({ code, text }: Refusal, say: Uint8Array): void {
+    const reason = `${code}: ${text}`;
+    this.#options.log.warn(this.#address, 'peer connection refused', { address: this.#address, reason });
+    this.#end();
+    if (say.length === 0) {
+      this.#socket.destroy();
+      return;
+    }
+    // The few bytes fit into the kernel's buffer, so this ends at once even if nobody reads them.
+    this.#socket.write(say);
+    this.#socket.destroySoon();
+  }
+
+  #onBytes(bytes: Uint8Array): void {
+    const fault = this.#reader.push(bytes, (kind, payload) => {
+      if (this.#over) return;
+      if (kind === FRAME_PING) this.#pong();
+      else this.#options.handler.onFrame(this, kind, payload);
+    });
+    if (fault !== undefined) this.fail(fault);
+  }
+
+  #pong(): void {
+    // A peer that does not read its pongs needs no more of them.
+    if (this.#socket.writableLength > 0) return;
+    this.#socket.write(sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_PONG));
+  }
+}

@@ -1,0 +1,47 @@
+/** One log line per subject and window, so that whoever hammers at a port fills neither log nor memory. */
+
+export type Log = (level: 'info' | 'warn', message: string, fields?: Record<string, unknown>) => void;
+
+/** Subjects remembered; beyond it the oldest is forgotten and may be mentioned again early. */
+const SUBJECTS_MAX = 256;
+
+interface Mention {
+  readonly atMs: number;
+  suppressed: number;
+}
+
+export class LogLimiter {
+  readonly #log: Log;
+  readonly #nowMs: () => number;
+  readonly #windowMs: number;
+  readonly #mentions = new Map<string, Mention>();
+
+  constructor(log: Log, nowMs: () => number, windowMs: number) {
+    this.#log = log;
+    this.#nowMs = nowMs;
+    this.#windowMs = windowMs;
+  }
+
+  /** Logs unless `subject` was mentioned within the window; says then how many lines it left out. */
+  warn(subject: string, message: string, fields: Record<string, unknown>): void {
+    const atMs = this.#nowMs();
+    const last = this.#mentions.get(subject);
+    if (last !== undefined && atMs - last.atMs < this.#windowMs) {
+      last.suppressed++;
+      return;
+    }
+    this.#mentions.delete(subject);
+    if (this.#mentions.size >= SUBJECTS_MAX) {
+      const [oldest] = this.#mentions.keys();
+      this.#mentions.delete(oldest as string);
+    }
+    this.#mentions.set(subject, { atMs, suppressed: 0 });
+    const suppressed = last?.suppressed ?? 0;
+    this.#log('warn', message, suppressed === 0 ? fields : { ...fields, suppressed });
+  }
+
+  /** For what happens once per connection that was good. */
+  info(message: string, fields: Record<string, unknown>): void {
+    this.#log('info', message, fields);
+  }
+}

@@ -1,0 +1,63 @@
+/** Messages of one turn, per link, until they become frames. They are encoded once, into a buffer of the exact size. */
+import type { Message } from '../raft/types.ts';
+import { encodeRaftFrame, raftItemBytes } from '../wire/peer/raft-frame.ts';
+import type { RaftItem } from '../wire/peer/raft-frame.ts';
+import { countSent } from './counters.ts';
+import type { PeerCounters } from './counters.ts';
+import type { Link } from './link.ts';
+
+interface Box {
+  items: RaftItem[];
+  bytes: number;
+}
+
+export class Outbox {
+  readonly #frameBytes: number;
+  readonly #counters: PeerCounters;
+  readonly #boxes = new Map<Link, Box>();
+
+  /** A frame is closed when it has reached `frameBytes`. */
+  constructor(frameBytes: number, counters: PeerCounters) {
+    this.#frameBytes = frameBytes;
+    this.#counters = counters;
+  }
+
+  add(link: Link, group: number, message: Message): void {
+    let box = this.#boxes.get(link);
+    if (box === undefined) {
+      box = { items: [], bytes: 0 };
+      this.#boxes.set(link, box);
+    }
+    const bytes = raftItemBytes(message);
+    // A large message does not join others: frames stay near the bound unless one message alone is larger.
+    if (box.items.length > 0 && box.bytes + bytes > this.#frameBytes) this.#seal(link, box);
+    box.items.push({ group, message });
+    box.bytes += bytes;
+    countSent(this.#counters, message, bytes);
+  }
+
+  /** Queues what was added. */
+  seal(): void {
+    for (const [link, box] of this.#boxes) if (box.items.length > 0) this.#seal(link, box);
+  }
+
+  /** The link is gone; the number of messages that were given up. */
+  forget(link: Link): number {
+    const count = this.#boxes.get(link)?.items.length ?? 0;
+    this.#boxes.delete(link);
+    return count;
+  }
+
+  #seal(link: Link, box: Box): void {
+    const { items, bytes } = box;
+    box.items = [];
+    box.bytes = 0;
+    const counters = this.#counters;
+    counters.raft_grpc_append_stream_request_frames++;
+    if (items.length > 1) counters.raft_grpc_append_stream_batch_frames++;
+    if (items.length > counters.raft_grpc_append_stream_batch_items_max) {
+      counters.raft_grpc_append_stream_batch_items_max = items.length;
+    }
+    link.send(encodeRaftFrame(items, bytes));
+  }
+}

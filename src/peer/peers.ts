@@ -1,0 +1,361 @@
+/**
+ * All links of one shard to the other nodes: the way in and out for messages of Raft, forwarded requests and snapshots.
+ *
+ * Nothing leaves before `flush()`, which a turn calls at its end: it writes one frame per peer with the messages of all
+ * groups. Handlers are called from socket events, between turns; they may call back into this object at once.
+ */
+import { assert } from '../base/assert.ts';
+import type { Message, SnapshotRequest } from '../raft/types.ts';
+import { decodeForward, decodeForwardReply, encodeForward, encodeForwardReply } from '../wire/peer/forward.ts';
+import {
+  FRAME_FORWARD,
+  FRAME_FORWARD_REPLY,
+  FRAME_PAYLOAD_BYTES_MAX,
+  FRAME_RAFT,
+  FRAME_SNAPSHOT_ACK,
+  FRAME_SNAPSHOT_BEGIN,
+  FRAME_SNAPSHOT_CHUNK,
+  FRAME_SNAPSHOT_END,
+} from '../wire/peer/frame.ts';
+import type { FrameKind } from '../wire/peer/frame.ts';
+import type { Introduction } from '../wire/peer/handshake.ts';
+import { decodeRaftFrame } from '../wire/peer/raft-frame.ts';
+import {
+  decodeSnapshotAck,
+  decodeSnapshotBegin,
+  decodeSnapshotChunk,
+  decodeSnapshotEnd,
+  encodeSnapshotAck,
+} from '../wire/peer/snapshot-transfer.ts';
+import { newPeerCounters } from './counters.ts';
+import type { PeerCounters } from './counters.ts';
+import { REAL_EDGE } from './edge.ts';
+import type { Edge } from './edge.ts';
+import { Forwards } from './forwards.ts';
+import type { OnReply } from './forwards.ts';
+import { PEER_LIMITS, checkLimits } from './limits.ts';
+import type { PeerLimits } from './limits.ts';
+import { Link } from './link.ts';
+import type { Address } from './link.ts';
+import { Listener } from './listener.ts';
+import type { Session } from './listener.ts';
+import { LogLimiter } from './log-limiter.ts';
+import type { Log } from './log-limiter.ts';
+import { Outbox } from './outbox.ts';
+import { Routes } from './routes.ts';
+import type { PeerAddress } from './routes.ts';
+import { SnapshotReceiver } from './snapshot-receiver.ts';
+import type { IncomingSnapshot, SnapshotHandler } from './snapshot-receiver.ts';
+import { SnapshotSender } from './snapshot-sender.ts';
+import type { SnapshotSending, SnapshotSource } from './snapshot-sender.ts';
+
+/** Where an answer has to go. */
+export interface ForwardOrigin {
+  readonly node: number;
+  readonly shard: number;
+  readonly boot: number;
+  readonly correlation: number;
+}
+
+export interface PeerHandler extends SnapshotHandler {
+  /** `message.from` is proved and `message.to` is this node; its entries are its own. */
+  onRaft(group: number, message: Message): void;
+  /** `bytes` are overwritten after the call. Answer with `Peers.reply`, at once or later, or not at all. */
+  onForward(origin: ForwardOrigin, group: number, bytes: Uint8Array): void;
+  /** The way to a shard of a node is open, or broke; it says nothing about the way back. */
+  onLinkUp(node: number, shard: number): void;
+  onLinkDown(node: number, shard: number): void;
+}
+
+export interface PeersOptions {
+  /** This shard. All shards of a node give the same boot, so that peers see one run of the process. */
+  readonly self: Introduction;
+  readonly secret: string;
+  /** Of shard 0; this shard listens on port + shard (a free port for port 0). */
+  readonly listen: Address;
+  /** Other nodes; this node in the list is ignored. */
+  readonly peers: readonly PeerAddress[];
+  readonly handler: PeerHandler;
+  readonly log: Log;
+  readonly limits?: Partial<PeerLimits>;
+  readonly edge?: Edge;
+}
+
+export class Peers {
+  readonly #self: Introduction;
+  readonly #options: PeersOptions;
+  readonly #limits: PeerLimits;
+  readonly #edge: Edge;
+  readonly #log: LogLimiter;
+  readonly #counters = newPeerCounters();
+  readonly #routes: Routes;
+  readonly #listener: Listener;
+  readonly #forwards: Forwards;
+  readonly #outbox: Outbox;
+  readonly #sending: SnapshotSender;
+  readonly #receiving: SnapshotReceiver;
+  #cancelTick: () => void = () => {};
+  #stopped = false;
+
+  constructor(options: PeersOptions) {
+    const { self, secret, handler } = options;
+    this.#self = self;
+    this.#options = options;
+    this.#limits = { ...PEER_LIMITS, ...options.limits };
+    checkLimits(this.#limits);
+    this.#edge = options.edge ?? REAL_EDGE;
+    const [limits, edge] = [this.#limits, this.#edge];
+    const log = new LogLimiter(options.log, () => edge.nowMs(), limits.logWindowMs);
+    this.#log = log;
+    this.#routes = new Routes(
+      self,
+      (node, shard, address) => this.#openLink(node, shard, address),
+      (link) => this.#retire(link),
+    );
+    this.#forwards = new Forwards(limits, edge);
+    this.#outbox = new Outbox(limits.raftFrameBytes, this.#counters);
+    this.#sending = new SnapshotSender(limits, edge, this.#counters);
+    this.#receiving = new SnapshotReceiver(handler, (session, ack) => {
+      const link = this.#routes.toShard(session.peer.node, session.peer.shard);
+      const frame = encodeSnapshotAck(ack);
+      this.#counters.raft_grpc_snapshot_response_bytes += frame.length;
+      // A lost acknowledgement ends as a stall at the sender.
+      if (link?.send(frame) === true) link.flush();
+    });
+    const listening = {
+      onSession: ({ peer }: Session) => {
+        this.#routes.learn(peer.node, peer.shardCount);
+        this.#routes.toShard(peer.node, peer.shard)?.nudge(peer.boot);
+      },
+      onFrame: (session: Session, kind: FrameKind, payload: Uint8Array) => this.#onFrame(session, kind, payload),
+      onSessionEnd: (session: Session) => this.#receiving.onSessionEnd(session),
+    };
+    this.#listener = new Listener({ self, secret, limits, edge, log, handler: listening });
+  }
+
+  /** Listens, then links to the peers. The port that it listens on. */
+  async start(): Promise<number> {
+    const { listen, peers } = this.#options;
+    const port = await this.#listener.start({
+      host: listen.host,
+      port: listen.port === 0 ? 0 : listen.port + this.#self.shard,
+    });
+    this.#routes.setPeers(peers);
+    this.#tickLater();
+    return port;
+  }
+
+  async stop(): Promise<void> {
+    this.flush();
+    this.#stopped = true;
+    this.#cancelTick();
+    this.#sending.stop();
+    this.#routes.setPeers([]);
+    this.#forwards.failAll();
+    await this.#listener.stop();
+  }
+
+  /** The other nodes from now on. */
+  setPeers(peers: readonly PeerAddress[]): void {
+    this.#routes.setPeers(peers);
+  }
+
+  /** True when messages about `group` can leave for `node`. */
+  connected(node: number, group: number): boolean {
+    return this.#routes.toGroup(node, group)?.connected === true;
+  }
+
+  /** Takes a message until the next flush. Without a connection it is dropped and counted: Raft repeats itself. */
+  sendRaft(node: number, group: number, message: Message): void {
+    assert(message.type !== 'snapshot', 'a snapshot goes with its payload, see sendSnapshot');
+    const link = this.#routes.toGroup(node, group);
+    if (link?.connected === true) this.#outbox.add(link, group, message);
+    else this.#counters.peer_dropped_messages++;
+  }
+
+  /**
+   * Sends a request to the shard that holds `group` on `node`; it leaves with the next flush. `onReply` is called exactly
+   * once, and not before this returns unless it returns false: then it is not called, and nothing was sent.
+   */
+  forward(node: number, group: number, bytes: Uint8Array, onReply: OnReply): boolean {
+    const link = this.#routes.toGroup(node, group);
+    if (link === undefined || !link.connected || bytes.length > FRAME_PAYLOAD_BYTES_MAX - 64) return false;
+    const correlation = this.#forwards.add(node, link.shard, onReply);
+    if (correlation === undefined) return false;
+    if (!link.send(encodeForward({ correlation, group, bytes }))) {
+      this.#forwards.remove(correlation);
+      return false;
+    }
+    this.#counters.peer_forwards++;
+    return true;
+  }
+
+  /** Answers a forwarded request; it leaves with the next flush. False: the asker cannot be reached, or is another run. */
+  reply({ node, shard, boot, correlation }: ForwardOrigin, bytes: Uint8Array): boolean {
+    const link = this.#routes.toShard(node, shard);
+    const sent = link?.remote?.boot === boot && link.send(encodeForwardReply({ correlation, boot, bytes }));
+    if (!sent) this.#counters.peer_replies_dropped++;
+    return sent;
+  }
+
+  /** Sends everything that was said since the last flush: one frame of messages per peer, behind what was queued before. */
+  flush(): void {
+    this.#outbox.seal();
+    for (const link of this.#routes.links()) link.flush();
+  }
+
+  /**
+   * Streams a snapshot to the shard that holds `group` on `node`. Undefined: no connection, no room, or one to this node
+   * and group is under way; the source is not used then. Otherwise its `done` says how it ended.
+   */
+  sendSnapshot(
+    node: number,
+    group: number,
+    message: SnapshotRequest,
+    metadata: Uint8Array,
+    source: SnapshotSource,
+  ): SnapshotSending | undefined {
+    const link = this.#routes.toGroup(node, group);
+    return link === undefined ? undefined : this.#sending.send(link, group, message, metadata, source);
+  }
+
+  /** Tells the sender how its snapshot ended here. False: it is over already. */
+  snapshotResult(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean {
+    return this.#receiving.result(snapshot, status);
+  }
+
+  /** A fresh copy with the gauges of now. */
+  counters(): PeerCounters {
+    const counters = { ...this.#counters };
+    for (const link of this.#routes.links()) {
+      addLink(counters, link);
+      counters.peer_queued_bytes += link.queuedBytes;
+      counters.peer_links_up += link.connected ? 1 : 0;
+    }
+    counters.peer_sessions = this.#listener.sessions;
+    counters.peer_refused_connections = this.#listener.refused;
+    counters.peer_forwards_waiting = this.#forwards.waiting;
+    counters.peer_forwards_failed = this.#forwards.failed;
+    return counters;
+  }
+
+  #openLink(node: number, shard: number, address: Address): Link {
+    const { secret, handler } = this.#options;
+    return new Link({
+      node,
+      shard,
+      address,
+      self: this.#self,
+      secret,
+      limits: this.#limits,
+      edge: this.#edge,
+      log: this.#log,
+      handler: {
+        onConnected: (link) => {
+          const { remote } = link;
+          handler.onLinkUp(node, shard);
+          // This may end the very link that told it.
+          if (remote !== undefined) this.#routes.learn(node, remote.shardCount);
+        },
+        onLost: (link) => {
+          this.#counters.peer_dropped_messages += this.#outbox.forget(link);
+          this.#sending.onLost(link);
+          this.#forwards.lost(node, shard);
+          handler.onLinkDown(node, shard);
+        },
+        onDrain: () => this.#sending.pump(),
+      },
+    });
+  }
+
+  /** Keeps what a link that is gone has counted. */
+  #retire(link: Link): void {
+    addLink(this.#counters, link);
+  }
+
+  #tickLater(): void {
+    if (this.#stopped) return;
+    this.#cancelTick = this.#edge.after(this.#limits.tickMs, () => {
+      for (const link of this.#routes.links()) link.tick();
+      this.#listener.tick();
+      this.#forwards.expire();
+      this.#sending.expire();
+      this.#tickLater();
+    });
+  }
+
+  #onFrame(session: Session, kind: FrameKind, payload: Uint8Array): void {
+    if (!this.#dispatch(session, kind, payload)) session.close(`a frame of kind ${kind} that makes no sense here`);
+  }
+
+  /** False: the frame is damaged, or speaks of groups that are not here. */
+  #dispatch(session: Session, kind: FrameKind, payload: Uint8Array): boolean {
+    const { node } = session.peer;
+    if (kind === FRAME_RAFT) return this.#onRaftFrame(node, payload);
+    if (kind === FRAME_FORWARD) return this.#onForward(session, payload);
+    if (kind === FRAME_FORWARD_REPLY) return this.#onForwardReply(node, payload);
+    if (kind === FRAME_SNAPSHOT_BEGIN) {
+      const begin = decodeSnapshotBegin(payload, node, this.#self.node);
+      if (begin === undefined || !this.#owns(begin.group)) return false;
+      this.#receiving.onBegin(session, begin);
+      return true;
+    }
+    if (kind === FRAME_SNAPSHOT_CHUNK) {
+      const chunk = decodeSnapshotChunk(payload);
+      if (chunk !== undefined) this.#receiving.onChunk(session, chunk);
+      return chunk !== undefined;
+    }
+    if (kind === FRAME_SNAPSHOT_END) {
+      const end = decodeSnapshotEnd(payload);
+      if (end !== undefined) this.#receiving.onEnd(session, end);
+      return end !== undefined;
+    }
+    if (kind === FRAME_SNAPSHOT_ACK) {
+      const ack = decodeSnapshotAck(payload);
+      if (ack?.boot === this.#self.boot) this.#sending.onAck(node, ack);
+      return ack !== undefined;
+    }
+    return false;
+  }
+
+  #onRaftFrame(node: number, payload: Uint8Array): boolean {
+    this.#counters.raft_grpc_append_stream_response_frames++;
+    let owned = true;
+    const good = decodeRaftFrame(payload, node, this.#self.node, (group, message) => {
+      owned &&= this.#owns(group);
+      if (owned) this.#options.handler.onRaft(group, message);
+    });
+    return good && owned;
+  }
+
+  #onForward(session: Session, payload: Uint8Array): boolean {
+    const forward = decodeForward(payload);
+    if (forward === undefined || !this.#owns(forward.group)) return false;
+    const { node, shard, boot } = session.peer;
+    this.#options.handler.onForward(
+      { node, shard, boot, correlation: forward.correlation },
+      forward.group,
+      forward.bytes,
+    );
+    return true;
+  }
+
+  #onForwardReply(node: number, payload: Uint8Array): boolean {
+    const reply = decodeForwardReply(payload);
+    if (reply === undefined) return false;
+    const mine = reply.boot === this.#self.boot && this.#forwards.answer(node, reply.correlation, reply.bytes);
+    if (!mine) this.#counters.peer_replies_dropped++;
+    return true;
+  }
+
+  #owns(group: number): boolean {
+    return group < this.#self.groupCount && group % this.#self.shardCount === this.#self.shard;
+  }
+}
+
+function addLink(counters: PeerCounters, link: Link): void {
+  counters.raft_grpc_append_stream_sessions_opened += link.connects;
+  counters.raft_grpc_append_stream_session_failures += link.failures;
+  counters.peer_dropped_frames += link.droppedFrames;
+  counters.peer_dropped_bytes += link.droppedBytes;
+}

@@ -1,0 +1,111 @@
+/**
+ * Which links a shard needs, and which one leads to a group's shard on another node. Nodes may differ in their number of
+ * shards; a peer's number is learnt from its shard 0, which always exists, or from whatever link it opens to us.
+ */
+import { assert } from '../base/assert.ts';
+import type { Introduction } from '../wire/peer/handshake.ts';
+import type { Address, Link } from './link.ts';
+
+/** A node and the address of its shard 0; shard i listens on port + i. */
+export interface PeerAddress {
+  readonly node: number;
+  readonly address: Address;
+}
+
+interface Remote {
+  readonly peer: PeerAddress;
+  /** 0: not known yet. */
+  shardCount: number;
+  /** By shard. */
+  readonly links: Map<number, Link>;
+}
+
+export class Routes {
+  readonly #self: Introduction;
+  readonly #open: (node: number, shard: number, address: Address) => Link;
+  readonly #remotes = new Map<number, Remote>();
+  readonly #closed: (link: Link) => void;
+
+  /** `open` makes a link without starting it; `closed` hears of each that is not needed any more. */
+  constructor(
+    self: Introduction,
+    open: (node: number, shard: number, address: Address) => Link,
+    closed: (link: Link) => void,
+  ) {
+    this.#self = self;
+    this.#open = open;
+    this.#closed = closed;
+  }
+
+  /** Replaces the list of other nodes. Links to nodes that keep their address stay as they are. */
+  setPeers(peers: readonly PeerAddress[]): void {
+    const wanted = new Map(peers.map((peer) => [peer.node, peer]));
+    for (const [node, remote] of this.#remotes) {
+      const now = wanted.get(node)?.address;
+      const { host, port } = remote.peer.address;
+      if (now !== undefined && now.host === host && now.port === port) continue;
+      this.#remotes.delete(node);
+      for (const link of remote.links.values()) this.#close(link);
+    }
+    for (const peer of wanted.values()) {
+      if (peer.node === this.#self.node || this.#remotes.has(peer.node)) continue;
+      const remote: Remote = { peer, shardCount: 0, links: new Map() };
+      this.#remotes.set(peer.node, remote);
+      this.#plan(remote);
+    }
+  }
+
+  /** A node was heard to have so many shards. */
+  learn(node: number, shardCount: number): void {
+    const remote = this.#remotes.get(node);
+    if (remote === undefined || remote.shardCount === shardCount) return;
+    assert(shardCount > 0, 'a node has shards');
+    remote.shardCount = shardCount;
+    this.#plan(remote);
+  }
+
+  /** The link to the shard that holds `group` on `node`; undefined: unknown node, or not yet known where. */
+  toGroup(node: number, group: number): Link | undefined {
+    const remote = this.#remotes.get(node);
+    if (remote === undefined || remote.shardCount === 0) return undefined;
+    return remote.links.get(group % remote.shardCount);
+  }
+
+  toShard(node: number, shard: number): Link | undefined {
+    return this.#remotes.get(node)?.links.get(shard);
+  }
+
+  *links(): IterableIterator<Link> {
+    for (const remote of this.#remotes.values()) yield* remote.links.values();
+  }
+
+  #plan(remote: Remote): void {
+    const needed = this.#neededShards(remote.shardCount);
+    for (const [shard, link] of remote.links) {
+      if (needed.has(shard)) continue;
+      remote.links.delete(shard);
+      this.#close(link);
+    }
+    const { node, address } = remote.peer;
+    for (const shard of needed) {
+      if (remote.links.has(shard)) continue;
+      const link = this.#open(node, shard, { host: address.host, port: address.port + shard });
+      remote.links.set(shard, link);
+      link.start();
+    }
+  }
+
+  /** Shards of a node with so many that hold a group of ours. */
+  #neededShards(shardCount: number): ReadonlySet<number> {
+    const needed = new Set<number>();
+    if (shardCount === 0) return needed.add(0);
+    const { shard, shardCount: ours, groupCount } = this.#self;
+    for (let group = shard; group < groupCount; group += ours) needed.add(group % shardCount);
+    return needed;
+  }
+
+  #close(link: Link): void {
+    link.stop();
+    this.#closed(link);
+  }
+}

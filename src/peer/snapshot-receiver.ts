@@ -1,0 +1,124 @@
+/** Snapshots on their way in: order, gaps and ends are checked here, the bytes belong to the handler. */
+import type { SnapshotRequest } from '../raft/types.ts';
+import type { SnapshotAck, SnapshotBegin, SnapshotChunk, SnapshotEnd } from '../wire/peer/snapshot-transfer.ts';
+import { SNAPSHOT_ACK_BYTES } from './limits.ts';
+import type { Session } from './listener.ts';
+
+/** One transfer; the same object in every call about it. */
+export interface IncomingSnapshot {
+  readonly node: number;
+  readonly group: number;
+}
+
+export interface SnapshotHandler {
+  /** `metadata` is overwritten after the call. A transfer that is under way for the group was ended before. */
+  onSnapshotBegin(snapshot: IncomingSnapshot, message: SnapshotRequest, metadata: Uint8Array): void;
+  /** In order, without a gap. The sender is told that the bytes are dealt with when this returns. */
+  onSnapshotChunk(snapshot: IncomingSnapshot, bytes: Uint8Array): void;
+  /** All bytes were handed out: install, then say so with `Peers.snapshotResult`. */
+  onSnapshotComplete(snapshot: IncomingSnapshot): void;
+  /** It is over without a result, also after `onSnapshotComplete` when a newer one begins: throw away what there is. */
+  onSnapshotAborted(snapshot: IncomingSnapshot): void;
+}
+
+class Incoming implements IncomingSnapshot {
+  readonly node: number;
+  readonly group: number;
+  readonly transfer: number;
+  readonly session: Session;
+  receivedBytes = 0;
+  ackedBytes = 0;
+  /** All is there and only the result is missing: the connection is not needed any more. */
+  complete = false;
+
+  constructor(session: Session, group: number, transfer: number) {
+    this.session = session;
+    this.node = session.peer.node;
+    this.group = group;
+    this.transfer = transfer;
+  }
+}
+
+export class SnapshotReceiver {
+  readonly #handler: SnapshotHandler;
+  readonly #sendAck: (session: Session, ack: SnapshotAck) => void;
+  /** By group: a group takes one snapshot at a time, the newest that was begun. */
+  readonly #incoming = new Map<number, Incoming>();
+
+  constructor(handler: SnapshotHandler, sendAck: (session: Session, ack: SnapshotAck) => void) {
+    this.#handler = handler;
+    this.#sendAck = sendAck;
+  }
+
+  onBegin(session: Session, { group, transfer, message, metadata }: SnapshotBegin): void {
+    const before = this.#incoming.get(group);
+    if (before !== undefined) {
+      this.#abort(before);
+      this.#ack(before, 'failed');
+    }
+    const incoming = new Incoming(session, group, transfer);
+    this.#incoming.set(group, incoming);
+    this.#handler.onSnapshotBegin(incoming, message, metadata);
+  }
+
+  onChunk(session: Session, { group, transfer, offset, bytes }: SnapshotChunk): void {
+    const incoming = this.#find(session, group, transfer);
+    if (incoming === undefined) return;
+    if (incoming.complete || offset !== incoming.receivedBytes) {
+      this.#abort(incoming);
+      this.#ack(incoming, 'failed');
+      return;
+    }
+    incoming.receivedBytes += bytes.length;
+    this.#handler.onSnapshotChunk(incoming, bytes);
+    if (incoming.receivedBytes - incoming.ackedBytes < SNAPSHOT_ACK_BYTES || !this.#isCurrent(incoming)) return;
+    incoming.ackedBytes = incoming.receivedBytes;
+    this.#ack(incoming, 'receiving');
+  }
+
+  onEnd(session: Session, { group, transfer, totalBytes, complete }: SnapshotEnd): void {
+    const incoming = this.#find(session, group, transfer);
+    if (incoming === undefined) return;
+    if (complete && !incoming.complete && totalBytes === incoming.receivedBytes) {
+      incoming.complete = true;
+      this.#handler.onSnapshotComplete(incoming);
+      return;
+    }
+    this.#abort(incoming);
+    if (complete) this.#ack(incoming, 'failed');
+  }
+
+  onSessionEnd(session: Session): void {
+    for (const incoming of this.#incoming.values()) {
+      if (incoming.session === session && !incoming.complete) this.#abort(incoming);
+    }
+  }
+
+  /** How it ended here; also in the middle of it. False: it is over already. */
+  result(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean {
+    const incoming = this.#incoming.get(snapshot.group);
+    if (incoming === undefined || incoming !== snapshot) return false;
+    this.#incoming.delete(snapshot.group);
+    this.#ack(incoming, status);
+    return true;
+  }
+
+  #find(session: Session, group: number, transfer: number): Incoming | undefined {
+    const incoming = this.#incoming.get(group);
+    // Chunks of a transfer that ended here are still on their way for a moment.
+    return incoming?.session === session && incoming.transfer === transfer ? incoming : undefined;
+  }
+
+  #isCurrent(incoming: Incoming): boolean {
+    return this.#incoming.get(incoming.group) === incoming;
+  }
+
+  #abort(incoming: Incoming): void {
+    this.#incoming.delete(incoming.group);
+    this.#handler.onSnapshotAborted(incoming);
+  }
+
+  #ack({ session, group, transfer, receivedBytes }: Incoming, status: SnapshotAck['status']): void {
+    this.#sendAck(session, { group, transfer, boot: session.peer.boot, receivedBytes, status });
+  }
+}

@@ -1,0 +1,211 @@
+/**
+ * Snapshots on their way out. A transfer reads its next chunk only when three bounds allow it: the receiver's window, the
+ * queue of the link (heartbeats wait behind it), and the rate. So memory stays at a window per transfer however large the
+ * state is, and a receiver that writes slowly slows the sender down.
+ */
+import { assert } from '../base/assert.ts';
+import type { SnapshotRequest } from '../raft/types.ts';
+import { encodeSnapshotBegin, encodeSnapshotChunk, encodeSnapshotEnd } from '../wire/peer/snapshot-transfer.ts';
+import type { SnapshotAck } from '../wire/peer/snapshot-transfer.ts';
+import type { PeerCounters } from './counters.ts';
+import type { Edge } from './edge.ts';
+import { SNAPSHOT_CHUNK_BYTES_MAX } from './limits.ts';
+import type { PeerLimits } from './limits.ts';
+import type { Link } from './link.ts';
+
+/** `lost`: the connection broke, or the receiver said nothing for too long. */
+export type SnapshotOutcome = 'installed' | 'failed' | 'lost' | 'cancelled';
+
+export interface SnapshotSource {
+  /** The next bytes, at most SNAPSHOT_CHUNK_BYTES_MAX, copied before it is asked again; undefined: that was all. */
+  next(): Uint8Array | undefined;
+  /** Exactly once, the last call. */
+  done(outcome: SnapshotOutcome): void;
+}
+
+/** A transfer under way. */
+export interface SnapshotSending {
+  /** Tells the receiver to forget it; `done` is called. Does nothing when it is over. */
+  cancel(): void;
+}
+
+/** The rate's bucket holds this much of a second. */
+const BURST_SECONDS = 0.05;
+
+interface Transfer extends SnapshotSending {
+  readonly link: Link;
+  readonly group: number;
+  readonly id: number;
+  readonly source: SnapshotSource;
+  sentBytes: number;
+  ackedBytes: number;
+  /** All chunks and the END are sent. */
+  ended: boolean;
+  heardAtMs: number;
+}
+
+export class SnapshotSender {
+  readonly #limits: PeerLimits;
+  readonly #edge: Edge;
+  readonly #counters: PeerCounters;
+  /** By group and node: Raft sends one at a time to a peer. */
+  readonly #transfers = new Map<string, Transfer>();
+  #nextId: number;
+  #tokens = 0;
+  #tokensAtMs: number;
+  #cancelTimer: (() => void) | undefined;
+
+  constructor(limits: PeerLimits, edge: Edge, counters: PeerCounters) {
+    this.#limits = limits;
+    this.#edge = edge;
+    this.#counters = counters;
+    this.#nextId = Math.floor(edge.random() * 2 ** 32);
+    this.#tokensAtMs = edge.nowMs();
+    this.#tokens = limits.snapshotBytesPerSecond * BURST_SECONDS;
+  }
+
+  /** Undefined: the link takes nothing now, or such a transfer is under way; `done` is not called. */
+  send(
+    link: Link,
+    group: number,
+    message: SnapshotRequest,
+    metadata: Uint8Array,
+    source: SnapshotSource,
+  ): SnapshotSending | undefined {
+    const key = keyOf(link.node, group);
+    if (this.#transfers.has(key)) return undefined;
+    const id = this.#nextId;
+    this.#nextId = (id + 1) >>> 0;
+    const begin = encodeSnapshotBegin({ group, transfer: id, message, metadata });
+    if (!link.send(begin)) return undefined;
+    const transfer: Transfer = {
+      link,
+      group,
+      id,
+      source,
+      sentBytes: 0,
+      ackedBytes: 0,
+      ended: false,
+      heardAtMs: this.#edge.nowMs(),
+      cancel: () => this.#cancel(transfer),
+    };
+    this.#transfers.set(key, transfer);
+    this.#counters.raft_grpc_snapshot_requests++;
+    this.#counters.raft_grpc_snapshot_request_bytes += begin.length;
+    link.flush();
+    // Not within the caller: `next` and `done` never come before this function has returned.
+    this.#wake(0);
+    return transfer;
+  }
+
+  /** False: it speaks of no transfer of ours. */
+  onAck(node: number, ack: SnapshotAck): boolean {
+    const transfer = this.#transfers.get(keyOf(node, ack.group));
+    if (transfer === undefined || transfer.id !== ack.transfer) return false;
+    transfer.heardAtMs = this.#edge.nowMs();
+    transfer.ackedBytes = Math.max(transfer.ackedBytes, Math.min(ack.receivedBytes, transfer.sentBytes));
+    if (ack.status === 'receiving') this.pump();
+    else this.#finish(transfer, ack.status === 'installed' && transfer.ended ? 'installed' : 'failed');
+    return true;
+  }
+
+  onLost(link: Link): void {
+    for (const transfer of this.#transfers.values()) if (transfer.link === link) this.#finish(transfer, 'lost');
+  }
+
+  /** Ends those whose receiver has fallen silent. */
+  expire(): void {
+    const nowMs = this.#edge.nowMs();
+    for (const transfer of this.#transfers.values()) {
+      if (nowMs - transfer.heardAtMs < this.#limits.snapshotStallMs) continue;
+      this.#sayEnd(transfer, false);
+      this.#finish(transfer, 'lost');
+    }
+  }
+
+  stop(): void {
+    this.#cancelTimer?.();
+    for (const transfer of this.#transfers.values()) this.#finish(transfer, 'lost');
+  }
+
+  /** Sends what the bounds allow, one chunk of each transfer in turn. */
+  pump(): void {
+    this.#refill();
+    for (let progress = true; progress;) {
+      progress = false;
+      for (const transfer of this.#transfers.values()) {
+        if (!this.#mayAdd(transfer)) continue;
+        if (this.#tokens <= 0) {
+          const missing = -this.#tokens + 1;
+          this.#wake(Math.ceil((1000 * missing) / this.#limits.snapshotBytesPerSecond));
+          return;
+        }
+        this.#addChunk(transfer);
+        progress = true;
+      }
+    }
+  }
+
+  #mayAdd({ ended, link, sentBytes, ackedBytes }: Transfer): boolean {
+    const { snapshotWindowBytes, snapshotQueueBytes } = this.#limits;
+    return !ended && sentBytes - ackedBytes < snapshotWindowBytes && link.queuedBytes < snapshotQueueBytes;
+  }
+
+  #addChunk(transfer: Transfer): void {
+    const { link, group, id, sentBytes: offset, source } = transfer;
+    const bytes = source.next();
+    if (bytes === undefined) {
+      transfer.ended = true;
+      this.#sayEnd(transfer, true);
+      return;
+    }
+    assert(bytes.length <= SNAPSHOT_CHUNK_BYTES_MAX, `a snapshot chunk of ${bytes.length} bytes`);
+    if (this.#limits.snapshotBytesPerSecond > 0) this.#tokens -= bytes.length;
+    transfer.sentBytes += bytes.length;
+    this.#counters.raft_grpc_snapshot_payload_bytes += bytes.length;
+    this.#counters.raft_grpc_snapshot_request_bytes += bytes.length;
+    if (link.send(encodeSnapshotChunk({ group, transfer: id, offset, bytes }))) {
+      link.flush();
+      return;
+    }
+    // The queue is full of what cannot give way. The transfer has a hole: over.
+    this.#sayEnd(transfer, false);
+    this.#finish(transfer, 'lost');
+  }
+
+  #sayEnd({ link, group, id, sentBytes }: Transfer, complete: boolean): void {
+    link.send(encodeSnapshotEnd({ group, transfer: id, totalBytes: sentBytes, complete }));
+    link.flush();
+  }
+
+  #cancel(transfer: Transfer): void {
+    if (this.#transfers.get(keyOf(transfer.link.node, transfer.group)) !== transfer) return;
+    this.#sayEnd(transfer, false);
+    this.#finish(transfer, 'cancelled');
+  }
+
+  #finish(transfer: Transfer, outcome: SnapshotOutcome): void {
+    this.#transfers.delete(keyOf(transfer.link.node, transfer.group));
+    transfer.source.done(outcome);
+  }
+
+  #refill(): void {
+    const rate = this.#limits.snapshotBytesPerSecond;
+    const nowMs = this.#edge.nowMs();
+    if (rate === 0) this.#tokens = Infinity;
+    else this.#tokens = Math.min(rate * BURST_SECONDS, this.#tokens + (rate * (nowMs - this.#tokensAtMs)) / 1000);
+    this.#tokensAtMs = nowMs;
+  }
+
+  #wake(delayMs: number): void {
+    if (this.#cancelTimer !== undefined) return;
+    this.#cancelTimer = this.#edge.after(delayMs, () => {
+      this.#cancelTimer = undefined;
+      this.pump();
+    });
+  }
+}
+
+function keyOf(node: number, group: number): string {
+  return `${node}/${group}`;
+}

@@ -1,0 +1,195 @@
+// Peers on 127.0.0.1 for tests: what they hear is collected, and tests wait for it instead of sleeping.
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import type { TestContext } from 'node:test';
+import { Peers } from '../../src/peer/peers.ts';
+import type { ForwardOrigin, PeerHandler, PeersOptions } from '../../src/peer/peers.ts';
+import type { IncomingSnapshot } from '../../src/peer/snapshot-receiver.ts';
+import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
+
+export const SECRET = 'correct horse';
+export const GROUP_COUNT = 16;
+export const HOST = '127.0.0.1';
+
+/** Long enough for a busy machine; a test that waits so long has failed. */
+const WAIT_MS = 20_000;
+
+/** Calls to `note` let waiting conditions be looked at again. */
+export class Waiter {
+  readonly #waiting = new Set<() => void>();
+
+  note(): void {
+    for (const look of this.#waiting) look();
+  }
+
+  until(what: string, condition: () => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      // Counters change without an event.
+      const poll = setInterval(() => look(), 10);
+      const timer = setTimeout(() => end(() => reject(new Error(`waited in vain: ${what}`))), WAIT_MS);
+      const end = (settle: () => void): void => {
+        clearInterval(poll);
+        clearTimeout(timer);
+        this.#waiting.delete(look);
+        settle();
+      };
+      const look = (): void => {
+        if (condition()) end(resolve);
+      };
+      this.#waiting.add(look);
+      look();
+    });
+  }
+}
+
+export interface LogLine {
+  readonly level: string;
+  readonly message: string;
+  readonly fields: Record<string, unknown>;
+}
+
+export class Recorder implements PeerHandler {
+  readonly waiter: Waiter;
+  readonly messages: { group: number; message: Message }[] = [];
+  readonly forwards: { origin: ForwardOrigin; group: number; bytes: Uint8Array }[] = [];
+  readonly snapshots: string[] = [];
+  readonly links: string[] = [];
+  snapshotBytes = 0;
+  onChunk: (snapshot: IncomingSnapshot, bytes: Uint8Array) => void = () => {};
+  onForwarded: (origin: ForwardOrigin, group: number, bytes: Uint8Array) => void = () => {};
+  onComplete: (snapshot: IncomingSnapshot) => void = () => {};
+
+  constructor(waiter: Waiter) {
+    this.waiter = waiter;
+  }
+
+  onRaft(group: number, message: Message): void {
+    this.messages.push({ group, message });
+    this.waiter.note();
+  }
+
+  onForward(origin: ForwardOrigin, group: number, bytes: Uint8Array): void {
+    this.forwards.push({ origin, group, bytes: bytes.slice() });
+    this.onForwarded(origin, group, bytes);
+    this.waiter.note();
+  }
+
+  onLinkUp(node: number, shard: number): void {
+    this.links.push(`up ${node}/${shard}`);
+    this.waiter.note();
+  }
+
+  onLinkDown(node: number, shard: number): void {
+    this.links.push(`down ${node}/${shard}`);
+    this.waiter.note();
+  }
+
+  onSnapshotBegin(snapshot: IncomingSnapshot, message: SnapshotRequest, metadata: Uint8Array): void {
+    const text = new TextDecoder().decode(metadata);
+    this.snapshots.push(`begin ${snapshot.node}/${snapshot.group} at ${message.snapshot.index}: ${text}`);
+    this.waiter.note();
+  }
+
+  onSnapshotChunk(snapshot: IncomingSnapshot, bytes: Uint8Array): void {
+    this.snapshotBytes += bytes.length;
+    this.onChunk(snapshot, bytes);
+    this.waiter.note();
+  }
+
+  onSnapshotComplete(snapshot: IncomingSnapshot): void {
+    this.snapshots.push(`complete ${snapshot.node}/${snapshot.group}`);
+    this.onComplete(snapshot);
+    this.waiter.note();
+  }
+
+  onSnapshotAborted(snapshot: IncomingSnapshot): void {
+    this.snapshots.push(`aborted ${snapshot.node}/${snapshot.group}`);
+    this.waiter.note();
+  }
+}
+
+export interface TestPeer {
+  readonly peers: Peers;
+  readonly heard: Recorder;
+  readonly log: LogLine[];
+  /** Lines about trouble. */
+  warnings(): LogLine[];
+}
+
+export type Overrides = Partial<Omit<PeersOptions, 'self' | 'handler' | 'log'>> & {
+  readonly self?: Partial<PeersOptions['self']>;
+};
+
+let boots = 0;
+
+/** Not started; stopped when the test ends. */
+export function makePeer(t: TestContext, waiter: Waiter, node: number, overrides: Overrides = {}): TestPeer {
+  const heard = new Recorder(waiter);
+  const log: LogLine[] = [];
+  const { self, ...rest } = overrides;
+  const introduction = {
+    clusterId: 'test',
+    groupCount: GROUP_COUNT,
+    node,
+    shard: 0,
+    shardCount: 1,
+    boot: ++boots,
+    ...self,
+  };
+  const peers = new Peers({
+    self: introduction,
+    secret: SECRET,
+    listen: { host: HOST, port: 0 },
+    peers: [],
+    handler: heard,
+    log: (level, message, fields = {}) => {
+      log.push({ level, message, fields });
+      waiter.note();
+    },
+    ...rest,
+  });
+  t.after(() => peers.stop());
+  return { peers, heard, log, warnings: () => log.filter(({ level }) => level === 'warn') };
+}
+
+/** `count` ports next to each other that were free a moment ago. */
+export async function freePorts(count: number): Promise<number> {
+  for (;;) {
+    const first = createServer().listen(0, HOST);
+    await once(first, 'listening');
+    const { port } = first.address() as AddressInfo;
+    const others = [];
+    let free = port + count < 65_536;
+    for (let i = 1; i < count && free; i++) {
+      const server = createServer();
+      free = await new Promise<boolean>((resolve) => {
+        server.once('error', () => resolve(false));
+        server.listen(port + i, HOST, () => resolve(true));
+      });
+      if (free) others.push(server);
+    }
+    for (const server of [first, ...others]) {
+      server.close();
+      await once(server, 'close');
+    }
+    if (free) return port;
+  }
+}
+
+/** Started, and all linked with each other. */
+export async function makeCluster(
+  t: TestContext,
+  waiter: Waiter,
+  nodes: number,
+  overrides: Overrides = {},
+): Promise<TestPeer[]> {
+  const cluster = Array.from({ length: nodes }, (_, i) => makePeer(t, waiter, i + 1, overrides));
+  const addresses = [];
+  for (const [i, { peers }] of cluster.entries()) {
+    addresses.push({ node: i + 1, address: { host: HOST, port: await peers.start() } });
+  }
+  for (const { peers } of cluster) peers.setPeers(addresses);
+  await waiter.until('all links', () => cluster.every(({ peers }) => peers.counters().peer_links_up === nodes - 1));
+  return cluster;
+}
