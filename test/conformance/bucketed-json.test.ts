@@ -37,7 +37,22 @@ serverSuite('bucketed routes: JSON', { cores: 2 }, ({ test, expect, freshBucket 
 
   test('what is not one JSON value or array of values is 400 and changes nothing', async () => {
     const path = await open();
-    const bad = ['{', '{"a":1,}', '[1,]', '01', '1 2', 'nul', "'a'", '"\\ud800x', '\u{feff}1', ' ', '[]', '"a\nb"', nested(129), nested(10_000)];
+    const bad = [
+      '{',
+      '{"a":1,}',
+      '[1,]',
+      '01',
+      '1 2',
+      'nul',
+      "'a'",
+      '"\\ud800x',
+      '\u{feff}1',
+      ' ',
+      '[]',
+      '"a\nb"',
+      nested(129),
+      nested(10_000),
+    ];
     for (const body of bad) await expect(400, `POST ${path}`, { headers: JSON_TYPE, body });
     await expect(400, `POST ${path}`, { headers: JSON_TYPE, body: Uint8Array.from([0x22, 0xff, 0x22]) });
     assert.equal(offsetOf(await expect(200, `HEAD ${path}`)), 0);
@@ -48,7 +63,8 @@ serverSuite('bucketed routes: JSON', { cores: 2 }, ({ test, expect, freshBucket 
 
   test('reads by record', async () => {
     const path = await open('[10,11,12,13,14]');
-    const read = async (query: string): Promise<unknown> => JSON.parse((await expect(200, `GET ${path}?${query}`)).text);
+    const read = async (query: string): Promise<unknown> =>
+      JSON.parse((await expect(200, `GET ${path}?${query}`)).text);
     assert.deepEqual(await read('record=0'), [10, 11, 12, 13, 14]);
     assert.deepEqual(await read('record=3'), [13, 14]);
     assert.deepEqual(await read('record=1&max_records=2'), [11, 12]);
@@ -66,13 +82,31 @@ serverSuite('bucketed routes: JSON', { cores: 2 }, ({ test, expect, freshBucket 
     assert.equal(offsetOf(part), 9);
     const beyond = await expect(400, `GET ${path}?record=6`);
     assertHeaders(beyond, { 'stream-record-first': '0', 'stream-record-next': '5' });
-    assertHeaders(await expect(200, `HEAD ${path}`), { 'stream-record-first': '0', 'stream-record-next': '5', 'stream-extensions': EXTENSION });
+    assertHeaders(await expect(200, `HEAD ${path}`), {
+      'stream-record-first': '0',
+      'stream-record-next': '5',
+      'stream-extensions': EXTENSION,
+    });
   });
 
   test('record parameters that contradict each other or make no sense are 400', async () => {
     const path = await open('[1,2]');
-    const queries = ['record=x', 'record=-1', 'record=1.5', 'tail_records=x', 'tail_records=-1', 'record=0&max_records=0', 'record=0&max_records=x'];
-    queries.push('record=0&tail_records=1', 'record=0&offset=0', 'max_records=1', 'record=0&max_bytes=10', 'offset=0&record_view=envelope');
+    const queries = [
+      'record=x',
+      'record=-1',
+      'record=1.5',
+      'tail_records=x',
+      'tail_records=-1',
+      'record=0&max_records=0',
+      'record=0&max_records=x',
+    ];
+    queries.push(
+      'record=0&tail_records=1',
+      'record=0&offset=0',
+      'max_records=1',
+      'record=0&max_bytes=10',
+      'offset=0&record_view=envelope',
+    );
     queries.push('record=9007199254740992', 'record=0&record_view=nonsense');
     for (const query of queries) await expect(400, `GET ${path}?${query}`);
     const bytes = `/${freshBucket()}/bytes`;
@@ -144,7 +178,8 @@ serverSuite('bucketed routes: attributes', { cores: 1 }, ({ test, expect, freshB
     const path = await open();
     await put(400, path, '{}', {});
     await put(400, path, '{}', TEXT);
-    for (const body of ['', '[]', '5', '{"title":5}', '{"metadata":[]}', '{"metadata":"x"}', '{"title":', nested(200)]) await put(400, path, body);
+    for (const body of ['', '[]', '5', '{"title":5}', '{"metadata":[]}', '{"metadata":"x"}', '{"title":', nested(200)])
+      await put(400, path, body);
     await put(404, `${path}-absent`, '{}');
     await expect(404, `GET ${path}-absent/attrs`);
     assert.equal((await read(path)).text, '{}');

@@ -55,7 +55,10 @@ serverSuite('bucketed routes: create', { cores: 1 }, ({ test, expect, ask, fresh
     const bucket = freshBucket();
     const bad: readonly Record<string, string>[] = [
       ...['007', '-1', '1.5', 'abc', '9007199254740992', '1e3', '+5'].map((ttl) => ({ ...TEXT, 'Stream-TTL': ttl })),
-      ...['tomorrow', '2026-13-01T00:00:00Z', '12345', '2026-01-01'].map((at) => ({ ...TEXT, 'Stream-Expires-At': at })),
+      ...['tomorrow', '2026-13-01T00:00:00Z', '12345', '2026-01-01'].map((at) => ({
+        ...TEXT,
+        'Stream-Expires-At': at,
+      })),
       { ...TEXT, 'Stream-TTL': '5', 'Stream-Expires-At': '2099-01-01T00:00:00Z' },
       ...['{', '[]', '5', '{"title":5}', '{"metadata":[]}'].map((attrs) => ({ ...TEXT, 'Stream-Attrs': attrs })),
       { ...TEXT, 'Producer-Id': 'p' },
@@ -108,7 +111,10 @@ serverSuite('bucketed routes: append, close, delete', { cores: 2 }, ({ test, exp
     const first = await expect(204, `POST ${path}`, { headers: TEXT, body: 'hello ' });
     assertHeaders(first, { etag: null, 'stream-closed': null });
     assert.equal(offsetOf(first), 6);
-    assert.equal(offsetOf(await expect(204, `POST ${path}`, { headers: { 'Content-Type': 'TEXT/Plain' }, body: 'world' })), 11);
+    assert.equal(
+      offsetOf(await expect(204, `POST ${path}`, { headers: { 'Content-Type': 'TEXT/Plain' }, body: 'world' })),
+      11,
+    );
     assert.equal((await expect(200, `GET ${path}`)).text, 'hello world');
   });
 
@@ -170,10 +176,14 @@ serverSuite('bucketed routes: append, close, delete', { cores: 2 }, ({ test, exp
     await expect(201, `PUT ${path}`, { headers: TEXT, body: 'old' });
     await expect(200, `POST ${path}`, { headers: { ...TEXT, ...producer('p', 3, 0), 'Stream-Seq': 'z' }, body: '!' });
     await expect(204, `DELETE ${path}`);
-    for (const target of [`GET ${path}`, `HEAD ${path}`, `DELETE ${path}`, `GET ${path}/attrs`]) await expect(404, target);
+    for (const target of [`GET ${path}`, `HEAD ${path}`, `DELETE ${path}`, `GET ${path}/attrs`])
+      await expect(404, target);
     await expect(404, `POST ${path}`, { headers: TEXT, body: 'x' });
     assert.equal(offsetOf(await expect(201, `PUT ${path}`, { headers: JSON_TYPE })), 0);
-    await expect(200, `POST ${path}`, { headers: { ...JSON_TYPE, ...producer('p', 0, 0), 'Stream-Seq': 'a' }, body: '1' });
+    await expect(200, `POST ${path}`, {
+      headers: { ...JSON_TYPE, ...producer('p', 0, 0), 'Stream-Seq': 'a' },
+      body: '1',
+    });
     assert.equal((await expect(200, `GET ${path}`)).text, '[1]');
   });
 
@@ -198,8 +208,14 @@ serverSuite('bucketed routes: producers', { cores: 1 }, ({ test, expect, freshBu
     await expect(201, `PUT ${path}`, { headers: TEXT });
     return path;
   };
-  const post = (path: string, epoch: number, seq: number, status: number, extra: Record<string, string> = {}, body = 'abc') =>
-    expect(status, `POST ${path}`, { headers: { ...TEXT, ...producer('w', epoch, seq), ...extra }, body });
+  const post = (
+    path: string,
+    epoch: number,
+    seq: number,
+    status: number,
+    extra: Record<string, string> = {},
+    body = 'abc',
+  ) => expect(status, `POST ${path}`, { headers: { ...TEXT, ...producer('w', epoch, seq), ...extra }, body });
 
   test('accepted 200, duplicate 204, gap 409, stale epoch 409, new epoch from 0', async () => {
     const path = await open();
@@ -221,7 +237,10 @@ serverSuite('bucketed routes: producers', { cores: 1 }, ({ test, expect, freshBu
     const max = Number.MAX_SAFE_INTEGER;
     assertHeaders(await post(path, max, 0, 200), { 'producer-epoch': String(max) });
     await expect(400, `POST ${path}`, { headers: { ...TEXT, ...producer('w', '9007199254740992', 0) }, body: 'x' });
-    assertHeaders(await post(path, max, max, 409), { 'producer-expected-seq': '1', 'producer-received-seq': String(max) });
+    assertHeaders(await post(path, max, max, 409), {
+      'producer-expected-seq': '1',
+      'producer-received-seq': String(max),
+    });
   });
 
   test('an unknown producer starts at 0', async () => {
@@ -245,7 +264,11 @@ serverSuite('bucketed routes: producers', { cores: 1 }, ({ test, expect, freshBu
     for (let seq = 0; seq < 20; seq++) await post(path, 0, seq, 200);
     for (const seq of [19, 15, 10, 0]) await post(path, 0, seq, 204);
     const close = { headers: { ...producer('w', 0, 20), ...CLOSE } };
-    assertHeaders(await expect(200, `POST ${path}`, close), { 'stream-closed': 'true', 'producer-epoch': '0', 'producer-seq': '20' });
+    assertHeaders(await expect(200, `POST ${path}`, close), {
+      'stream-closed': 'true',
+      'producer-epoch': '0',
+      'producer-seq': '20',
+    });
     assertHeaders(await expect(204, `POST ${path}`, close), { 'stream-closed': 'true' });
     await post(path, 0, 19, 204);
     assertHeaders(await post(path, 0, 21, 409), { 'stream-closed': 'true' });

@@ -69,7 +69,9 @@ function contradictions(outcomes: readonly Outcome[], listed: readonly string[])
   const mayFail = new Set(listed);
   return [
     ...listed.filter((name) => !names.has(name)).map((name) => `listed, but the suite has no such test: ${name}`),
-    ...outcomes.filter((o) => o.passed && mayFail.has(o.name)).map((o) => `listed, but passes (take it off): ${o.name}`),
+    ...outcomes
+      .filter((o) => o.passed && mayFail.has(o.name))
+      .map((o) => `listed, but passes (take it off): ${o.name}`),
     ...outcomes.filter((o) => !o.passed && !mayFail.has(o.name)).map((o) => `fails: ${o.name}\n    ${o.reason}`),
   ];
 }
@@ -101,7 +103,11 @@ for (const cores of [1, 4]) {
       const passed = outcomes.filter((outcome) => outcome.passed).length;
       process.stdout.write(`official suite, --cores ${cores}: ${passed} of ${outcomes.length} pass\n`);
       const found = contradictions(outcomes, exceptions());
-      assert.equal(found.length, 0, `${found.length} contradictions to test/conformance/exceptions.txt:\n${found.join('\n')}`);
+      assert.equal(
+        found.length,
+        0,
+        `${found.length} contradictions to test/conformance/exceptions.txt:\n${found.join('\n')}`,
+      );
       assert.equal(outcomes.length, TESTS_EXPECTED, 'the suite has another number of tests than expected');
     });
   });

@@ -39,16 +39,28 @@ serverSuite('buckets and listing', { cores: 2 }, ({ test, expect, freshBucket })
     interface Page {
       readonly bucket_id: string;
       readonly stream_count: number;
-      readonly streams: readonly { stream_id: string; content_type: string; tail_offset: number | string; status: string }[];
+      readonly streams: readonly {
+        stream_id: string;
+        content_type: string;
+        tail_offset: number | string;
+        status: string;
+      }[];
       readonly next_cursor: string | null;
       readonly has_more: boolean;
     }
-    const list = async (query: string): Promise<Page> => parse<Page>(await expect(200, `GET /${bucket}/streams${query}`));
+    const list = async (query: string): Promise<Page> =>
+      parse<Page>(await expect(200, `GET /${bucket}/streams${query}`));
     const all = await list('');
     assert.equal(all.bucket_id, bucket);
     assert.equal(all.has_more, false);
-    assert.deepEqual(all.streams.map((stream) => stream.stream_id), ['other', ...names]);
-    assert.deepEqual((await list('?prefix=s1')).streams.map((stream) => stream.stream_id), names.slice(10, 20));
+    assert.deepEqual(
+      all.streams.map((stream) => stream.stream_id),
+      ['other', ...names],
+    );
+    assert.deepEqual(
+      (await list('?prefix=s1')).streams.map((stream) => stream.stream_id),
+      names.slice(10, 20),
+    );
     const other = all.streams[0];
     assert.equal(other?.content_type, 'application/json');
     assert.equal(Number(other.tail_offset), 2);
@@ -63,7 +75,8 @@ serverSuite('buckets and listing', { cores: 2 }, ({ test, expect, freshBucket })
       cursor = page.next_cursor ?? '';
     }
     assert.deepEqual(collected, names);
-    for (const bad of ['limit=0', 'limit=-1', 'limit=1001', 'limit=x', 'limit=1.5']) await expect(400, `GET /${bucket}/streams?${bad}`);
+    for (const bad of ['limit=0', 'limit=-1', 'limit=1001', 'limit=x', 'limit=1.5'])
+      await expect(400, `GET /${bucket}/streams?${bad}`);
   });
 });
 
@@ -79,7 +92,13 @@ serverSuite('usage, to the letter', { cores: 2 }, ({ server, test, expect, ask, 
 
   test('every rule of the meter', async () => {
     const bucket = freshBucket();
-    const expected = { committed_append_bytes: 0, committed_records: 0, committed_write_units: 0, retained_bytes: 0, stream_count: 0 };
+    const expected = {
+      committed_append_bytes: 0,
+      committed_records: 0,
+      committed_write_units: 0,
+      retained_bytes: 0,
+      stream_count: 0,
+    };
     const check = async (what: string, bytes: number, records: number, units: number, streams = 0): Promise<void> => {
       expected.committed_append_bytes += bytes;
       expected.committed_records += records;
@@ -88,7 +107,8 @@ serverSuite('usage, to the letter', { cores: 2 }, ({ server, test, expect, ask, 
       expected.stream_count += streams;
       const entry = await usage(bucket);
       assert.deepEqual({ ...expected, ...entry }, expected, what);
-      for (const field of Object.keys(expected)) assert.equal(typeof entry?.[field as keyof UsageEntry], 'number', `${what}: ${field}`);
+      for (const field of Object.keys(expected))
+        assert.equal(typeof entry?.[field as keyof UsageEntry], 'number', `${what}: ${field}`);
     };
     const bytes = `/${bucket}/bytes`;
     const json = `/${bucket}/json`;
@@ -163,9 +183,15 @@ serverSuite('metrics, health and headers', { cores: 2, groups: 8 }, ({ server, t
       assert.equal(metrics['accepted_appends'], 1);
       assert.equal(metrics['served_reads'], 1);
       assert.equal(metrics['cold_hot_bytes'], 2);
-      assert.equal((metrics['per_core_appends'] as number[]).reduce((sum, appends) => sum + appends, 0), 1);
+      assert.equal(
+        (metrics['per_core_appends'] as number[]).reduce((sum, appends) => sum + appends, 0),
+        1,
+      );
       const groups = metrics['raft_groups'] as Record<string, unknown>[];
-      assert.deepEqual(groups.map((group) => group['raft_group_id']), [0, 1, 2, 3, 4, 5, 6, 7]);
+      assert.deepEqual(
+        groups.map((group) => group['raft_group_id']),
+        [0, 1, 2, 3, 4, 5, 6, 7],
+      );
       for (const group of groups) {
         assert.equal(group['leader'], 1);
         assert.equal(typeof group['last_applied'], 'number');
@@ -182,11 +208,18 @@ serverSuite('metrics, health and headers', { cores: 2, groups: 8 }, ({ server, t
       assert.equal((await ask(`GET /__svc/${name}`, { base: server.adminUrl })).status, 200);
       assert.notEqual((await ask(`GET /__svc/${name}`)).status, 200, `${name} on the client plane`);
     }
-    for (const target of ['DELETE /__svc/purge/some-bucket', 'PUT /__svc/quota/some-bucket', 'POST /__svc/raft/0/snapshot']) {
+    for (const target of [
+      'DELETE /__svc/purge/some-bucket',
+      'PUT /__svc/quota/some-bucket',
+      'POST /__svc/raft/0/snapshot',
+    ]) {
       const { status } = await ask(target);
       assert(status >= 400 && status < 500, `${target} on the client plane: ${status}`);
     }
-    assert((await ask('PUT /some-bucket/s', { headers: TEXT, base: server.adminUrl })).status >= 400, 'no streams on the admin plane');
+    assert(
+      (await ask('PUT /some-bucket/s', { headers: TEXT, base: server.adminUrl })).status >= 400,
+      'no streams on the admin plane',
+    );
   });
 
   test('browser security headers on successes and on errors', async () => {
@@ -215,14 +248,32 @@ serverSuite('metrics, health and headers', { cores: 2, groups: 8 }, ({ server, t
         assert.match(preflight.headers.get('access-control-allow-methods') ?? '', new RegExp(method));
       }
       const allowed = (preflight.headers.get('access-control-allow-headers') ?? '').toLowerCase();
-      for (const name of ['content-type', 'if-none-match', 'stream-seq', 'stream-closed', 'producer-id', 'stream-attrs', 'stream-record-match']) {
+      for (const name of [
+        'content-type',
+        'if-none-match',
+        'stream-seq',
+        'stream-closed',
+        'producer-id',
+        'stream-attrs',
+        'stream-record-match',
+      ]) {
         assert(allowed.includes(name), `allowed headers must hold ${name}: ${allowed}`);
       }
     }
     const created = await expect(201, `PUT ${path}`, { headers: { ...TEXT, Origin: 'https://app.example' } });
     assert.match(created.headers.get('access-control-allow-origin') ?? '', /^(\*|https:\/\/app\.example)$/);
     const exposed = (created.headers.get('access-control-expose-headers') ?? '').toLowerCase();
-    for (const name of ['stream-next-offset', 'stream-closed', 'stream-cursor', 'stream-up-to-date', 'etag', 'location', 'producer-epoch', 'stream-record-next', 'retry-after']) {
+    for (const name of [
+      'stream-next-offset',
+      'stream-closed',
+      'stream-cursor',
+      'stream-up-to-date',
+      'etag',
+      'location',
+      'producer-epoch',
+      'stream-record-next',
+      'retry-after',
+    ]) {
       assert(exposed.includes(name), `exposed headers must hold ${name}: ${exposed}`);
     }
   });

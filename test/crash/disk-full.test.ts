@@ -65,9 +65,13 @@ async function checkAll(client: RawClient, streams: readonly Written[]): Promise
       total++;
     }
     const known = new Set(stream.acknowledged.map((entry) => entry.text));
-    const lines = content.split('\n').slice(0, -1).map((line) => `${line}\n`);
+    const lines = content
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => `${line}\n`);
     assert.equal(new Set(lines).size, lines.length, `${stream.path}: an append is there twice`);
-    for (const line of lines) assert(known.has(line) || stream.refused.has(line), `${stream.path}: stranger ${line.slice(0, 20)}`);
+    for (const line of lines)
+      assert(known.has(line) || stream.refused.has(line), `${stream.path}: stranger ${line.slice(0, 20)}`);
   }
   return total;
 }
@@ -94,13 +98,18 @@ async function scenario(server: TestServer, disk: SmallDisk): Promise<void> {
   const refusal = await fillUp(client, streams);
   const before = await checkAll(client, streams);
   const logLine = await server.logged(/"(warn|error)".*(full|space|ENOSPC)/i, logBefore);
-  const warnings = server.log().slice(logBefore).split('\n').filter((line) => /"(warn|error|fatal)"/.test(line));
+  const warnings = server
+    .log()
+    .slice(logBefore)
+    .split('\n')
+    .filter((line) => /"(warn|error|fatal)"/.test(line));
   assert(warnings.length < REFUSALS, `the log must not have a line for every refusal: ${warnings.length} lines`);
   const freeWhenFull = disk.freeBytes();
 
   disk.remove(FILLERS[0]);
   const recoveryMs = await appendUntilAccepted(client, streams[0] as Written);
-  for (const stream of streams) assert.equal((await append(client, stream)).status, 204, 'with space, appends work again');
+  for (const stream of streams)
+    assert.equal((await append(client, stream)).status, 204, 'with space, appends work again');
   await checkAll(client, streams);
 
   // Full again, and now the process dies as well. Without a byte to spare it need not lead its groups, but it must wait
@@ -114,7 +123,8 @@ async function scenario(server: TestServer, disk: SmallDisk): Promise<void> {
   client = await RawClient.connect(server.port);
   const after = await checkAll(client, streams);
   await appendUntilAccepted(client, streams[0] as Written);
-  for (const stream of streams) assert.equal((await append(client, stream)).status, 204, 'appends work after the restart');
+  for (const stream of streams)
+    assert.equal((await append(client, stream)).status, 204, 'appends work after the restart');
   await checkAll(client, streams);
   client.destroy();
   process.stdout.write(

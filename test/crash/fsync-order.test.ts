@@ -98,7 +98,9 @@ for (const cores of [1, 2]) {
       const calls = parseTrace(trace);
       const findings = earlyAcknowledgements(calls, questions, facts);
       assert.equal(findings.length, 0, findings.join('\n'));
-      const syncs = calls.filter((call) => call.name === 'fdatasync' || call.name === 'fsync' || call.name === 'msync').length;
+      const syncs = calls.filter(
+        (call) => call.name === 'fdatasync' || call.name === 'fsync' || call.name === 'msync',
+      ).length;
       process.stdout.write(
         `fsync order, --cores ${cores}: ${questions.length} acknowledgements, each after write, sync and meta page ` +
           `(${calls.length} calls seen, ${syncs} syncs, meta descriptor ${facts.dsyncFds.size > 0 ? 'O_DSYNC' : 'not O_DSYNC'})\n`,

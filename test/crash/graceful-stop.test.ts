@@ -7,7 +7,15 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { ConnectionLost, RawClient, type RawResponse } from '../support/raw-client.ts';
 import { SERVER_ENTRY } from '../support/paths.ts';
-import { freePort, removeFolder, run, temporaryFolder, withServer, within, type TestServer } from '../support/server.ts';
+import {
+  freePort,
+  removeFolder,
+  run,
+  temporaryFolder,
+  withServer,
+  within,
+  type TestServer,
+} from '../support/server.ts';
 import { readAll } from './look.ts';
 
 const WRITERS = 16;
@@ -47,32 +55,47 @@ async function write(port: number, lane: Lane, onAnswer: () => void): Promise<vo
 async function follow(port: number, path: string, live: string): Promise<RawResponse> {
   const client = await RawClient.connect(port);
   try {
-    return await client.request('GET', `${path}?offset=now&live=${live}${live === 'long-poll' ? '&timeout_ms=60000' : ''}`);
+    return await client.request(
+      'GET',
+      `${path}?offset=now&live=${live}${live === 'long-poll' ? '&timeout_ms=60000' : ''}`,
+    );
   } finally {
     client.destroy();
   }
 }
 
 async function stopUnderLoad(server: TestServer): Promise<void> {
-  const lanes: Lane[] = Array.from({ length: WRITERS }, (_, i) => ({ path: `/stop/s${i}`, acknowledged: [], refused: 0, lost: 0 }));
+  const lanes: Lane[] = Array.from({ length: WRITERS }, (_, i) => ({
+    path: `/stop/s${i}`,
+    acknowledged: [],
+    refused: 0,
+    lost: 0,
+  }));
   const setup = await RawClient.connect(server.port);
   for (const path of [...lanes.map((lane) => lane.path), '/stop/quiet']) {
     assert.equal((await setup.request('PUT', path, { 'Content-Type': 'text/plain' })).status, 201);
   }
   setup.destroy();
   const readers = ['sse', 'long-poll'].flatMap((live) =>
-    Array.from({ length: READERS }, () => follow(server.port, '/stop/quiet', live).then((answer) => ({ live, answer }))),
+    Array.from({ length: READERS }, () =>
+      follow(server.port, '/stop/quiet', live).then((answer) => ({ live, answer })),
+    ),
   );
   const settled = Promise.allSettled(readers);
   let answers = 0;
   let midway: () => void = () => undefined;
   const reached = new Promise<void>((resolve) => (midway = resolve));
-  const writers = Promise.all(lanes.map((lane) => write(server.port, lane, () => ++answers === ANSWERS_BEFORE_STOP && midway())));
+  const writers = Promise.all(
+    lanes.map((lane) => write(server.port, lane, () => ++answers === ANSWERS_BEFORE_STOP && midway())),
+  );
   await Promise.race([reached, writers]);
   assert.equal(await server.stop(), 0, 'exit code after SIGTERM');
   await writers;
   for (const result of await settled) {
-    assert(result.status === 'fulfilled', `a live reader was cut off: ${String((result as PromiseRejectedResult).reason)}`);
+    assert(
+      result.status === 'fulfilled',
+      `a live reader was cut off: ${String((result as PromiseRejectedResult).reason)}`,
+    );
     const { live, answer } = result.value;
     const expected = live === 'sse' ? [200] : [200, 204, 503];
     assert(expected.includes(answer.status), `${live} reader ended with ${answer.status}`);
@@ -116,7 +139,14 @@ async function refusedStart(flags: readonly string[]): Promise<string> {
 }
 
 async function addresses(): Promise<string[]> {
-  return ['--listen', `127.0.0.1:${await freePort()}`, '--admin-listen', `127.0.0.1:${await freePort()}`, '--cores', '1'];
+  return [
+    '--listen',
+    `127.0.0.1:${await freePort()}`,
+    '--admin-listen',
+    `127.0.0.1:${await freePort()}`,
+    '--cores',
+    '1',
+  ];
 }
 
 test('a data directory in use by another server: exit code 2, and the first one is unharmed', async () => {
@@ -173,10 +203,22 @@ test('a bad configuration: exit code 2 and the name of the key', async () => {
   try {
     for (const [toml, name] of cases) {
       writeFileSync(file, `${toml}\n`);
-      const output = await refusedStart([...(await addresses()).slice(2, 4), '--config', file, '--data', join(scratch, 'data')]);
+      const output = await refusedStart([
+        ...(await addresses()).slice(2, 4),
+        '--config',
+        file,
+        '--data',
+        join(scratch, 'data'),
+      ]);
       assert(output.includes(name), `the message about ${JSON.stringify(toml)} must name ${name}: ${output}`);
     }
-    for (const flags of [['--cores', '0'], ['--cores', 'x'], ['--no-such-flag', '1'], ['--groups', '-3'], ['--config', join(scratch, 'absent.toml')]]) {
+    for (const flags of [
+      ['--cores', '0'],
+      ['--cores', 'x'],
+      ['--no-such-flag', '1'],
+      ['--groups', '-3'],
+      ['--config', join(scratch, 'absent.toml')],
+    ]) {
       const output = await refusedStart([...flags, '--data', join(scratch, 'data')]);
       const name = flags[0] === '--config' ? 'absent.toml' : (flags[0] as string).replace(/^--/, '');
       assert(output.includes(name), `the message about ${flags.join(' ')} must name ${name}: ${output}`);

@@ -29,13 +29,34 @@ function complaint(mutate: (texts: string[]) => string[], closed = false): strin
 }
 
 test('the checker accepts what was acknowledged and names every planted damage', () => {
-  assert.equal(complaint((texts) => texts), '');
-  assert.match(complaint((texts) => texts.slice(0, 2)), /is lost/);
-  assert.match(complaint((texts) => [...texts, texts[2] as string]), /is there twice/);
-  assert.match(complaint(([a, b, c]) => [b as string, a as string, c as string]), /was acknowledged at/);
-  assert.match(complaint((texts) => ['7:99:0:1:x\n', ...texts]), /was never sent/);
-  assert.match(complaint(([a, b, c]) => [a as string, b as string, (c as string).replace('\n', 'y\n')]), /other bytes/);
-  assert.match(complaint((texts) => texts, true), /closed state/);
+  assert.equal(
+    complaint((texts) => texts),
+    '',
+  );
+  assert.match(
+    complaint((texts) => texts.slice(0, 2)),
+    /is lost/,
+  );
+  assert.match(
+    complaint((texts) => [...texts, texts[2] as string]),
+    /is there twice/,
+  );
+  assert.match(
+    complaint(([a, b, c]) => [b as string, a as string, c as string]),
+    /was acknowledged at/,
+  );
+  assert.match(
+    complaint((texts) => ['7:99:0:1:x\n', ...texts]),
+    /was never sent/,
+  );
+  assert.match(
+    complaint(([a, b, c]) => [a as string, b as string, (c as string).replace('\n', 'y\n')]),
+    /other bytes/,
+  );
+  assert.match(
+    complaint((texts) => texts, true),
+    /closed state/,
+  );
 });
 
 test('an unknown append is settled at the first look and may not change afterwards', () => {
@@ -44,5 +65,8 @@ test('an unknown append is settled at the first look and may not change afterwar
   const text = recordText(stream, open, 0);
   checkContent(stream, texts.join(''), false, totals);
   assert.equal(totals.unknownAbsent, 1);
-  assert.throws(() => checkContent(stream, texts.join('') + text, false, totals), /was absent after an earlier restart/);
+  assert.throws(
+    () => checkContent(stream, texts.join('') + text, false, totals),
+    /was absent after an earlier restart/,
+  );
 });

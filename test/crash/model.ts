@@ -130,15 +130,18 @@ interface Seen {
 
 function recordsOf(stream: StreamModel, content: string): Seen[] {
   let start = 0;
-  return content.split('\n').slice(0, -1).map((line) => {
-    const text = `${line}\n`;
-    const fields = stream.isJson
-      ? (/^\{"w":(\d+),"n":(\d+),"part":(\d+),/.exec(line) ?? [])
-      : (/^(\d+):(\d+):(\d+):/.exec(line) ?? []);
-    const seen = { writer: Number(fields[1]), number: Number(fields[2]), part: Number(fields[3]), start, text };
-    start += text.length;
-    return seen;
-  });
+  return content
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => {
+      const text = `${line}\n`;
+      const fields = stream.isJson
+        ? (/^\{"w":(\d+),"n":(\d+),"part":(\d+),/.exec(line) ?? [])
+        : (/^(\d+):(\d+):(\d+):/.exec(line) ?? []);
+      const seen = { writer: Number(fields[1]), number: Number(fields[2]), part: Number(fields[3]), start, text };
+      start += text.length;
+      return seen;
+    });
 }
 
 /** Compares what a stream holds after a restart with what its writers were told; settles what was unknown. */
@@ -148,11 +151,14 @@ export function checkContent(stream: StreamModel, content: string, closed: boole
   const latest = new Map<number, number>();
   const found = new Set<Append>();
   const records = recordsOf(stream, content);
-  for (let i = 0; i < records.length; ) {
+  for (let i = 0; i < records.length;) {
     const first = records[i] as Seen;
     const append = stream.appends.get(key(first.writer, first.number));
     const label = `append ${first.writer}:${first.number} at offset ${first.start}`;
-    assert(append !== undefined, where(`${label} was never sent in this life of the stream: ${first.text.slice(0, 80)}`));
+    assert(
+      append !== undefined,
+      where(`${label} was never sent in this life of the stream: ${first.text.slice(0, 80)}`),
+    );
     assert(append.fate !== 'absent', where(`${label} was absent after an earlier restart and came back`));
     assert(!found.has(append), where(`${label} is there twice`));
     const before = latest.get(append.writer) ?? -1;
@@ -162,10 +168,17 @@ export function checkContent(stream: StreamModel, content: string, closed: boole
     let end = first.start;
     for (let part = 0; part < append.parts; part++) {
       const text = records[i++]?.text;
-      assert.equal(text, recordText(stream, append, part), where(`${label}, part ${part}, has other bytes than were sent`));
+      assert.equal(
+        text,
+        recordText(stream, append, part),
+        where(`${label}, part ${part}, has other bytes than were sent`),
+      );
       end += (text as string).length;
     }
-    assert(append.end === undefined || append.end === end, where(`${label} ends at ${end}, was acknowledged at ${append.end}`));
+    assert(
+      append.end === undefined || append.end === end,
+      where(`${label} ends at ${end}, was acknowledged at ${append.end}`),
+    );
     append.end = end;
   }
   checkClosed(stream, closed, found, where);
@@ -190,7 +203,11 @@ function checkClosed(
   if (!stream.maybeClosed) assert.equal(closed, stream.closed, where('closed state'));
   for (const append of stream.appends.values()) {
     if (append.closes && append.fate !== 'absent') {
-      assert.equal(found.has(append), closed, where('an append that closes took effect without closing, or the other way'));
+      assert.equal(
+        found.has(append),
+        closed,
+        where('an append that closes took effect without closing, or the other way'),
+      );
     }
   }
   stream.closed = closed;

@@ -62,7 +62,9 @@ for (const cores of [1, 2]) {
     await withServer({ cores }, async (server) => {
       const totals: Totals = { acknowledged: 0, unknownPresent: 0, unknownAbsent: 0, deduplicated: 0, refused: 0 };
       const hook: Hook = { call: () => undefined };
-      const shared: StreamModel[] = Array.from({ length: SHARED_STREAMS }, (_, i) => createStream(`shared-${i}`, i % 2 === 0, true));
+      const shared: StreamModel[] = Array.from({ length: SHARED_STREAMS }, (_, i) =>
+        createStream(`shared-${i}`, i % 2 === 0, true),
+      );
       const writers = Array.from(
         { length: WRITERS },
         (_, id) => new Writer(id, createRandom(random.int(0, 2 ** 31)), shared, totals, () => hook.call()),

@@ -6,12 +6,15 @@ import { earlyAcknowledgements, parseTrace } from './trace.ts';
 const DATA = '21</data/shard-0/data.mdb>';
 const META = '22</data/shard-0/data.mdb>';
 const SOCKET = '30<TCP:[127.0.0.1:4437->127.0.0.1:50000]>';
-const write = (thread: number): string => `${thread} 10:00:00.000001 pwrite64(${DATA}, "\\2\\0probe-1", 4096, 8192) = 4096`;
+const write = (thread: number): string =>
+  `${thread} 10:00:00.000001 pwrite64(${DATA}, "\\2\\0probe-1", 4096, 8192) = 4096`;
 const sync = (thread: number): string => `${thread} 10:00:00.000002 fdatasync(${DATA}) = 0`;
 const meta = (thread: number): string => `${thread} 10:00:00.000003 pwrite64(${META}, "\\0\\0\\2", 128, 4136) = 128`;
-const ack = (thread: number): string => `${thread} 10:00:00.000004 sendto(${SOCKET}, "HTTP/1.1 204 No Content\\r\\n", 60, MSG_NOSIGNAL, NULL, 0) = 60`;
+const ack = (thread: number): string =>
+  `${thread} 10:00:00.000004 sendto(${SOCKET}, "HTTP/1.1 204 No Content\\r\\n", 60, MSG_NOSIGNAL, NULL, 0) = 60`;
 const begun = (line: string): string => line.replace(/\) += -?\d+$/, ' <unfinished ...>');
-const resumed = (line: string): string => line.replace(/^(\d+ \S+) (\w+)\(.*\) += (-?\d+)$/, '$1 <... $2 resumed>) = $3');
+const resumed = (line: string): string =>
+  line.replace(/^(\d+ \S+) (\w+)\(.*\) += (-?\d+)$/, '$1 <... $2 resumed>) = $3');
 
 function judge(lines: readonly string[], dsync = true): string {
   const facts = { dsyncFds: new Set(dsync ? [22] : []), dataPath: '/data/' };
@@ -20,7 +23,9 @@ function judge(lines: readonly string[], dsync = true): string {
 }
 
 test('lines of strace become calls, also when they were split', () => {
-  const [call] = parseTrace([begun(write(7)), '8 10:00:00.5 write(5<anon_inode:[eventfd]>, "\\1", 8) = 8', resumed(write(7))].join('\n')).slice(1);
+  const [call] = parseTrace(
+    [begun(write(7)), '8 10:00:00.5 write(5<anon_inode:[eventfd]>, "\\1", 8) = 8', resumed(write(7))].join('\n'),
+  ).slice(1);
   assert.equal(call?.name, 'pwrite64');
   assert.equal(call?.fd, 21);
   assert.equal(call?.file, '/data/shard-0/data.mdb');
@@ -29,7 +34,19 @@ test('lines of strace become calls, also when they were split', () => {
 
 test('an acknowledgement after write, sync and meta page is in order', () => {
   assert.equal(judge([write(7), sync(7), meta(7), ack(1)]), '');
-  assert.equal(judge([begun(write(7)), '1 10:00:00.1 +++ exited with 0 +++', resumed(write(7)), begun(sync(7)), meta(9), resumed(sync(7)), meta(7), ack(1)]), '');
+  assert.equal(
+    judge([
+      begun(write(7)),
+      '1 10:00:00.1 +++ exited with 0 +++',
+      resumed(write(7)),
+      begun(sync(7)),
+      meta(9),
+      resumed(sync(7)),
+      meta(7),
+      ack(1),
+    ]),
+    '',
+  );
   assert.equal(judge([write(7), meta(7), sync(7), ack(1)], false), '');
 });
 

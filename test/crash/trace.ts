@@ -89,7 +89,11 @@ export interface TraceFacts {
  * Questions must have been asked one after the other on one connection. The result is one line for each that was
  * answered too early or cannot be proved: empty means that every acknowledgement waited.
  */
-export function earlyAcknowledgements(calls: readonly Call[], questions: readonly Question[], facts: TraceFacts): string[] {
+export function earlyAcknowledgements(
+  calls: readonly Call[],
+  questions: readonly Question[],
+  facts: TraceFacts,
+): string[] {
   const findings: string[] = [];
   let from = 0;
   for (const question of questions) {
@@ -107,7 +111,8 @@ function judge(calls: readonly Call[], question: Question, from: number, facts: 
   if (log === undefined) return 'its bytes were never written to a data file';
   const ack = calls.find((call) => call.start >= from && isAnswer(call, question));
   if (ack === undefined) return `no ${question.answer} left the socket`;
-  if (ack.start < log.end) return `acknowledged at line ${ack.start + 1}, before its log write returned at line ${log.end + 1}`;
+  if (ack.start < log.end)
+    return `acknowledged at line ${ack.start + 1}, before its log write returned at line ${log.end + 1}`;
   const sameFile = (call: Call): boolean => call.file === log.file;
   const syncAfter = (line: number): Call | undefined =>
     calls.find((call) => SYNCS.has(call.name) && sameFile(call) && call.result === 0 && call.start >= line);

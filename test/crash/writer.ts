@@ -77,7 +77,8 @@ export class Writer {
     const producer = stream.producers.get(this.id);
     if (producer?.open !== undefined) return await this.#sendProducer(stream, producer);
     if (!stream.exists) return await this.#create(stream);
-    if (stream.isShared) return random.chance(0.5) ? this.#append(stream, false) : this.#appendAsProducer(stream, false);
+    if (stream.isShared)
+      return random.chance(0.5) ? this.#append(stream, false) : this.#appendAsProducer(stream, false);
     if (stream.closed || stream.tail > STREAM_BYTES_MAX) return await this.#afterClose(stream);
     const dice = random.next();
     if (dice < 0.45) return await this.#append(stream, false);
@@ -202,7 +203,11 @@ export class Writer {
     const response = await this.#postAsProducer(stream, producer, last);
     if (response === undefined) return;
     assert.equal(response.status, 204, `${stream.name}: an answered (epoch, seq) sent again`);
-    assert.equal(nextOffset(response), last.append.end, `${stream.name}: a duplicate answers with the original's offset`);
+    assert.equal(
+      nextOffset(response),
+      last.append.end,
+      `${stream.name}: a duplicate answers with the original's offset`,
+    );
     this.#totals.deduplicated++;
   }
 

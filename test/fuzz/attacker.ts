@@ -1,6 +1,6 @@
 // Sends hostile bytes and reports what came back, without ever trusting the server to answer.
 import { connect } from 'node:net';
-import type { Attack } from './hostile.ts';
+import type { Attack } from './attack.ts';
 
 export interface Outcome {
   readonly attack: Attack;
@@ -30,7 +30,10 @@ export function attack(port: number, what: Attack): Promise<Outcome> {
       const statuses = [...text.matchAll(/HTTP\/1\.[01] (\d{3})/g)].map((match) => Number(match[1]));
       resolve({ attack: what, statuses, text, end });
     };
-    const timer = setTimeout(() => done(text === '' ? 'silent' : 'answered'), what.complete ? ANSWER_TIMEOUT_MS : SILENCE_MS);
+    const timer = setTimeout(
+      () => done(text === '' ? 'silent' : 'answered'),
+      what.complete ? ANSWER_TIMEOUT_MS : SILENCE_MS,
+    );
     socket.on('data', (chunk: Buffer) => {
       if (text.length < KEPT_BYTES) text += chunk.toString('latin1');
       // One answer to one whole request is all there is; broken ones may cause several.

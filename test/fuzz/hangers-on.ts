@@ -24,7 +24,9 @@ export async function neverReads(port: number, path: string): Promise<Socket> {
 /** Starts a body and stops in the middle. */
 export async function halfSent(port: number, path: string, declaredBytes: number, sentBytes: number): Promise<Socket> {
   const socket = await open(port);
-  socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: ${declaredBytes}\r\n\r\n`);
+  socket.write(
+    `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: ${declaredBytes}\r\n\r\n`,
+  );
   socket.write(Buffer.alloc(sentBytes, 'h'));
   return socket;
 }

@@ -9,7 +9,9 @@ import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { withServer, type TestServer } from '../support/server.ts';
 import { attackAll, isFromHttpLibrary, type Outcome } from './attacker.ts';
 import { chunkedBody, halfSent, neverReads, slowSender } from './hangers-on.ts';
-import { forbiddenPaths, FUZZ_BUCKET, randomAttack } from './hostile.ts';
+import { FUZZ_BUCKET } from './attack.ts';
+import { forbiddenPaths } from './hostile-paths.ts';
+import { randomAttack } from './hostile.ts';
 
 const ATTACKS_PER_PASS = 4000;
 const LANES = 64;
@@ -37,7 +39,11 @@ class Honest {
   async create(): Promise<void> {
     const { port } = this.#server;
     assert.equal((await requestOnce(port, 'PUT', '/honest/normal', { 'Content-Type': 'text/plain' })).status, 201);
-    for (const [name, type] of [['json', 'application/json'], ['s1', 'text/plain'], ['s2', 'text/plain']] as const) {
+    for (const [name, type] of [
+      ['json', 'application/json'],
+      ['s1', 'text/plain'],
+      ['s2', 'text/plain'],
+    ] as const) {
       assert.equal((await requestOnce(port, 'PUT', `/${FUZZ_BUCKET}/${name}`, { 'Content-Type': type })).status, 201);
     }
   }
@@ -71,7 +77,10 @@ function count(outcomes: readonly Outcome[], tally: Tally): void {
       tally.statuses.set(status, (tally.statuses.get(status) ?? 0) + 1);
       if (status < 500 || status === 503 || status === 507) continue;
       const sent = JSON.stringify(outcome.attack.bytes.subarray(0, 400).toString('latin1'));
-      assert(isFromHttpLibrary(outcome, status), `${status} for ${outcome.attack.label}: ${sent}\n${outcome.text.slice(0, 400)}`);
+      assert(
+        isFromHttpLibrary(outcome, status),
+        `${status} for ${outcome.attack.label}: ${sent}\n${outcome.text.slice(0, 400)}`,
+      );
       tally.library.set(status, (tally.library.get(status) ?? 0) + 1);
     }
     const silentText = `no answer to a whole request, ${outcome.attack.label}`;
@@ -80,7 +89,10 @@ function count(outcomes: readonly Outcome[], tally: Tally): void {
 }
 
 const shown = (counts: ReadonlyMap<number, number>): string =>
-  [...counts].sort(([a], [b]) => a - b).map(([status, times]) => `${status}x${times}`).join(' ') || 'none';
+  [...counts]
+    .sort(([a], [b]) => a - b)
+    .map(([status, times]) => `${status}x${times}`)
+    .join(' ') || 'none';
 
 async function bucketsOf(server: TestServer): Promise<Map<string, number>> {
   const usage = JSON.parse((await requestOnce(server.adminPort, 'GET', '/__svc/usage')).body.toString('utf8')) as {
@@ -92,7 +104,9 @@ async function bucketsOf(server: TestServer): Promise<Map<string, number>> {
 async function streamsOf(server: TestServer, bucket: string): Promise<string[]> {
   const listing = await requestOnce(server.port, 'GET', `/${bucket}/streams`);
   assert.equal(listing.status, 200, listing.body.toString('utf8'));
-  const page = JSON.parse(listing.body.toString('utf8')) as { readonly streams: readonly { readonly stream_id: string }[] };
+  const page = JSON.parse(listing.body.toString('utf8')) as {
+    readonly streams: readonly { readonly stream_id: string }[];
+  };
   return page.streams.map((stream) => stream.stream_id);
 }
 
@@ -105,9 +119,19 @@ async function attackForbiddenPaths(server: TestServer, tally: Tally): Promise<v
     const reached = accepted.length > 0 && !/^(GET|HEAD) "\/__svc\/metrics"/.test(what.label);
     assert(!reached, `${what.label} must be refused, got ${statuses.join()}: ${text.slice(0, 200)}`);
   }
-  assert.deepEqual(await streamsOf(server, FUZZ_BUCKET), ['json', 's1', 's2'], 'a hostile path made or removed a stream');
+  assert.deepEqual(
+    await streamsOf(server, FUZZ_BUCKET),
+    ['json', 's1', 's2'],
+    'a hostile path made or removed a stream',
+  );
   const buckets = await bucketsOf(server);
-  assert.deepEqual([...buckets].filter(([, streams]) => streams > 0).map(([name]) => name).sort(), [FUZZ_BUCKET, 'honest']);
+  assert.deepEqual(
+    [...buckets]
+      .filter(([, streams]) => streams > 0)
+      .map(([name]) => name)
+      .sort(),
+    [FUZZ_BUCKET, 'honest'],
+  );
 }
 
 async function attackWithBodies(server: TestServer): Promise<string> {
@@ -115,7 +139,13 @@ async function attackWithBodies(server: TestServer): Promise<string> {
   for (const path of [`/${FUZZ_BUCKET}/s2`, `/v1/stream/${FUZZ_BUCKET}/s2`]) {
     const chunked = await chunkedBody(server.port, path, 34 * MIB);
     assert([0, 413].includes(chunked), `a chunked body over 32 MiB answers 413 or is cut off, not ${chunked}`);
-    const declared = await requestOnce(server.port, 'POST', path, { 'Content-Type': 'text/plain' }, Buffer.alloc(33 * MIB)).then(
+    const declared = await requestOnce(
+      server.port,
+      'POST',
+      path,
+      { 'Content-Type': 'text/plain' },
+      Buffer.alloc(33 * MIB),
+    ).then(
       (response) => response.status,
       () => 0,
     );
@@ -130,7 +160,12 @@ async function createBigStream(server: TestServer): Promise<void> {
   const client = await RawClient.connect(server.port);
   await client.request('PUT', `/${FUZZ_BUCKET}/big`, { 'Content-Type': 'text/plain' });
   for (let i = 0; i < 16; i++) {
-    const response = await client.request('POST', `/${FUZZ_BUCKET}/big`, { 'Content-Type': 'text/plain' }, Buffer.alloc(MIB, 'b'));
+    const response = await client.request(
+      'POST',
+      `/${FUZZ_BUCKET}/big`,
+      { 'Content-Type': 'text/plain' },
+      Buffer.alloc(MIB, 'b'),
+    );
     assert.equal(response.status, 204);
   }
   client.destroy();
@@ -140,9 +175,13 @@ async function startHangersOn(server: TestServer): Promise<{ readonly sockets: S
   const { port } = server;
   const sockets: Socket[] = [];
   const reads = ['?offset=-1', '?offset=-1&live=sse', '?offset=now&live=sse', '?offset=-1&live=long-poll'];
-  for (let i = 0; i < NEVER_READERS; i++) sockets.push(await neverReads(port, `/${FUZZ_BUCKET}/big${reads[i % reads.length]}`));
-  for (let i = 0; i < HALF_SENDERS; i++) sockets.push(await halfSent(port, `/${FUZZ_BUCKET}/s1`, 1000 + i * MIB / 4, 500));
-  const slow = Buffer.from(`POST /${FUZZ_BUCKET}/s1 HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 500\r\n\r\n${'s'.repeat(500)}`);
+  for (let i = 0; i < NEVER_READERS; i++)
+    sockets.push(await neverReads(port, `/${FUZZ_BUCKET}/big${reads[i % reads.length]}`));
+  for (let i = 0; i < HALF_SENDERS; i++)
+    sockets.push(await halfSent(port, `/${FUZZ_BUCKET}/s1`, 1000 + (i * MIB) / 4, 500));
+  const slow = Buffer.from(
+    `POST /${FUZZ_BUCKET}/s1 HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 500\r\n\r\n${'s'.repeat(500)}`,
+  );
   const slows = await Promise.all(Array.from({ length: SLOW_SENDERS }, () => slowSender(port, slow)));
   sockets.push(...slows.map((sender) => sender.socket));
   return { sockets, drip: () => slows.forEach((sender) => sender.drip()) };
@@ -155,7 +194,13 @@ async function onePass(server: TestServer, honest: Honest, random: Random, tally
     count(await attackAll(server.port, LANES, () => (left-- > 0 ? randomAttack(random) : undefined)), tally);
     hangersOn.drip();
     // Feeds the event streams that nobody reads.
-    await requestOnce(server.port, 'POST', `/${FUZZ_BUCKET}/big`, { 'Content-Type': 'text/plain' }, Buffer.alloc(MIB / 4, 'f'));
+    await requestOnce(
+      server.port,
+      'POST',
+      `/${FUZZ_BUCKET}/big`,
+      { 'Content-Type': 'text/plain' },
+      Buffer.alloc(MIB / 4, 'f'),
+    );
     await honest.check(`${sent + ATTACKS_PER_CHECK} attacks, SEED=${random.seed}`);
   }
   for (const socket of hangersOn.sockets) socket.destroy();
@@ -168,12 +213,15 @@ const GAUGES = ['sse_readers', 'long_poll_waiters', 'http_inflight_body_bytes', 
 /** Waits until the server has let go of everything its clients held, then takes the lowest figure it settles at. */
 async function memoryAtRest(server: TestServer): Promise<{ residentBytes: number; anonymousBytes: number }> {
   const deadlineMs = performance.now() + IDLE_TIMEOUT_MS;
-  for (let held = 1; held > 0; ) {
+  for (let held = 1; held > 0;) {
     const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
     const metrics = JSON.parse(answer.body.toString('utf8')) as Readonly<Record<string, number>>;
     held = GAUGES.reduce((sum, name) => sum + (metrics[name] ?? Number.NaN), 0);
     const shownGauges = GAUGES.map((name) => `${name} ${metrics[name]}`).join(', ');
-    assert(held === 0 || performance.now() < deadlineMs, `all clients have gone, but the server still holds: ${shownGauges}`);
+    assert(
+      held === 0 || performance.now() < deadlineMs,
+      `all clients have gone, but the server still holds: ${shownGauges}`,
+    );
     if (held > 0) await delay(IDLE_POLL_MS);
   }
   let best = server.memory();

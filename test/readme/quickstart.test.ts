@@ -23,13 +23,18 @@ const DEFAULT_PORT = 4437;
 
 function withDataDir(command: string, dataDir: string): string {
   if (/--data[= ]/.test(command)) return command.replace(/--data[= ]\S+/, `--data ${dataDir}`);
-  return command.startsWith('npm start') && !command.includes(' -- ') ? `${command} -- --data ${dataDir}` : `${command} --data ${dataDir}`;
+  return command.startsWith('npm start') && !command.includes(' -- ')
+    ? `${command} -- --data ${dataDir}`
+    : `${command} --data ${dataDir}`;
 }
 
 async function waitUntilReady(server: Run): Promise<void> {
   const deadlineMs = performance.now() + READY_TIMEOUT_MS;
   for (;;) {
-    const status = await requestOnce(DEFAULT_ADMIN_PORT, 'GET', '/__svc/ready').then((answer) => answer.status, () => 0);
+    const status = await requestOnce(DEFAULT_ADMIN_PORT, 'GET', '/__svc/ready').then(
+      (answer) => answer.status,
+      () => 0,
+    );
     if (status === 200) return;
     assert(server.child.exitCode === null, `the server of the quick start ended:\n${server.output()}`);
     assert(performance.now() < deadlineMs, `the server of the quick start is not ready:\n${server.output()}`);
@@ -60,10 +65,19 @@ test('the quick start of README.md works as written', async () => {
   const file = join(REPO_ROOT, 'README.md');
   assert(existsSync(file), 'README.md is missing');
   const steps = parseSteps(shellBlock(readFileSync(file, 'utf8'), '## Quick start'));
-  assert(steps.some((step) => step.kind === 'server'), 'the quick start must start a server');
-  assert(steps.some((step) => step.status !== undefined || step.output !== undefined), 'the quick start must show results');
+  assert(
+    steps.some((step) => step.kind === 'server'),
+    'the quick start must start a server',
+  );
+  assert(
+    steps.some((step) => step.status !== undefined || step.output !== undefined),
+    'the quick start must show results',
+  );
   for (const port of [DEFAULT_PORT, DEFAULT_ADMIN_PORT]) {
-    const isFree = await requestOnce(port, 'GET', '/').then(() => false, () => true);
+    const isFree = await requestOnce(port, 'GET', '/').then(
+      () => false,
+      () => true,
+    );
     assert(isFree, `something listens on 127.0.0.1:${port}; stop it, the quick start needs the default ports`);
   }
   const scratch = temporaryFolder('readme');
@@ -101,7 +115,10 @@ test('the reader of the block understands commands, comments and continuations',
     '```',
   ].join('\n');
   const steps = parseSteps(shellBlock(markdown, '## Quick start'));
-  assert.deepEqual(steps.map((step) => step.kind), ['done', 'server', 'ask', 'ask', 'background']);
+  assert.deepEqual(
+    steps.map((step) => step.kind),
+    ['done', 'server', 'ask', 'ask', 'background'],
+  );
   assert.equal(steps[2]?.status, 201);
   assert.match(steps[2]?.command ?? '', /"X: a # b"$/);
   assert.equal(steps[3]?.output, 'hi');

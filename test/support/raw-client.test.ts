@@ -37,7 +37,10 @@ test('pipelined answers of every framing are matched to their requests', async (
       const [first, ...others] = await Promise.all(answers.slice(0, 5));
       assert.equal(first?.status, 204);
       assert.equal(first?.headers.get('a'), '1, 2');
-      assert.deepEqual(others.map((answer) => answer.body.toString()), ['abc', '', 'abcde', 'until the end']);
+      assert.deepEqual(
+        others.map((answer) => answer.body.toString()),
+        ['abc', '', 'abcde', 'until the end'],
+      );
       await lost;
       await client.closed;
     });

@@ -81,7 +81,8 @@ export class RawClient {
     for (const [name, value] of Object.entries(headers)) head += `${name}: ${value}\r\n`;
     if (payload.length > 0 || method === 'POST' || method === 'PUT') head += `Content-Length: ${payload.length}\r\n`;
     head += '\r\n';
-    const bytes = payload.length === 0 ? Buffer.from(head, 'latin1') : Buffer.concat([Buffer.from(head, 'latin1'), payload]);
+    const bytes =
+      payload.length === 0 ? Buffer.from(head, 'latin1') : Buffer.concat([Buffer.from(head, 'latin1'), payload]);
     return this.send(bytes, method === 'HEAD');
   }
 
@@ -156,7 +157,10 @@ function parseHead(buffer: Buffer): Head | undefined {
 }
 
 /** The first answer in `buffer` and how many bytes it took; undefined while it is incomplete. */
-export function parseResponse(buffer: Buffer, withoutBody: boolean): { response: RawResponse; length: number } | undefined {
+export function parseResponse(
+  buffer: Buffer,
+  withoutBody: boolean,
+): { response: RawResponse; length: number } | undefined {
   const head = parseHead(buffer);
   if (head === undefined) return undefined;
   const { status, headers } = head;
@@ -178,7 +182,8 @@ export function parseResponse(buffer: Buffer, withoutBody: boolean): { response:
 /** An answer without length ends with the connection. */
 function parseUntilClose(buffer: Buffer): RawResponse | undefined {
   const head = parseHead(buffer);
-  if (head === undefined || head.headers.has('content-length') || head.headers.has('transfer-encoding')) return undefined;
+  if (head === undefined || head.headers.has('content-length') || head.headers.has('transfer-encoding'))
+    return undefined;
   return { status: head.status, headers: head.headers, body: Buffer.from(buffer.subarray(head.length)) };
 }
 

@@ -83,7 +83,11 @@ export interface Run {
   output(): string;
 }
 
-export function run(command: readonly string[], env: Readonly<Record<string, string>> = {}, cwd: string = REPO_ROOT): Run {
+export function run(
+  command: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  cwd: string = REPO_ROOT,
+): Run {
   const [file, ...args] = command;
   assert(file !== undefined);
   const child = spawn(file, args, { cwd, env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'pipe'] });
@@ -184,7 +188,11 @@ export class TestServer {
     const present = this.#run;
     assert(present !== undefined, 'the server was never started');
     const find = (): string | undefined =>
-      present.output().slice(from).split('\n').find((line) => pattern.test(line));
+      present
+        .output()
+        .slice(from)
+        .split('\n')
+        .find((line) => pattern.test(line));
     const found = new Promise<string>((resolve) => {
       const look = (): void => {
         const line = find();

@@ -36,7 +36,8 @@ export function serverSuite(name: string, options: ServerOptions, define: (suite
       await server.start();
     });
     after(async () => {
-      if (hasFailed) process.stderr.write(`--- log of the server (end) ---\n${server.log().slice(-8000)}\n--- end of log ---\n`);
+      if (hasFailed)
+        process.stderr.write(`--- log of the server (end) ---\n${server.log().slice(-8000)}\n--- end of log ---\n`);
       await server.dispose();
     });
     const ask = async (target: string, { headers, body, base }: Ask = {}): Promise<Answer> => {
@@ -54,7 +55,8 @@ export function serverSuite(name: string, options: ServerOptions, define: (suite
       const answer = await ask(target, what);
       const sent = JSON.stringify({ ...what, body: what.body?.slice(0, 200) });
       assert.equal(answer.status, status, `${target} ${sent}: ${answer.status} ${answer.text.slice(0, 300)}`);
-      if (status >= 400 && !target.startsWith('HEAD ')) assert.match(answer.text, /\w+ \w+/, `${target}: ${status} needs a sentence`);
+      if (status >= 400 && !target.startsWith('HEAD '))
+        assert.match(answer.text, /\w+ \w+/, `${target}: ${status} needs a sentence`);
       return answer;
     };
     define({

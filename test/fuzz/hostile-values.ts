@@ -1,0 +1,227 @@
+// Values that no server should trust: numbers, texts, queries, JSON, lengths, chunks, methods.
+import { FUZZ_BUCKET, MIB } from './attack.ts';
+
+export const BAD_NUMBERS = [
+  '9007199254740992',
+  '9007199254740993',
+  '18446744073709551615',
+  '18446744073709551616',
+  '99999999999999999999999999999999',
+  '-1',
+  '-0',
+  '+1',
+  '1.5',
+  '1e3',
+  '0x10',
+  'NaN',
+  'Infinity',
+  'null',
+  'true',
+  '1 2',
+  '1,2',
+  '\xd9\xa3',
+  '\x00',
+  '',
+  ' ',
+  '1'.repeat(3000),
+  `${'0'.repeat(3000)}1`,
+  'now',
+];
+export const NUMERIC_HEADERS = [
+  'Producer-Epoch',
+  'Producer-Seq',
+  'Stream-TTL',
+  'Stream-Record-Match',
+  'Stream-Expires-At',
+  'Content-Length',
+];
+export const TEXT_HEADERS = [
+  ...[
+    'Producer-Id',
+    'Stream-Seq',
+    'Stream-Closed',
+    'Stream-Attrs',
+    'Content-Type',
+    'If-None-Match',
+    'Expect',
+    'Upgrade',
+  ],
+  ...['Transfer-Encoding', 'Connection', 'Host', 'Origin', 'Authorization', 'Accept-Encoding', 'Range'],
+];
+export const BAD_TEXTS = [
+  ...[
+    '',
+    ' ',
+    '\xff\xfe\xfd',
+    '\xc3\x28',
+    '\x00',
+    'a\x01b',
+    '"',
+    '{',
+    '[]',
+    '{"title":5}',
+    '{"metadata":[]}',
+    '{"title":"\\ud800"}',
+  ],
+  ...[
+    'x'.repeat(5000),
+    `{"title":"${'t'.repeat(12_000)}"}`,
+    '['.repeat(6000),
+    'TRUE',
+    'tRuE',
+    'application/json; charset=utf-16',
+  ],
+  ...[
+    'application/json;;;=;',
+    ';',
+    '/',
+    'a/b/c',
+    'chunked',
+    'gzip, chunked',
+    '100-continue',
+    'websocket',
+    'h2c',
+    '*',
+    'W/"x"',
+    '\t',
+  ],
+];
+
+export const QUERY_NAMES = [
+  ...[
+    'offset',
+    'live',
+    'cursor',
+    'max_bytes',
+    'timeout_ms',
+    'record',
+    'tail_records',
+    'max_records',
+    'record_view',
+    'prefix',
+    'after',
+    'limit',
+  ],
+  ...['', '%00', '\xff', 'x'.repeat(500)],
+];
+export const QUERY_VALUES = [
+  ...BAD_NUMBERS.filter((value) => !/[\s\x00]/.test(value)),
+  ...[
+    '0',
+    '1',
+    '42',
+    '-1',
+    '00000000000000000000',
+    '00000000000000000005',
+    'sse',
+    'long-poll',
+    'websocket',
+    'envelope',
+    'now',
+    '%',
+    '%zz',
+    '%ff',
+  ],
+];
+
+const DEEP = 10_000;
+
+export function jsonBodies(): (string | Buffer)[] {
+  return [
+    '['.repeat(DEEP) + ']'.repeat(DEEP),
+    '{"a":'.repeat(DEEP) + '1' + '}'.repeat(DEEP),
+    '['.repeat(DEEP),
+    '[' + '['.repeat(129) + ']'.repeat(129) + ']',
+    '[{"a":'.repeat(DEEP),
+    '['.repeat(MIB),
+    `[${'1,'.repeat(200_000)}1]`,
+    `"${'\\u0000'.repeat(50_000)}"`,
+    ...[
+      '[]',
+      '[',
+      ']',
+      '{',
+      '}',
+      '{"a"}',
+      '{"a":}',
+      '{"a":1,}',
+      '[1,]',
+      '[,1]',
+      '01',
+      '1.',
+      '.5',
+      '+1',
+      '-',
+      '1e',
+      'tru',
+      'nul',
+      'NaN',
+    ],
+    ...[
+      '"\\x"',
+      '"\\u12"',
+      '"\\ud800"',
+      '"a\nb"',
+      '"unended',
+      '1 2',
+      '{} {}',
+      '\xef\xbb\xbf{}',
+      '"\xff\xfe"',
+      '"\xc3\x28"',
+      '\x00',
+      '\x00{}',
+    ],
+    ...['1e999', '-1e999', '123456789012345678901234567890', '1e-999', '', ' ', '\r\n\t ', '/*c*/1', "{'a':1}", '[1]x'],
+  ];
+}
+
+export const BAD_LENGTHS = [
+  ...['33554433', '67108864', '4294967296', '9007199254740992', '18446744073709551616', '99999999999999999999999'],
+  ...['-1', '1.5', 'abc', '0x10', '', '+5', '5 5', '5, 5', '5\r\nContent-Length: 6', '5\r\nTransfer-Encoding: chunked'],
+];
+
+export const BAD_CHUNKS = [
+  ...[
+    'zz\r\nabc\r\n',
+    '-5\r\nabcde\r\n0\r\n\r\n',
+    'FFFFFFFFFFFFFFFF\r\nabc',
+    'FFFFFFFF\r\nabc',
+    '7fffffffffffffff\r\nabc',
+    '2000001\r\nabc',
+  ],
+  ...[
+    '3\r\nabcdef\r\n0\r\n\r\n',
+    '3\r\nab',
+    '3abc\r\n0\r\n\r\n',
+    '\r\n\r\n',
+    '0\r\n',
+    '0\r\nX: y\r\n\r\n',
+    `0\r\n${'X: y\r\n'.repeat(2000)}\r\n`,
+  ],
+  ...[
+    `3;${'e'.repeat(20_000)}\r\nabc\r\n0\r\n\r\n`,
+    `${'0'.repeat(20_000)}3\r\nabc\r\n0\r\n\r\n`,
+    '3\nabc\n0\n\n',
+    ' 3\r\nabc\r\n0\r\n\r\n',
+    '1\r\na\r\n'.repeat(2000),
+  ],
+  ...['3\r\nabc\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n', '\xff\r\n', '3\r\n\x00\x00\x00\r\n0\r\n\r\n'],
+];
+
+export const ODD_METHODS = [
+  ...[
+    'PATCH',
+    'TRACE',
+    'CONNECT',
+    'OPTIONS',
+    'PROPFIND',
+    'LINK',
+    'get',
+    'Put',
+    'POSTPOSTPOST',
+    'G\x00T',
+    '\xff\xff',
+    'M'.repeat(3000),
+    '',
+  ],
+];
