@@ -6,6 +6,8 @@ import { connect, createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { REAL_EDGE } from '../../src/peer/edge.ts';
 import { ConnectorHandshake } from '../../src/peer/handshake.ts';
 import { PEER_LIMITS } from '../../src/peer/limits.ts';
@@ -363,8 +365,11 @@ function dialOnce(port: number, bytes: Uint8Array): Promise<void> {
   });
 }
 
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
 function heapAndBuffers(): number {
-  globalThis.gc?.();
+  collectGarbage();
   const { heapUsed, arrayBuffers } = process.memoryUsage();
   return heapUsed + arrayBuffers;
 }

@@ -1,16 +1,18 @@
 /**
- * CRC-32C (Castagnoli), eight bytes a round. TCP's own 16-bit sum misses about one damaged segment in 65,000, and what
- * comes in here goes into a log that is never looked at again. Measured on Node 20: 0.5 to 1 GB/s, 0.1 µs for 64 bytes.
+ * CRC-32C (Castagnoli), sixteen bytes a round. TCP's own 16-bit sum misses about one damaged segment in 65,000, and what
+ * comes in here goes into a log that is never looked at again. Measured on Node 20: 2 GB/s and more, 30 ns for 64 bytes;
+ * eight bytes a round reach three quarters of that, single bytes instead of 32-bit loads two thirds. The native
+ * zlib.crc32 is faster from 4 KiB on (4 GB/s), slower below, and no module for a pure folder.
  */
 
 /** x^32 + x^28 + ... with the bits reversed, as the table method wants it. */
 const POLYNOMIAL = 0x82f63b78;
 
-/** Eight tables of 256 behind each other: table k advances a byte over k further zero bytes. */
+/** Sixteen tables of 256 behind each other: table k advances a byte over k further zero bytes. */
 const TABLES = makeTables();
 
 function makeTables(): Int32Array {
-  const tables = new Int32Array(8 * 256);
+  const tables = new Int32Array(16 * 256);
   for (let byte = 0; byte < 256; byte++) {
     let crc = byte;
     for (let bit = 0; bit < 8; bit++) crc = (crc & 1) === 1 ? (crc >>> 1) ^ POLYNOMIAL : crc >>> 1;
@@ -23,28 +25,34 @@ function makeTables(): Int32Array {
   return tables;
 }
 
-/** Unsigned checksum of bytes [start, end). */
-export function crc32c(bytes: Uint8Array, start: number, end: number): number {
+/** Unsigned checksum of the bytes [start, end) of a view. */
+export function crc32c(view: DataView, start: number, end: number): number {
   const tables = TABLES;
   let crc = -1;
   let at = start;
-  for (; at + 8 <= end; at += 8) {
-    const low =
-      crc ^
-      ((bytes[at] as number) |
-        ((bytes[at + 1] as number) << 8) |
-        ((bytes[at + 2] as number) << 16) |
-        ((bytes[at + 3] as number) << 24));
+  for (; at + 16 <= end; at += 16) {
+    const a = crc ^ view.getInt32(at, true);
+    const b = view.getInt32(at + 4, true);
+    const c = view.getInt32(at + 8, true);
+    const d = view.getInt32(at + 12, true);
     crc =
-      (tables[1792 + (low & 0xff)] as number) ^
-      (tables[1536 + ((low >>> 8) & 0xff)] as number) ^
-      (tables[1280 + ((low >>> 16) & 0xff)] as number) ^
-      (tables[1024 + (low >>> 24)] as number) ^
-      (tables[768 + (bytes[at + 4] as number)] as number) ^
-      (tables[512 + (bytes[at + 5] as number)] as number) ^
-      (tables[256 + (bytes[at + 6] as number)] as number) ^
-      (tables[bytes[at + 7] as number] as number);
+      (tables[3840 + (a & 0xff)] as number) ^
+      (tables[3584 + ((a >>> 8) & 0xff)] as number) ^
+      (tables[3328 + ((a >>> 16) & 0xff)] as number) ^
+      (tables[3072 + (a >>> 24)] as number) ^
+      (tables[2816 + (b & 0xff)] as number) ^
+      (tables[2560 + ((b >>> 8) & 0xff)] as number) ^
+      (tables[2304 + ((b >>> 16) & 0xff)] as number) ^
+      (tables[2048 + (b >>> 24)] as number) ^
+      (tables[1792 + (c & 0xff)] as number) ^
+      (tables[1536 + ((c >>> 8) & 0xff)] as number) ^
+      (tables[1280 + ((c >>> 16) & 0xff)] as number) ^
+      (tables[1024 + (c >>> 24)] as number) ^
+      (tables[768 + (d & 0xff)] as number) ^
+      (tables[512 + ((d >>> 8) & 0xff)] as number) ^
+      (tables[256 + ((d >>> 16) & 0xff)] as number) ^
+      (tables[d >>> 24] as number);
   }
-  for (; at < end; at++) crc = (crc >>> 8) ^ (tables[(crc ^ (bytes[at] as number)) & 0xff] as number);
+  for (; at < end; at++) crc = (crc >>> 8) ^ (tables[(crc ^ view.getUint8(at)) & 0xff] as number);
   return (crc ^ -1) >>> 0;
 }

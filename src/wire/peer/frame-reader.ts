@@ -96,7 +96,7 @@ function payloadBytesAt(bytes: Uint8Array, at: number): number {
 
 function deliver(bytes: Uint8Array, at: number, end: number, sink: FrameSink): FrameFault | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const kind = checkFrame(bytes, view, at, end);
+  const kind = checkFrame(view, at, end);
   if (typeof kind === 'string') return kind;
   sink(kind, bytes.subarray(at + FRAME_HEAD_BYTES, end));
   return undefined;

@@ -9,7 +9,6 @@
 import { assert } from '../../base/assert.ts';
 import { BODY_BYTES_MAX, TURN_BYTES_MAX } from '../../base/limits.ts';
 import { crc32c } from './crc32c.ts';
-import { Writer } from './cursor.ts';
 
 export const FRAME_HEAD_BYTES = 12;
 const CRC_AT = 4;
@@ -53,12 +52,10 @@ export type FrameSink = (kind: FrameKind, payload: Uint8Array) => void;
 export function sealFrame(frame: Uint8Array, kind: FrameKind): Uint8Array {
   const payloadBytes = frame.length - FRAME_HEAD_BYTES;
   assert(payloadBytes >= 0 && payloadBytes <= FRAME_PAYLOAD_BYTES_MAX, `a frame of ${payloadBytes} bytes`);
-  const head = new Writer(frame);
-  head.u32(payloadBytes);
-  head.u32(0);
-  head.u32(kind);
-  const checked = new Writer(frame, CRC_AT);
-  checked.u32(crc32c(frame, CRC_FROM, frame.length));
+  const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength);
+  view.setUint32(0, payloadBytes, true);
+  view.setUint32(CRC_FROM, kind, true);
+  view.setUint32(CRC_AT, crc32c(view, CRC_FROM, frame.length), true);
   return frame;
 }
 
@@ -66,9 +63,9 @@ export function frameKind(frame: Uint8Array): number {
   return frame[CRC_FROM] as number;
 }
 
-/** The kind of a whole frame, or what is wrong with it. */
-export function checkFrame(frame: Uint8Array, view: DataView, offset: number, end: number): FrameKind | FrameFault {
-  if (view.getUint32(offset + CRC_AT, true) !== crc32c(frame, offset + CRC_FROM, end)) return 'wrong checksum';
+/** The kind of the whole frame [offset, end), or what is wrong with it. */
+export function checkFrame(view: DataView, offset: number, end: number): FrameKind | FrameFault {
+  if (view.getUint32(offset + CRC_AT, true) !== crc32c(view, offset + CRC_FROM, end)) return 'wrong checksum';
   const kind = view.getUint32(offset + CRC_FROM, true);
   return kind >= FRAME_RAFT && kind <= FRAME_KIND_MAX ? (kind as FrameKind) : 'unknown frame kind';
 }
