@@ -44,7 +44,7 @@ const PROFILES: readonly Profile[] = [
     share: 0.3,
     world: {
       buckets: ['bucket', 'b2', 'b3'],
-      streams: [...names(12, 's'), ...collidingNames('bucket', 8)],
+      streams: [...names(12, 's'), ...collidingNames('bucket')],
       producers: producers(40),
       largeShare: 0.03,
       lifetimeShare: 0.6,

@@ -222,17 +222,25 @@ function randomBytes(random: Random, size: number): Uint8Array {
   return bytes;
 }
 
-/** Stream names among which several share a hash of the head cache, so that chains are walked and unlinked. */
-export function collidingNames(bucket: string, wanted: number): string[] {
+/**
+ * Four stream names with one hash in the head cache, so that chains are walked and unlinked in the middle. FNV-1a goes
+ * byte by byte: what is appended to two texts of equal hash leaves them equal, so two pairs make four.
+ */
+export function collidingNames(bucket: string): string[] {
+  const [a, b] = collidingPair(`${bucket}\0`);
+  const [c, d] = collidingPair(`${bucket}\0${a}`);
+  return [a + c, a + d, b + c, b + d];
+}
+
+/** Two endings of `front` with equal hashes; by the birthday paradox among about 80,000. */
+function collidingPair(front: string): [string, string] {
   const seen = new Map<number, string>();
-  const found: string[] = [];
-  for (let i = 0; found.length < wanted; i++) {
-    const name = `c${i}`;
-    const key = new Uint8Array(Buffer.from(`${bucket}\0${name}`));
+  for (let i = 0; ; i++) {
+    const ending = `c${i}`;
+    const key = new Uint8Array(Buffer.from(front + ending));
     const hash = hashBytes(key, 0, key.length);
     const other = seen.get(hash);
-    if (other !== undefined) found.push(other, name);
-    else seen.set(hash, name);
+    if (other !== undefined) return [other, ending];
+    seen.set(hash, ending);
   }
-  return found;
 }
