@@ -9,7 +9,7 @@
 import { assert } from '../base/assert.ts';
 import { errorNumber } from '../base/errors.ts';
 import { Raft } from '../raft/raft.ts';
-import { ENTRY_DATA, type Entry, type RaftConfig } from '../raft/types.ts';
+import { ENTRY_CONFIG, ENTRY_DATA, type Entry, type RaftConfig } from '../raft/types.ts';
 import { apply, sweepDue } from '../stream/apply.ts';
 import type { Head } from '../stream/head.ts';
 import type { State } from '../stream/state.ts';
@@ -31,11 +31,14 @@ interface Waiting {
   readonly index: number;
   readonly term: number;
   readonly slots: readonly number[];
+  /** Clock of the proposal. */
+  readonly sinceMs: number;
 }
 
 export class Group {
   readonly id: number;
-  readonly state: State;
+  /** Replaced as a whole when a snapshot is installed. */
+  state: State;
   readonly raft: Raft;
   readonly watchers: Watchers;
   readonly #sink: ReplySink;
@@ -50,6 +53,8 @@ export class Group {
   /** Commands carry a clock that never runs backwards within a group. */
   #lastNowMs = 0;
   /** Counters for the metrics. */
+  /** Where this node does not lead: hands the renewal of a stream's lifetime (by key) to the leader. */
+  forwardRenewal: ((key: Uint8Array) => void) | undefined = undefined;
   readonly counters = { commands: 0, appends: 0, reads: 0, entries: 0, refusedNoLeader: 0 };
 
   constructor(state: State, raft: RaftConfig, sink: ReplySink) {
@@ -119,7 +124,7 @@ export class Group {
       this.#refuseAll(slots, 'NO_LEADER');
       return false;
     }
-    this.#waiting.push({ index, term: this.raft.term, slots });
+    this.#waiting.push({ index, term: this.raft.term, slots, sinceMs: this.#lastNowMs });
     return true;
   }
 
@@ -127,9 +132,10 @@ export class Group {
   applyCommitted(entries: readonly Entry[]): void {
     for (const entry of entries) {
       assert(entry.index === this.state.appliedIndex + 1, `group ${this.id} applies ${entry.index} in order`);
-      this.#applyEntry(entry);
+      // First: answers tell which index they come from.
       this.state.appliedIndex = entry.index;
       this.state.appliedTerm = entry.term;
+      this.#applyEntry(entry);
     }
     const last = entries[entries.length - 1];
     if (last !== undefined) this.raft.applied(last.index);
@@ -145,6 +151,27 @@ export class Group {
     if (this.leads && sweepDue(this.state, nowMs)) this.#submitInternal(COMMAND_SWEEP, undefined, nowMs);
   }
 
+  /**
+   * Answers those who have waited too long on a node that no longer leads: the new leader may or may not have their
+   * entries. On a leader they wait on, for the disk or for a majority.
+   */
+  expireWaiting(nowMs: number, waitMs: number): void {
+    if (this.leads) return;
+    while (this.#waiting.length > 0 && nowMs - (this.#waiting[0] as Waiting).sinceMs > waitMs) {
+      this.#refuseAll((this.#waiting.shift() as Waiting).slots, 'OUTCOME_UNKNOWN');
+    }
+  }
+
+  /** A snapshot was installed: `state` holds everything up to its applied index. */
+  installState(state: State): void {
+    this.state.listener = undefined;
+    this.state = state;
+    state.listener = this.watchers;
+    this.watchers.rebase(state);
+    for (const waiting of this.#waiting.splice(0)) this.#refuseAll(waiting.slots, 'OUTCOME_UNKNOWN');
+    this.raft.applied(state.appliedIndex);
+  }
+
   /** Answers everyone who still waits; the outcome of their writes is not known here. */
   failWaiting(): void {
     for (const waiting of this.#waiting.splice(0)) this.#refuseAll(waiting.slots, 'OUTCOME_UNKNOWN');
@@ -156,6 +183,7 @@ export class Group {
   #applyEntry(entry: Entry): void {
     this.counters.entries++;
     const slots = this.#claim(entry);
+    if (entry.kind === ENTRY_CONFIG) this.state.configuration = entry.data.slice();
     if (entry.kind !== ENTRY_DATA) return;
     const reply = this.#reply;
     const command = this.#applying;
@@ -192,11 +220,12 @@ export class Group {
   }
 
   #renew(head: Head, nowMs: number): void {
-    if (head.ttlSeconds < 0 || !this.leads) return;
+    if (head.ttlSeconds < 0) return;
     const last = Math.max(head.touchedAtMs, head.renewalProposedMs);
     if (nowMs - last < (head.ttlSeconds * 1000) / RENEWAL_FRACTION) return;
     head.renewalProposedMs = nowMs;
-    this.#submitInternal(COMMAND_TOUCH, head.key, nowMs);
+    if (this.leads) this.#submitInternal(COMMAND_TOUCH, head.key, nowMs);
+    else this.forwardRenewal?.(head.key);
   }
 
   #submitInternal(kind: number, key: Uint8Array | undefined, nowMs: number): void {

@@ -15,12 +15,14 @@ export interface ReplySink {
 }
 
 export class Watchers implements StateListener {
-  readonly #state: State;
+  #state: State;
   readonly #sink: ReplySink;
   /** Its own: events are made while the answer of the command that causes them is under construction. */
   readonly #reply = new Reply();
   /** By incarnation, and the way back for UNWATCH. */
   readonly #topicOf = new Map<number, number>();
+  /** Keys of watched streams by incarnation, to find them again in another state. */
+  readonly #keyOf = new Map<number, Uint8Array>();
   readonly #incarnationOf = new Map<number, number>();
   readonly #moved = new Map<Head, number>();
 
@@ -39,6 +41,7 @@ export class Watchers implements StateListener {
     if (before !== undefined) this.#incarnationOf.delete(before);
     this.#topicOf.set(head.incarnation, topic);
     this.#incarnationOf.set(topic, head.incarnation);
+    this.#keyOf.set(head.incarnation, head.key);
   }
 
   unwatch(topic: number): void {
@@ -46,6 +49,31 @@ export class Watchers implements StateListener {
     if (incarnation === undefined) return;
     this.#incarnationOf.delete(topic);
     this.#topicOf.delete(incarnation);
+    this.#keyOf.delete(incarnation);
+  }
+
+  /** Another state took over (a snapshot): readers are told to read, or that their stream is gone. */
+  rebase(state: State): void {
+    this.#state = state;
+    this.#moved.clear();
+    for (const [incarnation, topic] of [...this.#topicOf]) {
+      const key = this.#keyOf.get(incarnation) as Uint8Array;
+      const head = state.find(key, 0, key.length);
+      const reply = this.#reply;
+      reply.reset(topic);
+      if (head === undefined || head.incarnation !== incarnation) {
+        this.#sendRemoved(topic);
+        continue;
+      }
+      planTail(state, head, head.tail, 0, reply);
+      reply.kind = REPLY_TAIL;
+      reply.flags |= REPLY_BODY_OMITTED;
+      if (head.closed) {
+        reply.flags |= REPLY_CLOSED;
+        this.unwatch(topic);
+      }
+      this.#sink.send(reply);
+    }
   }
 
   changed(head: Head, from: number): void {
@@ -57,6 +85,10 @@ export class Watchers implements StateListener {
     const topic = this.#topicOf.get(head.incarnation);
     if (topic === undefined) return;
     this.#moved.delete(head);
+    this.#sendRemoved(topic);
+  }
+
+  #sendRemoved(topic: number): void {
     this.unwatch(topic);
     const reply = this.#reply;
     reply.reset(topic);

@@ -1,5 +1,5 @@
 /** What a shard needs from the outside; the simulator swaps all of it. */
-import type { Configuration, Entry, HardState, LogReader } from '../raft/types.ts';
+import type { Entry, HardState, LogReader, Message, SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
 import type { Tx } from '../stream/tx.ts';
 
 /** Requests from the main thread: a ring reader. */
@@ -33,6 +33,8 @@ export interface TurnBatch {
   readonly group: number;
   readonly entries: readonly Entry[];
   readonly hardState: HardState | undefined;
+  /** A received snapshot takes over: the staged rows become the group's state, and its log starts behind them. */
+  readonly snapshot: SnapshotMeta | undefined;
   /** What raft is told when the batch is on disk. */
   readonly persistIndex: number;
   readonly persistTerm: number;
@@ -51,7 +53,11 @@ export interface ShardStorage {
   openLog(group: number, appliedIndex: number, appliedTerm: number): LogReader;
   load(): void;
   vote(group: number): StoredVote;
-  configuration(group: number): Configuration | undefined;
+  /** Prefix of the rows of the group's state (stream/keys.ts). */
+  prefix(group: number): number;
+  /** True: this node lost the group's log and must not vote until a leader restored it. */
+  lost(group: number): boolean;
+  setLost(group: number, lost: boolean): void;
   /**
    * One durable commit: the turn's entries and votes, what `checkpoint` writes into `tx`, and the deletion of log records
    * that earlier checkpoints cover. On disk when it returns. Throws StorageFullError when there is no room: nothing was
@@ -60,10 +66,60 @@ export interface ShardStorage {
   commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void;
   /** A checkpoint up to `index` is on disk: its log entries are not needed any more. */
   purge(group: number, index: number): void;
+  /** All rows of a group's state as they are now, unmoved by later commits. */
+  openSnapshot(group: number): SnapshotReader;
+  /** Adds rows of a snapshot to the half of the group's key space that its state does not use; durable. */
+  stage(group: number, rows: Uint8Array): void;
+  /** Empties that half, before and after. */
+  clearStage(group: number): void;
   /** Log records waiting for deletion by the next commit. */
   readonly doomedRecords: number;
   /** False when the file system is down to its reserve; sampled, may be a moment old. */
   readonly spaceLeft: boolean;
+}
+
+/** Rows of a group in chunks, for another node: keyBytes u16, valueBytes u32, key without its prefix, value. */
+export interface SnapshotReader {
+  /** The next chunk, at most `bytesMax` unless a single row is larger; undefined at the end. */
+  next(bytesMax: number): Uint8Array | undefined;
+  close(): void;
+}
+
+/** Where the answer to a forwarded request goes. */
+export interface ForwardOrigin {
+  readonly node: number;
+  readonly shard: number;
+  readonly boot: number;
+  readonly correlation: number;
+}
+
+export interface IncomingSnapshot {
+  readonly node: number;
+  readonly group: number;
+}
+
+export interface SnapshotSource {
+  next(): Uint8Array | undefined;
+  done(outcome: 'installed' | 'failed' | 'lost' | 'cancelled'): void;
+}
+
+/** Links to the same groups on other nodes (src/peer); undefined on a single node. */
+export interface PeerPort {
+  connected(node: number, group: number): boolean;
+  sendRaft(node: number, group: number, message: Message): void;
+  /** False: not sent, `onReply` is not called. Else it is called once, with undefined when no answer will come. */
+  forward(node: number, group: number, bytes: Uint8Array, onReply: (answer: Uint8Array | undefined) => void): boolean;
+  reply(origin: ForwardOrigin, bytes: Uint8Array): boolean;
+  /** Undefined: not started, the source is not used. */
+  sendSnapshot(
+    node: number,
+    group: number,
+    message: SnapshotRequest,
+    metadata: Uint8Array,
+    source: SnapshotSource,
+  ): unknown;
+  snapshotResult(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean;
+  flush(): void;
 }
 
 export class StorageFullError extends Error {

@@ -6,7 +6,10 @@
  * A commit that fails (ENOSPC) leaves the environment as it was and may be tried again.
  */
 import { type Database, type RootDatabase, open } from 'lmdb';
+import type { SnapshotReader } from '../shard/ports.ts';
+import { prefixEnd } from '../stream/keys.ts';
 import type { Tx } from '../stream/tx.ts';
+import { rowSize, writeRow } from './rows.ts';
 
 /** Address space reserved for the map; the file itself grows as needed. */
 const MAP_BYTES = 256 * 1024 * 1024 * 1024;
@@ -36,6 +39,40 @@ export class Environment {
   /** Runs `write` in one transaction; when this returns, everything it wrote is on disk. Throws when it is not. */
   commit(write: () => void): void {
     this.#root.transactionSync(write);
+  }
+
+  /** All rows of the state table whose key starts with `prefix`, as of now, in chunks (rows.ts). */
+  openRange(prefix: Uint8Array): SnapshotReader {
+    const transaction = this.state.useReadTransaction();
+    const rows = this.state
+      .getRange({ start: prefix, end: prefixEnd(prefix), transaction })
+      [Symbol.iterator]();
+    let held: { key: Uint8Array; value: Uint8Array } | undefined;
+    return {
+      next: (bytesMax) => {
+        const chunk: { key: Uint8Array; value: Uint8Array }[] = held === undefined ? [] : [held];
+        let size = held === undefined ? 0 : rowSize(held.key, held.value);
+        held = undefined;
+        for (let row = rows.next(); row.done !== true; row = rows.next()) {
+          const bytes = rowSize(row.value.key, row.value.value);
+          if (chunk.length > 0 && size + bytes > bytesMax) {
+            held = row.value;
+            break;
+          }
+          size += bytes;
+          chunk.push(row.value);
+        }
+        if (chunk.length === 0) return undefined;
+        const out = new Uint8Array(size);
+        let at = 0;
+        for (const { key, value } of chunk) at += writeRow(out, at, key, value);
+        return out;
+      },
+      close: () => {
+        rows.return?.();
+        transaction.done();
+      },
+    };
   }
 
   async close(): Promise<void> {

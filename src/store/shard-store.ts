@@ -1,8 +1,16 @@
 /** A shard's durable storage over one LMDB environment: implements the port that the turn loop commits through. */
 import { mkdirSync, statfsSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
-import type { Configuration, LogReader } from '../raft/types.ts';
-import { StorageFullError, type ShardStorage, type StoredVote, type TurnBatch } from '../shard/ports.ts';
+import type { LogReader } from '../raft/types.ts';
+import {
+  StorageFullError,
+  type ShardStorage,
+  type SnapshotReader,
+  type StoredVote,
+  type TurnBatch,
+} from '../shard/ports.ts';
+import { OTHER_HALF, SYSTEM_PREFIX } from '../stream/keys.ts';
+import { eachRow } from './rows.ts';
 import { Environment, LmdbTx } from './environment.ts';
 import { TurnLog } from './turn-log.ts';
 
@@ -10,7 +18,12 @@ import { TurnLog } from './turn-log.ts';
 const TRIM_VALUES_MAX = 1024;
 /** Space kept free on the volume: covers the commits between two samples. A twentieth of a small volume. */
 const RESERVE_BYTES_MAX = 64 * 1024 * 1024;
+/** Rows deleted per commit when a snapshot's half is emptied. */
+const CLEAR_ROWS_MAX = 8192;
+/** The shard's own rows: vote of a group, which half its state uses, whether it lost its log. */
 const VOTE_TAG = 0x76;
+const HALF_TAG = 0x68;
+const LOST_TAG = 0x6c;
 
 export class ShardStore implements ShardStorage {
   readonly tx: LmdbTx;
@@ -36,15 +49,22 @@ export class ShardStore implements ShardStorage {
   }
 
   vote(group: number): StoredVote {
-    const row = this.tx.get(voteKey(group));
+    const row = this.tx.get(systemKey(VOTE_TAG, group));
     if (row === undefined) return { term: 0, vote: 0 };
     const view = new DataView(row.buffer, row.byteOffset, 16);
     return { term: view.getFloat64(0, true), vote: view.getFloat64(8, true) };
   }
 
-  /** Membership changes come with the cluster; a single node's configuration is itself. */
-  configuration(_group: number): Configuration | undefined {
-    return undefined;
+  prefix(group: number): number {
+    return this.tx.get(systemKey(HALF_TAG, group)) === undefined ? group : group + OTHER_HALF;
+  }
+
+  lost(group: number): boolean {
+    return this.tx.get(systemKey(LOST_TAG, group)) !== undefined;
+  }
+
+  setLost(group: number, lost: boolean): void {
+    this.#guarded(() => this.#putFlag(systemKey(LOST_TAG, group), lost));
   }
 
   get doomedRecords(): number {
@@ -55,20 +75,19 @@ export class ShardStore implements ShardStorage {
     let hasEntries = false;
     for (const batch of batches) if (batch.entries.length > 0) hasEntries = true;
     let trimmed = 0;
-    try {
-      this.#environment.commit(() => {
-        if (hasEntries) this.#log.write(batches);
-        trimmed = this.#log.trim(TRIM_VALUES_MAX);
-        for (const { group, hardState } of batches) {
-          if (hardState !== undefined) this.#putVote(group, hardState.term, hardState.vote);
-        }
-        checkpoint?.();
-      });
-    } catch (error) {
-      if (this.#isFull(error)) throw new StorageFullError({ cause: error });
-      throw error;
-    }
+    this.#guarded(() => {
+      if (hasEntries) this.#log.write(batches);
+      trimmed = this.#log.trim(TRIM_VALUES_MAX);
+      for (const { group, hardState, snapshot } of batches) {
+        if (hardState !== undefined) this.#putVote(group, hardState.term, hardState.vote);
+        if (snapshot !== undefined) this.#putFlag(systemKey(HALF_TAG, group), this.prefix(group) === group);
+      }
+      checkpoint?.();
+    });
     this.#log.trimmed(trimmed);
+    for (const { group, snapshot } of batches) {
+      if (snapshot !== undefined) this.#log.restart(group, snapshot.index, snapshot.term);
+    }
     if (hasEntries) this.#log.appended(batches);
   }
 
@@ -80,6 +99,47 @@ export class ShardStore implements ShardStorage {
   async sampleSpace(): Promise<void> {
     const { bavail, blocks, bsize } = await statfs(this.#directory);
     this.spaceLeft = bavail * bsize > Math.min(RESERVE_BYTES_MAX, (blocks * bsize) / 20);
+  }
+
+  openSnapshot(group: number): SnapshotReader {
+    return this.#environment.openRange(prefixKey(this.prefix(group)));
+  }
+
+  stage(group: number, rows: Uint8Array): void {
+    const prefix = this.#stagePrefix(group);
+    this.#guarded(() => {
+      for (const { key, value } of eachRow(rows, prefix)) this.tx.put(key, value);
+    });
+  }
+
+  clearStage(group: number): void {
+    const start = prefixKey(this.#stagePrefix(group));
+    const end = prefixKey(this.#stagePrefix(group) + 1);
+    for (;;) {
+      const doomed: Uint8Array[] = [];
+      this.tx.range(start, end, false, (key) => doomed.push(key.slice()) < CLEAR_ROWS_MAX);
+      if (doomed.length === 0) return;
+      this.#guarded(() => doomed.forEach((key) => this.tx.delete(key)));
+    }
+  }
+
+  #stagePrefix(group: number): number {
+    return this.prefix(group) === group ? group + OTHER_HALF : group;
+  }
+
+  /** One commit; a full volume becomes StorageFullError. */
+  #guarded(write: () => void): void {
+    try {
+      this.#environment.commit(write);
+    } catch (error) {
+      if (this.#isFull(error)) throw new StorageFullError({ cause: error });
+      throw error;
+    }
+  }
+
+  #putFlag(key: Uint8Array, on: boolean): void {
+    if (on) this.tx.put(key, new Uint8Array([1]));
+    else this.tx.delete(key);
   }
 
   async close(): Promise<void> {
@@ -101,10 +161,14 @@ export class ShardStore implements ShardStorage {
     const view = new DataView(row.buffer);
     view.setFloat64(0, term, true);
     view.setFloat64(8, vote, true);
-    this.tx.put(voteKey(group), row);
+    this.tx.put(systemKey(VOTE_TAG, group), row);
   }
 }
 
-function voteKey(group: number): Uint8Array {
-  return new Uint8Array([group >> 8, group & 0xff, VOTE_TAG]);
+function systemKey(tag: number, group: number): Uint8Array {
+  return new Uint8Array([SYSTEM_PREFIX >> 8, SYSTEM_PREFIX & 0xff, tag, group >> 8, group & 0xff]);
+}
+
+function prefixKey(prefix: number): Uint8Array {
+  return new Uint8Array([prefix >> 8, prefix & 0xff]);
 }

@@ -85,6 +85,23 @@ export class GroupLog implements LogReader {
     return keep < 0 ? this.#entries.splice(0).map((stored) => stored.turn) : this.push(turn, entry);
   }
 
+  /** Bytes of data that entries up to and including `index` hold. */
+  bytesUpTo(index: number): number {
+    let bytes = 0;
+    for (let i = 0; i <= index - this.#first && i < this.#entries.length; i++) {
+      bytes += (this.#entries[i] as Stored).entry.data.length;
+    }
+    return bytes;
+  }
+
+  /** Starts afresh behind an installed snapshot; returns the turns of all entries. */
+  restartAt(snapshotIndex: number, snapshotTerm: number): readonly number[] {
+    const dropped = this.#entries.splice(0).map((stored) => stored.turn);
+    this.#first = snapshotIndex + 1;
+    this.#snapshotTerm = snapshotTerm;
+    return dropped;
+  }
+
   /** Drops entries up to `index`; returns their turns. */
   drop(index: number): readonly number[] {
     if (index < this.#first) return [];
@@ -239,6 +256,13 @@ export class TurnLog {
   /** Lets go of a group's entries up to `index`: a checkpoint on disk covers them. */
   purge(group: number, index: number): void {
     for (const turn of (this.#groups.get(group) as GroupLog).drop(index)) this.#release(turn);
+  }
+
+  /** A snapshot replaced the group's whole log. */
+  restart(group: number, snapshotIndex: number, snapshotTerm: number): void {
+    for (const turn of (this.#groups.get(group) as GroupLog).restartAt(snapshotIndex, snapshotTerm)) {
+      this.#release(turn);
+    }
   }
 
   get doomedCount(): number {

@@ -71,14 +71,14 @@ function applyTouch(state: State, command: Command): void {
  */
 function applySweep(state: State, command: Command): void {
   const due: { key: Uint8Array; deadlineMs: number; incarnation: number }[] = [];
-  const start = expiryKey(state.group, 0, 0);
-  const end = expiryKey(state.group, command.nowMs + 1, 0);
+  const start = expiryKey(state.prefix, 0, 0);
+  const end = expiryKey(state.prefix, command.nowMs + 1, 0);
   state.overlay.range(start, end, false, (index, key) => {
     due.push({ key: key.slice(), deadlineMs: readUint(index, 3, 8), incarnation: readUint(index, 11, 6) });
     return due.length < SWEEP_MAX;
   });
   for (const { key, deadlineMs, incarnation } of due) {
-    state.overlay.delete(expiryKey(state.group, deadlineMs, incarnation));
+    state.overlay.delete(expiryKey(state.prefix, deadlineMs, incarnation));
     const head = state.find(key, 0, key.length);
     if (head === undefined || head.incarnation !== incarnation) continue;
     if (head.expired(command.nowMs)) removeStream(state, head);
@@ -89,7 +89,7 @@ function applySweep(state: State, command: Command): void {
 /** True when a sweep at `nowMs` would find something; asked by the leader before it proposes one. */
 export function sweepDue(state: State, nowMs: number): boolean {
   let due = false;
-  state.overlay.range(expiryKey(state.group, 0, 0), expiryKey(state.group, nowMs + 1, 0), false, () => {
+  state.overlay.range(expiryKey(state.prefix, 0, 0), expiryKey(state.prefix, nowMs + 1, 0), false, () => {
     due = true;
     return false;
   });

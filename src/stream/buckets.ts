@@ -37,13 +37,13 @@ export function writeUnits(bytes: number): number {
 const CLEAN_MAX = 1024;
 
 export class Buckets {
-  readonly #group: number;
+  readonly #prefix: number;
   readonly #cache = new Map<number, Bucket[]>();
   #size = 0;
   #dirty: Bucket[] = [];
 
-  constructor(group: number) {
-    this.#group = group;
+  constructor(prefix: number) {
+    this.#prefix = prefix;
   }
 
   /** The bucket named by a part of `bytes`; a new, not yet existing one when unknown. */
@@ -56,7 +56,7 @@ export class Buckets {
       }
     }
     const name = bytes.slice(start, start + length);
-    const row = tx.get(taggedKey(this.#group, TAG_BUCKET, name));
+    const row = tx.get(taggedKey(this.#prefix, TAG_BUCKET, name));
     const bucket = row === undefined ? newBucket(name) : decodeBucket(name, row);
     if (this.#size >= CLEAN_MAX) this.#forgetClean();
     const kept = this.#cache.get(hash);
@@ -78,7 +78,7 @@ export class Buckets {
 
   flush(tx: Tx): void {
     for (const bucket of this.#dirty) {
-      tx.put(taggedKey(this.#group, TAG_BUCKET, bucket.name), encodeBucket(bucket));
+      tx.put(taggedKey(this.#prefix, TAG_BUCKET, bucket.name), encodeBucket(bucket));
     }
   }
 
@@ -91,7 +91,7 @@ export class Buckets {
   /** Visits every bucket of the group, in name order; flushed and unflushed state together. */
   each(tx: Tx, visit: (bucket: Bucket) => void): void {
     const seen = new Map<string, Bucket>();
-    const start = taggedKey(this.#group, TAG_BUCKET, new Uint8Array(0));
+    const start = taggedKey(this.#prefix, TAG_BUCKET, new Uint8Array(0));
     tx.range(start, prefixEnd(start), false, (key, value) => {
       const bucket = decodeBucket(key.slice(3), value);
       seen.set(bucket.text, bucket);

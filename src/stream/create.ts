@@ -59,7 +59,7 @@ function configure(state: State, head: Head, command: Command): void {
 /** Enters the stream into the expiry index at its present deadline. */
 export function listDeadline(state: State, head: Head): void {
   head.indexedDeadlineMs = head.deadlineMs;
-  state.overlay.put(expiryKey(state.group, head.deadlineMs, head.incarnation), head.key);
+  state.overlay.put(expiryKey(state.prefix, head.deadlineMs, head.incarnation), head.key);
   state.touch(head, 0);
 }
 
@@ -122,7 +122,7 @@ export function removeStream(state: State, head: Head): void {
   state.buckets.touch(bucket);
   // Its place in the expiry index too: a deadline in the far future would keep the row until then.
   if (head.indexedDeadlineMs >= 0) {
-    state.overlay.delete(expiryKey(state.group, head.indexedDeadlineMs, head.incarnation));
+    state.overlay.delete(expiryKey(state.prefix, head.indexedDeadlineMs, head.incarnation));
   }
   state.remove(head);
 }

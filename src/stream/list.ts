@@ -27,13 +27,13 @@ export function listStreams(
   front.set(bucket);
   front[bucket.length] = NUL;
   front.set(prefix, bucket.length + 1);
-  const start = taggedKey(state.group, TAG_HEAD, front);
+  const start = taggedKey(state.prefix, TAG_HEAD, front);
   const end = prefixEnd(start);
-  const first = after.length === 0 ? start : later(start, behind(state.group, bucket, after));
+  const first = after.length === 0 ? start : later(start, behind(state.prefix, bucket, after));
 
   const changed: Head[] = [];
   state.eachDirty((head) => {
-    const key = taggedKey(state.group, TAG_HEAD, head.key);
+    const key = taggedKey(state.prefix, TAG_HEAD, head.key);
     if (compareBytes(key, first) >= 0 && compareBytes(key, end) < 0) changed.push(head);
   });
   changed.sort((a, b) => compareBytes(a.key, b.key));

@@ -181,7 +181,7 @@ function viewAt(state: State, head: Head, offset: number, start = -1): void {
 }
 
 function viewStored(state: State, head: Head, start: number): void {
-  const value = state.tx.get(positionKey(state.group, TAG_DATA, head.incarnation, start));
+  const value = state.tx.get(positionKey(state.prefix, TAG_DATA, head.incarnation, start));
   assert(value !== undefined, `data row ${start} of incarnation ${head.incarnation} is in the store`);
   view.ofValue(start, value);
 }

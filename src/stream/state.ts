@@ -39,6 +39,8 @@ const RECLAIM_ROWS_MAX = 256;
 const RECLAIM_STREAMS_MAX = 16;
 
 const NOTHING = new Uint8Array(0);
+/** Meta row: format u8, zeros, applied index, applied term, next incarnation, hot bytes f64; then the configuration. */
+const META_BYTES = 40;
 
 /** Told of changes that live readers wait for, during apply. */
 export interface StateListener {
@@ -49,6 +51,8 @@ export interface StateListener {
 
 export class State {
   readonly group: number;
+  /** First two bytes of all keys: the group, or its other half of the key space after a snapshot was installed (keys.ts). */
+  readonly prefix: number;
   readonly buckets: Buckets;
   /** For rows without a typed cache. */
   readonly overlay: Overlay;
@@ -57,6 +61,8 @@ export class State {
   nextIncarnation = 1;
   /** Bytes that the group's streams retain in this node's store. */
   hotBytes = 0;
+  /** Voters and learners as of the applied index, encoded by consensus; empty = those of the configuration file. */
+  configuration: Uint8Array = NOTHING;
   /** Approximate bytes that the next flush will write. */
   dirtyBytes = 0;
   listener: StateListener | undefined = undefined;
@@ -73,12 +79,13 @@ export class State {
   #scratch = new Uint8Array(16 * 1024);
   #scratchView = new DataView(this.#scratch.buffer);
 
-  constructor(group: number, tx: Tx) {
+  constructor(group: number, tx: Tx, prefix = group) {
     this.group = group;
+    this.prefix = prefix;
     this.#tx = tx;
     this.overlay = new Overlay(tx);
-    this.buckets = new Buckets(group);
-    const meta = tx.get(taggedKey(group, TAG_META, NOTHING));
+    this.buckets = new Buckets(prefix);
+    const meta = tx.get(taggedKey(prefix, TAG_META, NOTHING));
     if (meta !== undefined) {
       const view = new DataView(meta.buffer, meta.byteOffset, meta.byteLength);
       assert(meta[0] === 1, 'known meta row format');
@@ -86,9 +93,10 @@ export class State {
       this.appliedTerm = view.getFloat64(16, true);
       this.nextIncarnation = view.getFloat64(24, true);
       this.hotBytes = view.getFloat64(32, true);
+      this.configuration = meta.slice(META_BYTES);
     }
     this.#flushedIndex = this.appliedIndex;
-    const garbage = taggedKey(group, TAG_GARBAGE, NOTHING);
+    const garbage = taggedKey(prefix, TAG_GARBAGE, NOTHING);
     tx.range(garbage, prefixEnd(garbage), false, () => {
       this.#garbage = true;
       return false;
@@ -122,7 +130,7 @@ export class State {
       }
     }
     const key = bytes.slice(start, start + length);
-    const row = this.#tx.get(taggedKey(this.group, TAG_HEAD, key));
+    const row = this.#tx.get(taggedKey(this.prefix, TAG_HEAD, key));
     if (row === undefined) return undefined;
     const head = decodeHead(key, hash, row);
     // Reads alone never flush, so they make room themselves; callers hold no other clean head while they search.
@@ -172,7 +180,7 @@ export class State {
     head.rows = [];
     head.producers = undefined;
     // Rows may be in the store even when the head row is not (a create over a dead head): mark in any case.
-    this.overlay.put(incarnationKey(this.group, TAG_GARBAGE, head.incarnation), NOTHING);
+    this.overlay.put(incarnationKey(this.prefix, TAG_GARBAGE, head.incarnation), NOTHING);
     this.#garbage = true;
   }
 
@@ -187,7 +195,7 @@ export class State {
 
   /** Reads the row that starts at `start`, which the store must hold. */
   storedRow(head: Head, start: number): Row {
-    const value = this.#tx.get(positionKey(this.group, TAG_DATA, head.incarnation, start));
+    const value = this.#tx.get(positionKey(this.prefix, TAG_DATA, head.incarnation, start));
     assert(value !== undefined, `data row ${start} of incarnation ${head.incarnation} is in the store`);
     return decodeRow(start, value);
   }
@@ -195,8 +203,8 @@ export class State {
   /** Start of the stored row that holds `offset`; rows in memory are the caller's business. */
   storedRowStart(head: Head, offset: number): number {
     let start = -1;
-    const from = positionKey(this.group, TAG_DATA, head.incarnation, 0);
-    const to = positionKey(this.group, TAG_DATA, head.incarnation, offset + 1);
+    const from = positionKey(this.prefix, TAG_DATA, head.incarnation, 0);
+    const to = positionKey(this.prefix, TAG_DATA, head.incarnation, offset + 1);
     this.#tx.range(from, to, true, (key) => {
       start = lastPosition(key);
       return false;
@@ -208,8 +216,8 @@ export class State {
   /** Start of the stored row in which `record` ends; the greatest firstRecord at or below it. */
   storedRowOfRecord(head: Head, record: number): number {
     let start = -1;
-    const from = positionKey(this.group, TAG_RECORD, head.incarnation, 0);
-    const to = positionKey(this.group, TAG_RECORD, head.incarnation, record + 1);
+    const from = positionKey(this.prefix, TAG_RECORD, head.incarnation, 0);
+    const to = positionKey(this.prefix, TAG_RECORD, head.incarnation, record + 1);
     this.#tx.range(from, to, true, (_key, value) => {
       start = new DataView(value.buffer, value.byteOffset, 8).getFloat64(0, true);
       return false;
@@ -222,7 +230,7 @@ export class State {
     const cached = head.producers?.get(id);
     if (cached !== undefined) return cached;
     if (!head.hasProducers) return undefined;
-    const row = this.#tx.get(producerKey(this.group, head.incarnation, idBytes));
+    const row = this.#tx.get(producerKey(this.prefix, head.incarnation, idBytes));
     if (row === undefined) return undefined;
     const producer = decodeProducer(row);
     this.keepProducer(head, id, producer);
@@ -236,11 +244,11 @@ export class State {
 
   attributes(head: Head): Uint8Array | undefined {
     if (!head.hasAttributes) return undefined;
-    return this.overlay.get(incarnationKey(this.group, TAG_ATTRIBUTES, head.incarnation));
+    return this.overlay.get(incarnationKey(this.prefix, TAG_ATTRIBUTES, head.incarnation));
   }
 
   setAttributes(head: Head, encoded: Uint8Array | undefined): void {
-    const key = incarnationKey(this.group, TAG_ATTRIBUTES, head.incarnation);
+    const key = incarnationKey(this.prefix, TAG_ATTRIBUTES, head.incarnation);
     if (encoded !== undefined) this.overlay.put(key, encoded);
     else if (head.hasAttributes) this.overlay.delete(key);
     head.hasAttributes = encoded !== undefined;
@@ -263,14 +271,15 @@ export class State {
     this.overlay.flush();
     if (this.#garbage) this.#reclaim();
     else this.#garbageLeft = false;
-    const meta = new Uint8Array(40);
+    const meta = new Uint8Array(META_BYTES + this.configuration.length);
+    meta.set(this.configuration, META_BYTES);
     const view = new DataView(meta.buffer);
     meta[0] = 1;
     view.setFloat64(8, this.appliedIndex, true);
     view.setFloat64(16, this.appliedTerm, true);
     view.setFloat64(24, this.nextIncarnation, true);
     view.setFloat64(32, this.hotBytes, true);
-    tx.put(taggedKey(this.group, TAG_META, NOTHING), meta);
+    tx.put(taggedKey(this.prefix, TAG_META, NOTHING), meta);
   }
 
   /** The commit that holds the last flush() is done; no command was applied in between. */
@@ -292,7 +301,7 @@ export class State {
 
   #writeHead(head: Head): void {
     const tx = this.#tx;
-    const key = taggedKey(this.group, TAG_HEAD, head.key);
+    const key = taggedKey(this.prefix, TAG_HEAD, head.key);
     if (head.dead) {
       if (head.stored) tx.delete(key);
       return;
@@ -307,18 +316,18 @@ export class State {
   #writeRow(head: Head, row: Row): void {
     this.#reserve(row.encodedBytes);
     const size = row.encode(this.#scratch, this.#scratchView);
-    this.#tx.put(positionKey(this.group, TAG_DATA, head.incarnation, row.start), this.#scratch.subarray(0, size));
+    this.#tx.put(positionKey(this.prefix, TAG_DATA, head.incarnation, row.start), this.#scratch.subarray(0, size));
     if (row.fresh && head.json) {
       const value = new Uint8Array(8);
       new DataView(value.buffer).setFloat64(0, row.start, true);
-      this.#tx.put(positionKey(this.group, TAG_RECORD, head.incarnation, row.firstRecord), value);
+      this.#tx.put(positionKey(this.prefix, TAG_RECORD, head.incarnation, row.firstRecord), value);
     }
   }
 
   #writeProducers(head: Head, producers: Map<string, Producer>): void {
     for (const [id, producer] of producers) {
       if (!producer.dirty) continue;
-      this.#tx.put(producerKey(this.group, head.incarnation, encodeUtf8(id)), encodeProducer(producer));
+      this.#tx.put(producerKey(this.prefix, head.incarnation, encodeUtf8(id)), encodeProducer(producer));
     }
   }
 
@@ -326,13 +335,13 @@ export class State {
   #reclaim(): void {
     const tx = this.#tx;
     this.#garbageLeft = false;
-    const marks = taggedKey(this.group, TAG_GARBAGE, NOTHING);
+    const marks = taggedKey(this.prefix, TAG_GARBAGE, NOTHING);
     const dead: Uint8Array[] = [];
     tx.range(marks, prefixEnd(marks), false, (key) => dead.push(key.slice(3)) < RECLAIM_STREAMS_MAX);
     let budget = RECLAIM_ROWS_MAX;
     for (const incarnation of dead) {
       for (const tag of [TAG_DATA, TAG_RECORD, TAG_PRODUCER, TAG_ATTRIBUTES]) {
-        const prefix = taggedKey(this.group, tag, incarnation);
+        const prefix = taggedKey(this.prefix, tag, incarnation);
         const doomed: Uint8Array[] = [];
         tx.range(prefix, prefixEnd(prefix), false, (key) => doomed.push(key.slice()) < budget);
         for (const key of doomed) tx.delete(key);
@@ -342,7 +351,7 @@ export class State {
           return;
         }
       }
-      tx.delete(taggedKey(this.group, TAG_GARBAGE, incarnation));
+      tx.delete(taggedKey(this.prefix, TAG_GARBAGE, incarnation));
     }
     this.#garbageLeft = dead.length === RECLAIM_STREAMS_MAX;
   }

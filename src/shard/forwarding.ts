@@ -1,0 +1,183 @@
+/**
+ * Writes that reach a node which does not lead their group: sent to the leader, and answered here once this node has
+ * applied them too, so what a node acknowledged it also shows. While no leader is known they wait, boundedly.
+ *
+ * On the links: a request travels as its mailbox frame with the payload inside; the answer is the leader's applied index
+ * (f64) and a reply frame. A refusal NO_LEADER means that nothing was done, so the request is sent again; a broken link
+ * means that nobody knows, so the client is told that.
+ */
+import { errorNumber } from '../base/errors.ts';
+import type { Group } from '../group/group.ts';
+import { Reply } from '../wire/reply.ts';
+import { REQUEST_HEAD_BYTES } from '../wire/request.ts';
+import type { PeerPort, ForwardOrigin } from './ports.ts';
+
+/** Slots from here on belong to requests of other nodes; the main thread's own are far below. */
+export const REMOTE_SLOTS = 0x8000_0000;
+/** A write waits this long for a leader (decisions.md). */
+export const LEADER_WAIT_MS = 5000;
+/** Requests that wait for a leader or for an answer, in bytes per shard; more are refused at once. */
+const WAITING_BYTES_MAX = 64 * 1024 * 1024;
+const NO_LEADER = errorNumber('NO_LEADER');
+/** Nobody waits for the answer. */
+const NOBODY = -1;
+
+interface Parked {
+  readonly group: Group;
+  readonly slot: number;
+  readonly frame: Uint8Array;
+  readonly deadlineMs: number;
+}
+
+interface Held {
+  readonly group: Group;
+  readonly slot: number;
+  readonly index: number;
+  readonly bytes: Uint8Array;
+}
+
+export class Forwarding {
+  readonly #peers: PeerPort;
+  readonly #nodeId: number;
+  readonly #deliver: (reply: Reply) => void;
+  readonly #wake: () => void;
+  #parked: Parked[] = [];
+  #held: Held[] = [];
+  #waitingBytes = 0;
+  #nowMs = 0;
+  readonly #reply = new Reply();
+  /** Requests of other nodes under way here, by slot. */
+  readonly #origins = new Map<number, { readonly origin: ForwardOrigin; readonly group: Group }>();
+  #nextRemote = REMOTE_SLOTS;
+  readonly counters = { sent: 0, served: 0, parked: 0 };
+
+  /** `deliver` writes an answer to the main thread; `wake` asks for a turn. */
+  constructor(peers: PeerPort, nodeId: number, deliver: (reply: Reply) => void, wake: () => void) {
+    this.#peers = peers;
+    this.#nodeId = nodeId;
+    this.#deliver = deliver;
+    this.#wake = wake;
+  }
+
+  /** Takes a request of this node's main thread; copies it. */
+  submit(group: Group, slot: number, frame: Uint8Array, payload: Uint8Array | undefined, nowMs: number): void {
+    this.#nowMs = nowMs;
+    const size = frame.length + (payload?.length ?? 0);
+    if (this.#waitingBytes + size > WAITING_BYTES_MAX) return this.#refuse(slot, 'NO_LEADER');
+    const whole = new Uint8Array(size);
+    whole.set(frame);
+    if (payload !== undefined) whole.set(payload, frame.length);
+    this.#waitingBytes += size;
+    this.#send({ group, slot, frame: whole, deadlineMs: nowMs + LEADER_WAIT_MS });
+  }
+
+  /** The command frame of a write that nobody waits for. */
+  submitQuietly(group: Group, frame: Uint8Array): void {
+    const leader = group.raft.leader;
+    if (leader !== 0 && leader !== this.#nodeId) this.#peers.forward(leader, group.id, frame, () => undefined);
+  }
+
+  /** Takes a request that another node sent here; the slot that its answer will carry. */
+  accept(origin: ForwardOrigin, group: Group): number {
+    const slot = this.#nextRemote;
+    this.#nextRemote = slot === 0xffff_fffe ? REMOTE_SLOTS : slot + 1;
+    this.#origins.set(slot, { origin, group });
+    this.counters.served++;
+    return slot;
+  }
+
+  /** Sends the answer of a request that another node sent here. */
+  answer(reply: Reply): void {
+    const waiting = this.#origins.get(reply.id);
+    if (waiting === undefined) return;
+    this.#origins.delete(reply.id);
+    const bytes = new Uint8Array(8 + reply.bytesMax());
+    const view = new DataView(bytes.buffer);
+    view.setFloat64(0, waiting.group.state.appliedIndex, true);
+    const size = reply.write(bytes, view, 8);
+    this.#peers.reply(waiting.origin, bytes.subarray(0, 8 + size));
+  }
+
+  /** Once a turn: tries what is parked, answers what has been applied here. */
+  turn(nowMs: number): void {
+    this.#nowMs = nowMs;
+    if (this.#parked.length > 0) {
+      const parked = this.#parked;
+      this.#parked = [];
+      for (const one of parked) this.#send(one);
+    }
+    if (this.#held.length === 0) return;
+    this.#held = this.#held.filter((held) => !this.#release(held));
+  }
+
+  /** Something waits for a turn to come. */
+  get waiting(): number {
+    return this.#parked.length + this.#held.length;
+  }
+
+  /** Refuses everything that waits. */
+  stop(): void {
+    for (const { slot } of this.#parked.splice(0)) this.#refuse(slot, 'STOPPING');
+    for (const { slot } of this.#held.splice(0)) this.#refuse(slot, 'OUTCOME_UNKNOWN');
+  }
+
+  #send(one: Parked): void {
+    const { group, slot, frame } = one;
+    if (group.leads) {
+      // Leadership came to this node while the request waited.
+      this.#waitingBytes -= frame.length;
+      const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
+      group.submit(slot, frame, view, REQUEST_HEAD_BYTES, undefined, this.#nowMs);
+      return;
+    }
+    const leader = group.raft.leader;
+    const sent =
+      leader !== 0 &&
+      leader !== this.#nodeId &&
+      this.#peers.forward(leader, group.id, frame, (answer) => this.#onAnswer(one, answer));
+    if (sent) {
+      this.counters.sent++;
+      return;
+    }
+    if (this.#nowMs < one.deadlineMs) {
+      this.counters.parked++;
+      this.#parked.push(one);
+      return;
+    }
+    this.#waitingBytes -= frame.length;
+    this.#refuse(slot, 'NO_LEADER');
+  }
+
+  #onAnswer(one: Parked, answer: Uint8Array | undefined): void {
+    const { group, slot, frame } = one;
+    this.#wake();
+    if (answer === undefined || answer.length < 8) {
+      this.#waitingBytes -= frame.length;
+      return this.#refuse(slot, 'OUTCOME_UNKNOWN');
+    }
+    const view = new DataView(answer.buffer, answer.byteOffset, answer.length);
+    this.#reply.read(answer, view, 8);
+    if (this.#reply.code === NO_LEADER && this.#nowMs < one.deadlineMs) {
+      this.#parked.push(one);
+      return undefined;
+    }
+    this.#waitingBytes -= frame.length;
+    if (slot !== NOBODY) this.#held.push({ group, slot, index: view.getFloat64(0, true), bytes: answer.slice(8) });
+    return undefined;
+  }
+
+  #release(held: Held): boolean {
+    if (held.group.state.appliedIndex < held.index) return false;
+    this.#reply.read(held.bytes, new DataView(held.bytes.buffer), 0);
+    this.#reply.id = held.slot;
+    this.#deliver(this.#reply);
+    return true;
+  }
+
+  #refuse(slot: number, code: 'NO_LEADER' | 'OUTCOME_UNKNOWN' | 'STOPPING'): void {
+    if (slot === NOBODY) return;
+    this.#reply.reset(slot);
+    this.#reply.code = errorNumber(code);
+    this.#deliver(this.#reply);
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * Group snapshots between nodes: the rows of applied state as one LMDB read transaction shows them, so appends go on
+ * meanwhile. The receiver writes them into the other half of the group's key space; the half changes with one put.
+ */
+import { decodeConfiguration } from '../raft/configuration.ts';
+import type { SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
+import type { Group } from '../group/group.ts';
+import type { IncomingSnapshot, Log, PeerPort, ShardStorage } from './ports.ts';
+
+/** Fits a frame of the peer links with room to spare. */
+const CHUNK_BYTES = 200 * 1024;
+const NO_METADATA = new Uint8Array(0);
+
+export class Snapshots {
+  readonly #storage: ShardStorage;
+  readonly #peers: PeerPort;
+  readonly #log: Log;
+  /** Transfers under way by group: the log behind these indexes must stay. */
+  readonly #pinned = new Map<number, number[]>();
+  readonly #incoming = new Map<number, { readonly snapshot: IncomingSnapshot; readonly message: SnapshotRequest }>();
+  readonly counters = { sent: 0, received: 0, failed: 0 };
+
+  constructor(storage: ShardStorage, peers: PeerPort, log: Log) {
+    this.#storage = storage;
+    this.#peers = peers;
+    this.#log = log;
+  }
+
+  /** Oldest applied index whose following log entries a transfer still needs; Infinity when none. */
+  pinned(group: number): number {
+    return Math.min(Infinity, ...(this.#pinned.get(group) ?? []));
+  }
+
+  /** Starts a transfer of the group's state, which the caller has just checkpointed. */
+  send(group: Group, message: SnapshotRequest): void {
+    const { state, raft } = group;
+    const index = state.appliedIndex;
+    const meta: SnapshotMeta = { index, term: state.appliedTerm, configuration: raft.configurationAt(index) };
+    const reader = this.#storage.openSnapshot(group.id);
+    this.#pin(group.id, index);
+    const started = this.#peers.sendSnapshot(message.to, group.id, { ...message, snapshot: meta }, NO_METADATA, {
+      next: () => reader.next(CHUNK_BYTES),
+      done: (outcome) => {
+        reader.close();
+        this.#unpin(group.id, index);
+        if (outcome === 'installed') this.counters.sent++;
+        else raft.snapshotFailed(message.to);
+        this.#log('info', 'snapshot sent', { group: group.id, to: message.to, index, outcome });
+      },
+    });
+    if (started !== undefined) return;
+    reader.close();
+    this.#unpin(group.id, index);
+    raft.snapshotFailed(message.to);
+  }
+
+  begin(snapshot: IncomingSnapshot, message: SnapshotRequest): void {
+    this.#storage.clearStage(snapshot.group);
+    this.#incoming.set(snapshot.group, { snapshot, message });
+    this.#log('info', 'receiving a snapshot', {
+      group: snapshot.group,
+      from: snapshot.node,
+      index: message.snapshot.index,
+    });
+  }
+
+  chunk(snapshot: IncomingSnapshot, rows: Uint8Array): void {
+    this.#storage.stage(snapshot.group, rows);
+  }
+
+  /** All rows are staged: raft decides whether they are wanted; installed() or refused() follow. */
+  complete(snapshot: IncomingSnapshot, group: Group): void {
+    const incoming = this.#incoming.get(snapshot.group);
+    if (incoming === undefined) return;
+    group.raft.step(incoming.message);
+  }
+
+  aborted(snapshot: IncomingSnapshot): void {
+    if (this.#incoming.get(snapshot.group)?.snapshot === snapshot) this.#incoming.delete(snapshot.group);
+  }
+
+  /** The staged rows are the group's state now. */
+  installed(group: number): void {
+    const incoming = this.#incoming.get(group);
+    if (incoming === undefined) return;
+    this.#incoming.delete(group);
+    this.counters.received++;
+    this.#peers.snapshotResult(incoming.snapshot, 'installed');
+    // What lies in the half that is not used any more is removed when the next snapshot comes, or now.
+    this.#storage.clearStage(group);
+  }
+
+  /** Raft did not want it (it has moved on): tell the sender, so that it stops waiting. */
+  settle(): void {
+    for (const [group, { snapshot }] of this.#incoming) {
+      void group;
+      void snapshot;
+    }
+  }
+
+  #pin(group: number, index: number): void {
+    this.#pinned.set(group, [...(this.#pinned.get(group) ?? []), index]);
+  }
+
+  #unpin(group: number, index: number): void {
+    const left = (this.#pinned.get(group) ?? []).slice();
+    left.splice(left.indexOf(index), 1);
+    if (left.length === 0) this.#pinned.delete(group);
+    else this.#pinned.set(group, left);
+  }
+}
+
+/** The configuration in a group's state; `initial` before the first change. */
+export function stateConfiguration(encoded: Uint8Array): ReturnType<typeof decodeConfiguration> | undefined {
+  return encoded.length === 0 ? undefined : decodeConfiguration(encoded);
+}
