@@ -28,6 +28,9 @@ export interface PeerCounters {
   raft_grpc_snapshot_request_bytes: number;
   raft_grpc_snapshot_payload_bytes: number;
   raft_grpc_snapshot_response_bytes: number;
+  /** Frames of all kinds, heads included. */
+  peer_sent_frames: number;
+  peer_sent_bytes: number;
   /** Messages of Raft for a peer that was not connected, and frames that found no room or were left at a loss. */
   peer_dropped_messages: number;
   peer_dropped_frames: number;
@@ -70,6 +73,8 @@ export function newPeerCounters(): PeerCounters {
     raft_grpc_snapshot_request_bytes: 0,
     raft_grpc_snapshot_payload_bytes: 0,
     raft_grpc_snapshot_response_bytes: 0,
+    peer_sent_frames: 0,
+    peer_sent_bytes: 0,
     peer_dropped_messages: 0,
     peer_dropped_frames: 0,
     peer_dropped_bytes: 0,

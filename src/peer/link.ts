@@ -57,7 +57,7 @@ export class Link {
   /** Connections that were made; and attempts and connections that failed. */
   connects = 0;
   failures = 0;
-  /** Frames and bytes that the kernel was given. */
+  /** Frames and bytes that the socket was given. */
   sentFrames = 0;
   sentBytes = 0;
   readonly #options: LinkOptions;
@@ -161,9 +161,9 @@ export class Link {
 
   /** The peer was heard to run, as `boot`: connect now instead of later, and not to a run of it that is over. */
   nudge(boot: number): void {
-    if (this.#stopped) return;
     if (this.#remote !== undefined && this.#remote.boot !== boot) this.#end('the peer was restarted');
-    if (this.#socket !== undefined) return;
+    // Whoever heard of the loss may have stopped this link.
+    if (this.#stopped || this.#socket !== undefined) return;
     this.#cancelTimer();
     this.#connect();
   }

@@ -356,6 +356,8 @@ export class Peers {
 function addLink(counters: PeerCounters, link: Link): void {
   counters.raft_grpc_append_stream_sessions_opened += link.connects;
   counters.raft_grpc_append_stream_session_failures += link.failures;
+  counters.peer_sent_frames += link.sentFrames;
+  counters.peer_sent_bytes += link.sentBytes;
   counters.peer_dropped_frames += link.droppedFrames;
   counters.peer_dropped_bytes += link.droppedBytes;
 }

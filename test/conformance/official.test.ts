@@ -48,6 +48,8 @@ async function runSuite(baseUrl: string): Promise<Outcome[]> {
     // Its exit code only says that something failed, which is for the list to judge.
     await within(suite.exited, SUITE_TIMEOUT_MS, 'the official suite');
     const report = JSON.parse(readFileSync(reportFile, 'utf8')) as VitestReport;
+    const broken = report.testResults.find((file) => file.assertionResults.length === 0);
+    assert(broken === undefined, `the suite did not load: ${broken?.message}`);
     return report.testResults.flatMap((file) =>
       file.assertionResults.map((result) => ({
         name: [...result.ancestorTitles, result.title].join(' > '),

@@ -1,5 +1,5 @@
 // Values that no server should trust: numbers, texts, queries, JSON, lengths, chunks, methods.
-import { FUZZ_BUCKET, MIB } from './attack.ts';
+import { MIB } from './attack.ts';
 
 export const BAD_NUMBERS = [
   '9007199254740992',

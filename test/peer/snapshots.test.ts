@@ -1,0 +1,153 @@
+// The rules of a transfer at both ends, without sockets.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { newPeerCounters } from '../../src/peer/counters.ts';
+import { REAL_EDGE } from '../../src/peer/edge.ts';
+import { PEER_LIMITS } from '../../src/peer/limits.ts';
+import type { Link } from '../../src/peer/link.ts';
+import type { Session } from '../../src/peer/listener.ts';
+import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
+import type { IncomingSnapshot } from '../../src/peer/snapshot-receiver.ts';
+import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
+import type { SnapshotRequest } from '../../src/raft/types.ts';
+import { FRAME_HEAD_BYTES, FRAME_SNAPSHOT_END, frameKind } from '../../src/wire/peer/frame.ts';
+import { decodeSnapshotEnd } from '../../src/wire/peer/snapshot-transfer.ts';
+
+const configuration = { voters: [1, 2], votersOutgoing: [], learners: [] };
+const MESSAGE: SnapshotRequest = {
+  type: 'snapshot',
+  from: 1,
+  to: 2,
+  term: 1,
+  round: 1,
+  allowedBoot: 0,
+  restored: false,
+  snapshot: { index: 5, term: 1, configuration },
+};
+
+function session(node: number): Session {
+  const peer = { clusterId: 'test', groupCount: 16, node, shard: 0, shardCount: 1, boot: 100 + node };
+  return { peer, close: () => assert.fail('closed') };
+}
+
+function makeReceiver(): { receiver: SnapshotReceiver; events: string[]; snapshots: IncomingSnapshot[] } {
+  const events: string[] = [];
+  const snapshots: IncomingSnapshot[] = [];
+  const receiver = new SnapshotReceiver(
+    {
+      onSnapshotBegin(snapshot) {
+        snapshots.push(snapshot);
+        events.push(`begin from ${snapshot.node}`);
+      },
+      onSnapshotChunk: (_snapshot, bytes) => events.push(`chunk ${bytes.length}`),
+      onSnapshotComplete: () => events.push('complete'),
+      onSnapshotAborted: (snapshot) => events.push(`aborted from ${snapshot.node}`),
+    },
+    ({ peer }, { transfer, receivedBytes, status }) =>
+      events.push(`tell ${peer.node}: ${transfer} ${status} at ${receivedBytes}`),
+  );
+  return { receiver, events, snapshots };
+}
+
+const metadata = new Uint8Array(0);
+const begin = (transfer: number) => ({ group: 3, transfer, message: MESSAGE, metadata });
+const chunk = (transfer: number, offset: number, size: number) => {
+  return { group: 3, transfer, offset, bytes: new Uint8Array(size) };
+};
+const end = (transfer: number, totalBytes: number, complete = true) => ({ group: 3, transfer, totalBytes, complete });
+
+test('a gap, or an end that counts other bytes, fails the transfer; what comes behind is ignored', () => {
+  const { receiver, events } = makeReceiver();
+  const one = session(1);
+  receiver.onBegin(one, begin(7));
+  receiver.onChunk(one, chunk(7, 0, 100));
+  receiver.onChunk(one, chunk(7, 200, 100));
+  receiver.onChunk(one, chunk(7, 300, 100));
+  receiver.onEnd(one, end(7, 400));
+  assert.deepEqual(events.splice(0), ['begin from 1', 'chunk 100', 'aborted from 1', 'tell 1: 7 failed at 100']);
+  receiver.onBegin(one, begin(8));
+  receiver.onChunk(one, chunk(8, 0, 100));
+  receiver.onEnd(one, end(8, 101));
+  assert.deepEqual(events, ['begin from 1', 'chunk 100', 'aborted from 1', 'tell 1: 8 failed at 100']);
+});
+
+test('a newer snapshot of the group ends the older one, whoever sends it', () => {
+  const { receiver, events, snapshots } = makeReceiver();
+  const [one, two] = [session(1), session(2)];
+  receiver.onBegin(one, begin(7));
+  receiver.onBegin(two, begin(7));
+  // The same number from another node is another transfer.
+  receiver.onChunk(one, chunk(7, 0, 10));
+  receiver.onChunk(two, chunk(7, 0, 20));
+  receiver.onEnd(two, end(7, 20));
+  assert.deepEqual(events.splice(0), [
+    'begin from 1',
+    'aborted from 1',
+    'tell 1: 7 failed at 0',
+    'begin from 2',
+    'chunk 20',
+    'complete',
+  ]);
+  const [older, newer] = snapshots as [IncomingSnapshot, IncomingSnapshot];
+  assert.equal(receiver.result(older, 'installed'), false);
+  // The connection is not needed while the payload is installed.
+  receiver.onSessionEnd(two);
+  assert.equal(receiver.result(newer, 'installed'), true);
+  assert.equal(receiver.result(newer, 'installed'), false);
+  assert.deepEqual(events, ['tell 2: 7 installed at 20']);
+});
+
+test('a transfer ends with its connection, or when the sender gives up', () => {
+  const { receiver, events } = makeReceiver();
+  const one = session(1);
+  receiver.onBegin(one, begin(7));
+  receiver.onSessionEnd(one);
+  receiver.onSessionEnd(one);
+  receiver.onBegin(one, begin(8));
+  receiver.onEnd(one, end(8, 0, false));
+  assert.deepEqual(events, ['begin from 1', 'aborted from 1', 'begin from 1', 'aborted from 1']);
+});
+
+test('the sender keeps to the window, and gives up a receiver that falls silent', () => {
+  const frames: Uint8Array[] = [];
+  const link = { node: 2, queuedBytes: 0, send: (frame: Uint8Array) => frames.push(frame) > 0, flush() {} };
+  let nowMs = 0;
+  const limits = { ...PEER_LIMITS, snapshotBytesPerSecond: 0 };
+  const edge = { ...REAL_EDGE, nowMs: () => nowMs, random: () => 0, after: () => () => {} };
+  const sender = new SnapshotSender(limits, edge, newPeerCounters());
+  const outcomes: string[] = [];
+  const source = { next: () => new Uint8Array(1000), done: (outcome: string) => outcomes.push(outcome) };
+  assert.ok(sender.send(link as unknown as Link, 3, MESSAGE, metadata, source));
+  sender.pump();
+  const inWindow = frames.length - 1;
+  assert.equal(inWindow, Math.ceil(limits.snapshotWindowBytes / 1000));
+  sender.pump();
+  assert.equal(frames.length - 1, inWindow);
+  nowMs = 50_000;
+  const ack = { group: 3, transfer: 0, boot: 1, receivedBytes: 5000, status: 'receiving' as const };
+  assert.ok(sender.onAck(2, ack));
+  assert.equal(frames.length - 1, inWindow + 5);
+  assert.equal(sender.onAck(2, { ...ack, transfer: 1 }), false);
+  assert.equal(sender.onAck(3, ack), false);
+  nowMs = 50_000 + limits.snapshotStallMs - 1;
+  sender.expire();
+  assert.deepEqual(outcomes, []);
+  nowMs++;
+  sender.expire();
+  sender.expire();
+  assert.deepEqual(outcomes, ['lost']);
+  const last = frames.at(-1) as Uint8Array;
+  assert.equal(frameKind(last), FRAME_SNAPSHOT_END);
+  assert.equal(decodeSnapshotEnd(last.subarray(FRAME_HEAD_BYTES))?.complete, false);
+});
+
+test('"installed" before all was sent is a failure', () => {
+  const link = { node: 2, queuedBytes: 0, send: () => true, flush() {} };
+  const edge = { ...REAL_EDGE, random: () => 0, after: () => () => {} };
+  const sender = new SnapshotSender(PEER_LIMITS, edge, newPeerCounters());
+  const outcomes: string[] = [];
+  const source = { next: () => new Uint8Array(1000), done: (outcome: string) => outcomes.push(outcome) };
+  sender.send(link as unknown as Link, 3, MESSAGE, metadata, source);
+  sender.onAck(2, { group: 3, transfer: 0, boot: 1, receivedBytes: 0, status: 'installed' });
+  assert.deepEqual(outcomes, ['failed']);
+});
