@@ -40,6 +40,7 @@ async function round(server: TestServer, random: Random, writers: readonly Write
   onAnswer.call = () => moment.answered();
   const work = Promise.all(writers.map((writer) => writer.run(server.port)));
   await Promise.race([moment.due, work]);
+  assert(server.isRunning, 'the server died before it was killed');
   await server.kill();
   await within(work, ROUND_TIMEOUT_MS, 'writers after the kill');
   // Recovery may be interrupted too, also more than once.
