@@ -8,6 +8,7 @@ import { createLogger } from '../src/server/log.ts';
 import type { ShardData } from '../src/server/shards.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ShardStore } from '../src/store/shard-store.ts';
+import { openPeers } from './peer-links.ts';
 import { RingReplies, RingRequests } from './ring-ports.ts';
 
 /** Free space is looked at this often; the reserve covers what can be written meanwhile. */
@@ -18,6 +19,7 @@ const YIELD_MS = 20;
 async function run(data: ShardData, port: MessagePort): Promise<void> {
   const log = createLogger('shard');
   const store = new ShardStore(data.directory);
+  if (store.fresh) store.markUsed(data.cluster === undefined || data.cluster.initMembership ? [] : data.groups);
   const reader = new RingReader(data.requestRing);
   const writer = new RingWriter(data.replyRing);
   const shard = new Shard({
@@ -31,7 +33,10 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
       new Waker(data.replyRing),
       new LaneSender(data.replyLane.port, data.replyLane.shared),
     ),
+    nodes: data.cluster?.peers.map(({ nodeId }) => nodeId) ?? [data.nodeId],
+    voters: data.cluster?.peers.map(({ nodeId }) => nodeId) ?? [data.nodeId],
     seed: data.seed,
+    boot: data.boot,
     log: (level, message, fields) => log[level](fields ?? {}, message),
   });
   const parker = new Parker(reader);
@@ -44,6 +49,7 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
     store.sampleSpace().catch((error: unknown) => log.warn({ err: error }, 'cannot read the free space of the volume'));
   }, SPACE_SAMPLE_MS);
   await store.sampleSpace();
+  const peers = data.cluster === undefined ? undefined : await openPeers(data, data.cluster, shard, parker, log);
   shard.start(Date.now());
   shard.turn(Date.now());
   port.postMessage('ready');
@@ -60,6 +66,7 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
   }
   clearInterval(sampler);
   shard.stop(Date.now());
+  await peers?.stop();
   await store.close();
   port.postMessage('stopped');
   port.close();

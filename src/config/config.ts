@@ -36,7 +36,7 @@ export interface Config {
     /** Includes this node unless empty. */
     readonly peers: readonly Peer[];
   };
-  readonly cluster: { readonly secret: string | undefined };
+  readonly cluster: { readonly name: string; readonly secret: string | undefined };
   readonly http: {
     readonly longPollTimeoutMs: number;
     readonly sseKeepaliveMs: number;
@@ -89,7 +89,10 @@ export function toConfig(values: Values): Config {
       initMembership: values['raft.init_membership'],
       peers: values['raft.peers'],
     },
-    cluster: { secret: secretOf(values, 'cluster.secret', 'cluster.secret_file') },
+    cluster: {
+      name: values['cluster.name'],
+      secret: secretOf(values, 'cluster.secret', 'cluster.secret_file'),
+    },
     http: {
       longPollTimeoutMs: values['http.long_poll_timeout'],
       sseKeepaliveMs: values['http.sse_keepalive'],
@@ -208,7 +211,7 @@ function checkListeners({ server, cluster }: Config): void {
   }
 }
 
-function checkPeers({ raft }: Config): void {
+function checkPeers({ raft, server }: Config): void {
   const ids = new Set<number>();
   for (const peer of raft.peers) {
     if (ids.has(peer.nodeId)) throw new ConfigError(`raft.peers: node ${peer.nodeId} is listed twice`);
@@ -217,7 +220,7 @@ function checkPeers({ raft }: Config): void {
   if (ids.size > 0 && !ids.has(raft.nodeId)) {
     throw new ConfigError(`raft.peers: this node is not in the list; add node_id = ${raft.nodeId} (raft.node_id)`);
   }
-  if (ids.size > 1) {
-    throw new ConfigError('raft.peers: this version runs one node; leave the list empty or give only this node');
+  if (ids.size > 1 && server.clusterListen === undefined) {
+    throw refuse('server.cluster_listen', undefined, 'HOST:PORT for the links to the other nodes of raft.peers');
   }
 }

@@ -65,7 +65,7 @@ export const OPTIONS = {
     'Admin plane: metrics, usage, health, operator calls. Keep it away from clients.',
     flag('admin-listen', 'HOST:PORT'),
   ),
-  'server.cluster_listen': optional(kind.address, 'Node-to-node links. Beyond loopback a cluster secret is required.'),
+  'server.cluster_listen': optional(kind.address, 'Node-to-node links: shard i listens on the port plus i. Beyond loopback a cluster secret is required.'),
   'server.http_inflight_body_size': option(
     kind.size(BODY_BYTES_MAX, 64 * GIB),
     256 * MIB,
@@ -133,14 +133,15 @@ export const OPTIONS = {
   'raft.init_membership': option(
     kind.boolean,
     false,
-    'This node creates the groups of a new cluster. A node without peers always does.',
+    'For the very first start of a cluster with peers: an empty data directory may vote at once. Never set it for a node that lost its disk.',
   ),
   'raft.peers': option(
     kind.peers,
     noPeers,
-    'All nodes of the cluster with their cluster addresses. Only this node in this version.',
+    'All nodes of the cluster, this one included, with the address of their cluster_listen.',
   ),
 
+  'cluster.name': option(kind.text, 'millrace', 'Nodes of clusters with other names are refused.'),
   'cluster.secret': optional(kind.token, 'Shared by all nodes.'),
   'cluster.secret_file': optional(kind.path, 'File with the secret, instead of `cluster.secret`.'),
 

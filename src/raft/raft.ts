@@ -65,6 +65,10 @@ export class Raft {
   get configuration(): Configuration {
     return this.#core.configuration;
   }
+  /** Index of the entry that brought the configuration in force. */
+  get configurationIndex(): number {
+    return this.#core.configurationIndex;
+  }
   get appliedIndex(): number {
     return this.#core.applied;
   }

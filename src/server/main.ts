@@ -12,7 +12,7 @@ import { HttpCounters } from '../metrics/http-metrics.ts';
 import { lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
 import { type Logger, createLogger } from './log.ts';
-import { Shards } from './shards.ts';
+import { type ClusterData, Shards } from './shards.ts';
 
 const EXIT_FAILURE = 1;
 const EXIT_CONFIG = 2;
@@ -47,6 +47,7 @@ async function main(argv: readonly string[]): Promise<void> {
     groupCount: layout.groupCount,
     nodeId: layout.nodeId,
     dataDir: config.storage.dataDir,
+    cluster: clusterOf(config),
     onFailure: (error) => {
       log.fatal({ err: error }, 'a shard failed; the process ends, acknowledged data is on disk');
       process.exit(EXIT_FAILURE);
@@ -61,6 +62,18 @@ async function main(argv: readonly string[]): Promise<void> {
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
   greet(config, layout.shardCount, performance.now() - startedMs, log);
   onSignal(() => stop(planes, shards, gateway, log));
+}
+
+/** Undefined for a single node. */
+function clusterOf({ raft, cluster, server }: Config): ClusterData | undefined {
+  if (raft.peers.length < 2 || server.clusterListen === undefined) return undefined;
+  return {
+    name: cluster.name,
+    secret: cluster.secret ?? '',
+    listen: server.clusterListen,
+    peers: raft.peers,
+    initMembership: raft.initMembership,
+  };
 }
 
 function compose(config: Config, gateway: Gateway, shards: Shards, log: Logger): Planes {
@@ -104,6 +117,7 @@ function compose(config: Config, gateway: Gateway, shards: Shards, log: Logger):
 function greet(config: Config, shardCount: number, startMs: number, log: Logger): void {
   const scheme = config.server.tls === undefined ? 'http' : 'https';
   const client = `${scheme}://${formatAddress(config.server.listen)}`;
+  const nodes = Math.max(1, config.raft.peers.length);
   log.info({ ms: Math.round(startMs) }, 'listening');
   process.stdout.write(
     [
@@ -111,7 +125,9 @@ function greet(config: Config, shardCount: number, startMs: number, log: Logger)
       `  clients   ${client}`,
       `  admin     ${scheme}://${formatAddress(config.server.adminListen)}  (/__svc/metrics, /__svc/ready)`,
       `  data      ${config.storage.dataDir}  (${config.raft.groupCount} groups on ${shardCount} shard${shardCount === 1 ? '' : 's'})`,
-      '  durable   every acknowledged write is on disk (fsync) before its answer leaves; single node: one disk',
+      nodes === 1
+        ? '  durable   every acknowledged write is on disk (fsync) before its answer leaves; single node: one disk'
+        : `  durable   every acknowledged write is on the disks (fsync) of a majority of ${nodes} nodes before its answer leaves`,
       `  try       curl -X PUT ${client}/demo/hello && curl -X POST -H 'Content-Type: text/plain' -d hi ${client}/demo/hello`,
       '',
     ].join('\n'),

@@ -2,6 +2,8 @@
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import { type MessagePort, Worker } from 'node:worker_threads';
+import type { Peer } from '../config/kinds.ts';
+import type { Address } from '../config/values.ts';
 import { REPLY_RING_BYTES, REQUEST_RING_BYTES } from '../base/limits.ts';
 import { type Lane, LaneReceiver, LaneSender, createLane } from '../mailbox/lane.ts';
 import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '../mailbox/ring.ts';
@@ -16,6 +18,16 @@ interface LaneEnd {
   readonly shared: SharedArrayBuffer;
 }
 
+/** How a shard finds the other nodes. */
+export interface ClusterData {
+  readonly name: string;
+  readonly secret: string;
+  readonly listen: Address;
+  readonly peers: readonly Peer[];
+  /** A new data directory may vote at once, because the cluster is new too. */
+  readonly initMembership: boolean;
+}
+
 /** What a shard thread is started with. */
 export interface ShardData {
   readonly shard: number;
@@ -23,6 +35,12 @@ export interface ShardData {
   readonly groups: readonly number[];
   readonly directory: string;
   readonly seed: number;
+  /** Names this run of the process; the same for all shards. */
+  readonly boot: number;
+  readonly groupCount: number;
+  readonly shardCount: number;
+  /** Undefined: a single node. */
+  readonly cluster: ClusterData | undefined;
   readonly requestRing: SharedArrayBuffer;
   readonly replyRing: SharedArrayBuffer;
   readonly requestLane: LaneEnd;
@@ -34,6 +52,7 @@ export interface ShardsOptions {
   readonly groupCount: number;
   readonly nodeId: number;
   readonly dataDir: string;
+  readonly cluster: ClusterData | undefined;
   /** A shard thread failed; the process must not go on. */
   readonly onFailure: (error: Error) => void;
 }
@@ -49,7 +68,8 @@ export class Shards {
   readonly #running: readonly Running[];
 
   constructor(options: ShardsOptions) {
-    this.#running = Array.from({ length: options.count }, (_, shard) => start(shard, options));
+    const boot = randomInt(1, 2 ** 31);
+    this.#running = Array.from({ length: options.count }, (_, shard) => start(shard, boot, options));
   }
 
   get links(): readonly ShardLink[] {
@@ -82,7 +102,7 @@ export class Shards {
   }
 }
 
-function start(shard: number, options: ShardsOptions): Running {
+function start(shard: number, boot: number, options: ShardsOptions): Running {
   const requestRing = createRing(REQUEST_RING_BYTES);
   const replyRing = createRing(REPLY_RING_BYTES);
   const requestLane = createLane(LANE_BYTES_MAX);
@@ -95,6 +115,10 @@ function start(shard: number, options: ShardsOptions): Running {
     groups,
     directory: join(options.dataDir, `shard-${shard}`),
     seed: randomInt(1, 2 ** 31),
+    boot,
+    groupCount: options.groupCount,
+    shardCount: options.count,
+    cluster: options.cluster,
     requestRing,
     replyRing,
     requestLane: receiving(requestLane),

@@ -57,7 +57,11 @@ export interface ShardStorage {
   prefix(group: number): number;
   /** True: this node lost the group's log and must not vote until a leader restored it. */
   lost(group: number): boolean;
-  setLost(group: number, lost: boolean): void;
+  setLost(groups: readonly number[], lost: boolean): void;
+  /** The data directory is new: nothing was ever stored here. markUsed() ends that. */
+  readonly fresh: boolean;
+  /** Marks the directory as used and, in the same commit, the groups whose log it does not have. */
+  markUsed(lost: readonly number[]): void;
   /**
    * One durable commit: the turn's entries and votes, what `checkpoint` writes into `tx`, and the deletion of log records
    * that earlier checkpoints cover. On disk when it returns. Throws StorageFullError when there is no room: nothing was
@@ -66,6 +70,8 @@ export interface ShardStorage {
   commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void;
   /** A checkpoint up to `index` is on disk: its log entries are not needed any more. */
   purge(group: number, index: number): void;
+  /** The greatest index up to `index` behind which the log still holds `keepBytes`; 0 when it holds less. */
+  purgeable(group: number, index: number, keepBytes: number): number;
   /** All rows of a group's state as they are now, unmoved by later commits. */
   openSnapshot(group: number): SnapshotReader;
   /** Adds rows of a snapshot to the half of the group's key space that its state does not use; durable. */

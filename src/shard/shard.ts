@@ -8,14 +8,16 @@ import { assert } from '../base/assert.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { TURN_BYTES_MAX, UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
 import { Group } from '../group/group.ts';
-import type { Entry, LogReader, RaftConfig } from '../raft/types.ts';
+import type { Entry, LogReader, Message, RaftConfig, SnapshotRequest } from '../raft/types.ts';
 import { State } from '../stream/state.ts';
 import { Reply } from '../wire/reply.ts';
 import {
   ALL_GROUPS,
+  OP_ADMIN,
   OP_BUCKET,
   OP_LIST,
   OP_READ,
+  OP_SHED,
   OP_STATUS,
   OP_UNWATCH,
   OP_USAGE,
@@ -23,14 +25,23 @@ import {
   REQUEST_FLAG_LANE,
   REQUEST_HEAD_BYTES,
 } from '../wire/request.ts';
+import { type AdminHost, Administration } from './admin.ts';
 import { Checkpoints } from './checkpoints.ts';
-import type { Log, ReplyTarget, RequestSource, ShardStorage, TurnBatch } from './ports.ts';
+import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
+import type { ForwardOrigin, Log, PeerPort, ReplyTarget, RequestSource, ShardStorage, TurnBatch } from './ports.ts';
 import { StorageFullError } from './ports.ts';
 import { RingSink } from './sink.ts';
+import { Snapshots, stateConfiguration } from './snapshots.ts';
+import { isCommandFrame, touchFrame } from './frames.ts';
 import { answerBucket, answerList, answerStatus, answerUsage } from './summaries.ts';
 
 /** One tick of Raft's logical time. */
 export const TICK_MS = 100;
+/** A leader that is silent for one to two seconds is replaced; a follower's commit may stall that long unnoticed. */
+const ELECTION_TICKS = 10;
+const HEARTBEAT_TICKS = 2;
+/** Log behind a checkpoint that is kept for slow followers, in bytes per group; beyond it they get a snapshot. */
+const LOG_KEPT_BYTES = 4 * 1024 * 1024;
 const SWEEP_MS = 1000;
 /** A commit refused for want of space is tried again this often. */
 const FULL_RETRY_MS = 100;
@@ -47,8 +58,14 @@ export interface ShardOptions {
   readonly storage: ShardStorage;
   readonly requests: RequestSource;
   readonly replies: ReplyTarget;
+  /** Voters of a group whose configuration was never changed: the nodes of the configuration file. */
+  readonly voters: readonly number[];
+  /** All nodes of the configuration file. */
+  readonly nodes: readonly number[];
   /** Differs between boots; seeds election timeouts. */
   readonly seed: number;
+  /** Names this run of the process to its peers; positive. */
+  readonly boot: number;
   readonly log: Log;
 }
 
@@ -58,14 +75,27 @@ export class Shard {
   readonly #byId = new Map<number, Group>();
   readonly #sink: RingSink;
   readonly #checkpoints: Checkpoints;
+  readonly #admin: Administration;
+  /** Applied index of each group's last checkpoint on disk. */
+  readonly #checkpointed = new Map<number, number>();
   readonly #query = new Query();
   readonly #reply = new Reply();
+  #nowMs = 0;
   #tickAtMs = 0;
   #sweepAtMs = 0;
   /** Entries that are handed out by raft but not yet on disk because the disk is full. */
   #stuck: TurnBatch[] = [];
   #fullSinceMs = 0;
+  #peers: PeerPort | undefined;
+  #forwarding: Forwarding | undefined;
+  #snapshots: Snapshots | undefined;
+  /** Snapshots that raft wants sent, after this turn's commit. */
+  #wanted: { readonly group: Group; readonly message: SnapshotRequest }[] = [];
+  /** Messages that may leave once the commit of their batch is on disk. */
+  #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   #retryAtMs = 0;
+  /** Groups whose log this node lost and has not got back. */
+  readonly #lost = new Set<number>();
   readonly counters = {
     turns: 0,
     commits: 0,
@@ -81,7 +111,7 @@ export class Shard {
     this.#sink = new RingSink(options.replies);
     // Applied state first, then all logs behind it, then consensus over both.
     const { storage } = options;
-    const states = options.groups.map((id) => new State(id, storage.tx));
+    const states = options.groups.map((id) => new State(id, storage.tx, storage.prefix(id)));
     const logs = states.map((state) => storage.openLog(state.group, state.appliedIndex, state.appliedTerm));
     storage.load();
     this.groups = states.map((state, i) => {
@@ -90,6 +120,25 @@ export class Shard {
       return group;
     });
     this.#checkpoints = new Checkpoints(this.groups);
+    for (const { state } of this.groups) this.#checkpointed.set(state.group, state.appliedIndex);
+    this.#admin = new Administration(this.#adminHost());
+    for (const id of options.groups) if (storage.lost(id)) this.#lost.add(id);
+  }
+
+  #adminHost(): AdminHost {
+    const { nodeId, nodes, storage } = this.#options;
+    return {
+      nodeId,
+      knownNodes: nodes,
+      checkpoint: (group) => !this.full && this.#commit([], [group], this.#nowMs),
+      checkpointed: (group) => this.#checkpointed.get(group.id) ?? 0,
+      purge: (group, index) => {
+        const upTo = Math.min(index, this.#snapshots?.pinned(group.id) ?? Infinity);
+        storage.purge(group.id, upTo);
+        group.raft.compacted(upTo);
+      },
+      deliver: (reply) => this.#sink.send(reply),
+    };
   }
 
   #raftConfig(state: State, log: LogReader): RaftConfig {
@@ -97,16 +146,21 @@ export class Shard {
     const { term, vote } = storage.vote(state.group);
     return {
       nodeId,
-      electionTicks: 15,
-      heartbeatTicks: 2,
+      electionTicks: ELECTION_TICKS,
+      heartbeatTicks: HEARTBEAT_TICKS,
       maxMessageBytes: 1024 * 1024,
       maxInflightBytes: 16 * 1024 * 1024,
       maxUncommittedBytes: UNCOMMITTED_BYTES_MAX,
       seed: seed + state.group,
-      mayVote: true,
+      mayVote: !storage.lost(state.group),
+      bootId: this.#options.boot,
       log,
       hardState: { term, vote, commit: state.appliedIndex },
-      configuration: storage.configuration(state.group) ?? { voters: [nodeId], votersOutgoing: [], learners: [] },
+      configuration: stateConfiguration(state.configuration) ?? {
+        voters: this.#options.voters,
+        votersOutgoing: [],
+        learners: [],
+      },
       applied: state.appliedIndex,
       snapshotIndex: state.appliedIndex,
       snapshotTerm: state.appliedTerm,
@@ -126,6 +180,7 @@ export class Shard {
   /** One turn. `nowMs` is the wall clock: it goes into commands. */
   turn(nowMs: number): void {
     this.counters.turns++;
+    this.#nowMs = nowMs;
     this.#drain(nowMs);
     this.#keepTime(nowMs);
     for (const group of this.groups) group.seal();
@@ -134,9 +189,55 @@ export class Shard {
     for (let round = 0; this.#persist(nowMs, round === 0); round++) {
       assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     }
+    this.#snapshots?.settle();
+    this.#forwarding?.turn(nowMs);
+    this.#admin.turn(nowMs);
     for (const group of this.groups) group.flushEvents();
     this.#checkpoints.observe(nowMs);
     this.#options.replies.publish();
+    this.#peers?.flush();
+    this.#sendSnapshots(nowMs);
+  }
+
+  /** Links to the other nodes. `wake` asks for a turn soon. */
+  attachPeers(peers: PeerPort, wake: () => void): void {
+    const { storage, nodeId, log } = this.#options;
+    this.#peers = peers;
+    this.#snapshots = new Snapshots(storage, peers, log);
+    const forwarding = new Forwarding(peers, nodeId, (reply) => this.#sink.send(reply), wake);
+    this.#forwarding = forwarding;
+    this.#sink.remote = (reply) => forwarding.answer(reply);
+    for (const group of this.groups) {
+      group.forwardRenewal = (key) => forwarding.submitQuietly(group, touchFrame(group.id, key));
+    }
+  }
+
+  /** A message of a peer; handled in the next turn. */
+  onRaft(groupId: number, message: Message): void {
+    this.#byId.get(groupId)?.raft.step(message);
+  }
+
+  /** A write that another node forwards, because it believes that this one leads. `frame` is copied. */
+  onForward(origin: ForwardOrigin, groupId: number, frame: Uint8Array, nowMs: number): void {
+    const group = this.#byId.get(groupId);
+    const forwarding = this.#forwarding;
+    if (group === undefined || forwarding === undefined || !isCommandFrame(frame)) return;
+    const slot = forwarding.accept(origin, group);
+    if (this.full || !this.#options.storage.spaceLeft) {
+      this.#refuse(slot, 'DISK_FULL');
+      return;
+    }
+    const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
+    group.submit(slot, frame, view, REQUEST_HEAD_BYTES, undefined, nowMs);
+  }
+
+  /** Snapshots on their way in; see Snapshots. */
+  get snapshots(): Snapshots | undefined {
+    return this.#snapshots;
+  }
+
+  group(id: number): Group | undefined {
+    return this.#byId.get(id);
   }
 
   /** Milliseconds until the next turn is due although nothing arrives. */
@@ -155,6 +256,7 @@ export class Shard {
   stop(nowMs: number): void {
     this.turn(nowMs);
     for (const group of this.groups) group.failWaiting();
+    this.#forwarding?.stop();
     this.#options.replies.publish();
     if (this.full) return;
     this.#checkpoints.observe(nowMs);
@@ -190,10 +292,14 @@ export class Shard {
     if (op >= OP_READ) {
       this.#query.read(bytes, view, offset);
       if (op === OP_UNWATCH) group.watchers.unwatch(this.#query.topic);
+      else if (op === OP_ADMIN) this.#admin.handle(slot, group, this.#query, nowMs);
       else group.query(slot, this.#query, nowMs);
     } else if (this.full || !this.#options.storage.spaceLeft) {
       this.counters.refusedDiskFull++;
       this.#refuse(slot, 'DISK_FULL');
+    } else if (!group.leads && this.#forwarding !== undefined) {
+      const frame = bytes.subarray(offset, offset + source.length);
+      this.#forwarding.submit(group, slot, frame, payload, nowMs);
     } else {
       group.submit(slot, bytes, view, offset + REQUEST_HEAD_BYTES, payload, nowMs);
     }
@@ -207,8 +313,14 @@ export class Shard {
     else if (op === OP_BUCKET) answerBucket(this.groups, this.#query, reply);
     else if (op === OP_USAGE) answerUsage(this.groups, reply);
     else if (op === OP_STATUS) answerStatus(this, this.#options.nodeId, reply);
+    else if (op === OP_SHED) this.#shed(this.#query.value === 1);
     else reply.code = errorNumber('INTERNAL');
     this.#sink.send(reply);
+  }
+
+  /** Draining: this node does not campaign and takes no leadership; what it leads is moved away by the balancer. */
+  #shed(draining: boolean): void {
+    for (const group of this.groups) if (group.raft.refusesLead !== draining) group.raft.refusesLead = draining;
   }
 
   #refuse(slot: number, code: ErrorCode): void {
@@ -221,7 +333,11 @@ export class Shard {
     // A clock that was set back must not silence the ticks for long.
     if (nowMs >= this.#tickAtMs || this.#tickAtMs - nowMs > TICK_MS) {
       this.#tickAtMs = nowMs + TICK_MS;
-      for (const group of this.groups) group.raft.tick();
+      for (const group of this.groups) {
+        group.raft.tick();
+        group.expireWaiting(nowMs, LEADER_WAIT_MS);
+      }
+      this.#noteRestored();
     }
     if (nowMs >= this.#sweepAtMs || this.#sweepAtMs - nowMs > SWEEP_MS) {
       this.#sweepAtMs = nowMs + SWEEP_MS;
@@ -238,10 +354,11 @@ export class Shard {
       this.#stuck = batches;
       return false;
     }
+    // The leader's own disk write runs while its entries travel (thesis 10.2.1).
+    this.#peers?.flush();
     if (!this.#commit(batches, due, nowMs)) return false;
-    for (const { group, persistIndex, persistTerm } of batches) {
-      (this.#byId.get(group) as Group).raft.persisted(persistIndex, persistTerm);
-    }
+    for (const batch of batches) this.#persisted(batch);
+    for (const { group, messages } of this.#afterPersist.splice(0)) this.#sendAll(group, messages);
     return true;
   }
 
@@ -251,12 +368,57 @@ export class Shard {
       if (!group.raft.hasReady()) continue;
       const ready = group.raft.take();
       if (ready.committed.length > 0) this.#apply(group, ready.committed);
-      if (ready.mustPersist) {
-        const { entries, hardState, persistIndex, persistTerm } = ready;
-        batches.push({ group: group.id, entries, hardState, persistIndex, persistTerm });
+      this.#sendAll(group, ready.send);
+      if (!ready.mustPersist) {
+        this.#sendAll(group, ready.afterPersist);
+        continue;
       }
+      if (ready.afterPersist.length > 0) this.#afterPersist.push({ group, messages: ready.afterPersist });
+      const { entries, hardState, snapshot, persistIndex, persistTerm } = ready;
+      batches.push({ group: group.id, entries, hardState, snapshot, persistIndex, persistTerm });
     }
     return batches;
+  }
+
+  #sendAll(group: Group, messages: readonly Message[]): void {
+    for (const message of messages) {
+      if (message.type === 'snapshot') this.#wanted.push({ group, message });
+      else this.#peers?.sendRaft(message.to, group.id, message);
+    }
+  }
+
+  #persisted({ group: id, snapshot, persistIndex, persistTerm }: TurnBatch): void {
+    const { storage } = this.#options;
+    const group = this.#byId.get(id) as Group;
+    group.raft.persisted(persistIndex, persistTerm);
+    if (snapshot === undefined) return;
+    group.installState(new State(id, storage.tx, storage.prefix(id)));
+    assert(group.state.appliedIndex === snapshot.index, `group ${id} holds the snapshot up to ${snapshot.index}`);
+    this.#snapshots?.installed(id);
+  }
+
+  /** Checkpoints the groups of which a peer needs a snapshot, and starts the transfers. */
+  #sendSnapshots(nowMs: number): void {
+    if (this.#wanted.length === 0 || this.full) return;
+    const wanted = this.#wanted;
+    this.#wanted = [];
+    const groups = [...new Set(wanted.map(({ group }) => group))];
+    if (!this.#commit([], groups, nowMs)) {
+      for (const { group, message } of wanted) group.raft.snapshotFailed(message.to);
+      return;
+    }
+    for (const { group, message } of wanted) this.#snapshots?.send(group, message);
+    this.#peers?.flush();
+  }
+
+  /** A node that lost its log and was restored by a leader may vote from now on, also after a restart. */
+  #noteRestored(): void {
+    const { storage } = this.#options;
+    for (const group of this.groups) {
+      if (!group.raft.mayVote || !this.#lost.has(group.id)) continue;
+      storage.setLost([group.id], false);
+      this.#lost.delete(group.id);
+    }
   }
 
   #apply(group: Group, committed: readonly Entry[]): void {
@@ -278,16 +440,26 @@ export class Shard {
     }
     this.counters.commits++;
     this.counters.commitMicros += (performance.now() - startedMs) * 1000;
-    this.#stuck = [];
+    if (batches === this.#stuck || batches.length > 0) this.#stuck = [];
     if (this.full) this.#leaveFull(nowMs);
     for (const group of due) {
       group.state.flushed();
-      storage.purge(group.id, group.state.appliedIndex);
-      group.raft.compacted(group.state.appliedIndex);
+      this.#checkpointed.set(group.id, group.state.appliedIndex);
+      this.#purge(group);
     }
     this.counters.checkpoints += due.length;
     this.#checkpoints.done(due, nowMs);
     return true;
+  }
+
+  /** Lets go of log that a checkpoint covers, but for a tail that slow followers may still need. */
+  #purge(group: Group): void {
+    const { storage } = this.#options;
+    let upTo = Math.min(group.state.appliedIndex, this.#snapshots?.pinned(group.id) ?? Infinity);
+    if (this.#peers !== undefined) upTo = storage.purgeable(group.id, upTo, LOG_KEPT_BYTES);
+    if (upTo <= 0) return;
+    storage.purge(group.id, upTo);
+    group.raft.compacted(upTo);
   }
 
   #becomeFull(batches: readonly TurnBatch[], nowMs: number): void {

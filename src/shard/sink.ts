@@ -1,11 +1,14 @@
 /** Writes answers and tail events into the reply ring; bodies that would hog the ring go beside it. */
 import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
 import type { ReplySink } from '../group/watchers.ts';
-import type { Reply } from '../wire/reply.ts';
+import { REPLY_RESULT, type Reply } from '../wire/reply.ts';
+import { REMOTE_SLOTS } from './forwarding.ts';
 import type { ReplyTarget } from './ports.ts';
 
 export class RingSink implements ReplySink {
   readonly #target: ReplyTarget;
+  /** Answers to requests that other nodes sent here. */
+  remote: ((reply: Reply) => void) | undefined = undefined;
   sent = 0;
   bodyBytes = 0;
 
@@ -14,6 +17,10 @@ export class RingSink implements ReplySink {
   }
 
   send(reply: Reply): void {
+    if (reply.kind === REPLY_RESULT && reply.id >= REMOTE_SLOTS) {
+      this.remote?.(reply);
+      return;
+    }
     const body = reply.body;
     if (body !== undefined && body.length > INLINE_PAYLOAD_BYTES_MAX) {
       // The lane takes the memory away, so it must be the body's alone.

@@ -11,13 +11,20 @@ import type { IncomingSnapshot, Log, PeerPort, ShardStorage } from './ports.ts';
 const CHUNK_BYTES = 200 * 1024;
 const NO_METADATA = new Uint8Array(0);
 
+interface Incoming {
+  readonly snapshot: IncomingSnapshot;
+  readonly message: SnapshotRequest;
+  /** All rows are here and raft has the message. */
+  stepped: boolean;
+}
+
 export class Snapshots {
   readonly #storage: ShardStorage;
   readonly #peers: PeerPort;
   readonly #log: Log;
   /** Transfers under way by group: the log behind these indexes must stay. */
   readonly #pinned = new Map<number, number[]>();
-  readonly #incoming = new Map<number, { readonly snapshot: IncomingSnapshot; readonly message: SnapshotRequest }>();
+  readonly #incoming = new Map<number, Incoming>();
   readonly counters = { sent: 0, received: 0, failed: 0 };
 
   constructor(storage: ShardStorage, peers: PeerPort, log: Log) {
@@ -56,7 +63,7 @@ export class Snapshots {
 
   begin(snapshot: IncomingSnapshot, message: SnapshotRequest): void {
     this.#storage.clearStage(snapshot.group);
-    this.#incoming.set(snapshot.group, { snapshot, message });
+    this.#incoming.set(snapshot.group, { snapshot, message, stepped: false });
     this.#log('info', 'receiving a snapshot', {
       group: snapshot.group,
       from: snapshot.node,
@@ -72,6 +79,7 @@ export class Snapshots {
   complete(snapshot: IncomingSnapshot, group: Group): void {
     const incoming = this.#incoming.get(snapshot.group);
     if (incoming === undefined) return;
+    incoming.stepped = true;
     group.raft.step(incoming.message);
   }
 
@@ -90,12 +98,9 @@ export class Snapshots {
     this.#storage.clearStage(group);
   }
 
-  /** Raft did not want it (it has moved on): tell the sender, so that it stops waiting. */
+  /** After a turn: what raft was told of and did not take, because its log got there on its own, is over. */
   settle(): void {
-    for (const [group, { snapshot }] of this.#incoming) {
-      void group;
-      void snapshot;
-    }
+    for (const [group, incoming] of this.#incoming) if (incoming.stepped) this.installed(group);
   }
 
   #pin(group: number, index: number): void {

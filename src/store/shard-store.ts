@@ -24,6 +24,7 @@ const CLEAR_ROWS_MAX = 8192;
 const VOTE_TAG = 0x76;
 const HALF_TAG = 0x68;
 const LOST_TAG = 0x6c;
+const USED_TAG = 0x75;
 
 export class ShardStore implements ShardStorage {
   readonly tx: LmdbTx;
@@ -63,8 +64,19 @@ export class ShardStore implements ShardStorage {
     return this.tx.get(systemKey(LOST_TAG, group)) !== undefined;
   }
 
-  setLost(group: number, lost: boolean): void {
-    this.#guarded(() => this.#putFlag(systemKey(LOST_TAG, group), lost));
+  setLost(groups: readonly number[], lost: boolean): void {
+    this.#guarded(() => groups.forEach((group) => this.#putFlag(systemKey(LOST_TAG, group), lost)));
+  }
+
+  get fresh(): boolean {
+    return this.tx.get(systemKey(USED_TAG, 0)) === undefined;
+  }
+
+  markUsed(lost: readonly number[]): void {
+    this.#guarded(() => {
+      this.#putFlag(systemKey(USED_TAG, 0), true);
+      for (const group of lost) this.#putFlag(systemKey(LOST_TAG, group), true);
+    });
   }
 
   get doomedRecords(): number {
@@ -93,6 +105,10 @@ export class ShardStore implements ShardStorage {
 
   purge(group: number, index: number): void {
     this.#log.purge(group, index);
+  }
+
+  purgeable(group: number, index: number, keepBytes: number): number {
+    return this.#log.purgeable(group, index, keepBytes);
   }
 
   /** Samples the free space of the volume; the host calls this a few times a second. */

@@ -85,13 +85,14 @@ export class GroupLog implements LogReader {
     return keep < 0 ? this.#entries.splice(0).map((stored) => stored.turn) : this.push(turn, entry);
   }
 
-  /** Bytes of data that entries up to and including `index` hold. */
-  bytesUpTo(index: number): number {
-    let bytes = 0;
-    for (let i = 0; i <= index - this.#first && i < this.#entries.length; i++) {
-      bytes += (this.#entries[i] as Stored).entry.data.length;
+  /** The greatest index up to `index` behind which entries of `keepBytes` remain; 0 when there are fewer. */
+  purgeable(index: number, keepBytes: number): number {
+    let kept = 0;
+    for (let at = this.lastIndex(); at >= this.#first; at--) {
+      kept += this.#at(at).entry.data.length;
+      if (kept > keepBytes && at <= index) return at;
     }
-    return bytes;
+    return 0;
   }
 
   /** Starts afresh behind an installed snapshot; returns the turns of all entries. */
@@ -256,6 +257,10 @@ export class TurnLog {
   /** Lets go of a group's entries up to `index`: a checkpoint on disk covers them. */
   purge(group: number, index: number): void {
     for (const turn of (this.#groups.get(group) as GroupLog).drop(index)) this.#release(turn);
+  }
+
+  purgeable(group: number, index: number, keepBytes: number): number {
+    return (this.#groups.get(group) as GroupLog).purgeable(index, keepBytes);
   }
 
   /** A snapshot replaced the group's whole log. */

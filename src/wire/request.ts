@@ -26,6 +26,18 @@ export const OP_USAGE = 38;
 /** Counters and Raft state of all groups of the shard, as JSON. */
 export const OP_STATUS = 39;
 
+/** An operator's call about one group: mode = one of ADMIN_*, value = node or index (-1 none), key = voters as `1,2,3`. */
+export const OP_ADMIN = 40;
+/** Drain mark of this node, for all groups of the shard: value 1 = do not lead, 0 = normal. */
+export const OP_SHED = 41;
+
+export const ADMIN_SNAPSHOT = 1;
+export const ADMIN_PURGE = 2;
+export const ADMIN_LEARNER = 3;
+export const ADMIN_TRANSFER = 4;
+export const ADMIN_MEMBERSHIP = 5;
+export const ADMIN_ALLOW_REVERT = 6;
+
 export const ALL_GROUPS = 0xffff;
 export const REQUEST_HEAD_BYTES = 16;
 export const REQUEST_FLAG_LANE = 1;

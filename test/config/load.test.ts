@@ -156,7 +156,7 @@ test('bad files are refused with the key, the value and what was expected', (t) 
     ['[raft]\npeers = [{ node_id = 1, addr = "a:1" }, { node_id = 1, addr = "b:1" }]', /node 1 is listed twice/],
     [
       '[raft]\npeers = [{ node_id = 1, addr = "a:1" }, { node_id = 2, addr = "b:1" }]',
-      /^raft\.peers: this version runs one node/,
+      /^server\.cluster_listen is missing: expected HOST:PORT for the links/,
     ],
     ['[storage.cold]\nbackend = "tape"', /^storage\.cold\.backend = "tape": expected one of "none", "dir", "s3"$/],
     ['[storage.cold]\nbackend = "s3"', /^storage\.cold\.s3\.bucket is missing: expected a bucket/],

@@ -40,7 +40,10 @@ export class Harness {
       storage: this.storage,
       requests: this.source,
       replies: this.target,
+      nodes: [1],
+      voters: [1],
       seed: 7,
+      boot: 7,
       log: (level, message) => this.logLines.push(`${level} ${message}`),
     });
     shard.start(this.nowMs);

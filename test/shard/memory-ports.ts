@@ -1,10 +1,11 @@
 // The shard's ports in memory. The storage is strict: only what a commit made durable survives restart(), and a commit
 // can be told to fail. Answers are copied out when they are published.
 import assert from 'node:assert/strict';
-import type { Configuration, Entry, LogReader } from '../../src/raft/types.ts';
+import type { Entry, LogReader } from '../../src/raft/types.ts';
 import {
   type ReplyTarget,
   type RequestSource,
+  type SnapshotReader,
   type ShardStorage,
   StorageFullError,
   type StoredVote,
@@ -95,8 +96,45 @@ export class MemoryStorage implements ShardStorage {
     return this.votes.get(group) ?? { term: 0, vote: 0 };
   }
 
-  configuration(_group: number): Configuration | undefined {
-    return undefined;
+  readonly prefixes = new Map<number, number>();
+  readonly lostGroups = new Set<number>();
+  fresh = true;
+
+  prefix(group: number): number {
+    return this.prefixes.get(group) ?? group;
+  }
+
+  lost(group: number): boolean {
+    return this.lostGroups.has(group);
+  }
+
+  setLost(groups: readonly number[], lost: boolean): void {
+    for (const group of groups) {
+      if (lost) this.lostGroups.add(group);
+      else this.lostGroups.delete(group);
+    }
+  }
+
+  markUsed(lost: readonly number[]): void {
+    this.fresh = false;
+    this.setLost(lost, true);
+  }
+
+  purgeable(group: number, index: number): number {
+    const log = this.logs.get(group) as MemoryLog;
+    return Math.min(index, log.lastIndex());
+  }
+
+  openSnapshot(_group: number): SnapshotReader {
+    throw new Error('these tests run one node');
+  }
+
+  stage(_group: number, _rows: Uint8Array): void {
+    throw new Error('these tests run one node');
+  }
+
+  clearStage(_group: number): void {
+    throw new Error('these tests run one node');
   }
 
   commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {

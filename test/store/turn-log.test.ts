@@ -12,7 +12,7 @@ function entry(index: number, term: number, text = `${index}@${term}`): Entry {
 
 function batch(group: number, entries: readonly Entry[], hardState?: HardState): TurnBatch {
   const last = entries.at(-1);
-  return { group, entries, hardState, persistIndex: last?.index ?? 0, persistTerm: last?.term ?? 0 };
+  return { group, entries, hardState, snapshot: undefined, persistIndex: last?.index ?? 0, persistTerm: last?.term ?? 0 };
 }
 
 /** A group's log as text: `first: 1@1 2@1`. */

@@ -1,0 +1,235 @@
+/**
+ * Operators' calls about one Raft group (service.md 4.3, wire-facts 3.5-3.10). An answer is a status in `reply.a` and a
+ * body: JSON, or one sentence. Calls that have to wait (membership, learners) are looked at once a turn, boundedly.
+ */
+import { encodeUtf8 } from '../base/utf8.ts';
+import type { Group } from '../group/group.ts';
+import type { Configuration } from '../raft/types.ts';
+import { readText } from '../wire/text.ts';
+import { Reply } from '../wire/reply.ts';
+import {
+  ADMIN_ALLOW_REVERT,
+  ADMIN_LEARNER,
+  ADMIN_MEMBERSHIP,
+  ADMIN_PURGE,
+  ADMIN_SNAPSHOT,
+  ADMIN_TRANSFER,
+  type Query,
+} from '../wire/request.ts';
+
+/** Learners and membership changes are awaited this long (decisions.md). */
+const WAIT_MS = 10_000;
+/** Entries that a learner may be behind the commit index and still count as caught up. */
+const LEARNER_LAG_MAX = 64;
+
+/** What the calls need of the shard. */
+export interface AdminHost {
+  readonly nodeId: number;
+  /** Nodes of the configuration file. */
+  readonly knownNodes: readonly number[];
+  /** Checkpoints the group now; false when the disk is full. */
+  checkpoint(group: Group): boolean;
+  /** Applied index of the group's last checkpoint on disk. */
+  checkpointed(group: Group): number;
+  purge(group: Group, index: number): void;
+  deliver(reply: Reply): void;
+}
+
+interface Pending {
+  readonly slot: number;
+  readonly deadlineMs: number;
+  /** The answer, or undefined while there is none. */
+  readonly look: () => Answer | undefined;
+  readonly late: string;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: Record<string, unknown> | string;
+}
+
+const sentence = (status: number, text: string): Answer => ({ status, body: `${text}\n` });
+
+export class Administration {
+  readonly #host: AdminHost;
+  readonly #reply = new Reply();
+  #pending: Pending[] = [];
+
+  constructor(host: AdminHost) {
+    this.#host = host;
+  }
+
+  get waiting(): number {
+    return this.#pending.length;
+  }
+
+  handle(slot: number, group: Group, query: Query, nowMs: number): void {
+    const answer = this.#start(slot, group, query, nowMs);
+    if (answer !== undefined) this.#answer(slot, answer);
+  }
+
+  /** Once a turn: answers what came true or took too long. */
+  turn(nowMs: number): void {
+    if (this.#pending.length === 0) return;
+    this.#pending = this.#pending.filter((one) => {
+      const answer = one.look() ?? (nowMs > one.deadlineMs ? sentence(503, one.late) : undefined);
+      if (answer !== undefined) this.#answer(one.slot, answer);
+      return answer === undefined;
+    });
+  }
+
+  #start(slot: number, group: Group, query: Query, nowMs: number): Answer | undefined {
+    const wait = (look: () => Answer | undefined, late: string): undefined => {
+      this.#pending.push({ slot, deadlineMs: nowMs + WAIT_MS, look, late });
+      return undefined;
+    };
+    switch (query.mode) {
+      case ADMIN_SNAPSHOT:
+        return this.#snapshot(group);
+      case ADMIN_PURGE:
+        return this.#purge(group, query.value);
+      case ADMIN_TRANSFER:
+        return this.#transfer(group, query.value);
+      case ADMIN_ALLOW_REVERT:
+        return this.#allowRevert(group, query.value);
+      case ADMIN_LEARNER:
+        return this.#learner(group, query.value, wait);
+      case ADMIN_MEMBERSHIP:
+        return this.#membership(group, readText(query.bytes, query.keyAt, query.keyBytes), wait);
+      default:
+        return sentence(400, 'unknown call');
+    }
+  }
+
+  #answer(slot: number, { status, body }: Answer): void {
+    const reply = this.#reply;
+    reply.reset(slot);
+    reply.a = status;
+    reply.contentType = typeof body === 'string' ? 'text/plain; charset=utf-8' : 'application/json';
+    reply.body = encodeUtf8(typeof body === 'string' ? body : JSON.stringify(body));
+    this.#host.deliver(reply);
+  }
+
+  #snapshot(group: Group): Answer {
+    if (!this.#host.checkpoint(group)) return sentence(507, 'the disk is full: the snapshot was not written');
+    return {
+      status: 200,
+      body: { raft_group_id: group.id, snapshot_index: this.#host.checkpointed(group) },
+    };
+  }
+
+  #purge(group: Group, upTo: number): Answer {
+    const snapshot = this.#host.checkpointed(group);
+    const index = upTo < 0 ? snapshot : upTo;
+    if (index > snapshot) {
+      return sentence(400, `upto ${index} lies beyond the last snapshot index ${snapshot}; take a snapshot first`);
+    }
+    this.#host.purge(group, index);
+    return { status: 200, body: { raft_group_id: group.id, purged_index: index } };
+  }
+
+  /** The 409 of a call that only a leader can serve. */
+  #notLeader(group: Group, more: Record<string, unknown>): Answer {
+    const leader = group.raft.leader;
+    return {
+      status: 409,
+      body: {
+        raft_group_id: group.id,
+        current_leader: leader === 0 ? null : leader,
+        leader: leader === 0 ? null : leader,
+        ...more,
+        reason: 'not leader',
+      },
+    };
+  }
+
+  #transfer(group: Group, to: number): Answer {
+    const { nodeId } = this.#host;
+    if (!group.leads) return this.#notLeader(group, { transferred: false });
+    if (to === nodeId) return sentence(400, `node ${to} leads group ${group.id} already`);
+    if (!group.raft.configuration.voters.includes(to)) {
+      return sentence(400, `node ${to} is not a voter of group ${group.id}`);
+    }
+    const outcome = group.raft.transferLeadership(to);
+    const body = { raft_group_id: group.id, from: nodeId, to };
+    if (outcome === 'started') return { status: 200, body: { ...body, transferred: true } };
+    return { status: 409, body: { ...body, transferred: false, reason: outcome } };
+  }
+
+  #allowRevert(group: Group, node: number): Answer {
+    const body = { raft_group_id: group.id, node_id: node };
+    if (!group.leads) return this.#notLeader(group, { node_id: node, allow_next_revert: false });
+    if (!isMember(group.raft.configuration, node)) {
+      return sentence(400, `node ${node} is not a member of group ${group.id}`);
+    }
+    if (group.raft.allowNextRevert(node)) return { status: 200, body: { ...body, allow_next_revert: true } };
+    return { status: 500, body: { ...body, allow_next_revert: false, reason: 'refused' } };
+  }
+
+  #learner(group: Group, node: number, wait: Wait): Answer | undefined {
+    if (!group.leads) return this.#notLeader(group, { node_id: node, changed: false });
+    const { configuration } = group.raft;
+    if (!this.#host.knownNodes.includes(node)) {
+      return sentence(400, `node ${node} is not in raft.peers of this node; add it there on every node first`);
+    }
+    if (configuration.voters.includes(node)) return sentence(400, `node ${node} is a voter of group ${group.id} already`);
+    if (!configuration.learners.includes(node)) {
+      const learners = [...configuration.learners, node];
+      const index = group.raft.proposeConfiguration({ voters: configuration.voters, learners });
+      if (index === 0) return sentence(503, 'another membership change is under way; try again');
+    }
+    const done = (): Answer | undefined => {
+      if (!group.leads) return this.#notLeader(group, { node_id: node, changed: false });
+      const peer = group.raft.peers().find((one) => one.node === node);
+      if (peer === undefined || peer.match + LEARNER_LAG_MAX < group.raft.commitIndex) return undefined;
+      if (group.raft.configurationIndex > group.raft.commitIndex) return undefined;
+      return {
+        status: 200,
+        body: { raft_group_id: group.id, node_id: node, log_index: group.raft.configurationIndex },
+      };
+    };
+    return wait(done, `node ${node} is a learner of group ${group.id} but has not caught up yet; ask again`);
+  }
+
+  #membership(group: Group, text: string, wait: Wait): Answer | undefined {
+    const voters = [...new Set(text.split(',').map(Number))].sort((a, b) => a - b);
+    if (!group.leads) return this.#notLeader(group, { changed: false });
+    const { configuration } = group.raft;
+    const unknown = voters.filter((node) => !isMember(configuration, node));
+    if (unknown.length > 0) {
+      return sentence(400, `node ${unknown.join(', ')} is neither voter nor learner of group ${group.id}; add it as a learner first`);
+    }
+    const changed = (index: number): Answer => ({
+      status: 200,
+      body: { raft_group_id: group.id, voter_ids: voters, log_index: index, changed: true },
+    });
+    if (sameVoters(configuration, voters)) return changed(group.raft.configurationIndex);
+    const learners = configuration.learners.filter((node) => !voters.includes(node));
+    if (group.raft.proposeConfiguration({ voters, learners }) === 0) {
+      return sentence(503, 'another membership change is under way; try again');
+    }
+    const done = (): Answer | undefined => {
+      const { raft } = group;
+      if (!sameVoters(raft.configuration, voters) || raft.configurationIndex > raft.commitIndex) {
+        return group.leads ? undefined : this.#notLeader(group, { changed: false });
+      }
+      return changed(raft.configurationIndex);
+    };
+    return wait(done, 'the change was started but is not committed yet; look at the metrics');
+  }
+}
+
+type Wait = (look: () => Answer | undefined, late: string) => undefined;
+
+function isMember(configuration: Configuration, node: number): boolean {
+  return (
+    configuration.voters.includes(node) ||
+    configuration.votersOutgoing.includes(node) ||
+    configuration.learners.includes(node)
+  );
+}
+
+function sameVoters(configuration: Configuration, voters: readonly number[]): boolean {
+  if (configuration.votersOutgoing.length > 0 || configuration.voters.length !== voters.length) return false;
+  return voters.every((node) => configuration.voters.includes(node));
+}

@@ -1,0 +1,53 @@
+/** Ties a shard to the links of src/peer: what arrives goes to the shard, which handles it in its next turn. */
+import type { Parker } from '../src/mailbox/wake.ts';
+import { Peers } from '../src/peer/peers.ts';
+import type { Logger } from '../src/server/log.ts';
+import type { ClusterData, ShardData } from '../src/server/shards.ts';
+import type { Shard } from '../src/shard/shard.ts';
+
+export async function openPeers(
+  data: ShardData,
+  cluster: ClusterData,
+  shard: Shard,
+  parker: Parker,
+  log: Logger,
+): Promise<Peers> {
+  const wake = (): void => parker.unpark();
+  const peers: Peers = new Peers({
+    self: {
+      clusterId: cluster.name,
+      groupCount: data.groupCount,
+      node: data.nodeId,
+      shard: data.shard,
+      shardCount: data.shardCount,
+      boot: data.boot,
+    },
+    secret: cluster.secret,
+    listen: cluster.listen,
+    peers: cluster.peers.map(({ nodeId, address }) => ({ node: nodeId, address })),
+    log: (level, message, fields) => log[level](fields ?? {}, message),
+    handler: {
+      onRaft: (group, message) => {
+        shard.onRaft(group, message);
+        wake();
+      },
+      onForward: (origin, group, bytes) => {
+        shard.onForward(origin, group, bytes, Date.now());
+        wake();
+      },
+      onLinkUp: wake,
+      onLinkDown: wake,
+      onSnapshotBegin: (snapshot, message) => shard.snapshots?.begin(snapshot, message),
+      onSnapshotChunk: (snapshot, rows) => shard.snapshots?.chunk(snapshot, rows),
+      onSnapshotComplete: (snapshot) => {
+        const group = shard.group(snapshot.group);
+        if (group !== undefined) shard.snapshots?.complete(snapshot, group);
+        wake();
+      },
+      onSnapshotAborted: (snapshot) => shard.snapshots?.aborted(snapshot),
+    },
+  });
+  shard.attachPeers(peers, wake);
+  await peers.start();
+  return peers;
+}
