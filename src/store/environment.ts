@@ -5,8 +5,10 @@
  * transactionSync returns after fdatasync of the pages and the O_DSYNC write of the meta page; no cache, no encoding.
  * A commit that fails (ENOSPC) leaves the environment as it was and may be tried again.
  */
+import { join } from 'node:path';
 import { type Database, type RootDatabase, open } from 'lmdb';
 import type { Tx } from '../stream/tx.ts';
+import { checkDataFile } from './data-file.ts';
 
 /** Address space reserved for the map; the file itself grows as needed. */
 const MAP_BYTES = 256 * 1024 * 1024 * 1024;
@@ -19,6 +21,7 @@ export class Environment {
   readonly state: Table;
 
   constructor(directory: string) {
+    checkDataFile(join(directory, 'data.mdb'));
     const binary = { encoding: 'binary', keyEncoding: 'binary' } as const;
     this.#root = open<Uint8Array, Uint8Array>({
       path: directory,
