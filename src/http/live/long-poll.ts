@@ -8,6 +8,7 @@ import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../wire/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../wire/request.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
 import { etagMatches, isRecordRead, readEtag, type Responder, shownContentType, writeReadHeaders } from '../respond.ts';
+import { unsentOf } from '../unsent.ts';
 import type { UwsResponse } from '../uws.ts';
 import { Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './cursor.ts';
@@ -194,7 +195,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler {
     }
     this.#res.writeHeader('content-type', shownContentType(reply));
     if (reply.body === undefined) this.#res.end();
-    else this.#res.end(reply.body);
+    else unsentOf(this.#ctx).end(this.#res, reply.body);
     return status;
   }
 
