@@ -30,9 +30,11 @@ export function startLongPoll(
   responder: Responder,
 ): void {
   const live = liveOf(ctx);
-  if (live.stopping || live.full) {
+  const unsent = unsentOf(ctx);
+  if (live.stopping || live.full || unsent.full) {
     ctx.metrics.live.refused++;
-    const status = responder.error(res, target.family, live.stopping ? 'STOPPING' : 'WATCHERS_FULL');
+    const code = live.stopping ? 'STOPPING' : live.full ? 'WATCHERS_FULL' : 'ANSWERS_FULL';
+    const status = responder.error(res, target.family, code);
     ctx.metrics.response('long_poll', status, 0);
     return;
   }
@@ -67,7 +69,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler {
     this.#position = {
       mode: params.mode,
       value: params.value,
-      maxBytes: params.maxBytes,
+      maxBytes: unsentOf(live.ctx).readBytes(params.maxBytes),
       maxRecords: params.maxRecords,
       readFlags: params.readFlags,
     };
