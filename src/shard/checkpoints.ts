@@ -1,6 +1,6 @@
 /**
  * Decides which groups' applied state goes into this commit. Only the log has to be on disk for an acknowledgement; the
- * state follows at most CHECKPOINT_MS later, so a busy stream's head and last row are written ten times a second instead of
+ * state follows at most CHECKPOINT_MS later, so a busy stream's head and last row are written a few times a second instead of
  * once per turn. Groups take turns, so no single commit carries all of them.
  */
 import type { Group } from '../group/group.ts';
