@@ -50,22 +50,22 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
   }, SPACE_SAMPLE_MS);
   await store.sampleSpace();
   const peers = data.cluster === undefined ? undefined : await openPeers(data, data.cluster, shard, parker, log);
-  shard.start(Date.now());
-  shard.turn(Date.now());
+  shard.start(performance.now());
+  shard.turn(Date.now(), performance.now());
   port.postMessage('ready');
-  let yieldAtMs = Date.now() + YIELD_MS;
+  let yieldAtMs = performance.now() + YIELD_MS;
   while (!stopping) {
-    const nowMs = Date.now();
-    if (reader.hasNext() && nowMs < yieldAtMs) {
-      shard.turn(nowMs);
+    const clockMs = performance.now();
+    if (reader.hasNext() && clockMs < yieldAtMs) {
+      shard.turn(Date.now(), clockMs);
       continue;
     }
-    await parker.park(reader.hasNext() ? 0 : shard.waitMs(nowMs));
-    yieldAtMs = Date.now() + YIELD_MS;
-    shard.turn(Date.now());
+    await parker.park(reader.hasNext() ? 0 : shard.waitMs(clockMs));
+    yieldAtMs = performance.now() + YIELD_MS;
+    shard.turn(Date.now(), performance.now());
   }
   clearInterval(sampler);
-  shard.stop(Date.now());
+  shard.stop(Date.now(), performance.now());
   await peers?.stop();
   await store.close();
   port.postMessage('stopped');

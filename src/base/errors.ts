@@ -57,6 +57,7 @@ export const ERRORS = {
   // What the node can do at the moment. A repeat may succeed.
   SHARD_BUSY: row(503, 'the shard mailbox is full; retry', true),
   INFLIGHT_FULL: row(503, 'too many request bodies are in flight on this node; retry', true),
+  ANSWERS_FULL: row(503, 'too many answers wait for slow clients on this node; retry', true),
   WATCHERS_FULL: row(503, 'too many live readers wait on this core; retry', true),
   NO_LEADER: row(503, 'no leader is known for the group of this stream; retry', true),
   OUTCOME_UNKNOWN: row(503, 'the write was not confirmed in time and may still be applied; retry with producer headers', true),

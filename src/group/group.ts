@@ -21,6 +21,8 @@ import { prepare } from './prepare.ts';
 import { answerQuery } from './queries.ts';
 import { type ReplySink, Watchers } from './watchers.ts';
 
+/** The wall clock may be set back by so much without showing in a group's commands. */
+const STEP_BACK_MS = 5000;
 /** Slot of a command that nobody waits for. */
 const NO_SLOT = -1;
 /** A sliding lifetime is renewed by a read once this part of it has passed: exact to 2 % at a bounded write rate. */
@@ -50,7 +52,7 @@ export class Group {
   readonly #scratchView = new DataView(this.#scratch.buffer);
   #slots: number[] = [];
   readonly #waiting: Waiting[] = [];
-  /** Commands carry a clock that never runs backwards within a group. */
+  /** Clock of the last command; it does not run backwards in small steps. */
   #lastNowMs = 0;
   /** Counters for the metrics. */
   /** Where this node does not lead: hands the renewal of a stream's lifetime (by key) to the leader. */
@@ -108,9 +110,11 @@ export class Group {
     const reply = this.#reply;
     reply.reset(slot);
     if (query.op === OP_READ) this.counters.reads++;
-    const used = answerQuery(this.state, this.watchers, query, nowMs, reply, this.#sink);
+    // By the clock of the commands: a read must not show what a write already found expired.
+    const clockMs = this.#clock(nowMs);
+    const used = answerQuery(this.state, this.watchers, query, clockMs, reply, this.#sink);
     if (used !== undefined && query.op === OP_READ && (query.flags & READ_FLAG_NO_TOUCH) === 0) {
-      this.#renew(used, nowMs);
+      this.#renew(used, clockMs);
     }
   }
 
@@ -242,8 +246,10 @@ export class Group {
     this.#slots.push(NO_SLOT);
   }
 
+  /** Small steps back are smoothed out; after a large one the wall clock is believed again, or lifetimes would stand still. */
   #clock(nowMs: number): number {
-    this.#lastNowMs = Math.max(this.#lastNowMs, nowMs);
+    const stepBackMs = this.#lastNowMs - nowMs;
+    if (stepBackMs < 0 || stepBackMs > STEP_BACK_MS) this.#lastNowMs = nowMs;
     return this.#lastNowMs;
   }
 }

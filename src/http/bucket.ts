@@ -1,5 +1,6 @@
 /** Bucket routes: create (a no-op), describe, delete when empty, list streams. Streams of a bucket live on all shards. */
-import { COMMAND_DELETE_BUCKET } from '../wire/command.ts';
+import { NAME_BYTES_MAX } from '../base/limits.ts';
+import { COMMAND_DELETE_BUCKET, nameBytes } from '../wire/command.ts';
 import { OP_BUCKET, OP_LIST, newRequest } from '../wire/request.ts';
 import { Gathering } from './gather.ts';
 import type { Plane } from './plane.ts';
@@ -102,6 +103,11 @@ export function handleListStreams(
   const parsed = parseListQuery(req.getQuery());
   if (!parsed.ok) return plane.refuse(res, responder, 'bucketed', 'list', startedMs, 'INVALID_QUERY', parsed.reason);
   const { prefix, after, limit } = parsed.value;
+  // Each makes a key of the store, whose size has an end; no name is longer than this.
+  if (Math.max(nameBytes(bucket, prefix), nameBytes(bucket, after)) > NAME_BYTES_MAX) {
+    const detail = `prefix and after may each take up to ${NAME_BYTES_MAX} bytes together with the bucket, as names do`;
+    return plane.refuse(res, responder, 'bucketed', 'list', startedMs, 'INVALID_QUERY', detail);
+  }
   const gathering = new Gathering(plane, res, responder, 'list', startedMs);
   const query = newRequest();
   query.op = OP_LIST;

@@ -11,6 +11,7 @@ import { Gathering } from './gather.ts';
 import type { Plane } from './plane.ts';
 import type { Responder } from './respond.ts';
 import { type Part, askAllShards, firstRefusal } from './scatter.ts';
+import { unsentOf } from './unsent.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** What the composition knows and HTTP does not. */
@@ -98,6 +99,7 @@ function snapshot(plane: Plane, source: MetricsSource, status: MergedStatus): Re
     live_read_backpressure_events: live.refused,
     http_inflight_body_bytes: budget.usedBytes,
     http_inflight_body_bytes_max: budget.limitBytes,
+    http_unsent_answer_bytes: unsentOf(plane.ctx).usedBytes,
     process_rss_bytes: process.memoryUsage.rss(),
     ...source.extra(),
   };

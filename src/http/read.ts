@@ -8,6 +8,7 @@ import { startSse } from './live/sse.ts';
 import type { Plane } from './plane.ts';
 import { parseReadQuery } from './query.ts';
 import { type Responder, etagMatches, readEtag, shownContentType, writeReadHeaders } from './respond.ts';
+import { type Unsent, unsentOf } from './unsent.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
 export function handleRead(
@@ -31,12 +32,14 @@ export function handleRead(
     else startLongPoll(plane.ctx, res, target, params, responder);
     return;
   }
-  const exchange = new ReadExchange(plane, params, noBytes);
+  const unsent = unsentOf(plane.ctx);
+  if (unsent.full) return plane.refuse(res, responder, family, 'read', startedMs, 'ANSWERS_FULL');
+  const exchange = new ReadExchange(plane, params, noBytes, unsent);
   exchange.open(res, responder, family, 'read', startedMs);
   const query = plane.streamQuery(OP_READ, group, bucket, stream);
   query.mode = params.mode;
   query.value = params.value;
-  query.maxBytes = params.maxBytes;
+  query.maxBytes = unsent.readBytes(params.maxBytes);
   query.maxRecords = params.maxRecords;
   query.readFlags = params.readFlags;
   query.topic = 0;
@@ -46,9 +49,11 @@ export function handleRead(
 class ReadExchange extends Exchange {
   readonly #params: ReadParams;
   readonly #noBytes: boolean;
+  readonly #unsent: Unsent;
 
-  constructor(plane: Plane, params: ReadParams, noBytes: boolean) {
+  constructor(plane: Plane, params: ReadParams, noBytes: boolean, unsent: Unsent) {
     super(plane);
+    this.#unsent = unsent;
     this.#params = params;
     this.#noBytes = noBytes;
   }
@@ -64,8 +69,14 @@ class ReadExchange extends Exchange {
     writeReadHeaders(res, reply, params);
     if (etag !== '') res.writeHeader('etag', etag);
     if (status === 304) res.endWithoutBody();
-    else endWithBytes(res, reply);
+    else this.#end(res, reply);
     return status;
+  }
+
+  #end(res: UwsResponse, reply: Reply): void {
+    if (reply.body !== undefined) this.#unsent.end(res, reply.body);
+    else if (reply.has(REPLY_RECORDS)) res.end('[]');
+    else res.end();
   }
 }
 
@@ -75,10 +86,4 @@ function stripBytes(reply: Reply): void {
   if (reply.nextOffset === reply.startOffset) return;
   reply.nextOffset = reply.startOffset;
   reply.flags &= ~(REPLY_UP_TO_DATE | REPLY_CLOSED);
-}
-
-function endWithBytes(res: UwsResponse, reply: Reply): void {
-  if (reply.body !== undefined) res.end(reply.body);
-  else if (reply.has(REPLY_RECORDS)) res.end('[]');
-  else res.end();
 }

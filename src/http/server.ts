@@ -23,6 +23,7 @@ import type { MetricsSource } from './metrics-route.ts';
 import { BodyBudget, type ErrorLog, Plane, type Router } from './plane.ts';
 import { Responder } from './respond.ts';
 import { ADMIN_SERVICE, handleService } from './service.ts';
+import { unsentOf } from './unsent.ts';
 import { type Uws, type UwsApp, type UwsListenSocket, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
 
 export interface PlaneOptions {
@@ -78,7 +79,7 @@ export function createPlanes(options: PlaneOptions): Planes {
       clientListener.stopListening();
       adminListener.stopListening();
       endAllLive(ctx);
-      await Promise.race([Promise.all([client.idle(), admin.idle()]), delay(graceMs)]);
+      await Promise.race([Promise.all([client.idle().then(() => unsentOf(ctx).idle()), admin.idle()]), delay(graceMs)]);
       clientListener.closeConnections();
       adminListener.closeConnections();
     },

@@ -9,7 +9,7 @@ import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import type { HttpContext } from '../http/contract.ts';
 import { ListenError, type Planes, createPlanes } from '../http/server.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
-import { lockDataDir, openDataDir } from './data-dir.ts';
+import { completeDataDir, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
 import { type Logger, createLogger } from './log.ts';
 import { type ClusterData, Shards } from './shards.ts';
@@ -34,8 +34,8 @@ async function main(argv: readonly string[]): Promise<void> {
     groupCount: config.raft.groupCount,
     shardCount: Math.min(config.runtime.coreCount, config.raft.groupCount),
   };
-  const layout = openDataDir(config.storage.dataDir, wanted);
   await lockDataDir(config.storage.dataDir);
+  const layout = openDataDir(config.storage.dataDir, wanted);
   if (layout.shardCount !== wanted.shardCount) {
     log.warn(
       { asked: wanted.shardCount, used: layout.shardCount },
@@ -57,6 +57,7 @@ async function main(argv: readonly string[]): Promise<void> {
     log.error({ err: error }, 'an answer could not be delivered'),
   );
   await shards.ready();
+  completeDataDir(config.storage.dataDir, layout);
   const planes = compose(config, gateway, shards, log);
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);

@@ -1,6 +1,6 @@
 /**
  * Decides which groups' applied state goes into this commit. Only the log has to be on disk for an acknowledgement; the
- * state follows at most CHECKPOINT_MS later, so a busy stream's head and last row are written ten times a second instead of
+ * state follows at most CHECKPOINT_MS later, so a busy stream's head and last row are written a few times a second instead of
  * once per turn. Groups take turns, so no single commit carries all of them.
  */
 import type { Group } from '../group/group.ts';
@@ -24,14 +24,14 @@ export class Checkpoints {
   }
 
   /** Notes groups that changed since the last call. */
-  observe(nowMs: number): void {
+  observe(clockMs: number): void {
     for (let i = 0; i < this.#groups.length; i++) {
-      if (this.#dirtySinceMs[i] === 0 && (this.#groups[i] as Group).state.dirty) this.#dirtySinceMs[i] = nowMs;
+      if (this.#dirtySinceMs[i] === 0 && (this.#groups[i] as Group).state.dirty) this.#dirtySinceMs[i] = clockMs;
     }
   }
 
   /** Groups to write now; `all` at shutdown. Cheap when nothing is due. */
-  due(nowMs: number, all = false): Group[] {
+  due(clockMs: number, all = false): Group[] {
     const due: Group[] = [];
     let bytes = 0;
     const count = this.#groups.length;
@@ -40,7 +40,7 @@ export class Checkpoints {
       const since = this.#dirtySinceMs[i] as number;
       if (since === 0) continue;
       const group = this.#groups[i] as Group;
-      if (!all && nowMs - since < CHECKPOINT_MS && group.state.dirtyBytes < GROUP_BYTES_MAX) continue;
+      if (!all && clockMs - since < CHECKPOINT_MS && group.state.dirtyBytes < GROUP_BYTES_MAX) continue;
       if (!all && due.length > 0 && bytes + group.state.dirtyBytes > COMMIT_BYTES_MAX) {
         this.#next = i;
         return due;
@@ -52,18 +52,18 @@ export class Checkpoints {
   }
 
   /** The commit with these groups is on disk. */
-  done(groups: readonly Group[], nowMs: number): void {
+  done(groups: readonly Group[], clockMs: number): void {
     for (const group of groups) {
       // Reclaiming a removed stream's rows may take several commits: such a group stays due.
-      this.#dirtySinceMs[this.#groups.indexOf(group)] = group.state.dirty ? nowMs : 0;
+      this.#dirtySinceMs[this.#groups.indexOf(group)] = group.state.dirty ? clockMs : 0;
     }
   }
 
   /** Milliseconds until something is due; Infinity when everything is clean. */
-  waitMs(nowMs: number): number {
+  waitMs(clockMs: number): number {
     let wait = Infinity;
     for (const since of this.#dirtySinceMs) {
-      if (since !== 0) wait = Math.min(wait, Math.max(0, since + CHECKPOINT_MS - nowMs));
+      if (since !== 0) wait = Math.min(wait, Math.max(0, since + CHECKPOINT_MS - clockMs));
     }
     return wait;
   }

@@ -44,7 +44,9 @@ export class Forwarding {
   #parked: Parked[] = [];
   #held: Held[] = [];
   #waitingBytes = 0;
+  /** Wall clock, for commands; and the clock that never steps, for waits. */
   #nowMs = 0;
+  #clockMs = 0;
   readonly #reply = new Reply();
   /** Requests of other nodes under way here, by slot. */
   readonly #origins = new Map<number, { readonly origin: ForwardOrigin; readonly group: Group }>();
@@ -68,7 +70,7 @@ export class Forwarding {
     whole.set(frame);
     if (payload !== undefined) whole.set(payload, frame.length);
     this.#waitingBytes += size;
-    this.#send({ group, slot, frame: whole, deadlineMs: nowMs + LEADER_WAIT_MS });
+    this.#send({ group, slot, frame: whole, deadlineMs: this.#clockMs + LEADER_WAIT_MS });
   }
 
   /** The command frame of a write that nobody waits for. */
@@ -99,8 +101,9 @@ export class Forwarding {
   }
 
   /** Once a turn: tries what is parked, answers what has been applied here. */
-  turn(nowMs: number): void {
+  turn(nowMs: number, clockMs: number): void {
     this.#nowMs = nowMs;
+    this.#clockMs = clockMs;
     if (this.#parked.length > 0) {
       const parked = this.#parked;
       this.#parked = [];
@@ -139,7 +142,7 @@ export class Forwarding {
       this.counters.sent++;
       return;
     }
-    if (this.#nowMs < one.deadlineMs) {
+    if (this.#clockMs < one.deadlineMs) {
       this.counters.parked++;
       this.#parked.push(one);
       return;
@@ -157,7 +160,7 @@ export class Forwarding {
     }
     const view = new DataView(answer.buffer, answer.byteOffset, answer.length);
     this.#reply.read(answer, view, 8);
-    if (this.#reply.code === NO_LEADER && this.#nowMs < one.deadlineMs) {
+    if (this.#reply.code === NO_LEADER && this.#clockMs < one.deadlineMs) {
       this.#parked.push(one);
       return undefined;
     }

@@ -80,7 +80,7 @@ export class Shard {
   readonly #checkpointed = new Map<number, number>();
   readonly #query = new Query();
   readonly #reply = new Reply();
-  #nowMs = 0;
+  #clockMs = 0;
   #tickAtMs = 0;
   #sweepAtMs = 0;
   /** Entries that are handed out by raft but not yet on disk because the disk is full. */
@@ -96,6 +96,7 @@ export class Shard {
   #retryAtMs = 0;
   /** Groups whose log this node lost and has not got back. */
   readonly #lost = new Set<number>();
+  #announcedFull = false;
   readonly counters = {
     turns: 0,
     commits: 0,
@@ -130,7 +131,7 @@ export class Shard {
     return {
       nodeId,
       knownNodes: nodes,
-      checkpoint: (group) => !this.full && this.#commit([], [group], this.#nowMs),
+      checkpoint: (group) => !this.full && this.#commit([], [group], this.#clockMs),
       checkpointed: (group) => this.#checkpointed.get(group.id) ?? 0,
       purge: (group, index) => {
         const upTo = Math.min(index, this.#snapshots?.pinned(group.id) ?? Infinity);
@@ -168,35 +169,38 @@ export class Shard {
   }
 
   /** Campaigns where this node is the only voter, so that a single node leads within its first turn. */
-  start(nowMs: number): void {
+  start(clockMs: number): void {
     for (const group of this.groups) {
       const { voters, votersOutgoing } = group.raft.configuration;
       if (voters.length === 1 && votersOutgoing.length === 0) group.raft.campaign();
     }
-    this.#tickAtMs = nowMs + TICK_MS;
-    this.#sweepAtMs = nowMs + SWEEP_MS;
+    this.#tickAtMs = clockMs + TICK_MS;
+    this.#sweepAtMs = clockMs + SWEEP_MS;
   }
 
-  /** One turn. `nowMs` is the wall clock: it goes into commands. */
-  turn(nowMs: number): void {
+  /**
+   * One turn. `nowMs` is the wall clock: it goes into commands and decides what is expired. `clockMs` never steps: all
+   * periods are measured with it.
+   */
+  turn(nowMs: number, clockMs: number): void {
     this.counters.turns++;
-    this.#nowMs = nowMs;
+    this.#clockMs = clockMs;
     this.#drain(nowMs);
-    this.#keepTime(nowMs);
+    this.#keepTime(nowMs, clockMs);
     for (const group of this.groups) group.seal();
-    this.#checkpoints.observe(nowMs);
+    this.#checkpoints.observe(clockMs);
     // What a commit makes possible (apply, or the first entry of a new leader) is done in the next round.
-    for (let round = 0; this.#persist(nowMs, round === 0); round++) {
+    for (let round = 0; this.#persist(clockMs, round === 0); round++) {
       assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     }
     this.#snapshots?.settle();
-    this.#forwarding?.turn(nowMs);
-    this.#admin.turn(nowMs);
+    this.#forwarding?.turn(nowMs, clockMs);
+    this.#admin.turn(clockMs);
     for (const group of this.groups) group.flushEvents();
-    this.#checkpoints.observe(nowMs);
+    this.#checkpoints.observe(clockMs);
     this.#options.replies.publish();
     this.#peers?.flush();
-    this.#sendSnapshots(nowMs);
+    this.#sendSnapshots(clockMs);
   }
 
   /** Links to the other nodes. `wake` asks for a turn soon. */
@@ -241,10 +245,10 @@ export class Shard {
   }
 
   /** Milliseconds until the next turn is due although nothing arrives. */
-  waitMs(nowMs: number): number {
-    const due = Math.min(this.#tickAtMs, this.#sweepAtMs) - nowMs;
-    if (this.full) return Math.max(0, Math.min(due, this.#retryAtMs - nowMs));
-    return Math.max(0, Math.min(due, this.#checkpoints.waitMs(nowMs)));
+  waitMs(clockMs: number): number {
+    const due = Math.min(this.#tickAtMs, this.#sweepAtMs) - clockMs;
+    if (this.full) return Math.max(0, Math.min(due, this.#retryAtMs - clockMs));
+    return Math.max(0, Math.min(due, this.#checkpoints.waitMs(clockMs)));
   }
 
   /** The disk is full: writes are refused until a commit succeeds. */
@@ -253,15 +257,15 @@ export class Shard {
   }
 
   /** Writes all applied state, so that the next start replays nothing; refuses who still waits. */
-  stop(nowMs: number): void {
-    this.turn(nowMs);
+  stop(nowMs: number, clockMs: number): void {
+    this.turn(nowMs, clockMs);
     for (const group of this.groups) group.failWaiting();
     this.#forwarding?.stop();
     this.#options.replies.publish();
     if (this.full) return;
-    this.#checkpoints.observe(nowMs);
-    const due = this.#checkpoints.due(nowMs, true);
-    if (due.length > 0) this.#commit([], due, nowMs);
+    this.#checkpoints.observe(clockMs);
+    const due = this.#checkpoints.due(clockMs, true);
+    if (due.length > 0) this.#commit([], due, clockMs);
   }
 
   #drain(nowMs: number): void {
@@ -292,7 +296,7 @@ export class Shard {
     if (op >= OP_READ) {
       this.#query.read(bytes, view, offset);
       if (op === OP_UNWATCH) group.watchers.unwatch(this.#query.topic);
-      else if (op === OP_ADMIN) this.#admin.handle(slot, group, this.#query, nowMs);
+      else if (op === OP_ADMIN) this.#admin.handle(slot, group, this.#query, this.#clockMs);
       else group.query(slot, this.#query, nowMs);
     } else if (this.full || !this.#options.storage.spaceLeft) {
       this.counters.refusedDiskFull++;
@@ -329,34 +333,34 @@ export class Shard {
     this.#sink.send(this.#reply);
   }
 
-  #keepTime(nowMs: number): void {
-    // A clock that was set back must not silence the ticks for long.
-    if (nowMs >= this.#tickAtMs || this.#tickAtMs - nowMs > TICK_MS) {
-      this.#tickAtMs = nowMs + TICK_MS;
+  #keepTime(nowMs: number, clockMs: number): void {
+    if (clockMs >= this.#tickAtMs) {
+      this.#tickAtMs = clockMs + TICK_MS;
+      this.#noteRoom();
       for (const group of this.groups) {
         group.raft.tick();
         group.expireWaiting(nowMs, LEADER_WAIT_MS);
       }
       this.#noteRestored();
     }
-    if (nowMs >= this.#sweepAtMs || this.#sweepAtMs - nowMs > SWEEP_MS) {
-      this.#sweepAtMs = nowMs + SWEEP_MS;
+    if (clockMs >= this.#sweepAtMs) {
+      this.#sweepAtMs = clockMs + SWEEP_MS;
       if (!this.full) for (const group of this.groups) group.sweep(nowMs);
     }
   }
 
   /** Applies what is committed and makes durable what raft hands out; false when there was nothing to make durable. */
-  #persist(nowMs: number, mayCheckpoint: boolean): boolean {
+  #persist(clockMs: number, mayCheckpoint: boolean): boolean {
     const batches = this.#stuck.length > 0 ? this.#stuck : this.#takeBatches();
-    const due = mayCheckpoint ? this.#checkpoints.due(nowMs) : [];
+    const due = mayCheckpoint ? this.#checkpoints.due(clockMs) : [];
     if (batches.length === 0 && due.length === 0) return false;
-    if (this.full && nowMs < this.#retryAtMs) {
+    if (this.full && clockMs < this.#retryAtMs) {
       this.#stuck = batches;
       return false;
     }
     // The leader's own disk write runs while its entries travel (thesis 10.2.1).
     this.#peers?.flush();
-    if (!this.#commit(batches, due, nowMs)) return false;
+    if (!this.#commit(batches, due, clockMs)) return false;
     for (const batch of batches) this.#persisted(batch);
     for (const { group, messages } of this.#afterPersist.splice(0)) this.#sendAll(group, messages);
     return true;
@@ -398,12 +402,12 @@ export class Shard {
   }
 
   /** Checkpoints the groups of which a peer needs a snapshot, and starts the transfers. */
-  #sendSnapshots(nowMs: number): void {
+  #sendSnapshots(clockMs: number): void {
     if (this.#wanted.length === 0 || this.full) return;
     const wanted = this.#wanted;
     this.#wanted = [];
     const groups = [...new Set(wanted.map(({ group }) => group))];
-    if (!this.#commit([], groups, nowMs)) {
+    if (!this.#commit([], groups, clockMs)) {
       for (const { group, message } of wanted) group.raft.snapshotFailed(message.to);
       return;
     }
@@ -427,7 +431,7 @@ export class Shard {
   }
 
   /** False: the disk is full, nothing was written, the batches are kept for another try. */
-  #commit(batches: readonly TurnBatch[], due: readonly Group[], nowMs: number): boolean {
+  #commit(batches: readonly TurnBatch[], due: readonly Group[], clockMs: number): boolean {
     const { storage } = this.#options;
     const checkpoint = due.length === 0 ? undefined : (): void => due.forEach((group) => group.state.flush());
     const startedMs = performance.now();
@@ -435,20 +439,20 @@ export class Shard {
       storage.commit(batches, checkpoint);
     } catch (error) {
       if (!(error instanceof StorageFullError)) throw error;
-      this.#becomeFull(batches, nowMs);
+      this.#becomeFull(batches, clockMs);
       return false;
     }
     this.counters.commits++;
     this.counters.commitMicros += (performance.now() - startedMs) * 1000;
     if (batches === this.#stuck || batches.length > 0) this.#stuck = [];
-    if (this.full) this.#leaveFull(nowMs);
+    this.#fullSinceMs = 0;
     for (const group of due) {
       group.state.flushed();
       this.#checkpointed.set(group.id, group.state.appliedIndex);
       this.#purge(group);
     }
     this.counters.checkpoints += due.length;
-    this.#checkpoints.done(due, nowMs);
+    this.#checkpoints.done(due, clockMs);
     return true;
   }
 
@@ -462,23 +466,23 @@ export class Shard {
     group.raft.compacted(upTo);
   }
 
-  #becomeFull(batches: readonly TurnBatch[], nowMs: number): void {
+  #becomeFull(batches: readonly TurnBatch[], clockMs: number): void {
     this.#stuck = [...batches];
-    this.#retryAtMs = nowMs + FULL_RETRY_MS;
-    if (!this.full) {
-      this.#fullSinceMs = nowMs;
+    this.#retryAtMs = clockMs + FULL_RETRY_MS;
+    if (!this.full) this.#fullSinceMs = clockMs;
+    if (!this.#announcedFull) {
+      this.#announcedFull = true;
       this.#options.log('error', 'disk full: writes are refused with 507 until space is freed; nothing acknowledged is lost', {
         shard: this.#options.shard,
       });
     }
-    if (nowMs - this.#fullSinceMs > FULL_ANSWER_MS) for (const group of this.groups) group.failWaiting();
+    if (clockMs - this.#fullSinceMs > FULL_ANSWER_MS) for (const group of this.groups) group.failWaiting();
   }
 
-  #leaveFull(nowMs: number): void {
-    this.#options.log('info', 'disk has room again: writes are accepted', {
-      shard: this.#options.shard,
-      full_ms: nowMs - this.#fullSinceMs,
-    });
-    this.#fullSinceMs = 0;
+  /** Near the edge commits fail and succeed by turns; people are told once, and again when there is real room. */
+  #noteRoom(): void {
+    if (!this.#announcedFull || this.full || !this.#options.storage.spaceLeft) return;
+    this.#announcedFull = false;
+    this.#options.log('info', 'disk has room again: writes are accepted', { shard: this.#options.shard });
   }
 }

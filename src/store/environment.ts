@@ -5,10 +5,12 @@
  * transactionSync returns after fdatasync of the pages and the O_DSYNC write of the meta page; no cache, no encoding.
  * A commit that fails (ENOSPC) leaves the environment as it was and may be tried again.
  */
+import { join } from 'node:path';
 import { type Database, type RootDatabase, open } from 'lmdb';
 import type { SnapshotReader } from '../shard/ports.ts';
 import { prefixEnd } from '../stream/keys.ts';
 import type { Tx } from '../stream/tx.ts';
+import { checkDataFile } from './data-file.ts';
 import { rowSize, writeRow } from './rows.ts';
 
 /** Address space reserved for the map; the file itself grows as needed. */
@@ -22,6 +24,7 @@ export class Environment {
   readonly state: Table;
 
   constructor(directory: string) {
+    checkDataFile(join(directory, 'data.mdb'));
     const binary = { encoding: 'binary', keyEncoding: 'binary' } as const;
     this.#root = open<Uint8Array, Uint8Array>({
       path: directory,

@@ -77,6 +77,12 @@ test('listing merges the shards in order and says whether more follow', async (t
   const all = (await (await fetch(`${client}/demo/streams`)).json()) as Record<string, unknown>;
   assert.deepEqual([all['stream_count'], all['next_cursor'], all['has_more']], [5, null, false]);
   assert.equal((await fetch(`${client}/demo/streams?limit=0`)).status, 400);
+  // Bytes count, not characters: as keys of the store these would be too long.
+  const euros = encodeURIComponent('€'.repeat(1024));
+  for (const query of [`prefix=${euros}`, `after=${euros}`, `prefix=${'p'.repeat(1021)}`]) {
+    assert.equal((await fetch(`${client}/demo/streams?${query}`)).status, 400, query.slice(0, 20));
+  }
+  assert.equal((await fetch(`${client}/demo/streams?prefix=${'p'.repeat(1020)}`)).status, 200);
   assert.equal((await fetch(`${client}/demo/streams`, { method: 'PUT' })).status, 405);
   gateway.script = (_asked, reply) => {
     reply.code = errorNumber('BUCKET_NOT_FOUND');

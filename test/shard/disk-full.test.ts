@@ -34,6 +34,8 @@ test('a write that meets the full disk waits, later ones are refused, and space 
   assert.equal(code(find(harness.turn(), accepted)), 'OK');
   assert.equal(harness.contents(0, 's'), 'first;');
   assert.equal(harness.contents(1, 's'), 'third;');
+  harness.turn(200);
+  assert.match(harness.logLines.join('\n'), /info disk has room again/, 'told at the next tick');
   harness.restart();
   assert.equal(harness.contents(0, 's'), 'first;');
   assert.equal(harness.contents(1, 's'), 'third;');
@@ -112,6 +114,6 @@ test('a stop on a full disk answers everyone', () => {
   harness.storage.isFull = true;
   const stuck = harness.append(0, 's', 'x');
   harness.turn();
-  harness.shard.stop(harness.nowMs + 1);
+  harness.shard.stop(harness.nowMs + 1, harness.clockMs + 1);
   assert.equal(code(find(harness.target.take(), stuck)), 'OUTCOME_UNKNOWN');
 });

@@ -87,7 +87,7 @@ test('a stop writes everything, so that the next start replays nothing', () => {
   const harness = new Harness([0]);
   harness.create(0, 's', { body: 'hello' });
   harness.turn(0);
-  harness.shard.stop(harness.nowMs);
+  harness.shard.stop(harness.nowMs, harness.clockMs);
   const { state } = harness.shard.groups[0] as (typeof harness.shard.groups)[0];
   const applied = state.appliedIndex;
   assert(!state.dirty);

@@ -25,6 +25,8 @@ export class Harness {
   readonly logLines: string[] = [];
   shard: Shard;
   nowMs = 1_700_000_000_000;
+  /** The clock of periods, which never steps. */
+  clockMs = 5000;
   #slot = 0;
 
   constructor(groups: readonly number[] = [0, 1, 2, 3], storage = new MemoryStorage()) {
@@ -46,8 +48,8 @@ export class Harness {
       boot: 7,
       log: (level, message) => this.logLines.push(`${level} ${message}`),
     });
-    shard.start(this.nowMs);
-    shard.turn(this.nowMs);
+    shard.start(this.clockMs);
+    shard.turn(this.nowMs, this.clockMs);
     for (const group of shard.groups) assert(group.leads, 'a single voter leads after one turn');
     return shard;
   }
@@ -59,7 +61,8 @@ export class Harness {
 
   turn(afterMs = 1): Reply[] {
     this.nowMs += afterMs;
-    this.shard.turn(this.nowMs);
+    this.clockMs += afterMs;
+    this.shard.turn(this.nowMs, this.clockMs);
     return this.target.take();
   }
 

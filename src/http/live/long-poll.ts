@@ -8,6 +8,7 @@ import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../wire/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../wire/request.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
 import { etagMatches, isRecordRead, readEtag, type Responder, shownContentType, writeReadHeaders } from '../respond.ts';
+import { unsentOf } from '../unsent.ts';
 import type { UwsResponse } from '../uws.ts';
 import { Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './cursor.ts';
@@ -29,9 +30,11 @@ export function startLongPoll(
   responder: Responder,
 ): void {
   const live = liveOf(ctx);
-  if (live.stopping || live.full) {
+  const unsent = unsentOf(ctx);
+  if (live.stopping || live.full || unsent.full) {
     ctx.metrics.live.refused++;
-    const status = responder.error(res, target.family, live.stopping ? 'STOPPING' : 'WATCHERS_FULL');
+    const code = live.stopping ? 'STOPPING' : live.full ? 'WATCHERS_FULL' : 'ANSWERS_FULL';
+    const status = responder.error(res, target.family, code);
     ctx.metrics.response('long_poll', status, 0);
     return;
   }
@@ -66,7 +69,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler {
     this.#position = {
       mode: params.mode,
       value: params.value,
-      maxBytes: params.maxBytes,
+      maxBytes: unsentOf(live.ctx).readBytes(params.maxBytes),
       maxRecords: params.maxRecords,
       readFlags: params.readFlags,
     };
@@ -194,7 +197,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler {
     }
     this.#res.writeHeader('content-type', shownContentType(reply));
     if (reply.body === undefined) this.#res.end();
-    else this.#res.end(reply.body);
+    else unsentOf(this.#ctx).end(this.#res, reply.body);
     return status;
   }
 

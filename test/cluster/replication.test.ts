@@ -1,0 +1,264 @@
+// Any node serves: writes through every node on all routes, reads of the same node at once, reads of the others soon.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { RawClient, type HeaderList, type RawResponse } from '../support/raw-client.ts';
+import { TestCluster, until } from '../support/cluster.ts';
+
+const TEXT = { 'Content-Type': 'text/plain' } as const;
+const JSON_TYPE = { 'Content-Type': 'application/json' } as const;
+const STREAMS = 24;
+
+describe('three nodes act as one', () => {
+  let cluster: TestCluster;
+  let hasFailed = false;
+  const clients = new Map<number, RawClient>();
+
+  before(async () => {
+    cluster = await TestCluster.create({ groups: 8, longPollTimeout: '5s' });
+    await cluster.startAll();
+  });
+  after(async () => {
+    for (const client of clients.values()) client.destroy();
+    if (hasFailed) process.stderr.write(cluster.logs());
+    await cluster.dispose();
+  });
+
+  const test = (name: string, body: () => Promise<void>): void => {
+    it(name, async () => {
+      try {
+        await body();
+      } catch (error) {
+        hasFailed = true;
+        throw error;
+      }
+    });
+  };
+
+  async function ask(
+    id: number,
+    method: string,
+    path: string,
+    headers: HeaderList = {},
+    body: string | Buffer = '',
+  ): Promise<RawResponse> {
+    let client = clients.get(id);
+    if (client === undefined || !client.isOpen) {
+      client = await RawClient.connect(cluster.node(id).port);
+      clients.set(id, client);
+    }
+    return await client.request(method, path, headers, body);
+  }
+
+  async function expect(
+    status: number,
+    id: number,
+    method: string,
+    path: string,
+    headers: HeaderList = {},
+    body: string | Buffer = '',
+  ): Promise<RawResponse> {
+    const response = await ask(id, method, path, headers, body);
+    const text = response.body.toString('utf8').slice(0, 300);
+    assert.equal(response.status, status, `${method} ${path} on node ${id}: ${response.status} ${text}`);
+    return response;
+  }
+
+  const content = async (id: number, path: string): Promise<string> =>
+    (await expect(200, id, 'GET', `${path}?offset=-1`)).body.toString('utf8');
+
+  /** All nodes show it, the others after a moment. */
+  async function everywhere(path: string, text: string): Promise<void> {
+    for (const id of cluster.ids) {
+      await until(`node ${id} shows ${path}`, async () => {
+        const response = await ask(id, 'GET', `${path}?offset=-1`);
+        return response.status === 200 && response.body.toString('utf8') === text;
+      });
+    }
+  }
+
+  test('what a node acknowledged the same node shows at once, on both route families', async () => {
+    for (let i = 0; i < STREAMS; i++) {
+      const id = 1 + (i % 3);
+      const name = `own-${i}`;
+      await expect(201, id, 'PUT', `/any/${name}`, TEXT);
+      let whole = '';
+      for (let n = 0; n < 6; n++) {
+        const path = n % 2 === 0 ? `/any/${name}` : `/v1/stream/any/${name}`;
+        const answer = await expect(204, id, 'POST', path, TEXT, `${n};`);
+        whole += `${n};`;
+        assert.equal(Number(answer.headers.get('stream-next-offset')), whole.length, name);
+        assert.equal(await content(id, path), whole, `${name} on node ${id}, read straight after the answer`);
+      }
+      await everywhere(`/any/${name}`, whole);
+    }
+  });
+
+  test('one stream written through all nodes in turn keeps the order of the answers', async () => {
+    await expect(201, 1, 'PUT', '/any/turns', TEXT);
+    let whole = '';
+    for (let n = 0; n < 60; n++) {
+      const id = 1 + (n % 3);
+      // Another node's create may not have arrived here, but the write goes to the leader anyway.
+      const answer = await expect(204, id, 'POST', '/any/turns', TEXT, `${n} `);
+      whole += `${n} `;
+      assert.equal(Number(answer.headers.get('stream-next-offset')), whole.length);
+    }
+    await everywhere('/any/turns', whole);
+  });
+
+  test('a producer is recognised whichever node it talks to', async () => {
+    await expect(201, 1, 'PUT', '/any/producer', TEXT);
+    const send = (id: number, epoch: number, seq: number): Promise<RawResponse> =>
+      ask(
+        id,
+        'POST',
+        '/any/producer',
+        { ...TEXT, 'Producer-Id': 'p', 'Producer-Epoch': epoch, 'Producer-Seq': seq },
+        `${epoch}.${seq} `,
+      );
+    for (let seq = 0; seq < 9; seq++) {
+      const answer = await send(1 + (seq % 3), 0, seq);
+      assert.equal(answer.status, 200);
+      assert.equal(answer.headers.get('producer-seq'), String(seq));
+      for (const id of cluster.ids) {
+        const again = await send(id, 0, seq);
+        assert.equal(again.status, 204, `a repetition through node ${id}`);
+        assert.equal(again.headers.get('stream-next-offset'), answer.headers.get('stream-next-offset'));
+      }
+    }
+    const gap = await send(2, 0, 11);
+    assert.equal(gap.status, 409);
+    assert.equal(gap.headers.get('producer-expected-seq'), '9');
+    assert.equal((await send(3, 1, 0)).status, 200);
+    const stale = await send(1, 0, 9);
+    assert.equal(stale.status, 409);
+    assert.equal(stale.headers.get('producer-epoch'), '1');
+    await everywhere('/any/producer', '0.0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 1.0 ');
+  });
+
+  test('JSON records are numbered once; a refusal of a follower is the refusal of the leader', async () => {
+    for (const id of cluster.ids) {
+      const path = `/any/json-${id}`;
+      await expect(201, id, 'PUT', path, JSON_TYPE);
+      const first = await expect(204, id, 'POST', path, JSON_TYPE, '[{"b":1,"a":2},3.00]');
+      assert.equal(first.headers.get('stream-record-start'), '0');
+      assert.equal(first.headers.get('stream-record-next'), '2');
+      const other = 1 + (id % 3);
+      const match = { ...JSON_TYPE, 'Stream-Record-Match': 2 };
+      await expect(204, other, 'POST', path, match, '"x"');
+      const failed = await expect(412, id, 'POST', path, match, '"y"');
+      assert.equal(failed.headers.get('stream-record-next'), '3');
+      await expect(400, id, 'POST', path, JSON_TYPE, '{"broken":');
+      await expect(400, id, 'POST', path, JSON_TYPE, '[]');
+      await expect(400, id, 'POST', path, TEXT, 'text');
+      await everywhere(path, '[{"b":1,"a":2},3.00,"x"]');
+    }
+  });
+
+  test('closes, attributes and deletes through any node', async () => {
+    for (const id of cluster.ids) {
+      const other = 1 + (id % 3);
+      const path = `/any/life-${id}`;
+      await expect(201, id, 'PUT', path, { ...TEXT, 'Stream-Attrs': '{"title":"one"}' }, 'start ');
+      await expect(204, id, 'PUT', `${path}/attrs`, JSON_TYPE, '{"title":"two","metadata":{"n":1}}');
+      const attributes = await expect(200, id, 'GET', `${path}/attrs`);
+      assert.deepEqual(JSON.parse(attributes.body.toString('utf8')), { title: 'two', metadata: { n: 1 } });
+      const closing = await expect(204, other, 'POST', path, { ...TEXT, 'Stream-Closed': 'true' }, 'end');
+      assert.equal(closing.headers.get('stream-closed'), 'true');
+      const refused = await expect(409, id, 'POST', path, TEXT, 'more');
+      assert.equal(refused.headers.get('stream-closed'), 'true');
+      await everywhere(path, 'start end');
+      await expect(204, other, 'DELETE', path);
+      await expect(404, other, 'GET', path);
+      await expect(404, id, 'POST', path, TEXT, 'late');
+      await until(`node ${id} forgot ${path}`, async () => (await ask(id, 'HEAD', path)).status === 404);
+      await expect(201, id, 'PUT', path, TEXT, 'again');
+      await everywhere(path, 'again');
+    }
+  });
+
+  test('bodies of all sizes go through a follower', async () => {
+    for (const [n, size] of [1, 4096, 65_000, 262_143, 262_145, 1_000_003, 16_000_000, 32 * 1024 * 1024].entries()) {
+      for (const id of cluster.ids) {
+        const path = `/any/large-${n}-${id}`;
+        const body = Buffer.alloc(size, `${n}${id}-`);
+        await expect(201, id, 'PUT', path, TEXT);
+        const answer = await expect(204, id, 'POST', path, TEXT, body);
+        assert.equal(Number(answer.headers.get('stream-next-offset')), size);
+        let at = 0;
+        while (at < size) {
+          const part = await expect(200, id, 'GET', `${path}?offset=${at}`);
+          assert(part.body.length > 0 && part.body.equals(body.subarray(at, at + part.body.length)), `${path} at ${at}`);
+          at += part.body.length;
+        }
+      }
+    }
+  });
+
+  test('a long-poll on any node wakes for an append through another one', async () => {
+    for (const id of cluster.ids) {
+      const other = 1 + (id % 3);
+      const path = `/any/poll-${id}`;
+      await expect(201, id, 'PUT', path, TEXT);
+      for (let n = 0; n < 5; n++) {
+        const waiting = RawClient.connect(cluster.node(id).port).then(async (client) => {
+          const response = await client.request('GET', `${path}?offset=${2 * n}&live=long-poll`);
+          client.destroy();
+          return response;
+        });
+        await expect(204, other, 'POST', path, TEXT, `${n};`);
+        const response = await waiting;
+        assert.equal(response.status, 200);
+        assert.equal(response.body.toString('utf8'), `${n};`);
+      }
+    }
+  });
+
+  test('an event stream on every node sees what is appended through all nodes, in order and without gaps', async () => {
+    const path = '/any/tail';
+    const appends = 300;
+    await expect(201, 1, 'PUT', path, TEXT);
+    for (const id of cluster.ids) {
+      await until(`node ${id} knows ${path}`, async () => (await ask(id, 'HEAD', path)).status === 200);
+    }
+    const readers = cluster.ids.map((id) => readEvents(cluster.node(id).url + path, appends));
+    const writers = cluster.ids.map(async (id) => {
+      const client = await RawClient.connect(cluster.node(id).port);
+      for (let n = 0; n < appends / 3; n++) {
+        const answer = await client.request('POST', path, TEXT, `${id}:${n}\n`);
+        assert.equal(answer.status, 204);
+      }
+      client.destroy();
+    });
+    await Promise.all(writers);
+    const seen = await Promise.all(readers);
+    const whole = await content(1, path);
+    for (const lines of seen) assert.equal(`${lines.join('\n')}\n`, whole);
+    for (const id of cluster.ids) {
+      const own = (seen[0] as string[]).filter((line) => line.startsWith(`${id}:`));
+      assert.deepEqual(own, Array.from({ length: appends / 3 }, (_, n) => `${id}:${n}`));
+    }
+  });
+});
+
+/** Lines of a text stream as its event stream brings them. */
+async function readEvents(url: string, count: number): Promise<string[]> {
+  const abort = new AbortController();
+  const response = await fetch(`${url}?offset=-1&live=sse`, { signal: abort.signal });
+  assert.equal(response.status, 200);
+  assert(response.body !== null);
+  const lines: string[] = [];
+  let text = '';
+  for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
+    const events = (text + chunk).split('\n\n');
+    text = events.pop() as string;
+    for (const event of events) {
+      if (!event.includes('event: data')) continue;
+      const data = event.split('\n').filter((line) => line.startsWith('data:'));
+      lines.push(...data.map((line) => line.replace(/^data: ?/, '')).filter((line) => line !== ''));
+    }
+    if (lines.length >= count) break;
+  }
+  abort.abort();
+  return lines;
+}

@@ -1,0 +1,248 @@
+// Real server processes that form one cluster on loopback. Nodes are numbered from 1; each keeps its ports and its data
+// directory over restarts. Whatever way a test ends, no process survives it; when it fails, the ends of all logs are printed.
+import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { requestOnce, type RawResponse } from './raw-client.ts';
+import { TestServer, freePort } from './server.ts';
+
+/** An election takes one to two seconds; everything beyond is a machine under load. */
+const READY_TIMEOUT_MS = 60_000;
+/** There is no event across processes for "every group has a leader", so it is asked for at this pace. */
+const POLL_MS = 50;
+const LOG_END_CHARS = 8000;
+
+export interface ClusterOptions {
+  readonly nodes?: number;
+  readonly groups?: number;
+  readonly cores?: number;
+  /** Nodes that have a configuration and ports but are not started with the others, and are not voters at first. */
+  readonly spares?: number;
+  readonly longPollTimeout?: string;
+}
+
+/** What `/__svc/metrics` says of a group on one node. */
+export interface GroupStatus {
+  readonly raft_group_id: number;
+  readonly leader: number | null;
+  readonly current_term: number;
+  readonly last_log_index: number;
+  readonly committed_index: number;
+  readonly last_applied: number;
+  readonly voter_ids: readonly number[];
+  readonly learner_ids: readonly number[];
+}
+
+interface Member {
+  readonly server: TestServer;
+  readonly clusterPort: number;
+  paused: boolean;
+}
+
+export class TestCluster {
+  readonly options: ClusterOptions;
+  readonly #members = new Map<number, Member>();
+
+  private constructor(options: ClusterOptions) {
+    this.options = options;
+  }
+
+  /** Chooses ports; starts nothing. */
+  static async create(options: ClusterOptions = {}): Promise<TestCluster> {
+    const cluster = new TestCluster(options);
+    const count = (options.nodes ?? 3) + (options.spares ?? 0);
+    for (let id = 1; id <= count; id++) {
+      const clusterPort = await freePort();
+      const server = new TestServer({
+        cores: options.cores ?? 1,
+        groups: options.groups ?? 4,
+        longPollTimeout: options.longPollTimeout ?? '500ms',
+      });
+      cluster.#members.set(id, { server, clusterPort, paused: false });
+    }
+    for (const id of cluster.#members.keys()) cluster.configure(id);
+    return cluster;
+  }
+
+  /** Ids of the nodes that form the cluster at first. */
+  get ids(): number[] {
+    return [...this.#members.keys()].slice(0, this.options.nodes ?? 3);
+  }
+
+  get groupIds(): number[] {
+    return Array.from({ length: this.options.groups ?? 4 }, (_, group) => group);
+  }
+
+  get runningIds(): number[] {
+    return [...this.#members].filter(([, { server, paused }]) => server.isRunning && !paused).map(([id]) => id);
+  }
+
+  node(id: number): TestServer {
+    return this.#member(id).server;
+  }
+
+  /** Writes the configuration file of a node; in force from its next start. */
+  configure(id: number, initMembership = id <= (this.options.nodes ?? 3), peers: readonly number[] = this.ids): void {
+    const listed = peers.includes(id) ? peers : [...peers, id];
+    const entries = listed.map((node) => `{ node_id = ${node}, addr = "127.0.0.1:${this.#member(node).clusterPort}" }`);
+    const { server, clusterPort } = this.#member(id);
+    writeFileSync(
+      server.configFile,
+      [
+        '[server]',
+        `cluster_listen = "127.0.0.1:${clusterPort}"`,
+        '[cluster]',
+        'secret = "of-the-tests"',
+        '[raft]',
+        `node_id = ${id}`,
+        `init_membership = ${initMembership}`,
+        `peers = [${entries.join(', ')}]`,
+        '[http]',
+        `long_poll_timeout = "${this.options.longPollTimeout ?? '500ms'}"`,
+        '',
+      ].join('\n'),
+    );
+  }
+
+  /** Starts all nodes at once; resolves when every group has a leader that every node knows. */
+  async startAll(ids: readonly number[] = this.ids): Promise<void> {
+    await Promise.all(ids.map((id) => this.node(id).start('health')));
+    await this.ready(ids);
+  }
+
+  async ready(ids: readonly number[] = this.runningIds): Promise<void> {
+    await Promise.all(ids.map((id) => this.#becomes(id, 200)));
+  }
+
+  /** The status of `/__svc/ready`, with its body. */
+  async readiness(id: number): Promise<RawResponse> {
+    return await requestOnce(this.node(id).adminPort, 'GET', '/__svc/ready');
+  }
+
+  async kill(id: number): Promise<void> {
+    await this.node(id).kill();
+    this.#member(id).paused = false;
+  }
+
+  async restart(id: number): Promise<void> {
+    await this.node(id).start('health');
+  }
+
+  /** SIGSTOP: the node keeps its connections and says nothing. */
+  pause(id: number): void {
+    process.kill(this.node(id).pid, 'SIGSTOP');
+    this.#member(id).paused = true;
+  }
+
+  resume(id: number): void {
+    process.kill(this.node(id).pid, 'SIGCONT');
+    this.#member(id).paused = false;
+  }
+
+  /** The node's disk is gone. */
+  wipe(id: number): void {
+    assert(!this.node(id).isRunning, 'only a node that does not run can lose its disk');
+    rmSync(this.node(id).dataDir, { recursive: true, force: true });
+  }
+
+  async metrics(id: number): Promise<Record<string, unknown>> {
+    const response = await requestOnce(this.node(id).adminPort, 'GET', '/__svc/metrics');
+    assert.equal(response.status, 200, `metrics of node ${id}: ${response.body.toString('utf8')}`);
+    return JSON.parse(response.body.toString('utf8')) as Record<string, unknown>;
+  }
+
+  async groups(id: number): Promise<readonly GroupStatus[]> {
+    return (await this.metrics(id))['raft_groups'] as readonly GroupStatus[];
+  }
+
+  async group(id: number, group: number): Promise<GroupStatus> {
+    const found = (await this.groups(id)).find((one) => one.raft_group_id === group);
+    assert(found !== undefined, `node ${id} has group ${group}`);
+    return found;
+  }
+
+  /** The node that says of itself that it leads, in the newest term. */
+  async leaderOf(group: number): Promise<number> {
+    let leader = 0;
+    await until(`a leader of group ${group}`, async () => {
+      let term = -1;
+      leader = 0;
+      for (const id of this.runningIds) {
+        const status = await this.group(id, group);
+        if (status.leader === id && status.current_term > term) [leader, term] = [id, status.current_term];
+      }
+      return leader !== 0;
+    });
+    return leader;
+  }
+
+  /** Every running node has applied what any of them has. Only after the last write. */
+  async settled(ids: readonly number[] = this.runningIds): Promise<void> {
+    let seen = '';
+    const detail = (): string => `equal applied indexes on nodes ${ids.join(', ')}; now ${seen}`;
+    await until(detail, async () => {
+      const applied = await Promise.all(
+        ids.map(async (id) => (await this.groups(id)).map((one) => one.last_applied).join(' ')),
+      );
+      seen = applied.join(' | ');
+      return new Set(applied).size === 1;
+    });
+  }
+
+  logs(): string {
+    return [...this.#members]
+      .map(([id, { server }]) => `--- log of node ${id} (end) ---\n${server.log().slice(-LOG_END_CHARS)}\n`)
+      .join('');
+  }
+
+  async dispose(): Promise<void> {
+    await Promise.all([...this.#members.values()].map(({ server }) => server.dispose()));
+  }
+
+  #member(id: number): Member {
+    const member = this.#members.get(id);
+    assert(member !== undefined, `node ${id} exists`);
+    return member;
+  }
+
+  async #becomes(id: number, status: number): Promise<void> {
+    let last = '';
+    await until(
+      () => `node ${id} ready; last answer ${last}`,
+      async () => {
+        assert(this.node(id).isRunning, `node ${id} ended while it was awaited`);
+        const answer = await this.readiness(id);
+        last = `${answer.status} ${answer.body.toString('utf8')}`;
+        return answer.status === status;
+      },
+    );
+  }
+}
+
+/** Asks again and again until it is true; fails after a minute, naming what was awaited. */
+export async function until(
+  what: string | (() => string),
+  isTrue: () => Promise<boolean>,
+  timeoutMs = READY_TIMEOUT_MS,
+): Promise<void> {
+  const deadlineMs = performance.now() + timeoutMs;
+  while (!(await isTrue())) {
+    const text = typeof what === 'string' ? what : what();
+    assert(performance.now() < deadlineMs, `not within ${timeoutMs} ms: ${text}`);
+    await delay(POLL_MS);
+  }
+}
+
+/** Runs `body` against a started cluster; prints the nodes' logs when it fails. */
+export async function withCluster(options: ClusterOptions, body: (cluster: TestCluster) => Promise<void>): Promise<void> {
+  const cluster = await TestCluster.create(options);
+  try {
+    await cluster.startAll();
+    await body(cluster);
+  } catch (error) {
+    process.stderr.write(cluster.logs());
+    throw error;
+  } finally {
+    await cluster.dispose();
+  }
+}
