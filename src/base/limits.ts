@@ -43,8 +43,6 @@ export const LIST_LIMIT_MAX = 1000;
  * every commit (measured: 1.3 MB per commit instead of 0.1 MB after a minute of load).
  */
 export const PAGE_VALUE_BYTES = 4072;
-/** Largest encoded data row. */
-export const ROW_BYTES_MAX = PAGE_VALUE_BYTES;
 /** Receipts kept per producer (decisions.md): older duplicates answer with the current tail. */
 export const PRODUCER_RECEIPTS = 5;
 /** Bytes a live reader may have buffered in its socket before it is moved to catch-up reads. */

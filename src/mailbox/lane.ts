@@ -35,7 +35,7 @@ export function createLane(bytesMax: number): Lane {
   return { sendPort: port1, receivePort: port2, shared };
 }
 
-/** Bytes sent and not yet taken, from any thread. */
+/** @internal Bytes sent and not yet taken, from any thread. */
 export function laneUsedBytes(shared: SharedArrayBuffer): number {
   return Atomics.load(new Int32Array(shared), USED_BYTES);
 }

@@ -20,6 +20,8 @@ const HAS_SEQ = 2;
 const HAS_ATTRIBUTES = 4;
 const HAS_PRODUCERS = 8;
 const TYPE_FROM_APPEND = 16;
+/** One producer per stream is the rule; a stream with more does not get to keep them all in memory. */
+const PRODUCERS_CACHED_MAX = 8;
 
 export class Head {
   /** bucket NUL stream. */
@@ -93,6 +95,21 @@ export class Head {
 
   expired(nowMs: number): boolean {
     return nowMs >= this.deadlineMs;
+  }
+
+  /** Everything about the stream is in the store now. */
+  flushed(): void {
+    this.stored = true;
+    for (const row of this.rows) {
+      row.dirty = false;
+      row.fresh = false;
+    }
+    const last = this.rows[this.rows.length - 1];
+    // A row that can still grow stays in memory; a full one is read again when a reader wants it.
+    this.rows = last !== undefined && last.space > 0 ? [last] : [];
+    if (this.producers === undefined) return;
+    for (const producer of this.producers.values()) producer.dirty = false;
+    if (this.producers.size > PRODUCERS_CACHED_MAX) this.producers = undefined;
   }
 
   get bucketBytes(): number {

@@ -110,6 +110,8 @@ export function scanLiteral(text: Uint8Array, at: number): number {
       if (text[at + 1] === 0x61 && text[at + 2] === 0x6c && text[at + 3] === 0x73 && text[at + 4] === 0x65)
         return at + 5;
       break;
+    default:
+      break;
   }
   return fail(at, 'expected a value');
 }

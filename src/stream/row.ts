@@ -6,7 +6,7 @@
  * `firstRecord` = ordinal of the first message or record that ends at or behind the row's start.
  */
 import { assert } from '../base/assert.ts';
-import { ROW_BYTES_MAX } from '../base/limits.ts';
+import { PAGE_VALUE_BYTES } from '../base/limits.ts';
 
 export const ROW_FORMAT = 1;
 export const ROW_HEAD_BYTES = 16;
@@ -15,7 +15,7 @@ const INITIAL_ENDS = 16;
 export const END_BYTES = 4;
 const NO_BYTES = new Uint8Array(0);
 /** Payload of a row in which one message ends. */
-export const ROW_PAYLOAD_BYTES_MAX = ROW_BYTES_MAX - ROW_HEAD_BYTES - END_BYTES;
+export const ROW_PAYLOAD_BYTES_MAX = PAGE_VALUE_BYTES - ROW_HEAD_BYTES - END_BYTES;
 
 export class Row {
   readonly start: number;

@@ -15,7 +15,6 @@ import {
   TAG_GARBAGE,
   TAG_HEAD,
   TAG_META,
-  TAG_PRODUCER,
   TAG_RECORD,
   equalsPart,
   hashBytes,
@@ -25,6 +24,7 @@ import {
   producerKey,
   taggedKey,
 } from './keys.ts';
+import { reclaim } from './garbage.ts';
 import { Overlay } from './overlay.ts';
 import { type Producer, decodeProducer, encodeProducer } from './producers.ts';
 import { type Row, decodeRow } from './row.ts';
@@ -34,9 +34,6 @@ import type { Tx } from './tx.ts';
 const HEADS_CACHED_MAX = 2048;
 /** Heap charged for a changed head besides its payload, for the host's checkpoint trigger. */
 const HEAD_DIRTY_BYTES = 256;
-/** Rows of dead incarnations reclaimed per flush; bounds the commit that does it. */
-const RECLAIM_ROWS_MAX = 256;
-const RECLAIM_STREAMS_MAX = 16;
 
 const NOTHING = new Uint8Array(0);
 /** Meta row: format u8, zeros, applied index, applied term, next incarnation, hot bytes f64; then the configuration. */
@@ -269,8 +266,7 @@ export class State {
     for (const head of this.#dirtyHeads) if (head.dirty) this.#writeHead(head);
     this.buckets.flush(tx);
     this.overlay.flush();
-    if (this.#garbage) this.#reclaim();
-    else this.#garbageLeft = false;
+    this.#garbageLeft = this.#garbage && reclaim(tx, this.prefix);
     const meta = new Uint8Array(META_BYTES + this.configuration.length);
     meta.set(this.configuration, META_BYTES);
     const view = new DataView(meta.buffer);
@@ -288,7 +284,7 @@ export class State {
       if (!head.dirty) continue;
       head.dirty = false;
       if (head.dead) this.#unlink(head);
-      else cleanHead(head);
+      else head.flushed();
     }
     this.#dirtyHeads = [];
     this.buckets.flushed();
@@ -329,31 +325,6 @@ export class State {
       if (!producer.dirty) continue;
       this.#tx.put(producerKey(this.prefix, head.incarnation, encodeUtf8(id)), encodeProducer(producer));
     }
-  }
-
-  /** Deletes some rows of dead incarnations. Invisible to readers, so it needs no command (replicas may differ here). */
-  #reclaim(): void {
-    const tx = this.#tx;
-    this.#garbageLeft = false;
-    const marks = taggedKey(this.prefix, TAG_GARBAGE, NOTHING);
-    const dead: Uint8Array[] = [];
-    tx.range(marks, prefixEnd(marks), false, (key) => dead.push(key.slice(3)) < RECLAIM_STREAMS_MAX);
-    let budget = RECLAIM_ROWS_MAX;
-    for (const incarnation of dead) {
-      for (const tag of [TAG_DATA, TAG_RECORD, TAG_PRODUCER, TAG_ATTRIBUTES]) {
-        const prefix = taggedKey(this.prefix, tag, incarnation);
-        const doomed: Uint8Array[] = [];
-        tx.range(prefix, prefixEnd(prefix), false, (key) => doomed.push(key.slice()) < budget);
-        for (const key of doomed) tx.delete(key);
-        budget -= doomed.length;
-        if (budget <= 0) {
-          this.#garbageLeft = true;
-          return;
-        }
-      }
-      tx.delete(taggedKey(this.prefix, TAG_GARBAGE, incarnation));
-    }
-    this.#garbageLeft = dead.length === RECLAIM_STREAMS_MAX;
   }
 
   #reserve(size: number): void {
@@ -411,21 +382,4 @@ function lastPosition(key: Uint8Array): number {
   let value = 0;
   for (let i = key.length - 8; i < key.length; i++) value = value * 256 + (key[i] as number);
   return value;
-}
-
-/** One producer per stream is the rule; a stream with more does not get to keep them all in memory. */
-const PRODUCERS_CACHED_MAX = 8;
-
-function cleanHead(head: Head): void {
-  head.stored = true;
-  for (const row of head.rows) {
-    row.dirty = false;
-    row.fresh = false;
-  }
-  const last = head.rows[head.rows.length - 1];
-  // A row that can still grow stays in memory; a full one is read again when a reader wants it.
-  head.rows = last !== undefined && last.space > 0 ? [last] : [];
-  if (head.producers === undefined) return;
-  for (const producer of head.producers.values()) producer.dirty = false;
-  if (head.producers.size > PRODUCERS_CACHED_MAX) head.producers = undefined;
 }

@@ -102,7 +102,7 @@ for (const [position, profile] of PROFILES.entries()) {
     t.diagnostic(JSON.stringify(run.replicas.map((replica) => replica.counts)));
     t.diagnostic(
       [...run.codes]
-        .sort()
+        .sort(([a], [b]) => (a < b ? -1 : 1))
         .map(([code, count]) => `${code} ${count}`)
         .join(', '),
     );

@@ -1,6 +1,6 @@
 // Random commands that hit something: sizes around the row borders, sequences around the expected one, types that
 // almost match, lifetimes that end soon. Looks at the model for what would be accepted, and then often does otherwise.
-import { ROW_BYTES_MAX } from '../../src/base/limits.ts';
+import { PAGE_VALUE_BYTES } from '../../src/base/limits.ts';
 import { ROW_PAYLOAD_BYTES_MAX as ROW_BYTES_TARGET } from '../../src/stream/row.ts';
 import { hashBytes } from '../../src/stream/keys.ts';
 import type { Random } from '../support/random.ts';
@@ -163,13 +163,13 @@ function randomSize(world: World): number {
     ROW_BYTES_TARGET,
     ROW_BYTES_TARGET,
     ROW_BYTES_TARGET / 2,
-    ROW_BYTES_MAX,
-    2 * ROW_BYTES_MAX,
+    PAGE_VALUE_BYTES,
+    2 * PAGE_VALUE_BYTES,
   ]);
   if (random.chance(0.7)) return near + random.int(-2, 2);
   return random.chance(0.9)
-    ? random.int(ROW_BYTES_TARGET, ROW_BYTES_MAX)
-    : random.int(ROW_BYTES_MAX, 5 * ROW_BYTES_MAX);
+    ? random.int(ROW_BYTES_TARGET, PAGE_VALUE_BYTES)
+    : random.int(PAGE_VALUE_BYTES, 5 * PAGE_VALUE_BYTES);
 }
 
 function randomBody(world: World, type: string, records: number): Pick<ModelCommand, 'body' | 'records'> {
