@@ -188,7 +188,10 @@ describe('three nodes act as one', () => {
         let at = 0;
         while (at < size) {
           const part = await expect(200, id, 'GET', `${path}?offset=${at}`);
-          assert(part.body.length > 0 && part.body.equals(body.subarray(at, at + part.body.length)), `${path} at ${at}`);
+          assert(
+            part.body.length > 0 && part.body.equals(body.subarray(at, at + part.body.length)),
+            `${path} at ${at}`,
+          );
           at += part.body.length;
         }
       }
@@ -236,7 +239,10 @@ describe('three nodes act as one', () => {
     for (const lines of seen) assert.equal(`${lines.join('\n')}\n`, whole);
     for (const id of cluster.ids) {
       const own = (seen[0] as string[]).filter((line) => line.startsWith(`${id}:`));
-      assert.deepEqual(own, Array.from({ length: appends / 3 }, (_, n) => `${id}:${n}`));
+      assert.deepEqual(
+        own,
+        Array.from({ length: appends / 3 }, (_, n) => `${id}:${n}`),
+      );
     }
   });
 });

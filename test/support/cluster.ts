@@ -234,7 +234,10 @@ export async function until(
 }
 
 /** Runs `body` against a started cluster; prints the nodes' logs when it fails. */
-export async function withCluster(options: ClusterOptions, body: (cluster: TestCluster) => Promise<void>): Promise<void> {
+export async function withCluster(
+  options: ClusterOptions,
+  body: (cluster: TestCluster) => Promise<void>,
+): Promise<void> {
   const cluster = await TestCluster.create(options);
   try {
     await cluster.startAll();
