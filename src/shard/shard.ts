@@ -26,14 +26,13 @@ import {
   REQUEST_HEAD_BYTES,
 } from '../wire/request.ts';
 import { type AdminHost, Administration } from './admin.ts';
-import { Checkpoints } from './checkpoints.ts';
+import { Commits } from './commits.ts';
 import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
 import type { ForwardOrigin, Log, PeerPort, ReplyTarget, RequestSource, ShardStorage, TurnBatch } from './ports.ts';
-import { StorageFullError } from './ports.ts';
 import { RingSink } from './sink.ts';
 import { Snapshots, stateConfiguration } from './snapshots.ts';
 import { isCommandFrame, touchFrame } from './frames.ts';
-import { answerBucket, answerList, answerStatus, answerUsage } from './summaries.ts';
+import { answerBucket, answerList, answerStatus, answerUsage, type ShardStatus } from './summaries.ts';
 
 /** One tick of Raft's logical time. */
 export const TICK_MS = 100;
@@ -43,10 +42,6 @@ const HEARTBEAT_TICKS = 2;
 /** Log behind a checkpoint that is kept for slow followers, in bytes per group; beyond it they get a snapshot. */
 const LOG_KEPT_BYTES = 4 * 1024 * 1024;
 const SWEEP_MS = 1000;
-/** A commit refused for want of space is tried again this often. */
-const FULL_RETRY_MS = 100;
-/** Those who wait for a write that cannot reach the disk are told after this long. */
-const FULL_ANSWER_MS = 5000;
 /** Rounds of persist-apply within one turn; more would mean raft makes work out of nothing. */
 const ROUNDS_MAX = 8;
 
@@ -74,18 +69,13 @@ export class Shard {
   readonly #options: ShardOptions;
   readonly #byId = new Map<number, Group>();
   readonly #sink: RingSink;
-  readonly #checkpoints: Checkpoints;
+  readonly #commits: Commits;
   readonly #admin: Administration;
-  /** Applied index of each group's last checkpoint on disk. */
-  readonly #checkpointed = new Map<number, number>();
   readonly #query = new Query();
   readonly #reply = new Reply();
   #clockMs = 0;
   #tickAtMs = 0;
   #sweepAtMs = 0;
-  /** Entries that are handed out by raft but not yet on disk because the disk is full. */
-  #stuck: TurnBatch[] = [];
-  #fullSinceMs = 0;
   #peers: PeerPort | undefined;
   #forwarding: Forwarding | undefined;
   #snapshots: Snapshots | undefined;
@@ -93,17 +83,12 @@ export class Shard {
   #wanted: { readonly group: Group; readonly message: SnapshotRequest }[] = [];
   /** Messages that may leave once the commit of their batch is on disk. */
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
-  #retryAtMs = 0;
   /** Groups whose log this node lost and has not got back. */
   readonly #lost = new Set<number>();
-  #announcedFull = false;
   readonly counters = {
     turns: 0,
-    commits: 0,
-    commitMicros: 0,
     committedEntries: 0,
     requests: 0,
-    checkpoints: 0,
     refusedDiskFull: 0,
   };
 
@@ -120,8 +105,7 @@ export class Shard {
       this.#byId.set(group.id, group);
       return group;
     });
-    this.#checkpoints = new Checkpoints(this.groups);
-    for (const { state } of this.groups) this.#checkpointed.set(state.group, state.appliedIndex);
+    this.#commits = new Commits({ ...options, groups: this.groups, checkpointed: (group) => this.#purge(group) });
     this.#admin = new Administration(this.#adminHost());
     for (const id of options.groups) if (storage.lost(id)) this.#lost.add(id);
   }
@@ -131,8 +115,8 @@ export class Shard {
     return {
       nodeId,
       knownNodes: nodes,
-      checkpoint: (group) => !this.full && this.#commit([], [group], this.#clockMs),
-      checkpointed: (group) => this.#checkpointed.get(group.id) ?? 0,
+      checkpoint: (group) => !this.full && this.#commits.commit([], [group], this.#clockMs),
+      checkpointed: (group) => this.#commits.lastCheckpoint(group),
       purge: (group, index) => {
         const upTo = Math.min(index, this.#snapshots?.pinned(group.id) ?? Infinity);
         storage.purge(group.id, upTo);
@@ -188,7 +172,7 @@ export class Shard {
     this.#drain(nowMs);
     this.#keepTime(nowMs, clockMs);
     for (const group of this.groups) group.seal();
-    this.#checkpoints.observe(clockMs);
+    this.#commits.checkpoints.observe(clockMs);
     // What a commit makes possible (apply, or the first entry of a new leader) is done in the next round.
     for (let round = 0; this.#persist(clockMs, round === 0); round++) {
       assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
@@ -197,7 +181,7 @@ export class Shard {
     this.#forwarding?.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     for (const group of this.groups) group.flushEvents();
-    this.#checkpoints.observe(clockMs);
+    this.#commits.checkpoints.observe(clockMs);
     this.#options.replies.publish();
     this.#peers?.flush();
     this.#sendSnapshots(clockMs);
@@ -247,13 +231,13 @@ export class Shard {
   /** Milliseconds until the next turn is due although nothing arrives. */
   waitMs(clockMs: number): number {
     const due = Math.min(this.#tickAtMs, this.#sweepAtMs) - clockMs;
-    if (this.full) return Math.max(0, Math.min(due, this.#retryAtMs - clockMs));
-    return Math.max(0, Math.min(due, this.#checkpoints.waitMs(clockMs)));
+    if (this.full) return Math.max(0, Math.min(due, this.#commits.retryAtMs - clockMs));
+    return Math.max(0, Math.min(due, this.#commits.checkpoints.waitMs(clockMs)));
   }
 
   /** The disk is full: writes are refused until a commit succeeds. */
   get full(): boolean {
-    return this.#fullSinceMs !== 0;
+    return this.#commits.full;
   }
 
   /** Writes all applied state, so that the next start replays nothing; refuses who still waits. */
@@ -263,9 +247,9 @@ export class Shard {
     this.#forwarding?.stop();
     this.#options.replies.publish();
     if (this.full) return;
-    this.#checkpoints.observe(clockMs);
-    const due = this.#checkpoints.due(clockMs, true);
-    if (due.length > 0) this.#commit([], due, clockMs);
+    this.#commits.checkpoints.observe(clockMs);
+    const due = this.#commits.checkpoints.due(clockMs, true);
+    if (due.length > 0) this.#commits.commit([], due, clockMs);
   }
 
   #drain(nowMs: number): void {
@@ -316,10 +300,15 @@ export class Shard {
     if (op === OP_LIST) answerList(this.groups, this.#query, nowMs, reply);
     else if (op === OP_BUCKET) answerBucket(this.groups, this.#query, reply);
     else if (op === OP_USAGE) answerUsage(this.groups, reply);
-    else if (op === OP_STATUS) answerStatus(this, this.#options.nodeId, reply);
+    else if (op === OP_STATUS) answerStatus(this.status, this.#options.nodeId, reply);
     else if (op === OP_SHED) this.#shed(this.#query.value === 1);
     else reply.code = errorNumber('INTERNAL');
     this.#sink.send(reply);
+  }
+
+  /** What STATUS shows beyond the groups. */
+  get status(): ShardStatus {
+    return { groups: this.groups, full: this.full, counters: { ...this.counters, ...this.#commits.counters } };
   }
 
   /** Draining: this node does not campaign and takes no leadership; what it leads is moved away by the balancer. */
@@ -336,7 +325,7 @@ export class Shard {
   #keepTime(nowMs: number, clockMs: number): void {
     if (clockMs >= this.#tickAtMs) {
       this.#tickAtMs = clockMs + TICK_MS;
-      this.#noteRoom();
+      this.#commits.noteRoom();
       for (const group of this.groups) {
         group.raft.tick();
         group.expireWaiting(nowMs, LEADER_WAIT_MS);
@@ -351,16 +340,13 @@ export class Shard {
 
   /** Applies what is committed and makes durable what raft hands out; false when there was nothing to make durable. */
   #persist(clockMs: number, mayCheckpoint: boolean): boolean {
-    const batches = this.#stuck.length > 0 ? this.#stuck : this.#takeBatches();
-    const due = mayCheckpoint ? this.#checkpoints.due(clockMs) : [];
+    const { stuck } = this.#commits;
+    const batches = stuck.length > 0 ? stuck : this.#takeBatches();
+    const due = mayCheckpoint ? this.#commits.checkpoints.due(clockMs) : [];
     if (batches.length === 0 && due.length === 0) return false;
-    if (this.full && clockMs < this.#retryAtMs) {
-      this.#stuck = batches;
-      return false;
-    }
     // The leader's own disk write runs while its entries travel (thesis 10.2.1).
     this.#peers?.flush();
-    if (!this.#commit(batches, due, clockMs)) return false;
+    if (!this.#commits.commit(batches, due, clockMs)) return false;
     for (const batch of batches) this.#persisted(batch);
     for (const { group, messages } of this.#afterPersist.splice(0)) this.#sendAll(group, messages);
     return true;
@@ -407,7 +393,7 @@ export class Shard {
     const wanted = this.#wanted;
     this.#wanted = [];
     const groups = [...new Set(wanted.map(({ group }) => group))];
-    if (!this.#commit([], groups, clockMs)) {
+    if (!this.#commits.commit([], groups, clockMs)) {
       for (const { group, message } of wanted) group.raft.snapshotFailed(message.to);
       return;
     }
@@ -430,32 +416,6 @@ export class Shard {
     this.counters.committedEntries += committed.length;
   }
 
-  /** False: the disk is full, nothing was written, the batches are kept for another try. */
-  #commit(batches: readonly TurnBatch[], due: readonly Group[], clockMs: number): boolean {
-    const { storage } = this.#options;
-    const checkpoint = due.length === 0 ? undefined : (): void => due.forEach((group) => group.state.flush());
-    const startedMs = performance.now();
-    try {
-      storage.commit(batches, checkpoint);
-    } catch (error) {
-      if (!(error instanceof StorageFullError)) throw error;
-      this.#becomeFull(batches, clockMs);
-      return false;
-    }
-    this.counters.commits++;
-    this.counters.commitMicros += (performance.now() - startedMs) * 1000;
-    if (batches === this.#stuck || batches.length > 0) this.#stuck = [];
-    this.#fullSinceMs = 0;
-    for (const group of due) {
-      group.state.flushed();
-      this.#checkpointed.set(group.id, group.state.appliedIndex);
-      this.#purge(group);
-    }
-    this.counters.checkpoints += due.length;
-    this.#checkpoints.done(due, clockMs);
-    return true;
-  }
-
   /** Lets go of log that a checkpoint covers, but for a tail that slow followers may still need. */
   #purge(group: Group): void {
     const { storage } = this.#options;
@@ -464,25 +424,5 @@ export class Shard {
     if (upTo <= 0) return;
     storage.purge(group.id, upTo);
     group.raft.compacted(upTo);
-  }
-
-  #becomeFull(batches: readonly TurnBatch[], clockMs: number): void {
-    this.#stuck = [...batches];
-    this.#retryAtMs = clockMs + FULL_RETRY_MS;
-    if (!this.full) this.#fullSinceMs = clockMs;
-    if (!this.#announcedFull) {
-      this.#announcedFull = true;
-      this.#options.log('error', 'disk full: writes are refused with 507 until space is freed; nothing acknowledged is lost', {
-        shard: this.#options.shard,
-      });
-    }
-    if (clockMs - this.#fullSinceMs > FULL_ANSWER_MS) for (const group of this.groups) group.failWaiting();
-  }
-
-  /** Near the edge commits fail and succeed by turns; people are told once, and again when there is real room. */
-  #noteRoom(): void {
-    if (!this.#announcedFull || this.full || !this.#options.storage.spaceLeft) return;
-    this.#announcedFull = false;
-    this.#options.log('info', 'disk has room again: writes are accepted', { shard: this.#options.shard });
   }
 }

@@ -8,7 +8,6 @@
 import { join } from 'node:path';
 import { type Database, type RootDatabase, open } from 'lmdb';
 import type { SnapshotReader } from '../shard/ports.ts';
-import { prefixEnd } from '../stream/keys.ts';
 import type { Tx } from '../stream/tx.ts';
 import { checkDataFile } from './data-file.ts';
 import { rowSize, writeRow } from './rows.ts';
@@ -44,11 +43,11 @@ export class Environment {
     this.#root.transactionSync(write);
   }
 
-  /** All rows of the state table whose key starts with `prefix`, as of now, in chunks (rows.ts). */
-  openRange(prefix: Uint8Array): SnapshotReader {
+  /** All rows of the state table in [start, end), as of now, in chunks (rows.ts). */
+  openRange(start: Uint8Array, end: Uint8Array): SnapshotReader {
     const transaction = this.state.useReadTransaction();
     const rows = this.state
-      .getRange({ start: prefix, end: prefixEnd(prefix), transaction })
+      .getRange({ start, end, transaction })
       [Symbol.iterator]();
     let held: { key: Uint8Array; value: Uint8Array } | undefined;
     return {

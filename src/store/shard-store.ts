@@ -9,7 +9,7 @@ import {
   type StoredVote,
   type TurnBatch,
 } from '../shard/ports.ts';
-import { OTHER_HALF, SYSTEM_PREFIX } from '../stream/keys.ts';
+import { OTHER_HALF, SYSTEM_PREFIX } from '../wire/key-space.ts';
 import { eachRow } from './rows.ts';
 import { Environment, LmdbTx } from './environment.ts';
 import { TurnLog } from './turn-log.ts';
@@ -118,7 +118,8 @@ export class ShardStore implements ShardStorage {
   }
 
   openSnapshot(group: number): SnapshotReader {
-    return this.#environment.openRange(prefixKey(this.prefix(group)));
+    const prefix = this.prefix(group);
+    return this.#environment.openRange(prefixKey(prefix), prefixKey(prefix + 1));
   }
 
   stage(group: number, rows: Uint8Array): void {

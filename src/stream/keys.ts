@@ -1,8 +1,6 @@
 /**
  * Keys of a group's rows. All of a group's state lies under its two-byte prefix, so a group can be scanned, exported or
- * moved as one range. A group has two prefixes: its number, and its number plus OTHER_HALF. State lives under one of
- * them; a received snapshot is written under the other and takes over with a single put (store/shard-store.ts).
- * Numbers are big-endian, so key order is number order.
+ * moved as one range (wire/key-space.ts). Numbers are big-endian, so key order is number order.
  *
  *   prefix u16 | tag u8 | rest
  *     'a' attributes          incarnation u48
@@ -28,11 +26,6 @@ export const TAG_RECORD = 0x72;
 export const TAG_EXPIRY = 0x78;
 
 export const NUL = 0;
-
-/** Added to a group's number: the prefix that its state does not use at the moment, or that it uses instead. */
-export const OTHER_HALF = 0x4000;
-/** First two bytes of the shard's own rows, behind those of all groups. */
-export const SYSTEM_PREFIX = 0xffff;
 
 function prefixed(group: number, tag: number, size: number): Uint8Array {
   const key = new Uint8Array(3 + size);

@@ -74,7 +74,7 @@ test('a restart replays the log behind the checkpoint, and nothing acknowledged 
     }
     harness.turn(random.int(0, 60));
     if (random.chance(0.05)) {
-      checkpoints += harness.shard.counters.checkpoints;
+      checkpoints += harness.shard.status.counters.checkpoints;
       harness.restart();
       restarts++;
       for (const [group, all] of expected) assert.equal(harness.contents(group, 's'), all, `SEED=${seed}`);

@@ -1,0 +1,112 @@
+/**
+ * A shard's commits: what raft wants durable, and the checkpoints that ride along. Knows what a full disk means: batches
+ * that could not be written are kept and tried again, and everybody else is refused meanwhile.
+ */
+import type { Group } from '../group/group.ts';
+import { Checkpoints } from './checkpoints.ts';
+import { type Log, type ShardStorage, StorageFullError, type TurnBatch } from './ports.ts';
+
+/** A commit refused for want of space is tried again this often. */
+const FULL_RETRY_MS = 100;
+/** Those who wait for a write that cannot reach the disk are told after this long. */
+const FULL_ANSWER_MS = 5000;
+
+export interface CommitsOptions {
+  readonly shard: number;
+  readonly groups: readonly Group[];
+  readonly storage: ShardStorage;
+  readonly log: Log;
+  /** The group's state up to its applied index is on disk: the log before may go. */
+  readonly checkpointed: (group: Group) => void;
+}
+
+export class Commits {
+  readonly checkpoints: Checkpoints;
+  readonly counters = { commits: 0, commitMicros: 0, checkpoints: 0 };
+  readonly #options: CommitsOptions;
+  /** Handed out by raft but not on disk, because the disk is full. */
+  #stuck: readonly TurnBatch[] = [];
+  #fullSinceMs = 0;
+  #retryAtMs = 0;
+  #announcedFull = false;
+  /** Applied index of each group's last checkpoint on disk. */
+  readonly #checkpointed = new Map<number, number>();
+
+  constructor(options: CommitsOptions) {
+    this.#options = options;
+    this.checkpoints = new Checkpoints(options.groups);
+    for (const { state } of options.groups) this.#checkpointed.set(state.group, state.appliedIndex);
+  }
+
+  /** The disk is full: writes are refused until a commit succeeds. */
+  get full(): boolean {
+    return this.#fullSinceMs !== 0;
+  }
+
+  get retryAtMs(): number {
+    return this.#retryAtMs;
+  }
+
+  /** Batches that wait for space; they come before anything new. */
+  get stuck(): readonly TurnBatch[] {
+    return this.#stuck;
+  }
+
+  lastCheckpoint(group: Group): number {
+    return this.#checkpointed.get(group.id) ?? 0;
+  }
+
+  /** Makes the batches and the state of the `due` groups durable. False: the disk is full, nothing was written. */
+  commit(batches: readonly TurnBatch[], due: readonly Group[], clockMs: number): boolean {
+    if (this.full && clockMs < this.#retryAtMs) {
+      this.#keep(batches);
+      return false;
+    }
+    const { storage } = this.#options;
+    const checkpoint = due.length === 0 ? undefined : (): void => due.forEach((group) => group.state.flush());
+    const startedMs = performance.now();
+    try {
+      storage.commit(batches, checkpoint);
+    } catch (error) {
+      if (!(error instanceof StorageFullError)) throw error;
+      this.#keep(batches);
+      this.#becomeFull(clockMs);
+      return false;
+    }
+    this.counters.commits++;
+    this.counters.commitMicros += (performance.now() - startedMs) * 1000;
+    if (batches.length > 0) this.#stuck = [];
+    this.#fullSinceMs = 0;
+    for (const group of due) {
+      group.state.flushed();
+      this.#checkpointed.set(group.id, group.state.appliedIndex);
+      this.#options.checkpointed(group);
+    }
+    this.counters.checkpoints += due.length;
+    this.checkpoints.done(due, clockMs);
+    return true;
+  }
+
+  /** Near the edge commits fail and succeed by turns; people are told once, and again when there is real room. */
+  noteRoom(): void {
+    if (!this.#announcedFull || this.full || !this.#options.storage.spaceLeft) return;
+    this.#announcedFull = false;
+    this.#options.log('info', 'disk has room again: writes are accepted', { shard: this.#options.shard });
+  }
+
+  /** A commit without batches (a checkpoint asked for by hand) must not forget those that wait. */
+  #keep(batches: readonly TurnBatch[]): void {
+    if (batches.length > 0) this.#stuck = batches;
+  }
+
+  #becomeFull(clockMs: number): void {
+    const { log, shard, groups } = this.#options;
+    this.#retryAtMs = clockMs + FULL_RETRY_MS;
+    if (!this.full) this.#fullSinceMs = clockMs;
+    if (!this.#announcedFull) {
+      this.#announcedFull = true;
+      log('error', 'disk full: writes are refused with 507 until space is freed; nothing acknowledged is lost', { shard });
+    }
+    if (clockMs - this.#fullSinceMs > FULL_ANSWER_MS) for (const group of groups) group.failWaiting();
+  }
+}
