@@ -1,0 +1,186 @@
+/**
+ * `npm run cluster`: three nodes on this machine that form one cluster, for a first try. Addresses are printed; Ctrl-C stops
+ * all nodes together. The data stays in ./data/cluster (or --data DIR), so the next start goes on where this one ended.
+ *
+ *   npm run cluster -- [--data DIR] [--verbose]
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import process from 'node:process';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const SERVER_ENTRY = fileURLToPath(new URL('../main.js', import.meta.url));
+const NODE_COUNT = 3;
+/** Node n: clients on 4437, 4447, 4457; operators one above. */
+const CLIENT_PORT = 4437;
+const PORTS_PER_NODE = 10;
+/** Links between the nodes: shard i of a node listens on its port plus i, hence the distance. */
+const CLUSTER_PORT = 4537;
+const CLUSTER_PORTS_PER_NODE = 100;
+/** Three nodes share the host's cores. */
+const CORES = 1;
+const READY_TIMEOUT_MS = 60_000;
+const POLL_MS = 100;
+/** Longer than a node gives its open requests. */
+const STOP_TIMEOUT_MS = 15_000;
+const EXIT_USAGE = 2;
+
+interface Node {
+  readonly id: number;
+  readonly client: string;
+  readonly admin: string;
+  readonly child: ChildProcess;
+  /** Exit code or signal. */
+  readonly ended: Promise<number | string>;
+}
+
+const clusterAddress = (id: number): string => `127.0.0.1:${CLUSTER_PORT + CLUSTER_PORTS_PER_NODE * (id - 1)}`;
+const address = (id: number, offset: number): string => `127.0.0.1:${CLIENT_PORT + PORTS_PER_NODE * (id - 1) + offset}`;
+
+/** The file is written anew at each start; edit a copy for a cluster of your own. */
+function writeConfig(directory: string, id: number): string {
+  const peers = Array.from(
+    { length: NODE_COUNT },
+    (_, i) => `  { node_id = ${i + 1}, addr = "${clusterAddress(i + 1)}" },`,
+  );
+  const file = join(directory, `node-${id}.toml`);
+  const lines = [
+    `# Node ${id} of the cluster that \`npm run cluster\` starts.`,
+    '[server]',
+    `listen = "${address(id, 0)}"`,
+    `admin_listen = "${address(id, 1)}"`,
+    `cluster_listen = "${clusterAddress(id)}"`,
+    '',
+    '[storage]',
+    `data_dir = ${JSON.stringify(join(directory, `node-${id}`))}`,
+    '',
+    '[runtime]',
+    `core_count = ${CORES}`,
+    '',
+    '[cluster]',
+    'name = "local"',
+    '',
+    '[raft]',
+    `node_id = ${id}`,
+    '# An empty directory may vote at once. Right for the first start of all nodes, wrong for a node that lost its disk.',
+    'init_membership = true',
+    'peers = [',
+    ...peers,
+    ']',
+    '',
+  ];
+  writeFileSync(file, lines.join('\n'));
+  return file;
+}
+
+function start(directory: string, id: number, verbose: boolean): Node {
+  const child = spawn(process.execPath, [SERVER_ENTRY, '--config', writeConfig(directory, id)], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: verbose ? process.env : { MILLRACE_LOG: 'warn', ...process.env },
+    // Its own process group: Ctrl-C reaches this program only, which stops all nodes together.
+    detached: true,
+  });
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface({ input: stream }).on('line', (line) => {
+      // What a node says while it fails is shown in any case.
+      if (verbose || stream === child.stderr || /"level":"(error|fatal)"/.test(line)) {
+        process.stdout.write(`[node ${id}] ${line}\n`);
+      }
+    });
+  }
+  const ended = new Promise<number | string>((done) => {
+    child.once('error', (error) => done(String(error)));
+    child.once('exit', (code, signal) => done(code ?? signal ?? 'unknown'));
+  });
+  return { id, client: `http://${address(id, 0)}`, admin: `http://${address(id, 1)}`, child, ended };
+}
+
+async function isReady({ admin }: Node): Promise<boolean> {
+  try {
+    const response = await fetch(`${admin}/__svc/ready`, { signal: AbortSignal.timeout(1000) });
+    await response.body?.cancel();
+    return response.status === 200;
+  } catch {
+    return false;
+  }
+}
+
+async function allReady(nodes: readonly Node[], signal: AbortSignal): Promise<boolean> {
+  const deadlineMs = performance.now() + READY_TIMEOUT_MS;
+  while (!signal.aborted && performance.now() < deadlineMs) {
+    if ((await Promise.all(nodes.map(isReady))).every(Boolean)) return true;
+    await sleep(POLL_MS);
+  }
+  return false;
+}
+
+async function stopAll(nodes: readonly Node[]): Promise<boolean> {
+  for (const { child } of nodes) child.kill('SIGTERM');
+  const late = sleep(STOP_TIMEOUT_MS, 'late' as const, { ref: false });
+  const ends = await Promise.all(nodes.map(({ ended }) => Promise.race([ended, late])));
+  for (const { child } of nodes) if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+  return ends.every((end) => end === 0);
+}
+
+function announce(nodes: readonly Node[], directory: string): void {
+  const first = (nodes[0] as Node).client;
+  const second = (nodes[1] as Node).client;
+  const lines = nodes.map(
+    ({ id, client, admin, child }) => `  node ${id}   clients ${client}   admin ${admin}   pid ${child.pid}`,
+  );
+  process.stdout.write(
+    [
+      `Millrace: ${nodes.length} nodes act as one; a write is on the disks of two of them before its answer leaves.`,
+      ...lines,
+      `  data     ${directory}  (a configuration file per node is there too)`,
+      `  try      curl -X PUT ${first}/demo/hello && curl -X POST -H 'Content-Type: text/plain' -d hi ${second}/demo/hello`,
+      '  Kill one of them to see the others go on. Ctrl-C stops all.',
+      '',
+    ].join('\n'),
+  );
+}
+
+async function main(): Promise<number> {
+  let values: { data?: string | undefined; verbose?: boolean | undefined };
+  try {
+    ({ values } = parseArgs({ options: { data: { type: 'string' }, verbose: { type: 'boolean' } } }));
+  } catch (error) {
+    process.stderr.write(`cluster: ${(error as Error).message}\nusage: npm run cluster -- [--data DIR] [--verbose]\n`);
+    return EXIT_USAGE;
+  }
+  const directory = resolve(values.data ?? join('data', 'cluster'));
+  mkdirSync(directory, { recursive: true });
+  const ending = new AbortController();
+  // More than once: a Ctrl-C under npm arrives from the terminal and from npm.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => ending.abort());
+  const nodes = Array.from({ length: NODE_COUNT }, (_, i) => start(directory, i + 1, values.verbose === true));
+  process.on('exit', () => nodes.forEach(({ child }) => child.kill('SIGKILL')));
+  const living = new Set(nodes);
+  let isUp = false;
+  for (const node of nodes) {
+    void node.ended.then((end) => {
+      living.delete(node);
+      if (ending.signal.aborted) return;
+      process.stdout.write(`node ${node.id} ended with ${end}; ${living.size} of ${nodes.length} are left\n`);
+      // One that does not even start has said why.
+      if (!isUp || living.size === 0) ending.abort();
+    });
+  }
+  isUp = await allReady(nodes, ending.signal);
+  if (isUp) announce(nodes, directory);
+  else if (!ending.signal.aborted) process.stderr.write(`the cluster was not ready within ${READY_TIMEOUT_MS} ms\n`);
+  if (isUp && !ending.signal.aborted) {
+    await new Promise<void>((done) => ending.signal.addEventListener('abort', () => done(), { once: true }));
+  }
+  const failed = (!isUp && living.size < nodes.length) || living.size === 0;
+  const wasAsked = ending.signal.aborted;
+  ending.abort();
+  const clean = await stopAll([...living]);
+  return wasAsked && clean && !failed ? 0 : 1;
+}
+
+process.exit(await main());
