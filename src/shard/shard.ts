@@ -41,7 +41,7 @@ const ELECTION_TICKS = 10;
 const HEARTBEAT_TICKS = 2;
 /** Log behind a checkpoint that is kept for slow followers, in bytes per group; beyond it they get a snapshot. */
 const LOG_KEPT_BYTES = 4 * 1024 * 1024;
-const SWEEP_MS = 1000;
+const SWEEP_MS = 250;
 /** Rounds of persist-apply within one turn; more would mean raft makes work out of nothing. */
 const ROUNDS_MAX = 8;
 

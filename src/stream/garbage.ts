@@ -3,8 +3,8 @@ import { TAG_ATTRIBUTES, TAG_DATA, TAG_GARBAGE, TAG_PRODUCER, TAG_RECORD, prefix
 import type { Tx } from './tx.ts';
 
 /** Rows deleted per flush; bounds the commit that does it. */
-const RECLAIM_ROWS_MAX = 256;
-const RECLAIM_STREAMS_MAX = 16;
+const RECLAIM_ROWS_MAX = 1024;
+const RECLAIM_STREAMS_MAX = 128;
 const NOTHING = new Uint8Array(0);
 
 /**

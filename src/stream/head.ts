@@ -60,6 +60,8 @@ export class Head {
   dirty = false;
   /** Store has a head row for this incarnation. */
   stored = false;
+  /** Rows of this very incarnation may be in the store. */
+  everFlushed = false;
   /** Rows in memory, ascending; all dirty ones and usually the last row of the stream. */
   rows: Row[] = [];
   producers: Map<string, Producer> | undefined = undefined;
@@ -100,6 +102,7 @@ export class Head {
   /** Everything about the stream is in the store now. */
   flushed(): void {
     this.stored = true;
+    this.everFlushed = true;
     for (const row of this.rows) {
       row.dirty = false;
       row.fresh = false;
@@ -177,6 +180,7 @@ export function decodeHead(key: Uint8Array, hash: number, value: Uint8Array): He
   head.setContentType(internType(readText(value, FIXED_BYTES, typeBytes)));
   if ((flags & HAS_SEQ) !== 0) head.lastSeq = readText(value, FIXED_BYTES + typeBytes, view.getUint16(4, true));
   head.stored = true;
+  head.everFlushed = true;
   return head;
 }
 

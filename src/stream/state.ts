@@ -176,7 +176,11 @@ export class State {
     head.dead = true;
     head.rows = [];
     head.producers = undefined;
-    // Rows may be in the store even when the head row is not (a create over a dead head): mark in any case.
+    // A stream that never reached the store leaves nothing behind but what waits in the overlay.
+    if (!head.everFlushed) {
+      if (head.hasAttributes) this.overlay.delete(incarnationKey(this.prefix, TAG_ATTRIBUTES, head.incarnation));
+      return;
+    }
     this.overlay.put(incarnationKey(this.prefix, TAG_GARBAGE, head.incarnation), NOTHING);
     this.#garbage = true;
   }
