@@ -177,7 +177,8 @@ export class Shard {
     for (let round = 0; this.#persist(clockMs, round === 0); round++) {
       assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     }
-    this.#snapshots?.settle();
+    // While the disk is full, what was received may not have taken its place yet.
+    if (this.#commits.stuck.length === 0) this.#snapshots?.settle();
     this.#forwarding?.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     for (const group of this.groups) group.flushEvents();
@@ -329,12 +330,24 @@ export class Shard {
       for (const group of this.groups) {
         group.raft.tick();
         group.expireWaiting(nowMs, LEADER_WAIT_MS);
+        this.#recordConfiguration(group);
       }
       this.#noteRestored();
     }
     if (clockMs >= this.#sweepAtMs) {
       this.#sweepAtMs = clockMs + SWEEP_MS;
       if (!this.full) for (const group of this.groups) group.sweep(nowMs);
+    }
+  }
+
+  /**
+   * The first configuration goes into the log, so that it is part of the state: otherwise a node that is started with
+   * another raft.peers would believe in other voters than the rest of its group.
+   */
+  #recordConfiguration(group: Group): void {
+    if (this.#peers === undefined || !group.leads || group.state.configuration.length > 0) return;
+    if (group.raft.configurationIndex <= group.state.appliedIndex) {
+      group.raft.proposeConfiguration(group.raft.configuration);
     }
   }
 
