@@ -85,7 +85,7 @@ export class ShardStore implements ShardStorage {
 
   commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {
     let hasEntries = false;
-    for (const batch of batches) if (batch.entries.length > 0) hasEntries = true;
+    for (const batch of batches) if (batch.entries.length > 0 || batch.snapshot !== undefined) hasEntries = true;
     let trimmed = 0;
     this.#guarded(() => {
       if (hasEntries) this.#log.write(batches);
@@ -97,9 +97,6 @@ export class ShardStore implements ShardStorage {
       checkpoint?.();
     });
     this.#log.trimmed(trimmed);
-    for (const { group, snapshot } of batches) {
-      if (snapshot !== undefined) this.#log.restart(group, snapshot.index, snapshot.term);
-    }
     if (hasEntries) this.#log.appended(batches);
   }
 

@@ -4,6 +4,7 @@
  * with 16 groups). A record is cut into values of one page, see PAGE_VALUE_BYTES: key = turn u64, part u32, big-endian.
  *
  * Record: entries one after the other: group u16 | kind u8 | zero u8 | dataBytes u32 | term f64 | index f64 | data.
+ * Kind CUT: a snapshot up to (index, term) replaced the group's whole log; what older records hold of it is void.
  * A later record wins: an entry at or below a group's last index replaces everything from there on (Raft conflict).
  * A record is deleted when none of its entries is needed: purged behind a checkpoint, or replaced.
  *
@@ -23,8 +24,23 @@ import type { Environment } from './environment.ts';
 
 const ENTRY_HEAD_BYTES = 24;
 const KEY_BYTES = 12;
+/** Of a record that cuts a log; raft's kinds are small. */
+const KIND_CUT = 0xff;
+const NO_DATA = new Uint8Array(0);
 /** A scratch buffer that held one huge turn gives the memory back. */
 const SCRATCH_KEPT_BYTES = 4 * 1024 * 1024;
+
+interface LogPosition {
+  readonly index: number;
+  readonly term: number;
+}
+
+/** What a turn adds to a group's log; a snapshot takes the place of all before it. */
+interface LogBatch {
+  readonly group: number;
+  readonly entries: readonly Entry[];
+  readonly snapshot?: LogPosition | undefined;
+}
 
 interface Stored {
   readonly turn: number;
@@ -103,6 +119,11 @@ export class GroupLog implements LogReader {
     return dropped;
   }
 
+  /** Drops what was read back so far; returns the turns of the entries. */
+  cut(): readonly number[] {
+    return this.#entries.splice(0).map((stored) => stored.turn);
+  }
+
   /** Drops entries up to `index`; returns their turns. */
   drop(index: number): readonly number[] {
     if (index < this.#first) return [];
@@ -177,24 +198,25 @@ export class TurnLog {
   #loadRecord(turn: number, value: Uint8Array, voids: Map<GroupLog, number[]>): void {
     const view = new DataView(value.buffer, value.byteOffset, value.byteLength);
     for (let at = 0; at < value.length;) {
+      const kind = value[at + 2] as number;
       const group = view.getUint16(at, true);
       const size = view.getUint32(at + 4, true);
       const dataAt = at + ENTRY_HEAD_BYTES;
       const entry: Entry = {
         term: view.getFloat64(at + 8, true),
         index: view.getFloat64(at + 16, true),
-        kind: value[at + 2] as EntryKind,
+        kind: kind as EntryKind,
         data: value.slice(dataAt, dataAt + size),
       };
       at = dataAt + size;
       const log = this.#groups.get(group);
       assert(log !== undefined, `group ${group} of the log belongs to this shard`);
-      const replaced = log.load(turn, entry);
+      const replaced = kind === KIND_CUT ? log.cut() : log.load(turn, entry);
       if (replaced === undefined) {
         voids.set(log, [...(voids.get(log) ?? []), turn]);
         continue;
       }
-      if (entry.index >= log.firstIndex()) this.#hold(turn);
+      if (kind !== KIND_CUT && entry.index >= log.firstIndex()) this.#hold(turn);
       for (const older of voids.get(log) ?? []) this.#guard(older, turn);
       voids.delete(log);
       this.#replace(replaced, turn);
@@ -202,26 +224,30 @@ export class TurnLog {
   }
 
   /** Encodes and puts one turn's entries; inside Environment.commit. Memory follows with appended(). */
-  write(batches: readonly { readonly group: number; readonly entries: readonly Entry[] }[]): void {
+  write(batches: readonly LogBatch[]): void {
     let at = 0;
-    for (const { group, entries } of batches) {
-      for (const entry of entries) {
-        this.#reserve(at, ENTRY_HEAD_BYTES + entry.data.length);
-        this.#view.setUint16(at, group, true);
-        this.#scratch[at + 2] = entry.kind;
-        this.#scratch[at + 3] = 0;
-        this.#view.setUint32(at + 4, entry.data.length, true);
-        this.#view.setFloat64(at + 8, entry.term, true);
-        this.#view.setFloat64(at + 16, entry.index, true);
-        this.#scratch.set(entry.data, at + ENTRY_HEAD_BYTES);
-        at += ENTRY_HEAD_BYTES + entry.data.length;
-      }
+    for (const { group, entries, snapshot } of batches) {
+      if (snapshot !== undefined) at = this.#encode(at, group, KIND_CUT, snapshot, NO_DATA);
+      for (const entry of entries) at = this.#encode(at, group, entry.kind, entry, entry.data);
     }
     this.#written = 0;
     for (let from = 0; from < at; from += PAGE_VALUE_BYTES) {
       const part = this.#scratch.subarray(from, Math.min(at, from + PAGE_VALUE_BYTES));
       this.#environment.log.putSync(partKey(this.#nextTurn, this.#written++), part);
     }
+  }
+
+  /** One entry or cut into the scratch buffer; where the next one goes. */
+  #encode(at: number, group: number, kind: number, { index, term }: LogPosition, data: Uint8Array): number {
+    this.#reserve(at, ENTRY_HEAD_BYTES + data.length);
+    this.#view.setUint16(at, group, true);
+    this.#scratch[at + 2] = kind;
+    this.#scratch[at + 3] = 0;
+    this.#view.setUint32(at + 4, data.length, true);
+    this.#view.setFloat64(at + 8, term, true);
+    this.#view.setFloat64(at + 16, index, true);
+    this.#scratch.set(data, at + ENTRY_HEAD_BYTES);
+    return at + ENTRY_HEAD_BYTES + data.length;
   }
 
   /** Deletes about `most` values that nobody needs; inside Environment.commit. Returns how many turns, for trimmed(). */
@@ -238,13 +264,17 @@ export class TurnLog {
   }
 
   /** The commit that held write() is done. */
-  appended(batches: readonly { readonly group: number; readonly entries: readonly Entry[] }[]): void {
+  appended(batches: readonly LogBatch[]): void {
     const turn = this.#nextTurn++;
     this.#parts.set(turn, this.#written);
-    for (const { group, entries } of batches) {
+    this.#hold(turn);
+    for (const { group, entries, snapshot } of batches) {
       const log = this.#groups.get(group) as GroupLog;
+      // The cut stays as long as any record that holds what it cut off.
+      if (snapshot !== undefined) this.#replace(log.restartAt(snapshot.index, snapshot.term), turn);
       for (const entry of entries) this.#push(log, turn, entry);
     }
+    this.#release(turn);
     if (this.#scratch.length > SCRATCH_KEPT_BYTES) this.#reset();
   }
 
@@ -261,13 +291,6 @@ export class TurnLog {
 
   purgeable(group: number, index: number, keepBytes: number): number {
     return (this.#groups.get(group) as GroupLog).purgeable(index, keepBytes);
-  }
-
-  /** A snapshot replaced the group's whole log. */
-  restart(group: number, snapshotIndex: number, snapshotTerm: number): void {
-    for (const turn of (this.#groups.get(group) as GroupLog).restartAt(snapshotIndex, snapshotTerm)) {
-      this.#release(turn);
-    }
   }
 
   get doomedCount(): number {

@@ -12,7 +12,14 @@ function entry(index: number, term: number, text = `${index}@${term}`): Entry {
 
 function batch(group: number, entries: readonly Entry[], hardState?: HardState): TurnBatch {
   const last = entries.at(-1);
-  return { group, entries, hardState, snapshot: undefined, persistIndex: last?.index ?? 0, persistTerm: last?.term ?? 0 };
+  return {
+    group,
+    entries,
+    hardState,
+    snapshot: undefined,
+    persistIndex: last?.index ?? 0,
+    persistTerm: last?.term ?? 0,
+  };
 }
 
 /** A group's log as text: `first: 1@1 2@1`. */
@@ -214,7 +221,17 @@ interface Expected {
   appliedTerm: number;
 }
 
-test('random turns, conflicts, checkpoints, trims and restarts: a log never holds what was replaced', async (t) => {
+/** A snapshot takes the place of the whole log, also where the log went on behind it. */
+function snapshotAt(group: number, one: Expected, index: number, term: number): TurnBatch {
+  one.entries = Array.from({ length: index }, (_, i) => one.entries[i] ?? entry(i + 1, term));
+  one.entries[index - 1] = entry(index, term, 'never in the log');
+  one.applied = index;
+  one.appliedTerm = term;
+  const configuration = { voters: [1], votersOutgoing: [], learners: [] };
+  return { ...batch(group, []), snapshot: { index, term, configuration } };
+}
+
+test('random turns, conflicts, snapshots, checkpoints, trims and restarts: a log never holds what was replaced', async (t) => {
   const seed = seedFromEnvironment();
   const random = createRandom(seed);
   const temporary = new TemporaryStore(t);
@@ -230,6 +247,10 @@ test('random turns, conflicts, checkpoints, trims and restarts: a log never hold
     for (const group of groups) {
       if (random.chance(0.4)) continue;
       const one = model.get(group) as Expected;
+      if (random.chance(0.03)) {
+        batches.push(snapshotAt(group, one, one.applied + random.int(1, 6), ++term));
+        continue;
+      }
       // A conflict never reaches below what is applied.
       const keep = random.chance(0.15) ? random.int(one.applied, one.entries.length) : one.entries.length;
       if (keep < one.entries.length) term++;
