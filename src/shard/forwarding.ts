@@ -19,6 +19,8 @@ export const LEADER_WAIT_MS = 5000;
 /** Requests that wait for a leader or for an answer, in bytes per shard; more are refused at once. */
 const WAITING_BYTES_MAX = 64 * 1024 * 1024;
 const NO_LEADER = errorNumber('NO_LEADER');
+/** A node that answered that it does not lead is asked again after this long, unless another one is known meanwhile. */
+const ASK_AGAIN_MS = 50;
 /** Nobody waits for the answer. */
 const NOBODY = -1;
 
@@ -27,6 +29,9 @@ interface Parked {
   readonly slot: number;
   readonly frame: Uint8Array;
   readonly deadlineMs: number;
+  /** The node that said last that it does not lead, and when it may be asked again. */
+  refusedBy: number;
+  askAgainMs: number;
 }
 
 interface Held {
@@ -34,6 +39,7 @@ interface Held {
   readonly slot: number;
   readonly index: number;
   readonly bytes: Uint8Array;
+  readonly deadlineMs: number;
 }
 
 export class Forwarding {
@@ -70,7 +76,8 @@ export class Forwarding {
     whole.set(frame);
     if (payload !== undefined) whole.set(payload, frame.length);
     this.#waitingBytes += size;
-    this.#send({ group, slot, frame: whole, deadlineMs: this.#clockMs + LEADER_WAIT_MS });
+    const deadlineMs = this.#clockMs + LEADER_WAIT_MS;
+    this.#send({ group, slot, frame: whole, deadlineMs, refusedBy: 0, askAgainMs: 0 });
   }
 
   /** The command frame of a write that nobody waits for. */
@@ -137,7 +144,8 @@ export class Forwarding {
     const sent =
       leader !== 0 &&
       leader !== this.#nodeId &&
-      this.#peers.forward(leader, group.id, frame, (answer) => this.#onAnswer(one, answer));
+      (leader !== one.refusedBy || this.#clockMs >= one.askAgainMs) &&
+      this.#peers.forward(leader, group.id, frame, (answer) => this.#onAnswer(one, leader, answer));
     if (sent) {
       this.counters.sent++;
       return;
@@ -151,7 +159,7 @@ export class Forwarding {
     this.#refuse(slot, 'NO_LEADER');
   }
 
-  #onAnswer(one: Parked, answer: Uint8Array | undefined): void {
+  #onAnswer(one: Parked, from: number, answer: Uint8Array | undefined): void {
     const { group, slot, frame } = one;
     this.#wake();
     if (answer === undefined || answer.length < 8) {
@@ -161,16 +169,25 @@ export class Forwarding {
     const view = new DataView(answer.buffer, answer.byteOffset, answer.length);
     this.#reply.read(answer, view, 8);
     if (this.#reply.code === NO_LEADER && this.#clockMs < one.deadlineMs) {
+      one.refusedBy = from;
+      one.askAgainMs = this.#clockMs + ASK_AGAIN_MS;
       this.#parked.push(one);
       return undefined;
     }
     this.#waitingBytes -= frame.length;
-    if (slot !== NOBODY) this.#held.push({ group, slot, index: view.getFloat64(0, true), bytes: answer.slice(8) });
+    if (slot === NOBODY) return undefined;
+    const deadlineMs = this.#clockMs + LEADER_WAIT_MS;
+    this.#held.push({ group, slot, index: view.getFloat64(0, true), bytes: answer.slice(8), deadlineMs });
     return undefined;
   }
 
   #release(held: Held): boolean {
-    if (held.group.state.appliedIndex < held.index) return false;
+    if (held.group.state.appliedIndex < held.index) {
+      if (this.#clockMs < held.deadlineMs) return false;
+      // Done, but this node is cut off and cannot show it: what it acknowledges it must show.
+      this.#refuse(held.slot, 'OUTCOME_UNKNOWN');
+      return true;
+    }
     this.#reply.read(held.bytes, new DataView(held.bytes.buffer), 0);
     this.#reply.id = held.slot;
     this.#deliver(this.#reply);

@@ -5,7 +5,7 @@
 import { decodeConfiguration } from '../raft/configuration.ts';
 import type { SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
 import type { Group } from '../group/group.ts';
-import type { IncomingSnapshot, Log, PeerPort, ShardStorage } from './ports.ts';
+import { type IncomingSnapshot, type Log, type PeerPort, type ShardStorage, StorageFullError } from './ports.ts';
 
 /** Fits a frame of the peer links with room to spare. */
 const CHUNK_BYTES = 200 * 1024;
@@ -62,7 +62,12 @@ export class Snapshots {
   }
 
   begin(snapshot: IncomingSnapshot, message: SnapshotRequest): void {
-    this.#storage.clearStage(snapshot.group);
+    // Raft was told of a complete one: its rows must stay until the commit that makes them the group's state.
+    const before = this.#incoming.get(snapshot.group);
+    if (before?.stepped === true || !this.#hasRoom(() => this.#storage.clearStage(snapshot.group))) {
+      this.#peers.snapshotResult(snapshot, 'failed');
+      return;
+    }
     this.#incoming.set(snapshot.group, { snapshot, message, stepped: false });
     this.#log('info', 'receiving a snapshot', {
       group: snapshot.group,
@@ -72,19 +77,25 @@ export class Snapshots {
   }
 
   chunk(snapshot: IncomingSnapshot, rows: Uint8Array): void {
-    this.#storage.stage(snapshot.group, rows);
+    if (this.#incoming.get(snapshot.group)?.snapshot !== snapshot) return;
+    if (this.#hasRoom(() => this.#storage.stage(snapshot.group, rows))) return;
+    this.#incoming.delete(snapshot.group);
+    this.counters.failed++;
+    this.#peers.snapshotResult(snapshot, 'failed');
   }
 
   /** All rows are staged: raft decides whether they are wanted; installed() or refused() follow. */
   complete(snapshot: IncomingSnapshot, group: Group): void {
     const incoming = this.#incoming.get(snapshot.group);
-    if (incoming === undefined) return;
+    if (incoming?.snapshot !== snapshot) return;
     incoming.stepped = true;
     group.raft.step(incoming.message);
   }
 
   aborted(snapshot: IncomingSnapshot): void {
-    if (this.#incoming.get(snapshot.group)?.snapshot === snapshot) this.#incoming.delete(snapshot.group);
+    const incoming = this.#incoming.get(snapshot.group);
+    // Once raft was told, only the end of the turn ends it.
+    if (incoming?.snapshot === snapshot && !incoming.stepped) this.#incoming.delete(snapshot.group);
   }
 
   /** The staged rows are the group's state now. */
@@ -95,12 +106,28 @@ export class Snapshots {
     this.counters.received++;
     this.#peers.snapshotResult(incoming.snapshot, 'installed');
     // What lies in the half that is not used any more is removed when the next snapshot comes, or now.
-    this.#storage.clearStage(group);
+    this.#hasRoom(() => this.#storage.clearStage(group));
+  }
+
+  /** A transfer into this group is under way. */
+  receives(group: number): boolean {
+    return this.#incoming.has(group);
   }
 
   /** After a turn: what raft was told of and did not take, because its log got there on its own, is over. */
   settle(): void {
     for (const [group, incoming] of this.#incoming) if (incoming.stepped) this.installed(group);
+  }
+
+  /** False: the disk is full, and `write` did not happen as a whole. */
+  #hasRoom(write: () => void): boolean {
+    try {
+      write();
+      return true;
+    } catch (error) {
+      if (error instanceof StorageFullError) return false;
+      throw error;
+    }
   }
 
   #pin(group: number, index: number): void {
