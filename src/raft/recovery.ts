@@ -1,4 +1,5 @@
 import { advanceCommit } from './commit.ts';
+import { isVoter } from './configuration.ts';
 import { confirmedRound } from './read-index.ts';
 import type { Core } from './core.ts';
 import type { Progress } from './progress.ts';
@@ -48,7 +49,8 @@ export function admitAnswer(core: Core, peer: Progress, message: AppendResponse 
   if (lost !== 0 && peer.lostBoot !== boot) {
     startRecovery(core, peer, boot);
     // An earlier leader allowed this very run to revert: the operator need not ask each new leader again.
-    if (lost === 2) core.revertAllowed.add(peer.node);
+    // A learner counts nowhere, and adding it was the operator's word.
+    if (lost === 2 || !isVoter(core.configuration, peer.node)) core.revertAllowed.add(peer.node);
     if (core.revertAllowed.has(peer.node)) usePermission(core, peer);
     return false;
   }

@@ -154,6 +154,8 @@ function describeGroup(group: Group, nodeId: number): Record<string, unknown> {
     last_applied: state.appliedIndex,
     last_applied_index: state.appliedIndex,
     last_applied_term: state.appliedTerm,
+    // A node that lost its log knows nothing of the group until a leader has restored it.
+    caught_up: raft.mayVote,
     voter_ids: raft.configuration.voters,
     learner_ids: raft.configuration.learners,
   };
