@@ -38,7 +38,7 @@ export const LONG_POLL_MS_MAX = 60_000;
 const UINT32_MAX = 0xffff_ffff;
 
 /** The wanted names and their decoded values. */
-function collect(query: string, wanted: ReadonlySet<string>): QueryResult<Map<string, string>> {
+export function collect(query: string, wanted: ReadonlySet<string>): QueryResult<Map<string, string>> {
   const values = new Map<string, string>();
   for (const pair of query.split('&')) {
     const equals = pair.indexOf('=');

@@ -121,6 +121,13 @@ export class Responder {
     this.#finish(res, body);
   }
 
+  /** A whole answer of one sentence that stands in no table. */
+  text(res: UwsResponse, status: number, sentence: string): void {
+    this.begin(res, status);
+    res.writeHeader('content-type', TEXT_PLAIN);
+    this.#finish(res, `${sentence}\n`);
+  }
+
   /**
    * A whole refusal: status by family, headers that the reply knows, one sentence as text. Call it corked. Returns the
    * status, for the metrics. `detail` follows the table's sentence; without it the reply's own text does.
