@@ -22,13 +22,14 @@ import { endAllLive } from './live/live.ts';
 import type { MetricsSource } from './metrics-route.ts';
 import { BodyBudget, type ErrorLog, Plane, type Router } from './plane.ts';
 import { Responder } from './respond.ts';
-import { ADMIN_SERVICE, handleService } from './service.ts';
+import { type Operations, adminRoutes } from './service.ts';
 import { unsentOf } from './unsent.ts';
 import { type Uws, type UwsApp, type UwsListenSocket, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
 
 export interface PlaneOptions {
   readonly ctx: HttpContext;
   readonly source: MetricsSource;
+  readonly operations: Operations;
   readonly logError: ErrorLog;
 }
 
@@ -55,7 +56,7 @@ export class ListenError extends Error {
 }
 
 export function createPlanes(options: PlaneOptions): Planes {
-  const { ctx, source, logError } = options;
+  const { ctx, source, operations, logError } = options;
   const uws = loadUws();
   const budget = new BodyBudget(ctx.settings.inflightBodyBytes);
   const client = new Plane(ctx, budget, logError);
@@ -66,9 +67,7 @@ export function createPlanes(options: PlaneOptions): Planes {
   // Browsers have no business on the admin plane: no origin is allowed there.
   const noCors = new CorsPolicy([]);
   serve(clientListener.app, client, cors, ctx.settings.clientToken, clientRoutes(client, new AppendPool(), source));
-  serve(adminListener.app, admin, noCors, ctx.settings.adminToken, (res, req, method, responder, startedMs) => {
-    handleService(ADMIN_SERVICE, req.getUrl(), method, { plane: admin, source, res, req, responder, startedMs });
-  });
+  serve(adminListener.app, admin, noCors, ctx.settings.adminToken, adminRoutes(admin, source, operations));
   return {
     listenClient: (host, port) => clientListener.listen(host, port),
     listenAdmin: (host, port) => adminListener.listen(host, port),
@@ -178,8 +177,7 @@ class Listener {
   constructor(uws: Uws, name: string, tls: HttpSettings['tls']) {
     this.#uws = uws;
     this.#name = name;
-    this.app =
-      tls === undefined ? uws.App() : uws.SSLApp({ cert_file_name: tls.certPath, key_file_name: tls.keyPath });
+    this.app = tls === undefined ? uws.App() : uws.SSLApp({ cert_file_name: tls.certPath, key_file_name: tls.keyPath });
   }
 
   listen(host: string, port: number): Promise<number> {

@@ -2,8 +2,10 @@
 import type { Operation } from './contract.ts';
 import { Gathering } from './gather.ts';
 import { type MetricsSource, type RaftGroup, askStatus, handleMetrics } from './metrics-route.ts';
-import type { Plane } from './plane.ts';
+import type { Plane, Router } from './plane.ts';
+import { type PeerAddresses, RAFT_PREFIX, handleRaftAdmin } from './raft-admin.ts';
 import type { Responder } from './respond.ts';
+import { type DrainMark, handleReadShed, handleSetShed } from './shed.ts';
 import { handleUsage } from './usage.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
@@ -35,12 +37,35 @@ export const CLIENT_SERVICE: ServiceTable = new Map<string, Readonly<Record<stri
   ['/__svc/cluster-probe', { post: probe }],
 ]);
 
-export const ADMIN_SERVICE: ServiceTable = new Map<string, Readonly<Record<string, Handler>>>([
-  ['/__svc/metrics', { get: metrics }],
-  ['/__svc/usage', { get: usage }],
-  ['/__svc/health', { get: health }],
-  ['/__svc/ready', { get: ready }],
-]);
+/** What operators' calls need beyond the shards. */
+export interface Operations {
+  readonly drainMark: DrainMark;
+  readonly peers: PeerAddresses;
+}
+
+/** Router of the admin plane. */
+export function adminRoutes(plane: Plane, source: MetricsSource, { drainMark, peers }: Operations): Router {
+  const setShed =
+    (draining: boolean): Handler =>
+    ({ res, responder, startedMs }) =>
+      handleSetShed(plane, drainMark, draining, res, responder, startedMs);
+  const table: ServiceTable = new Map<string, Readonly<Record<string, Handler>>>([
+    ['/__svc/metrics', { get: metrics }],
+    ['/__svc/usage', { get: usage }],
+    ['/__svc/health', { get: health }],
+    ['/__svc/ready', { get: ready }],
+    [
+      '/__svc/leadership-shed',
+      { get: ({ res, responder, startedMs }) => handleReadShed(plane, drainMark, res, responder, startedMs) },
+    ],
+    ['/__svc/leadership-shed/maintenance', { post: setShed(true), delete: setShed(false) }],
+  ]);
+  return (res, req, method, responder, startedMs) => {
+    const path = req.getUrl();
+    if (path.startsWith(RAFT_PREFIX)) return handleRaftAdmin(plane, peers, res, req, method, responder, startedMs);
+    return handleService(table, path, method, { plane, source, res, req, responder, startedMs });
+  };
+}
 
 /** Calls the handler, or answers 404 or 405. */
 export function handleService(table: ServiceTable, path: string, method: string, call: ServiceCall): void {

@@ -6,6 +6,21 @@ import { type Planes, createPlanes } from '../../src/http/server.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { FakeGateway } from './fake-gateway.ts';
 
+/** A drain mark without a disk or shards. */
+export class FakeDrainMark {
+  draining = false;
+  /** What the next change fails with. */
+  failure: Error | undefined;
+
+  set(draining: boolean): Promise<void> {
+    const failure = this.failure;
+    this.failure = undefined;
+    if (failure !== undefined) return Promise.reject(failure);
+    this.draining = draining;
+    return Promise.resolve();
+  }
+}
+
 export interface Rig {
   readonly gateway: FakeGateway;
   readonly planes: Planes;
@@ -14,6 +29,7 @@ export interface Rig {
   readonly client: string;
   readonly admin: string;
   readonly counters: HttpCounters;
+  readonly drainMark: FakeDrainMark;
   /** Errors that handlers reported; a test that expects some must empty it. */
   readonly errors: unknown[];
 }
@@ -34,6 +50,7 @@ const SETTINGS: HttpSettings = {
 export async function startPlanes(t: TestContext, settings: Partial<HttpSettings> = {}): Promise<Rig> {
   const gateway = new FakeGateway();
   const counters = new HttpCounters();
+  const drainMark = new FakeDrainMark();
   const errors: unknown[] = [];
   const planes = createPlanes({
     ctx: { gateway, metrics: counters, settings: { ...SETTINGS, ...settings }, monotonicMs: () => performance.now() },
@@ -43,6 +60,7 @@ export async function startPlanes(t: TestContext, settings: Partial<HttpSettings
       http: () => ({ ...counters.snapshot() }),
       extra: () => ({ node_id: 1 }),
     },
+    operations: { drainMark, peers: new Map([[2, '127.0.0.1:6250']]) },
     logError: (error) => errors.push(error),
   });
   const port = await planes.listenClient('127.0.0.1', 0);
@@ -61,6 +79,7 @@ export async function startPlanes(t: TestContext, settings: Partial<HttpSettings
     client: `http://127.0.0.1:${port}`,
     admin: `http://127.0.0.1:${adminPort}`,
     counters,
+    drainMark,
     errors,
   };
 }
