@@ -8,11 +8,14 @@ import { VERSION } from '../config/version.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import type { HttpContext } from '../http/contract.ts';
 import { ListenError, type Planes, createPlanes } from '../http/server.ts';
+import { describeShed } from '../http/shed.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
+import { Balancer } from './balancer.ts';
 import { completeDataDir, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
 import { type Logger, createLogger } from './log.ts';
 import { type ClusterData, Shards } from './shards.ts';
+import { DrainState, readDrainMark } from './shed-state.ts';
 
 const EXIT_FAILURE = 1;
 const EXIT_CONFIG = 2;
@@ -42,6 +45,7 @@ async function main(argv: readonly string[]): Promise<void> {
       'the data directory was laid out for another number of cores, which stays in force',
     );
   }
+  const wasDraining = readDrainMark(config.storage.dataDir);
   const shards = new Shards({
     count: layout.shardCount,
     groupCount: layout.groupCount,
@@ -58,11 +62,22 @@ async function main(argv: readonly string[]): Promise<void> {
   );
   await shards.ready();
   completeDataDir(config.storage.dataDir, layout);
-  const planes = compose(config, gateway, shards, log);
+  const drainMark = new DrainState(gateway, config.storage.dataDir, wasDraining);
+  // Before traffic, and well before the first election timeout.
+  await drainMark.apply();
+  if (wasDraining)
+    log.warn('this node is marked for maintenance: it gives its leaderships away until the mark is lifted');
+  const balancer = makeBalancer(layout.nodeId, gateway, drainMark);
+  const planes = compose({ config, gateway, shards, drainMark, balancer, log });
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
   greet(config, layout.shardCount, performance.now() - startedMs, log);
-  onSignal(() => stop(planes, shards, gateway, log));
+  // A single node has nobody to hand over to.
+  if (clusterOf(config) !== undefined) balancer.start();
+  onSignal(() => {
+    balancer.stop();
+    return stop(planes, shards, gateway, log);
+  });
 }
 
 /** Undefined for a single node. */
@@ -77,7 +92,27 @@ function clusterOf({ raft, cluster, server }: Config): ClusterData | undefined {
   };
 }
 
-function compose(config: Config, gateway: Gateway, shards: Shards, log: Logger): Planes {
+function makeBalancer(nodeId: number, gateway: Gateway, drainMark: DrainState): Balancer {
+  const log = createLogger('balancer');
+  return new Balancer({
+    nodeId,
+    gateway,
+    isDraining: () => drainMark.draining,
+    onTransfer: (transfer) => log[drainMark.draining ? 'info' : 'debug'](transfer, 'leadership handed over'),
+    onError: (error) => log.error({ err: error }, 'a round failed; the next one follows'),
+  });
+}
+
+interface Parts {
+  readonly config: Config;
+  readonly gateway: Gateway;
+  readonly shards: Shards;
+  readonly drainMark: DrainState;
+  readonly balancer: Balancer;
+  readonly log: Logger;
+}
+
+function compose({ config, gateway, shards, drainMark, balancer, log }: Parts): Planes {
   const metrics = new HttpCounters();
   const ctx: HttpContext = {
     gateway,
@@ -108,11 +143,19 @@ function compose(config: Config, gateway: Gateway, shards: Shards, log: Logger):
       pending_requests: gateway.pending,
       tail_events: gateway.counters.tailEvents,
       wal_backend: 'disk',
+      leadership_shed: describeShed(drainMark.draining),
+      balancer_transfers: balancer.transfers,
     }),
   };
   const http = createLogger('http');
   log.debug({ shards: gateway.shardCount, groups: gateway.groupCount }, 'composed');
-  return createPlanes({ ctx, source, logError: (error, where) => http.error({ err: error, where }, 'handler failed') });
+  const peers = new Map(config.raft.peers.map(({ nodeId, address }) => [nodeId, formatAddress(address)]));
+  return createPlanes({
+    ctx,
+    source,
+    operations: { drainMark, peers },
+    logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
+  });
 }
 
 function greet(config: Config, shardCount: number, startMs: number, log: Logger): void {
