@@ -72,6 +72,11 @@ export class Group {
     return this.raft.role === 'leader';
   }
 
+  /** Leads and takes proposals: not while it hands over (thesis 3.10). */
+  get accepts(): boolean {
+    return this.leads && this.raft.transferee === 0;
+  }
+
   /** Commands sealed but not yet answered, and commands of this turn. */
   get waitingCount(): number {
     return this.#waiting.reduce((sum, waiting) => sum + waiting.slots.length, this.#slots.length);

@@ -150,6 +150,8 @@ export class Administration {
     if (!group.raft.configuration.voters.includes(to)) {
       return sentence(400, `node ${to} is not a voter of group ${group.id}`);
     }
+    // What came before the call goes into the log; what comes during the transfer waits.
+    group.seal();
     const outcome = group.raft.transferLeadership(to);
     const body = { raft_group_id: group.id, from: nodeId, to };
     if (outcome === 'started') return { status: 200, body: { ...body, transferred: true } };

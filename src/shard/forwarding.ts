@@ -133,7 +133,7 @@ export class Forwarding {
 
   #send(one: Parked): void {
     const { group, slot, frame } = one;
-    if (group.leads) {
+    if (group.accepts) {
       // Leadership came to this node while the request waited.
       this.#waitingBytes -= frame.length;
       const view = new DataView(frame.buffer, frame.byteOffset, frame.length);

@@ -286,7 +286,7 @@ export class Shard {
     } else if (this.full || !this.#options.storage.spaceLeft) {
       this.counters.refusedDiskFull++;
       this.#refuse(slot, 'DISK_FULL');
-    } else if (!group.leads && this.#forwarding !== undefined) {
+    } else if (!group.accepts && this.#forwarding !== undefined) {
       const frame = bytes.subarray(offset, offset + source.length);
       this.#forwarding.submit(group, slot, frame, payload, nowMs);
     } else {
