@@ -33,10 +33,11 @@ export class ShardStore implements ShardStorage {
   readonly #log: TurnLog;
   spaceLeft = true;
 
-  constructor(directory: string) {
-    mkdirSync(directory, { recursive: true });
+  /** `environment`: what stands for LMDB in the simulator. */
+  constructor(directory: string, environment?: Environment) {
     this.#directory = directory;
-    this.#environment = new Environment(directory);
+    if (environment === undefined) mkdirSync(directory, { recursive: true });
+    this.#environment = environment ?? new Environment(directory);
     this.#log = new TurnLog(this.#environment);
     this.tx = new LmdbTx(this.#environment.state);
   }
