@@ -1,0 +1,131 @@
+// A fourth node joins a running cluster, becomes a voter, and another one leaves: through the admin routes, under load.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { readAll } from '../crash/look.ts';
+import { RawClient, requestOnce, type RawResponse } from '../support/raw-client.ts';
+import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { checkStream, newStream, newTally } from './history.ts';
+import { type Load, follow, write } from './load.ts';
+
+const GROUPS = 4;
+const WRITERS = 6;
+const TEXT = { 'Content-Type': 'text/plain' } as const;
+/** Somebody else's change, or a move of the leadership, is over after a moment. */
+const ATTEMPTS_MAX = 40;
+
+/** Asks the leader of the group, whoever that is by now. */
+async function admin(cluster: TestCluster, group: number, call: string): Promise<RawResponse> {
+  for (let attempt = 1; ; attempt++) {
+    const leader = await cluster.leaderOf(group);
+    const path = `/__svc/raft/${group}/${call}`;
+    const answer = await requestOnce(cluster.node(leader).adminPort, 'POST', path);
+    const text = answer.body.toString('utf8');
+    if (answer.status === 200) return answer;
+    assert(answer.status === 409 || answer.status === 503, `${path} on node ${leader}: ${answer.status} ${text}`);
+    assert(attempt < ATTEMPTS_MAX, `${path} on node ${leader}: ${answer.status} ${text}`);
+  }
+}
+
+async function expectVoters(cluster: TestCluster, ids: readonly number[], voters: readonly number[]): Promise<void> {
+  for (const id of ids) {
+    await until(`node ${id} knows the voters ${voters.join(', ')}`, async () =>
+      (await cluster.groups(id)).every((group) => group.voter_ids.join() === voters.join()),
+    );
+  }
+}
+
+test('a fourth node joins, becomes a voter, and the first one leaves, while clients write', async () => {
+  await withCluster({ groups: GROUPS, spares: 1 }, async (cluster) => {
+    const streams = Array.from({ length: 12 }, (_, i) => newStream('members', `s${i}`));
+    const client = await RawClient.connect(cluster.node(1).port);
+    for (const { path } of streams) assert.equal((await client.request('PUT', path, TEXT)).status, 201);
+    client.destroy();
+    await cluster.settled();
+    const load: Load = { stop: false, cluster, statuses: new Map() };
+    const work = Promise.all([
+      ...Array.from({ length: WRITERS }, (_, id) => write(load, id, streams, id % 2 === 0, id)),
+      follow(load, streams[0] as (typeof streams)[number], 99),
+    ]);
+    const change = async (): Promise<void> => {
+      // 1. Every node is told of the new one, one after the other. That alone makes nobody a voter.
+      for (const id of cluster.ids) {
+        cluster.configure(id, false, [1, 2, 3, 4]);
+        assert.equal(await cluster.node(id).stop(), 0);
+        await cluster.restart(id);
+        await cluster.ready(cluster.ids);
+      }
+      await expectVoters(cluster, cluster.ids, [1, 2, 3]);
+      cluster.configure(4, false, [1, 2, 3, 4]);
+      await cluster.node(4).start('health');
+      // 2. It gets the data.
+      for (const group of cluster.groupIds) await admin(cluster, group, 'learners/4');
+      for (const group of await cluster.groups(2)) assert.deepEqual(group.learner_ids, [4]);
+      // 3. It votes, and the first node does not.
+      for (const group of cluster.groupIds) await admin(cluster, group, 'membership?voters=1,2,3,4');
+      await expectVoters(cluster, [1, 2, 3, 4], [1, 2, 3, 4]);
+      for (const group of cluster.groupIds) await admin(cluster, group, 'membership?voters=2,3,4');
+      await expectVoters(cluster, [2, 3, 4], [2, 3, 4]);
+      for (const group of cluster.groupIds) assert.notEqual(await cluster.leaderOf(group), 1);
+    };
+    try {
+      await Promise.race([change(), work]);
+    } finally {
+      load.stop = true;
+      await Promise.allSettled([work]);
+    }
+    await work;
+    await cluster.kill(1);
+    await cluster.settled([2, 3, 4]);
+    // The new node carries its part: with it and one other there is a majority.
+    await cluster.kill(2);
+    await cluster.ready([3, 4]);
+    const tally = newTally();
+    const reader = await RawClient.connect(cluster.node(4).port);
+    for (const stream of streams) {
+      const found = await readAll(reader, stream.path, false);
+      assert(found !== undefined, `node 4 has ${stream.name}`);
+      checkStream(stream, found.content, tally);
+      assert.equal((await reader.request('POST', stream.path, TEXT, 'end\n')).status, 204);
+    }
+    reader.destroy();
+    process.stdout.write(
+      `membership: ${tally.acknowledged} appends acknowledged meanwhile, none lost; ${tally.refused} refused, ` +
+        `${tally.unknownPresent + tally.unknownAbsent} without an answer\n`,
+    );
+  });
+});
+
+test('calls that mean nothing are refused with a sentence', async () => {
+  await withCluster({ groups: 1 }, async (cluster) => {
+    const leader = await cluster.leaderOf(0);
+    const follower = cluster.ids.find((id) => id !== leader) as number;
+    const post = (id: number, path: string): Promise<RawResponse> =>
+      requestOnce(cluster.node(id).adminPort, 'POST', `/__svc/raft/${path}`);
+    const cases: readonly (readonly [number, string, number])[] = [
+      [leader, '0/membership?voters=1,2,9', 400],
+      [leader, '0/membership', 400],
+      [leader, '0/membership?voters=', 400],
+      [leader, '0/membership?voters=1,x', 400],
+      [leader, '0/learners/9', 400],
+      [leader, `0/learners/${leader}`, 400],
+      [leader, '0/learners/x', 400],
+      [leader, '0/leader/transfer/9', 400],
+      [leader, '0/nodes/9/allow-next-revert', 400],
+      [follower, '0/membership?voters=1,2,3', 409],
+      [follower, `0/leader/transfer/${follower}`, 409],
+      [follower, `0/nodes/${leader}/allow-next-revert`, 409],
+      [follower, '0/learners/3', 409],
+    ];
+    for (const [id, path, status] of cases) {
+      const answer = await post(id, path);
+      const text = answer.body.toString('utf8');
+      assert.equal(
+        answer.status,
+        status,
+        `${path} on ${id === leader ? 'the leader' : 'a follower'}: ${answer.status} ${text}`,
+      );
+      assert.match(text, /\w+ \w+|\{/, `${path}: ${status} needs a sentence or JSON`);
+    }
+    assert.equal((await post(leader, '7/snapshot')).status >= 400, true);
+  });
+});
