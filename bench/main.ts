@@ -11,18 +11,34 @@ import { removeFolder, temporaryFolder } from './processes.ts';
 import { renderProfiles } from './profile.ts';
 import { renderScenario, type BenchReport, type ScenarioReport } from './report.ts';
 import { appends100, appends500 } from './scenarios/appends.ts';
+import { clusterIdle } from './scenarios/cluster-idle.ts';
+import { cluster } from './scenarios/cluster.ts';
 import { fanOut } from './scenarios/fan-out.ts';
 import { replay } from './scenarios/replay.ts';
 import { scale } from './scenarios/scale.ts';
 import type { Context, Scenario } from './scenarios/scenario.ts';
 import { singleWriter } from './scenarios/single-writer.ts';
 import { bare, broadcaster } from './targets/bare.ts';
+import { etcd } from './targets/etcd.ts';
+import { millraceCluster } from './targets/millrace-cluster.ts';
 import { millrace } from './targets/millrace.ts';
+import { nats } from './targets/nats.ts';
 import { redis } from './targets/redis.ts';
 import { referenceFile, referenceMemory } from './targets/reference.ts';
+import type { Target } from './targets/target.ts';
 
-const SCENARIOS: readonly Scenario[] = [appends100, appends500, singleWriter, fanOut, replay, scale];
-const TARGETS = [millrace, referenceFile, referenceMemory, bare, broadcaster, redis];
+const SCENARIOS: readonly Scenario[] = [appends100, appends500, singleWriter, fanOut, replay, scale, cluster, clusterIdle];
+const TARGETS: readonly Target[] = [
+  millrace,
+  referenceFile,
+  referenceMemory,
+  bare,
+  broadcaster,
+  redis,
+  millraceCluster,
+  etcd,
+  nats,
+];
 
 const SECONDS_DEFAULT = 4;
 const ROUNDS_DEFAULT = 3;
@@ -70,7 +86,7 @@ function contextOf(options: Options, dir: string, profileDir: string, notRun: st
       cpus: options.loadCpus,
       threads: options.loadThreads ?? Math.max(1, availableParallelism() >> 2),
     },
-    only: options.profile ? new Set(['millrace']) : options.targets,
+    only: options.profile ? new Set(['millrace', 'millrace-cluster']) : options.targets,
     say: (line) => {
       if (interactive) process.stderr.write(`\r\x1b[K${line}`);
     },
@@ -108,7 +124,7 @@ async function main(): Promise<number> {
   for (const scenario of scenarios) {
     try {
       for (const report of await scenario.run(context)) {
-        if (report.rows.length === 0) continue;
+        if (report.rows.length === 0 && report.checks.length === 0) continue;
         reports.push(report);
         context.say('');
         console.log(renderScenario(report));

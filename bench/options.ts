@@ -6,7 +6,8 @@ export const HELP_FLAGS = `flags:
   --seconds N      length of one run of one target in one round (default 4)
   --rounds N       rounds; targets alternate within a round (default 3)
   --targets A,B    only these: millrace reference-file reference-memory bare broadcaster redis
-  --cores N        shard threads of millrace (default: cores of the machine less one)
+                   millrace-cluster etcd nats
+  --cores N        shard threads of millrace (default: cores of the machine less one; a cluster's nodes have one each)
   --smoke          tiny parameters: shows that everything runs, measures nothing
   --json FILE      the report as JSON, too
   --dir DIR        parent of the data folders (default: the temporary folder, unless it is on tmpfs)

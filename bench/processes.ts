@@ -31,6 +31,8 @@ export interface Child {
   /** The last lines it wrote to stdout and stderr. */
   output(): string;
   stop(): Promise<void>;
+  /** Without a goodbye: for rivals whose data is thrown away and whose graceful end takes seconds. */
+  kill(): Promise<void>;
 }
 
 /** Starts a child; `cpus` (taskset list) pins it. taskset execs, so the pid is the server's own. */
@@ -63,7 +65,11 @@ export function startChild(command: string, args: readonly string[], cpus?: stri
     await exited;
     clearTimeout(timer);
   };
-  return { process: child, pid: child.pid ?? -1, exited, output: () => tail, stop };
+  const kill = async (): Promise<void> => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    await exited;
+  };
+  return { process: child, pid: child.pid ?? -1, exited, output: () => tail, stop, kill };
 }
 
 function canConnect(port: number): Promise<boolean> {
@@ -90,11 +96,16 @@ export async function waitForPort(child: Child, port: number, name: string): Pro
 }
 
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  return (await freePorts(1))[0] as number;
+}
+
+/** All different: they are held open until the last one is known. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer());
+  for (const server of servers) await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  for (const server of servers) await new Promise((resolve) => server.close(resolve));
+  return ports;
 }
 
 export function temporaryFolder(parent: string, prefix: string): string {
@@ -121,6 +132,19 @@ export function memoryOf(pid: number): Memory {
   const status = existsSync(path) ? readFileSync(path, 'utf8') : '';
   const field = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1024;
   return { residentMiB: field('VmRSS'), anonymousMiB: field('RssAnon') };
+}
+
+/** The kernel counts processor time in ticks of this length (USER_HZ, part of its interface). */
+const TICK_MS = 10;
+
+/** Processor time of all threads since the start, user and system; NaN where there is no /proc. */
+export function cpuMsOf(pid: number): number {
+  const path = `/proc/${pid}/stat`;
+  if (!existsSync(path)) return Number.NaN;
+  const text = readFileSync(path, 'utf8');
+  // The second field is the program's name in parentheses and may hold spaces; the third is fields[0] here.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
 export function isInstalled(program: string): boolean {

@@ -38,6 +38,11 @@ function selfTimes(profile: CpuProfile): Map<string, number> {
   return times;
 }
 
+/** The nodes of a cluster are processes of their own. */
+function processOf(file: string): number {
+  return Number(basename(file).split('.').at(-4));
+}
+
 function renderThread(file: string): string {
   const times = selfTimes(JSON.parse(readFileSync(file, 'utf8')) as CpuProfile);
   const totalUs = [...times.values()].reduce((sum, us) => sum + us, 0);
@@ -50,16 +55,16 @@ function renderThread(file: string): string {
     ([name, us]) =>
       `  ${((100 * us) / busyUs).toFixed(1).padStart(5)} %  ${(us / 1e3).toFixed(0).padStart(7)} ms  ${name}`,
   );
-  const title = `${thread === 0 ? 'main thread' : `worker ${thread}`}: ${(busyUs / 1e6).toFixed(1)} s busy of ${(totalUs / 1e6).toFixed(1)} s; share of busy time, self time`;
+  const title = `process ${processOf(file)}, ${thread === 0 ? 'main thread' : `worker ${thread}`}: ${(busyUs / 1e6).toFixed(1)} s busy of ${(totalUs / 1e6).toFixed(1)} s; share of busy time, self time`;
   return [`\n${title}`, ...lines].join('\n');
 }
 
-/** One block per thread, main thread first. */
+/** One block per thread, main thread first, in the order in which the processes were started. */
 export function renderProfiles(dir: string): string {
   const files = readdirSync(dir)
     .filter((name) => name.endsWith('.cpuprofile'))
     .map((name) => join(dir, name))
-    .sort((a, b) => threadOf(a) - threadOf(b));
+    .sort((a, b) => processOf(a) - processOf(b) || threadOf(a) - threadOf(b));
   if (files.length === 0) return `no profile in ${dir}: did the server stop in order on SIGTERM?`;
   return files.map(renderThread).join('\n');
 }

@@ -84,7 +84,8 @@ export function renderScenario(report: ScenarioReport): string {
     ({ name, value, unit, goal, pass }) => `  ${pass ? 'ok  ' : 'MISS'} ${name}: ${formatMs(value)}${unit} (${goal})`,
   );
   const notes = report.notes.map((note) => `  ${note}`);
-  return [`\n${report.scenario}: ${report.title}`, renderTable(header, lines), ...failures, ...checks, ...notes].join(
+  const table = lines.length === 0 ? [] : [renderTable(header, lines)];
+  return [`\n${report.scenario}: ${report.title}`, ...table, ...failures, ...checks, ...notes].join(
     '\n',
   );
 }

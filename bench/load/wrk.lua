@@ -10,8 +10,15 @@
 
 local threads = 0
 
+-- The ports of a cluster's nodes: thread 0 talks to the first one, and so on.
+local addresses = {}
+for port in (os.getenv("WRK_PORTS") or ""):gmatch("%d+") do
+  addresses[#addresses + 1] = wrk.lookup("127.0.0.1", port)[1]
+end
+
 function setup(thread)
   thread:set("threadIndex", threads)
+  if #addresses > 0 then thread.addr = addresses[threads % #addresses + 1] end
   threads = threads + 1
 end
 

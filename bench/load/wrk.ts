@@ -31,6 +31,8 @@ export interface LoadOptions {
 
 export interface WrkRun {
   readonly port: number;
+  /** Several nodes: each gets a thread of its own and an equal share of the connections; `port` is not used then. */
+  readonly ports?: readonly number[];
   readonly connections: number;
   /** Arguments of wrk.lua, without the number of threads, which is decided here. */
   readonly mode: 'append' | 'read' | 'create' | 'spread';
@@ -52,7 +54,7 @@ interface WrkOutput {
 }
 
 export async function runWrk(run: WrkRun): Promise<LoadResult> {
-  const threads = Math.min(run.connections, run.load.threads);
+  const threads = run.ports?.length ?? Math.min(run.connections, run.load.threads);
   const script = sourceFile('bench', 'load', 'wrk.lua');
   const flags = [
     '-t',
@@ -65,9 +67,11 @@ export async function runWrk(run: WrkRun): Promise<LoadResult> {
     `${ANSWER_TIMEOUT_S}s`,
   ];
   const url = `http://127.0.0.1:${run.port}/`;
+  // A script can give a thread its address only in setup, which sees no arguments: hence the environment.
+  const program = run.ports === undefined ? ['wrk'] : ['env', `WRK_PORTS=${run.ports.join(' ')}`, 'wrk'];
   const child = startChild(
-    'wrk',
-    [...flags.map(String), '-s', script, url, '--', run.mode, String(threads), ...run.args],
+    program[0] as string,
+    [...program.slice(1), ...flags.map(String), '-s', script, url, '--', run.mode, String(threads), ...run.args],
     run.load.cpus,
   );
   await (run.durationMs === undefined ? created(child, threads) : elapsed(child, run.durationMs));

@@ -2,7 +2,16 @@
 
 import type { Memory } from '../processes.ts';
 
-export type TargetName = 'millrace' | 'reference-file' | 'reference-memory' | 'bare' | 'broadcaster' | 'redis';
+export type TargetName =
+  | 'millrace'
+  | 'reference-file'
+  | 'reference-memory'
+  | 'bare'
+  | 'broadcaster'
+  | 'redis'
+  | 'millrace-cluster'
+  | 'etcd'
+  | 'nats';
 
 export interface StartOptions {
   /** Parent of the server's data folder; the target makes and removes its own folder there. */
@@ -17,21 +26,33 @@ export interface StartOptions {
   readonly entry: string;
 }
 
-export interface Target {
+export interface Target<R extends Running = Running> {
   readonly name: TargetName;
   /** What an acknowledgement means, printed with the figures: a rate without it says nothing. */
   readonly durability: string;
   /** Why the target cannot run here, in one line that says what to do; undefined when it can. */
   missing(options: StartOptions): string | undefined;
-  start(options: StartOptions): Promise<Running>;
+  start(options: StartOptions): Promise<R>;
 }
 
 export interface Running {
   readonly name: TargetName;
   readonly port: number;
-  readonly protocol: 'http' | 'redis';
+  readonly protocol: 'http' | 'redis' | 'etcd' | 'nats';
   memory(): Memory;
   stop(): Promise<void>;
+}
+
+/** One process of a cluster. */
+export interface ClusterNode {
+  readonly port: number;
+  readonly adminPort: number;
+  readonly pid: number;
+}
+
+/** Several nodes that act as one; `port` is the first one's. */
+export interface RunningCluster extends Running {
+  readonly nodes: readonly ClusterNode[];
 }
 
 /** All HTTP targets are addressed alike: the flat route of millrace, which the reference server takes too. */

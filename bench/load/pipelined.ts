@@ -1,0 +1,34 @@
+// The generator for etcd and NATS: many writers, each with one append in flight, over few connections. That is how their
+// own clients work (and etcd's own benchmark: 1,000 clients over 100 connections), and it is cheaper for the servers than
+// a connection per writer. One Node process makes more than 100,000 publishes/s, several times what a target takes here.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { siblingModule } from '../paths.ts';
+import { startChild } from '../processes.ts';
+import type { LoadResult } from '../stats.ts';
+
+export interface PipelinedRun {
+  readonly protocol: 'etcd' | 'nats';
+  /** Of the nodes; connections are opened to them in turn. */
+  readonly ports: readonly number[];
+  readonly connections: number;
+  readonly streams: number;
+  readonly payloadBytes: number;
+  /** Before the clock runs, on the same connections. */
+  readonly warmUpMs: number;
+  readonly durationMs: number;
+}
+
+/** JSON writes NaN as null. */
+type Output = Omit<LoadResult, 'bytesPerSecond'>;
+
+export async function runPipelined(run: PipelinedRun, cpus: string | undefined): Promise<LoadResult> {
+  const script = siblingModule(import.meta.url, 'pipelined-main');
+  const child = startChild(process.execPath, [script, JSON.stringify(run)], cpus);
+  // Not `exited`: the last line may still be in the pipe then.
+  const [code] = (await once(child.process, 'close')) as [number | null];
+  const output = child.output().trim();
+  assert(code === 0, `the ${run.protocol} generator failed: ${output}`);
+  return { ...(JSON.parse(output.slice(output.lastIndexOf('\n') + 1)) as Output), bytesPerSecond: Number.NaN };
+}

@@ -1,0 +1,25 @@
+// What the pipelined generator knows of a protocol. A slot is one writer of one stream: it has one append in flight and
+// sends the next one when that is acknowledged; many slots share a connection.
+
+/** One connection's side of the protocol: pure bytes in, bytes out. */
+export interface SlotProtocol {
+  /** The first bytes on the connection. */
+  readonly greeting: Buffer;
+  /** True when appends may be sent. */
+  readonly isReady: boolean;
+  /** The bytes of the next append of `slot`. */
+  append(slot: number): Buffer;
+  /** Takes what arrived; tells each slot that was answered, in order, and returns what has to be sent back, if any. */
+  receive(chunk: Buffer, onAnswer: (slot: number, isGood: boolean) => void): Buffer | undefined;
+}
+
+/** What a connection is told when it is opened. */
+export interface SlotConnection {
+  /** Number of the connection, unique in the run. */
+  readonly index: number;
+  readonly port: number;
+  /** Global number of the first slot: slots of the connection are counted from 0. */
+  readonly firstSlot: number;
+  readonly slots: number;
+  readonly payloadBytes: number;
+}

@@ -1,0 +1,90 @@
+// Three Millrace nodes as a user starts them: one TOML per node, every default but the number of cores.
+
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HttpExchange } from '../load/exchange.ts';
+import { startNodes, type NodePlace } from './nodes.ts';
+import { streamPath, type RunningCluster, type Target } from './target.ts';
+
+/** Three nodes with two threads each and the load share the machine; more shard threads would only take turns. */
+const CORES = 1;
+const READY_TIMEOUT_MS = 20_000;
+const READY_POLL_MS = 50;
+/** Names enough to fall into each of the 16 groups, all but surely (16 × (15/16)^128 < 0.5 %). */
+const READY_STREAMS = 128;
+
+function toml(place: NodePlace, all: readonly NodePlace[]): string {
+  const peers = all.map(({ id, clusterPort }) => `{ node_id = ${id}, addr = "127.0.0.1:${clusterPort}" }`);
+  return `[server]
+listen = "127.0.0.1:${place.port}"
+admin_listen = "127.0.0.1:${place.adminPort}"
+cluster_listen = "127.0.0.1:${place.clusterPort}"
+
+[storage]
+data_dir = "${place.dir}"
+
+[runtime]
+core_count = ${CORES}
+
+[raft]
+node_id = ${place.id}
+init_membership = true
+peers = [${peers.join(', ')}]
+`;
+}
+
+/** Every node takes a create in every group: leaders are elected and every follower knows them. */
+async function ready(places: readonly NodePlace[]): Promise<void> {
+  const deadline = Date.now() + READY_TIMEOUT_MS;
+  for (const { port, id } of places) {
+    const exchange = await HttpExchange.open(port);
+    for (let created = 0; created < READY_STREAMS;) {
+      const path = streamPath(`ready-${created}`);
+      const { status } = await exchange.request('PUT', path, 'application/octet-stream');
+      if (status === 200 || status === 201) {
+        created++;
+        continue;
+      }
+      if (Date.now() > deadline) throw new Error(`node ${id} answers ${status} to a create of ${path}`);
+      await sleep(READY_POLL_MS);
+    }
+    exchange.close();
+  }
+}
+
+export const millraceCluster: Target<RunningCluster> = {
+  name: 'millrace-cluster',
+  durability: 'fsync on a majority of three nodes before every acknowledgement (Raft log in LMDB)',
+  missing: ({ entry }) => (existsSync(entry) ? undefined : `${entry} does not exist: npm run build`),
+  start: (options) =>
+    startNodes(
+      {
+        name: 'millrace-cluster',
+        protocol: 'http',
+        // In order: --cpu-prof writes its files at the end.
+        end: 'stop',
+        command: (place, all) => {
+          mkdirSync(place.dir);
+          const file = join(place.dir, 'node.toml');
+          writeFileSync(file, toml({ ...place, dir: join(place.dir, 'data') }, all));
+          return [process.execPath, ...options.nodeArgs, options.entry, '--config', file];
+        },
+        ready,
+      },
+      options,
+    ),
+};
+
+interface Metrics {
+  readonly raft_groups: readonly { readonly leader: number | null }[];
+}
+
+/** How many groups each node leads, node 1 first, as that node sees it. */
+export async function leadersPerNode(cluster: RunningCluster): Promise<number[]> {
+  const exchange = await HttpExchange.open(cluster.nodes[0]!.adminPort);
+  const { body } = await exchange.request('GET', '/__svc/metrics');
+  exchange.close();
+  const groups = (JSON.parse(body.toString('utf8')) as Metrics).raft_groups;
+  return cluster.nodes.map((_, index) => groups.filter(({ leader }) => leader === index + 1).length);
+}
