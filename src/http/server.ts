@@ -178,8 +178,7 @@ class Listener {
   constructor(uws: Uws, name: string, tls: HttpSettings['tls']) {
     this.#uws = uws;
     this.#name = name;
-    this.app =
-      tls === undefined ? uws.App() : uws.SSLApp({ cert_file_name: tls.certPath, key_file_name: tls.keyPath });
+    this.app = tls === undefined ? uws.App() : uws.SSLApp({ cert_file_name: tls.certPath, key_file_name: tls.keyPath });
   }
 
   listen(host: string, port: number): Promise<number> {

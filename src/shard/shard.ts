@@ -300,9 +300,13 @@ export class Shard {
     if (!this.full) this.#fullSinceMs = clockMs;
     if (!this.#announcedFull) {
       this.#announcedFull = true;
-      this.#options.log('error', 'disk full: writes are refused with 507 until space is freed; nothing acknowledged is lost', {
-        shard: this.#options.shard,
-      });
+      this.#options.log(
+        'error',
+        'disk full: writes are refused with 507 until space is freed; nothing acknowledged is lost',
+        {
+          shard: this.#options.shard,
+        },
+      );
     }
     if (clockMs - this.#fullSinceMs > FULL_ANSWER_MS) for (const group of this.groups) group.failWaiting();
   }

@@ -55,7 +55,9 @@ export class Row {
     assert(size > 0 && size <= this.space, 'a row takes what fits');
     const needed = this.length + size;
     if (needed > this.bytes.length) {
-      const grown = new Uint8Array(Math.min(ROW_PAYLOAD_BYTES_MAX, Math.max(needed, INITIAL_BYTES, this.bytes.length * 2)));
+      const grown = new Uint8Array(
+        Math.min(ROW_PAYLOAD_BYTES_MAX, Math.max(needed, INITIAL_BYTES, this.bytes.length * 2)),
+      );
       grown.set(this.bytes.subarray(0, this.length));
       this.bytes = grown;
     }
