@@ -277,6 +277,7 @@ function describeRead(head: Head, plan: Plan, reply: Reply): void {
   reply.startOffset = plan.startOffset;
   reply.nextOffset = plan.nextOffset;
   reply.a = head.incarnation;
+  reply.c = head.createdAtMs;
   if (plan.nextOffset === head.tail) {
     reply.flags |= REPLY_UP_TO_DATE;
     if (head.closed) reply.flags |= REPLY_CLOSED;

@@ -242,6 +242,7 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
     event.recordFirst = reply.recordFirst;
     event.recordStart = reply.recordStart;
     event.recordNext = reply.recordNext;
+    event.c = reply.c;
     event.body = reply.body;
     for (const waiter of [...this.#waiters]) waiter.onEvent(event);
     event.body = undefined;
