@@ -87,11 +87,6 @@ export class Row {
     return ROW_HEAD_BYTES + 4 * this.count + this.length;
   }
 
-  /** Bytes of heap that the row occupies, for the cache's bound. */
-  get heapBytes(): number {
-    return this.bytes.length + 4 * this.ends.length + 128;
-  }
-
   encode(target: Uint8Array, view: DataView): number {
     target.fill(0, 0, 4);
     target[0] = ROW_FORMAT;
