@@ -15,7 +15,12 @@ export interface ErrorRow {
   readonly text: string;
 }
 
-const row = (status: number, text: string, retry = false, flat = status): ErrorRow => ({ bucketed: status, flat, retry, text });
+const row = (status: number, text: string, retry = false, flat = status): ErrorRow => ({
+  bucketed: status,
+  flat,
+  retry,
+  text,
+});
 
 export const ERRORS = {
   OK: row(200, 'ok'),
@@ -30,7 +35,10 @@ export const ERRORS = {
   INVALID_ATTRIBUTES: row(400, 'the attributes are not a JSON object of the right shape or exceed 16 KiB'),
   PRODUCER_INCOMPLETE: row(400, 'Producer-Id, Producer-Epoch and Producer-Seq must be sent together'),
   PRODUCER_EPOCH_START: row(400, 'a new producer epoch must start with Producer-Seq 0'),
-  RECORD_MATCH_WITHOUT_RECORDS: row(400, 'Stream-Record-Match needs a JSON stream; this stream has no record coordinates'),
+  RECORD_MATCH_WITHOUT_RECORDS: row(
+    400,
+    'Stream-Record-Match needs a JSON stream; this stream has no record coordinates',
+  ),
   RECORDS_UNAVAILABLE: row(400, 'record, tail_records and record_view need a JSON stream; this stream has no records'),
   RECORD_OUT_OF_RANGE: row(400, 'the record ordinal lies beyond the tail; see Stream-Record-Next'),
   OFFSET_INSIDE_RECORD: row(400, 'the offset lies inside a JSON record; read from an offset that the server returned'),
@@ -48,7 +56,12 @@ export const ERRORS = {
   CONTENT_TYPE_MISMATCH: row(400, "Content-Type differs from the stream's", false, 409),
   STREAM_CLOSED: row(409, 'the stream is closed; nothing can be appended'),
   STREAM_SEQ_CONFLICT: row(409, 'Stream-Seq must be lexicographically greater than the last accepted value'),
-  PRODUCER_EPOCH_STALE: row(409, 'Producer-Epoch is lower than the last accepted epoch; see Producer-Epoch', false, 403),
+  PRODUCER_EPOCH_STALE: row(
+    409,
+    'Producer-Epoch is lower than the last accepted epoch; see Producer-Epoch',
+    false,
+    403,
+  ),
   PRODUCER_SEQ_CONFLICT: row(409, 'Producer-Seq is not the expected one; see Producer-Expected-Seq'),
   RECORD_PRECONDITION_FAILED: row(412, 'the record tail differs from Stream-Record-Match; see Stream-Record-Next'),
   OFFSET_OUT_OF_RANGE: row(416, 'the offset lies beyond the tail; see Stream-Next-Offset'),
@@ -60,7 +73,11 @@ export const ERRORS = {
   ANSWERS_FULL: row(503, 'too many answers wait for slow clients on this node; retry', true),
   WATCHERS_FULL: row(503, 'too many live readers wait on this core; retry', true),
   NO_LEADER: row(503, 'no leader is known for the group of this stream; retry', true),
-  OUTCOME_UNKNOWN: row(503, 'the write was not confirmed in time and may still be applied; retry with producer headers', true),
+  OUTCOME_UNKNOWN: row(
+    503,
+    'the write was not confirmed in time and may still be applied; retry with producer headers',
+    true,
+  ),
   DISK_FULL: row(507, 'the disk of this node is full; nothing was written; retry after space is freed', true),
   STOPPING: row(503, 'the server is stopping; retry', true),
   BACKPRESSURE: row(503, 'the cold tier lags behind; retry', true),

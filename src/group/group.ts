@@ -13,7 +13,14 @@ import { ENTRY_CONFIG, ENTRY_DATA, type Entry, type RaftConfig } from '../raft/t
 import { apply, sweepDue } from '../stream/apply.ts';
 import type { Head } from '../stream/head.ts';
 import type { State } from '../stream/state.ts';
-import { COMMAND_APPEND, COMMAND_SWEEP, COMMAND_TOUCH, Command, newCommandFields, writeCommand } from '../wire/command.ts';
+import {
+  COMMAND_APPEND,
+  COMMAND_SWEEP,
+  COMMAND_TOUCH,
+  Command,
+  newCommandFields,
+  writeCommand,
+} from '../wire/command.ts';
 import { EntryBuilder, eachCommand } from '../wire/entry.ts';
 import { REPLY_DUPLICATE, Reply } from '../wire/reply.ts';
 import { OP_READ, READ_FLAG_NO_TOUCH, type Query } from '../wire/request.ts';

@@ -37,14 +37,7 @@ export function answerQuery(
   return undefined;
 }
 
-function answerRead(
-  state: State,
-  watchers: Watchers,
-  head: Head,
-  query: Query,
-  reply: Reply,
-  sink: ReplySink,
-): void {
+function answerRead(state: State, watchers: Watchers, head: Head, query: Query, reply: Reply, sink: ReplySink): void {
   const plan = planRead(state, head, query, reply);
   if (plan === undefined) {
     sink.send(reply);

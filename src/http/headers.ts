@@ -124,6 +124,10 @@ export function fillCommand(headers: WriteHeaders, command: CommandFields, isCre
     fillTexts(headers, command);
   if (refusal !== undefined) return refusal;
   command.close = headers.streamClosed !== undefined && parseBooleanTrue(headers.streamClosed.trim());
+  // What uWebSockets.js makes of bytes that are not UTF-8; stored, it would not be what was sent.
+  if (isCreate && headers.streamAttrs?.includes('\ufffd') === true) {
+    return invalidHeader('Stream-Attrs is not UTF-8; write other characters as JSON escapes');
+  }
   if (isCreate && headers.streamAttrs !== undefined) command.attributes = encodeUtf8(headers.streamAttrs);
   if (isCreate && headers.forkedFrom) return invalidHeader('this server does not support forks yet');
   return undefined;

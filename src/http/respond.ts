@@ -212,12 +212,13 @@ export function writeReadHeaders(res: UwsResponse, reply: Reply, params: ReadPar
 
 /**
  * ETag of a read answer, with quotes. Bytes at an offset never change within an incarnation, so the range and the
- * flags name the content and the body need not be hashed.
+ * flags name the content and the body need not be hashed. The time of creation tells incarnations of different data
+ * directories apart, which count from 1 each.
  */
 export function readEtag(reply: Reply, params: ReadParams): string {
   const flags =
     (reply.flags & (REPLY_CLOSED | REPLY_UP_TO_DATE)) | (params.readFlags & READ_FLAG_ENVELOPE ? 1 << 16 : 0);
-  return `"${hash64Hex([reply.a, reply.startOffset, reply.nextOffset, flags])}"`;
+  return `"${hash64Hex([reply.a, reply.c, reply.startOffset, reply.nextOffset, flags])}"`;
 }
 
 /** If-None-Match: `*`, or a list of tags; a weak tag matches its strong twin (RFC 9110 13.1.2). */

@@ -7,7 +7,17 @@
  * Groups live in shard (group mod shard count), so the shard count is fixed when the directory is created. A directory
  * that lost a shard is refused: an empty shard in its place would look like data that never existed.
  */
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, statSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -89,7 +99,10 @@ export function openDataDir(path: string, wanted: Layout): Layout {
 function checkShards(path: string, stored: Stored, found: readonly number[]): void {
   const foreign = found.find((shard) => shard >= stored.shardCount);
   if (foreign !== undefined) {
-    throw refused(path, `holds shard-${foreign}, but ${FILE} speaks of ${stored.shardCount} shards; restore the right file`);
+    throw refused(
+      path,
+      `holds shard-${foreign}, but ${FILE} speaks of ${stored.shardCount} shards; restore the right file`,
+    );
   }
   if (!stored.complete) return;
   for (let shard = 0; shard < stored.shardCount; shard++) {
@@ -146,7 +159,10 @@ function read(path: string): Stored {
   const { format, nodeId, groupCount, shardCount, complete } = (found ?? {}) as Partial<Stored>;
   if (format !== FORMAT) throw refused(path, `written by another version (format ${String(format)})`);
   if (!within(nodeId, 2 ** 32) || !within(groupCount, GROUP_COUNT_MAX) || !within(shardCount, groupCount)) {
-    throw refused(path, `${FILE} is damaged: expected node id, group count, and a shard count of at most the group count`);
+    throw refused(
+      path,
+      `${FILE} is damaged: expected node id, group count, and a shard count of at most the group count`,
+    );
   }
   return { format, complete: complete === true, nodeId, groupCount, shardCount };
 }

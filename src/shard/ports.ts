@@ -136,4 +136,8 @@ export class StorageFullError extends Error {
 }
 
 /** Severity and sentence; the host routes them into the process log. */
-export type Log = (level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>) => void;
+export type Log = (
+  level: 'debug' | 'info' | 'warn' | 'error',
+  message: string,
+  fields?: Record<string, unknown>,
+) => void;

@@ -5,13 +5,7 @@
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { type Command, FLAG_CLOSE, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../wire/command.ts';
 import { sameContentType } from '../wire/media-type.ts';
-import {
-  REPLY_CLOSED,
-  REPLY_DUPLICATE,
-  REPLY_PRODUCER,
-  REPLY_RECORDS,
-  type Reply,
-} from '../wire/reply.ts';
+import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
 import { writeUnits } from './buckets.ts';
 import { type Head, internType } from './head.ts';
 import { type Producer, accept, decide, expectedSeq, newProducer, receiptOf } from './producers.ts';

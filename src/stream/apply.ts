@@ -104,4 +104,3 @@ function applyDeleteBucket(state: State, command: Command, reply: Reply): void {
   bucket.exists = false;
   state.buckets.touch(bucket);
 }
-

@@ -207,7 +207,7 @@ function collectBytes(state: State, head: Head, plan: Plan, budget: number): Uin
   startBuffer(size);
   let position = plan.startOffset;
   let start = -1;
-  for (let done = 0; done < size; ) {
+  for (let done = 0; done < size;) {
     viewAt(state, head, position, start);
     const from = position - view.start;
     const part = Math.min(view.length - from, size - done);
@@ -277,6 +277,7 @@ function describeRead(head: Head, plan: Plan, reply: Reply): void {
   reply.startOffset = plan.startOffset;
   reply.nextOffset = plan.nextOffset;
   reply.a = head.incarnation;
+  reply.c = head.createdAtMs;
   if (plan.nextOffset === head.tail) {
     reply.flags |= REPLY_UP_TO_DATE;
     if (head.closed) reply.flags |= REPLY_CLOSED;

@@ -55,7 +55,9 @@ export class Row {
     assert(size > 0 && size <= this.space, 'a row takes what fits');
     const needed = this.length + size;
     if (needed > this.bytes.length) {
-      const grown = new Uint8Array(Math.min(ROW_PAYLOAD_BYTES_MAX, Math.max(needed, INITIAL_BYTES, this.bytes.length * 2)));
+      const grown = new Uint8Array(
+        Math.min(ROW_PAYLOAD_BYTES_MAX, Math.max(needed, INITIAL_BYTES, this.bytes.length * 2)),
+      );
       grown.set(this.bytes.subarray(0, this.length));
       this.bytes = grown;
     }
@@ -83,11 +85,6 @@ export class Row {
 
   get encodedBytes(): number {
     return ROW_HEAD_BYTES + 4 * this.count + this.length;
-  }
-
-  /** Bytes of heap that the row occupies, for the cache's bound. */
-  get heapBytes(): number {
-    return this.bytes.length + 4 * this.ends.length + 128;
   }
 
   encode(target: Uint8Array, view: DataView): number {

@@ -9,7 +9,7 @@
  * Little-endian. `a`, `b`, `c` by op:
  *   command with producer   a = epoch to show, b = sequence to echo, or the expected one on a conflict, c = received one
  *   CREATE (reply OK)       nothing beyond that
- *   READ                    a = incarnation (part of the ETag)
+ *   READ                    a = incarnation, c = createdAtMs (parts of the ETag)
  *   HEAD                    a = ttl seconds (-1 none), b = expiresAtMs (-1 none), c = incarnation; startOffset = retention floor
  *   BUCKET                  a = streams of the bucket on this shard, b = 1 when the bucket exists on this shard
  */

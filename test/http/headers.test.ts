@@ -77,6 +77,8 @@ test('a create', () => {
   );
   assert.equal(command.ttlSeconds, 3600);
   assert.equal(Buffer.from(command.attributes ?? []).toString(), '{"title":"é"}');
+  // Bytes that are no UTF-8 arrive as this.
+  assert.equal(refused({ 'stream-attrs': '{"title":"\ufffd"}' }, true).code, 'INVALID_HEADER');
   assert.equal(accepted({ 'stream-expires-at': '1970-01-01T00:00:01+00:00' }, true).expiresAtMs, 1000);
   assert.equal(accepted({ 'stream-ttl': 'junk' }).ttlSeconds, -1, 'an append has no lifetime');
 });

@@ -197,3 +197,42 @@ test('closing does not wait longer than it may', async (t) => {
   await lost;
   gateway.release();
 });
+
+test('a client that does not read costs what is counted, and gets every byte when it does', async (t) => {
+  const { gateway, port, client, admin } = await startPlanes(t);
+  const waiting = async (): Promise<number> => {
+    const metrics = (await (await fetch(`${admin}/__svc/metrics`)).json()) as { http_unsent_answer_bytes: number };
+    return metrics.http_unsent_answer_bytes;
+  };
+  const body = Buffer.alloc(24 * 1024 * 1024, 'abcdefg');
+  gateway.script = (asked, reply) => {
+    if (asked.stream === 'large') reply.body = body;
+    else if (asked.bucket === '') reply.body = Buffer.from('{}');
+  };
+  const slow = await RawClient.connect(port);
+  slow.socket.pause();
+  const answer = slow.request('GET', '/b/large');
+  while ((await waiting()) === 0);
+  slow.socket.resume();
+  assert.ok((await answer).body.equals(body));
+  assert.equal(await waiting(), 0);
+
+  // Enough of them, and reads bring less; beyond the bound they are cut or refused.
+  const others: RawClient[] = [];
+  const outcomes: Promise<unknown>[] = [];
+  let seen = 0;
+  for (let i = 0; i < 8; i++) {
+    const other = await RawClient.connect(port);
+    other.socket.pause();
+    others.push(other);
+    outcomes.push(other.request('GET', '/b/large').catch(() => 'lost'));
+    while (gateway.asked.filter(({ stream }) => stream === 'large').length < i + 2) await waiting();
+    seen = Math.max(seen, await waiting());
+  }
+  assert.ok(seen > 32 * 1024 * 1024 && seen <= 128 * 1024 * 1024, `${seen} bytes wait`);
+  await fetch(`${client}/b/small`);
+  assert.equal(gateway.last.maxBytes, 128 * 1024);
+  for (const other of others) other.destroy();
+  await Promise.all(outcomes);
+  while ((await waiting()) > 0);
+});

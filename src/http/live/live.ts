@@ -13,6 +13,9 @@ import { type Member, Topic, type TopicHost } from './topic.ts';
  */
 export const BUFFERED_BYTES_MAX = 64 * 1024 * 1024;
 
+/** Topics that may linger without a reader: about 2 KiB each. */
+const LINGERING_MAX = 8192;
+
 export class Live implements TopicHost {
   readonly ctx: HttpContext;
   readonly gateway: ShardGateway;
@@ -52,6 +55,11 @@ export class Live implements TopicHost {
   get full(): boolean {
     const { watchersPerCoreMax } = this.ctx.settings;
     return watchersPerCoreMax > 0 && this.#members.size >= watchersPerCoreMax * this.gateway.shardCount;
+  }
+
+  /** Every topic with readers has at least one, so the rest lingers. */
+  get crowded(): boolean {
+    return this.#topics.size - this.#members.size > LINGERING_MAX;
   }
 
   attach(target: Target, member: Member): Topic {

@@ -32,6 +32,8 @@ export interface TopicHost {
   readonly clock: Clock;
   /** Reused by everybody: the gateway copies what it needs. */
   readonly request: Request;
+  /** So many topics linger that no further one should. */
+  readonly crowded: boolean;
   /** Ends the topic; harmless when it is over. */
   drop(topic: Topic): void;
   /** Calls topic.flush() when the current run of callbacks is over. */
@@ -109,7 +111,10 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
 
   remove(member: Member): void {
     if (!this.#members.delete(member) || this.#members.size > 0 || this.number === 0) return;
-    if (!this.#reading) this.#host.clock.schedule(this, LINGER_MS);
+    if (this.#reading) return;
+    // Nothing to come back to: long-polls on streams that do not exist would leave a topic each.
+    if (this.incarnation === 0 || this.#host.crowded) this.#host.drop(this);
+    else this.#host.clock.schedule(this, LINGER_MS);
   }
 
   feed(view: View): Feed {
@@ -237,6 +242,7 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
     event.recordFirst = reply.recordFirst;
     event.recordStart = reply.recordStart;
     event.recordNext = reply.recordNext;
+    event.c = reply.c;
     event.body = reply.body;
     for (const waiter of [...this.#waiters]) waiter.onEvent(event);
     event.body = undefined;
