@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 const DIST = fileURLToPath(new URL('..', import.meta.url));
 
 /** Tests of whole server processes under load: side by side they would measure each other. */
-const HEAVY_FOLDERS = ['conformance', 'crash', 'fuzz', 'readme'];
+const HEAVY_FOLDERS = ['cluster', 'conformance', 'crash', 'fuzz', 'readme'];
 
 /** One file. The slowest (50 crash rounds, the official suite) take a few minutes; one that hangs must not hang CI. */
 const FILE_TIMEOUT_MS = 15 * 60_000;

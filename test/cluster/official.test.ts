@@ -1,0 +1,43 @@
+// The official suite against one node of three, which leads none of the groups that matter or all of them: the list of
+// exceptions is that of a single node.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TESTS_EXPECTED, contradictions, exceptions, runSuite } from '../support/official-suite.ts';
+import { requestOnce } from '../support/raw-client.ts';
+import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+
+const GROUPS = 4;
+
+/** Asks the leaders until `wanted` says of each that it is right; the balancer may move some back later, which is fine. */
+async function moveLeaders(cluster: TestCluster, to: number, wanted: (leader: number) => boolean): Promise<void> {
+  for (let group = 0; group < GROUPS; group++) {
+    await until(`group ${group} moved`, async () => {
+      const leader = await cluster.leaderOf(group);
+      if (wanted(leader)) return true;
+      const path = `/__svc/raft/${group}/leader/transfer/${to}`;
+      await requestOnce(cluster.node(leader).adminPort, 'POST', path);
+      return false;
+    });
+  }
+}
+
+async function suiteThrough(cluster: TestCluster, id: number, title: string): Promise<void> {
+  const outcomes = await runSuite(cluster.node(id).url);
+  const led = (await cluster.groups(id)).filter(({ leader }) => leader === id).length;
+  const passed = outcomes.filter((outcome) => outcome.passed).length;
+  process.stdout.write(
+    `official suite, ${title}: ${passed} of ${outcomes.length} pass; the node leads ${led} of ${GROUPS} groups\n`,
+  );
+  const found = contradictions(outcomes, exceptions());
+  assert.equal(found.length, 0, `${found.length} contradictions to exceptions.txt:\n${found.join('\n')}`);
+  assert.equal(outcomes.length, TESTS_EXPECTED, 'the suite has another number of tests than expected');
+}
+
+test('the official suite through a follower and through a leader of three nodes', async () => {
+  await withCluster({ groups: GROUPS, longPollTimeout: '500ms' }, async (cluster) => {
+    await moveLeaders(cluster, 1, (leader) => leader !== 3);
+    await suiteThrough(cluster, 3, 'through a node that follows');
+    await moveLeaders(cluster, 1, (leader) => leader === 1);
+    await suiteThrough(cluster, 1, 'through a node that leads');
+  });
+});
