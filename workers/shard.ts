@@ -6,6 +6,7 @@ import { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import { Parker, Waker } from '../src/mailbox/wake.ts';
 import { createLogger } from '../src/server/log.ts';
 import type { ShardData } from '../src/server/shards.ts';
+import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ShardStore } from '../src/store/shard-store.ts';
 import { openPeers } from './peer-links.ts';
@@ -15,6 +16,9 @@ import { RingReplies, RingRequests } from './ring-ports.ts';
 const SPACE_SAMPLE_MS = 250;
 /** Under full load the event loop still turns this often, for timers and messages. */
 const YIELD_MS = 20;
+
+/** While leaderships move away, a turn comes at least this often. */
+const HAND_OVER_TURN_MS = 10;
 
 async function run(data: ShardData, port: MessagePort): Promise<void> {
   const log = createLogger('shard');
@@ -63,6 +67,11 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
     await parker.park(reader.hasNext() ? 0 : shard.waitMs(clockMs));
     yieldAtMs = performance.now() + YIELD_MS;
     shard.turn(Date.now(), performance.now());
+  }
+  const handOverUntilMs = performance.now() + HAND_OVER_MS;
+  while (peers !== undefined && handOver(shard.groups) && performance.now() < handOverUntilMs) {
+    shard.turn(Date.now(), performance.now());
+    await parker.park(HAND_OVER_TURN_MS);
   }
   clearInterval(sampler);
   shard.stop(Date.now(), performance.now());

@@ -65,7 +65,10 @@ export const OPTIONS = {
     'Admin plane: metrics, usage, health, operator calls. Keep it away from clients.',
     flag('admin-listen', 'HOST:PORT'),
   ),
-  'server.cluster_listen': optional(kind.address, 'Node-to-node links: shard i listens on the port plus i. Beyond loopback a cluster secret is required.'),
+  'server.cluster_listen': optional(
+    kind.address,
+    'Node-to-node links: shard i listens on the port plus i. Beyond loopback a cluster secret is required.',
+  ),
   'server.http_inflight_body_size': option(
     kind.size(BODY_BYTES_MAX, 64 * GIB),
     256 * MIB,

@@ -82,9 +82,8 @@ export class AppendExchange extends BodyExchange {
     if (body.length === 0) {
       if (!command.close) return this.fail('EMPTY_BODY');
       this.operation = 'close';
-      // Neither has a meaning without bytes (wire-facts 2.6.3).
+      // A type has no meaning without bytes (wire-facts 2.6.3); a record match has: it makes the close conditional.
       command.contentType = '';
-      command.recordMatch = -1;
       command.payload = undefined;
     } else {
       if (command.contentType === '') return this.fail('MISSING_CONTENT_TYPE');

@@ -174,7 +174,8 @@ export class Administration {
     if (!this.#host.knownNodes.includes(node)) {
       return sentence(400, `node ${node} is not in raft.peers of this node; add it there on every node first`);
     }
-    if (configuration.voters.includes(node)) return sentence(400, `node ${node} is a voter of group ${group.id} already`);
+    if (configuration.voters.includes(node))
+      return sentence(400, `node ${node} is a voter of group ${group.id} already`);
     if (!configuration.learners.includes(node)) {
       const learners = [...configuration.learners, node];
       const index = group.raft.proposeConfiguration({ voters: configuration.voters, learners });
@@ -199,7 +200,10 @@ export class Administration {
     const { configuration } = group.raft;
     const unknown = voters.filter((node) => !isMember(configuration, node));
     if (unknown.length > 0) {
-      return sentence(400, `node ${unknown.join(', ')} is neither voter nor learner of group ${group.id}; add it as a learner first`);
+      return sentence(
+        400,
+        `node ${unknown.join(', ')} is neither voter nor learner of group ${group.id}; add it as a learner first`,
+      );
     }
     const changed = (index: number): Answer => ({
       status: 200,

@@ -11,6 +11,9 @@ const FULL_RETRY_MS = 100;
 /** Those who wait for a write that cannot reach the disk are told after this long. */
 const FULL_ANSWER_MS = 5000;
 
+const DISK_FULL =
+  'disk full: writes are refused with 507 until space is freed or streams are deleted; nothing acknowledged is lost';
+
 export interface CommitsOptions {
   readonly shard: number;
   readonly groups: readonly Group[];
@@ -87,11 +90,13 @@ export class Commits {
     return true;
   }
 
-  /** Near the edge commits fail and succeed by turns; people are told once, and again when there is real room. */
-  noteRoom(): void {
-    if (!this.#announcedFull || this.full || !this.#options.storage.spaceLeft) return;
-    this.#announcedFull = false;
-    this.#options.log('info', 'disk has room again: writes are accepted', { shard: this.#options.shard });
+  /** Once a tick. Near the edge commits fail and succeed by turns; people are told once, and again when there is real room. */
+  noteSpace(): void {
+    const room = !this.full && this.#options.storage.spaceLeft;
+    if (room === !this.#announcedFull) return;
+    if (room) this.#options.log('info', 'disk has room again: writes are accepted', { shard: this.#options.shard });
+    else this.#options.log('error', DISK_FULL, { shard: this.#options.shard });
+    this.#announcedFull = !room;
   }
 
   /** A commit without batches (a checkpoint asked for by hand) must not forget those that wait. */
@@ -100,13 +105,10 @@ export class Commits {
   }
 
   #becomeFull(clockMs: number): void {
-    const { log, shard, groups } = this.#options;
+    const { groups } = this.#options;
     this.#retryAtMs = clockMs + FULL_RETRY_MS;
     if (!this.full) this.#fullSinceMs = clockMs;
-    if (!this.#announcedFull) {
-      this.#announcedFull = true;
-      log('error', 'disk full: writes are refused with 507 until space is freed; nothing acknowledged is lost', { shard });
-    }
+    this.noteSpace();
     if (clockMs - this.#fullSinceMs > FULL_ANSWER_MS) for (const group of groups) group.failWaiting();
   }
 }

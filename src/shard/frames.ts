@@ -1,5 +1,15 @@
 /** Request frames that do not come from a main thread: checked when they come from a peer, made here for internal commands. */
-import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE, COMMAND_DELETE_BUCKET, COMMAND_SET_ATTRIBUTES, COMMAND_TOUCH, Command, newCommandFields, writeCommand } from '../wire/command.ts';
+import {
+  COMMAND_APPEND,
+  COMMAND_CREATE,
+  COMMAND_DELETE,
+  COMMAND_DELETE_BUCKET,
+  COMMAND_SET_ATTRIBUTES,
+  COMMAND_TOUCH,
+  Command,
+  newCommandFields,
+  writeCommand,
+} from '../wire/command.ts';
 import { REQUEST_HEAD_BYTES } from '../wire/request.ts';
 
 /** Commands that a node may forward for its clients. */

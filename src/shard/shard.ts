@@ -10,6 +10,7 @@ import { TURN_BYTES_MAX, UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
 import { Group } from '../group/group.ts';
 import type { Entry, LogReader, Message, RaftConfig, SnapshotRequest } from '../raft/types.ts';
 import { State } from '../stream/state.ts';
+import { COMMAND_DELETE, COMMAND_DELETE_BUCKET } from '../wire/command.ts';
 import { Reply } from '../wire/reply.ts';
 import {
   ALL_GROUPS,
@@ -212,7 +213,7 @@ export class Shard {
     const forwarding = this.#forwarding;
     if (group === undefined || forwarding === undefined || !isCommandFrame(frame)) return;
     const slot = forwarding.accept(origin, group);
-    if (this.full || !this.#options.storage.spaceLeft) {
+    if (this.#refusesForSpace(frame[REQUEST_HEAD_BYTES] as number)) {
       this.#refuse(slot, 'DISK_FULL');
       return;
     }
@@ -283,7 +284,7 @@ export class Shard {
       if (op === OP_UNWATCH) group.watchers.unwatch(this.#query.topic);
       else if (op === OP_ADMIN) this.#admin.handle(slot, group, this.#query, this.#clockMs);
       else group.query(slot, this.#query, nowMs);
-    } else if (this.full || !this.#options.storage.spaceLeft) {
+    } else if (this.#refusesForSpace(op)) {
       this.counters.refusedDiskFull++;
       this.#refuse(slot, 'DISK_FULL');
     } else if (!group.accepts && this.#forwarding !== undefined) {
@@ -317,6 +318,12 @@ export class Shard {
     for (const group of this.groups) if (group.raft.refusesLead !== draining) group.raft.refusesLead = draining;
   }
 
+  /** Down to the reserve only what gives space back is let through. */
+  #refusesForSpace(kind: number): boolean {
+    if (this.full) return true;
+    return !this.#options.storage.spaceLeft && kind !== COMMAND_DELETE && kind !== COMMAND_DELETE_BUCKET;
+  }
+
   #refuse(slot: number, code: ErrorCode): void {
     this.#reply.reset(slot);
     this.#reply.code = errorNumber(code);
@@ -326,7 +333,7 @@ export class Shard {
   #keepTime(nowMs: number, clockMs: number): void {
     if (clockMs >= this.#tickAtMs) {
       this.#tickAtMs = clockMs + TICK_MS;
-      this.#commits.noteRoom();
+      this.#commits.noteSpace();
       for (const group of this.groups) {
         group.raft.tick();
         group.expireWaiting(nowMs, LEADER_WAIT_MS);

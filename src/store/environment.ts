@@ -15,6 +15,22 @@ import { rowSize, writeRow } from './rows.ts';
 /** Address space reserved for the map; the file itself grows as needed. */
 const MAP_BYTES = 256 * 1024 * 1024 * 1024;
 
+/** What lmdb-js tells of one tree, and of the whole; its own types leave it open. */
+interface TreeStats {
+  readonly treeBranchPageCount: number;
+  readonly treeLeafPageCount: number;
+  readonly overflowPages: number;
+}
+
+interface EnvironmentStats {
+  readonly root: TreeStats;
+  readonly free: TreeStats;
+  readonly lastPageNumber: number;
+  readonly pageSize: number;
+}
+
+const META_PAGES = 2;
+
 type Table = Database<Uint8Array, Uint8Array>;
 
 export class Environment {
@@ -43,12 +59,20 @@ export class Environment {
     this.#root.transactionSync(write);
   }
 
+  /** Bytes of pages inside the file that hold nothing: the file never shrinks, but commits use them first. */
+  freeBytes(): number {
+    let used = META_PAGES;
+    const main = this.#root.getStats() as EnvironmentStats;
+    for (const stats of [main.root, main.free, this.log.getStats(), this.state.getStats()] as TreeStats[]) {
+      used += stats.treeBranchPageCount + stats.treeLeafPageCount + stats.overflowPages;
+    }
+    return Math.max(0, main.lastPageNumber + 1 - used) * main.pageSize;
+  }
+
   /** All rows of the state table in [start, end), as of now, in chunks (rows.ts). */
   openRange(start: Uint8Array, end: Uint8Array): SnapshotReader {
     const transaction = this.state.useReadTransaction();
-    const rows = this.state
-      .getRange({ start, end, transaction })
-      [Symbol.iterator]();
+    const rows = this.state.getRange({ start, end, transaction })[Symbol.iterator]();
     let held: { key: Uint8Array; value: Uint8Array } | undefined;
     return {
       next: (bytesMax) => {

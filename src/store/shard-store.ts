@@ -20,6 +20,8 @@ const TRIM_VALUES_MAX = 1024;
 const RESERVE_BYTES_MAX = 64 * 1024 * 1024;
 /** Rows deleted per commit when a snapshot's half is emptied. */
 const CLEAR_ROWS_MAX = 8192;
+/** Bytes on disk for a byte of log: the log itself, the rows of a checkpoint, and the pages around them. */
+const SPACE_FACTOR = 3;
 /** The shard's own rows: vote of a group, which half its state uses, whether it lost its log. */
 const VOTE_TAG = 0x76;
 const HALF_TAG = 0x68;
@@ -32,6 +34,8 @@ export class ShardStore implements ShardStorage {
   readonly #environment: Environment;
   readonly #log: TurnLog;
   spaceLeft = true;
+  /** What may be written before the next sample. */
+  #budgetBytes = Infinity;
 
   /** `environment`: what stands for LMDB in the simulator. */
   constructor(directory: string, environment?: Environment) {
@@ -97,6 +101,7 @@ export class ShardStore implements ShardStorage {
       }
       checkpoint?.();
     });
+    this.#spend(batches);
     this.#log.trimmed(trimmed);
     if (hasEntries) this.#log.appended(batches);
   }
@@ -109,10 +114,15 @@ export class ShardStore implements ShardStorage {
     return this.#log.purgeable(group, index, keepBytes);
   }
 
-  /** Samples the free space of the volume; the host calls this a few times a second. */
+  /**
+   * Samples the space that commits can still take: free on the volume, and free pages inside the file. The host calls this a
+   * few times a second; between two samples commit() counts what it writes.
+   */
   async sampleSpace(): Promise<void> {
     const { bavail, blocks, bsize } = await statfs(this.#directory);
-    this.spaceLeft = bavail * bsize > Math.min(RESERVE_BYTES_MAX, (blocks * bsize) / 20);
+    const free = bavail * bsize + this.#environment.freeBytes();
+    this.#budgetBytes = free - Math.min(RESERVE_BYTES_MAX, (blocks * bsize) / 20);
+    this.spaceLeft = this.#budgetBytes > 0;
   }
 
   openSnapshot(group: number): SnapshotReader {
@@ -140,6 +150,13 @@ export class ShardStore implements ShardStorage {
 
   #stagePrefix(group: number): number {
     return this.prefix(group) === group ? group + OTHER_HALF : group;
+  }
+
+  #spend(batches: readonly TurnBatch[]): void {
+    for (const { entries } of batches) {
+      for (const { data } of entries) this.#budgetBytes -= SPACE_FACTOR * data.length;
+    }
+    if (this.#budgetBytes <= 0) this.spaceLeft = false;
   }
 
   /** One commit; a full volume becomes StorageFullError. */

@@ -67,7 +67,7 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
 
 function checkAppend(head: Head, command: Command): ErrorCode {
   const size = command.payloadBytes;
-  if (command.has(FLAG_MATCH) && size > 0) {
+  if (command.has(FLAG_MATCH)) {
     const records = head.json || (head.contentType === '' && command.has(FLAG_RECORDS));
     if (!records) return 'RECORD_MATCH_WITHOUT_RECORDS';
     if (command.recordMatch !== head.recordNext) return 'RECORD_PRECONDITION_FAILED';

@@ -135,6 +135,40 @@ async function scenario(server: TestServer, disk: SmallDisk): Promise<void> {
   );
 }
 
+/** On a volume of its own nothing but deleted streams can make room, and the files of the store never shrink. */
+async function deleteForRoom(server: TestServer): Promise<void> {
+  const client = await RawClient.connect(server.port);
+  const streams: Written[] = Array.from({ length: STREAMS }, (_, i) => ({
+    path: `/room/s${i}`,
+    acknowledged: [],
+    refused: new Set(),
+  }));
+  for (const { path } of streams) await client.request('PUT', path, { 'Content-Type': 'text/plain' });
+  await fillUp(client, streams);
+  const [kept, ...doomed] = streams as [Written, ...Written[]];
+  for (const { path } of doomed) {
+    const response = await client.request('DELETE', path);
+    assert.equal(response.status, 204, `${path}: deleting must work when nothing else does`);
+  }
+  const waitedMs = await appendUntilAccepted(client, kept);
+  for (let i = 0; i < 20; i++) assert.equal((await append(client, kept)).status, 204, 'deleted streams gave room');
+  await checkAll(client, [kept]);
+  client.destroy();
+  process.stdout.write(
+    `disk full: ${doomed.length} streams deleted, appends accepted ${Math.round(waitedMs)} ms later\n`,
+  );
+}
+
+test('deleting streams gives a full disk room again', async (t) => {
+  const { disk, reason } = await mountSmallDisk(DISK_BYTES);
+  if (disk === undefined) return t.skip(reason);
+  try {
+    await withServer({ cores: 1, dataDir: disk.path, wrapper: disk.enter }, (server) => deleteForRoom(server));
+  } finally {
+    await disk.dispose();
+  }
+});
+
 test('a full disk refuses, loses nothing, and recovers without a restart', async (t) => {
   const { disk, reason } = await mountSmallDisk(DISK_BYTES);
   if (disk === undefined) return t.skip(reason);

@@ -359,7 +359,7 @@ function decide(stream: ModelStream, { id, epoch, seq }: ModelProducer): Outcome
 /** Wire-facts 2.6, checks 6 to 11. */
 function checkAppend(stream: ModelStream, command: ModelCommand): string {
   const hasBody = command.body.length > 0;
-  if (command.match >= 0 && hasBody) {
+  if (command.match >= 0) {
     if (!isJsonType(stream.type === '' ? command.type : stream.type)) return 'RECORD_MATCH_WITHOUT_RECORDS';
     if (command.match !== stream.messages.length) return 'RECORD_PRECONDITION_FAILED';
   }
