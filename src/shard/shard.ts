@@ -6,9 +6,9 @@
  */
 import { assert } from '../base/assert.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
-import { TURN_BYTES_MAX, UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
+import { TURN_BYTES_MAX } from '../base/limits.ts';
 import { Group } from '../group/group.ts';
-import type { Entry, LogReader, Message, RaftConfig, SnapshotRequest } from '../raft/types.ts';
+import type { Entry, LogReader, Message, SnapshotRequest } from '../raft/types.ts';
 import { State } from '../stream/state.ts';
 import { COMMAND_DELETE, COMMAND_DELETE_BUCKET } from '../wire/command.ts';
 import { Reply } from '../wire/reply.ts';
@@ -29,41 +29,20 @@ import {
 import { type AdminHost, Administration } from './admin.ts';
 import { Commits } from './commits.ts';
 import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
-import type { ForwardOrigin, Log, PeerPort, ReplyTarget, RequestSource, ShardStorage, TurnBatch } from './ports.ts';
+import type { ForwardOrigin, PeerPort, RequestSource, TurnBatch } from './ports.ts';
 import { RingSink } from './sink.ts';
-import { Snapshots, stateConfiguration } from './snapshots.ts';
+import { Snapshots } from './snapshots.ts';
+import { type ShardOptions, raftConfig } from './options.ts';
 import { isCommandFrame, touchFrame } from './frames.ts';
 import { answerBucket, answerList, answerStatus, answerUsage, type ShardStatus } from './summaries.ts';
 
 /** One tick of Raft's logical time. */
 export const TICK_MS = 100;
-/** A leader that is silent for one to two seconds is replaced; a follower's commit may stall that long unnoticed. */
-const ELECTION_TICKS = 10;
-const HEARTBEAT_TICKS = 2;
 /** Log behind a checkpoint that is kept for slow followers, in bytes per group; beyond it they get a snapshot. */
 const LOG_KEPT_BYTES = 4 * 1024 * 1024;
 const SWEEP_MS = 250;
 /** Rounds of persist-apply within one turn; more would mean raft makes work out of nothing. */
 const ROUNDS_MAX = 8;
-
-export interface ShardOptions {
-  readonly shard: number;
-  readonly nodeId: number;
-  /** Groups that this shard owns, ascending. */
-  readonly groups: readonly number[];
-  readonly storage: ShardStorage;
-  readonly requests: RequestSource;
-  readonly replies: ReplyTarget;
-  /** Voters of a group whose configuration was never changed: the nodes of the configuration file. */
-  readonly voters: readonly number[];
-  /** All nodes of the configuration file. */
-  readonly nodes: readonly number[];
-  /** Differs between boots; seeds election timeouts. */
-  readonly seed: number;
-  /** Names this run of the process to its peers; positive. */
-  readonly boot: number;
-  readonly log: Log;
-}
 
 export class Shard {
   readonly groups: readonly Group[];
@@ -102,7 +81,7 @@ export class Shard {
     const logs = states.map((state) => storage.openLog(state.group, state.appliedIndex, state.appliedTerm));
     storage.load();
     this.groups = states.map((state, i) => {
-      const group = new Group(state, this.#raftConfig(state, logs[i] as LogReader), this.#sink);
+      const group = new Group(state, raftConfig(options, state, logs[i] as LogReader), this.#sink);
       this.#byId.set(group.id, group);
       return group;
     });
@@ -124,32 +103,6 @@ export class Shard {
         group.raft.compacted(upTo);
       },
       deliver: (reply) => this.#sink.send(reply),
-    };
-  }
-
-  #raftConfig(state: State, log: LogReader): RaftConfig {
-    const { storage, nodeId, seed } = this.#options;
-    const { term, vote } = storage.vote(state.group);
-    return {
-      nodeId,
-      electionTicks: ELECTION_TICKS,
-      heartbeatTicks: HEARTBEAT_TICKS,
-      maxMessageBytes: 1024 * 1024,
-      maxInflightBytes: 16 * 1024 * 1024,
-      maxUncommittedBytes: UNCOMMITTED_BYTES_MAX,
-      seed: seed + state.group,
-      mayVote: !storage.lost(state.group),
-      bootId: this.#options.boot,
-      log,
-      hardState: { term, vote, commit: state.appliedIndex },
-      configuration: stateConfiguration(state.configuration) ?? {
-        voters: this.#options.voters,
-        votersOutgoing: [],
-        learners: [],
-      },
-      applied: state.appliedIndex,
-      snapshotIndex: state.appliedIndex,
-      snapshotTerm: state.appliedTerm,
     };
   }
 

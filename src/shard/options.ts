@@ -1,0 +1,56 @@
+/** What a shard is started with, and what that means for the consensus of its groups. */
+import { UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
+import type { LogReader, RaftConfig } from '../raft/types.ts';
+import type { State } from '../stream/state.ts';
+import type { Log, ReplyTarget, RequestSource, ShardStorage } from './ports.ts';
+import { stateConfiguration } from './snapshots.ts';
+
+/** A leader that is silent for one to two seconds is replaced; a follower's commit may stall that long unnoticed. */
+const ELECTION_TICKS = 10;
+const HEARTBEAT_TICKS = 2;
+
+export interface ShardOptions {
+  readonly shard: number;
+  readonly nodeId: number;
+  /** Groups that this shard owns, ascending. */
+  readonly groups: readonly number[];
+  readonly storage: ShardStorage;
+  readonly requests: RequestSource;
+  readonly replies: ReplyTarget;
+  /** Voters of a group whose configuration was never changed: the nodes of the configuration file. */
+  readonly voters: readonly number[];
+  /** All nodes of the configuration file. */
+  readonly nodes: readonly number[];
+  /** Differs between boots; seeds election timeouts. */
+  readonly seed: number;
+  /** Names this run of the process to its peers; positive. */
+  readonly boot: number;
+  readonly log: Log;
+}
+
+/** How consensus of one group starts, from what the storage has. */
+export function raftConfig(options: ShardOptions, state: State, log: LogReader): RaftConfig {
+  const { storage, nodeId, seed } = options;
+  const { term, vote } = storage.vote(state.group);
+  return {
+    nodeId,
+    electionTicks: ELECTION_TICKS,
+    heartbeatTicks: HEARTBEAT_TICKS,
+    maxMessageBytes: 1024 * 1024,
+    maxInflightBytes: 16 * 1024 * 1024,
+    maxUncommittedBytes: UNCOMMITTED_BYTES_MAX,
+    seed: seed + state.group,
+    mayVote: !storage.lost(state.group),
+    bootId: options.boot,
+    log,
+    hardState: { term, vote, commit: state.appliedIndex },
+    configuration: stateConfiguration(state.configuration) ?? {
+      voters: options.voters,
+      votersOutgoing: [],
+      learners: [],
+    },
+    applied: state.appliedIndex,
+    snapshotIndex: state.appliedIndex,
+    snapshotTerm: state.appliedTerm,
+  };
+}
