@@ -174,7 +174,6 @@ export class Shard {
     group.submit(slot, frame, view, REQUEST_HEAD_BYTES, undefined, nowMs);
   }
 
-  /** Snapshots on their way in; see Snapshots. */
   get snapshots(): Snapshots | undefined {
     return this.#snapshots;
   }
