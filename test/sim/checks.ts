@@ -1,0 +1,158 @@
+/** What must hold inside the cluster at any time, whatever the clients see (design.md 3, thesis figure 3.2). */
+import { Buffer } from 'node:buffer';
+import type { Group } from '../../src/group/group.ts';
+import type { Entry, Message } from '../../src/raft/types.ts';
+import type { TurnBatch } from '../../src/shard/ports.ts';
+import type { SimProcess } from './process.ts';
+import { Reference } from './reference.ts';
+import type { World } from './world.ts';
+
+interface Known {
+  readonly data: Uint8Array;
+  /** Term of the entry before; -1: not seen yet. */
+  termBefore: number;
+}
+
+export class Checks {
+  readonly references: readonly Reference[];
+  readonly counts = { checkpoints: 0, entries: 0, leaders: 0, snapshots: 0 };
+  /** Voters are those of the start, and every disk is the one of the start: majorities can be counted. */
+  countable = true;
+  readonly #world: World;
+  /** Every entry that ever reached a disk, by group, index and term. */
+  readonly #entries = new Map<string, Known>();
+  /** By group and term. */
+  readonly #leaders = new Map<string, number>();
+  /** Applied index of the last checkpoint that was compared, by process and group. */
+  readonly #compared = new Map<SimProcess, Map<number, number>>();
+
+  constructor(world: World) {
+    this.#world = world;
+    this.references = world.options.groups.map((group) => new Reference(group));
+  }
+
+  watch(process: SimProcess): void {
+    this.#compared.set(process, new Map());
+    for (const group of process.shard.groups) {
+      const applyCommitted = group.applyCommitted.bind(group);
+      group.applyCommitted = (entries) => {
+        this.#applied(process, group, entries);
+        applyCommitted(entries);
+      };
+    }
+    process.store.onCommit = (batches, checkpointed) => {
+      for (const batch of batches) this.#persisted(process, batch);
+      if (checkpointed || batches.some(({ snapshot }) => snapshot !== undefined)) this.#compare(process);
+    };
+    process.peers.onSend = (to, group, message) => this.#leaves(process, to, group, message);
+  }
+
+  unwatch(process: SimProcess): void {
+    this.#compared.delete(process);
+  }
+
+  /** Invariant 3 of one node: its rows are those of the reference at the same index. */
+  afterTurn(process: SimProcess): void {
+    for (const group of process.shard.groups) if (group.leads) this.#leads(process, group);
+  }
+
+  #fail(what: string): never {
+    throw this.#world.failure(what);
+  }
+
+  /** State machine safety; and invariant 1 for the first node that applies an entry. */
+  #applied(process: SimProcess, group: Group, entries: readonly Entry[]): void {
+    const reference = this.references[group.id] as Reference;
+    for (const entry of entries) {
+      this.counts.entries++;
+      const known = reference.entries[entry.index - 1];
+      if (known === undefined) {
+        if (entry.index !== reference.last + 1) this.#fail(`g${group.id}: ${entry.index} applied before its predecessors`);
+        this.#onMajority(process, group.id, entry);
+        reference.apply(entry);
+      } else if (!same(known, entry)) {
+        this.#fail(`state-machine-safety g${group.id}: n${process.id} applies another entry at ${entry.index}`);
+      }
+    }
+  }
+
+  #onMajority(process: SimProcess, group: number, { index, term }: Entry): void {
+    if (!this.countable) return;
+    const { voters } = this.#world.options;
+    const holding = this.#world.nodes.filter(({ id, disk }) => voters.includes(id) && disk.holds(group, index, term));
+    if (2 * holding.length > voters.length) return;
+    const where = holding.map(({ id }) => `n${id}`).join(' ');
+    this.#fail(`durability g${group}: n${process.id} applies ${index} that is on the disks of ${where || 'nobody'} only`);
+  }
+
+  /** Log matching (§3.5): an entry is known by index and term, and so is the one before it. */
+  #persisted(process: SimProcess, { group, entries, snapshot }: TurnBatch): void {
+    if (snapshot !== undefined) this.counts.snapshots++;
+    const first = entries[0];
+    if (first === undefined) return;
+    let termBefore = process.shard.group(group)?.raft.termAt(first.index - 1) ?? -1;
+    for (const { index, term, data } of entries) {
+      const key = `${group}/${index}/${term}`;
+      const known = this.#entries.get(key);
+      if (known === undefined) this.#entries.set(key, { data, termBefore });
+      else {
+        if (Buffer.compare(known.data, data) !== 0) this.#fail(`log-matching g${group}: two entries ${index} of term ${term}`);
+        if (known.termBefore < 0) known.termBefore = termBefore;
+        if (termBefore >= 0 && termBefore !== known.termBefore) {
+          this.#fail(`log-matching g${group}: n${process.id} has another entry before ${index} of term ${term}`);
+        }
+      }
+      termBefore = term;
+    }
+  }
+
+  /** Election safety and leader completeness (§3.4, §3.6.3). */
+  #leads(process: SimProcess, group: Group): void {
+    const { raft } = group;
+    const key = `${group.id}/${raft.term}`;
+    const known = this.#leaders.get(key);
+    if (known === process.id) return;
+    if (known !== undefined) this.#fail(`election-safety g${group.id}: n${known} and n${process.id} lead term ${raft.term}`);
+    this.#leaders.set(key, process.id);
+    this.counts.leaders++;
+    for (const { index, term } of (this.references[group.id] as Reference).entries) {
+      // A deposed leader that wins again late may not know entries of later terms.
+      if (term >= raft.term || raft.termAt(index) === term) continue;
+      if (raft.termAt(index) < 0 && index <= raft.appliedIndex) continue;
+      this.#fail(`leader-completeness g${group.id}: n${process.id} leads term ${raft.term} without ${index}`);
+    }
+  }
+
+  /** Invariant 2, and the same for acknowledgements: what a message speaks of is on disk when it leaves. */
+  #leaves(process: SimProcess, to: number, group: number, message: Message): void {
+    if (message.type === 'vote-response' && message.granted && !message.pre) {
+      const { term, vote } = process.store.vote(group);
+      if (term !== message.term || vote !== to) this.#fail(`vote g${group}: n${process.id} votes for n${to} and has it not on disk`);
+    } else if (message.type === 'append-response' && !message.reject) {
+      const term = process.shard.group(group)?.raft.termAt(message.index) ?? -1;
+      if (term >= 0 && !process.node.disk.holds(group, message.index, term) && message.index > 0) {
+        this.#fail(`durability g${group}: n${process.id} acknowledges ${message.index} and has it not on disk`);
+      }
+    }
+  }
+
+  #compare(process: SimProcess): void {
+    const compared = this.#compared.get(process);
+    const { disk } = process.node;
+    for (const group of this.#world.options.groups) {
+      const prefix = process.store.prefix(group);
+      const meta = disk.state.get(String.fromCharCode(prefix >> 8, prefix & 0xff, 0x6d));
+      const index = meta === undefined ? 0 : new DataView(meta.buffer, meta.byteOffset).getFloat64(8, true);
+      if (index === 0 || compared?.get(group) === index) continue;
+      compared?.set(group, index);
+      this.counts.checkpoints++;
+      const expected = (this.references[group] as Reference).hashAt(index);
+      if (expected === undefined) this.#fail(`state g${group}: n${process.id} stores ${index}, which nobody has applied`);
+      if (disk.hash.of(prefix) !== expected) this.#fail(`state-hash g${group}: n${process.id} differs at ${index}`);
+    }
+  }
+}
+
+function same(a: Entry, b: Entry): boolean {
+  return a.term === b.term && a.kind === b.kind && Buffer.compare(a.data, b.data) === 0;
+}

@@ -1,0 +1,96 @@
+/**
+ * A simulated disk: two tables behind one commit, as LMDB gives them. A commit is atomic; what was not synced is gone
+ * after a crash. The disk survives the processes that use it.
+ */
+import { RowHash } from './row-hash.ts';
+import { Table } from './table.ts';
+
+/** What of a group's log is on the platter: for the checker of invariant 1. */
+interface DurableLog {
+  snapshotIndex: number;
+  last: number;
+  readonly terms: Map<number, number>;
+}
+
+export class SimDisk {
+  readonly hash = new RowHash();
+  readonly log = new Table();
+  readonly state = new Table((key, before, after) => this.hash.changed(key, before, after));
+  readonly #logs = new Map<number, DurableLog>();
+  #notes: (() => void)[] = [];
+  #inCommit = false;
+
+  get inCommit(): boolean {
+    return this.#inCommit;
+  }
+
+  /** Runs `write`; when it throws, nothing happened. */
+  commit(write: () => void): void {
+    if (this.#inCommit) throw new Error('commits do not nest');
+    const logMark = this.log.mark;
+    const stateMark = this.state.mark;
+    this.#inCommit = true;
+    try {
+      write();
+    } catch (error) {
+      this.log.rollback(logMark);
+      this.state.rollback(stateMark);
+      throw error;
+    } finally {
+      this.#inCommit = false;
+    }
+  }
+
+  /** All commits so far are on the platter. */
+  sync(): void {
+    this.log.sync();
+    this.state.sync();
+    for (const note of this.#notes) note();
+    this.#notes = [];
+  }
+
+  /** The machine stops: what was not synced is gone. */
+  crash(): void {
+    this.log.rollback(0);
+    this.state.rollback(0);
+    this.#notes = [];
+  }
+
+  /** Everything that the platter holds, for a copy or a comparison by hand. */
+  get rowCount(): number {
+    return this.log.size + this.state.size;
+  }
+
+  /** An entry was written by the last commit. */
+  noteEntry(group: number, index: number, term: number): void {
+    this.#notes.push(() => {
+      const log = this.#durable(group);
+      log.terms.set(index, term);
+      log.last = index;
+    });
+  }
+
+  /** A snapshot was installed by the last commit. */
+  noteSnapshot(group: number, index: number): void {
+    this.#notes.push(() => {
+      const log = this.#durable(group);
+      log.snapshotIndex = index;
+      log.last = index;
+    });
+  }
+
+  /** Is the entry on the platter, or covered by a snapshot there? */
+  holds(group: number, index: number, term: number): boolean {
+    const log = this.#durable(group);
+    return index <= log.snapshotIndex || (index <= log.last && log.terms.get(index) === term);
+  }
+
+  #durable(group: number): DurableLog {
+    let log = this.#logs.get(group);
+    if (log === undefined) {
+      log = { snapshotIndex: 0, last: 0, terms: new Map() };
+      this.#logs.set(group, log);
+    }
+    return log;
+  }
+}

@@ -1,0 +1,140 @@
+/** A simulated disk with the face of src/store/environment.ts, so that the real store runs on it. One per life of a process. */
+import { Buffer } from 'node:buffer';
+import type { SnapshotReader } from '../../src/shard/ports.ts';
+import type { Environment } from '../../src/store/environment.ts';
+import { rowSize, writeRow } from '../../src/store/rows.ts';
+import type { SimDisk } from './disk.ts';
+import { type Table, latin1 } from './table.ts';
+
+interface Row {
+  readonly key: Uint8Array;
+  readonly value: Uint8Array;
+}
+
+interface Range {
+  readonly start?: Uint8Array;
+  readonly end?: Uint8Array;
+  readonly reverse?: boolean;
+}
+
+/** Told about each commit of the process; may throw to refuse it or to end the process. */
+export interface CommitHooks {
+  /** Inside the commit, when everything is written and nothing is durable. */
+  beforeSync(): void;
+  /** The commit is durable (or is said to be). */
+  afterSync(): void;
+  /** Usually SimDisk.sync. */
+  sync(disk: SimDisk): void;
+}
+
+/** The calls of lmdb-js that the store makes. What it lends is scribbled over, as lmdb-js' shared buffer is. */
+class SimTable {
+  readonly #disk: SimDisk;
+  readonly #table: Table;
+  #lent: Uint8Array | undefined;
+
+  constructor(disk: SimDisk, table: Table) {
+    this.#disk = disk;
+    this.#table = table;
+  }
+
+  getBinaryFast(key: Uint8Array): Uint8Array | undefined {
+    this.#lent?.fill(0xa5);
+    this.#lent = this.#table.get(latin1(key))?.slice();
+    return this.#lent;
+  }
+
+  get(key: Uint8Array): Uint8Array | undefined {
+    return this.#table.get(latin1(key))?.slice();
+  }
+
+  putSync(key: Uint8Array, value: Uint8Array): void {
+    if (!this.#disk.inCommit) throw new Error('put only inside a commit');
+    this.#table.set(latin1(key), value.slice());
+  }
+
+  removeSync(key: Uint8Array): void {
+    if (!this.#disk.inCommit) throw new Error('delete only inside a commit');
+    this.#table.set(latin1(key), undefined);
+  }
+
+  *getRange({ start, end, reverse }: Range): Generator<Row> {
+    let keys: string[];
+    if (start === undefined || end === undefined) keys = this.#table.allKeys();
+    else if (reverse !== true) keys = this.#table.keys(latin1(start), latin1(end));
+    // Backwards from start (inclusive) to end (exclusive), as lmdb-js does it.
+    else keys = this.#table.keys(`${latin1(end)}\0`, `${latin1(start)}\0`).reverse();
+    for (const text of keys) {
+      const value = this.#table.get(text);
+      if (value === undefined) continue;
+      const row = { key: bytesOf(text), value: value.slice() };
+      yield row;
+      row.key.fill(0xa5);
+    }
+  }
+}
+
+class SimEnvironment {
+  readonly log: SimTable;
+  readonly state: SimTable;
+  readonly #disk: SimDisk;
+  readonly #hooks: CommitHooks;
+  readonly #chunkBytesMax: number;
+
+  constructor(disk: SimDisk, hooks: CommitHooks, chunkBytesMax: number) {
+    this.#disk = disk;
+    this.#hooks = hooks;
+    this.#chunkBytesMax = chunkBytesMax;
+    this.log = new SimTable(disk, disk.log);
+    this.state = new SimTable(disk, disk.state);
+  }
+
+  commit(write: () => void): void {
+    this.#disk.commit(() => {
+      write();
+      this.#hooks.beforeSync();
+    });
+    this.#hooks.sync(this.#disk);
+    this.#hooks.afterSync();
+  }
+
+  /** All rows from `start` to `end` as they are now. */
+  openRange(start: Uint8Array, end: Uint8Array): SnapshotReader {
+    const { state } = this.#disk;
+    const rows = state.keys(latin1(start), latin1(end)).map((text) => ({
+      key: bytesOf(text),
+      value: state.get(text) as Uint8Array,
+    }));
+    let at = 0;
+    return {
+      next: (bytesMax) => {
+        const most = Math.min(bytesMax, this.#chunkBytesMax);
+        const first = at;
+        let size = 0;
+        for (; at < rows.length; at++) {
+          const { key, value } = rows[at] as Row;
+          if (at > first && size + rowSize(key, value) > most) break;
+          size += rowSize(key, value);
+        }
+        if (at === first) return undefined;
+        const chunk = new Uint8Array(size);
+        let written = 0;
+        for (const { key, value } of rows.slice(first, at)) written += writeRow(chunk, written, key, value);
+        return chunk;
+      },
+      close: () => void (at = rows.length),
+    };
+  }
+
+  async close(): Promise<void> {}
+}
+
+/** Small chunks make a snapshot of a small state travel in many. */
+export function openEnvironment(disk: SimDisk, hooks: CommitHooks, chunkBytesMax: number): Environment {
+  // Sound as far as the store goes: it uses nothing else of an environment.
+  return new SimEnvironment(disk, hooks, chunkBytesMax) as unknown as Environment;
+}
+
+function bytesOf(text: string): Uint8Array {
+  return new Uint8Array(Buffer.from(text, 'latin1'));
+}

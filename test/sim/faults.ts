@@ -1,0 +1,243 @@
+/** What goes wrong in the safety phase, each kind at its own rate; and the operator who looks after the cluster. */
+import {
+  ADMIN_ALLOW_REVERT,
+  ADMIN_LEARNER,
+  ADMIN_MEMBERSHIP,
+  ADMIN_PURGE,
+  ADMIN_SNAPSHOT,
+  ADMIN_TRANSFER,
+} from '../../src/wire/request.ts';
+import type { Group } from '../../src/group/group.ts';
+import { type Random, createRandom } from '../support/random.ts';
+import { FAULT_KINDS, type FaultKind } from './options.ts';
+import type { SimNode } from './node.ts';
+import { adminRequest, shedRequest } from './requests.ts';
+import type { World } from './world.ts';
+
+const OPERATOR_MS = 500;
+
+export class Faults {
+  readonly counts: Record<string, number> = {};
+  readonly #world: World;
+  readonly #random: Random;
+  /** At most one lost disk at a time: two of three would be a lost majority. 0: none. */
+  #wiped = 0;
+
+  constructor(world: World) {
+    this.#world = world;
+    this.#random = createRandom(world.options.seed * 13 + 5);
+  }
+
+  start(): void {
+    for (const kind of FAULT_KINDS) this.#later(kind);
+    this.#operate();
+  }
+
+  /** Ends everything that is out of order. */
+  heal(): void {
+    this.#world.network.calm();
+    for (const node of this.#world.nodes) {
+      node.full = false;
+      node.slowMs = 0;
+      node.start();
+      node.process?.request(shedRequest(false), false, () => undefined);
+    }
+  }
+
+  #later(kind: FaultKind): void {
+    const meanMs = this.#world.options.faults[kind];
+    if (meanMs === Infinity) return;
+    this.#world.queue.after(-meanMs * Math.log(1 - this.#random.next()), () => {
+      if (!this.#world.faulty) return;
+      this.#strike(kind);
+      this.#later(kind);
+    });
+  }
+
+  #count(kind: string, detail = ''): void {
+    this.counts[kind] = (this.counts[kind] ?? 0) + 1;
+    this.#world.trace(`fault ${kind} ${detail}`);
+  }
+
+  #strike(kind: FaultKind): void {
+    const random = this.#random;
+    const node = random.pick(this.#world.nodes);
+    switch (kind) {
+      case 'crash':
+        return this.#crash(node);
+      case 'stop':
+        return this.#stop(node);
+      case 'pause':
+        this.#count(kind, `n${node.id}`);
+        node.process?.pause(random.int(100, random.pick([500, 5000])));
+        return;
+      case 'partition':
+        return this.#partition();
+      case 'oneway':
+        return this.#oneWay();
+      case 'reset':
+        this.#count(kind);
+        this.#world.network.reset(node.id, random.pick(this.#world.nodes).id);
+        return;
+      case 'full':
+        this.#count(kind, `n${node.id}`);
+        node.full = true;
+        this.#world.queue.after(random.int(100, random.pick([1000, 7000])), () => (node.full = false));
+        return;
+      case 'slow':
+        this.#count(kind, `n${node.id}`);
+        node.slowMs = random.pick([10, 100, 600]);
+        this.#world.queue.after(random.int(200, 3000), () => (node.slowMs = 0));
+        return;
+      case 'clock':
+        this.#count(kind, `n${node.id}`);
+        node.wallOffsetMs += random.pick([-3_600_000, -20_000, -3000, 3000, 20_000, 3_600_000]);
+        return;
+      case 'wipe':
+        return this.#wipe(node);
+      case 'transfer':
+        return this.#admin(kind, ADMIN_TRANSFER, random.pick(this.#world.nodes).id);
+      case 'membership':
+        return this.#membership();
+      case 'purge':
+        this.#admin(kind, ADMIN_SNAPSHOT, -1, '', node);
+        return this.#admin(kind, ADMIN_PURGE, -1, '', node);
+      case 'shed':
+        this.#count(kind, `n${node.id}`);
+        node.process?.request(shedRequest(random.chance(0.5)), false, () => undefined);
+    }
+  }
+
+  #crash(node: SimNode): void {
+    if (node.process === undefined) return;
+    this.#count('crash', `n${node.id}`);
+    node.process.die(true);
+    this.#restartLater(node);
+  }
+
+  #stop(node: SimNode): void {
+    if (node.process === undefined) return;
+    this.#count('stop', `n${node.id}`);
+    node.process.stop();
+    this.#restartLater(node);
+  }
+
+  #restartLater(node: SimNode): void {
+    this.#world.queue.after(this.#random.int(20, this.#random.pick([300, 6000])), () => node.start());
+  }
+
+  #partition(): void {
+    const { nodes, network, queue } = this.#world;
+    const side = nodes.filter(() => this.#random.chance(0.4)).map(({ id }) => id);
+    this.#count('partition', side.join(' '));
+    for (const { id: a } of nodes) {
+      for (const { id: b } of nodes) if (side.includes(a) !== side.includes(b)) network.cut(a, b);
+    }
+    queue.after(this.#random.int(200, this.#random.pick([2000, 8000])), () => network.heal());
+  }
+
+  #oneWay(): void {
+    const { nodes, network, queue } = this.#world;
+    const from = this.#random.pick(nodes).id;
+    this.#count('oneway', `from n${from}`);
+    for (const { id } of nodes) if (id !== from && this.#random.chance(0.7)) network.cut(from, id);
+    queue.after(this.#random.int(200, this.#random.pick([2000, 8000])), () => network.heal());
+  }
+
+  #leader(group: number): SimNode | undefined {
+    let best: SimNode | undefined;
+    let term = -1;
+    for (const node of this.#world.nodes) {
+      const led = node.process?.shard.group(group);
+      if (led?.leads !== true || led.raft.term <= term) continue;
+      best = node;
+      term = led.raft.term;
+    }
+    return best;
+  }
+
+  #groupOf(node: SimNode, group: number): Group {
+    return node.process?.shard.group(group) as Group;
+  }
+
+  #admin(kind: string, mode: number, value: number, voters = '', at?: SimNode): void {
+    const group = this.#random.pick(this.#world.options.groups);
+    const node = at ?? this.#leader(group);
+    if (node?.process === undefined) return;
+    this.#count(kind, `g${group} n${node.id} ${value} ${voters}`);
+    node.process.request(adminRequest(mode, group, value, voters), false, (reply) => {
+      if (reply !== undefined && reply.a >= 500 && reply.a !== 503 && reply.a !== 507) {
+        throw this.#world.failure(`${kind} is answered with ${reply.a}`);
+      }
+    });
+  }
+
+  /** A learner, or other voters among those who are in the group. */
+  #membership(): void {
+    const random = this.#random;
+    const group = random.pick(this.#world.options.groups);
+    const node = this.#leader(group);
+    if (node === undefined || this.#wiped !== 0) return;
+    const { voters, learners } = this.#groupOf(node, group).raft.configuration;
+    const outside = this.#world.nodes.filter(({ id }) => !voters.includes(id) && !learners.includes(id));
+    this.#world.checks.countable = false;
+    if (outside.length > 0 && random.chance(0.6)) {
+      this.#admin('learner', ADMIN_LEARNER, random.pick(outside).id, '', node);
+      return;
+    }
+    const wanted = [...voters, ...learners].filter(() => random.chance(0.75)).sort((a, b) => a - b);
+    if (wanted.length < 2) return;
+    this.#admin('membership', ADMIN_MEMBERSHIP, -1, wanted.join(','), node);
+  }
+
+  /** A node loses its disk and comes back under its old id, when the others can do without it. */
+  #wipe(node: SimNode): void {
+    const { nodes, options } = this.#world;
+    if (this.#wiped !== 0 || nodes.some(({ process }) => process === undefined)) return;
+    for (const group of options.groups) {
+      const { configuration } = this.#groupOf(node, group).raft;
+      const agreed = JSON.stringify(configuration);
+      if (configuration.votersOutgoing.length > 0 || configuration.voters.length < 3) return;
+      if (nodes.some((other) => JSON.stringify(this.#groupOf(other, group).raft.configuration) !== agreed)) return;
+    }
+    this.#count('wipe', `n${node.id}`);
+    this.#wiped = node.id;
+    this.#world.checks.countable = false;
+    node.process?.die(true);
+    node.wipe();
+    this.#restartLater(node);
+  }
+
+  /** Looks in now and then: allows a replaced node to come back, as the runbook says. */
+  #operate(): void {
+    this.#world.queue.after(OPERATOR_MS, () => {
+      this.#allowReverts();
+      this.#noticeRestored();
+      this.#operate();
+    });
+  }
+
+  #allowReverts(): void {
+    for (const group of this.#world.options.groups) {
+      for (const node of this.#world.nodes) {
+        const led = node.process?.shard.group(group);
+        if (led?.leads !== true) continue;
+        for (const peer of led.raft.peers()) {
+          if (peer.recovery !== 'asking') continue;
+          this.#count('allow-next-revert', `g${group} n${peer.node}`);
+          node.process?.request(adminRequest(ADMIN_ALLOW_REVERT, group, peer.node), false, () => undefined);
+        }
+      }
+    }
+  }
+
+  #noticeRestored(): void {
+    const node = this.#world.nodes[this.#wiped - 1];
+    const process = node?.process;
+    if (node === undefined || process === undefined) return;
+    if (this.#world.options.groups.some((group) => process.store.lost(group))) return;
+    this.#count('restored', `n${node.id}`);
+    node.lostLog = false;
+    this.#wiped = 0;
+  }
+}

@@ -1,0 +1,175 @@
+/** After the faults: the cluster must come to rest within bounded time, and everything ever acknowledged must be there. */
+import { errorCode } from '../../src/base/errors.ts';
+import type { Group } from '../../src/group/group.ts';
+import { ADMIN_LEARNER, ADMIN_MEMBERSHIP } from '../../src/wire/request.ts';
+import type { Clients, SimStream } from './clients.ts';
+import type { SimNode } from './node.ts';
+import { adminRequest, appendRequest, readRequest } from './requests.ts';
+import { textPayload } from './tokens.ts';
+import type { World } from './world.ts';
+
+/** Elections, snapshots of everything, replaced disks, changes of membership that wait for them. */
+const REST_MS = 120_000;
+const LOOK_MS = 250;
+
+export class Liveness {
+  readonly #world: World;
+  readonly #clients: Clients;
+
+  constructor(world: World, clients: Clients) {
+    this.#world = world;
+    this.#clients = clients;
+  }
+
+  run(runUntil: (untilMs: number) => void): void {
+    const { queue } = this.#world;
+    const deadlineMs = queue.nowMs + REST_MS;
+    const until = (done: () => boolean, what: () => string): void => {
+      while (!done()) {
+        if (queue.nowMs > deadlineMs) throw this.#world.failure(`liveness: ${what()}`);
+        runUntil(queue.nowMs + LOOK_MS);
+      }
+    };
+    until(
+      () => this.#world.options.groups.every((group) => this.#everybodyIn(group)),
+      () => `not all nodes vote: ${this.#describe()}`,
+    );
+    this.#clients.stop();
+    until(
+      () => this.#clients.busy === 0,
+      () => `${this.#clients.busy} requests have no answer`,
+    );
+    let left = 0;
+    for (const node of this.#world.nodes) {
+      for (const stream of this.#clients.streams) {
+        if (stream.use !== 'plain' || stream.json || !stream.created) continue;
+        left++;
+        this.#write(stream, node, 0, () => left--);
+      }
+    }
+    until(
+      () => left === 0,
+      () => `${left} writes do not succeed: ${this.#describe()}`,
+    );
+    until(
+      () => this.#world.options.groups.every((group) => this.#equal(group)),
+      () => `replicas do not become equal: ${this.#describe()}`,
+    );
+    this.#readAll(until);
+  }
+
+  /** Every node votes; what is missing for that is asked for. */
+  #everybodyIn(group: number): boolean {
+    const { nodes, options } = this.#world;
+    const leader = nodes.find(({ process }) => process?.shard.group(group)?.leads === true);
+    if (leader?.process === undefined) return false;
+    const { raft } = leader.process.shard.group(group) as Group;
+    const { voters, votersOutgoing, learners } = raft.configuration;
+    if (votersOutgoing.length > 0 || raft.configurationIndex > raft.commitIndex) return false;
+    if (voters.length === options.nodes.length) {
+      return nodes.every(({ process }) => process?.shard.group(group)?.raft.mayVote === true);
+    }
+    const outside = options.nodes.find((id) => !voters.includes(id) && !learners.includes(id));
+    const request =
+      outside === undefined
+        ? adminRequest(ADMIN_MEMBERSHIP, group, -1, options.nodes.join(','))
+        : adminRequest(ADMIN_LEARNER, group, outside);
+    leader.process.request(request, false, () => undefined);
+    return false;
+  }
+
+  #write(stream: SimStream, node: SimNode, tries: number, done: () => void): void {
+    const token = this.#clients.newToken(`z${node.id}`);
+    const payload = textPayload(token, 0);
+    const op = stream.history.begin(token, payload.length, 0);
+    this.#clients.send(node.id, appendRequest(stream, payload), false, (reply, boot) => {
+      const code = reply === undefined ? 'OUTCOME_UNKNOWN' : errorCode(reply.code);
+      if (code === 'OK' && reply !== undefined) {
+        stream.history.acknowledged(op, reply.startOffset, reply.nextOffset, boot);
+        done();
+        return;
+      }
+      op.outcome = 'unknown';
+      if (code !== 'NO_LEADER' && code !== 'OUTCOME_UNKNOWN' && code !== 'DISK_FULL') {
+        throw this.#world.failure(`liveness: a write is answered with ${code}`);
+      }
+      this.#world.queue.after(200, () => this.#write(stream, node, tries + 1, done));
+    });
+  }
+
+  /** All have applied, and stored, the same index; the checks have compared what they stored. */
+  #equal(group: number): boolean {
+    const { nodes, checks } = this.#world;
+    const last = checks.references[group]?.last ?? 0;
+    return nodes.every(({ process }) => {
+      const state = process?.shard.group(group)?.state;
+      return state !== undefined && state.appliedIndex === last && !state.dirty;
+    });
+  }
+
+  #readAll(until: (done: () => boolean, what: () => string) => void): void {
+    let left = 0;
+    for (const stream of this.#clients.streams) {
+      if ((stream.use !== 'plain' && stream.use !== 'closable') || !stream.created) continue;
+      for (const node of this.#world.nodes) {
+        left++;
+        this.#readWhole(stream, node, () => left--);
+      }
+    }
+    until(
+      () => left === 0,
+      () => `${left} reads are not answered`,
+    );
+    for (const stream of this.#clients.streams) this.#finish(stream);
+  }
+
+  #readWhole(stream: SimStream, node: SimNode, done: () => void): void {
+    const { history, json } = stream;
+    const floor = history.floorOf(node.process?.boot ?? 0);
+    this.#clients.send(node.id, readRequest(stream, 0), false, (reply, boot) => {
+      if (reply === undefined || reply.code !== 0) {
+        throw this.#world.failure(`liveness: a read of ${stream.name} is answered with ${errorCode(reply?.code ?? 0)}`);
+      }
+      const tail = json ? reply.recordNext : reply.nextOffset;
+      const body = reply.body ?? new Uint8Array(0);
+      if (json) history.readRecords(0, body, tail);
+      else history.readText(0, body, tail);
+      history.tailSeen(tail, boot, floor);
+      done();
+    });
+  }
+
+  /** Against what the reference has applied: this covers streams, too, that came and went. */
+  #finish(stream: SimStream): void {
+    const effects = this.#world.checks.references[stream.group]?.effects;
+    const fail = (what: string): never => {
+      throw this.#world.failure(`${what} in ${stream.name}`);
+    };
+    for (const op of stream.history.ops.values()) {
+      const effect = effects?.get(op.token);
+      const count = effect?.count ?? 0;
+      if (count > 1) fail(`doubled: ${op.token} took effect ${count} times`);
+      if (op.outcome === 'ok' && count === 0) fail(`lost: ${op.token} was acknowledged`);
+      if (op.outcome === 'ok' && effect?.start !== op.start) fail(`${op.token} is not at ${op.start}`);
+      if (op.outcome === 'refused' && count > 0) fail(`${op.token} was refused and took effect`);
+    }
+    if ((stream.use === 'plain' || stream.use === 'closable') && stream.created) stream.history.finish();
+  }
+
+  #describe(): string {
+    return this.#world.nodes
+      .map(({ id, process }) => {
+        const groups = process?.shard.groups.map(({ id: group, raft, state }) => {
+          const { voters, votersOutgoing, learners } = raft.configuration;
+          const members = `${voters.join(',')}/${votersOutgoing.join(',')}/${learners.join(',')}`;
+          const peers = raft.peers().map((peer) => `${peer.node}:${peer.state}:${peer.match}:${peer.recovery}`);
+          return (
+            `g${group} ${raft.role} term=${raft.term} leader=${raft.leader} commit=${raft.commitIndex} last=${raft.lastIndex}` +
+            ` applied=${state.appliedIndex} dirty=${state.dirty} vote=${raft.mayVote} ${members} [${peers.join(' ')}]`
+          );
+        });
+        return `n${id} ${groups?.join('; ') ?? 'down'}`;
+      })
+      .join(' | ');
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * `npm run sim`: the fixed seeds; `-- --seeds COUNT` for so many, `--from SEED` to begin elsewhere, `-- --seed N` for one
+ * with everything that happened in it. `--mutation NAME` plants a bug.
+ */
+import process from 'node:process';
+import { parseArgs } from 'node:util';
+import { FIXED_SEEDS } from './fixed-seeds.ts';
+import { MUTATIONS } from './mutations.ts';
+import { Simulation } from './simulation.ts';
+import { SimFailure } from './world.ts';
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    seeds: { type: 'string' },
+    from: { type: 'string', default: '1' },
+    mutation: { type: 'string' },
+    quiet: { type: 'boolean', default: false },
+    keep: { type: 'boolean', default: false },
+  },
+});
+const mutation = values.mutation === undefined ? undefined : MUTATIONS[values.mutation];
+
+function one(seed: number, log?: (line: string) => void): boolean {
+  try {
+    // What a bug does may differ from life to life; each run gets its own.
+    const result = new Simulation(seed, mutation?.(), log).run();
+    if (log !== undefined) process.stdout.write(`${JSON.stringify(result, undefined, 1)}\n`);
+    return true;
+  } catch (error) {
+    if (!(error instanceof SimFailure)) throw error;
+    process.stdout.write(`${error.message}\n`);
+    if (log !== undefined && error.cause instanceof Error) process.stdout.write(`${error.cause.stack ?? ''}\n`);
+    return false;
+  }
+}
+
+function many(seeds: readonly number[]): number {
+  const startMs = performance.now();
+  let run = 0;
+  let failed = 0;
+  for (const seed of seeds) {
+    run++;
+    if (!one(seed)) failed++;
+    if (failed >= 10 && !values.keep) break;
+  }
+  const seconds = (performance.now() - startMs) / 1000;
+  process.stdout.write(`${run} seeds, ${failed} failed, ${seconds.toFixed(1)} s (${(run / seconds).toFixed(1)} seeds/s)\n`);
+  return failed;
+}
+
+if (values.seed !== undefined) {
+  const log = values.quiet ? undefined : (line: string): void => void process.stdout.write(`${line}\n`);
+  process.exitCode = one(Number(values.seed), log) ? 0 : 1;
+} else if (values.seeds !== undefined) {
+  const from = Number(values.from);
+  process.exitCode = many(Array.from({ length: Number(values.seeds) }, (_, i) => from + i)) === 0 ? 0 : 1;
+} else {
+  process.exitCode = many(FIXED_SEEDS) === 0 ? 0 : 1;
+}

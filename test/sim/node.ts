@@ -1,0 +1,50 @@
+/** A node: what outlives its processes. */
+import { type Random, createRandom } from '../support/random.ts';
+import { SimDisk } from './disk.ts';
+import { SimProcess } from './process.ts';
+import type { World } from './world.ts';
+
+export class SimNode {
+  readonly id: number;
+  readonly random: Random;
+  disk = new SimDisk();
+  process: SimProcess | undefined;
+  /** How far the wall clock is off. */
+  wallOffsetMs: number;
+  /** Of the clock that never steps, against simulated time. */
+  clockRate: number;
+  /** Commits are refused. */
+  full = false;
+  /** Commits take up to so much longer. */
+  slowMs = 0;
+  /** The next process finds an empty disk under a used node id. */
+  lostLog = false;
+  boots = 0;
+  readonly #world: World;
+
+  constructor(world: World, id: number) {
+    this.#world = world;
+    this.id = id;
+    this.random = createRandom(world.options.seed * 31 + id);
+    this.wallOffsetMs = this.random.int(-200, 200);
+    this.clockRate = 0.97 + 0.06 * this.random.next();
+  }
+
+  start(): void {
+    if (this.process !== undefined) return;
+    this.boots++;
+    const boot = 1000 * this.id + this.boots;
+    try {
+      this.process = new SimProcess(this.#world, this, boot, this.lostLog);
+    } catch (error) {
+      throw this.#world.failure(`n${this.id} does not start: ${String(error)}`, error);
+    }
+    this.process.start();
+  }
+
+  /** The disk is replaced by an empty one; the process must have ended. */
+  wipe(): void {
+    this.disk = new SimDisk();
+    this.lostLog = true;
+  }
+}

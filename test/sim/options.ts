@@ -1,0 +1,108 @@
+/** Everything that a seed decides before its run begins. Each kind of fault is absent, usual or frequent in a run. */
+import { type Random, createRandom } from '../support/random.ts';
+
+export interface SimOptions {
+  readonly seed: number;
+  readonly nodes: readonly number[];
+  /** First voters; the other nodes start outside the groups. */
+  readonly voters: readonly number[];
+  readonly groups: readonly number[];
+  readonly clients: number;
+  /** Length of the phase with faults, in simulated milliseconds. */
+  readonly safetyMs: number;
+  readonly thinkMs: number;
+  readonly network: NetworkOptions;
+  readonly disk: DiskOptions;
+  /** Mean time between two faults of a kind, in milliseconds; Infinity: never. */
+  readonly faults: Readonly<Record<FaultKind, number>>;
+}
+
+export interface NetworkOptions {
+  readonly delayMs: number;
+  /** Of messages of Raft; everything else travels like TCP. */
+  readonly loss: number;
+  readonly duplicate: number;
+  readonly reorder: number;
+}
+
+export interface DiskOptions {
+  readonly commitMs: number;
+  /** Of commits in which the process dies. */
+  readonly crash: number;
+  /** Log that slow followers are left, in bytes: beyond it they get a snapshot. */
+  readonly logKeptBytes: number;
+  readonly chunkBytes: number;
+}
+
+export const FAULT_KINDS = [
+  'crash',
+  'stop',
+  'pause',
+  'partition',
+  'oneway',
+  'reset',
+  'full',
+  'slow',
+  'clock',
+  'wipe',
+  'transfer',
+  'membership',
+  'purge',
+  'shed',
+] as const;
+export type FaultKind = (typeof FAULT_KINDS)[number];
+
+/** Mean time between two faults in a run with the usual number of them. */
+const USUAL_MS: Readonly<Record<FaultKind, number>> = {
+  crash: 3000,
+  stop: 8000,
+  pause: 5000,
+  partition: 4000,
+  oneway: 5000,
+  reset: 2000,
+  full: 8000,
+  slow: 5000,
+  clock: 6000,
+  wipe: 8000,
+  transfer: 3000,
+  membership: 2500,
+  purge: 3000,
+  shed: 8000,
+};
+
+export function drawOptions(seed: number): SimOptions {
+  const random = createRandom(seed ^ 0x0f71_0a5e);
+  const size = random.pick([3, 3, 3, 4, 5]);
+  const nodes = Array.from({ length: size }, (_, i) => i + 1);
+  const groups = Array.from({ length: random.pick([1, 2, 2, 3]) }, (_, i) => i);
+  const faults = Object.fromEntries(FAULT_KINDS.map((kind) => [kind, frequency(random, kind)]));
+  // A node outside the groups is only of use when somebody takes it in.
+  if (size === 4 && faults['membership'] === Infinity) faults['membership'] = USUAL_MS.membership;
+  return {
+    seed,
+    nodes,
+    voters: size === 4 ? [1, 2, 3] : nodes,
+    groups,
+    clients: random.int(2, 5),
+    safetyMs: random.int(6, 14) * 1000,
+    thinkMs: random.pick([20, 60, 150]),
+    network: {
+      delayMs: random.pick([0.3, 1, 5, 30]),
+      loss: random.pick([0, 0.01, 0.05, 0.2]),
+      duplicate: random.pick([0, 0.02, 0.1]),
+      reorder: random.pick([0, 0.05, 0.3]),
+    },
+    disk: {
+      commitMs: random.pick([0.3, 1, 4]),
+      crash: random.pick([0, 0, 0.001, 0.004]),
+      logKeptBytes: random.pick([1, 600, 4000, 4 * 1024 * 1024]),
+      chunkBytes: random.pick([200, 2000, 200_000]),
+    },
+    faults: faults as Record<FaultKind, number>,
+  };
+}
+
+function frequency(random: Random, kind: FaultKind): number {
+  const factor = random.pick([0, 1, 1, 3]);
+  return factor === 0 ? Infinity : USUAL_MS[kind] / factor;
+}

@@ -1,0 +1,258 @@
+/**
+ * The links of one run of a node: src/peer with the sockets taken out. Outbox, forwards and both ends of snapshots are the
+ * real ones, and what travels are the real frames.
+ */
+import { newPeerCounters } from '../../src/peer/counters.ts';
+import type { Edge } from '../../src/peer/edge.ts';
+import { Forwards } from '../../src/peer/forwards.ts';
+import { PEER_LIMITS } from '../../src/peer/limits.ts';
+import type { Link } from '../../src/peer/link.ts';
+import type { Session } from '../../src/peer/listener.ts';
+import { Outbox } from '../../src/peer/outbox.ts';
+import type { PeerHandler } from '../../src/peer/peers.ts';
+import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
+import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
+import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
+import type { ForwardOrigin, IncomingSnapshot, PeerPort, SnapshotSource } from '../../src/shard/ports.ts';
+import { decodeForward, decodeForwardReply, encodeForward, encodeForwardReply } from '../../src/wire/peer/forward.ts';
+import {
+  FRAME_FORWARD,
+  FRAME_FORWARD_REPLY,
+  FRAME_HEAD_BYTES,
+  FRAME_RAFT,
+  FRAME_SNAPSHOT_ACK,
+  FRAME_SNAPSHOT_BEGIN,
+  FRAME_SNAPSHOT_CHUNK,
+  FRAME_SNAPSHOT_END,
+  checkFrame,
+  frameKind,
+} from '../../src/wire/peer/frame.ts';
+import { decodeRaftFrame } from '../../src/wire/peer/raft-frame.ts';
+import {
+  decodeSnapshotAck,
+  decodeSnapshotBegin,
+  decodeSnapshotChunk,
+  decodeSnapshotEnd,
+  encodeSnapshotAck,
+} from '../../src/wire/peer/snapshot-transfer.ts';
+import type { Connection, Network } from './network.ts';
+
+/** A stalled snapshot blocks the next one; the liveness phase should not have to wait a minute for that. */
+export const SIM_LIMITS = { ...PEER_LIMITS, snapshotStallMs: 10_000 };
+
+/** The way to one node; the parts of a Link that outbox and snapshots use. */
+class SimLink {
+  readonly node: number;
+  readonly queuedBytes = 0;
+  connection: Connection | undefined;
+  readonly #network: Network;
+  #queue: Uint8Array[] = [];
+
+  constructor(node: number, network: Network) {
+    this.node = node;
+    this.#network = network;
+  }
+
+  get connected(): boolean {
+    return this.connection !== undefined;
+  }
+
+  send(frame: Uint8Array): boolean {
+    if (this.connection === undefined) return false;
+    this.#queue.push(frame);
+    return true;
+  }
+
+  flush(): void {
+    const { connection } = this;
+    if (connection === undefined) return;
+    for (const frame of this.#queue) this.#network.send(connection, frame, frameKind(frame) === FRAME_RAFT);
+    this.#queue = [];
+  }
+
+  lost(): void {
+    this.connection = undefined;
+    this.#queue = [];
+  }
+
+  /** Sound: those who get it use nothing else of a link. */
+  get asLink(): Link {
+    return this as unknown as Link;
+  }
+}
+
+export class SimPeers implements PeerPort {
+  readonly #node: number;
+  readonly #boot: number;
+  readonly #network: Network;
+  readonly #handler: PeerHandler;
+  readonly #links = new Map<number, SimLink>();
+  readonly #sessions = new Map<Connection, Session>();
+  readonly #outbox = new Outbox(SIM_LIMITS.raftFrameBytes, newPeerCounters());
+  readonly #forwards: Forwards;
+  readonly #sending: SnapshotSender;
+  readonly #receiving: SnapshotReceiver;
+  /** Looks at every message before it leaves. */
+  onSend: (to: number, group: number, message: Message) => void = () => {};
+
+  constructor(node: number, boot: number, network: Network, edge: Edge, handler: PeerHandler) {
+    this.#node = node;
+    this.#boot = boot;
+    this.#network = network;
+    this.#handler = handler;
+    this.#forwards = new Forwards(SIM_LIMITS, edge);
+    this.#sending = new SnapshotSender(SIM_LIMITS, edge, newPeerCounters());
+    this.#receiving = new SnapshotReceiver(handler, (session, ack) => {
+      const link = this.#link(session.peer.node);
+      if (link.send(encodeSnapshotAck(ack))) link.flush();
+    });
+  }
+
+  connected(node: number): boolean {
+    return this.#link(node).connected;
+  }
+
+  sendRaft(node: number, group: number, message: Message): void {
+    this.onSend(node, group, message);
+    const link = this.#link(node);
+    if (link.connected) this.#outbox.add(link.asLink, group, message);
+  }
+
+  forward(node: number, group: number, bytes: Uint8Array, onReply: (answer: Uint8Array | undefined) => void): boolean {
+    const link = this.#link(node);
+    if (!link.connected) return false;
+    const correlation = this.#forwards.add(node, 0, onReply);
+    if (correlation === undefined) return false;
+    return link.send(encodeForward({ correlation, group, bytes }));
+  }
+
+  reply({ node, boot, correlation }: ForwardOrigin, bytes: Uint8Array): boolean {
+    const link = this.#link(node);
+    return link.connection?.to.boot === boot && link.send(encodeForwardReply({ correlation, boot, bytes }));
+  }
+
+  sendSnapshot(
+    node: number,
+    group: number,
+    message: SnapshotRequest,
+    metadata: Uint8Array,
+    source: SnapshotSource,
+  ): unknown {
+    return this.#sending.send(this.#link(node).asLink, group, message, metadata, source);
+  }
+
+  snapshotResult(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean {
+    return this.#receiving.result(snapshot, status);
+  }
+
+  flush(): void {
+    this.#outbox.seal();
+    for (const link of this.#links.values()) link.flush();
+  }
+
+  /** About once a second. */
+  expire(): void {
+    this.#forwards.expire();
+    this.#sending.expire();
+  }
+
+  linkUp(connection: Connection): void {
+    const link = this.#link(connection.to.id);
+    // The other end has restarted, and that showed before the loss of the old connection did.
+    if (link.connection !== undefined) this.linkDown(link.connection);
+    link.connection = connection;
+    this.#handler.onLinkUp(connection.to.id, 0);
+  }
+
+  linkDown(connection: Connection): void {
+    const link = this.#link(connection.to.id);
+    if (link.connection !== connection) return;
+    link.lost();
+    this.#outbox.forget(link.asLink);
+    this.#sending.onLost(link.asLink);
+    this.#forwards.lost(link.node, 0);
+    this.#handler.onLinkDown(link.node, 0);
+  }
+
+  sessionEnd(connection: Connection): void {
+    const session = this.#sessions.get(connection);
+    if (session === undefined) return;
+    this.#sessions.delete(connection);
+    this.#receiving.onSessionEnd(session);
+  }
+
+  /** Throws when the frame makes no sense: none of our own may. */
+  frame(connection: Connection, frame: Uint8Array): void {
+    const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength);
+    const kind = checkFrame(view, 0, frame.length);
+    if (!this.#dispatch(this.#session(connection), kind, frame.subarray(FRAME_HEAD_BYTES))) {
+      throw new Error(`node ${this.#node} cannot read a frame of kind ${kind}`);
+    }
+    // The buffer of a socket is used again.
+    frame.fill(0xa5);
+  }
+
+  #dispatch(session: Session, kind: number | string, payload: Uint8Array): boolean {
+    const { node } = session.peer;
+    if (kind === FRAME_RAFT) {
+      return decodeRaftFrame(payload, node, this.#node, (group, message) => this.#handler.onRaft(group, message));
+    }
+    if (kind === FRAME_FORWARD) {
+      const forward = decodeForward(payload);
+      if (forward === undefined) return false;
+      const origin = { node, shard: 0, boot: session.peer.boot, correlation: forward.correlation };
+      this.#handler.onForward(origin, forward.group, forward.bytes);
+      return true;
+    }
+    if (kind === FRAME_FORWARD_REPLY) {
+      const reply = decodeForwardReply(payload);
+      if (reply?.boot === this.#boot) this.#forwards.answer(node, reply.correlation, reply.bytes);
+      return reply !== undefined;
+    }
+    return this.#dispatchSnapshot(session, kind, payload);
+  }
+
+  #dispatchSnapshot(session: Session, kind: number | string, payload: Uint8Array): boolean {
+    if (kind === FRAME_SNAPSHOT_BEGIN) {
+      const begin = decodeSnapshotBegin(payload, session.peer.node, this.#node);
+      if (begin !== undefined) this.#receiving.onBegin(session, begin);
+      return begin !== undefined;
+    }
+    if (kind === FRAME_SNAPSHOT_CHUNK) {
+      const chunk = decodeSnapshotChunk(payload);
+      if (chunk !== undefined) this.#receiving.onChunk(session, chunk);
+      return chunk !== undefined;
+    }
+    if (kind === FRAME_SNAPSHOT_END) {
+      const end = decodeSnapshotEnd(payload);
+      if (end !== undefined) this.#receiving.onEnd(session, end);
+      return end !== undefined;
+    }
+    if (kind !== FRAME_SNAPSHOT_ACK) return false;
+    const ack = decodeSnapshotAck(payload);
+    if (ack?.boot === this.#boot) this.#sending.onAck(session.peer.node, ack);
+    return ack !== undefined;
+  }
+
+  #link(node: number): SimLink {
+    let link = this.#links.get(node);
+    if (link === undefined) {
+      link = new SimLink(node, this.#network);
+      this.#links.set(node, link);
+    }
+    return link;
+  }
+
+  #session(connection: Connection): Session {
+    let session = this.#sessions.get(connection);
+    if (session === undefined) {
+      const { id, boot } = connection.from;
+      session = {
+        peer: { clusterId: 'sim', groupCount: 0, node: id, shard: 0, shardCount: 1, boot },
+        close: () => undefined,
+      };
+      this.#sessions.set(connection, session);
+    }
+    return session;
+  }
+}

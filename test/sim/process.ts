@@ -1,0 +1,313 @@
+/**
+ * One life of a node's process: the real shard on a simulated disk, network, mailbox and clock. It ends by a crash (also in
+ * the middle of a commit) or a stop; the disk stays.
+ */
+import { Shard } from '../../src/shard/shard.ts';
+import type { TurnBatch } from '../../src/shard/ports.ts';
+import { ShardStore } from '../../src/store/shard-store.ts';
+import type { Reply } from '../../src/wire/reply.ts';
+import { REPLY_RESULT } from '../../src/wire/reply.ts';
+import type { Request } from '../../src/wire/request.ts';
+import type { Random } from '../support/random.ts';
+import { openEnvironment } from './environment.ts';
+import { SimSource, SimTarget } from './mailbox.ts';
+import type { Connection, Endpoint } from './network.ts';
+import type { SimNode } from './node.ts';
+import { SimPeers } from './peers.ts';
+import type { World } from './world.ts';
+
+/** Thrown inside a commit: the process is no more. */
+export class SimCrash extends Error {}
+
+/** What LMDB says on a full volume. */
+const NO_SPACE = { code: 'ENOSPC', message: 'no space left on device' };
+/** A message is handled, and a turn begun, not quite at once. */
+const WAKE_MS = 0.4;
+const EXPIRE_MS = 1000;
+const YEAR_2023_MS = 1_700_000_000_000;
+
+/** The store of a shard that tells the checkers what becomes durable. */
+export class SimStore extends ShardStore {
+  writing: readonly TurnBatch[] = [];
+  onCommit: (batches: readonly TurnBatch[], checkpointed: boolean) => void = () => {};
+
+  override commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {
+    this.writing = batches;
+    try {
+      super.commit(batches, checkpoint);
+    } finally {
+      this.writing = [];
+    }
+    this.onCommit(batches, checkpoint !== undefined);
+  }
+}
+
+export class SimProcess implements Endpoint {
+  readonly id: number;
+  readonly boot: number;
+  readonly node: SimNode;
+  readonly store: SimStore;
+  readonly peers: SimPeers;
+  readonly shard: Shard;
+  dead = false;
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #source = new SimSource();
+  readonly #target = new SimTarget();
+  readonly #bornMs: number;
+  /** The process is at work until then. */
+  #localMs = 0;
+  #inbox: (() => void)[] = [];
+  #turnAtMs = Infinity;
+  readonly #pending = new Map<number, (reply: Reply | undefined) => void>();
+  #slots = 0;
+
+  constructor(world: World, node: SimNode, boot: number, lostLog: boolean) {
+    const { options, queue, network, mutation } = world;
+    this.#world = world;
+    this.node = node;
+    this.id = node.id;
+    this.boot = boot;
+    this.#random = node.random;
+    this.#bornMs = queue.nowMs;
+    const environment = openEnvironment(node.disk, this.#hooks(), options.disk.chunkBytes);
+    this.store = new SimStore('', environment);
+    const { logKeptBytes } = options.disk;
+    const purgeable = this.store.purgeable.bind(this.store);
+    this.store.purgeable = (group, index) => purgeable(group, index, logKeptBytes);
+    mutation?.onStore?.(this.store, this);
+    if (this.store.fresh) this.store.markUsed(lostLog ? options.groups : []);
+    this.shard = new Shard({
+      shard: 0,
+      nodeId: this.id,
+      groups: options.groups,
+      storage: this.store,
+      requests: this.#source,
+      replies: this.#target,
+      voters: options.voters,
+      nodes: options.nodes,
+      seed: this.#random.int(1, 1e9),
+      boot,
+      log: (level, message, fields) => world.trace(`n${this.id} ${level} ${message} ${JSON.stringify(fields ?? {})}`),
+    });
+    this.peers = new SimPeers(this.id, boot, network, this.#edge(), this.#handler());
+    this.shard.attachPeers(this.peers, () => this.wake());
+    this.#target.onReply = (reply) => this.#onReply(reply);
+    mutation?.onProcess?.(this);
+    world.checks.watch(this);
+  }
+
+  start(): void {
+    this.#world.network.attach(this);
+    this.shard.start(this.#clockMs);
+    this.#schedule(this.nowMs);
+    this.#expireLater();
+  }
+
+  get nowMs(): number {
+    return Math.max(this.#world.queue.nowMs, this.#localMs);
+  }
+
+  get wallMs(): number {
+    return Math.floor(YEAR_2023_MS + this.nowMs + this.node.wallOffsetMs);
+  }
+
+  get #clockMs(): number {
+    return 5000 + (this.nowMs - this.#bornMs) * this.node.clockRate;
+  }
+
+  /** SIGSTOP for a while. */
+  pause(durationMs: number): void {
+    this.#localMs = this.nowMs + durationMs;
+  }
+
+  /** Puts a request into the mailbox. The answer comes, or undefined when the process dies first. */
+  request(request: Request, inLane: boolean, onReply: (reply: Reply | undefined) => void): void {
+    const slot = ++this.#slots;
+    this.#pending.set(slot, onReply);
+    this.#source.push(request, slot, inLane);
+    this.wake();
+  }
+
+  receive(handle: () => void): void {
+    if (this.dead) return;
+    if (this.#inbox.length > 0 || this.#localMs > this.#world.queue.nowMs) {
+      this.#inbox.push(handle);
+      if (this.#inbox.length === 1) this.#drainLater();
+      return;
+    }
+    this.guard(handle);
+  }
+
+  onLinkUp(connection: Connection): void {
+    this.peers.linkUp(connection);
+  }
+
+  onLinkDown(connection: Connection): void {
+    this.peers.linkDown(connection);
+  }
+
+  onFrame(connection: Connection, frame: Uint8Array): void {
+    this.peers.frame(connection, frame);
+  }
+
+  onSessionEnd(connection: Connection): void {
+    this.peers.sessionEnd(connection);
+  }
+
+  /** A turn soon. */
+  wake(): void {
+    this.#schedule(this.nowMs + WAKE_MS * this.#random.next());
+  }
+
+  /** SIGTERM: it says what it can, then ends. */
+  stop(): void {
+    this.guard(() => this.shard.stop(this.wallMs, this.#clockMs));
+    if (!this.dead) this.die(false);
+  }
+
+  /** SIGKILL, or the end of the machine. */
+  die(crash: boolean): void {
+    if (this.dead) return;
+    this.dead = true;
+    if (crash) this.node.disk.crash();
+    this.node.process = undefined;
+    this.#world.network.detach(this);
+    this.#inbox = [];
+    this.#world.checks.unwatch(this);
+    const pending = [...this.#pending.values()];
+    this.#pending.clear();
+    for (const onReply of pending) this.#world.queue.after(1, () => onReply(undefined));
+  }
+
+  /** Runs a part of the process' work; a crash in it ends the process. */
+  guard(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      if (!(error instanceof SimCrash)) throw this.#world.failure(`n${this.id}: ${String(error)}`, error);
+      this.#world.trace(`n${this.id} dies in a commit`);
+      this.die(true);
+    }
+  }
+
+  #turn(): void {
+    const { queue } = this.#world;
+    this.#turnAtMs = Infinity;
+    if (this.#localMs > queue.nowMs) {
+      this.#schedule(this.#localMs);
+      return;
+    }
+    this.guard(() => this.shard.turn(this.wallMs, this.#clockMs));
+    if (this.dead) return;
+    this.#world.checks.afterTurn(this);
+    const waitMs = this.shard.waitMs(this.#clockMs) / this.node.clockRate;
+    this.#schedule(this.nowMs + Math.max(0.1, waitMs));
+  }
+
+  #schedule(atMs: number): void {
+    if (this.dead || atMs >= this.#turnAtMs) return;
+    this.#turnAtMs = atMs;
+    this.#world.queue.at(atMs, () => {
+      // An earlier turn was asked for meanwhile.
+      if (!this.dead && this.#turnAtMs === atMs) this.#turn();
+    });
+  }
+
+  #drainLater(): void {
+    this.#world.queue.at(this.#localMs, () => {
+      while (!this.dead && this.#inbox.length > 0) {
+        if (this.#localMs > this.#world.queue.nowMs) {
+          this.#drainLater();
+          return;
+        }
+        const handle = this.#inbox[0] as () => void;
+        this.guard(handle);
+        this.#inbox.shift();
+      }
+    });
+  }
+
+  #expireLater(): void {
+    this.#world.queue.after(EXPIRE_MS, () => {
+      if (this.dead) return;
+      this.receive(() => this.peers.expire());
+      this.#expireLater();
+    });
+  }
+
+  #onReply(reply: Reply): void {
+    if (reply.kind !== REPLY_RESULT) return;
+    const onReply = this.#pending.get(reply.id);
+    if (onReply === undefined) throw this.#world.failure(`n${this.id} answers request ${reply.id} twice, or unasked`);
+    this.#pending.delete(reply.id);
+    // It is published now; the client has it a little later, even if the process dies at once.
+    this.#world.queue.at(this.nowMs + 0.2, () => onReply(reply));
+  }
+
+  #hooks(): Parameters<typeof openEnvironment>[1] {
+    const { options, mutation } = this.#world;
+    const { commitMs, crash } = options.disk;
+    const mayCrash = (): void => {
+      if (this.#world.faulty && this.#random.chance(crash)) throw new SimCrash();
+    };
+    return {
+      beforeSync: () => {
+        const slow = this.node.slowMs > 0 ? this.node.slowMs * this.#random.next() : 0;
+        this.#localMs = this.nowMs + commitMs * (0.5 + this.#random.next()) + slow;
+        if (this.node.full) throw Object.assign(new Error(NO_SPACE.message), { code: NO_SPACE.code });
+        mayCrash();
+        this.#note();
+      },
+      sync: (disk) => (mutation?.sync === undefined ? disk.sync() : mutation.sync(disk, this)),
+      afterSync: mayCrash,
+    };
+  }
+
+  /** For the checker of invariant 1: what the running commit makes durable. */
+  #note(): void {
+    const { disk } = this.node;
+    for (const { group, entries, snapshot } of this.store.writing) {
+      if (snapshot !== undefined) disk.noteSnapshot(group, snapshot.index);
+      for (const { index, term } of entries) disk.noteEntry(group, index, term);
+    }
+  }
+
+  #edge(): ConstructorParameters<typeof SimPeers>[3] {
+    return {
+      nowMs: () => this.#clockMs,
+      random: () => this.#random.next(),
+      nonce: (sizeBytes) => new Uint8Array(sizeBytes),
+      after: (delayMs, run) => {
+        let wanted = true;
+        this.#world.queue.at(this.nowMs + delayMs, () => this.receive(() => wanted && run()));
+        return () => (wanted = false);
+      },
+    };
+  }
+
+  /** As workers/peer-links.ts ties a shard to its links. */
+  #handler(): ConstructorParameters<typeof SimPeers>[4] {
+    const wake = (): void => this.wake();
+    return {
+      onRaft: (group, message) => {
+        this.shard.onRaft(group, message);
+        wake();
+      },
+      onForward: (origin, group, bytes) => {
+        this.shard.onForward(origin, group, bytes, this.wallMs);
+        wake();
+      },
+      onLinkUp: wake,
+      onLinkDown: wake,
+      onSnapshotBegin: (snapshot, message) => this.shard.snapshots?.begin(snapshot, message),
+      onSnapshotChunk: (snapshot, rows) => this.shard.snapshots?.chunk(snapshot, rows),
+      onSnapshotComplete: (snapshot) => {
+        const group = this.shard.group(snapshot.group);
+        if (group !== undefined) this.shard.snapshots?.complete(snapshot, group);
+        wake();
+      },
+      onSnapshotAborted: (snapshot) => this.shard.snapshots?.aborted(snapshot),
+    };
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * A replica that cannot fail: applies each committed entry of a group once, in order, and flushes after each. What it holds
+ * at an index is what every node must hold there, and what it answered is what clients must have been told.
+ */
+import { apply } from '../../src/stream/apply.ts';
+import { State } from '../../src/stream/state.ts';
+import { ENTRY_CONFIG, ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
+import { LmdbTx } from '../../src/store/environment.ts';
+import { COMMAND_APPEND, Command } from '../../src/wire/command.ts';
+import { eachCommand } from '../../src/wire/entry.ts';
+import { REPLY_DUPLICATE, REPLY_RECORDS, Reply } from '../../src/wire/reply.ts';
+import { SimDisk } from './disk.ts';
+import { openEnvironment } from './environment.ts';
+import { tokenOf } from './tokens.ts';
+
+/** An append that took effect. */
+export interface Effect {
+  count: number;
+  /** Bytes, or records of a JSON stream. */
+  readonly start: number;
+  readonly next: number;
+}
+
+export class Reference {
+  /** Committed entries by index - 1. */
+  readonly entries: Entry[] = [];
+  /** By token of the payload. */
+  readonly effects = new Map<string, Effect>();
+  /** Hash of the rows after each index. */
+  readonly #hashes: number[] = [];
+  readonly #disk = new SimDisk();
+  readonly #state: State;
+  readonly #command = new Command();
+  readonly #reply = new Reply();
+
+  constructor(group: number) {
+    const hooks = { beforeSync: () => undefined, sync: (disk: SimDisk) => disk.sync(), afterSync: () => undefined };
+    this.#state = new State(group, new LmdbTx(openEnvironment(this.#disk, hooks, Infinity).state));
+  }
+
+  get last(): number {
+    return this.entries.length;
+  }
+
+  hashAt(index: number): number | undefined {
+    return this.#hashes[index - 1];
+  }
+
+  apply(entry: Entry): void {
+    const state = this.#state;
+    this.entries.push(entry);
+    state.appliedIndex = entry.index;
+    state.appliedTerm = entry.term;
+    if (entry.kind === ENTRY_CONFIG) state.configuration = entry.data.slice();
+    if (entry.kind === ENTRY_DATA) {
+      eachCommand(entry.data, this.#command, () => {
+        this.#reply.reset(0);
+        apply(state, this.#command, this.#reply);
+        this.#noteEffect();
+      });
+    }
+    this.#disk.commit(() => state.flush());
+    this.#disk.sync();
+    state.flushed();
+    this.#hashes.push(this.#disk.hash.of(state.group));
+  }
+
+  #noteEffect(): void {
+    const command = this.#command;
+    const reply = this.#reply;
+    if (command.kind !== COMMAND_APPEND || command.payloadBytes === 0) return;
+    if (reply.code !== 0 || reply.has(REPLY_DUPLICATE)) return;
+    const token = tokenOf(command.bytes, command.payloadAt, command.payloadBytes);
+    const known = this.effects.get(token);
+    const records = reply.has(REPLY_RECORDS);
+    if (known !== undefined) known.count++;
+    else {
+      this.effects.set(token, {
+        count: 1,
+        start: records ? reply.recordStart : reply.startOffset,
+        next: records ? reply.recordNext : reply.nextOffset,
+      });
+    }
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * One run: everything follows from its seed. First a phase with faults, in which nothing acknowledged may be lost; then the
+ * faults end and the cluster must come to rest: leaders everywhere, writes through every node, replicas equal.
+ */
+import { createRandom } from '../support/random.ts';
+import { Checks } from './checks.ts';
+import { Clients } from './clients.ts';
+import { Faults } from './faults.ts';
+import { Liveness } from './liveness.ts';
+import { Network } from './network.ts';
+import { SimNode } from './node.ts';
+import { type SimOptions, drawOptions } from './options.ts';
+import { EventQueue } from './queue.ts';
+import { type Mutation, SimFailure, type World } from './world.ts';
+
+export interface Result {
+  readonly ticks: number;
+  readonly simulatedMs: number;
+  readonly options: SimOptions;
+  /** What happened how often. */
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+export class Simulation implements World {
+  readonly options: SimOptions;
+  readonly queue = new EventQueue();
+  readonly network: Network;
+  readonly nodes: readonly SimNode[];
+  readonly checks: Checks;
+  readonly mutation: Mutation | undefined;
+  readonly clients: Clients;
+  readonly #faults: Faults;
+  readonly #log: ((line: string) => void) | undefined;
+  faulty = true;
+
+  /** `log` gets what happens, for the one who looks into a failure. */
+  constructor(seed: number, mutation?: Mutation, log?: (line: string) => void) {
+    this.options = drawOptions(seed);
+    this.mutation = mutation;
+    this.#log = log;
+    this.network = new Network(this.queue, createRandom(seed * 17 + 11), this.options.network);
+    this.checks = new Checks(this);
+    this.nodes = this.options.nodes.map((id) => new SimNode(this, id));
+    this.clients = new Clients(this);
+    this.#faults = new Faults(this);
+  }
+
+  trace(line: string): void {
+    this.#log?.(`${this.queue.nowMs.toFixed(1)} ${line}`);
+  }
+
+  failure(what: string, cause?: unknown): SimFailure {
+    if (cause instanceof SimFailure) return cause;
+    const seed = `0x${this.options.seed.toString(16)}`;
+    const line = `FAIL ${what} | seed=${seed} tick=${this.queue.ticks} | npm run sim -- --seed ${seed}`;
+    return new SimFailure(line, { cause });
+  }
+
+  run(): Result {
+    for (const node of this.nodes) node.start();
+    this.clients.start();
+    this.#faults.start();
+    this.#runUntil(this.options.safetyMs);
+    this.faulty = false;
+    this.trace('faults end');
+    this.#faults.heal();
+    new Liveness(this, this.clients).run((untilMs) => this.#runUntil(untilMs));
+    return {
+      ticks: this.queue.ticks,
+      simulatedMs: this.queue.nowMs,
+      options: this.options,
+      counts: { ...this.#faults.counts, ...this.checks.counts, ...Object.fromEntries(this.clients.counts) },
+    };
+  }
+
+  #runUntil(untilMs: number): void {
+    while (this.queue.step(untilMs));
+  }
+}
+

@@ -1,0 +1,35 @@
+/** What the parts of a simulation share. */
+import type { Checks } from './checks.ts';
+import type { SimDisk } from './disk.ts';
+import type { Network } from './network.ts';
+import type { SimNode } from './node.ts';
+import type { SimOptions } from './options.ts';
+import type { SimProcess, SimStore } from './process.ts';
+import type { EventQueue } from './queue.ts';
+
+/** A planted bug: where it gets its fingers in. */
+export interface Mutation {
+  /** Instead of SimDisk.sync at the end of a commit. */
+  readonly sync?: (disk: SimDisk, process: SimProcess) => void;
+  /** A new process has opened its store and nothing else yet. */
+  readonly onStore?: (store: SimStore, process: SimProcess) => void;
+  /** A new process is put together and not started. */
+  readonly onProcess?: (process: SimProcess) => void;
+}
+
+/** A property that does not hold. */
+export class SimFailure extends Error {}
+
+export interface World {
+  readonly options: SimOptions;
+  readonly queue: EventQueue;
+  readonly network: Network;
+  readonly nodes: readonly SimNode[];
+  readonly checks: Checks;
+  readonly mutation: Mutation | undefined;
+  /** The safety phase lasts: faults may happen. */
+  readonly faulty: boolean;
+  trace(line: string): void;
+  /** To be thrown. */
+  failure(what: string, cause?: unknown): SimFailure;
+}
