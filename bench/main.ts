@@ -27,7 +27,16 @@ import { redis } from './targets/redis.ts';
 import { referenceFile, referenceMemory } from './targets/reference.ts';
 import type { Target } from './targets/target.ts';
 
-const SCENARIOS: readonly Scenario[] = [appends100, appends500, singleWriter, fanOut, replay, scale, cluster, clusterIdle];
+const SCENARIOS: readonly Scenario[] = [
+  appends100,
+  appends500,
+  singleWriter,
+  fanOut,
+  replay,
+  scale,
+  cluster,
+  clusterIdle,
+];
 const TARGETS: readonly Target[] = [
   millrace,
   referenceFile,

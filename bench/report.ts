@@ -85,7 +85,5 @@ export function renderScenario(report: ScenarioReport): string {
   );
   const notes = report.notes.map((note) => `  ${note}`);
   const table = lines.length === 0 ? [] : [renderTable(header, lines)];
-  return [`\n${report.scenario}: ${report.title}`, ...table, ...failures, ...checks, ...notes].join(
-    '\n',
-  );
+  return [`\n${report.scenario}: ${report.title}`, ...table, ...failures, ...checks, ...notes].join('\n');
 }

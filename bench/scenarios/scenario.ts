@@ -86,7 +86,7 @@ export function rowsOf(rounds: Rounds): Row[] {
 export function compare(
   rounds: Rounds,
   ours: TargetName,
-  theirs: TargetName,
+  theirs: string,
   pick: (result: LoadResult) => number,
   make: (ratio: number) => Check,
 ): Check[] {

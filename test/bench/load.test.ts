@@ -4,6 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { httpFraming, respFraming, statusOf } from '../../bench/load/exchange.ts';
 import { encodeEvent } from '../../bench/load/fan-out-event.ts';
+import { GrpcPut, putMessage } from '../../bench/load/grpc-put.ts';
+import { NatsPublish } from '../../bench/load/nats-publish.ts';
 import { SseReader } from '../../bench/load/sse-reader.ts';
 import { median, medianRatio, percentile, summarize, type LoadResult } from '../../bench/stats.ts';
 
@@ -82,4 +84,59 @@ test('percentiles are by nearest rank, medians by the middle, ratios within a ro
     medianRatio(rounds([20, 10, 20]), rounds([10, 5, 10]), (r) => r.ratePerSecond),
     2,
   );
+});
+
+const SLOTS = { index: 0, port: 1, firstSlot: 0, slots: 3, payloadBytes: 4 };
+
+/** Feeds `input` in pieces of every size; each time the answers must be the same. */
+function answersInPieces(make: () => GrpcPut | NatsPublish, input: Buffer): [slot: number, isGood: boolean][] {
+  let first: [number, boolean][] | undefined;
+  for (let pieceBytes = 1; pieceBytes <= input.length; pieceBytes++) {
+    const protocol = make();
+    for (let slot = 0; slot < SLOTS.slots; slot++) protocol.append(slot);
+    const answers: [number, boolean][] = [];
+    for (let at = 0; at < input.length; at += pieceBytes)
+      protocol.receive(input.subarray(at, at + pieceBytes), (slot, isGood) => answers.push([slot, isGood]));
+    first ??= answers;
+    assert.deepEqual(answers, first, `pieces of ${pieceBytes} bytes`);
+  }
+  return first ?? [];
+}
+
+test('a put is answered by a message and trailers; trailers alone and a reset are refusals', () => {
+  const frame = (type: number, flags: number, stream: number, body: string): Buffer =>
+    Buffer.concat([Buffer.from([0, 0, body.length, type, flags, 0, 0, 0, stream]), Buffer.from(body)]);
+  const settings = frame(4, 0, 0, '');
+  const put = [frame(1, 4, 3, 'head'), frame(0, 0, 3, 'body'), frame(1, 5, 3, 'status')];
+  const input = Buffer.concat([settings, ...put, frame(1, 5, 1, 'status'), frame(3, 0, 5, 'code')]);
+  const answers = answersInPieces(() => new GrpcPut(SLOTS), input);
+  assert.deepEqual(answers, [
+    [1, true],
+    [0, false],
+    [2, false],
+  ]);
+  const protocol = new GrpcPut(SLOTS);
+  assert.deepEqual(
+    protocol.receive(settings, () => {}),
+    frame(4, 1, 0, ''),
+    'settings are acknowledged',
+  );
+  assert.equal(putMessage('key', Buffer.from('value')).toString('hex'), '000000000c0a036b6579120576616c7565');
+});
+
+test('a publish is acknowledged with a sequence; errors and no responders are refusals', () => {
+  const message = (slot: number, body: string): string => `MSG _INBOX.c0.${slot} 1 ${body.length}\r\n${body}\r\n`;
+  const status = 'NATS/1.0 503\r\n\r\n';
+  const text = [
+    'INFO {}\r\nPONG\r\n',
+    message(2, '{"stream":"s","seq":7}'),
+    message(0, '{"error":{"code":503},"stream":"s","seq":0}'),
+    `HMSG _INBOX.c0.1 1 ${status.length} ${status.length}\r\n${status}\r\n`,
+  ].join('');
+  const answers = answersInPieces(() => new NatsPublish(SLOTS), Buffer.from(text));
+  assert.deepEqual(answers, [
+    [2, true],
+    [0, false],
+    [1, false],
+  ]);
 });

@@ -19,6 +19,7 @@ const ROWS: Readonly<Record<string, readonly string[]>> = {
   'fan-out': ['millrace', 'reference-memory', 'broadcaster'],
   replay: ['millrace', 'reference-memory', 'bare'],
   scale: ['200 streams', '2000 streams'],
+  cluster: ['millrace-cluster', 'reference-file', 'etcd', 'etcd, shared', 'nats', 'nats, shared'],
 };
 
 function runBench(args: readonly string[]): Promise<{ code: number | null; output: string }> {
@@ -49,13 +50,16 @@ test('every scenario runs against every target and cleans up after itself', asyn
     if (excused.some((line) => line.startsWith(`${scenario}: wrk`))) continue;
     const rows = report.scenarios.filter((one) => one.scenario === scenario).flatMap((one) => one.rows);
     for (const target of targets) {
-      if (excused.some((line) => line.startsWith(`${scenario}: ${target}: `))) continue;
+      const program = target.replace(', shared', '');
+      if (excused.some((line) => line.startsWith(`${scenario}: ${program}: `))) continue;
       const row = rows.find((one) => one.target === target);
       assert.ok(row, `${scenario} has no row for ${target}\n${output}`);
       assert.ok(row.requests > 0 && row.p50Ms > 0, `${scenario} measured nothing for ${target}`);
       assert.equal(row.failed, 0, `${scenario}: ${target}: ${row.failures}`);
     }
   }
+  const idle = report.scenarios.find(({ scenario }) => scenario === 'cluster-idle');
+  assert.equal(idle?.checks.length, 3, `a figure for each node\n${output}`);
   assert.deepEqual(readdirSync(dir), ['report.json'], 'data folders are removed');
 });
 
