@@ -7,7 +7,7 @@ import { entryBytes } from './log.ts';
 import { proposeConfiguration } from './membership.ts';
 import { readIndex } from './read-index.ts';
 import { allowNextRevert } from './recovery.ts';
-import { sendToPeers, snapshotFailed } from './replication.ts';
+import { sendToPeers, snapshotFailed, snapshotInstalled } from './replication.ts';
 import { appendAsLeader } from './roles.ts';
 import { step } from './step.ts';
 import { transferLeadership } from './transfer.ts';
@@ -136,6 +136,11 @@ export class Raft {
   /** The transfer of a snapshot to `node` failed. */
   snapshotFailed(node: number): void {
     snapshotFailed(this.#core, node);
+  }
+
+  /** The transfer of a snapshot up to `index` to `node` is over, and it has it. */
+  snapshotInstalled(node: number, index: number): void {
+    snapshotInstalled(this.#core, node, index);
   }
 
   /** Configuration in force once `index` (at or above the applied one) is applied; belongs into a snapshot. */

@@ -54,6 +54,17 @@ export function snapshotFailed(core: Core, node: number): void {
   peer.probeSent = true;
 }
 
+/**
+ * The host learnt that the peer has the snapshot up to `index`. Usually the peer has said so itself before; that answer
+ * may have been lost, and while it is thought to be missing a snapshot the peer is sent nothing else.
+ */
+export function snapshotInstalled(core: Core, node: number, index: number): void {
+  const peer = core.peer(node);
+  if (peer === undefined || peer.state !== 'snapshot') return;
+  peer.becomeProbe(index + 1);
+  peer.probeSent = true;
+}
+
 function leaderPeer(core: Core, message: AppendResponse | HeartbeatResponse): Progress | undefined {
   if (core.role !== 'leader') return undefined;
   const peer = core.peer(message.from);

@@ -173,7 +173,8 @@ export interface SnapshotMeta {
  * Metadata of a snapshot for a peer that is behind the log's first index (§5). The host ships the payload beside it and
  * may replace `snapshot` by the newer or older state that it really streams, as long as the log continues from there
  * (index >= firstIndex() - 1). The receiving host steps this message when the payload is complete. The sending host
- * reports a failed transfer with `snapshotFailed`, and keeps the log behind `index` until the transfer is over.
+ * reports the end of the transfer with `snapshotInstalled` or `snapshotFailed`, and keeps the log behind `index` until
+ * then.
  */
 export interface SnapshotRequest extends Envelope, RecoveryNote {
   readonly type: 'snapshot';

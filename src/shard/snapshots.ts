@@ -50,8 +50,10 @@ export class Snapshots {
       done: (outcome) => {
         reader.close();
         this.#unpin(group.id, index);
-        if (outcome === 'installed') this.counters.sent++;
-        else raft.snapshotFailed(message.to);
+        if (outcome === 'installed') {
+          this.counters.sent++;
+          raft.snapshotInstalled(message.to, index);
+        } else raft.snapshotFailed(message.to);
         this.#log('info', 'snapshot sent', { group: group.id, to: message.to, index, outcome });
       },
     });
