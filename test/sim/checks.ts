@@ -127,7 +127,9 @@ export class Checks {
   #leaves(process: SimProcess, to: number, group: number, message: Message): void {
     if (message.type === 'vote-response' && message.granted && !message.pre) {
       const { term, vote } = process.store.vote(group);
-      if (term !== message.term || vote !== to) this.#fail(`vote g${group}: n${process.id} votes for n${to} and has it not on disk`);
+      // A later term on disk rules out another vote in the one that it speaks of.
+      const kept = term > message.term || (term === message.term && vote === to);
+      if (!kept) this.#fail(`vote g${group}: n${process.id} votes for n${to} and has it not on disk`);
     } else if (message.type === 'append-response' && !message.reject) {
       const term = process.shard.group(group)?.raft.termAt(message.index) ?? -1;
       if (term >= 0 && !process.node.disk.holds(group, message.index, term) && message.index > 0) {

@@ -35,7 +35,7 @@ const NOT_DONE: ReadonlySet<ErrorCode> = new Set([
   'STOPPING',
 ]);
 /** A client that has no answer goes on after this long. */
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 12_000;
 const BIG_BYTES = 5000;
 
 export class Clients {
@@ -211,7 +211,7 @@ class Client {
       else if (stream.use === 'plain' || stream.use === 'closable') {
         throw this.#world.failure(`${op.token} in ${stream.name} is answered with ${code}`);
       }
-      if (producer !== undefined) this.#afterProducer(stream, op, producer);
+      if (producer !== undefined) this.#afterProducer(op, producer);
       this.next();
     });
   }
@@ -257,14 +257,13 @@ class Client {
     return producer;
   }
 
-  #afterProducer(stream: SimStream, op: AppendOp, producer: Producer): void {
+  #afterProducer(op: AppendOp, producer: Producer): void {
     if (op.outcome === 'ok') producer.seq++;
     else if (op.outcome === 'unknown') {
       // Given up; a new epoch makes sure that it does not come late.
       producer.epoch++;
       producer.seq = 0;
     }
-    if (stream.history.closedAt >= 0) this.#producers.delete(stream);
   }
 
   #read(stream: SimStream): void {

@@ -15,6 +15,8 @@ import { adminRequest, shedRequest } from './requests.ts';
 import type { World } from './world.ts';
 
 const OPERATOR_MS = 500;
+/** The first leaders are elected and the streams created before anything goes wrong. */
+const QUIET_MS = 2500;
 
 export class Faults {
   readonly counts: Record<string, number> = {};
@@ -29,7 +31,9 @@ export class Faults {
   }
 
   start(): void {
-    for (const kind of FAULT_KINDS) this.#later(kind);
+    this.#world.queue.after(QUIET_MS, () => {
+      for (const kind of FAULT_KINDS) this.#later(kind);
+    });
     this.#operate();
   }
 

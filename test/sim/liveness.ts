@@ -11,6 +11,7 @@ import type { World } from './world.ts';
 /** Elections, snapshots of everything, replaced disks, changes of membership that wait for them. */
 const REST_MS = 120_000;
 const LOOK_MS = 250;
+const SETTLE_MS = 6000;
 
 export class Liveness {
   readonly #world: World;
@@ -30,6 +31,8 @@ export class Liveness {
         runUntil(queue.nowMs + LOOK_MS);
       }
     };
+    // Paused processes have the operators' calls of the safety phase still before them.
+    runUntil(queue.nowMs + SETTLE_MS);
     until(
       () => this.#world.options.groups.every((group) => this.#everybodyIn(group)),
       () => `not all nodes vote: ${this.#describe()}`,

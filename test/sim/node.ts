@@ -1,8 +1,11 @@
 /** A node: what outlives its processes. */
+import { StorageFullError } from '../../src/shard/ports.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import { SimDisk } from './disk.ts';
-import { SimProcess } from './process.ts';
+import { SimCrash, SimProcess } from './process.ts';
 import type { World } from './world.ts';
+
+const RETRY_MS = 300;
 
 export class SimNode {
   readonly id: number;
@@ -37,6 +40,12 @@ export class SimNode {
     try {
       this.process = new SimProcess(this.#world, this, boot, this.lostLog);
     } catch (error) {
+      if (error instanceof StorageFullError || error instanceof SimCrash) {
+        // Whoever supervises the process starts it again.
+        this.disk.crash();
+        this.#world.queue.after(RETRY_MS, () => this.start());
+        return;
+      }
       throw this.#world.failure(`n${this.id} does not start: ${String(error)}`, error);
     }
     this.process.start();

@@ -54,20 +54,20 @@ export type FaultKind = (typeof FAULT_KINDS)[number];
 
 /** Mean time between two faults in a run with the usual number of them. */
 const USUAL_MS: Readonly<Record<FaultKind, number>> = {
-  crash: 3000,
-  stop: 8000,
-  pause: 5000,
-  partition: 4000,
-  oneway: 5000,
-  reset: 2000,
-  full: 8000,
-  slow: 5000,
-  clock: 6000,
-  wipe: 8000,
-  transfer: 3000,
-  membership: 2500,
+  crash: 5000,
+  stop: 9000,
+  pause: 7000,
+  partition: 8000,
+  oneway: 9000,
+  reset: 4000,
+  full: 9000,
+  slow: 8000,
+  clock: 8000,
+  wipe: 7000,
+  transfer: 4000,
+  membership: 3000,
   purge: 3000,
-  shed: 8000,
+  shed: 9000,
 };
 
 export function drawOptions(seed: number): SimOptions {
@@ -83,9 +83,9 @@ export function drawOptions(seed: number): SimOptions {
     nodes,
     voters: size === 4 ? [1, 2, 3] : nodes,
     groups,
-    clients: random.int(2, 5),
-    safetyMs: random.int(6, 14) * 1000,
-    thinkMs: random.pick([20, 60, 150]),
+    clients: random.int(3, 8),
+    safetyMs: random.int(8, 16) * 1000,
+    thinkMs: random.pick([20, 60, 200]),
     network: {
       delayMs: random.pick([0.3, 1, 5, 30]),
       loss: random.pick([0, 0.01, 0.05, 0.2]),
@@ -103,6 +103,6 @@ export function drawOptions(seed: number): SimOptions {
 }
 
 function frequency(random: Random, kind: FaultKind): number {
-  const factor = random.pick([0, 1, 1, 3]);
+  const factor = random.pick([0, 0, 1, 1, 4]);
   return factor === 0 ? Infinity : USUAL_MS[kind] / factor;
 }

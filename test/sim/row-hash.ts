@@ -6,6 +6,7 @@
  * head is gone (they are reclaimed some time later).
  */
 import { TAG_ATTRIBUTES, TAG_DATA, TAG_GARBAGE, TAG_HEAD, TAG_PRODUCER, TAG_RECORD } from '../../src/stream/keys.ts';
+import { SYSTEM_PREFIX } from '../../src/wire/key-space.ts';
 
 const BY_INCARNATION = new Set([TAG_ATTRIBUTES, TAG_DATA, TAG_PRODUCER, TAG_RECORD]);
 /** Where an encoded head (stream/head.ts) has its incarnation. */
@@ -22,7 +23,9 @@ export class RowHash {
   readonly #halves = new Map<number, Half>();
 
   changed(key: string, before: Uint8Array | undefined, after: Uint8Array | undefined): void {
-    const half = this.#half((key.charCodeAt(0) << 8) | key.charCodeAt(1));
+    const prefix = (key.charCodeAt(0) << 8) | key.charCodeAt(1);
+    if (prefix === SYSTEM_PREFIX) return;
+    const half = this.#half(prefix);
     const tag = key.charCodeAt(2);
     if (tag === TAG_GARBAGE) return;
     const change = (before === undefined ? 0 : hashRow(key, before)) ^ (after === undefined ? 0 : hashRow(key, after));
