@@ -104,9 +104,12 @@ serverSuite(
       const woken = expect(200, `GET ${path}?offset=now&live=long-poll&timeout_ms=60000`);
       // The reader may come after the append: then it waits for the next one.
       const done = woken.then(() => true);
-      while (
-        !(await Promise.race([done, expect(204, `POST ${path}`, { headers: TEXT, body: '+' }).then(() => false)]))
-      );
+      let sent: Promise<unknown>;
+      do {
+        sent = expect(204, `POST ${path}`, { headers: TEXT, body: '+' });
+      } while (!(await Promise.race([done, sent.then(() => false)])));
+      // An append still under way would move the tail behind the HEAD below.
+      await sent;
       assert.match((await woken).text, /^\++$/);
       const tail = offsetOf(await expect(200, `HEAD ${path}`));
       const closing = expect(204, `GET ${path}?offset=${tail}&live=long-poll&timeout_ms=60000`);
