@@ -29,7 +29,7 @@ import {
 import { type AdminHost, Administration } from './admin.ts';
 import { Commits } from './commits.ts';
 import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
-import type { ForwardOrigin, PeerPort, RequestSource, TurnBatch } from './ports.ts';
+import { type ForwardOrigin, type PeerPort, type RequestSource, StorageFullError, type TurnBatch } from './ports.ts';
 import { RingSink } from './sink.ts';
 import { Snapshots } from './snapshots.ts';
 import { type ShardOptions, raftConfig } from './options.ts';
@@ -378,7 +378,13 @@ export class Shard {
     const { storage } = this.#options;
     for (const group of this.groups) {
       if (!group.raft.mayVote || !this.#lost.has(group.id)) continue;
-      storage.setLost([group.id], false);
+      try {
+        storage.setLost([group.id], false);
+      } catch (error) {
+        if (!(error instanceof StorageFullError)) throw error;
+        // The marker on disk only makes the next start more careful; another try comes with the next tick.
+        return;
+      }
       this.#lost.delete(group.id);
     }
   }
