@@ -2,10 +2,10 @@
  * `npm run cluster`: three nodes on this machine that form one cluster, for a first try. Addresses are printed; Ctrl-C stops
  * all nodes together. The data stays in ./data/cluster (or --data DIR), so the next start goes on where this one ended.
  *
- *   npm run cluster -- [--data DIR] [--verbose]
+ *   npm run cluster -- [--data DIR] [--port FIRST] [--verbose]
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
@@ -15,12 +15,10 @@ import { parseArgs } from 'node:util';
 
 const SERVER_ENTRY = fileURLToPath(new URL('../main.js', import.meta.url));
 const NODE_COUNT = 3;
-/** Node n: clients on 4437, 4447, 4457; operators one above. */
-const CLIENT_PORT = 4437;
+/** Clients on 4437, 4447 and 4457; operators one above; links between the nodes two above. */
+const FIRST_PORT = 4437;
 const PORTS_PER_NODE = 10;
-/** Links between the nodes: shard i of a node listens on its port plus i, hence the distance. */
-const CLUSTER_PORT = 4537;
-const CLUSTER_PORTS_PER_NODE = 100;
+const FIRST_PORT_MAX = 65_535 - PORTS_PER_NODE * NODE_COUNT;
 /** Three nodes share the host's cores. */
 const CORES = 1;
 const READY_TIMEOUT_MS = 60_000;
@@ -38,22 +36,36 @@ interface Node {
   readonly ended: Promise<number | string>;
 }
 
-const clusterAddress = (id: number): string => `127.0.0.1:${CLUSTER_PORT + CLUSTER_PORTS_PER_NODE * (id - 1)}`;
-const address = (id: number, offset: number): string => `127.0.0.1:${CLIENT_PORT + PORTS_PER_NODE * (id - 1) + offset}`;
+interface Options {
+  readonly directory: string;
+  readonly firstPort: number;
+  readonly verbose: boolean;
+}
+
+type Plane = 'client' | 'admin' | 'cluster';
+
+function address({ firstPort }: Options, id: number, plane: Plane): string {
+  const offset = plane === 'client' ? 0 : plane === 'admin' ? 1 : 2;
+  return `127.0.0.1:${firstPort + PORTS_PER_NODE * (id - 1) + offset}`;
+}
+
+/** Tells a later start that the cluster exists: from then on an empty directory means that a disk was lost. */
+const formedFile = (directory: string): string => join(directory, 'formed');
 
 /** The file is written anew at each start; edit a copy for a cluster of your own. */
-function writeConfig(directory: string, id: number): string {
+function writeConfig(options: Options, id: number): string {
+  const { directory } = options;
   const peers = Array.from(
     { length: NODE_COUNT },
-    (_, i) => `  { node_id = ${i + 1}, addr = "${clusterAddress(i + 1)}" },`,
+    (_, i) => `  { node_id = ${i + 1}, addr = "${address(options, i + 1, 'cluster')}" },`,
   );
   const file = join(directory, `node-${id}.toml`);
   const lines = [
     `# Node ${id} of the cluster that \`npm run cluster\` starts.`,
     '[server]',
-    `listen = "${address(id, 0)}"`,
-    `admin_listen = "${address(id, 1)}"`,
-    `cluster_listen = "${clusterAddress(id)}"`,
+    `listen = "${address(options, id, 'client')}"`,
+    `admin_listen = "${address(options, id, 'admin')}"`,
+    `cluster_listen = "${address(options, id, 'cluster')}"`,
     '',
     '[storage]',
     `data_dir = ${JSON.stringify(join(directory, `node-${id}`))}`,
@@ -66,8 +78,8 @@ function writeConfig(directory: string, id: number): string {
     '',
     '[raft]',
     `node_id = ${id}`,
-    '# An empty directory may vote at once. Right for the first start of all nodes, wrong for a node that lost its disk.',
-    'init_membership = true',
+    '# True: an empty directory may vote at once. Right for the first start of all nodes, wrong for one that lost its disk.',
+    `init_membership = ${!existsSync(formedFile(directory))}`,
     'peers = [',
     ...peers,
     ']',
@@ -77,8 +89,9 @@ function writeConfig(directory: string, id: number): string {
   return file;
 }
 
-function start(directory: string, id: number, verbose: boolean): Node {
-  const child = spawn(process.execPath, [SERVER_ENTRY, '--config', writeConfig(directory, id)], {
+function start(options: Options, id: number): Node {
+  const { verbose } = options;
+  const child = spawn(process.execPath, [SERVER_ENTRY, '--config', writeConfig(options, id)], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: verbose ? process.env : { MILLRACE_LOG: 'warn', ...process.env },
     // Its own process group: Ctrl-C reaches this program only, which stops all nodes together.
@@ -86,8 +99,10 @@ function start(directory: string, id: number, verbose: boolean): Node {
   });
   for (const stream of [child.stdout, child.stderr]) {
     createInterface({ input: stream }).on('line', (line) => {
-      // What a node says while it fails is shown in any case.
-      if (verbose || stream === child.stderr || /"level":"(error|fatal)"/.test(line)) {
+      // What a node says while it fails is shown in any case; its greeting is replaced by that of the cluster.
+      const isLog = line.startsWith('{');
+      const isShown = isLog ? /"level":"(error|fatal)"/.test(line) : stream === child.stderr;
+      if (verbose || isShown) {
         process.stdout.write(`[node ${id}] ${line}\n`);
       }
     });
@@ -96,7 +111,8 @@ function start(directory: string, id: number, verbose: boolean): Node {
     child.once('error', (error) => done(String(error)));
     child.once('exit', (code, signal) => done(code ?? signal ?? 'unknown'));
   });
-  return { id, client: `http://${address(id, 0)}`, admin: `http://${address(id, 1)}`, child, ended };
+  const url = (plane: Plane): string => `http://${address(options, id, plane)}`;
+  return { id, client: url('client'), admin: url('admin'), child, ended };
 }
 
 async function isReady({ admin }: Node): Promise<boolean> {
@@ -144,20 +160,32 @@ function announce(nodes: readonly Node[], directory: string): void {
   );
 }
 
+function readOptions(): Options {
+  const { values } = parseArgs({
+    options: { data: { type: 'string' }, port: { type: 'string' }, verbose: { type: 'boolean' } },
+  });
+  const firstPort = Number(values.port ?? FIRST_PORT);
+  if (!Number.isInteger(firstPort) || firstPort < 1 || firstPort > FIRST_PORT_MAX) {
+    throw new Error(`--port ${values.port}: expected a number from 1 to ${FIRST_PORT_MAX}`);
+  }
+  return { directory: resolve(values.data ?? join('data', 'cluster')), firstPort, verbose: values.verbose === true };
+}
+
 async function main(): Promise<number> {
-  let values: { data?: string | undefined; verbose?: boolean | undefined };
+  let options: Options;
   try {
-    ({ values } = parseArgs({ options: { data: { type: 'string' }, verbose: { type: 'boolean' } } }));
+    options = readOptions();
   } catch (error) {
-    process.stderr.write(`cluster: ${(error as Error).message}\nusage: npm run cluster -- [--data DIR] [--verbose]\n`);
+    const usage = 'usage: npm run cluster -- [--data DIR] [--port FIRST] [--verbose]';
+    process.stderr.write(`cluster: ${(error as Error).message}\n${usage}\n`);
     return EXIT_USAGE;
   }
-  const directory = resolve(values.data ?? join('data', 'cluster'));
+  const { directory } = options;
   mkdirSync(directory, { recursive: true });
   const ending = new AbortController();
   // More than once: a Ctrl-C under npm arrives from the terminal and from npm.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => ending.abort());
-  const nodes = Array.from({ length: NODE_COUNT }, (_, i) => start(directory, i + 1, values.verbose === true));
+  const nodes = Array.from({ length: NODE_COUNT }, (_, i) => start(options, i + 1));
   process.on('exit', () => nodes.forEach(({ child }) => child.kill('SIGKILL')));
   const living = new Set(nodes);
   let isUp = false;
@@ -171,8 +199,10 @@ async function main(): Promise<number> {
     });
   }
   isUp = await allReady(nodes, ending.signal);
-  if (isUp) announce(nodes, directory);
-  else if (!ending.signal.aborted) process.stderr.write(`the cluster was not ready within ${READY_TIMEOUT_MS} ms\n`);
+  if (isUp) {
+    writeFileSync(formedFile(directory), '');
+    announce(nodes, directory);
+  } else if (!ending.signal.aborted) process.stderr.write(`the cluster was not ready within ${READY_TIMEOUT_MS} ms\n`);
   if (isUp && !ending.signal.aborted) {
     await new Promise<void>((done) => ending.signal.addEventListener('abort', () => done(), { once: true }));
   }

@@ -110,24 +110,26 @@ function report(name: string, tally: Tally, since: number): void {
   );
 }
 
-test('SIGKILL of one, two and all nodes under load', async () => {
-  const random = createRandom(seedFromEnvironment());
-  process.stdout.write(`cluster faults, kills: SEED=${random.seed}\n`);
-  const since = performance.now();
-  await withCluster({ groups: GROUPS }, async (cluster) => {
-    const tally = await load(cluster, random.seed, async () => {
-      for (let round = 0; round < KILL_ROUNDS; round++) {
-        await pause(random.int(300, 2000));
-        const count = round % 8 === 7 ? 3 : round % 4 === 3 ? 2 : 1;
-        const start = random.int(0, 2);
-        const victims = Array.from({ length: count }, (_, i) => 1 + ((start + i) % 3));
-        await killAndRestart(cluster, random, victims);
-        await cluster.ready(cluster.ids);
-      }
+for (const cores of [1, 2]) {
+  test(`SIGKILL of one, two and all nodes under load, --cores ${cores}`, async () => {
+    const random = createRandom(seedFromEnvironment());
+    process.stdout.write(`cluster faults, kills, --cores ${cores}: SEED=${random.seed}\n`);
+    const since = performance.now();
+    await withCluster({ groups: GROUPS, cores }, async (cluster) => {
+      const tally = await load(cluster, random.seed, async () => {
+        for (let round = 0; round < KILL_ROUNDS; round++) {
+          await pause(random.int(300, 2000));
+          const count = round % 8 === 7 ? 3 : round % 4 === 3 ? 2 : 1;
+          const start = random.int(0, 2);
+          const victims = Array.from({ length: count }, (_, i) => 1 + ((start + i) % 3));
+          await killAndRestart(cluster, random, victims);
+          await cluster.ready(cluster.ids);
+        }
+      });
+      report(`kills, --cores ${cores}`, tally, since);
     });
-    report('kills', tally, since);
   });
-});
+}
 
 test('nodes that hang (SIGSTOP) and rolling restarts (SIGTERM) under load', async () => {
   const random = createRandom(seedFromEnvironment());

@@ -1,0 +1,76 @@
+// `npm run cluster`: three nodes that start and stop together; what it prints is enough to use them.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { until } from '../support/cluster.ts';
+import { REPO_ROOT } from '../support/paths.ts';
+import { freePort, removeFolder, run, temporaryFolder, within } from '../support/server.ts';
+
+const SCRIPT = join(REPO_ROOT, 'dist', 'scripts', 'cluster.js');
+const STOP_TIMEOUT_MS = 30_000;
+const TEXT = { 'Content-Type': 'text/plain' } as const;
+
+async function status(url: string, init: RequestInit): Promise<number> {
+  const response = await fetch(url, init);
+  await response.arrayBuffer();
+  return response.status;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test('npm run cluster: starts, says where, reports a death, stops together, and goes on with its data', async () => {
+  const data = temporaryFolder('cluster-script');
+  const port = await freePort();
+  const start = async (): Promise<{ started: ReturnType<typeof run>; urls: string[]; pids: number[] }> => {
+    const started = run([process.execPath, SCRIPT, '--data', data, '--port', String(port)]);
+    await until(
+      () => `the announcement; said so far: ${started.output()}`,
+      async () => {
+        assert.equal(started.child.exitCode, null, started.output());
+        return started.output().includes('Ctrl-C stops all');
+      },
+    );
+    const nodes = [...started.output().matchAll(/node \d +clients (\S+) +admin \S+ +pid (\d+)/g)];
+    assert.equal(nodes.length, 3, started.output());
+    return { started, urls: nodes.map((node) => node[1] as string), pids: nodes.map((node) => Number(node[2])) };
+  };
+  try {
+    const first = await start();
+    assert.match(readFileSync(join(data, 'node-1.toml'), 'utf8'), /init_membership = true/);
+    assert.equal(await status(`${first.urls[0]}/demo/hello`, { method: 'PUT', headers: TEXT }), 201);
+    assert.equal(await status(`${first.urls[1]}/demo/hello`, { method: 'POST', headers: TEXT, body: 'hi' }), 204);
+    assert.doesNotMatch(first.started.output(), /"level"/, 'logs only when asked for');
+    process.kill(first.pids[2] as number, 'SIGKILL');
+    await until('the report of the death', async () => /node 3 ended with SIGKILL/.test(first.started.output()));
+    await until('writes go on', async () => {
+      return (await status(`${first.urls[1]}/demo/hello`, { method: 'POST', headers: TEXT, body: '!' })) === 204;
+    });
+    first.started.child.kill('SIGINT');
+    assert.equal(await within(first.started.exited, STOP_TIMEOUT_MS, 'the stop'), 0, first.started.output());
+    for (const pid of first.pids) assert(!isAlive(pid), `node process ${pid} is left over`);
+
+    const second = await start();
+    assert.match(readFileSync(join(data, 'node-1.toml'), 'utf8'), /init_membership = false/);
+    await until('node 3 has everything', async () => {
+      const response = await fetch(`${second.urls[2]}/demo/hello?offset=-1`);
+      return /^hi!+$/.test(await response.text());
+    });
+    second.started.child.kill('SIGTERM');
+    assert.equal(await within(second.started.exited, STOP_TIMEOUT_MS, 'the stop'), 0, second.started.output());
+    for (const pid of second.pids) assert(!isAlive(pid), `node process ${pid} is left over`);
+
+    const wrong = run([process.execPath, SCRIPT, '--port', 'x']);
+    assert.equal(await wrong.exited, 2);
+    assert.match(wrong.output(), /usage: npm run cluster/);
+  } finally {
+    removeFolder(data);
+  }
+});
