@@ -43,7 +43,8 @@ export function check(
   unit: string,
   bound: { atLeast: number } | { atMost: number },
 ): Check {
-  const pass = 'atLeast' in bound ? value >= bound.atLeast : value <= bound.atMost;
+  // A rival that answered nothing makes a ratio infinite: that is a failed measurement and no victory.
+  const pass = Number.isFinite(value) && ('atLeast' in bound ? value >= bound.atLeast : value <= bound.atMost);
   const goal = 'atLeast' in bound ? `at least ${bound.atLeast}` : `at most ${bound.atMost}`;
   return { name, value, unit, goal, pass };
 }

@@ -6,6 +6,7 @@ import { NATS_STREAMS } from '../load/nats-subject.ts';
 import { runPipelined } from '../load/pipelined.ts';
 import { createStreams } from '../load/streams.ts';
 import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
+import { startChild } from '../processes.ts';
 import { check, type Check, type ScenarioReport } from '../report.ts';
 import type { LoadResult } from '../stats.ts';
 import { etcd } from '../targets/etcd.ts';
@@ -69,7 +70,9 @@ async function measureHttp({ context, streams, pathsFile, paths }: Load, target:
       load: context.load,
     });
   await append(context.warmUpMs * WARM_UPS);
-  return await append(context.durationMs);
+  const result = await append(context.durationMs);
+  if (result.requests > 0) return result;
+  return { ...result, failed: streams, failures: `no answer within ${context.durationMs} ms` };
 }
 
 function sharedName(rival: string): string {
@@ -105,6 +108,8 @@ async function run(context: Context): Promise<ScenarioReport[]> {
   let leaders: number[] = [];
   const shared = new Map<string, LoadResult[]>();
   const own = await alternate(context, targets, async (target) => {
+    // What the target before this one left unwritten would be paid by this one's first fsync.
+    await startChild('sync', ['-f', context.start.dir]).exited;
     const running = await target.start(context.start);
     try {
       if (running.protocol === 'etcd' || running.protocol === 'nats') {

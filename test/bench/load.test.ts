@@ -7,6 +7,7 @@ import { encodeEvent } from '../../bench/load/fan-out-event.ts';
 import { GrpcPut, putMessage } from '../../bench/load/grpc-put.ts';
 import { NatsPublish } from '../../bench/load/nats-publish.ts';
 import { SseReader } from '../../bench/load/sse-reader.ts';
+import { check } from '../../bench/report.ts';
 import { median, medianRatio, percentile, summarize, type LoadResult } from '../../bench/stats.ts';
 
 const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n';
@@ -139,4 +140,11 @@ test('a publish is acknowledged with a sequence; errors and no responders are re
     [0, false],
     [1, false],
   ]);
+});
+
+test('a goal is not reached by a ratio to nothing', () => {
+  assert.equal(check('rate', 5, 'x', { atLeast: 3 }).pass, true);
+  assert.equal(check('rate', 2, 'x', { atLeast: 3 }).pass, false);
+  assert.equal(check('rate', 1 / 0, 'x', { atLeast: 3 }).pass, false);
+  assert.equal(check('share', Number.NaN, '', { atMost: 3 }).pass, false);
 });
