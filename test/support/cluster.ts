@@ -11,6 +11,11 @@ const READY_TIMEOUT_MS = 60_000;
 /** There is no event across processes for "every group has a leader", so it is asked for at this pace. */
 const POLL_MS = 50;
 const LOG_END_CHARS = 8000;
+/** Links between nodes: apart from the ports that servers choose when they start. */
+const CLUSTER_PORT_LOW = 10_000;
+const CLUSTER_PORT_HIGH = 20_000;
+/** Another process may take a port between the probe and the start. */
+const START_ATTEMPTS = 5;
 
 export interface ClusterOptions {
   readonly nodes?: number;
@@ -35,7 +40,7 @@ export interface GroupStatus {
 
 interface Member {
   readonly server: TestServer;
-  readonly clusterPort: number;
+  clusterPort: number;
   paused: boolean;
 }
 
@@ -52,7 +57,7 @@ export class TestCluster {
     const cluster = new TestCluster(options);
     const count = (options.nodes ?? 3) + (options.spares ?? 0);
     for (let id = 1; id <= count; id++) {
-      const clusterPort = await freePort();
+      const clusterPort = await cluster.#choosePort();
       const server = new TestServer({
         cores: options.cores ?? 1,
         groups: options.groups ?? 4,
@@ -106,7 +111,16 @@ export class TestCluster {
 
   /** Starts all nodes at once; resolves when every group has a leader that every node knows. */
   async startAll(ids: readonly number[] = this.ids): Promise<void> {
-    await Promise.all(ids.map((id) => this.node(id).start('health')));
+    for (let attempt = 1; ; attempt++) {
+      const starts = await Promise.allSettled(ids.map((id) => this.node(id).start('health')));
+      const failed = starts.find((start) => start.status === 'rejected');
+      if (failed === undefined) break;
+      const isTaken = ids.some((id) => /EADDRINUSE/.test(this.node(id).log()));
+      if (!isTaken || attempt === START_ATTEMPTS) throw failed.reason;
+      await Promise.all(ids.map((id) => this.kill(id)));
+      for (const member of this.#members.values()) member.clusterPort = await this.#choosePort();
+      for (const id of this.#members.keys()) this.configure(id);
+    }
     await this.ready(ids);
   }
 
@@ -197,6 +211,16 @@ export class TestCluster {
 
   async dispose(): Promise<void> {
     await Promise.all([...this.#members.values()].map(({ server }) => server.dispose()));
+  }
+
+  /** Shard i of a node listens on its port plus i, so nodes keep apart. */
+  async #choosePort(): Promise<number> {
+    const cores = this.options.cores ?? 1;
+    const taken = [...this.#members.values()].map(({ clusterPort }) => clusterPort);
+    for (;;) {
+      const port = await freePort(CLUSTER_PORT_LOW, CLUSTER_PORT_HIGH);
+      if (taken.every((other) => Math.abs(other - port) > cores)) return port;
+    }
   }
 
   #member(id: number): Member {

@@ -68,9 +68,9 @@ function isFree(port: number): Promise<boolean> {
   });
 }
 
-export async function freePort(): Promise<number> {
+export async function freePort(low: number = PORT_LOW, high: number = PORT_HIGH): Promise<number> {
   for (;;) {
-    const port = PORT_LOW + Math.floor(Math.random() * (PORT_HIGH - PORT_LOW));
+    const port = low + Math.floor(Math.random() * (high - low));
     if (await isFree(port)) return port;
   }
 }
