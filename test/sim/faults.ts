@@ -17,6 +17,8 @@ import type { World } from './world.ts';
 const OPERATOR_MS = 500;
 /** The first leaders are elected and the streams created before anything goes wrong. */
 const QUIET_MS = 2500;
+/** Two voters that are left by a change cannot do without either disk: no disk is lost around a change. */
+const MEMBERSHIP_DONE_MS = 6000;
 
 export class Faults {
   readonly counts: Record<string, number> = {};
@@ -24,6 +26,7 @@ export class Faults {
   readonly #random: Random;
   /** At most one lost disk at a time: two of three would be a lost majority. 0: none. */
   #wiped = 0;
+  #membershipAtMs = -Infinity;
 
   constructor(world: World) {
     this.#world = world;
@@ -185,6 +188,7 @@ export class Faults {
     const { voters, learners } = this.#groupOf(node, group).raft.configuration;
     const outside = this.#world.nodes.filter(({ id }) => !voters.includes(id) && !learners.includes(id));
     this.#world.checks.countable = false;
+    this.#membershipAtMs = this.#world.queue.nowMs;
     if (outside.length > 0 && random.chance(0.6)) {
       this.#admin('learner', ADMIN_LEARNER, random.pick(outside).id, '', node);
       return;
@@ -198,6 +202,8 @@ export class Faults {
   #wipe(node: SimNode): void {
     const { nodes, options } = this.#world;
     if (this.#wiped !== 0 || nodes.some(({ process }) => process === undefined)) return;
+    // A call may still wait in the mailbox of a process that stands still.
+    if (this.#world.queue.nowMs - this.#membershipAtMs < MEMBERSHIP_DONE_MS) return;
     for (const group of options.groups) {
       const { configuration } = this.#groupOf(node, group).raft;
       const agreed = JSON.stringify(configuration);

@@ -16,15 +16,20 @@ const { values } = parseArgs({
     from: { type: 'string', default: '1' },
     mutation: { type: 'string' },
     quiet: { type: 'boolean', default: false },
+    totals: { type: 'boolean', default: false },
     keep: { type: 'boolean', default: false },
   },
 });
 const mutation = values.mutation === undefined ? undefined : MUTATIONS[values.mutation];
 
+const totals: Record<string, number> = {};
+
 function one(seed: number, log?: (line: string) => void): boolean {
   try {
     // What a bug does may differ from life to life; each run gets its own.
     const result = new Simulation(seed, mutation?.(), log).run();
+    for (const [what, count] of Object.entries(result.counts)) totals[what] = (totals[what] ?? 0) + count;
+    totals['simulated s'] = (totals['simulated s'] ?? 0) + result.simulatedMs / 1000;
     if (log !== undefined) process.stdout.write(`${JSON.stringify(result, undefined, 1)}\n`);
     return true;
   } catch (error) {
@@ -45,6 +50,7 @@ function many(seeds: readonly number[]): number {
     if (failed >= 10 && !values.keep) break;
   }
   const seconds = (performance.now() - startMs) / 1000;
+  if (values.totals) process.stdout.write(`${JSON.stringify(totals, undefined, 1)}\n`);
   process.stdout.write(`${run} seeds, ${failed} failed, ${seconds.toFixed(1)} s (${(run / seconds).toFixed(1)} seeds/s)\n`);
   return failed;
 }

@@ -160,6 +160,11 @@ export class SimProcess implements Endpoint {
     this.#schedule(this.nowMs + WAKE_MS * this.#random.next());
   }
 
+  /** Runs `work` in this process later, if it lives. */
+  readonly later = (delayMs: number, work: () => void): void => {
+    this.#world.queue.at(this.nowMs + delayMs, () => this.receive(work));
+  };
+
   /** SIGTERM: it says what it can, then ends. */
   stop(): void {
     this.guard(() => this.shard.stop(this.wallMs, this.#clockMs));
@@ -241,6 +246,7 @@ export class SimProcess implements Endpoint {
     const onReply = this.#pending.get(reply.id);
     if (onReply === undefined) throw this.#world.failure(`n${this.id} answers request ${reply.id} twice, or unasked`);
     this.#pending.delete(reply.id);
+    this.#world.mutation?.onReply?.(reply);
     // It is published now; the client has it a little later, even if the process dies at once.
     this.#world.queue.at(this.nowMs + 0.2, () => onReply(reply));
   }
@@ -280,7 +286,7 @@ export class SimProcess implements Endpoint {
       nonce: (sizeBytes) => new Uint8Array(sizeBytes),
       after: (delayMs, run) => {
         let wanted = true;
-        this.#world.queue.at(this.nowMs + delayMs, () => this.receive(() => wanted && run()));
+        this.later(delayMs, () => wanted && run());
         return () => (wanted = false);
       },
     };

@@ -1,4 +1,5 @@
 /** What the parts of a simulation share. */
+import type { Reply } from '../../src/wire/reply.ts';
 import type { Checks } from './checks.ts';
 import type { SimDisk } from './disk.ts';
 import type { Network } from './network.ts';
@@ -15,6 +16,8 @@ export interface Mutation {
   readonly onStore?: (store: SimStore, process: SimProcess) => void;
   /** A new process is put together and not started. */
   readonly onProcess?: (process: SimProcess) => void;
+  /** Before an answer leaves for the client. */
+  readonly onReply?: (reply: Reply) => void;
 }
 
 /** A property that does not hold. */
