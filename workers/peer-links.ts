@@ -1,4 +1,5 @@
 /** Ties a shard to the links of src/peer: what arrives goes to the shard, which handles it in its next turn. */
+import { ConfigError } from '../src/config/error.ts';
 import type { Parker } from '../src/mailbox/wake.ts';
 import { Peers } from '../src/peer/peers.ts';
 import type { Logger } from '../src/server/log.ts';
@@ -48,6 +49,14 @@ export async function openPeers(
     },
   });
   shard.attachPeers(peers, wake);
-  await peers.start();
+  try {
+    await peers.start();
+  } catch (error) {
+    const { host, port } = cluster.listen;
+    const address = `${host}:${port === 0 ? 0 : port + data.shard}`;
+    throw new ConfigError(
+      `server.cluster_listen: shard ${data.shard} cannot listen on ${address} (${(error as Error).message})`,
+    );
+  }
   return peers;
 }

@@ -1,6 +1,7 @@
 /** Thread entry: one shard with its real storage and rings. The loop never sleeps while there is work. */
 import { type MessagePort, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../src/base/assert.ts';
+import { ConfigError } from '../src/config/error.ts';
 import { LaneReceiver, LaneSender } from '../src/mailbox/lane.ts';
 import { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import { Parker, Waker } from '../src/mailbox/wake.ts';
@@ -82,4 +83,9 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
 }
 
 assert(!isMainThread && parentPort !== null, 'workers/shard runs in a worker thread');
-await run(workerData as ShardData, parentPort);
+try {
+  await run(workerData as ShardData, parentPort);
+} catch (error) {
+  if (!(error instanceof ConfigError)) throw error;
+  parentPort.postMessage({ refused: error.message });
+}

@@ -2,6 +2,7 @@
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import { type MessagePort, Worker } from 'node:worker_threads';
+import { ConfigError } from '../config/error.ts';
 import type { Peer } from '../config/kinds.ts';
 import type { Address } from '../config/values.ts';
 import { REPLY_RING_BYTES, REQUEST_RING_BYTES } from '../base/limits.ts';
@@ -27,6 +28,9 @@ export interface ClusterData {
   /** A new data directory may vote at once, because the cluster is new too. */
   readonly initMembership: boolean;
 }
+
+/** What a shard thread says: it serves, it has stopped, or the configuration cannot work and why. */
+export type ShardMessage = 'ready' | 'stopped' | { readonly refused: string };
 
 /** What a shard thread is started with. */
 export interface ShardData {
@@ -128,8 +132,12 @@ function start(shard: number, boot: number, options: ShardsOptions): Running {
   const ready = deferred();
   const stopped = deferred();
   let expected = false;
-  worker.on('message', (message) => {
+  worker.on('message', (message: ShardMessage) => {
     if (message === 'ready') ready.resolve();
+    if (typeof message === 'object') {
+      expected = true;
+      ready.reject(new ConfigError(message.refused));
+    }
     if (message !== 'stopped') return;
     expected = true;
     stopped.resolve();
