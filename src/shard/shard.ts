@@ -15,13 +15,9 @@ import { Reply } from '../wire/reply.ts';
 import {
   ALL_GROUPS,
   OP_ADMIN,
-  OP_BUCKET,
-  OP_LIST,
   OP_READ,
   OP_SHED,
-  OP_STATUS,
   OP_UNWATCH,
-  OP_USAGE,
   Query,
   REQUEST_FLAG_LANE,
   REQUEST_HEAD_BYTES,
@@ -34,7 +30,7 @@ import { RingSink } from './sink.ts';
 import { Snapshots } from './snapshots.ts';
 import { type ShardOptions, raftConfig } from './options.ts';
 import { isCommandFrame, touchFrame } from './frames.ts';
-import { answerBucket, answerList, answerStatus, answerUsage, type ShardStatus } from './summaries.ts';
+import { type ShardStatus, answerSummary } from './summaries.ts';
 
 /** One tick of Raft's logical time. */
 export const TICK_MS = 100;
@@ -251,18 +247,15 @@ export class Shard {
   #summarise(op: number, slot: number, nowMs: number): void {
     const reply = this.#reply;
     reply.reset(slot);
-    if (op === OP_LIST) answerList(this.groups, this.#query, nowMs, reply);
-    else if (op === OP_BUCKET) answerBucket(this.groups, this.#query, reply);
-    else if (op === OP_USAGE) answerUsage(this.groups, reply);
-    else if (op === OP_STATUS) answerStatus(this.status, this.#options.nodeId, reply);
-    else if (op === OP_SHED) this.#shed(this.#query.value === 1);
-    else reply.code = errorNumber('INTERNAL');
+    if (op === OP_SHED) this.#shed(this.#query.value === 1);
+    else answerSummary(op, this.status, this.#query, nowMs, reply);
     this.#sink.send(reply);
   }
 
   /** What STATUS shows beyond the groups. */
   get status(): ShardStatus {
-    return { groups: this.groups, full: this.full, counters: { ...this.counters, ...this.#commits.counters } };
+    const { nodeId } = this.#options;
+    return { nodeId, groups: this.groups, full: this.full, counters: { ...this.counters, ...this.#commits.counters } };
   }
 
   /** Draining: this node does not campaign and takes no leadership; what it leads is moved away by the balancer. */

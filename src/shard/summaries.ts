@@ -1,17 +1,27 @@
 /** Answers about all groups of a shard: listings, buckets, the usage meter and the state shown in the metrics. */
+import { errorNumber } from '../base/errors.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
 import { type Listed, listStreams } from '../stream/list.ts';
 import type { Reply } from '../wire/reply.ts';
-import type { Query } from '../wire/request.ts';
+import { OP_BUCKET, OP_LIST, OP_STATUS, OP_USAGE, type Query } from '../wire/request.ts';
 import { compareText } from '../wire/text.ts';
 
 function json(reply: Reply, value: unknown): void {
   reply.body = encodeUtf8(JSON.stringify(value));
 }
 
+/** Answers a query about the whole shard. */
+export function answerSummary(op: number, shard: ShardStatus, query: Query, nowMs: number, reply: Reply): void {
+  if (op === OP_LIST) answerList(shard.groups, query, nowMs, reply);
+  else if (op === OP_BUCKET) answerBucket(shard.groups, query, reply);
+  else if (op === OP_USAGE) answerUsage(shard.groups, reply);
+  else if (op === OP_STATUS) answerStatus(shard, reply);
+  else reply.code = errorNumber('INTERNAL');
+}
+
 /** LIST: an array of streams in name order, at most the query's limit. */
-export function answerList(groups: readonly Group[], query: Query, nowMs: number, reply: Reply): void {
+function answerList(groups: readonly Group[], query: Query, nowMs: number, reply: Reply): void {
   const part = (at: number, size: number): Uint8Array => query.bytes.slice(at, at + size);
   const bucket = part(query.keyAt, query.keyBytes);
   const prefix = part(query.prefixAt, query.prefixBytes);
@@ -24,7 +34,7 @@ export function answerList(groups: readonly Group[], query: Query, nowMs: number
 }
 
 /** BUCKET: a = streams on this shard, b = 1 when the bucket exists here. */
-export function answerBucket(groups: readonly Group[], query: Query, reply: Reply): void {
+function answerBucket(groups: readonly Group[], query: Query, reply: Reply): void {
   for (const { state } of groups) {
     const bucket = state.buckets.of(state.tx, query.bytes, query.keyAt, query.keyBytes);
     reply.a += bucket.streamCount;
@@ -41,7 +51,7 @@ interface Usage {
 }
 
 /** USAGE: {"buckets": {...}} over the shard's groups. */
-export function answerUsage(groups: readonly Group[], reply: Reply): void {
+function answerUsage(groups: readonly Group[], reply: Reply): void {
   const buckets = new Map<string, Usage>();
   for (const { state } of groups) {
     state.buckets.each(state.tx, (bucket) => {
@@ -65,6 +75,7 @@ export function answerUsage(groups: readonly Group[], reply: Reply): void {
 
 /** What STATUS tells of a shard beyond its groups. */
 export interface ShardStatus {
+  readonly nodeId: number;
   readonly groups: readonly Group[];
   readonly full: boolean;
   readonly counters: Readonly<
@@ -76,8 +87,8 @@ export interface ShardStatus {
 }
 
 /** STATUS: Raft state per group, and the shard's counters: summed, for this core, and by group id. */
-export function answerStatus(shard: ShardStatus, nodeId: number, reply: Reply): void {
-  const { groups, counters } = shard;
+function answerStatus(shard: ShardStatus, reply: Reply): void {
+  const { nodeId, groups, counters } = shard;
   let cachedHeads = 0;
   let watched = 0;
   let waiting = 0;

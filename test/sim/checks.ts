@@ -67,7 +67,8 @@ export class Checks {
       this.counts.entries++;
       const known = reference.entries[entry.index - 1];
       if (known === undefined) {
-        if (entry.index !== reference.last + 1) this.#fail(`g${group.id}: ${entry.index} applied before its predecessors`);
+        if (entry.index !== reference.last + 1)
+          this.#fail(`g${group.id}: ${entry.index} applied before its predecessors`);
         this.#onMajority(process, group.id, entry);
         reference.apply(entry);
       } else if (!same(known, entry)) {
@@ -82,7 +83,9 @@ export class Checks {
     const holding = this.#world.nodes.filter(({ id, disk }) => voters.includes(id) && disk.holds(group, index, term));
     if (2 * holding.length > voters.length) return;
     const where = holding.map(({ id }) => `n${id}`).join(' ');
-    this.#fail(`durability g${group}: n${process.id} applies ${index} that is on the disks of ${where || 'nobody'} only`);
+    this.#fail(
+      `durability g${group}: n${process.id} applies ${index} that is on the disks of ${where || 'nobody'} only`,
+    );
   }
 
   /** Log matching (§3.5): an entry is known by index and term, and so is the one before it. */
@@ -96,7 +99,8 @@ export class Checks {
       const known = this.#entries.get(key);
       if (known === undefined) this.#entries.set(key, { data, termBefore });
       else {
-        if (Buffer.compare(known.data, data) !== 0) this.#fail(`log-matching g${group}: two entries ${index} of term ${term}`);
+        if (Buffer.compare(known.data, data) !== 0)
+          this.#fail(`log-matching g${group}: two entries ${index} of term ${term}`);
         if (known.termBefore < 0) known.termBefore = termBefore;
         if (termBefore >= 0 && termBefore !== known.termBefore) {
           this.#fail(`log-matching g${group}: n${process.id} has another entry before ${index} of term ${term}`);
@@ -112,7 +116,8 @@ export class Checks {
     const key = `${group.id}/${raft.term}`;
     const known = this.#leaders.get(key);
     if (known === process.id) return;
-    if (known !== undefined) this.#fail(`election-safety g${group.id}: n${known} and n${process.id} lead term ${raft.term}`);
+    if (known !== undefined)
+      this.#fail(`election-safety g${group.id}: n${known} and n${process.id} lead term ${raft.term}`);
     this.#leaders.set(key, process.id);
     this.counts.leaders++;
     for (const { index, term } of (this.references[group.id] as Reference).entries) {
@@ -149,7 +154,8 @@ export class Checks {
       compared?.set(group, index);
       this.counts.checkpoints++;
       const expected = (this.references[group] as Reference).hashAt(index);
-      if (expected === undefined) this.#fail(`state g${group}: n${process.id} stores ${index}, which nobody has applied`);
+      if (expected === undefined)
+        this.#fail(`state g${group}: n${process.id} stores ${index}, which nobody has applied`);
       if (disk.hash.of(prefix) !== expected) this.#fail(`state-hash g${group}: n${process.id} differs at ${index}`);
     }
   }

@@ -94,7 +94,12 @@ export class Clients {
   }
 
   /** Sends through a node; `onAnswer` gets the reply and the life of the node, once, or undefined. */
-  send(node: number, request: Request, inLane: boolean, onAnswer: (reply: Reply | undefined, boot: number) => void): void {
+  send(
+    node: number,
+    request: Request,
+    inLane: boolean,
+    onAnswer: (reply: Reply | undefined, boot: number) => void,
+  ): void {
     const process = this.#world.nodes[node - 1]?.process;
     this.#busy++;
     let open = true;
@@ -138,7 +143,9 @@ class Client {
   #node(): number {
     // Clients know who is down most of the time.
     const up = this.#world.nodes.filter(({ process }) => process !== undefined);
-    return up.length > 0 && this.#random.chance(0.95) ? this.#random.pick(up).id : this.#random.pick(this.#world.nodes).id;
+    return up.length > 0 && this.#random.chance(0.95)
+      ? this.#random.pick(up).id
+      : this.#random.pick(this.#world.nodes).id;
   }
 
   #act(): void {
@@ -184,7 +191,8 @@ class Client {
     const records = random.pick([1, 1, 2, 3]);
     const payload = json ? jsonPayload(token, records, filler) : textPayload(token, filler);
     const op = history.begin(token, json ? records : payload.length, filler);
-    const producer = stream.use !== 'churn' && stream.use !== 'short' && random.chance(0.5) ? this.#producer(stream) : undefined;
+    const producer =
+      stream.use !== 'churn' && stream.use !== 'short' && random.chance(0.5) ? this.#producer(stream) : undefined;
     const request = appendRequest(stream, payload, producer);
     // Sometimes right, sometimes a little wrong.
     if (json && producer === undefined && random.chance(0.4)) {
@@ -200,7 +208,9 @@ class Client {
       if (code === 'OK') this.#appended(stream, op, request, reply as Reply, boot);
       else if (producer !== undefined && this.#repeatable(stream, code) && this.#all.working) {
         // With a producer it is safe to ask again until there is an answer.
-        this.#world.queue.after(20 + 200 * this.#random.next(), () => this.#try(stream, op, request, producer, tries + 1));
+        this.#world.queue.after(20 + 200 * this.#random.next(), () =>
+          this.#try(stream, op, request, producer, tries + 1),
+        );
         return;
       } else if (NOT_DONE.has(code)) {
         this.#checkRefusal(stream, request, reply as Reply, code);
@@ -275,7 +285,8 @@ class Client {
     const request = readRequest(stream, use === 'plain' || use === 'closable' ? from : 0);
     this.#all.send(node, request, false, (reply, boot) => {
       this.#count('read', reply);
-      if (reply !== undefined && (use === 'plain' || use === 'closable')) this.#wasRead(stream, from, floor, reply, boot);
+      if (reply !== undefined && (use === 'plain' || use === 'closable'))
+        this.#wasRead(stream, from, floor, reply, boot);
       this.next();
     });
   }

@@ -61,7 +61,8 @@ export class StreamHistory {
 
   acknowledged(op: AppendOp, start: number, next: number, boot: number): void {
     if (next - start !== op.size) this.#fail(`density: ${op.token} of ${op.size} takes [${start}, ${next})`);
-    if (op.outcome === 'ok' && op.start !== start) this.#fail(`linearizability: ${op.token} is at ${op.start} and at ${start}`);
+    if (op.outcome === 'ok' && op.start !== start)
+      this.#fail(`linearizability: ${op.token} is at ${op.start} and at ${start}`);
     op.outcome = 'ok';
     this.#place(op, start);
     this.#raise(next, boot);
@@ -73,7 +74,8 @@ export class StreamHistory {
   }
 
   closed(tail: number): void {
-    if (this.closedAt >= 0 && this.closedAt !== tail) this.#fail(`close: the stream ends at ${this.closedAt} and at ${tail}`);
+    if (this.closedAt >= 0 && this.closedAt !== tail)
+      this.#fail(`close: the stream ends at ${this.closedAt} and at ${tail}`);
     this.closedAt = tail;
     if (this.tail > tail) this.#fail(`close: the stream ends at ${tail}, but ${this.tail} was acknowledged`);
   }
@@ -138,7 +140,8 @@ export class StreamHistory {
       if (this.#parsed + op.size > this.records.length) return;
       for (let k = 0; k < op.size; k++) {
         const found = this.records[this.#parsed + k];
-        if (found !== jsonRecord(token, k, op.fillerBytes)) this.#fail(`torn append: ${token}.${k} is ${found?.slice(0, 40)}`);
+        if (found !== jsonRecord(token, k, op.fillerBytes))
+          this.#fail(`torn append: ${token}.${k} is ${found?.slice(0, 40)}`);
       }
       this.#see(token, this.#parsed, op.size);
       this.#parsed += op.size;
@@ -168,7 +171,8 @@ export class StreamHistory {
 
   #raise(tail: number, boot: number): void {
     this.tail = Math.max(this.tail, tail);
-    if (this.closedAt >= 0 && tail > this.closedAt) this.#fail(`close: closed at ${this.closedAt}, ${tail} was told later`);
+    if (this.closedAt >= 0 && tail > this.closedAt)
+      this.#fail(`close: closed at ${this.closedAt}, ${tail} was told later`);
     this.#shown.set(boot, Math.max(this.floorOf(boot), tail));
   }
 }

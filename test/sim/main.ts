@@ -51,7 +51,9 @@ function many(seeds: readonly number[]): number {
   }
   const seconds = (performance.now() - startMs) / 1000;
   if (values.totals) process.stdout.write(`${JSON.stringify(totals, undefined, 1)}\n`);
-  process.stdout.write(`${run} seeds, ${failed} failed, ${seconds.toFixed(1)} s (${(run / seconds).toFixed(1)} seeds/s)\n`);
+  process.stdout.write(
+    `${run} seeds, ${failed} failed, ${seconds.toFixed(1)} s (${(run / seconds).toFixed(1)} seeds/s)\n`,
+  );
   return failed;
 }
 

@@ -141,7 +141,13 @@ const snapshotWithWrongIndex = (): Mutation => ({
     const sendSnapshot = peers.sendSnapshot.bind(peers);
     peers.sendSnapshot = (node, group, message, metadata, source) => {
       const { snapshot } = message;
-      return sendSnapshot(node, group, { ...message, snapshot: { ...snapshot, index: snapshot.index + 1 } }, metadata, source);
+      return sendSnapshot(
+        node,
+        group,
+        { ...message, snapshot: { ...snapshot, index: snapshot.index + 1 } },
+        metadata,
+        source,
+      );
     };
   },
 });

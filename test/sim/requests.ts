@@ -1,6 +1,14 @@
 /** Request frames as the HTTP side makes them. */
 import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE } from '../../src/wire/command.ts';
-import { ALL_GROUPS, OP_ADMIN, OP_READ, OP_SHED, READ_RECORD, type Request, newRequest } from '../../src/wire/request.ts';
+import {
+  ALL_GROUPS,
+  OP_ADMIN,
+  OP_READ,
+  OP_SHED,
+  READ_RECORD,
+  type Request,
+  newRequest,
+} from '../../src/wire/request.ts';
 
 export interface StreamName {
   readonly group: number;

@@ -11,10 +11,28 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
   }
   t.diagnostic(JSON.stringify(totals));
   // A run in which nothing happens proves nothing.
-  for (const what of ['crash', 'stop', 'partition', 'oneway', 'full', 'slow', 'clock', 'restored', 'learner', 'snapshots']) {
+  for (const what of [
+    'crash',
+    'stop',
+    'partition',
+    'oneway',
+    'full',
+    'slow',
+    'clock',
+    'restored',
+    'learner',
+    'snapshots',
+  ]) {
     assert((totals[what] ?? 0) >= 10, `${what} happened ${totals[what] ?? 0} times`);
   }
-  for (const what of ['append OK', 'produce OK', 'append RECORD_PRECONDITION_FAILED', 'close OK', 'read OK', 'leaders']) {
+  for (const what of [
+    'append OK',
+    'produce OK',
+    'append RECORD_PRECONDITION_FAILED',
+    'close OK',
+    'read OK',
+    'leaders',
+  ]) {
     assert((totals[what] ?? 0) >= 100, `${what} happened ${totals[what] ?? 0} times`);
   }
 });

@@ -77,4 +77,3 @@ export class Simulation implements World {
     while (this.queue.step(untilMs));
   }
 }
-
