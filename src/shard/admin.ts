@@ -19,7 +19,7 @@ import {
 
 /** Learners and membership changes are awaited this long (decisions.md). */
 const WAIT_MS = 10_000;
-/** Entries that a learner may be behind the commit index and still count as caught up. */
+/** Entries that a learner may be behind the commit index and still count as caught up, also when it is to vote. */
 const LEARNER_LAG_MAX = 64;
 
 /** What the calls need of the shard. */
@@ -183,8 +183,7 @@ export class Administration {
     }
     const done = (): Answer | undefined => {
       if (!group.leads) return this.#notLeader(group, { node_id: node, changed: false });
-      const peer = group.raft.peers().find((one) => one.node === node);
-      if (peer === undefined || peer.match + LEARNER_LAG_MAX < group.raft.commitIndex) return undefined;
+      if (!hasCaughtUp(group, node)) return undefined;
       if (group.raft.configurationIndex > group.raft.commitIndex) return undefined;
       return {
         status: 200,
@@ -210,6 +209,14 @@ export class Administration {
       body: { raft_group_id: group.id, voter_ids: voters, log_index: index, changed: true },
     });
     if (sameVoters(configuration, voters)) return changed(group.raft.configurationIndex);
+    const behind = voters.filter((node) => !mayBecomeVoter(group, node, this.#host.nodeId));
+    if (behind.length > 0) {
+      const reason = `node ${behind.join(', ')} has not caught up, or lost its log and was not allowed to come back`;
+      return {
+        status: 409,
+        body: { raft_group_id: group.id, current_leader: this.#host.nodeId, changed: false, reason },
+      };
+    }
     const learners = configuration.learners.filter((node) => !voters.includes(node));
     if (group.raft.proposeConfiguration({ voters, learners }) === 0) {
       return sentence(503, 'another membership change is under way; try again');
@@ -233,6 +240,24 @@ function isMember(configuration: Configuration, node: number): boolean {
     configuration.votersOutgoing.includes(node) ||
     configuration.learners.includes(node)
   );
+}
+
+/**
+ * A voter that cannot vote stops the group together with the next one that fails: with voters 2 and 4, of which 4 has an
+ * empty disk, nobody can be elected when 2 stops leading.
+ */
+function mayBecomeVoter(group: Group, node: number, self: number): boolean {
+  if (node === self) return true;
+  const peer = group.raft.peers().find((one) => one.node === node);
+  if (peer === undefined || peer.recovery !== 'none') return false;
+  return group.raft.configuration.voters.includes(node) || hasCaughtUp(group, node);
+}
+
+/** It takes appends, which it has shown, and is at most a little behind. */
+function hasCaughtUp(group: Group, node: number): boolean {
+  const peer = group.raft.peers().find((one) => one.node === node);
+  if (peer?.state !== 'replicate' || peer.recovery !== 'none') return false;
+  return peer.match + LEARNER_LAG_MAX >= group.raft.commitIndex;
 }
 
 function sameVoters(configuration: Configuration, voters: readonly number[]): boolean {

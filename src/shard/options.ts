@@ -26,7 +26,14 @@ export interface ShardOptions {
   /** Names this run of the process to its peers; positive. */
   readonly boot: number;
   readonly log: Log;
+  /** Bounds of messages between nodes, in bytes: the simulator makes them small. */
+  readonly messages?: Pick<RaftConfig, 'maxMessageBytes' | 'maxInflightBytes'>;
 }
+
+const MESSAGES: NonNullable<ShardOptions['messages']> = {
+  maxMessageBytes: 1024 * 1024,
+  maxInflightBytes: 16 * 1024 * 1024,
+};
 
 /** How consensus of one group starts, from what the storage has. */
 export function raftConfig(options: ShardOptions, state: State, log: LogReader): RaftConfig {
@@ -36,8 +43,7 @@ export function raftConfig(options: ShardOptions, state: State, log: LogReader):
     nodeId,
     electionTicks: ELECTION_TICKS,
     heartbeatTicks: HEARTBEAT_TICKS,
-    maxMessageBytes: 1024 * 1024,
-    maxInflightBytes: 16 * 1024 * 1024,
+    ...(options.messages ?? MESSAGES),
     maxUncommittedBytes: UNCOMMITTED_BYTES_MAX,
     seed: seed + state.group,
     mayVote: !storage.lost(state.group),

@@ -13,6 +13,7 @@ import {
   readRequest,
 } from './requests.ts';
 import { jsonPayload, textPayload } from './tokens.ts';
+import { Watching } from './watching.ts';
 import type { World } from './world.ts';
 
 /** What a stream is used for. churn: created and deleted; short: expires. */
@@ -41,6 +42,7 @@ const BIG_BYTES = 5000;
 export class Clients {
   readonly streams: readonly SimStream[];
   readonly counts = new Map<string, number>();
+  readonly watching: Watching;
   readonly #world: World;
   readonly #random: Random;
   #tokens = 0;
@@ -66,6 +68,7 @@ export class Clients {
       if (this.#random.chance(0.5)) add(group, 'short', false);
     }
     this.streams = streams;
+    this.watching = new Watching(world);
   }
 
   start(): void {
@@ -153,10 +156,17 @@ class Client {
     const stream = random.pick(this.#all.streams);
     if (!stream.created || (stream.use !== 'plain' && stream.use !== 'closable' && random.chance(0.2))) {
       this.#create(stream);
-    } else if (random.chance(0.3)) this.#read(stream);
+    } else if (stream.use !== 'short' && random.chance(0.03)) this.#watch(stream);
+    else if (random.chance(0.3)) this.#read(stream);
     else if (stream.use === 'closable' && random.chance(0.02)) this.#close(stream);
     else if (stream.use === 'churn' && random.chance(0.15)) this.#delete(stream);
     else this.#append(stream);
+  }
+
+  #watch(stream: SimStream): void {
+    const process = this.#world.nodes[this.#node() - 1]?.process;
+    if (process !== undefined) this.#all.watching.toggle(stream, process);
+    this.next();
   }
 
   #create(stream: SimStream): void {

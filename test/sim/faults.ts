@@ -44,10 +44,10 @@ export class Faults {
   heal(): void {
     this.#world.network.calm();
     for (const node of this.#world.nodes) {
-      node.full = false;
+      this.#makeRoom(node);
       node.slowMs = 0;
       node.start();
-      node.process?.request(shedRequest(false), false, () => undefined);
+      this.#drain(node, false);
     }
   }
 
@@ -72,6 +72,10 @@ export class Faults {
     switch (kind) {
       case 'crash':
         return this.#crash(node);
+      case 'blackout':
+        this.#count(kind);
+        for (const each of this.#world.nodes) this.#crash(each);
+        return;
       case 'stop':
         return this.#stop(node);
       case 'pause':
@@ -88,8 +92,9 @@ export class Faults {
         return;
       case 'full':
         this.#count(kind, `n${node.id}`);
-        node.full = true;
-        this.#world.queue.after(random.int(100, random.pick([1000, 7000])), () => (node.full = false));
+        node.setSpaceLeft(random.chance(0.3));
+        node.full = random.chance(0.7);
+        this.#world.queue.after(random.int(100, random.pick([1000, 7000])), () => this.#makeRoom(node));
         return;
       case 'slow':
         this.#count(kind, `n${node.id}`);
@@ -111,8 +116,18 @@ export class Faults {
         return this.#admin(kind, ADMIN_PURGE, -1, '', node);
       case 'shed':
         this.#count(kind, `n${node.id}`);
-        node.process?.request(shedRequest(random.chance(0.5)), false, () => undefined);
+        this.#drain(node, random.chance(0.5));
     }
+  }
+
+  #drain(node: SimNode, draining: boolean): void {
+    node.draining = draining;
+    node.process?.request(shedRequest(draining), false, () => undefined);
+  }
+
+  #makeRoom(node: SimNode): void {
+    node.full = false;
+    node.setSpaceLeft(true);
   }
 
   #crash(node: SimNode): void {
@@ -202,6 +217,7 @@ export class Faults {
   #wipe(node: SimNode): void {
     const { nodes, options } = this.#world;
     if (this.#wiped !== 0 || nodes.some(({ process }) => process === undefined)) return;
+    if (nodes.some(({ lostLog }) => lostLog)) return;
     // A call may still wait in the mailbox of a process that stands still.
     if (this.#world.queue.nowMs - this.#membershipAtMs < MEMBERSHIP_DONE_MS) return;
     for (const group of options.groups) {

@@ -124,6 +124,7 @@ export class Liveness {
       () => `${left} reads are not answered`,
     );
     for (const stream of this.#clients.streams) this.#finish(stream);
+    this.#clients.watching.finish();
   }
 
   #readWhole(stream: SimStream, node: SimNode, done: () => void): void {

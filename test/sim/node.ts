@@ -18,10 +18,14 @@ export class SimNode {
   clockRate: number;
   /** Commits are refused. */
   full = false;
+  /** The volume is above its reserve, as far as the process has noticed. */
+  spaceLeft = true;
   /** Commits take up to so much longer. */
   slowMs = 0;
   /** The next process finds an empty disk under a used node id. */
   lostLog = false;
+  /** Set by the operator: does not want to lead. */
+  draining = false;
   boots = 0;
   readonly #world: World;
 
@@ -30,6 +34,7 @@ export class SimNode {
     this.id = id;
     this.random = createRandom(world.options.seed * 31 + id);
     this.wallOffsetMs = this.random.int(-200, 200);
+    this.lostLog = world.options.lostOutside && !world.options.voters.includes(id);
     this.clockRate = 0.97 + 0.06 * this.random.next();
   }
 
@@ -49,6 +54,11 @@ export class SimNode {
       throw this.#world.failure(`n${this.id} does not start: ${String(error)}`, error);
     }
     this.process.start();
+  }
+
+  setSpaceLeft(spaceLeft: boolean): void {
+    this.spaceLeft = spaceLeft;
+    if (this.process !== undefined) this.process.store.spaceLeft = spaceLeft;
   }
 
   /** The disk is replaced by an empty one; the process must have ended. */

@@ -13,6 +13,12 @@ export interface SimOptions {
   readonly thinkMs: number;
   readonly network: NetworkOptions;
   readonly disk: DiskOptions;
+  /** Bounds of Raft's messages. */
+  readonly messages: { readonly maxMessageBytes: number; readonly maxInflightBytes: number };
+  /** Each node gives leaderships away that it has too many of. */
+  readonly balanced: boolean;
+  /** Nodes outside the groups come with an empty disk that counts as a lost one, as a node that is added does. */
+  readonly lostOutside: boolean;
   /** Mean time between two faults of a kind, in milliseconds; Infinity: never. */
   readonly faults: Readonly<Record<FaultKind, number>>;
 }
@@ -36,6 +42,7 @@ export interface DiskOptions {
 
 export const FAULT_KINDS = [
   'crash',
+  'blackout',
   'stop',
   'pause',
   'partition',
@@ -55,6 +62,7 @@ export type FaultKind = (typeof FAULT_KINDS)[number];
 /** Mean time between two faults in a run with the usual number of them. */
 const USUAL_MS: Readonly<Record<FaultKind, number>> = {
   crash: 5000,
+  blackout: 9000,
   stop: 9000,
   pause: 7000,
   partition: 8000,
@@ -98,6 +106,13 @@ export function drawOptions(seed: number): SimOptions {
       logKeptBytes: random.pick([1, 600, 4000, 4 * 1024 * 1024]),
       chunkBytes: random.pick([200, 2000, 200_000]),
     },
+    messages: random.pick([
+      { maxMessageBytes: 1024 * 1024, maxInflightBytes: 16 * 1024 * 1024 },
+      { maxMessageBytes: 400, maxInflightBytes: 2000 },
+      { maxMessageBytes: 1, maxInflightBytes: 1 },
+    ]),
+    balanced: random.chance(0.3),
+    lostOutside: random.chance(0.5),
     faults: faults as Record<FaultKind, number>,
   };
 }

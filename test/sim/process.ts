@@ -50,6 +50,8 @@ export class SimProcess implements Endpoint {
   readonly peers: SimPeers;
   readonly shard: Shard;
   dead = false;
+  /** Gets the tail events of watched streams, in order, while it lives. */
+  onTail: ((reply: Reply) => void) | undefined;
   readonly #world: World;
   readonly #random: Random;
   readonly #source = new SimSource();
@@ -60,6 +62,7 @@ export class SimProcess implements Endpoint {
   #inbox: (() => void)[] = [];
   #turnAtMs = Infinity;
   readonly #pending = new Map<number, (reply: Reply | undefined) => void>();
+  readonly #inOrder = new Map<number, (reply: Reply) => void>();
   #slots = 0;
 
   constructor(world: World, node: SimNode, boot: number, lostLog: boolean) {
@@ -76,6 +79,7 @@ export class SimProcess implements Endpoint {
     const purgeable = this.store.purgeable.bind(this.store);
     this.store.purgeable = (group, index) => purgeable(group, index, logKeptBytes);
     mutation?.onStore?.(this.store, this);
+    this.store.spaceLeft = node.spaceLeft;
     if (this.store.fresh) this.store.markUsed(lostLog ? options.groups : []);
     this.shard = new Shard({
       shard: 0,
@@ -88,6 +92,7 @@ export class SimProcess implements Endpoint {
       nodes: options.nodes,
       seed: this.#random.int(1, 1e9),
       boot,
+      messages: options.messages,
       log: (level, message, fields) => world.trace(`n${this.id} ${level} ${message} ${JSON.stringify(fields ?? {})}`),
     });
     this.peers = new SimPeers(this.id, boot, network, this.#edge(), this.#handler());
@@ -126,6 +131,14 @@ export class SimProcess implements Endpoint {
     const slot = ++this.#slots;
     this.#pending.set(slot, onReply);
     this.#source.push(request, slot, inLane);
+    this.wake();
+  }
+
+  /** The same, but the answer is handled when it is published: live events of the same turn come behind it. */
+  requestInOrder(request: Request, onReply: (reply: Reply) => void): void {
+    const slot = ++this.#slots;
+    this.#inOrder.set(slot, onReply);
+    this.#source.push(request, slot, false);
     this.wake();
   }
 
@@ -242,7 +255,16 @@ export class SimProcess implements Endpoint {
   }
 
   #onReply(reply: Reply): void {
-    if (reply.kind !== REPLY_RESULT) return;
+    if (reply.kind !== REPLY_RESULT) {
+      this.onTail?.(reply);
+      return;
+    }
+    const inOrder = this.#inOrder.get(reply.id);
+    if (inOrder !== undefined) {
+      this.#inOrder.delete(reply.id);
+      inOrder(reply);
+      return;
+    }
     const onReply = this.#pending.get(reply.id);
     if (onReply === undefined) throw this.#world.failure(`n${this.id} answers request ${reply.id} twice, or unasked`);
     this.#pending.delete(reply.id);

@@ -5,7 +5,11 @@ import {
   OP_ADMIN,
   OP_READ,
   OP_SHED,
+  OP_STATUS,
+  OP_UNWATCH,
+  READ_NOW,
   READ_RECORD,
+  READ_RECORD_NOW,
   type Request,
   newRequest,
 } from '../../src/wire/request.ts';
@@ -63,6 +67,27 @@ export function readRequest(stream: StreamName, from: number): Request {
   const request = about(OP_READ, stream);
   request.value = from;
   if (stream.json) request.mode = READ_RECORD;
+  return request;
+}
+
+/** Subscribes the topic from the tail on. */
+export function watchRequest(stream: StreamName, topic: number): Request {
+  const request = about(OP_READ, stream);
+  request.mode = stream.json ? READ_RECORD_NOW : READ_NOW;
+  request.topic = topic;
+  return request;
+}
+
+export function unwatchRequest(stream: StreamName, topic: number): Request {
+  const request = about(OP_UNWATCH, stream);
+  request.topic = topic;
+  return request;
+}
+
+export function statusRequest(): Request {
+  const request = newRequest();
+  request.op = OP_STATUS;
+  request.group = ALL_GROUPS;
   return request;
 }
 

@@ -3,6 +3,7 @@
  * faults end and the cluster must come to rest: leaders everywhere, writes through every node, replicas equal.
  */
 import { createRandom } from '../support/random.ts';
+import { Balancing } from './balancing.ts';
 import { Checks } from './checks.ts';
 import { Clients } from './clients.ts';
 import { Faults } from './faults.ts';
@@ -30,6 +31,7 @@ export class Simulation implements World {
   readonly mutation: Mutation | undefined;
   readonly clients: Clients;
   readonly #faults: Faults;
+  readonly #balancing: Balancing;
   readonly #log: ((line: string) => void) | undefined;
   faulty = true;
 
@@ -43,6 +45,7 @@ export class Simulation implements World {
     this.nodes = this.options.nodes.map((id) => new SimNode(this, id));
     this.clients = new Clients(this);
     this.#faults = new Faults(this);
+    this.#balancing = new Balancing(this);
   }
 
   trace(line: string): void {
@@ -60,6 +63,7 @@ export class Simulation implements World {
     for (const node of this.nodes) node.start();
     this.clients.start();
     this.#faults.start();
+    this.#balancing.start();
     this.#runUntil(this.options.safetyMs);
     this.faulty = false;
     this.trace('faults end');
@@ -69,7 +73,13 @@ export class Simulation implements World {
       ticks: this.queue.ticks,
       simulatedMs: this.queue.nowMs,
       options: this.options,
-      counts: { ...this.#faults.counts, ...this.checks.counts, ...Object.fromEntries(this.clients.counts) },
+      counts: {
+        ...this.#faults.counts,
+        ...this.checks.counts,
+        ...this.clients.watching.counts,
+        ...this.#balancing.counts,
+        ...Object.fromEntries(this.clients.counts),
+      },
     };
   }
 

@@ -1,0 +1,62 @@
+/** The plan of src/server/balancer.ts, carried out with the same frames on simulated time. */
+import { Buffer } from 'node:buffer';
+import { type GroupView, type Transfer, planTransfers } from '../../src/server/balancer.ts';
+import { ADMIN_TRANSFER } from '../../src/wire/request.ts';
+import type { SimNode } from './node.ts';
+import { adminRequest, statusRequest } from './requests.ts';
+import type { World } from './world.ts';
+
+const TICK_MS = 1000;
+
+interface Status {
+  readonly raft_groups: readonly {
+    readonly raft_group_id: number;
+    readonly leader: number | null;
+    readonly voter_ids: number[];
+  }[];
+}
+
+export class Balancing {
+  readonly counts = { balanced: 0 };
+  readonly #world: World;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  start(): void {
+    if (!this.#world.options.balanced) return;
+    for (const node of this.#world.nodes) this.#later(node);
+  }
+
+  #later(node: SimNode): void {
+    this.#world.queue.after(TICK_MS, () => {
+      node.process?.request(statusRequest(), false, (reply) => {
+        const status =
+          reply?.body === undefined ? undefined : (JSON.parse(Buffer.from(reply.body).toString()) as Status);
+        if (status !== undefined) this.#plan(node, status);
+      });
+      this.#later(node);
+    });
+  }
+
+  #plan(node: SimNode, { raft_groups }: Status): void {
+    const groups: GroupView[] = raft_groups.map(({ raft_group_id: id, leader, voter_ids: voters }) => ({
+      id,
+      leader,
+      voters,
+    }));
+    const plan = planTransfers({ nodeId: node.id, draining: node.draining, groups, unreachable: new Set(), after: -1 });
+    this.#ask(node, plan, 0);
+  }
+
+  /** One transfer per tick: the first that is accepted. */
+  #ask(node: SimNode, plan: readonly Transfer[], at: number): void {
+    const transfer = plan[at];
+    if (transfer === undefined) return;
+    node.process?.request(adminRequest(ADMIN_TRANSFER, transfer.group, transfer.to), false, (reply) => {
+      if (reply?.a === 200) this.counts.balanced++;
+      else this.#ask(node, plan, at + 1);
+    });
+  }
+}
