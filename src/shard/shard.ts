@@ -308,7 +308,11 @@ export class Shard {
     const { stuck } = this.#commits;
     const batches = stuck.length > 0 ? stuck : this.#takeBatches();
     const due = mayCheckpoint ? this.#commits.checkpoints.due(clockMs) : [];
-    if (batches.length === 0 && due.length === 0) return false;
+    if (batches.length === 0 && due.length === 0) {
+      if (!this.full || !mayCheckpoint) return false;
+      // What found the disk full may be over (a snapshot for another node): some commit has to find the room again.
+      due.push(...this.groups.slice(0, 1));
+    }
     // The leader's own disk write runs while its entries travel (thesis 10.2.1).
     this.#peers?.flush();
     if (!this.#commits.commit(batches, due, clockMs)) return false;
