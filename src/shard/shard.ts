@@ -61,12 +61,7 @@ export class Shard {
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   /** Groups whose log this node lost and has not got back. */
   readonly #lost = new Set<number>();
-  readonly counters = {
-    turns: 0,
-    committedEntries: 0,
-    requests: 0,
-    refusedDiskFull: 0,
-  };
+  readonly counters = { turns: 0, committedEntries: 0, requests: 0, refusedDiskFull: 0 };
 
   constructor(options: ShardOptions) {
     this.#options = options;
