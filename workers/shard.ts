@@ -51,9 +51,13 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
     parker.unpark();
   });
   const sampler = setInterval(() => {
-    store.sampleSpace().catch((error: unknown) => log.warn({ err: error }, 'cannot read the free space of the volume'));
+    try {
+      store.sampleSpace();
+    } catch (error) {
+      log.warn({ err: error }, 'cannot read the free space of the volume');
+    }
   }, SPACE_SAMPLE_MS);
-  await store.sampleSpace();
+  store.sampleSpace();
   const peers = data.cluster === undefined ? undefined : await openPeers(data, data.cluster, shard, parker, log);
   shard.start(performance.now());
   shard.turn(Date.now(), performance.now());

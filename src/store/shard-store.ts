@@ -1,6 +1,5 @@
 /** A shard's durable storage over one LMDB environment: implements the port that the turn loop commits through. */
 import { mkdirSync, statfsSync } from 'node:fs';
-import { statfs } from 'node:fs/promises';
 import type { LogReader } from '../raft/types.ts';
 import {
   StorageFullError,
@@ -116,13 +115,14 @@ export class ShardStore implements ShardStorage {
 
   /**
    * Samples the space that commits can still take: free on the volume, and free pages inside the file. The host calls this a
-   * few times a second; between two samples commit() counts what it writes.
+   * few times a second; between two samples commit() counts what it writes, and looks again when that is used up.
    */
-  async sampleSpace(): Promise<void> {
-    const { bavail, blocks, bsize } = await statfs(this.#directory);
-    const free = bavail * bsize + this.#environment.freeBytes();
-    this.#budgetBytes = free - Math.min(RESERVE_BYTES_MAX, (blocks * bsize) / 20);
-    this.spaceLeft = this.#budgetBytes > 0;
+  sampleSpace(): void {
+    const { bavail, blocks, bsize } = statfsSync(this.#directory);
+    const reserve = Math.min(RESERVE_BYTES_MAX, (blocks * bsize) / 20);
+    this.#budgetBytes = bavail * bsize + this.#environment.freeBytes() - reserve;
+    // Once refused, a little more than nothing has to be there, or refusals would come and go with every checkpoint.
+    this.spaceLeft = this.#budgetBytes > (this.spaceLeft ? 0 : reserve / 4);
   }
 
   openSnapshot(group: number): SnapshotReader {
@@ -156,7 +156,7 @@ export class ShardStore implements ShardStorage {
     for (const { entries } of batches) {
       for (const { data } of entries) this.#budgetBytes -= SPACE_FACTOR * data.length;
     }
-    if (this.#budgetBytes <= 0) this.spaceLeft = false;
+    if (this.#budgetBytes <= 0 && this.spaceLeft) this.sampleSpace();
   }
 
   /** One commit; a full volume becomes StorageFullError. */
