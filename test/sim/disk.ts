@@ -56,11 +56,6 @@ export class SimDisk {
     this.#notes = [];
   }
 
-  /** Everything that the platter holds, for a copy or a comparison by hand. */
-  get rowCount(): number {
-    return this.log.size + this.state.size;
-  }
-
   /** An entry was written by the last commit. */
   noteEntry(group: number, index: number, term: number): void {
     this.#notes.push(() => {

@@ -19,6 +19,7 @@ const OPERATOR_MS = 500;
 const QUIET_MS = 2500;
 /** Two voters that are left by a change cannot do without either disk: no disk is lost around a change. */
 const MEMBERSHIP_DONE_MS = 6000;
+const WIPE_RETRY_MS = 400;
 
 export class Faults {
   readonly counts: Record<string, number> = {};
@@ -37,7 +38,33 @@ export class Faults {
     this.#world.queue.after(QUIET_MS, () => {
       for (const kind of FAULT_KINDS) this.#later(kind);
     });
+    this.#world.checks.onLeader = ({ node }) => this.#ambush(node);
     this.#operate();
+  }
+
+  /** A new leader dies, or is cut off, before or after its first messages have come to something. */
+  #ambush(node: SimNode): void {
+    const { ambush, network } = this.#world.options;
+    const random = this.#random;
+    if (!this.#world.faulty || this.#world.queue.nowMs < QUIET_MS || !random.chance(ambush)) return;
+    // Before its first message arrives; or after two round trips, when entries of earlier terms have been acknowledged and
+    // its own has not.
+    const delayMs = network.delayMs * random.pick([0.3, 0.3, 2.5, 4.5]) * (0.8 + 0.4 * random.next());
+    this.#world.queue.after(delayMs, () => {
+      if (node.process === undefined) return;
+      this.#count('ambush', `n${node.id}`);
+      if (random.chance(0.7)) this.#world.network.drop(node.id);
+      if (random.chance(0.5)) {
+        node.process.die(true);
+        this.#world.queue.after(random.int(20, 600), () => node.start());
+        return;
+      }
+      for (const { id } of this.#world.nodes) {
+        this.#world.network.cut(node.id, id);
+        this.#world.network.cut(id, node.id);
+      }
+      this.#world.queue.after(random.int(200, 3000), () => this.#world.network.heal());
+    });
   }
 
   /** Ends everything that is out of order. */
@@ -106,7 +133,12 @@ export class Faults {
         node.wallOffsetMs += random.pick([-3_600_000, -20_000, -3000, 3000, 20_000, 3_600_000]);
         return;
       case 'wipe':
-        return this.#wipe(node);
+        if (!this.#wipe(node)) {
+          this.#world.queue.after(WIPE_RETRY_MS, () => {
+            if (this.#world.faulty) this.#strike(kind);
+          });
+        }
+        return;
       case 'transfer':
         return this.#admin(kind, ADMIN_TRANSFER, random.pick(this.#world.nodes).id);
       case 'membership':
@@ -213,18 +245,19 @@ export class Faults {
     this.#admin('membership', ADMIN_MEMBERSHIP, -1, wanted.join(','), node);
   }
 
-  /** A node loses its disk and comes back under its old id, when the others can do without it. */
-  #wipe(node: SimNode): void {
+  /** A node loses its disk and comes back under its old id, when the others can do without it. False: they cannot now. */
+  #wipe(node: SimNode): boolean {
     const { nodes, options } = this.#world;
-    if (this.#wiped !== 0 || nodes.some(({ process }) => process === undefined)) return;
-    if (nodes.some(({ lostLog }) => lostLog)) return;
+    if (this.#wiped !== 0 || nodes.some(({ process }) => process === undefined)) return false;
+    if (nodes.some(({ lostLog }) => lostLog)) return false;
     // A call may still wait in the mailbox of a process that stands still.
-    if (this.#world.queue.nowMs - this.#membershipAtMs < MEMBERSHIP_DONE_MS) return;
+    if (this.#world.queue.nowMs - this.#membershipAtMs < MEMBERSHIP_DONE_MS) return false;
     for (const group of options.groups) {
       const { configuration } = this.#groupOf(node, group).raft;
       const agreed = JSON.stringify(configuration);
-      if (configuration.votersOutgoing.length > 0 || configuration.voters.length < 3) return;
-      if (nodes.some((other) => JSON.stringify(this.#groupOf(other, group).raft.configuration) !== agreed)) return;
+      if (configuration.votersOutgoing.length > 0 || configuration.voters.length < 3) return false;
+      if (nodes.some((other) => JSON.stringify(this.#groupOf(other, group).raft.configuration) !== agreed))
+        return false;
     }
     this.#count('wipe', `n${node.id}`);
     this.#wiped = node.id;
@@ -232,6 +265,7 @@ export class Faults {
     node.process?.die(true);
     node.wipe();
     this.#restartLater(node);
+    return true;
   }
 
   /** Looks in now and then: allows a replaced node to come back, as the runbook says. */

@@ -145,6 +145,8 @@ export class Liveness {
 
   /** Against what the reference has applied: this covers streams, too, that came and went. */
   #finish(stream: SimStream): void {
+    if ((stream.use === 'plain' || stream.use === 'closable') && stream.created) stream.history.finish();
+    if (this.#world.blind) return;
     const effects = this.#world.checks.references[stream.group]?.effects;
     const fail = (what: string): never => {
       throw this.#world.failure(`${what} in ${stream.name}`);
@@ -157,7 +159,6 @@ export class Liveness {
       if (op.outcome === 'ok' && effect?.start !== op.start) fail(`${op.token} is not at ${op.start}`);
       if (op.outcome === 'refused' && count > 0) fail(`${op.token} was refused and took effect`);
     }
-    if ((stream.use === 'plain' || stream.use === 'closable') && stream.created) stream.history.finish();
   }
 
   #describe(): string {

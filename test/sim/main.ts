@@ -1,11 +1,11 @@
 /**
  * `npm run sim`: the fixed seeds; `-- --seeds COUNT` for so many, `--from SEED` to begin elsewhere, `-- --seed N` for one
- * with everything that happened in it. `--mutation NAME` plants a bug.
+ * with everything that happened in it. `--mutation NAME` plants a bug; `--blind` leaves finding it to the clients.
  */
 import process from 'node:process';
 import { parseArgs } from 'node:util';
 import { FIXED_SEEDS } from './fixed-seeds.ts';
-import { MUTATIONS } from './mutations.ts';
+import { MUTATIONS, RARE_MUTATIONS } from './mutations.ts';
 import { Simulation } from './simulation.ts';
 import { SimFailure } from './world.ts';
 
@@ -17,17 +17,23 @@ const { values } = parseArgs({
     mutation: { type: 'string' },
     quiet: { type: 'boolean', default: false },
     totals: { type: 'boolean', default: false },
+    blind: { type: 'boolean', default: false },
     keep: { type: 'boolean', default: false },
   },
 });
-const mutation = values.mutation === undefined ? undefined : MUTATIONS[values.mutation];
+const mutation = values.mutation === undefined ? undefined : { ...MUTATIONS, ...RARE_MUTATIONS }[values.mutation];
+if (values.mutation !== undefined && mutation === undefined) {
+  throw new Error(
+    `no such mutation; there are ${[...Object.keys(MUTATIONS), ...Object.keys(RARE_MUTATIONS)].join(' ')}`,
+  );
+}
 
 const totals: Record<string, number> = {};
 
 function one(seed: number, log?: (line: string) => void): boolean {
   try {
     // What a bug does may differ from life to life; each run gets its own.
-    const result = new Simulation(seed, mutation?.(), log).run();
+    const result = new Simulation(seed, { mutation: mutation?.(), blind: values.blind, log }).run();
     for (const [what, count] of Object.entries(result.counts)) totals[what] = (totals[what] ?? 0) + count;
     totals['simulated s'] = (totals['simulated s'] ?? 0) + result.simulatedMs / 1000;
     if (log !== undefined) process.stdout.write(`${JSON.stringify(result, undefined, 1)}\n`);

@@ -5,11 +5,17 @@ import { MUTATIONS } from './mutations.ts';
 import { Simulation } from './simulation.ts';
 import { SimFailure } from './world.ts';
 
+/**
+ * clock-in-apply: the clients of the simulation do not ask when streams expire. sent-before-commit, ack-before-sync: seen by
+ * so few fixed seeds that a change of the code elsewhere could hide them.
+ */
+const INSIDE_ONLY: ReadonlySet<string> = new Set(['clock-in-apply', 'sent-before-commit', 'ack-before-sync']);
+
 /** The first fixed seed that finds the bug, and what it says. */
-function hunt(name: string): string | undefined {
+function hunt(name: string, blind: boolean): string | undefined {
   for (const seed of FIXED_SEEDS) {
     try {
-      new Simulation(seed, MUTATIONS[name]?.()).run();
+      new Simulation(seed, { mutation: MUTATIONS[name]?.(), blind }).run();
     } catch (error) {
       if (!(error instanceof SimFailure)) throw error;
       return error.message;
@@ -20,7 +26,14 @@ function hunt(name: string): string | undefined {
 
 for (const name of Object.keys(MUTATIONS)) {
   test(`the fixed seeds find ${name}`, (t) => {
-    const found = hunt(name);
+    const found = hunt(name, false);
+    assert(found !== undefined, `${FIXED_SEEDS.length} seeds, and none fails`);
+    t.diagnostic(found.slice(0, 200));
+  });
+
+  if (INSIDE_ONLY.has(name)) continue;
+  test(`clients alone find ${name}`, (t) => {
+    const found = hunt(name, true);
     assert(found !== undefined, `${FIXED_SEEDS.length} seeds, and none fails`);
     t.diagnostic(found.slice(0, 200));
   });

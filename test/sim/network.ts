@@ -85,6 +85,15 @@ export class Network {
     }
   }
 
+  /** Breaks all connections of a node; nothing that is under way arrives. */
+  drop(node: number): void {
+    for (const connection of [...this.#connections.values()]) {
+      if (connection.from.id !== node && connection.to.id !== node) continue;
+      this.#break(connection, 20);
+      connection.endAtMs = this.#queue.nowMs;
+    }
+  }
+
   cut(from: number, to: number): void {
     const key = keyOf(from, to);
     if (this.#cuts.has(key)) return;

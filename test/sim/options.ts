@@ -15,6 +15,8 @@ export interface SimOptions {
   readonly disk: DiskOptions;
   /** Bounds of Raft's messages. */
   readonly messages: { readonly maxMessageBytes: number; readonly maxInflightBytes: number };
+  /** Of new leaders that are struck within a few messages' time: elections follow each other, and logs diverge. */
+  readonly ambush: number;
   /** Each node gives leaderships away that it has too many of. */
   readonly balanced: boolean;
   /** Nodes outside the groups come with an empty disk that counts as a lost one, as a node that is added does. */
@@ -39,6 +41,9 @@ export interface DiskOptions {
   readonly logKeptBytes: number;
   readonly chunkBytes: number;
 }
+
+/** Every so many seeds. */
+const STORM_EVERY = 8;
 
 export const FAULT_KINDS = [
   'crash',
@@ -71,7 +76,7 @@ const USUAL_MS: Readonly<Record<FaultKind, number>> = {
   full: 9000,
   slow: 8000,
   clock: 8000,
-  wipe: 7000,
+  wipe: 4000,
   transfer: 4000,
   membership: 3000,
   purge: 3000,
@@ -79,6 +84,34 @@ const USUAL_MS: Readonly<Record<FaultKind, number>> = {
 };
 
 export function drawOptions(seed: number): SimOptions {
+  const options = drawUsual(seed);
+  return seed % STORM_EVERY === 0 ? storm(options) : options;
+}
+
+/**
+ * Leader after leader falls, and each message holds one entry: for what needs several elections in a row with logs that
+ * differ (thesis figures 7 and 8). Longer, because an election takes its time, and cheap, because little happens else.
+ */
+function storm(options: SimOptions): SimOptions {
+  const quiet = Object.fromEntries(FAULT_KINDS.map((kind) => [kind, Infinity])) as Record<FaultKind, number>;
+  return {
+    ...options,
+    nodes: [1, 2, 3],
+    voters: [1, 2, 3],
+    groups: [0],
+    clients: 4,
+    safetyMs: 60_000,
+    thinkMs: 100,
+    network: { ...options.network, delayMs: 10 },
+    disk: { ...options.disk, commitMs: 1, crash: 0.005 },
+    messages: { maxMessageBytes: 1, maxInflightBytes: 1 },
+    ambush: 0.9,
+    balanced: false,
+    faults: { ...quiet, crash: 10_000, transfer: 10_000 },
+  };
+}
+
+function drawUsual(seed: number): SimOptions {
   const random = createRandom(seed ^ 0x0f71_0a5e);
   const size = random.pick([3, 3, 3, 4, 5]);
   const nodes = Array.from({ length: size }, (_, i) => i + 1);
@@ -102,7 +135,7 @@ export function drawOptions(seed: number): SimOptions {
     },
     disk: {
       commitMs: random.pick([0.3, 1, 4]),
-      crash: random.pick([0, 0, 0.001, 0.004]),
+      crash: random.pick([0, 0, 0.002, 0.01]),
       logKeptBytes: random.pick([1, 600, 4000, 4 * 1024 * 1024]),
       chunkBytes: random.pick([200, 2000, 200_000]),
     },
@@ -111,6 +144,7 @@ export function drawOptions(seed: number): SimOptions {
       { maxMessageBytes: 400, maxInflightBytes: 2000 },
       { maxMessageBytes: 1, maxInflightBytes: 1 },
     ]),
+    ambush: 0,
     balanced: random.chance(0.3),
     lostOutside: random.chance(0.5),
     faults: faults as Record<FaultKind, number>,

@@ -40,7 +40,7 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
 test('a seed repeats itself', () => {
   const traces = [1, 2].map(() => {
     const lines: string[] = [];
-    const { ticks } = new Simulation(7, undefined, (line) => lines.push(line)).run();
+    const { ticks } = new Simulation(7, { log: (line) => lines.push(line) }).run();
     return [ticks, ...lines].join('\n');
   });
   assert.equal(traces[0], traces[1]);

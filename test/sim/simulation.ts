@@ -22,6 +22,12 @@ export interface Result {
   readonly counts: Readonly<Record<string, number>>;
 }
 
+export interface SimulationParts {
+  readonly mutation?: Mutation | undefined;
+  readonly blind?: boolean;
+  readonly log?: ((line: string) => void) | undefined;
+}
+
 export class Simulation implements World {
   readonly options: SimOptions;
   readonly queue = new EventQueue();
@@ -30,15 +36,17 @@ export class Simulation implements World {
   readonly checks: Checks;
   readonly mutation: Mutation | undefined;
   readonly clients: Clients;
+  readonly blind: boolean;
   readonly #faults: Faults;
   readonly #balancing: Balancing;
   readonly #log: ((line: string) => void) | undefined;
   faulty = true;
 
   /** `log` gets what happens, for the one who looks into a failure. */
-  constructor(seed: number, mutation?: Mutation, log?: (line: string) => void) {
+  constructor(seed: number, { mutation, blind = false, log }: SimulationParts = {}) {
     this.options = drawOptions(seed);
     this.mutation = mutation;
+    this.blind = blind;
     this.#log = log;
     this.network = new Network(this.queue, createRandom(seed * 17 + 11), this.options.network);
     this.checks = new Checks(this);
@@ -60,6 +68,15 @@ export class Simulation implements World {
   }
 
   run(): Result {
+    const takeBack = this.mutation?.install?.();
+    try {
+      return this.#run();
+    } finally {
+      takeBack?.();
+    }
+  }
+
+  #run(): Result {
     for (const node of this.nodes) node.start();
     this.clients.start();
     this.#faults.start();

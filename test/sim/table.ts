@@ -18,10 +18,6 @@ export class Table {
     this.#onChange = onChange;
   }
 
-  get size(): number {
-    return this.#keys.length;
-  }
-
   get(key: string): Uint8Array | undefined {
     return this.#rows.get(key);
   }

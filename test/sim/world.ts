@@ -18,6 +18,8 @@ export interface Mutation {
   readonly onProcess?: (process: SimProcess) => void;
   /** Before an answer leaves for the client. */
   readonly onReply?: (reply: Reply) => void;
+  /** Takes effect in every process for the length of the run; what it returns takes it back. */
+  readonly install?: () => () => void;
 }
 
 /** A property that does not hold. */
@@ -32,6 +34,8 @@ export interface World {
   readonly mutation: Mutation | undefined;
   /** The safety phase lasts: faults may happen. */
   readonly faulty: boolean;
+  /** Only what clients see is checked. */
+  readonly blind: boolean;
   trace(line: string): void;
   /** To be thrown. */
   failure(what: string, cause?: unknown): SimFailure;
