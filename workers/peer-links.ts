@@ -5,6 +5,7 @@ import { Peers } from '../src/peer/peers.ts';
 import type { Logger } from '../src/server/log.ts';
 import type { ClusterData, ShardData } from '../src/server/shards.ts';
 import type { Shard } from '../src/shard/shard.ts';
+import { describeShed } from '../src/wire/shed.ts';
 
 export async function openPeers(
   data: ShardData,
@@ -27,6 +28,7 @@ export async function openPeers(
     listen: cluster.listen,
     peers: cluster.peers.map(({ nodeId, address }) => ({ node: nodeId, address })),
     log: (level, message, fields) => log[level](fields ?? {}, message),
+    shed: () => JSON.stringify(describeShed(shard.shedBits)),
     handler: {
       onRaft: (group, message) => {
         shard.onRaft(group, message);

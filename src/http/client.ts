@@ -10,7 +10,7 @@ import type { Plane, Router } from './plane.ts';
 import { handleRead } from './read.ts';
 import type { Responder } from './respond.ts';
 import { type Route, newRoute, parseRoute } from './routes.ts';
-import { CLIENT_SERVICE, handleService } from './service.ts';
+import { type ServiceTable, handleService } from './service.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
 /** What the functions below need of one request. */
@@ -23,7 +23,7 @@ interface Call {
   readonly startedMs: number;
 }
 
-export function clientRoutes(plane: Plane, pool: AppendPool, source: MetricsSource): Router {
+export function clientRoutes(plane: Plane, pool: AppendPool, source: MetricsSource, service: ServiceTable): Router {
   const route = newRoute();
   return (res, req, method, responder, startedMs) => {
     const url = req.getUrl();
@@ -43,7 +43,7 @@ export function clientRoutes(plane: Plane, pool: AppendPool, source: MetricsSour
       case 'list':
         return onList(call, route.bucket);
       case 'service':
-        return handleService(CLIENT_SERVICE, url, method, { plane, source, res, req, responder, startedMs });
+        return handleService(service, url, method, { plane, source, res, req, responder, startedMs });
       case 'later':
         return plane.refuse(
           res,

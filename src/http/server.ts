@@ -22,7 +22,7 @@ import { endAllLive } from './live/live.ts';
 import type { MetricsSource } from './metrics-route.ts';
 import { BodyBudget, type ErrorLog, Plane, type Router } from './plane.ts';
 import { Responder } from './respond.ts';
-import { type Operations, adminRoutes } from './service.ts';
+import { type Operations, adminRoutes, clientService } from './service.ts';
 import { unsentOf } from './unsent.ts';
 import { type Uws, type UwsApp, type UwsListenSocket, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
 
@@ -66,7 +66,13 @@ export function createPlanes(options: PlaneOptions): Planes {
   const cors = new CorsPolicy(ctx.settings.corsOrigins);
   // Browsers have no business on the admin plane: no origin is allowed there.
   const noCors = new CorsPolicy([]);
-  serve(clientListener.app, client, cors, ctx.settings.clientToken, clientRoutes(client, new AppendPool(), source));
+  serve(
+    clientListener.app,
+    client,
+    cors,
+    ctx.settings.clientToken,
+    clientRoutes(client, new AppendPool(), source, clientService(operations)),
+  );
   serve(adminListener.app, admin, noCors, ctx.settings.adminToken, adminRoutes(admin, source, operations));
   return {
     listenClient: (host, port) => clientListener.listen(host, port),

@@ -1,4 +1,5 @@
 /** Routes below /__svc/, which both planes have in part. */
+import { BODY_BYTES_MAX } from '../base/limits.ts';
 import type { Operation } from './contract.ts';
 import { Gathering } from './gather.ts';
 import { type MetricsSource, type RaftGroup, askStatus, handleMetrics } from './metrics-route.ts';
@@ -31,15 +32,26 @@ const metrics: Handler = ({ plane, source, res, responder, startedMs }) => {
 };
 const usage: Handler = ({ plane, res, responder, startedMs }) => handleUsage(plane, res, responder, startedMs);
 
-export const CLIENT_SERVICE: ServiceTable = new Map<string, Readonly<Record<string, Handler>>>([
-  ['/__svc/metrics', { get: metrics }],
-  ['/__svc/usage', { get: usage }],
-  ['/__svc/cluster-probe', { post: probe }],
-]);
+const readShed =
+  (drainMark: DrainMark): Handler =>
+  ({ plane, res, responder, startedMs }) =>
+    handleReadShed(plane, drainMark, res, responder, startedMs);
+
+/** Routes of the client plane. A node without a cluster plane has that one's here too (wire-facts 1.1). */
+export function clientService({ drainMark, hasClusterPlane }: Operations): ServiceTable {
+  return new Map<string, Readonly<Record<string, Handler>>>([
+    ['/__svc/metrics', { get: metrics }],
+    ['/__svc/usage', { get: usage }],
+    ['/__svc/cluster-probe', { post: probe }],
+    ...(hasClusterPlane ? [] : [['/__svc/leadership-shed', { get: readShed(drainMark) }] as const]),
+  ]);
+}
 
 /** What operators' calls need beyond the shards. */
 export interface Operations {
   readonly drainMark: DrainMark;
+  /** Whether other nodes reach this one on a port of its own. */
+  readonly hasClusterPlane: boolean;
   readonly peers: PeerAddresses;
 }
 
@@ -54,10 +66,7 @@ export function adminRoutes(plane: Plane, source: MetricsSource, { drainMark, pe
     ['/__svc/usage', { get: usage }],
     ['/__svc/health', { get: health }],
     ['/__svc/ready', { get: ready }],
-    [
-      '/__svc/leadership-shed',
-      { get: ({ res, responder, startedMs }) => handleReadShed(plane, drainMark, res, responder, startedMs) },
-    ],
+    ['/__svc/leadership-shed', { get: readShed(drainMark) }],
     ['/__svc/leadership-shed/maintenance', { post: setShed(true), delete: setShed(false) }],
   ]);
   return (res, req, method, responder, startedMs) => {
@@ -79,19 +88,25 @@ export function handleService(table: ServiceTable, path: string, method: string,
   return plane.count(OPERATION, responder.methodNotAllowed(res, allowed.join(', ')), startedMs);
 }
 
-/** Peers post heartbeat-sized bodies here to see that they get through. The body is discarded, also from the budget. */
-function probe({ plane, res, responder, startedMs }: ServiceCall): void {
-  let gone = false;
+/** Peers post large bodies here to see that they get through. A body is discarded as it comes, so no budget is needed. */
+function probe({ plane, res, req, responder, startedMs }: ServiceCall): void {
+  const tooLarge = (): void => plane.refuse(res, responder, 'bucketed', OPERATION, startedMs, 'BODY_TOO_LARGE');
+  if (Number(req.getHeader('content-length')) > BODY_BYTES_MAX) return tooLarge();
+  let bytes = 0;
+  let isOver = false;
   res.onAborted(() => {
-    gone = true;
+    isOver = true;
   });
-  res.onData((_chunk, last) => {
-    if (!last || gone) return;
+  res.onData((chunk, last) => {
+    bytes += chunk.byteLength;
+    if (isOver || (!last && bytes <= BODY_BYTES_MAX)) return;
+    isOver = true;
     res.cork(() => {
+      if (bytes > BODY_BYTES_MAX) return tooLarge();
       responder.begin(res, 200);
       res.end();
+      return plane.count(OPERATION, 200, startedMs);
     });
-    plane.count(OPERATION, 200, startedMs);
   });
 }
 

@@ -3,6 +3,7 @@
  * Both changes are idempotent: repeated, they are applied again, so a call that failed half way is mended by a repeat.
  */
 import { MillraceError } from '../base/errors.ts';
+import { SHED_DRAIN, describeShed } from '../wire/shed.ts';
 import { Gathering } from './gather.ts';
 import type { Plane } from './plane.ts';
 import type { Responder } from './respond.ts';
@@ -11,22 +12,13 @@ import type { UwsResponse } from './uws.ts';
 /** The drain mark, kept by the composition. */
 export interface DrainMark {
   readonly draining: boolean;
+  /** Every reason not to lead that is in force (wire/shed.ts). */
+  readonly bits: number;
   /**
    * Resolves when the mark is on disk and every shard goes by it. Rejects with a MillraceError when the disk or a shard
    * does not take it now.
    */
   set(draining: boolean): Promise<void>;
-}
-
-/** The object that peers and operators read; `bits` and names are those of service.md. */
-export function describeShed(draining: boolean): Record<string, unknown> {
-  return {
-    bits: draining ? 1 : 0,
-    state: draining ? 'maintenance-drain' : 'none',
-    should_accept_transfer: !draining,
-    should_campaign: !draining,
-    should_shed_current_leaders: draining,
-  };
 }
 
 /** GET /__svc/leadership-shed */
@@ -37,7 +29,7 @@ export function handleReadShed(
   responder: Responder,
   startedMs: number,
 ): void {
-  responder.json(res, 200, JSON.stringify(describeShed(mark.draining)));
+  responder.json(res, 200, JSON.stringify(describeShed(mark.bits)));
   plane.count('other', 200, startedMs);
 }
 
@@ -53,7 +45,7 @@ export function handleSetShed(
   const gathering = new Gathering(plane, res, responder, 'other', startedMs);
   mark.set(draining).then(
     // What this call brought about, also when another call changes it in the same moment.
-    () => gathering.json(200, describeShed(draining)),
+    () => gathering.json(200, describeShed(draining ? mark.bits | SHED_DRAIN : mark.bits & ~SHED_DRAIN)),
     (error: unknown) => {
       if (!(error instanceof MillraceError)) plane.logError(error, 'leadership-shed');
       gathering.refuse(error instanceof MillraceError ? error.code : 'INTERNAL');

@@ -41,6 +41,9 @@ export interface PeerCounters {
   peer_sessions: number;
   /** Incoming connections that were turned away. */
   peer_refused_connections: number;
+  /** The probes and shed states that were asked for over HTTP, and the connections that are open for them now. */
+  cluster_http_requests: number;
+  cluster_http_connections: number;
   peer_forwards: number;
   peer_forwards_waiting: number;
   peer_forwards_failed: number;
@@ -82,6 +85,8 @@ export function newPeerCounters(): PeerCounters {
     peer_links_up: 0,
     peer_sessions: 0,
     peer_refused_connections: 0,
+    cluster_http_requests: 0,
+    cluster_http_connections: 0,
     peer_forwards: 0,
     peer_forwards_waiting: 0,
     peer_forwards_failed: 0,

@@ -13,6 +13,10 @@ export interface PeerLimits {
   readonly handshakesMax: number;
   /** Peers at a time (nodes times their shards). They know the secret, so this bounds mistakes, not attacks. */
   readonly sessionsMax: number;
+  /** HTTP connections at a time: those of the peers and of a few operators. */
+  readonly httpConnectionsMax: number;
+  /** From connect or the last answer to the next answer; a probe of 32 MiB takes less. */
+  readonly httpIdleMs: number;
   /** Heart of the links: a ping on every one, and a look at what has come in. */
   readonly tickMs: number;
   /** Ticks without a byte after which a link is lost. Ticks, not time: this process may have stood still itself. */
@@ -55,6 +59,8 @@ export const PEER_LIMITS: PeerLimits = {
   handshakeTimeoutMs: 5000,
   handshakesMax: 64,
   sessionsMax: 1024,
+  httpConnectionsMax: 64,
+  httpIdleMs: 10_000,
   tickMs: 1000,
   silentTicksMax: 5,
   backoffMinMs: 100,

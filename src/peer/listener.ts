@@ -1,5 +1,6 @@
 /**
- * The cluster port of one shard: accepts connections, lets in who proves to belong here, and hands their frames on.
+ * The cluster port of one shard: accepts connections, lets in who proves to belong here, and hands their frames on. Who
+ * speaks HTTP goes to ClusterHttp.
  * A stranger costs one socket, WORD_BYTES_MAX bytes and limits.handshakeTimeoutMs, and there are at most handshakesMax.
  */
 import { createServer } from 'node:net';
@@ -10,6 +11,7 @@ import type { FrameKind } from '../wire/peer/frame.ts';
 import { FrameReader } from '../wire/peer/frame-reader.ts';
 import { NONCE_BYTES, encodeRefusal } from '../wire/peer/handshake.ts';
 import type { Introduction, Refusal } from '../wire/peer/handshake.ts';
+import { ClusterHttp, looksLikeHttp } from './cluster-http.ts';
 import type { Edge } from './edge.ts';
 import { AcceptorHandshake } from './handshake.ts';
 import type { PeerLimits } from './limits.ts';
@@ -37,12 +39,15 @@ export interface ListenerOptions {
   readonly edge: Edge;
   readonly log: LogLimiter;
   readonly handler: ListenerHandler;
+  /** The body of GET /__svc/leadership-shed. */
+  readonly shed: () => string;
 }
 
 export class Listener {
   /** Connections that ended before they were sessions; and sessions that ended. */
   refused = 0;
   ended = 0;
+  readonly http: ClusterHttp;
   readonly #options: ListenerOptions;
   readonly #server: Server;
   /** Those whose handshake is under way, oldest first. */
@@ -52,6 +57,7 @@ export class Listener {
 
   constructor(options: ListenerOptions) {
     this.#options = options;
+    this.http = new ClusterHttp(options);
     this.#server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
   }
 
@@ -73,6 +79,7 @@ export class Listener {
   stop(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     for (const incoming of [...this.#strangers, ...this.#sessions.values()]) incoming.destroy();
+    this.http.stop();
     return closed;
   }
 
@@ -97,6 +104,10 @@ export class Listener {
     }
     const incoming: Incoming = new Incoming(socket, this.#options, {
       admit: (peer) => this.#admit(incoming, peer),
+      speaksHttp: (bytes) => {
+        this.#strangers.delete(incoming);
+        this.http.take(socket, bytes);
+      },
       gone: (wasSession) => this.#gone(incoming, wasSession),
     });
     this.#strangers.add(incoming);
@@ -127,6 +138,8 @@ export class Listener {
   }
 }
 
+const NOTHING = new Uint8Array(0);
+
 function keyOf({ node, shard }: Introduction): string {
   return `${node}/${shard}`;
 }
@@ -134,6 +147,8 @@ function keyOf({ node, shard }: Introduction): string {
 interface Owner {
   /** Undefined: welcome. */
   admit(peer: Introduction): Refusal | undefined;
+  /** `bytes` are the first that came; the socket has no listeners any more. */
+  speaksHttp(bytes: Uint8Array): void;
   gone(wasSession: boolean): void;
 }
 
@@ -147,6 +162,8 @@ class Incoming implements Session {
   readonly #reader = new FrameReader();
   readonly #cancelTimer: () => void;
   #peer: Introduction | undefined;
+  /** The first bytes while it is open what they are; then undefined. */
+  #opening: Uint8Array | undefined = NOTHING;
   #silentTicks = 0;
   #over = false;
 
@@ -158,16 +175,21 @@ class Incoming implements Session {
     this.#address = socket.remoteAddress ?? 'unknown';
     this.#handshake = new AcceptorHandshake(self, secret, edge.nonce(NONCE_BYTES));
     this.#cancelTimer = edge.after(limits.handshakeTimeoutMs, () => this.fail('no handshake in time'));
-    socket.on('data', (chunk: Buffer) => {
-      if (this.#over) return;
-      this.#silentTicks = 0;
-      const bytes = new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-      if (this.#peer === undefined) this.#onWord(bytes);
-      else this.#onBytes(bytes);
-    });
-    socket.on('error', (error: Error) => this.fail(error.message));
-    socket.on('close', () => this.fail('closed by the other side'));
+    socket.on('data', this.#onData);
+    socket.on('error', this.#onError);
+    socket.on('close', this.#onClose);
   }
+
+  readonly #onError = (error: Error): void => this.fail(error.message);
+  readonly #onClose = (): void => this.fail('closed by the other side');
+  readonly #onData = (chunk: Buffer): void => {
+    if (this.#over) return;
+    this.#silentTicks = 0;
+    const bytes = new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    if (this.#peer !== undefined) this.#onBytes(bytes);
+    else if (this.#opening === undefined) this.#onWord(bytes);
+    else this.#onOpening(Buffer.concat([this.#opening, bytes]));
+  };
 
   get peer(): Introduction {
     assert(this.#peer !== undefined, 'a stranger has no name');
@@ -206,6 +228,20 @@ class Incoming implements Session {
     this.#over = true;
     this.#cancelTimer();
     this.#owner.gone(this.#peer !== undefined);
+  }
+
+  #onOpening(bytes: Uint8Array): void {
+    const isHttp = looksLikeHttp(bytes);
+    if (isHttp === 'unsure') {
+      this.#opening = bytes;
+      return;
+    }
+    this.#opening = undefined;
+    if (!isHttp) return this.#onWord(bytes);
+    this.#over = true;
+    this.#cancelTimer();
+    this.#socket.off('data', this.#onData).off('error', this.#onError).off('close', this.#onClose);
+    this.#owner.speaksHttp(bytes);
   }
 
   #onWord(bytes: Uint8Array): void {

@@ -77,6 +77,8 @@ export interface PeersOptions {
   readonly peers: readonly PeerAddress[];
   readonly handler: PeerHandler;
   readonly log: Log;
+  /** The body of GET /__svc/leadership-shed on the cluster plane. */
+  readonly shed: () => string;
   readonly limits?: Partial<PeerLimits>;
   readonly edge?: Edge;
 }
@@ -94,6 +96,7 @@ export class Peers {
   readonly #outbox: Outbox;
   readonly #sending: SnapshotSender;
   readonly #receiving: SnapshotReceiver;
+  #port = 0;
   #cancelTick: () => void = () => {};
   #stopped = false;
 
@@ -130,7 +133,7 @@ export class Peers {
       onFrame: (session: Session, kind: FrameKind, payload: Uint8Array) => this.#onFrame(session, kind, payload),
       onSessionEnd: (session: Session) => this.#receiving.onSessionEnd(session),
     };
-    this.#listener = new Listener({ self, secret, limits, edge, log, handler: listening });
+    this.#listener = new Listener({ self, secret, limits, edge, log, handler: listening, shed: options.shed });
   }
 
   /** Listens, then links to the peers. The port that it listens on. */
@@ -140,9 +143,15 @@ export class Peers {
       host: listen.host,
       port: listen.port === 0 ? 0 : listen.port + this.#self.shard,
     });
+    this.#port = port;
     this.#routes.setPeers(peers);
     this.#tickLater();
     return port;
+  }
+
+  /** Where it listens; 0 before start. */
+  get port(): number {
+    return this.#port;
   }
 
   async stop(): Promise<void> {
@@ -234,6 +243,8 @@ export class Peers {
     }
     counters.peer_sessions = this.#listener.sessions;
     counters.peer_refused_connections = this.#listener.refused;
+    counters.cluster_http_requests = this.#listener.http.requests;
+    counters.cluster_http_connections = this.#listener.http.connections;
     counters.peer_forwards_waiting = this.#forwards.waiting;
     counters.peer_forwards_failed = this.#forwards.failed;
     return counters;

@@ -8,14 +8,14 @@ import { VERSION } from '../config/version.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import type { HttpContext } from '../http/contract.ts';
 import { ListenError, type Planes, createPlanes } from '../http/server.ts';
-import { describeShed } from '../http/shed.ts';
+import { describeShed } from '../wire/shed.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
 import { Balancer } from './balancer.ts';
 import { completeDataDir, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
 import { type Logger, createLogger } from './log.ts';
 import { type ClusterData, Shards } from './shards.ts';
-import { DrainState, readDrainMark } from './shed-state.ts';
+import { ShedState, readDrainMark } from './shed-state.ts';
 
 const EXIT_FAILURE = 1;
 const EXIT_CONFIG = 2;
@@ -62,7 +62,7 @@ async function main(argv: readonly string[]): Promise<void> {
   );
   await shards.ready();
   completeDataDir(config.storage.dataDir, layout);
-  const drainMark = new DrainState(gateway, config.storage.dataDir, wasDraining);
+  const drainMark = new ShedState(gateway, config.storage.dataDir, wasDraining);
   // Before traffic, and well before the first election timeout.
   await drainMark.apply();
   if (wasDraining)
@@ -92,12 +92,12 @@ function clusterOf({ raft, cluster, server }: Config): ClusterData | undefined {
   };
 }
 
-function makeBalancer(nodeId: number, gateway: Gateway, drainMark: DrainState): Balancer {
+function makeBalancer(nodeId: number, gateway: Gateway, drainMark: ShedState): Balancer {
   const log = createLogger('balancer');
   return new Balancer({
     nodeId,
     gateway,
-    isDraining: () => drainMark.draining,
+    isDraining: () => drainMark.bits !== 0,
     onTransfer: (transfer) => log[drainMark.draining ? 'info' : 'debug'](transfer, 'leadership handed over'),
     onError: (error) => log.error({ err: error }, 'a round failed; the next one follows'),
   });
@@ -107,7 +107,7 @@ interface Parts {
   readonly config: Config;
   readonly gateway: Gateway;
   readonly shards: Shards;
-  readonly drainMark: DrainState;
+  readonly drainMark: ShedState;
   readonly balancer: Balancer;
   readonly log: Logger;
 }
@@ -143,7 +143,7 @@ function compose({ config, gateway, shards, drainMark, balancer, log }: Parts): 
       pending_requests: gateway.pending,
       tail_events: gateway.counters.tailEvents,
       wal_backend: 'disk',
-      leadership_shed: describeShed(drainMark.draining),
+      leadership_shed: describeShed(drainMark.bits),
       balancer_transfers: balancer.transfers,
     }),
   };
@@ -153,7 +153,7 @@ function compose({ config, gateway, shards, drainMark, balancer, log }: Parts): 
   return createPlanes({
     ctx,
     source,
-    operations: { drainMark, peers },
+    operations: { drainMark, hasClusterPlane: clusterOf(config) !== undefined, peers },
     logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
   });
 }

@@ -1,6 +1,7 @@
 /**
- * The drain mark of this node: a small file in the data directory, so that it "persists until DELETE" (service.md) also
- * over restarts, and what the shards were told. The file is written first: a mark that was acknowledged is never forgotten.
+ * Why this node shall not lead: the operator's drain mark and the egress gate's finding, and what the shards were told of
+ * them. The mark is a small file in the data directory, so that it "persists until DELETE" (service.md) also over restarts.
+ * The file is written first: a mark that was acknowledged is never forgotten. The finding is of the moment.
  *
  *   leadership-shed.json   {"format":1,"maintenance_drain":true}; missing: never marked
  */
@@ -14,6 +15,7 @@ import { type Part, askAllShards, firstRefusal } from '../http/scatter.ts';
 import type { DrainMark } from '../http/shed.ts';
 import type { ShardGateway } from '../ports.ts';
 import { OP_SHED, newRequest } from '../wire/request.ts';
+import { SHED_DRAIN, SHED_EGRESS } from '../wire/shed.ts';
 
 const FILE = 'leadership-shed.json';
 const FORMAT = 1;
@@ -66,10 +68,18 @@ export async function writeDrainMark(dataDir: string, draining: boolean): Promis
   }
 }
 
-export class DrainState implements DrainMark {
+/** What the egress gate found. */
+export interface Egress {
+  readonly isImpaired: boolean;
+  /** It may lead all the same, because otherwise nobody would. */
+  readonly mayLead: boolean;
+}
+
+export class ShedState implements DrainMark {
   readonly #gateway: ShardGateway;
   readonly #dataDir: string;
   #draining: boolean;
+  #egress: Egress = { isImpaired: false, mayLead: true };
   /** Changes one after the other, so that file and shards end with the same one. */
   #last: Promise<void> = Promise.resolve();
 
@@ -83,17 +93,28 @@ export class DrainState implements DrainMark {
     return this.#draining;
   }
 
+  get bits(): number {
+    return (this.#draining ? SHED_DRAIN : 0) | (this.#egress.isImpaired ? SHED_EGRESS : 0);
+  }
+
   set(draining: boolean): Promise<void> {
-    const change = this.#last.then(() => this.#change(draining));
-    this.#last = change.catch(() => undefined);
-    return change;
+    return this.#inTurn(() => this.#change(draining));
+  }
+
+  /** Rejects as `apply` does; it is in force for the balancer all the same, and a repeat tells the shards. */
+  setEgress(egress: Egress): Promise<void> {
+    return this.#inTurn(() => {
+      this.#egress = egress;
+      return this.apply();
+    });
   }
 
   /** Tells every shard what is in force; at start before the first request. Rejects with a MillraceError. */
   async apply(): Promise<void> {
     const request = newRequest();
     request.op = OP_SHED;
-    request.value = this.#draining ? 1 : 0;
+    request.mode = this.#draining || (this.#egress.isImpaired && !this.#egress.mayLead) ? 1 : 0;
+    request.value = this.bits;
     for (let attempt = 1; ; attempt++) {
       const parts = await new Promise<readonly Part[]>((resolve) => askAllShards(this.#gateway, request, resolve));
       const refused = firstRefusal(parts);
@@ -101,6 +122,12 @@ export class DrainState implements DrainMark {
       if (refused.code !== 'SHARD_BUSY' || attempt === RETRIES_MAX) throw new MillraceError(refused.code);
       await delay(RETRY_MS);
     }
+  }
+
+  #inTurn(run: () => Promise<void>): Promise<void> {
+    const change = this.#last.then(run);
+    this.#last = change.catch(() => undefined);
+    return change;
   }
 
   async #change(draining: boolean): Promise<void> {

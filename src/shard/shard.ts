@@ -29,6 +29,7 @@ import { type ForwardOrigin, type PeerPort, type RequestSource, StorageFullError
 import { RingSink } from './sink.ts';
 import { Snapshots } from './snapshots.ts';
 import { type ShardOptions, raftConfig } from './options.ts';
+import { recordConfiguration } from './members.ts';
 import { isCommandFrame, touchFrame } from './frames.ts';
 import { type ShardStatus, answerSummary } from './summaries.ts';
 
@@ -61,6 +62,8 @@ export class Shard {
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   /** Groups whose log this node lost and has not got back. */
   readonly #lost = new Set<number>();
+  /** Why this node shall not lead (wire/shed.ts), for peers that ask. */
+  shedBits = 0;
   readonly counters = { turns: 0, committedEntries: 0, requests: 0, refusedDiskFull: 0 };
 
   constructor(options: ShardOptions) {
@@ -242,7 +245,7 @@ export class Shard {
   #summarise(op: number, slot: number, nowMs: number): void {
     const reply = this.#reply;
     reply.reset(slot);
-    if (op === OP_SHED) this.#shed(this.#query.value === 1);
+    if (op === OP_SHED) this.#shed(this.#query.mode === 1, this.#query.value);
     else answerSummary(op, this.status, this.#query, nowMs, reply);
     this.#sink.send(reply);
   }
@@ -254,8 +257,9 @@ export class Shard {
   }
 
   /** Draining: this node does not campaign and takes no leadership; what it leads is moved away by the balancer. */
-  #shed(draining: boolean): void {
-    for (const group of this.groups) if (group.raft.refusesLead !== draining) group.raft.refusesLead = draining;
+  #shed(refuses: boolean, bits: number): void {
+    this.shedBits = bits;
+    for (const group of this.groups) if (group.raft.refusesLead !== refuses) group.raft.refusesLead = refuses;
   }
 
   /** Down to the reserve only what gives space back is let through. */
@@ -277,24 +281,13 @@ export class Shard {
       for (const group of this.groups) {
         group.raft.tick();
         group.expireWaiting(nowMs, LEADER_WAIT_MS);
-        this.#recordConfiguration(group);
+        if (this.#peers !== undefined) recordConfiguration(group);
       }
       this.#noteRestored();
     }
     if (clockMs >= this.#sweepAtMs) {
       this.#sweepAtMs = clockMs + SWEEP_MS;
       if (!this.full) for (const group of this.groups) group.sweep(nowMs);
-    }
-  }
-
-  /**
-   * The first configuration goes into the log, so that it is part of the state: otherwise a node that is started with
-   * another raft.peers would believe in other voters than the rest of its group.
-   */
-  #recordConfiguration(group: Group): void {
-    if (this.#peers === undefined || !group.leads || group.state.configuration.length > 0) return;
-    if (group.raft.configurationIndex <= group.state.appliedIndex) {
-      group.raft.proposeConfiguration(group.raft.configuration);
     }
   }
 

@@ -8,6 +8,7 @@
  *       LIST          limit u32 at 20, bucketBytes u16 at 18, prefixBytes u16 at 24, afterBytes u16 at 26, texts at 40
  *       BUCKET        keyBytes u16 at 18, key at 40
  *       UNWATCH       topic u32 at 20
+ *       SHED          mode u8 (1 = do not lead), value f64 (bits of shed.ts)
  *       USAGE, STATUS nothing
  *
  * Queries about a whole shard carry group ALL_GROUPS. Little-endian.
@@ -28,7 +29,7 @@ export const OP_STATUS = 39;
 
 /** An operator's call about one group: mode = one of ADMIN_*, value = node or index (-1 none), key = voters as `1,2,3`. */
 export const OP_ADMIN = 40;
-/** Drain mark of this node, for all groups of the shard: value 1 = do not lead, 0 = normal. */
+/** Whether this node may lead, for all groups of the shard: mode 1 = do not, 0 = normal; value = why (shed.ts), to be shown. */
 export const OP_SHED = 41;
 
 export const ADMIN_SNAPSHOT = 1;

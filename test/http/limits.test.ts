@@ -36,6 +36,24 @@ test('a chunked body is refused as soon as it passes the limit', async (t) => {
   assert.equal(gateway.asked.length, 0);
 });
 
+test('a probe takes as much as any body, and refuses more', async (t) => {
+  const { gateway, client, port } = await startPlanes(t);
+  const most = await fetch(`${client}/__svc/cluster-probe`, { method: 'POST', body: Buffer.alloc(BODY_BYTES_MAX) });
+  assert.deepEqual([most.status, await most.text()], [200, '']);
+  const probe = (line: string): Buffer =>
+    Buffer.from(`POST /__svc/cluster-probe HTTP/1.1\r\nHost: x\r\n${line}\r\n\r\n`);
+  const declared = await RawClient.connect(port);
+  t.after(() => declared.destroy());
+  assert.equal((await declared.send(probe(`Content-Length: ${BODY_BYTES_MAX + 1}`))).status, 413);
+  const chunked = await RawClient.connect(port);
+  t.after(() => chunked.destroy());
+  const chunk = Buffer.concat([Buffer.from('100000\r\n'), Buffer.alloc(1024 * 1024), Buffer.from('\r\n')]);
+  const answer = chunked.send(probe('Transfer-Encoding: chunked'));
+  for (let i = 0; i < 33; i++) chunked.socket.write(chunk);
+  assert.equal((await answer).status, 413);
+  assert.equal(gateway.asked.length, 0);
+});
+
 test('bodies in flight share a budget, which is given back by answers and by aborts', async (t) => {
   const { gateway, port, client } = await startPlanes(t, { inflightBodyBytes: 1000 });
   const half = await RawClient.connect(port);

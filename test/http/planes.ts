@@ -9,8 +9,14 @@ import { FakeGateway } from './fake-gateway.ts';
 /** A drain mark without a disk or shards. */
 export class FakeDrainMark {
   draining = false;
+  /** Beside the mark. */
+  otherBits = 0;
   /** What the next change fails with. */
   failure: Error | undefined;
+
+  get bits(): number {
+    return this.otherBits | (this.draining ? 1 : 0);
+  }
 
   set(draining: boolean): Promise<void> {
     const failure = this.failure;
@@ -47,7 +53,11 @@ const SETTINGS: HttpSettings = {
 };
 
 /** Starts the planes for one test and closes them after it, checking that nothing was left open and no handler failed. */
-export async function startPlanes(t: TestContext, settings: Partial<HttpSettings> = {}): Promise<Rig> {
+export async function startPlanes(
+  t: TestContext,
+  settings: Partial<HttpSettings> = {},
+  hasClusterPlane = true,
+): Promise<Rig> {
   const gateway = new FakeGateway();
   const counters = new HttpCounters();
   const drainMark = new FakeDrainMark();
@@ -60,7 +70,7 @@ export async function startPlanes(t: TestContext, settings: Partial<HttpSettings
       http: () => ({ ...counters.snapshot() }),
       extra: () => ({ node_id: 1 }),
     },
-    operations: { drainMark, peers: new Map([[2, '127.0.0.1:6250']]) },
+    operations: { drainMark, hasClusterPlane, peers: new Map([[2, '127.0.0.1:6250']]) },
     logError: (error) => errors.push(error),
   });
   const port = await planes.listenClient('127.0.0.1', 0);

@@ -28,6 +28,27 @@ test('the mark is set and lifted, each as often as one likes', async (t) => {
   assert.equal((await fetch(`${client}/__svc/leadership-shed/maintenance`, { method: 'POST' })).status, 404);
 });
 
+test('reasons add up, and the mark comes and goes beside another one', async (t) => {
+  const { admin, drainMark } = await startPlanes(t);
+  drainMark.otherBits = 2;
+  const state = async (method: string, path: string): Promise<unknown[]> => {
+    const response = await fetch(`${admin}/__svc/leadership-shed${path}`, { method });
+    return Object.values((await response.json()) as Record<string, unknown>);
+  };
+  assert.deepEqual(await state('GET', ''), [2, 'cluster-egress', false, false, true]);
+  assert.deepEqual(await state('POST', '/maintenance'), [3, 'cluster-egress|maintenance-drain', false, false, true]);
+  assert.deepEqual(await state('DELETE', '/maintenance'), [2, 'cluster-egress', false, false, true]);
+});
+
+test('without a cluster plane its routes are on the client plane, and only then', async (t) => {
+  const single = await startPlanes(t, {}, false);
+  const answer = await fetch(`${single.client}/__svc/leadership-shed`);
+  assert.deepEqual([answer.status, await answer.text()], [200, NORMAL]);
+  assert.equal((await fetch(`${single.client}/__svc/leadership-shed`, { method: 'POST' })).status, 405);
+  const member = await startPlanes(t);
+  assert.equal((await fetch(`${member.client}/__svc/leadership-shed`)).status, 404);
+});
+
 test('a change that fails says why', async (t) => {
   const { admin, drainMark, errors } = await startPlanes(t);
   const path = `${admin}/__svc/leadership-shed/maintenance`;

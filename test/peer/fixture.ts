@@ -143,6 +143,7 @@ export function makePeer(t: TestContext, waiter: Waiter, node: number, overrides
     listen: { host: HOST, port: 0 },
     peers: [],
     handler: heard,
+    shed: () => '{"bits":0}',
     log: (level, message, fields = {}) => {
       log.push({ level, message, fields });
       waiter.note();

@@ -186,7 +186,8 @@ test('random bytes, other protocols and early ends are closed with one log line 
   const waiter = new Waiter();
   const one = await startPeer(t, waiter);
   const openings = [
-    new TextEncoder().encode('GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
+    new TextEncoder().encode('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
+    new TextEncoder().encode('GE'),
     Uint8Array.of(0x16, 0x03, 0x01, 0x02, 0x00),
     new Uint8Array(5000),
     new TextEncoder().encode('MRPL'),

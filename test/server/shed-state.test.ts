@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { MillraceError, errorNumber } from '../../src/base/errors.ts';
 import { ConfigError } from '../../src/config/error.ts';
-import { DrainState, readDrainMark, writeDrainMark } from '../../src/server/shed-state.ts';
+import { ShedState, readDrainMark, writeDrainMark } from '../../src/server/shed-state.ts';
 import { ALL_GROUPS, OP_SHED } from '../../src/wire/request.ts';
 import { FakeGateway } from '../http/fake-gateway.ts';
 import { run, withServer } from '../support/server.ts';
@@ -21,7 +21,7 @@ function folder(t: TestContext): string {
 }
 
 /** What the shards were told, in order. */
-const told = (gateway: FakeGateway): unknown[] => gateway.asked.map(({ shard, value }) => [shard, value]);
+const told = (gateway: FakeGateway): unknown[] => gateway.asked.map(({ shard, mode }) => [shard, mode]);
 
 test('the file holds what was written last and leaves nothing beside it', async (t) => {
   const path = folder(t);
@@ -70,7 +70,7 @@ test('a damaged file is refused with what to do', (t) => {
 test('a change is on disk and with every shard when it resolves; a repeat tells the shards again', async (t) => {
   const path = folder(t);
   const gateway = new FakeGateway();
-  const state = new DrainState(gateway, path, false);
+  const state = new ShedState(gateway, path, false);
   await state.apply();
   assert.deepEqual(told(gateway), [
     [0, 0],
@@ -98,10 +98,27 @@ test('a change is on disk and with every shard when it resolves; a repeat tells 
   ]);
 });
 
+test('the mark and the finding of the egress gate come and go independently', async (t) => {
+  const gateway = new FakeGateway(1, 1);
+  const state = new ShedState(gateway, folder(t), false);
+  const changes: readonly (readonly [change: () => Promise<void>, bits: number, refuses: number])[] = [
+    [() => state.setEgress({ isImpaired: true, mayLead: false }), 2, 1],
+    [() => state.setEgress({ isImpaired: true, mayLead: true }), 2, 0],
+    [() => state.set(true), 3, 1],
+    [() => state.setEgress({ isImpaired: false, mayLead: true }), 1, 1],
+    [() => state.set(false), 0, 0],
+  ];
+  for (const [change, bits, refuses] of changes) {
+    await change();
+    const { value, mode } = gateway.asked.at(-1) as (typeof gateway.asked)[number];
+    assert.deepEqual([state.bits, value, mode], [bits, bits, refuses]);
+  }
+});
+
 test('a full mailbox is tried again; a shard that refuses fails the change, and a repeat mends it', async (t) => {
   const path = folder(t);
   const gateway = new FakeGateway();
-  const state = new DrainState(gateway, path, false);
+  const state = new ShedState(gateway, path, false);
   gateway.full = true;
   const change = state.set(true);
   setImmediate(() => {
@@ -124,7 +141,7 @@ test('a full mailbox is tried again; a shard that refuses fails the change, and 
 
 test('a mark that cannot be written changes nothing', async (t) => {
   const gateway = new FakeGateway();
-  const state = new DrainState(gateway, join(folder(t), 'gone'), false);
+  const state = new ShedState(gateway, join(folder(t), 'gone'), false);
   await assert.rejects(state.set(true), /ENOENT/);
   assert.equal(state.draining, false);
   assert.equal(gateway.asked.length, 0);

@@ -13,6 +13,7 @@ import {
   type Request,
   newRequest,
 } from '../../src/wire/request.ts';
+import { SHED_DRAIN } from '../../src/wire/shed.ts';
 
 export interface StreamName {
   readonly group: number;
@@ -106,6 +107,7 @@ export function shedRequest(draining: boolean): Request {
   const request = newRequest();
   request.op = OP_SHED;
   request.group = ALL_GROUPS;
-  request.value = draining ? 1 : 0;
+  request.mode = draining ? 1 : 0;
+  request.value = draining ? SHED_DRAIN : 0;
   return request;
 }

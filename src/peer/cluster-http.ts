@@ -1,0 +1,147 @@
+/**
+ * The two HTTP routes of the cluster plane (service.md 4.1, wire-facts 3.1), on the same port as the peer links: the
+ * listener hands over a connection whose first bytes are a request. Nothing else is reachable here.
+ *
+ *   GET  /__svc/leadership-shed   whether this node wants to lead
+ *   POST /__svc/cluster-probe     takes up to 32 MiB and forgets them: peers see that large messages get through
+ *
+ * Neither asks who is there, so strangers cost little: bodies are never kept, and beyond httpConnectionsMax the connection
+ * goes whose last finished request is the longest ago. Peers ask often, so that is not one of theirs.
+ */
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import process from 'node:process';
+import { BODY_BYTES_MAX } from '../base/limits.ts';
+import type { Edge } from './edge.ts';
+import type { PeerLimits } from './limits.ts';
+import type { LogLimiter } from './log-limiter.ts';
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'].map((name) => `${name} `);
+const HEAD_BYTES_MAX = 16 * 1024;
+
+/** Whether a connection that begins so is one for HTTP; `unsure`: too few bytes to tell. No word of ours begins so. */
+export function looksLikeHttp(bytes: Uint8Array): boolean | 'unsure' {
+  const begin = String.fromCharCode(...bytes.subarray(0, 8));
+  if (METHODS.some((method) => begin.startsWith(method))) return true;
+  return METHODS.some((method) => method.startsWith(begin)) ? 'unsure' : false;
+}
+
+export interface ClusterHttpOptions {
+  readonly limits: PeerLimits;
+  readonly edge: Edge;
+  readonly log: LogLimiter;
+  /** The body of GET /__svc/leadership-shed. */
+  readonly shed: () => string;
+}
+
+export class ClusterHttp {
+  requests = 0;
+  readonly #options: ClusterHttpOptions;
+  /** Its timer's end by connection, the one that finished a request last at the end. */
+  readonly #connections = new Map<Socket, () => void>();
+  #server: Server | undefined;
+
+  constructor(options: ClusterHttpOptions) {
+    this.#options = options;
+  }
+
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  /** A connection without listeners, and what it has sent. */
+  take(socket: Socket, bytes: Uint8Array): void {
+    const [longestIdle] = this.#connections.keys();
+    if (this.#connections.size >= this.#options.limits.httpConnectionsMax) {
+      this.#end(longestIdle as Socket, 'too many HTTP connections at a time');
+    }
+    socket.on('close', () => this.#forget(socket));
+    this.#keep(socket);
+    this.#server ??= this.#makeServer();
+    // The bytes were read already; the server shall find them. It listens once the call is over.
+    socket.pause();
+    socket.unshift(bytes);
+    this.#server.emit('connection', socket);
+    process.nextTick(() => socket.resume());
+  }
+
+  stop(): void {
+    for (const socket of [...this.#connections.keys()]) this.#end(socket);
+  }
+
+  #makeServer(): Server {
+    // Its own timeouts begin with listen(), which never comes: the timer of #keep covers head, body and idleness.
+    const server = createServer({ maxHeaderSize: HEAD_BYTES_MAX, keepAliveTimeout: 0 }, (req, res) =>
+      this.#handle(req, res),
+    );
+    server.on('clientError', (error: Error, stream) => {
+      const socket = stream as Socket;
+      // What fits into the kernel's buffer still leaves; whoever does not read is not waited for.
+      if (socket.writable) socket.write('HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
+      this.#end(socket, error.message);
+    });
+    return server;
+  }
+
+  /** It has so long from now to finish a request. */
+  #keep(socket: Socket): void {
+    this.#forget(socket);
+    const { edge, limits } = this.#options;
+    const cancel = edge.after(limits.httpIdleMs, () => this.#end(socket, 'no request in time'));
+    this.#connections.set(socket, cancel);
+  }
+
+  #forget(socket: Socket): void {
+    this.#connections.get(socket)?.();
+    this.#connections.delete(socket);
+  }
+
+  /** One log line when there is something to say. */
+  #end(socket: Socket, reason?: string): void {
+    const address = socket.remoteAddress ?? 'unknown';
+    if (reason !== undefined) this.#options.log.warn(address, 'cluster-plane request refused', { address, reason });
+    this.#forget(socket);
+    if (socket.writableLength === 0) socket.destroySoon();
+    else socket.destroy();
+  }
+
+  #handle(req: IncomingMessage, res: ServerResponse): void {
+    this.requests++;
+    res.on('finish', () => {
+      if (this.#connections.has(req.socket)) this.#keep(req.socket);
+    });
+    const path = (req.url ?? '').split('?', 1)[0];
+    if (path === '/__svc/leadership-shed') {
+      if (req.method === 'GET' || req.method === 'HEAD') this.#shed(res);
+      else refuse(res, 405, { allow: 'GET, HEAD' });
+    } else if (path === '/__svc/cluster-probe') {
+      if (req.method === 'POST') probe(req, res);
+      else refuse(res, 405, { allow: 'POST' });
+    } else {
+      refuse(res, 404);
+    }
+  }
+
+  #shed(res: ServerResponse): void {
+    const body = Buffer.from(this.#options.shed());
+    res.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);
+  }
+}
+
+function probe(req: IncomingMessage, res: ServerResponse): void {
+  if (Number(req.headers['content-length'] ?? 0) > BODY_BYTES_MAX) return refuse(res, 413);
+  let bytes = 0;
+  req.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > BODY_BYTES_MAX && !res.headersSent) refuse(res, 413);
+  });
+  req.on('end', () => {
+    if (!res.headersSent) res.writeHead(200, { 'content-length': 0 }).end();
+  });
+}
+
+/** What is left of the body is not waited for. */
+function refuse(res: ServerResponse, status: number, headers: Readonly<Record<string, string>> = {}): void {
+  res.writeHead(status, { ...headers, 'content-length': 0, connection: 'close' }).end();
+}
