@@ -22,16 +22,19 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   shard: ['base', 'raft', 'stream', 'wire', 'group', 'metrics'],
   config: ['base'],
   metrics: ['base'],
-  ...Object.fromEntries(ADAPTERS.map((folder) => [folder, ['base', 'wire']])),
-  server: [...CORE, ...ADAPTERS, 'config', 'metrics'],
-  operator: [...CORE, ...ADAPTERS, 'config', 'metrics', 'server'],
-  workers: [...CORE, ...ADAPTERS, 'config', 'metrics', 'server'],
+  digest: [],
+  ...Object.fromEntries(ADAPTERS.map((folder) => [folder, ['base', 'wire', 'digest']])),
+  server: [...CORE, ...ADAPTERS, 'config', 'metrics', 'digest'],
+  operator: [...CORE, ...ADAPTERS, 'config', 'metrics', 'digest', 'server'],
+  workers: [...CORE, ...ADAPTERS, 'config', 'metrics', 'digest', 'server'],
 };
 
 /** Packages that only one folder may know: whoever else needs one goes through a port. */
 const PACKAGE_HOME: readonly (readonly [RegExp, string])[] = [
   [/^uws-/, 'http'],
   [/^lmdb$/, 'store'],
+  [/^blake3(-wasm)?$/, 'digest'],
+  [/^@(aws-sdk|smithy)\//, 'cold'],
   [/^(yargs|smol-toml)$/, 'config'],
 ];
 
