@@ -43,6 +43,26 @@ export const LIST_LIMIT_MAX = 1000;
  * every commit (measured: 1.3 MB per commit instead of 0.1 MB after a minute of load).
  */
 export const PAGE_VALUE_BYTES = 4072;
+/** Payload of a chunk: what one cold read fetches at least, and one full read answer. */
+export const COLD_CHUNK_BYTES = MIB;
+/**
+ * Slices of one object: each costs a chunk row and a head of some other stream when the flush is applied (about 20 µs
+ * together), so this bounds the pause of a shard at some 20 ms.
+ */
+export const FLUSH_SLICES_MAX = 1024;
+/** Encoded list of a flush, a command like any other; only streams with long names come near. */
+export const FLUSH_LIST_BYTES_MAX = 512 * KIB;
+/** Object keys of S3 may have 1024 bytes; ours stay in one row and in a sentence, with room for storage.cold.root. */
+export const OBJECT_KEY_BYTES_MAX = 255;
+/** Chunks that one cold answer is put together from, unless a single record spans more: each is a request to the store. */
+export const COLD_REFS_MAX = 32;
+/** Chunks behind an answer that the plan names for the read-ahead: 4 MiB ahead of a replay at most. */
+export const COLD_AHEAD_CHUNKS = 4;
+/** Chunks released by the command that removes a stream; the rest of a long one follows with the sweeps. */
+export const RELEASE_CHUNKS_AT_ONCE = 256;
+/** Chunks released by one sweep: each is two or three rows, so a sweep stays at some 10 ms. */
+export const RELEASE_CHUNKS_PER_SWEEP = 1024;
+
 /** Receipts kept per producer (decisions.md): older duplicates answer with the current tail. */
 export const PRODUCER_RECEIPTS = 5;
 /** Bytes a live reader may have buffered in its socket before it is moved to catch-up reads. */

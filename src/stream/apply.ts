@@ -5,9 +5,17 @@
 import { unreachable } from '../base/assert.ts';
 import {
   COMMAND_APPEND,
+  COMMAND_APPEND_BATCH,
   COMMAND_CREATE,
   COMMAND_DELETE,
   COMMAND_DELETE_BUCKET,
+  COMMAND_DOOM,
+  COMMAND_FLUSH,
+  COMMAND_GC_DONE,
+  COMMAND_PUBLISH_SNAPSHOT,
+  COMMAND_PURGE,
+  COMMAND_QUOTA,
+  COMMAND_RETENTION,
   COMMAND_SET_ATTRIBUTES,
   COMMAND_SWEEP,
   COMMAND_TOUCH,
@@ -38,6 +46,16 @@ export function apply(state: State, command: Command, reply: Reply): void {
       return applySweep(state, command);
     case COMMAND_DELETE_BUCKET:
       return applyDeleteBucket(state, command, reply);
+    case COMMAND_APPEND_BATCH:
+    case COMMAND_PUBLISH_SNAPSHOT:
+    case COMMAND_RETENTION:
+    case COMMAND_PURGE:
+    case COMMAND_QUOTA:
+    case COMMAND_FLUSH:
+    case COMMAND_GC_DONE:
+    case COMMAND_DOOM:
+      // Nobody proposes these yet.
+      return refuse(reply, 'INTERNAL');
     default:
       return unreachable(command.kind as never);
   }

@@ -25,6 +25,17 @@ export const COMMAND_TOUCH = 5;
 /** Removes up to a bounded number of expired streams of the group; no answer to a client. */
 export const COMMAND_SWEEP = 6;
 export const COMMAND_DELETE_BUCKET = 7;
+export const COMMAND_APPEND_BATCH = 8;
+export const COMMAND_PUBLISH_SNAPSHOT = 9;
+export const COMMAND_RETENTION = 10;
+export const COMMAND_PURGE = 11;
+export const COMMAND_QUOTA = 12;
+/** An object is in the cold store; its slices replace the rows that they hold. Payload: wire/cold.ts, as of the two behind. */
+export const COMMAND_FLUSH = 13;
+/** Entries of the GC queue whose objects are gone from the cold store. */
+export const COMMAND_GC_DONE = 14;
+/** Objects found in the cold store that nothing refers to. */
+export const COMMAND_DOOM = 15;
 
 export const FLAG_CLOSE = 1;
 export const FLAG_PRODUCER = 2;

@@ -11,6 +11,7 @@
  *   CREATE (reply OK)       nothing beyond that
  *   READ                    a = incarnation, c = createdAtMs (parts of the ETag)
  *   HEAD                    a = ttl seconds (-1 none), b = expiresAtMs (-1 none), c = incarnation; startOffset = retention floor
+ *   FLUSH                   a = slices accepted
  *   BUCKET                  a = streams of the bucket on this shard, b = 1 when the bucket exists on this shard
  */
 import { readText, writeText } from './text.ts';
@@ -35,6 +36,8 @@ export const REPLY_DELETED = 64;
 export const REPLY_BODY_OMITTED = 128;
 /** The body is in the lane under laneId. */
 export const REPLY_LANE = 256;
+/** READ: the bytes lie in the cold store; the body is a cold plan (wire/cold.ts), not what a client gets. */
+export const REPLY_COLD = 512;
 
 export const REPLY_HEAD_BYTES = 88;
 

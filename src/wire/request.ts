@@ -31,6 +31,10 @@ export const OP_STATUS = 39;
 export const OP_ADMIN = 40;
 /** Whether this node may lead, for all groups of the shard: mode 1 = do not, 0 = normal; value = why (shed.ts), to be shown. */
 export const OP_SHED = 41;
+/** The published snapshot of a stream: value = offset asked for, -1 = whichever there is. */
+export const OP_SNAPSHOT = 42;
+/** Moves all bytes of one stream to the cold store, whatever their age. */
+export const OP_FLUSH = 43;
 
 export const ADMIN_SNAPSHOT = 1;
 export const ADMIN_PURGE = 2;
@@ -56,6 +60,11 @@ export const READ_TAIL_RECORDS = 4;
 export const READ_FLAG_ENVELOPE = 1;
 /** Do not renew the stream's sliding lifetime: a re-read for a reader that is connected and was counted already. */
 export const READ_FLAG_NO_TOUCH = 2;
+/**
+ * The body is count u32, the end of each message or record (u32, relative to the bytes), then the stored bytes (records with
+ * their \n). A byte stream's answer holds whole messages then, as a JSON stream's always holds whole records.
+ */
+export const READ_FLAG_PARTS = 4;
 
 /** What a caller fills in for any request; reused, so set every field that the op reads (see newRequest). */
 export interface Request {

@@ -1,0 +1,87 @@
+/**
+ * A chunk as it lies in an object of the cold store: a run of one stream's data rows, with the ends of its messages or
+ * records, so that nothing is lost on the way. Formats are for good: objects outlive the version that wrote them.
+ *
+ *   0 magic 'MRCK' | 4 format u8 (1) | 5 zero u24 | 8 incarnation f64 | 16 start f64 | 24 end f64 | 32 firstRecord f64
+ *  40 recordNext f64 | 48 rows u32 | 52 zero u32 | 56 rows, each as size u32 and the row's value (stream/row.ts)
+ *
+ * Little-endian. What a store returns is not trusted: decoding is total.
+ */
+import { assert } from '../base/assert.ts';
+
+export const CHUNK_HEAD_BYTES = 56;
+/** Of each row, besides its value. */
+export const CHUNK_ROW_BYTES = 4;
+const MAGIC = 0x4b43524d;
+const FORMAT = 1;
+
+export interface ChunkHead {
+  readonly incarnation: number;
+  readonly start: number;
+  readonly end: number;
+  readonly firstRecord: number;
+  readonly recordNext: number;
+}
+
+/** Size of a chunk of rows with these encoded sizes together. */
+export function chunkBytes(rows: number, valueBytes: number): number {
+  return CHUNK_HEAD_BYTES + CHUNK_ROW_BYTES * rows + valueBytes;
+}
+
+/** Writes the chunk at `at` of `target`; returns where it ends. */
+export function writeChunkBytes(
+  head: ChunkHead,
+  rows: readonly Uint8Array[],
+  target: Uint8Array,
+  view: DataView,
+  at: number,
+): number {
+  view.setUint32(at, MAGIC, true);
+  view.setUint32(at + 4, FORMAT, true);
+  view.setFloat64(at + 8, head.incarnation, true);
+  view.setFloat64(at + 16, head.start, true);
+  view.setFloat64(at + 24, head.end, true);
+  view.setFloat64(at + 32, head.firstRecord, true);
+  view.setFloat64(at + 40, head.recordNext, true);
+  view.setUint32(at + 48, rows.length, true);
+  view.setUint32(at + 52, 0, true);
+  let to = at + CHUNK_HEAD_BYTES;
+  for (const row of rows) {
+    assert(row.length > 0, 'a row has a head');
+    view.setUint32(to, row.length, true);
+    target.set(row, to + CHUNK_ROW_BYTES);
+    to += CHUNK_ROW_BYTES + row.length;
+  }
+  return to;
+}
+
+export interface DecodedChunk extends ChunkHead {
+  /** Values of the rows, as views of the chunk. */
+  readonly rows: readonly Uint8Array[];
+}
+
+/** Undefined: not a chunk of a format that this version knows. */
+export function decodeChunk(bytes: Uint8Array): DecodedChunk | undefined {
+  if (bytes.length < CHUNK_HEAD_BYTES) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (view.getUint32(0, true) !== MAGIC || view.getUint32(4, true) !== FORMAT) return undefined;
+  const rows: Uint8Array[] = [];
+  let at = CHUNK_HEAD_BYTES;
+  for (let left = view.getUint32(48, true); left > 0; left--) {
+    if (at + CHUNK_ROW_BYTES > bytes.length) return undefined;
+    const size = view.getUint32(at, true);
+    at += CHUNK_ROW_BYTES;
+    if (size > bytes.length - at) return undefined;
+    rows.push(bytes.subarray(at, at + size));
+    at += size;
+  }
+  if (at !== bytes.length) return undefined;
+  return {
+    incarnation: view.getFloat64(8, true),
+    start: view.getFloat64(16, true),
+    end: view.getFloat64(24, true),
+    firstRecord: view.getFloat64(32, true),
+    recordNext: view.getFloat64(40, true),
+    rows,
+  };
+}

@@ -1,0 +1,55 @@
+/**
+ * Keys of objects in the cold store, relative to storage.cold.root:
+ *
+ *   g<group, 4 hex>-<origin, 16 hex>/<bucket>/<i<incarnation, hex> | pack>/<run, 16 hex>-<seq, 12 hex>
+ *
+ * `origin` is the run of the process that made the group's first upload: a cluster restored from a backup has another
+ * one, so the two may share a root. A bucket's name that is no tame path component goes in as its tame part and a hash.
+ */
+import { hash64Hex } from '../base/hash.ts';
+import { encodeUtf8 } from '../base/utf8.ts';
+import type { ObjectId } from './cold.ts';
+
+/** Of a group that has never uploaded anything. */
+export const NO_ORIGIN = '0'.repeat(16);
+
+const TAME = /^[a-z0-9_-]{1,64}$/;
+const PREFIX_CHARACTERS_MAX = 40;
+const END = /\/([0-9a-f]{16})-([0-9a-f]{12})$/;
+const ORIGIN = /^g[0-9a-f]{4}-([0-9a-f]{16})\//;
+
+function bucketFolder(bucket: string): string {
+  if (TAME.test(bucket)) return bucket;
+  const prefix = bucket
+    .toLowerCase()
+    .replace(/[^a-z0-9_-]/g, '_')
+    .slice(0, PREFIX_CHARACTERS_MAX);
+  // The dot keeps it apart from every tame name.
+  return `${prefix}.${hash64Hex([], encodeUtf8(bucket))}`;
+}
+
+/** All objects of a group lie under this. */
+export function objectPrefix(group: number, origin: string): string {
+  return `g${group.toString(16).padStart(4, '0')}-${origin}/`;
+}
+
+/** `incarnation`: of the one stream in the object; 0 = several. */
+export function objectKey(
+  group: number,
+  origin: string,
+  bucket: string,
+  incarnation: number,
+  { run, seq }: ObjectId,
+): string {
+  const kind = incarnation === 0 ? 'pack' : `i${incarnation.toString(16)}`;
+  const name = `${run}-${seq.toString(16).padStart(12, '0')}`;
+  return `${objectPrefix(group, origin)}${bucketFolder(bucket)}/${kind}/${name}`;
+}
+
+/** Undefined: not a key of ours. */
+export function parseObjectKey(key: string): (ObjectId & { readonly origin: string }) | undefined {
+  const end = END.exec(key);
+  const origin = ORIGIN.exec(key)?.[1];
+  if (end === null || origin === undefined) return undefined;
+  return { origin, run: end[1] as string, seq: Number.parseInt(end[2] as string, 16) };
+}
