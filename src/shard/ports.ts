@@ -128,39 +128,6 @@ export interface PeerPort {
   flush(): void;
 }
 
-export interface ColdUpload {
-  readonly key: string;
-  /** Transferred, not copied: the caller does not touch it again. */
-  readonly body: Uint8Array<ArrayBuffer>;
-  /** Parts of the body whose BLAKE3 is asked for. */
-  readonly slices: readonly { readonly at: number; readonly length: number }[];
-}
-
-export interface ColdListed {
-  readonly key: string;
-  readonly modifiedMs: number;
-}
-
-/**
- * The cold store as a shard sees it. Nothing here blocks; every call is answered exactly once, through ColdEvents, by the
- * caller's `id`. An error is a sentence; whether the store did it nevertheless is not known then.
- */
-export interface ColdPort {
-  upload(id: number, upload: ColdUpload): void;
-  /** An object that is not there counts as removed. */
-  remove(id: number, keys: readonly string[]): void;
-  /** Up to `limit` objects under `prefix` whose key lies behind `after`, in key order. */
-  list(id: number, prefix: string, after: string, limit: number): void;
-}
-
-export interface ColdEvents {
-  /** Digests in the order of the slices; undefined on an error. */
-  onUploaded(id: number, digests: readonly Uint8Array[] | undefined, error: string): void;
-  /** Keys that may still be there. */
-  onRemoved(id: number, failed: readonly string[], error: string): void;
-  onListed(id: number, objects: readonly ColdListed[] | undefined, error: string): void;
-}
-
 export class StorageFullError extends Error {
   constructor(options?: ErrorOptions) {
     super('no space left on the data volume', options);
