@@ -37,6 +37,14 @@ export interface Config {
     readonly peers: readonly Peer[];
   };
   readonly cluster: { readonly name: string; readonly secret: string | undefined };
+  readonly clusterProbe: {
+    /** 0: never. */
+    readonly intervalMs: number;
+    readonly sizeBytes: number;
+    readonly timeoutMs: number;
+    readonly unhealthyTicks: number;
+    readonly healTicks: number;
+  };
   readonly http: {
     readonly longPollTimeoutMs: number;
     readonly sseKeepaliveMs: number;
@@ -92,6 +100,13 @@ export function toConfig(values: Values): Config {
     cluster: {
       name: values['cluster.name'],
       secret: secretOf(values, 'cluster.secret', 'cluster.secret_file'),
+    },
+    clusterProbe: {
+      intervalMs: values['governance.cluster_probe.interval'],
+      sizeBytes: values['governance.cluster_probe.probe_size'],
+      timeoutMs: values['governance.cluster_probe.timeout'],
+      unhealthyTicks: values['governance.cluster_probe.unhealthy_ticks'],
+      healTicks: values['governance.cluster_probe.heal_ticks'],
     },
     http: {
       longPollTimeoutMs: values['http.long_poll_timeout'],

@@ -148,6 +148,32 @@ export const OPTIONS = {
   'cluster.secret': optional(kind.token, 'Shared by all nodes.'),
   'cluster.secret_file': optional(kind.path, 'File with the secret, instead of `cluster.secret`.'),
 
+  'governance.cluster_probe.interval': option(
+    kind.duration(0, MINUTE_MS),
+    SECOND_MS,
+    'A node posts a probe to the other nodes this often; one that does not reach a majority gives its leaderships away. 0 is never.',
+  ),
+  'governance.cluster_probe.probe_size': option(
+    kind.size(0, BODY_BYTES_MAX),
+    64 * KIB,
+    'Size of a probe: as large as the messages that have to get through.',
+  ),
+  'governance.cluster_probe.timeout': option(
+    kind.duration(10, MINUTE_MS),
+    SECOND_MS,
+    'A probe that takes longer has failed. Busy machines answer late, so less makes false alarms.',
+  ),
+  'governance.cluster_probe.unhealthy_ticks': option(
+    kind.integer(1, 1000),
+    3,
+    'Failed rounds of probes in a row until the node stops leading.',
+  ),
+  'governance.cluster_probe.heal_ticks': option(
+    kind.integer(1, 1000),
+    6,
+    'Good rounds in a row until it may lead again.',
+  ),
+
   'http.long_poll_timeout': option(
     kind.duration(1, MINUTE_MS),
     30 * SECOND_MS,

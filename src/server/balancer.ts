@@ -98,6 +98,8 @@ type Outcome = 'started' | 'declined' | 'impossible';
 export class Balancer {
   /** Hand-overs that were started. */
   transfers = 0;
+  /** As the last round saw them. */
+  groups: readonly GroupView[] = [];
   readonly #options: BalancerOptions;
   readonly #refusals = new Map<number, Refusals>();
   /** By group; not known yet whether they took effect. */
@@ -137,6 +139,7 @@ export class Balancer {
     this.#tick++;
     const groups = await this.#askGroups();
     if (groups === undefined) return;
+    this.groups = groups;
     const unreachable = this.#unreachable();
     const plan = planTransfers({
       nodeId: this.#options.nodeId,

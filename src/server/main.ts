@@ -10,9 +10,9 @@ import type { HttpContext } from '../http/contract.ts';
 import { ListenError, type Planes, createPlanes } from '../http/server.ts';
 import { describeShed } from '../wire/shed.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
-import { Balancer } from './balancer.ts';
 import { completeDataDir, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
+import { Governance } from './governance.ts';
 import { type Logger, createLogger } from './log.ts';
 import { type ClusterData, Shards } from './shards.ts';
 import { ShedState, readDrainMark } from './shed-state.ts';
@@ -67,15 +67,14 @@ async function main(argv: readonly string[]): Promise<void> {
   await drainMark.apply();
   if (wasDraining)
     log.warn('this node is marked for maintenance: it gives its leaderships away until the mark is lifted');
-  const balancer = makeBalancer(layout.nodeId, gateway, drainMark);
-  const planes = compose({ config, gateway, shards, drainMark, balancer, log });
+  const governance = new Governance(config, layout.nodeId, gateway, drainMark);
+  const planes = compose({ config, gateway, shards, drainMark, governance, log });
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
   greet(config, layout.shardCount, performance.now() - startedMs, log);
-  // A single node has nobody to hand over to.
-  if (clusterOf(config) !== undefined) balancer.start();
+  if (clusterOf(config) !== undefined) governance.start();
   onSignal(() => {
-    balancer.stop();
+    governance.stop();
     return stop(planes, shards, gateway, log);
   });
 }
@@ -92,27 +91,16 @@ function clusterOf({ raft, cluster, server }: Config): ClusterData | undefined {
   };
 }
 
-function makeBalancer(nodeId: number, gateway: Gateway, drainMark: ShedState): Balancer {
-  const log = createLogger('balancer');
-  return new Balancer({
-    nodeId,
-    gateway,
-    isDraining: () => drainMark.bits !== 0,
-    onTransfer: (transfer) => log[drainMark.draining ? 'info' : 'debug'](transfer, 'leadership handed over'),
-    onError: (error) => log.error({ err: error }, 'a round failed; the next one follows'),
-  });
-}
-
 interface Parts {
   readonly config: Config;
   readonly gateway: Gateway;
   readonly shards: Shards;
   readonly drainMark: ShedState;
-  readonly balancer: Balancer;
+  readonly governance: Governance;
   readonly log: Logger;
 }
 
-function compose({ config, gateway, shards, drainMark, balancer, log }: Parts): Planes {
+function compose({ config, gateway, shards, drainMark, governance, log }: Parts): Planes {
   const metrics = new HttpCounters();
   const ctx: HttpContext = {
     gateway,
@@ -144,7 +132,7 @@ function compose({ config, gateway, shards, drainMark, balancer, log }: Parts): 
       tail_events: gateway.counters.tailEvents,
       wal_backend: 'disk',
       leadership_shed: describeShed(drainMark.bits),
-      balancer_transfers: balancer.transfers,
+      ...governance.metrics(),
     }),
   };
   const http = createLogger('http');

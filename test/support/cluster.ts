@@ -24,6 +24,10 @@ export interface ClusterOptions {
   /** Nodes that have a configuration and ports but are not started with the others, and are not voters at first. */
   readonly spares?: number;
   readonly longPollTimeout?: string;
+  /** More tables for every node's configuration. */
+  readonly toml?: string;
+  /** The port by which one node reaches the cluster port of another one; that port itself when left out. */
+  readonly via?: (from: number, to: number, port: number) => number;
 }
 
 /** What `/__svc/metrics` says of a group on one node. */
@@ -86,10 +90,19 @@ export class TestCluster {
     return this.#member(id).server;
   }
 
+  /** Where shard 0 listens for the other nodes. */
+  clusterPort(id: number): number {
+    return this.#member(id).clusterPort;
+  }
+
   /** Writes the configuration file of a node; in force from its next start. */
   configure(id: number, initMembership = id <= (this.options.nodes ?? 3), peers: readonly number[] = this.ids): void {
     const listed = peers.includes(id) ? peers : [...peers, id];
-    const entries = listed.map((node) => `{ node_id = ${node}, addr = "127.0.0.1:${this.#member(node).clusterPort}" }`);
+    const { via = (_from, _to, port) => port } = this.options;
+    const entries = listed.map((node) => {
+      const port = via(id, node, this.clusterPort(node));
+      return `{ node_id = ${node}, addr = "127.0.0.1:${port}" }`;
+    });
     const { server, clusterPort } = this.#member(id);
     writeFileSync(
       server.configFile,
@@ -104,6 +117,7 @@ export class TestCluster {
         `peers = [${entries.join(', ')}]`,
         '[http]',
         `long_poll_timeout = "${this.options.longPollTimeout ?? '500ms'}"`,
+        this.options.toml ?? '',
         '',
       ].join('\n'),
     );

@@ -1,0 +1,64 @@
+/**
+ * Asks other nodes' cluster planes whether large messages get there (service.md 4.1): POST /__svc/cluster-probe with a
+ * body of zeros over a connection that is kept. Small messages prove little: a path that loses only large packets lets a
+ * leader send heartbeats and no entries.
+ */
+import { Agent, request } from 'node:http';
+import { performance } from 'node:perf_hooks';
+import type { Address } from './link.ts';
+
+/**
+ * `unknown`: this process stood still for so long itself that silence means nothing. `failed` includes every answer but 200.
+ */
+export type ProbeOutcome = 'reached' | 'failed' | 'unknown';
+
+export class ClusterProbe {
+  readonly #body: Buffer;
+  readonly #timeoutMs: number;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+
+  constructor(sizeBytes: number, timeoutMs: number) {
+    this.#body = Buffer.alloc(sizeBytes);
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Never rejects. One at a time for each address. */
+  async probe(address: Address): Promise<ProbeOutcome> {
+    const deadlineMs = performance.now() + this.#timeoutMs;
+    const first = await this.#post(address, deadlineMs);
+    // The other side may close a kept connection in the moment in which it is used again.
+    return first === 'stale' ? this.#settled(await this.#post(address, deadlineMs)) : first;
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #settled(outcome: ProbeOutcome | 'stale'): ProbeOutcome {
+    return outcome === 'stale' ? 'failed' : outcome;
+  }
+
+  #post({ host, port }: Address, deadlineMs: number): Promise<ProbeOutcome | 'stale'> {
+    return new Promise((resolve) => {
+      const headers = { 'content-type': 'application/octet-stream', 'content-length': this.#body.length };
+      const path = '/__svc/cluster-probe';
+      const posted = request({ host, port, path, method: 'POST', agent: this.#agent, headers }, (res) => {
+        res.resume();
+        res.on('end', () => end(res.statusCode === 200 ? 'reached' : 'failed'));
+      });
+      const end = (outcome: ProbeOutcome | 'stale'): void => {
+        clearTimeout(timer);
+        // Not kept when it failed: the next try shall show whether a new connection gets through.
+        if (outcome !== 'reached') posted.destroy();
+        resolve(outcome);
+      };
+      const timer = setTimeout(() => {
+        const lateMs = performance.now() - deadlineMs;
+        // An answer that waits in the kernel is read before this comes to its turn.
+        setImmediate(() => end(lateMs > this.#timeoutMs / 4 ? 'unknown' : 'failed'));
+      }, deadlineMs - performance.now());
+      posted.on('error', () => end(posted.reusedSocket ? 'stale' : 'failed'));
+      posted.end(this.#body);
+    });
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * The egress gate (wire-facts 9.8): a node whose large messages do not reach a majority shall not lead, although its
+ * heartbeats may still get through and keep it in office. Once per interval it posts a probe to every other voter; after
+ * some bad ticks in a row the node neither campaigns nor takes leaderships, and the balancer moves away what it has. After
+ * more good ones in a row that ends.
+ *
+ * A false alarm must cost little, for a busy machine answers late: one tick counts only when it was this node's turn to
+ * wait (see ProbeOutcome), several are needed, and present leaderships are not given up but handed over, to who takes them.
+ * And when all nodes believe the same of themselves, somebody has to lead: while a group has had no leader for some ticks,
+ * an impaired node campaigns as if there were no gate. If its path is really broken that changes nothing, for it cannot win.
+ */
+import type { ProbeOutcome } from '../peer/probe.ts';
+import type { GroupView } from './balancer.ts';
+import type { Egress } from './shed-state.ts';
+
+/** Elections among healthy nodes take one to two seconds, and one that split another one. */
+const LEADERLESS_TICKS = 5;
+
+export interface EgressRules {
+  readonly nodeId: number;
+  readonly intervalMs: number;
+  /** Bad ticks in a row until the node counts as impaired, and good ones until it does not any more. */
+  readonly unhealthyTicks: number;
+  readonly healTicks: number;
+}
+
+export interface EgressOptions extends EgressRules {
+  /** As they were seen last; empty: not yet. */
+  groups(): readonly GroupView[];
+  probe(node: number): Promise<ProbeOutcome>;
+  /** Rejects when a shard could not be told; the next tick repeats it. */
+  apply(egress: Egress): Promise<void>;
+  onChange(egress: Egress, unreached: readonly number[]): void;
+  onError(error: unknown): void;
+}
+
+export class EgressGate {
+  readonly counters = { ticks: 0, badTicks: 0, trips: 0 };
+  readonly #options: EgressOptions;
+  #egress: Egress = { isImpaired: false, mayLead: true };
+  #applied = true;
+  #badInARow = 0;
+  #goodInARow = 0;
+  #leaderlessInARow = 0;
+  #running = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: EgressOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#timer ??= setInterval(() => void this.tick(), this.#options.intervalMs).unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  get egress(): Egress {
+    return this.#egress;
+  }
+
+  /** One round; none while the last one still waits for answers. Never rejects. */
+  async tick(): Promise<void> {
+    if (this.#running) return;
+    this.#running = true;
+    try {
+      await this.#round();
+    } catch (error) {
+      this.#options.onError(error);
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  async #round(): Promise<void> {
+    const options = this.#options;
+    const { nodeId } = options;
+    const groups = options.groups().filter(({ voters }) => voters.includes(nodeId));
+    const others = [...new Set(groups.flatMap(({ voters }) => voters))].filter((node) => node !== nodeId);
+    const outcomes = new Map<number, ProbeOutcome>();
+    await Promise.all(others.map(async (node) => outcomes.set(node, await options.probe(node))));
+    const unreached = others.filter((node) => outcomes.get(node) === 'failed');
+    const isGood = groups.every(({ voters }) => hasMajority(voters, unreached));
+    const before = this.#egress;
+    this.#observe(
+      isGood,
+      groups.some(({ leader }) => leader === null),
+    );
+    const { isImpaired, mayLead } = this.#egress;
+    const isNews = isImpaired !== before.isImpaired || mayLead !== before.mayLead;
+    if (isNews) options.onChange(this.#egress, unreached);
+    if (!isNews && this.#applied) return;
+    this.#applied = false;
+    await options.apply(this.#egress);
+    this.#applied = true;
+  }
+
+  #observe(isGood: boolean, isLeaderless: boolean): void {
+    const { unhealthyTicks, healTicks } = this.#options;
+    this.counters.ticks++;
+    if (!isGood) this.counters.badTicks++;
+    this.#badInARow = isGood ? 0 : this.#badInARow + 1;
+    this.#goodInARow = isGood ? this.#goodInARow + 1 : 0;
+    let { isImpaired } = this.#egress;
+    if (isImpaired ? this.#goodInARow >= healTicks : this.#badInARow >= unhealthyTicks) {
+      isImpaired = !isImpaired;
+      if (isImpaired) this.counters.trips++;
+      this.#leaderlessInARow = 0;
+    }
+    // Somebody leads again: then it should not be this node.
+    this.#leaderlessInARow = isLeaderless ? this.#leaderlessInARow + 1 : 0;
+    this.#egress = { isImpaired, mayLead: !isImpaired || this.#leaderlessInARow >= LEADERLESS_TICKS };
+  }
+}
+
+function hasMajority(voters: readonly number[], unreached: readonly number[]): boolean {
+  const reached = voters.filter((node) => !unreached.includes(node)).length;
+  return 2 * reached > voters.length;
+}
