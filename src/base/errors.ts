@@ -73,6 +73,7 @@ export const ERRORS = {
   ANSWERS_FULL: row(503, 'too many answers wait for slow clients on this node; retry', true),
   WATCHERS_FULL: row(503, 'too many live readers wait on this core; retry', true),
   NO_LEADER: row(503, 'no leader is known for the group of this stream; retry', true),
+  CATCHING_UP: row(503, 'this node has not caught up since its start and could show less than it did; retry', true),
   OUTCOME_UNKNOWN: row(
     503,
     'the write was not confirmed in time and may still be applied; retry with producer headers',

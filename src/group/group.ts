@@ -35,6 +35,11 @@ const NO_SLOT = -1;
 /** A sliding lifetime is renewed by a read once this part of it has passed: exact to 2 % at a bounded write rate. */
 const RENEWAL_FRACTION = 64;
 
+/** What a query is told that this node does not have, and another one might. */
+const MISSING: ReadonlySet<number> = new Set(
+  (['STREAM_NOT_FOUND', 'OFFSET_OUT_OF_RANGE', 'RECORD_OUT_OF_RANGE'] as const).map(errorNumber),
+);
+
 /** The slots that wait for one proposed entry, in the order of its commands. */
 interface Waiting {
   readonly index: number;
@@ -61,9 +66,11 @@ export class Group {
   readonly #waiting: Waiting[] = [];
   /** Clock of the last command; it does not run backwards in small steps. */
   #lastNowMs = 0;
-  /** Counters for the metrics. */
+  /** Told of a query for something that is not here; true: it is asked again later, and not answered now. */
+  onMissing: ((slot: number) => boolean) | undefined = undefined;
   /** Where this node does not lead: hands the renewal of a stream's lifetime (by key) to the leader. */
   forwardRenewal: ((key: Uint8Array) => void) | undefined = undefined;
+  /** For the metrics. */
   readonly counters = { commands: 0, appends: 0, reads: 0, entries: 0, refusedNoLeader: 0 };
 
   constructor(state: State, raft: RaftConfig, sink: ReplySink) {
@@ -117,14 +124,16 @@ export class Group {
     this.#slots.push(slot);
   }
 
-  /** Answers a query about a stream of this group. */
-  query(slot: number, query: Query, nowMs: number): void {
+  /** Answers a query about a stream of this group; `anyway` also when another node may know more of it. */
+  query(slot: number, query: Query, nowMs: number, anyway: boolean): void {
     const reply = this.#reply;
     reply.reset(slot);
-    if (query.op === OP_READ) this.counters.reads++;
     // By the clock of the commands: a read must not show what a write already found expired.
     const clockMs = this.#clock(nowMs);
-    const used = answerQuery(this.state, this.watchers, query, clockMs, reply, this.#sink);
+    const used = answerQuery(this.state, this.watchers, query, clockMs, reply);
+    if (!anyway && MISSING.has(reply.code) && this.onMissing?.(slot) === true) return;
+    if (query.op === OP_READ) this.counters.reads++;
+    this.#sink.send(reply);
     if (used !== undefined && query.op === OP_READ && (query.flags & READ_FLAG_NO_TOUCH) === 0) {
       this.#renew(used, clockMs);
     }

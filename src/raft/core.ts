@@ -115,6 +115,8 @@ export class Core {
     this.applied = config.applied;
     this.configurations = [{ index: config.applied, configuration: config.configuration }];
     this.#scanConfigurations();
+    // Nobody else can have been elected since, so what this disk has is decided: a sole voter need not lead to apply it.
+    if (this.mayVote && this.isAlone() && this.configurations.length === 1) this.log.commitTo(this.log.last);
     this.drawElectionTimeout();
   }
 

@@ -12,16 +12,7 @@ import type { Entry, LogReader, Message, SnapshotRequest } from '../raft/types.t
 import { State } from '../stream/state.ts';
 import { COMMAND_DELETE, COMMAND_DELETE_BUCKET } from '../wire/command.ts';
 import { Reply } from '../wire/reply.ts';
-import {
-  ALL_GROUPS,
-  OP_ADMIN,
-  OP_READ,
-  OP_SHED,
-  OP_UNWATCH,
-  Query,
-  REQUEST_FLAG_LANE,
-  REQUEST_HEAD_BYTES,
-} from '../wire/request.ts';
+import { ALL_GROUPS, OP_READ, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../wire/request.ts';
 import { type AdminHost, Administration } from './admin.ts';
 import { Commits } from './commits.ts';
 import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
@@ -31,7 +22,8 @@ import { Snapshots } from './snapshots.ts';
 import { type ShardOptions, raftConfig } from './options.ts';
 import { recordConfiguration } from './members.ts';
 import { isCommandFrame, touchFrame } from './frames.ts';
-import { type ShardStatus, answerSummary } from './summaries.ts';
+import { Queries } from './queries.ts';
+import type { ShardStatus } from './summaries.ts';
 
 /** One tick of Raft's logical time. */
 export const TICK_MS = 100;
@@ -48,7 +40,7 @@ export class Shard {
   readonly #sink: RingSink;
   readonly #commits: Commits;
   readonly #admin: Administration;
-  readonly #query = new Query();
+  readonly #queries: Queries;
   readonly #reply = new Reply();
   #clockMs = 0;
   #tickAtMs = 0;
@@ -62,8 +54,6 @@ export class Shard {
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   /** Groups whose log this node lost and has not got back. */
   readonly #lost = new Set<number>();
-  /** Why this node shall not lead (wire/shed.ts), for peers that ask. */
-  shedBits = 0;
   readonly counters = { turns: 0, committedEntries: 0, requests: 0, refusedDiskFull: 0 };
 
   constructor(options: ShardOptions) {
@@ -81,6 +71,9 @@ export class Shard {
     });
     this.#commits = new Commits({ ...options, groups: this.groups, checkpointed: (group) => this.#purge(group) });
     this.#admin = new Administration(this.#adminHost());
+    const { boot } = options;
+    const status = (): ShardStatus => this.status;
+    this.#queries = new Queries({ groups: this.groups, boot, admin: this.#admin, sink: this.#sink, status });
     for (const id of options.groups) if (storage.lost(id)) this.#lost.add(id);
   }
 
@@ -120,6 +113,7 @@ export class Shard {
     this.#drain(nowMs);
     this.#keepTime(nowMs, clockMs);
     for (const group of this.groups) group.seal();
+    if (this.#commits.stuck.length === 0) this.#queries.ask(clockMs);
     this.#commits.checkpoints.observe(clockMs);
     // What a commit makes possible (apply, or the first entry of a new leader) is done in the next round.
     for (let round = 0; this.#persist(clockMs, round === 0); round++) {
@@ -130,6 +124,7 @@ export class Shard {
     this.#forwarding?.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     for (const group of this.groups) group.flushEvents();
+    this.#queries.turn(nowMs, clockMs);
     this.#commits.checkpoints.observe(clockMs);
     this.#options.replies.publish();
     this.#peers?.flush();
@@ -147,6 +142,7 @@ export class Shard {
     for (const group of this.groups) {
       group.forwardRenewal = (key) => forwarding.submitQuietly(group, touchFrame(group.id, key));
     }
+    this.#queries.askLeaders();
   }
 
   /** A message of a peer; handled in the next turn. */
@@ -193,6 +189,7 @@ export class Shard {
     this.turn(nowMs, clockMs);
     for (const group of this.groups) group.failWaiting();
     this.#forwarding?.stop();
+    this.#queries.stop();
     this.#options.replies.publish();
     if (this.full) return;
     this.#commits.checkpoints.observe(clockMs);
@@ -218,19 +215,13 @@ export class Shard {
     const slot = view.getUint32(offset + 4, true);
     const inLane = bytes[offset + 1] === REQUEST_FLAG_LANE;
     const payload = inLane ? source.takeLane(view.getUint32(offset + 8, true)) : undefined;
-    if (groupId === ALL_GROUPS) {
-      this.#query.read(bytes, view, offset);
-      this.#summarise(op, slot, nowMs);
+    const group = this.#byId.get(groupId);
+    if (op >= OP_READ && (group !== undefined || groupId === ALL_GROUPS)) {
+      this.#queries.handle(source, group, slot, nowMs, this.#clockMs);
       return 0;
     }
-    const group = this.#byId.get(groupId);
     assert(group !== undefined, `group ${groupId} belongs to shard ${this.#options.shard}`);
-    if (op >= OP_READ) {
-      this.#query.read(bytes, view, offset);
-      if (op === OP_UNWATCH) group.watchers.unwatch(this.#query.topic);
-      else if (op === OP_ADMIN) this.#admin.handle(slot, group, this.#query, this.#clockMs);
-      else group.query(slot, this.#query, nowMs);
-    } else if (this.#refusesForSpace(op)) {
+    if (this.#refusesForSpace(op)) {
       this.counters.refusedDiskFull++;
       this.#refuse(slot, 'DISK_FULL');
     } else if (!group.accepts && this.#forwarding !== undefined) {
@@ -242,24 +233,17 @@ export class Shard {
     return payload?.length ?? 0;
   }
 
-  #summarise(op: number, slot: number, nowMs: number): void {
-    const reply = this.#reply;
-    reply.reset(slot);
-    if (op === OP_SHED) this.#shed(this.#query.mode === 1, this.#query.value);
-    else answerSummary(op, this.status, this.#query, nowMs, reply);
-    this.#sink.send(reply);
+  /** Why this node shall not lead (wire/shed.ts), for peers that ask. */
+  get shedBits(): number {
+    return this.#queries.shedBits;
   }
 
   /** What STATUS shows beyond the groups. */
   get status(): ShardStatus {
     const { nodeId } = this.#options;
-    return { nodeId, groups: this.groups, full: this.full, counters: { ...this.counters, ...this.#commits.counters } };
-  }
-
-  /** Draining: this node does not campaign and takes no leadership; what it leads is moved away by the balancer. */
-  #shed(refuses: boolean, bits: number): void {
-    this.shedBits = bits;
-    for (const group of this.groups) if (group.raft.refusesLead !== refuses) group.raft.refusesLead = refuses;
+    const counters = { ...this.counters, ...this.#commits.counters };
+    const isBehind = (group: Group): boolean => this.#queries.isBehind(group);
+    return { nodeId, groups: this.groups, isBehind, full: this.full, counters };
   }
 
   /** Down to the reserve only what gives space back is let through. */
@@ -316,6 +300,7 @@ export class Shard {
       const ready = group.raft.take();
       if (ready.committed.length > 0) this.#apply(group, ready.committed);
       this.#sendAll(group, ready.send);
+      if (ready.readStates.length > 0) this.#queries.confirmed(group, ready.readStates);
       if (!ready.mustPersist) {
         this.#sendAll(group, ready.afterPersist);
         continue;

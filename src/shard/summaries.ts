@@ -77,6 +77,8 @@ function answerUsage(groups: readonly Group[], reply: Reply): void {
 export interface ShardStatus {
   readonly nodeId: number;
   readonly groups: readonly Group[];
+  /** May know less than it acknowledged before the start of this process. */
+  isBehind(group: Group): boolean;
   readonly full: boolean;
   readonly counters: Readonly<
     Record<
@@ -117,7 +119,7 @@ function answerStatus(shard: ShardStatus, reply: Reply): void {
   };
   const { appends, reads, ...named } = perCore;
   json(reply, {
-    raft_groups: groups.map((group) => describeGroup(group, nodeId)),
+    raft_groups: groups.map((group) => describeGroup(group, nodeId, !shard.isBehind(group))),
     disk_full: shard.full,
     counters: {
       accepted_appends: appends,
@@ -152,7 +154,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-function describeGroup(group: Group, nodeId: number): Record<string, unknown> {
+function describeGroup(group: Group, nodeId: number, caughtUp: boolean): Record<string, unknown> {
   const { raft, state } = group;
   return {
     raft_group_id: group.id,
@@ -165,8 +167,7 @@ function describeGroup(group: Group, nodeId: number): Record<string, unknown> {
     last_applied: state.appliedIndex,
     last_applied_index: state.appliedIndex,
     last_applied_term: state.appliedTerm,
-    // A node that lost its log knows nothing of the group until a leader has restored it.
-    caught_up: raft.mayVote,
+    caught_up: caughtUp,
     voter_ids: raft.configuration.voters,
     learner_ids: raft.configuration.learners,
   };

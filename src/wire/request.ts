@@ -163,6 +163,13 @@ function writeQuery(request: Request, bytes: Uint8Array, view: DataView, offset:
   return at - offset;
 }
 
+/** Takes the subscription out of a READ frame that asks for `topic`. */
+export function clearTopic(frame: Uint8Array, topic: number): void {
+  if (frame[0] !== OP_READ) return;
+  const view = new DataView(frame.buffer, frame.byteOffset);
+  if (view.getUint32(20, true) === topic) view.setUint32(20, 0, true);
+}
+
 /** A query in place, on the shard's side. Reused; valid until the next read. */
 export class Query {
   bytes: Uint8Array = new Uint8Array(0);

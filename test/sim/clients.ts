@@ -37,7 +37,21 @@ const NOT_DONE: ReadonlySet<ErrorCode> = new Set([
 ]);
 /** A client that has no answer goes on after this long. */
 const PATIENCE_MS = 12_000;
+/** A node that says sooner than this that something is not there has asked the leader; its clock may be a little fast. */
+const ASKS_LEADER_MS = 900;
 const BIG_BYTES = 5000;
+
+/** A read, and what clients knew of the stream when it began. */
+interface Asked {
+  readonly node: number;
+  readonly from: number;
+  /** What the node must show. */
+  readonly floor: number;
+  /** Greatest tail that any client had been told. */
+  readonly told: number;
+  readonly created: boolean;
+  readonly atMs: number;
+}
 
 export class Clients {
   readonly streams: readonly SimStream[];
@@ -96,12 +110,12 @@ export class Clients {
     this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
   }
 
-  /** Sends through a node; `onAnswer` gets the reply and the life of the node, once, or undefined. */
+  /** Sends through a node; `onAnswer` gets the reply, once, or undefined. */
   send(
     node: number,
     request: Request,
     inLane: boolean,
-    onAnswer: (reply: Reply | undefined, boot: number) => void,
+    onAnswer: (reply: Reply | undefined) => void,
   ): void {
     const process = this.#world.nodes[node - 1]?.process;
     this.#busy++;
@@ -110,7 +124,7 @@ export class Clients {
       if (!open) return;
       open = false;
       this.#busy--;
-      onAnswer(reply, process?.boot ?? 0);
+      onAnswer(reply);
     };
     if (process === undefined) {
       this.#world.queue.after(10, () => answer(undefined));
@@ -212,10 +226,11 @@ class Client {
   }
 
   #try(stream: SimStream, op: AppendOp, request: Request, producer: Producer | undefined, tries: number): void {
-    this.#all.send(this.#node(), request, this.#random.chance(0.1), (reply, boot) => {
+    const node = this.#node();
+    this.#all.send(node, request, this.#random.chance(0.1), (reply) => {
       this.#count(producer === undefined ? 'append' : 'produce', reply);
       const code = reply === undefined ? 'OUTCOME_UNKNOWN' : errorCode(reply.code);
-      if (code === 'OK') this.#appended(stream, op, request, reply as Reply, boot);
+      if (code === 'OK') this.#appended(stream, op, request, reply as Reply, node);
       else if (producer !== undefined && this.#repeatable(stream, code) && this.#all.working) {
         // With a producer it is safe to ask again until there is an answer.
         this.#world.queue.after(20 + 200 * this.#random.next(), () =>
@@ -241,7 +256,7 @@ class Client {
     return stream.use === 'plain' && (code === 'NO_LEADER' || code === 'DISK_FULL' || code === 'STOPPING');
   }
 
-  #appended(stream: SimStream, op: AppendOp, request: Request, reply: Reply, boot: number): void {
+  #appended(stream: SimStream, op: AppendOp, request: Request, reply: Reply, node: number): void {
     if (stream.use === 'churn' || stream.use === 'short') {
       op.outcome = 'ok';
       op.start = stream.json ? reply.recordStart : reply.startOffset;
@@ -254,7 +269,7 @@ class Client {
     if (recordMatch >= 0 && start !== recordMatch) {
       throw this.#world.failure(`linearizability: ${op.token} in ${stream.name} at ${start} matched ${recordMatch}`);
     }
-    stream.history.acknowledged(op, start, next, boot);
+    stream.history.acknowledged(op, start, next, node);
   }
 
   #checkRefusal(stream: SimStream, request: Request, reply: Reply, code: ErrorCode): void {
@@ -291,23 +306,36 @@ class Client {
     const known = json ? history.records.length : history.text.length;
     const from = this.#random.chance(0.5) ? 0 : this.#random.int(0, known);
     const node = this.#node();
-    const floor = history.floorOf(this.#world.nodes[node - 1]?.process?.boot ?? 0);
+    const asked: Asked = {
+      node,
+      from,
+      floor: history.floorOf(node),
+      told: history.tail,
+      created: stream.created,
+      atMs: this.#world.queue.nowMs,
+    };
     const request = readRequest(stream, use === 'plain' || use === 'closable' ? from : 0);
-    this.#all.send(node, request, false, (reply, boot) => {
+    this.#all.send(node, request, false, (reply) => {
       this.#count('read', reply);
-      if (reply !== undefined && (use === 'plain' || use === 'closable'))
-        this.#wasRead(stream, from, floor, reply, boot);
+      if (reply !== undefined && (use === 'plain' || use === 'closable')) this.#wasRead(stream, asked, reply);
       this.next();
     });
   }
 
-  #wasRead({ history, json, name }: SimStream, from: number, floor: number, reply: Reply, boot: number): void {
+  #wasRead({ history, json, name }: SimStream, asked: Asked, reply: Reply): void {
+    const { node, from, floor } = asked;
     const code = errorCode(reply.code);
     const tail = json ? reply.recordNext : reply.nextOffset;
+    if (code === 'CATCHING_UP' || code === 'STOPPING') return;
     if (code === 'STREAM_NOT_FOUND' || code === 'OFFSET_OUT_OF_RANGE' || code === 'RECORD_OUT_OF_RANGE') {
       // A follower may be behind, but not behind itself.
       if (floor > from || (code === 'STREAM_NOT_FOUND' && floor > 0)) {
-        throw this.#world.failure(`stale read: life ${boot} answers ${code} for ${from} in ${name} after ${floor}`);
+        throw this.#world.failure(`stale read: n${node} answers ${code} for ${from} in ${name} after ${floor}`);
+      }
+      // Unless it could not ask the leader, which takes it a while.
+      const known = code === 'STREAM_NOT_FOUND' ? asked.created : asked.told >= from;
+      if (known && this.#world.queue.nowMs - asked.atMs < ASKS_LEADER_MS) {
+        throw this.#world.failure(`missing: n${node} answers ${code} for ${from} in ${name} when ${asked.told} was known`);
       }
       return;
     }
@@ -316,7 +344,7 @@ class Client {
     if (json) history.readRecords(from, body, tail);
     else history.readText(from, body, tail);
     if (!reply.has(REPLY_UP_TO_DATE)) return;
-    history.tailSeen(tail, boot, floor);
+    history.tailSeen(tail, node, floor);
     if (reply.has(REPLY_CLOSED)) history.closed(tail);
   }
 

@@ -5,7 +5,7 @@
  *   1. Reads agree with each other and with acknowledgements byte by byte: nothing that was shown vanishes or changes.
  *   2. An append that began after another was acknowledged, or after its bytes were seen, lies behind it.
  *   3. An append is there at most once; not at all when it was refused; at its place when it was acknowledged.
- *   4. A node does not show less than it has shown, or acknowledged, in this life.
+ *   4. A node does not show less than it has shown, or acknowledged, in this life or an earlier one.
  */
 import { Buffer } from 'node:buffer';
 import { jsonRecord } from './tokens.ts';
@@ -37,7 +37,7 @@ export class StreamHistory {
   readonly #fail: (what: string) => never;
   /** Bytes or records that were taken apart already. */
   #parsed = 0;
-  /** What a life of a node must show at least, by boot. */
+  /** What a node must show at least. */
   readonly #shown = new Map<number, number>();
   /** By start, of those whose place is known. */
   readonly #placed = new Map<number, AppendOp>();
@@ -55,17 +55,17 @@ export class StreamHistory {
   }
 
   /** What a node must show to a read that begins now. */
-  floorOf(boot: number): number {
-    return this.#shown.get(boot) ?? 0;
+  floorOf(node: number): number {
+    return this.#shown.get(node) ?? 0;
   }
 
-  acknowledged(op: AppendOp, start: number, next: number, boot: number): void {
+  acknowledged(op: AppendOp, start: number, next: number, node: number): void {
     if (next - start !== op.size) this.#fail(`density: ${op.token} of ${op.size} takes [${start}, ${next})`);
     if (op.outcome === 'ok' && op.start !== start)
       this.#fail(`linearizability: ${op.token} is at ${op.start} and at ${start}`);
     op.outcome = 'ok';
     this.#place(op, start);
-    this.#raise(next, boot);
+    this.#raise(next, node);
   }
 
   refused(op: AppendOp): void {
@@ -80,10 +80,10 @@ export class StreamHistory {
     if (this.tail > tail) this.#fail(`close: the stream ends at ${tail}, but ${this.tail} was acknowledged`);
   }
 
-  /** A node said where the stream ends now. `floor`: floorOf(boot) when it was asked. */
-  tailSeen(tail: number, boot: number, floor: number): void {
-    if (tail < floor) this.#fail(`stale read: life ${boot} shows ${tail} after ${floor}`);
-    this.#raise(tail, boot);
+  /** A node said where the stream ends now. `floor`: floorOf(node) when it was asked. */
+  tailSeen(tail: number, node: number, floor: number): void {
+    if (tail < floor) this.#fail(`stale read: n${node} shows ${tail} after ${floor}`);
+    this.#raise(tail, node);
   }
 
   readText(offset: number, body: Uint8Array, next: number): void {
@@ -169,11 +169,11 @@ export class StreamHistory {
     op.start = start;
   }
 
-  #raise(tail: number, boot: number): void {
+  #raise(tail: number, node: number): void {
     this.tail = Math.max(this.tail, tail);
     if (this.closedAt >= 0 && tail > this.closedAt)
       this.#fail(`close: closed at ${this.closedAt}, ${tail} was told later`);
-    this.#shown.set(boot, Math.max(this.floorOf(boot), tail));
+    this.#shown.set(node, Math.max(this.floorOf(node), tail));
   }
 }
 

@@ -85,10 +85,10 @@ export class Liveness {
     const token = this.#clients.newToken(`z${node.id}`);
     const payload = textPayload(token, 0);
     const op = stream.history.begin(token, payload.length, 0);
-    this.#clients.send(node.id, appendRequest(stream, payload), false, (reply, boot) => {
+    this.#clients.send(node.id, appendRequest(stream, payload), false, (reply) => {
       const code = reply === undefined ? 'OUTCOME_UNKNOWN' : errorCode(reply.code);
       if (code === 'OK' && reply !== undefined) {
-        stream.history.acknowledged(op, reply.startOffset, reply.nextOffset, boot);
+        stream.history.acknowledged(op, reply.startOffset, reply.nextOffset, node.id);
         done();
         return;
       }
@@ -129,8 +129,8 @@ export class Liveness {
 
   #readWhole(stream: SimStream, node: SimNode, done: () => void): void {
     const { history, json } = stream;
-    const floor = history.floorOf(node.process?.boot ?? 0);
-    this.#clients.send(node.id, readRequest(stream, 0), false, (reply, boot) => {
+    const floor = history.floorOf(node.id);
+    this.#clients.send(node.id, readRequest(stream, 0), false, (reply) => {
       if (reply === undefined || reply.code !== 0) {
         throw this.#world.failure(`liveness: a read of ${stream.name} is answered with ${errorCode(reply?.code ?? 0)}`);
       }
@@ -138,7 +138,7 @@ export class Liveness {
       const body = reply.body ?? new Uint8Array(0);
       if (json) history.readRecords(0, body, tail);
       else history.readText(0, body, tail);
-      history.tailSeen(tail, boot, floor);
+      history.tailSeen(tail, node.id, floor);
       done();
     });
   }

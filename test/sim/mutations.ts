@@ -6,6 +6,7 @@ import { errorNumber } from '../../src/base/errors.ts';
 import { Core } from '../../src/raft/core.ts';
 import { RaftLog } from '../../src/raft/log.ts';
 import type { AppendRequest, Message } from '../../src/raft/types.ts';
+import { CatchUp } from '../../src/shard/catch-up.ts';
 import { TAG_META, TAG_PRODUCER } from '../../src/stream/keys.ts';
 import { eachRow, rowSize, writeRow } from '../../src/store/rows.ts';
 import { Command } from '../../src/wire/command.ts';
@@ -278,6 +279,22 @@ const anyLogMayLead = (): Mutation => ({
   },
 });
 
+/** A node that starts again answers reads from its last checkpoint. */
+const readsNotHeld = (): Mutation => ({
+  install: () => {
+    const { isBehind } = CatchUp.prototype;
+    CatchUp.prototype.isBehind = () => false;
+    return () => (CatchUp.prototype.isBehind = isBehind);
+  },
+});
+
+/** What a node does not have, it says is not there. */
+const missingNotConfirmed = (): Mutation => ({
+  onProcess: ({ shard }) => {
+    for (const group of shard.groups) group.onMissing = undefined;
+  },
+});
+
 /** By name; each call makes one with its own memory. */
 export const MUTATIONS: Readonly<Record<string, () => Mutation>> = {
   'ack-before-sync': ackBeforeSync,
@@ -298,6 +315,8 @@ export const MUTATIONS: Readonly<Record<string, () => Mutation>> = {
   'checkpoint-not-written': checkpointNotWritten,
   'conflict-not-written': conflictNotWritten,
   'any-log-may-lead': anyLogMayLead,
+  'reads-not-held': readsNotHeld,
+  'missing-not-confirmed': missingNotConfirmed,
 };
 
 /** Found by about one in a hundred of the runs with fallen leaders (options.ts), so not by every fixed set. */

@@ -52,14 +52,14 @@ export class Watching {
     const topic: Topic = { id: ++this.#ids, stream, process, at: -1, over: false };
     topics.set(topic.id, topic);
     this.counts.topics++;
-    const floor = stream.history.floorOf(process.boot);
+    const floor = stream.history.floorOf(process.id);
     process.requestInOrder(watchRequest(stream, topic.id), (reply) => {
       if (reply.code !== 0 || reply.has(REPLY_CLOSED)) {
         topic.over = true;
         return;
       }
       topic.at = stream.json ? reply.recordNext : reply.nextOffset;
-      if (stream.use === 'plain') stream.history.tailSeen(topic.at, process.boot, floor);
+      if (stream.use === 'plain') stream.history.tailSeen(topic.at, process.id, floor);
     });
   }
 

@@ -142,7 +142,8 @@ export class Replica {
     query.read(bytes, new DataView(bytes.buffer), 0);
     const reply = new Reply();
     reply.reset(1);
-    answerQuery(this.state, this.#watchers, query, nowMs, reply, this.#catcher);
+    answerQuery(this.state, this.#watchers, query, nowMs, reply);
+    this.#catcher.send(reply);
     const answer = this.#catcher.answers.pop();
     assert(answer !== undefined && this.#catcher.answers.length === 0, 'one query, one answer');
     return answer;

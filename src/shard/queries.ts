@@ -1,0 +1,143 @@
+/** Everything that asks a shard and does not write: who answers it, and whether it has to wait. */
+import { type ErrorCode, errorNumber } from '../base/errors.ts';
+import type { Group } from '../group/group.ts';
+import type { ReplySink } from '../group/watchers.ts';
+import type { ReadState } from '../raft/types.ts';
+import { Reply } from '../wire/reply.ts';
+import { OP_ADMIN, OP_SHED, OP_STATUS, OP_UNWATCH, Query } from '../wire/request.ts';
+import type { Administration } from './admin.ts';
+import { CatchUp } from './catch-up.ts';
+import type { RequestSource } from './ports.ts';
+import { type ShardStatus, answerSummary } from './summaries.ts';
+import { type Ending, type WaitingRead, WaitingReads } from './waiting-reads.ts';
+
+export interface QueriesHost {
+  readonly groups: readonly Group[];
+  readonly boot: number;
+  readonly admin: Administration;
+  readonly sink: ReplySink;
+  status(): ShardStatus;
+}
+
+export class Queries {
+  readonly #host: QueriesHost;
+  readonly #catchUp: CatchUp;
+  readonly #waiting: WaitingReads;
+  readonly #query = new Query();
+  readonly #reply = new Reply();
+  /** Where the query lies that is being answered. */
+  #frameBytes: Uint8Array = new Uint8Array(0);
+  #frameAt = 0;
+  #frameSize = 0;
+  /** Why this node shall not lead (wire/shed.ts). */
+  shedBits = 0;
+  #nowMs = 0;
+  #clockMs = 0;
+
+  constructor(host: QueriesHost) {
+    this.#host = host;
+    this.#catchUp = new CatchUp(host.groups);
+    this.#waiting = new WaitingReads(
+      host.boot,
+      (group) => this.#isBehind(group),
+      (read, ending) => this.#end(read, ending),
+    );
+  }
+
+  /** The group may know less than it acknowledged before the start of this process. */
+  isBehind(group: Group): boolean {
+    return this.#catchUp.isBehind(group);
+  }
+
+  /** There are other nodes, which may know more than this one. */
+  askLeaders(): void {
+    for (const group of this.#host.groups) {
+      group.onMissing = (slot) => this.#waiting.untilConfirmed(group, slot, this.#frame, this.#clockMs);
+    }
+  }
+
+  /** Takes the current request of the source. `group` is undefined for one that concerns all of them. */
+  handle(source: RequestSource, group: Group | undefined, slot: number, nowMs: number, clockMs: number): void {
+    const query = this.#query;
+    query.read(source.bytes, source.view, source.offset);
+    this.#nowMs = nowMs;
+    this.#clockMs = clockMs;
+    switch (query.op) {
+      case OP_UNWATCH:
+        group?.watchers.unwatch(query.topic);
+        if (this.#waiting.size > 0) this.#waiting.unwatch(query.topic);
+        return;
+      case OP_ADMIN:
+        if (group !== undefined) this.#host.admin.handle(slot, group, query, clockMs);
+        return;
+      case OP_SHED:
+        this.#shed(query.mode === 1, query.value);
+        this.#refuse(slot, 'OK');
+        return;
+    }
+    this.#frameBytes = source.bytes;
+    this.#frameAt = source.offset;
+    this.#frameSize = source.length;
+    if (query.op === OP_STATUS || this.#catchUp.done || !this.#isBehind(group)) this.#answer(group, slot, false);
+    else if (!this.#waiting.untilCaughtUp(group, slot, this.#frame, clockMs)) this.#refuse(slot, 'CATCHING_UP');
+  }
+
+  /** Before the messages of a turn leave. */
+  ask(clockMs: number): void {
+    if (this.#waiting.size > 0) this.#waiting.ask(clockMs);
+  }
+
+  confirmed(group: Group, states: readonly ReadState[]): void {
+    this.#waiting.confirmed(group, states);
+  }
+
+  /** Once a turn, after apply, and with the live events sent: a query that is answered now may subscribe to the next ones. */
+  turn(nowMs: number, clockMs: number): void {
+    this.#nowMs = nowMs;
+    this.#clockMs = clockMs;
+    if (!this.#catchUp.done) this.#catchUp.observe();
+    if (this.#waiting.size > 0) this.#waiting.turn(clockMs);
+  }
+
+  stop(): void {
+    this.#waiting.stop();
+  }
+
+  get #frame(): Uint8Array {
+    return this.#frameBytes.subarray(this.#frameAt, this.#frameAt + this.#frameSize);
+  }
+
+  #isBehind(group: Group | undefined): boolean {
+    return group === undefined ? !this.#catchUp.done : this.#catchUp.isBehind(group);
+  }
+
+  #end({ group, slot, frame }: WaitingRead, ending: Ending): void {
+    if (ending === 'stop') return this.#refuse(slot, 'STOPPING');
+    if (ending === 'refuse') return this.#refuse(slot, 'CATCHING_UP');
+    this.#query.read(frame, new DataView(frame.buffer, frame.byteOffset), 0);
+    this.#frameBytes = frame;
+    this.#frameAt = 0;
+    this.#frameSize = frame.length;
+    return this.#answer(group, slot, ending === 'answer-anyway');
+  }
+
+  #answer(group: Group | undefined, slot: number, anyway: boolean): void {
+    const query = this.#query;
+    if (group !== undefined) return group.query(slot, query, this.#nowMs, anyway);
+    this.#reply.reset(slot);
+    answerSummary(query.op, this.#host.status(), query, this.#nowMs, this.#reply);
+    return this.#host.sink.send(this.#reply);
+  }
+
+  /** Draining: this node does not campaign and takes no leadership; what it leads is moved away by the balancer. */
+  #shed(refuses: boolean, bits: number): void {
+    this.shedBits = bits;
+    for (const { raft } of this.#host.groups) if (raft.refusesLead !== refuses) raft.refusesLead = refuses;
+  }
+
+  #refuse(slot: number, code: ErrorCode): void {
+    this.#reply.reset(slot);
+    this.#reply.code = errorNumber(code);
+    this.#host.sink.send(this.#reply);
+  }
+}

@@ -1,0 +1,294 @@
+// A node of a cluster and its reads: after a restart, and for what it does not have. The other nodes are the test itself.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { PeerPort } from '../../src/shard/ports.ts';
+import { Shard } from '../../src/shard/shard.ts';
+import type { Entry, Message } from '../../src/raft/types.ts';
+import { COMMAND_APPEND, COMMAND_CREATE, Command, newCommandFields, writeCommand } from '../../src/wire/command.ts';
+import { EntryBuilder } from '../../src/wire/entry.ts';
+import { REPLY_TAIL, type Reply } from '../../src/wire/reply.ts';
+import { ALL_GROUPS, OP_HEAD, OP_LIST, OP_READ, OP_STATUS, OP_USAGE, newRequest } from '../../src/wire/request.ts';
+import { code, find, tails, text } from './harness.ts';
+import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
+
+const LEADER = 2;
+
+class Follower {
+  readonly storage = new MemoryStorage();
+  source = new ArraySource();
+  target = new ArrayTarget();
+  sent: Message[] = [];
+  clockMs = 5000;
+  boots = 0;
+  shard: Shard;
+  #slot = 0;
+  #round = 0;
+
+  constructor() {
+    this.storage.purgeable = () => 0;
+    this.shard = this.boot();
+  }
+
+  /** Another process on the same disk. */
+  boot(): Shard {
+    this.source = new ArraySource();
+    this.target = new ArrayTarget();
+    this.shard = new Shard({
+      shard: 0,
+      nodeId: 1,
+      groups: [0],
+      storage: this.storage,
+      requests: this.source,
+      replies: this.target,
+      nodes: [1, 2, 3],
+      voters: [1, 2, 3],
+      seed: 7,
+      boot: ++this.boots,
+      log: () => undefined,
+    });
+    const port: Partial<PeerPort> = {
+      sendRaft: (_node, _group, message) => void this.sent.push(message),
+      connected: () => true,
+      forward: () => false,
+      reply: () => false,
+      flush: () => undefined,
+    };
+    this.shard.attachPeers(port as PeerPort, () => undefined);
+    this.shard.start(this.clockMs);
+    return this.shard;
+  }
+
+  turn(afterMs = 1): Reply[] {
+    this.clockMs += afterMs;
+    this.shard.turn(1_700_000_000_000 + this.clockMs, this.clockMs);
+    return this.target.take();
+  }
+
+  /** The leader of `term` sends entries behind `prev`. */
+  append(term: number, prev: readonly [index: number, term: number], entries: readonly Entry[], commit: number): void {
+    this.shard.onRaft(0, {
+      type: 'append',
+      from: LEADER,
+      to: 1,
+      term,
+      prevIndex: prev[0],
+      prevTerm: prev[1],
+      entries,
+      commit,
+      round: ++this.#round,
+      allowedBoot: 0,
+      restored: false,
+    });
+  }
+
+  ask(op: number, topic = 0, offset = 0): number {
+    const request = newRequest();
+    request.op = op;
+    request.group = op === OP_READ || op === OP_HEAD ? 0 : ALL_GROUPS;
+    request.command.bucket = 'b';
+    request.command.stream = request.group === 0 ? 's' : '';
+    request.topic = topic;
+    request.value = offset;
+    request.limit = 10;
+    this.source.push(request, ++this.#slot);
+    return this.#slot;
+  }
+
+  /** The questions that it sent to the leader since the last call. */
+  questions(): number[] {
+    return this.sent.splice(0).flatMap((message) => (message.type === 'read-index' ? [message.context] : []));
+  }
+
+  tell(context: number, index: number, term = 1): void {
+    this.shard.onRaft(0, { type: 'read-index-response', from: LEADER, to: 1, term, context, index });
+  }
+}
+
+function entry(index: number, term: number, kind: number, payload?: string): Entry {
+  const fields = newCommandFields();
+  fields.kind = kind;
+  fields.bucket = 'b';
+  fields.stream = 's';
+  fields.contentType = 'text/plain';
+  if (payload !== undefined) fields.payload = new Uint8Array(Buffer.from(payload));
+  const bytes = new Uint8Array(1024);
+  const view = new DataView(bytes.buffer);
+  writeCommand(fields, bytes, view, 0);
+  const command = new Command();
+  command.read(bytes, view, 0);
+  const builder = new EntryBuilder();
+  builder.add(command, 1_700_000_000_000);
+  return { index, term, kind: 0, data: builder.finish() };
+}
+
+const CREATE = entry(1, 1, COMMAND_CREATE);
+const HELLO = entry(2, 1, COMMAND_APPEND, 'hello');
+const empty = (index: number, term: number): Entry => ({ index, term, kind: 2, data: new Uint8Array(0) });
+
+/** It has shown 'hello', of which its last checkpoint knows nothing, and starts again. */
+function restarted(): Follower {
+  const node = new Follower();
+  node.append(1, [0, 0], [CREATE, HELLO], 2);
+  node.turn();
+  const slot = node.ask(OP_READ);
+  assert.equal(text(find(node.turn(), slot)), 'hello');
+  node.boot();
+  assert.equal(node.shard.groups[0]?.state.appliedIndex, 0, 'there was no checkpoint');
+  return node;
+}
+
+const statusOf = (node: Follower): { readonly raft_groups: readonly { readonly caught_up: boolean }[] } => {
+  const slot = node.ask(OP_STATUS);
+  const { body } = find(node.turn(), slot);
+  return JSON.parse(Buffer.from(body ?? []).toString()) as ReturnType<typeof statusOf>;
+};
+
+test('after a restart reads wait until the log is applied that was there', () => {
+  const node = restarted();
+  const slots = [OP_READ, OP_HEAD, OP_LIST, OP_USAGE].map((op) => node.ask(op));
+  assert.deepEqual(node.turn(), []);
+  assert.equal(statusOf(node).raft_groups[0]?.caught_up, false);
+  node.append(1, [2, 1], [], 1);
+  assert.deepEqual(node.turn(), [], 'not all of it is committed');
+  node.append(1, [2, 1], [], 2);
+  const replies = node.turn();
+  const [read, head, list, usage] = slots.map((slot) => find(replies, slot));
+  assert.equal(text(read as Reply), 'hello');
+  assert.equal(head?.nextOffset, 5);
+  assert.match(text(list as Reply), /"s"/);
+  assert.match(text(usage as Reply), /"committed_append_bytes":5/);
+  assert.equal(statusOf(node).raft_groups[0]?.caught_up, true);
+  const again = node.ask(OP_READ);
+  assert.equal(text(find(node.turn(), again)), 'hello');
+});
+
+test('without a leader they are refused in the end, and the state of the node is shown all the same', () => {
+  const node = restarted();
+  const slot = node.ask(OP_READ);
+  assert.deepEqual(node.turn(), []);
+  assert.deepEqual(node.turn(4900), []);
+  assert.equal(code(find(node.turn(200), slot)), 'CATCHING_UP');
+});
+
+test('a new leader cuts off the end of the log, and the bound falls with it', () => {
+  const node = new Follower();
+  node.append(1, [0, 0], [CREATE, HELLO, entry(3, 1, COMMAND_APPEND, ' never'), entry(4, 1, COMMAND_APPEND, ' ever')], 2);
+  node.turn();
+  node.boot();
+  const slot = node.ask(OP_READ);
+  assert.deepEqual(node.turn(), []);
+  node.append(2, [2, 1], [empty(3, 2)], 2);
+  assert.deepEqual(node.turn(), [], 'the entry that took the place may be committed too');
+  node.append(2, [3, 2], [], 3);
+  assert.equal(text(find(node.turn(), slot)), 'hello');
+});
+
+test('a group whose state on disk is all of its log needs no leader', () => {
+  const node = new Follower();
+  node.append(1, [0, 0], [CREATE, HELLO], 2);
+  node.turn();
+  node.shard.stop(0, node.clockMs);
+  node.boot();
+  const slot = node.ask(OP_READ);
+  assert.equal(text(find(node.turn(), slot)), 'hello');
+});
+
+test('a node that lost its log shows nothing before it was restored', () => {
+  const node = new Follower();
+  node.storage.lostGroups.add(0);
+  node.boot();
+  const slot = node.ask(OP_READ);
+  assert.deepEqual(node.turn(), []);
+  assert.equal(statusOf(node).raft_groups[0]?.caught_up, false);
+  assert.equal(code(find(node.turn(5100), slot)), 'CATCHING_UP');
+});
+
+test('a reader that left before its read was answered is not subscribed', () => {
+  const node = restarted();
+  const slots = [node.ask(OP_READ, 7), node.ask(OP_READ, 8)];
+  node.turn();
+  const request = newRequest();
+  request.op = 37;
+  request.topic = 7;
+  node.source.push(request, 0);
+  node.turn();
+  node.append(1, [2, 1], [], 2);
+  const replies = node.turn();
+  for (const slot of slots) assert.equal(text(find(replies, slot)), 'hello');
+  assert.deepEqual(tails(replies, 8), [], 'the answer has it already');
+  node.append(1, [2, 1], [entry(3, 1, COMMAND_APPEND, '!')], 3);
+  const events = node.turn().filter(({ kind }) => kind === REPLY_TAIL);
+  assert.deepEqual(
+    events.map(({ id, startOffset }) => [id, startOffset]),
+    [[8, 5]],
+  );
+});
+
+test('what a node does not have it asks the leader for, and waits until it has applied that much', () => {
+  const node = new Follower();
+  node.append(1, [0, 0], [CREATE], 1);
+  node.turn();
+  const slot = node.ask(OP_READ, 0, 5);
+  assert.deepEqual(node.turn(), []);
+  const [question = 0, ...more] = node.questions();
+  assert(question > 0 && more.length === 0, 'one question');
+  node.tell(question, 2);
+  assert.deepEqual(node.turn(), [], 'the leader is further');
+  node.append(1, [1, 1], [HELLO], 2);
+  const reply = find(node.turn(), slot);
+  assert.equal(code(reply), 'OK');
+  assert.equal(reply.nextOffset, 5);
+  assert.deepEqual(node.questions(), [], 'nothing is asked that nobody waits for');
+});
+
+test('a refusal that the leader confirms is given at once; the question covers all that came before it', () => {
+  const node = new Follower();
+  node.append(1, [0, 0], [empty(1, 1)], 1);
+  node.turn();
+  const slots = [node.ask(OP_READ), node.ask(OP_HEAD)];
+  assert.deepEqual(node.turn(), []);
+  const [question = 0, ...more] = node.questions();
+  assert.deepEqual(more, []);
+  // Refused: that leader has not committed in its term.
+  node.tell(question, 0);
+  assert.deepEqual(node.turn(), []);
+  // The answer to a question of another life.
+  node.tell(question + 5, 1);
+  assert.deepEqual(node.turn(100), []);
+  const [again = 0] = node.questions();
+  assert(again > question);
+  node.tell(again, 1);
+  const replies = node.turn();
+  for (const slot of slots) assert.equal(code(find(replies, slot)), 'STREAM_NOT_FOUND');
+});
+
+test('when the leader does not answer, a node says what it knows', () => {
+  const node = new Follower();
+  node.append(1, [0, 0], [CREATE], 1);
+  node.turn();
+  const slot = node.ask(OP_READ, 0, 3);
+  for (let i = 0; i < 9; i++) assert.deepEqual(node.turn(100), []);
+  assert(node.questions().length > 5, 'it asks again and again');
+  assert.equal(code(find(node.turn(200), slot)), 'OFFSET_OUT_OF_RANGE');
+});
+
+test('who waits when the node stops is told', () => {
+  const node = restarted();
+  const slot = node.ask(OP_READ);
+  node.turn();
+  node.shard.stop(0, node.clockMs);
+  assert.equal(code(find(node.target.take(), slot)), 'STOPPING');
+});
+
+test('too many waiting reads are refused at once', () => {
+  const node = restarted();
+  const slots: number[] = [];
+  for (let i = 0; i < 60_000; i++) {
+    slots.push(node.ask(OP_READ));
+    if (i % 10_000 === 0) node.turn();
+  }
+  const refused: Reply[] = [];
+  refused.push(...node.turn());
+  const refusals = refused.filter((reply) => code(reply) === 'CATCHING_UP');
+  assert(refusals.length > 1000 && refusals.length < 30_000, `${refusals.length} of ${slots.length}`);
+});
