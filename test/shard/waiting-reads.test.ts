@@ -172,7 +172,12 @@ test('without a leader they are refused in the end, and the state of the node is
 
 test('a new leader cuts off the end of the log, and the bound falls with it', () => {
   const node = new Follower();
-  node.append(1, [0, 0], [CREATE, HELLO, entry(3, 1, COMMAND_APPEND, ' never'), entry(4, 1, COMMAND_APPEND, ' ever')], 2);
+  node.append(
+    1,
+    [0, 0],
+    [CREATE, HELLO, entry(3, 1, COMMAND_APPEND, ' never'), entry(4, 1, COMMAND_APPEND, ' ever')],
+    2,
+  );
   node.turn();
   node.boot();
   const slot = node.ask(OP_READ);

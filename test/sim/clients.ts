@@ -111,12 +111,7 @@ export class Clients {
   }
 
   /** Sends through a node; `onAnswer` gets the reply, once, or undefined. */
-  send(
-    node: number,
-    request: Request,
-    inLane: boolean,
-    onAnswer: (reply: Reply | undefined) => void,
-  ): void {
+  send(node: number, request: Request, inLane: boolean, onAnswer: (reply: Reply | undefined) => void): void {
     const process = this.#world.nodes[node - 1]?.process;
     this.#busy++;
     let open = true;
@@ -335,7 +330,9 @@ class Client {
       // Unless it could not ask the leader, which takes it a while.
       const known = code === 'STREAM_NOT_FOUND' ? asked.created : asked.told >= from;
       if (known && this.#world.queue.nowMs - asked.atMs < ASKS_LEADER_MS) {
-        throw this.#world.failure(`missing: n${node} answers ${code} for ${from} in ${name} when ${asked.told} was known`);
+        throw this.#world.failure(
+          `missing: n${node} answers ${code} for ${from} in ${name} when ${asked.told} was known`,
+        );
       }
       return;
     }
