@@ -1,0 +1,217 @@
+/**
+ * Objects as files of one directory, which may be shared by all nodes (a network file system). A crash leaves an object
+ * whole or absent: it is written under another name, synced, renamed, and the directory is synced.
+ */
+import { randomBytes } from 'node:crypto';
+import { type Dirent } from 'node:fs';
+import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
+import { dirname, join, sep } from 'node:path';
+import { type ObjectPage, type ObjectStore, StoreError, type StoredObject, checkKey } from './store.ts';
+
+/** Beside the objects, so that a rename never crosses file systems. */
+const TEMPORARY = '.tmp';
+/** A temporary file this old was left by a process that died; no put takes that long. */
+const TEMPORARY_MS_MAX = 60 * 60_000;
+/** A directory may be removed as empty between its making and its use; another round makes it anew. */
+const ATTEMPTS = 8;
+
+export class DirStore implements ObjectStore {
+  readonly place: string;
+  readonly #root: string;
+  #cleaned = false;
+
+  constructor(directory: string, root: string) {
+    this.#root = root === '' ? directory : join(directory, ...root.split('/'));
+    this.place = `the directory ${this.#root}`;
+  }
+
+  async put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void> {
+    checkKey(key);
+    await this.#guard(key, async () => {
+      await this.#clean();
+      const temporary = join(this.#root, TEMPORARY, randomBytes(12).toString('hex'));
+      await mkdir(dirname(temporary), { recursive: true });
+      try {
+        await writeSynced(temporary, body);
+        signal.throwIfAborted();
+        await moveInto(temporary, this.#pathOf(key));
+        await this.#syncParents(key);
+      } catch (error) {
+        await unlink(temporary).catch(() => undefined);
+        throw error;
+      }
+    });
+  }
+
+  async get(key: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
+    checkKey(key);
+    return this.#guard(key, async () => {
+      const file = await open(this.#pathOf(key), 'r');
+      try {
+        const bytes = new Uint8Array(length);
+        let done = 0;
+        while (done < length) {
+          const { bytesRead } = await file.read(bytes, done, length - done, offset + done);
+          if (bytesRead === 0) {
+            throw new StoreError('bad', `${key}: the object ends at byte ${offset + done} of ${offset + length}`);
+          }
+          done += bytesRead;
+        }
+        return bytes;
+      } finally {
+        await file.close();
+      }
+    });
+  }
+
+  async list(prefix: string, after: string, limit: number): Promise<ObjectPage> {
+    return this.#guard(prefix, async () => {
+      // One more than asked tells whether there is more.
+      const objects: StoredObject[] = [];
+      await this.#walk('', prefix, after, limit + 1, objects);
+      return { objects: objects.slice(0, limit), more: objects.length > limit };
+    });
+  }
+
+  async remove(keys: readonly string[]): Promise<void> {
+    for (const key of keys) {
+      checkKey(key);
+      await this.#guard(key, async () => {
+        const path = this.#pathOf(key);
+        await unlink(path).catch(ignoreMissing);
+        await this.#removeEmpty(dirname(path));
+      });
+    }
+  }
+
+  close(): void {
+    // Nothing is held open.
+  }
+
+  #pathOf(key: string): string {
+    return join(this.#root, ...key.split('/'));
+  }
+
+  /** Depth first in the order of the keys: `a-b/x` comes before `a/x`, so directories sort with their slash. */
+  async #walk(folder: string, prefix: string, after: string, limit: number, found: StoredObject[]): Promise<void> {
+    const entries = await readdir(join(this.#root, ...folder.split('/')), { withFileTypes: true }).catch(noEntries);
+    const names = entries
+      .filter((entry) => !entry.name.startsWith('.') && (entry.isDirectory() || entry.isFile()))
+      .map((entry) => (entry.isDirectory() ? `${folder}${entry.name}/` : folder + entry.name))
+      .sort(byBytes);
+    for (const name of names) {
+      if (found.length >= limit) return;
+      if (name.endsWith('/')) {
+        const wanted = name.startsWith(prefix) || prefix.startsWith(name);
+        // Everything in it comes before `after` unless `after` lies in it.
+        if (wanted && (name > after || after.startsWith(name))) await this.#walk(name, prefix, after, limit, found);
+      } else if (name.startsWith(prefix) && name > after) {
+        const stats = await stat(this.#pathOf(name)).catch(ignoreMissing);
+        if (stats !== undefined) found.push({ key: name, bytes: stats.size, mtimeMs: stats.mtimeMs });
+      }
+    }
+  }
+
+  /**
+   * All of them, also those that were there before: another process may have made one a moment ago and not synced it yet.
+   * Syncing a directory without changes costs next to nothing.
+   */
+  async #syncParents(key: string): Promise<void> {
+    let folder = dirname(this.#pathOf(key));
+    for (; folder.startsWith(this.#root + sep); folder = dirname(folder)) await syncDirectory(folder);
+    await syncDirectory(folder);
+    await syncDirectory(dirname(folder));
+  }
+
+  /** Directories that an object's removal left empty go too; the first that holds something ends it. */
+  async #removeEmpty(start: string): Promise<void> {
+    for (let folder = start; folder.startsWith(this.#root + sep); folder = dirname(folder)) {
+      try {
+        await rmdir(folder);
+      } catch {
+        return;
+      }
+    }
+  }
+
+  /** Once for each process: files of puts that never ended. */
+  async #clean(): Promise<void> {
+    if (this.#cleaned) return;
+    this.#cleaned = true;
+    const folder = join(this.#root, TEMPORARY);
+    for (const { name } of await readdir(folder, { withFileTypes: true }).catch(noEntries)) {
+      const path = join(folder, name);
+      const stats = await stat(path).catch(ignoreMissing);
+      if (stats?.isFile() === true && Date.now() - stats.mtimeMs > TEMPORARY_MS_MAX)
+        await unlink(path).catch(ignoreMissing);
+    }
+  }
+
+  async #guard<T>(what: string, action: () => Promise<T>): Promise<T> {
+    try {
+      return await action();
+    } catch (error) {
+      throw toStoreError(what, error);
+    }
+  }
+}
+
+async function writeSynced(path: string, body: Uint8Array): Promise<void> {
+  const file = await open(path, 'wx');
+  try {
+    await file.writeFile(body);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function moveInto(temporary: string, path: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    await mkdir(dirname(path), { recursive: true });
+    try {
+      await rename(temporary, path);
+      return;
+    } catch (error) {
+      // A neighbour's removal took the directory while it was empty.
+      if (codeOf(error) !== 'ENOENT' || attempt === ATTEMPTS) throw error;
+    }
+  }
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const folder = await open(path, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+const DENIED = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENAMETOOLONG']);
+
+function toStoreError(what: string, error: unknown): StoreError {
+  if (error instanceof StoreError) return error;
+  const code = codeOf(error);
+  const message = `${what}: ${error instanceof Error ? error.message : String(error)}`;
+  if (code === 'ENOENT') return new StoreError('missing', `${what}: there is no such object`, { cause: error });
+  return new StoreError(DENIED.has(code) ? 'denied' : 'unreachable', message, { cause: error });
+}
+
+function codeOf(error: unknown): string {
+  return String((error as NodeJS.ErrnoException | undefined)?.code ?? '');
+}
+
+function ignoreMissing(error: unknown): undefined {
+  if (codeOf(error) !== 'ENOENT') throw error;
+}
+
+function noEntries(error: unknown): Dirent[] {
+  ignoreMissing(error);
+  return [];
+}
+
+/** Keys are ASCII, but a foreign file may have any name; UTF-16 order is good enough for it. */
+function byBytes(left: string, right: string): number {
+  return left < right ? -1 : left > right ? 1 : 0;
+}

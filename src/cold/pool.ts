@@ -1,0 +1,137 @@
+/**
+ * Slow work on the object store, in threads of its own. Everything is bounded: tasks, the bytes they hold, the time a caller
+ * waits, and the time that a stopping process gives to what is under way.
+ *
+ * A task is never aborted through piscina: that would end its thread and all the tasks beside it. The store bounds each
+ * operation; a task that hangs all the same (a network file system) is given up by its caller but keeps its place here.
+ */
+import { availableParallelism } from 'node:os';
+import { Piscina } from 'piscina';
+import type { Backend } from './backend.ts';
+import type { ColdOutcome, ColdTask, Failed } from './tasks.ts';
+
+/** Tasks that one thread works on at once: they wait for the network nearly all the time. Also connections per thread. */
+export const TASKS_PER_THREAD = 32;
+/** One thread moves about 1 GiB/s; a second one helps where there are cores to spare. */
+const THREADS_MAX = availableParallelism() >= 4 ? 2 : 1;
+/** Under way and waiting. What is beyond would wait for many seconds; its caller tries again. */
+const TASKS_MAX = 512;
+/** Bodies of puts and results of gets that tasks hold or will hold. */
+const BYTES_MAX = 256 * 1024 * 1024;
+/** Over the bound of the operation itself: time in the queue, and then the store did not keep its bound. */
+const LATE_MS = 5_000;
+
+const BUSY: Failed = { ok: false, failure: 'busy', message: 'too much work for the cold store is waiting' };
+const STOPPED: Failed = { ok: false, failure: 'stopped', message: 'the server is stopping' };
+
+export interface PoolOptions {
+  readonly backend: Backend;
+  /** Bound of one operation. */
+  readonly timeoutMs: number;
+  readonly onError: (error: unknown) => void;
+}
+
+export class ColdPool {
+  readonly #piscina: Piscina<ColdTask, ColdOutcome<ColdTask['op']>>;
+  readonly #timeoutMs: number;
+  #closed = false;
+  #tasks = 0;
+  #bytes = 0;
+  #idle: (() => void) | undefined;
+
+  constructor(options: PoolOptions) {
+    this.#timeoutMs = options.timeoutMs;
+    this.#piscina = new Piscina({
+      filename: entry(),
+      name: 'cold',
+      workerData: options.backend,
+      minThreads: 1,
+      maxThreads: THREADS_MAX,
+      concurrentTasksPerWorker: TASKS_PER_THREAD,
+      maxQueue: TASKS_MAX,
+      // Waiting with Atomics would stop the sockets of idle connections.
+      atomics: 'disabled',
+      recordTiming: false,
+    });
+    this.#piscina.on('error', options.onError);
+  }
+
+  /** Tasks under way and waiting. */
+  get tasks(): number {
+    return this.#tasks;
+  }
+
+  /** Bytes they hold. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Never rejects. The body of a put is detached from the caller's memory. */
+  run<Op extends ColdTask['op']>(task: Extract<ColdTask, { op: Op }>): Promise<ColdOutcome<Op>> {
+    if (this.#closed) return Promise.resolve(STOPPED);
+    const bytes = bytesOf(task);
+    // A single one is always taken when there is nothing else.
+    const isFull = this.#tasks >= TASKS_MAX || (this.#tasks > 0 && this.#bytes + bytes > BYTES_MAX);
+    if (isFull) return Promise.resolve(BUSY);
+    this.#tasks++;
+    this.#bytes += bytes;
+    const done = this.#perform(task).finally(() => {
+      this.#tasks--;
+      this.#bytes -= bytes;
+      if (this.#tasks === 0) this.#idle?.();
+    });
+    return this.#bounded(done, task) as Promise<ColdOutcome<Op>>;
+  }
+
+  /** Takes no more tasks, gives those under way `waitMs`, and ends the threads. */
+  async close(waitMs: number): Promise<void> {
+    this.#closed = true;
+    if (this.#tasks > 0) {
+      let timer: NodeJS.Timeout | undefined;
+      await new Promise<void>((resolve) => {
+        this.#idle = resolve;
+        timer = setTimeout(resolve, waitMs);
+      });
+      clearTimeout(timer);
+    }
+    await this.#piscina.destroy();
+  }
+
+  async #perform(task: ColdTask): Promise<ColdOutcome<ColdTask['op']>> {
+    try {
+      return await this.#piscina.run(task, task.op === 'put' ? { transferList: [task.body.buffer] } : {});
+    } catch (error) {
+      if (this.#closed) return STOPPED;
+      // The thread died with the task; piscina starts another one. What a put has done is unknown, as after a timeout.
+      return { ok: false, failure: 'unreachable', message: `${task.op}: ${String(error)}` };
+    }
+  }
+
+  #bounded(done: Promise<ColdOutcome<ColdTask['op']>>, task: ColdTask): Promise<ColdOutcome<ColdTask['op']>> {
+    const boundMs = this.#timeoutMs * (task.op === 'probe' ? PROBE_STEPS : 1) + LATE_MS;
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        resolve({ ok: false, failure: 'unreachable', message: `${task.op}: no answer within ${boundMs} ms` });
+      }, boundMs);
+      // #perform() does not reject.
+      void done.then((outcome) => {
+        clearTimeout(timer);
+        resolve(outcome);
+      });
+    });
+  }
+}
+
+/** Operations of one probe, each with its own bound. */
+const PROBE_STEPS = 6;
+
+function bytesOf(task: ColdTask): number {
+  if (task.op === 'put') return task.body.length;
+  return task.op === 'get' ? task.length : 0;
+}
+
+/** The thread's entry: source when run from source, compiled when compiled. */
+function entry(): string {
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  return new URL(`../../workers/pool.${extension}`, import.meta.url).href;
+}

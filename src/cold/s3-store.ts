@@ -1,0 +1,189 @@
+/** Objects in a bucket of S3 or a store that speaks its protocol. The SDK repeats what may succeed when repeated. */
+import {
+  DeleteObjectsCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+  type ServerSideEncryption,
+} from '@aws-sdk/client-s3';
+import type { Readable } from 'node:stream';
+import { type ObjectPage, type ObjectStore, StoreError, checkKey } from './store.ts';
+import { toStoreError } from './s3-errors.ts';
+
+export interface S3Options {
+  readonly bucket: string;
+  /** Undefined: from the environment, or us-east-1 when an endpoint is given. */
+  readonly region: string | undefined;
+  readonly endpoint: string | undefined;
+  /** `https://endpoint/bucket/key` instead of `https://bucket.endpoint/key`. */
+  readonly pathStyle: boolean;
+  /** Undefined: those of the environment, as the SDK finds them. */
+  readonly credentials:
+    | { readonly accessKeyId: string; readonly secretAccessKey: string; readonly sessionToken: string | undefined }
+    | undefined;
+  readonly encryption: 'aes256' | 'aws-kms' | 'none';
+  readonly kmsKeyId: string | undefined;
+  /** Bound of one operation with all its repeats. */
+  readonly timeoutMs: number;
+  readonly maxRetries: number;
+  /** Connections to the store at once. */
+  readonly connections: number;
+}
+
+/** A host that does not take a connection by then is down. */
+const CONNECT_MS_MAX = 3000;
+/** S3's own bound for one request. */
+const REMOVE_MAX = 1000;
+
+export class S3Store implements ObjectStore {
+  readonly place: string;
+  readonly #client: S3Client;
+  readonly #options: S3Options;
+  /** '' or ends in a slash. */
+  readonly #prefix: string;
+
+  constructor(options: S3Options, root: string) {
+    this.#options = options;
+    this.#prefix = root === '' ? '' : `${root}/`;
+    this.place = `s3://${options.bucket}/${this.#prefix}${options.endpoint === undefined ? '' : ` at ${options.endpoint}`}`;
+    this.#client = new S3Client({
+      ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint, region: 'us-east-1' }),
+      ...(options.region === undefined ? {} : { region: options.region }),
+      ...(options.credentials === undefined ? {} : { credentials: credentialsOf(options.credentials) }),
+      forcePathStyle: options.pathStyle,
+      maxAttempts: options.maxRetries + 1,
+      retryMode: 'standard',
+      // Every slice has a BLAKE3 of its own, and stores other than AWS often refuse the SDK's newer checksums.
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+      requestHandler: {
+        connectionTimeout: Math.min(CONNECT_MS_MAX, options.timeoutMs),
+        httpAgent: { maxSockets: options.connections },
+        httpsAgent: { maxSockets: options.connections },
+      },
+    });
+  }
+
+  async put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void> {
+    checkKey(key);
+    const { bucket, encryption, kmsKeyId } = this.#options;
+    await this.#send(key, signal, (abortSignal) =>
+      this.#client.send(
+        new PutObjectCommand({
+          Bucket: bucket,
+          Key: this.#prefix + key,
+          Body: body,
+          ContentLength: body.length,
+          ...(encryption === 'none' ? {} : { ServerSideEncryption: ENCRYPTIONS[encryption] }),
+          ...(kmsKeyId === undefined ? {} : { SSEKMSKeyId: kmsKeyId }),
+        }),
+        { abortSignal },
+      ),
+    );
+  }
+
+  async get(key: string, offset: number, length: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+    checkKey(key);
+    return this.#send(key, signal, async (abortSignal) => {
+      const answer = await this.#client.send(
+        new GetObjectCommand({
+          Bucket: this.#options.bucket,
+          Key: this.#prefix + key,
+          Range: `bytes=${offset}-${offset + length - 1}`,
+        }),
+        { abortSignal },
+      );
+      return collect(key, answer.Body as Readable, offset, length);
+    });
+  }
+
+  async list(prefix: string, after: string, limit: number, signal: AbortSignal): Promise<ObjectPage> {
+    return this.#send(prefix, signal, async (abortSignal) => {
+      const answer = await this.#client.send(
+        new ListObjectsV2Command({
+          Bucket: this.#options.bucket,
+          Prefix: this.#prefix + prefix,
+          MaxKeys: limit,
+          ...(after === '' ? {} : { StartAfter: this.#prefix + after }),
+        }),
+        { abortSignal },
+      );
+      const objects = (answer.Contents ?? []).map(({ Key = '', Size = 0, LastModified }) => ({
+        key: Key.slice(this.#prefix.length),
+        bytes: Size,
+        mtimeMs: LastModified?.getTime() ?? 0,
+      }));
+      return { objects, more: answer.IsTruncated === true };
+    });
+  }
+
+  async remove(keys: readonly string[], signal: AbortSignal): Promise<void> {
+    for (const key of keys) checkKey(key);
+    for (let i = 0; i < keys.length; i += REMOVE_MAX) {
+      const part = keys.slice(i, i + REMOVE_MAX);
+      await this.#send(part[0] as string, signal, async (abortSignal) => {
+        const { Errors: errors = [] } = await this.#client.send(
+          new DeleteObjectsCommand({
+            Bucket: this.#options.bucket,
+            Delete: { Objects: part.map((key) => ({ Key: this.#prefix + key })), Quiet: true },
+          }),
+          { abortSignal },
+        );
+        const first = errors.find(({ Code }) => Code !== 'NoSuchKey');
+        if (first === undefined) return;
+        const message = `${first.Key ?? ''}: ${first.Code ?? ''} ${first.Message ?? ''} (${errors.length} of ${part.length} not removed)`;
+        throw new StoreError(first.Code === 'AccessDenied' ? 'denied' : 'unreachable', message);
+      });
+    }
+  }
+
+  close(): void {
+    this.#client.destroy();
+  }
+
+  async #send<T>(what: string, signal: AbortSignal, action: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const timeout = AbortSignal.timeout(this.#options.timeoutMs);
+    try {
+      return await action(AbortSignal.any([signal, timeout]));
+    } catch (error) {
+      if (!(error instanceof StoreError) && timeout.aborted) {
+        throw new StoreError('unreachable', `${what}: no answer within ${this.#options.timeoutMs} ms`, {
+          cause: error,
+        });
+      }
+      throw toStoreError(what, error);
+    }
+  }
+}
+
+const ENCRYPTIONS: Readonly<Record<'aes256' | 'aws-kms', ServerSideEncryption>> = {
+  aes256: 'AES256',
+  'aws-kms': 'aws:kms',
+};
+
+function credentialsOf(given: NonNullable<S3Options['credentials']>): {
+  accessKeyId: string;
+  secretAccessKey: string;
+  sessionToken?: string;
+} {
+  const { accessKeyId, secretAccessKey, sessionToken } = given;
+  return { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? {} : { sessionToken }) };
+}
+
+/** Straight into the memory that goes to the other thread. */
+async function collect(key: string, body: Readable, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = new Uint8Array(length);
+  let done = 0;
+  for await (const chunk of body as AsyncIterable<Uint8Array>) {
+    if (done + chunk.length > length) {
+      body.destroy();
+      throw new StoreError('bad', `${key}: the store sent more than the ${length} bytes that were asked for`);
+    }
+    bytes.set(chunk, done);
+    done += chunk.length;
+  }
+  if (done < length)
+    throw new StoreError('bad', `${key}: the object ends at byte ${offset + done} of ${offset + length}`);
+  return bytes;
+}

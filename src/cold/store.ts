@@ -1,0 +1,66 @@
+/** What the cold tier needs of an object store. Keys are relative to `storage.cold.root`; no object is ever written twice. */
+
+/**
+ * Why an operation failed.
+ *   missing      there is no such object
+ *   denied       the store refuses: credentials, permission, bucket, region, encryption; repeating is useless
+ *   unreachable  no answer, or one that says "later"; the outcome of a put is unknown
+ *   bad          the object is there but is not what was written: too short, or altered
+ */
+export type StoreFailure = 'missing' | 'denied' | 'unreachable' | 'bad';
+
+export class StoreError extends Error {
+  readonly failure: StoreFailure;
+
+  constructor(failure: StoreFailure, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'StoreError';
+    this.failure = failure;
+  }
+}
+
+export interface StoredObject {
+  readonly key: string;
+  readonly bytes: number;
+  /** When it was written, by the store's clock. */
+  readonly mtimeMs: number;
+}
+
+export interface ObjectPage {
+  /** Ascending by the bytes of the key. */
+  readonly objects: readonly StoredObject[];
+  /** There are further ones behind the last of these. */
+  readonly more: boolean;
+}
+
+/** Methods throw StoreError and nothing else. `signal` ends an operation early, as unreachable. */
+export interface ObjectStore {
+  /** The place in words, for messages. */
+  readonly place: string;
+  /** On stable storage when it returns; either whole or not there at all. */
+  put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void>;
+  /** Exactly `length` bytes from `offset` on. */
+  get(key: string, offset: number, length: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
+  /** Objects whose key begins with `prefix` and comes after `after`; foreign ones are listed too. */
+  list(prefix: string, after: string, limit: number, signal: AbortSignal): Promise<ObjectPage>;
+  /** Keys that do not exist are fine. */
+  remove(keys: readonly string[], signal: AbortSignal): Promise<void>;
+  close(): void;
+}
+
+/** S3 allows 1024 bytes with the root in front; file names end at 255. */
+export const KEY_BYTES_MAX = 512;
+
+/**
+ * Throws for a key that could leave the root, hide (a leading dot is kept for temporary files) or mean different things to
+ * different stores.
+ */
+export function checkKey(key: string): void {
+  const isPlain =
+    key.length <= KEY_BYTES_MAX && key.split('/').every((part) => /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(part));
+  if (!isPlain) throw new StoreError('denied', `${JSON.stringify(key.slice(0, 80))} is not a usable object key`);
+}
+
+export function isStoreError(error: unknown, failure: StoreFailure): boolean {
+  return error instanceof StoreError && error.failure === failure;
+}

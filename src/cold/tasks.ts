@@ -1,0 +1,109 @@
+/** What the pool's threads do, as plain data in both directions: errors lose their class on the way between threads. */
+import { DIGEST_BYTES, digestOf, sameDigest } from '../digest/blake3.ts';
+import { probe } from './probe.ts';
+import { type ObjectPage, type ObjectStore, StoreError, type StoreFailure } from './store.ts';
+
+/** A part of an object, by its place in the bytes at hand. */
+export interface Slice {
+  readonly at: number;
+  readonly length: number;
+}
+
+interface Put {
+  readonly op: 'put';
+  readonly key: string;
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly slices: readonly Slice[];
+}
+
+interface Get {
+  readonly op: 'get';
+  readonly key: string;
+  readonly offset: number;
+  readonly length: number;
+  readonly digest: Uint8Array;
+}
+
+interface List {
+  readonly op: 'list';
+  readonly prefix: string;
+  readonly after: string;
+  readonly limit: number;
+}
+
+interface Remove {
+  readonly op: 'remove';
+  readonly keys: readonly string[];
+}
+
+interface Probe {
+  readonly op: 'probe';
+}
+
+export type ColdTask = Put | Get | List | Remove | Probe;
+
+/** What a task gives back when it worked. */
+export interface ColdResults {
+  /** The BLAKE3 of each slice, one after the other. */
+  readonly put: Uint8Array<ArrayBuffer>;
+  readonly get: Uint8Array<ArrayBuffer>;
+  readonly list: ObjectPage;
+  readonly remove: undefined;
+  readonly probe: undefined;
+}
+
+/** `busy`: too much is waiting already. `stopped`: the process ends. Both come from the pool itself. */
+export interface Failed {
+  readonly ok: false;
+  readonly failure: StoreFailure | 'busy' | 'stopped';
+  readonly message: string;
+}
+
+export type ColdOutcome<Op extends ColdTask['op']> = { readonly ok: true; readonly value: ColdResults[Op] } | Failed;
+
+/** Never rejects. */
+export async function perform(
+  store: ObjectStore,
+  task: ColdTask,
+  signal: AbortSignal,
+): Promise<ColdOutcome<ColdTask['op']>> {
+  try {
+    return { ok: true, value: await run(store, task, signal) };
+  } catch (error) {
+    if (error instanceof StoreError) return { ok: false, failure: error.failure, message: error.message };
+    const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    return { ok: false, failure: 'unreachable', message: `${task.op}: ${message}` };
+  }
+}
+
+async function run(store: ObjectStore, task: ColdTask, signal: AbortSignal): Promise<ColdResults[ColdTask['op']]> {
+  switch (task.op) {
+    case 'put': {
+      const digests = digestsOf(task.body, task.slices);
+      await store.put(task.key, task.body, signal);
+      return digests;
+    }
+    case 'get': {
+      const bytes = await store.get(task.key, task.offset, task.length, signal);
+      if (!sameDigest(digestOf(bytes), task.digest)) {
+        const range = `bytes ${task.offset} to ${task.offset + task.length}`;
+        throw new StoreError('bad', `${task.key}: ${range} are not what was written (BLAKE3 differs)`);
+      }
+      return bytes;
+    }
+    case 'list':
+      return store.list(task.prefix, task.after, task.limit, signal);
+    case 'remove':
+      await store.remove(task.keys, signal);
+      return undefined;
+    case 'probe':
+      await probe(store, signal);
+      return undefined;
+  }
+}
+
+function digestsOf(body: Uint8Array, slices: readonly Slice[]): Uint8Array<ArrayBuffer> {
+  const digests = new Uint8Array(slices.length * DIGEST_BYTES);
+  slices.forEach(({ at, length }, i) => digests.set(digestOf(body.subarray(at, at + length)), i * DIGEST_BYTES));
+  return digests;
+}

@@ -1,0 +1,183 @@
+// What the cold tier needs of an object store, asked of each backend: the same tests, on a directory and on a real S3 server.
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { DirStore } from '../../src/cold/dir-store.ts';
+import { probe } from '../../src/cold/probe.ts';
+import { S3Store } from '../../src/cold/s3-store.ts';
+import { type ObjectStore, StoreError, type StoreFailure } from '../../src/cold/store.ts';
+import { Ceph, cephMissing } from '../support/ceph.ts';
+import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { s3Options } from './s3.ts';
+
+interface Backend {
+  readonly name: string;
+  readonly skip: string | undefined;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  open(root: string): ObjectStore;
+}
+
+const { signal } = new AbortController();
+const bytesOf = (length: number): Uint8Array => new Uint8Array(randomBytes(length));
+
+function directory(): Backend {
+  let folder = '';
+  return {
+    name: 'directory',
+    skip: undefined,
+    start: async () => {
+      folder = temporaryFolder('cold');
+      await Promise.resolve();
+    },
+    stop: async () => {
+      removeFolder(folder);
+      await Promise.resolve();
+    },
+    open: (root) => new DirStore(folder, root),
+  };
+}
+
+function s3(): Backend {
+  let ceph: Ceph | undefined;
+  return {
+    name: 'S3 (Ceph)',
+    skip: cephMissing(),
+    start: async () => {
+      ceph = await Ceph.start();
+      await ceph.createBucket('cold');
+    },
+    stop: async () => ceph?.stop(),
+    open: (root) => new S3Store(s3Options(ceph as Ceph), root),
+  };
+}
+
+for (const backend of [directory(), s3()]) {
+  describe(`object store: ${backend.name}`, { skip: backend.skip ?? false }, () => {
+    let store: ObjectStore;
+    before(async () => {
+      await backend.start();
+      store = backend.open('some/root');
+    });
+    after(async () => {
+      store.close();
+      await backend.stop();
+    });
+
+    it('gives back any range of what was put', async () => {
+      const body = bytesOf(3 * 1024 * 1024 + 17);
+      await store.put('a/object-1', body, signal);
+      for (const [offset, length] of [
+        [0, body.length],
+        [0, 1],
+        [body.length - 1, 1],
+        [1_000_003, 2_000_000],
+      ] as const) {
+        const part = await store.get('a/object-1', offset, length, signal);
+        assert.deepEqual(part, body.slice(offset, offset + length), `${offset}+${length}`);
+        assert.equal(part.buffer.byteLength, length, 'memory of its own, so that it can be sent to another thread');
+      }
+    });
+
+    it('says what is wrong with a read', async () => {
+      await store.put('short', bytesOf(100), signal);
+      await fails('missing', store.get('nothing', 0, 10, signal));
+      await fails('missing', store.get('nothing/here/either', 0, 10, signal));
+      await fails('bad', store.get('short', 50, 100, signal));
+      await fails('bad', store.get('short', 100, 10, signal));
+      await fails('bad', store.get('short', 5000, 10, signal));
+    });
+
+    it('lists in the order of the bytes, page by page, with sizes and times', async () => {
+      const keys = ['list/a-b/1', 'list/a/1', 'list/a/2', 'list/a0', 'list/b/c/d/e', 'list/b/c_', 'list2/x', 'lis'];
+      const startMs = Date.now();
+      for (const [i, key] of keys.entries()) await store.put(key, bytesOf(i + 1), signal);
+      const expected = keys.filter((key) => key.startsWith('list/')).sort(compareBytes);
+      assert.deepEqual(await listAll(store, 'list/', 2), expected);
+      assert.deepEqual(await listAll(store, 'list/', 1000), expected);
+      assert.deepEqual(await listAll(store, 'list/a', 1), ['list/a-b/1', 'list/a/1', 'list/a/2', 'list/a0']);
+      assert.deepEqual(await listAll(store, 'list/a/', 1), ['list/a/1', 'list/a/2']);
+      assert.deepEqual(await listAll(store, 'list/nothing', 10), []);
+      const page = await store.list('list/a/1', '', 10, signal);
+      assert.equal(page.objects[0]?.bytes, keys.indexOf('list/a/1') + 1);
+      const age = (page.objects[0]?.mtimeMs ?? 0) - startMs;
+      assert.ok(Math.abs(age) < 10 * 60_000, `written ${age} ms after the start`);
+    });
+
+    it('removes, also what is not there, and leaves nothing behind', async () => {
+      const keys = Array.from({ length: 25 }, (_, i) => `gone/${i % 3}/${i}`);
+      await Promise.all(keys.map((key) => store.put(key, bytesOf(10), signal)));
+      await store.remove(keys.slice(0, 20), signal);
+      assert.equal((await listAll(store, 'gone/', 7)).length, 5);
+      await store.remove([...keys, 'gone/never', 'gone/0/never/there'], signal);
+      await store.remove([], signal);
+      assert.deepEqual(await listAll(store, 'gone/', 7), []);
+      await fails('missing', store.get(keys[0] as string, 0, 1, signal));
+    });
+
+    it('puts and removes side by side in the same folders', async () => {
+      const rounds = Array.from({ length: 40 }, async (_, i) => {
+        const key = `busy/${i % 2}/${i}`;
+        const body = bytesOf(1000);
+        await store.put(key, body, signal);
+        assert.deepEqual(await store.get(key, 0, 1000, signal), body);
+        await store.remove([key], signal);
+      });
+      await Promise.all(rounds);
+      assert.deepEqual(await listAll(store, 'busy/', 10), []);
+    });
+
+    it('refuses keys that could leave the root or hide', async () => {
+      const keys = ['../x', 'a/../../x', '/etc/x', 'a//b', '', '.tmp/x', 'a/.', 'a\\b', 'a\0b', 'a/', 'x'.repeat(2000)];
+      for (const key of keys) {
+        await fails('denied', store.put(key, bytesOf(1), signal));
+        await fails('denied', store.get(key, 0, 1, signal));
+        await fails('denied', store.remove([key], signal));
+      }
+    });
+
+    it('keeps roots apart', async () => {
+      const other = backend.open('some');
+      const rootless = backend.open('');
+      await store.put('mine', bytesOf(10), signal);
+      await fails('missing', other.get('mine', 0, 10, signal));
+      assert.equal((await other.get('root/mine', 0, 10, signal)).length, 10);
+      assert.equal((await rootless.get('some/root/mine', 0, 10, signal)).length, 10);
+      other.close();
+      rootless.close();
+    });
+
+    it('passes the probe, which leaves nothing behind', async () => {
+      await probe(store, signal);
+      assert.deepEqual(await listAll(store, 'probe/', 10), []);
+    });
+
+    it('ends an operation when it is told to', async () => {
+      await fails('unreachable', store.put('aborted', bytesOf(10), AbortSignal.abort()));
+      assert.deepEqual(await listAll(store, 'aborted', 10), []);
+    });
+  });
+}
+
+async function listAll(store: ObjectStore, prefix: string, limit: number): Promise<string[]> {
+  const keys: string[] = [];
+  for (;;) {
+    const page = await store.list(prefix, keys.at(-1) ?? '', limit, signal);
+    assert.ok(page.objects.length <= limit);
+    keys.push(...page.objects.map(({ key }) => key));
+    if (!page.more) return keys;
+    assert.ok(page.objects.length > 0, 'more means progress');
+  }
+}
+
+async function fails(failure: StoreFailure, attempt: Promise<unknown>): Promise<void> {
+  await assert.rejects(attempt, (error: unknown) => {
+    assert.ok(error instanceof StoreError, String(error));
+    assert.equal(error.failure, failure, error.message);
+    return true;
+  });
+}
+
+function compareBytes(left: string, right: string): number {
+  return Buffer.compare(Buffer.from(left), Buffer.from(right));
+}
