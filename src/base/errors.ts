@@ -43,6 +43,8 @@ export const ERRORS = {
   RECORD_OUT_OF_RANGE: row(400, 'the record ordinal lies beyond the tail; see Stream-Record-Next'),
   OFFSET_INSIDE_RECORD: row(400, 'the offset lies inside a JSON record; read from an offset that the server returned'),
   BODY_TOO_LARGE: row(413, 'the body exceeds 32 MiB; split it into several appends'),
+  INVALID_BATCH: row(400, 'the body is not a batch: frames of four bytes of length, big-endian, and that many bytes'),
+  TOO_MANY_FRAMES: row(413, 'the batch holds more than 512 frames; split it into several batches'),
   TOO_MANY_RECORDS: row(413, 'the JSON array holds more than 100,000 records; split it into several appends'),
   HEADERS_TOO_LARGE: row(431, 'the header block exceeds 16 KiB'),
   UNAUTHORIZED: row(401, 'a valid bearer token is required'),

@@ -30,6 +30,8 @@ export const TURN_BYTES_MAX = 4 * MIB;
 
 /** Proposed and not yet committed bytes of a group; above the bodies that may be in flight, so the HTTP side refuses first. */
 export const UNCOMMITTED_BYTES_MAX = 512 * MIB;
+/** Frames of one append-batch (wire-facts 2.9): each may be refused on its own, so each costs a result. More: 413. */
+export const BATCH_FRAMES_MAX = 512;
 /** Records of one request: each costs an index entry, and all of them are applied in one go. More: 413. */
 export const RECORDS_PER_REQUEST_MAX = 100_000;
 

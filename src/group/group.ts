@@ -15,6 +15,7 @@ import type { Head } from '../stream/head.ts';
 import type { State } from '../stream/state.ts';
 import {
   COMMAND_APPEND,
+  COMMAND_APPEND_BATCH,
   COMMAND_SWEEP,
   COMMAND_TOUCH,
   Command,
@@ -217,7 +218,8 @@ export class Group {
       reply.reset(slot);
       this.counters.commands++;
       apply(this.state, command, reply);
-      if (command.kind === COMMAND_APPEND && reply.code === 0 && !reply.has(REPLY_DUPLICATE)) this.counters.appends++;
+      const appends = command.kind === COMMAND_APPEND || command.kind === COMMAND_APPEND_BATCH;
+      if (appends && reply.code === 0 && !reply.has(REPLY_DUPLICATE)) this.counters.appends++;
       if (slot !== NO_SLOT) this.#sink.send(reply);
     });
   }

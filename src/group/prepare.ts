@@ -7,7 +7,8 @@ import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
 import { parseAttributes } from '../stream/attributes.ts';
 import { normalizeJson } from '../stream/json-records.ts';
 import { type Command, FLAG_ATTRS } from '../wire/command.ts';
-import { COMMAND_CREATE, COMMAND_APPEND } from '../wire/command.ts';
+import { COMMAND_APPEND, COMMAND_APPEND_BATCH, COMMAND_CREATE } from '../wire/command.ts';
+import { normalizeBatch } from './prepare-batch.ts';
 import type { EntryBuilder } from '../wire/entry.ts';
 import type { Reply } from '../wire/reply.ts';
 
@@ -33,7 +34,12 @@ export function prepare(
   }
   let payload = lanePayload ?? command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes);
   let ends: readonly number[] | undefined;
-  if (json) {
+  if (json && command.kind === COMMAND_APPEND_BATCH) {
+    const result = normalizeBatch(payload);
+    if (!result.ok) return refuseWith(reply, result.code, result.reason);
+    payload = result.bytes;
+    ends = result.ends;
+  } else if (json) {
     const result = normalizeJson(payload);
     if (!result.ok) return refuseWith(reply, 'INVALID_JSON', result.reason);
     if (result.ends.length > RECORDS_PER_REQUEST_MAX) return refuseWith(reply, 'TOO_MANY_RECORDS', '');
@@ -58,7 +64,8 @@ export function prepare(
 
 /** A payload sent as application/json is records; types arrive normalised, so the bytes can be compared in place. */
 function carriesRecords(command: Command): boolean {
-  if (command.kind !== COMMAND_APPEND && command.kind !== COMMAND_CREATE) return false;
+  const { kind } = command;
+  if (kind !== COMMAND_APPEND && kind !== COMMAND_CREATE && kind !== COMMAND_APPEND_BATCH) return false;
   if (command.contentTypeBytes < JSON_TYPE.length) return false;
   for (let i = 0; i < JSON_TYPE.length; i++) {
     if (command.bytes[command.contentTypeAt + i] !== JSON_TYPE.charCodeAt(i)) return false;

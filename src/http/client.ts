@@ -1,6 +1,7 @@
 /** Router of the client plane: route and method -> handler. */
 import { type AppendPool, handleAppend } from './append.ts';
 import { handleGetAttributes, handlePutAttributes } from './attributes.ts';
+import { handleBatch } from './batch.ts';
 import { handleCreateBucket, handleDeleteBucket, handleDescribeBucket, handleListStreams } from './bucket.ts';
 import type { Operation } from './contract.ts';
 import { handleCreate } from './create.ts';
@@ -44,16 +45,12 @@ export function clientRoutes(plane: Plane, pool: AppendPool, source: MetricsSour
         return onList(call, route.bucket);
       case 'service':
         return handleService(service, url, method, { plane, source, res, req, responder, startedMs });
-      case 'later':
-        return plane.refuse(
-          res,
-          responder,
-          route.family,
-          'other',
-          startedMs,
-          'ROUTE_NOT_FOUND',
-          `${route.detail} is not available in this version`,
-        );
+      case 'batch':
+        return onBatch(call, route);
+      case 'snapshot':
+      case 'retention':
+      case 'bootstrap':
+        return plane.refuse(res, responder, route.family, 'other', startedMs, 'ROUTE_NOT_FOUND');
       case 'invalid':
         return plane.refuse(res, responder, route.family, 'other', startedMs, 'INVALID_NAME', route.detail);
       default:
@@ -91,6 +88,12 @@ function onAttributes(call: Call, route: Route): void {
     default:
       return notAllowed(call, 'attrs', 'GET, HEAD, PUT, OPTIONS');
   }
+}
+
+function onBatch(call: Call, { bucket, stream }: Route): void {
+  const { plane, res, req, responder, startedMs } = call;
+  if (call.method !== 'post') return notAllowed(call, 'batch', 'POST, OPTIONS');
+  return handleBatch(plane, res, req, responder, bucket, stream, startedMs);
 }
 
 function onBucket(call: Call, bucket: string): void {

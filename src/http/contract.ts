@@ -49,6 +49,7 @@ export interface HttpSettings {
 export type Operation =
   | 'create'
   | 'append'
+  | 'batch'
   | 'close'
   | 'read'
   | 'long_poll'

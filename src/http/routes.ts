@@ -9,14 +9,27 @@
  *   /{bucket}/streams                   list
  *   /{bucket}/{stream}                  stream, bucketed family; one segment, whose %2F become part of the name
  *   /{bucket}/{stream}/attrs            attrs
- *   /{bucket}/{stream}/snapshot, ...    sub-resources of a later issue
+ *   /{bucket}/{stream}/append-batch     batch
+ *   /{bucket}/{stream}/bootstrap        bootstrap
+ *   /{bucket}/{stream}/snapshot[/{offset}], /{bucket}/{stream}/retention[/{offset}]
  */
 import { NAME_BYTES_MAX } from '../base/limits.ts';
 import { nameBytes } from '../wire/command.ts';
 import { decodePathSegment } from '../wire/header-values.ts';
 import type { Family } from './contract.ts';
 
-export type RouteKind = 'stream' | 'attrs' | 'bucket' | 'list' | 'service' | 'later' | 'invalid' | 'none';
+export type RouteKind =
+  | 'stream'
+  | 'attrs'
+  | 'batch'
+  | 'snapshot'
+  | 'retention'
+  | 'bootstrap'
+  | 'bucket'
+  | 'list'
+  | 'service'
+  | 'invalid'
+  | 'none';
 
 /** Filled by parseRoute and read at once, before another request is parsed: one object serves all of them. */
 export interface Route {
@@ -24,7 +37,7 @@ export interface Route {
   family: Family;
   bucket: string;
   stream: string;
-  /** invalid: what is wrong with the name; later: the name of the sub-resource. */
+  /** invalid: what is wrong with the name; snapshot and retention: the offset as sent, empty when there is none. */
   detail: string;
 }
 
@@ -34,7 +47,16 @@ export function newRoute(): Route {
 
 const FLAT_PREFIX = '/v1/stream/';
 const DEFAULT_BUCKET = '_default';
-const LATER: ReadonlySet<string> = new Set(['snapshot', 'bootstrap', 'retention', 'append-batch']);
+/** Below a stream, without and with a segment of its own. */
+const WITHOUT_POSITION: ReadonlyMap<string, RouteKind> = new Map([
+  ['attrs', 'attrs'],
+  ['append-batch', 'batch'],
+  ['bootstrap', 'bootstrap'],
+]);
+const WITH_POSITION: ReadonlyMap<string, RouteKind> = new Map([
+  ['snapshot', 'snapshot'],
+  ['retention', 'retention'],
+]);
 /** Raw characters that a URL may hold. Others have no agreed bytes, so two spellings could name one stream. */
 const NOT_URL = /[^\x21-\x7e]/;
 
@@ -87,12 +109,15 @@ function parseBucketed(url: string, route: Route): void {
 }
 
 function subResource(rest: string, route: Route): RouteKind {
-  if (rest === 'attrs') return 'attrs';
+  const alone = WITHOUT_POSITION.get(rest);
+  if (alone !== undefined) return alone;
   const slash = rest.indexOf('/');
-  const name = slash < 0 ? rest : rest.slice(0, slash);
-  if (!LATER.has(name)) return 'none';
-  route.detail = name;
-  return 'later';
+  const position = slash < 0 ? '' : rest.slice(slash + 1);
+  const kind = WITH_POSITION.get(slash < 0 ? rest : rest.slice(0, slash));
+  // A slash must have something behind it, and nothing behind that.
+  if (kind === undefined || position.includes('/') || (slash >= 0 && position === '')) return 'none';
+  route.detail = position;
+  return kind;
 }
 
 const BAD_ENCODING = 'the percent-encoding is malformed or not UTF-8';

@@ -8,6 +8,7 @@ import { type RecordableHistogram, createHistogram } from 'node:perf_hooks';
 export const OPERATIONS = [
   'create',
   'append',
+  'batch',
   'close',
   'read',
   'long_poll',

@@ -1,6 +1,7 @@
 /** Request frames that do not come from a main thread: checked when they come from a peer, made here for internal commands. */
 import {
   COMMAND_APPEND,
+  COMMAND_APPEND_BATCH,
   COMMAND_CREATE,
   COMMAND_DELETE,
   COMMAND_DELETE_BUCKET,
@@ -16,6 +17,7 @@ import { REQUEST_HEAD_BYTES } from '../wire/request.ts';
 const FORWARDED: ReadonlySet<number> = new Set([
   COMMAND_CREATE,
   COMMAND_APPEND,
+  COMMAND_APPEND_BATCH,
   COMMAND_DELETE,
   COMMAND_SET_ATTRIBUTES,
   COMMAND_DELETE_BUCKET,

@@ -47,7 +47,8 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
   }
   const from = head.tail;
   const recordStart = head.recordNext;
-  if (size > 0) appendPayload(state, head, command);
+  const records = command.has(FLAG_RECORDS) ? command.recordCount : 0;
+  if (size > 0) appendPayload(state, head, command, 0, size, 0, records);
   if (command.has(FLAG_CLOSE)) {
     head.closed = true;
     reply.flags |= REPLY_CLOSED;
@@ -58,14 +59,15 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
   head.writtenAtMs = command.nowMs;
   if (hasProducer) acceptProducer(state, head, producer, producerId, command, recordStart);
   state.touch(head, size);
-  meter(state, head, command, size);
+  meter(state, head, size, head.recordNext - recordStart);
   reply.startOffset = from;
   reply.nextOffset = head.tail;
   if (head.json) showRecords(head, reply, recordStart, head.recordNext);
   state.listener?.changed(head, from);
 }
 
-function checkAppend(head: Head, command: Command): ErrorCode {
+/** What an append of these headers to the stream would be refused for. */
+export function checkAppend(head: Head, command: Command): ErrorCode {
   const size = command.payloadBytes;
   if (command.has(FLAG_MATCH)) {
     const records = head.json || (head.contentType === '' && command.has(FLAG_RECORDS));
@@ -130,7 +132,7 @@ function showDuplicate(head: Head, producer: Producer, seq: number, reply: Reply
   }
 }
 
-function showRecords(head: Head, reply: Reply, start: number, next: number): void {
+export function showRecords(head: Head, reply: Reply, start: number, next: number): void {
   reply.flags |= REPLY_RECORDS;
   reply.recordFirst = head.recordFirst;
   reply.recordStart = start;
@@ -157,14 +159,25 @@ export function acceptProducer(
   state.keepProducer(head, id, producer);
 }
 
-/** Puts the payload into rows, each filled to the brim. Row borders depend only on the sizes of the appends so far. */
-export function appendPayload(state: State, head: Head, command: Command): void {
+/**
+ * Puts [from, to) of the command's payload into rows, each filled to the brim. Row borders depend only on the sizes of the
+ * appends so far. The part is one message, or `records` records, whose ends begin at the `firstEnd`-th of the command's.
+ */
+export function appendPayload(
+  state: State,
+  head: Head,
+  command: Command,
+  from: number,
+  to: number,
+  firstEnd: number,
+  records: number,
+): void {
   const { bytes, payloadAt } = command;
   let row = lastRow(state, head);
-  const messages = command.has(FLAG_RECORDS) ? command.recordCount : 1;
-  let done = 0;
+  const messages = Math.max(1, records);
+  let done = from;
   for (let message = 0; message < messages; message++) {
-    const end = messages === 1 ? command.payloadBytes : command.view.getUint32(command.endsAt + 4 * message, true);
+    const end = message + 1 === messages ? to : command.view.getUint32(command.endsAt + 4 * (firstEnd + message), true);
     while (done < end) {
       if (row === undefined || row.space === 0) row = newRow(head);
       const part = Math.min(end - done, row.space);
@@ -191,12 +204,12 @@ function newRow(head: Head): Row {
 }
 
 /** Usage of one committed, non-deduplicated operation (service.md "Usage rules"). */
-export function meter(state: State, head: Head, command: Command, size: number): void {
+export function meter(state: State, head: Head, size: number, records: number): void {
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
   bucket.appendBytes += size;
   bucket.retainedBytes += size;
   state.hotBytes += size;
-  bucket.records += size === 0 ? 0 : command.has(FLAG_RECORDS) ? command.recordCount : 1;
+  bucket.records += records;
   bucket.writeUnits += writeUnits(size);
   state.buckets.touch(bucket);
 }

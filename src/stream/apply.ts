@@ -23,6 +23,7 @@ import {
 } from '../wire/command.ts';
 import type { Reply } from '../wire/reply.ts';
 import { applyAppend, refuse } from './append.ts';
+import { applyBatch } from './batch.ts';
 import { applyCreate, commandAttributes, listDeadline, removeStream } from './create.ts';
 import { expiryKey, readUint } from './keys.ts';
 import type { State } from './state.ts';
@@ -34,6 +35,8 @@ export function apply(state: State, command: Command, reply: Reply): void {
   switch (command.kind) {
     case COMMAND_APPEND:
       return applyAppend(state, command, reply);
+    case COMMAND_APPEND_BATCH:
+      return applyBatch(state, command, reply);
     case COMMAND_CREATE:
       return applyCreate(state, command, reply);
     case COMMAND_DELETE:

@@ -1,6 +1,6 @@
 /** Create: a new stream, or the answer that an existing one has the same configuration (200) or another one (409). */
 import type { ErrorCode } from '../base/errors.ts';
-import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_SEQ } from '../wire/command.ts';
+import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../wire/command.ts';
 import { sameContentType } from '../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_CREATED, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
 import { acceptProducer, appendPayload, meter, refuse } from './append.ts';
@@ -33,10 +33,11 @@ export function applyCreate(state: State, command: Command, reply: Reply): void 
   bucket.exists = true;
   bucket.streamCount++;
   const size = command.payloadBytes;
-  if (size > 0) appendPayload(state, head, command);
+  const records = command.has(FLAG_RECORDS) ? command.recordCount : 0;
+  if (size > 0) appendPayload(state, head, command, 0, size, 0, records);
   if (command.has(FLAG_PRODUCER)) acceptProducer(state, head, undefined, command.producerId(), command, 0);
   state.touch(head, size);
-  meter(state, head, command, size);
+  meter(state, head, size, head.recordNext);
   reply.flags |= REPLY_CREATED;
   describe(head, reply);
   reply.recordStart = 0;

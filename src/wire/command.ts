@@ -25,6 +25,7 @@ export const COMMAND_TOUCH = 5;
 /** Removes up to a bounded number of expired streams of the group; no answer to a client. */
 export const COMMAND_SWEEP = 6;
 export const COMMAND_DELETE_BUCKET = 7;
+/** Several appends in one request, with a result each; the payload is frames (batch.ts). */
 export const COMMAND_APPEND_BATCH = 8;
 export const COMMAND_PUBLISH_SNAPSHOT = 9;
 export const COMMAND_RETENTION = 10;

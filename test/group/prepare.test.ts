@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { RECORDS_PER_REQUEST_MAX } from '../../src/base/limits.ts';
 import { COMMAND_APPEND, Command, FLAG_RECORDS } from '../../src/wire/command.ts';
 import { eachCommand } from '../../src/wire/entry.ts';
-import type { ModelCommand } from '../stream/model.ts';
+import type { ModelCommand } from '../stream/model-command.ts';
 import { Proposer } from '../stream/propose.ts';
 import { plainCommand } from '../stream/random-commands.ts';
 

@@ -33,15 +33,22 @@ test('sub-resources and lists', () => {
   assert.equal(parsed('/b/streams'), 'list');
   assert.equal(parsed('/b/%73treams'), 'list');
   assert.equal(parsed('/b/s/attrs'), 'attrs');
-  for (const rest of [
-    'snapshot',
-    'snapshot/00000000000000000001',
-    'bootstrap',
-    'retention',
-    'retention/5',
-    'append-batch',
-  ]) {
-    assert.equal(parsed(`/b/s/${rest}`), 'later', rest);
+  assert.equal(parsed('/b/s/append-batch'), 'batch');
+  assert.equal(parsed('/b/s/bootstrap'), 'bootstrap');
+  for (const kind of ['snapshot', 'retention']) {
+    const route = newRoute();
+    for (const [rest, detail] of [
+      [kind, ''],
+      [`${kind}/5`, '5'],
+      [`${kind}/%2F`, '%2F'],
+    ]) {
+      parseRoute(`/b/s/${rest}`, route);
+      assert.deepEqual([route.kind, route.bucket, route.stream, route.detail], [kind, 'b', 's', detail], rest);
+    }
+    for (const rest of [`${kind}/`, `${kind}/5/`, `${kind}/5/6`]) assert.equal(parsed(`/b/s/${rest}`), 'none', rest);
+  }
+  for (const path of ['/b/s/append-batch/', '/b/s/append-batch/x', '/b/s/bootstrap/x']) {
+    assert.equal(parsed(path), 'none', path);
   }
   for (const path of ['/', '/b/s/t', '/b/s/', '/b/s/attrs/', '/b/s/attrs/x', '/b/s/t/u', '/b//s']) {
     assert.equal(parsed(path), 'none', path);

@@ -9,7 +9,9 @@ import {
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
 } from '../../src/wire/request.ts';
-import { Model, type ModelCommand, type ModelStream, outcomeText } from './model.ts';
+import { Model } from './model.ts';
+import { type ModelCommand, outcomeText } from './model-command.ts';
+import type { ModelStream } from './model-rules.ts';
 import { type ModelRead, modelList, modelRead, modelUsage } from './model-read.ts';
 import { Proposer } from './propose.ts';
 import { type World, plainCommand, randomCommand } from './random-commands.ts';

@@ -1,5 +1,7 @@
 // Reads of the dumb model (see model.ts): what GET, HEAD, a listing and the usage report should show.
-import type { Model, ModelStream, Outcome } from './model.ts';
+import type { Model } from './model.ts';
+import type { Outcome } from './model-command.ts';
+import type { ModelStream } from './model-rules.ts';
 
 /** Largest read answer in stored bytes (limits.ts READ_BYTES_MAX). */
 const READ_BYTES_MAX = 1024 * 1024;

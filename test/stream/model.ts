@@ -1,105 +1,20 @@
 // The state machine once more, as dumb as can be: lists of messages, no rows, no caches, no bytes on disk. Written from
 // service.md, decisions.md and wire-facts.md, not from src/stream; the two are compared command by command.
-
-export interface ModelProducer {
-  readonly id: string;
-  readonly epoch: number;
-  readonly seq: number;
-}
-
-export interface ModelCommand {
-  readonly kind: 'create' | 'append' | 'delete' | 'attributes' | 'touch' | 'sweep' | 'delete-bucket';
-  readonly now: number;
-  readonly bucket: string;
-  readonly stream: string;
-  readonly close: boolean;
-  readonly type: string;
-  readonly seq: string | undefined;
-  readonly producer: ModelProducer | undefined;
-  /** -1 = none, as for the lifetimes. */
-  readonly match: number;
-  readonly ttl: number;
-  readonly expires: number;
-  /** As it should be stored; undefined = not sent. '{}' = none. */
-  readonly attributes: string | undefined;
-  readonly body: Uint8Array;
-  /** What a JSON body means: its records, or undefined when it is not valid JSON. Ignored for other types. */
-  readonly records: readonly string[] | undefined;
-}
-
-/** An answer in one line, so that two of them can be compared and read. */
-export interface Outcome {
-  code: string;
-  next: number;
-  start: number;
-  flags: string[];
-  records: string;
-  producer: string;
-  type: string;
-}
-
-export function outcomeText(outcome: Outcome): string {
-  const { code, next, start, flags, records, producer, type } = outcome;
-  return `${code} start=${start} next=${next} [${flags.join(' ')}] records=${records} producer=${producer} type=${type}`;
-}
-
-interface Receipt {
-  readonly seq: number;
-  readonly next: number;
-  readonly records: readonly [number, number];
-  readonly closed: boolean;
-}
-
-interface Producer {
-  epoch: number;
-  seq: number;
-  receipts: Receipt[];
-}
-
-export class ModelStream {
-  type = '';
-  typeFromAppend = false;
-  closed = false;
-  ttl = -1;
-  expires = -1;
-  lastSeq: string | undefined;
-  attributes = '{}';
-  touched = 0;
-  created = 0;
-  written = 0;
-  tail = 0;
-  readonly messages: Uint8Array[] = [];
-  readonly ends: number[] = [];
-  readonly producers = new Map<string, Producer>();
-  /** What the real state calls it, once seen. */
-  incarnation = 0;
-  #whole: Buffer | undefined;
-
-  get json(): boolean {
-    return this.type.split(';')[0] === 'application/json';
-  }
-
-  get shownType(): string {
-    return this.type === '' ? 'application/octet-stream' : this.type;
-  }
-
-  expired(now: number): boolean {
-    if (this.expires >= 0) return now >= this.expires;
-    return this.ttl >= 0 && now >= this.touched + this.ttl * 1000;
-  }
-
-  push(message: Uint8Array): void {
-    this.messages.push(message);
-    this.tail += message.length;
-    this.ends.push(this.tail);
-    this.#whole = undefined;
-  }
-
-  bytes(from: number, to: number): Buffer {
-    this.#whole ??= Buffer.concat(this.messages);
-    return this.#whole.subarray(from, to);
-  }
-}
+import type { ModelCommand, Outcome } from './model-command.ts';
+import {
+  ModelStream,
+  STATUS,
+  answer,
+  checkAppend,
+  compare,
+  decide,
+  isJsonType,
+  ranges,
+  receipt,
+  refusal,
+  remember,
+  repeated,
+} from './model-rules.ts';
 
 export class ModelBucket {
   exists = false;
@@ -108,19 +23,6 @@ export class ModelBucket {
   units = 0;
   retained = 0;
   streams = 0;
-}
-
-/** Media types without case; parameters count, but for the charset of JSON (decisions.md "Streams"). */
-export function sameType(a: string, b: string): boolean {
-  const key = (type: string): string => {
-    const [media, ...parameters] = type.toLowerCase().split(/ *; */);
-    return [media, ...parameters.filter((p) => media !== 'application/json' || !p.startsWith('charset='))].join(';');
-  };
-  return key(a) === key(b);
-}
-
-function isJsonType(type: string): boolean {
-  return type.split(';')[0] === 'application/json';
 }
 
 export class Model {
@@ -146,6 +48,8 @@ export class Model {
         return this.#create(command);
       case 'append':
         return this.#append(command);
+      case 'batch':
+        return this.#batch(command);
       case 'delete':
         return this.#delete(command);
       case 'attributes': {
@@ -175,6 +79,10 @@ export class Model {
   /** What the body says about itself is checked before the state is looked at. */
   #refusedBefore(command: ModelCommand): string | undefined {
     if (command.body.length === 0 || !isJsonType(command.type)) return undefined;
+    for (const { body, records } of command.frames ?? []) {
+      if (body.length > 0 && records === undefined) return 'INVALID_JSON';
+      if (body.length > 0 && records?.length === 0) return 'EMPTY_JSON_ARRAY';
+    }
     if (command.kind !== 'create' && command.kind !== 'append') return undefined;
     if (command.records === undefined) return 'INVALID_JSON';
     return command.records.length === 0 && command.kind === 'append' ? 'EMPTY_JSON_ARRAY' : undefined;
@@ -245,10 +153,7 @@ export class Model {
     stream.touched = Math.max(stream.touched, command.now);
     stream.written = command.now;
     if (producer !== undefined) {
-      const known = stream.producers.get(producer.id);
-      const receipts = known !== undefined && known.epoch === producer.epoch ? known.receipts : [];
-      receipts.push(receipt(producer.seq, stream, first));
-      stream.producers.set(producer.id, { epoch: producer.epoch, seq: producer.seq, receipts });
+      remember(stream, producer, first);
     }
     return {
       ...answer('OK', stream.tail),
@@ -259,19 +164,75 @@ export class Model {
     };
   }
 
-  /** Messages into the stream and onto the meter (service.md "Usage rules"). */
+  /** Wire-facts 2.9: appends that know nothing of each other, or one sequence of a producer. */
+  #batch(command: ModelCommand): Outcome {
+    const stream = this.live(command.bucket, command.stream, command.now);
+    if (stream === undefined) return answer('STREAM_NOT_FOUND');
+    const { producer } = command;
+    const frames = command.frames ?? [];
+    if (producer !== undefined) {
+      const decided = decide(stream, producer);
+      if (decided !== undefined)
+        return decided.code === 'OK' ? { ...decided, body: repeated(decided, command) } : decided;
+    }
+    const echo = producer === undefined ? '' : `${producer.epoch}/${producer.seq}/0`;
+    const code = checkAppend(stream, command);
+    if (producer !== undefined) {
+      const refused = code === 'OK' && frames.some(({ body }) => body.length === 0) ? 'EMPTY_BODY' : code;
+      if (refused !== 'OK') return { ...refusal(refused, stream), producer: echo };
+    }
+    const start = stream.tail;
+    const first = stream.messages.length;
+    const results = frames.map((frame) => {
+      const refused = frame.body.length === 0 ? 400 : STATUS[code];
+      if (refused !== undefined) return { status: refused };
+      if (stream.type === '') {
+        stream.type = command.type;
+        stream.typeFromAppend = true;
+      }
+      const from = stream.messages.length;
+      this.#push(stream, command.type, frame);
+      if (producer === undefined) this.#meter(command.bucket, stream, stream.messages.length - from);
+      return { status: 204, ...(stream.json ? ranges(from, stream.messages.length) : {}) };
+    });
+    if (stream.tail > start) {
+      stream.touched = Math.max(stream.touched, command.now);
+      stream.written = command.now;
+    }
+    if (producer !== undefined) {
+      this.#meter(command.bucket, stream, stream.messages.length - first);
+      remember(stream, producer, first);
+    }
+    return {
+      ...answer('OK', stream.tail),
+      start,
+      records: stream.json ? `0/${first}/${stream.messages.length}` : '',
+      producer: echo,
+      body: JSON.stringify(results),
+    };
+  }
+
+  #push(stream: ModelStream, type: string, { body, records }: Pick<ModelCommand, 'body' | 'records'>): void {
+    if (body.length === 0) return;
+    if (isJsonType(type)) for (const text of records ?? []) stream.push(Buffer.from(`${text}\n`));
+    else stream.push(body);
+  }
+
+  /** Messages into the stream and onto the meter. */
   #store(stream: ModelStream, command: ModelCommand): void {
     const before = stream.messages.length;
-    const from = stream.tail;
-    if (command.body.length > 0) {
-      if (isJsonType(command.type)) for (const text of command.records ?? []) stream.push(Buffer.from(`${text}\n`));
-      else stream.push(command.body);
-    }
-    const bytes = stream.tail - from;
-    const bucket = this.bucket(command.bucket);
+    this.#push(stream, command.type, command);
+    this.#meter(command.bucket, stream, stream.messages.length - before);
+  }
+
+  /** service.md "Usage rules", for the last `count` messages as one operation. */
+  #meter(name: string, stream: ModelStream, count: number): void {
+    const from = stream.ends[stream.ends.length - count - 1] ?? 0;
+    const bytes = count === 0 ? 0 : stream.tail - from;
+    const bucket = this.bucket(name);
     bucket.appendBytes += bytes;
     bucket.retained += bytes;
-    bucket.records += stream.messages.length - before;
+    bucket.records += count;
     bucket.units += Math.max(1, Math.ceil(bytes / 10_240));
   }
 
@@ -289,82 +250,4 @@ export class Model {
     bucket.retained -= stream.tail;
     this.streams.delete(key);
   }
-}
-
-function answer(code: string, next = 0): Outcome {
-  return { code, next, start: 0, flags: [], records: '', producer: '', type: '' };
-}
-
-/** A refusal that says where the stream stands. */
-function refusal(code: string, stream: ModelStream | undefined): Outcome {
-  if (stream === undefined) return answer(code);
-  const count = stream.messages.length;
-  return {
-    ...answer(code, stream.tail),
-    flags: stream.closed ? ['closed'] : [],
-    records: stream.json ? `0/${count}/${count}` : '',
-  };
-}
-
-function receipt(seq: number, stream: ModelStream, first: number): Receipt {
-  return { seq, next: stream.tail, records: [first, stream.messages.length], closed: stream.closed };
-}
-
-function compare(stream: ModelStream, command: ModelCommand): string {
-  // Without a type the request describes a stream that was made without one, or an octet-stream.
-  const type =
-    command.type === ''
-      ? stream.typeFromAppend || stream.shownType === 'application/octet-stream'
-      : sameType(command.type, stream.shownType);
-  const same =
-    type &&
-    command.close === stream.closed &&
-    command.ttl === stream.ttl &&
-    command.expires === stream.expires &&
-    (command.attributes ?? '{}') === stream.attributes;
-  if (!same) return 'CREATE_CONFLICT';
-  const behind = command.seq !== undefined && stream.lastSeq !== undefined && command.seq <= stream.lastSeq;
-  return behind ? 'STREAM_SEQ_CONFLICT' : 'OK';
-}
-
-/** Wire-facts 2.8, with the window of decisions.md. Undefined = accepted. */
-function decide(stream: ModelStream, { id, epoch, seq }: ModelProducer): Outcome | undefined {
-  const known = stream.producers.get(id);
-  if (known === undefined || epoch > known.epoch) {
-    if (seq === 0) return undefined;
-    if (known !== undefined) return { ...refusal('PRODUCER_EPOCH_START', stream), producer: `${epoch}/${seq}/0` };
-    return { ...refusal('PRODUCER_SEQ_CONFLICT', stream), producer: `${epoch}/0/${seq}` };
-  }
-  if (epoch < known.epoch) {
-    return { ...refusal('PRODUCER_EPOCH_STALE', stream), producer: `${known.epoch}/${seq}/0` };
-  }
-  if (seq === known.seq + 1) return undefined;
-  if (seq > known.seq) {
-    return { ...refusal('PRODUCER_SEQ_CONFLICT', stream), producer: `${epoch}/${known.seq + 1}/${seq}` };
-  }
-  const count = stream.messages.length;
-  const found = known.receipts.slice(-5).find((one) => one.seq === seq) ?? {
-    next: stream.tail,
-    records: [count, count],
-    closed: stream.closed,
-  };
-  return {
-    ...answer('OK', found.next),
-    flags: found.closed ? ['closed', 'duplicate'] : ['duplicate'],
-    records: stream.json ? `0/${found.records.join('/')}` : '',
-    producer: `${epoch}/${known.seq}/0`,
-  };
-}
-
-/** Wire-facts 2.6, checks 6 to 11. */
-function checkAppend(stream: ModelStream, command: ModelCommand): string {
-  const hasBody = command.body.length > 0;
-  if (command.match >= 0) {
-    if (!isJsonType(stream.type === '' ? command.type : stream.type)) return 'RECORD_MATCH_WITHOUT_RECORDS';
-    if (command.match !== stream.messages.length) return 'RECORD_PRECONDITION_FAILED';
-  }
-  if (stream.closed) return 'STREAM_CLOSED';
-  if (hasBody && stream.type !== '' && !sameType(command.type, stream.type)) return 'CONTENT_TYPE_MISMATCH';
-  const behind = command.seq !== undefined && stream.lastSeq !== undefined && command.seq <= stream.lastSeq;
-  return behind ? 'STREAM_SEQ_CONFLICT' : 'OK';
 }

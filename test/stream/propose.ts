@@ -3,6 +3,7 @@ import { errorCode } from '../../src/base/errors.ts';
 import { prepare } from '../../src/group/prepare.ts';
 import {
   COMMAND_APPEND,
+  COMMAND_APPEND_BATCH,
   COMMAND_CREATE,
   COMMAND_DELETE,
   COMMAND_DELETE_BUCKET,
@@ -16,11 +17,12 @@ import {
 } from '../../src/wire/command.ts';
 import { EntryBuilder } from '../../src/wire/entry.ts';
 import { Reply } from '../../src/wire/reply.ts';
-import type { ModelCommand } from './model.ts';
+import type { ModelCommand } from './model-command.ts';
 
 const KINDS = {
   create: COMMAND_CREATE,
   append: COMMAND_APPEND,
+  batch: COMMAND_APPEND_BATCH,
   delete: COMMAND_DELETE,
   attributes: COMMAND_SET_ATTRIBUTES,
   touch: COMMAND_TOUCH,

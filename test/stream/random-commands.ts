@@ -1,10 +1,13 @@
 // Random commands that hit something: sizes around the row borders, sequences around the expected one, types that
 // almost match, lifetimes that end soon. Looks at the model for what would be accepted, and then often does otherwise.
 import { PAGE_VALUE_BYTES } from '../../src/base/limits.ts';
+import { joinFrames } from '../../src/wire/batch.ts';
 import { ROW_PAYLOAD_BYTES_MAX as ROW_BYTES_TARGET } from '../../src/stream/row.ts';
 import { hashBytes } from '../../src/stream/keys.ts';
 import type { Random } from '../support/random.ts';
-import type { Model, ModelCommand, ModelStream } from './model.ts';
+import type { Model } from './model.ts';
+import type { ModelCommand } from './model-command.ts';
+import type { ModelStream } from './model-rules.ts';
 
 export interface World {
   readonly random: Random;
@@ -84,6 +87,7 @@ export function randomCommand(world: World, model: Model): RandomCommand {
   }
   if (dice > 0.955) return { command: { ...base, kind: 'touch' }, attributesAsSent: undefined };
   if (dice > 0.945) return { command: { ...base, kind: 'delete-bucket', stream: '' }, attributesAsSent: undefined };
+  if (dice > 0.86) return { command: randomBatch(world, base, known), attributesAsSent: undefined };
   return { command: randomAppend(world, base, known), attributesAsSent: undefined };
 }
 
@@ -133,6 +137,26 @@ function randomAppend(world: World, base: ModelCommand, known: ModelStream | und
     producer: random.chance(0.4) ? randomProducer(world, known) : undefined,
     match: random.chance(0.1) && !empty ? Math.max(0, count - (random.chance(0.3) ? random.int(-1, 1) : 0)) : -1,
     ...(empty ? {} : randomBody(world, type, random.chance(0.2) ? random.int(2, 12) : 1)),
+  };
+}
+
+function randomBatch(world: World, base: ModelCommand, known: ModelStream | undefined): ModelCommand {
+  const { random } = world;
+  const type =
+    known !== undefined && known.type !== '' && random.chance(0.95) ? known.type : random.pick(TYPES.slice(1));
+  const frames = Array.from({ length: random.int(1, 6) }, () =>
+    random.chance(0.08)
+      ? { body: new Uint8Array(0), records: undefined }
+      : randomBody(world, type, random.chance(0.3) ? random.int(2, 5) : 1),
+  );
+  return {
+    ...base,
+    kind: 'batch',
+    type,
+    producer: random.chance(0.4) ? randomProducer(world, known) : undefined,
+    body: joinFrames(frames.map(({ body }) => body)),
+    records: undefined,
+    frames,
   };
 }
 

@@ -20,7 +20,7 @@ import {
   Reply,
 } from '../../src/wire/reply.ts';
 import { Query, type Request, newRequest, requestBytesMax, writeRequest } from '../../src/wire/request.ts';
-import type { Outcome } from './model.ts';
+import type { Outcome } from './model-command.ts';
 import { SortedMapTx } from './sorted-map-tx.ts';
 
 /** Not a round number: both bytes of the key's prefix count. */
@@ -183,7 +183,9 @@ export class Replica {
     eachCommand(data, this.#command, () => {
       reply.reset(1);
       apply(this.state, this.#command, reply);
-      outcomes.push(outcomeOf(reply));
+      const outcome = outcomeOf(reply);
+      if (reply.body !== undefined) outcome.body = Buffer.from(reply.body).toString();
+      outcomes.push(outcome);
     });
     this.state.appliedIndex = index;
     this.state.appliedTerm = 1;

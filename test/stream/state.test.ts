@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OP_HEAD, OP_READ } from '../../src/wire/request.ts';
-import type { ModelCommand } from './model.ts';
+import type { ModelCommand } from './model-command.ts';
 import { Proposer } from './propose.ts';
 import { plainCommand } from './random-commands.ts';
 import { Replica, streamRequest } from './replica.ts';

@@ -18,7 +18,7 @@ import {
   READ_TAIL_RECORDS,
 } from '../../src/wire/request.ts';
 import type { Command } from '../raft/support/scenario.ts';
-import type { ModelCommand, Outcome } from './model.ts';
+import type { ModelCommand, Outcome } from './model-command.ts';
 import { Proposer } from './propose.ts';
 import { plainCommand } from './random-commands.ts';
 import { type Answer, Replica, streamRequest } from './replica.ts';

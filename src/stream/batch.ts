@@ -1,0 +1,144 @@
+/**
+ * Append-batch (wire-facts 2.9). Without a producer each frame is an append of its own, refused or accepted by itself. With
+ * one the batch is a single sequence: all of it or nothing.
+ *
+ * The reply's body is the JSON array that the client gets, `c` how many frames were refused, and the record range that of
+ * the whole batch.
+ */
+import { ERRORS, type ErrorCode } from '../base/errors.ts';
+import { encodeUtf8 } from '../base/utf8.ts';
+import { FRAME_HEAD_BYTES, frameBytes } from '../wire/batch.ts';
+import { type Command, FLAG_PRODUCER, FLAG_RECORDS } from '../wire/command.ts';
+import { REPLY_DUPLICATE, type Reply } from '../wire/reply.ts';
+import { acceptProducer, admitProducer, appendPayload, checkAppend, meter, refuse, showRecords } from './append.ts';
+import { type Head, internType } from './head.ts';
+import type { Producer } from './producers.ts';
+import type { State } from './state.ts';
+
+/** One frame inside the command's payload. */
+interface Frame {
+  readonly from: number;
+  readonly to: number;
+  /** Place of its first record end among those of the command, and how many are its. */
+  readonly firstEnd: number;
+  readonly records: number;
+}
+
+export function applyBatch(state: State, command: Command, reply: Reply): void {
+  const head = state.find(command.bytes, command.keyAt, command.keyBytes);
+  if (head === undefined || head.expired(command.nowMs)) return refuse(reply, 'STREAM_NOT_FOUND');
+  const frames = framesOf(command);
+  if (command.has(FLAG_PRODUCER)) return applyWhole(state, head, command, frames, reply);
+  const from = head.tail;
+  const recordStart = head.recordNext;
+  const results: string[] = [];
+  for (const frame of frames) {
+    const size = frame.to - frame.from;
+    const code = size === 0 ? 'EMPTY_BODY' : checkAppend(head, command);
+    const first = head.recordNext;
+    if (code === 'OK') {
+      store(state, head, command, frame);
+      meter(state, head, size, head.recordNext - first);
+    } else {
+      reply.c++;
+    }
+    results.push(result(code, head, first));
+  }
+  finish(state, head, command, from, recordStart, results, reply);
+}
+
+/** The batch of a producer. */
+function applyWhole(state: State, head: Head, command: Command, frames: readonly Frame[], reply: Reply): void {
+  const producerId = command.producerId();
+  const idBytes = command.bytes.slice(command.producerIdAt, command.producerIdAt + command.producerIdBytes);
+  const producer: Producer | undefined = state.producer(head, producerId, idBytes);
+  if (!admitProducer(head, producer, command, reply)) {
+    if (reply.has(REPLY_DUPLICATE)) reply.body = encodeResults(repeatedResults(head, frames, reply));
+    return;
+  }
+  const refused = checkAppend(head, command);
+  if (refused !== 'OK') return refuse(reply, refused, head);
+  if (frames.some((frame) => frame.from === frame.to)) return refuse(reply, 'EMPTY_BODY', head);
+  const from = head.tail;
+  const recordStart = head.recordNext;
+  const results: string[] = [];
+  for (const frame of frames) {
+    const first = head.recordNext;
+    store(state, head, command, frame);
+    results.push(result('OK', head, first));
+  }
+  meter(state, head, head.tail - from, head.recordNext - recordStart);
+  acceptProducer(state, head, producer, producerId, command, recordStart);
+  finish(state, head, command, from, recordStart, results, reply);
+}
+
+function framesOf(command: Command): Frame[] {
+  const frames: Frame[] = [];
+  const { bytes, payloadAt, payloadBytes } = command;
+  const ends = command.has(FLAG_RECORDS) ? command.recordCount : 0;
+  let nextEnd = 0;
+  for (let at = 0; at < payloadBytes;) {
+    const from = at + FRAME_HEAD_BYTES;
+    const to = from + frameBytes(bytes, payloadAt + at);
+    const firstEnd = nextEnd;
+    while (nextEnd < ends && command.view.getUint32(command.endsAt + 4 * nextEnd, true) <= to) nextEnd++;
+    frames.push({ from, to, firstEnd, records: nextEnd - firstEnd });
+    at = to;
+  }
+  return frames;
+}
+
+function store(state: State, head: Head, command: Command, frame: Frame): void {
+  if (head.contentType === '') {
+    head.setContentType(internType(command.contentType()));
+    head.typeFromAppend = true;
+  }
+  appendPayload(state, head, command, frame.from, frame.to, frame.firstEnd, frame.records);
+}
+
+function finish(
+  state: State,
+  head: Head,
+  command: Command,
+  from: number,
+  recordStart: number,
+  results: readonly string[],
+  reply: Reply,
+): void {
+  reply.startOffset = from;
+  reply.nextOffset = head.tail;
+  reply.body = encodeResults(results);
+  if (head.json) showRecords(head, reply, recordStart, head.recordNext);
+  if (head.tail === from) return;
+  head.touchedAtMs = Math.max(head.touchedAtMs, command.nowMs);
+  head.writtenAtMs = command.nowMs;
+  state.touch(head, head.tail - from);
+  state.listener?.changed(head, from);
+}
+
+/** 204 and the records made, or the status of the refusal and nothing else. There are batches on the bucketed routes only. */
+function result(code: ErrorCode, head: Head, firstRecord: number): string {
+  if (code !== 'OK') return `{"status":${ERRORS[code].bucketed}}`;
+  if (!head.json) return '{"status":204}';
+  return `{"status":204,"stream_record_start":${firstRecord},"stream_record_next":${head.recordNext}}`;
+}
+
+/**
+ * Results of a batch that was accepted before. Receipts hold the range of the whole batch; how it was divided the repeated
+ * request says itself. Where the two do not fit (another body, or a receipt that has left the window) no ranges are shown.
+ */
+function repeatedResults(head: Head, frames: readonly Frame[], reply: Reply): string[] {
+  const total = frames.reduce((sum, frame) => sum + frame.records, 0);
+  const fits = head.json && total > 0 && total === reply.recordNext - reply.recordStart;
+  let record = reply.recordStart;
+  return frames.map((frame) => {
+    if (!fits) return '{"status":204}';
+    const start = record;
+    record += frame.records;
+    return `{"status":204,"stream_record_start":${start},"stream_record_next":${record}}`;
+  });
+}
+
+function encodeResults(results: readonly string[]): Uint8Array {
+  return encodeUtf8(`[${results.join(',')}]`);
+}

@@ -1,0 +1,49 @@
+/**
+ * The body of an append-batch (wire-facts 2.9): frames, each four bytes of length, big-endian, and that many bytes. In the
+ * log the frames of a JSON stream hold normalised lines, and the command's record ends count from the start of the payload.
+ */
+import { BATCH_FRAMES_MAX } from '../base/limits.ts';
+
+export const FRAME_HEAD_BYTES = 4;
+
+export type BatchShape = 'ok' | 'empty' | 'truncated' | 'too-many';
+
+/** Where the frame at `at` ends; beyond the end of `bytes` when it is cut short. */
+export function frameEnd(bytes: Uint8Array, at: number): number {
+  return at + FRAME_HEAD_BYTES + frameBytes(bytes, at);
+}
+
+export function frameBytes(bytes: Uint8Array, at: number): number {
+  const high = ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
+  return high * 0x1_0000 + (((bytes[at + 2] as number) << 8) | (bytes[at + 3] as number));
+}
+
+export function writeFrameHead(bytes: Uint8Array, at: number, size: number): void {
+  bytes[at] = size >>> 24;
+  bytes[at + 1] = (size >>> 16) & 0xff;
+  bytes[at + 2] = (size >>> 8) & 0xff;
+  bytes[at + 3] = size & 0xff;
+}
+
+/** Does the body consist of whole frames, at least one and at most BATCH_FRAMES_MAX? */
+export function batchShape(body: Uint8Array): BatchShape {
+  let frames = 0;
+  for (let at = 0; at < body.length; at = frameEnd(body, at)) {
+    if (body.length - at < FRAME_HEAD_BYTES || frameEnd(body, at) > body.length) return 'truncated';
+    frames++;
+    if (frames > BATCH_FRAMES_MAX) return 'too-many';
+  }
+  return frames === 0 ? 'empty' : 'ok';
+}
+
+/** Puts frames together again. */
+export function joinFrames(frames: readonly Uint8Array[]): Uint8Array {
+  const bytes = new Uint8Array(frames.reduce((sum, frame) => sum + FRAME_HEAD_BYTES + frame.length, 0));
+  let at = 0;
+  for (const frame of frames) {
+    writeFrameHead(bytes, at, frame.length);
+    bytes.set(frame, at + FRAME_HEAD_BYTES);
+    at += FRAME_HEAD_BYTES + frame.length;
+  }
+  return bytes;
+}

@@ -1,0 +1,47 @@
+// What the model of the state machine is told and what it answers.
+export interface ModelProducer {
+  readonly id: string;
+  readonly epoch: number;
+  readonly seq: number;
+}
+
+export interface ModelCommand {
+  readonly kind: 'create' | 'append' | 'delete' | 'attributes' | 'touch' | 'sweep' | 'delete-bucket' | 'batch';
+  readonly now: number;
+  readonly bucket: string;
+  readonly stream: string;
+  readonly close: boolean;
+  readonly type: string;
+  readonly seq: string | undefined;
+  readonly producer: ModelProducer | undefined;
+  /** -1 = none, as for the lifetimes. */
+  readonly match: number;
+  readonly ttl: number;
+  readonly expires: number;
+  /** As it should be stored; undefined = not sent. '{}' = none. */
+  readonly attributes: string | undefined;
+  readonly body: Uint8Array;
+  /** What a JSON body means: its records, or undefined when it is not valid JSON. Ignored for other types. */
+  readonly records: readonly string[] | undefined;
+  /** batch: what the frames hold; `body` is then the frames as sent. */
+  readonly frames?: readonly Pick<ModelCommand, 'body' | 'records'>[];
+}
+
+/** An answer in one line, so that two of them can be compared and read. */
+export interface Outcome {
+  code: string;
+  next: number;
+  start: number;
+  flags: string[];
+  records: string;
+  producer: string;
+  type: string;
+  /** Of a batch. */
+  body?: string;
+}
+
+export function outcomeText(outcome: Outcome): string {
+  const { code, next, start, flags, records, producer, type, body } = outcome;
+  const shown = `start=${start} next=${next} [${flags.join(' ')}] records=${records} producer=${producer} type=${type}`;
+  return `${code} ${shown} body=${body ?? ''}`;
+}
