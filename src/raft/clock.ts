@@ -34,7 +34,7 @@ function onElectionTimeout(core: Core): void {
     campaign(core);
     return;
   }
-  // Learners, removed nodes and nodes that lost their log only notice that nobody leads.
+  // Learners, removed and draining nodes and nodes that lost their log only notice that nobody leads.
   core.electionElapsed = 0;
   core.leader = 0;
 }

@@ -45,7 +45,7 @@ export class Core {
   mayVote: boolean;
   /** See recovery.ts; 0 whenever mayVote. */
   lost: LostLog;
-  /** This node should not lead (draining): it ignores transfers and is slower to campaign. */
+  /** This node shall not lead (draining): it does not campaign and ignores transfers. See election.ts, refuseLead. */
   refusesLead = false;
   applied: number;
 
@@ -153,8 +153,7 @@ export class Core {
 
   drawElectionTimeout(): void {
     const ticks = this.config.electionTicks;
-    // A node that does not want to lead lets the others try first, but does lead if nobody else does.
-    this.electionTimeout = ticks + this.random.below(ticks) + (this.refusesLead ? ticks : 0);
+    this.electionTimeout = ticks + this.random.below(ticks);
   }
 
   peer(node: number): Progress | undefined {

@@ -4,7 +4,7 @@ import { becomeCandidate, becomeFollower, becomeLeader, becomePreCandidate } fro
 import type { Core } from './core.ts';
 import type { VoteRequest, VoteResponse } from './types.ts';
 
-/** §3.4 with pre-vote (§9.6). A leader, a learner, a removed node and one that lost its log do not campaign. */
+/** §3.4 with pre-vote (§9.6). A leader, a learner, a removed or draining node and one that lost its log do not campaign. */
 export function campaign(core: Core): void {
   if (!mayCampaign(core)) return;
   core.forced = false;
@@ -64,7 +64,19 @@ export function onOwnVoteDurable(core: Core): void {
   countBallots(core);
 }
 
+/**
+ * Draining. Leadership that it has stays until it is handed over; an election that it runs is given up. It may be the only one
+ * that could win, and then nobody leads until the mark is lifted: an operator who takes a node out of service must be able to
+ * rely on it. Only a sole voter ignores the mark, for there is nobody whom it could leave the group to.
+ */
+export function refuseLead(core: Core, refuses: boolean): void {
+  core.refusesLead = refuses;
+  const asks = core.role === 'pre-candidate' || core.role === 'candidate';
+  if (refuses && asks && !core.isAlone()) becomeFollower(core, core.term, 0);
+}
+
 export function mayCampaign(core: Core): boolean {
+  if (core.refusesLead && !core.isAlone()) return false;
   return core.role !== 'leader' && core.mayVote && core.mayBeNeededAsLeader() && core.incoming === undefined;
 }
 

@@ -2,7 +2,7 @@ import { assert } from '../base/assert.ts';
 import { tick } from './clock.ts';
 import { advanceCommit } from './commit.ts';
 import { Core } from './core.ts';
-import { campaign, onOwnVoteDurable } from './election.ts';
+import { campaign, onOwnVoteDurable, refuseLead } from './election.ts';
 import { entryBytes } from './log.ts';
 import { proposeConfiguration } from './membership.ts';
 import { readIndex } from './read-index.ts';
@@ -83,10 +83,9 @@ export class Raft {
   get refusesLead(): boolean {
     return this.#core.refusesLead;
   }
-  /** Draining: ignore transfers to this node, campaign late. Leadership held now is not given up by this. */
+  /** Draining: no campaign, no transfer to this node. Leadership held now is not given up by this. */
   set refusesLead(value: boolean) {
-    this.#core.refusesLead = value;
-    this.#core.drawElectionTimeout();
+    refuseLead(this.#core, value);
   }
 
   tick(): void {

@@ -89,8 +89,7 @@ function dispatch(core: Core, message: Message): void {
     case 'snapshot':
       return onSnapshot(core, message);
     case 'timeout-now':
-      if (!core.refusesLead) campaignForced(core);
-      return;
+      return campaignForced(core);
     case 'read-index':
       return onReadIndex(core, message);
     case 'read-index-response':

@@ -52,6 +52,7 @@ async function main(argv: readonly string[]): Promise<void> {
     nodeId: layout.nodeId,
     dataDir: config.storage.dataDir,
     cluster: clusterOf(config),
+    draining: wasDraining,
     onFailure: (error) => {
       log.fatal({ err: error }, 'a shard failed; the process ends, acknowledged data is on disk');
       process.exit(EXIT_FAILURE);
@@ -63,7 +64,7 @@ async function main(argv: readonly string[]): Promise<void> {
   await shards.ready();
   completeDataDir(config.storage.dataDir, layout);
   const drainMark = new ShedState(gateway, config.storage.dataDir, wasDraining);
-  // Before traffic, and well before the first election timeout.
+  // Before traffic. That they shall not lead the shards knew from the start.
   await drainMark.apply();
   if (wasDraining)
     log.warn('this node is marked for maintenance: it gives its leaderships away until the mark is lifted');

@@ -45,6 +45,8 @@ export interface ShardData {
   readonly shardCount: number;
   /** Undefined: a single node. */
   readonly cluster: ClusterData | undefined;
+  /** The node is marked: it shall not lead, from its first turn on. */
+  readonly draining: boolean;
   readonly requestRing: SharedArrayBuffer;
   readonly replyRing: SharedArrayBuffer;
   readonly requestLane: LaneEnd;
@@ -57,6 +59,8 @@ export interface ShardsOptions {
   readonly nodeId: number;
   readonly dataDir: string;
   readonly cluster: ClusterData | undefined;
+  /** The node is marked: it shall not lead, from its first turn on. */
+  readonly draining: boolean;
   /** A shard thread failed; the process must not go on. */
   readonly onFailure: (error: Error) => void;
 }
@@ -123,6 +127,7 @@ function start(shard: number, boot: number, options: ShardsOptions): Running {
     groupCount: options.groupCount,
     shardCount: options.count,
     cluster: options.cluster,
+    draining: options.draining,
     requestRing,
     replyRing,
     requestLane: receiving(requestLane),

@@ -121,6 +121,8 @@ export class Checks {
     if (known !== undefined)
       this.#fail(`election-safety g${group.id}: n${known} and n${process.id} lead term ${raft.term}`);
     this.#leaders.set(key, process.id);
+    if (process.isMarked)
+      this.#fail(`drain g${group.id}: n${process.id} is marked and comes to lead term ${raft.term}`);
     this.counts.leaders++;
     this.onLeader(process);
     for (const { index, term } of (this.references[group.id] as Reference).entries) {

@@ -11,7 +11,7 @@ import type { Group } from '../../src/group/group.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import { FAULT_KINDS, type FaultKind } from './options.ts';
 import type { SimNode } from './node.ts';
-import { adminRequest, shedRequest } from './requests.ts';
+import { adminRequest } from './requests.ts';
 import type { World } from './world.ts';
 
 const OPERATOR_MS = 500;
@@ -74,7 +74,7 @@ export class Faults {
       this.#makeRoom(node);
       node.slowMs = 0;
       node.start();
-      this.#drain(node, false);
+      node.drain(false);
     }
   }
 
@@ -148,13 +148,8 @@ export class Faults {
         return this.#admin(kind, ADMIN_PURGE, -1, '', node);
       case 'shed':
         this.#count(kind, `n${node.id}`);
-        this.#drain(node, random.chance(0.5));
+        node.drain(random.chance(0.5));
     }
-  }
-
-  #drain(node: SimNode, draining: boolean): void {
-    node.draining = draining;
-    node.process?.request(shedRequest(draining), false, () => undefined);
   }
 
   #makeRoom(node: SimNode): void {

@@ -6,10 +6,15 @@ import { Simulation } from './simulation.ts';
 import { SimFailure } from './world.ts';
 
 /**
- * clock-in-apply: the clients of the simulation do not ask when streams expire. sent-before-commit, ack-before-sync: seen by
+ * clock-in-apply: the clients of the simulation do not ask when streams expire. mark-forgotten: they do not ask who leads. sent-before-commit, ack-before-sync: seen by
  * so few fixed seeds that a change of the code elsewhere could hide them.
  */
-const INSIDE_ONLY: ReadonlySet<string> = new Set(['clock-in-apply', 'sent-before-commit', 'ack-before-sync']);
+const INSIDE_ONLY: ReadonlySet<string> = new Set([
+  'clock-in-apply',
+  'sent-before-commit',
+  'ack-before-sync',
+  'mark-forgotten',
+]);
 
 /** The first fixed seed that finds the bug, and what it says. */
 function hunt(name: string, blind: boolean): string | undefined {

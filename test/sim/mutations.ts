@@ -295,6 +295,15 @@ const missingNotConfirmed = (): Mutation => ({
   },
 });
 
+/** A node that is marked for maintenance acknowledges that, and campaigns as before. */
+const markForgotten = (): Mutation => ({
+  onProcess: ({ shard }) => {
+    for (const { raft } of shard.groups) {
+      Object.defineProperty(raft, 'refusesLead', { get: () => false, set: () => undefined });
+    }
+  },
+});
+
 /** By name; each call makes one with its own memory. */
 export const MUTATIONS: Readonly<Record<string, () => Mutation>> = {
   'ack-before-sync': ackBeforeSync,
@@ -317,6 +326,7 @@ export const MUTATIONS: Readonly<Record<string, () => Mutation>> = {
   'any-log-may-lead': anyLogMayLead,
   'reads-not-held': readsNotHeld,
   'missing-not-confirmed': missingNotConfirmed,
+  'mark-forgotten': markForgotten,
 };
 
 /** Found by about one in a hundred of the runs with fallen leaders (options.ts), so not by every fixed set. */

@@ -3,6 +3,7 @@ import { StorageFullError } from '../../src/shard/ports.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import { SimDisk } from './disk.ts';
 import { SimCrash, SimProcess } from './process.ts';
+import { shedRequest } from './requests.ts';
 import type { World } from './world.ts';
 
 const RETRY_MS = 300;
@@ -24,7 +25,7 @@ export class SimNode {
   slowMs = 0;
   /** The next process finds an empty disk under a used node id. */
   lostLog = false;
-  /** Set by the operator: does not want to lead. */
+  /** Set by the operator: shall not lead. */
   draining = false;
   boots = 0;
   readonly #world: World;
@@ -54,6 +55,18 @@ export class SimNode {
       throw this.#world.failure(`n${this.id} does not start: ${String(error)}`, error);
     }
     this.process.start();
+    if (this.draining) this.drain(true);
+  }
+
+  /** Sets or lifts the mark, as the operator does; it survives restarts. */
+  drain(draining: boolean): void {
+    this.draining = draining;
+    const { process } = this;
+    if (process === undefined) return;
+    if (!draining) process.isMarked = false;
+    process.request(shedRequest(draining), false, (reply) => {
+      process.isMarked = reply !== undefined && draining && this.draining;
+    });
   }
 
   setSpaceLeft(spaceLeft: boolean): void {

@@ -50,6 +50,8 @@ export class SimProcess implements Endpoint {
   readonly peers: SimPeers;
   readonly shard: Shard;
   dead = false;
+  /** Every shard has acknowledged that it is draining. */
+  isMarked = false;
   /** Gets the tail events of watched streams, in order, while it lives. */
   onTail: ((reply: Reply) => void) | undefined;
   readonly #world: World;

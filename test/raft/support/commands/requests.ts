@@ -27,9 +27,14 @@ export function transfer(stage: ScenarioCluster, command: Command): void {
   stage.say(stage.node(command.words[0]).raft.transferLeadership(Number(command.words[1])));
 }
 
-/** refuse 2: does not want to lead (draining). */
+/** refuse 2 3: shall not lead (draining). */
 export function refuse(stage: ScenarioCluster, command: Command): void {
-  stage.node(command.words[0]).raft.refusesLead = true;
+  for (const word of command.words) stage.node(word).raft.refusesLead = true;
+}
+
+/** willing 2: may lead again. */
+export function willing(stage: ScenarioCluster, command: Command): void {
+  for (const word of command.words) stage.node(word).raft.refusesLead = false;
 }
 
 /** read 1 7: a linearizable read with context 7. */
