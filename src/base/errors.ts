@@ -83,10 +83,11 @@ export const ERRORS = {
   ),
   DISK_FULL: row(507, 'the disk of this node is full; nothing was written; retry after space is freed', true),
   STOPPING: row(503, 'the server is stopping; retry', true),
-  BACKPRESSURE: row(503, 'the cold tier lags behind; retry', true),
+  BACKPRESSURE: row(503, 'more bytes wait for the cold store than this group may hold; retry', true),
   COLD_UNAVAILABLE: row(503, 'the cold store does not answer; retry', true),
   COLD_OBJECT_BAD: row(502, 'an object in the cold store is missing, truncated or altered'),
   NO_COLD_STORE: row(503, 'no cold store is configured on this node'),
+  UNCOMMITTED_FULL: row(503, 'too many bytes of this group wait for a majority of the nodes; retry', true),
   INTERNAL: row(500, 'internal error'),
 } as const satisfies Record<string, ErrorRow>;
 

@@ -19,12 +19,15 @@ import {
   COMMAND_SWEEP,
   COMMAND_TOUCH,
   Command,
+  type CommandFields,
+  commandBytesMax,
   newCommandFields,
   writeCommand,
 } from '../wire/command.ts';
 import { EntryBuilder, eachCommand } from '../wire/entry.ts';
 import { REPLY_DUPLICATE, Reply } from '../wire/reply.ts';
 import { OP_READ, READ_FLAG_NO_TOUCH, type Query } from '../wire/request.ts';
+import { Admission } from './admission.ts';
 import { prepare } from './prepare.ts';
 import { answerQuery } from './queries.ts';
 import { type ReplySink, Watchers } from './watchers.ts';
@@ -56,6 +59,7 @@ export class Group {
   state: State;
   readonly raft: Raft;
   readonly watchers: Watchers;
+  readonly admission = new Admission();
   readonly #sink: ReplySink;
   readonly #reply = new Reply();
   readonly #command = new Command();
@@ -118,6 +122,13 @@ export class Group {
       return;
     }
     reply.reset(slot);
+    const size = lanePayload?.length ?? command.payloadBytes;
+    const refused = this.admission.refuses(command, size, this.state, this.raft, this.#entry.length, nowMs);
+    if (refused !== undefined) {
+      reply.code = errorNumber(refused);
+      this.#sink.send(reply);
+      return;
+    }
     if (!prepare(command, lanePayload, this.#clock(nowMs), this.#entry, reply)) {
       this.#sink.send(reply);
       return;
@@ -175,6 +186,16 @@ export class Group {
   /** Proposes the removal of expired streams when there are any. The shard calls this about once a second. */
   sweep(nowMs: number): void {
     if (this.leads && sweepDue(this.state, nowMs)) this.#submitInternal(COMMAND_SWEEP, undefined, nowMs);
+  }
+
+  /** Takes a command of this node's own into this turn's entry; it needs no preparation, and no bound refuses it. */
+  submitOwn(slot: number, fields: CommandFields, nowMs: number): void {
+    const bytes = new Uint8Array(commandBytesMax(fields));
+    const view = new DataView(bytes.buffer);
+    writeCommand(fields, bytes, view, 0);
+    this.#command.read(bytes, view, 0);
+    this.#entry.add(this.#command, this.#clock(nowMs));
+    this.#slots.push(slot);
   }
 
   /**

@@ -61,6 +61,10 @@ export class Raft {
   get lastIndex(): number {
     return this.#core.log.last;
   }
+  /** Of this leader's entries; what each costs besides its data counts too. */
+  get uncommittedBytes(): number {
+    return this.#core.uncommittedBytes;
+  }
   /** In force: the last one in the log, committed or not. */
   get configuration(): Configuration {
     return this.#core.configuration;

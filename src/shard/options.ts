@@ -26,6 +26,8 @@ export interface ShardOptions {
   /** Names this run of the process to its peers; positive. */
   readonly boot: number;
   readonly log: Log;
+  /** Bytes of a group that may wait for a majority before its writes are answered 503; 0, undefined: only consensus' own bound. */
+  readonly uncommittedBytesMax?: number | undefined;
   /** Bounds of messages between nodes, in bytes: the simulator makes them small. */
   readonly messages?: Pick<RaftConfig, 'maxMessageBytes' | 'maxInflightBytes'>;
 }

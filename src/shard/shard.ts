@@ -66,6 +66,7 @@ export class Shard {
     storage.load();
     this.groups = states.map((state, i) => {
       const group = new Group(state, raftConfig(options, state, logs[i] as LogReader), this.#sink);
+      group.admission.uncommittedBytesMax = options.uncommittedBytesMax || Infinity;
       this.#byId.set(group.id, group);
       return group;
     });

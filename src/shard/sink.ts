@@ -2,6 +2,7 @@
 import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
 import type { ReplySink } from '../group/watchers.ts';
 import { REPLY_RESULT, type Reply } from '../wire/reply.ts';
+import { OWN_SLOTS } from './cold/proposals.ts';
 import { REMOTE_SLOTS } from './forwarding.ts';
 import type { ReplyTarget } from './ports.ts';
 
@@ -9,6 +10,8 @@ export class RingSink implements ReplySink {
   readonly #target: ReplyTarget;
   /** Answers to requests that other nodes sent here. */
   remote: ((reply: Reply) => void) | undefined = undefined;
+  /** Answers to commands that the shard proposed for itself. */
+  own: ((reply: Reply) => void) | undefined = undefined;
   sent = 0;
   bodyBytes = 0;
 
@@ -17,8 +20,9 @@ export class RingSink implements ReplySink {
   }
 
   send(reply: Reply): void {
-    if (reply.kind === REPLY_RESULT && reply.id >= REMOTE_SLOTS) {
-      this.remote?.(reply);
+    if (reply.kind === REPLY_RESULT && reply.id >= OWN_SLOTS) {
+      if (reply.id >= REMOTE_SLOTS) this.remote?.(reply);
+      else this.own?.(reply);
       return;
     }
     const body = reply.body;
