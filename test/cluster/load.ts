@@ -1,6 +1,7 @@
 // Clients of a cluster under faults: writers that go on with another node when theirs is gone, and live readers that do the
 // same. All of them work until `stop` is set.
 import assert from 'node:assert/strict';
+import { fnv1a64mod } from '../../src/base/hash.ts';
 import { createRandom, type Random } from '../support/random.ts';
 import { RawClient, type HeaderList, type RawResponse } from '../support/raw-client.ts';
 import type { TestCluster } from '../support/cluster.ts';
@@ -13,13 +14,48 @@ const RETRY_MS = 20;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 /** Only that says that nothing was done. */
-const NOTHING_DONE = /no leader is known|mailbox is full|in flight on this node/;
+const NOTHING_DONE = /no leader is known|mailbox is full|in flight on this node|nothing was written/;
+
+/** How long each group of a bucket's streams acknowledged nothing, as its clients saw it: what they waited for silent nodes is part of it. */
+class Silences {
+  readonly #bucket: string;
+  readonly #lastMs: number[];
+  #longestMs = 0;
+
+  constructor(bucket: string, groups: number) {
+    this.#bucket = bucket;
+    this.#lastMs = Array.from({ length: groups }, () => performance.now());
+  }
+
+  acknowledged(stream: StreamHistory): void {
+    this.#note(fnv1a64mod(this.#bucket, stream.name, this.#lastMs.length));
+  }
+
+  longestMs(): number {
+    for (const group of this.#lastMs.keys()) this.#note(group);
+    return this.#longestMs;
+  }
+
+  #note(group: number): void {
+    const nowMs = performance.now();
+    this.#longestMs = Math.max(this.#longestMs, nowMs - (this.#lastMs[group] as number));
+    this.#lastMs[group] = nowMs;
+  }
+}
 
 export interface Load {
   stop: boolean;
   readonly cluster: TestCluster;
+  /** The node that may refuse with 507, because its disk is full. */
+  readonly fullNode: number | undefined;
+  readonly silences: Silences;
   /** Statuses of all answers. */
   readonly statuses: Map<number, number>;
+}
+
+export function newLoad(cluster: TestCluster, bucket: string, fullNode?: number): Load {
+  const silences = new Silences(bucket, cluster.groupIds.length);
+  return { stop: false, cluster, fullNode, statuses: new Map(), silences };
 }
 
 export class LostConnection extends Error {}
@@ -40,7 +76,7 @@ export class RovingClient {
     return this.#node;
   }
 
-  /** The answer; undefined when it never came: the outcome is unknown. Any 5xx but 503 with Retry-After is a failure. */
+  /** The answer; undefined when it never came: the outcome is unknown. Any 5xx but a refusal with Retry-After is a failure. */
   async request(
     method: string,
     path: string,
@@ -62,8 +98,8 @@ export class RovingClient {
     const { status } = response;
     this.#load.statuses.set(status, (this.#load.statuses.get(status) ?? 0) + 1);
     const text = `${method} ${path} on node ${this.#node}: ${status} ${response.body.toString('utf8').slice(0, 200)}`;
-    assert(status < 500 || status === 503, text);
-    if (status === 503) {
+    assert(status < 500 || status === 503 || (status === 507 && this.#node === this.#load.fullNode), text);
+    if (status >= 500) {
       assert(response.headers.has('retry-after'), `${text}: no Retry-After`);
       this.leave();
     }
@@ -115,6 +151,7 @@ export async function write(
     const append = newAppend(stream, id, number, padBytes);
     if (asProducer) await produce(load, client, stream, append);
     else await appendOnce(client, stream, append);
+    if (append.outcome === 'acknowledged') load.silences.acknowledged(stream);
   }
   client.leave();
 }
@@ -129,7 +166,7 @@ async function appendOnce(client: RovingClient, stream: StreamHistory, append: S
     return;
   }
   if (answer === undefined) return;
-  if (answer.status === 503) {
+  if (answer.status >= 500) {
     if (NOTHING_DONE.test(answer.body.toString('utf8'))) append.outcome = 'refused';
     return;
   }
@@ -152,7 +189,7 @@ async function produce(load: Load, client: RovingClient, stream: StreamHistory, 
     } catch (error) {
       if (!(error instanceof LostConnection)) throw error;
     }
-    if (answer !== undefined && answer.status !== 503) {
+    if (answer !== undefined && answer.status < 500) {
       const text = `POST ${stream.path} seq ${append.number}: ${answer.status} ${answer.body.toString('utf8')}`;
       assert(answer.status === 200 || answer.status === 204, text);
       return acknowledge(append, answer);

@@ -5,7 +5,7 @@ import { readAll } from '../crash/look.ts';
 import { RawClient, requestOnce, type RawResponse } from '../support/raw-client.ts';
 import { type TestCluster, until, withCluster } from '../support/cluster.ts';
 import { checkStream, newStream, newTally } from './history.ts';
-import { type Load, follow, write } from './load.ts';
+import { newLoad, follow, write } from './load.ts';
 
 const GROUPS = 4;
 const WRITERS = 6;
@@ -41,7 +41,7 @@ test('a fourth node joins, becomes a voter, and the first one leaves, while clie
     for (const { path } of streams) assert.equal((await client.request('PUT', path, TEXT)).status, 201);
     client.destroy();
     await cluster.settled();
-    const load: Load = { stop: false, cluster, statuses: new Map() };
+    const load = newLoad(cluster, 'members');
     const work = Promise.all([
       ...Array.from({ length: WRITERS }, (_, id) => write(load, id, streams, id % 2 === 0, id)),
       follow(load, streams[0] as (typeof streams)[number], 99),

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Network } from './network.ts';
 import { requestOnce, type RawResponse } from './raw-client.ts';
 import { TestServer, freePort } from './server.ts';
 
@@ -28,6 +29,17 @@ export interface ClusterOptions {
   readonly toml?: string;
   /** The port by which one node reaches the cluster port of another one; that port itself when left out. */
   readonly via?: (from: number, to: number, port: number) => number;
+  /** The nodes reach each other through proxies, so that the ways between them can be cut. */
+  readonly network?: boolean;
+  /** Disks of single nodes, by id; the others have theirs in a temporary folder. */
+  readonly disks?: ReadonlyMap<number, NodeDisk>;
+}
+
+export interface NodeDisk {
+  /** Where the node sees it. */
+  readonly path: string;
+  /** Command in front of the node's. */
+  readonly enter: readonly string[];
 }
 
 /** What `/__svc/metrics` says of a group on one node. */
@@ -51,6 +63,9 @@ interface Member {
 export class TestCluster {
   readonly options: ClusterOptions;
   readonly #members = new Map<number, Member>();
+  readonly #network = new Network();
+  /** Of the proxies: apart from each other and from the nodes' own. */
+  readonly #proxyPorts: number[] = [];
 
   private constructor(options: ClusterOptions) {
     this.options = options;
@@ -62,13 +77,16 @@ export class TestCluster {
     const count = (options.nodes ?? 3) + (options.spares ?? 0);
     for (let id = 1; id <= count; id++) {
       const clusterPort = await cluster.#choosePort();
+      const disk = options.disks?.get(id);
       const server = new TestServer({
         cores: options.cores ?? 1,
         groups: options.groups ?? 4,
         longPollTimeout: options.longPollTimeout ?? '500ms',
+        ...(disk === undefined ? {} : { dataDir: disk.path, wrapper: disk.enter }),
       });
       cluster.#members.set(id, { server, clusterPort, paused: false });
     }
+    if (options.network === true) await cluster.#addProxies();
     for (const id of cluster.#members.keys()) cluster.configure(id);
     return cluster;
   }
@@ -86,6 +104,12 @@ export class TestCluster {
     return [...this.#members].filter(([, { server, paused }]) => server.isRunning && !paused).map(([id]) => id);
   }
 
+  /** The ways between the nodes; only with the option. */
+  get network(): Network {
+    assert(this.options.network === true, 'a cluster with the option network');
+    return this.#network;
+  }
+
   node(id: number): TestServer {
     return this.#member(id).server;
   }
@@ -98,11 +122,7 @@ export class TestCluster {
   /** Writes the configuration file of a node; in force from its next start. */
   configure(id: number, initMembership = id <= (this.options.nodes ?? 3), peers: readonly number[] = this.ids): void {
     const listed = peers.includes(id) ? peers : [...peers, id];
-    const { via = (_from, _to, port) => port } = this.options;
-    const entries = listed.map((node) => {
-      const port = via(id, node, this.clusterPort(node));
-      return `{ node_id = ${node}, addr = "127.0.0.1:${port}" }`;
-    });
+    const entries = listed.map((node) => `{ node_id = ${node}, addr = "127.0.0.1:${this.#peerPort(id, node)}" }`);
     const { server, clusterPort } = this.#member(id);
     writeFileSync(
       server.configFile,
@@ -225,12 +245,27 @@ export class TestCluster {
 
   async dispose(): Promise<void> {
     await Promise.all([...this.#members.values()].map(({ server }) => server.dispose()));
+    await this.#network.close();
+  }
+
+  async #addProxies(): Promise<void> {
+    const ids = [...this.#members.keys()];
+    for (const [from, to] of ids.flatMap((a) => ids.filter((b) => b !== a).map((b) => [a, b] as const))) {
+      const port = await this.#choosePort();
+      this.#proxyPorts.push(port);
+      await this.#network.add(from, to, port, this.options.cores ?? 1, () => this.#member(to).clusterPort);
+    }
+  }
+
+  /** Where node `from` finds node `to`. */
+  #peerPort(from: number, to: number): number {
+    return this.options.network === true && from !== to ? this.#network.port(from, to) : this.#member(to).clusterPort;
   }
 
   /** Shard i of a node listens on its port plus i, so nodes keep apart. */
   async #choosePort(): Promise<number> {
     const cores = this.options.cores ?? 1;
-    const taken = [...this.#members.values()].map(({ clusterPort }) => clusterPort);
+    const taken = [...this.#proxyPorts, ...[...this.#members.values()].map(({ clusterPort }) => clusterPort)];
     for (;;) {
       const port = await freePort(CLUSTER_PORT_LOW, CLUSTER_PORT_HIGH);
       if (taken.every((other) => Math.abs(other - port) > cores)) return port;

@@ -1,0 +1,111 @@
+// What clients notice of a node's death: groups that it led take writes again after an election, all others go on.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { RawClient } from '../support/raw-client.ts';
+import { pause } from './load.ts';
+import { firstWrite, percentile, streamOfEachGroup } from './resume.ts';
+import { GROUPS, SCALE } from './under-load.ts';
+
+/** `KILLS=20 npm test -- cluster/failover` makes the figures of the README. */
+const KILLS = Number(process.env['KILLS'] ?? 4 * SCALE);
+const FOLLOWER_KILLS = Math.ceil(KILLS / 4);
+/** Leaders settle, and the node that came back has caught up. */
+const BETWEEN_MS = 500;
+/** Writes are measured for so long before the death of a follower, and for so long after it. */
+const MEASURED_MS = 3000;
+const WRITERS = 8;
+const TEXT = { 'Content-Type': 'text/plain' } as const;
+
+interface Gaps {
+  /** Of groups that the killed node led: from the kill to the first acknowledgement of a write sent after it. */
+  readonly led: number[];
+  /** Slowest write around the kill to groups that another node led. */
+  readonly others: number[];
+}
+
+async function killLeader(cluster: TestCluster, round: number, paths: readonly string[], gaps: Gaps): Promise<void> {
+  const victim = await cluster.leaderOf(round % GROUPS);
+  const leaders = await Promise.all(paths.map((_, group) => cluster.leaderOf(group)));
+  const alive = cluster.ids.filter((id) => id !== victim);
+  const since = performance.now();
+  await cluster.kill(victim);
+  const writes = paths.map(async (path, group) => {
+    const through = alive[(round + group) % alive.length] as number;
+    const ms = await firstWrite(cluster, through, path, since);
+    (leaders[group] === victim ? gaps.led : gaps.others).push(ms);
+  });
+  await Promise.all(writes);
+  await cluster.restart(victim);
+  await cluster.ready(cluster.ids);
+  await pause(BETWEEN_MS);
+}
+
+test('writes resume after the death of a leader', async () => {
+  await withCluster({ groups: GROUPS }, async (cluster) => {
+    const paths = await streamOfEachGroup(cluster);
+    const gaps: Gaps = { led: [], others: [] };
+    for (let round = 0; round < KILLS; round++) await killLeader(cluster, round, paths, gaps);
+    const { led, others } = gaps;
+    process.stdout.write(
+      `death of a leader, ${KILLS} kills: its ${led.length} groups took writes again after ${percentile(led, 0.5)} ms (p50), ` +
+        `${percentile(led, 0.99)} ms (p99), ${percentile(led, 1)} ms (max); the others (${others.length}) answered within ` +
+        `${percentile(others, 1)} ms of the kill\n`,
+    );
+  });
+});
+
+interface Measure {
+  stop: boolean;
+  /** Where the latencies go at present, in ms. */
+  into: number[];
+}
+
+async function writeSteadily(port: number, path: string, measure: Measure): Promise<void> {
+  const client = await RawClient.connect(port);
+  while (!measure.stop) {
+    const { into } = measure;
+    const sentMs = performance.now();
+    const answer = await client.request('POST', path, TEXT, 'steady');
+    assert.equal(answer.status, 204, `${path}: ${answer.body.toString('utf8')}`);
+    into.push(performance.now() - sentMs);
+  }
+  client.destroy();
+}
+
+test('the death of a follower is hardly noticed', async () => {
+  await withCluster({ groups: GROUPS }, async (cluster) => {
+    const paths = await streamOfEachGroup(cluster);
+    const [before, after]: [number[], number[]] = [[], []];
+    for (let round = 0; round < FOLLOWER_KILLS; round++) {
+      const victim = 1 + (round % 3);
+      const alive = cluster.ids.filter((id) => id !== victim);
+      const leaders = await Promise.all(paths.map((_, group) => cluster.leaderOf(group)));
+      const followed = paths.filter((_, group) => leaders[group] !== victim);
+      const measure: Measure = { stop: false, into: [] };
+      const writers = Array.from({ length: WRITERS }, (_, i) =>
+        writeSteadily(
+          cluster.node(alive[i % 2] as number).port,
+          followed[(i >> 1) % followed.length] as string,
+          measure,
+        ),
+      );
+      // First compilations and elections do not count.
+      await pause(MEASURED_MS / 3);
+      measure.into = before;
+      await pause(MEASURED_MS);
+      measure.into = after;
+      await cluster.kill(victim);
+      await pause(MEASURED_MS);
+      measure.stop = true;
+      await Promise.all(writers);
+      await cluster.restart(victim);
+      await cluster.ready(cluster.ids);
+    }
+    process.stdout.write(
+      `death of a follower, ${FOLLOWER_KILLS} kills: ${before.length} appends before it p50 ${percentile(before, 0.5)} ms, p99 ` +
+        `${percentile(before, 0.99)} ms, max ${percentile(before, 1)} ms; ${after.length} after it p50 ${percentile(after, 0.5)} ms, ` +
+        `p99 ${percentile(after, 0.99)} ms, max ${percentile(after, 1)} ms\n`,
+    );
+  });
+});
