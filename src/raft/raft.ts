@@ -169,6 +169,13 @@ export class Raft {
     }));
   }
 
+  /** Forgets what it would send, as the network may: for a host that cannot call `take` for long. */
+  dropMessages(): void {
+    const core = this.#core;
+    if (core.send.length > 0) core.send = [];
+    if (core.afterPersist.length > 0) core.afterPersist = [];
+  }
+
   hasReady(): boolean {
     const core = this.#core;
     return (

@@ -17,6 +17,8 @@ export interface QueriesHost {
   readonly admin: Administration;
   readonly sink: ReplySink;
   status(): ShardStatus;
+  /** This node shall lead nothing, or may again. */
+  shed(refuses: boolean): void;
 }
 
 export class Queries {
@@ -71,7 +73,8 @@ export class Queries {
         if (group !== undefined) this.#host.admin.handle(slot, group, query, clockMs);
         return;
       case OP_SHED:
-        this.#shed(query.mode === 1, query.value);
+        this.shedBits = query.value;
+        this.#host.shed(query.mode === 1);
         this.#refuse(slot, 'OK');
         return;
     }
@@ -127,12 +130,6 @@ export class Queries {
     this.#reply.reset(slot);
     answerSummary(query.op, this.#host.status(), query, this.#nowMs, this.#reply);
     return this.#host.sink.send(this.#reply);
-  }
-
-  /** Draining: this node does not campaign and takes no leadership; what it leads is moved away by the balancer. */
-  #shed(refuses: boolean, bits: number): void {
-    this.shedBits = bits;
-    for (const { raft } of this.#host.groups) if (raft.refusesLead !== refuses) raft.refusesLead = refuses;
   }
 
   #refuse(slot: number, code: ErrorCode): void {

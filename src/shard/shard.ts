@@ -10,13 +10,13 @@ import { TURN_BYTES_MAX } from '../base/limits.ts';
 import { Group } from '../group/group.ts';
 import type { Entry, LogReader, Message, SnapshotRequest } from '../raft/types.ts';
 import { State } from '../stream/state.ts';
-import { COMMAND_DELETE, COMMAND_DELETE_BUCKET } from '../wire/command.ts';
 import { Reply } from '../wire/reply.ts';
 import { ALL_GROUPS, OP_READ, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../wire/request.ts';
 import { type AdminHost, Administration } from './admin.ts';
 import { Commits } from './commits.ts';
 import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
 import { type ForwardOrigin, type PeerPort, type RequestSource, StorageFullError, type TurnBatch } from './ports.ts';
+import { Room } from './room.ts';
 import { RingSink } from './sink.ts';
 import { Snapshots } from './snapshots.ts';
 import { type ShardOptions, raftConfig } from './options.ts';
@@ -39,6 +39,7 @@ export class Shard {
   readonly #byId = new Map<number, Group>();
   readonly #sink: RingSink;
   readonly #commits: Commits;
+  readonly #room: Room;
   readonly #admin: Administration;
   readonly #queries: Queries;
   readonly #reply = new Reply();
@@ -71,10 +72,18 @@ export class Shard {
       return group;
     });
     this.#commits = new Commits({ ...options, groups: this.groups, checkpointed: (group) => this.#purge(group) });
+    this.#room = new Room(this.groups, this.#commits, storage);
     this.#admin = new Administration(this.#adminHost());
     const { boot } = options;
     const status = (): ShardStatus => this.status;
-    this.#queries = new Queries({ groups: this.groups, boot, admin: this.#admin, sink: this.#sink, status });
+    this.#queries = new Queries({
+      groups: this.groups,
+      boot,
+      admin: this.#admin,
+      sink: this.#sink,
+      status,
+      shed: (refuses) => this.#room.shed(refuses),
+    });
     for (const id of options.groups) if (storage.lost(id)) this.#lost.add(id);
   }
 
@@ -157,8 +166,9 @@ export class Shard {
     const forwarding = this.#forwarding;
     if (group === undefined || forwarding === undefined || !isCommandFrame(frame)) return;
     const slot = forwarding.accept(origin, group);
-    if (this.#refusesForSpace(frame[REQUEST_HEAD_BYTES] as number)) {
-      this.#refuse(slot, 'DISK_FULL');
+    if (group.leads && this.#room.refuses(group, frame[REQUEST_HEAD_BYTES] as number)) {
+      // After NO_LEADER the other node asks again.
+      this.#refuse(slot, this.#room.mayPass ? 'NO_LEADER' : 'DISK_FULL');
       return;
     }
     const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
@@ -222,7 +232,7 @@ export class Shard {
       return 0;
     }
     assert(group !== undefined, `group ${groupId} belongs to shard ${this.#options.shard}`);
-    if (this.#refusesForSpace(op)) {
+    if (this.#room.refuses(group, op)) {
       this.counters.refusedDiskFull++;
       this.#refuse(slot, 'DISK_FULL');
     } else if (!group.accepts && this.#forwarding !== undefined) {
@@ -247,12 +257,6 @@ export class Shard {
     return { nodeId, groups: this.groups, isBehind, full: this.full, counters };
   }
 
-  /** Down to the reserve only what gives space back is let through. */
-  #refusesForSpace(kind: number): boolean {
-    if (this.full) return true;
-    return !this.#options.storage.spaceLeft && kind !== COMMAND_DELETE && kind !== COMMAND_DELETE_BUCKET;
-  }
-
   #refuse(slot: number, code: ErrorCode): void {
     this.#reply.reset(slot);
     this.#reply.code = errorNumber(code);
@@ -262,7 +266,7 @@ export class Shard {
   #keepTime(nowMs: number, clockMs: number): void {
     if (clockMs >= this.#tickAtMs) {
       this.#tickAtMs = clockMs + TICK_MS;
-      this.#commits.noteSpace();
+      this.#room.tick();
       for (const group of this.groups) {
         group.raft.tick();
         group.expireWaiting(nowMs, LEADER_WAIT_MS);
@@ -279,6 +283,8 @@ export class Shard {
   /** Applies what is committed and makes durable what raft hands out; false when there was nothing to make durable. */
   #persist(clockMs: number, mayCheckpoint: boolean): boolean {
     const { stuck } = this.#commits;
+    // Nothing is sent before the disk has taken what waits, perhaps for days: what would be said meanwhile is lost.
+    if (stuck.length > 0) for (const group of this.groups) group.raft.dropMessages();
     const batches = stuck.length > 0 ? stuck : this.#takeBatches();
     const due = mayCheckpoint ? this.#commits.checkpoints.due(clockMs) : [];
     if (batches.length === 0 && due.length === 0) {

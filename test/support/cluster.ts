@@ -259,7 +259,9 @@ export class TestCluster {
 
   /** Where node `from` finds node `to`. */
   #peerPort(from: number, to: number): number {
-    return this.options.network === true && from !== to ? this.#network.port(from, to) : this.#member(to).clusterPort;
+    if (this.options.network === true && from !== to) return this.#network.port(from, to);
+    const { via = (_from, _to, port) => port } = this.options;
+    return via(from, to, this.clusterPort(to));
   }
 
   /** Shard i of a node listens on its port plus i, so nodes keep apart. */

@@ -1,0 +1,60 @@
+/**
+ * Room on this node's disk, and what the want of it means: writes are refused, and what this node leads goes to a voter that has
+ * room, so that one full disk among healthy ones keeps nobody from writing for long.
+ */
+import type { Group } from '../group/group.ts';
+import { COMMAND_DELETE, COMMAND_DELETE_BUCKET } from '../wire/command.ts';
+import type { Commits } from './commits.ts';
+import { passOn } from './hand-over.ts';
+import type { ShardStorage } from './ports.ts';
+
+/** Ticks in which others may still take over: an election, begun when this node fell silent. */
+const TAKE_OVER_TICKS = 30;
+
+export class Room {
+  readonly #groups: readonly Group[];
+  readonly #commits: Commits;
+  readonly #storage: ShardStorage;
+  #shed = false;
+  /** Ticks without room. */
+  #shortTicks = 0;
+
+  constructor(groups: readonly Group[], commits: Commits, storage: ShardStorage) {
+    this.#groups = groups;
+    this.#commits = commits;
+    this.#storage = storage;
+  }
+
+  /** Once a tick. */
+  tick(): void {
+    this.#commits.noteSpace();
+    const wasShort = this.#shortTicks > 0;
+    const isShort = this.#commits.full || !this.#storage.spaceLeft;
+    this.#shortTicks = isShort ? this.#shortTicks + 1 : 0;
+    if (isShort !== wasShort) this.#settle();
+    if (isShort) for (const group of this.#groups) passOn(group);
+  }
+
+  /** Told to: this node does not campaign and takes no leadership; what it leads is moved away by the balancer. */
+  shed(refuses: boolean): void {
+    this.#shed = refuses;
+    this.#settle();
+  }
+
+  /** A command of a client. Down to the reserve only what gives space back is let through, and what another node leads. */
+  refuses(group: Group, kind: number): boolean {
+    if (this.#commits.full) return true;
+    if (this.#storage.spaceLeft || kind === COMMAND_DELETE || kind === COMMAND_DELETE_BUCKET) return false;
+    return group.leads && !passOn(group);
+  }
+
+  /** A refusal for want of space is final for the other node's client; there may be a leader with room in a moment. */
+  get mayPass(): boolean {
+    return this.#shortTicks < TAKE_OVER_TICKS && this.#groups.some(({ raft }) => raft.configuration.voters.length > 1);
+  }
+
+  #settle(): void {
+    const refuses = this.#shed || this.#shortTicks > 0;
+    for (const { raft } of this.#groups) if (raft.refusesLead !== refuses) raft.refusesLead = refuses;
+  }
+}
