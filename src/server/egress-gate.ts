@@ -13,8 +13,8 @@ import type { ProbeOutcome } from '../peer/probe.ts';
 import type { GroupView } from './balancer.ts';
 import type { Egress } from './shed-state.ts';
 
-/** Elections among healthy nodes take one to two seconds, and one that split another one. */
-const LEADERLESS_TICKS = 5;
+/** Elections among healthy nodes take one to two seconds; they come first. */
+const LEADERLESS_TICKS = 3;
 
 export interface EgressRules {
   readonly nodeId: number;
@@ -108,7 +108,6 @@ export class EgressGate {
     if (isImpaired ? this.#goodInARow >= healTicks : this.#badInARow >= unhealthyTicks) {
       isImpaired = !isImpaired;
       if (isImpaired) this.counters.trips++;
-      this.#leaderlessInARow = 0;
     }
     // Somebody leads again: then it should not be this node.
     this.#leaderlessInARow = isLeaderless ? this.#leaderlessInARow + 1 : 0;

@@ -132,14 +132,19 @@ test('a node that stood still itself accuses nobody', async () => {
 test('while a group has no leader an impaired node campaigns, and stops when somebody leads', async () => {
   const rig = new Rig();
   rig.fail(2, 3);
-  rig.groups = [
-    { id: 0, leader: 1, voters: [1, 2, 3] },
-    { id: 1, leader: null, voters: [1, 2, 3] },
-  ];
-  assert.equal(await rig.ticks(8), '--IIIIii');
-  rig.groups = [{ id: 0, leader: 1, voters: [1, 2, 3] }];
+  const led: GroupView = { id: 0, leader: 1, voters: [1, 2, 3] };
+  const leaderless: GroupView = { id: 1, leader: null, voters: [1, 2, 3] };
+  assert.equal(await rig.ticks(4), '--II');
+  rig.groups = [led, leaderless];
+  assert.equal(await rig.ticks(4), 'IIii');
+  rig.groups = [led, { ...leaderless, leader: 2 }];
   assert.equal(await rig.ticks(2), 'II');
   assert.deepEqual(rig.applied.at(-1), { isImpaired: true, mayLead: false });
+  // Cut off from everybody it has no leader either: no reason to make it wait once they are back.
+  const alone = new Rig();
+  alone.fail(2, 3);
+  alone.groups = [leaderless];
+  assert.equal(await alone.ticks(4), '--ii');
 });
 
 test('a shard that could not be told is told with the next tick', async () => {
