@@ -65,6 +65,14 @@ export const RELEASE_CHUNKS_AT_ONCE = 256;
 /** Chunks released by one sweep: each is two or three rows, so a sweep stays at some 10 ms. */
 export const RELEASE_CHUNKS_PER_SWEEP = 1024;
 
+/**
+ * Snapshots that a shard sends at once, and of these to one node. Each holds an LMDB read transaction open, which keeps old
+ * pages from being used again, and a checkpoint of its group comes first; a node that lost its disk needs one of every
+ * group, and they share one rate anyway. Two, so that one receiver that stalls does not keep another node waiting.
+ */
+export const SNAPSHOTS_SENT_MAX = 2;
+export const SNAPSHOTS_SENT_PER_NODE_MAX = 1;
+
 /** Receipts kept per producer (decisions.md): older duplicates answer with the current tail. */
 export const PRODUCER_RECEIPTS = 5;
 /** Bytes a live reader may have buffered in its socket before it is moved to catch-up reads. */

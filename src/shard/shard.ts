@@ -8,7 +8,7 @@ import { assert } from '../base/assert.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { TURN_BYTES_MAX } from '../base/limits.ts';
 import { Group } from '../group/group.ts';
-import type { Entry, LogReader, Message, SnapshotRequest } from '../raft/types.ts';
+import type { Entry, LogReader, Message } from '../raft/types.ts';
 import { State } from '../stream/state.ts';
 import { Reply } from '../wire/reply.ts';
 import { ALL_GROUPS, OP_READ, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../wire/request.ts';
@@ -49,8 +49,6 @@ export class Shard {
   #peers: PeerPort | undefined;
   #forwarding: Forwarding | undefined;
   #snapshots: Snapshots | undefined;
-  /** Snapshots that raft wants sent, after this turn's commit. */
-  #wanted: { readonly group: Group; readonly message: SnapshotRequest }[] = [];
   /** Messages that may leave once the commit of their batch is on disk. */
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   /** Groups whose log this node lost and has not got back. */
@@ -145,7 +143,7 @@ export class Shard {
   attachPeers(peers: PeerPort, wake: () => void): void {
     const { storage, nodeId, log } = this.#options;
     this.#peers = peers;
-    this.#snapshots = new Snapshots(storage, peers, log);
+    this.#snapshots = new Snapshots(storage, peers, log, wake);
     const forwarding = new Forwarding(peers, nodeId, (reply) => this.#sink.send(reply), wake);
     this.#forwarding = forwarding;
     this.#sink.remote = (reply) => forwarding.answer(reply);
@@ -321,7 +319,7 @@ export class Shard {
 
   #sendAll(group: Group, messages: readonly Message[]): void {
     for (const message of messages) {
-      if (message.type === 'snapshot') this.#wanted.push({ group, message });
+      if (message.type === 'snapshot') this.#snapshots?.want(group, message);
       else this.#peers?.sendRaft(message.to, group.id, message);
     }
   }
@@ -336,11 +334,10 @@ export class Shard {
     this.#snapshots?.installed(id);
   }
 
-  /** Checkpoints the groups of which a peer needs a snapshot, and starts the transfers. */
+  /** Checkpoints the groups of which a peer needs a snapshot now, and starts the transfers. */
   #sendSnapshots(clockMs: number): void {
-    if (this.#wanted.length === 0 || this.full) return;
-    const wanted = this.#wanted;
-    this.#wanted = [];
+    const wanted = this.full ? [] : (this.#snapshots?.due() ?? []);
+    if (wanted.length === 0) return;
     const groups = [...new Set(wanted.map(({ group }) => group))];
     if (!this.#commits.commit([], groups, clockMs)) {
       for (const { group, message } of wanted) group.raft.snapshotFailed(message.to);
