@@ -1,0 +1,65 @@
+/** The cold store on the main thread: what shards ask of it goes to the pool and comes back, exactly once and never as an exception. */
+import { DIGEST_BYTES } from '../digest/blake3.ts';
+import type { ColdPool } from '../cold/pool.ts';
+import type { ColdOutcome } from '../cold/tasks.ts';
+import type { ListAnswer, Part, RemoveAnswer, UploadAnswer } from '../shard/cold/port.ts';
+
+export class ColdService {
+  readonly #pool: ColdPool;
+  readonly counters = {
+    uploads: 0,
+    uploadBytes: 0,
+    uploadErrors: 0,
+    removes: 0,
+    removeErrors: 0,
+    lists: 0,
+    listErrors: 0,
+  };
+
+  constructor(pool: ColdPool) {
+    this.#pool = pool;
+  }
+
+  /** `body` is detached. */
+  async upload(key: string, body: Uint8Array<ArrayBuffer>, parts: readonly Part[]): Promise<UploadAnswer> {
+    const bytes = body.length;
+    const outcome = await this.#pool.run<'put'>({ op: 'put', key, body, slices: parts });
+    if (!outcome.ok) {
+      this.counters.uploadErrors++;
+      return { error: outcome.message };
+    }
+    this.counters.uploads++;
+    this.counters.uploadBytes += bytes;
+    const digests = outcome.value;
+    return { digests: parts.map((_, i) => digests.subarray(i * DIGEST_BYTES, (i + 1) * DIGEST_BYTES)) };
+  }
+
+  async remove(keys: readonly string[]): Promise<RemoveAnswer> {
+    const outcome = await this.#pool.run<'remove'>({ op: 'remove', keys });
+    if (outcome.ok) {
+      this.counters.removes += keys.length;
+      return {};
+    }
+    this.counters.removeErrors++;
+    return { error: outcome.message };
+  }
+
+  async list(prefix: string, after: string, limit: number): Promise<ListAnswer> {
+    const outcome = await this.#pool.run<'list'>({ op: 'list', prefix, after, limit });
+    if (!outcome.ok) {
+      this.counters.listErrors++;
+      return { error: outcome.message };
+    }
+    this.counters.lists++;
+    const { objects, more } = outcome.value;
+    return {
+      objects: objects.map(({ key, bytes, mtimeMs }) => ({ key, bytes, writtenAtMs: mtimeMs })),
+      next: more ? objects.at(-1)?.key : undefined,
+    };
+  }
+
+  /** A range of an object, verified. */
+  read(key: string, offset: number, length: number, digest: Uint8Array): Promise<ColdOutcome<'get'>> {
+    return this.#pool.run<'get'>({ op: 'get', key, offset, length, digest });
+  }
+}
