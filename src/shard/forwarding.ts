@@ -21,6 +21,13 @@ const WAITING_BYTES_MAX = 64 * 1024 * 1024;
 const NO_LEADER = errorNumber('NO_LEADER');
 /** A node that answered that it does not lead is asked again after this long, unless another one is known meanwhile. */
 const ASK_AGAIN_MS = 50;
+/**
+ * What was sent to a node that leads no more is given up when another one has led for so long: a leader that was cut off would keep
+ * its clients waiting until the link is found dead. One that handed over in order answers well before.
+ */
+const FORMER_LEADER_MS = 1000;
+/** Whether such a node leads no more is looked at this often. */
+const LOOK_MS = 100;
 /** Nobody waits for the answer. */
 const NOBODY = -1;
 
@@ -32,6 +39,14 @@ interface Parked {
   /** The node that said last that it does not lead, and when it may be asked again. */
   refusedBy: number;
   askAgainMs: number;
+}
+
+/** Sent, and not answered yet. */
+interface Flying {
+  readonly one: Parked;
+  readonly to: number;
+  /** When another leader was seen first; 0: not yet. */
+  formerSinceMs: number;
 }
 
 interface Held {
@@ -49,6 +64,8 @@ export class Forwarding {
   readonly #wake: () => void;
   #parked: Parked[] = [];
   #held: Held[] = [];
+  readonly #flying = new Set<Flying>();
+  #lookAtMs = 0;
   #waitingBytes = 0;
   /** Wall clock, for commands; and the clock that never steps, for waits. */
   #nowMs = 0;
@@ -116,6 +133,7 @@ export class Forwarding {
       this.#parked = [];
       for (const one of parked) this.#send(one);
     }
+    if (this.#flying.size > 0 && clockMs >= this.#lookAtMs) this.#giveUp();
     if (this.#held.length === 0) return;
     this.#held = this.#held.filter((held) => !this.#release(held));
   }
@@ -141,15 +159,21 @@ export class Forwarding {
       return;
     }
     const leader = group.raft.leader;
+    const flying: Flying = { one, to: leader, formerSinceMs: 0 };
+    this.#flying.add(flying);
     const sent =
       leader !== 0 &&
       leader !== this.#nodeId &&
       (leader !== one.refusedBy || this.#clockMs >= one.askAgainMs) &&
-      this.#peers.forward(leader, group.id, frame, (answer) => this.#onAnswer(one, leader, answer));
+      this.#peers.forward(leader, group.id, frame, (answer) => {
+        // Else it was given up, and the client was told.
+        if (this.#flying.delete(flying)) this.#onAnswer(one, leader, answer);
+      });
     if (sent) {
       this.counters.sent++;
       return;
     }
+    this.#flying.delete(flying);
     if (this.#clockMs < one.deadlineMs) {
       this.counters.parked++;
       this.#parked.push(one);
@@ -157,6 +181,20 @@ export class Forwarding {
     }
     this.#waitingBytes -= frame.length;
     this.#refuse(slot, 'NO_LEADER');
+  }
+
+  #giveUp(): void {
+    this.#lookAtMs = this.#clockMs + LOOK_MS;
+    for (const flying of this.#flying) {
+      const { one, to } = flying;
+      const { leader } = one.group.raft;
+      if (leader === to || leader === 0) continue;
+      if (flying.formerSinceMs === 0) flying.formerSinceMs = this.#clockMs;
+      if (this.#clockMs - flying.formerSinceMs < FORMER_LEADER_MS) continue;
+      this.#flying.delete(flying);
+      this.#waitingBytes -= one.frame.length;
+      this.#refuse(one.slot, 'OUTCOME_UNKNOWN');
+    }
   }
 
   #onAnswer(one: Parked, from: number, answer: Uint8Array | undefined): void {

@@ -1,0 +1,91 @@
+// Writes that were sent to a leader: who answers them when that node leads no more.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { errorCode } from '../../src/base/errors.ts';
+import type { Group } from '../../src/group/group.ts';
+import { Forwarding } from '../../src/shard/forwarding.ts';
+import type { PeerPort } from '../../src/shard/ports.ts';
+import { Reply } from '../../src/wire/reply.ts';
+
+const SLOT = 7;
+
+interface Scene {
+  readonly forwarding: Forwarding;
+  /** What the group believes. */
+  readonly raft: { leader: number };
+  /** Codes of the answers to the client. */
+  readonly told: string[];
+  /** The answer of the node that the write was sent to. */
+  answer(): void;
+  turn(afterMs: number): void;
+}
+
+function scene(): Scene {
+  const raft = { leader: 2 };
+  const group = { id: 0, accepts: false, raft, state: { appliedIndex: 1 } } as unknown as Group;
+  const told: string[] = [];
+  const replies: ((answer: Uint8Array | undefined) => void)[] = [];
+  const peers = {
+    forward: (_node: number, _group: number, _frame: Uint8Array, onReply: (typeof replies)[number]) => {
+      replies.push(onReply);
+      return true;
+    },
+  } as unknown as PeerPort;
+  const forwarding = new Forwarding(
+    peers,
+    1,
+    (reply) => told.push(errorCode(reply.code) ?? 'OK'),
+    () => undefined,
+  );
+  let clockMs = 1000;
+  const turn = (afterMs: number): void => {
+    clockMs += afterMs;
+    forwarding.turn(clockMs, clockMs);
+  };
+  turn(0);
+  forwarding.submit(group, SLOT, new Uint8Array(64), undefined, clockMs);
+  assert.equal(replies.length, 1, 'sent at once');
+  const answer = (): void => {
+    const reply = new Reply();
+    reply.reset(SLOT);
+    const bytes = new Uint8Array(8 + reply.bytesMax());
+    const view = new DataView(bytes.buffer);
+    view.setFloat64(0, 1, true);
+    reply.write(bytes, view, 8);
+    replies[0]?.(bytes);
+  };
+  return { forwarding, raft, told, answer, turn };
+}
+
+test('the answer of a leader is waited for while nobody else leads', () => {
+  const { raft, told, answer, turn } = scene();
+  for (let i = 0; i < 40; i++) turn(100);
+  raft.leader = 0;
+  for (let i = 0; i < 40; i++) turn(100);
+  assert.deepEqual(told, []);
+  answer();
+  turn(1);
+  assert.deepEqual(told, ['OK']);
+});
+
+test('a leader that handed over may still answer; one that says nothing is given up', () => {
+  const handedOver = scene();
+  handedOver.turn(100);
+  handedOver.raft.leader = 3;
+  handedOver.turn(100);
+  handedOver.turn(500);
+  handedOver.answer();
+  handedOver.turn(100);
+  assert.deepEqual(handedOver.told, ['OK']);
+
+  const cutOff = scene();
+  cutOff.turn(100);
+  cutOff.raft.leader = 3;
+  for (let i = 0; i < 9; i++) cutOff.turn(100);
+  assert.deepEqual(cutOff.told, []);
+  for (let i = 0; i < 4; i++) cutOff.turn(100);
+  assert.deepEqual(cutOff.told, ['OUTCOME_UNKNOWN']);
+  cutOff.answer();
+  for (let i = 0; i < 30; i++) cutOff.turn(100);
+  assert.deepEqual(cutOff.told, ['OUTCOME_UNKNOWN'], 'told once');
+});
