@@ -65,6 +65,10 @@ export class Raft {
   get uncommittedBytes(): number {
     return this.#core.uncommittedBytes;
   }
+  /** Last index that is not in the log any more. */
+  get purgedIndex(): number {
+    return this.#core.log.snapshotIndex;
+  }
   /** In force: the last one in the log, committed or not. */
   get configuration(): Configuration {
     return this.#core.configuration;

@@ -31,7 +31,8 @@ export interface AdminHost {
   checkpoint(group: Group): boolean;
   /** Applied index of the group's last checkpoint on disk. */
   checkpointed(group: Group): number;
-  purge(group: Group, index: number): void;
+  /** Lets go of the log up to `index`, but for what a snapshot on its way needs; the last index that is gone. */
+  purge(group: Group, index: number): number;
   deliver(reply: Reply): void;
 }
 
@@ -124,8 +125,7 @@ export class Administration {
     if (index > snapshot) {
       return sentence(400, `upto ${index} lies beyond the last snapshot index ${snapshot}; take a snapshot first`);
     }
-    this.#host.purge(group, index);
-    return { status: 200, body: { raft_group_id: group.id, purged_index: index } };
+    return { status: 200, body: { raft_group_id: group.id, purged_index: this.#host.purge(group, index) } };
   }
 
   /** The 409 of a call that only a leader can serve. */

@@ -4,7 +4,8 @@
  *
  * On the links: a request travels as its mailbox frame with the payload inside; the answer is the leader's applied index
  * (f64) and a reply frame. A refusal NO_LEADER means that nothing was done, so the request is sent again; a broken link
- * means that nobody knows, so the client is told that.
+ * means that nobody knows, so the client is told that. It is not sent again even with producer headers: what the second
+ * attempt is refused for (no leader, a full disk) says nothing about the first, which may still come (tried: sim seed 0x13ae).
  */
 import { errorNumber } from '../base/errors.ts';
 import type { Group } from '../group/group.ts';

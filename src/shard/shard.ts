@@ -96,6 +96,7 @@ export class Shard {
         const upTo = Math.min(index, this.#snapshots?.pinned(group.id) ?? Infinity);
         storage.purge(group.id, upTo);
         group.raft.compacted(upTo);
+        return group.raft.purgedIndex;
       },
       deliver: (reply) => this.#sink.send(reply),
     };

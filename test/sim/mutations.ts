@@ -299,7 +299,7 @@ const missingNotConfirmed = (): Mutation => ({
 const markForgotten = (): Mutation => ({
   onProcess: ({ shard }) => {
     for (const { raft } of shard.groups) {
-      Object.defineProperty(raft, 'refusesLead', { get: () => false, set: () => undefined });
+      Object.defineProperty(raft, 'refusesLead', { value: false, writable: true });
     }
   },
 });
