@@ -49,7 +49,6 @@ export function apply(state: State, command: Command, reply: Reply): void {
       return applySweep(state, command);
     case COMMAND_DELETE_BUCKET:
       return applyDeleteBucket(state, command, reply);
-    case COMMAND_APPEND_BATCH:
     case COMMAND_PUBLISH_SNAPSHOT:
     case COMMAND_RETENTION:
     case COMMAND_PURGE:
