@@ -2,6 +2,7 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { type ColdConfig, coldOf } from './cold.ts';
 import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { Peer } from './kinds.ts';
@@ -33,6 +34,8 @@ export interface Config {
     readonly nodeId: number;
     readonly groupCount: number;
     readonly initMembership: boolean;
+    /** 0: no bound of its own. */
+    readonly maxUncommittedBytesPerGroup: number;
     /** Includes this node unless empty. */
     readonly peers: readonly Peer[];
   };
@@ -56,26 +59,6 @@ export interface Config {
   };
 }
 
-export interface ColdConfig {
-  readonly backend: 'none' | 'dir' | 's3';
-  readonly root: string | undefined;
-  readonly dir: string | undefined;
-  /** 0: no bound. */
-  readonly maxHotBytesPerGroup: number;
-  readonly s3: {
-    readonly bucket: string | undefined;
-    readonly region: string | undefined;
-    readonly endpoint: string | undefined;
-    readonly accessKeyId: string | undefined;
-    readonly secretAccessKey: string | undefined;
-    readonly sessionToken: string | undefined;
-    readonly serverSideEncryption: 'aes256' | 'aws-kms' | 'none';
-    readonly kmsKeyId: string | undefined;
-    readonly timeoutMs: number;
-    readonly maxRetries: number;
-  };
-}
-
 /** Gives every option its place, then checks what no single option can know. */
 export function toConfig(values: Values): Config {
   const config: Config = {
@@ -95,6 +78,7 @@ export function toConfig(values: Values): Config {
       nodeId: values['raft.node_id'],
       groupCount: values['raft.group_count'],
       initMembership: values['raft.init_membership'],
+      maxUncommittedBytesPerGroup: values['raft.max_uncommitted_size_per_group'],
       peers: values['raft.peers'],
     },
     cluster: {
@@ -120,39 +104,6 @@ export function toConfig(values: Values): Config {
   checkListeners(config);
   checkPeers(config);
   return config;
-}
-
-function coldOf(values: Values): ColdConfig {
-  const backend = values['storage.cold.backend'];
-  const dir = values['storage.cold.dir'];
-  const bucket = values['storage.cold.s3.bucket'];
-  if (backend === 'dir' && dir === undefined)
-    throw refuse('storage.cold.dir', undefined, 'a directory, because storage.cold.backend is "dir"');
-  if (backend === 's3' && bucket === undefined)
-    throw refuse('storage.cold.s3.bucket', undefined, 'a bucket, because storage.cold.backend is "s3"');
-  if (backend !== 'none') {
-    throw new ConfigError(
-      `storage.cold.backend = "${backend}": this version has no cold tier yet; use "none" (everything stays in storage.data_dir)`,
-    );
-  }
-  return {
-    backend,
-    root: values['storage.cold.root'],
-    dir,
-    maxHotBytesPerGroup: values['storage.cold.max_hot_size_per_group'],
-    s3: {
-      bucket,
-      region: values['storage.cold.s3.region'],
-      endpoint: values['storage.cold.s3.endpoint'],
-      accessKeyId: values['storage.cold.s3.access_key_id'],
-      secretAccessKey: values['storage.cold.s3.secret_access_key'],
-      sessionToken: values['storage.cold.s3.session_token'],
-      serverSideEncryption: values['storage.cold.s3.server_side_encryption'],
-      kmsKeyId: values['storage.cold.s3.kms_key_id'],
-      timeoutMs: values['storage.cold.s3.timeout'],
-      maxRetries: values['storage.cold.s3.max_retries'],
-    },
-  };
 }
 
 function tlsOf(values: Values): Config['server']['tls'] {

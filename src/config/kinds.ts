@@ -74,6 +74,19 @@ export const url: Kind<string> = {
   format: quote,
 };
 
+/** Part of object keys, so it keeps to what every store takes. */
+export const keyPrefix: Kind<string> = {
+  label: 'string',
+  expected: 'letters, digits, "_", "-" and "." with "/" between, such as "prod/millrace", at most 200',
+  parse: (raw) => (isText(raw) && raw.length <= 200 ? prefixOf(raw) : undefined),
+  format: quote,
+};
+
+function prefixOf(written: string): string | undefined {
+  const trimmed = written.replace(/^\/|\/$/g, '');
+  return trimmed.split('/').every((part) => /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(part)) ? trimmed : undefined;
+}
+
 export const origins: Kind<readonly string[]> = {
   label: 'list',
   expected: 'a list of origins such as ["https://app.example"], ["*"] for any, or [] for none',

@@ -8,7 +8,8 @@ import { readConfigFile } from './file.ts';
 import type { Written } from './file.ts';
 import { refuse } from './kinds.ts';
 import { OPTION_KEYS, OPTIONS } from './options.ts';
-import type { Defaulted, Option, OptionKey, Values } from './options.ts';
+import type { Defaulted, Option } from './option.ts';
+import type { OptionKey, Values } from './options.ts';
 import { suggest } from './suggest.ts';
 import { VERSION } from './version.ts';
 

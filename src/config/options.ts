@@ -4,8 +4,10 @@
  */
 import { availableParallelism } from 'node:os';
 import { BODY_BYTES_MAX } from '../base/limits.ts';
+import { COLD_OPTIONS } from './cold-options.ts';
 import * as kind from './kinds.ts';
-import type { Kind, Peer } from './kinds.ts';
+import type { Peer } from './kinds.ts';
+import { type Defaulted, type Extra, type Option, option, optional } from './option.ts';
 import { parseAddress } from './values.ts';
 import type { Address } from './values.ts';
 
@@ -16,34 +18,6 @@ const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
-interface Flag {
-  readonly name: string;
-  /** What stands for the value in --help. */
-  readonly placeholder: string;
-}
-
-export interface Option<T> {
-  readonly kind: Kind<T>;
-  /** A sentence or two for README.md and --help. Names the unit where it is not in the value. */
-  readonly about: string;
-  readonly flag?: Flag;
-  /** Shown instead of the default where that depends on the host. */
-  readonly defaultNote?: string;
-}
-
-export interface Defaulted<T> extends Option<T> {
-  readonly fallback: T;
-}
-
-type Extra = Pick<Option<unknown>, 'flag' | 'defaultNote'>;
-
-const option = <T>(of: Kind<T>, fallback: T, about: string, extra: Extra = {}): Defaulted<T> => ({
-  kind: of,
-  fallback,
-  about,
-  ...extra,
-});
-const optional = <T>(of: Kind<T>, about: string, extra: Extra = {}): Option<T> => ({ kind: of, about, ...extra });
 const flag = (name: string, placeholder: string): Extra => ({ flag: { name, placeholder } });
 const loopback = (port: number): Address => parseAddress(`127.0.0.1:${port}`) as Address;
 
@@ -83,32 +57,7 @@ export const OPTIONS = {
     'Logs and state of this node, one LMDB environment per core.',
     flag('data', 'DIR'),
   ),
-  'storage.cold.backend': option(
-    kind.choice('none', 'dir', 's3'),
-    'none',
-    'Where old bytes go. Only `none` in this version.',
-  ),
-  'storage.cold.root': optional(kind.text, 'Prefix of every object key in the cold store.'),
-  'storage.cold.dir': optional(kind.path, 'Directory of the `dir` backend.'),
-  'storage.cold.max_hot_size_per_group': option(
-    kind.size(0, 1024 * GIB),
-    64 * MIB,
-    'Bytes of a group not yet in the cold store before its writes are answered 503; 0 is no bound.',
-  ),
-  'storage.cold.s3.bucket': optional(kind.text, 'Bucket of the `s3` backend.'),
-  'storage.cold.s3.region': optional(kind.text, 'Region; any text for most stores other than AWS.'),
-  'storage.cold.s3.endpoint': optional(kind.url, 'Address of a store other than AWS.'),
-  'storage.cold.s3.access_key_id': optional(kind.token, 'Credentials; otherwise those of the environment.'),
-  'storage.cold.s3.secret_access_key': optional(kind.token, 'Credentials; otherwise those of the environment.'),
-  'storage.cold.s3.session_token': optional(kind.token, 'Credentials; otherwise those of the environment.'),
-  'storage.cold.s3.server_side_encryption': option(
-    kind.choice('aes256', 'aws-kms', 'none'),
-    'aes256',
-    'Encryption the store is asked for.',
-  ),
-  'storage.cold.s3.kms_key_id': optional(kind.text, 'Key for `aws-kms`.'),
-  'storage.cold.s3.timeout': option(kind.duration(100, 10 * MINUTE_MS), 10 * SECOND_MS, 'Bound of one operation.'),
-  'storage.cold.s3.max_retries': option(kind.integer(0, 100), 3, 'Repeats of a failed operation.'),
+  ...COLD_OPTIONS,
 
   'runtime.core_count': option(
     kind.integer(1, 1024),
@@ -137,6 +86,11 @@ export const OPTIONS = {
     kind.boolean,
     false,
     'For the very first start of a cluster with peers: an empty data directory may vote at once. Never set it for a node that lost its disk.',
+  ),
+  'raft.max_uncommitted_size_per_group': option(
+    kind.size(0, 64 * GIB),
+    0,
+    'Bytes of a group that wait for a majority of the nodes before its writes are answered 503; 0 is the bound of `server.http_inflight_body_size` alone.',
   ),
   'raft.peers': option(
     kind.peers,

@@ -10,6 +10,7 @@ import type { HttpContext } from '../http/contract.ts';
 import { ListenError, type Planes, createPlanes } from '../http/server.ts';
 import { describeShed } from '../wire/shed.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
+import { type ColdStore, NO_COLD_STORE_METRICS, startColdStore } from './cold-start.ts';
 import { completeDataDir, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
 import { Governance } from './governance.ts';
@@ -46,6 +47,7 @@ async function main(argv: readonly string[]): Promise<void> {
     );
   }
   const wasDraining = readDrainMark(config.storage.dataDir);
+  const cold = await startColdStore(config, createLogger('cold'));
   const shards = new Shards({
     count: layout.shardCount,
     groupCount: layout.groupCount,
@@ -69,14 +71,14 @@ async function main(argv: readonly string[]): Promise<void> {
   if (wasDraining)
     log.warn('this node is marked for maintenance: it gives its leaderships away until the mark is lifted');
   const governance = new Governance(config, layout.nodeId, gateway, drainMark);
-  const planes = compose({ config, gateway, shards, drainMark, governance, log });
+  const planes = compose({ config, gateway, shards, drainMark, governance, cold, log });
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
   greet(config, layout.shardCount, performance.now() - startedMs, log);
   if (clusterOf(config) !== undefined) governance.start();
   onSignal(() => {
     governance.stop();
-    return stop(planes, shards, gateway, log);
+    return stop(planes, shards, gateway, cold, log);
   });
 }
 
@@ -98,10 +100,11 @@ interface Parts {
   readonly shards: Shards;
   readonly drainMark: ShedState;
   readonly governance: Governance;
+  readonly cold: ColdStore | undefined;
   readonly log: Logger;
 }
 
-function compose({ config, gateway, shards, drainMark, governance, log }: Parts): Planes {
+function compose({ config, gateway, shards, drainMark, governance, cold, log }: Parts): Planes {
   const metrics = new HttpCounters();
   const ctx: HttpContext = {
     gateway,
@@ -134,6 +137,7 @@ function compose({ config, gateway, shards, drainMark, governance, log }: Parts)
       wal_backend: 'disk',
       leadership_shed: describeShed(drainMark.bits),
       ...governance.metrics(),
+      ...(cold?.metrics() ?? NO_COLD_STORE_METRICS),
     }),
   };
   const http = createLogger('http');
@@ -158,6 +162,7 @@ function greet(config: Config, shardCount: number, startMs: number, log: Logger)
       `  clients   ${client}`,
       `  admin     ${scheme}://${formatAddress(config.server.adminListen)}  (/__svc/metrics, /__svc/ready)`,
       `  data      ${config.storage.dataDir}  (${config.raft.groupCount} groups on ${shardCount} shard${shardCount === 1 ? '' : 's'})`,
+      ...(config.storage.cold.backend === 'none' ? [] : [`  cold      ${config.storage.cold.backend}`]),
       nodes === 1
         ? '  durable   every acknowledged write is on disk (fsync) before its answer leaves; single node: one disk'
         : `  durable   every acknowledged write is on the disks (fsync) of a majority of ${nodes} nodes before its answer leaves`,
@@ -186,11 +191,18 @@ function onSignal(run: () => Promise<void>): void {
   process.on('SIGINT', handle);
 }
 
-async function stop(planes: Planes, shards: Shards, gateway: Gateway, log: Logger): Promise<void> {
+async function stop(
+  planes: Planes,
+  shards: Shards,
+  gateway: Gateway,
+  cold: ColdStore | undefined,
+  log: Logger,
+): Promise<void> {
   log.info({ pending: gateway.pending }, 'stopping: no new requests, open ones are finished');
   await planes.close(STOP_GRACE_MS);
   await shards.stop();
   gateway.close();
+  await cold?.close();
   log.info('stopped');
 }
 

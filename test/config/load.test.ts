@@ -9,7 +9,8 @@ import { describeOptions } from '../../src/config/describe.ts';
 import { ConfigError } from '../../src/config/error.ts';
 import { helpOrVersion, loadConfig } from '../../src/config/load.ts';
 import { OPTION_KEYS, OPTIONS } from '../../src/config/options.ts';
-import type { Defaulted, Option, Values } from '../../src/config/options.ts';
+import type { Defaulted, Option } from '../../src/config/option.ts';
+import type { Values } from '../../src/config/options.ts';
 
 function folder(t: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), 'millrace-config-'));
@@ -43,7 +44,14 @@ test('without flags and file: the documented defaults, loopback only', () => {
   assert.equal(config.storage.cold.backend, 'none');
   assert.equal(config.runtime.coreCount, Math.max(1, availableParallelism() - 1));
   assert.equal(config.runtime.liveReadMaxWaitersPerCore, 65_536);
-  assert.deepEqual(config.raft, { nodeId: 1, groupCount: 16, initMembership: false, peers: [] });
+  assert.equal(config.storage.cold.dir, resolve('data', 'cold'));
+  assert.deepEqual(config.raft, {
+    nodeId: 1,
+    groupCount: 16,
+    initMembership: false,
+    maxUncommittedBytesPerGroup: 0,
+    peers: [],
+  });
   assert.deepEqual(config.http, {
     longPollTimeoutMs: 30_000,
     sseKeepaliveMs: 15_000,
@@ -160,10 +168,23 @@ test('bad files are refused with the key, the value and what was expected', (t) 
     ],
     ['[storage.cold]\nbackend = "tape"', /^storage\.cold\.backend = "tape": expected one of "none", "dir", "s3"$/],
     ['[storage.cold]\nbackend = "s3"', /^storage\.cold\.s3\.bucket is missing: expected a bucket/],
-    ['[storage.cold]\nbackend = "dir"', /^storage\.cold\.dir is missing: expected a directory/],
     [
-      '[storage.cold]\nbackend = "dir"\ndir = "/x"',
-      /^storage\.cold\.backend = "dir": this version has no cold tier yet/,
+      '[storage.cold]\nbackend = "dir"\n[server]\ncluster_listen = "127.0.0.1:4440"\n' +
+        '[raft]\npeers = [{ node_id = 1, addr = "a:1" }, { node_id = 2, addr = "b:1" }]',
+      /^storage\.cold\.dir is missing: expected a directory that all nodes/,
+    ],
+    ['[storage.cold]\nroot = "../up"', /^storage\.cold\.root = "\.\.\/up": expected letters, digits/],
+    [
+      '[storage.cold]\nbackend = "dir"\nflush_size = "65 MiB"',
+      /^storage\.cold\.flush_size: expected at most storage\.cold\.max_hot_size_per_group/,
+    ],
+    [
+      '[storage.cold]\nbackend = "s3"\ns3.bucket = "b"\ns3.access_key_id = "k"',
+      /^storage\.cold\.s3\.secret_access_key is missing: expected the secret/,
+    ],
+    [
+      '[storage.cold]\nbackend = "s3"\ns3.bucket = "b"\ns3.secret_access_key = "k"',
+      /^storage\.cold\.s3\.access_key_id is missing/,
     ],
     [
       '[server]\nlisten = "127.0.0.1:4438"',

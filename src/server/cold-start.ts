@@ -1,0 +1,164 @@
+/**
+ * The cold store when the server starts: it proves that it can write, read, list and delete under its root. What no repeat
+ * can mend ends the start with a sentence. A store that does not answer is a warning: hot data can be served without it, and
+ * it is tried again until it answers.
+ */
+import process from 'node:process';
+import type { Config } from '../config/config.ts';
+import type { ColdConfig } from '../config/cold.ts';
+import { ConfigError } from '../config/error.ts';
+import type { Backend } from '../cold/backend.ts';
+import { ColdPool, TASKS_PER_THREAD } from '../cold/pool.ts';
+import type { Failed } from '../cold/tasks.ts';
+import type { ColdSettings } from '../shard/cold/port.ts';
+import { ColdService } from './cold-service.ts';
+import type { Logger } from './log.ts';
+
+const RETRY_MS_MIN = 1000;
+const RETRY_MS_MAX = 30_000;
+/** Uploads under way when the server stops; what is not finished is uploaded again after the next start. */
+const STOP_WAIT_MS = 5000;
+/** A directory has no bound of its own; on a network file system that hangs, callers wait so long. */
+const DIRECTORY_TIMEOUT_MS = 30_000;
+
+export interface ColdStore {
+  readonly service: ColdService;
+  /** How shards use it, but for the name of their run. */
+  readonly use: Omit<ColdSettings, 'run'>;
+  /** The member `cold_store` of the metrics, and counters. */
+  metrics(): Record<string, unknown>;
+  close(): Promise<void>;
+}
+
+/** Undefined: no cold store is configured. Throws ConfigError when it cannot work. */
+export async function startColdStore(config: Config, log: Logger): Promise<ColdStore | undefined> {
+  const { cold } = config.storage;
+  const backend = backendOf(cold);
+  if (backend === undefined) return undefined;
+  const pool = new ColdPool({
+    backend,
+    timeoutMs: backend.kind === 's3' ? cold.s3.timeoutMs : DIRECTORY_TIMEOUT_MS,
+    onError: (error) => log.error({ err: error }, 'a thread of the pool failed; another one takes its place'),
+  });
+  const proof = new Proof(pool, log);
+  const failed = await proof.first();
+  if (failed !== undefined) {
+    await pool.close(0);
+    throw new ConfigError(`storage.cold: ${failed.message}${hint(cold, failed)}`);
+  }
+  const service = new ColdService(pool);
+  return {
+    service,
+    use: useOf(cold),
+    metrics: () => ({
+      cold_store: { ...describe(cold), reachable: proof.passed },
+      cold_pool_tasks: pool.tasks,
+      cold_pool_bytes: pool.bytes,
+      cold_store_uploads: service.counters.uploads,
+      cold_store_upload_bytes: service.counters.uploadBytes,
+      cold_store_upload_errors: service.counters.uploadErrors,
+      cold_store_removes: service.counters.removes,
+      cold_store_remove_errors: service.counters.removeErrors,
+      cold_store_lists: service.counters.lists,
+      cold_store_list_errors: service.counters.listErrors,
+    }),
+    close: async () => {
+      proof.stop();
+      await pool.close(STOP_WAIT_MS);
+    },
+  };
+}
+
+/** What the metrics say without a cold store. */
+export const NO_COLD_STORE_METRICS: Readonly<Record<string, unknown>> = {
+  cold_store: { backend: 'none', root: null, bucket: null, region: null, endpoint: null, encryption: null },
+};
+
+/** Asks until the store has answered once. */
+class Proof {
+  readonly #pool: ColdPool;
+  readonly #log: Logger;
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
+  passed = false;
+
+  constructor(pool: ColdPool, log: Logger) {
+    this.#pool = pool;
+    this.#log = log;
+  }
+
+  /** The failure that no repeat can mend. */
+  async first(): Promise<Failed | undefined> {
+    const outcome = await this.#pool.run<'probe'>({ op: 'probe' });
+    this.passed = outcome.ok;
+    if (outcome.ok) return undefined;
+    if (outcome.failure !== 'unreachable') return outcome;
+    this.#log.warn(
+      { reason: outcome.message },
+      'the cold store does not answer; it is tried again, hot data is served',
+    );
+    this.#again(RETRY_MS_MIN);
+    return undefined;
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  #again(delayMs: number): void {
+    if (this.#stopped) return;
+    this.#timer = setTimeout(() => {
+      // run() does not reject.
+      void this.#pool.run<'probe'>({ op: 'probe' }).then((outcome) => {
+        this.passed = outcome.ok;
+        if (outcome.ok) return this.#log.info('the cold store answers now');
+        if (outcome.failure !== 'unreachable') this.#log.error({ reason: outcome.message }, 'the cold store refuses');
+        return this.#again(Math.min(2 * delayMs, RETRY_MS_MAX));
+      });
+    }, delayMs);
+    this.#timer.unref();
+  }
+}
+
+function backendOf(cold: ColdConfig): Backend | undefined {
+  if (cold.backend === 'none') return undefined;
+  if (cold.backend === 'dir') return { kind: 'dir', root: cold.root, directory: cold.dir };
+  return { kind: 's3', root: cold.root, s3: { ...cold.s3, connections: TASKS_PER_THREAD } };
+}
+
+function useOf(cold: ColdConfig): Omit<ColdSettings, 'run'> {
+  return {
+    flushIntervalMs: cold.flushIntervalMs,
+    flushBytes: cold.flushBytes,
+    flushBytesMax: cold.flushBytesMax,
+    uploadsMax: cold.uploadsMax,
+    hotBytesMax: cold.maxHotBytesPerGroup,
+    gcIntervalMs: cold.gcIntervalMs,
+    gcEntriesMax: cold.gcEntriesMax,
+    gcGraceMs: cold.gcGraceMs,
+    sweepIntervalMs: cold.sweepIntervalMs,
+    sweepGraceMs: cold.sweepGraceMs,
+  };
+}
+
+/** The refusal that people meet first: S3 encrypts by default, many other stores cannot or only over https. */
+function hint(cold: ColdConfig, failed: Failed): string {
+  const mayBeEncryption = cold.backend === 's3' && cold.s3.encryption !== 'none' && / (400|501) /.test(failed.message);
+  return mayBeEncryption
+    ? ` (storage.cold.s3.server_side_encryption is "${cold.s3.encryption}"; "none" if the store cannot encrypt)`
+    : '';
+}
+
+function describe(cold: ColdConfig): Record<string, unknown> {
+  const isS3 = cold.backend === 's3';
+  return {
+    backend: cold.backend,
+    root: cold.root === '' ? null : cold.root,
+    directory: isS3 ? null : cold.dir,
+    bucket: isS3 ? cold.s3.bucket : null,
+    region: isS3 ? (cold.s3.region ?? process.env['AWS_REGION'] ?? null) : null,
+    endpoint: isS3 ? (cold.s3.endpoint ?? null) : null,
+    encryption: isS3 ? cold.s3.encryption : null,
+  };
+}
