@@ -32,12 +32,13 @@ function fill(disk: SmallDisk, leaveBytes: number): void {
   }
 }
 
-/** Resolves with the ms until each group took writes through the other nodes. */
+/** Resolves with the ms until each group took writes through the other nodes. `dies`: SIGKILL, and a start on the full disk. */
 async function fillAndFree(
   cluster: TestCluster,
   disk: SmallDisk,
   leaveBytes: number,
   paths: readonly string[],
+  dies: boolean,
 ): Promise<number[]> {
   await until(`node ${VICTIM} leads`, () => leads(cluster));
   const healthy = cluster.ids.filter((id) => id !== VICTIM);
@@ -59,7 +60,12 @@ async function fillAndFree(
       assert.equal(answer.status, 204, `${path} through node ${through}: ${answer.body.toString('utf8')}`);
     }
   }
-  await pause(2000);
+  await pause(1000);
+  if (dies) {
+    await cluster.kill(VICTIM);
+    await cluster.restart(VICTIM);
+    await pause(1000);
+  }
   disk.remove(FILLER);
   await cluster.ready(cluster.ids);
   return resumed;
@@ -78,10 +84,10 @@ test('a full disk of one node keeps nobody from writing', async (t) => {
       await withCluster({ groups: GROUPS, disks }, async (cluster) => {
         const paths = await streamOfEachGroup(cluster);
         const act = async (_: unknown, faults: Faults): Promise<void> => {
-          resumedMs.push(...(await fillAndFree(cluster, disk, ALMOST_FULL_BYTES, paths)));
+          resumedMs.push(...(await fillAndFree(cluster, disk, ALMOST_FULL_BYTES, paths, false)));
           count(faults, 'disk almost full');
-          resumedMs.push(...(await fillAndFree(cluster, disk, 0, paths)));
-          count(faults, 'disk full');
+          resumedMs.push(...(await fillAndFree(cluster, disk, 0, paths, true)));
+          count(faults, 'disk full, then SIGKILL');
           await until('the node with room leads again', () => leads(cluster));
         };
         await underLoad('full disk', cluster, random.seed + round, act, VICTIM);

@@ -105,7 +105,30 @@ async function resets(round: Round): Promise<void> {
   count(round.faults, 'resets and delays');
 }
 
-const PARTITIONS: readonly Partition[] = [isolateLeader, isolateFollower, oneWay, dumbLeader, bridge, flapping, resets];
+/** Nobody has a majority until the network is whole: what the lone node is sent meanwhile must not be acknowledged and lost. */
+async function killBehindCut(round: Round): Promise<void> {
+  const { cluster, random } = round;
+  const leader = await cluster.leaderOf(random.int(0, GROUPS - 1));
+  cluster.network.isolate(random.pick(others(round, leader)), cluster.ids);
+  await pause(random.int(100, 1000));
+  await cluster.kill(leader);
+  count(round.faults, 'follower cut off, leader killed');
+  await pause(random.int(500, 3000));
+  // The log of the one that was cut off is behind: it must not win over the one that stayed.
+  if (random.chance(0.5)) cluster.network.heal();
+  await cluster.restart(leader);
+}
+
+const PARTITIONS: readonly Partition[] = [
+  isolateLeader,
+  isolateFollower,
+  oneWay,
+  dumbLeader,
+  bridge,
+  flapping,
+  resets,
+  killBehindCut,
+];
 
 test('partitions between the nodes under load', async () => {
   const random = createRandom(seedFromEnvironment());
