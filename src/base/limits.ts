@@ -37,6 +37,8 @@ export const RECORDS_PER_REQUEST_MAX = 100_000;
 
 /** Largest body of one read answer unless a single record is larger; clients continue from Stream-Next-Offset. */
 export const READ_BYTES_MAX = MIB;
+/** Messages or records of one answer in parts: 256 KiB of ends at most. */
+export const PARTS_MAX = 65_536;
 /** Streams in one page of a bucket listing (wire-facts 2.16). */
 export const LIST_LIMIT_MAX = 1000;
 /**

@@ -7,6 +7,7 @@ import { type Command, FLAG_CLOSE, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG
 import { sameContentType } from '../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
 import { writeUnits } from './buckets.ts';
+import { listHot } from './cold/hot.ts';
 import { type Head, internType } from './head.ts';
 import { type Producer, accept, decide, expectedSeq, newProducer, receiptOf } from './producers.ts';
 import { ROW_PAYLOAD_BYTES_MAX, Row } from './row.ts';
@@ -173,6 +174,7 @@ export function appendPayload(
   records: number,
 ): void {
   const { bytes, payloadAt } = command;
+  if (head.hotSinceMs < 0) listHot(state, head, command.nowMs);
   let row = lastRow(state, head);
   const messages = Math.max(1, records);
   let done = from;

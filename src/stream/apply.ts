@@ -21,9 +21,12 @@ import {
   COMMAND_TOUCH,
   type Command,
 } from '../wire/command.ts';
+import { RELEASE_CHUNKS_AT_ONCE, RELEASE_CHUNKS_PER_SWEEP } from '../base/limits.ts';
 import type { Reply } from '../wire/reply.ts';
 import { applyAppend, refuse } from './append.ts';
 import { applyBatch } from './batch.ts';
+import { applyDoom, applyFlush, applyGcDone } from './cold/flush.ts';
+import { releaseDue, sweepReleases } from './cold/release.ts';
 import { applyCreate, commandAttributes, listDeadline, removeStream } from './create.ts';
 import { expiryKey, readUint } from './keys.ts';
 import type { State } from './state.ts';
@@ -32,6 +35,7 @@ import type { State } from './state.ts';
 export const SWEEP_MAX = 256;
 
 export function apply(state: State, command: Command, reply: Reply): void {
+  state.releaseLeft = RELEASE_CHUNKS_AT_ONCE;
   switch (command.kind) {
     case COMMAND_APPEND:
       return applyAppend(state, command, reply);
@@ -49,13 +53,16 @@ export function apply(state: State, command: Command, reply: Reply): void {
       return applySweep(state, command);
     case COMMAND_DELETE_BUCKET:
       return applyDeleteBucket(state, command, reply);
+    case COMMAND_FLUSH:
+      return applyFlush(state, command, reply);
+    case COMMAND_GC_DONE:
+      return applyGcDone(state, command);
+    case COMMAND_DOOM:
+      return applyDoom(state, command);
     case COMMAND_PUBLISH_SNAPSHOT:
     case COMMAND_RETENTION:
     case COMMAND_PURGE:
     case COMMAND_QUOTA:
-    case COMMAND_FLUSH:
-    case COMMAND_GC_DONE:
-    case COMMAND_DOOM:
       // Nobody proposes these yet.
       return refuse(reply, 'INTERNAL');
     default:
@@ -68,7 +75,7 @@ function applyDelete(state: State, command: Command, reply: Reply): void {
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
   if (head === undefined) return refuse(reply, 'STREAM_NOT_FOUND');
   const expired = head.expired(command.nowMs);
-  removeStream(state, head);
+  removeStream(state, head, command.nowMs);
   if (expired) refuse(reply, 'STREAM_NOT_FOUND');
 }
 
@@ -86,7 +93,7 @@ function applyTouch(state: State, command: Command): void {
 }
 
 /**
- * Removes streams whose deadline has passed. The index holds a lower bound of each deadline, so that renewing a lifetime
+ * Removes streams whose deadline has passed, and gives back what earlier removals left in the cold store. The index holds a lower bound of each deadline, so that renewing a lifetime
  * costs nothing; a stream found alive here is listed again at its real deadline.
  */
 function applySweep(state: State, command: Command): void {
@@ -101,13 +108,15 @@ function applySweep(state: State, command: Command): void {
     state.overlay.delete(expiryKey(state.prefix, deadlineMs, incarnation));
     const head = state.find(key, 0, key.length);
     if (head === undefined || head.incarnation !== incarnation) continue;
-    if (head.expired(command.nowMs)) removeStream(state, head);
+    if (head.expired(command.nowMs)) removeStream(state, head, command.nowMs);
     else listDeadline(state, head);
   }
+  sweepReleases(state, command.nowMs, RELEASE_CHUNKS_PER_SWEEP);
 }
 
 /** True when a sweep at `nowMs` would find something; asked by the leader before it proposes one. */
 export function sweepDue(state: State, nowMs: number): boolean {
+  if (releaseDue(state)) return true;
   let due = false;
   state.overlay.range(expiryKey(state.prefix, 0, 0), expiryKey(state.prefix, nowMs + 1, 0), false, () => {
     due = true;

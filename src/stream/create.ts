@@ -4,6 +4,8 @@ import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG
 import { sameContentType } from '../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_CREATED, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
 import { acceptProducer, appendPayload, meter, refuse } from './append.ts';
+import { unlistHot } from './cold/hot.ts';
+import { releaseChunks } from './cold/release.ts';
 import { type Head, internType } from './head.ts';
 import { expiryKey } from './keys.ts';
 import type { State } from './state.ts';
@@ -24,7 +26,7 @@ export function applyCreate(state: State, command: Command, reply: Reply): void 
     }
   }
   if (existing !== undefined && !expired) return describeExisting(state, existing, command, reply);
-  if (existing !== undefined) removeStream(state, existing);
+  if (existing !== undefined) removeStream(state, existing, command.nowMs);
 
   const key = command.bytes.slice(command.keyAt, command.keyAt + command.keyBytes);
   const head = state.create(key, command.nowMs);
@@ -115,8 +117,11 @@ function describe(head: Head, reply: Reply): void {
   reply.recordNext = head.recordNext;
 }
 
-/** Removes a stream and adjusts its bucket's gauges. */
-export function removeStream(state: State, head: Head): void {
+/**
+ * Removes a stream and adjusts its bucket's gauges. What it has in the cold store is given back, as far as the command may
+ * (State.releaseLeft) at once. `immediate`: without the grace for reads that are under way.
+ */
+export function removeStream(state: State, head: Head, nowMs: number, immediate = false): void {
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
   bucket.streamCount--;
   bucket.retainedBytes -= head.tail - head.floor;
@@ -125,5 +130,7 @@ export function removeStream(state: State, head: Head): void {
   if (head.indexedDeadlineMs >= 0) {
     state.overlay.delete(expiryKey(state.prefix, head.indexedDeadlineMs, head.incarnation));
   }
+  unlistHot(state, head);
+  if (head.hotStart > 0) releaseChunks(state, head.incarnation, Infinity, nowMs, immediate);
   state.remove(head);
 }

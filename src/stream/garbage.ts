@@ -1,31 +1,86 @@
-/** Rows of removed streams: marked when a stream goes, deleted a few at a time by later flushes. */
-import { TAG_ATTRIBUTES, TAG_DATA, TAG_GARBAGE, TAG_PRODUCER, TAG_RECORD, prefixEnd, taggedKey } from './keys.ts';
+/**
+ * Rows that nothing reads any more: of removed streams, and of living ones those whose bytes went to the cold store or
+ * fell below the retention floor. Marked when that happens, deleted a few at a time by later flushes.
+ *
+ * A mark is empty (everything of the incarnation) or offset f64 and ordinal f64 (data rows and record entries below them).
+ */
+import {
+  TAG_ATTRIBUTES,
+  TAG_DATA,
+  TAG_GARBAGE,
+  TAG_PRODUCER,
+  TAG_RECORD,
+  positionKey,
+  prefixEnd,
+  readUint,
+  taggedKey,
+} from './keys.ts';
 import type { Tx } from './tx.ts';
 
-/** Rows deleted per flush; bounds the commit that does it. */
-const RECLAIM_ROWS_MAX = 1024;
-const RECLAIM_STREAMS_MAX = 128;
+/**
+ * Rows deleted per flush; bounds the commit that does it. At ten checkpoints a second this is 80 MB of rows a second,
+ * or 40 MB of JSON rows with their index entries: more than a disk can take in appends for long.
+ */
+const RECLAIM_ROWS_MAX = 2048;
+/** What looking through one mark costs, in rows. */
+const MARK_COST = 2;
+const MARKS_MAX = RECLAIM_ROWS_MAX / MARK_COST;
 const NOTHING = new Uint8Array(0);
 
+export function garbageBelow(offset: number, record: number): Uint8Array {
+  const mark = new Uint8Array(16);
+  const view = new DataView(mark.buffer);
+  view.setFloat64(0, offset, true);
+  view.setFloat64(8, record, true);
+  return mark;
+}
+
 /**
- * Deletes some rows of dead incarnations; true when more are left. Invisible to readers, so it needs no command (replicas
- * may differ here).
+ * Deletes some garbage rows; true when more are left. Invisible to readers, so it needs no command (replicas may differ
+ * here).
  */
 export function reclaim(tx: Tx, prefix: number): boolean {
-  const marks = taggedKey(prefix, TAG_GARBAGE, NOTHING);
-  const dead: Uint8Array[] = [];
-  tx.range(marks, prefixEnd(marks), false, (key) => dead.push(key.slice(3)) < RECLAIM_STREAMS_MAX);
+  const start = taggedKey(prefix, TAG_GARBAGE, NOTHING);
+  const marks: { readonly incarnation: Uint8Array; readonly below: Uint8Array }[] = [];
+  tx.range(start, prefixEnd(start), false, (key, value) => {
+    return marks.push({ incarnation: key.slice(3), below: value.slice() }) < MARKS_MAX;
+  });
   let budget = RECLAIM_ROWS_MAX;
-  for (const incarnation of dead) {
-    for (const tag of [TAG_DATA, TAG_RECORD, TAG_PRODUCER, TAG_ATTRIBUTES]) {
-      const rows = taggedKey(prefix, tag, incarnation);
-      const doomed: Uint8Array[] = [];
-      tx.range(rows, prefixEnd(rows), false, (key) => doomed.push(key.slice()) < budget);
-      for (const key of doomed) tx.delete(key);
-      budget -= doomed.length;
+  for (const { incarnation, below } of marks) {
+    budget -= MARK_COST;
+    for (const [from, to] of below.length === 0 ? allOf(prefix, incarnation) : lowerOf(prefix, incarnation, below)) {
       if (budget <= 0) return true;
+      budget -= deleteRange(tx, from, to, budget);
     }
+    if (budget <= 0) return true;
     tx.delete(taggedKey(prefix, TAG_GARBAGE, incarnation));
   }
-  return dead.length === RECLAIM_STREAMS_MAX;
+  return marks.length === MARKS_MAX;
+}
+
+type Range = readonly [from: Uint8Array, to: Uint8Array];
+
+function allOf(prefix: number, incarnation: Uint8Array): Range[] {
+  return [TAG_DATA, TAG_RECORD, TAG_PRODUCER, TAG_ATTRIBUTES].map((tag) => {
+    const from = taggedKey(prefix, tag, incarnation);
+    return [from, prefixEnd(from)];
+  });
+}
+
+function lowerOf(prefix: number, incarnation: Uint8Array, below: Uint8Array): Range[] {
+  const number = readUint(incarnation, 0, 6);
+  const view = new DataView(below.buffer, below.byteOffset, below.byteLength);
+  const range = (tag: number, to: number): Range => [
+    positionKey(prefix, tag, number, 0),
+    positionKey(prefix, tag, number, to),
+  ];
+  return [range(TAG_DATA, view.getFloat64(0, true)), range(TAG_RECORD, view.getFloat64(8, true))];
+}
+
+/** Deletes up to `most` rows; their number. */
+function deleteRange(tx: Tx, from: Uint8Array, to: Uint8Array, most: number): number {
+  const doomed: Uint8Array[] = [];
+  tx.range(from, to, false, (key) => doomed.push(key.slice()) < most);
+  for (const key of doomed) tx.delete(key);
+  return doomed.length;
 }

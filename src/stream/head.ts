@@ -2,10 +2,11 @@
  * The head of a stream: everything about it but its bytes, producers and attributes. One row in the store, one object in
  * the cache while in use.
  *
- * Encoded (format 1), little-endian:
+ * Encoded (format 2), little-endian:
  *   0 format u8 | 1 flags u8 | 2 contentTypeBytes u16 | 4 seqBytes u16 | 6 zero u16 | 8 incarnation f64 | 16 tail f64
  *  24 tailRowStart f64 | 32 recordNext f64 | 40 floor f64 | 48 recordFirst f64 | 56 createdAtMs f64 | 64 touchedAtMs f64
- *  72 writtenAtMs f64 | 80 ttlSeconds f64 | 88 expiresAtMs f64 | 96 indexedDeadlineMs f64 | 104 content type, seq
+ *  72 writtenAtMs f64 | 80 ttlSeconds f64 | 88 expiresAtMs f64 | 96 indexedDeadlineMs f64 | 104 hotStart f64
+ * 112 hotRecord f64 | 120 hotSinceMs f64 | 128 snapshotOffset f64 | 136 content type, seq
  */
 import { assert } from '../base/assert.ts';
 import { isJson } from '../wire/media-type.ts';
@@ -13,8 +14,8 @@ import { readText, textBytes, writeText } from '../wire/text.ts';
 import type { Producer } from './producers.ts';
 import type { Row } from './row.ts';
 
-const FORMAT = 1;
-const FIXED_BYTES = 104;
+const FORMAT = 2;
+const FIXED_BYTES = 136;
 const CLOSED = 1;
 const HAS_SEQ = 2;
 const HAS_ATTRIBUTES = 4;
@@ -43,6 +44,16 @@ export class Head {
   /** Retention floor: offset and ordinal. */
   floor = 0;
   recordFirst = 0;
+  /**
+   * Offset and ordinal behind which the bytes lie in rows; what is before, from the floor on, lies in chunks in the cold
+   * store. Always the border of a message or record, and the start of a row unless it is the tail.
+   */
+  hotStart = 0;
+  hotRecord = 0;
+  /** Under which the flush index lists the stream; -1: it has no bytes in rows. */
+  hotSinceMs = -1;
+  /** Position that the published snapshot covers; -1: none is published. */
+  snapshotOffset = -1;
   /** undefined: none accepted yet. */
   lastSeq: string | undefined = undefined;
   hasAttributes = false;
@@ -62,7 +73,7 @@ export class Head {
   stored = false;
   /** Rows of this very incarnation may be in the store. */
   everFlushed = false;
-  /** Rows in memory, ascending; all dirty ones and usually the last row of the stream. */
+  /** Rows in memory, ascending, with gaps; all dirty ones and usually the last row of the stream. */
   rows: Row[] = [];
   producers: Map<string, Producer> | undefined = undefined;
   /** Next head with the same hash in the cache. */
@@ -109,7 +120,7 @@ export class Head {
     }
     const last = this.rows[this.rows.length - 1];
     // A row that can still grow stays in memory; a full one is read again when a reader wants it.
-    this.rows = last !== undefined && last.space > 0 ? [last] : [];
+    this.rows = last !== undefined && last.start === this.tailRowStart && last.space > 0 ? [last] : [];
     if (this.producers === undefined) return;
     for (const producer of this.producers.values()) producer.dirty = false;
     if (this.producers.size > PRODUCERS_CACHED_MAX) this.producers = undefined;
@@ -146,6 +157,10 @@ export function encodeHead(head: Head, target: Uint8Array, view: DataView): numb
   view.setFloat64(80, head.ttlSeconds, true);
   view.setFloat64(88, head.expiresAtMs, true);
   view.setFloat64(96, head.indexedDeadlineMs, true);
+  view.setFloat64(104, head.hotStart, true);
+  view.setFloat64(112, head.hotRecord, true);
+  view.setFloat64(120, head.hotSinceMs, true);
+  view.setFloat64(128, head.snapshotOffset, true);
   let at = FIXED_BYTES;
   const typeBytes = writeText(target, at, head.contentType);
   at += typeBytes;
@@ -177,6 +192,10 @@ export function decodeHead(key: Uint8Array, hash: number, value: Uint8Array): He
   head.ttlSeconds = view.getFloat64(80, true);
   head.expiresAtMs = view.getFloat64(88, true);
   head.indexedDeadlineMs = view.getFloat64(96, true);
+  head.hotStart = view.getFloat64(104, true);
+  head.hotRecord = view.getFloat64(112, true);
+  head.hotSinceMs = view.getFloat64(120, true);
+  head.snapshotOffset = view.getFloat64(128, true);
   head.setContentType(internType(readText(value, FIXED_BYTES, typeBytes)));
   if ((flags & HAS_SEQ) !== 0) head.lastSeq = readText(value, FIXED_BYTES + typeBytes, view.getUint16(4, true));
   head.stored = true;

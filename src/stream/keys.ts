@@ -5,24 +5,38 @@
  *   prefix u16 | tag u8 | rest
  *     'a' attributes          incarnation u48
  *     'b' bucket and usage    bucket
+ *     'c' chunk               incarnation u48, start offset u64 -> where it lies in the cold store (wire/cold.ts)
+ *     'C' chunk by record     incarnation u48, first record u64 -> start offset; only of chunks in which a record ends
  *     'd' data row            incarnation u48, start offset u64
- *     'g' garbage             incarnation u48            rows of a dead incarnation, still to be reclaimed
+ *     'f' flush index         hot since ms u64, incarnation u48 -> stream key, of streams with bytes in rows
+ *     'g' garbage             incarnation u48            rows still to be reclaimed: all, or those below a position
  *     'h' stream head         bucket, NUL, stream
  *     'm' meta                -                          applied index, next incarnation
+ *     'o' object              run u64, seq u48           references to an object of the cold store
  *     'p' producer            incarnation u48, producer id
+ *     'q' GC queue            seq u48                    objects to be deleted from the cold store
  *     'r' record index        incarnation u48, first record u64 -> start offset of its data row
+ *     's' published snapshot  incarnation u48, part u32
+ *     'w' release queue       incarnation u48            chunks still to be released: all, or those below a position
  *     'x' expiry              deadline ms u64, incarnation u48 -> stream key
  */
 const TWO_32 = 0x1_0000_0000;
 
 export const TAG_ATTRIBUTES = 0x61;
 export const TAG_BUCKET = 0x62;
+export const TAG_CHUNK = 0x63;
+export const TAG_CHUNK_RECORD = 0x43;
 export const TAG_DATA = 0x64;
+export const TAG_FLUSH = 0x66;
 export const TAG_GARBAGE = 0x67;
 export const TAG_HEAD = 0x68;
 export const TAG_META = 0x6d;
+export const TAG_OBJECT = 0x6f;
 export const TAG_PRODUCER = 0x70;
+export const TAG_GC = 0x71;
 export const TAG_RECORD = 0x72;
+export const TAG_SNAPSHOT = 0x73;
+export const TAG_RELEASE = 0x77;
 export const TAG_EXPIRY = 0x78;
 
 export const NUL = 0;
@@ -90,6 +104,14 @@ export function producerKey(group: number, incarnation: number, id: Uint8Array):
 export function expiryKey(group: number, deadlineMs: number, incarnation: number): Uint8Array {
   const key = prefixed(group, TAG_EXPIRY, 14);
   writeUint(key, 3, 8, deadlineMs);
+  writeUint(key, 11, 6, incarnation);
+  return key;
+}
+
+/** Oldest first, as the expiry index. */
+export function flushKey(group: number, hotSinceMs: number, incarnation: number): Uint8Array {
+  const key = prefixed(group, TAG_FLUSH, 14);
+  writeUint(key, 3, 8, hotSinceMs);
   writeUint(key, 11, 6, incarnation);
   return key;
 }

@@ -72,4 +72,26 @@ export class RowView {
   copy(from: number, to: number, target: Uint8Array, at: number): void {
     target.set(this.#bytes.subarray(this.#dataAt + from, this.#dataAt + to), at);
   }
+
+  /** Size of the row's value, cut off at `to` (relative to the row). */
+  valueBytes(to: number): number {
+    return ROW_HEAD_BYTES + END_BYTES * (to === this.length ? this.count : this.endsUpTo(to)) + to;
+  }
+
+  /** Writes the row's value, cut off at `to`, as the store has it or would have it; returns where it ends. */
+  writeValue(to: number, target: Uint8Array, targetView: DataView, at: number): number {
+    if (this.#ends === undefined && to === this.length) {
+      target.set(this.#bytes, at);
+      return at + this.#bytes.length;
+    }
+    const count = this.endsUpTo(to);
+    target.fill(0, at, at + 4);
+    target[at] = ROW_FORMAT;
+    targetView.setUint32(at + 4, count, true);
+    targetView.setFloat64(at + 8, this.firstRecord, true);
+    let put = at + ROW_HEAD_BYTES;
+    for (let i = 0; i < count; i++, put += END_BYTES) targetView.setUint32(put, this.end(i), true);
+    this.copy(0, to, target, put);
+    return put + to;
+  }
 }

@@ -24,7 +24,9 @@ import {
   producerKey,
   taggedKey,
 } from './keys.ts';
-import { reclaim } from './garbage.ts';
+import { ColdCounters } from './cold/counters.ts';
+import { garbageBelow, reclaim } from './garbage.ts';
+import { decodeMeta, encodeMeta } from './meta.ts';
 import { Overlay } from './overlay.ts';
 import { type Producer, decodeProducer, encodeProducer } from './producers.ts';
 import { type Row, decodeRow } from './row.ts';
@@ -36,8 +38,6 @@ const HEADS_CACHED_MAX = 2048;
 const HEAD_DIRTY_BYTES = 256;
 
 const NOTHING = new Uint8Array(0);
-/** Meta row: format u8, zeros, applied index, applied term, next incarnation, hot bytes f64; then the configuration. */
-const META_BYTES = 40;
 
 /** Told of changes that live readers wait for, during apply. */
 export interface StateListener {
@@ -56,8 +56,11 @@ export class State {
   appliedIndex = 0;
   appliedTerm = 0;
   nextIncarnation = 1;
-  /** Bytes that the group's streams retain in this node's store. */
+  /** Bytes of the group's streams that lie in rows. */
   hotBytes = 0;
+  readonly cold = new ColdCounters();
+  /** Chunks that the command under way may still release. */
+  releaseLeft = 0;
   /** Voters and learners as of the applied index, encoded by consensus; empty = those of the configuration file. */
   configuration: Uint8Array = NOTHING;
   /** Approximate bytes that the next flush will write. */
@@ -83,15 +86,7 @@ export class State {
     this.overlay = new Overlay(tx);
     this.buckets = new Buckets(prefix);
     const meta = tx.get(taggedKey(prefix, TAG_META, NOTHING));
-    if (meta !== undefined) {
-      const view = new DataView(meta.buffer, meta.byteOffset, meta.byteLength);
-      assert(meta[0] === 1, 'known meta row format');
-      this.appliedIndex = view.getFloat64(8, true);
-      this.appliedTerm = view.getFloat64(16, true);
-      this.nextIncarnation = view.getFloat64(24, true);
-      this.hotBytes = view.getFloat64(32, true);
-      this.configuration = meta.slice(META_BYTES);
-    }
+    if (meta !== undefined) decodeMeta(meta, this);
     this.#flushedIndex = this.appliedIndex;
     const garbage = taggedKey(prefix, TAG_GARBAGE, NOTHING);
     tx.range(garbage, prefixEnd(garbage), false, () => {
@@ -171,7 +166,7 @@ export class State {
   remove(head: Head): void {
     assert(!head.dead, 'a stream is removed once');
     this.listener?.removed(head);
-    this.hotBytes -= head.tail - head.floor;
+    this.hotBytes -= head.tail - head.hotStart;
     this.touch(head, 0);
     head.dead = true;
     head.rows = [];
@@ -185,10 +180,20 @@ export class State {
     this.#garbage = true;
   }
 
+  /** Rows of a living stream in front of its hotStart are not needed any more. */
+  markGarbage(head: Head): void {
+    if (!head.everFlushed) return;
+    this.overlay.put(
+      incarnationKey(this.prefix, TAG_GARBAGE, head.incarnation),
+      garbageBelow(head.hotStart, head.hotRecord),
+    );
+    this.#garbage = true;
+  }
+
   /** The last row of a stream that holds bytes, in memory. */
   tailRow(head: Head): Row {
     const last = head.rows[head.rows.length - 1];
-    if (last !== undefined) return last;
+    if (last?.start === head.tailRowStart) return last;
     const row = this.storedRow(head, head.tailRowStart);
     head.rows.push(row);
     return row;
@@ -214,7 +219,7 @@ export class State {
     return start;
   }
 
-  /** Start of the stored row in which `record` ends; the greatest firstRecord at or below it. */
+  /** Start of the stored row in which `record` ends; the greatest firstRecord at or below it of a row with ends. */
   storedRowOfRecord(head: Head, record: number): number {
     let start = -1;
     const from = positionKey(this.prefix, TAG_RECORD, head.incarnation, 0);
@@ -271,15 +276,7 @@ export class State {
     this.buckets.flush(tx);
     this.overlay.flush();
     this.#garbageLeft = this.#garbage && reclaim(tx, this.prefix);
-    const meta = new Uint8Array(META_BYTES + this.configuration.length);
-    meta.set(this.configuration, META_BYTES);
-    const view = new DataView(meta.buffer);
-    meta[0] = 1;
-    view.setFloat64(8, this.appliedIndex, true);
-    view.setFloat64(16, this.appliedTerm, true);
-    view.setFloat64(24, this.nextIncarnation, true);
-    view.setFloat64(32, this.hotBytes, true);
-    tx.put(taggedKey(this.prefix, TAG_META, NOTHING), meta);
+    tx.put(taggedKey(this.prefix, TAG_META, NOTHING), encodeMeta(this));
   }
 
   /** The commit that holds the last flush() is done; no command was applied in between. */
@@ -317,7 +314,8 @@ export class State {
     this.#reserve(row.encodedBytes);
     const size = row.encode(this.#scratch, this.#scratchView);
     this.#tx.put(positionKey(this.prefix, TAG_DATA, head.incarnation, row.start), this.#scratch.subarray(0, size));
-    if (row.fresh && head.json) {
+    // A row inside one long record needs no entry; that some rows have none keeps one entry to one row.
+    if (row.fresh && head.json && row.count > 0) {
       const value = new Uint8Array(8);
       new DataView(value.buffer).setFloat64(0, row.start, true);
       this.#tx.put(positionKey(this.prefix, TAG_RECORD, head.incarnation, row.firstRecord), value);

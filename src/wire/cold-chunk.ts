@@ -7,8 +7,6 @@
  *
  * Little-endian. What a store returns is not trusted: decoding is total.
  */
-import { assert } from '../base/assert.ts';
-
 export const CHUNK_HEAD_BYTES = 56;
 /** Of each row, besides its value. */
 export const CHUNK_ROW_BYTES = 4;
@@ -23,19 +21,8 @@ export interface ChunkHead {
   readonly recordNext: number;
 }
 
-/** Size of a chunk of rows with these encoded sizes together. */
-export function chunkBytes(rows: number, valueBytes: number): number {
-  return CHUNK_HEAD_BYTES + CHUNK_ROW_BYTES * rows + valueBytes;
-}
-
-/** Writes the chunk at `at` of `target`; returns where it ends. */
-export function writeChunkBytes(
-  head: ChunkHead,
-  rows: readonly Uint8Array[],
-  target: Uint8Array,
-  view: DataView,
-  at: number,
-): number {
+/** Writes the head of a chunk at `at`; `rows` rows follow, each with its size in front. */
+export function writeChunkHead(head: ChunkHead, rows: number, view: DataView, at: number): void {
   view.setUint32(at, MAGIC, true);
   view.setUint32(at + 4, FORMAT, true);
   view.setFloat64(at + 8, head.incarnation, true);
@@ -43,16 +30,8 @@ export function writeChunkBytes(
   view.setFloat64(at + 24, head.end, true);
   view.setFloat64(at + 32, head.firstRecord, true);
   view.setFloat64(at + 40, head.recordNext, true);
-  view.setUint32(at + 48, rows.length, true);
+  view.setUint32(at + 48, rows, true);
   view.setUint32(at + 52, 0, true);
-  let to = at + CHUNK_HEAD_BYTES;
-  for (const row of rows) {
-    assert(row.length > 0, 'a row has a head');
-    view.setUint32(to, row.length, true);
-    target.set(row, to + CHUNK_ROW_BYTES);
-    to += CHUNK_ROW_BYTES + row.length;
-  }
-  return to;
 }
 
 export interface DecodedChunk extends ChunkHead {

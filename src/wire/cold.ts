@@ -235,6 +235,8 @@ export interface ColdPlan {
   /** Chunks that follow each other. The answer needs the first `needed` of them; the others are for the read-ahead. */
   readonly needed: number;
   readonly refs: readonly ChunkRef[];
+  /** The rows behind the last chunk as a chunk of their own, as many as the answer needs; empty: none. */
+  readonly hot: Uint8Array;
 }
 
 const PLAN_JSON = 1;
@@ -243,10 +245,10 @@ const PLAN_ON_BORDER = 4;
 
 /**
  * group u16 | mode u8 | flags u8 | own flags u8 | stream key | value f64 | maxBytes u32 | maxRecords u32 | incarnation,
- * startOffset + 1, startRecord, tail, recordTail f64 | needed u16 | count u16 | chunks, each with its key text.
+ * startOffset + 1, startRecord, tail, recordTail f64 | needed u16 | count u16 | chunks, each with its key text | hot.
  */
 export function encodeColdPlan(plan: ColdPlan): Uint8Array {
-  let size = 5 + 2 + plan.stream.length + 16 + 40 + 4;
+  let size = 5 + 2 + plan.stream.length + 16 + 40 + 4 + plan.hot.length;
   for (const ref of plan.refs) size += CHUNK_BYTES + textFieldBytes(ref.key);
   const writer = new Writer(new Uint8Array(size));
   writer.u16(plan.group);
@@ -269,9 +271,11 @@ export function encodeColdPlan(plan: ColdPlan): Uint8Array {
     writeChunk(writer, ref);
     writer.text(ref.key);
   }
+  writer.raw(plan.hot);
   return writer.finish();
 }
 
+/** `bytes` may be reused afterwards. */
 export function decodeColdPlan(bytes: Uint8Array): ColdPlan {
   const reader = new Reader(bytes);
   const group = reader.u16();
@@ -291,6 +295,7 @@ export function decodeColdPlan(bytes: Uint8Array): ColdPlan {
   const refs: ChunkRef[] = [];
   for (let left = reader.u16(); left > 0 && !reader.bad; left--)
     refs.push({ ...readChunk(reader), key: reader.text() });
+  const hot = reader.ownBytes(reader.leftBytes);
   assert(reader.finished, 'a cold plan is well-formed');
   return {
     group,
@@ -310,5 +315,6 @@ export function decodeColdPlan(bytes: Uint8Array): ColdPlan {
     recordTail,
     needed,
     refs,
+    hot,
   };
 }

@@ -68,7 +68,7 @@ test('a state is dirty until the store knows the index it has applied', () => {
 test('rows of a removed stream go away in portions, and the state stays dirty until the last', () => {
   const writer = new Writer();
   writer.write(create('big'));
-  for (let i = 0; i < 1700; i++) {
+  for (let i = 0; i < 2600; i++) {
     writer.write({ ...plainCommand(NOW, 'bucket', 'big'), type: 'text/plain', body: new Uint8Array(8000).fill(i) });
   }
   const { replica } = writer;
@@ -80,7 +80,7 @@ test('rows of a removed stream go away in portions, and the state stays dirty un
   while (replica.state.dirty) {
     replica.flush();
     flushes++;
-    assert(last - replica.tx.size <= 1030, 'a bounded number of rows per commit');
+    assert(last - replica.tx.size <= 2060, 'a bounded number of rows per commit');
     last = replica.tx.size;
   }
   assert(flushes >= 3, `${flushes} commits for ${before} rows`);

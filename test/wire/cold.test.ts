@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { CHUNK_HEAD_BYTES, chunkBytes, decodeChunk, writeChunkBytes } from '../../src/wire/cold-chunk.ts';
+import { CHUNK_HEAD_BYTES, decodeChunk, writeChunkHead } from '../../src/wire/cold-chunk.ts';
 import {
   type ChunkRef,
   type ColdPlan,
@@ -99,24 +99,33 @@ test('a cold plan survives, with an unknown start too', () => {
     recordTail: 80,
     needed: 1,
     refs,
+    hot: text('rows'),
   };
   assert.deepEqual(decodeColdPlan(encodeColdPlan(plan)), plan);
-  const other = { ...plan, json: false, closed: true, onBorder: false, startOffset: 0, needed: 0, refs: [] };
+  const other = {
+    ...plan,
+    json: false,
+    closed: true,
+    onBorder: false,
+    startOffset: 0,
+    needed: 0,
+    refs: [],
+    hot: text(''),
+  };
   assert.deepEqual(decodeColdPlan(encodeColdPlan(other)), other);
 });
 
 test('a chunk survives; what is no chunk is told from it', () => {
   const head = { incarnation: 3, start: 100, end: 107, firstRecord: 4, recordNext: 6 };
   const rows = [text('first row'), text('second')];
-  const size = chunkBytes(2, 15);
-  const bytes = new Uint8Array(size + 8).fill(0x55);
-  assert.equal(writeChunkBytes(head, rows, bytes, new DataView(bytes.buffer), 4), 4 + size);
-  assert.deepEqual([bytes[3], bytes[4 + size]], [0x55, 0x55]);
-  const own = bytes.slice(4, 4 + size);
+  const size = CHUNK_HEAD_BYTES + 4 + 9 + 4 + 6;
+  const own = new Uint8Array(size);
+  writeChunkHead(head, 2, new DataView(own.buffer), 0);
+  own.set([9, 0, 0, 0, ...text('first row'), 6, 0, 0, 0, ...text('second')], CHUNK_HEAD_BYTES);
   assert.deepEqual(decodeChunk(own), { ...head, rows });
   assert.equal(sha(own), 'bc3852e09e72ca46');
   for (let cut = 0; cut < own.length; cut++) assert.equal(decodeChunk(own.subarray(0, cut)), undefined);
-  assert.equal(decodeChunk(bytes.slice(4, 5 + size)), undefined, 'bytes behind the end');
+  assert.equal(decodeChunk(new Uint8Array([...own, 0])), undefined, 'bytes behind the end');
   for (const at of [0, 4, 48, CHUNK_HEAD_BYTES]) {
     const altered = own.slice();
     altered[at] = (altered[at] as number) ^ 0x80;

@@ -1,0 +1,156 @@
+/**
+ * Objects of the cold store as a group knows them: how many chunks refer to each, and the queue of those that are to be
+ * deleted. An object has its row from its first mention until it is known to be deleted; nothing refers to it again once
+ * it is queued.
+ *
+ *   'o' row: refs u32 | zero u32 | bytes f64 | GC seq f64 (-1: not queued) | bucketBytes u16 | bucket | key text
+ *   'q' row: queued since ms f64 | flags u8 (1 = no grace) | object, 14 bytes | bucket
+ */
+import { assert } from '../../base/assert.ts';
+import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
+import { type ObjectId, decodeObjectId, encodeObjectId } from '../../wire/cold.ts';
+import { TAG_GC, TAG_OBJECT, incarnationKey, prefixEnd, readUint, taggedKey } from '../keys.ts';
+import type { State } from '../state.ts';
+
+const OBJECT_FIXED_BYTES = 26;
+const GC_BUCKET_AT = 23;
+const NOTHING = new Uint8Array(0);
+
+export interface StoredObject {
+  readonly object: ObjectId;
+  refs: number;
+  readonly bytes: number;
+  /** Its entry in the GC queue; -1: none. */
+  gcSeq: number;
+  /** Empty when not known: found by the sweep for orphans. */
+  readonly bucket: string;
+  readonly key: string;
+}
+
+function rowKey(state: State, object: ObjectId): Uint8Array {
+  return taggedKey(state.prefix, TAG_OBJECT, encodeObjectId(object));
+}
+
+export function storedObject(state: State, object: ObjectId): StoredObject | undefined {
+  const row = state.overlay.get(rowKey(state, object));
+  if (row === undefined) return undefined;
+  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
+  const bucketBytes = view.getUint16(24, true);
+  return {
+    object,
+    refs: view.getUint32(0, true),
+    bytes: view.getFloat64(8, true),
+    gcSeq: view.getFloat64(16, true),
+    bucket: decodeUtf8(row, OBJECT_FIXED_BYTES, OBJECT_FIXED_BYTES + bucketBytes),
+    key: decodeUtf8(row, OBJECT_FIXED_BYTES + bucketBytes, row.length),
+  };
+}
+
+function putObject(state: State, stored: StoredObject): void {
+  const bucket = encodeUtf8(stored.bucket);
+  const key = encodeUtf8(stored.key);
+  const row = new Uint8Array(OBJECT_FIXED_BYTES + bucket.length + key.length);
+  const view = new DataView(row.buffer);
+  view.setUint32(0, stored.refs, true);
+  view.setFloat64(8, stored.bytes, true);
+  view.setFloat64(16, stored.gcSeq, true);
+  view.setUint16(24, bucket.length, true);
+  row.set(bucket, OBJECT_FIXED_BYTES);
+  row.set(key, OBJECT_FIXED_BYTES + bucket.length);
+  state.overlay.put(rowKey(state, stored.object), row);
+}
+
+/** An object that was not known before; without references it goes into the GC queue at once. */
+export function addObject(state: State, stored: Omit<StoredObject, 'gcSeq'>, nowMs: number): void {
+  state.cold.objects++;
+  state.cold.objectBytes += stored.bytes;
+  const added = { ...stored, gcSeq: -1 };
+  if (added.refs === 0) queueObject(state, added, nowMs, false);
+  else putObject(state, added);
+}
+
+/** `count` chunks do not refer to the object any more. `immediate`: a purge, nobody is to read it for a while longer. */
+export function releaseObject(state: State, object: ObjectId, count: number, nowMs: number, immediate: boolean): void {
+  const stored = storedObject(state, object);
+  assert(stored !== undefined && stored.refs >= count, 'a chunk refers to an object that is counted');
+  stored.refs -= count;
+  if (stored.refs === 0) queueObject(state, stored, nowMs, immediate);
+  else putObject(state, stored);
+}
+
+function queueObject(state: State, stored: StoredObject, nowMs: number, immediate: boolean): void {
+  assert(stored.refs === 0 && stored.gcSeq < 0, 'an object is queued once, when nothing refers to it');
+  stored.gcSeq = state.cold.nextGcSeq++;
+  state.cold.gcLength++;
+  const bucket = encodeUtf8(stored.bucket);
+  const row = new Uint8Array(GC_BUCKET_AT + bucket.length);
+  const view = new DataView(row.buffer);
+  view.setFloat64(0, nowMs, true);
+  row[8] = immediate ? 1 : 0;
+  row.set(encodeObjectId(stored.object), 9);
+  row.set(bucket, GC_BUCKET_AT);
+  state.overlay.put(incarnationKey(state.prefix, TAG_GC, stored.gcSeq), row);
+  putObject(state, stored);
+}
+
+/** The object of a queue entry is deleted: the group forgets it. */
+export function forgetObject(state: State, seq: number): void {
+  const key = incarnationKey(state.prefix, TAG_GC, seq);
+  const row = state.overlay.get(key);
+  if (row === undefined) return;
+  const stored = storedObject(state, decodeObjectId(row, 9));
+  assert(stored?.gcSeq === seq, 'a queue entry and its object name each other');
+  state.overlay.delete(key);
+  state.overlay.delete(rowKey(state, stored.object));
+  state.cold.gcLength--;
+  state.cold.objects--;
+  state.cold.objectBytes -= stored.bytes;
+}
+
+/** Referenced, or in the GC queue. Asked by the sweep for orphans. */
+export function objectKnown(state: State, object: ObjectId): boolean {
+  return storedObject(state, object) !== undefined;
+}
+
+export interface GcEntry {
+  readonly seq: number;
+  readonly object: ObjectId;
+  readonly key: string;
+  readonly bucket: string;
+  readonly bytes: number;
+  readonly queuedMs: number;
+  readonly immediate: boolean;
+}
+
+/**
+ * Up to `most` entries that were queued before `beforeMs`, or are immediate, in order. Looks at twice as many entries at
+ * most: what is not due stands behind what is, but for the clocks of two leaders.
+ */
+export function gcDue(state: State, beforeMs: number, most: number): GcEntry[] {
+  return queued(state, most, 2 * most, (row) => queuedMs(row) < beforeMs || row[8] === 1);
+}
+
+/** Up to `most` entries of one bucket. */
+export function gcOfBucket(state: State, bucket: string, most: number): GcEntry[] {
+  return queued(state, most, Infinity, (row) => decodeUtf8(row, GC_BUCKET_AT, row.length) === bucket);
+}
+
+function queuedMs(row: Uint8Array): number {
+  return new DataView(row.buffer, row.byteOffset, row.byteLength).getFloat64(0, true);
+}
+
+function queued(state: State, most: number, looks: number, wanted: (row: Uint8Array) => boolean): GcEntry[] {
+  const rows: { readonly seq: number; readonly row: Uint8Array }[] = [];
+  const start = taggedKey(state.prefix, TAG_GC, NOTHING);
+  let left = looks;
+  state.overlay.range(start, prefixEnd(start), false, (key, row) => {
+    if (wanted(row)) rows.push({ seq: readUint(key, 3, 6), row: row.slice() });
+    return rows.length < most && --left > 0;
+  });
+  return rows.map(({ seq, row }) => {
+    const stored = storedObject(state, decodeObjectId(row, 9));
+    assert(stored !== undefined, 'a queued object has its row');
+    const { object, key, bucket, bytes } = stored;
+    return { seq, object, key, bucket, bytes, queuedMs: queuedMs(row), immediate: row[8] === 1 };
+  });
+}
