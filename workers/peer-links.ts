@@ -40,7 +40,7 @@ export async function openPeers(
       },
       onLinkUp: wake,
       onLinkDown: wake,
-      onSnapshotBegin: (snapshot, message) => shard.snapshots?.begin(snapshot, message),
+      onSnapshotBegin: (snapshot, message, metadata) => shard.snapshots?.begin(snapshot, message, metadata),
       onSnapshotChunk: (snapshot, rows) => shard.snapshots?.chunk(snapshot, rows),
       onSnapshotComplete: (snapshot) => {
         const group = shard.group(snapshot.group);

@@ -7,8 +7,9 @@ import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { Peer } from './kinds.ts';
 import type { OptionKey, Values } from './options.ts';
-import { formatAddress, isLoopback } from './values.ts';
-import type { Address } from './values.ts';
+import { formatAddress } from '../base/address.ts';
+import { isLoopback } from './values.ts';
+import type { Address } from '../base/address.ts';
 
 /** Plain data: it is posted to the shard threads as it is. */
 export interface Config {

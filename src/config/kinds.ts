@@ -1,8 +1,9 @@
 /** The types an option can have. A kind turns a TOML value into the value of `Config`, or says what it expected. */
 import { resolve } from 'node:path';
 import { ConfigError } from './error.ts';
-import { formatAddress, formatDuration, formatSize, parseAddress, parseDurationMs, parseSizeBytes } from './values.ts';
-import type { Address } from './values.ts';
+import { formatAddress, parseAddress } from '../base/address.ts';
+import { formatDuration, formatSize, parseDurationMs, parseSizeBytes } from './values.ts';
+import type { Address } from '../base/address.ts';
 
 export interface Kind<T> {
   /** One word for the table in README.md. */

@@ -8,8 +8,8 @@ import { COLD_OPTIONS } from './cold-options.ts';
 import * as kind from './kinds.ts';
 import type { Peer } from './kinds.ts';
 import { type Defaulted, type Extra, type Option, option, optional } from './option.ts';
-import { parseAddress } from './values.ts';
-import type { Address } from './values.ts';
+import { parseAddress } from '../base/address.ts';
+import type { Address } from '../base/address.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -95,7 +95,7 @@ export const OPTIONS = {
   'raft.peers': option(
     kind.peers,
     noPeers,
-    'All nodes of the cluster, this one included, with the address of their cluster_listen.',
+    'All nodes of the cluster, this one included, with the address of their cluster_listen. Nodes that join later need not be added.',
   ),
 
   'cluster.name': option(kind.text, 'millrace', 'Nodes of clusters with other names are refused.'),

@@ -1,4 +1,5 @@
-/** Text forms of durations, sizes and addresses. Parsers answer undefined for what they do not understand. */
+/** Text forms of durations and sizes. Parsers answer undefined for what they do not understand. */
+import type { Address } from '../base/address.ts';
 
 const DURATION_UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
@@ -18,12 +19,6 @@ const SIZE_UNITS_BYTES: Readonly<Record<string, number>> = {
   TB: 1000 ** 4,
   TiB: 1024 ** 4,
 };
-
-export interface Address {
-  readonly host: string;
-  /** 0 lets the system choose a free port. */
-  readonly port: number;
-}
 
 /** `"500ms"`, `"30s"`, `"1.5h"`, or an integer number of milliseconds. */
 export function parseDurationMs(raw: unknown): number | undefined {
@@ -47,20 +42,6 @@ export function formatSize(bytes: number): string {
     Object.entries(SIZE_UNITS_BYTES).filter(([unit]) => unit === 'B' || unit.endsWith('iB')),
     ' ',
   );
-}
-
-/** `"127.0.0.1:4437"`, `"localhost:0"`, `"[::1]:4437"`. The host is never empty: "everywhere" has to be written out. */
-export function parseAddress(raw: unknown): Address | undefined {
-  if (typeof raw !== 'string') return undefined;
-  const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(raw);
-  const host = match?.[1] ?? match?.[2];
-  const port = Number(match?.[3]);
-  if (host === undefined || port > 65_535) return undefined;
-  return { host, port };
-}
-
-export function formatAddress(address: Address): string {
-  return address.host.includes(':') ? `[${address.host}]:${address.port}` : `${address.host}:${address.port}`;
 }
 
 /** True when only processes of this host can connect. Names other than localhost count as reachable from outside. */

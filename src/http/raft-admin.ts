@@ -3,7 +3,7 @@
  *
  *   /__svc/raft/{group}/snapshot
  *   /__svc/raft/{group}/purge?upto=INDEX               without upto: the last snapshot index
- *   /__svc/raft/{group}/learners/{node}?addr=HOST:PORT  addr: only as a check against raft.peers
+ *   /__svc/raft/{group}/learners/{node}?addr=HOST:PORT  addr: for a node that raft.peers does not have
  *   /__svc/raft/{group}/membership?voters=1,2,3
  *   /__svc/raft/{group}/leader/transfer/{node}
  *   /__svc/raft/{group}/nodes/{node}/allow-next-revert
@@ -12,6 +12,7 @@
  * with status and body and is passed on. Calls that change the membership are answered after up to 10 s; no timeout of
  * uWebSockets.js runs meanwhile (server.ts).
  */
+import { formatAddress, parseAddress } from '../base/address.ts';
 import { decodePathSegment, parseUint53 } from '../wire/header-values.ts';
 import type { Reply } from '../wire/reply.ts';
 import {
@@ -46,7 +47,8 @@ export interface RaftCall {
   readonly group: number;
   /** A node, an index, or NONE. */
   readonly value: number;
-  readonly voters: string;
+  /** Voters, or a learner's address; may be empty. */
+  readonly text: string;
 }
 
 interface Route {
@@ -89,10 +91,10 @@ function readCall(
   if (group.value >= groupCount) return fail(`group ${group.value} does not exist; groups are 0 to ${groupCount - 1}`);
   const value = route.node === undefined ? parseUpTo(route.mode, parameters.get('upto')) : parseNode(route.node);
   if (!value.ok) return value;
-  const address = route.mode === ADMIN_LEARNER ? parameters.get('addr') : undefined;
-  const wrongAddress = address === undefined ? undefined : checkAddress(value.value, address, peers);
-  if (wrongAddress !== undefined) return fail(wrongAddress);
-  return { ok: true, value: { mode: route.mode, group: group.value, value: value.value, voters: voters?.value ?? '' } };
+  const address = route.mode === ADMIN_LEARNER ? readAddress(value.value, parameters.get('addr'), peers) : undefined;
+  if (address?.ok === false) return address;
+  const text = voters?.value ?? address?.value ?? '';
+  return { ok: true, value: { mode: route.mode, group: group.value, value: value.value, text } };
 }
 
 function parseUpTo(mode: number, upTo: string | undefined): QueryResult<number> {
@@ -127,16 +129,22 @@ function parseVoters(text: string | undefined): QueryResult<string> {
   return { ok: true, value: [...voters].sort((a, b) => a - b).join(',') };
 }
 
-/** Nodes find each other by raft.peers alone, so another address here would be taken and then ignored. */
-function checkAddress(node: number, address: string, peers: PeerAddresses): string | undefined {
-  const written = address
-    .trim()
+/** That of raft.peers, or else the one that is given; empty when there is neither. It becomes known to every node. */
+function readAddress(node: number, given: string | undefined, peers: PeerAddresses): QueryResult<string> {
+  const configured = peers.get(node);
+  const written = given
+    ?.trim()
     .replace(/^https?:\/\//, '')
     .replace(/\/$/, '');
-  if (written === '') return 'addr is blank; leave it out, or give the HOST:PORT that raft.peers has';
-  const configured = peers.get(node);
-  if (configured === undefined || configured === written) return undefined;
-  return `raft.peers of this node has ${configured} for node ${node}; addr cannot change that`;
+  if (written === undefined || written === configured) return { ok: true, value: configured ?? '' };
+  if (written === '')
+    return fail('addr is blank; give the HOST:PORT of cluster_listen, or leave it out for a node of raft.peers');
+  if (configured !== undefined)
+    return fail(`raft.peers of this node has ${configured} for node ${node}; addr cannot change that`);
+  const address = parseAddress(written);
+  if (address === undefined || address.port === 0)
+    return fail('addr must be HOST:PORT, the cluster_listen of the node');
+  return { ok: true, value: formatAddress(address) };
 }
 
 /** Passes on what the shard answers. */
@@ -177,6 +185,6 @@ export function handleRaftAdmin(
   request.group = call.value.group;
   request.mode = call.value.mode;
   request.value = call.value.value;
-  request.command.bucket = call.value.voters;
+  request.command.bucket = call.value.text;
   return exchange.send(request);
 }

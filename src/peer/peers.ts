@@ -4,6 +4,7 @@
  * Nothing leaves before `flush()`, which a turn calls at its end: it writes one frame per peer with the messages of all
  * groups. Handlers are called from socket events, between turns; they may call back into this object at once.
  */
+import { parseAddress } from '../base/address.ts';
 import { assert } from '../base/assert.ts';
 import type { Message, SnapshotRequest } from '../raft/types.ts';
 import { decodeForward, decodeForwardReply, encodeForward, encodeForwardReply } from '../wire/peer/forward.ts';
@@ -97,6 +98,8 @@ export class Peers {
   readonly #sending: SnapshotSender;
   readonly #receiving: SnapshotReceiver;
   #port = 0;
+  #configured: readonly PeerAddress[] = [];
+  #joined: readonly PeerAddress[] = [];
   #cancelTick: () => void = () => {};
   #stopped = false;
 
@@ -144,7 +147,7 @@ export class Peers {
       port: listen.port === 0 ? 0 : listen.port + this.#self.shard,
     });
     this.#port = port;
-    this.#routes.setPeers(peers);
+    this.setPeers(peers);
     this.#tickLater();
     return port;
   }
@@ -164,9 +167,23 @@ export class Peers {
     await this.#listener.stop();
   }
 
-  /** The other nodes from now on. */
+  /** The other nodes from now on, but for those that joined. */
   setPeers(peers: readonly PeerAddress[]): void {
-    this.#routes.setPeers(peers);
+    this.#configured = peers;
+    this.#setRoutes();
+  }
+
+  /** Nodes that joined while the cluster ran. For a node that the configuration file has too, that one counts. */
+  setJoined(addresses: ReadonlyMap<number, string>): void {
+    this.#joined = [...addresses].flatMap(([node, written]) => {
+      const address = parseAddress(written);
+      return address === undefined ? [] : [{ node, address }];
+    });
+    this.#setRoutes();
+  }
+
+  #setRoutes(): void {
+    if (!this.#stopped && this.#port !== 0) this.#routes.setPeers([...this.#joined, ...this.#configured]);
   }
 
   /** True when messages about `group` can leave for `node`. */

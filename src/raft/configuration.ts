@@ -1,10 +1,13 @@
 import { assert } from '../base/assert.ts';
-import type { Configuration } from './types.ts';
+import { decodeAddresses, encodeAddresses, withAddresses } from './addresses.ts';
+import type { Addresses, Configuration } from './types.ts';
 
 /** What an operator asks for; the core derives the joint step from it. */
 export interface Target {
   readonly voters: readonly number[];
   readonly learners: readonly number[];
+  /** Beside those that the configuration has, or instead. */
+  readonly addresses?: Addresses;
 }
 
 export function isVoter(configuration: Configuration, node: number): boolean {
@@ -37,19 +40,26 @@ export function firstStep(current: Configuration, target: Target): Configuration
   assert(voters.length > 0, 'a configuration needs a voter');
   const learners = sorted(target.learners).filter((id) => !voters.includes(id));
   const same = voters.length === current.voters.length && voters.every((id) => current.voters.includes(id));
-  return { voters, votersOutgoing: same ? [] : sorted(current.voters), learners };
+  const addresses = new Map([...(current.addresses ?? []), ...(target.addresses ?? [])]);
+  return withAddresses({ voters, votersOutgoing: same ? [] : sorted(current.voters), learners }, addresses);
 }
 
 /** Second step: the outgoing half leaves. */
 export function withoutOutgoing(joint: Configuration): Configuration {
-  return { voters: joint.voters, votersOutgoing: [], learners: joint.learners };
+  const { voters, learners, addresses } = joint;
+  return withAddresses({ voters, votersOutgoing: [], learners }, addresses);
 }
 
-/** Layout: three counts (u16 LE: voters, outgoing, learners), then the ids in that order (f64 LE, exact to 2^53). */
+/**
+ * Layout: three counts (u16 LE: voters, outgoing, learners), then the ids in that order (f64 LE, exact to 2^53), then the
+ * addresses, if there are any (addresses.ts).
+ */
 export function encodeConfiguration(configuration: Configuration): Uint8Array {
   const lists = [configuration.voters, configuration.votersOutgoing, configuration.learners];
   const count = lists.reduce((sum, list) => sum + list.length, 0);
-  const bytes = new Uint8Array(6 + 8 * count);
+  const addresses = encodeAddresses(configuration.addresses);
+  const bytes = new Uint8Array(6 + 8 * count + addresses.length);
+  bytes.set(addresses, 6 + 8 * count);
   const view = new DataView(bytes.buffer);
   let at = 6;
   lists.forEach((list, which) => {
@@ -67,7 +77,10 @@ export function decodeConfiguration(bytes: Uint8Array): Configuration {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   assert(bytes.length >= 6, 'configuration entry too short');
   const counts = [view.getUint16(0, true), view.getUint16(2, true), view.getUint16(4, true)];
-  assert(bytes.length === 6 + 8 * (counts[0]! + counts[1]! + counts[2]!), 'configuration entry has a wrong length');
+  const idsEnd = 6 + 8 * (counts[0]! + counts[1]! + counts[2]!);
+  assert(bytes.length >= idsEnd, 'configuration entry has a wrong length');
+  const addresses = decodeAddresses(bytes.subarray(idsEnd));
+  assert(addresses !== undefined, 'configuration entry has broken addresses');
   let at = 6;
   const lists = counts.map((count) => {
     const ids: number[] = [];
@@ -77,5 +90,5 @@ export function decodeConfiguration(bytes: Uint8Array): Configuration {
     }
     return sorted(ids);
   });
-  return { voters: lists[0]!, votersOutgoing: lists[1]!, learners: lists[2]! };
+  return withAddresses({ voters: lists[0]!, votersOutgoing: lists[1]!, learners: lists[2]! }, addresses);
 }

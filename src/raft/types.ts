@@ -37,11 +37,16 @@ export interface HardState {
   readonly commit: number;
 }
 
+/** Node -> where it listens, as the host wrote it. */
+export type Addresses = ReadonlyMap<number, string>;
+
 /** Joint while `votersOutgoing` is non-empty (§4.3). All lists ascending, node ids positive. */
 export interface Configuration {
   readonly voters: readonly number[];
   readonly votersOutgoing: readonly number[];
   readonly learners: readonly number[];
+  /** Of members that the hosts do not know by themselves, ascending; missing when there are none. See addresses.ts. */
+  readonly addresses?: Addresses;
 }
 
 /**

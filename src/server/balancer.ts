@@ -27,6 +27,8 @@ export interface GroupView {
   readonly id: number;
   readonly leader: number | null;
   readonly voters: readonly number[];
+  /** Node -> HOST:PORT of its cluster plane, for those that joined while the cluster ran. */
+  readonly addresses?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface Situation {
@@ -174,6 +176,7 @@ export class Balancer {
       id: group.raft_group_id,
       leader: group.leader,
       voters: group['voter_ids'] as readonly number[],
+      addresses: group['member_addresses'] as GroupView['addresses'],
     }));
   }
 

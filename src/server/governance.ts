@@ -1,8 +1,9 @@
 /** What decides on this node's leaderships besides elections: the balancer and the egress gate, with their logs. */
+import { type Address, parseAddress } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
 import { ClusterProbe } from '../peer/probe.ts';
 import type { ShardGateway } from '../ports.ts';
-import { Balancer } from './balancer.ts';
+import { Balancer, type GroupView } from './balancer.ts';
 import { EgressGate } from './egress-gate.ts';
 import { createLogger } from './log.ts';
 import type { ShedState } from './shed-state.ts';
@@ -29,7 +30,7 @@ export class Governance {
       healTicks,
       groups: () => balancer.groups,
       probe: (node) => {
-        const address = addresses.get(node);
+        const address = addresses.get(node) ?? joinedAddress(balancer.groups, node);
         return address === undefined ? Promise.resolve('unknown') : probe.probe(address);
       },
       apply: (egress) => shed.setEgress(egress),
@@ -63,6 +64,11 @@ export class Governance {
       cluster_probe_trips: trips,
     };
   }
+}
+
+/** Undefined: this node does not know how to reach it. */
+function joinedAddress(groups: readonly GroupView[], node: number): Address | undefined {
+  return parseAddress(groups.find((group) => group.addresses?.[node] !== undefined)?.addresses?.[node]);
 }
 
 function makeBalancer(nodeId: number, gateway: ShardGateway, shed: ShedState): Balancer {

@@ -3,7 +3,7 @@ import process from 'node:process';
 import { ConfigError } from '../config/error.ts';
 import type { Config } from '../config/config.ts';
 import { helpOrVersion, loadConfig } from '../config/load.ts';
-import { formatAddress } from '../config/values.ts';
+import { formatAddress } from '../base/address.ts';
 import { VERSION } from '../config/version.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import type { HttpContext } from '../http/contract.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type MessagePort, Worker } from 'node:worker_threads';
 import { ConfigError } from '../config/error.ts';
 import type { Peer } from '../config/kinds.ts';
-import type { Address } from '../config/values.ts';
+import type { Address } from '../base/address.ts';
 import { REPLY_RING_BYTES, REQUEST_RING_BYTES } from '../base/limits.ts';
 import { type Lane, LaneReceiver, LaneSender, createLane } from '../mailbox/lane.ts';
 import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '../mailbox/ring.ts';

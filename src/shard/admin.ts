@@ -94,7 +94,7 @@ export class Administration {
       case ADMIN_ALLOW_REVERT:
         return this.#allowRevert(group, query.value);
       case ADMIN_LEARNER:
-        return this.#learner(group, query.value, wait);
+        return this.#learner(group, query.value, readText(query.bytes, query.keyAt, query.keyBytes), wait);
       case ADMIN_MEMBERSHIP:
         return this.#membership(group, readText(query.bytes, query.keyAt, query.keyBytes), wait);
       default:
@@ -168,17 +168,21 @@ export class Administration {
     return { status: 500, body: { ...body, allow_next_revert: false, reason: 'refused' } };
   }
 
-  #learner(group: Group, node: number, wait: Wait): Answer | undefined {
+  /** `address` is empty when the configuration file has it. */
+  #learner(group: Group, node: number, address: string, wait: Wait): Answer | undefined {
     if (!group.leads) return this.#notLeader(group, { node_id: node, changed: false });
     const { configuration } = group.raft;
-    if (!this.#host.knownNodes.includes(node)) {
-      return sentence(400, `node ${node} is not in raft.peers of this node; add it there on every node first`);
+    const known = configuration.addresses?.get(node);
+    if (!this.#host.knownNodes.includes(node) && address === '' && known === undefined) {
+      return sentence(400, `node ${node} is not in raft.peers of this node; give its cluster_listen as addr=HOST:PORT`);
     }
     if (configuration.voters.includes(node))
       return sentence(400, `node ${node} is a voter of group ${group.id} already`);
-    if (!configuration.learners.includes(node)) {
+    const isNew = !configuration.learners.includes(node);
+    if (isNew || (address !== '' && address !== known)) {
       const learners = [...configuration.learners, node];
-      const index = group.raft.proposeConfiguration({ voters: configuration.voters, learners });
+      const addresses = new Map(address === '' ? [] : [[node, address]]);
+      const index = group.raft.proposeConfiguration({ voters: configuration.voters, learners, addresses });
       if (index === 0) return sentence(503, 'another membership change is under way; try again');
     }
     const done = (): Answer | undefined => {

@@ -124,6 +124,8 @@ export interface PeerPort {
     metadata: Uint8Array,
     source: SnapshotSource,
   ): unknown;
+  /** Nodes that joined beside those of the configuration file, with their addresses; replaces what was said before. */
+  setJoined(addresses: ReadonlyMap<number, string>): void;
   snapshotResult(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean;
   flush(): void;
 }

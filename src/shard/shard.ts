@@ -20,7 +20,7 @@ import { Room } from './room.ts';
 import { RingSink } from './sink.ts';
 import { Snapshots } from './snapshots.ts';
 import { type ShardOptions, raftConfig } from './options.ts';
-import { recordConfiguration } from './members.ts';
+import { JoinedNodes, recordConfiguration } from './members.ts';
 import { isCommandFrame, touchFrame } from './frames.ts';
 import { Queries } from './queries.ts';
 import type { ShardStatus } from './summaries.ts';
@@ -49,6 +49,7 @@ export class Shard {
   #peers: PeerPort | undefined;
   #forwarding: Forwarding | undefined;
   #snapshots: Snapshots | undefined;
+  #joined: JoinedNodes | undefined;
   /** Messages that may leave once the commit of their batch is on disk. */
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   /** Groups whose log this node lost and has not got back. */
@@ -144,6 +145,8 @@ export class Shard {
   attachPeers(peers: PeerPort, wake: () => void): void {
     const { storage, nodeId, log } = this.#options;
     this.#peers = peers;
+    this.#joined = new JoinedNodes((addresses) => peers.setJoined(addresses));
+    this.#joined.look(this.groups);
     this.#snapshots = new Snapshots(storage, peers, log, wake);
     const forwarding = new Forwarding(peers, nodeId, (reply) => this.#sink.send(reply), wake);
     this.#forwarding = forwarding;
@@ -271,6 +274,7 @@ export class Shard {
         group.expireWaiting(nowMs, LEADER_WAIT_MS);
         if (this.#peers !== undefined) recordConfiguration(group);
       }
+      this.#joined?.look(this.groups);
       this.#noteRestored();
     }
     if (clockMs >= this.#sweepAtMs) {

@@ -3,6 +3,7 @@
  * meanwhile. The receiver writes them into the other half of the group's key space; the half changes with one put.
  */
 import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../base/limits.ts';
+import { decodeAddresses, encodeAddresses, withAddresses } from '../raft/addresses.ts';
 import { decodeConfiguration } from '../raft/configuration.ts';
 import type { SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
 import type { Group } from '../group/group.ts';
@@ -10,7 +11,6 @@ import { type IncomingSnapshot, type Log, type PeerPort, type ShardStorage, Stor
 
 /** Fits a frame of the peer links with room to spare. */
 const CHUNK_BYTES = 200 * 1024;
-const NO_METADATA = new Uint8Array(0);
 
 /** A snapshot that raft wants sent. */
 export interface Wanted {
@@ -89,10 +89,12 @@ export class Snapshots {
     const { state, raft } = group;
     const index = state.appliedIndex;
     const meta: SnapshotMeta = { index, term: state.appliedTerm, configuration: raft.configurationAt(index) };
+    // The message itself has no place for them.
+    const metadata = encodeAddresses(meta.configuration.addresses);
     const reader = this.#storage.openSnapshot(group.id);
     this.#pin(group.id, index);
     this.#count(message.to, 1);
-    const started = this.#peers.sendSnapshot(message.to, group.id, { ...message, snapshot: meta }, NO_METADATA, {
+    const started = this.#peers.sendSnapshot(message.to, group.id, { ...message, snapshot: meta }, metadata, {
       next: () => reader.next(CHUNK_BYTES),
       done: (outcome) => {
         reader.close();
@@ -113,10 +115,16 @@ export class Snapshots {
     raft.snapshotFailed(message.to);
   }
 
-  begin(snapshot: IncomingSnapshot, message: SnapshotRequest): void {
+  /** `metadata` as `send` makes it; copied. */
+  begin(snapshot: IncomingSnapshot, request: SnapshotRequest, metadata: Uint8Array): void {
+    const message = withMetadata(request, metadata);
     // Raft was told of a complete one: its rows must stay until the commit that makes them the group's state.
     const before = this.#incoming.get(snapshot.group);
-    if (before?.stepped === true || !this.#hasRoom(() => this.#storage.clearStage(snapshot.group))) {
+    if (
+      message === undefined ||
+      before?.stepped === true ||
+      !this.#hasRoom(() => this.#storage.clearStage(snapshot.group))
+    ) {
       this.#peers.snapshotResult(snapshot, 'failed');
       return;
     }
@@ -196,6 +204,14 @@ export class Snapshots {
     if (left.length === 0) this.#pinned.delete(group);
     else this.#pinned.set(group, left);
   }
+}
+
+/** Undefined: what came beside the message cannot be read. */
+function withMetadata(message: SnapshotRequest, metadata: Uint8Array): SnapshotRequest | undefined {
+  const addresses = decodeAddresses(metadata);
+  if (addresses === undefined) return undefined;
+  const { snapshot } = message;
+  return { ...message, snapshot: { ...snapshot, configuration: withAddresses(snapshot.configuration, addresses) } };
 }
 
 /** Not when another node leads by now, or the peer got the entries in another way, or left. */

@@ -156,6 +156,7 @@ function sum(values: readonly number[]): number {
 
 function describeGroup(group: Group, nodeId: number, caughtUp: boolean): Record<string, unknown> {
   const { raft, state } = group;
+  const { addresses } = raft.configuration;
   return {
     raft_group_id: group.id,
     node_id: nodeId,
@@ -170,5 +171,6 @@ function describeGroup(group: Group, nodeId: number, caughtUp: boolean): Record<
     caught_up: caughtUp,
     voter_ids: raft.configuration.voters,
     learner_ids: raft.configuration.learners,
+    ...(addresses === undefined ? {} : { member_addresses: Object.fromEntries(addresses) }),
   };
 }

@@ -27,7 +27,8 @@ export const OP_USAGE = 38;
 /** Counters and Raft state of all groups of the shard, as JSON. */
 export const OP_STATUS = 39;
 
-/** An operator's call about one group: mode = one of ADMIN_*, value = node or index (-1 none), key = voters as `1,2,3`. */
+/** An operator's call about one group: mode = one of ADMIN_*, value = node or index (-1 none), key = voters as `1,2,3`, or a
+ * learner's address (may be empty). */
 export const OP_ADMIN = 40;
 /** Whether this node may lead, for all groups of the shard: mode 1 = do not, 0 = normal; value = why (shed.ts), to be shown. */
 export const OP_SHED = 41;

@@ -1,14 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  formatAddress,
-  formatDuration,
-  formatSize,
-  isLoopback,
-  parseAddress,
-  parseDurationMs,
-  parseSizeBytes,
-} from '../../src/config/values.ts';
+import { formatAddress, parseAddress } from '../../src/base/address.ts';
+import { formatDuration, formatSize, isLoopback, parseDurationMs, parseSizeBytes } from '../../src/config/values.ts';
 
 test('durations: units, fractions, integers in milliseconds', () => {
   const cases: [unknown, number | undefined][] = [

@@ -23,22 +23,26 @@ test('each call reaches its group with its numbers', async (t) => {
     reply.contentType = 'application/json';
     reply.body = text('{"raft_group_id":3}');
   };
-  const cases: readonly (readonly [path: string, mode: number, value: number, voters: string])[] = [
+  const cases: readonly (readonly [path: string, mode: number, value: number, text: string])[] = [
     ['3/snapshot', ADMIN_SNAPSHOT, -1, ''],
     ['3/purge', ADMIN_PURGE, -1, ''],
     ['3/purge?upto=0', ADMIN_PURGE, 0, ''],
     ['3/purge?upto=9007199254740991', ADMIN_PURGE, Number.MAX_SAFE_INTEGER, ''],
     ['3/learners/4', ADMIN_LEARNER, 4, ''],
-    ['3/learners/4?addr=10.0.0.4:4440', ADMIN_LEARNER, 4, ''],
-    ['3/learners/2?addr=127.0.0.1:6250', ADMIN_LEARNER, 2, ''],
-    ['3/learners/2?addr=http%3A%2F%2F127.0.0.1:6250/', ADMIN_LEARNER, 2, ''],
+    ['3/learners/4?addr=10.0.0.4:4440', ADMIN_LEARNER, 4, '10.0.0.4:4440'],
+    ['3/learners/4?addr=%20http://n4.example:4440/%20', ADMIN_LEARNER, 4, 'n4.example:4440'],
+    ['3/learners/4?addr=[::1]:4440', ADMIN_LEARNER, 4, '[::1]:4440'],
+    // That of raft.peers goes along, for nodes whose file does not have it.
+    ['3/learners/2', ADMIN_LEARNER, 2, '127.0.0.1:6250'],
+    ['3/learners/2?addr=127.0.0.1:6250', ADMIN_LEARNER, 2, '127.0.0.1:6250'],
+    ['3/learners/2?addr=http%3A%2F%2F127.0.0.1:6250/', ADMIN_LEARNER, 2, '127.0.0.1:6250'],
     ['3/leader/transfer/4294967295', ADMIN_TRANSFER, 4294967295, ''],
     ['3/nodes/2/allow-next-revert', ADMIN_ALLOW_REVERT, 2, ''],
     ['3/membership?voters=1,2,3', ADMIN_MEMBERSHIP, -1, '1,2,3'],
     ['3/membership?voters=10%2C2%2C10,%201&unknown=x', ADMIN_MEMBERSHIP, -1, '1,2,10'],
     ['%33/membership?voters=1', ADMIN_MEMBERSHIP, -1, '1'],
   ];
-  for (const [path, mode, value, voters] of cases) {
+  for (const [path, mode, value, key] of cases) {
     const response = await requestOnce(adminPort, 'POST', `/__svc/raft/${path}`);
     assert.deepEqual(
       [response.status, response.headers.get('content-type'), response.body.toString()],
@@ -46,11 +50,7 @@ test('each call reaches its group with its numbers', async (t) => {
       path,
     );
     const { last } = gateway;
-    assert.deepEqual(
-      [last.op, last.group, last.mode, last.value, last.bucket],
-      [OP_ADMIN, 3, mode, value, voters],
-      path,
-    );
+    assert.deepEqual([last.op, last.group, last.mode, last.value, last.bucket], [OP_ADMIN, 3, mode, value, key], path);
   }
 });
 
@@ -75,6 +75,11 @@ test('what cannot mean anything is refused with a sentence, and no shard is aske
     ['0/learners/', /^the node must be/],
     ['0/learners/2?addr=', /^addr is blank/],
     ['0/learners/2?addr=%20', /^addr is blank/],
+    ['0/learners/4?addr=', /^addr is blank/],
+    ['0/learners/4?addr=n4.example', /^addr must be HOST:PORT/],
+    ['0/learners/4?addr=n4.example:0', /^addr must be HOST:PORT/],
+    ['0/learners/4?addr=n4.example:99999', /^addr must be HOST:PORT/],
+    [`0/learners/4?addr=${'n'.repeat(300)}:1`, /^addr must be HOST:PORT/],
     [
       '0/learners/2?addr=10.0.0.2:1',
       /^raft\.peers of this node has 127\.0\.0\.1:6250 for node 2; addr cannot change that\n$/,

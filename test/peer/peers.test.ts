@@ -20,6 +20,26 @@ function pair(cluster: readonly TestPeer[]): [TestPeer, TestPeer] {
   return [one, two];
 }
 
+test('a node that joins is linked, keeps its link while it stays, and is let go', async (t) => {
+  const waiter = new Waiter();
+  const [one, two] = pair(await makeCluster(t, waiter, 2));
+  const four = makePeer(t, waiter, 4);
+  const port = await four.peers.start();
+  const joined = new Map([[4, `${HOST}:${port}`]]);
+  one.peers.setJoined(joined);
+  await waiter.until('the link', () => one.peers.connected(4, 0));
+  one.peers.sendRaft(4, 0, heartbeat(1, 4, 1));
+  one.peers.flush();
+  await waiter.until('the message', () => four.heard.messages.length === 1);
+  // Neither its own node nor those of the file are led astray, and what cannot be read is left out.
+  one.peers.setJoined(new Map([...joined, [1, `${HOST}:1`], [2, `${HOST}:1`], [5, 'nowhere']]));
+  assert(one.peers.connected(4, 0) && one.peers.connected(2, 0));
+  assert.equal(one.peers.counters().peer_links_up, 2);
+  one.peers.setJoined(new Map());
+  assert(!one.peers.connected(4, 0) && one.peers.connected(2, 0) && two.peers.connected(1, 0));
+  await waiter.until('the end of the session', () => four.peers.counters().peer_sessions === 0);
+});
+
 test('three nodes exchange every kind of message, in order', async (t) => {
   const waiter = new Waiter();
   const cluster = await makeCluster(t, waiter, 3);

@@ -16,6 +16,44 @@ test('a configuration survives its encoding, with ids up to 2^53', () => {
   assert.throws(() => decodeConfiguration(new Uint8Array(7)));
 });
 
+test('addresses of members travel with the configuration, and an entry without them is what it always was', () => {
+  const addresses = new Map([
+    [2, 'n2.example:4440'],
+    [4, '[::1]:4440'],
+  ]);
+  const configuration = { ...three, addresses };
+  assert.deepEqual(decodeConfiguration(encodeConfiguration(configuration)), configuration);
+  // Three counts and four ids, as before there were addresses.
+  assert.equal(encodeConfiguration(three).length, 6 + 8 * 4);
+  assert.deepEqual(decodeConfiguration(encodeConfiguration({ ...three, addresses: new Map() })), three);
+  const bytes = encodeConfiguration(configuration);
+  for (let length = 6 + 8 * 4 + 1; length < bytes.length; length++) {
+    assert.throws(() => decodeConfiguration(bytes.subarray(0, length)), /broken addresses/);
+  }
+  assert.throws(() => decodeConfiguration(Uint8Array.of(...bytes, 0)), /broken addresses/);
+  assert.throws(() => decodeConfiguration(bytes.with(bytes.length - 1, 0xff)), /broken addresses/);
+});
+
+test('an address comes with a member and goes with it', () => {
+  const joined = firstStep(three, {
+    voters: [1, 2, 3],
+    learners: [4, 5],
+    addresses: new Map([
+      [5, 'a:1'],
+      [9, 'b:1'],
+    ]),
+  });
+  assert.deepEqual(joined, { ...three, learners: [4, 5], addresses: new Map([[5, 'a:1']]) });
+  const moved = firstStep(joined, { voters: [1, 2, 3], learners: [4, 5], addresses: new Map([[5, 'c:1']]) });
+  assert.deepEqual(moved.addresses, new Map([[5, 'c:1']]));
+  const voting = withoutOutgoing(firstStep(moved, { voters: [2, 3, 5], learners: [4] }));
+  assert.deepEqual(voting, { voters: [2, 3, 5], votersOutgoing: [], learners: [4], addresses: new Map([[5, 'c:1']]) });
+  const leaving = firstStep(voting, { voters: [2, 3], learners: [4] });
+  // It is still needed until the joint step is over.
+  assert.deepEqual(leaving.addresses, new Map([[5, 'c:1']]));
+  assert.deepEqual(withoutOutgoing(leaving), { voters: [2, 3], votersOutgoing: [], learners: [4] });
+});
+
 test('changing voters goes through a joint step, changing learners does not', () => {
   const joint = firstStep(three, { voters: [5, 2, 3, 2], learners: [1, 5] });
   assert.deepEqual(joint, { voters: [2, 3, 5], votersOutgoing: [1, 2, 3], learners: [1] });

@@ -4,15 +4,22 @@ import { test } from 'node:test';
 import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../../src/base/limits.ts';
 import type { Group } from '../../src/group/group.ts';
 import type { SnapshotRequest } from '../../src/raft/types.ts';
-import type { PeerPort, ShardStorage } from '../../src/shard/ports.ts';
+import type { IncomingSnapshot, PeerPort, ShardStorage } from '../../src/shard/ports.ts';
 import { Snapshots } from '../../src/shard/snapshots.ts';
 
 type Outcome = 'installed' | 'lost';
+
+interface Sent {
+  readonly message: SnapshotRequest;
+  readonly metadata: Uint8Array;
+}
 
 /** A shard's outgoing half: what started, and what raft was told. */
 class Rig {
   readonly started: string[] = [];
   readonly told: string[] = [];
+  readonly sent: Sent[] = [];
+  readonly addresses = new Map<number, string>();
   readonly #running = new Map<string, (outcome: Outcome) => void>();
   readonly #groups = new Map<number, { leads: boolean; needy: Set<number>; asGroup: Group }>();
   openReaders = 0;
@@ -23,14 +30,17 @@ class Rig {
 
   constructor() {
     const storage = {
+      clearStage: () => {},
       openSnapshot: () => {
         this.openReaders++;
         return { next: () => undefined, close: () => this.openReaders-- };
       },
     };
-    const peers: Pick<PeerPort, 'sendSnapshot'> = {
-      sendSnapshot: (node, group, _message, _metadata, source) => {
+    const peers: Pick<PeerPort, 'sendSnapshot' | 'snapshotResult'> = {
+      snapshotResult: () => true,
+      sendSnapshot: (node, group, message, metadata, source) => {
         if (this.unreachable.has(node)) return undefined;
+        this.sent.push({ message, metadata });
         this.started.push(`${group}>${node}`);
         this.#running.set(`${group}>${node}`, (outcome) => source.done(outcome));
         return {};
@@ -57,7 +67,7 @@ class Rig {
       leads: true,
       state: { appliedIndex: 10 * id, appliedTerm: 1 },
       raft: {
-        configurationAt: () => ({ voters: [1, 2, 3], votersOutgoing: [], learners: [] }),
+        configurationAt: () => ({ voters: [1, 2, 3], votersOutgoing: [], learners: [4], addresses: this.addresses }),
         peers: () => [2, 3, 4].map((node) => ({ node, state: needy.has(node) ? 'snapshot' : 'probe' })),
         snapshotInstalled: tell('installed'),
         snapshotFailed: tell('failed'),
@@ -87,6 +97,17 @@ class Rig {
   turn(): string[] {
     for (const { group, message } of this.snapshots.due()) this.snapshots.send(group, message);
     return this.started.splice(0);
+  }
+
+  /** What the receiver's raft is told of it; undefined when it is refused. */
+  receive(message: SnapshotRequest, metadata: Uint8Array): SnapshotRequest | undefined {
+    const incoming = { group: 7 } as unknown as IncomingSnapshot;
+    this.snapshots.begin(incoming, message, metadata);
+    let told: SnapshotRequest | undefined;
+    const raft = { step: (one: SnapshotRequest) => (told = one) };
+    this.snapshots.complete(incoming, { raft } as unknown as Group);
+    this.snapshots.settle();
+    return told;
   }
 
   end(which: string, outcome: Outcome): void {
@@ -137,6 +158,17 @@ test('who cannot be reached does not take a place', () => {
   assert.deepEqual(rig.told, ['0>2 failed', '1>2 failed', '2>2 failed']);
   rig.end('0>3', 'installed');
   assert.deepEqual(rig.turn(), ['1>3']);
+});
+
+test('the addresses of members go along with a snapshot, beside the message', () => {
+  const rig = new Rig();
+  rig.addresses.set(4, 'n4.example:4440');
+  rig.want(0, 2);
+  rig.turn();
+  const { message, metadata } = rig.sent.at(-1) as Sent;
+  const begun = rig.receive(message, metadata);
+  assert.deepEqual(begun?.snapshot.configuration.addresses, new Map([[4, 'n4.example:4440']]));
+  assert.equal(rig.receive(message, metadata.subarray(1)), undefined, 'refused');
 });
 
 test('what is not needed any more gives its place to the next one', () => {

@@ -141,6 +141,9 @@ export class SimPeers implements PeerPort {
     return this.#sending.send(this.#link(node).asLink, group, message, metadata, source);
   }
 
+  /** The network of the simulator knows everybody by number. */
+  setJoined(): void {}
+
   snapshotResult(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean {
     return this.#receiving.result(snapshot, status);
   }

@@ -330,7 +330,7 @@ export class SimProcess implements Endpoint {
       },
       onLinkUp: wake,
       onLinkDown: wake,
-      onSnapshotBegin: (snapshot, message) => this.shard.snapshots?.begin(snapshot, message),
+      onSnapshotBegin: (snapshot, message, metadata) => this.shard.snapshots?.begin(snapshot, message, metadata),
       onSnapshotChunk: (snapshot, rows) => this.shard.snapshots?.chunk(snapshot, rows),
       onSnapshotComplete: (snapshot) => {
         const group = this.shard.group(snapshot.group);

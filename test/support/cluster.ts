@@ -52,6 +52,8 @@ export interface GroupStatus {
   readonly last_applied: number;
   readonly voter_ids: readonly number[];
   readonly learner_ids: readonly number[];
+  /** Of those that joined while the cluster ran. */
+  readonly member_addresses?: Readonly<Record<string, string>>;
 }
 
 interface Member {

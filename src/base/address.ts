@@ -1,0 +1,24 @@
+/** Where something listens, as it is written: in configuration files, operators' calls and the log. */
+
+export interface Address {
+  readonly host: string;
+  /** 0 lets the system choose a free port. */
+  readonly port: number;
+}
+
+/** A name of the DNS has at most 253 characters; with brackets, colon and port. */
+export const ADDRESS_CHARS_MAX = 262;
+
+/** `"127.0.0.1:4437"`, `"localhost:0"`, `"[::1]:4437"`. The host is never empty: "everywhere" has to be written out. */
+export function parseAddress(raw: unknown): Address | undefined {
+  if (typeof raw !== 'string' || raw.length > ADDRESS_CHARS_MAX) return undefined;
+  const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(raw);
+  const host = match?.[1] ?? match?.[2];
+  const port = Number(match?.[3]);
+  if (host === undefined || port > 65_535) return undefined;
+  return { host, port };
+}
+
+export function formatAddress(address: Address): string {
+  return address.host.includes(':') ? `[${address.host}]:${address.port}` : `${address.host}:${address.port}`;
+}

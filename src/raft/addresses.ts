@@ -1,0 +1,50 @@
+/**
+ * Where members listen that joined while the cluster ran: part of the configuration, so whoever leads next can reach them.
+ * Members without one are found by the hosts' own means. Consensus itself only carries them along.
+ */
+import { encodeUtf8, decodeUtf8Strict } from '../base/utf8.ts';
+import type { Addresses, Configuration } from './types.ts';
+
+/** `configuration` with those of the addresses whose nodes are members of it. */
+export function withAddresses(configuration: Configuration, addresses: Addresses | undefined): Configuration {
+  const { voters, votersOutgoing, learners } = configuration;
+  const all = new Set([...voters, ...votersOutgoing, ...learners]);
+  const kept = new Map([...(addresses ?? [])].filter(([node]) => all.has(node)).sort(([a], [b]) => a - b));
+  return kept.size === 0 ? { voters, votersOutgoing, learners } : { voters, votersOutgoing, learners, addresses: kept };
+}
+
+/** Layout: count (u16 LE), then for each, ascending: node (f64 LE), bytes (u16 LE), text in UTF-8. Nothing at all for none. */
+export function encodeAddresses(addresses: Addresses | undefined): Uint8Array {
+  if (addresses === undefined || addresses.size === 0) return new Uint8Array(0);
+  const texts = [...addresses].map(([node, text]) => ({ node, text: encodeUtf8(text) }));
+  const bytes = new Uint8Array(texts.reduce((sum, { text }) => sum + 10 + text.length, 2));
+  const view = new DataView(bytes.buffer);
+  view.setUint16(0, texts.length, true);
+  let at = 2;
+  for (const { node, text } of texts) {
+    view.setFloat64(at, node, true);
+    view.setUint16(at + 8, text.length, true);
+    bytes.set(text, at + 10);
+    at += 10 + text.length;
+  }
+  return bytes;
+}
+
+/** Inverse of `encodeAddresses`; undefined for anything else. */
+export function decodeAddresses(bytes: Uint8Array): Addresses | undefined {
+  const addresses = new Map<number, string>();
+  if (bytes.length === 0) return addresses;
+  if (bytes.length < 2) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let at = 2;
+  for (let left = view.getUint16(0, true); left > 0; left -= 1) {
+    if (at + 10 > bytes.length) return undefined;
+    const node = view.getFloat64(at, true);
+    const end = at + 10 + view.getUint16(at + 8, true);
+    const text = end > bytes.length ? undefined : decodeUtf8Strict(bytes.subarray(at + 10, end));
+    if (text === undefined || !Number.isSafeInteger(node)) return undefined;
+    addresses.set(node, text);
+    at = end;
+  }
+  return at === bytes.length ? addresses : undefined;
+}
