@@ -37,6 +37,7 @@ export class Liveness {
       () => this.#world.options.groups.every((group) => this.#everybodyIn(group)),
       () => `not all nodes vote: ${this.#describe()}`,
     );
+    this.#giveAway(until);
     this.#clients.stop();
     until(
       () => this.#clients.busy === 0,
@@ -59,6 +60,21 @@ export class Liveness {
       () => `replicas do not become equal: ${this.#describe()}`,
     );
     this.#readAll(until);
+  }
+
+  /** A node without room on its disk, among others that have it, keeps no leadership. */
+  #giveAway(until: (done: () => boolean, what: () => string) => void): void {
+    const { nodes, options } = this.#world;
+    const leads = ({ process }: SimNode): boolean =>
+      options.groups.some((group) => process?.shard.group(group)?.leads === true);
+    const node = nodes.find(leads);
+    if (node === undefined || nodes.length < 3 || nodes.some(({ draining }) => draining)) return;
+    node.setSpaceLeft(false);
+    until(
+      () => !leads(node),
+      () => `node ${node.id} has no room and leads on: ${this.#describe()}`,
+    );
+    node.setSpaceLeft(true);
   }
 
   /** Every node votes; what is missing for that is asked for. */
