@@ -44,7 +44,7 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
     boot: data.boot,
     log: (level, message, fields) => log[level](fields ?? {}, message),
   });
-  if (data.draining) for (const { raft } of shard.groups) raft.refusesLead = true;
+  if (data.draining) for (const { raft } of shard.groups) raft.candidacy = 'never';
   const parker = new Parker(reader);
   let stopping = false;
   port.on('message', () => {

@@ -143,7 +143,7 @@ export class Group {
     // By the clock of the commands: a read must not show what a write already found expired.
     const clockMs = this.#clock(nowMs);
     const used = answerQuery(this.state, this.watchers, query, clockMs, reply);
-    if (!anyway && MISSING.has(reply.code) && this.onMissing?.(slot) === true) return;
+    if (!anyway && reply.code !== 0 && MISSING.has(reply.code) && this.onMissing?.(slot) === true) return;
     if (query.op === OP_READ) this.counters.reads++;
     this.#sink.send(reply);
     if (used !== undefined && query.op === OP_READ && (query.flags & READ_FLAG_NO_TOUCH) === 0) {

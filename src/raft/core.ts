@@ -5,7 +5,7 @@ import { Progress } from './progress.ts';
 import { Random } from './random.ts';
 import { ENTRY_CONFIG } from './types.ts';
 import type { Ballot } from './quorum.ts';
-import type { Configuration, LostLog, Message, RaftConfig, ReadState, Role, SnapshotMeta } from './types.ts';
+import type { Candidacy, Configuration, LostLog, Message, RaftConfig, ReadState, Role, SnapshotMeta } from './types.ts';
 
 /** A configuration and the log index of the entry that brought it. */
 export interface ConfigurationAt {
@@ -45,8 +45,7 @@ export class Core {
   mayVote: boolean;
   /** See recovery.ts; 0 whenever mayVote. */
   lost: LostLog;
-  /** This node shall not lead (draining): it does not campaign and ignores transfers. See election.ts, refuseLead. */
-  refusesLead = false;
+  candidacy: Candidacy = 'usual';
   applied: number;
 
   electionElapsed = 0;
@@ -153,7 +152,13 @@ export class Core {
 
   drawElectionTimeout(): void {
     const ticks = this.config.electionTicks;
-    this.electionTimeout = ticks + this.random.below(ticks);
+    // Who had better not lead lets the others try first, but does lead if nobody else does.
+    this.electionTimeout = ticks + this.random.below(ticks) + (this.candidacy === 'late' ? ticks : 0);
+  }
+
+  /** Nobody should hand leadership to this node. */
+  get refusesLead(): boolean {
+    return this.candidacy !== 'usual';
   }
 
   peer(node: number): Progress | undefined {

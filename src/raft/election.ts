@@ -2,7 +2,7 @@ import { advanceCommit } from './commit.ts';
 import { voteOutcome } from './quorum.ts';
 import { becomeCandidate, becomeFollower, becomeLeader, becomePreCandidate } from './roles.ts';
 import type { Core } from './core.ts';
-import type { VoteRequest, VoteResponse } from './types.ts';
+import type { Candidacy, VoteRequest, VoteResponse } from './types.ts';
 
 /** §3.4 with pre-vote (§9.6). A leader, a learner, a removed or draining node and one that lost its log do not campaign. */
 export function campaign(core: Core): void {
@@ -65,18 +65,23 @@ export function onOwnVoteDurable(core: Core): void {
 }
 
 /**
- * Draining. Leadership that it has stays until it is handed over; an election that it runs is given up. It may be the only one
- * that could win, and then nobody leads until the mark is lifted: an operator who takes a node out of service must be able to
- * rely on it. Only a sole voter ignores the mark, for there is nobody whom it could leave the group to.
+ * never: an election that it runs is given up. It may be the only one that could win, and then nobody leads until that is
+ * lifted: an operator who takes a node out of service must be able to rely on it. Only a sole voter does not care, for there is
+ * nobody whom it could leave the group to.
  */
-export function refuseLead(core: Core, refuses: boolean): void {
-  core.refusesLead = refuses;
+export function setCandidacy(core: Core, candidacy: Candidacy): void {
+  core.candidacy = candidacy;
+  core.drawElectionTimeout();
   const asks = core.role === 'pre-candidate' || core.role === 'candidate';
-  if (refuses && asks && !core.isAlone()) becomeFollower(core, core.term, 0);
+  if (asks && isBarred(core)) becomeFollower(core, core.term, 0);
+}
+
+function isBarred(core: Core): boolean {
+  return core.candidacy === 'never' && !core.isAlone();
 }
 
 export function mayCampaign(core: Core): boolean {
-  if (core.refusesLead && !core.isAlone()) return false;
+  if (isBarred(core)) return false;
   return core.role !== 'leader' && core.mayVote && core.mayBeNeededAsLeader() && core.incoming === undefined;
 }
 

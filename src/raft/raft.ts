@@ -2,7 +2,7 @@ import { assert } from '../base/assert.ts';
 import { tick } from './clock.ts';
 import { advanceCommit } from './commit.ts';
 import { Core } from './core.ts';
-import { campaign, onOwnVoteDurable, refuseLead } from './election.ts';
+import { campaign, onOwnVoteDurable, setCandidacy } from './election.ts';
 import { entryBytes } from './log.ts';
 import { proposeConfiguration } from './membership.ts';
 import { readIndex } from './read-index.ts';
@@ -14,6 +14,7 @@ import { transferLeadership } from './transfer.ts';
 import { ENTRY_DATA, ENTRY_OVERHEAD_BYTES } from './types.ts';
 import type { Target } from './configuration.ts';
 import type {
+  Candidacy,
   Configuration,
   Entry,
   Message,
@@ -88,12 +89,11 @@ export class Raft {
   get transferee(): number {
     return this.#core.transferee;
   }
-  get refusesLead(): boolean {
-    return this.#core.refusesLead;
+  get candidacy(): Candidacy {
+    return this.#core.candidacy;
   }
-  /** Draining: no campaign, no transfer to this node. Leadership held now is not given up by this. */
-  set refusesLead(value: boolean) {
-    refuseLead(this.#core, value);
+  set candidacy(value: Candidacy) {
+    if (value !== this.#core.candidacy) setCandidacy(this.#core, value);
   }
 
   tick(): void {

@@ -89,7 +89,8 @@ function dispatch(core: Core, message: Message): void {
     case 'snapshot':
       return onSnapshot(core, message);
     case 'timeout-now':
-      return campaignForced(core);
+      if (!core.refusesLead || core.isAlone()) campaignForced(core);
+      return;
     case 'read-index':
       return onReadIndex(core, message);
     case 'read-index-response':

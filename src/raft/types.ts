@@ -91,6 +91,12 @@ export interface RaftConfig {
   readonly snapshotTerm: number;
 }
 
+/**
+ * Does this node try to lead? late: not while another one does (its disk is full). never: not at all (draining). Neither takes
+ * a leadership that is handed over, nor gives up one that it has.
+ */
+export type Candidacy = 'usual' | 'late' | 'never';
+
 export type Role = 'follower' | 'pre-candidate' | 'candidate' | 'leader';
 
 interface Envelope {

@@ -9,7 +9,7 @@ export const HAND_OVER_MS = 1000;
 export function handOver(groups: readonly Group[]): boolean {
   let isBusy = false;
   for (const group of groups) {
-    if (!group.raft.refusesLead) group.raft.refusesLead = true;
+    group.raft.candidacy = 'never';
     if (passOn(group)) isBusy = true;
   }
   return isBusy;

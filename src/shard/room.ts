@@ -54,7 +54,8 @@ export class Room {
   }
 
   #settle(): void {
-    const refuses = this.#shed || this.#shortTicks > 0;
-    for (const { raft } of this.#groups) if (raft.refusesLead !== refuses) raft.refusesLead = refuses;
+    // When no disk has room somebody has to lead all the same, if only to delete.
+    const candidacy = this.#shed ? 'never' : this.#shortTicks > 0 ? 'late' : 'usual';
+    for (const { raft } of this.#groups) raft.candidacy = candidacy;
   }
 }

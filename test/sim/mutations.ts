@@ -299,7 +299,7 @@ const missingNotConfirmed = (): Mutation => ({
 const markForgotten = (): Mutation => ({
   onProcess: ({ shard }) => {
     for (const { raft } of shard.groups) {
-      Object.defineProperty(raft, 'refusesLead', { value: false, writable: true });
+      Object.defineProperty(raft, 'candidacy', { value: 'usual', writable: true });
     }
   },
 });
