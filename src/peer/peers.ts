@@ -6,6 +6,7 @@
  */
 import { parseAddress } from '../base/address.ts';
 import { assert } from '../base/assert.ts';
+import { Slab } from '../base/slab.ts';
 import type { Message, SnapshotRequest } from '../raft/types.ts';
 import { decodeForward, decodeForwardReply, encodeForward, encodeForwardReply } from '../wire/peer/forward.ts';
 import {
@@ -100,6 +101,8 @@ export class Peers {
   #port = 0;
   #configured: readonly PeerAddress[] = [];
   #joined: readonly PeerAddress[] = [];
+  /** Memory for the entries of each group: a group lets go of its log from the front. */
+  readonly #memory = new Map<number, Slab>();
   #cancelTick: () => void = () => {};
   #stopped = false;
 
@@ -349,11 +352,22 @@ export class Peers {
   #onRaftFrame(node: number, payload: Uint8Array): boolean {
     this.#counters.raft_grpc_append_stream_response_frames++;
     let owned = true;
-    const good = decodeRaftFrame(payload, node, this.#self.node, (group, message) => {
+    const visit = (group: number, message: Message): void => {
       owned &&= this.#owns(group);
       if (owned) this.#options.handler.onRaft(group, message);
-    });
+    };
+    const good = decodeRaftFrame(payload, node, this.#self.node, visit, (group) => this.#memoryOf(group));
     return good && owned;
+  }
+
+  #memoryOf(group: number): Slab | undefined {
+    if (!this.#owns(group)) return undefined;
+    let memory = this.#memory.get(group);
+    if (memory === undefined) {
+      memory = new Slab();
+      this.#memory.set(group, memory);
+    }
+    return memory;
   }
 
   #onForward(session: Session, payload: Uint8Array): boolean {

@@ -27,6 +27,7 @@ const KEY_BYTES = 12;
 /** Of a record that cuts a log; raft's kinds are small. */
 const KIND_CUT = 0xff;
 const NO_DATA = new Uint8Array(0);
+const NO_TURNS: readonly number[] = [];
 /** A scratch buffer that held one huge turn gives the memory back. */
 const SCRATCH_KEPT_BYTES = 4 * 1024 * 1024;
 
@@ -45,6 +46,8 @@ interface LogBatch {
 interface Stored {
   readonly turn: number;
   readonly entry: Entry;
+  /** Data bytes of all entries before this one, from some point on. */
+  readonly before: number;
 }
 
 /** One group's log; what raft reads. Entries stay in memory until purged, which the checkpoints bound. */
@@ -52,6 +55,8 @@ export class GroupLog implements LogReader {
   #entries: Stored[] = [];
   #first = 1;
   #snapshotTerm = 0;
+  /** `before` of the next entry. */
+  #bytes = 0;
 
   /** Starts behind the applied state; called once, before entries are loaded. */
   startAt(snapshotIndex: number, snapshotTerm: number): void {
@@ -89,8 +94,11 @@ export class GroupLog implements LogReader {
   push(turn: number, entry: Entry): readonly number[] {
     const keep = entry.index - this.#first;
     assert(keep >= 0 && keep <= this.#entries.length, `entry ${entry.index} fits behind ${this.lastIndex()}`);
-    const replaced = keep < this.#entries.length ? this.#entries.splice(keep).map((stored) => stored.turn) : [];
-    this.#entries.push({ turn, entry });
+    const first = this.#entries[keep];
+    if (first !== undefined) this.#bytes = first.before;
+    const replaced = first === undefined ? NO_TURNS : this.#entries.splice(keep).map((stored) => stored.turn);
+    this.#entries.push({ turn, entry, before: this.#bytes });
+    this.#bytes += entry.data.length;
     return replaced;
   }
 
@@ -103,12 +111,16 @@ export class GroupLog implements LogReader {
 
   /** The greatest index up to `index` behind which entries of `keepBytes` remain; 0 when there are fewer. */
   purgeable(index: number, keepBytes: number): number {
-    let kept = 0;
-    for (let at = this.lastIndex(); at >= this.#first; at--) {
-      kept += this.#at(at).entry.data.length;
-      if (kept > keepBytes && at <= index) return at;
+    const upTo = this.#bytes - keepBytes;
+    let low = 0;
+    let high = Math.min(this.#entries.length, index - this.#first + 1);
+    // Entries [0, low) begin early enough; busy logs are looked at many times a second, hence not one by one.
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#entries[middle] as Stored).before < upTo) low = middle + 1;
+      else high = middle;
     }
-    return 0;
+    return low === 0 ? 0 : this.#first + low - 1;
   }
 
   /** Starts afresh behind an installed snapshot; returns the turns of all entries. */

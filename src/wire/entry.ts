@@ -2,6 +2,7 @@
  * Data of a log entry: the commands of one turn for one group, each as sizeBytes u32 and the command (command.ts).
  * The leader fills one builder per group and turn; everyone iterates when the entry commits.
  */
+import { Slab } from '../base/slab.ts';
 import { type Command, rewriteCommand, rewrittenBytes } from './command.ts';
 
 const INITIAL_BYTES = 4096;
@@ -12,6 +13,7 @@ export class EntryBuilder {
   #bytes = new Uint8Array(INITIAL_BYTES);
   #view = new DataView(this.#bytes.buffer);
   #length = 0;
+  readonly #memory = new Slab();
 
   get length(): number {
     return this.#length;
@@ -50,7 +52,7 @@ export class EntryBuilder {
 
   /** The entry's data; the builder is empty afterwards. */
   finish(): Uint8Array {
-    const data = this.#bytes.slice(0, this.#length);
+    const data = this.#memory.copy(this.#bytes.subarray(0, this.#length));
     this.#length = 0;
     if (this.#bytes.length > KEPT_BYTES) {
       this.#bytes = new Uint8Array(INITIAL_BYTES);

@@ -3,6 +3,7 @@
  * be, a reader turns bad and gives zeros from then on, so a decoder reads to its end and asks once.
  */
 import { assert } from '../../base/assert.ts';
+import type { Slab } from '../../base/slab.ts';
 import { readText, textBytes, writeText } from '../text.ts';
 
 const NO_BYTES = new Uint8Array(0);
@@ -13,6 +14,8 @@ export class Reader {
   #at = 0;
   #end: number;
   #bad = false;
+  /** Where own bytes come from. */
+  memory: Slab | undefined = undefined;
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
@@ -75,7 +78,7 @@ export class Reader {
     const at = this.#take(size);
     if (at < 0) return NO_BYTES;
     // Not slice(): for a Buffer that is a view, and through Uint8Array's own method it is still a Buffer.
-    const own = new Uint8Array(size);
+    const own = this.memory?.take(size) ?? new Uint8Array(size);
     own.set(this.#bytes.subarray(at, at + size));
     return own;
   }

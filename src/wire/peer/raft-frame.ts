@@ -1,4 +1,5 @@
 /** Payload of a RAFT frame: items until its end, each group u16 and a message (message.ts). */
+import type { Slab } from '../../base/slab.ts';
 import { Reader, Writer } from './cursor.ts';
 import { FRAME_HEAD_BYTES, FRAME_RAFT, sealFrame } from './frame.ts';
 import { messageBytes, readMessage, writeMessage } from './message.ts';
@@ -26,17 +27,19 @@ export function encodeRaftFrame(items: readonly RaftItem[], payloadBytes: number
 
 /**
  * Calls `visit` for each item, in order. False: the payload is damaged or carries a message that does not travel in such
- * a frame; what was visited before was good.
+ * a frame; what was visited before was good. `memory`: where the entries of a group go.
  */
 export function decodeRaftFrame(
   payload: Uint8Array,
   from: number,
   to: number,
   visit: (group: number, message: PeerMessage) => void,
+  memory?: (group: number) => Slab | undefined,
 ): boolean {
   const reader = new Reader(payload);
   while (reader.leftBytes > 0) {
     const group = reader.u16();
+    reader.memory = memory?.(group);
     const message = readMessage(reader, from, to);
     // A snapshot's metadata without its payload would install an empty state.
     if (message === undefined || message.type === 'snapshot') return false;

@@ -1,0 +1,38 @@
+/**
+ * Memory for many small byte arrays that live about equally long, cut from larger blocks: an ArrayBuffer of its own for each
+ * costs a malloc, a free and the collector's bookkeeping (measured in a cluster under load: a quarter of all CPU time).
+ *
+ * A block is given back when nothing that was cut from it is in use any more. So a slab belongs to one kind of thing that is let
+ * go in about the order it was taken (one group's log), or a single old piece would hold the memory of many others.
+ */
+const FIRST_BLOCK_BYTES = 4 * 1024;
+const BLOCK_BYTES_MAX = 64 * 1024;
+/** A larger piece gets memory of its own: it would waste the rest of a block, and costs a malloc little beside its copying. */
+const PIECE_BYTES_MAX = 8 * 1024;
+const ALIGNMENT = 8;
+
+export class Slab {
+  #block = new ArrayBuffer(0);
+  #used = 0;
+  #nextBytes = FIRST_BLOCK_BYTES;
+
+  /** Bytes of nobody else; what they hold is undefined. */
+  take(sizeBytes: number): Uint8Array {
+    if (sizeBytes > PIECE_BYTES_MAX) return new Uint8Array(sizeBytes);
+    if (this.#used + sizeBytes > this.#block.byteLength) {
+      // Grows with use: most groups of an idle node never need a large block.
+      this.#block = new ArrayBuffer(Math.max(this.#nextBytes, sizeBytes));
+      this.#nextBytes = Math.min(2 * this.#nextBytes, BLOCK_BYTES_MAX);
+      this.#used = 0;
+    }
+    const at = this.#used;
+    this.#used = (at + sizeBytes + ALIGNMENT - 1) & -ALIGNMENT;
+    return new Uint8Array(this.#block, at, sizeBytes);
+  }
+
+  copy(bytes: Uint8Array): Uint8Array {
+    const own = this.take(bytes.length);
+    own.set(bytes);
+    return own;
+  }
+}
