@@ -3,6 +3,7 @@
  * a session is a connection, a frame is a RAFT frame, a request is an append, heartbeat, vote or snapshot that was sent.
  */
 import type { Message } from '../raft/types.ts';
+import type { Link } from './link.ts';
 
 export interface PeerCounters {
   raft_grpc_append_stream_sessions_opened: number;
@@ -129,4 +130,14 @@ export function countSent(counters: PeerCounters, message: Message, bytes: numbe
     case 'read-index-response':
       break;
   }
+}
+
+/** Adds what a link has counted. */
+export function addLink(counters: PeerCounters, link: Link): void {
+  counters.raft_grpc_append_stream_sessions_opened += link.connects;
+  counters.raft_grpc_append_stream_session_failures += link.failures;
+  counters.peer_sent_frames += link.sentFrames;
+  counters.peer_sent_bytes += link.sentBytes;
+  counters.peer_dropped_frames += link.droppedFrames;
+  counters.peer_dropped_bytes += link.droppedBytes;
 }

@@ -41,9 +41,12 @@ export class Forwards {
     return correlation;
   }
 
-  /** Takes back a request that could not be queued; its onReply is not called. */
-  remove(correlation: number): void {
+  /** A request that could not be queued in the end. */
+  unsent(correlation: number): void {
+    const one = this.#waiting.get(correlation);
+    if (one === undefined) return;
     this.#waiting.delete(correlation);
+    this.#failOne(one);
   }
 
   /** False: nobody waits for this answer of this node. */

@@ -120,6 +120,11 @@ export class Link {
     this.#end('stopped');
   }
 
+  /** True when frames of that size, which do not give way, would be taken; messages of Raft give way to them. */
+  hasRoom(bytes: number): boolean {
+    return this.connected && this.#queue.hasRoom(bytes);
+  }
+
   /** Queues a frame for the next flush. False: not connected, or no room; the frame is counted as dropped. */
   send(frame: Uint8Array): boolean {
     if (!this.connected) return false;

@@ -6,9 +6,8 @@
  */
 import { parseAddress } from '../base/address.ts';
 import { assert } from '../base/assert.ts';
-import { Slab } from '../base/slab.ts';
 import type { Message, SnapshotRequest } from '../raft/types.ts';
-import { decodeForward, decodeForwardReply, encodeForward, encodeForwardReply } from '../wire/peer/forward.ts';
+import { decodeForwardReplies, decodeForwards, forwardBytes } from '../wire/peer/forward.ts';
 import {
   FRAME_FORWARD,
   FRAME_FORWARD_REPLY,
@@ -29,10 +28,11 @@ import {
   decodeSnapshotEnd,
   encodeSnapshotAck,
 } from '../wire/peer/snapshot-transfer.ts';
-import { newPeerCounters } from './counters.ts';
+import { addLink, newPeerCounters } from './counters.ts';
 import type { PeerCounters } from './counters.ts';
 import { REAL_EDGE } from './edge.ts';
 import type { Edge } from './edge.ts';
+import { ForwardOutbox } from './forward-outbox.ts';
 import { Forwards } from './forwards.ts';
 import type { OnReply } from './forwards.ts';
 import { PEER_LIMITS, checkLimits } from './limits.ts';
@@ -44,6 +44,7 @@ import type { Session } from './listener.ts';
 import { LogLimiter } from './log-limiter.ts';
 import type { Log } from './log-limiter.ts';
 import { Outbox } from './outbox.ts';
+import { OwnGroups } from './own-groups.ts';
 import { Routes } from './routes.ts';
 import type { PeerAddress } from './routes.ts';
 import { SnapshotReceiver } from './snapshot-receiver.ts';
@@ -87,6 +88,7 @@ export interface PeersOptions {
 
 export class Peers {
   readonly #self: Introduction;
+  readonly #groups: OwnGroups;
   readonly #options: PeersOptions;
   readonly #limits: PeerLimits;
   readonly #edge: Edge;
@@ -95,20 +97,20 @@ export class Peers {
   readonly #routes: Routes;
   readonly #listener: Listener;
   readonly #forwards: Forwards;
+  readonly #forwarding: ForwardOutbox;
   readonly #outbox: Outbox;
   readonly #sending: SnapshotSender;
   readonly #receiving: SnapshotReceiver;
   #port = 0;
   #configured: readonly PeerAddress[] = [];
   #joined: readonly PeerAddress[] = [];
-  /** Memory for the entries of each group: a group lets go of its log from the front. */
-  readonly #memory = new Map<number, Slab>();
   #cancelTick: () => void = () => {};
   #stopped = false;
 
   constructor(options: PeersOptions) {
     const { self, secret, handler } = options;
     this.#self = self;
+    this.#groups = new OwnGroups(self);
     this.#options = options;
     this.#limits = { ...PEER_LIMITS, ...options.limits };
     checkLimits(this.#limits);
@@ -122,6 +124,7 @@ export class Peers {
       (link) => this.#retire(link),
     );
     this.#forwards = new Forwards(limits, edge);
+    this.#forwarding = new ForwardOutbox((correlation) => this.#forwards.unsent(correlation));
     this.#outbox = new Outbox(limits.raftFrameBytes, this.#counters);
     this.#sending = new SnapshotSender(limits, edge, this.#counters);
     this.#receiving = new SnapshotReceiver(handler, (session, ack) => {
@@ -203,32 +206,38 @@ export class Peers {
   }
 
   /**
-   * Sends a request to the shard that holds `group` on `node`; it leaves with the next flush. `onReply` is called exactly
-   * once, and not before this returns unless it returns false: then it is not called, and nothing was sent.
+   * Sends a request to the shard that holds `group` on `node`; it leaves with the next flush, and `bytes` must not change
+   * before. `onReply` is called exactly once, and not before this returns unless it returns false: then it is not called,
+   * and nothing was sent.
    */
   forward(node: number, group: number, bytes: Uint8Array, onReply: OnReply): boolean {
     const link = this.#routes.toGroup(node, group);
     if (link === undefined || !link.connected || bytes.length > FRAME_PAYLOAD_BYTES_MAX - 64) return false;
+    if (!link.hasRoom(this.#forwarding.waitingBytes(link) + forwardBytes(bytes))) return false;
     const correlation = this.#forwards.add(node, link.shard, onReply);
     if (correlation === undefined) return false;
-    if (!link.send(encodeForward({ correlation, group, bytes }))) {
-      this.#forwards.remove(correlation);
-      return false;
-    }
+    this.#forwarding.forward(link, { correlation, group, bytes });
     this.#counters.peer_forwards++;
     return true;
   }
 
-  /** Answers a forwarded request; it leaves with the next flush. False: the asker cannot be reached, or is another run. */
+  /**
+   * Answers a forwarded request; it leaves with the next flush, and `bytes` must not change before. False: the asker cannot
+   * be reached, or is another run.
+   */
   reply({ node, shard, boot, correlation }: ForwardOrigin, bytes: Uint8Array): boolean {
     const link = this.#routes.toShard(node, shard);
-    const sent = link?.remote?.boot === boot && link.send(encodeForwardReply({ correlation, boot, bytes }));
-    if (!sent) this.#counters.peer_replies_dropped++;
-    return sent;
+    if (link?.remote?.boot !== boot) {
+      this.#counters.peer_replies_dropped++;
+      return false;
+    }
+    this.#forwarding.reply(link, boot, { correlation, bytes });
+    return true;
   }
 
   /** Sends everything that was said since the last flush: one frame of messages per peer, behind what was queued before. */
   flush(): void {
+    this.#forwarding.seal();
     this.#outbox.seal();
     for (const link of this.#routes.links()) link.flush();
   }
@@ -290,6 +299,7 @@ export class Peers {
         },
         onLost: (link) => {
           this.#counters.peer_dropped_messages += this.#outbox.forget(link);
+          this.#counters.peer_replies_dropped += this.#forwarding.forget(link);
           this.#sending.onLost(link);
           this.#forwards.lost(node, shard);
           handler.onLinkDown(node, shard);
@@ -327,7 +337,7 @@ export class Peers {
     if (kind === FRAME_FORWARD_REPLY) return this.#onForwardReply(node, payload);
     if (kind === FRAME_SNAPSHOT_BEGIN) {
       const begin = decodeSnapshotBegin(payload, node, this.#self.node);
-      if (begin === undefined || !this.#owns(begin.group)) return false;
+      if (begin === undefined || !this.#groups.has(begin.group)) return false;
       this.#receiving.onBegin(session, begin);
       return true;
     }
@@ -353,53 +363,26 @@ export class Peers {
     this.#counters.raft_grpc_append_stream_response_frames++;
     let owned = true;
     const visit = (group: number, message: Message): void => {
-      owned &&= this.#owns(group);
+      owned &&= this.#groups.has(group);
       if (owned) this.#options.handler.onRaft(group, message);
     };
-    const good = decodeRaftFrame(payload, node, this.#self.node, visit, (group) => this.#memoryOf(group));
+    const good = decodeRaftFrame(payload, node, this.#self.node, visit, (group) => this.#groups.memory(group));
     return good && owned;
   }
 
-  #memoryOf(group: number): Slab | undefined {
-    if (!this.#owns(group)) return undefined;
-    let memory = this.#memory.get(group);
-    if (memory === undefined) {
-      memory = new Slab();
-      this.#memory.set(group, memory);
-    }
-    return memory;
-  }
-
-  #onForward(session: Session, payload: Uint8Array): boolean {
-    const forward = decodeForward(payload);
-    if (forward === undefined || !this.#owns(forward.group)) return false;
-    const { node, shard, boot } = session.peer;
-    this.#options.handler.onForward(
-      { node, shard, boot, correlation: forward.correlation },
-      forward.group,
-      forward.bytes,
-    );
-    return true;
+  #onForward({ peer: { node, shard, boot } }: Session, payload: Uint8Array): boolean {
+    let owned = true;
+    const good = decodeForwards(payload, (correlation, group, bytes) => {
+      owned &&= this.#groups.has(group);
+      if (owned) this.#options.handler.onForward({ node, shard, boot, correlation }, group, bytes);
+    });
+    return good && owned;
   }
 
   #onForwardReply(node: number, payload: Uint8Array): boolean {
-    const reply = decodeForwardReply(payload);
-    if (reply === undefined) return false;
-    const mine = reply.boot === this.#self.boot && this.#forwards.answer(node, reply.correlation, reply.bytes);
-    if (!mine) this.#counters.peer_replies_dropped++;
-    return true;
+    return decodeForwardReplies(payload, (boot, correlation, bytes) => {
+      const mine = boot === this.#self.boot && this.#forwards.answer(node, correlation, bytes);
+      if (!mine) this.#counters.peer_replies_dropped++;
+    });
   }
-
-  #owns(group: number): boolean {
-    return group < this.#self.groupCount && group % this.#self.shardCount === this.#self.shard;
-  }
-}
-
-function addLink(counters: PeerCounters, link: Link): void {
-  counters.raft_grpc_append_stream_sessions_opened += link.connects;
-  counters.raft_grpc_append_stream_session_failures += link.failures;
-  counters.peer_sent_frames += link.sentFrames;
-  counters.peer_sent_bytes += link.sentBytes;
-  counters.peer_dropped_frames += link.droppedFrames;
-  counters.peer_dropped_bytes += link.droppedBytes;
 }

@@ -12,6 +12,8 @@ export class SendQueue {
   /** Nothing droppable lies before this position. */
   #droppableFrom = 0;
   #bytes = 0;
+  /** Of frames that do not give way. */
+  #firmBytes = 0;
   #count = 0;
   #droppedFrames = 0;
   #droppedBytes = 0;
@@ -37,6 +39,11 @@ export class SendQueue {
     return this.#droppedBytes;
   }
 
+  /** True when a frame that does not give way, or several of that size in all, would be taken. */
+  hasRoom(bytes: number): boolean {
+    return this.#firmBytes === 0 || this.#firmBytes + bytes <= this.#bytesMax;
+  }
+
   /** False: no room, also not by dropping. An empty queue takes a frame of any size, else it could never leave. */
   push(frame: Uint8Array): boolean {
     while (this.#count > 0 && this.#bytes + frame.length > this.#bytesMax && this.#dropOldest());
@@ -46,6 +53,7 @@ export class SendQueue {
     }
     this.#frames.push(frame);
     this.#bytes += frame.length;
+    if (frameKind(frame) !== FRAME_RAFT) this.#firmBytes += frame.length;
     this.#count++;
     return true;
   }
@@ -56,6 +64,7 @@ export class SendQueue {
       this.#frames[this.#front++] = undefined;
       if (frame === undefined) continue;
       this.#bytes -= frame.length;
+      if (frameKind(frame) !== FRAME_RAFT) this.#firmBytes -= frame.length;
       this.#count--;
       this.#cut();
       return frame;

@@ -8,6 +8,7 @@
  * attempt is refused for (no leader, a full disk) says nothing about the first, which may still come (tried: sim seed 0x13ae).
  */
 import { errorNumber } from '../base/errors.ts';
+import { Slab } from '../base/slab.ts';
 import type { Group } from '../group/group.ts';
 import { Reply } from '../wire/reply.ts';
 import { REQUEST_HEAD_BYTES } from '../wire/request.ts';
@@ -72,6 +73,8 @@ export class Forwarding {
   #nowMs = 0;
   #clockMs = 0;
   readonly #reply = new Reply();
+  /** Of requests and answers under way: they come and go in about the same order. */
+  readonly #memory = new Slab();
   /** Requests of other nodes under way here, by slot. */
   readonly #origins = new Map<number, { readonly origin: ForwardOrigin; readonly group: Group }>();
   #nextRemote = REMOTE_SLOTS;
@@ -90,7 +93,7 @@ export class Forwarding {
     this.#nowMs = nowMs;
     const size = frame.length + (payload?.length ?? 0);
     if (this.#waitingBytes + size > WAITING_BYTES_MAX) return this.#refuse(slot, 'NO_LEADER');
-    const whole = new Uint8Array(size);
+    const whole = this.#memory.take(size);
     whole.set(frame);
     if (payload !== undefined) whole.set(payload, frame.length);
     this.#waitingBytes += size;
@@ -118,8 +121,8 @@ export class Forwarding {
     const waiting = this.#origins.get(reply.id);
     if (waiting === undefined) return;
     this.#origins.delete(reply.id);
-    const bytes = new Uint8Array(8 + reply.bytesMax());
-    const view = new DataView(bytes.buffer);
+    const bytes = this.#memory.take(8 + reply.bytesMax());
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
     view.setFloat64(0, waiting.group.state.appliedIndex, true);
     const size = reply.write(bytes, view, 8);
     this.#peers.reply(waiting.origin, bytes.subarray(0, 8 + size));
@@ -216,7 +219,8 @@ export class Forwarding {
     this.#waitingBytes -= frame.length;
     if (slot === NOBODY) return undefined;
     const deadlineMs = this.#clockMs + LEADER_WAIT_MS;
-    this.#held.push({ group, slot, index: view.getFloat64(0, true), bytes: answer.slice(8), deadlineMs });
+    const bytes = this.#memory.copy(answer.subarray(8));
+    this.#held.push({ group, slot, index: view.getFloat64(0, true), bytes, deadlineMs });
     return undefined;
   }
 
@@ -227,7 +231,8 @@ export class Forwarding {
       this.#refuse(held.slot, 'OUTCOME_UNKNOWN');
       return true;
     }
-    this.#reply.read(held.bytes, new DataView(held.bytes.buffer), 0);
+    const { bytes } = held;
+    this.#reply.read(bytes, new DataView(bytes.buffer, bytes.byteOffset, bytes.length), 0);
     this.#reply.id = held.slot;
     this.#deliver(this.#reply);
     return true;

@@ -26,16 +26,33 @@ const FORWARDED: ReadonlySet<number> = new Set([
 /** Head of a request and the fixed part of a command. */
 const FRAME_BYTES_MIN = REQUEST_HEAD_BYTES + 24;
 
-/** True for a whole command frame with its payload inside; anything else from a peer is dropped. */
-export function isCommandFrame(frame: Uint8Array): boolean {
+/** Views of the whole memory in which a frame lies: made once for all the frames that came with one read of a socket. */
+export class WholeBuffer {
+  bytes: Uint8Array = new Uint8Array(0);
+  view: DataView = new DataView(this.bytes.buffer);
+
+  of(part: Uint8Array): this {
+    if (part.buffer !== this.bytes.buffer) {
+      this.bytes = new Uint8Array(part.buffer);
+      this.view = new DataView(part.buffer);
+    }
+    return this;
+  }
+}
+
+/** Reused: one check at a time. */
+const checked = new Command();
+
+/** True for a whole command frame with its payload inside; anything else from a peer is dropped. `bytes`, `view`: around it. */
+export function isCommandFrame(bytes: Uint8Array, view: DataView, frame: Uint8Array): boolean {
   if (frame.length < FRAME_BYTES_MIN || !FORWARDED.has(frame[REQUEST_HEAD_BYTES] as number)) return false;
-  const command = new Command();
+  const at = frame.byteOffset + REQUEST_HEAD_BYTES;
   try {
-    command.read(frame, new DataView(frame.buffer, frame.byteOffset, frame.length), REQUEST_HEAD_BYTES);
+    checked.read(bytes, view, at);
   } catch {
     return false;
   }
-  return command.end <= frame.length && command.recordCount === 0;
+  return checked.end <= frame.byteOffset + frame.length && checked.recordCount === 0;
 }
 
 /** The renewal of a stream's lifetime as a request frame. */

@@ -113,7 +113,10 @@ export interface SnapshotSource {
 export interface PeerPort {
   connected(node: number, group: number): boolean;
   sendRaft(node: number, group: number, message: Message): void;
-  /** False: not sent, `onReply` is not called. Else it is called once, with undefined when no answer will come. */
+  /**
+   * False: not sent, `onReply` is not called. Else it is called once, with undefined when no answer will come. The bytes of a
+   * request or an answer must not change before the next flush.
+   */
   forward(node: number, group: number, bytes: Uint8Array, onReply: (answer: Uint8Array | undefined) => void): boolean;
   reply(origin: ForwardOrigin, bytes: Uint8Array): boolean;
   /** Undefined: not started, the source is not used. */

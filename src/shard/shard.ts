@@ -21,7 +21,7 @@ import { RingSink } from './sink.ts';
 import { Snapshots } from './snapshots.ts';
 import { type ShardOptions, raftConfig } from './options.ts';
 import { JoinedNodes, recordConfiguration } from './members.ts';
-import { isCommandFrame, touchFrame } from './frames.ts';
+import { WholeBuffer, isCommandFrame, touchFrame } from './frames.ts';
 import { Queries } from './queries.ts';
 import type { ShardStatus } from './summaries.ts';
 
@@ -43,6 +43,7 @@ export class Shard {
   readonly #admin: Administration;
   readonly #queries: Queries;
   readonly #reply = new Reply();
+  readonly #received = new WholeBuffer();
   #clockMs = 0;
   #tickAtMs = 0;
   #sweepAtMs = 0;
@@ -166,15 +167,16 @@ export class Shard {
   onForward(origin: ForwardOrigin, groupId: number, frame: Uint8Array, nowMs: number): void {
     const group = this.#byId.get(groupId);
     const forwarding = this.#forwarding;
-    if (group === undefined || forwarding === undefined || !isCommandFrame(frame)) return;
+    if (group === undefined || forwarding === undefined) return;
+    const { bytes, view } = this.#received.of(frame);
+    if (!isCommandFrame(bytes, view, frame)) return;
     const slot = forwarding.accept(origin, group);
     if (group.leads && this.#room.refuses(group, frame[REQUEST_HEAD_BYTES] as number)) {
       // After NO_LEADER the other node asks again.
       this.#refuse(slot, this.#room.mayPass ? 'NO_LEADER' : 'DISK_FULL');
       return;
     }
-    const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
-    group.submit(slot, frame, view, REQUEST_HEAD_BYTES, undefined, nowMs);
+    group.submit(slot, bytes, view, frame.byteOffset + REQUEST_HEAD_BYTES, undefined, nowMs);
   }
 
   get snapshots(): Snapshots | undefined {

@@ -4,6 +4,7 @@
  */
 import { newPeerCounters } from '../../src/peer/counters.ts';
 import type { Edge } from '../../src/peer/edge.ts';
+import { ForwardOutbox } from '../../src/peer/forward-outbox.ts';
 import { Forwards } from '../../src/peer/forwards.ts';
 import { PEER_LIMITS } from '../../src/peer/limits.ts';
 import type { Link } from '../../src/peer/link.ts';
@@ -14,7 +15,7 @@ import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
 import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
 import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
 import type { ForwardOrigin, IncomingSnapshot, PeerPort, SnapshotSource } from '../../src/shard/ports.ts';
-import { decodeForward, decodeForwardReply, encodeForward, encodeForwardReply } from '../../src/wire/peer/forward.ts';
+import { decodeForwardReplies, decodeForwards } from '../../src/wire/peer/forward.ts';
 import {
   FRAME_FORWARD,
   FRAME_FORWARD_REPLY,
@@ -90,6 +91,7 @@ export class SimPeers implements PeerPort {
   readonly #sessions = new Map<Connection, Session>();
   readonly #outbox = new Outbox(SIM_LIMITS.raftFrameBytes, newPeerCounters());
   readonly #forwards: Forwards;
+  readonly #forwarding = new ForwardOutbox((correlation) => this.#forwards.unsent(correlation));
   readonly #sending: SnapshotSender;
   readonly #receiving: SnapshotReceiver;
   /** Looks at every message before it leaves. */
@@ -123,12 +125,15 @@ export class SimPeers implements PeerPort {
     if (!link.connected) return false;
     const correlation = this.#forwards.add(node, 0, onReply);
     if (correlation === undefined) return false;
-    return link.send(encodeForward({ correlation, group, bytes }));
+    this.#forwarding.forward(link.asLink, { correlation, group, bytes });
+    return true;
   }
 
   reply({ node, boot, correlation }: ForwardOrigin, bytes: Uint8Array): boolean {
     const link = this.#link(node);
-    return link.connection?.to.boot === boot && link.send(encodeForwardReply({ correlation, boot, bytes }));
+    if (link.connection?.to.boot !== boot) return false;
+    this.#forwarding.reply(link.asLink, boot, { correlation, bytes });
+    return true;
   }
 
   sendSnapshot(
@@ -149,6 +154,7 @@ export class SimPeers implements PeerPort {
   }
 
   flush(): void {
+    this.#forwarding.seal();
     this.#outbox.seal();
     for (const link of this.#links.values()) link.flush();
   }
@@ -172,6 +178,7 @@ export class SimPeers implements PeerPort {
     if (link.connection !== connection) return;
     link.lost();
     this.#outbox.forget(link.asLink);
+    this.#forwarding.forget(link.asLink);
     this.#sending.onLost(link.asLink);
     this.#forwards.lost(link.node, 0);
     this.#handler.onLinkDown(link.node, 0);
@@ -201,16 +208,15 @@ export class SimPeers implements PeerPort {
       return decodeRaftFrame(payload, node, this.#node, (group, message) => this.#handler.onRaft(group, message));
     }
     if (kind === FRAME_FORWARD) {
-      const forward = decodeForward(payload);
-      if (forward === undefined) return false;
-      const origin = { node, shard: 0, boot: session.peer.boot, correlation: forward.correlation };
-      this.#handler.onForward(origin, forward.group, forward.bytes);
-      return true;
+      const { boot } = session.peer;
+      return decodeForwards(payload, (correlation, group, bytes) =>
+        this.#handler.onForward({ node, shard: 0, boot, correlation }, group, bytes),
+      );
     }
     if (kind === FRAME_FORWARD_REPLY) {
-      const reply = decodeForwardReply(payload);
-      if (reply?.boot === this.#boot) this.#forwards.answer(node, reply.correlation, reply.bytes);
-      return reply !== undefined;
+      return decodeForwardReplies(payload, (boot, correlation, bytes) => {
+        if (boot === this.#boot) this.#forwards.answer(node, correlation, bytes);
+      });
     }
     return this.#dispatchSnapshot(session, kind, payload);
   }

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { ENTRY_DATA, type Entry, type HardState, type LogReader } from '../../src/raft/types.ts';
 import type { TurnBatch } from '../../src/shard/ports.ts';
 import type { ShardStore } from '../../src/store/shard-store.ts';
+import { GroupLog } from '../../src/store/turn-log.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { TemporaryStore } from './temporary.ts';
 
@@ -283,5 +284,25 @@ test('random turns, conflicts, snapshots, checkpoints, trims and restarts: a log
       );
       assert(log.firstIndex() <= one.applied + 1, `SEED=${seed} turn ${turn}`);
     }
+  }
+});
+
+test('what may be purged leaves the bytes to keep, whatever was replaced, dropped or restarted before', () => {
+  const random = createRandom(seedFromEnvironment());
+  const log = new GroupLog();
+  log.startAt(0, 0);
+  for (let turn = 1; turn < 3000; turn++) {
+    const behind = random.chance(0.05) ? random.int(0, Math.min(5, log.lastIndex() - log.firstIndex() + 1)) : 0;
+    const index = log.lastIndex() + 1 - behind;
+    log.push(turn, { index, term: turn, kind: ENTRY_DATA, data: new Uint8Array(random.int(0, 50)) });
+    if (random.chance(0.02)) log.drop(random.int(log.firstIndex() - 1, log.lastIndex()));
+    if (random.chance(0.002)) log.restartAt(log.lastIndex() + random.int(0, 10), turn);
+    const [upTo, keepBytes] = [random.int(0, log.lastIndex() + 2), random.int(0, 2000)];
+    let expected = 0;
+    for (let at = log.lastIndex(), kept = 0; at >= log.firstIndex() && expected === 0; at--) {
+      kept += (log.entries(at, at + 1, Infinity)[0] as Entry).data.length;
+      if (kept > keepBytes && at <= upTo) expected = at;
+    }
+    assert.equal(log.purgeable(upTo, keepBytes), expected);
   }
 });

@@ -1,4 +1,4 @@
-/** A request that travels to the leader's shard, and its answer; both opaque here. */
+/** Requests that travel to the leader's shard, and their answers; both opaque here. A turn's worth shares one frame. */
 import { Reader, Writer } from './cursor.ts';
 import { FRAME_FORWARD, FRAME_FORWARD_REPLY, FRAME_HEAD_BYTES, sealFrame } from './frame.ts';
 
@@ -6,44 +6,82 @@ export interface Forward {
   /** The asker's number for this request, unique among those that wait. */
   readonly correlation: number;
   readonly group: number;
-  /** A view into the frame. */
   readonly bytes: Uint8Array;
 }
 
 export interface ForwardReply {
   readonly correlation: number;
-  /** Run of the asker that the answer is meant for: a restarted one may use the same correlation for something else. */
-  readonly boot: number;
-  /** A view into the frame. */
   readonly bytes: Uint8Array;
 }
 
-/** FORWARD: correlation u32 | group u16 | request bytes. */
-export function encodeForward({ correlation, group, bytes }: Forward): Uint8Array {
-  const writer = new Writer(new Uint8Array(FRAME_HEAD_BYTES + 6 + bytes.length), FRAME_HEAD_BYTES);
-  writer.u32(correlation);
-  writer.u16(group);
-  writer.raw(bytes);
+const FORWARD_HEAD_BYTES = 10;
+const REPLY_HEAD_BYTES = 8;
+const BOOT_BYTES = 8;
+
+/** Payload bytes of one request among others. */
+export function forwardBytes(bytes: Uint8Array): number {
+  return FORWARD_HEAD_BYTES + bytes.length;
+}
+
+/** FORWARD: items until the end, each correlation u32 | group u16 | size u32 | request bytes. */
+export function encodeForwards(items: readonly Forward[]): Uint8Array {
+  let size = FRAME_HEAD_BYTES;
+  for (const { bytes } of items) size += FORWARD_HEAD_BYTES + bytes.length;
+  const writer = new Writer(new Uint8Array(size), FRAME_HEAD_BYTES);
+  for (const { correlation, group, bytes } of items) {
+    writer.u32(correlation);
+    writer.u16(group);
+    writer.u32(bytes.length);
+    writer.raw(bytes);
+  }
   return sealFrame(writer.finish(), FRAME_FORWARD);
 }
 
-export function decodeForward(payload: Uint8Array): Forward | undefined {
+/** Calls `visit` for each request, with a view into the frame. False: damaged; what was visited before was good. */
+export function decodeForwards(
+  payload: Uint8Array,
+  visit: (correlation: number, group: number, bytes: Uint8Array) => void,
+): boolean {
   const reader = new Reader(payload);
-  const forward = { correlation: reader.u32(), group: reader.u16(), bytes: reader.rest() };
-  return reader.bad ? undefined : forward;
+  do {
+    const correlation = reader.u32();
+    const group = reader.u16();
+    const bytes = reader.bytes(reader.u32());
+    if (reader.bad) return false;
+    visit(correlation, group, bytes);
+  } while (reader.leftBytes > 0);
+  return true;
 }
 
-/** FORWARD_REPLY: correlation u32 | boot f64 | answer bytes. */
-export function encodeForwardReply({ correlation, boot, bytes }: ForwardReply): Uint8Array {
-  const writer = new Writer(new Uint8Array(FRAME_HEAD_BYTES + 12 + bytes.length), FRAME_HEAD_BYTES);
-  writer.u32(correlation);
+/**
+ * FORWARD_REPLY: boot f64 | items until the end, each correlation u32 | size u32 | answer bytes. `boot`: run of the asker
+ * that the answers are meant for; a restarted one may use the same correlations for something else.
+ */
+export function encodeForwardReplies(boot: number, items: readonly ForwardReply[]): Uint8Array {
+  let size = FRAME_HEAD_BYTES + BOOT_BYTES;
+  for (const { bytes } of items) size += REPLY_HEAD_BYTES + bytes.length;
+  const writer = new Writer(new Uint8Array(size), FRAME_HEAD_BYTES);
   writer.int53(boot);
-  writer.raw(bytes);
+  for (const { correlation, bytes } of items) {
+    writer.u32(correlation);
+    writer.u32(bytes.length);
+    writer.raw(bytes);
+  }
   return sealFrame(writer.finish(), FRAME_FORWARD_REPLY);
 }
 
-export function decodeForwardReply(payload: Uint8Array): ForwardReply | undefined {
+/** As decodeForwards. */
+export function decodeForwardReplies(
+  payload: Uint8Array,
+  visit: (boot: number, correlation: number, bytes: Uint8Array) => void,
+): boolean {
   const reader = new Reader(payload);
-  const reply = { correlation: reader.u32(), boot: reader.int53(), bytes: reader.rest() };
-  return reader.bad ? undefined : reply;
+  const boot = reader.int53();
+  do {
+    const correlation = reader.u32();
+    const bytes = reader.bytes(reader.u32());
+    if (reader.bad) return false;
+    visit(boot, correlation, bytes);
+  } while (reader.leftBytes > 0);
+  return true;
 }

@@ -15,7 +15,7 @@
 import { Reader, Writer, textFieldBytes } from './cursor.ts';
 
 /** Changes when frames or words change in a way that the other side would misread. 1: first. */
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 /** "MRPL". */
 const MAGIC = 0x4c50524d;
 const HEAD_BYTES = 12;

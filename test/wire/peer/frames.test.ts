@@ -2,10 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { crc32c } from '../../../src/wire/peer/crc32c.ts';
 import {
-  decodeForward,
-  decodeForwardReply,
-  encodeForward,
-  encodeForwardReply,
+  type Forward,
+  type ForwardReply,
+  decodeForwardReplies,
+  decodeForwards,
+  encodeForwardReplies,
+  encodeForwards,
+  forwardBytes,
 } from '../../../src/wire/peer/forward.ts';
 import { FrameReader } from '../../../src/wire/peer/frame-reader.ts';
 import {
@@ -163,10 +166,28 @@ test('forwards, replies and the frames of a snapshot come back as they were sent
   for (let round = 0; round < 200; round++) {
     const bytes = new Uint8Array(random.bytes(random.int(0, 300)));
     const [group, transfer, boot] = [random.int(0, 65_535), random.int(0, 2 ** 32 - 1), random.int(1, 2 ** 40)];
-    const forward = { correlation: transfer, group, bytes };
-    assert.deepEqual(decodeForward(body(encodeForward(forward))), forward);
-    const reply = { correlation: transfer, boot, bytes };
-    assert.deepEqual(decodeForwardReply(body(encodeForwardReply(reply))), reply);
+    const count = random.int(1, 5);
+    const forwards: Forward[] = Array.from({ length: count }, (_, i) => ({
+      correlation: transfer >>> i,
+      group,
+      bytes,
+    }));
+    const heard: Forward[] = [];
+    const payload = body(encodeForwards(forwards));
+    assert.ok(decodeForwards(payload, (correlation, to, view) => heard.push({ correlation, group: to, bytes: view })));
+    assert.deepEqual(heard, forwards, seed);
+    assert.equal(
+      payload.length,
+      forwards.reduce((sum, forward) => sum + forwardBytes(forward.bytes), 0),
+    );
+    const replies: ForwardReply[] = forwards.map(({ correlation, bytes: answer }) => ({ correlation, bytes: answer }));
+    const answers: ForwardReply[] = [];
+    const good = decodeForwardReplies(body(encodeForwardReplies(boot, replies)), (to, correlation, view) => {
+      assert.equal(to, boot);
+      answers.push({ correlation, bytes: view });
+    });
+    assert.ok(good);
+    assert.deepEqual(answers, replies, seed);
     const message = randomMessage(random, 'snapshot', 1, 2);
     assert.ok(message.type === 'snapshot');
     const begin = { group, transfer, message, metadata: bytes };
@@ -183,8 +204,8 @@ test('forwards, replies and the frames of a snapshot come back as they were sent
 
 test('every decoder answers undefined or a value to any bytes', () => {
   const decoders: readonly ((payload: Uint8Array) => unknown)[] = [
-    decodeForward,
-    decodeForwardReply,
+    (payload) => decodeForwards(payload, () => {}) || undefined,
+    (payload) => decodeForwardReplies(payload, () => {}) || undefined,
     (payload) => decodeSnapshotBegin(payload, 1, 2),
     decodeSnapshotChunk,
     decodeSnapshotEnd,

@@ -1,0 +1,95 @@
+/**
+ * Forwarded requests and answers of one turn, per link, until they become frames: with hundreds of clients a turn forwards
+ * dozens, and a frame of its own for each cost more than all the rest of its way.
+ */
+import type { Forward, ForwardReply } from '../wire/peer/forward.ts';
+import { encodeForwardReplies, encodeForwards, forwardBytes } from '../wire/peer/forward.ts';
+import type { Link } from './link.ts';
+
+/** A frame is closed beyond this, so that the peer can begin before all of a turn has arrived. */
+const FRAME_BYTES = 256 * 1024;
+
+interface Box {
+  forwards: Forward[];
+  forwardBytes: number;
+  replies: ForwardReply[];
+  replyBytes: number;
+  /** Run of the asker that the replies are for. */
+  boot: number;
+}
+
+export class ForwardOutbox {
+  readonly #boxes = new Map<Link, Box>();
+  /** Told of requests that found no room after all. */
+  readonly #unsent: (correlation: number) => void;
+
+  constructor(unsent: (correlation: number) => void) {
+    this.#unsent = unsent;
+  }
+
+  /** `bytes` must not change before the next seal(). */
+  forward(link: Link, forward: Forward): void {
+    const box = this.#box(link);
+    const size = forwardBytes(forward.bytes);
+    if (box.forwardBytes > 0 && box.forwardBytes + size > FRAME_BYTES) this.#sealForwards(link, box);
+    box.forwards.push(forward);
+    box.forwardBytes += size;
+  }
+
+  /** `bytes` must not change before the next seal(). */
+  reply(link: Link, boot: number, reply: ForwardReply): void {
+    const box = this.#box(link);
+    const size = reply.bytes.length;
+    const full = box.replyBytes + size > FRAME_BYTES || box.boot !== boot;
+    if (box.replies.length > 0 && full) this.#sealReplies(link, box);
+    box.boot = boot;
+    box.replies.push(reply);
+    box.replyBytes += size;
+  }
+
+  /** Bytes that seal() would queue. */
+  waitingBytes(link: Link): number {
+    const box = this.#boxes.get(link);
+    return box === undefined ? 0 : box.forwardBytes + box.replyBytes;
+  }
+
+  /** Queues what was added. */
+  seal(): void {
+    for (const [link, box] of this.#boxes) {
+      if (box.forwards.length > 0) this.#sealForwards(link, box);
+      if (box.replies.length > 0) this.#sealReplies(link, box);
+    }
+  }
+
+  /** The link is gone. Whoever waits for an answer over it is told elsewhere. Returns how many replies were given up. */
+  forget(link: Link): number {
+    const count = this.#boxes.get(link)?.replies.length ?? 0;
+    this.#boxes.delete(link);
+    return count;
+  }
+
+  #box(link: Link): Box {
+    let box = this.#boxes.get(link);
+    if (box === undefined) {
+      box = { forwards: [], forwardBytes: 0, replies: [], replyBytes: 0, boot: 0 };
+      this.#boxes.set(link, box);
+    }
+    return box;
+  }
+
+  #sealForwards(link: Link, box: Box): void {
+    const { forwards } = box;
+    box.forwards = [];
+    box.forwardBytes = 0;
+    if (link.send(encodeForwards(forwards))) return;
+    for (const { correlation } of forwards) this.#unsent(correlation);
+  }
+
+  #sealReplies(link: Link, box: Box): void {
+    const { replies, boot } = box;
+    box.replies = [];
+    box.replyBytes = 0;
+    // Without room the frame is counted as dropped; the askers' patience ends by itself.
+    link.send(encodeForwardReplies(boot, replies));
+  }
+}
