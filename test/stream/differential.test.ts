@@ -14,6 +14,8 @@ interface Profile {
   readonly world: Omit<World, 'random' | 'nowMs'>;
   readonly schedules: readonly Schedule[];
   readonly readsPerEntry: number;
+  /** Chance of something in the cold tier after an entry. */
+  readonly cold: number;
   /** Entries between two surveys. */
   readonly surveyEvery: number;
 }
@@ -24,7 +26,7 @@ const producers = (count: number): string[] => names(count, 'producer-');
 const PROFILES: readonly Profile[] = [
   {
     name: 'few streams, much in each',
-    share: 0.45,
+    share: 0.25,
     world: {
       buckets: ['bucket', '\ufeffbucket'],
       streams: ['s', 'long/name', '\ufeffs', '\u{1F600}', '\uff5e'],
@@ -37,11 +39,30 @@ const PROFILES: readonly Profile[] = [
       { flush: 0.3, fail: 0.05, restart: 0.02 },
     ],
     readsPerEntry: 0.6,
+    cold: 0,
+    surveyEvery: 150,
+  },
+  {
+    name: 'few streams, moving to the cold store',
+    share: 0.3,
+    world: {
+      buckets: ['bucket', '\ufeffbucket'],
+      streams: ['s', 'long/name', '\ufeffs', '\u{1F600}', '\uff5e'],
+      producers: producers(4),
+      largeShare: 0.2,
+      lifetimeShare: 0.05,
+    },
+    schedules: [
+      { flush: 0.02, fail: 0.01, restart: 0.004 },
+      { flush: 0.3, fail: 0.05, restart: 0.02 },
+    ],
+    readsPerEntry: 0.6,
+    cold: 0.4,
     surveyEvery: 150,
   },
   {
     name: 'many producers, short lives',
-    share: 0.3,
+    share: 0.25,
     world: {
       buckets: ['bucket', 'b2', 'b3'],
       streams: [...names(12, 's'), ...collidingNames('bucket')],
@@ -54,12 +75,13 @@ const PROFILES: readonly Profile[] = [
       { flush: 0.15, fail: 0.05, restart: 0.03 },
     ],
     readsPerEntry: 0.5,
+    cold: 0.15,
     surveyEvery: 100,
   },
   {
     // More than the head cache keeps, and more buckets than the bucket cache keeps.
     name: 'many streams',
-    share: 0.25,
+    share: 0.2,
     world: {
       buckets: ['bucket', ...names(1500, 'b')],
       streams: names(4, 'stream-'),
@@ -72,6 +94,7 @@ const PROFILES: readonly Profile[] = [
       { flush: 0.05, fail: 0.005, restart: 0.001 },
     ],
     readsPerEntry: 1,
+    cold: 0.05,
     surveyEvery: 5000,
   },
 ];
@@ -87,11 +110,19 @@ for (const [position, profile] of PROFILES.entries()) {
       for (let entries = 1; run.counts.commands < commands; entries++) {
         run.entry();
         if (random.chance(profile.readsPerEntry)) run.read();
+        if (random.chance(profile.cold)) run.coldStep();
         if (random.chance(0.01)) run.sweep();
         if (entries % profile.surveyEvery === 0) run.survey();
       }
       run.sweep();
       run.finish();
+      if (profile.cold > 0) {
+        run.freeze();
+        for (let reads = 0; reads < 300; reads++) run.read();
+        run.finish();
+        run.deleteAll();
+        run.finish();
+      }
     } catch (error) {
       const where = `command ${run.counts.commands} of "${profile.name}"`;
       const replay = `SEED=${seed} node --test dist/test/stream/differential.test.js`;
@@ -99,6 +130,7 @@ for (const [position, profile] of PROFILES.entries()) {
     }
     const perSecond = Math.round((run.counts.commands / (performance.now() - startedMs)) * 1000);
     t.diagnostic(`seed ${seed}, ${perSecond} commands/s, ${JSON.stringify(run.counts)}`);
+    if (profile.cold > 0) t.diagnostic(JSON.stringify(run.cold.counts));
     t.diagnostic(JSON.stringify(run.replicas.map((replica) => replica.counts)));
     t.diagnostic(
       [...run.codes]

@@ -13,6 +13,8 @@ export interface ModelRead {
   readonly maxBytes: number;
   readonly maxRecords: number;
   readonly envelope: boolean;
+  /** Message ends and bytes; whole messages also of a byte stream. */
+  readonly parts: boolean;
 }
 
 export interface ModelAnswer {
@@ -33,7 +35,7 @@ export function modelRead(stream: ModelStream | undefined, read: ModelRead): Mod
   let next = stream.messages.length;
   const budget = Math.min(read.maxBytes === 0 ? READ_BYTES_MAX : read.maxBytes, READ_BYTES_MAX);
   const most = read.maxRecords === 0 ? Infinity : read.maxRecords;
-  if (!stream.json) {
+  if (!stream.json && !read.parts) {
     to = Math.min(to, start.offset + budget);
   } else {
     next = start.record;
@@ -49,6 +51,16 @@ export function modelRead(stream: ModelStream | undefined, read: ModelRead): Mod
   const flags = to === stream.tail ? (stream.closed ? ['closed', 'up-to-date'] : ['up-to-date']) : [];
   const records = stream.json ? `0/${start.record}/${next}` : '';
   const outcome = { code: 'OK', start: start.offset, next: to, flags, records, producer: '', type: stream.shownType };
+  if (read.parts) {
+    const ends = stream.ends.slice(start.record, next).map((end) => end - start.offset);
+    return {
+      outcome,
+      body: Buffer.concat([
+        Buffer.from(new Uint32Array([ends.length, ...ends]).buffer),
+        stream.bytes(start.offset, to),
+      ]),
+    };
+  }
   if (!stream.json) return { outcome, body: stream.bytes(start.offset, to) };
   const texts = stream.messages
     .slice(start.record, next)
@@ -62,7 +74,7 @@ function startOf(stream: ModelStream, read: ModelRead): { offset: number; record
   if (read.mode === 'now') return { offset: stream.tail, record: count };
   if (read.mode === 'offset') {
     if (read.value > stream.tail) return 'OFFSET_OUT_OF_RANGE';
-    if (!stream.json) return { offset: read.value, record: 0 };
+    if (!stream.json && !read.parts) return { offset: read.value, record: 0 };
     const before = stream.ends.indexOf(read.value);
     if (read.value !== 0 && before < 0) return 'OFFSET_INSIDE_RECORD';
     return { offset: read.value, record: before + 1 };

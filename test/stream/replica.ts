@@ -5,14 +5,18 @@ import { errorCode } from '../../src/base/errors.ts';
 import { answerQuery } from '../../src/group/queries.ts';
 import { type ReplySink, Watchers } from '../../src/group/watchers.ts';
 import { apply, sweepDue } from '../../src/stream/apply.ts';
+import { assembleRead } from '../../src/stream/cold/assemble.ts';
 import { listStreams } from '../../src/stream/list.ts';
 import type { Plan } from '../../src/stream/collect.ts';
 import { planTail } from '../../src/stream/read.ts';
 import { State } from '../../src/stream/state.ts';
+import { COLD_REFS_MAX } from '../../src/base/limits.ts';
+import { type ColdPlan, decodeColdPlan } from '../../src/wire/cold.ts';
 import { Command } from '../../src/wire/command.ts';
 import { eachCommand } from '../../src/wire/entry.ts';
 import {
   REPLY_CLOSED,
+  REPLY_COLD,
   REPLY_CREATED,
   REPLY_DUPLICATE,
   REPLY_PRODUCER,
@@ -53,6 +57,8 @@ export interface Answer {
   readonly body: Buffer;
   /** a, b, c as they are. */
   readonly numbers: readonly [number, number, number];
+  /** The answer came from as many chunks as there may be, so it may hold less than it could. */
+  readonly short: boolean;
 }
 
 /** The body of a plan, copied: a plan's own is valid until the next read. */
@@ -68,7 +74,7 @@ class Catcher implements ReplySink {
   }
 
   #keep(reply: Reply, body: Buffer): void {
-    this.answers.push({ outcome: outcomeOf(reply), body, numbers: [reply.a, reply.b, reply.c] });
+    this.answers.push({ outcome: outcomeOf(reply), body, numbers: [reply.a, reply.b, reply.c], short: false });
   }
 }
 
@@ -84,6 +90,8 @@ export class Replica {
   readonly counts = { flushes: 0, failedCommits: 0, restarts: 0, replayed: 0 };
   readonly #command = new Command();
   readonly #catcher = new Catcher();
+  /** Gets the chunks of cold reads; their refs beyond `needed` are read ahead and not used. */
+  fetch: (plan: ColdPlan) => Uint8Array[] = () => [];
   #watchers = new Watchers(this.state, this.#catcher);
   #log: Logged[] = [];
 
@@ -144,10 +152,17 @@ export class Replica {
     const reply = new Reply();
     reply.reset(1);
     answerQuery(this.state, this.#watchers, query, nowMs, reply);
+    let short = false;
+    if (reply.has(REPLY_COLD)) {
+      const plan = decodeColdPlan(reply.body as Uint8Array);
+      const chunks = this.fetch(plan).slice(0, plan.needed);
+      assert.equal(assembleRead(plan, chunks, reply), undefined, 'every chunk is good');
+      short = plan.needed >= COLD_REFS_MAX;
+    }
     this.#catcher.send(reply);
     const answer = this.#catcher.answers.pop();
     assert(answer !== undefined && this.#catcher.answers.length === 0, 'one query, one answer');
-    return answer;
+    return { ...answer, short };
   }
 
   list(bucket: string, prefix: string, after: string, limit: number, nowMs: number): unknown[] {
@@ -167,6 +182,11 @@ export class Replica {
 
   sweepDue(nowMs: number): boolean {
     return sweepDue(this.state, nowMs);
+  }
+
+  hotStart(bucket: string, stream: string): number {
+    const key = new Uint8Array(Buffer.from(`${bucket}\0${stream}`));
+    return this.state.find(key, 0, key.length)?.hotStart ?? 0;
   }
 
   /** What a live reader would be sent who has everything before `from`; undefined = too much for one event. */
