@@ -1,15 +1,18 @@
 /** Thread entry: one shard with its real storage and rings. The loop never sleeps while there is work. */
+import { randomBytes } from 'node:crypto';
 import { type MessagePort, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../src/base/assert.ts';
 import { ConfigError } from '../src/config/error.ts';
 import { LaneReceiver, LaneSender } from '../src/mailbox/lane.ts';
 import { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import { Parker, Waker } from '../src/mailbox/wake.ts';
-import { createLogger } from '../src/server/log.ts';
-import type { ShardData } from '../src/server/shards.ts';
+import { type Logger, createLogger } from '../src/server/log.ts';
+import type { ShardData, ToShard } from '../src/server/shards.ts';
 import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';
+import type { ShardOptions } from '../src/shard/options.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ShardStore } from '../src/store/shard-store.ts';
+import { deliver, openColdPort } from './cold-port.ts';
 import { openPeers } from './peer-links.ts';
 import { RingReplies, RingRequests } from './ring-ports.ts';
 
@@ -21,20 +24,24 @@ const YIELD_MS = 20;
 /** While leaderships move away, a turn comes at least this often. */
 const HAND_OVER_TURN_MS = 10;
 
-async function run(data: ShardData, port: MessagePort): Promise<void> {
-  const log = createLogger('shard');
-  const store = new ShardStore(data.directory);
-  if (store.fresh) store.markUsed(data.cluster === undefined || data.cluster.initMembership ? [] : data.groups);
-  const reader = new RingReader(data.requestRing);
-  const writer = new RingWriter(data.replyRing);
-  const shard = new Shard({
+/** Names the objects of this run of the thread for good. */
+const RUN_BYTES = 8;
+
+function shardOptions(
+  data: ShardData,
+  port: MessagePort,
+  storage: ShardStore,
+  reader: RingReader,
+  log: Logger,
+): ShardOptions {
+  return {
     shard: data.shard,
     nodeId: data.nodeId,
     groups: data.groups,
-    storage: store,
+    storage,
     requests: new RingRequests(reader, new LaneReceiver(data.requestLane.port, data.requestLane.shared)),
     replies: new RingReplies(
-      writer,
+      new RingWriter(data.replyRing),
       new Waker(data.replyRing),
       new LaneSender(data.replyLane.port, data.replyLane.shared),
     ),
@@ -42,13 +49,27 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
     voters: data.cluster?.peers.map(({ nodeId }) => nodeId) ?? [data.nodeId],
     seed: data.seed,
     boot: data.boot,
+    cold: data.cold && {
+      port: openColdPort(port),
+      settings: { ...data.cold, run: randomBytes(RUN_BYTES).toString('hex') },
+    },
+    uncommittedBytesMax: data.uncommittedBytesMax,
     log: (level, message, fields) => log[level](fields ?? {}, message),
-  });
+  };
+}
+
+async function run(data: ShardData, port: MessagePort): Promise<void> {
+  const log = createLogger('shard');
+  const store = new ShardStore(data.directory);
+  if (store.fresh) store.markUsed(data.cluster === undefined || data.cluster.initMembership ? [] : data.groups);
+  const reader = new RingReader(data.requestRing);
+  const shard = new Shard(shardOptions(data, port, store, reader, log));
   if (data.draining) for (const { raft } of shard.groups) raft.candidacy = 'never';
   const parker = new Parker(reader);
   let stopping = false;
-  port.on('message', () => {
-    stopping = true;
+  port.on('message', (message: ToShard) => {
+    if (message === 'stop') stopping = true;
+    else if (shard.cold !== undefined) deliver(shard.cold, message);
     parker.unpark();
   });
   const sampler = setInterval(() => {

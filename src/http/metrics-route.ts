@@ -7,6 +7,7 @@
  */
 import process from 'node:process';
 import { OP_STATUS, newRequest } from '../wire/request.ts';
+import { coldSummary } from './cold-metrics.ts';
 import { Gathering } from './gather.ts';
 import type { Plane } from './plane.ts';
 import type { Responder } from './respond.ts';
@@ -77,8 +78,7 @@ function snapshot(plane: Plane, source: MetricsSource, status: MergedStatus): Re
   const { live } = plane.ctx.metrics;
   const { budget } = plane;
   return {
-    // Overwritten by a shard that knows better.
-    cold_write_admission: { state: 'open' },
+    ...coldSummary(status.raftGroups, status.perGroup),
     ...status.rest,
     ...status.counters,
     ...status.perCore,

@@ -148,7 +148,7 @@ function readAddress(node: number, given: string | undefined, peers: PeerAddress
 }
 
 /** Passes on what the shard answers. */
-class RaftExchange extends Exchange {
+export class OperatorExchange extends Exchange {
   protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
     if (reply.code !== 0) return responder.refusal(res, this.family, reply);
     const status = reply.a;
@@ -178,7 +178,7 @@ export function handleRaftAdmin(
     responder.text(res, 400, call.reason);
     return plane.count('other', 400, startedMs);
   }
-  const exchange = new RaftExchange(plane);
+  const exchange = new OperatorExchange(plane);
   exchange.open(res, responder, 'bucketed', 'other', startedMs);
   const request = newRequest();
   request.op = OP_ADMIN;

@@ -1,6 +1,7 @@
 /** Routes below /__svc/, which both planes have in part. */
 import { BODY_BYTES_MAX } from '../base/limits.ts';
 import type { Operation } from './contract.ts';
+import { FLUSH_PREFIX, handleFlushCold } from './flush-cold.ts';
 import { Gathering } from './gather.ts';
 import { type MetricsSource, type RaftGroup, askStatus, handleMetrics } from './metrics-route.ts';
 import type { Plane, Router } from './plane.ts';
@@ -72,6 +73,7 @@ export function adminRoutes(plane: Plane, source: MetricsSource, { drainMark, pe
   return (res, req, method, responder, startedMs) => {
     const path = req.getUrl();
     if (path.startsWith(RAFT_PREFIX)) return handleRaftAdmin(plane, peers, res, req, method, responder, startedMs);
+    if (path.startsWith(FLUSH_PREFIX)) return handleFlushCold(plane, res, req, method, responder, startedMs);
     return handleService(table, path, method, { plane, source, res, req, responder, startedMs });
   };
 }

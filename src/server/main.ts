@@ -55,6 +55,8 @@ async function main(argv: readonly string[]): Promise<void> {
     dataDir: config.storage.dataDir,
     cluster: clusterOf(config),
     draining: wasDraining,
+    cold,
+    uncommittedBytesMax: config.raft.maxUncommittedBytesPerGroup,
     onFailure: (error) => {
       log.fatal({ err: error }, 'a shard failed; the process ends, acknowledged data is on disk');
       process.exit(EXIT_FAILURE);

@@ -8,6 +8,8 @@ import type { Address } from '../base/address.ts';
 import { REPLY_RING_BYTES, REQUEST_RING_BYTES } from '../base/limits.ts';
 import { type Lane, LaneReceiver, LaneSender, createLane } from '../mailbox/lane.ts';
 import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '../mailbox/ring.ts';
+import type { ColdSettings } from '../shard/cold/port.ts';
+import { type ColdAnswer, type ColdCalls, type ColdQuestion, answerShard } from './cold-bridge.ts';
 import { type ShardLink } from './gateway.ts';
 
 /** Bodies under way beside the rings, per direction and shard; above the 256 MiB that HTTP admits. */
@@ -30,7 +32,11 @@ export interface ClusterData {
 }
 
 /** What a shard thread says: it serves, it has stopped, or the configuration cannot work and why. */
-export type ShardMessage = 'ready' | 'stopped' | { readonly refused: string };
+export type ShardMessage = 'ready' | 'stopped' | { readonly refused: string } | ColdQuestion;
+/** What it is told after its start. */
+export type ToShard = 'stop' | ColdAnswer;
+/** The run of an object id is the thread's own to draw. */
+export type ColdUse = Omit<ColdSettings, 'run'>;
 
 /** What a shard thread is started with. */
 export interface ShardData {
@@ -47,6 +53,10 @@ export interface ShardData {
   readonly cluster: ClusterData | undefined;
   /** The node is marked: it shall not lead, from its first turn on. */
   readonly draining: boolean;
+  /** Undefined: no cold store. */
+  readonly cold: ColdUse | undefined;
+  /** Of a group, before its writes are refused; 0 = no bound of its own. */
+  readonly uncommittedBytesMax: number;
   readonly requestRing: SharedArrayBuffer;
   readonly replyRing: SharedArrayBuffer;
   readonly requestLane: LaneEnd;
@@ -61,6 +71,9 @@ export interface ShardsOptions {
   readonly cluster: ClusterData | undefined;
   /** The node is marked: it shall not lead, from its first turn on. */
   readonly draining: boolean;
+  /** Where old bytes go, and how. */
+  readonly cold: { readonly use: ColdUse; readonly service: ColdCalls } | undefined;
+  readonly uncommittedBytesMax: number;
   /** A shard thread failed; the process must not go on. */
   readonly onFailure: (error: Error) => void;
 }
@@ -128,6 +141,8 @@ function start(shard: number, boot: number, options: ShardsOptions): Running {
     shardCount: options.count,
     cluster: options.cluster,
     draining: options.draining,
+    cold: options.cold?.use,
+    uncommittedBytesMax: options.uncommittedBytesMax,
     requestRing,
     replyRing,
     requestLane: receiving(requestLane),
@@ -139,13 +154,17 @@ function start(shard: number, boot: number, options: ShardsOptions): Running {
   let expected = false;
   worker.on('message', (message: ShardMessage) => {
     if (message === 'ready') ready.resolve();
-    if (typeof message === 'object') {
+    if (message === 'stopped') {
       expected = true;
-      ready.reject(new ConfigError(message.refused));
+      stopped.resolve();
     }
-    if (message !== 'stopped') return;
+    if (typeof message !== 'object') return;
+    if ('ask' in message) {
+      void answerShard(worker, options.cold?.service, message);
+      return;
+    }
     expected = true;
-    stopped.resolve();
+    ready.reject(new ConfigError(message.refused));
   });
   const fail = (error: Error): void => {
     ready.reject(error);

@@ -5,6 +5,9 @@
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
 import type { Configuration } from '../raft/types.ts';
+import { type Answer, notLeader, sentence } from './answers.ts';
+import { flushCall } from './cold/calls.ts';
+import type { ColdTier } from './cold/tier.ts';
 import { readText } from '../wire/text.ts';
 import { Reply } from '../wire/reply.ts';
 import {
@@ -14,6 +17,7 @@ import {
   ADMIN_PURGE,
   ADMIN_SNAPSHOT,
   ADMIN_TRANSFER,
+  OP_FLUSH,
   type Query,
 } from '../wire/request.ts';
 
@@ -27,6 +31,7 @@ export interface AdminHost {
   readonly nodeId: number;
   /** Nodes of the configuration file. */
   readonly knownNodes: readonly number[];
+  readonly cold: ColdTier | undefined;
   /** Checkpoints the group now; false when the disk is full. */
   checkpoint(group: Group): boolean;
   /** Applied index of the group's last checkpoint on disk. */
@@ -43,13 +48,6 @@ interface Pending {
   readonly look: () => Answer | undefined;
   readonly late: string;
 }
-
-interface Answer {
-  readonly status: number;
-  readonly body: Record<string, unknown> | string;
-}
-
-const sentence = (status: number, text: string): Answer => ({ status, body: `${text}\n` });
 
 export class Administration {
   readonly #host: AdminHost;
@@ -84,6 +82,10 @@ export class Administration {
       this.#pending.push({ slot, deadlineMs: nowMs + WAIT_MS, look, late });
       return undefined;
     };
+    if (query.op === OP_FLUSH) {
+      const look = flushCall(this.#host.cold, group, query);
+      return look() ?? wait(look, 'the flush is still under way; look at the metrics');
+    }
     switch (query.mode) {
       case ADMIN_SNAPSHOT:
         return this.#snapshot(group);
@@ -106,8 +108,10 @@ export class Administration {
     const reply = this.#reply;
     reply.reset(slot);
     reply.a = status;
-    reply.contentType = typeof body === 'string' ? 'text/plain; charset=utf-8' : 'application/json';
-    reply.body = encodeUtf8(typeof body === 'string' ? body : JSON.stringify(body));
+    if (body !== '') {
+      reply.contentType = typeof body === 'string' ? 'text/plain; charset=utf-8' : 'application/json';
+      reply.body = encodeUtf8(typeof body === 'string' ? body : JSON.stringify(body));
+    }
     this.#host.deliver(reply);
   }
 
@@ -128,24 +132,9 @@ export class Administration {
     return { status: 200, body: { raft_group_id: group.id, purged_index: this.#host.purge(group, index) } };
   }
 
-  /** The 409 of a call that only a leader can serve. */
-  #notLeader(group: Group, more: Record<string, unknown>): Answer {
-    const leader = group.raft.leader;
-    return {
-      status: 409,
-      body: {
-        raft_group_id: group.id,
-        current_leader: leader === 0 ? null : leader,
-        leader: leader === 0 ? null : leader,
-        ...more,
-        reason: 'not leader',
-      },
-    };
-  }
-
   #transfer(group: Group, to: number): Answer {
     const { nodeId } = this.#host;
-    if (!group.leads) return this.#notLeader(group, { transferred: false });
+    if (!group.leads) return notLeader(group, { transferred: false });
     if (to === nodeId) return sentence(400, `node ${to} leads group ${group.id} already`);
     if (!group.raft.configuration.voters.includes(to)) {
       return sentence(400, `node ${to} is not a voter of group ${group.id}`);
@@ -160,7 +149,7 @@ export class Administration {
 
   #allowRevert(group: Group, node: number): Answer {
     const body = { raft_group_id: group.id, node_id: node };
-    if (!group.leads) return this.#notLeader(group, { node_id: node, allow_next_revert: false });
+    if (!group.leads) return notLeader(group, { node_id: node, allow_next_revert: false });
     if (!isMember(group.raft.configuration, node)) {
       return sentence(400, `node ${node} is not a member of group ${group.id}`);
     }
@@ -170,7 +159,7 @@ export class Administration {
 
   /** `address` is empty when the configuration file has it. */
   #learner(group: Group, node: number, address: string, wait: Wait): Answer | undefined {
-    if (!group.leads) return this.#notLeader(group, { node_id: node, changed: false });
+    if (!group.leads) return notLeader(group, { node_id: node, changed: false });
     const { configuration } = group.raft;
     const known = configuration.addresses?.get(node);
     if (!this.#host.knownNodes.includes(node) && address === '' && known === undefined) {
@@ -186,7 +175,7 @@ export class Administration {
       if (index === 0) return sentence(503, 'another membership change is under way; try again');
     }
     const done = (): Answer | undefined => {
-      if (!group.leads) return this.#notLeader(group, { node_id: node, changed: false });
+      if (!group.leads) return notLeader(group, { node_id: node, changed: false });
       if (!hasCaughtUp(group, node)) return undefined;
       if (group.raft.configurationIndex > group.raft.commitIndex) return undefined;
       return {
@@ -199,7 +188,7 @@ export class Administration {
 
   #membership(group: Group, text: string, wait: Wait): Answer | undefined {
     const voters = [...new Set(text.split(',').map(Number))].sort((a, b) => a - b);
-    if (!group.leads) return this.#notLeader(group, { changed: false });
+    if (!group.leads) return notLeader(group, { changed: false });
     const { configuration } = group.raft;
     const unknown = voters.filter((node) => !isMember(configuration, node));
     if (unknown.length > 0) {
@@ -228,7 +217,7 @@ export class Administration {
     const done = (): Answer | undefined => {
       const { raft } = group;
       if (!sameVoters(raft.configuration, voters) || raft.configurationIndex > raft.commitIndex) {
-        return group.leads ? undefined : this.#notLeader(group, { changed: false });
+        return group.leads ? undefined : notLeader(group, { changed: false });
       }
       return changed(raft.configurationIndex);
     };

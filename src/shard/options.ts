@@ -2,6 +2,7 @@
 import { UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
 import type { LogReader, RaftConfig } from '../raft/types.ts';
 import type { State } from '../stream/state.ts';
+import type { ColdPort, ColdSettings } from './cold/port.ts';
 import type { Log, ReplyTarget, RequestSource, ShardStorage } from './ports.ts';
 import { stateConfiguration } from './snapshots.ts';
 
@@ -26,6 +27,8 @@ export interface ShardOptions {
   /** Names this run of the process to its peers; positive. */
   readonly boot: number;
   readonly log: Log;
+  /** Undefined: everything stays on the nodes. */
+  readonly cold?: { readonly port: ColdPort; readonly settings: ColdSettings } | undefined;
   /** Bytes of a group that may wait for a majority before its writes are answered 503; 0, undefined: only consensus' own bound. */
   readonly uncommittedBytesMax?: number | undefined;
   /** Bounds of messages between nodes, in bytes: the simulator makes them small. */

@@ -4,7 +4,7 @@ import type { Group } from '../group/group.ts';
 import type { ReplySink } from '../group/watchers.ts';
 import type { ReadState } from '../raft/types.ts';
 import { Reply } from '../wire/reply.ts';
-import { OP_ADMIN, OP_SHED, OP_STATUS, OP_UNWATCH, Query } from '../wire/request.ts';
+import { OP_ADMIN, OP_FLUSH, OP_SHED, OP_STATUS, OP_UNWATCH, Query } from '../wire/request.ts';
 import type { Administration } from './admin.ts';
 import { CatchUp } from './catch-up.ts';
 import type { RequestSource } from './ports.ts';
@@ -70,6 +70,7 @@ export class Queries {
         if (this.#waiting.size > 0) this.#waiting.unwatch(query.topic);
         return;
       case OP_ADMIN:
+      case OP_FLUSH:
         if (group !== undefined) this.#host.admin.handle(slot, group, query, clockMs);
         return;
       case OP_SHED:

@@ -13,6 +13,7 @@ import { State } from '../stream/state.ts';
 import { Reply } from '../wire/reply.ts';
 import { ALL_GROUPS, OP_READ, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../wire/request.ts';
 import { type AdminHost, Administration } from './admin.ts';
+import { ColdTier } from './cold/tier.ts';
 import { Commits } from './commits.ts';
 import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
 import { type ForwardOrigin, type PeerPort, type RequestSource, StorageFullError, type TurnBatch } from './ports.ts';
@@ -42,6 +43,8 @@ export class Shard {
   readonly #room: Room;
   readonly #admin: Administration;
   readonly #queries: Queries;
+  /** Undefined: everything stays on the nodes. */
+  readonly cold: ColdTier | undefined;
   readonly #reply = new Reply();
   readonly #received = new WholeBuffer();
   #clockMs = 0;
@@ -73,6 +76,7 @@ export class Shard {
     });
     this.#commits = new Commits({ ...options, groups: this.groups, checkpointed: (group) => this.#purge(group) });
     this.#room = new Room(this.groups, this.#commits, storage);
+    this.cold = ColdTier.of(options, this.groups, this.#sink);
     this.#admin = new Administration(this.#adminHost());
     const { boot } = options;
     const status = (): ShardStatus => this.status;
@@ -92,6 +96,7 @@ export class Shard {
     return {
       nodeId,
       knownNodes: nodes,
+      cold: this.cold,
       checkpoint: (group) => !this.full && this.#commits.commit([], [group], this.#clockMs),
       checkpointed: (group) => this.#commits.lastCheckpoint(group),
       purge: (group, index) => {
@@ -123,6 +128,7 @@ export class Shard {
     this.#clockMs = clockMs;
     this.#drain(nowMs);
     this.#keepTime(nowMs, clockMs);
+    if (!this.full) this.cold?.turn(nowMs, clockMs);
     for (const group of this.groups) group.seal();
     if (this.#commits.stuck.length === 0) this.#queries.ask(clockMs);
     this.#commits.checkpoints.observe(clockMs);
@@ -189,7 +195,8 @@ export class Shard {
 
   /** Milliseconds until the next turn is due although nothing arrives. */
   waitMs(clockMs: number): number {
-    const due = Math.min(this.#tickAtMs, this.#sweepAtMs) - clockMs;
+    let due = Math.min(this.#tickAtMs, this.#sweepAtMs) - clockMs;
+    if (!this.full && this.cold !== undefined) due = Math.min(due, this.cold.dueAtMs - clockMs);
     if (this.full) return Math.max(0, Math.min(due, this.#commits.retryAtMs - clockMs));
     return Math.max(0, Math.min(due, this.#commits.checkpoints.waitMs(clockMs)));
   }
@@ -258,7 +265,7 @@ export class Shard {
     const { nodeId } = this.#options;
     const counters = { ...this.counters, ...this.#commits.counters };
     const isBehind = (group: Group): boolean => this.#queries.isBehind(group);
-    return { nodeId, groups: this.groups, isBehind, full: this.full, counters };
+    return { nodeId, groups: this.groups, cold: this.cold, isBehind, full: this.full, counters };
   }
 
   #refuse(slot: number, code: ErrorCode): void {

@@ -2,6 +2,8 @@
 import { errorNumber } from '../base/errors.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
+import { coldCounters, describeCold } from './cold/status.ts';
+import type { ColdTier } from './cold/tier.ts';
 import { type Listed, listStreams } from '../stream/list.ts';
 import type { Reply } from '../wire/reply.ts';
 import { OP_BUCKET, OP_LIST, OP_STATUS, OP_USAGE, type Query } from '../wire/request.ts';
@@ -16,7 +18,7 @@ export function answerSummary(op: number, shard: ShardStatus, query: Query, nowM
   if (op === OP_LIST) answerList(shard.groups, query, nowMs, reply);
   else if (op === OP_BUCKET) answerBucket(shard.groups, query, reply);
   else if (op === OP_USAGE) answerUsage(shard.groups, reply);
-  else if (op === OP_STATUS) answerStatus(shard, reply);
+  else if (op === OP_STATUS) answerStatus(shard, nowMs, reply);
   else reply.code = errorNumber('INTERNAL');
 }
 
@@ -75,6 +77,7 @@ function answerUsage(groups: readonly Group[], reply: Reply): void {
 
 /** What STATUS tells of a shard beyond its groups. */
 export interface ShardStatus {
+  readonly cold: ColdTier | undefined;
   readonly nodeId: number;
   readonly groups: readonly Group[];
   /** May know less than it acknowledged before the start of this process. */
@@ -89,8 +92,8 @@ export interface ShardStatus {
 }
 
 /** STATUS: Raft state per group, and the shard's counters: summed, for this core, and by group id. */
-function answerStatus(shard: ShardStatus, reply: Reply): void {
-  const { nodeId, groups, counters } = shard;
+function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
+  const { groups, counters } = shard;
   let cachedHeads = 0;
   let watched = 0;
   let waiting = 0;
@@ -105,6 +108,8 @@ function answerStatus(shard: ShardStatus, reply: Reply): void {
     per_group_applied_mutations: byGroup(groups, (group) => group.counters.commands),
     per_group_raft_apply_entries: byGroup(groups, (group) => group.counters.entries),
     per_group_cold_hot_bytes: byGroup(groups, (group) => group.state.hotBytes),
+    per_group_cold_hot_bytes_max: byGroup(groups, (group) => group.admission.counters.hotBytesHighest),
+    per_group_cold_backpressure_events: byGroup(groups, (group) => group.admission.counters.hotRefusals),
   };
   const perCore = {
     appends: sum(perGroup.per_group_appends),
@@ -119,16 +124,13 @@ function answerStatus(shard: ShardStatus, reply: Reply): void {
   };
   const { appends, reads, ...named } = perCore;
   json(reply, {
-    raft_groups: groups.map((group) => describeGroup(group, nodeId, !shard.isBehind(group))),
+    raft_groups: groups.map((group) => describeGroup(shard, group, nowMs)),
     disk_full: shard.full,
     counters: {
       accepted_appends: appends,
       served_reads: reads,
       ...named,
-      cold_hot_bytes: sum(perGroup.per_group_cold_hot_bytes),
-      // Nothing leaves the nodes before there is a cold store.
-      cold_bytes: 0,
-      cold_flush_backlog_bytes: 0,
+      ...coldCounters(groups, shard.cold),
       disk_full_refusals: counters.refusedDiskFull,
       no_leader_refusals: sum(groups.map((group) => group.counters.refusedNoLeader)),
       cached_stream_heads: cachedHeads,
@@ -154,12 +156,12 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-function describeGroup(group: Group, nodeId: number, caughtUp: boolean): Record<string, unknown> {
+function describeGroup(shard: ShardStatus, group: Group, nowMs: number): Record<string, unknown> {
   const { raft, state } = group;
   const { addresses } = raft.configuration;
   return {
     raft_group_id: group.id,
-    node_id: nodeId,
+    node_id: shard.nodeId,
     leader: raft.leader === 0 ? null : raft.leader,
     current_leader: raft.leader === 0 ? null : raft.leader,
     current_term: raft.term,
@@ -168,9 +170,10 @@ function describeGroup(group: Group, nodeId: number, caughtUp: boolean): Record<
     last_applied: state.appliedIndex,
     last_applied_index: state.appliedIndex,
     last_applied_term: state.appliedTerm,
-    caught_up: caughtUp,
+    caught_up: !shard.isBehind(group),
     voter_ids: raft.configuration.voters,
     learner_ids: raft.configuration.learners,
     ...(addresses === undefined ? {} : { member_addresses: Object.fromEntries(addresses) }),
+    ...describeCold(group, nowMs),
   };
 }

@@ -147,7 +147,7 @@ test('metrics merge groups and counters', async (t) => {
   assert.deepEqual([metrics['accepted_appends'], metrics['turns'], metrics['raft_group_count']], [20, 1, 4]);
   assert.deepEqual(metrics['per_group_appends'], [1, 2, 3, 4]);
   assert.deepEqual([metrics['mailbox_depths'], metrics['disk_full'], metrics['node_id']], [[1, 2], false, 1]);
-  assert.deepEqual(metrics['cold_write_admission'], { state: 'open' });
+  assert.deepEqual(metrics['cold_write_admission'], { state: 'open', refusing_groups: [] });
   assert((metrics['process_rss_bytes'] as number) > 0);
   const again = (await (await fetch(`${admin}/__svc/metrics`)).json()) as Record<string, unknown>;
   assert.deepEqual(again['responses_by_status'], { 200: 1 });

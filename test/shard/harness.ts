@@ -1,6 +1,7 @@
 // A shard with ports in memory and a clock that the test holds.
 import assert from 'node:assert/strict';
 import { errorCode } from '../../src/base/errors.ts';
+import type { ShardOptions } from '../../src/shard/options.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE } from '../../src/wire/command.ts';
 import { REPLY_RESULT, REPLY_TAIL, type Reply } from '../../src/wire/reply.ts';
@@ -27,10 +28,17 @@ export class Harness {
   nowMs = 1_700_000_000_000;
   /** The clock of periods, which never steps. */
   clockMs = 5000;
+  /** What a shard is started with beyond the usual; may be changed before a restart. */
+  more: Partial<ShardOptions>;
   #slot = 0;
 
-  constructor(groups: readonly number[] = [0, 1, 2, 3], storage = new MemoryStorage()) {
+  constructor(
+    groups: readonly number[] = [0, 1, 2, 3],
+    storage = new MemoryStorage(),
+    more: Partial<ShardOptions> = {},
+  ) {
     this.storage = storage;
+    this.more = more;
     this.shard = this.#boot(groups);
   }
 
@@ -47,6 +55,7 @@ export class Harness {
       seed: 7,
       boot: 7,
       log: (level, message) => this.logLines.push(`${level} ${message}`),
+      ...this.more,
     });
     shard.start(this.clockMs);
     shard.turn(this.nowMs, this.clockMs);

@@ -19,6 +19,8 @@ export function applyFlush(state: State, command: Command, reply: Reply): void {
   const list = decodeFlushList(command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes));
   if (objectKnown(state, list.object)) return;
   if (state.cold.origin === NO_ORIGIN) state.cold.origin = list.object.run;
+  // Nothing was uploaded: only the origin was to be settled.
+  if (list.slices.length === 0) return;
   const bucket = command.bytes.subarray(command.keyAt, command.keyAt + command.keyBytes);
   let accepted = 0;
   for (let i = 0; i < list.slices.length;) {

@@ -1,0 +1,56 @@
+/**
+ * Between a shard thread and the cold service on the main thread: a shard asks by message, and is answered once per id.
+ * Bytes are handed over, not copied.
+ */
+import type { Worker } from 'node:worker_threads';
+import type {
+  ListAnswer,
+  ListRequest,
+  RemoveAnswer,
+  RemoveRequest,
+  UploadAnswer,
+  UploadRequest,
+} from '../shard/cold/port.ts';
+import type { ColdService } from './cold-service.ts';
+
+/** What a shard asks for. */
+export type ColdQuestion =
+  | { readonly ask: 'upload'; readonly request: UploadRequest }
+  | { readonly ask: 'remove'; readonly request: RemoveRequest }
+  | { readonly ask: 'list'; readonly request: ListRequest };
+
+/** What it is told. */
+export type ColdAnswer =
+  | { readonly told: 'uploaded'; readonly id: number; readonly answer: UploadAnswer }
+  | { readonly told: 'removed'; readonly id: number; readonly answer: RemoveAnswer }
+  | { readonly told: 'listed'; readonly id: number; readonly answer: ListAnswer };
+
+/** The cold service, as far as shards use it: its promises never reject. */
+export type ColdCalls = Pick<ColdService, 'upload' | 'remove' | 'list'>;
+
+const NO_STORE = { error: 'this node has no cold store' };
+
+/** Answers one question of a shard thread. */
+export async function answerShard(
+  worker: Worker,
+  service: ColdCalls | undefined,
+  question: ColdQuestion,
+): Promise<void> {
+  worker.postMessage(await ask(service, question));
+}
+
+async function ask(service: ColdCalls | undefined, question: ColdQuestion): Promise<ColdAnswer> {
+  const { id } = question.request;
+  switch (question.ask) {
+    case 'upload': {
+      const { key, body, parts } = question.request;
+      return { told: 'uploaded', id, answer: (await service?.upload(key, body, parts)) ?? NO_STORE };
+    }
+    case 'remove':
+      return { told: 'removed', id, answer: (await service?.remove(question.request.keys)) ?? NO_STORE };
+    case 'list': {
+      const { prefix, after, limit } = question.request;
+      return { told: 'listed', id, answer: (await service?.list(prefix, after, limit)) ?? NO_STORE };
+    }
+  }
+}

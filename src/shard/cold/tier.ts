@@ -1,0 +1,88 @@
+/** What a shard does for the cold tier of the groups that it leads. Deterministic: driven by turns and by the port's answers. */
+import type { Group } from '../../group/group.ts';
+import type { ShardOptions } from '../options.ts';
+import type { Log } from '../ports.ts';
+import type { RingSink } from '../sink.ts';
+import { Collector } from './collector.ts';
+import { Flusher } from './flusher.ts';
+import type { ColdPort, ColdSettings, ListAnswer, RemoveAnswer, UploadAnswer } from './port.ts';
+import { Proposals } from './proposals.ts';
+import { Sweeper } from './sweeper.ts';
+
+/** A store that fails now and then is not reported more often. */
+const REPORT_MS = 10_000;
+
+export interface ColdTierOptions {
+  readonly groups: readonly Group[];
+  readonly port: ColdPort;
+  readonly settings: ColdSettings;
+  readonly seed: number;
+  readonly log: Log;
+  /** The disk is down to its reserve. */
+  readonly short: () => boolean;
+}
+
+export class ColdTier {
+  readonly proposals = new Proposals();
+  readonly flusher: Flusher;
+  readonly collector: Collector;
+  readonly sweeper: Sweeper;
+  readonly #log: Log;
+  #lastId = 0;
+  #failing = false;
+  #reportAtMs = -Infinity;
+
+  constructor(options: ColdTierOptions) {
+    this.#log = options.log;
+    const shared = { ...options, proposals: this.proposals, nextId: (): number => ++this.#lastId };
+    this.flusher = new Flusher(shared);
+    this.collector = new Collector(shared);
+    this.sweeper = new Sweeper({ ...shared, owns: (object) => this.flusher.owns(object) });
+    const { hotBytesMax } = options.settings;
+    for (const { admission } of options.groups) admission.hotBytesMax = hotBytesMax === 0 ? Infinity : hotBytesMax;
+  }
+
+  static of(options: ShardOptions, groups: readonly Group[], sink: RingSink): ColdTier | undefined {
+    if (options.cold === undefined) return undefined;
+    const { storage, seed, log } = options;
+    const tier = new ColdTier({ ...options.cold, groups, seed, log, short: () => !storage.spaceLeft });
+    sink.own = (reply) => tier.proposals.answered(reply);
+    return tier;
+  }
+
+  /** Before the turn's entries are sealed: what it proposes goes into them. */
+  turn(nowMs: number, clockMs: number): void {
+    this.flusher.turn(nowMs, clockMs);
+    this.collector.turn(nowMs, clockMs);
+    this.sweeper.turn(nowMs, clockMs);
+    this.#report(clockMs);
+  }
+
+  /** When a turn is due although nothing arrives. */
+  get dueAtMs(): number {
+    return Math.min(this.flusher.dueAtMs, this.collector.dueAtMs, this.sweeper.dueAtMs);
+  }
+
+  /** Answers of the port; the next turn acts on them. */
+  onUploaded(id: number, answer: UploadAnswer): void {
+    this.flusher.onUploaded(id, answer);
+  }
+
+  onRemoved(id: number, answer: RemoveAnswer): void {
+    this.collector.onRemoved(id, answer);
+  }
+
+  onListed(id: number, answer: ListAnswer): void {
+    this.sweeper.onListed(id, answer);
+  }
+
+  /** People are told once that the store fails, and once that it works again. */
+  #report(clockMs: number): void {
+    const error = this.flusher.lastError || this.collector.lastError || this.sweeper.lastError;
+    if ((error !== '') === this.#failing || clockMs < this.#reportAtMs) return;
+    this.#failing = error !== '';
+    this.#reportAtMs = clockMs + REPORT_MS;
+    if (this.#failing) this.#log('warn', 'the cold store fails; bytes stay on the nodes until it works', { error });
+    else this.#log('info', 'the cold store works again');
+  }
+}

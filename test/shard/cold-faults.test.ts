@@ -1,0 +1,125 @@
+// Chance against the cold tier of one shard: a store that fails in every way and answers in any order, restarts, changes of
+// leadership, streams that come and go. Every byte is read back all the time, and at the end the store holds what is referred
+// to and nothing else. SEED=<number> repeats a run.
+import assert from 'node:assert/strict';
+import { Buffer } from 'node:buffer';
+import { test } from 'node:test';
+import { objectKnown } from '../../src/stream/cold/objects.ts';
+import { parseObjectKey } from '../../src/wire/object-key.ts';
+import { type Random, createRandom, seedFromEnvironment } from '../support/random.ts';
+import { ColdHarness } from './cold-harness.ts';
+import type { How } from './cold-port.ts';
+import { code, find } from './harness.ts';
+
+const RUNS = 40;
+const STEPS = 250;
+const STREAMS = 6;
+const GROUPS = [0, 1];
+
+class Story {
+  readonly random: Random;
+  readonly harness: ColdHarness;
+  readonly model = new Map<string, Buffer>();
+  #runs = 0xaa;
+
+  constructor(seed: number) {
+    this.random = createRandom(seed);
+    this.harness = new ColdHarness({ flushBytes: 2000, flushBytesMax: 1500, hotBytesMax: 6000, uploadsMax: 3 }, GROUPS);
+  }
+
+  play(): void {
+    for (let step = 0; step < STEPS; step++) {
+      this.#act();
+      for (let left = this.random.int(0, 3); left > 0; left--) this.#answerSome();
+      this.harness.turn(this.random.pick([1, 5, 25, 120, 700]));
+    }
+    this.#settle();
+  }
+
+  #act(): void {
+    const { random, harness } = this;
+    const chance = random.int(0, 99);
+    const stream = `s${random.int(0, STREAMS - 1)}`;
+    const group = stream.charCodeAt(1) % GROUPS.length;
+    if (chance < 50) this.#write(stream, group);
+    else if (chance < 58) this.#remove(stream, group);
+    else if (chance < 85) this.#check(stream);
+    else if (chance < 90) this.#loseLeadership(random.pick(GROUPS));
+    else if (chance < 92) harness.restartWith((++this.#runs).toString(16).padStart(16, '0'));
+    else if (chance < 96) harness.flushCall(group, stream, 1, random.int(0, 1) * 100);
+  }
+
+  #write(stream: string, group: number): void {
+    const bytes = this.random.bytes(this.random.int(1, 900));
+    const before = this.model.get(stream);
+    const slot =
+      before === undefined
+        ? this.harness.create(group, stream, { body: bytes })
+        : this.harness.append(group, stream, bytes);
+    const answer = code(find(this.harness.turn(), slot));
+    if (answer === 'OK') this.model.set(stream, Buffer.concat([before ?? Buffer.alloc(0), bytes]));
+    else assert.equal(answer, 'BACKPRESSURE');
+  }
+
+  #remove(stream: string, group: number): void {
+    if (!this.model.delete(stream)) return;
+    this.harness.remove(group, stream);
+    this.harness.turn();
+  }
+
+  #check(stream: string): void {
+    const expected = this.model.get(stream);
+    if (expected === undefined) return;
+    const from = this.random.int(0, expected.length);
+    const found = this.harness.whole(stream, stream.charCodeAt(1) % GROUPS.length, from);
+    assert(found.equals(expected.subarray(from)), `${stream} from ${from}: ${found.length} bytes`);
+  }
+
+  #loseLeadership(id: number): void {
+    this.harness.loseLeadership(id);
+    if (this.random.chance(0.5)) this.harness.turn();
+    this.harness.groupOf(id).raft.campaign();
+    this.harness.turn();
+    assert(this.harness.groupOf(id).leads);
+  }
+
+  #answerSome(): void {
+    const { random, harness } = this;
+    const { port } = harness;
+    if (port.open.length === 0) return;
+    const [asked] = port.open.splice(random.int(0, port.open.length - 1), 1);
+    if (asked !== undefined) port.perform(asked, random.pick<How>(['ok', 'ok', 'ok', 'error', 'lost']), harness.tier);
+  }
+
+  /** The store is well again: everything moves there, and everything else goes. */
+  #settle(): void {
+    const { harness, model } = this;
+    harness.run(45_000);
+    for (const stream of model.keys()) this.#check(stream);
+    for (const id of GROUPS) {
+      const { state } = harness.groupOf(id);
+      assert.equal(state.hotBytes, 0, `group ${id} is flushed`);
+      assert.equal(state.cold.gcLength, 0, `group ${id} has collected`);
+    }
+    const known = [...harness.port.objects.keys()].filter((key) => {
+      const object = parseObjectKey(key);
+      assert(object !== undefined);
+      return objectKnown(harness.groupOf(Number.parseInt(key.slice(1, 5), 16)).state, object);
+    });
+    const objects = GROUPS.reduce((sum, id) => sum + harness.groupOf(id).state.cold.objects, 0);
+    assert.equal(known.length, objects, 'every object that is known is in the store');
+    assert.equal(harness.port.objects.size, objects, 'and nothing else is');
+  }
+}
+
+test('whatever the store does, no byte is lost, and no object stays that nobody needs', () => {
+  const first = seedFromEnvironment();
+  const runs = process.env['SEED'] === undefined ? RUNS : 1;
+  for (let seed = first; seed < first + runs; seed++) {
+    try {
+      new Story(seed).play();
+    } catch (error) {
+      throw new Error(`SEED=${seed}`, { cause: error });
+    }
+  }
+});

@@ -1,0 +1,25 @@
+/** The cold store from within a shard thread: questions to the main thread, which has the service and its pool. */
+import type { MessagePort } from 'node:worker_threads';
+import type { ColdAnswer, ColdQuestion } from '../src/server/cold-bridge.ts';
+import type { ColdPort } from '../src/shard/cold/port.ts';
+import type { ColdTier } from '../src/shard/cold/tier.ts';
+
+export function openColdPort(port: MessagePort): ColdPort {
+  const send = (question: ColdQuestion, transfer: ArrayBuffer[] = []): void => port.postMessage(question, transfer);
+  return {
+    upload: (request) => {
+      // Memory that holds more than the body would go away with it.
+      const whole = request.body.byteLength === request.body.buffer.byteLength;
+      const body = whole ? request.body : request.body.slice();
+      send({ ask: 'upload', request: { ...request, body } }, [body.buffer]);
+    },
+    remove: (request) => send({ ask: 'remove', request }),
+    list: (request) => send({ ask: 'list', request }),
+  };
+}
+
+export function deliver(cold: ColdTier, message: ColdAnswer): void {
+  if (message.told === 'uploaded') cold.onUploaded(message.id, message.answer);
+  else if (message.told === 'removed') cold.onRemoved(message.id, message.answer);
+  else cold.onListed(message.id, message.answer);
+}
