@@ -25,7 +25,8 @@ import { GROUP_COUNT_MAX } from '../base/hash.ts';
 import { ConfigError } from '../config/error.ts';
 
 const FILE = 'millrace.json';
-const FORMAT = 1;
+/** 2: streams have a cold part, buckets a quota. */
+const FORMAT = 2;
 const SHARD_FOLDER = /^shard-(\d+)$/;
 
 export interface Layout {

@@ -2,7 +2,7 @@
  * Group snapshots between nodes: the rows of applied state as one LMDB read transaction shows them, so appends go on
  * meanwhile. The receiver writes them into the other half of the group's key space; the half changes with one put.
  */
-import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../base/limits.ts';
+import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX, WRITE_UNIT_BYTES } from '../base/limits.ts';
 import { decodeAddresses, encodeAddresses, withAddresses } from '../raft/addresses.ts';
 import { decodeConfiguration } from '../raft/configuration.ts';
 import type { SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
@@ -89,8 +89,7 @@ export class Snapshots {
     const { state, raft } = group;
     const index = state.appliedIndex;
     const meta: SnapshotMeta = { index, term: state.appliedTerm, configuration: raft.configurationAt(index) };
-    // The message itself has no place for them.
-    const metadata = encodeAddresses(meta.configuration.addresses);
+    const metadata = encodeMetadata(meta);
     const reader = this.#storage.openSnapshot(group.id);
     this.#pin(group.id, index);
     this.#count(message.to, 1);
@@ -125,6 +124,12 @@ export class Snapshots {
       before?.stepped === true ||
       !this.#hasRoom(() => this.#storage.clearStage(snapshot.group))
     ) {
+      if (message === undefined) {
+        this.#log('error', `refused a snapshot: unreadable, or usage not in units of ${WRITE_UNIT_BYTES} bytes`, {
+          group: snapshot.group,
+          from: snapshot.node,
+        });
+      }
       this.#peers.snapshotResult(snapshot, 'failed');
       return;
     }
@@ -206,10 +211,21 @@ export class Snapshots {
   }
 }
 
-/** Undefined: what came beside the message cannot be read. */
+/** What a snapshot says besides its message: the unit in which it counts usage (u32), then addresses. */
+function encodeMetadata({ configuration }: SnapshotMeta): Uint8Array {
+  const addresses = encodeAddresses(configuration.addresses);
+  const metadata = new Uint8Array(4 + addresses.length);
+  new DataView(metadata.buffer).setUint32(0, WRITE_UNIT_BYTES, true);
+  metadata.set(addresses, 4);
+  return metadata;
+}
+
+/** Undefined: not metadata, or of a node whose counters cannot be added to ours. */
 function withMetadata(message: SnapshotRequest, metadata: Uint8Array): SnapshotRequest | undefined {
-  const addresses = decodeAddresses(metadata);
-  if (addresses === undefined) return undefined;
+  if (metadata.length < 4) return undefined;
+  const unit = new DataView(metadata.buffer, metadata.byteOffset, 4).getUint32(0, true);
+  const addresses = decodeAddresses(metadata.subarray(4));
+  if (unit !== WRITE_UNIT_BYTES || addresses === undefined) return undefined;
   const { snapshot } = message;
   return { ...message, snapshot: { ...snapshot, configuration: withAddresses(snapshot.configuration, addresses) } };
 }

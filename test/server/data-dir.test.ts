@@ -65,19 +65,19 @@ test('foreign shards and a missing layout are refused', (t) => {
 
 test('a damaged layout is refused with a sentence', (t) => {
   const path = folder(t);
-  const whole = { format: 1, nodeId: 1, groupCount: 16, shardCount: 2 };
+  const whole = { format: 2, nodeId: 1, groupCount: 16, shardCount: 2 };
   const cases: [unknown, RegExp][] = [
     ['{', /cannot be read/],
     [null, /another version/],
     [[], /another version/],
-    [{ ...whole, format: 2 }, /another version \(format 2\)/],
+    [{ ...whole, format: 1 }, /another version \(format 1\)/],
     [{ ...whole, shardCount: 0 }, /damaged/],
     [{ ...whole, shardCount: -1 }, /damaged/],
     [{ ...whole, shardCount: 1.5 }, /damaged/],
     [{ ...whole, shardCount: '2' }, /damaged/],
     [{ ...whole, shardCount: 17 }, /damaged/],
     [{ ...whole, groupCount: 5000 }, /damaged/],
-    [{ format: 1 }, /damaged/],
+    [{ format: 2 }, /damaged/],
   ];
   for (const [content, expected] of cases) {
     writeFileSync(join(path, 'millrace.json'), typeof content === 'string' ? content : JSON.stringify(content));

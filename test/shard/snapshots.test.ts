@@ -171,6 +171,17 @@ test('the addresses of members go along with a snapshot, beside the message', ()
   assert.equal(rig.receive(message, metadata.subarray(1)), undefined, 'refused');
 });
 
+test('a snapshot whose usage is counted in another unit is refused', () => {
+  const rig = new Rig();
+  rig.want(0, 2);
+  rig.turn();
+  const { message, metadata } = rig.sent.at(-1) as Sent;
+  const other = metadata.slice();
+  new DataView(other.buffer).setUint32(0, 10_000, true);
+  assert.equal(rig.receive(message, other), undefined);
+  assert.notEqual(rig.receive(message, metadata), undefined);
+});
+
 test('what is not needed any more gives its place to the next one', () => {
   const rig = new Rig();
   for (let group = 0; group < 4; group++) rig.want(group, 2);

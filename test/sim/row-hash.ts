@@ -2,19 +2,59 @@
  * A running hash of the logical rows of each group on a disk: what replicas that applied the same index must share
  * (design.md, invariant 3). Kept up row by row, so that every checkpoint of every node can be compared.
  *
- * Left out, because replicas may differ there: the two bytes of prefix, garbage marks, and rows of incarnations whose
- * head is gone (they are reclaimed some time later).
+ * Left out, because replicas may differ there: the two bytes of prefix, garbage marks, rows of incarnations whose head
+ * is gone, and of living ones those in front of their hotStart (both are reclaimed some time later).
  */
 import { TAG_ATTRIBUTES, TAG_DATA, TAG_GARBAGE, TAG_HEAD, TAG_PRODUCER, TAG_RECORD } from '../../src/stream/keys.ts';
 import { SYSTEM_PREFIX } from '../../src/wire/key-space.ts';
 
 const BY_INCARNATION = new Set([TAG_ATTRIBUTES, TAG_DATA, TAG_PRODUCER, TAG_RECORD]);
-/** Where an encoded head (stream/head.ts) has its incarnation. */
+/** Where an encoded head (stream/head.ts) has its incarnation, and the positions in front of which rows are garbage. */
 const HEAD_INCARNATION_AT = 8;
+const HEAD_HOT_START_AT = 104;
+const HEAD_HOT_RECORD_AT = 112;
+
+/** Rows of one incarnation by the positions that a living head may leave behind. */
+class Positions {
+  #hash = 0;
+  #from = 0;
+  readonly #rows = new Map<number, number>();
+
+  get hash(): number {
+    return this.#hash;
+  }
+
+  changed(position: number, change: number): void {
+    if (position < this.#from) return;
+    this.#hash ^= change;
+    this.#rows.set(position, (this.#rows.get(position) ?? 0) ^ change);
+  }
+
+  /** Rows in front of `from` do not count any more. */
+  advance(from: number): void {
+    if (from <= this.#from) return;
+    this.#from = from;
+    for (const [position, change] of this.#rows) {
+      if (position >= from) continue;
+      this.#hash ^= change;
+      this.#rows.delete(position);
+    }
+  }
+}
+
+class Incarnation {
+  others = 0;
+  readonly data = new Positions();
+  readonly records = new Positions();
+
+  get hash(): number {
+    return this.others ^ this.data.hash ^ this.records.hash;
+  }
+}
 
 interface Half {
   others: number;
-  readonly incarnations: Map<number, number>;
+  readonly incarnations: Map<number, Incarnation>;
   /** By head key. */
   readonly living: Map<string, number>;
 }
@@ -30,21 +70,30 @@ export class RowHash {
     if (tag === TAG_GARBAGE) return;
     const change = (before === undefined ? 0 : hashRow(key, before)) ^ (after === undefined ? 0 : hashRow(key, after));
     if (BY_INCARNATION.has(tag)) {
-      const incarnation = number48(key, 3);
-      half.incarnations.set(incarnation, (half.incarnations.get(incarnation) ?? 0) ^ change);
+      const incarnation = incarnationOf(half, numberAt(key, 3, 6));
+      if (tag === TAG_DATA) incarnation.data.changed(numberAt(key, 9, 8), change);
+      else if (tag === TAG_RECORD) incarnation.records.changed(numberAt(key, 9, 8), change);
+      else incarnation.others ^= change;
       return;
     }
     half.others ^= change;
     if (tag !== TAG_HEAD) return;
-    if (after === undefined) half.living.delete(key);
-    else half.living.set(key, new DataView(after.buffer, after.byteOffset).getFloat64(HEAD_INCARNATION_AT, true));
+    if (after === undefined) {
+      half.living.delete(key);
+      return;
+    }
+    const view = new DataView(after.buffer, after.byteOffset);
+    const number = view.getFloat64(HEAD_INCARNATION_AT, true);
+    half.living.set(key, number);
+    incarnationOf(half, number).data.advance(view.getFloat64(HEAD_HOT_START_AT, true));
+    incarnationOf(half, number).records.advance(view.getFloat64(HEAD_HOT_RECORD_AT, true));
   }
 
   /** Of the rows under `prefix`. */
   of(prefix: number): number {
     const { others, incarnations, living } = this.#half(prefix);
     let hash = others;
-    for (const incarnation of living.values()) hash ^= Math.imul(incarnations.get(incarnation) ?? 0, 0x9e3779b1);
+    for (const incarnation of living.values()) hash ^= Math.imul(incarnations.get(incarnation)?.hash ?? 0, 0x9e3779b1);
     return hash >>> 0;
   }
 
@@ -67,8 +116,14 @@ function hashRow(key: string, value: Uint8Array): number {
   return Math.imul(hash, 0x2c1b3c6d) ^ (hash >>> 13);
 }
 
-function number48(key: string, at: number): number {
+function incarnationOf(half: Half, number: number): Incarnation {
+  let incarnation = half.incarnations.get(number);
+  if (incarnation === undefined) half.incarnations.set(number, (incarnation = new Incarnation()));
+  return incarnation;
+}
+
+function numberAt(key: string, at: number, size: number): number {
   let value = 0;
-  for (let i = at; i < at + 6; i++) value = value * 256 + key.charCodeAt(i);
+  for (let i = at; i < at + size; i++) value = value * 256 + key.charCodeAt(i);
   return value;
 }
