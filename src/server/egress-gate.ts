@@ -15,6 +15,8 @@ import type { Egress } from './shed-state.ts';
 
 /** Elections among healthy nodes take one to two seconds; they come first. */
 const LEADERLESS_TICKS = 3;
+/** The nodes of a cluster start one after the other: until the first good round, this many bad ones mean nothing. */
+const GRACE_TICKS = 30;
 
 export interface EgressRules {
   readonly nodeId: number;
@@ -39,6 +41,7 @@ export class EgressGate {
   readonly #options: EgressOptions;
   #egress: Egress = { isImpaired: false, mayLead: true };
   #applied = true;
+  #started = false;
   #badInARow = 0;
   #goodInARow = 0;
   #leaderlessInARow = 0;
@@ -102,7 +105,8 @@ export class EgressGate {
     const { unhealthyTicks, healTicks } = this.#options;
     this.counters.ticks++;
     if (!isGood) this.counters.badTicks++;
-    this.#badInARow = isGood ? 0 : this.#badInARow + 1;
+    this.#started ||= isGood || this.counters.ticks > GRACE_TICKS;
+    this.#badInARow = isGood || !this.#started ? 0 : this.#badInARow + 1;
     this.#goodInARow = isGood ? this.#goodInARow + 1 : 0;
     let { isImpaired } = this.#egress;
     if (isImpaired ? this.#goodInARow >= healTicks : this.#badInARow >= unhealthyTicks) {

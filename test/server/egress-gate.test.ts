@@ -108,6 +108,7 @@ test('what counts is a majority of each group in which the node votes', async ()
   for (const [voters, failed, seen] of cases) {
     const rig = new Rig();
     rig.groups = voters.map((ids, id) => ({ id, leader: 2, voters: ids }));
+    await rig.ticks(1);
     rig.fail(...failed);
     assert.equal(await rig.ticks(3), seen, JSON.stringify([voters, failed]));
   }
@@ -131,6 +132,7 @@ test('a node that stood still itself accuses nobody', async () => {
 
 test('while a group has no leader an impaired node campaigns, and stops when somebody leads', async () => {
   const rig = new Rig();
+  await rig.ticks(1);
   rig.fail(2, 3);
   const led: GroupView = { id: 0, leader: 1, voters: [1, 2, 3] };
   const leaderless: GroupView = { id: 1, leader: null, voters: [1, 2, 3] };
@@ -142,13 +144,28 @@ test('while a group has no leader an impaired node campaigns, and stops when som
   assert.deepEqual(rig.applied.at(-1), { isImpaired: true, mayLead: false });
   // Cut off from everybody it has no leader either: no reason to make it wait once they are back.
   const alone = new Rig();
+  await alone.ticks(1);
   alone.fail(2, 3);
   alone.groups = [leaderless];
   assert.equal(await alone.ticks(4), '--ii');
 });
 
+test('a node that starts before the others is patient with them, but not for ever', async () => {
+  const early = new Rig();
+  early.fail(2, 3);
+  assert.equal(await early.ticks(20), '-'.repeat(20));
+  early.fail();
+  assert.equal(await early.ticks(1), '-');
+  early.fail(2, 3);
+  assert.equal(await early.ticks(3), '--I');
+  const alone = new Rig();
+  alone.fail(2, 3);
+  assert.equal(await alone.ticks(33), `${'-'.repeat(32)}I`);
+});
+
 test('a shard that could not be told is told with the next tick', async () => {
   const rig = new Rig();
+  await rig.ticks(1);
   rig.fail(2, 3);
   rig.failure = new Error('busy');
   await rig.ticks(4);
