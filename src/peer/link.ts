@@ -5,10 +5,11 @@
  */
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
-import { FRAME_HEAD_BYTES, FRAME_PING, FRAME_PONG, sealFrame } from '../wire/peer/frame.ts';
+import { FRAME_PONG } from '../wire/peer/frame.ts';
 import { FrameReader } from '../wire/peer/frame-reader.ts';
 import { NONCE_BYTES } from '../wire/peer/handshake.ts';
 import type { Introduction } from '../wire/peer/handshake.ts';
+import { pingFrame } from './address-book.ts';
 import type { Edge } from './edge.ts';
 import { ConnectorHandshake } from './handshake.ts';
 import type { Step } from './handshake.ts';
@@ -39,6 +40,8 @@ export interface LinkOptions {
   readonly edge: Edge;
   readonly log: LogLimiter;
   readonly handler: LinkHandler;
+  /** Where we are, for a peer that does not know us yet; undefined: it does. */
+  readonly advertise?: Address | undefined;
   /** Differs from ours only in tests. */
   readonly version?: number;
 }
@@ -182,7 +185,11 @@ export class Link {
       return;
     }
     if (++this.#ticksUp >= 2) this.#backoffMs = this.#options.limits.backoffMinMs;
-    this.send(sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_PING));
+    this.#ping();
+  }
+
+  #ping(): void {
+    this.send(pingFrame(this.#options.advertise));
     this.flush();
   }
 
@@ -245,6 +252,8 @@ export class Link {
     const { address, log } = this.#options;
     log.info('peer link is up', { node: this.node, shard: this.shard, address: `${address.host}:${address.port}` });
     this.#options.handler.onConnected(this);
+    // At once: it may need the way back for its first answer.
+    if (this.#socket === socket && this.#options.advertise !== undefined) this.#ping();
     if (this.#socket === socket && step.rest.length > 0) this.#onControl(reader, step.rest);
   }
 

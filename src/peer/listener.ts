@@ -29,6 +29,8 @@ export interface ListenerHandler {
   onSession(session: Session): void;
   /** `payload` is overwritten after the call. Not called any more once the session was closed. */
   onFrame(session: Session, kind: FrameKind, payload: Uint8Array): void;
+  /** Where the peer says that it listens; overwritten after the call. */
+  onAddress(session: Session, bytes: Uint8Array): void;
   onSessionEnd(session: Session): void;
 }
 
@@ -276,13 +278,15 @@ class Incoming implements Session {
   #onBytes(bytes: Uint8Array): void {
     const fault = this.#reader.push(bytes, (kind, payload) => {
       if (this.#over) return;
-      if (kind === FRAME_PING) this.#pong();
+      if (kind === FRAME_PING) this.#onPing(payload);
       else this.#options.handler.onFrame(this, kind, payload);
     });
     if (fault !== undefined) this.fail(fault);
   }
 
-  #pong(): void {
+  #onPing(payload: Uint8Array): void {
+    if (payload.length > 0) this.#options.handler.onAddress(this, payload);
+
     // A peer that does not read its pongs needs no more of them.
     if (this.#socket.writableLength > 0) return;
     this.#socket.write(sealFrame(new Uint8Array(FRAME_HEAD_BYTES), FRAME_PONG));

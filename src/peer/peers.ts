@@ -4,7 +4,6 @@
  * Nothing leaves before `flush()`, which a turn calls at its end: it writes one frame per peer with the messages of all
  * groups. Handlers are called from socket events, between turns; they may call back into this object at once.
  */
-import { parseAddress } from '../base/address.ts';
 import { assert } from '../base/assert.ts';
 import type { Message, SnapshotRequest } from '../raft/types.ts';
 import { decodeForwardReplies, decodeForwards, forwardBytes } from '../wire/peer/forward.ts';
@@ -28,6 +27,7 @@ import {
   decodeSnapshotEnd,
   encodeSnapshotAck,
 } from '../wire/peer/snapshot-transfer.ts';
+import { AddressBook } from './address-book.ts';
 import { addLink, newPeerCounters } from './counters.ts';
 import type { PeerCounters } from './counters.ts';
 import { REAL_EDGE } from './edge.ts';
@@ -102,8 +102,7 @@ export class Peers {
   readonly #sending: SnapshotSender;
   readonly #receiving: SnapshotReceiver;
   #port = 0;
-  #configured: readonly PeerAddress[] = [];
-  #joined: readonly PeerAddress[] = [];
+  readonly #book = new AddressBook();
   #cancelTick: () => void = () => {};
   #stopped = false;
 
@@ -140,7 +139,15 @@ export class Peers {
         this.#routes.toShard(peer.node, peer.shard)?.nudge(peer.boot);
       },
       onFrame: (session: Session, kind: FrameKind, payload: Uint8Array) => this.#onFrame(session, kind, payload),
-      onSessionEnd: (session: Session) => this.#receiving.onSessionEnd(session),
+      onAddress: (session: Session, bytes: Uint8Array) => {
+        if (!this.#book.introduce(session, bytes)) return;
+        this.#setRoutes();
+        this.#routes.learn(session.peer.node, session.peer.shardCount);
+      },
+      onSessionEnd: (session: Session) => {
+        this.#receiving.onSessionEnd(session);
+        if (this.#book.leave(session)) this.#setRoutes();
+      },
     };
     this.#listener = new Listener({ self, secret, limits, edge, log, handler: listening, shed: options.shed });
   }
@@ -173,23 +180,20 @@ export class Peers {
     await this.#listener.stop();
   }
 
-  /** The other nodes from now on, but for those that joined. */
+  /** The nodes of the configuration file from now on. */
   setPeers(peers: readonly PeerAddress[]): void {
-    this.#configured = peers;
+    this.#book.configure(peers);
     this.#setRoutes();
   }
 
   /** Nodes that joined while the cluster ran. For a node that the configuration file has too, that one counts. */
   setJoined(addresses: ReadonlyMap<number, string>): void {
-    this.#joined = [...addresses].flatMap(([node, written]) => {
-      const address = parseAddress(written);
-      return address === undefined ? [] : [{ node, address }];
-    });
+    this.#book.join(addresses);
     this.#setRoutes();
   }
 
   #setRoutes(): void {
-    if (!this.#stopped && this.#port !== 0) this.#routes.setPeers([...this.#joined, ...this.#configured]);
+    if (!this.#stopped && this.#port !== 0) this.#routes.setPeers(this.#book.peers);
   }
 
   /** True when messages about `group` can leave for `node`. */
@@ -290,6 +294,7 @@ export class Peers {
       limits: this.#limits,
       edge: this.#edge,
       log: this.#log,
+      advertise: this.#options.peers.find((peer) => peer.node === this.#self.node)?.address,
       handler: {
         onConnected: (link) => {
           const { remote } = link;

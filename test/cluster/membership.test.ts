@@ -101,6 +101,46 @@ test('a fourth node joins, becomes a voter, and the first one leaves, while clie
   });
 });
 
+/** A transfer that was started may come to nothing on a busy machine. */
+async function leadsWith(cluster: TestCluster, id: number): Promise<void> {
+  await until(`node ${id} leads`, async () => {
+    const leader = await cluster.leaderOf(0);
+    if (leader === id) return true;
+    await requestOnce(cluster.node(leader).adminPort, 'POST', `/__svc/raft/0/leader/transfer/${id}`);
+    return false;
+  });
+}
+
+test('a node that was away while another one joined finds it when it leads, also after the loss of its disk', async () => {
+  await withCluster({ groups: 1, spares: 1 }, async (cluster) => {
+    const write = async (id: number, path: string): Promise<void> => {
+      assert.equal((await requestOnce(cluster.node(id).port, 'PUT', path, TEXT, 'x')).status, 201);
+    };
+    await write(1, '/away/before');
+    await cluster.kill(3);
+    cluster.configure(4, false, [1, 2, 3, 4]);
+    await cluster.node(4).start('health');
+    await admin(cluster, 0, `learners/4?addr=127.0.0.1:${cluster.clusterPort(4)}`);
+    await admin(cluster, 0, 'membership?voters=1,2,3,4');
+    await leadsWith(cluster, 4);
+    await write(4, '/away/meanwhile');
+    // Neither its file nor its log has node 4.
+    await cluster.restart(3);
+    await cluster.ready([3]);
+    await cluster.settled();
+    await expectVoters(cluster, [3], [1, 2, 3, 4]);
+    await cluster.kill(3);
+    cluster.wipe(3);
+    cluster.configure(3, false);
+    await cluster.restart(3);
+    await leadsWith(cluster, 4);
+    await admin(cluster, 0, 'nodes/3/allow-next-revert');
+    await cluster.ready([3]);
+    await write(3, '/away/after');
+    await cluster.settled();
+  });
+});
+
 test('calls that mean nothing are refused with a sentence', async () => {
   await withCluster({ groups: 1 }, async (cluster) => {
     const leader = await cluster.leaderOf(0);

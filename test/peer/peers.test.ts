@@ -40,6 +40,30 @@ test('a node that joins is linked, keeps its link while it stays, and is let go'
   await waiter.until('the end of the session', () => four.peers.counters().peer_sessions === 0);
 });
 
+test('a node that connects to one that does not know it gets answers, for as long as it stays', async (t) => {
+  const waiter = new Waiter();
+  const one = makePeer(t, waiter, 1, { self: { shardCount: 2 } });
+  const address = { host: HOST, port: await freePorts(2) };
+  const onePort = await one.peers.start();
+  const peers = [
+    { node: 1, address: { host: HOST, port: onePort } },
+    { node: 4, address },
+  ];
+  const four = makePeer(t, waiter, 4, { listen: address, peers });
+  await four.peers.start();
+  await waiter.until('both ways', () => four.peers.connected(1, 0) && one.peers.connected(4, 0));
+  one.peers.sendRaft(4, 2, heartbeat(1, 4, 1));
+  one.peers.flush();
+  await waiter.until('the message', () => four.heard.messages.length === 1);
+  await four.peers.stop();
+  await waiter.until('the end', () => one.peers.counters().peer_sessions === 0);
+  assert.equal(one.peers.counters().peer_links_up, 0);
+  const { raft_grpc_append_stream_session_failures: failures } = one.peers.counters();
+  // Nobody is looked for who only was a guest.
+  one.peers.sendRaft(4, 2, heartbeat(1, 4, 2));
+  assert.equal(one.peers.counters().raft_grpc_append_stream_session_failures, failures);
+});
+
 test('three nodes exchange every kind of message, in order', async (t) => {
   const waiter = new Waiter();
   const cluster = await makeCluster(t, waiter, 3);

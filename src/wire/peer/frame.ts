@@ -35,7 +35,7 @@ export const FRAME_SNAPSHOT_CHUNK = 5;
 export const FRAME_SNAPSHOT_END = 6;
 /** Receiver to sender: how far it is, or how it ended. */
 export const FRAME_SNAPSHOT_ACK = 7;
-/** Connector to acceptor, empty; answered by a PONG on the same connection. */
+/** Connector to acceptor: nothing, or HOST:PORT where its shard 0 listens. Answered by a PONG on the same connection. */
 export const FRAME_PING = 8;
 export const FRAME_PONG = 9;
 const FRAME_KIND_MAX = FRAME_PONG;

@@ -1,0 +1,71 @@
+/**
+ * Where the other nodes are, from three sources: the configuration file; the configurations of the groups, for nodes that
+ * joined while the cluster ran; and the nodes themselves, as long as they are connected to us. The last is for a node that
+ * was away, or lost its disk, while another one joined that leads now: it could not even tell the leader what it lacks.
+ */
+import { formatAddress, parseAddress } from '../base/address.ts';
+import { decodeUtf8Strict, encodeUtf8 } from '../base/utf8.ts';
+import { FRAME_HEAD_BYTES, FRAME_PING, sealFrame } from '../wire/peer/frame.ts';
+import type { Address } from './link.ts';
+import type { Session } from './listener.ts';
+import type { PeerAddress } from './routes.ts';
+
+interface Guest {
+  address: Address;
+  readonly sessions: Set<Session>;
+}
+
+export class AddressBook {
+  #configured: readonly PeerAddress[] = [];
+  #joined: readonly PeerAddress[] = [];
+  readonly #guests = new Map<number, Guest>();
+
+  /** Each node once; what the file says counts most, what the node says itself least. */
+  get peers(): readonly PeerAddress[] {
+    const guests = [...this.#guests].map(([node, { address }]) => ({ node, address }));
+    const all = [...guests, ...this.#joined, ...this.#configured];
+    return [...new Map(all.map((peer) => [peer.node, peer])).values()];
+  }
+
+  configure(peers: readonly PeerAddress[]): void {
+    this.#configured = peers;
+  }
+
+  join(addresses: ReadonlyMap<number, string>): void {
+    this.#joined = [...addresses].flatMap(([node, written]) => {
+      const address = parseAddress(written);
+      return address === undefined ? [] : [{ node, address }];
+    });
+  }
+
+  /** What a node says of itself with a ping. False: nothing new, or nothing that could be an address. */
+  introduce(session: Session, bytes: Uint8Array): boolean {
+    const address = parseAddress(decodeUtf8Strict(bytes));
+    if (address === undefined) return false;
+    const { node } = session.peer;
+    const guest = this.#guests.get(node);
+    if (guest === undefined) {
+      this.#guests.set(node, { address, sessions: new Set([session]) });
+      return true;
+    }
+    guest.sessions.add(session);
+    const isNew = formatAddress(guest.address) !== formatAddress(address);
+    guest.address = address;
+    return isNew;
+  }
+
+  /** True when that was the last session of a node that introduced itself. */
+  leave(session: Session): boolean {
+    const guest = this.#guests.get(session.peer.node);
+    if (guest?.sessions.delete(session) !== true || guest.sessions.size > 0) return false;
+    return this.#guests.delete(session.peer.node);
+  }
+}
+
+/** A PING that tells where we are. */
+export function pingFrame(address: Address | undefined): Uint8Array {
+  const text = address === undefined ? new Uint8Array(0) : encodeUtf8(formatAddress(address));
+  const frame = new Uint8Array(FRAME_HEAD_BYTES + text.length);
+  frame.set(text, FRAME_HEAD_BYTES);
+  return sealFrame(frame, FRAME_PING);
+}
