@@ -3,10 +3,8 @@
  * joined while the cluster ran; and the nodes themselves, as long as they are connected to us. The last is for a node that
  * was away, or lost its disk, while another one joined that leads now: it could not even tell the leader what it lacks.
  */
-import { formatAddress, parseAddress } from '../base/address.ts';
-import { decodeUtf8Strict, encodeUtf8 } from '../base/utf8.ts';
-import { FRAME_HEAD_BYTES, FRAME_PING, sealFrame } from '../wire/peer/frame.ts';
-import type { Address } from './link.ts';
+import { type Address, formatAddress, parseAddress } from '../base/address.ts';
+import { decodeUtf8Strict } from '../base/utf8.ts';
 import type { Session } from './listener.ts';
 import type { PeerAddress } from './routes.ts';
 
@@ -60,12 +58,4 @@ export class AddressBook {
     if (guest?.sessions.delete(session) !== true || guest.sessions.size > 0) return false;
     return this.#guests.delete(session.peer.node);
   }
-}
-
-/** A PING that tells where we are. */
-export function pingFrame(address: Address | undefined): Uint8Array {
-  const text = address === undefined ? new Uint8Array(0) : encodeUtf8(formatAddress(address));
-  const frame = new Uint8Array(FRAME_HEAD_BYTES + text.length);
-  frame.set(text, FRAME_HEAD_BYTES);
-  return sealFrame(frame, FRAME_PING);
 }

@@ -5,11 +5,12 @@
  */
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
-import { FRAME_PONG } from '../wire/peer/frame.ts';
+import { formatAddress } from '../base/address.ts';
+import { encodeUtf8 } from '../base/utf8.ts';
+import { FRAME_HEAD_BYTES, FRAME_PING, FRAME_PONG, sealFrame } from '../wire/peer/frame.ts';
 import { FrameReader } from '../wire/peer/frame-reader.ts';
 import { NONCE_BYTES } from '../wire/peer/handshake.ts';
 import type { Introduction } from '../wire/peer/handshake.ts';
-import { pingFrame } from './address-book.ts';
 import type { Edge } from './edge.ts';
 import { ConnectorHandshake } from './handshake.ts';
 import type { Step } from './handshake.ts';
@@ -294,4 +295,12 @@ export class Link {
     }
     if (wasConnected) handler.onLost(this, reason);
   }
+}
+
+/** A PING that tells where we are. */
+function pingFrame(address: Address | undefined): Uint8Array {
+  const text = address === undefined ? new Uint8Array(0) : encodeUtf8(formatAddress(address));
+  const frame = new Uint8Array(FRAME_HEAD_BYTES + text.length);
+  frame.set(text, FRAME_HEAD_BYTES);
+  return sealFrame(frame, FRAME_PING);
 }
