@@ -50,8 +50,9 @@ export interface LinkOptions {
 /** A pong has no payload; the acceptor says nothing else. */
 const CONTROL_BYTES_MAX = 0;
 /** Frames up to this are copied together, larger ones go as they are: a copy costs less than one more buffer to write. */
-const JOIN_FRAME_BYTES_MAX = 4096;
-const JOINED_BYTES_MAX = 64 * 1024;
+const JOIN_FRAME_BYTES_MAX = 16 * 1024;
+const JOINED_BYTES = 64 * 1024;
+const NO_BYTES = new Uint8Array(0);
 /** How long a link that was stopped may still write what it has: a leader's last words hand over its groups. */
 const LINGER_MS = 500;
 
@@ -67,6 +68,8 @@ export class Link {
   readonly #options: LinkOptions;
   readonly #queue: SendQueue;
   #socket: Socket | undefined;
+  /** Where frames are put together; used again when the socket has nothing left to read from it. */
+  #joined = NO_BYTES;
   #remote: Introduction | undefined;
   #stopped = true;
   #backoffMs: number;
@@ -142,30 +145,35 @@ export class Link {
     const { writeAheadBytes } = this.#options.limits;
     if (socket.writableLength >= writeAheadBytes) return;
     socket.cork();
-    let small: Uint8Array[] = [];
-    let smallBytes = 0;
-    const writeSmall = (): void => {
-      if (small.length === 0) return;
-      socket.write(small.length === 1 ? (small[0] as Uint8Array) : Buffer.concat(small, smallBytes));
-      small = [];
-      smallBytes = 0;
+    let joined = this.#joined;
+    let from = 0;
+    let to = 0;
+    const writeJoined = (): void => {
+      if (to > from) socket.write(joined.subarray(from, to));
+      from = to;
     };
-    while (socket.writableLength + smallBytes < writeAheadBytes) {
+    while (socket.writableLength + to - from < writeAheadBytes) {
       const frame = this.#queue.shift();
       if (frame === undefined) break;
       this.sentFrames++;
       this.sentBytes += frame.length;
-      if (frame.length <= JOIN_FRAME_BYTES_MAX) {
-        small.push(frame);
-        smallBytes += frame.length;
-        if (smallBytes >= JOINED_BYTES_MAX) writeSmall();
+      if (frame.length > JOIN_FRAME_BYTES_MAX) {
+        writeJoined();
+        socket.write(frame);
         continue;
       }
-      writeSmall();
-      socket.write(frame);
+      if (to + frame.length > joined.length) {
+        writeJoined();
+        joined = new Uint8Array(JOINED_BYTES);
+        [from, to] = [0, 0];
+      }
+      joined.set(frame, to);
+      to += frame.length;
     }
-    writeSmall();
+    writeJoined();
     socket.uncork();
+    // What the kernel did not take at once is still read from there.
+    this.#joined = socket.writableLength === 0 ? joined : NO_BYTES;
   }
 
   /** The peer was heard to run, as `boot`: connect now instead of later, and not to a run of it that is over. */

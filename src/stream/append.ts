@@ -199,7 +199,9 @@ function lastRow(state: State, head: Head): Row | undefined {
 }
 
 function newRow(head: Head): Row {
-  const row = new Row(head.tail, head.recordNext);
+  // A stream that filled a row will fill the next: no growing by copies. Most streams never do.
+  const filled = head.tail > 0;
+  const row = new Row(head.tail, head.recordNext, filled ? new Uint8Array(ROW_PAYLOAD_BYTES_MAX) : undefined);
   head.tailRowStart = head.tail;
   head.rows.push(row);
   return row;
