@@ -7,26 +7,11 @@
 import { assert } from '../base/assert.ts';
 import type { Message, SnapshotRequest } from '../raft/types.ts';
 import { decodeForwardReplies, decodeForwards, forwardBytes } from '../wire/peer/forward.ts';
-import {
-  FRAME_FORWARD,
-  FRAME_FORWARD_REPLY,
-  FRAME_PAYLOAD_BYTES_MAX,
-  FRAME_RAFT,
-  FRAME_SNAPSHOT_ACK,
-  FRAME_SNAPSHOT_BEGIN,
-  FRAME_SNAPSHOT_CHUNK,
-  FRAME_SNAPSHOT_END,
-} from '../wire/peer/frame.ts';
+import { FRAME_FORWARD, FRAME_FORWARD_REPLY, FRAME_PAYLOAD_BYTES_MAX, FRAME_RAFT } from '../wire/peer/frame.ts';
 import type { FrameKind } from '../wire/peer/frame.ts';
 import type { Introduction } from '../wire/peer/handshake.ts';
 import { decodeRaftFrame } from '../wire/peer/raft-frame.ts';
-import {
-  decodeSnapshotAck,
-  decodeSnapshotBegin,
-  decodeSnapshotChunk,
-  decodeSnapshotEnd,
-  encodeSnapshotAck,
-} from '../wire/peer/snapshot-transfer.ts';
+import { encodeSnapshotAck } from '../wire/peer/snapshot-transfer.ts';
 import { AddressBook } from './address-book.ts';
 import { addLink, newPeerCounters } from './counters.ts';
 import type { PeerCounters } from './counters.ts';
@@ -47,6 +32,7 @@ import { Outbox } from './outbox.ts';
 import { OwnGroups } from './own-groups.ts';
 import { Routes } from './routes.ts';
 import type { PeerAddress } from './routes.ts';
+import { type SnapshotEnds, onSnapshotFrame } from './snapshot-frames.ts';
 import { SnapshotReceiver } from './snapshot-receiver.ts';
 import type { IncomingSnapshot, SnapshotHandler } from './snapshot-receiver.ts';
 import { SnapshotSender } from './snapshot-sender.ts';
@@ -101,6 +87,7 @@ export class Peers {
   readonly #outbox: Outbox;
   readonly #sending: SnapshotSender;
   readonly #receiving: SnapshotReceiver;
+  readonly #snapshotEnds: SnapshotEnds;
   #port = 0;
   readonly #book = new AddressBook();
   #cancelTick: () => void = () => {};
@@ -133,6 +120,13 @@ export class Peers {
       // A lost acknowledgement ends as a stall at the sender.
       if (link?.send(frame) === true) link.flush();
     });
+    this.#snapshotEnds = {
+      node: self.node,
+      boot: self.boot,
+      sending: this.#sending,
+      receiving: this.#receiving,
+      hasGroup: (group) => this.#groups.has(group),
+    };
     const listening = {
       onSession: ({ peer }: Session) => {
         this.#routes.learn(peer.node, peer.shardCount);
@@ -340,28 +334,7 @@ export class Peers {
     if (kind === FRAME_RAFT) return this.#onRaftFrame(node, payload);
     if (kind === FRAME_FORWARD) return this.#onForward(session, payload);
     if (kind === FRAME_FORWARD_REPLY) return this.#onForwardReply(node, payload);
-    if (kind === FRAME_SNAPSHOT_BEGIN) {
-      const begin = decodeSnapshotBegin(payload, node, this.#self.node);
-      if (begin === undefined || !this.#groups.has(begin.group)) return false;
-      this.#receiving.onBegin(session, begin);
-      return true;
-    }
-    if (kind === FRAME_SNAPSHOT_CHUNK) {
-      const chunk = decodeSnapshotChunk(payload);
-      if (chunk !== undefined) this.#receiving.onChunk(session, chunk);
-      return chunk !== undefined;
-    }
-    if (kind === FRAME_SNAPSHOT_END) {
-      const end = decodeSnapshotEnd(payload);
-      if (end !== undefined) this.#receiving.onEnd(session, end);
-      return end !== undefined;
-    }
-    if (kind === FRAME_SNAPSHOT_ACK) {
-      const ack = decodeSnapshotAck(payload);
-      if (ack?.boot === this.#self.boot) this.#sending.onAck(node, ack);
-      return ack !== undefined;
-    }
-    return false;
+    return onSnapshotFrame(this.#snapshotEnds, session, kind, payload);
   }
 
   #onRaftFrame(node: number, payload: Uint8Array): boolean {

@@ -11,6 +11,7 @@ import type { Link } from '../../src/peer/link.ts';
 import type { Session } from '../../src/peer/listener.ts';
 import { Outbox } from '../../src/peer/outbox.ts';
 import type { PeerHandler } from '../../src/peer/peers.ts';
+import { onSnapshotFrame } from '../../src/peer/snapshot-frames.ts';
 import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
 import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
 import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
@@ -21,21 +22,11 @@ import {
   FRAME_FORWARD_REPLY,
   FRAME_HEAD_BYTES,
   FRAME_RAFT,
-  FRAME_SNAPSHOT_ACK,
-  FRAME_SNAPSHOT_BEGIN,
-  FRAME_SNAPSHOT_CHUNK,
-  FRAME_SNAPSHOT_END,
   checkFrame,
   frameKind,
 } from '../../src/wire/peer/frame.ts';
 import { decodeRaftFrame } from '../../src/wire/peer/raft-frame.ts';
-import {
-  decodeSnapshotAck,
-  decodeSnapshotBegin,
-  decodeSnapshotChunk,
-  decodeSnapshotEnd,
-  encodeSnapshotAck,
-} from '../../src/wire/peer/snapshot-transfer.ts';
+import { encodeSnapshotAck } from '../../src/wire/peer/snapshot-transfer.ts';
 import type { Connection, Network } from './network.ts';
 
 /** A stalled snapshot blocks the next one; the liveness phase should not have to wait a minute for that. */
@@ -218,29 +209,14 @@ export class SimPeers implements PeerPort {
         if (boot === this.#boot) this.#forwards.answer(node, correlation, bytes);
       });
     }
-    return this.#dispatchSnapshot(session, kind, payload);
-  }
-
-  #dispatchSnapshot(session: Session, kind: number | string, payload: Uint8Array): boolean {
-    if (kind === FRAME_SNAPSHOT_BEGIN) {
-      const begin = decodeSnapshotBegin(payload, session.peer.node, this.#node);
-      if (begin !== undefined) this.#receiving.onBegin(session, begin);
-      return begin !== undefined;
-    }
-    if (kind === FRAME_SNAPSHOT_CHUNK) {
-      const chunk = decodeSnapshotChunk(payload);
-      if (chunk !== undefined) this.#receiving.onChunk(session, chunk);
-      return chunk !== undefined;
-    }
-    if (kind === FRAME_SNAPSHOT_END) {
-      const end = decodeSnapshotEnd(payload);
-      if (end !== undefined) this.#receiving.onEnd(session, end);
-      return end !== undefined;
-    }
-    if (kind !== FRAME_SNAPSHOT_ACK) return false;
-    const ack = decodeSnapshotAck(payload);
-    if (ack?.boot === this.#boot) this.#sending.onAck(session.peer.node, ack);
-    return ack !== undefined;
+    const ends = {
+      node: this.#node,
+      boot: this.#boot,
+      sending: this.#sending,
+      receiving: this.#receiving,
+      hasGroup: () => true,
+    };
+    return typeof kind === 'number' && onSnapshotFrame(ends, session, kind, payload);
   }
 
   #link(node: number): SimLink {
