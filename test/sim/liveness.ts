@@ -74,7 +74,16 @@ export class Liveness {
       () => !leads(node),
       () => `node ${node.id} has no room and leads on: ${this.#describe()}`,
     );
-    node.setSpaceLeft(true);
+    // Nobody has room and a leader dies: somebody must lead nevertheless, or not even a delete could make room.
+    for (const each of nodes) each.setSpaceLeft(false);
+    const last = nodes.find(leads);
+    last?.process?.die(true);
+    last?.start();
+    until(
+      () => options.groups.every((group) => nodes.some(({ process }) => process?.shard.group(group)?.leads === true)),
+      () => `nobody leads without room: ${this.#describe()}`,
+    );
+    for (const each of nodes) each.setSpaceLeft(true);
   }
 
   /** Every node votes; what is missing for that is asked for. */

@@ -1,0 +1,88 @@
+// The disks of all nodes are full, which disks of one size soon are: nobody can take over, so writes are refused with a sentence and
+// deletes are not, and those bring the cluster back.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type SmallDisk, mountSmallDisk } from '../crash/small-disk.ts';
+import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type RawResponse, requestOnce } from '../support/raw-client.ts';
+
+const NODES = [1, 2, 3] as const;
+const GROUPS = 3;
+const DISK_BYTES = 40 * 1024 * 1024;
+const STREAMS = 9;
+/** Streams that stay. */
+const KEPT = 2;
+const BODY = 'f'.repeat(128 * 1024);
+const APPENDS_MAX = DISK_BYTES / BODY.length;
+/** In a row, through all nodes to all groups: one may only be a busy moment. */
+const REFUSALS = 2 * STREAMS;
+const TEXT = { 'Content-Type': 'text/plain' } as const;
+
+function ask(cluster: TestCluster, turn: number, method: string, path: string, body = ''): Promise<RawResponse> {
+  return requestOnce(cluster.node(1 + (turn % NODES.length)).port, method, path, TEXT, body);
+}
+
+const said = ({ status, body }: RawResponse): string => `${status} ${body.toString('utf8')}`;
+
+/** Bytes of each stream that were acknowledged. */
+async function fillUp(cluster: TestCluster, paths: readonly string[]): Promise<Map<string, number>> {
+  const lengths = new Map(paths.map((path) => [path, 0]));
+  let refused = 0;
+  for (let turn = 0; refused < REFUSALS; turn++) {
+    assert(turn < APPENDS_MAX, 'the disks hold less than is written');
+    const path = paths[turn % STREAMS] as string;
+    // Not in step with the streams, so that each is written through every node.
+    const answer = await ask(cluster, Math.floor(turn / STREAMS) + turn, 'POST', path, BODY);
+    refused = answer.status === 204 ? 0 : refused + 1;
+    if (answer.status === 204) lengths.set(path, (lengths.get(path) as number) + BODY.length);
+    else assert([503, 507].includes(answer.status), said(answer));
+  }
+  return lengths;
+}
+
+async function scenario(cluster: TestCluster): Promise<void> {
+  const paths = Array.from({ length: STREAMS }, (_, i) => `/room/s${i}`);
+  for (const path of paths) assert.equal((await ask(cluster, 0, 'PUT', path)).status, 201);
+  await cluster.settled();
+  const lengths = await fillUp(cluster, paths);
+  for (let turn = 0; turn < STREAMS; turn++) {
+    let refusal: RawResponse | undefined;
+    // A group may be without a leader for a moment, but not for good.
+    await until(`${paths[turn]} is refused for want of space`, async () => {
+      refusal = await ask(cluster, turn, 'POST', paths[turn] as string, BODY);
+      return refusal.status === 507;
+    });
+    assert.match(refusal?.headers.get('retry-after') ?? '', /^\d+$/);
+  }
+  for (const [turn, path] of paths.slice(KEPT).entries()) {
+    await until(`${path} is deleted`, async () => (await ask(cluster, turn, 'DELETE', path)).status === 204);
+  }
+  for (const [turn, path] of paths.slice(0, KEPT).entries()) {
+    await until(`${path} is written again`, async () => (await ask(cluster, turn, 'POST', path, 'x')).status === 204);
+  }
+  await cluster.settled();
+  for (const id of cluster.ids) {
+    for (const path of paths.slice(0, KEPT)) {
+      const head = await requestOnce(cluster.node(id).port, 'HEAD', path);
+      assert.equal(
+        Number(head.headers.get('stream-next-offset')),
+        (lengths.get(path) as number) + 1,
+        `${path} on node ${id}`,
+      );
+    }
+  }
+}
+
+test('when all disks are full writes are refused, and deletes give room again', async (t) => {
+  const disks = new Map<number, SmallDisk>();
+  try {
+    for (const id of NODES) {
+      const { disk, reason } = await mountSmallDisk(DISK_BYTES);
+      if (disk === undefined) return t.skip(reason);
+      disks.set(id, disk);
+    }
+    await withCluster({ groups: GROUPS, disks }, scenario);
+  } finally {
+    for (const disk of disks.values()) await disk.dispose();
+  }
+});
