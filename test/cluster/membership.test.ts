@@ -138,6 +138,14 @@ test('a node that was away while another one joined finds it when it leads, also
     await cluster.ready([3]);
     await write(3, '/away/after');
     await cluster.settled();
+    // It leaves while it leads: the others' answers still have to reach it, although it is in no configuration any more.
+    await leadsWith(cluster, 4);
+    await admin(cluster, 0, 'membership?voters=1,2,3');
+    await expectVoters(cluster, [1, 2, 3], [1, 2, 3]);
+    assert.equal((await cluster.group(2, 0)).member_addresses, undefined);
+    await cluster.kill(4);
+    await cluster.ready([1, 2, 3]);
+    await write(2, '/away/gone');
   });
 });
 
