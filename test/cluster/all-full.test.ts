@@ -9,13 +9,15 @@ import { type RawResponse, requestOnce } from '../support/raw-client.ts';
 const NODES = [1, 2, 3] as const;
 const GROUPS = 3;
 const DISK_BYTES = 40 * 1024 * 1024;
+/** The rest is taken by a file: writing all of it would only cost time. */
+const ROOM_BYTES = 10 * 1024 * 1024;
 const STREAMS = 9;
 /** Streams that stay. */
 const KEPT = 2;
 const BODY = 'f'.repeat(128 * 1024);
-const APPENDS_MAX = DISK_BYTES / BODY.length;
 /** In a row, through all nodes to all groups: one may only be a busy moment. */
 const REFUSALS = 2 * STREAMS;
+const APPENDS_MAX = ROOM_BYTES / BODY.length + REFUSALS;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 function ask(cluster: TestCluster, turn: number, method: string, path: string, body = ''): Promise<RawResponse> {
@@ -40,10 +42,11 @@ async function fillUp(cluster: TestCluster, paths: readonly string[]): Promise<M
   return lengths;
 }
 
-async function scenario(cluster: TestCluster): Promise<void> {
+async function scenario(cluster: TestCluster, disks: ReadonlyMap<number, SmallDisk>): Promise<void> {
   const paths = Array.from({ length: STREAMS }, (_, i) => `/room/s${i}`);
   for (const path of paths) assert.equal((await ask(cluster, 0, 'PUT', path)).status, 201);
   await cluster.settled();
+  for (const disk of disks.values()) disk.fill('filler', disk.freeBytes() - ROOM_BYTES);
   const lengths = await fillUp(cluster, paths);
   for (let turn = 0; turn < STREAMS; turn++) {
     let refusal: RawResponse | undefined;
@@ -81,7 +84,7 @@ test('when all disks are full writes are refused, and deletes give room again', 
       if (disk === undefined) return t.skip(reason);
       disks.set(id, disk);
     }
-    await withCluster({ groups: GROUPS, disks }, scenario);
+    await withCluster({ groups: GROUPS, disks }, (cluster) => scenario(cluster, disks));
   } finally {
     for (const disk of disks.values()) await disk.dispose();
   }
