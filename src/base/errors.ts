@@ -48,6 +48,11 @@ export const ERRORS = {
   TOO_MANY_RECORDS: row(413, 'the JSON array holds more than 100,000 records; split it into several appends'),
   HEADERS_TOO_LARGE: row(431, 'the header block exceeds 16 KiB'),
   UNAUTHORIZED: row(401, 'a valid bearer token is required'),
+  UNSUPPORTED_MEDIA_TYPE: row(415, 'Content-Type must be application/json'),
+  INVALID_QUOTA: row(
+    422,
+    'a quota is {"max_streams": N, "max_retained_bytes": N}, whole numbers or null, both optional',
+  ),
   ROUTE_NOT_FOUND: row(404, 'no such route'),
   METHOD_NOT_ALLOWED: row(405, 'the method is not supported here; see Allow'),
   // What the state says.

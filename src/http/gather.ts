@@ -23,6 +23,11 @@ export class Gathering {
     res.onAborted(() => this.#over());
   }
 
+  /** Answered, or the client is gone. */
+  get isOver(): boolean {
+    return this.#res === undefined;
+  }
+
   json(status: number, value: unknown): void {
     this.#write(status, (res) => this.#responder.json(res, status, JSON.stringify(value)));
   }

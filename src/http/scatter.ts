@@ -13,6 +13,9 @@ export interface Part {
   readonly body: string;
   readonly a: number;
   readonly b: number;
+  /** BUCKET: its quota, -1 = no bound. */
+  readonly streamsMax: number;
+  readonly retainedBytesMax: number;
 }
 
 class Collector {
@@ -34,6 +37,8 @@ class Collector {
           body: reply.body === undefined ? '' : decodeUtf8(reply.body),
           a: reply.a,
           b: reply.b,
+          streamsMax: reply.recordStart,
+          retainedBytesMax: reply.recordNext,
         });
       },
     };
@@ -46,7 +51,7 @@ class Collector {
   }
 }
 
-const BUSY: Part = { code: 'SHARD_BUSY', text: '', body: '', a: 0, b: 0 };
+const BUSY: Part = { code: 'SHARD_BUSY', text: '', body: '', a: 0, b: 0, streamsMax: -1, retainedBytesMax: -1 };
 
 /** `done` gets one part for each shard, in their order, never inside this call when a shard was reached. */
 export function askAllShards(gateway: ShardGateway, request: Request, done: (parts: Part[]) => void): void {

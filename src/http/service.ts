@@ -8,6 +8,7 @@ import type { Plane, Router } from './plane.ts';
 import { type PeerAddresses, RAFT_PREFIX, handleRaftAdmin } from './raft-admin.ts';
 import type { Responder } from './respond.ts';
 import { type DrainMark, handleReadShed, handleSetShed } from './shed.ts';
+import { handleTenant } from './tenant.ts';
 import { handleUsage } from './usage.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
@@ -74,7 +75,8 @@ export function adminRoutes(plane: Plane, source: MetricsSource, { drainMark, pe
     const path = req.getUrl();
     if (path.startsWith(RAFT_PREFIX)) return handleRaftAdmin(plane, peers, res, req, method, responder, startedMs);
     if (path.startsWith(FLUSH_PREFIX)) return handleFlushCold(plane, res, req, method, responder, startedMs);
-    return handleService(table, path, method, { plane, source, res, req, responder, startedMs });
+    const call: ServiceCall = { plane, source, res, req, responder, startedMs };
+    if (!handleTenant(call, path, method)) handleService(table, path, method, call);
   };
 }
 

@@ -5,6 +5,8 @@ import {
   COMMAND_CREATE,
   COMMAND_DELETE,
   COMMAND_DELETE_BUCKET,
+  COMMAND_PURGE,
+  COMMAND_QUOTA,
   COMMAND_SET_ATTRIBUTES,
   COMMAND_TOUCH,
   Command,
@@ -21,6 +23,8 @@ const FORWARDED: ReadonlySet<number> = new Set([
   COMMAND_DELETE,
   COMMAND_SET_ATTRIBUTES,
   COMMAND_DELETE_BUCKET,
+  COMMAND_PURGE,
+  COMMAND_QUOTA,
   COMMAND_TOUCH,
 ]);
 /** Head of a request and the fixed part of a command. */

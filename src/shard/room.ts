@@ -3,10 +3,18 @@
  * room, so that one full disk among healthy ones keeps nobody from writing for long.
  */
 import type { Group } from '../group/group.ts';
-import { COMMAND_DELETE, COMMAND_DELETE_BUCKET } from '../wire/command.ts';
+import { COMMAND_DELETE, COMMAND_DELETE_BUCKET, COMMAND_PURGE, COMMAND_RETENTION } from '../wire/command.ts';
 import type { Commits } from './commits.ts';
 import { passOn } from './hand-over.ts';
 import type { ShardStorage } from './ports.ts';
+
+/** Commands after which less is stored. */
+const GIVES_SPACE: ReadonlySet<number> = new Set([
+  COMMAND_DELETE,
+  COMMAND_DELETE_BUCKET,
+  COMMAND_PURGE,
+  COMMAND_RETENTION,
+]);
 
 /** Ticks in which others may still take over: an election, begun when this node fell silent. */
 const TAKE_OVER_TICKS = 30;
@@ -44,7 +52,7 @@ export class Room {
   /** A command of a client. Down to the reserve only what gives space back is let through, and what another node leads. */
   refuses(group: Group, kind: number): boolean {
     if (this.#commits.full) return true;
-    if (this.#storage.spaceLeft || kind === COMMAND_DELETE || kind === COMMAND_DELETE_BUCKET) return false;
+    if (this.#storage.spaceLeft || GIVES_SPACE.has(kind)) return false;
     return group.leads && !passOn(group);
   }
 

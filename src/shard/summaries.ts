@@ -2,6 +2,7 @@
 import { errorNumber } from '../base/errors.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
+import { isMetered } from '../stream/buckets.ts';
 import { coldCounters, describeCold } from './cold/status.ts';
 import type { ColdTier } from './cold/tier.ts';
 import { type Listed, listStreams } from '../stream/list.ts';
@@ -35,12 +36,16 @@ function answerList(groups: readonly Group[], query: Query, nowMs: number, reply
   json(reply, all.slice(0, query.limit));
 }
 
-/** BUCKET: a = streams on this shard, b = 1 when the bucket exists here. */
+/** BUCKET: a = streams on this shard, b = 1 when the bucket exists here; recordStart, recordNext = its quota, -1 none. */
 function answerBucket(groups: readonly Group[], query: Query, reply: Reply): void {
+  reply.recordStart = -1;
+  reply.recordNext = -1;
   for (const { state } of groups) {
     const bucket = state.buckets.of(state.tx, query.bytes, query.keyAt, query.keyBytes);
     reply.a += bucket.streamCount;
     if (bucket.exists) reply.b = 1;
+    reply.recordStart = Math.max(reply.recordStart, bucket.streamsMax);
+    reply.recordNext = Math.max(reply.recordNext, bucket.retainedBytesMax);
   }
 }
 
@@ -57,6 +62,7 @@ function answerUsage(groups: readonly Group[], reply: Reply): void {
   const buckets = new Map<string, Usage>();
   for (const { state } of groups) {
     state.buckets.each(state.tx, (bucket) => {
+      if (!isMetered(bucket)) return;
       const usage = buckets.get(bucket.text) ?? {
         committed_append_bytes: 0,
         committed_records: 0,

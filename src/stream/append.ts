@@ -1,12 +1,12 @@
 /**
  * Append and close. Checks in order of precedence (wire-facts 2.6, first failure wins): existence, expiry, producer
- * decision, record match, closed, content type, Stream-Seq.
+ * decision, record match, closed, content type, Stream-Seq, quota.
  */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { type Command, FLAG_CLOSE, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../wire/command.ts';
 import { sameContentType } from '../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
-import { writeUnits } from './buckets.ts';
+import { type Bucket, exceedsRetained, writeUnits } from './buckets.ts';
 import { listHot } from './cold/hot.ts';
 import { type Head, internType } from './head.ts';
 import { type Producer, accept, decide, expectedSeq, newProducer, receiptOf } from './producers.ts';
@@ -38,10 +38,13 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
     producer = state.producer(head, producerId, idBytes);
     if (!admitProducer(head, producer, command, reply)) return;
   }
+  const size = command.payloadBytes;
+  const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
   const code = checkAppend(head, command);
   if (code !== 'OK') return refuse(reply, code, head);
+  // Last: what can never succeed is not told to wait for room.
+  if (size > 0 && exceedsRetained(bucket, size)) return refuse(reply, 'QUOTA_EXCEEDED', head);
 
-  const size = command.payloadBytes;
   if (size > 0 && head.contentType === '') {
     head.setContentType(internType(command.contentType()));
     head.typeFromAppend = true;
@@ -60,23 +63,23 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
   head.writtenAtMs = command.nowMs;
   if (hasProducer) acceptProducer(state, head, producer, producerId, command, recordStart);
   state.touch(head, size);
-  meter(state, head, size, head.recordNext - recordStart);
+  meter(state, bucket, size, head.recordNext - recordStart);
   reply.startOffset = from;
   reply.nextOffset = head.tail;
   if (head.json) showRecords(head, reply, recordStart, head.recordNext);
   state.listener?.changed(head, from);
 }
 
-/** What an append of these headers to the stream would be refused for. */
+/** What the command would be refused for, its producer and the quota aside. */
 export function checkAppend(head: Head, command: Command): ErrorCode {
-  const size = command.payloadBytes;
+  const hasBody = command.payloadBytes > 0;
   if (command.has(FLAG_MATCH)) {
     const records = head.json || (head.contentType === '' && command.has(FLAG_RECORDS));
     if (!records) return 'RECORD_MATCH_WITHOUT_RECORDS';
     if (command.recordMatch !== head.recordNext) return 'RECORD_PRECONDITION_FAILED';
   }
   if (head.closed) return 'STREAM_CLOSED';
-  if (size > 0 && head.contentType !== '' && !sameType(head, command)) return 'CONTENT_TYPE_MISMATCH';
+  if (hasBody && head.contentType !== '' && !sameType(head, command)) return 'CONTENT_TYPE_MISMATCH';
   if (command.has(FLAG_SEQ) && head.lastSeq !== undefined && !(command.streamSeq() > head.lastSeq)) {
     return 'STREAM_SEQ_CONFLICT';
   }
@@ -208,8 +211,7 @@ function newRow(head: Head): Row {
 }
 
 /** Usage of one committed, non-deduplicated operation (service.md "Usage rules"). */
-export function meter(state: State, head: Head, size: number, records: number): void {
-  const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
+export function meter(state: State, bucket: Bucket, size: number, records: number): void {
   bucket.appendBytes += size;
   bucket.retainedBytes += size;
   state.hotBytes += size;

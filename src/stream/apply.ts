@@ -29,6 +29,8 @@ import { applyDoom, applyFlush, applyGcDone } from './cold/flush.ts';
 import { releaseDue, sweepReleases } from './cold/release.ts';
 import { applyCreate, commandAttributes, listDeadline, removeStream } from './create.ts';
 import { expiryKey, readUint } from './keys.ts';
+import { applyPurge } from './purge.ts';
+import { applyQuota } from './quota.ts';
 import type { State } from './state.ts';
 
 /** Expiry-index entries handled by one sweep command; bounds the time of one apply. */
@@ -53,6 +55,10 @@ export function apply(state: State, command: Command, reply: Reply): void {
       return applySweep(state, command);
     case COMMAND_DELETE_BUCKET:
       return applyDeleteBucket(state, command, reply);
+    case COMMAND_PURGE:
+      return applyPurge(state, command, reply);
+    case COMMAND_QUOTA:
+      return applyQuota(state, command, reply);
     case COMMAND_FLUSH:
       return applyFlush(state, command, reply);
     case COMMAND_GC_DONE:
@@ -61,8 +67,6 @@ export function apply(state: State, command: Command, reply: Reply): void {
       return applyDoom(state, command);
     case COMMAND_PUBLISH_SNAPSHOT:
     case COMMAND_RETENTION:
-    case COMMAND_PURGE:
-    case COMMAND_QUOTA:
       // Nobody proposes these yet.
       return refuse(reply, 'INTERNAL');
     default:

@@ -11,6 +11,7 @@ import { FRAME_HEAD_BYTES, frameBytes } from '../wire/batch.ts';
 import { type Command, FLAG_PRODUCER, FLAG_RECORDS } from '../wire/command.ts';
 import { REPLY_DUPLICATE, type Reply } from '../wire/reply.ts';
 import { acceptProducer, admitProducer, appendPayload, checkAppend, meter, refuse, showRecords } from './append.ts';
+import { type Bucket, exceedsRetained } from './buckets.ts';
 import { type Head, internType } from './head.ts';
 import type { Producer } from './producers.ts';
 import type { State } from './state.ts';
@@ -28,17 +29,18 @@ export function applyBatch(state: State, command: Command, reply: Reply): void {
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
   if (head === undefined || head.expired(command.nowMs)) return refuse(reply, 'STREAM_NOT_FOUND');
   const frames = framesOf(command);
-  if (command.has(FLAG_PRODUCER)) return applyWhole(state, head, command, frames, reply);
+  const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
+  if (command.has(FLAG_PRODUCER)) return applyWhole(state, head, bucket, command, frames, reply);
   const from = head.tail;
   const recordStart = head.recordNext;
   const results: string[] = [];
   for (const frame of frames) {
     const size = frame.to - frame.from;
-    const code = size === 0 ? 'EMPTY_BODY' : checkAppend(head, command);
+    const code = checkFrame(head, bucket, command, size);
     const first = head.recordNext;
     if (code === 'OK') {
       store(state, head, command, frame);
-      meter(state, head, size, head.recordNext - first);
+      meter(state, bucket, size, head.recordNext - first);
     } else {
       reply.c++;
     }
@@ -47,8 +49,21 @@ export function applyBatch(state: State, command: Command, reply: Reply): void {
   finish(state, head, command, from, recordStart, results, reply);
 }
 
+function checkFrame(head: Head, bucket: Bucket, command: Command, size: number): ErrorCode {
+  if (size === 0) return 'EMPTY_BODY';
+  const code = checkAppend(head, command);
+  return code === 'OK' && exceedsRetained(bucket, size) ? 'QUOTA_EXCEEDED' : code;
+}
+
 /** The batch of a producer. */
-function applyWhole(state: State, head: Head, command: Command, frames: readonly Frame[], reply: Reply): void {
+function applyWhole(
+  state: State,
+  head: Head,
+  bucket: Bucket,
+  command: Command,
+  frames: readonly Frame[],
+  reply: Reply,
+): void {
   const producerId = command.producerId();
   const idBytes = command.bytes.slice(command.producerIdAt, command.producerIdAt + command.producerIdBytes);
   const producer: Producer | undefined = state.producer(head, producerId, idBytes);
@@ -56,9 +71,11 @@ function applyWhole(state: State, head: Head, command: Command, frames: readonly
     if (reply.has(REPLY_DUPLICATE)) reply.body = encodeResults(repeatedResults(head, frames, reply));
     return;
   }
+  const size = frames.reduce((sum, frame) => sum + frame.to - frame.from, 0);
   const refused = checkAppend(head, command);
   if (refused !== 'OK') return refuse(reply, refused, head);
   if (frames.some((frame) => frame.from === frame.to)) return refuse(reply, 'EMPTY_BODY', head);
+  if (exceedsRetained(bucket, size)) return refuse(reply, 'QUOTA_EXCEEDED', head);
   const from = head.tail;
   const recordStart = head.recordNext;
   const results: string[] = [];
@@ -67,7 +84,7 @@ function applyWhole(state: State, head: Head, command: Command, frames: readonly
     store(state, head, command, frame);
     results.push(result('OK', head, first));
   }
-  meter(state, head, head.tail - from, head.recordNext - recordStart);
+  meter(state, bucket, size, head.recordNext - recordStart);
   acceptProducer(state, head, producer, producerId, command, recordStart);
   finish(state, head, command, from, recordStart, results, reply);
 }

@@ -1,8 +1,9 @@
 /**
- * Buckets of a group with their usage meter (service.md "Usage rules"). The row outlives the bucket: after a purge or a
- * delete the counters stay, the gauges are zero and `exists` is false.
+ * Buckets of a group with their usage meter (service.md "Usage rules") and quota. The row outlives the bucket: after a
+ * purge or a delete the counters stay, the gauges are zero and `exists` is false. A quota may come before the bucket.
  *
- * Encoded (format 1): format u8 | exists u8 | zero u48 | appendBytes f64 | records f64 | writeUnits f64 | retained f64 | streams f64
+ * Encoded (format 2): format u8 | exists u8 | zero u48 | appendBytes f64 | records f64 | writeUnits f64 | retained f64 | streams f64
+ * | streamsMax f64 | retainedMax f64
  */
 import { assert } from '../base/assert.ts';
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
@@ -10,8 +11,8 @@ import { readText } from '../wire/text.ts';
 import { TAG_BUCKET, hashBytes, prefixEnd, taggedKey } from './keys.ts';
 import type { Tx } from './tx.ts';
 
-const FORMAT = 1;
-const ROW_BYTES = 48;
+const FORMAT = 2;
+const ROW_BYTES = 64;
 
 export interface Bucket {
   readonly name: Uint8Array;
@@ -25,12 +26,25 @@ export interface Bucket {
   /** Gauges. */
   retainedBytes: number;
   streamCount: number;
+  /** Quota, of this group's gauges; -1: no bound. Erased by a purge, not by the removal of the empty bucket. */
+  streamsMax: number;
+  retainedBytesMax: number;
   dirty: boolean;
 }
 
 /** Units of one committed operation on `bytes` canonical bytes. */
 export function writeUnits(bytes: number): number {
   return Math.max(1, Math.ceil(bytes / WRITE_UNIT_BYTES));
+}
+
+/** Would `size` more bytes be more than the quota allows? */
+export function exceedsRetained(bucket: Bucket, size: number): boolean {
+  return bucket.retainedBytesMax >= 0 && bucket.retainedBytes + size > bucket.retainedBytesMax;
+}
+
+/** Was anything ever metered? A row that is there for a quota alone is no entry of the usage report. */
+export function isMetered(bucket: Bucket): boolean {
+  return bucket.writeUnits > 0;
 }
 
 /** Buckets touched since the last flush plus a bounded number of clean ones. */
@@ -125,6 +139,8 @@ function newBucket(name: Uint8Array): Bucket {
     writeUnits: 0,
     retainedBytes: 0,
     streamCount: 0,
+    streamsMax: -1,
+    retainedBytesMax: -1,
     dirty: false,
   };
 }
@@ -139,6 +155,8 @@ function encodeBucket(bucket: Bucket): Uint8Array {
   view.setFloat64(24, bucket.writeUnits, true);
   view.setFloat64(32, bucket.retainedBytes, true);
   view.setFloat64(40, bucket.streamCount, true);
+  view.setFloat64(48, bucket.streamsMax, true);
+  view.setFloat64(56, bucket.retainedBytesMax, true);
   return bytes;
 }
 
@@ -153,5 +171,7 @@ function decodeBucket(name: Uint8Array, row: Uint8Array): Bucket {
     writeUnits: view.getFloat64(24, true),
     retainedBytes: view.getFloat64(32, true),
     streamCount: view.getFloat64(40, true),
+    streamsMax: view.getFloat64(48, true),
+    retainedBytesMax: view.getFloat64(56, true),
   };
 }

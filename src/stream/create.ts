@@ -4,6 +4,7 @@ import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG
 import { sameContentType } from '../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_CREATED, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
 import { acceptProducer, appendPayload, meter, refuse } from './append.ts';
+import { type Bucket, exceedsRetained } from './buckets.ts';
 import { unlistHot } from './cold/hot.ts';
 import { releaseChunks } from './cold/release.ts';
 import { type Head, internType } from './head.ts';
@@ -29,9 +30,10 @@ export function applyCreate(state: State, command: Command, reply: Reply): void 
   if (existing !== undefined) removeStream(state, existing, command.nowMs);
 
   const key = command.bytes.slice(command.keyAt, command.keyAt + command.keyBytes);
+  const bucket = state.buckets.of(state.tx, key, 0, key.indexOf(0));
+  if (exceedsQuota(bucket, command.payloadBytes)) return refuse(reply, 'QUOTA_EXCEEDED');
   const head = state.create(key, command.nowMs);
   configure(state, head, command);
-  const bucket = state.buckets.of(state.tx, key, 0, head.bucketBytes);
   bucket.exists = true;
   bucket.streamCount++;
   const size = command.payloadBytes;
@@ -39,10 +41,14 @@ export function applyCreate(state: State, command: Command, reply: Reply): void 
   if (size > 0) appendPayload(state, head, command, 0, size, 0, records);
   if (command.has(FLAG_PRODUCER)) acceptProducer(state, head, undefined, command.producerId(), command, 0);
   state.touch(head, size);
-  meter(state, head, size, head.recordNext);
+  meter(state, bucket, size, head.recordNext);
   reply.flags |= REPLY_CREATED;
   describe(head, reply);
   reply.recordStart = 0;
+}
+
+function exceedsQuota(bucket: Bucket, size: number): boolean {
+  return (bucket.streamsMax >= 0 && bucket.streamCount >= bucket.streamsMax) || exceedsRetained(bucket, size);
 }
 
 function configure(state: State, head: Head, command: Command): void {

@@ -23,6 +23,27 @@ export function listStreams(
   limit: number,
   nowMs: number,
 ): Listed[] {
+  const listed: Listed[] = [];
+  if (limit === 0) return listed;
+  eachHead(state, bucket, prefix, after, (key, changed, row) => {
+    const head = changed ?? decodeHead(key.slice(), 0, row as Uint8Array);
+    if (!head.dead && !head.expired(nowMs)) listed.push(show(head));
+    return listed.length < limit;
+  });
+  return listed;
+}
+
+/**
+ * Visits the streams of `bucket` whose name starts with `prefix` and lies behind `after`, in order, until `visit` returns
+ * false. A changed one comes as its head, dead ones included, any other as its row in the store.
+ */
+export function eachHead(
+  state: State,
+  bucket: Uint8Array,
+  prefix: Uint8Array,
+  after: Uint8Array,
+  visit: (key: Uint8Array, changed: Head | undefined, row: Uint8Array | undefined) => boolean,
+): void {
   const front = new Uint8Array(bucket.length + 1 + prefix.length);
   front.set(bucket);
   front[bucket.length] = NUL;
@@ -37,28 +58,21 @@ export function listStreams(
     if (compareBytes(key, first) >= 0 && compareBytes(key, end) < 0) changed.push(head);
   });
   changed.sort((a, b) => compareBytes(a.key, b.key));
-  const listed: Listed[] = [];
   let next = 0;
-  const take = (head: Head): boolean => {
-    if (!head.dead && !head.expired(nowMs)) listed.push(show(head));
-    return listed.length < limit;
+  let going = true;
+  const visitChanged = (): void => {
+    const head = changed[next++] as Head;
+    going = visit(head.key, head, undefined);
   };
-  let going = limit > 0;
   state.tx.range(first, end, false, (key, value) => {
     const name = key.subarray(3);
-    while (going && next < changed.length && compareBytes((changed[next] as Head).key, name) < 0) {
-      going = take(changed[next++] as Head);
-    }
+    while (going && next < changed.length && compareBytes((changed[next] as Head).key, name) < 0) visitChanged();
     if (!going) return false;
-    if (next < changed.length && compareBytes((changed[next] as Head).key, name) === 0) {
-      going = take(changed[next++] as Head);
-    } else {
-      going = take(decodeHead(name.slice(), 0, value));
-    }
+    if (next < changed.length && compareBytes((changed[next] as Head).key, name) === 0) visitChanged();
+    else going = visit(name, undefined, value);
     return going;
   });
-  while (going && next < changed.length) going = take(changed[next++] as Head);
-  return listed;
+  while (going && next < changed.length) visitChanged();
 }
 
 /** The key right behind the stream `name`. */

@@ -12,7 +12,10 @@
  *   READ                    a = incarnation, c = createdAtMs (parts of the ETag)
  *   HEAD                    a = ttl seconds (-1 none), b = expiresAtMs (-1 none), c = incarnation; startOffset = retention floor
  *   FLUSH                   a = slices accepted
- *   BUCKET                  a = streams of the bucket on this shard, b = 1 when the bucket exists on this shard
+ *   BUCKET                  a = streams of the bucket on this shard, b = 1 when the bucket exists on this shard,
+ *                           recordStart and recordNext = largest quota of streams and of retained bytes, -1 none
+ *   APPEND_BATCH            c = frames refused; the body is the JSON array of results
+ *   PURGE                   a = streams removed, b = 1 when more are left, text = behind which to go on
  */
 import { readText, writeText } from './text.ts';
 

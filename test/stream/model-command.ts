@@ -6,7 +6,17 @@ export interface ModelProducer {
 }
 
 export interface ModelCommand {
-  readonly kind: 'create' | 'append' | 'delete' | 'attributes' | 'touch' | 'sweep' | 'delete-bucket' | 'batch';
+  readonly kind:
+    | 'create'
+    | 'append'
+    | 'batch'
+    | 'delete'
+    | 'attributes'
+    | 'touch'
+    | 'sweep'
+    | 'delete-bucket'
+    | 'purge'
+    | 'quota';
   readonly now: number;
   readonly bucket: string;
   readonly stream: string;
@@ -25,6 +35,8 @@ export interface ModelCommand {
   readonly records: readonly string[] | undefined;
   /** batch: what the frames hold; `body` is then the frames as sent. */
   readonly frames?: readonly Pick<ModelCommand, 'body' | 'records'>[];
+  /** quota: streams and retained bytes, -1 = no bound. */
+  readonly quota?: readonly [number, number];
 }
 
 /** An answer in one line, so that two of them can be compared and read. */
@@ -36,7 +48,7 @@ export interface Outcome {
   records: string;
   producer: string;
   type: string;
-  /** Of a batch. */
+  /** Of a batch; of a purge how many streams it removed. */
   body?: string;
 }
 

@@ -131,6 +131,10 @@ export function modelList(
 /** One line per bucket that was ever written to. */
 export function modelUsage(model: Model): string[] {
   return [...model.buckets]
-    .map(([name, b]) => `${name} ${b.exists} ${b.appendBytes} ${b.records} ${b.units} ${b.retained} ${b.streams}`)
+    .filter(([, b]) => b.units > 0)
+    .map(
+      ([name, b]) =>
+        `${name} ${b.exists} ${b.appendBytes} ${b.records} ${b.units} ${b.retained} ${b.streams} ${b.quota.join(' ')}`,
+    )
     .sort();
 }

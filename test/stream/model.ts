@@ -23,6 +23,11 @@ export class ModelBucket {
   units = 0;
   retained = 0;
   streams = 0;
+  quota: readonly [streams: number, retained: number] = [-1, -1];
+
+  hasRoom(bytes: number): boolean {
+    return this.quota[1] < 0 || this.retained + bytes <= this.quota[1];
+  }
 }
 
 export class Model {
@@ -66,6 +71,18 @@ export class Model {
       case 'sweep':
         for (const [key, stream] of this.streams) if (stream.expired(command.now)) this.#remove(key);
         return answer('OK');
+      case 'quota':
+        this.bucket(command.bucket).quota = command.quota ?? [-1, -1];
+        return answer('OK');
+      case 'purge': {
+        const front = `${command.bucket}\0`;
+        const doomed = [...this.streams.keys()].filter((key) => key.startsWith(front));
+        for (const key of doomed) this.#remove(key);
+        const bucket = this.bucket(command.bucket);
+        bucket.exists = false;
+        bucket.quota = [-1, -1];
+        return { ...answer('OK'), body: String(doomed.length) };
+      }
       case 'delete-bucket': {
         const bucket = this.buckets.get(command.bucket);
         if (bucket === undefined || !bucket.exists) return answer('BUCKET_NOT_FOUND');
@@ -103,6 +120,10 @@ export class Model {
       return { ...answer('OK', existing.tail), flags, records, producer: echo, type: existing.shownType };
     }
     this.#remove(key);
+    const { quota, streams } = this.bucket(command.bucket);
+    if ((quota[0] >= 0 && streams >= quota[0]) || !this.bucket(command.bucket).hasRoom(storedBytes(command))) {
+      return { ...answer('QUOTA_EXCEEDED'), producer: echo };
+    }
     const stream = new ModelStream();
     this.streams.set(key, stream);
     stream.type = command.type === '' && command.body.length > 0 ? 'application/octet-stream' : command.type;
@@ -139,7 +160,8 @@ export class Model {
       if (decided !== undefined) return decided;
       echo = `${producer.epoch}/${producer.seq}/0`;
     }
-    const code = checkAppend(stream, command);
+    const accepted = checkAppend(stream, command);
+    const code = accepted === 'OK' && !this.#hasRoom(command) ? 'QUOTA_EXCEEDED' : accepted;
     if (code !== 'OK') return { ...refusal(code, stream), producer: echo };
     if (command.body.length > 0 && stream.type === '') {
       stream.type = command.type;
@@ -178,13 +200,17 @@ export class Model {
     const echo = producer === undefined ? '' : `${producer.epoch}/${producer.seq}/0`;
     const code = checkAppend(stream, command);
     if (producer !== undefined) {
-      const refused = code === 'OK' && frames.some(({ body }) => body.length === 0) ? 'EMPTY_BODY' : code;
+      const total = frames.reduce((sum, frame) => sum + storedBytes({ ...command, ...frame }), 0);
+      const isOver = total > 0 && !this.bucket(command.bucket).hasRoom(total);
+      const hasEmpty = frames.some(({ body }) => body.length === 0);
+      const refused = code !== 'OK' ? code : hasEmpty ? 'EMPTY_BODY' : isOver ? 'QUOTA_EXCEEDED' : 'OK';
       if (refused !== 'OK') return { ...refusal(refused, stream), producer: echo };
     }
     const start = stream.tail;
     const first = stream.messages.length;
     const results = frames.map((frame) => {
-      const refused = frame.body.length === 0 ? 400 : STATUS[code];
+      const isOver = producer === undefined && code === 'OK' && !this.#hasRoom({ ...command, ...frame });
+      const refused = frame.body.length === 0 ? 400 : isOver ? 429 : STATUS[code];
       if (refused !== undefined) return { status: refused };
       if (stream.type === '') {
         stream.type = command.type;
@@ -210,6 +236,11 @@ export class Model {
       producer: echo,
       body: JSON.stringify(results),
     };
+  }
+
+  #hasRoom(command: ModelCommand): boolean {
+    const bytes = storedBytes(command);
+    return bytes === 0 || this.bucket(command.bucket).hasRoom(bytes);
   }
 
   #push(stream: ModelStream, type: string, { body, records }: Pick<ModelCommand, 'body' | 'records'>): void {
@@ -250,4 +281,10 @@ export class Model {
     bucket.retained -= stream.tail;
     this.streams.delete(key);
   }
+}
+
+/** Bytes that the body becomes in the stream. */
+function storedBytes({ type, body, records }: ModelCommand): number {
+  if (body.length === 0 || !isJsonType(type)) return body.length;
+  return (records ?? []).reduce((sum, text) => sum + Buffer.byteLength(text) + 1, 0);
 }

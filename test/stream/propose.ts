@@ -7,6 +7,8 @@ import {
   COMMAND_CREATE,
   COMMAND_DELETE,
   COMMAND_DELETE_BUCKET,
+  COMMAND_PURGE,
+  COMMAND_QUOTA,
   COMMAND_SET_ATTRIBUTES,
   COMMAND_SWEEP,
   COMMAND_TOUCH,
@@ -28,6 +30,8 @@ const KINDS = {
   touch: COMMAND_TOUCH,
   sweep: COMMAND_SWEEP,
   'delete-bucket': COMMAND_DELETE_BUCKET,
+  purge: COMMAND_PURGE,
+  quota: COMMAND_QUOTA,
 } as const;
 
 export class Proposer {

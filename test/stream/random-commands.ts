@@ -1,6 +1,7 @@
 // Random commands that hit something: sizes around the row borders, sequences around the expected one, types that
 // almost match, lifetimes that end soon. Looks at the model for what would be accepted, and then often does otherwise.
 import { PAGE_VALUE_BYTES } from '../../src/base/limits.ts';
+import { encodePurge, encodeQuota } from '../../src/wire/bucket-command.ts';
 import { joinFrames } from '../../src/wire/batch.ts';
 import { ROW_PAYLOAD_BYTES_MAX as ROW_BYTES_TARGET } from '../../src/stream/row.ts';
 import { hashBytes } from '../../src/stream/keys.ts';
@@ -87,6 +88,7 @@ export function randomCommand(world: World, model: Model): RandomCommand {
   }
   if (dice > 0.955) return { command: { ...base, kind: 'touch' }, attributesAsSent: undefined };
   if (dice > 0.945) return { command: { ...base, kind: 'delete-bucket', stream: '' }, attributesAsSent: undefined };
+  if (dice > 0.94) return { command: randomTenantCall(random, base), attributesAsSent: undefined };
   if (dice > 0.86) return { command: randomBatch(world, base, known), attributesAsSent: undefined };
   return { command: randomAppend(world, base, known), attributesAsSent: undefined };
 }
@@ -138,6 +140,15 @@ function randomAppend(world: World, base: ModelCommand, known: ModelStream | und
     match: random.chance(0.1) && !empty ? Math.max(0, count - (random.chance(0.3) ? random.int(-1, 1) : 0)) : -1,
     ...(empty ? {} : randomBody(world, type, random.chance(0.2) ? random.int(2, 12) : 1)),
   };
+}
+
+/** Mostly quotas, and most of those none, or everything would be refused. */
+function randomTenantCall(random: Random, base: ModelCommand): ModelCommand {
+  if (random.chance(0.15)) return { ...base, kind: 'purge', stream: '', body: encodePurge('') };
+  const bound = (bounds: readonly number[]): number => (random.chance(0.85) ? -1 : random.pick(bounds));
+  const quota = [bound([0, 1, 3, 100]), bound([0, 1000, 30_000, 300_000])] as const;
+  const body = encodeQuota({ streamsMax: quota[0], retainedBytesMax: quota[1] });
+  return { ...base, kind: 'quota', stream: '', quota, body };
 }
 
 function randomBatch(world: World, base: ModelCommand, known: ModelStream | undefined): ModelCommand {

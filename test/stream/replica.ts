@@ -6,13 +6,14 @@ import { answerQuery } from '../../src/group/queries.ts';
 import { type ReplySink, Watchers } from '../../src/group/watchers.ts';
 import { apply, sweepDue } from '../../src/stream/apply.ts';
 import { assembleRead } from '../../src/stream/cold/assemble.ts';
+import { isMetered } from '../../src/stream/buckets.ts';
 import { listStreams } from '../../src/stream/list.ts';
 import type { Plan } from '../../src/stream/collect.ts';
 import { planTail } from '../../src/stream/read.ts';
 import { State } from '../../src/stream/state.ts';
 import { COLD_REFS_MAX } from '../../src/base/limits.ts';
 import { type ColdPlan, decodeColdPlan } from '../../src/wire/cold.ts';
-import { Command } from '../../src/wire/command.ts';
+import { COMMAND_PURGE, Command } from '../../src/wire/command.ts';
 import { eachCommand } from '../../src/wire/entry.ts';
 import {
   REPLY_CLOSED,
@@ -173,8 +174,9 @@ export class Replica {
   usage(): string[] {
     const lines: string[] = [];
     this.state.buckets.each(this.tx, (b) => {
+      if (!isMetered(b)) return;
       lines.push(
-        `${b.text} ${b.exists} ${b.appendBytes} ${b.records} ${b.writeUnits} ${b.retainedBytes} ${b.streamCount}`,
+        `${b.text} ${b.exists} ${b.appendBytes} ${b.records} ${b.writeUnits} ${b.retainedBytes} ${b.streamCount} ${b.streamsMax} ${b.retainedBytesMax}`,
       );
     });
     return lines.sort();
@@ -206,6 +208,7 @@ export class Replica {
       apply(this.state, this.#command, reply);
       const outcome = outcomeOf(reply);
       if (reply.body !== undefined) outcome.body = Buffer.from(reply.body).toString();
+      if (this.#command.kind === COMMAND_PURGE) outcome.body = String(reply.a);
       outcomes.push(outcome);
     });
     this.state.appliedIndex = index;

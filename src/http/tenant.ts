@@ -1,0 +1,39 @@
+/** Admin routes about one bucket: /__svc/purge/{bucket} and /__svc/quota/{bucket}. */
+import type { ServiceCall } from './service.ts';
+import { handlePurge } from './purge.ts';
+import { handleGetQuota, handlePutQuota } from './quota.ts';
+import { newRoute, parseRoute } from './routes.ts';
+
+export const PURGE_PREFIX = '/__svc/purge/';
+export const QUOTA_PREFIX = '/__svc/quota/';
+
+type TenantHandler = (call: ServiceCall, bucket: string) => void;
+
+const HANDLERS: Readonly<Record<string, Readonly<Record<string, TenantHandler>>>> = {
+  [PURGE_PREFIX]: { delete: handlePurge },
+  [QUOTA_PREFIX]: { get: handleGetQuota, head: handleGetQuota, put: handlePutQuota },
+};
+
+const route = newRoute();
+
+/** False: the path is none of these. */
+export function handleTenant(call: ServiceCall, path: string, method: string): boolean {
+  const prefix = path.startsWith(PURGE_PREFIX) ? PURGE_PREFIX : path.startsWith(QUOTA_PREFIX) ? QUOTA_PREFIX : '';
+  if (prefix === '') return false;
+  const { plane, res, responder, startedMs } = call;
+  // The rules for names are those of the client plane: what cannot be created needs no purge.
+  parseRoute(`/${path.slice(prefix.length)}`, route);
+  const handlers = HANDLERS[prefix] as Readonly<Record<string, TenantHandler>>;
+  const handler = handlers[method];
+  if (route.kind === 'invalid') {
+    plane.refuse(res, responder, 'bucketed', 'bucket', startedMs, 'INVALID_NAME', route.detail);
+  } else if (route.kind !== 'bucket') {
+    plane.refuse(res, responder, 'bucketed', 'bucket', startedMs, 'ROUTE_NOT_FOUND');
+  } else if (handler === undefined) {
+    const allow = Object.keys(handlers).map((name) => name.toUpperCase());
+    plane.count('bucket', responder.methodNotAllowed(res, allow.join(', ')), startedMs);
+  } else {
+    handler(call, route.bucket);
+  }
+  return true;
+}

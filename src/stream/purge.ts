@@ -1,0 +1,67 @@
+/**
+ * Purge of a bucket in one group: its streams, the bucket, its quota; the usage counters stay (service.md "Purge rules").
+ *
+ * One command removes a bounded number of streams and says where the next has to go on. Names are walked in order, so no
+ * command looks at what an earlier one removed. A stream that was created meanwhile behind the walk is found by a further one
+ * from the start: the bucket is gone only when its gauge says that no stream is left, in the same command.
+ */
+import { RELEASE_CHUNKS_PER_SWEEP } from '../base/limits.ts';
+import { decodePurge } from '../wire/bucket-command.ts';
+import type { Command } from '../wire/command.ts';
+import type { Reply } from '../wire/reply.ts';
+import { readText } from '../wire/text.ts';
+import { refuse } from './append.ts';
+import { sweepReleases } from './cold/release.ts';
+import { removeStream } from './create.ts';
+import { eachHead } from './list.ts';
+import type { State } from './state.ts';
+
+/** Streams removed by one command: a few milliseconds of apply. */
+export const PURGE_STREAMS_MAX = 256;
+
+const NOTHING = new Uint8Array(0);
+
+/** Reply: a = streams removed, b = 1 when another command has to follow, text = where it goes on. */
+export function applyPurge(state: State, command: Command, reply: Reply): void {
+  const { bytes, keyAt, keyBytes, payloadAt, payloadBytes } = command;
+  const after = decodePurge(bytes.subarray(payloadAt, payloadAt + payloadBytes));
+  if (after === undefined) return refuse(reply, 'INTERNAL');
+  const name = bytes.slice(keyAt, keyAt + keyBytes);
+  if (state.buckets.of(state.tx, name, 0, name.length).streamCount > 0) {
+    const last = removeSome(state, name, after, command.nowMs, reply);
+    if (state.buckets.of(state.tx, name, 0, name.length).streamCount > 0) {
+      reply.b = 1;
+      reply.text = last;
+      return;
+    }
+  }
+  forget(state, name);
+  // What the streams had in the cold store is given back in bounded steps too, and a purge waits for it.
+  if (sweepReleases(state, command.nowMs, RELEASE_CHUNKS_PER_SWEEP)) reply.b = 1;
+}
+
+/** Removes the next streams; the last one's name, or empty when the walk has reached the end. */
+function removeSome(state: State, name: Uint8Array, after: Uint8Array, nowMs: number, reply: Reply): string {
+  const keys: Uint8Array[] = [];
+  eachHead(state, name, NOTHING, after, (key, head) => {
+    if (head?.dead !== true) keys.push(key.slice());
+    return keys.length < PURGE_STREAMS_MAX;
+  });
+  for (const key of keys) {
+    const head = state.find(key, 0, key.length);
+    if (head !== undefined) removeStream(state, head, nowMs, true);
+  }
+  reply.a = keys.length;
+  const last = keys[keys.length - 1];
+  if (last === undefined || keys.length < PURGE_STREAMS_MAX) return '';
+  return readText(last, name.length + 1, last.length - name.length - 1);
+}
+
+function forget(state: State, name: Uint8Array): void {
+  const bucket = state.buckets.of(state.tx, name, 0, name.length);
+  if (!bucket.exists && bucket.streamsMax < 0 && bucket.retainedBytesMax < 0) return;
+  bucket.exists = false;
+  bucket.streamsMax = -1;
+  bucket.retainedBytesMax = -1;
+  state.buckets.touch(bucket);
+}

@@ -1,0 +1,17 @@
+/** Quotas of buckets: each group holds its own record and goes by its own gauges (wire-facts 5.3). */
+import { decodeQuota } from '../wire/bucket-command.ts';
+import type { Command } from '../wire/command.ts';
+import type { Reply } from '../wire/reply.ts';
+import { refuse } from './append.ts';
+import type { State } from './state.ts';
+
+export function applyQuota(state: State, command: Command, reply: Reply): void {
+  const { bytes, payloadAt, payloadBytes } = command;
+  const quota = decodeQuota(bytes.subarray(payloadAt, payloadAt + payloadBytes));
+  if (quota === undefined) return refuse(reply, 'INTERNAL');
+  const bucket = state.buckets.of(state.tx, bytes, command.keyAt, command.keyBytes);
+  if (bucket.streamsMax === quota.streamsMax && bucket.retainedBytesMax === quota.retainedBytesMax) return;
+  bucket.streamsMax = quota.streamsMax;
+  bucket.retainedBytesMax = quota.retainedBytesMax;
+  state.buckets.touch(bucket);
+}
