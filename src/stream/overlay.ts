@@ -18,41 +18,63 @@ interface Pending {
   readonly value: Uint8Array | undefined;
 }
 
+/** Keys begin with prefix u16, tag u8 and mostly an incarnation u48 (keys.ts): what is asked for together lies together. */
+const TAG_AT = 2;
+const FRONT_BYTES = 9;
+
+type Shelf = Map<string, Pending>;
+
 export class Overlay implements Tx {
   readonly #base: Tx;
-  readonly #pending = new Map<string, Pending>();
+  /** By tag, and then by the front of the key, so that a range of one stream's rows looks at that stream's only. */
+  readonly #tags = new Map<number, Map<string, Shelf>>();
+  #size = 0;
 
   constructor(base: Tx) {
     this.#base = base;
   }
 
   get size(): number {
-    return this.#pending.size;
+    return this.#size;
   }
 
   get(key: Uint8Array): Uint8Array | undefined {
-    if (this.#pending.size === 0) return this.#base.get(key);
-    const pending = this.#pending.get(text(key));
+    const fronts = this.#tags.get(key[TAG_AT] as number);
+    if (fronts === undefined) return this.#base.get(key);
+    const name = text(key);
+    const pending = fronts.get(name.slice(0, FRONT_BYTES))?.get(name);
     return pending === undefined ? this.#base.get(key) : pending.value;
   }
 
   put(key: Uint8Array, value: Uint8Array): void {
-    this.#pending.set(text(key), { key: key.slice(), value: value.slice() });
+    this.#set({ key: key.slice(), value: value.slice() });
   }
 
   delete(key: Uint8Array): void {
-    this.#pending.set(text(key), { key: key.slice(), value: undefined });
+    this.#set({ key: key.slice(), value: undefined });
   }
 
+  #set(pending: Pending): void {
+    const tag = pending.key[TAG_AT] as number;
+    const name = text(pending.key);
+    const front = name.slice(0, FRONT_BYTES);
+    let fronts = this.#tags.get(tag);
+    if (fronts === undefined) this.#tags.set(tag, (fronts = new Map()));
+    let shelf = fronts.get(front);
+    if (shelf === undefined) fronts.set(front, (shelf = new Map()));
+    if (!shelf.has(name)) this.#size++;
+    shelf.set(name, pending);
+  }
+
+  /** Start and end are of one tag; the end may be the first key behind it. */
   range(
     start: Uint8Array,
     end: Uint8Array,
     reverse: boolean,
     visit: (key: Uint8Array, value: Uint8Array) => boolean,
   ): void {
-    const inside = [...this.#pending.values()]
-      .filter((pending) => compareBytes(pending.key, start) >= 0 && compareBytes(pending.key, end) < 0)
-      .sort((a, b) => (reverse ? compareBytes(b.key, a.key) : compareBytes(a.key, b.key)));
+    const inside = this.#inside(start, end);
+    inside.sort((a, b) => (reverse ? compareBytes(b.key, a.key) : compareBytes(a.key, b.key)));
     let next = 0;
     let going = true;
     const direction = reverse ? -1 : 1;
@@ -72,15 +94,34 @@ export class Overlay implements Tx {
     while (going && next < inside.length) visitPending();
   }
 
+  #inside(start: Uint8Array, end: Uint8Array): Pending[] {
+    const fronts = this.#tags.get(start[TAG_AT] as number);
+    if (fronts === undefined) return [];
+    const front = text(start.subarray(0, FRONT_BYTES));
+    const one = front.length === FRONT_BYTES && front === text(end.subarray(0, FRONT_BYTES));
+    const inside: Pending[] = [];
+    for (const shelf of one ? [fronts.get(front)] : fronts.values()) {
+      for (const pending of shelf?.values() ?? []) {
+        if (compareBytes(pending.key, start) >= 0 && compareBytes(pending.key, end) < 0) inside.push(pending);
+      }
+    }
+    return inside;
+  }
+
   flush(): void {
-    for (const { key, value } of this.#pending.values()) {
-      if (value === undefined) this.#base.delete(key);
-      else this.#base.put(key, value);
+    for (const fronts of this.#tags.values()) {
+      for (const shelf of fronts.values()) {
+        for (const { key, value } of shelf.values()) {
+          if (value === undefined) this.#base.delete(key);
+          else this.#base.put(key, value);
+        }
+      }
     }
   }
 
   /** The commit of the last flush() is done. */
   flushed(): void {
-    this.#pending.clear();
+    this.#tags.clear();
+    this.#size = 0;
   }
 }

@@ -43,7 +43,7 @@ export function eachChunk(
   visit: (chunk: StoredChunk) => boolean,
 ): void {
   const from = positionKey(state.prefix, TAG_CHUNK, incarnation, start);
-  const to = positionKey(state.prefix, TAG_CHUNK, incarnation + 1, 0);
+  const to = positionKey(state.prefix, TAG_CHUNK, incarnation, Number.MAX_SAFE_INTEGER);
   state.overlay.range(from, to, false, (_key, value) => visit(decodeChunkRow(value)));
 }
 
