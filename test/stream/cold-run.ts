@@ -2,7 +2,8 @@
 // repeat themselves and give up, as their leaders do.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { nextFlush } from '../../src/stream/cold/flusher.ts';
+import { COLD_CHUNK_BYTES } from '../../src/base/limits.ts';
+import { type FlushLimits, nextFlush } from '../../src/stream/cold/flusher.ts';
 import { gcDue, objectKnown, storedObject } from '../../src/stream/cold/objects.ts';
 import { COMMAND_DOOM, COMMAND_FLUSH, COMMAND_GC_DONE } from '../../src/wire/command.ts';
 import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../src/wire/command.ts';
@@ -17,11 +18,11 @@ import {
   encodeGcList,
 } from '../../src/wire/cold.ts';
 import { EntryBuilder } from '../../src/wire/entry.ts';
-import { objectKey, parseObjectKey } from '../../src/wire/object-key.ts';
+import { NO_ORIGIN, objectKey, parseObjectKey } from '../../src/wire/object-key.ts';
 import type { State } from '../../src/stream/state.ts';
 import type { Random } from '../support/random.ts';
 
-interface Flush {
+export interface Flush {
   readonly bucket: string;
   readonly list: FlushList;
 }
@@ -68,14 +69,29 @@ export class ColdRun {
   /** Uploads what is next, and publishes it at once or later. */
   #flush(state: State, nowMs: number): Uint8Array | undefined {
     const random = this.#random;
-    const plan = nextFlush(state, {
+    const flush = this.upload(state, {
       hotBeforeMs: random.pick([Infinity, nowMs, nowMs - 50]),
       maxBytes: random.pick([1, 100, 3000, 4052, 9000, 100_000, 3_000_000]),
       maxSlices: random.pick([1, 3, 1024]),
+      chunkBytes: random.pick([1, 1, 5000, 20_000, COLD_CHUNK_BYTES]),
     });
+    if (flush === undefined) return undefined;
+    const { bucket, list } = flush;
+    if (random.chance(0.1)) {
+      this.#orphans.push({ object: list.object, key: list.key });
+      this.counts.lost++;
+      return undefined;
+    }
+    this.#pending.push({ bucket, list: random.chance(0.1) ? this.#altered(list) : list });
+    return random.chance(0.6) ? this.#publish(nowMs) : undefined;
+  }
+
+  /** Puts what is next into the store. */
+  upload(state: State, limits: FlushLimits): Flush | undefined {
+    const plan = nextFlush(state, limits);
     if (plan === undefined) return undefined;
     const object: ObjectId = { run: '0123456789abcdef', seq: ++this.#seq };
-    const origin = state.cold.gcLength + state.cold.objects === 0 ? object.run : state.cold.origin;
+    const origin = state.cold.origin === NO_ORIGIN ? object.run : state.cold.origin;
     const key = objectKey(state.group, origin, plan.bucket, plan.incarnation, object);
     assert.deepEqual(parseObjectKey(key), { ...object, origin });
     this.objects.set(key, plan.body);
@@ -84,14 +100,12 @@ export class ColdRun {
     const slices = plan.slices.map((slice): Slice => {
       return { ...slice, digest: digestOf(plan.body.subarray(slice.at, slice.at + slice.length)) };
     });
-    const list = { object, key, bytes: plan.body.length, slices };
-    if (random.chance(0.1)) {
-      this.#orphans.push({ object, key });
-      this.counts.lost++;
-      return undefined;
-    }
-    this.#pending.push({ bucket: plan.bucket, list: random.chance(0.1) ? this.#altered(list) : list });
-    return random.chance(0.6) ? this.#publish(nowMs) : undefined;
+    return { bucket: plan.bucket, list: { object, key, bytes: plan.body.length, slices } };
+  }
+
+  /** The log entry that publishes it. */
+  entry({ bucket, list }: Flush, nowMs: number): Uint8Array {
+    return this.#propose(COMMAND_FLUSH, bucket, encodeFlushList(list), nowMs);
   }
 
   #publish(nowMs: number): Uint8Array | undefined {
@@ -99,7 +113,7 @@ export class ColdRun {
     const [flush] = this.#pending.splice(this.#random.int(0, this.#pending.length - 1), 1) as [Flush];
     this.#proposed.push(flush);
     this.counts.flushes++;
-    return this.#propose(COMMAND_FLUSH, flush.bucket, encodeFlushList(flush.list), nowMs);
+    return this.entry(flush, nowMs);
   }
 
   #repeat(nowMs: number): Uint8Array | undefined {
@@ -109,7 +123,7 @@ export class ColdRun {
     // Deleted objects are published again only by an entry that comes back from the dead, which raft rules out.
     if (!this.objects.has(list.key)) return undefined;
     this.counts.repeated++;
-    return this.#propose(COMMAND_FLUSH, bucket, encodeFlushList(list), nowMs);
+    return this.entry({ bucket, list }, nowMs);
   }
 
   /** A list that must not be believed: its slices are refused where they lie. */

@@ -28,6 +28,8 @@ export interface FlushLimits {
   /** Payload of the object, unless one message is larger. */
   readonly maxBytes: number;
   readonly maxSlices?: number;
+  /** Size of a chunk, unless one row is larger. */
+  readonly chunkBytes?: number;
   /** Key of the one stream that is wanted. */
   readonly only?: Uint8Array;
 }
@@ -58,7 +60,7 @@ export function nextFlush(state: State, limits: FlushLimits): FlushPlan | undefi
     // Longer than what is left: it begins the next object.
     if (slices.length > 0 && to - head.hotStart > left) break;
     for (let start = head.hotStart; start < to;) {
-      const chunk = writer.add(hotRows.of(state, head), head.incarnation, start, to);
+      const chunk = writer.add(hotRows.of(state, head), head.incarnation, start, to, limits.chunkBytes);
       slices.push({ stream, incarnation: head.incarnation, ...chunk });
       listBytes += sliceBytes(stream.length);
       start = chunk.end;

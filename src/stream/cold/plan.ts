@@ -64,7 +64,7 @@ function startAt(state: State, head: Head, plan: Plan): Start | undefined {
   const offset = plan.startOffset;
   const { at, before } = chunksAt(state, head, offset);
   assert(at !== undefined && offset < at.end, `a chunk holds offset ${offset} of incarnation ${head.incarnation}`);
-  let onBorder = offset === head.floor || offset === at.lastEnd;
+  let onBorder = offset === head.floor || (offset === at.lastEnd && offset > at.start);
   if (!onBorder && offset === at.start && (plan.json || plan.parts)) {
     assert(before?.end === offset, 'chunks follow each other');
     if (before.lastEnd !== offset) return undefined;
@@ -117,7 +117,7 @@ function choose(
     // How much of its first chunk a read by record takes is not known: perhaps next to nothing.
     if (offset >= 0) bytes += chunk.end - Math.max(offset, chunk.start);
     else if (chunk.start !== first.start) bytes += chunk.end - chunk.start;
-    const one = !whole || (offset >= 0 ? chunk.lastEnd > offset : chunk.recordNext > record);
+    const one = !whole || (offset >= 0 ? endBehind(chunk, offset) : chunk.recordNext > record);
     const all = bytes >= budget || (record > 0 && chunk.recordNext >= record + records);
     if (one && (all || chunks.length >= COLD_REFS_MAX)) needed = chunks.length;
     return true;
@@ -125,6 +125,11 @@ function choose(
   const reachesRows = needed === 0 && end === head.hotStart;
   assert(needed > 0 || reachesRows, 'chunks reach up to the rows');
   return { chunks, needed: needed === 0 ? chunks.length : needed, hotBytes: reachesRows ? budget - bytes : 0 };
+}
+
+/** A message or record ends in the chunk, behind `offset`. */
+function endBehind({ firstRecord, recordNext, lastEnd }: StoredChunk, offset: number): boolean {
+  return recordNext > firstRecord && lastEnd > offset;
 }
 
 function withKeys(state: State, chunks: readonly StoredChunk[]): ChunkRef[] {
