@@ -11,7 +11,7 @@ import { ColdHarness } from './cold-harness.ts';
 import type { How } from './cold-port.ts';
 import { code, find } from './harness.ts';
 
-const RUNS = 40;
+const RUNS = 20;
 const STEPS = 250;
 const STREAMS = 6;
 const GROUPS = [0, 1];
@@ -87,7 +87,13 @@ class Story {
     const { random, harness } = this;
     const { port } = harness;
     if (port.open.length === 0) return;
-    const [asked] = port.open.splice(random.int(0, port.open.length - 1), 1);
+    const at = random.int(0, port.open.length - 1);
+    if (random.chance(0.3)) {
+      // Late: it is done now, and told at some other time, or to nobody.
+      port.happen(port.open[at] as (typeof port.open)[number]);
+      return;
+    }
+    const [asked] = port.open.splice(at, 1);
     if (asked !== undefined) port.perform(asked, random.pick<How>(['ok', 'ok', 'ok', 'error', 'lost']), harness.tier);
   }
 

@@ -144,6 +144,28 @@ test('a group that lost its leadership meanwhile does not publish, also not when
   assert.equal(harness.whole('s').toString(), body(100));
 });
 
+test('nor does a group that lost its leadership and got it back while the disk was full, in one turn', () => {
+  const harness = started();
+  harness.append(0, 's', body(100));
+  harness.turn();
+  while (harness.port.count('upload') === 0) harness.turn(25);
+  harness.storage.isFull = true;
+  harness.append(0, 's', body(100));
+  harness.turn();
+  assert(harness.shard.full);
+  harness.loseLeadership();
+  const { raft } = harness.groupOf();
+  raft.campaign();
+  harness.port.answer(harness.tier);
+  harness.storage.isFull = false;
+  for (let i = 0; i < 5; i++) harness.turn(150);
+  assert(harness.groupOf().leads);
+  assert.equal(harness.status().counters['cold_flush_forgotten'], 1);
+  harness.run(5000);
+  assert.equal(harness.groupOf().state.hotBytes, 0);
+  assert.equal(harness.whole('s').toString().slice(0, 100), body(100));
+});
+
 test('a process that dies between upload and command loses nothing, and its successor uses other keys', () => {
   const harness = started();
   harness.append(0, 's', body(100));

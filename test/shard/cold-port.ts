@@ -35,6 +35,8 @@ export class FakeColdPort implements ColdPort {
   readonly uploaded: string[] = [];
   readonly removed: string[] = [];
   #lastId = 0;
+  /** Done in the store, but not yet answered. */
+  readonly #happened = new Set<Asked>();
 
   upload(request: UploadRequest): void {
     assert(!this.uploaded.includes(request.key), `key ${request.key} is used once`);
@@ -82,21 +84,35 @@ export class FakeColdPort implements ColdPort {
     return true;
   }
 
+  /** The store does what was asked; the answer is still on its way. */
+  happen(asked: Asked): void {
+    if (this.#happened.has(asked)) return;
+    this.#happened.add(asked);
+    if (asked.op === 'upload') {
+      const { key, body } = asked.request;
+      this.objects.set(key, { body: body.slice(), writtenAtMs: this.nowMs });
+    } else if (asked.op === 'remove') {
+      for (const key of asked.request.keys) this.#delete(key);
+    }
+  }
+
+  #delete(key: string): void {
+    this.objects.delete(key);
+    this.removed.push(key);
+  }
+
   perform(asked: Asked, how: How, tier: ColdTier | undefined): void {
     const error = 'the store said no';
     const { id } = asked.request;
+    if (how !== 'error') this.happen(asked);
     if (asked.op === 'upload') {
-      const { key, body, parts } = asked.request;
-      if (how !== 'error') this.objects.set(key, { body: body.slice(), writtenAtMs: this.nowMs });
+      const { body, parts } = asked.request;
       const digests = parts.map(({ at, length }) => digest(body.subarray(at, at + length)));
       tier?.onUploaded(id, how === 'ok' ? { digests } : { error });
     } else if (asked.op === 'remove') {
       const { keys } = asked.request;
       // A failed removal may have got halfway.
-      for (const key of how === 'error' ? keys.slice(0, keys.length / 2) : keys) {
-        this.objects.delete(key);
-        this.removed.push(key);
-      }
+      if (how === 'error') for (const key of keys.slice(0, keys.length / 2)) this.#delete(key);
       tier?.onRemoved(id, how === 'ok' ? {} : { error });
     } else {
       tier?.onListed(id, how === 'ok' ? this.#page(asked.request) : { error });
