@@ -59,6 +59,7 @@ export class Clients {
   readonly watching: Watching;
   readonly #world: World;
   readonly #random: Random;
+  readonly #scout: Client;
   #tokens = 0;
   #working = true;
   #busy = 0;
@@ -83,10 +84,16 @@ export class Clients {
     }
     this.streams = streams;
     this.watching = new Watching(world);
+    this.#scout = new Client(this, world, 'r', this.#random);
   }
 
   start(): void {
     for (let i = 0; i < this.#world.options.clients; i++) new Client(this, this.#world, `c${i}`, this.#random).next();
+  }
+
+  /** A node has started again. */
+  started(node: number): void {
+    if (this.#working) this.#scout.look(node);
   }
 
   /** No new requests; those under way come to their end. */
@@ -296,11 +303,20 @@ class Client {
     }
   }
 
+  /** Asks a node that has just started for what it showed before. */
+  look(node: number): void {
+    const streams = this.#all.streams.filter(({ created, use }) => created && use === 'plain');
+    if (streams.length > 0) this.#readThrough(node, this.#random.pick(streams), () => undefined);
+  }
+
   #read(stream: SimStream): void {
+    this.#readThrough(this.#node(), stream, () => this.next());
+  }
+
+  #readThrough(node: number, stream: SimStream, then: () => void): void {
     const { history, json, use } = stream;
     const known = json ? history.records.length : history.text.length;
     const from = this.#random.chance(0.5) ? 0 : this.#random.int(0, known);
-    const node = this.#node();
     const asked: Asked = {
       node,
       from,
@@ -313,7 +329,7 @@ class Client {
     this.#all.send(node, request, false, (reply) => {
       this.#count('read', reply);
       if (reply !== undefined && (use === 'plain' || use === 'closable')) this.#wasRead(stream, asked, reply);
-      this.next();
+      then();
     });
   }
 

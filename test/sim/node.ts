@@ -56,6 +56,7 @@ export class SimNode {
     }
     this.process.start();
     if (this.draining) this.drain(true);
+    this.#world.started(this);
   }
 
   /** Sets or lifts the mark, as the operator does; it survives restarts. */

@@ -56,6 +56,10 @@ export class Simulation implements World {
     this.#balancing = new Balancing(this);
   }
 
+  started({ id }: SimNode): void {
+    this.clients.started(id);
+  }
+
   trace(line: string): void {
     this.#log?.(`${this.queue.nowMs.toFixed(1)} ${line}`);
   }

@@ -36,6 +36,8 @@ export interface World {
   readonly faulty: boolean;
   /** Only what clients see is checked. */
   readonly blind: boolean;
+  /** A process has started on the node. */
+  started(node: SimNode): void;
   trace(line: string): void;
   /** To be thrown. */
   failure(what: string, cause?: unknown): SimFailure;
