@@ -6,6 +6,9 @@
  * was up to date at offset N has been answered, every later append arrives as an event that begins at N. A reader that
  * joins later reads as well; events below its offset are skipped, and when one begins above it, the reader reads again.
  *
+ * Answers from the cold store come later: events and other answers overtake them. One that says it reaches the tail may have
+ * been overtaken by an event that went further; then it does not reach the tail any more, and its reader reads on.
+ *
  * An event may come without its bytes (they are too many for the ring). Then the topic reads them once and passes the answer
  * on as if it were the event; events that arrive before the answer are covered by it.
  */
@@ -82,6 +85,9 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
   /** The topic reads bytes that an event lacked: #offset is where. */
   #reading = false;
   #flushDue = false;
+  /** How far events have gone, whatever became of them. */
+  #eventEnd = -1;
+  #eventClosed = false;
   readonly #event = new Reply();
   readonly #ownRead: ReadPosition = {
     mode: READ_OFFSET,
@@ -150,8 +156,15 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
   beforeReply(reply: Reply): void {
     this.flush();
     if (reply.code !== 0) return;
+    this.#checkLate(reply);
     this.incarnation = reply.a;
     if (reply.contentType !== '') this.contentType = reply.contentType;
+  }
+
+  #checkLate(reply: Reply): void {
+    // Only answers with bytes are late. An empty one comes from a shard, perhaps of another stream of this name.
+    if (reply.nextOffset === reply.startOffset || reply.has(REPLY_CLOSED)) return;
+    if (this.#eventClosed || reply.nextOffset < this.#eventEnd) reply.flags &= ~REPLY_UP_TO_DATE;
   }
 
   flush(): void {
@@ -166,7 +179,9 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
       this.#delete();
       return;
     }
-    // The answer that the topic waits for was made after this event and covers it.
+    this.#eventEnd = Math.max(this.#eventEnd, reply.nextOffset);
+    this.#eventClosed ||= reply.has(REPLY_CLOSED);
+    // The answer that the topic waits for covers this event, or it is late and another read follows.
     if (this.#reading) return;
     const event = this.#event;
     event.flags = reply.flags;
@@ -201,6 +216,7 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
       for (const member of [...this.#members]) member.onGap();
       return;
     }
+    this.#checkLate(reply);
     this.#event.flags = reply.flags;
     this.#event.a = reply.a;
     const more = !reply.has(REPLY_UP_TO_DATE);

@@ -35,6 +35,8 @@ interface FakeStream {
   readonly starts: number[];
   tail: number;
   closed: boolean;
+  /** Reads that start below are answered late, as those of the cold store are. */
+  hotStart: number;
   readonly topics: Set<number>;
 }
 
@@ -56,6 +58,8 @@ export class FakeGateway implements ShardGateway {
   readonly closedTopics: number[] = [];
   /** Requests are refused as long as this is positive. */
   refuse = 0;
+  /** Answers that wait for the cold store; what was asked and answered later overtakes them. */
+  readonly held: (() => void)[] = [];
   /** The test pumps. */
   manual = false;
   readonly #streams = new Map<string, FakeStream>();
@@ -81,7 +85,8 @@ export class FakeGateway implements ShardGateway {
     // The shard sees the request later than it was sent, and what it answers is fixed at that moment.
     this.#enqueue(() => {
       const reply = this.#read(key, mode, value, maxBytes, topic);
-      this.#queue.push(() => handler.onReply(reply));
+      const isCold = reply.code === 0 && reply.startOffset < (this.#streams.get(key)?.hotStart ?? 0);
+      (isCold ? this.held : this.#queue).push(() => handler.onReply(reply));
     });
     return true;
   }
@@ -109,6 +114,7 @@ export class FakeGateway implements ShardGateway {
       starts: [],
       tail: 0,
       closed: false,
+      hotStart: 0,
       topics: new Set(),
     });
   }
@@ -136,6 +142,17 @@ export class FakeGateway implements ShardGateway {
 
   close(key: string): void {
     this.append(key, '', true);
+  }
+
+  /** All bytes so far move to the cold store. */
+  flush(key: string): void {
+    const stream = this.#stream(key);
+    stream.hotStart = stream.tail;
+  }
+
+  /** The cold store gives out what the answer `index` waited for. */
+  release(index = 0): void {
+    this.held.splice(index, 1)[0]?.();
   }
 
   remove(key: string): void {
