@@ -90,6 +90,7 @@ export const ERRORS = {
   STOPPING: row(503, 'the server is stopping; retry', true),
   BACKPRESSURE: row(503, 'more bytes wait for the cold store than this group may hold; retry', true),
   COLD_UNAVAILABLE: row(503, 'the cold store does not answer; retry', true),
+  COLD_READS_FULL: row(503, 'too many reads wait for the cold store on this node; retry', true),
   COLD_OBJECT_BAD: row(502, 'an object in the cold store is missing, truncated or altered'),
   NO_COLD_STORE: row(503, 'no cold store is configured on this node'),
   UNCOMMITTED_FULL: row(503, 'too many bytes of this group wait for a majority of the nodes; retry', true),

@@ -46,7 +46,11 @@ export const COLD_OPTIONS = {
     8 * MIB,
     'Size of one object, unless a single message is larger.',
   ),
-  'storage.cold.flush_max_concurrency': option(kind.integer(1, 64), 4, 'Uploads of one core at once.'),
+  'storage.cold.flush_max_concurrency': option(
+    kind.integer(1, 64),
+    4,
+    'Uploads at once, shared by the cores; each has at least one.',
+  ),
   'storage.cold.gc_interval': option(
     kind.duration(10, HOUR_MS),
     5 * SECOND_MS,

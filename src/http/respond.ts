@@ -42,6 +42,7 @@ const STATUS_LINES = new Map<number, string>([
   [431, '431 Request Header Fields Too Large'],
   [500, '500 Internal Server Error'],
   [501, '501 Not Implemented'],
+  [502, '502 Bad Gateway'],
   [503, '503 Service Unavailable'],
   [507, '507 Insufficient Storage'],
 ]);

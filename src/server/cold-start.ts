@@ -8,10 +8,14 @@ import type { Config } from '../config/config.ts';
 import type { ColdConfig } from '../config/cold.ts';
 import { ConfigError } from '../config/error.ts';
 import type { Backend } from '../cold/backend.ts';
+import { assembleRead } from '../stream/cold/assemble.ts';
 import { ColdPool, TASKS_PER_THREAD } from '../cold/pool.ts';
 import type { Failed } from '../cold/tasks.ts';
 import type { ColdSettings } from '../shard/cold/port.ts';
+import { ChunkLoader } from './chunk-loader.ts';
+import { ColdReader } from './cold-reader.ts';
 import { ColdService } from './cold-service.ts';
+import type { Gateway } from './gateway.ts';
 import type { Logger } from './log.ts';
 
 const RETRY_MS_MIN = 1000;
@@ -25,13 +29,15 @@ export interface ColdStore {
   readonly service: ColdService;
   /** How shards use it, but for the name of their run. */
   readonly use: Omit<ColdSettings, 'run'>;
+  /** Reads of cold bytes are answered from now on. */
+  serve(gateway: Gateway): void;
   /** The member `cold_store` of the metrics, and counters. */
   metrics(): Record<string, unknown>;
   close(): Promise<void>;
 }
 
 /** Undefined: no cold store is configured. Throws ConfigError when it cannot work. */
-export async function startColdStore(config: Config, log: Logger): Promise<ColdStore | undefined> {
+export async function startColdStore(config: Config, shardCount: number, log: Logger): Promise<ColdStore | undefined> {
   const { cold } = config.storage;
   const backend = backendOf(cold);
   if (backend === undefined) return undefined;
@@ -47,13 +53,27 @@ export async function startColdStore(config: Config, log: Logger): Promise<ColdS
     throw new ConfigError(`storage.cold: ${failed.message}${hint(cold, failed)}`);
   }
   const service = new ColdService(pool);
+  const loader = new ChunkLoader(service.read.bind(service), cold.cacheBytesMax);
+  let reader: ColdReader | undefined;
   return {
     service,
-    use: useOf(cold),
+    use: useOf(cold, shardCount),
+    serve: (gateway) => {
+      reader = new ColdReader({
+        loader,
+        assemble: assembleRead,
+        send: (request, handler) => gateway.send(request, handler),
+        aheadChunks: cold.readAheadChunks,
+        log,
+        monotonicMs: () => performance.now(),
+      });
+      gateway.useCold(reader);
+    },
     metrics: () => ({
       cold_store: { ...describe(cold), reachable: proof.passed },
       cold_pool_tasks: pool.tasks,
       cold_pool_bytes: pool.bytes,
+      ...readMetrics(loader, reader),
       cold_store_uploads: service.counters.uploads,
       cold_store_upload_bytes: service.counters.uploadBytes,
       cold_store_upload_errors: service.counters.uploadErrors,
@@ -66,6 +86,27 @@ export async function startColdStore(config: Config, log: Logger): Promise<ColdS
       proof.stop();
       await pool.close(STOP_WAIT_MS);
     },
+  };
+}
+
+function readMetrics(loader: ChunkLoader, reader: ColdReader | undefined): Record<string, number> {
+  const { hits, misses, reads, readBytes, aheadReads, readErrors } = loader.counters;
+  return {
+    cold_cache_bytes: loader.cachedBytes,
+    cold_cache_hits: hits,
+    cold_cache_misses: misses,
+    cold_store_reads: reads,
+    cold_store_read_bytes: readBytes,
+    cold_store_read_errors: readErrors,
+    cold_store_reads_ahead: aheadReads,
+    cold_store_reads_waiting: loader.waiting,
+    cold_read_answers: reader?.counters.answers ?? 0,
+    cold_read_pending: reader?.pending ?? 0,
+    cold_read_pending_bytes: reader?.pendingBytes ?? 0,
+    cold_read_refused: reader?.counters.refused ?? 0,
+    cold_read_replanned: reader?.counters.replanned ?? 0,
+    cold_read_bad_objects: reader?.counters.bad ?? 0,
+    cold_read_unavailable: reader?.counters.unavailable ?? 0,
   };
 }
 
@@ -127,12 +168,12 @@ function backendOf(cold: ColdConfig): Backend | undefined {
   return { kind: 's3', root: cold.root, s3: { ...cold.s3, connections: TASKS_PER_THREAD } };
 }
 
-function useOf(cold: ColdConfig): Omit<ColdSettings, 'run'> {
+function useOf(cold: ColdConfig, shardCount: number): Omit<ColdSettings, 'run'> {
   return {
     flushIntervalMs: cold.flushIntervalMs,
     flushBytes: cold.flushBytes,
     flushBytesMax: cold.flushBytesMax,
-    uploadsMax: cold.uploadsMax,
+    uploadsMax: Math.max(1, Math.floor(cold.uploadsMax / shardCount)),
     hotBytesMax: cold.maxHotBytesPerGroup,
     gcIntervalMs: cold.gcIntervalMs,
     gcEntriesMax: cold.gcEntriesMax,

@@ -10,7 +10,7 @@ import type { LaneReceiver, LaneSender } from '../mailbox/lane.ts';
 import type { RingReader, RingWriter } from '../mailbox/ring.ts';
 import { type ReplyWatch, Waker, onReplies } from '../mailbox/wake.ts';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../ports.ts';
-import { REPLY_TAIL, Reply } from '../wire/reply.ts';
+import { REPLY_COLD, REPLY_TAIL, Reply } from '../wire/reply.ts';
 import { ALL_GROUPS, OP_UNWATCH, type Request, newRequest, requestBytesMax, writeRequest } from '../wire/request.ts';
 
 /** Answers handled in one go before sockets get their turn. */
@@ -28,6 +28,15 @@ export interface ShardLink {
   readonly replyLane: LaneReceiver;
 }
 
+/** Answers reads whose bytes lie in the cold store (cold-reader.ts). */
+export interface ColdAnswers {
+  /** Reads taken and not yet answered. */
+  readonly pending: number;
+  /** Calls the handler once, now or later, with an answer of its own. */
+  take(reply: Reply, handler: ReplyHandler): void;
+  close(): void;
+}
+
 export class Gateway implements ShardGateway {
   readonly groupCount: number;
   readonly shardCount: number;
@@ -43,6 +52,7 @@ export class Gateway implements ShardGateway {
   /** UNWATCH requests that found their ring full. */
   readonly #unsent: { topic: number; group: number }[] = [];
   #publishing = false;
+  #cold: ColdAnswers | undefined;
   readonly #onError: (error: unknown) => void;
   counters = { requests: 0, refused: 0, replies: 0, tailEvents: 0 };
 
@@ -53,6 +63,11 @@ export class Gateway implements ShardGateway {
     this.#onError = onError;
     this.#wakers = links.map((link) => new Waker(link.requestSab));
     this.#watches = links.map((link) => onReplies(link.replies, () => this.#drain(link)));
+  }
+
+  /** Without it reads of cold bytes are refused. */
+  useCold(cold: ColdAnswers): void {
+    this.#cold = cold;
   }
 
   groupOf(bucket: string, stream: string): number {
@@ -87,12 +102,13 @@ export class Gateway implements ShardGateway {
 
   /** Requests sent and not yet answered. */
   get pending(): number {
-    return this.#handlers.length - this.#freeSlots.length;
+    return this.#handlers.length - this.#freeSlots.length + (this.#cold?.pending ?? 0);
   }
 
   /** Answers everything still open with STOPPING; the shards are gone. */
   close(): void {
     for (const watch of this.#watches) watch.close();
+    this.#cold?.close();
     for (let slot = 0; slot < this.#handlers.length; slot++) {
       const handler = this.#handlers[slot];
       if (handler === undefined) continue;
@@ -188,9 +204,21 @@ export class Gateway implements ShardGateway {
 
   #call(handler: ReplyHandler): void {
     try {
-      handler.onReply(this.#reply);
+      if (!this.#reply.has(REPLY_COLD)) handler.onReply(this.#reply);
+      else this.#takeCold(handler);
     } catch (error) {
       this.#onError(error);
     }
+  }
+
+  #takeCold(handler: ReplyHandler): void {
+    const reply = this.#reply;
+    if (this.#cold !== undefined) {
+      this.#cold.take(reply, handler);
+      return;
+    }
+    reply.reset(reply.id);
+    reply.code = errorNumber('NO_COLD_STORE');
+    handler.onReply(reply);
   }
 }

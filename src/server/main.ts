@@ -47,7 +47,7 @@ async function main(argv: readonly string[]): Promise<void> {
     );
   }
   const wasDraining = readDrainMark(config.storage.dataDir);
-  const cold = await startColdStore(config, createLogger('cold'));
+  const cold = await startColdStore(config, layout.shardCount, createLogger('cold'));
   const shards = new Shards({
     count: layout.shardCount,
     groupCount: layout.groupCount,
@@ -65,6 +65,7 @@ async function main(argv: readonly string[]): Promise<void> {
   const gateway = new Gateway(layout.groupCount, shards.links, (error) =>
     log.error({ err: error }, 'an answer could not be delivered'),
   );
+  cold?.serve(gateway);
   await shards.ready();
   completeDataDir(config.storage.dataDir, layout);
   const drainMark = new ShedState(gateway, config.storage.dataDir, wasDraining);
