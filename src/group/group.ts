@@ -41,7 +41,7 @@ const RENEWAL_FRACTION = 64;
 
 /** What a query is told that this node does not have, and another one might. */
 const MISSING: ReadonlySet<number> = new Set(
-  (['STREAM_NOT_FOUND', 'OFFSET_OUT_OF_RANGE', 'RECORD_OUT_OF_RANGE'] as const).map(errorNumber),
+  (['STREAM_NOT_FOUND', 'OFFSET_OUT_OF_RANGE', 'RECORD_OUT_OF_RANGE', 'SNAPSHOT_NOT_FOUND'] as const).map(errorNumber),
 );
 
 /** The slots that wait for one proposed entry, in the order of its commands. */
@@ -146,7 +146,7 @@ export class Group {
     if (!anyway && reply.code !== 0 && MISSING.has(reply.code) && this.onMissing?.(slot) === true) return;
     if (query.op === OP_READ) this.counters.reads++;
     this.#sink.send(reply);
-    if (used !== undefined && query.op === OP_READ && (query.flags & READ_FLAG_NO_TOUCH) === 0) {
+    if (used !== undefined && (query.flags & READ_FLAG_NO_TOUCH) === 0) {
       this.#renew(used, clockMs);
     }
   }

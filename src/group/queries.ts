@@ -1,12 +1,23 @@
 /** Answers to queries about one group, from local applied state. */
 import { errorNumber } from '../base/errors.ts';
+import { toHex } from '../base/hex.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import { refuse } from '../stream/append.ts';
 import type { Head } from '../stream/head.ts';
 import { planRead } from '../stream/read.ts';
+import { published } from '../stream/publish.ts';
 import type { State } from '../stream/state.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
-import { OP_GET_ATTRIBUTES, OP_HEAD, OP_READ, type Query } from '../wire/request.ts';
+import {
+  OP_GET_ATTRIBUTES,
+  OP_HEAD,
+  OP_READ,
+  OP_SNAPSHOT,
+  type Query,
+  SNAPSHOT_ANY,
+  SNAPSHOT_AT,
+  SNAPSHOT_LATEST,
+} from '../wire/request.ts';
 import type { Watchers } from './watchers.ts';
 
 const NO_ATTRIBUTES = encodeUtf8('{}');
@@ -31,7 +42,8 @@ export function answerQuery(
     answerRead(state, watchers, head, query, reply);
     return head;
   }
-  if (query.op === OP_HEAD) describeHead(head, reply);
+  if (query.op === OP_SNAPSHOT) return answerSnapshot(state, head, query, reply);
+  if (query.op === OP_HEAD) describeHead(state, head, reply);
   else if (query.op === OP_GET_ATTRIBUTES) reply.body = state.attributes(head) ?? NO_ATTRIBUTES;
   else reply.code = errorNumber('INTERNAL');
   return undefined;
@@ -44,7 +56,43 @@ function answerRead(state: State, watchers: Watchers, head: Head, query: Query, 
   reply.body = plan.body;
 }
 
-function describeHead(head: Head, reply: Reply): void {
+/**
+ * A slice of the published snapshot and what a bootstrap says of the stream. Returns the stream when a named snapshot was
+ * found: reading one is use of the lifetime, looking for one is not.
+ */
+function answerSnapshot(state: State, head: Head, query: Query, reply: Reply): Head | undefined {
+  const snapshot = published(state, head);
+  if (query.mode !== SNAPSHOT_ANY) {
+    const wanted = query.mode === SNAPSHOT_LATEST || snapshot?.offset === query.value;
+    if (snapshot === undefined || !wanted) {
+      refuse(reply, 'SNAPSHOT_NOT_FOUND', head);
+      return undefined;
+    }
+  }
+  reply.startOffset = snapshot?.offset ?? -1;
+  reply.nextOffset = head.tail;
+  reply.a = head.incarnation;
+  if (head.closed) reply.flags |= REPLY_CLOSED;
+  if (head.json) {
+    reply.flags |= REPLY_RECORDS;
+    reply.recordFirst = head.recordFirst;
+    reply.recordNext = head.recordNext;
+  }
+  if (snapshot === undefined) return undefined;
+  reply.contentType = snapshot.contentType;
+  reply.text = toHex(snapshot.digest);
+  reply.b = snapshot.size;
+  if (query.maxBytes > 0) {
+    const from = query.maxRecords;
+    reply.body = state.snapshots.bytes(state.tx, head.incarnation, snapshot.size, from, query.maxBytes);
+  }
+  return query.mode === SNAPSHOT_AT ? head : undefined;
+}
+
+function describeHead(state: State, head: Head, reply: Reply): void {
+  const snapshot = published(state, head);
+  const more = snapshot === undefined ? [] : [snapshot.offset, toHex(snapshot.digest)];
+  reply.text = [head.hotStart, ...more].join(' ');
   reply.contentType = head.shownContentType;
   reply.startOffset = head.floor;
   reply.nextOffset = head.tail;

@@ -2,6 +2,7 @@
 import { type AppendPool, handleAppend } from './append.ts';
 import { handleGetAttributes, handlePutAttributes } from './attributes.ts';
 import { handleBatch } from './batch.ts';
+import { handleBootstrap } from './bootstrap.ts';
 import { handleCreateBucket, handleDeleteBucket, handleDescribeBucket, handleListStreams } from './bucket.ts';
 import type { Operation } from './contract.ts';
 import { handleCreate } from './create.ts';
@@ -9,9 +10,11 @@ import { handleDelete, handleHead } from './head.ts';
 import type { MetricsSource } from './metrics-route.ts';
 import type { Plane, Router } from './plane.ts';
 import { handleRead } from './read.ts';
+import { handleRetention } from './retention.ts';
 import type { Responder } from './respond.ts';
 import { type Route, newRoute, parseRoute } from './routes.ts';
 import { type ServiceTable, handleService } from './service.ts';
+import { handleDeleteSnapshot, handleLatestSnapshot, handlePublish, handleReadSnapshot } from './snapshot.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
 /** What the functions below need of one request. */
@@ -48,9 +51,11 @@ export function clientRoutes(plane: Plane, pool: AppendPool, source: MetricsSour
       case 'batch':
         return onBatch(call, route);
       case 'snapshot':
+        return onSnapshot(call, route);
       case 'retention':
+        return onRetention(call, route);
       case 'bootstrap':
-        return plane.refuse(res, responder, route.family, 'other', startedMs, 'ROUTE_NOT_FOUND');
+        return onBootstrap(call, route);
       case 'invalid':
         return plane.refuse(res, responder, route.family, 'other', startedMs, 'INVALID_NAME', route.detail);
       default:
@@ -94,6 +99,34 @@ function onBatch(call: Call, { bucket, stream }: Route): void {
   const { plane, res, req, responder, startedMs } = call;
   if (call.method !== 'post') return notAllowed(call, 'batch', 'POST, OPTIONS');
   return handleBatch(plane, res, req, responder, bucket, stream, startedMs);
+}
+
+/** Without an offset: GET where the latest is, PUT at a record. With one: the snapshot there. */
+function onSnapshot(call: Call, { bucket, stream, detail }: Route): void {
+  const { plane, res, req, responder, startedMs } = call;
+  const isLatest = detail === '';
+  switch (call.method) {
+    case 'put':
+      return handlePublish(plane, res, req, responder, bucket, stream, detail, startedMs);
+    case 'get':
+      if (isLatest) return handleLatestSnapshot(plane, res, req, responder, bucket, stream, startedMs);
+      return handleReadSnapshot(plane, res, responder, bucket, stream, detail, startedMs);
+    case 'delete':
+      if (!isLatest) return handleDeleteSnapshot(plane, res, responder, bucket, stream, detail, startedMs);
+  }
+  return notAllowed(call, 'snapshot', isLatest ? 'GET, PUT, OPTIONS' : 'GET, PUT, DELETE, OPTIONS');
+}
+
+function onRetention(call: Call, { bucket, stream, detail }: Route): void {
+  const { plane, res, req, responder, startedMs } = call;
+  if (call.method !== 'put') return notAllowed(call, 'retention', 'PUT, OPTIONS');
+  return handleRetention(plane, res, req, responder, bucket, stream, detail, startedMs);
+}
+
+function onBootstrap(call: Call, { bucket, stream }: Route): void {
+  const { plane, res, req, responder, startedMs } = call;
+  if (call.method !== 'get') return notAllowed(call, 'bootstrap', 'GET, OPTIONS');
+  return handleBootstrap(plane, res, req, responder, bucket, stream, startedMs);
 }
 
 function onBucket(call: Call, bucket: string): void {

@@ -57,6 +57,9 @@ export type Operation =
   | 'head'
   | 'delete'
   | 'attrs'
+  | 'snapshot'
+  | 'retention'
+  | 'bootstrap'
   | 'list'
   | 'bucket'
   | 'other';

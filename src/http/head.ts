@@ -31,6 +31,12 @@ class HeadExchange extends Exchange {
     res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
     res.writeHeader('stream-up-to-date', 'true');
     res.writeHeader('stream-retained-offset', String(reply.startOffset));
+    const [hotStart, snapshotOffset, snapshotDigest] = reply.text.split(' ');
+    if (hotStart !== undefined && hotStart !== '') res.writeHeader('stream-cold-hot-start-offset', hotStart);
+    if (snapshotDigest !== undefined) {
+      res.writeHeader('stream-snapshot-offset', formatOffset(Number(snapshotOffset)));
+      res.writeHeader('stream-snapshot-digest', snapshotDigest);
+    }
     if (reply.a >= 0) res.writeHeader('stream-ttl', String(reply.a));
     if (reply.b >= 0) res.writeHeader('stream-expires-at', formatRfc3339(reply.b));
     if (reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');

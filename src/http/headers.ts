@@ -189,7 +189,7 @@ function fillTexts(headers: WriteHeaders, command: CommandFields): Refusal | und
 const NOT_VISIBLE_ASCII = /[^\x20-\x7e\t]/;
 
 /** Texts that are stored and compared: bytes outside ASCII have no agreed meaning in a header. */
-function checkToken(value: string, name: string): Refusal | undefined {
+export function checkToken(value: string, name: string): Refusal | undefined {
   if (value.length > TOKEN_BYTES_MAX) return invalidHeader(`${name} exceeds ${TOKEN_BYTES_MAX} bytes`);
   if (NOT_VISIBLE_ASCII.test(value)) return invalidHeader(`${name} holds characters outside visible ASCII`);
   return undefined;

@@ -24,6 +24,7 @@ const STATUS_LINES = new Map<number, string>([
   [200, '200 OK'],
   [201, '201 Created'],
   [204, '204 No Content'],
+  [307, '307 Temporary Redirect'],
   [304, '304 Not Modified'],
   [400, '400 Bad Request'],
   [401, '401 Unauthorized'],
@@ -78,6 +79,13 @@ const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'RECORD_PRECONDITION_FAILED',
   'OFFSET_OUT_OF_RANGE',
   'STREAM_GONE',
+  'POSITION_INSIDE_MESSAGE',
+  'SNAPSHOT_BEYOND_TAIL',
+  'SNAPSHOT_MISMATCH',
+  'SNAPSHOT_STALE',
+  'SNAPSHOT_CONFLICT',
+  'RETENTION_BACKWARDS',
+  'RETENTION_BEYOND_SNAPSHOT',
 ]);
 
 /**

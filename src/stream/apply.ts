@@ -29,6 +29,7 @@ import { applyDoom, applyFlush, applyGcDone } from './cold/flush.ts';
 import { releaseDue, sweepReleases } from './cold/release.ts';
 import { applyCreate, commandAttributes, listDeadline, removeStream } from './create.ts';
 import { expiryKey, readUint } from './keys.ts';
+import { applyPublish, applyRetention } from './publish.ts';
 import { applyPurge } from './purge.ts';
 import { applyQuota } from './quota.ts';
 import type { State } from './state.ts';
@@ -66,9 +67,9 @@ export function apply(state: State, command: Command, reply: Reply): void {
     case COMMAND_DOOM:
       return applyDoom(state, command);
     case COMMAND_PUBLISH_SNAPSHOT:
+      return applyPublish(state, command, reply);
     case COMMAND_RETENTION:
-      // Nobody proposes these yet.
-      return refuse(reply, 'INTERNAL');
+      return applyRetention(state, command, reply);
     default:
       return unreachable(command.kind as never);
   }

@@ -10,6 +10,7 @@ import {
   TAG_GARBAGE,
   TAG_PRODUCER,
   TAG_RECORD,
+  TAG_SNAPSHOT,
   positionKey,
   prefixEnd,
   readUint,
@@ -61,7 +62,7 @@ export function reclaim(tx: Tx, prefix: number): boolean {
 type Range = readonly [from: Uint8Array, to: Uint8Array];
 
 function allOf(prefix: number, incarnation: Uint8Array): Range[] {
-  return [TAG_DATA, TAG_RECORD, TAG_PRODUCER, TAG_ATTRIBUTES].map((tag) => {
+  return [TAG_DATA, TAG_RECORD, TAG_PRODUCER, TAG_ATTRIBUTES, TAG_SNAPSHOT].map((tag) => {
     const from = taggedKey(prefix, tag, incarnation);
     return [from, prefixEnd(from)];
   });

@@ -106,7 +106,7 @@ function startRecord(head: Head, query: Query): number {
 }
 
 /** Offset at which `record` begins; -1: somewhere in the chunk in which the record before it ends. */
-function offsetOfRecord(state: State, head: Head, record: number): number {
+export function offsetOfRecord(state: State, head: Head, record: number): number {
   if (record === head.recordFirst) return head.floor;
   if (record === head.hotRecord) return head.hotStart;
   if (record === head.recordNext) return head.tail;

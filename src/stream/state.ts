@@ -30,6 +30,7 @@ import { decodeMeta, encodeMeta } from './meta.ts';
 import { Overlay } from './overlay.ts';
 import { type Producer, decodeProducer, encodeProducer } from './producers.ts';
 import { type Row, decodeRow } from './row.ts';
+import { Snapshots } from './snapshots.ts';
 import type { Tx } from './tx.ts';
 
 /** Heads kept in memory per group beyond the dirty ones: 16 groups of these with full tail rows stay below 160 MiB. */
@@ -53,6 +54,7 @@ export class State {
   readonly buckets: Buckets;
   /** For rows without a typed cache. */
   readonly overlay: Overlay;
+  readonly snapshots: Snapshots;
   appliedIndex = 0;
   appliedTerm = 0;
   nextIncarnation = 1;
@@ -85,6 +87,7 @@ export class State {
     this.#tx = tx;
     this.overlay = new Overlay(tx);
     this.buckets = new Buckets(prefix);
+    this.snapshots = new Snapshots(prefix);
     const meta = tx.get(taggedKey(prefix, TAG_META, NOTHING));
     if (meta !== undefined) decodeMeta(meta, this);
     this.#flushedIndex = this.appliedIndex;
@@ -171,6 +174,7 @@ export class State {
     head.dead = true;
     head.rows = [];
     head.producers = undefined;
+    this.snapshots.drop(head.incarnation);
     // A stream that never reached the store leaves nothing behind but what waits in the overlay.
     if (!head.everFlushed) {
       if (head.hasAttributes) this.overlay.delete(incarnationKey(this.prefix, TAG_ATTRIBUTES, head.incarnation));
@@ -275,6 +279,7 @@ export class State {
     for (const head of this.#dirtyHeads) if (head.dirty) this.#writeHead(head);
     this.buckets.flush(tx);
     this.overlay.flush();
+    this.snapshots.flush(tx);
     this.#garbageLeft = this.#garbage && reclaim(tx, this.prefix);
     tx.put(taggedKey(this.prefix, TAG_META, NOTHING), encodeMeta(this));
   }
@@ -290,6 +295,7 @@ export class State {
     this.#dirtyHeads = [];
     this.buckets.flushed();
     this.overlay.flushed();
+    this.snapshots.flushed();
     this.#garbage = this.#garbageLeft;
     this.#flushedIndex = this.appliedIndex;
     this.dirtyBytes = 0;

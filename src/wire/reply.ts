@@ -11,6 +11,8 @@
  *   CREATE (reply OK)       nothing beyond that
  *   READ                    a = incarnation, c = createdAtMs (parts of the ETag)
  *   HEAD                    a = ttl seconds (-1 none), b = expiresAtMs (-1 none), c = incarnation; startOffset = retention floor
+ *                           text = first hot offset, and of a published snapshot offset and digest, blanks between
+ *   SNAPSHOT                startOffset = its offset (-1 none), a = incarnation, b = size, text = digest
  *   FLUSH                   a = slices accepted
  *   BUCKET                  a = streams of the bucket on this shard, b = 1 when the bucket exists on this shard,
  *                           recordStart and recordNext = largest quota of streams and of retained bytes, -1 none

@@ -32,7 +32,10 @@ export const OP_STATUS = 39;
 export const OP_ADMIN = 40;
 /** Whether this node may lead, for all groups of the shard: mode 1 = do not, 0 = normal; value = why (shed.ts), to be shown. */
 export const OP_SHED = 41;
-/** The published snapshot of a stream: value = offset asked for, -1 = whichever there is. */
+/**
+ * The published snapshot of a stream: mode = one of SNAPSHOT_*, value = the offset asked for; maxBytes bytes of it from
+ * maxRecords on (0: none, only what it is).
+ */
 export const OP_SNAPSHOT = 42;
 /** Moves all bytes of one stream to the cold store, whatever their age. */
 export const OP_FLUSH = 43;
@@ -43,6 +46,11 @@ export const ADMIN_LEARNER = 3;
 export const ADMIN_TRANSFER = 4;
 export const ADMIN_MEMBERSHIP = 5;
 export const ADMIN_ALLOW_REVERT = 6;
+
+/** The one at `value`; the latest; the latest, or the stream alone when there is none. */
+export const SNAPSHOT_AT = 0;
+export const SNAPSHOT_LATEST = 1;
+export const SNAPSHOT_ANY = 2;
 
 export const ALL_GROUPS = 0xffff;
 export const REQUEST_HEAD_BYTES = 16;

@@ -1,0 +1,173 @@
+/**
+ * GET /{bucket}/{stream}/bootstrap (wire-facts 2.20): the published snapshot and every message behind it up to the tail of the moment,
+ * as multipart/mixed; a client goes on reading at Stream-Next-Offset. A part is one message of a byte stream, or one record.
+ *
+ * The parts come from reads that follow each other, wherever the bytes lie; what is appended meanwhile is left out. The boundary
+ * is 128 random bits, so no content can hold it but by an accident less likely than a broken disk.
+ */
+import { randomBytes } from 'node:crypto';
+import { encodeUtf8 } from '../base/utf8.ts';
+import type { ReplyHandler } from '../ports.ts';
+import { formatOffset } from '../wire/header-values.ts';
+import { REPLY_CLOSED, type Reply } from '../wire/reply.ts';
+import {
+  OP_READ,
+  READ_FLAG_NO_TOUCH,
+  READ_FLAG_PARTS,
+  READ_OFFSET,
+  SNAPSHOT_ANY,
+  newRequest,
+} from '../wire/request.ts';
+import { Outpour } from './outpour.ts';
+import type { Plane } from './plane.ts';
+import { collect } from './query.ts';
+import { DEFAULT_CONTENT_TYPE, type Responder } from './respond.ts';
+import { type Published, Slices } from './slices.ts';
+import { snapshotQuery, writeRecordRange } from './snapshot.ts';
+import { unsentOf } from './unsent.ts';
+import type { UwsRequest, UwsResponse } from './uws.ts';
+
+const LIVE: ReadonlySet<string> = new Set(['live']);
+
+export function handleBootstrap(
+  plane: Plane,
+  res: UwsResponse,
+  req: UwsRequest,
+  responder: Responder,
+  bucket: string,
+  stream: string,
+  startedMs: number,
+): void {
+  const collected = collect(req.getQuery() ?? '', LIVE);
+  const reason = !collected.ok ? collected.reason : collected.value.has('live') ? 'a bootstrap is not live' : '';
+  if (reason !== '') return plane.refuse(res, responder, 'bucketed', 'bootstrap', startedMs, 'INVALID_QUERY', reason);
+  if (unsentOf(plane.ctx).full) return plane.refuse(res, responder, 'bucketed', 'bootstrap', startedMs, 'ANSWERS_FULL');
+  const out = new Outpour(plane, res, responder, 'bootstrap', startedMs);
+  return new Bootstrap(plane, out, bucket, stream).start();
+}
+
+class Bootstrap implements ReplyHandler {
+  readonly #plane: Plane;
+  readonly #out: Outpour;
+  readonly #bucket: string;
+  readonly #stream: string;
+  readonly #boundary = `millrace-bootstrap-${randomBytes(16).toString('hex')}`;
+  readonly #read = newRequest();
+  #first: Published | undefined;
+  #position = 0;
+
+  constructor(plane: Plane, out: Outpour, bucket: string, stream: string) {
+    this.#plane = plane;
+    this.#out = out;
+    this.#bucket = bucket;
+    this.#stream = stream;
+  }
+
+  start(): void {
+    const slices = new Slices(
+      this.#plane,
+      this.#out,
+      snapshotQuery(this.#plane, SNAPSHOT_ANY, this.#bucket, this.#stream),
+    );
+    slices.start((first) => {
+      this.#first = first;
+      this.#begin(first);
+      this.#out.write(this.#partHead(first.offset < 0 ? DEFAULT_CONTENT_TYPE : first.contentType), () => {
+        slices.pour(() => this.#out.write('\r\n', () => this.#begun(first)));
+      });
+    });
+  }
+
+  onReply(reply: Reply): void {
+    this.#out.guard(() => this.#take(reply));
+  }
+
+  #begin(first: Published): void {
+    this.#out.begin(200, (res) => {
+      res.writeHeader('content-type', `multipart/mixed; boundary=${this.#boundary}`);
+      res.writeHeader('stream-snapshot-offset', first.offset < 0 ? '-1' : formatOffset(first.offset));
+      if (first.offset >= 0) res.writeHeader('stream-snapshot-digest', first.digest);
+      res.writeHeader('stream-next-offset', formatOffset(first.tail));
+      res.writeHeader('stream-up-to-date', 'true');
+      if ((first.flags & REPLY_CLOSED) !== 0) res.writeHeader('stream-closed', 'true');
+      writeRecordRange(res, first);
+    });
+  }
+
+  #begun(first: Published): void {
+    this.#position = Math.max(0, first.offset);
+    const read = this.#read;
+    read.op = OP_READ;
+    read.group = this.#plane.ctx.gateway.groupOf(this.#bucket, this.#stream);
+    read.command.bucket = this.#bucket;
+    read.command.stream = this.#stream;
+    read.mode = READ_OFFSET;
+    // The first one is use of the lifetime, the others are the same.
+    read.readFlags = READ_FLAG_PARTS;
+    this.#next();
+  }
+
+  #next(): void {
+    const { tail = 0 } = this.#first ?? {};
+    if (this.#position >= tail) {
+      this.#out.write(`--${this.#boundary}--\r\n`, () => this.#out.end());
+      return;
+    }
+    this.#read.value = this.#position;
+    this.#read.maxBytes = this.#out.pieceBytes;
+    if (!this.#plane.ctx.gateway.send(this.#read, this)) this.#out.cut();
+    this.#read.readFlags |= READ_FLAG_NO_TOUCH;
+  }
+
+  #take(reply: Reply): void {
+    const { incarnation, tail = 0 } = this.#first ?? {};
+    // Gone, made anew, or cut off below a floor that rose: the client has to begin again.
+    if (reply.code !== 0 || reply.a !== incarnation || reply.body === undefined) return this.#out.cut();
+    const parts = splitParts(reply.body, tail - reply.startOffset);
+    const last = parts.ends.at(-1);
+    if (last === undefined) return this.#out.cut();
+    this.#position = reply.startOffset + last;
+    const head = encodeUtf8(this.#partHead(reply.contentType));
+    return this.#out.write(joinParts(parts, head), () => this.#next());
+  }
+
+  #partHead(contentType: string): string {
+    return `--${this.#boundary}\r\nContent-Type: ${contentType}\r\n\r\n`;
+  }
+}
+
+interface Parts {
+  /** Ends of the messages, relative to the bytes. */
+  readonly ends: readonly number[];
+  readonly bytes: Uint8Array;
+}
+
+/** The parts of a READ_FLAG_PARTS answer that end within `limit` bytes. */
+function splitParts(body: Uint8Array, limit: number): Parts {
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  const count = view.getUint32(0, true);
+  const ends: number[] = [];
+  for (let i = 0; i < count; i++) {
+    const end = view.getUint32(4 + 4 * i, true);
+    if (end > limit) break;
+    ends.push(end);
+  }
+  return { ends, bytes: body.subarray(4 + 4 * count) };
+}
+
+const LINE_END = encodeUtf8('\r\n');
+
+/** Each part with its head in front and a line end behind it, in one buffer. */
+function joinParts({ ends, bytes }: Parts, head: Uint8Array): Uint8Array {
+  const joined = new Uint8Array((ends.at(-1) ?? 0) + ends.length * (head.length + LINE_END.length));
+  let at = 0;
+  let start = 0;
+  for (const end of ends) {
+    joined.set(head, at);
+    joined.set(bytes.subarray(start, end), at + head.length);
+    joined.set(LINE_END, at + head.length + end - start);
+    at += head.length + end - start + LINE_END.length;
+    start = end;
+  }
+  return joined;
+}

@@ -1,0 +1,168 @@
+/**
+ * A long answer in pieces, at the pace of its reader: the next piece is asked for when the last one has left, so one reader holds
+ * about one piece. What waits counts with the answers that slow clients have not taken (unsent.ts).
+ *
+ * Once it has begun there is no status left to say that something failed: the connection is cut, and the client sees that the
+ * chunked body has no end.
+ */
+import type { ErrorCode } from '../base/errors.ts';
+import type { Reply } from '../wire/reply.ts';
+import type { Operation } from './contract.ts';
+import type { Plane } from './plane.ts';
+import type { Responder } from './respond.ts';
+import { type Unsent, unsentOf } from './unsent.ts';
+import type { UwsResponse } from './uws.ts';
+
+export class Outpour {
+  readonly #plane: Plane;
+  readonly #responder: Responder;
+  readonly #operation: Operation;
+  readonly #startedMs: number;
+  readonly #unsent: Unsent;
+  #res: UwsResponse | undefined;
+  #begun = false;
+  #status = 200;
+  /** Bytes of the piece that waits for the socket. */
+  #waitingBytes = 0;
+  #next: (() => void) | undefined;
+
+  constructor(plane: Plane, res: UwsResponse, responder: Responder, operation: Operation, startedMs: number) {
+    this.#plane = plane;
+    this.#responder = responder;
+    this.#operation = operation;
+    this.#startedMs = startedMs;
+    this.#unsent = unsentOf(plane.ctx);
+    this.#res = res;
+    plane.open++;
+    plane.current = this;
+    res.onAborted(() => this.#over());
+  }
+
+  /** Answered, cut, or the client is gone. */
+  get isOver(): boolean {
+    return this.#res === undefined;
+  }
+
+  /** Bytes that the next piece should have at most. */
+  get pieceBytes(): number {
+    return this.#unsent.readBytes(1024 * 1024);
+  }
+
+  /** Status, static headers, then those that `headers` writes. */
+  begin(status: number, headers: (res: UwsResponse) => void): void {
+    const res = this.#res;
+    if (res === undefined) return;
+    this.#begun = true;
+    this.#status = status;
+    res.cork(() => {
+      this.#responder.begin(res, status);
+      headers(res);
+    });
+    res.onWritable(() => this.#writable());
+  }
+
+  /** Writes one piece; `next` runs when it is time for another one. Its memory may be reused afterwards. */
+  write(piece: Uint8Array | string, next: () => void): void {
+    const res = this.#res;
+    if (res === undefined) return;
+    // A chunk of no bytes would end the body.
+    if (piece.length === 0) return next();
+    let taken = true;
+    res.cork(() => {
+      taken = res.write(piece);
+    });
+    if (taken) return next();
+    this.#waitingBytes = piece.length;
+    this.#unsent.usedBytes += piece.length;
+    this.#next = next;
+  }
+
+  /** The last piece has been written. */
+  end(): void {
+    const res = this.#res;
+    if (res === undefined) return;
+    res.cork(() => res.end());
+    this.#finish();
+  }
+
+  /** A whole answer at once, in place of begin and what follows it. */
+  whole(status: number, headers: (res: UwsResponse) => void, body: Uint8Array | undefined): void {
+    const res = this.#res;
+    if (res === undefined) return;
+    this.#status = status;
+    res.cork(() => {
+      this.#responder.begin(res, status);
+      headers(res);
+      if (status === 204) res.endWithoutBody();
+      else if (body === undefined) res.end();
+      else this.#unsent.end(res, body);
+    });
+    this.#finish();
+  }
+
+  /** What a shard refused; a cut when the answer has begun. */
+  refusal(reply: Reply): void {
+    const res = this.#res;
+    if (res === undefined) return;
+    if (this.#begun) return this.cut();
+    res.cork(() => {
+      this.#status = this.#responder.refusal(res, 'bucketed', reply);
+    });
+    this.#finish();
+  }
+
+  fail(code: ErrorCode, detail?: string): void {
+    const res = this.#res;
+    if (res === undefined) return;
+    if (this.#begun) return this.cut();
+    res.cork(() => {
+      this.#status = this.#responder.error(res, 'bucketed', code, detail);
+    });
+    this.#finish();
+  }
+
+  /** Part of the answer is out and the rest cannot come. */
+  cut(): void {
+    const res = this.#res;
+    if (res === undefined) return;
+    this.#over();
+    res.close();
+  }
+
+  /** Runs what follows a reply: a bug in it is logged, and the answer ends. */
+  guard(follow: () => void): void {
+    if (this.#res === undefined) return;
+    try {
+      follow();
+    } catch (error) {
+      this.#plane.logError(error, this.#operation);
+      this.fail('INTERNAL');
+    }
+  }
+
+  #writable(): boolean {
+    this.#giveBack();
+    const next = this.#next;
+    this.#next = undefined;
+    if (next !== undefined) this.guard(next);
+    return true;
+  }
+
+  #giveBack(): void {
+    this.#unsent.usedBytes -= this.#waitingBytes;
+    this.#waitingBytes = 0;
+  }
+
+  #finish(): void {
+    this.#plane.count(this.#operation, this.#status, this.#startedMs);
+    this.#over();
+  }
+
+  #over(): void {
+    if (this.#res === undefined) return;
+    this.#res = undefined;
+    this.#next = undefined;
+    this.#giveBack();
+    this.#plane.closed();
+  }
+}
