@@ -4,6 +4,7 @@
  *
  * A mark is empty (everything of the incarnation) or offset f64 and ordinal f64 (data rows and record entries below them).
  */
+import { PAGE_VALUE_BYTES } from '../base/limits.ts';
 import {
   TAG_ATTRIBUTES,
   TAG_DATA,
@@ -18,14 +19,15 @@ import {
 } from './keys.ts';
 import type { Tx } from './tx.ts';
 
+/** Rows deleted per flush at least, when there are so many; about 10 ms of the commit that does it. */
+const RECLAIM_ROWS = 2048;
 /**
- * Rows deleted per flush; bounds the commit that does it. At ten checkpoints a second this is 80 MB of rows a second,
- * or 40 MB of JSON rows with their index entries: more than a disk can take in appends for long.
+ * And for each row's worth of bytes that the flush writes: bytes that move to the cold store leave rows as fast as they
+ * come, two each for JSON, and what has piled up must go too.
  */
-const RECLAIM_ROWS_MAX = 2048;
+const RECLAIM_PER_ROW = 4;
 /** What looking through one mark costs, in rows. */
 const MARK_COST = 2;
-const MARKS_MAX = RECLAIM_ROWS_MAX / MARK_COST;
 const NOTHING = new Uint8Array(0);
 
 export function garbageBelow(offset: number, record: number): Uint8Array {
@@ -38,15 +40,16 @@ export function garbageBelow(offset: number, record: number): Uint8Array {
 
 /**
  * Deletes some garbage rows; true when more are left. Invisible to readers, so it needs no command (replicas may differ
- * here).
+ * here). `writtenBytes`: about what the same flush writes.
  */
-export function reclaim(tx: Tx, prefix: number): boolean {
+export function reclaim(tx: Tx, prefix: number, writtenBytes: number): boolean {
+  let budget = RECLAIM_ROWS + RECLAIM_PER_ROW * Math.ceil(writtenBytes / PAGE_VALUE_BYTES);
+  const marksMax = Math.floor(budget / MARK_COST);
   const start = taggedKey(prefix, TAG_GARBAGE, NOTHING);
   const marks: { readonly incarnation: Uint8Array; readonly below: Uint8Array }[] = [];
   tx.range(start, prefixEnd(start), false, (key, value) => {
-    return marks.push({ incarnation: key.slice(3), below: value.slice() }) < MARKS_MAX;
+    return marks.push({ incarnation: key.slice(3), below: value.slice() }) < marksMax;
   });
-  let budget = RECLAIM_ROWS_MAX;
   for (const { incarnation, below } of marks) {
     budget -= MARK_COST;
     for (const [from, to] of below.length === 0 ? allOf(prefix, incarnation) : lowerOf(prefix, incarnation, below)) {
@@ -56,7 +59,7 @@ export function reclaim(tx: Tx, prefix: number): boolean {
     if (budget <= 0) return true;
     tx.delete(taggedKey(prefix, TAG_GARBAGE, incarnation));
   }
-  return marks.length === MARKS_MAX;
+  return marks.length === marksMax;
 }
 
 type Range = readonly [from: Uint8Array, to: Uint8Array];

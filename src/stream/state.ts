@@ -280,7 +280,7 @@ export class State {
     this.buckets.flush(tx);
     this.overlay.flush();
     this.snapshots.flush(tx);
-    this.#garbageLeft = this.#garbage && reclaim(tx, this.prefix);
+    this.#garbageLeft = this.#garbage && reclaim(tx, this.prefix, this.dirtyBytes);
     tx.put(taggedKey(this.prefix, TAG_META, NOTHING), encodeMeta(this));
   }
 

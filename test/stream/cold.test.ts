@@ -241,6 +241,21 @@ test('a chunk that is not what it should be is named, and the reply stays as it 
   }
 });
 
+test('rows go away as fast as bytes come: 2 MiB of records per checkpoint, moved to the cold store one checkpoint later', () => {
+  const rig = new Rig();
+  rig.create('s', 'application/json');
+  const records = `[${Array.from({ length: 8000 }, () => `"${'x'.repeat(250)}"`).join(',')}]`;
+  let most = 0;
+  for (let round = 0; round < 12; round++) {
+    rig.append('s', 'application/json', records);
+    rig.replica.flush();
+    rig.flush();
+    most = Math.max(most, rig.replica.tx.size);
+  }
+  // Those of a round, written, and those of the round before: two for each 4 KB.
+  assert(most < 2 * 2 * 600, `${most} rows`);
+});
+
 test('a flush settles the origin once, and one without slices leaves nothing else', () => {
   const rig = new Rig();
   rig.create('s', 'text/plain');
