@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TESTS_EXPECTED, contradictions, exceptions, runSuite } from '../support/official-suite.ts';
-import { withServer } from '../support/server.ts';
+import { type ServerOptions, type TestServer, withServer } from '../support/server.ts';
 
 test('the list of exceptions holds only tests about forks and subscriptions, each once', () => {
   const listed = exceptions();
@@ -25,19 +25,44 @@ test('an unlisted failure, a listed pass and a listed stranger are all reported'
   assert.doesNotMatch(found, /: [cd]\b/);
 });
 
-for (const cores of [1, 4]) {
-  test(`the official suite on the flat routes, --cores ${cores}`, async () => {
-    await withServer({ cores, longPollTimeout: '500ms' }, async (server) => {
+/** Nearly every read meets bytes that have left the node, and many of them at their border. */
+const FLUSH_AT_ONCE = `
+[storage.cold]
+backend = "dir"
+flush_interval = "50ms"
+flush_size = "1 B"
+`;
+
+const CASES: readonly (readonly [what: string, options: ServerOptions])[] = [
+  ['--cores 1', { cores: 1 }],
+  ['--cores 4', { cores: 4 }],
+  ['a cold store that gets everything at once', { cores: 2, toml: FLUSH_AT_ONCE }],
+];
+
+for (const [what, options] of CASES) {
+  test(`the official suite on the flat routes, ${what}`, async () => {
+    await withServer({ ...options, longPollTimeout: '500ms' }, async (server) => {
       const outcomes = await runSuite(server.url);
       const passed = outcomes.filter((outcome) => outcome.passed).length;
-      process.stdout.write(`official suite, --cores ${cores}: ${passed} of ${outcomes.length} pass\n`);
+      process.stdout.write(`official suite, ${what}: ${passed} of ${outcomes.length} pass\n`);
       const found = contradictions(outcomes, exceptions());
       assert.equal(
         found.length,
         0,
         `${found.length} contradictions to test/conformance/exceptions.txt:\n${found.join('\n')}`,
       );
+      if (options.toml === FLUSH_AT_ONCE) await assertFlushed(server);
       assert.equal(outcomes.length, TESTS_EXPECTED, 'the suite has another number of tests than expected');
     });
   });
+}
+
+/** The suite has met the cold store, else this case proves nothing. */
+async function assertFlushed(server: TestServer): Promise<void> {
+  const answer = await fetch(`${server.adminUrl}/__svc/metrics`);
+  const metrics = (await answer.json()) as Record<string, number>;
+  process.stdout.write(
+    `cold store: ${metrics['cold_flush_publishes']} flushes, ${metrics['cold_read_answers']} reads, ${metrics['cold_flush_write_errors']} errors\n`,
+  );
+  assert((metrics['cold_flush_publishes'] as number) > 100);
 }

@@ -1,0 +1,186 @@
+// A real server with the directory backend: bytes leave LMDB, are read back, survive a kill -9 in the middle, and go away
+// when their streams do. The amount is bounded, not the time; what is awaited is asked for again and again.
+import assert from 'node:assert/strict';
+import { Buffer } from 'node:buffer';
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { ConnectionLost, RawClient, requestOnce } from '../support/raw-client.ts';
+import { type TestServer, withServer } from '../support/server.ts';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const STREAMS = 8;
+const BODY_BYTES = 64 * KIB;
+/** Per stream: 64 MiB in all, many times what may be hot. */
+const APPENDS = 128;
+const HOT_BYTES_MAX = 4 * MIB;
+const GROUPS = 2;
+/** Rows and log of the hot bytes, several times over because LMDB frees pages two commits later. */
+const DATABASE_BYTES_MAX = 40 * MIB;
+const PATIENCE_MS = 120_000;
+const POLL_MS = 50;
+
+const TOML = `
+[storage.cold]
+backend = "dir"
+root = "test"
+flush_interval = "200ms"
+flush_size = "1 MiB"
+flush_max_size = "2 MiB"
+max_hot_size_per_group = "${HOT_BYTES_MAX / MIB} MiB"
+gc_interval = "100ms"
+gc_grace = "100ms"
+sweep_interval = "500ms"
+sweep_grace = "1s"
+`;
+
+/** Tells the stream and the append that it belongs to in every eight bytes. */
+function bodyOf(stream: number, append: number): Buffer {
+  const pattern = Buffer.alloc(8);
+  pattern.writeUInt32LE(stream, 0);
+  pattern.writeUInt32LE(append, 4);
+  return Buffer.alloc(BODY_BYTES, pattern);
+}
+
+const nameOf = (stream: number): string => `/cold/stream-${stream}`;
+
+async function metrics(server: TestServer): Promise<Record<string, number>> {
+  const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
+  assert.equal(answer.status, 200);
+  return JSON.parse(answer.body.toString()) as Record<string, number>;
+}
+
+async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
+  const deadlineMs = performance.now() + PATIENCE_MS;
+  while (!(await holds())) {
+    assert(performance.now() < deadlineMs, `${what}: not within ${PATIENCE_MS} ms`);
+    await delay(POLL_MS);
+  }
+}
+
+function objects(server: TestServer): string[] {
+  const folder = join(server.dataDir, 'cold');
+  return (
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      // What a killed process was writing lies apart for an hour.
+      .filter((entry) => entry.isFile() && !entry.parentPath.endsWith('.tmp'))
+      .map((entry) => join(entry.parentPath, entry.name))
+  );
+}
+
+/** How much of the stream is there. */
+async function appendsOf(client: RawClient, stream: number): Promise<number> {
+  const head = await client.request('HEAD', nameOf(stream));
+  assert.equal(head.status, 200);
+  const tail = Number(head.headers.get('stream-next-offset'));
+  assert.equal(tail % BODY_BYTES, 0, 'an append is there as a whole or not at all');
+  return tail / BODY_BYTES;
+}
+
+/** Appends from what is there up to `count`; the number of acknowledged appends when the server dies, and refusals. */
+async function fill(server: TestServer, stream: number, count: number, counts: { refused: number }): Promise<number> {
+  const client = await RawClient.connect(server.port);
+  let acknowledged = await appendsOf(client, stream);
+  try {
+    while (acknowledged < count) {
+      const headers = { 'Content-Type': 'application/octet-stream' };
+      const answer = await client.request('POST', nameOf(stream), headers, bodyOf(stream, acknowledged));
+      if (answer.status === 204) {
+        acknowledged++;
+        continue;
+      }
+      assert.equal(answer.status, 503, answer.body.toString());
+      assert.equal(answer.headers.get('retry-after'), '1');
+      counts.refused++;
+      await delay(POLL_MS);
+    }
+  } catch (error) {
+    if (!(error instanceof ConnectionLost)) throw error;
+  }
+  client.destroy();
+  return acknowledged;
+}
+
+async function readBack(server: TestServer, stream: number, count: number): Promise<void> {
+  const client = await RawClient.connect(server.port);
+  let offset = 0;
+  while (offset < count * BODY_BYTES) {
+    const answer = await client.request('GET', `${nameOf(stream)}?offset=${offset}`);
+    assert.equal(answer.status, 200, answer.body.toString('latin1').slice(0, 200));
+    assert(answer.body.length > 0, `stream ${stream} ends at ${offset}`);
+    for (let at = 0; at < answer.body.length;) {
+      const position = offset + at;
+      const append = Math.floor(position / BODY_BYTES);
+      const expected = bodyOf(stream, append).subarray(position % BODY_BYTES);
+      const found = answer.body.subarray(at, at + expected.length);
+      assert(found.equals(expected.subarray(0, found.length)), `stream ${stream} at ${position}`);
+      at += found.length;
+    }
+    offset += answer.body.length;
+    assert.equal(Number(answer.headers.get('stream-next-offset')), offset);
+  }
+  assert.equal(offset, count * BODY_BYTES);
+  client.destroy();
+}
+
+test('64 MiB pass through 8 MiB of hot bytes, over a kill -9, are read back, and are gone with their streams', async () => {
+  await withServer({ cores: 1, groups: GROUPS, toml: TOML }, async (server) => {
+    const streams = Array.from({ length: STREAMS }, (_, stream) => stream);
+    for (const stream of streams) assert.equal((await requestOnce(server.port, 'PUT', nameOf(stream))).status, 201);
+    const counts = { refused: 0 };
+    const filling = streams.map((stream) => fill(server, stream, APPENDS, counts));
+    await until('a quarter is in the cold store', async () => {
+      return ((await metrics(server))['cold_bytes'] as number) > (STREAMS * APPENDS * BODY_BYTES) / 4;
+    });
+    await server.kill();
+    const acknowledged = await Promise.all(filling);
+    await server.start();
+    const client = await RawClient.connect(server.port);
+    for (const stream of streams) {
+      const found = await appendsOf(client, stream);
+      assert(found >= (acknowledged[stream] as number), `stream ${stream} has ${found} of ${acknowledged[stream]}`);
+    }
+    client.destroy();
+    await Promise.all(streams.map((stream) => fill(server, stream, APPENDS, counts)));
+    await until('nothing is hot', async () => (await metrics(server))['cold_hot_bytes'] === 0);
+    const after = await metrics(server);
+    assert.equal(after['cold_bytes'], STREAMS * APPENDS * BODY_BYTES);
+    assert((after['cold_hot_group_bytes_high_watermark'] as number) <= HOT_BYTES_MAX);
+    const databaseBytes = statSync(join(server.dataDir, 'shard-0', 'data.mdb')).size;
+    process.stdout.write(
+      `cold: ${databaseBytes / MIB} MiB of LMDB for 64 MiB, ${objects(server).length} objects, ${counts.refused} refusals\n`,
+    );
+    assert(databaseBytes < DATABASE_BYTES_MAX, `LMDB has ${databaseBytes} bytes`);
+    await Promise.all(streams.map((stream) => readBack(server, stream, APPENDS)));
+    await until('the store holds the objects that are known, orphans of the killed process are gone', async () => {
+      return objects(server).length === (await metrics(server))['cold_objects'];
+    });
+    for (const stream of streams) assert.equal((await requestOnce(server.port, 'DELETE', nameOf(stream))).status, 204);
+    await until('the store is empty', () => objects(server).length === 0);
+    await until('nothing is left to collect', async () => (await metrics(server))['cold_objects'] === 0);
+    assert.equal((await metrics(server))['cold_bytes'], 0);
+  });
+});
+
+test('an operator moves a stream to the cold store at once, and is told why not', async () => {
+  const toml = TOML.replace('"200ms"', '"1h"');
+  await withServer({ cores: 1, groups: GROUPS, toml }, async (server) => {
+    const headers = { 'Content-Type': 'text/plain' };
+    assert.equal((await requestOnce(server.port, 'PUT', '/b/s', headers, 'hello')).status, 201);
+    const flush = (name: string): Promise<{ status: number; body: Buffer }> =>
+      requestOnce(server.adminPort, 'POST', `/__svc/flush-cold/${name}`);
+    const flushed = await flush('b/s');
+    assert.equal(flushed.status, 200);
+    assert.equal((JSON.parse(flushed.body.toString()) as Record<string, number>)['hot_start_offset'], 5);
+    assert.equal(objects(server).length, 1);
+    assert.equal((await flush('b/s')).status, 204);
+    assert.equal((await flush('b/t')).status, 404);
+    assert.equal((await requestOnce(server.port, 'GET', '/b/s?offset=-1')).body.toString(), 'hello');
+  });
+  await withServer({ cores: 1, groups: GROUPS }, async (server) => {
+    const answer = await requestOnce(server.adminPort, 'POST', '/__svc/flush-cold/b/s');
+    assert.deepEqual([answer.status, /cold store/.test(answer.body.toString())], [409, true]);
+  });
+});
