@@ -105,7 +105,7 @@ export class ColdRun {
 
   /** The log entry that publishes it. */
   entry({ bucket, list }: Flush, nowMs: number): Uint8Array {
-    return this.#propose(COMMAND_FLUSH, bucket, encodeFlushList(list), nowMs);
+    return this.propose(COMMAND_FLUSH, bucket, encodeFlushList(list), nowMs);
   }
 
   #publish(nowMs: number): Uint8Array | undefined {
@@ -159,7 +159,7 @@ export class ColdRun {
     if (!sure && this.#random.chance(0.2)) return undefined;
     const seqs = due.map(({ seq }) => seq);
     // Numbers that are not in the queue are passed over.
-    return this.#propose(COMMAND_GC_DONE, 'bucket', encodeGcList([...seqs, ...seqs.slice(0, 1), 1e12]), nowMs);
+    return this.propose(COMMAND_GC_DONE, 'bucket', encodeGcList([...seqs, ...seqs.slice(0, 1), 1e12]), nowMs);
   }
 
   /** Orphans, and objects that are none. */
@@ -170,7 +170,7 @@ export class ColdRun {
     const all = [...orphans, ...others.map(({ list }) => ({ object: list.object, key: list.key }))];
     if (all.length === 0) return undefined;
     this.counts.doomed += orphans.length;
-    return this.#propose(COMMAND_DOOM, 'bucket', encodeDoomList(all), nowMs);
+    return this.propose(COMMAND_DOOM, 'bucket', encodeDoomList(all), nowMs);
   }
 
   /** Everything that is still under way is published; orphans are doomed. */
@@ -202,10 +202,12 @@ export class ColdRun {
     });
   }
 
-  #propose(kind: number, bucket: string, payload: Uint8Array, nowMs: number): Uint8Array {
+  /** An entry with one command. */
+  propose(kind: number, bucket: string, payload: Uint8Array, nowMs: number, stream = ''): Uint8Array {
     const fields = newCommandFields();
     fields.kind = kind;
     fields.bucket = bucket;
+    fields.stream = stream;
     fields.payload = payload;
     const bytes = new Uint8Array(commandBytesMax(fields));
     const view = new DataView(bytes.buffer);

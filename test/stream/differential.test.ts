@@ -111,6 +111,7 @@ for (const [position, profile] of PROFILES.entries()) {
         run.entry();
         if (random.chance(profile.readsPerEntry)) run.read();
         if (random.chance(profile.cold)) run.coldStep();
+        if (random.chance(0.05)) run.retain();
         if (random.chance(0.01)) run.sweep();
         if (entries % profile.surveyEvery === 0) run.survey();
       }

@@ -1,5 +1,12 @@
 // The comparison itself: two replicas with different flush schedules against the model.
 import assert from 'node:assert/strict';
+import { COMMAND_PUBLISH_SNAPSHOT, COMMAND_RETENTION } from '../../src/wire/command.ts';
+import {
+  PUBLISH_HEAD_BYTES,
+  type Position,
+  encodeRetention,
+  writePublishHead,
+} from '../../src/wire/position-command.ts';
 import { OP_GET_ATTRIBUTES, OP_HEAD, OP_READ } from '../../src/wire/request.ts';
 import {
   READ_FLAG_ENVELOPE,
@@ -39,7 +46,7 @@ export class Differential {
   readonly world: World;
   readonly model = new Model();
   readonly replicas: readonly Replica[];
-  readonly counts = { commands: 0, reads: 0, listings: 0, sweeps: 0 };
+  readonly counts = { commands: 0, reads: 0, listings: 0, sweeps: 0, floors: 0 };
   readonly codes = new Map<string, number>();
   readonly cold: ColdRun;
   readonly #schedules: readonly Schedule[];
@@ -96,9 +103,36 @@ export class Differential {
     this.#mishaps();
   }
 
+  /** A snapshot of some stream is published, and the floor rises to a border up to there. */
+  retain(): void {
+    const { random, nowMs } = this.world;
+    const bucket = random.pick(this.world.buckets);
+    const name = random.pick(this.world.streams);
+    const stream = this.model.live(bucket, name, nowMs);
+    if (stream === undefined) return;
+    const count = stream.messages.length;
+    stream.snapshot = random.int(Math.max(stream.first, stream.snapshot), count);
+    const first = random.chance(0.3) ? stream.snapshot : random.int(stream.first, stream.snapshot);
+    const { incarnation } = (this.replicas[0] as Replica).head(bucket, name);
+    const at = (record: number): Position => {
+      const offset = record === 0 ? 0 : (stream.ends[record - 1] as number);
+      const byRecord = stream.json && random.chance(0.5);
+      const value = byRecord ? record : offset;
+      return { byRecord, value, checkedIncarnation: incarnation, checkedOffset: offset, checkedRecord: record };
+    };
+    const payload = new Uint8Array(PUBLISH_HEAD_BYTES + random.pick([0, 10, 5000]));
+    writePublishHead(payload, { position: at(stream.snapshot), digest: new Uint8Array(32), match: undefined });
+    this.#commit(this.cold.propose(COMMAND_PUBLISH_SNAPSHOT, bucket, payload, nowMs, name));
+    this.#commit(this.cold.propose(COMMAND_RETENTION, bucket, encodeRetention(at(first)), nowMs, name));
+    this.model.retain(bucket, stream, first);
+    this.counts.floors++;
+  }
+
   #commit(data: Uint8Array): void {
     this.#index++;
-    for (const replica of this.replicas) replica.applyEntry(this.#index, data);
+    for (const replica of this.replicas) {
+      for (const { code } of replica.applyEntry(this.#index, data)) assert.equal(code, 'OK');
+    }
   }
 
   /** Everything is moved to the cold store. */
@@ -181,12 +215,12 @@ export class Differential {
     const { random } = this.world;
     // A tail event starts where some append started.
     const before = stream.messages.length - random.int(0, 3);
-    const from = before <= 0 ? 0 : (stream.ends[before - 1] as number);
+    const from = Math.max(stream.floor, before <= 0 ? 0 : (stream.ends[before - 1] as number));
     const budget = random.pick([0, 100, 10_000, 65_536]);
     const whole = { mode: 'offset', value: from, maxBytes: 0, maxRecords: 0, envelope: false, parts: false } as const;
     for (const replica of this.replicas) {
       const body = replica.tail(bucket, name, from, budget);
-      const cold = from < replica.hotStart(bucket, name);
+      const cold = from < replica.head(bucket, name).hotStart;
       assert.equal(body === undefined, stream.tail - from > budget || cold);
       if (body !== undefined)
         assert(body.equals(modelRead(stream, whole).body), `tail of ${bucket}/${name} from ${from}`);
@@ -227,11 +261,11 @@ export class Differential {
       const [ttl, expires, incarnation] = head.numbers;
       assert.deepEqual([ttl, expires], [stream.ttl, stream.expires], `lifetime of ${bucket}/${name}`);
       assert.equal(head.outcome.next, stream.tail);
-      assert.equal(head.outcome.start, 0);
+      assert.equal(head.outcome.start, stream.floor);
       assert.equal(head.outcome.type, stream.shownType);
       assert.equal(head.outcome.flags.includes('closed'), stream.closed);
       const count = stream.messages.length;
-      assert.equal(head.outcome.records, stream.json ? `0/${count}/${count}` : '');
+      assert.equal(head.outcome.records, stream.json ? `${stream.first}/${count}/${count}` : '');
       assert.equal(attributes.body.toString(), stream.attributes, `attributes of ${bucket}/${name}`);
       if (stream.incarnation === 0) stream.incarnation = incarnation;
       assert.equal(incarnation, stream.incarnation, 'a stream keeps its incarnation');
@@ -274,7 +308,7 @@ export class Differential {
     for (const [key] of replica.tx.entries()) {
       if (!key.startsWith(String.fromCharCode(GROUP >> 8, GROUP & 0xff))) continue;
       const tag = key[2] as string;
-      if ('acCdpr'.includes(tag))
+      if ('acCdprs'.includes(tag))
         assert(living.has(number(key, 3, 6)), `${describeKey(key)} belongs to a living stream`);
       if (tag === 'x' || tag === 'f')
         assert(living.has(number(key, 11, 6)), `${describeKey(key)} lists a living stream`);
@@ -324,7 +358,7 @@ function cutTo(read: ModelRead, { outcome }: Answer, stream: ModelStream | undef
   return { ...read, maxRecords: records };
 }
 
-const TAGS = 'abcCdfghmopqrwx';
+const TAGS = 'abcCdfghmopqrswx';
 
 /** Rows of the groups beside ours, which nothing may read or write. */
 function plantNeighbours(replica: Replica): void {

@@ -49,7 +49,7 @@ export function modelRead(stream: ModelStream | undefined, read: ModelRead): Mod
   }
   if (read.mode === 'now') to = start.offset;
   const flags = to === stream.tail ? (stream.closed ? ['closed', 'up-to-date'] : ['up-to-date']) : [];
-  const records = stream.json ? `0/${start.record}/${next}` : '';
+  const records = stream.json ? `${stream.first}/${start.record}/${next}` : '';
   const outcome = { code: 'OK', start: start.offset, next: to, flags, records, producer: '', type: stream.shownType };
   if (read.parts) {
     const ends = stream.ends.slice(start.record, next).map((end) => end - start.offset);
@@ -74,6 +74,7 @@ function startOf(stream: ModelStream, read: ModelRead): { offset: number; record
   if (read.mode === 'now') return { offset: stream.tail, record: count };
   if (read.mode === 'offset') {
     if (read.value > stream.tail) return 'OFFSET_OUT_OF_RANGE';
+    if (read.value < stream.floor) return 'STREAM_GONE';
     if (!stream.json && !read.parts) return { offset: read.value, record: 0 };
     const before = stream.ends.indexOf(read.value);
     if (read.value !== 0 && before < 0) return 'OFFSET_INSIDE_RECORD';
@@ -82,7 +83,8 @@ function startOf(stream: ModelStream, read: ModelRead): { offset: number; record
   if (!stream.json) return 'RECORDS_UNAVAILABLE';
   let record = read.value;
   if (read.mode === 'record-now') record = count;
-  if (read.mode === 'tail-records') record = Math.max(0, count - read.value);
+  if (read.mode === 'tail-records') record = Math.max(stream.first, count - read.value);
+  if (record < stream.first) return 'STREAM_GONE';
   if (record > count) return 'RECORD_OUT_OF_RANGE';
   return { offset: record === 0 ? 0 : (stream.ends[record - 1] as number), record };
 }
@@ -91,9 +93,9 @@ function refused(stream: ModelStream, code: string): ModelAnswer {
   const count = stream.messages.length;
   const outcome = {
     ...nothing(code).outcome,
-    next: stream.tail,
+    next: code === 'STREAM_GONE' ? stream.floor : stream.tail,
     flags: stream.closed ? ['closed'] : [],
-    records: stream.json ? `0/${count}/${count}` : '',
+    records: stream.json ? `${stream.first}/${count}/${count}` : '',
   };
   return { outcome, body: Buffer.alloc(0) };
 }

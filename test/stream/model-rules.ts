@@ -26,6 +26,10 @@ export class ModelStream {
   created = 0;
   written = 0;
   tail = 0;
+  /** Retention floor: offset and ordinal; and the ordinal of what the published snapshot covers. */
+  floor = 0;
+  first = 0;
+  snapshot = 0;
   readonly messages: Uint8Array[] = [];
   readonly ends: number[] = [];
   readonly producers = new Map<string, Producer>();
@@ -83,7 +87,7 @@ export function refusal(code: string, stream: ModelStream | undefined): Outcome 
   return {
     ...answer(code, stream.tail),
     flags: stream.closed ? ['closed'] : [],
-    records: stream.json ? `0/${count}/${count}` : '',
+    records: stream.json ? `${stream.first}/${count}/${count}` : '',
   };
 }
 
@@ -156,7 +160,7 @@ export function decide(stream: ModelStream, { id, epoch, seq }: ModelProducer): 
   return {
     ...answer('OK', found.next),
     flags: found.closed ? ['closed', 'duplicate'] : ['duplicate'],
-    records: stream.json ? `0/${found.records.join('/')}` : '',
+    records: stream.json ? `${stream.first}/${found.records.join('/')}` : '',
     producer: `${epoch}/${known.seq}/0`,
   };
 }

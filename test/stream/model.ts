@@ -45,6 +45,14 @@ export class Model {
     return known;
   }
 
+  /** The floor rises to the message `first`. */
+  retain(bucket: string, stream: ModelStream, first: number): void {
+    const floor = first === 0 ? 0 : (stream.ends[first - 1] as number);
+    this.bucket(bucket).retained -= floor - stream.floor;
+    stream.floor = floor;
+    stream.first = first;
+  }
+
   run(command: ModelCommand): Outcome {
     const refusal = this.#refusedBefore(command);
     if (refusal !== undefined) return answer(refusal);
@@ -181,7 +189,7 @@ export class Model {
       ...answer('OK', stream.tail),
       start,
       flags: command.close ? ['closed'] : [],
-      records: stream.json ? `0/${first}/${stream.messages.length}` : '',
+      records: stream.json ? `${stream.first}/${first}/${stream.messages.length}` : '',
       producer: echo,
     };
   }
@@ -232,7 +240,7 @@ export class Model {
     return {
       ...answer('OK', stream.tail),
       start,
-      records: stream.json ? `0/${first}/${stream.messages.length}` : '',
+      records: stream.json ? `${stream.first}/${first}/${stream.messages.length}` : '',
       producer: echo,
       body: JSON.stringify(results),
     };
@@ -278,7 +286,7 @@ export class Model {
     if (stream === undefined) return;
     const bucket = this.bucket(key.slice(0, key.indexOf('\0')));
     bucket.streams--;
-    bucket.retained -= stream.tail;
+    bucket.retained -= stream.tail - stream.floor;
     this.streams.delete(key);
   }
 }

@@ -7,6 +7,7 @@ import { type ReplySink, Watchers } from '../../src/group/watchers.ts';
 import { apply, sweepDue } from '../../src/stream/apply.ts';
 import { assembleRead } from '../../src/stream/cold/assemble.ts';
 import { isMetered } from '../../src/stream/buckets.ts';
+import type { Head } from '../../src/stream/head.ts';
 import { listStreams } from '../../src/stream/list.ts';
 import type { Plan } from '../../src/stream/collect.ts';
 import { planTail } from '../../src/stream/read.ts';
@@ -186,17 +187,16 @@ export class Replica {
     return sweepDue(this.state, nowMs);
   }
 
-  hotStart(bucket: string, stream: string): number {
+  head(bucket: string, stream: string): Head {
     const key = new Uint8Array(Buffer.from(`${bucket}\0${stream}`));
-    return this.state.find(key, 0, key.length)?.hotStart ?? 0;
+    const head = this.state.find(key, 0, key.length);
+    assert(head !== undefined, 'the stream is there');
+    return head;
   }
 
   /** What a live reader would be sent who has everything before `from`; undefined = too much for one event. */
   tail(bucket: string, stream: string, from: number, budget: number): Buffer | undefined {
-    const key = new Uint8Array(Buffer.from(`${bucket}\0${stream}`));
-    const head = this.state.find(key, 0, key.length);
-    assert(head !== undefined, 'the stream is there');
-    const plan = planTail(this.state, head, from, budget, new Reply());
+    const plan = planTail(this.state, this.head(bucket, stream), from, budget, new Reply());
     return plan === undefined ? undefined : filled(plan);
   }
 
