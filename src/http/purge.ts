@@ -12,7 +12,7 @@ import type { Reply } from '../wire/reply.ts';
 import { newRequest } from '../wire/request.ts';
 import { Gathering } from './gather.ts';
 import type { Plane } from './plane.ts';
-import type { ServiceCall } from './service.ts';
+import type { ServiceCall } from './service-call.ts';
 
 export function handlePurge({ plane, res, responder, startedMs }: ServiceCall, bucket: string): void {
   const gathering = new Gathering(plane, res, responder, 'bucket', startedMs);

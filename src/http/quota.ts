@@ -9,7 +9,7 @@ import { isJson } from '../wire/media-type.ts';
 import { OP_BUCKET, newRequest } from '../wire/request.ts';
 import { Gathering } from './gather.ts';
 import { askAllShards, firstRefusal, tellAllGroups } from './scatter.ts';
-import type { ServiceCall } from './service.ts';
+import type { ServiceCall } from './service-call.ts';
 
 /** A quota is two numbers; more than this is none. */
 const BODY_BYTES_MAX = 4096;

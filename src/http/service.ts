@@ -6,21 +6,10 @@ import { Gathering } from './gather.ts';
 import { type MetricsSource, type RaftGroup, askStatus, handleMetrics } from './metrics-route.ts';
 import type { Plane, Router } from './plane.ts';
 import { type PeerAddresses, RAFT_PREFIX, handleRaftAdmin } from './raft-admin.ts';
-import type { Responder } from './respond.ts';
 import { type DrainMark, handleReadShed, handleSetShed } from './shed.ts';
+import type { ServiceCall } from './service-call.ts';
 import { handleTenant } from './tenant.ts';
 import { handleUsage } from './usage.ts';
-import type { UwsRequest, UwsResponse } from './uws.ts';
-
-/** One call of a service route. */
-export interface ServiceCall {
-  readonly plane: Plane;
-  readonly source: MetricsSource;
-  readonly res: UwsResponse;
-  readonly req: UwsRequest;
-  readonly responder: Responder;
-  readonly startedMs: number;
-}
 
 type Handler = (call: ServiceCall) => void;
 

@@ -1,5 +1,5 @@
 /** Admin routes about one bucket: /__svc/purge/{bucket} and /__svc/quota/{bucket}. */
-import type { ServiceCall } from './service.ts';
+import type { ServiceCall } from './service-call.ts';
 import { handlePurge } from './purge.ts';
 import { handleGetQuota, handlePutQuota } from './quota.ts';
 import { newRoute, parseRoute } from './routes.ts';
