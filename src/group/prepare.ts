@@ -6,6 +6,7 @@ import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
 import { parseAttributes } from '../stream/attributes.ts';
 import { normalizeJson } from '../stream/json-records.ts';
+import { batchShape } from '../wire/batch.ts';
 import { type Command, FLAG_ATTRS } from '../wire/command.ts';
 import { COMMAND_APPEND, COMMAND_APPEND_BATCH, COMMAND_CREATE } from '../wire/command.ts';
 import { normalizeBatch } from './prepare-batch.ts';
@@ -28,11 +29,15 @@ export function prepare(
 ): boolean {
   const json = command.payloadBytes > 0 && carriesRecords(command);
   const attributes = command.has(FLAG_ATTRS);
+  // Looked at where it was received already; here for those that other nodes sent.
+  if (command.kind === COMMAND_APPEND_BATCH && batchShape(lanePayload ?? payloadOf(command)) !== 'ok') {
+    return refuseWith(reply, 'INVALID_BATCH', '');
+  }
   if (!json && !attributes && lanePayload === undefined) {
     entry.add(command, nowMs);
     return true;
   }
-  let payload = lanePayload ?? command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes);
+  let payload = lanePayload ?? payloadOf(command);
   let ends: readonly number[] | undefined;
   if (json && command.kind === COMMAND_APPEND_BATCH) {
     const result = normalizeBatch(payload);
@@ -60,6 +65,10 @@ export function prepare(
   }
   entry.addRewritten(command, nowMs, encoded, payload, ends);
   return true;
+}
+
+function payloadOf({ bytes, payloadAt, payloadBytes }: Command): Uint8Array {
+  return bytes.subarray(payloadAt, payloadAt + payloadBytes);
 }
 
 /** A payload sent as application/json is records; types arrive normalised, so the bytes can be compared in place. */

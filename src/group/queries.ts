@@ -3,12 +3,14 @@ import { errorNumber } from '../base/errors.ts';
 import { toHex } from '../base/hex.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import { refuse } from '../stream/append.ts';
+import { gcOfBucket } from '../stream/cold/objects.ts';
 import type { Head } from '../stream/head.ts';
 import { planRead } from '../stream/read.ts';
 import { published } from '../stream/publish.ts';
 import type { State } from '../stream/state.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
 import {
+  OP_BUCKET_GC,
   OP_GET_ATTRIBUTES,
   OP_HEAD,
   OP_READ,
@@ -18,6 +20,7 @@ import {
   SNAPSHOT_AT,
   SNAPSHOT_LATEST,
 } from '../wire/request.ts';
+import { readText } from '../wire/text.ts';
 import type { Watchers } from './watchers.ts';
 
 const NO_ATTRIBUTES = encodeUtf8('{}');
@@ -33,6 +36,10 @@ export function answerQuery(
   nowMs: number,
   reply: Reply,
 ): Head | undefined {
+  if (query.op === OP_BUCKET_GC) {
+    answerBucketGc(state, query, reply);
+    return undefined;
+  }
   const head = state.find(query.bytes, query.keyAt, query.keyBytes);
   if (head === undefined || head.expired(nowMs)) {
     refuse(reply, 'STREAM_NOT_FOUND');
@@ -54,6 +61,18 @@ function answerRead(state: State, watchers: Watchers, head: Head, query: Query, 
   if (plan === undefined) return;
   if (query.topic !== 0 && !head.closed) watchers.watch(head, query.topic);
   reply.body = plan.body;
+}
+
+/** Counts as far as one pass goes (wire-facts 5.2). */
+const GC_PASS_MAX = 4096;
+
+function answerBucketGc(state: State, query: Query, reply: Reply): void {
+  const bucket = readText(query.bytes, query.keyAt, query.keyBytes);
+  const entries = gcOfBucket(state, bucket, GC_PASS_MAX);
+  reply.a = entries.length;
+  const some = entries.slice(0, query.maxRecords);
+  const list = { seqs: some.map(({ seq }) => seq), keys: some.map(({ key }) => key) };
+  reply.body = encodeUtf8(JSON.stringify(list));
 }
 
 /**

@@ -8,6 +8,7 @@ import type { Plane, Router } from './plane.ts';
 import { type PeerAddresses, RAFT_PREFIX, handleRaftAdmin } from './raft-admin.ts';
 import { type DrainMark, handleReadShed, handleSetShed } from './shed.ts';
 import type { ServiceCall } from './service-call.ts';
+import type { ColdObjects } from './purge.ts';
 import { handleTenant } from './tenant.ts';
 import { handleUsage } from './usage.ts';
 
@@ -44,10 +45,16 @@ export interface Operations {
   /** Whether other nodes reach this one on a port of its own. */
   readonly hasClusterPlane: boolean;
   readonly peers: PeerAddresses;
+  /** Undefined: this node has no cold store. */
+  readonly coldObjects: ColdObjects | undefined;
 }
 
 /** Router of the admin plane. */
-export function adminRoutes(plane: Plane, source: MetricsSource, { drainMark, peers }: Operations): Router {
+export function adminRoutes(
+  plane: Plane,
+  source: MetricsSource,
+  { drainMark, peers, coldObjects }: Operations,
+): Router {
   const setShed =
     (draining: boolean): Handler =>
     ({ res, responder, startedMs }) =>
@@ -65,7 +72,7 @@ export function adminRoutes(plane: Plane, source: MetricsSource, { drainMark, pe
     if (path.startsWith(RAFT_PREFIX)) return handleRaftAdmin(plane, peers, res, req, method, responder, startedMs);
     if (path.startsWith(FLUSH_PREFIX)) return handleFlushCold(plane, res, req, method, responder, startedMs);
     const call: ServiceCall = { plane, source, res, req, responder, startedMs };
-    if (!handleTenant(call, path, method)) handleService(table, path, method, call);
+    if (!handleTenant(call, coldObjects, path, method)) handleService(table, path, method, call);
   };
 }
 

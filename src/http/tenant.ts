@@ -1,13 +1,13 @@
 /** Admin routes about one bucket: /__svc/purge/{bucket} and /__svc/quota/{bucket}. */
 import type { ServiceCall } from './service-call.ts';
-import { handlePurge } from './purge.ts';
+import { type ColdObjects, handlePurge } from './purge.ts';
 import { handleGetQuota, handlePutQuota } from './quota.ts';
 import { newRoute, parseRoute } from './routes.ts';
 
 export const PURGE_PREFIX = '/__svc/purge/';
 export const QUOTA_PREFIX = '/__svc/quota/';
 
-type TenantHandler = (call: ServiceCall, bucket: string) => void;
+type TenantHandler = (call: ServiceCall, bucket: string, coldObjects: ColdObjects | undefined) => void;
 
 const HANDLERS: Readonly<Record<string, Readonly<Record<string, TenantHandler>>>> = {
   [PURGE_PREFIX]: { delete: handlePurge },
@@ -17,7 +17,12 @@ const HANDLERS: Readonly<Record<string, Readonly<Record<string, TenantHandler>>>
 const route = newRoute();
 
 /** False: the path is none of these. */
-export function handleTenant(call: ServiceCall, path: string, method: string): boolean {
+export function handleTenant(
+  call: ServiceCall,
+  coldObjects: ColdObjects | undefined,
+  path: string,
+  method: string,
+): boolean {
   const prefix = path.startsWith(PURGE_PREFIX) ? PURGE_PREFIX : path.startsWith(QUOTA_PREFIX) ? QUOTA_PREFIX : '';
   if (prefix === '') return false;
   const { plane, res, responder, startedMs } = call;
@@ -33,7 +38,7 @@ export function handleTenant(call: ServiceCall, path: string, method: string): b
     const allow = Object.keys(handlers).map((name) => name.toUpperCase());
     plane.count('bucket', responder.methodNotAllowed(res, allow.join(', ')), startedMs);
   } else {
-    handler(call, route.bucket);
+    handler(call, route.bucket, coldObjects);
   }
   return true;
 }

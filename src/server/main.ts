@@ -149,7 +149,7 @@ function compose({ config, gateway, shards, drainMark, governance, cold, log }: 
   return createPlanes({
     ctx,
     source,
-    operations: { drainMark, hasClusterPlane: clusterOf(config) !== undefined, peers },
+    operations: { drainMark, hasClusterPlane: clusterOf(config) !== undefined, peers, coldObjects: cold?.service },
     logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
   });
 }

@@ -16,6 +16,7 @@ import {
   newCommandFields,
   writeCommand,
 } from '../wire/command.ts';
+import { decodeGcList } from '../wire/cold.ts';
 import { REQUEST_HEAD_BYTES } from '../wire/request.ts';
 
 /** Commands that a node may forward for its clients. */
@@ -59,10 +60,13 @@ export function isCommandFrame(bytes: Uint8Array, view: DataView, frame: Uint8Ar
   const at = frame.byteOffset + REQUEST_HEAD_BYTES;
   try {
     checked.read(bytes, view, at);
+    if (checked.end > frame.byteOffset + frame.length || checked.recordCount > 0) return false;
+    // The state machine takes this list for one of its own leader.
+    if (checked.kind === COMMAND_GC_DONE) decodeGcList(bytes.subarray(checked.payloadAt, checked.endsAt));
+    return true;
   } catch {
     return false;
   }
-  return checked.end <= frame.byteOffset + frame.length && checked.recordCount === 0;
 }
 
 /** The renewal of a stream's lifetime as a request frame. */

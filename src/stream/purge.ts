@@ -21,14 +21,21 @@ export const PURGE_STREAMS_MAX = 256;
 
 const NOTHING = new Uint8Array(0);
 
-/** Reply: a = streams removed, b = 1 when another command has to follow, text = where it goes on. */
+/** Reply: a = streams removed, b = 1 when another command has to follow, text = where it goes on, c = objects to be deleted. */
 export function applyPurge(state: State, command: Command, reply: Reply): void {
   const { bytes, keyAt, keyBytes, payloadAt, payloadBytes } = command;
   const after = decodePurge(bytes.subarray(payloadAt, payloadAt + payloadBytes));
   if (after === undefined) return refuse(reply, 'INTERNAL');
-  const name = bytes.slice(keyAt, keyAt + keyBytes);
+  const tally = { bucket: command.keyText(), queued: 0 };
+  state.cold.tally = tally;
+  purge(state, bytes.slice(keyAt, keyAt + keyBytes), after, command.nowMs, reply);
+  state.cold.tally = undefined;
+  reply.c = tally.queued;
+}
+
+function purge(state: State, name: Uint8Array, after: Uint8Array, nowMs: number, reply: Reply): void {
   if (state.buckets.of(state.tx, name, 0, name.length).streamCount > 0) {
-    const last = removeSome(state, name, after, command.nowMs, reply);
+    const last = removeSome(state, name, after, nowMs, reply);
     if (state.buckets.of(state.tx, name, 0, name.length).streamCount > 0) {
       reply.b = 1;
       reply.text = last;
@@ -37,7 +44,7 @@ export function applyPurge(state: State, command: Command, reply: Reply): void {
   }
   forget(state, name);
   // What the streams had in the cold store is given back in bounded steps too, and a purge waits for it.
-  if (sweepReleases(state, command.nowMs, RELEASE_CHUNKS_PER_SWEEP)) reply.b = 1;
+  if (sweepReleases(state, nowMs, RELEASE_CHUNKS_PER_SWEEP)) reply.b = 1;
 }
 
 /** Removes the next streams; the last one's name, or empty when the walk has reached the end. */

@@ -47,6 +47,9 @@ export const ADMIN_TRANSFER = 4;
 export const ADMIN_MEMBERSHIP = 5;
 export const ADMIN_ALLOW_REVERT = 6;
 
+/** Objects of one bucket (the key) that a group is to delete: up to maxRecords of them. */
+export const OP_BUCKET_GC = 44;
+
 /** The one at `value`; the latest; the latest, or the stream alone when there is none. */
 export const SNAPSHOT_AT = 0;
 export const SNAPSHOT_LATEST = 1;

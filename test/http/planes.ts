@@ -70,7 +70,7 @@ export async function startPlanes(
       http: () => ({ ...counters.snapshot() }),
       extra: () => ({ node_id: 1 }),
     },
-    operations: { drainMark, hasClusterPlane, peers: new Map([[2, '127.0.0.1:6250']]) },
+    operations: { drainMark, hasClusterPlane, peers: new Map([[2, '127.0.0.1:6250']]), coldObjects: undefined },
     logError: (error) => errors.push(error),
   });
   const port = await planes.listenClient('127.0.0.1', 0);

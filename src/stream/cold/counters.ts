@@ -12,4 +12,6 @@ export class ColdCounters {
   nextGcSeq = 0;
   /** Run of the first flush that the group applied; goes into all keys of its objects. */
   origin = NO_ORIGIN;
+  /** Not stored: while a purge is applied, how many objects of its bucket went into the GC queue. */
+  tally: { readonly bucket: string; queued: number } | undefined = undefined;
 }

@@ -82,6 +82,8 @@ function queueObject(state: State, stored: StoredObject, nowMs: number, immediat
   assert(stored.refs === 0 && stored.gcSeq < 0, 'an object is queued once, when nothing refers to it');
   stored.gcSeq = state.cold.nextGcSeq++;
   state.cold.gcLength++;
+  const { tally } = state.cold;
+  if (tally?.bucket === stored.bucket) tally.queued++;
   const bucket = encodeUtf8(stored.bucket);
   const row = new Uint8Array(GC_BUCKET_AT + bucket.length);
   const view = new DataView(row.buffer);
