@@ -6,7 +6,9 @@
  * `origin` is the run of the process that made the group's first upload: a cluster restored from a backup has another
  * one, so the two may share a root. A bucket's name that is no tame path component goes in as its tame part and a hash.
  */
+import { assert } from '../base/assert.ts';
 import { hash64Hex } from '../base/hash.ts';
+import { OBJECT_KEY_BYTES_MAX } from '../base/limits.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { ObjectId } from './cold.ts';
 
@@ -43,7 +45,9 @@ export function objectKey(
 ): string {
   const kind = incarnation === 0 ? 'pack' : `i${incarnation.toString(16)}`;
   const name = `${run}-${seq.toString(16).padStart(12, '0')}`;
-  return `${objectPrefix(group, origin)}${bucketFolder(bucket)}/${kind}/${name}`;
+  const key = `${objectPrefix(group, origin)}${bucketFolder(bucket)}/${kind}/${name}`;
+  assert(key.length <= OBJECT_KEY_BYTES_MAX, 'an object key is short, whatever the bucket is called');
+  return key;
 }
 
 /** Undefined: not a key of ours. */
