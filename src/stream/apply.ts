@@ -98,8 +98,9 @@ function applyTouch(state: State, command: Command): void {
 }
 
 /**
- * Removes streams whose deadline has passed, and gives back what earlier removals left in the cold store. The index holds a lower bound of each deadline, so that renewing a lifetime
- * costs nothing; a stream found alive here is listed again at its real deadline.
+ * Removes streams whose deadline has passed, and gives back what earlier removals left in the cold store. The index holds
+ * a lower bound of each deadline, so that renewing a lifetime costs nothing; a stream found alive here is listed again at
+ * its real deadline.
  */
 function applySweep(state: State, command: Command): void {
   const due: { key: Uint8Array; deadlineMs: number; incarnation: number }[] = [];

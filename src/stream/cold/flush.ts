@@ -19,8 +19,6 @@ export function applyFlush(state: State, command: Command, reply: Reply): void {
   const list = decodeFlushList(command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes));
   if (objectKnown(state, list.object)) return;
   if (state.cold.origin === NO_ORIGIN) state.cold.origin = list.object.run;
-  // Nothing was uploaded: only the origin was to be settled.
-  if (list.slices.length === 0) return;
   // Without slices nothing was uploaded: the first flush of a group, which settles its origin.
   if (list.slices.length === 0) return;
   const bucket = command.bytes.subarray(command.keyAt, command.keyAt + command.keyBytes);
