@@ -1,0 +1,166 @@
+// Three real nodes with one store, while leaderships move, the leader is killed, and a node comes back that needs a snapshot
+// of a group whose bytes are mostly cold. Every producer's appends are there once and in order on every node, and the store
+// is empty when the streams are deleted.
+import assert from 'node:assert/strict';
+import { Buffer } from 'node:buffer';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { removeFolder, temporaryFolder } from '../support/server.ts';
+
+const GROUPS = 2;
+const STREAMS = 6;
+const APPENDS = 120;
+const BODY_BYTES = 48 * 1024;
+const PATIENCE_MS = 180_000;
+const RETRY_MS = 50;
+const TYPE = { 'Content-Type': 'application/octet-stream' } as const;
+
+const toml = (directory: string): string => `
+[storage.cold]
+backend = "dir"
+dir = "${directory}"
+root = "cluster"
+flush_interval = "100ms"
+flush_size = "256 KiB"
+flush_max_size = "1 MiB"
+max_hot_size_per_group = "4 MiB"
+gc_interval = "100ms"
+gc_grace = "100ms"
+sweep_interval = "500ms"
+sweep_grace = "3s"
+`;
+
+const nameOf = (stream: number): string => `/cluster/stream-${stream}`;
+
+function bodyOf(stream: number, append: number): Buffer {
+  const pattern = Buffer.alloc(8);
+  pattern.writeUInt32LE(stream, 0);
+  pattern.writeUInt32LE(append, 4);
+  return Buffer.alloc(BODY_BYTES, pattern);
+}
+
+/** Appends once each, whoever leads; asks another node after every failure. */
+async function fill(cluster: TestCluster, stream: number, done: { appends: number }): Promise<void> {
+  let node = (stream % 3) + 1;
+  let client: RawClient | undefined;
+  for (let seq = 0; seq < APPENDS;) {
+    try {
+      client ??= await RawClient.connect(cluster.node(node).port);
+      const headers = { ...TYPE, 'Producer-Id': 'p', 'Producer-Epoch': 0, 'Producer-Seq': seq };
+      const answer = await client.request('POST', nameOf(stream), headers, bodyOf(stream, seq));
+      if (answer.status === 200 || answer.status === 204) {
+        seq++;
+        done.appends++;
+        continue;
+      }
+      assert.equal(answer.status, 503, answer.body.toString());
+    } catch (error) {
+      if (error instanceof assert.AssertionError) throw error;
+    }
+    client?.destroy();
+    client = undefined;
+    node = (node % 3) + 1;
+    await delay(RETRY_MS);
+  }
+  client?.destroy();
+}
+
+async function readBack(cluster: TestCluster, node: number, stream: number): Promise<void> {
+  const client = await RawClient.connect(cluster.node(node).port);
+  const parts: Buffer[] = [];
+  for (let offset = 0; offset < APPENDS * BODY_BYTES;) {
+    const answer = await client.request('GET', `${nameOf(stream)}?offset=${offset}`);
+    assert.equal(answer.status, 200, answer.body.toString('latin1').slice(0, 200));
+    assert(answer.body.length > 0, `node ${node}: stream ${stream} ends at ${offset}`);
+    parts.push(answer.body);
+    offset += answer.body.length;
+  }
+  client.destroy();
+  const found = Buffer.concat(parts);
+  const expected = Buffer.concat(Array.from({ length: APPENDS }, (_, append) => bodyOf(stream, append)));
+  assert(found.equals(expected), `node ${node} shows stream ${stream} as it was sent`);
+}
+
+function objects(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !entry.parentPath.endsWith('.tmp'))
+    .map((entry) => join(entry.parentPath, entry.name));
+}
+
+async function eachNode(cluster: TestCluster, name: string, value: number): Promise<boolean> {
+  for (const id of cluster.ids) if ((await cluster.metrics(id))[name] !== value) return false;
+  return true;
+}
+
+/** Moves every leadership to the next node. */
+async function rotate(cluster: TestCluster): Promise<void> {
+  for (const group of cluster.groupIds) {
+    const leader = await cluster.leaderOf(group);
+    const to = cluster.runningIds.find((id) => id !== leader);
+    // Refused when somebody else has moved it already, which is as good.
+    await requestOnce(cluster.node(leader).adminPort, 'POST', `/__svc/raft/${group}/leader/transfer/${to}`);
+  }
+}
+
+test('leaders that come and go while bytes move to the cold store lose nothing and leave nothing behind', async () => {
+  const directory = temporaryFolder('cold');
+  await withCluster({ groups: GROUPS, toml: toml(directory) }, async (cluster) => {
+    const streams = Array.from({ length: STREAMS }, (_, stream) => stream);
+    for (const stream of streams) {
+      await until('a create', async () => {
+        const answer = await requestOnce(cluster.node(1).port, 'PUT', nameOf(stream), TYPE);
+        return answer.status === 201 || answer.status === 200;
+      });
+    }
+    const done = { appends: 0 };
+    const reached = (part: number): Promise<void> =>
+      until(`${part} of the appends`, async () => done.appends >= part * STREAMS * APPENDS, PATIENCE_MS);
+    const filling = Promise.all(streams.map((stream) => fill(cluster, stream, done)));
+    await reached(0.1);
+    await cluster.kill(3);
+    await reached(0.3);
+    await rotate(cluster);
+    await reached(0.5);
+    // It needs what the others have purged from their logs: a snapshot of rows, while the bytes are in the store.
+    await cluster.restart(3);
+    await reached(0.6);
+    await cluster.ready();
+    await rotate(cluster);
+    const leader = await cluster.leaderOf(0);
+    await cluster.kill(leader);
+    await reached(0.8);
+    await cluster.restart(leader);
+    await filling;
+    await cluster.ready();
+    await until('nothing is hot', () => eachNode(cluster, 'cold_hot_bytes', 0), PATIENCE_MS);
+    await cluster.settled();
+    for (const id of cluster.ids) await Promise.all(streams.map((stream) => readBack(cluster, id, stream)));
+    await until(
+      'orphans are gone',
+      async () => {
+        return objects(directory).length === ((await cluster.metrics(1))['cold_objects'] as number);
+      },
+      PATIENCE_MS,
+    );
+    const sums = { flushes: 0, forgotten: 0, orphans: 0 };
+    for (const id of cluster.ids) {
+      const found = await cluster.metrics(id);
+      sums.flushes += found['cold_flush_publishes'] as number;
+      sums.forgotten += found['cold_flush_forgotten'] as number;
+      sums.orphans += found['cold_orphan_cleanup_attempts'] as number;
+    }
+    process.stdout.write(`cluster with a cold store: ${JSON.stringify(sums)}, ${objects(directory).length} objects\n`);
+    for (const stream of streams) {
+      await until('a delete', async () => {
+        return (await requestOnce(cluster.node(2).port, 'DELETE', nameOf(stream))).status !== 503;
+      });
+    }
+    await until('the store is empty', async () => objects(directory).length === 0, PATIENCE_MS);
+    await until('nothing is left to collect', () => eachNode(cluster, 'cold_objects', 0), PATIENCE_MS);
+  });
+  removeFolder(directory);
+});
