@@ -2,13 +2,13 @@
 import { errorNumber } from '../base/errors.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
-import { isMetered } from '../stream/buckets.ts';
 import { coldCounters, describeCold } from './cold/status.ts';
 import type { ColdTier } from './cold/tier.ts';
 import { type Listed, listStreams } from '../stream/list.ts';
 import type { Reply } from '../wire/reply.ts';
 import { OP_BUCKET, OP_LIST, OP_STATUS, OP_USAGE, type Query } from '../wire/request.ts';
 import { compareText } from '../wire/text.ts';
+import { answerUsage } from './usage.ts';
 
 function json(reply: Reply, value: unknown): void {
   reply.body = encodeUtf8(JSON.stringify(value));
@@ -18,7 +18,7 @@ function json(reply: Reply, value: unknown): void {
 export function answerSummary(op: number, shard: ShardStatus, query: Query, nowMs: number, reply: Reply): void {
   if (op === OP_LIST) answerList(shard.groups, query, nowMs, reply);
   else if (op === OP_BUCKET) answerBucket(shard.groups, query, reply);
-  else if (op === OP_USAGE) answerUsage(shard.groups, reply);
+  else if (op === OP_USAGE) answerUsage(shard.groups, query, reply);
   else if (op === OP_STATUS) answerStatus(shard, nowMs, reply);
   else reply.code = errorNumber('INTERNAL');
 }
@@ -47,38 +47,6 @@ function answerBucket(groups: readonly Group[], query: Query, reply: Reply): voi
     reply.recordStart = Math.max(reply.recordStart, bucket.streamsMax);
     reply.recordNext = Math.max(reply.recordNext, bucket.retainedBytesMax);
   }
-}
-
-interface Usage {
-  committed_append_bytes: number;
-  committed_records: number;
-  committed_write_units: number;
-  retained_bytes: number;
-  stream_count: number;
-}
-
-/** USAGE: {"buckets": {...}} over the shard's groups. */
-function answerUsage(groups: readonly Group[], reply: Reply): void {
-  const buckets = new Map<string, Usage>();
-  for (const { state } of groups) {
-    state.buckets.each(state.tx, (bucket) => {
-      if (!isMetered(bucket)) return;
-      const usage = buckets.get(bucket.text) ?? {
-        committed_append_bytes: 0,
-        committed_records: 0,
-        committed_write_units: 0,
-        retained_bytes: 0,
-        stream_count: 0,
-      };
-      usage.committed_append_bytes += bucket.appendBytes;
-      usage.committed_records += bucket.records;
-      usage.committed_write_units += bucket.writeUnits;
-      usage.retained_bytes += bucket.retainedBytes;
-      usage.stream_count += bucket.streamCount;
-      buckets.set(bucket.text, usage);
-    });
-  }
-  json(reply, { buckets: Object.fromEntries(buckets) });
 }
 
 /** What STATUS tells of a shard beyond its groups. */

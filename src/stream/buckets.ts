@@ -8,11 +8,12 @@
 import { assert } from '../base/assert.ts';
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
 import { readText } from '../wire/text.ts';
-import { TAG_BUCKET, hashBytes, prefixEnd, taggedKey } from './keys.ts';
+import { TAG_BUCKET, compareBytes, hashBytes, prefixEnd, taggedKey } from './keys.ts';
 import type { Tx } from './tx.ts';
 
 const FORMAT = 2;
 const ROW_BYTES = 64;
+const NO_NAME = new Uint8Array(0);
 
 export interface Bucket {
   readonly name: Uint8Array;
@@ -102,17 +103,30 @@ export class Buckets {
     this.#dirty = [];
   }
 
-  /** Visits every bucket of the group, in name order; flushed and unflushed state together. */
-  each(tx: Tx, visit: (bucket: Bucket) => void): void {
-    const seen = new Map<string, Bucket>();
-    const start = taggedKey(this.#prefix, TAG_BUCKET, new Uint8Array(0));
-    tx.range(start, prefixEnd(start), false, (key, value) => {
-      const bucket = decodeBucket(key.slice(3), value);
-      seen.set(bucket.text, bucket);
-      return true;
+  /**
+   * Visits buckets in the order of their names' bytes, those behind `after`, until `visit` returns false; flushed and
+   * unflushed state together.
+   */
+  each(tx: Tx, after: Uint8Array, visit: (bucket: Bucket) => boolean): void {
+    const changed = this.#dirty
+      .filter((bucket) => after.length === 0 || compareBytes(bucket.name, after) > 0)
+      .sort((a, b) => compareBytes(a.name, b.name));
+    let next = 0;
+    let going = true;
+    const all = taggedKey(this.#prefix, TAG_BUCKET, NO_NAME);
+    const behind = taggedKey(this.#prefix, TAG_BUCKET, after);
+    tx.range(behind, prefixEnd(all), false, (key, value) => {
+      const name = key.subarray(3);
+      if (after.length > 0 && compareBytes(name, after) === 0) return true;
+      while (going && next < changed.length && compareBytes((changed[next] as Bucket).name, name) < 0) {
+        going = visit(changed[next++] as Bucket);
+      }
+      if (!going) return false;
+      const same = next < changed.length && compareBytes((changed[next] as Bucket).name, name) === 0;
+      going = visit(same ? (changed[next++] as Bucket) : decodeBucket(name.slice(), value));
+      return going;
     });
-    for (const bucket of this.#dirty) seen.set(bucket.text, bucket);
-    for (const text of [...seen.keys()].sort()) visit(seen.get(text) as Bucket);
+    while (going && next < changed.length) going = visit(changed[next++] as Bucket);
   }
 
   /** Drops everything clean; dirty buckets stay because the store does not have them yet. */

@@ -17,6 +17,7 @@
  *   BUCKET                  a = streams of the bucket on this shard, b = 1 when the bucket exists on this shard,
  *                           recordStart and recordNext = largest quota of streams and of retained bytes, -1 none
  *   APPEND_BATCH            c = frames refused; the body is the JSON array of results
+ *   USAGE                   a = 1 when more buckets follow
  *   PURGE                   a = streams removed, b = 1 when more are left, text = behind which to go on, c = objects queued
  *   BUCKET_GC               a = objects in the queue; the body is JSON, {"seqs":[...],"keys":[...]}
  */

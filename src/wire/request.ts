@@ -9,7 +9,8 @@
  *       BUCKET        keyBytes u16 at 18, key at 40
  *       UNWATCH       topic u32 at 20
  *       SHED          mode u8 (1 = do not lead), value f64 (bits of shed.ts)
- *       USAGE, STATUS nothing
+ *       USAGE         key = the bucket behind which to go on, maxRecords = how many (0: all)
+ *       STATUS        nothing
  *
  * Queries about a whole shard carry group ALL_GROUPS. Little-endian.
  */

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OP_USAGE } from '../../src/wire/request.ts';
+import { ALL_GROUPS, OP_USAGE, newRequest } from '../../src/wire/request.ts';
 import { Harness, code, find, text } from './harness.ts';
 
 function usage(harness: Harness): { stream_count: number; retained_bytes: number; committed_append_bytes: number } {
-  const slot = harness.ask(OP_USAGE);
-  const all = JSON.parse(text(find(harness.turn(0), slot))) as { buckets: Record<string, ReturnType<typeof usage>> };
-  return all.buckets['bucket'] as ReturnType<typeof usage>;
+  const request = newRequest();
+  request.op = OP_USAGE;
+  request.group = ALL_GROUPS;
+  const slot = harness.push(request);
+  const rows = JSON.parse(text(find(harness.turn(0), slot))) as [string, ...number[]][];
+  const [, bytes = 0, , , retained = 0, streams = 0] = rows.find(([name]) => name === 'bucket') ?? [''];
+  return { committed_append_bytes: bytes, retained_bytes: retained, stream_count: streams };
 }
 
 test('expired streams answer 404 at once and are swept within seconds', () => {

@@ -174,11 +174,12 @@ export class Replica {
 
   usage(): string[] {
     const lines: string[] = [];
-    this.state.buckets.each(this.tx, (b) => {
-      if (!isMetered(b)) return;
+    this.state.buckets.each(this.tx, new Uint8Array(0), (b) => {
+      if (!isMetered(b)) return true;
       lines.push(
         `${b.text} ${b.exists} ${b.appendBytes} ${b.records} ${b.writeUnits} ${b.retainedBytes} ${b.streamCount} ${b.streamsMax} ${b.retainedBytesMax}`,
       );
+      return true;
     });
     return lines.sort();
   }
