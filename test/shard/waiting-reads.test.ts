@@ -157,7 +157,7 @@ test('after a restart reads wait until the log is applied that was there', () =>
   assert.equal(text(read as Reply), 'hello');
   assert.equal(head?.nextOffset, 5);
   assert.match(text(list as Reply), /"s"/);
-  assert.equal(text(usage as Reply), '[["b",5,1,1,5,1]]');
+  assert.equal(text(usage as Reply), '[["b",5,1,2,5,1]]');
   assert.equal(statusOf(node).raft_groups[0]?.caught_up, true);
   const again = node.ask(OP_READ);
   assert.equal(text(find(node.turn(), again)), 'hello');
