@@ -2,7 +2,7 @@
 // when their streams do. The amount is bounded, not the time; what is awaited is asked for again and again.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
-import { readdirSync, statSync } from 'node:fs';
+import { readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -50,6 +50,11 @@ async function metrics(server: TestServer): Promise<Record<string, number>> {
   const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
   assert.equal(answer.status, 200);
   return JSON.parse(answer.body.toString()) as Record<string, number>;
+}
+
+interface Admission {
+  readonly cold_write_admission: { readonly state: string };
+  readonly raft_groups: readonly { readonly hot_bytes: number }[];
 }
 
 async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
@@ -161,6 +166,40 @@ test('64 MiB pass through 8 MiB of hot bytes, over a kill -9, are read back, and
     await until('the store is empty', () => objects(server).length === 0);
     await until('nothing is left to collect', async () => (await metrics(server))['cold_objects'] === 0);
     assert.equal((await metrics(server))['cold_bytes'], 0);
+  });
+});
+
+test('a store that is gone for a while costs writes and nothing else; all goes on by itself when it is back', async () => {
+  await withServer({ cores: 1, groups: GROUPS, toml: TOML }, async (server) => {
+    const streams = Array.from({ length: STREAMS }, (_, stream) => stream);
+    for (const stream of streams) assert.equal((await requestOnce(server.port, 'PUT', nameOf(stream))).status, 201);
+    const counts = { refused: 0 };
+    const filling = Promise.all(streams.map((stream) => fill(server, stream, APPENDS, counts)));
+    await until('an eighth is in the cold store', async () => {
+      return ((await metrics(server))['cold_bytes'] as number) > (STREAMS * APPENDS * BODY_BYTES) / 8;
+    });
+    const folder = join(server.dataDir, 'cold');
+    renameSync(folder, `${folder}.away`);
+    writeFileSync(folder, 'in the way');
+    await until('writes are refused', async () => {
+      const { cold_write_admission: admission } = (await metrics(server)) as unknown as Admission;
+      return admission.state === 'refusing' && counts.refused > 10;
+    });
+    const { raft_groups: groups } = (await metrics(server)) as unknown as Admission;
+    for (const { hot_bytes: bytes } of groups) assert(bytes <= HOT_BYTES_MAX, `${bytes} hot bytes`);
+    await server.logged(/the cold store fails/);
+    // What is hot is served, and what brings no bytes is taken.
+    const tail = await requestOnce(server.port, 'GET', `${nameOf(0)}?offset=now`);
+    assert.equal(tail.status, 200);
+    assert.equal((await requestOnce(server.port, 'PUT', '/cold/empty')).status, 201);
+    rmSync(folder);
+    renameSync(`${folder}.away`, folder);
+    await filling;
+    await until('nothing is hot', async () => (await metrics(server))['cold_hot_bytes'] === 0);
+    await until('the admission is open', async () => {
+      return ((await metrics(server)) as unknown as Admission).cold_write_admission.state === 'open';
+    });
+    await Promise.all(streams.map((stream) => readBack(server, stream, APPENDS)));
   });
 });
 
