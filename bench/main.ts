@@ -13,6 +13,7 @@ import { renderScenario, type BenchReport, type ScenarioReport } from './report.
 import { appends100, appends500 } from './scenarios/appends.ts';
 import { clusterIdle } from './scenarios/cluster-idle.ts';
 import { cluster } from './scenarios/cluster.ts';
+import { coldReplay } from './scenarios/cold-replay.ts';
 import { fanOut } from './scenarios/fan-out.ts';
 import { replay } from './scenarios/replay.ts';
 import { scale } from './scenarios/scale.ts';
@@ -36,6 +37,7 @@ const SCENARIOS: readonly Scenario[] = [
   scale,
   cluster,
   clusterIdle,
+  coldReplay,
 ];
 const TARGETS: readonly Target[] = [
   millrace,
