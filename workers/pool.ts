@@ -2,7 +2,7 @@
 import process from 'node:process';
 import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
 import { type Backend, openStore } from '../src/cold/backend.ts';
-import { type ColdOutcome, type ColdTask, perform } from '../src/cold/tasks.ts';
+import { type ColdOutcome, type ColdResults, type ColdTask, perform } from '../src/cold/tasks.ts';
 
 /** Ends with the thread; each operation has a bound of its own. */
 const { signal } = new AbortController();
@@ -20,7 +20,12 @@ export async function cold(task: ColdTask): Promise<unknown> {
   } catch (error) {
     outcome = { ok: false, failure: 'unreachable', message: `the store cannot be opened: ${String(error)}` };
   }
-  const value = outcome.ok ? outcome.value : undefined;
-  if (!(value instanceof Uint8Array)) return outcome;
-  return move({ [transferableSymbol]: value.buffer, [valueSymbol]: outcome });
+  const buffers = outcome.ok ? buffersOf(outcome.value) : [];
+  return buffers.length === 0 ? outcome : move({ [transferableSymbol]: buffers, [valueSymbol]: outcome });
+}
+
+/** Memory that goes to the other thread instead of being copied. */
+function buffersOf(value: ColdResults[ColdTask['op']]): ArrayBuffer[] {
+  if (value instanceof Uint8Array) return [value.buffer];
+  return Array.isArray(value) ? value.map((bytes: Uint8Array<ArrayBuffer>) => bytes.buffer) : [];
 }

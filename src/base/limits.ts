@@ -60,8 +60,8 @@ export const FLUSH_LIST_BYTES_MAX = 512 * KIB;
 export const OBJECT_KEY_BYTES_MAX = 255;
 /** Chunks that one cold answer is put together from, unless a single record spans more: each is a request to the store. */
 export const COLD_REFS_MAX = 32;
-/** Chunks behind an answer that the plan names for the read-ahead: 4 MiB ahead of a replay at most. */
-export const COLD_AHEAD_CHUNKS = 4;
+/** Chunks behind an answer that the plan names for the read-ahead: 16 MiB ahead of a replay at most. */
+export const COLD_AHEAD_CHUNKS = 16;
 /** Chunks released by the command that removes a stream; the rest of a long one follows with the sweeps. */
 export const RELEASE_CHUNKS_AT_ONCE = 256;
 /** Chunks released by one sweep: each is two or three rows, so a sweep stays at some 10 ms. */

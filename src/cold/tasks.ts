@@ -21,7 +21,10 @@ interface Get {
   readonly key: string;
   readonly offset: number;
   readonly length: number;
-  readonly digest: Uint8Array;
+  /** Parts of the range, by their place in it, each verified. */
+  readonly slices: readonly Slice[];
+  /** The BLAKE3 of each, one after the other. */
+  readonly digests: Uint8Array;
 }
 
 interface List {
@@ -46,7 +49,8 @@ export type ColdTask = Put | Get | List | Remove | Probe;
 export interface ColdResults {
   /** The BLAKE3 of each slice, one after the other. */
   readonly put: Uint8Array<ArrayBuffer>;
-  readonly get: Uint8Array<ArrayBuffer>;
+  /** The slices, each with memory of its own, so that one can be kept without the others. */
+  readonly get: readonly Uint8Array<ArrayBuffer>[];
   readonly list: ObjectPage;
   readonly remove: undefined;
   readonly probe: undefined;
@@ -83,14 +87,8 @@ async function run(store: ObjectStore, task: ColdTask, signal: AbortSignal): Pro
       await store.put(task.key, task.body, signal);
       return digests;
     }
-    case 'get': {
-      const bytes = await store.get(task.key, task.offset, task.length, signal);
-      if (!sameDigest(digestOf(bytes), task.digest)) {
-        const range = `bytes ${task.offset} to ${task.offset + task.length}`;
-        throw new StoreError('bad', `${task.key}: ${range} are not what was written (BLAKE3 differs)`);
-      }
-      return bytes;
-    }
+    case 'get':
+      return verified(task, await store.get(task.key, task.offset, task.length, signal));
     case 'list':
       return store.list(task.prefix, task.after, task.limit, signal);
     case 'remove':
@@ -100,6 +98,17 @@ async function run(store: ObjectStore, task: ColdTask, signal: AbortSignal): Pro
       await probe(store, signal);
       return undefined;
   }
+}
+
+function verified(task: Get, bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer>[] {
+  return task.slices.map(({ at, length }, i) => {
+    const slice = at === 0 && length === bytes.length ? bytes : bytes.slice(at, at + length);
+    if (!sameDigest(digestOf(slice), task.digests.subarray(i * DIGEST_BYTES, (i + 1) * DIGEST_BYTES))) {
+      const range = `bytes ${task.offset + at} to ${task.offset + at + length}`;
+      throw new StoreError('bad', `${task.key}: ${range} are not what was written (BLAKE3 differs)`);
+    }
+    return slice;
+  });
 }
 
 function digestsOf(body: Uint8Array, slices: readonly Slice[]): Uint8Array<ArrayBuffer> {

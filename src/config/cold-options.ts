@@ -79,7 +79,7 @@ export const COLD_OPTIONS = {
   ),
   'storage.cold.cache.readahead_blocks': option(
     kind.integer(0, COLD_AHEAD_CHUNKS),
-    COLD_AHEAD_CHUNKS,
+    8,
     'Chunks of 1 MiB that are fetched ahead of a sequential reader; needs a cache.',
   ),
   'storage.cold.s3.bucket': optional(kind.text, 'Bucket of the `s3` backend.'),

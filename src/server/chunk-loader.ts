@@ -4,7 +4,7 @@
  * ahead of a reader give way to those that somebody waits for.
  */
 import { LRUCache } from 'lru-cache';
-import type { ColdOutcome } from '../cold/tasks.ts';
+import type { ColdOutcome, Failed } from '../cold/tasks.ts';
 import type { ChunkRef } from '../wire/cold.ts';
 
 /** Fetches at once: what keeps a store across a network busy. */
@@ -14,31 +14,32 @@ const AHEAD_LOADS_MAX = 32;
 /** Memory of an entry besides its bytes; streams that grow slowly have chunks of a few bytes. */
 const ENTRY_BYTES = 512;
 
-/** A range of an object, verified against its digest. Never rejects. */
-export type ReadRange = (
-  key: string,
-  offset: number,
-  length: number,
-  digest: Uint8Array,
-) => Promise<ColdOutcome<'get'>>;
+/** Of one read ahead: fewer and larger reads are cheaper for the store and for us. */
+const AHEAD_BYTES_MAX = 8 * 1024 * 1024;
+
+/** Chunks that follow each other in one object, verified. Never rejects. */
+export type ReadChunks = (refs: readonly ChunkRef[]) => Promise<ColdOutcome<'get'>>;
+
+/** A chunk, or why there is none. */
+export type Loaded = { readonly ok: true; readonly value: Uint8Array } | Failed;
 
 interface Waiting {
   readonly ref: ChunkRef;
-  readonly resolve: (outcome: ColdOutcome<'get'>) => void;
+  readonly resolve: (outcome: Loaded) => void;
 }
 
 export class ChunkLoader {
   readonly counters = { hits: 0, misses: 0, reads: 0, readBytes: 0, aheadReads: 0, readErrors: 0 };
-  readonly #read: ReadRange;
+  readonly #read: ReadChunks;
   readonly #cache: LRUCache<string, Uint8Array> | undefined;
-  readonly #loads = new Map<string, Promise<ColdOutcome<'get'>>>();
+  readonly #loads = new Map<string, Promise<Loaded>>();
   /** In order of arrival; those before #next are done with. */
   #waiting: Waiting[] = [];
   #next = 0;
   #running = 0;
 
   /** `cacheBytesMax` 0: nothing is kept. */
-  constructor(read: ReadRange, cacheBytesMax: number) {
+  constructor(read: ReadChunks, cacheBytesMax: number) {
     this.#read = read;
     this.#cache =
       cacheBytesMax === 0
@@ -64,11 +65,11 @@ export class ChunkLoader {
   }
 
   /** From the store. */
-  load(ref: ChunkRef): Promise<ColdOutcome<'get'>> {
+  load(ref: ChunkRef): Promise<Loaded> {
     const name = nameOf(ref);
     const running = this.#loads.get(name);
     if (running !== undefined) return running;
-    const load = new Promise<ColdOutcome<'get'>>((resolve) => this.#waiting.push({ ref, resolve }));
+    const load = new Promise<Loaded>((resolve) => this.#waiting.push({ ref, resolve }));
     this.#track(name, load);
     this.#startWaiting();
     return load;
@@ -77,16 +78,32 @@ export class ChunkLoader {
   /** Fetches what will probably be asked for next, while there is nothing better to do. */
   loadAhead(refs: readonly ChunkRef[]): void {
     if (this.#cache === undefined) return;
-    for (const ref of refs) {
-      if (this.waiting > 0 || this.#running >= AHEAD_LOADS_MAX) return;
+    const missing = refs.filter((ref) => {
       const name = nameOf(ref);
-      if (this.#loads.has(name) || this.#cache.has(name)) continue;
-      this.counters.aheadReads++;
-      this.#track(name, this.#start(ref));
+      return !this.#loads.has(name) && this.#cache?.has(name) !== true;
+    });
+    // Not one by one as the reader moves on: the window is filled again when half of it is used up.
+    if (2 * missing.length < refs.length) return;
+    for (const run of runsOf(missing)) {
+      if (this.waiting > 0 || this.#running >= AHEAD_LOADS_MAX) return;
+      this.counters.aheadReads += run.length;
+      const reading = this.#start(run);
+      run.forEach((ref, i) => this.#track(nameOf(ref), this.#ofRun(reading, ref, i)));
     }
   }
 
-  #track(name: string, load: Promise<ColdOutcome<'get'>>): void {
+  /** A run fails as a whole; somebody may be waiting for the part of it that is good. */
+  async #ofRun(reading: Promise<ColdOutcome<'get'>>, ref: ChunkRef, index: number): Promise<Loaded> {
+    const outcome = await reading;
+    return outcome.ok ? { ok: true, value: outcome.value[index] as Uint8Array } : this.#single(ref);
+  }
+
+  async #single(ref: ChunkRef): Promise<Loaded> {
+    const outcome = await this.#start([ref]);
+    return outcome.ok ? { ok: true, value: outcome.value[0] as Uint8Array } : outcome;
+  }
+
+  #track(name: string, load: Promise<Loaded>): void {
     this.#loads.set(name, load);
     void load.then((outcome) => {
       this.#loads.delete(name);
@@ -101,20 +118,34 @@ export class ChunkLoader {
         this.#waiting = [];
         this.#next = 0;
       }
-      void this.#start(ref).then(resolve);
+      void this.#single(ref).then(resolve);
     }
   }
 
-  async #start(ref: ChunkRef): Promise<ColdOutcome<'get'>> {
+  async #start(refs: readonly ChunkRef[]): Promise<ColdOutcome<'get'>> {
     this.#running++;
-    const outcome = await this.#read(ref.key, ref.at, ref.length, ref.digest);
+    const outcome = await this.#read(refs);
     this.#running--;
     this.counters.reads++;
-    if (outcome.ok) this.counters.readBytes += outcome.value.length;
+    if (outcome.ok) for (const { length } of outcome.value) this.counters.readBytes += length;
     else this.counters.readErrors++;
     this.#startWaiting();
     return outcome;
   }
+}
+
+/** Neighbours in an object together, up to AHEAD_BYTES_MAX. */
+function runsOf(refs: readonly ChunkRef[]): ChunkRef[][] {
+  const runs: ChunkRef[][] = [];
+  for (const ref of refs) {
+    const run = runs.at(-1);
+    const [first] = run ?? [];
+    const last = run?.at(-1);
+    const isNext = last?.key === ref.key && last.at + last.length === ref.at;
+    if (isNext && first !== undefined && ref.at + ref.length - first.at <= AHEAD_BYTES_MAX) run?.push(ref);
+    else runs.push([ref]);
+  }
+  return runs;
 }
 
 function nameOf(ref: ChunkRef): string {

@@ -1,7 +1,9 @@
 /** The cold store on the main thread: what shards ask of it goes to the pool and comes back, exactly once and never as an exception. */
 import { DIGEST_BYTES } from '../digest/blake3.ts';
+import { assert } from '../base/assert.ts';
 import type { ColdPool } from '../cold/pool.ts';
 import type { ColdOutcome } from '../cold/tasks.ts';
+import type { ChunkRef } from '../wire/cold.ts';
 import type { ListAnswer, Part, RemoveAnswer, UploadAnswer } from '../shard/cold/port.ts';
 
 export class ColdService {
@@ -58,8 +60,23 @@ export class ColdService {
     };
   }
 
-  /** A range of an object, verified. */
-  read(key: string, offset: number, length: number, digest: Uint8Array): Promise<ColdOutcome<'get'>> {
-    return this.#pool.run<'get'>({ op: 'get', key, offset, length, digest });
+  /** Chunks that follow each other in one object, verified. */
+  read(refs: readonly StoredRange[]): Promise<ColdOutcome<'get'>> {
+    const [first] = refs;
+    const last = refs.at(-1);
+    assert(first !== undefined && last !== undefined, 'a read has a range');
+    const digests = new Uint8Array(refs.length * DIGEST_BYTES);
+    refs.forEach(({ digest }, i) => digests.set(digest, i * DIGEST_BYTES));
+    return this.#pool.run<'get'>({
+      op: 'get',
+      key: first.key,
+      offset: first.at,
+      length: last.at + last.length - first.at,
+      slices: refs.map(({ at, length }) => ({ at: at - first.at, length })),
+      digests,
+    });
   }
 }
+
+/** As a chunk's reference names it. */
+export type StoredRange = Pick<ChunkRef, 'key' | 'at' | 'length' | 'digest'>;

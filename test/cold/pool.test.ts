@@ -46,9 +46,10 @@ it('moves bodies to the thread and back, with the digest of each part', async (t
   assert.deepEqual(answer.digests.map(hex), expected);
   assert.deepEqual(new Uint8Array(readFileSync(join(folder, 'root/g1/i1/object'))), copy);
 
-  const read = await service.read('g1/i1/object', 100_001, 199_999, answer.digests[2] as Uint8Array);
+  const refs = parts.map((part, i) => ({ ...part, key: 'g1/i1/object', digest: answer.digests[i] as Uint8Array }));
+  const read = await service.read(refs.slice(1));
   assert.ok(read.ok);
-  assert.deepEqual(read.value, copy.slice(100_001));
+  assert.deepEqual(read.value, [copy.slice(100_000, 100_001), copy.slice(100_001)]);
 
   const listed = await service.list('g1/', '', 10);
   assert.ok('objects' in listed);
@@ -71,11 +72,11 @@ it('says which object and which bytes were altered', async (t) => {
   const stored = readFileSync(path);
   stored[499] = (stored[499] as number) ^ 1;
   writeFileSync(path, stored);
-  const read = await service.read('g1/object', 0, 500, digest);
+  const read = await service.read([{ key: 'g1/object', at: 0, length: 500, digest }]);
   assert.ok(!read.ok);
   assert.equal(read.failure, 'bad');
   assert.match(read.message, /g1\/object: bytes 0 to 500 are not what was written/);
-  const gone = await service.read('g1/nothing', 0, 500, digest);
+  const gone = await service.read([{ key: 'g1/nothing', at: 0, length: 500, digest }]);
   assert.ok(!gone.ok);
   assert.equal(gone.failure, 'missing');
 });
@@ -84,13 +85,20 @@ it('refuses what is beyond its bounds at once, and takes more when there is room
   const pool = poolOf(t, directory(folderOf(t)));
   const digest = digestOf(bytesOf(1));
   const outcomes = Array.from({ length: 700 }, (_, i) =>
-    pool.run<'get'>({ op: 'get', key: `g/${i}`, offset: 0, length: 10, digest }),
+    pool.run<'get'>({ op: 'get', key: `g/${i}`, offset: 0, length: 10, slices: [], digests: digest }),
   );
   assert.ok(pool.tasks <= 512);
   const failures = (await Promise.all(outcomes)).map((outcome) => (outcome.ok ? 'ok' : outcome.failure));
   assert.equal(failures.filter((failure) => failure === 'busy').length, 700 - 512);
   assert.equal(failures.filter((failure) => failure === 'missing').length, 512);
-  const large = { op: 'get', key: 'g/large', offset: 0, length: 200 * 1024 * 1024, digest } as const;
+  const large = {
+    op: 'get',
+    key: 'g/large',
+    offset: 0,
+    length: 200 * 1024 * 1024,
+    slices: [],
+    digests: digest,
+  } as const;
   const [first, second] = await Promise.all([pool.run<'get'>(large), pool.run<'get'>(large)]);
   assert.ok(!first.ok && !second.ok);
   assert.deepEqual([first.failure, second.failure], ['missing', 'busy']);
