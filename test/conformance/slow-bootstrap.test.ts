@@ -20,7 +20,10 @@ serverSuite('a slow reader of a bootstrap', { cores: 1 }, ({ server, test, expec
     const path = `/${freshBucket()}/s`;
     await expect(201, `PUT ${path}`, { headers: TEXT });
     for (let i = 0; i < MESSAGES; i++) {
-      await expect(204, `POST ${path}`, { headers: TEXT, body: String.fromCharCode(97 + (i % 26)).repeat(MESSAGE_BYTES) });
+      await expect(204, `POST ${path}`, {
+        headers: TEXT,
+        body: String.fromCharCode(97 + (i % 26)).repeat(MESSAGE_BYTES),
+      });
     }
     const sockets = Array.from({ length: 3 }, () => connect(server.port, '127.0.0.1'));
     await Promise.all(

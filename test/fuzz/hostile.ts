@@ -42,7 +42,7 @@ function badQuery(random: Random): Attack {
     return `${random.pick(QUERY_NAMES)}${glue}${random.pick(QUERY_VALUES)}`;
   });
   const query = pairs.join(random.pick(['&', '&', '&', '&&', ';', '?']));
-  const path = `${random.pick([...FAMILIES, '/'])}${random.pick(['s1', 's2', 'json', 'streams', 'attrs', 's1/attrs', FUZZ_BUCKET])}?${query}`;
+  const path = `${random.pick([...FAMILIES, '/'])}${random.pick(['s1', 's2', 'json', 'streams', 'attrs', 's1/attrs', 's1/bootstrap', 's1/snapshot', 's1/retention', FUZZ_BUCKET])}?${query}`;
   // A long-poll may rightly stay open.
   return {
     label: 'query',
@@ -141,6 +141,15 @@ function validRequest(random: Random): Buffer {
     () => request('DELETE', stream),
     () => request('PUT', `/${FUZZ_BUCKET}/s1/attrs`, ['Content-Type: application/json'], '{"metadata":{"k":1}}'),
     () => request('GET', `/${FUZZ_BUCKET}/streams?prefix=s&limit=5`),
+    () => request('POST', `/${FUZZ_BUCKET}/s1/append-batch`, [], '\0\0\0\x02ab\0\0\0\0\0\0\0\x01c'),
+    () => request('POST', `/${FUZZ_BUCKET}/json/append-batch`, ['Content-Type: application/json'], '\0\0\0\x03[1]'),
+    () => request('PUT', `/${FUZZ_BUCKET}/json/snapshot?record=${random.int(0, 3)}`, ['Content-Type: a/b'], 'state'),
+    () => request('PUT', `/${FUZZ_BUCKET}/s1/snapshot/${random.int(0, 9)}`, ['Stream-Snapshot-Match: 00'], 'state'),
+    () => request('PUT', `/${FUZZ_BUCKET}/json/retention?record=${random.int(0, 3)}`),
+    () => request('PUT', `/${FUZZ_BUCKET}/s1/retention/${random.int(0, 9)}`),
+    () => request('GET', `/${FUZZ_BUCKET}/s1/snapshot`),
+    () => request('DELETE', `/${FUZZ_BUCKET}/s1/snapshot/0`),
+    () => request('GET', `/${FUZZ_BUCKET}/${random.pick(['s1', 'json'])}/bootstrap`),
     () => request('GET', '/__svc/metrics'),
   ])();
 }
