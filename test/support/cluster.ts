@@ -25,6 +25,8 @@ export interface ClusterOptions {
   /** Nodes that have a configuration and ports but are not started with the others, and are not voters at first. */
   readonly spares?: number;
   readonly longPollTimeout?: string;
+  /** More keys of the table [raft]. */
+  readonly raft?: string;
   /** More tables for every node's configuration. */
   readonly toml?: string;
   /** The port by which one node reaches the cluster port of another one; that port itself when left out. */
@@ -137,6 +139,7 @@ export class TestCluster {
         `node_id = ${id}`,
         `init_membership = ${initMembership}`,
         `peers = [${entries.join(', ')}]`,
+        this.options.raft ?? '',
         '[http]',
         `long_poll_timeout = "${this.options.longPollTimeout ?? '500ms'}"`,
         this.options.toml ?? '',
