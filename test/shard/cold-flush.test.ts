@@ -82,6 +82,18 @@ test('a store that refuses is asked again, later each time and with another key;
   assert.equal(harness.whole('s').toString(), body(100));
 });
 
+test('a wall clock that is set back by hours keeps bytes on the nodes for a minute, not for hours', () => {
+  const harness = started();
+  harness.append(0, 's', body(100));
+  harness.turn();
+  harness.nowMs -= 5 * 3_600_000;
+  harness.run(3000);
+  assert.equal(harness.groupOf().state.hotBytes, 100);
+  harness.run(62_000);
+  assert.equal(harness.groupOf().state.hotBytes, 0);
+  assert.equal(harness.whole('s').toString(), body(100));
+});
+
 test('one job per group at a time, and no more uploads than the bound', () => {
   const harness = new ColdHarness({}, [0, 1, 2]);
   for (const group of [0, 1, 2]) {

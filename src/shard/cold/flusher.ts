@@ -20,6 +20,11 @@ import type { Outcome, Proposals } from './proposals.ts';
 /** Groups are looked at this often for bytes that have become old enough, or four times per interval. */
 const LOOK_MS = 250;
 const LOOK_MS_MIN = 5;
+/**
+ * Ages go by the wall clock of whoever led. Should it have been ahead, or be set back, bytes would look young for as long:
+ * so once in a while, by the clock that never steps, everything moves.
+ */
+const EVERYTHING_MS = 60_000;
 
 /** An operator's wish to flush one stream now. */
 export interface FlushCall {
@@ -50,6 +55,8 @@ interface Lane {
   job: Job | undefined;
   /** The group's origin is being settled. */
   claiming: boolean;
+  /** When everything moves next, whatever its age. */
+  everythingAtMs: number;
 }
 
 export interface FlusherOptions {
@@ -104,6 +111,7 @@ export class Flusher {
       calls: [],
       job: undefined,
       claiming: false,
+      everythingAtMs: options.settings.flushIntervalMs + EVERYTHING_MS,
     }));
     this.#lookMs = Math.max(LOOK_MS_MIN, Math.min(LOOK_MS, options.settings.flushIntervalMs / 4));
   }
@@ -209,7 +217,7 @@ export class Flusher {
       return false;
     }
     const call = calls.shift();
-    const plan = call === undefined ? this.#gather(group) : this.#gatherOne(group, call);
+    const plan = call === undefined ? this.#gather(lane) : this.#gatherOne(group, call);
     if (plan === undefined) {
       if (call !== undefined) call.done = 'nothing';
       return false;
@@ -218,10 +226,13 @@ export class Flusher {
     return true;
   }
 
-  #gather(group: Group): FlushPlan | undefined {
+  #gather(lane: Lane): FlushPlan | undefined {
     const { settings, short } = this.#options;
+    const { group } = lane;
+    const overdue = this.#clockMs >= lane.everythingAtMs;
+    if (overdue) lane.everythingAtMs = this.#clockMs + settings.flushIntervalMs + EVERYTHING_MS;
     const pressure = group.admission.underPressure(group.state) || short();
-    const everything = pressure || group.state.hotBytes >= settings.flushBytes;
+    const everything = pressure || overdue || group.state.hotBytes >= settings.flushBytes;
     const plan = nextFlush(group.state, {
       hotBeforeMs: everything ? Infinity : this.#nowMs - settings.flushIntervalMs,
       maxBytes: settings.flushBytesMax,
