@@ -14,8 +14,8 @@ import type { Plane } from './plane.ts';
 import { JSON_TYPE, type Responder } from './respond.ts';
 import type { UwsResponse } from './uws.ts';
 
-/** Buckets of one page: a few milliseconds of a shard with as many in each of its groups. */
-const PAGE_BUCKETS = 256;
+/** Buckets of one page: a few milliseconds of a shard. */
+const PAGE_BUCKETS = 512;
 /** Characters written at once. */
 const PIECE_CHARS = 64 * 1024;
 

@@ -16,36 +16,38 @@ type Row = [
 ];
 
 /**
- * USAGE: rows behind the bucket `key`, up to `maxRecords` of them (0: all), in order of the names' bytes. a = 1 when more
- * follow.
+ * USAGE: rows behind the bucket `key`, at most `maxRecords` of them or a few more (0: all), in order of the names' bytes.
+ * a = 1 when more follow.
  */
 export function answerUsage(groups: readonly Group[], query: Query, reply: Reply): void {
   const after = query.bytes.slice(query.keyAt, query.keyAt + query.keyBytes);
-  const most = query.maxRecords === 0 ? Infinity : query.maxRecords;
+  // Each group's part of the page. A group that has more than that ends the page at its last name: what lies behind is not
+  // known of all groups. So every page goes on, and looks at few more rows than it gives.
+  const part = query.maxRecords === 0 ? Infinity : Math.ceil(query.maxRecords / groups.length);
   const rows = new Map<string, Row>();
-  let more = false;
+  let end: string | undefined;
   for (const { state } of groups) {
     let seen = 0;
+    let last = '';
     state.buckets.each(state.tx, after, (bucket) => {
       if (!isMetered(bucket)) return true;
-      // One look further than the page: whether there is more.
-      if (seen++ === most) {
-        more = true;
+      if (seen++ === part) {
+        if (end === undefined || compareText(last, end) < 0) end = last;
         return false;
       }
-      const row: Row = rows.get(bucket.text) ?? [bucket.text, 0, 0, 0, 0, 0];
+      last = bucket.text;
+      const row: Row = rows.get(last) ?? [last, 0, 0, 0, 0, 0];
       row[1] += bucket.appendBytes;
       row[2] += bucket.records;
       row[3] += bucket.writeUnits;
       row[4] += bucket.retainedBytes;
       row[5] += bucket.streamCount;
-      rows.set(bucket.text, row);
+      rows.set(last, row);
       return true;
     });
   }
-  // A group that has more than the page has given `most` names, so the first `most` of all are complete.
-  const sorted = [...rows.values()].sort(([a], [b]) => compareText(a, b));
-  if (sorted.length > most) more = true;
-  reply.a = more ? 1 : 0;
-  reply.body = encodeUtf8(JSON.stringify(sorted.slice(0, most)));
+  const page = [...rows.values()].filter(([name]) => end === undefined || compareText(name, end) <= 0);
+  page.sort(([a], [b]) => compareText(a, b));
+  reply.a = end === undefined ? 0 : 1;
+  reply.body = encodeUtf8(JSON.stringify(page));
 }
