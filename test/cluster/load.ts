@@ -14,7 +14,8 @@ const RETRY_MS = 20;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 /** Only that says that nothing was done. */
-const NOTHING_DONE = /no leader is known|mailbox is full|in flight on this node|nothing was written/;
+export const NOTHING_DONE =
+  /no leader is known|mailbox is full|in flight on this node|nothing was written|may hold; retry|for a majority of the nodes/;
 
 /** How long each group of a bucket's streams acknowledged nothing, as its clients saw it: what they waited for silent nodes is part of it. */
 class Silences {
@@ -217,7 +218,11 @@ export async function follow(load: Load, stream: StreamHistory, seed: number): P
     } catch (error) {
       if (!(error instanceof LostConnection)) throw error;
     }
-    if (answer === undefined || answer.status === 503) continue;
+    if (answer === undefined) continue;
+    if (answer.status === 503) {
+      await pause(RETRY_MS);
+      continue;
+    }
     // Another node may be behind the one that answered before: it has not got there yet.
     if (answer.status === 416 || answer.status === 404) {
       client.leave();
