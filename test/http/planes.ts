@@ -27,6 +27,19 @@ export class FakeDrainMark {
   }
 }
 
+/** A cold store that remembers what was deleted. */
+export class FakeColdObjects {
+  readonly removed: string[] = [];
+  /** Why it does not delete. */
+  failure: string | undefined;
+
+  remove(keys: readonly string[]): Promise<{ readonly error?: string }> {
+    if (this.failure !== undefined) return Promise.resolve({ error: this.failure });
+    this.removed.push(...keys);
+    return Promise.resolve({});
+  }
+}
+
 export interface Rig {
   readonly gateway: FakeGateway;
   readonly planes: Planes;
@@ -36,6 +49,7 @@ export interface Rig {
   readonly admin: string;
   readonly counters: HttpCounters;
   readonly drainMark: FakeDrainMark;
+  readonly coldObjects: FakeColdObjects;
   /** Errors that handlers reported; a test that expects some must empty it. */
   readonly errors: unknown[];
 }
@@ -61,6 +75,7 @@ export async function startPlanes(
   const gateway = new FakeGateway();
   const counters = new HttpCounters();
   const drainMark = new FakeDrainMark();
+  const coldObjects = new FakeColdObjects();
   const errors: unknown[] = [];
   const planes = createPlanes({
     ctx: { gateway, metrics: counters, settings: { ...SETTINGS, ...settings }, monotonicMs: () => performance.now() },
@@ -70,7 +85,7 @@ export async function startPlanes(
       http: () => ({ ...counters.snapshot() }),
       extra: () => ({ node_id: 1 }),
     },
-    operations: { drainMark, hasClusterPlane, peers: new Map([[2, '127.0.0.1:6250']]), coldObjects: undefined },
+    operations: { drainMark, hasClusterPlane, peers: new Map([[2, '127.0.0.1:6250']]), coldObjects },
     logError: (error) => errors.push(error),
   });
   const port = await planes.listenClient('127.0.0.1', 0);
@@ -90,6 +105,7 @@ export async function startPlanes(
     admin: `http://127.0.0.1:${adminPort}`,
     counters,
     drainMark,
+    coldObjects,
     errors,
   };
 }

@@ -1,0 +1,94 @@
+// The HTTP side of a purge over a fake gateway: slices, refusals in the middle, and the GC pass with a store that fails.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { errorNumber } from '../../src/base/errors.ts';
+import { decodePurge } from '../../src/wire/bucket-command.ts';
+import { decodeGcList } from '../../src/wire/cold.ts';
+import { COMMAND_GC_DONE, COMMAND_PURGE } from '../../src/wire/command.ts';
+import { OP_BUCKET_GC } from '../../src/wire/request.ts';
+import type { Asked, Script } from './fake-gateway.ts';
+import { type Rig, startPlanes } from './planes.ts';
+
+const afterOf = (asked: Asked): string => Buffer.from(decodePurge(asked.payload as Buffer) ?? []).toString();
+
+async function purge(rig: Rig): Promise<{ status: number; text: string }> {
+  const response = await fetch(`${rig.admin}/__svc/purge/demo`, { method: 'DELETE' });
+  return { status: response.status, text: await response.text() };
+}
+
+/** Group 1 takes two commands and queues `queued` objects, which wait until GC_DONE names them. */
+function groups(queued: number): Script {
+  const waiting = Array.from({ length: queued }, (_, seq) => seq);
+  return (asked, reply) => {
+    if (asked.op === COMMAND_PURGE && asked.group === 1) {
+      const isFirst = afterOf(asked) === '';
+      reply.a = isFirst ? 5 : 2;
+      reply.b = isFirst ? 1 : 0;
+      reply.text = isFirst ? 'last' : '';
+      reply.c = isFirst ? queued : 0;
+    } else if (asked.op === OP_BUCKET_GC && asked.group === 1) {
+      reply.a = waiting.length;
+      const seqs = waiting.slice(0, asked.maxRecords);
+      const list = { seqs, keys: seqs.map((seq) => `demo/${seq}`) };
+      reply.body = new TextEncoder().encode(JSON.stringify(list));
+    } else if (asked.op === OP_BUCKET_GC) {
+      reply.body = new TextEncoder().encode('{"seqs":[],"keys":[]}');
+    } else if (asked.op === COMMAND_GC_DONE) {
+      for (const seq of decodeGcList(asked.payload as Buffer)) waiting.splice(waiting.indexOf(seq), 1);
+    }
+  };
+}
+
+test('each group in turn, as often as it needs; then its objects, in bounded calls', async (t) => {
+  const rig = await startPlanes(t);
+  rig.gateway.script = groups(600);
+  const { status, text } = await purge(rig);
+  assert.equal(status, 200);
+  assert.deepEqual(JSON.parse(text), {
+    bucket: 'demo',
+    removed_streams: 7,
+    groups_with_streams: [1],
+    cold_gc_entries_reclaimed: 600,
+  });
+  const commands = rig.gateway.asked.filter(({ op }) => op === COMMAND_PURGE);
+  assert.deepEqual(
+    commands.map((asked) => [asked.group, afterOf(asked)]),
+    [
+      [0, ''],
+      [1, ''],
+      [1, 'last'],
+      [2, ''],
+      [3, ''],
+    ],
+  );
+  assert.equal(new Set(rig.coldObjects.removed).size, 600);
+  assert.equal(rig.gateway.asked.filter(({ op }) => op === COMMAND_GC_DONE).length, 3);
+});
+
+test('a store that does not delete costs nothing but the count; a repetition finds what waits', async (t) => {
+  const rig = await startPlanes(t);
+  rig.gateway.script = groups(3);
+  rig.coldObjects.failure = 'unreachable';
+  const failed = await purge(rig);
+  assert.equal(failed.status, 200);
+  assert.equal((JSON.parse(failed.text) as Record<string, number>)['cold_gc_entries_reclaimed'], 0);
+  assert.equal(rig.gateway.asked.filter(({ op }) => op === COMMAND_GC_DONE).length, 0);
+  rig.coldObjects.failure = undefined;
+  const again = await purge(rig);
+  assert.equal((JSON.parse(again.text) as Record<string, number>)['cold_gc_entries_reclaimed'], 3);
+  assert.deepEqual(rig.coldObjects.removed, ['demo/0', 'demo/1', 'demo/2']);
+});
+
+test('a group that refuses ends the purge with what was done so far', async (t) => {
+  const rig = await startPlanes(t);
+  const script = groups(0);
+  rig.gateway.script = (asked, reply) => {
+    if (asked.op === COMMAND_PURGE && asked.group === 2) reply.code = errorNumber('NO_LEADER');
+    else script(asked, reply);
+  };
+  const { status, text } = await purge(rig);
+  assert.equal(status, 503);
+  assert.match(text, /group 2 was not finished, 7 streams are removed; repeat the purge/);
+  rig.gateway.full = true;
+  assert.equal((await purge(rig)).status, 503);
+});
