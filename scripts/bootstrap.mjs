@@ -81,7 +81,10 @@ function build() {
   });
   removeOrphans(new Set(files));
   for (const [name, target] of Object.entries(SHIMS)) {
-    if (fs.existsSync(join(DIST, target))) fs.writeFileSync(join(DIST, name), `import '${target}';\n`);
+    if (!fs.existsSync(join(DIST, target))) continue;
+    // Executable, because package.json names one of them as a command.
+    fs.writeFileSync(join(DIST, name), `#!/usr/bin/env node\nimport '${target}';\n`, { mode: 0o755 });
+    fs.chmodSync(join(DIST, name), 0o755);
   }
   if (status !== 0) fail(`the build failed (tsc: ${signal ?? `exit status ${status}`})`);
   fs.writeFileSync(BUILD_STAMP, hash);

@@ -69,6 +69,24 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
     `import { a } from '../server/a.ts'; a();`,
     /config must not import server/,
   ],
+  [
+    'operator imports the server',
+    'src/operator/x.ts',
+    `import { a } from '../server/a.ts'; a();`,
+    /operator must not import server/,
+  ],
+  [
+    'operator imports an adapter',
+    'src/operator/x.ts',
+    `import { a } from '../store/a.ts'; a();`,
+    /operator must not import store/,
+  ],
+  [
+    'server imports the operator',
+    'src/server/x.ts',
+    `import { a } from '../operator/a.ts'; a();`,
+    /server must not import operator/,
+  ],
   ['source imports a test', 'src/shard/x.ts', `import { a } from '../../test/a.ts'; a();`, /not a source file/],
   ['import without .ts', 'src/shard/x.ts', `import { a } from './a'; a();`, /not a source file/],
   ['unknown folder', 'src/misc/x.ts', `export const a = 1;`, /no place in the layers/],
@@ -82,6 +100,7 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
   ['uWebSockets.js elsewhere', 'src/server/x.ts', `import uws from 'uws-glibc236'; uws();`, /only src\/http/],
   ['lmdb elsewhere', 'src/shard/x.ts', `import { open } from 'lmdb'; open();`, /only src\/store/],
   ['yargs elsewhere', 'src/server/x.ts', `import yargs from 'yargs'; yargs();`, /only src\/config/],
+  ['tables elsewhere', 'src/server/x.ts', `import Table from 'cli-table3'; Table();`, /only src\/operator/],
   ['barrel', 'src/shard/x.ts', `export { a } from './a.ts'; export * from './b.ts';`, /only re-exports/],
   [
     'barrel by import',
@@ -114,7 +133,7 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
 
 /** What the planted files may refer to. */
 const SURROUNDINGS: readonly (readonly [string, string])[] = [
-  ...['base', 'wire', 'raft', 'stream', 'group', 'shard', 'store', 'mailbox', 'server', 'config'].map(
+  ...['base', 'wire', 'raft', 'stream', 'group', 'shard', 'store', 'mailbox', 'server', 'config', 'operator'].map(
     (folder) => [`src/${folder}/a.ts`, 'export const a = () => 1; export type A = 1;'] as const,
   ),
   ['src/raft/types.ts', 'export const a = () => 1;'],
@@ -154,6 +173,7 @@ test('what only looks like a violation is left alone', () => {
       `import { a } from '../wire/a.ts'; import process from 'node:process'; export const f = async () => a(process.pid);`,
     ],
     ['src/shard/y.ts', `export type { B } from './b.ts'; export const y = 1;`],
+    ['src/operator/x.ts', `import yargs from 'yargs'; import { a } from '../config/a.ts'; yargs(a);`],
     ['workers/x.ts', `import { a } from '../src/store/a.ts'; import { a as b } from '../src/shard/a.ts'; a(b);`],
   ];
   assert.deepEqual(violations(new Map([...SURROUNDINGS, ...innocent])), []);

@@ -1,0 +1,158 @@
+/**
+ * The operator's cluster file (wire-facts 7.3): TOML, JSON or YAML by its extension, `-` for stdin. What it holds:
+ *
+ *   nodes      a list of { id, admin_url | host [+ admin_port], http_url, name, instance_id }
+ *   provider   a table with restart_cmd, for `restart`
+ *
+ * Blank strings count as absent; unknown members are ignored, because other tools keep theirs in the same file.
+ */
+import { readFileSync } from 'node:fs';
+import { parse as parseToml } from 'smol-toml';
+import { parse as parseYaml } from 'yaml';
+import { Failure, reasonOf } from './failure.ts';
+
+const ADMIN_PORT = 4438;
+/** Ids are unsigned 32-bit numbers; 0 stands for "no node". */
+const NODE_ID_MAX = 2 ** 32 - 1;
+const FILE_BYTES_MAX = 4 * 1024 * 1024;
+
+export interface ClusterNode {
+  readonly id: number;
+  /** As shown to people. */
+  readonly host: string;
+  readonly name: string;
+  readonly instanceId: string;
+  /** Without a slash at the end. */
+  readonly adminUrl: string;
+  readonly httpUrl: string | undefined;
+}
+
+export interface ClusterFile {
+  /** How messages call it. */
+  readonly label: string;
+  readonly nodes: readonly ClusterNode[];
+  readonly restartCommand: string | undefined;
+}
+
+type Format = 'toml' | 'json' | 'yaml';
+type Table = Readonly<Record<string, unknown>>;
+
+export function readClusterFile(path: string): ClusterFile {
+  const label = path === '-' ? 'the cluster file on stdin' : path;
+  let text: string;
+  try {
+    text = readFileSync(path === '-' ? 0 : path, 'utf8');
+  } catch (error) {
+    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+    throw new Failure(`${label} cannot be read: ${isMissing ? 'there is no such file' : reasonOf(error)}`);
+  }
+  if (text.length > FILE_BYTES_MAX) throw new Failure(`${label} is longer than a cluster file can sensibly be`);
+  return parseClusterFile(label, text, path === '-' ? undefined : formatOf(path));
+}
+
+/** No format: that of stdin, which is guessed. */
+export function parseClusterFile(label: string, text: string, format: Format | undefined): ClusterFile {
+  const document = format === undefined ? parseUnknown(label, text) : parseAs(label, text, format);
+  if (!isTable(document)) throw new Failure(`${label}: expected a table with a list "nodes"`);
+  const { nodes: list, provider } = document;
+  if (!Array.isArray(list)) throw new Failure(`${label}: expected a list "nodes" of { id, host or admin_url }`);
+  if (list.length === 0) throw new Failure(`${label}: the list "nodes" is empty`);
+  const nodes = list.map((entry: unknown, i) => parseNode(`${label}: nodes[${i}]`, entry));
+  const twice = nodes.find(({ id }, i) => nodes.findIndex((other) => other.id === id) !== i);
+  if (twice !== undefined) throw new Failure(`${label}: node ${twice.id} is listed twice`);
+  const shared = nodes.find(({ adminUrl }, i) => nodes.findIndex((other) => other.adminUrl === adminUrl) !== i);
+  if (shared !== undefined) throw new Failure(`${label}: two nodes have the admin plane ${shared.adminUrl}`);
+  const settings = isTable(provider) ? provider : {};
+  return { label, nodes, restartCommand: textAt(`${label}: provider`, settings, 'restart_cmd') };
+}
+
+export function formatOf(path: string): Format {
+  const name = path.slice(path.lastIndexOf('/') + 1);
+  const extension = name.lastIndexOf('.') > 0 ? name.slice(name.lastIndexOf('.') + 1).toLowerCase() : 'json';
+  if (extension === 'toml' || extension === 'json') return extension;
+  if (extension === 'yaml' || extension === 'yml') return 'yaml';
+  throw new Failure(`${path}: expected a cluster file that ends in .toml, .json, .yaml or .yml`);
+}
+
+/** TOML and YAML overlap little; what neither takes is reported as TOML, which the manual uses. */
+function parseUnknown(label: string, text: string): unknown {
+  if (text.trimStart().startsWith('{')) return parseAs(label, text, 'json');
+  try {
+    return parseAs(label, text, 'toml');
+  } catch (error) {
+    let document: unknown;
+    try {
+      document = parseAs(label, text, 'yaml');
+    } catch {
+      throw error;
+    }
+    if (isTable(document)) return document;
+    throw error;
+  }
+}
+
+function parseAs(label: string, text: string, format: Format): unknown {
+  try {
+    if (format === 'json') return JSON.parse(text) as unknown;
+    return format === 'toml' ? parseToml(text) : (parseYaml(text, { logLevel: 'error' }) as unknown);
+  } catch (error) {
+    const reason = reasonOf(error).replace(/^Invalid TOML document: /, '');
+    throw new Failure(`${label} is not valid ${format.toUpperCase()}: ${reason.replace(/:$/, '')}`);
+  }
+}
+
+function parseNode(label: string, entry: unknown): ClusterNode {
+  if (!isTable(entry)) throw new Failure(`${label}: expected a table with id, and host or admin_url`);
+  const { id } = entry;
+  if (!Number.isSafeInteger(id) || (id as number) < 1 || (id as number) > NODE_ID_MAX)
+    throw new Failure(`${label}: expected an id from 1 to ${NODE_ID_MAX}, not ${JSON.stringify(id) ?? 'none'}`);
+  const httpUrl = urlAt(label, entry, 'http_url');
+  const adminUrl = urlAt(label, entry, 'admin_url');
+  const host = textAt(label, entry, 'host') ?? hostOf(httpUrl) ?? hostOf(adminUrl);
+  if (host === undefined) throw new Failure(`${label}: node ${String(id)} needs a host, an http_url or an admin_url`);
+  const port = portAt(label, entry);
+  const fallback = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  if (adminUrl === undefined && !URL.canParse(fallback))
+    throw new Failure(`${label}: ${JSON.stringify(host)} is not a host name`);
+  return {
+    id: id as number,
+    host,
+    name: textAt(label, entry, 'name') ?? `node-${String(id)}`,
+    instanceId: textAt(label, entry, 'instance_id') ?? '',
+    adminUrl: adminUrl ?? fallback,
+    httpUrl,
+  };
+}
+
+function portAt(label: string, entry: Table): number {
+  const port = entry['admin_port'] ?? ADMIN_PORT;
+  if (!Number.isSafeInteger(port) || (port as number) < 1 || (port as number) > 65_535)
+    throw new Failure(`${label}: expected an admin_port from 1 to 65535, not ${JSON.stringify(port)}`);
+  return port as number;
+}
+
+function urlAt(label: string, entry: Table, name: string): string | undefined {
+  const written = textAt(label, entry, name);
+  if (written === undefined) return undefined;
+  if (!/^https?:\/\//.test(written) || !URL.canParse(written))
+    throw new Failure(
+      `${label}: expected ${name} to be an http:// or https:// address, not ${JSON.stringify(written)}`,
+    );
+  return written.replace(/\/+$/, '');
+}
+
+/** Blank is absent. */
+function textAt(label: string, entry: Table, name: string): string | undefined {
+  const written = entry[name];
+  if (written === undefined || written === null) return undefined;
+  if (typeof written !== 'string') throw new Failure(`${label}: expected ${name} to be a string`);
+  return written.trim() === '' ? undefined : written.trim();
+}
+
+function hostOf(url: string | undefined): string | undefined {
+  return url === undefined ? undefined : new URL(url).hostname.replace(/^\[|\]$/g, '');
+}
+
+function isTable(value: unknown): value is Table {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,66 @@
+/** Waiting for one node to be a caught-up voter everywhere, as long as it gets anywhere. */
+import type { Cluster } from './cluster.ts';
+import type { ClusterNode } from './cluster-file.ts';
+import { Failure } from './failure.ts';
+import type { Progress } from './progress.ts';
+import { type Advance, advanceOf, hasNothing, whyNotReady } from './ready.ts';
+import type { NodeReport } from './report.ts';
+import { groupViews, lagOf, reportOf } from './sample.ts';
+import { pause } from './waiting.ts';
+
+export interface ComeBackOptions {
+  readonly intervalMs: number;
+  readonly stallTimeoutMs: number;
+  readonly readyTimeoutMs: number;
+  readonly lagMax: number;
+}
+
+/** Throws a Failure with the reason when nothing moves for the stall timeout, or after the ready timeout. */
+export async function comeBack(
+  cluster: Cluster,
+  node: ClusterNode,
+  options: ComeBackOptions,
+  progress: Progress,
+  /** Only a process that started after this moment counts (performance.now). */
+  sinceMs?: number,
+): Promise<void> {
+  const deadlineMs = performance.now() + options.readyTimeoutMs;
+  let movedAtMs = performance.now();
+  let before: Advance | undefined;
+  for (;;) {
+    const sample = await cluster.sample();
+    const report = reportOf(sample, node.id);
+    const nowMs = performance.now();
+    const isOld = sinceMs !== undefined && isOlderThan(report, nowMs - sinceMs);
+    const why = isOld
+      ? `node ${node.id} still runs the process from before the restart command`
+      : whyNotReady(sample, node.id, options.lagMax);
+    if (why === undefined) return;
+    const advance = report === undefined || isOld ? undefined : advanceOf(report, node.id);
+    if (advance !== undefined && hasGrown(before, advance)) movedAtMs = nowMs;
+    before = advance ?? before;
+    if (advance === undefined) progress.waiting(why);
+    else
+      progress.step(
+        advance.voterIn,
+        groupViews(sample).length,
+        `node ${node.id} is ${lagOf(sample, node.id)} entries behind`,
+      );
+    const hint = hasNothing(sample, node.id)
+      ? '; it has applied nothing at all: if it lost its disk, run allow-rejoin, else look into its log'
+      : '';
+    if (nowMs - movedAtMs >= options.stallTimeoutMs)
+      throw new Failure(`no progress for ${options.stallTimeoutMs / 1000} s: ${why}${hint}`);
+    if (nowMs >= deadlineMs) throw new Failure(`not within ${options.readyTimeoutMs / 1000} s: ${why}${hint}`);
+    await pause(options.intervalMs, cluster.signal);
+  }
+}
+
+function hasGrown(before: Advance | undefined, now: Advance): boolean {
+  return before === undefined || now.voterIn > before.voterIn || now.applied > before.applied;
+}
+
+/** A node of another version may not tell its age; then it is believed. */
+function isOlderThan(report: NodeReport | undefined, ageMs: number): boolean {
+  return report?.uptimeMs !== undefined && report.uptimeMs > ageMs;
+}

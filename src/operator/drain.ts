@@ -1,0 +1,153 @@
+/**
+ * Drain (service.md "Drain procedure", wire-facts 7.5): look whether the cluster can spare the node, mark it, hand its
+ * leaderships to others, look again. Every step may be repeated, so a drain that was killed is finished by another one.
+ * Beside the explicit transfers the node's own balancer gives away one leadership a second, which only helps.
+ */
+import type { Cluster } from './cluster.ts';
+import type { ClusterNode } from './cluster-file.ts';
+import { EXIT_ABORTED, Failure, Interrupted } from './failure.ts';
+import type { Progress } from './progress.ts';
+import { type Sample, ledBy, nameGroups, reportOf } from './sample.ts';
+import { planDrain } from './successors.ts';
+import { clusterReady, pause } from './waiting.ts';
+
+export interface DrainOptions {
+  readonly intervalMs: number;
+  readonly drainTimeoutMs: number;
+  readonly readyTimeoutMs: number;
+  readonly lagMax: number;
+}
+
+/** The mark is lifted in so many attempts when something went wrong. */
+const LIFT_ATTEMPTS = 3;
+const LIFT_PAUSE_MS = 1000;
+
+/** Throws an ordinary Failure, nothing having been done, unless all nodes are ready. */
+export async function preflight(
+  cluster: Cluster,
+  node: ClusterNode,
+  { intervalMs, readyTimeoutMs, lagMax }: DrainOptions,
+  progress: Progress,
+): Promise<void> {
+  try {
+    await clusterReady(cluster, { intervalMs, timeoutMs: readyTimeoutMs }, lagMax, progress);
+  } catch (error) {
+    if (!(error instanceof Failure) || error instanceof Interrupted) throw error;
+    const isMarked = (await cluster.answerOf(node)).report?.shedState.includes('maintenance-drain') === true;
+    const rest = isMarked ? `; node ${node.id} still has the mark of an earlier run, undrain lifts it` : '';
+    throw new Failure(`${error.message}; nothing was changed${rest}`, error.exitCode, { cause: error });
+  }
+}
+
+/** Runs `work` with the node marked. Whatever goes wrong, the mark is lifted again, or the message says that it is not. */
+export async function underMark<T>(
+  cluster: Cluster,
+  node: ClusterNode,
+  progress: Progress,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    await cluster.mark(node, true);
+    return await work();
+  } catch (error) {
+    progress.end();
+    const kept = await lift(cluster, node);
+    if (!(error instanceof Failure)) throw error;
+    const after =
+      kept === undefined
+        ? 'its drain mark was lifted'
+        : `its drain mark may still be set, because ${kept}: run undrain --node ${node.id} when it answers`;
+    const isReadiness = error instanceof NotReadyAfterwards;
+    const text = isReadiness ? `${error.message}; ${after}` : `ABORTED (${withoutName(error.message, node)}); ${after}`;
+    throw new Failure(`node ${node.id}: ${text}`, isReadiness ? error.exitCode : EXIT_ABORTED, { cause: error });
+  }
+}
+
+/** The line begins with the node already. */
+function withoutName(message: string, node: ClusterNode): string {
+  const name = `node ${node.id}: `;
+  return message.startsWith(name) ? message.slice(name.length) : message;
+}
+
+/** Undefined, or why the mark could not be lifted. */
+async function lift(cluster: Cluster, node: ClusterNode): Promise<string | undefined> {
+  let kept: string | undefined;
+  for (let attempt = 1; attempt <= LIFT_ATTEMPTS; attempt++) {
+    kept = await cluster.liftMark(node);
+    if (kept === undefined) return undefined;
+    // Not cluster.signal: an interruption is a reason to clean up.
+    if (attempt < LIFT_ATTEMPTS) await pause(LIFT_PAUSE_MS, new AbortController().signal);
+  }
+  return kept;
+}
+
+/** Wire-facts 7.4: a cluster that is not ready is a failure, not an abort, also at the end of a drain. */
+class NotReadyAfterwards extends Failure {}
+
+/** Inside `underMark`. Resolves when no node sees this one lead anything; the result is how many leaderships it had. */
+export async function giveAway(
+  cluster: Cluster,
+  node: ClusterNode,
+  options: DrainOptions,
+  progress: Progress,
+): Promise<number> {
+  const deadlineMs = performance.now() + options.drainTimeoutMs;
+  let atFirst = 0;
+  let refused = '';
+  for (;;) {
+    const sample = await completeSample(cluster);
+    const led = ledBy(sample, node.id);
+    atFirst = Math.max(atFirst, led.length);
+    if (led.length === 0) break;
+    progress.step(atFirst - led.length, atFirst, `leaderships of node ${node.id} handed over`);
+    const { transfers, stuck } = planDrain(sample, node.id);
+    if (transfers.length === 0 && stuck.length > 0) {
+      const groups = nameGroups(stuck.map(({ group }) => group));
+      throw new Failure(`nobody can take ${groups}: ${stuck[0]?.why ?? ''}`);
+    }
+    if (performance.now() >= deadlineMs) {
+      const because = refused === '' ? '' : `; the last refusal was: ${refused}`;
+      throw new Failure(`${nameGroups(led)} did not move within ${options.drainTimeoutMs / 1000} s${because}`);
+    }
+    for (const { group, to } of transfers) {
+      // The balancer may have been faster, and a receiver may be behind for a moment: the next round looks again.
+      const { started, reason } = await cluster.transfer(node, group, to);
+      if (!started) refused = `group ${group} to node ${to}: ${reason}`;
+    }
+    await pause(options.intervalMs, cluster.signal);
+  }
+  await checkAfterwards(cluster, options, progress);
+  return atFirst;
+}
+
+async function checkAfterwards(cluster: Cluster, options: DrainOptions, progress: Progress): Promise<void> {
+  const { intervalMs, readyTimeoutMs, lagMax } = options;
+  try {
+    await clusterReady(cluster, { intervalMs, timeoutMs: readyTimeoutMs }, lagMax, progress);
+  } catch (error) {
+    if (!(error instanceof Failure) || error instanceof Interrupted) throw error;
+    throw new NotReadyAfterwards(`it leads nothing any more, but ${error.message}`);
+  }
+}
+
+/** All nodes answered, or a Failure that says who did not. */
+export async function completeSample(cluster: Cluster): Promise<Sample> {
+  const sample = await cluster.sample();
+  const silent = sample.find(({ report }) => report === undefined);
+  if (silent !== undefined) throw new Failure(`node ${silent.nodeId}: ${silent.error}`);
+  return sample;
+}
+
+/** What a drain would do now, a line each. */
+export function describePlan(sample: Sample, node: ClusterNode): string[] {
+  const { transfers, stuck } = planDrain(sample, node.id);
+  if (transfers.length + stuck.length === 0) return [`node ${node.id}: leads no groups, nothing to transfer`];
+  return [
+    ...transfers.map(({ group, to }) => `group ${group}: transfer to node ${to}`),
+    ...stuck.map(({ group, why }) => `group ${group}: cannot be transferred, ${why}`),
+  ];
+}
+
+export function isMarked(sample: Sample, nodeId: number): boolean {
+  return reportOf(sample, nodeId)?.shedState.includes('maintenance-drain') === true;
+}

@@ -1,0 +1,35 @@
+/** How a verb ends when it does not end well: an exit code and one sentence. */
+
+/** A bad command line, or an operation that was begun and given up. */
+export const EXIT_ABORTED = 2;
+export const EXIT_FAILED = 1;
+
+/** The message is shown as it is: one sentence without a stack. */
+export class Failure extends Error {
+  readonly exitCode: number;
+
+  constructor(message: string, exitCode: number = EXIT_FAILED, options?: ErrorOptions) {
+    super(message, options);
+    this.exitCode = exitCode;
+  }
+}
+
+/** The command line itself is wrong. */
+export class UsageError extends Failure {
+  constructor(message: string) {
+    super(message, EXIT_ABORTED);
+  }
+}
+
+/** Ctrl-C or SIGTERM. */
+export class Interrupted extends Failure {
+  constructor() {
+    super('interrupted', EXIT_ABORTED);
+  }
+}
+
+/** What to say of something that was thrown, in one line. */
+export function reasonOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return (text.split('\n')[0] ?? '').trim();
+}

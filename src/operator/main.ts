@@ -1,0 +1,54 @@
+/** `millracectl`, also `node dist/ctl.js`: the operator's tool, over the admin planes of a cluster's nodes. */
+import process from 'node:process';
+import { VERSION } from '../config/version.ts';
+import { Values, helpOfAll, helpOfVerb, parseCommandLine } from './command-line.ts';
+import { EXIT_FAILED, Failure } from './failure.ts';
+import { Progress } from './progress.ts';
+import { VERBS } from './verbs.ts';
+
+async function main(argv: readonly string[], progress: Progress): Promise<void> {
+  const { verb, help, version, given } = parseCommandLine(argv, VERBS);
+  if (help) return say(verb === undefined ? helpOfAll(VERBS) : helpOfVerb(verb));
+  if (version || verb === undefined) return say(`${VERSION}\n`);
+  const ending = new AbortController();
+  // The first one lets a verb clean up behind itself; the second ends at once.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      if (ending.signal.aborted) process.exit(EXIT_FAILED);
+      ending.abort();
+    });
+  }
+  const context = {
+    values: new Values(verb, given),
+    signal: ending.signal,
+    progress,
+    say: (line: string) => say(`${line}\n`),
+  };
+  return await verb.run(context);
+}
+
+function say(text: string): void {
+  process.stdout.write(text);
+}
+
+// `millracectl status | head` closes the pipe early; that is no failure of ours.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(0);
+  throw error;
+});
+
+const progress = new Progress();
+let exitCode = 0;
+try {
+  await main(process.argv.slice(2), progress);
+} catch (error) {
+  progress.end();
+  exitCode = error instanceof Failure ? error.exitCode : EXIT_FAILED;
+  const text =
+    error instanceof Failure ? error.message : `a fault of millracectl: ${String((error as Error).stack ?? error)}`;
+  process.stderr.write(`${/^node \d+: /.test(text) ? '' : 'millracectl: '}${text}\n`);
+}
+progress.end();
+// Not process.exit: what was written to a pipe still has to go out.
+process.exitCode = exitCode;
+for (const signal of ['SIGINT', 'SIGTERM']) process.removeAllListeners(signal);

@@ -1,0 +1,79 @@
+/** Is a node, or the whole cluster, as it should be? Every answer is undefined for yes, or the first thing that is missing. Pure. */
+import type { NodeReport } from './report.ts';
+import { type Sample, gapOf, groupOf, groupViews, nameGroups, reportOf } from './sample.ts';
+
+/**
+ * The node is a voter of every group that anybody reports with voters, has applied all but `lagMax` of what the others have
+ * committed, knows each group's leader, and has applied at least what it acknowledged before its start.
+ */
+export function whyNotReady(sample: Sample, nodeId: number, lagMax: number): string | undefined {
+  const answer = sample.find((one) => one.nodeId === nodeId);
+  const report = answer?.report;
+  if (report === undefined) return `node ${nodeId}: ${answer?.error ?? 'not in the cluster file'}`;
+  const groups = groupViews(sample).filter((view) => view.voters.length > 0 || hasVoters(sample, view.id));
+  if (groups.length === 0) return `node ${nodeId}: no node reports a group with voters`;
+  const foreign: number[] = [];
+  const leaderless: number[] = [];
+  const behind: number[] = [];
+  let lag = 0;
+  for (const { id } of groups) {
+    const own = groupOf(report, id);
+    const gap = gapOf(sample, nodeId, report, id);
+    if (own?.voters.includes(nodeId) !== true) foreign.push(id);
+    else if (own.leader === undefined) leaderless.push(id);
+    else if (gap > lagMax || !own.caughtUp) behind.push(id);
+    lag = Math.max(lag, gap);
+  }
+  if (foreign.length > 0) return `node ${nodeId} is not a voter of ${nameGroups(foreign)}`;
+  if (leaderless.length > 0) return `node ${nodeId} knows no leader of ${nameGroups(leaderless)}`;
+  if (behind.length > 0) return `node ${nodeId} is behind in ${nameGroups(behind)}, by up to ${lag} entries`;
+  return undefined;
+}
+
+function hasVoters(sample: Sample, group: number): boolean {
+  return sample.some(({ report }) => (groupOf(report, group)?.voters.length ?? 0) > 0);
+}
+
+/** Every configured node is ready. */
+export function whyClusterNotReady(sample: Sample, lagMax: number): string | undefined {
+  for (const { nodeId } of sample) {
+    const why = whyNotReady(sample, nodeId, lagMax);
+    if (why !== undefined) return why;
+  }
+  return undefined;
+}
+
+/** Every node reports exactly so many groups, each with voters and a leader. */
+export function whyNotServing(sample: Sample, groups: number): string | undefined {
+  for (const { nodeId, report, error } of sample) {
+    if (report === undefined) return `node ${nodeId}: ${error}`;
+    const found = report.groups.length;
+    if (found !== groups)
+      return `node ${nodeId} reports ${found} ${found === 1 ? 'group' : 'groups'} instead of ${groups}`;
+    const empty = report.groups.filter(({ voters }) => voters.length === 0).map(({ id }) => id);
+    if (empty.length > 0) return `node ${nodeId} reports no voters of ${nameGroups(empty)}`;
+    const leaderless = report.groups.filter(({ leader }) => leader === undefined).map(({ id }) => id);
+    if (leaderless.length > 0) return `node ${nodeId} knows no leader of ${nameGroups(leaderless)}`;
+  }
+  return undefined;
+}
+
+/** Grows while a node that comes back gets anywhere: groups that it votes in, and entries that it has applied. */
+export interface Advance {
+  readonly voterIn: number;
+  readonly applied: number;
+}
+
+export function advanceOf(report: NodeReport | undefined, nodeId: number): Advance {
+  const groups = report?.groups ?? [];
+  return {
+    voterIn: groups.filter(({ voters }) => voters.includes(nodeId)).length,
+    applied: groups.reduce((sum, { applied }) => sum + applied, 0),
+  };
+}
+
+/** The node answers and has nothing: an empty disk that the leaders were not told to refill, or not yet. */
+export function hasNothing(sample: Sample, nodeId: number): boolean {
+  const report = reportOf(sample, nodeId);
+  return report !== undefined && advanceOf(report, nodeId).applied === 0;
+}

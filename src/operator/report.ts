@@ -1,0 +1,110 @@
+/** What a node says of itself in /__svc/metrics, as far as an operator's decisions need it. Pure. */
+
+export interface GroupReport {
+  readonly id: number;
+  readonly leader: number | undefined;
+  readonly term: number;
+  /** Indexes; 0 when the node knows of none. */
+  readonly committed: number;
+  readonly applied: number;
+  readonly lastLog: number;
+  readonly voters: readonly number[];
+  readonly learners: readonly number[];
+  /** False: the node may know less than it acknowledged before its start. */
+  readonly caughtUp: boolean;
+}
+
+export interface NodeReport {
+  /** Undefined when the answer does not say whose it is. */
+  readonly nodeId: number | undefined;
+  readonly groups: readonly GroupReport[];
+  /** `none`, or why the node shall not lead. */
+  readonly shedState: string;
+  readonly acceptsTransfers: boolean;
+  readonly uptimeMs: number | undefined;
+  readonly version: string;
+  readonly hotBytes: number;
+  readonly coldBytes: number;
+  /** Bytes on their way to the cold store, and the age of the oldest. */
+  readonly backlogBytes: number;
+  readonly backlogAgeMs: number;
+  /** Requests waiting for a core, in bytes, and the bound of it. */
+  readonly mailboxBytes: number;
+  readonly mailboxCapacityBytes: number;
+  readonly residentBytes: number;
+  readonly diskFull: boolean;
+  /** `open`, `pressure` or `refusing`. */
+  readonly admission: string;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Undefined when this is not what a node of this service answers. Unknown members are ignored. */
+export function parseMetrics(value: unknown): NodeReport | undefined {
+  if (!isObject(value) || !Array.isArray(value['raft_groups'])) return undefined;
+  const groups = (value['raft_groups'] as readonly unknown[]).filter(isObject).map(parseGroup);
+  const shed = objectAt(value, 'leadership_shed');
+  const ownId = value['node_id'] ?? objectAt(value, 'raft_groups', 0)['node_id'];
+  return {
+    nodeId: typeof ownId === 'number' ? ownId : undefined,
+    groups: groups.toSorted((a, b) => a.id - b.id),
+    shedState: typeof shed['state'] === 'string' ? shed['state'] : 'none',
+    acceptsTransfers: shed['should_accept_transfer'] !== false,
+    uptimeMs: typeof value['uptime_ms'] === 'number' ? value['uptime_ms'] : undefined,
+    version: typeof value['version'] === 'string' ? value['version'] : '',
+    hotBytes: numberAt(value, 'cold_hot_bytes'),
+    coldBytes: numberAt(value, 'cold_bytes'),
+    backlogBytes: numberAt(value, 'cold_flush_backlog_bytes'),
+    backlogAgeMs: numberAt(value, 'cold_flush_backlog_age_ms'),
+    mailboxBytes: sumAt(value, 'mailbox_depths'),
+    mailboxCapacityBytes: sumAt(value, 'mailbox_capacities'),
+    residentBytes: numberAt(value, 'process_rss_bytes'),
+    diskFull: value['disk_full'] === true,
+    admission: admissionOf(value),
+  };
+}
+
+function parseGroup(group: Json): GroupReport {
+  const leader = group['leader'] ?? group['current_leader'];
+  return {
+    id: numberAt(group, 'raft_group_id'),
+    leader: typeof leader === 'number' ? leader : undefined,
+    term: numberAt(group, 'current_term'),
+    committed: numberAt(group, 'committed_index'),
+    applied: numberAt(group, group['last_applied_index'] === undefined ? 'last_applied' : 'last_applied_index'),
+    lastLog: numberAt(group, 'last_log_index'),
+    voters: idsAt(group, 'voter_ids'),
+    learners: idsAt(group, 'learner_ids'),
+    caughtUp: group['caught_up'] !== false,
+  };
+}
+
+function admissionOf(value: Json): string {
+  const state = objectAt(value, 'cold_write_admission')['state'];
+  return typeof state === 'string' ? state : 'open';
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function objectAt(value: Json, name: string, index?: number): Json {
+  const found = index === undefined ? value[name] : (value[name] as readonly unknown[])[index];
+  return isObject(found) ? found : {};
+}
+
+function numberAt(value: Json, name: string): number {
+  const found = value[name];
+  return typeof found === 'number' ? found : 0;
+}
+
+function sumAt(value: Json, name: string): number {
+  const found = value[name];
+  if (!Array.isArray(found)) return 0;
+  return found.reduce((sum: number, one: unknown) => sum + (typeof one === 'number' ? one : 0), 0);
+}
+
+function idsAt(value: Json, name: string): number[] {
+  const found = value[name];
+  return Array.isArray(found) ? found.filter((one) => typeof one === 'number') : [];
+}

@@ -1,0 +1,86 @@
+/** All nodes of a cluster asked in the same moment, and what follows from their answers. Pure. */
+import type { GroupReport, NodeReport } from './report.ts';
+
+/** A node's answer, or in `error` why there is none. */
+export interface Answer {
+  readonly nodeId: number;
+  readonly report: NodeReport | undefined;
+  readonly error: string;
+}
+
+/** One answer for each node of the cluster file, in its order. */
+export type Sample = readonly Answer[];
+
+export interface GroupView {
+  readonly id: number;
+  /** Of the newest term that anybody knows. */
+  readonly leader: number | undefined;
+  readonly term: number;
+  readonly voters: readonly number[];
+  readonly committed: number;
+}
+
+export function reportOf(sample: Sample, nodeId: number): NodeReport | undefined {
+  return sample.find((answer) => answer.nodeId === nodeId)?.report;
+}
+
+export function groupOf(report: NodeReport | undefined, group: number): GroupReport | undefined {
+  return report?.groups.find(({ id }) => id === group);
+}
+
+/** Every group that somebody reports, as the node with the newest term sees it. Ascending. */
+export function groupViews(sample: Sample): GroupView[] {
+  const views = new Map<number, GroupView>();
+  for (const { report } of sample) {
+    for (const group of report?.groups ?? []) {
+      const known = views.get(group.id);
+      const committed = Math.max(known?.committed ?? 0, group.committed);
+      const isBetter =
+        known === undefined || group.term > known.term || (group.term === known.term && known.leader === undefined);
+      const base = isBetter ? group : known;
+      views.set(group.id, { id: group.id, leader: base.leader, term: base.term, voters: base.voters, committed });
+    }
+  }
+  return [...views.values()].sort((a, b) => a.id - b.id);
+}
+
+/** How many groups each node leads. */
+export function leaderships(sample: Sample): Map<number, number> {
+  const counts = new Map<number, number>();
+  for (const { leader } of groupViews(sample)) {
+    if (leader !== undefined) counts.set(leader, (counts.get(leader) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** Groups that any node still sees led by this one. */
+export function ledBy(sample: Sample, nodeId: number): number[] {
+  const led = new Set<number>();
+  for (const { report } of sample) {
+    for (const { id, leader } of report?.groups ?? []) if (leader === nodeId) led.add(id);
+  }
+  return [...led].sort((a, b) => a - b);
+}
+
+/** Entries that others have committed and the node has not applied, in its worst group. */
+export function lagOf(sample: Sample, nodeId: number): number {
+  const own = reportOf(sample, nodeId);
+  return Math.max(0, ...groupViews(sample).map((view) => gapOf(sample, nodeId, own, view.id)));
+}
+
+/** The same for one group. A node that does not know the group is behind by all of it; nobody else's word is no gap. */
+export function gapOf(sample: Sample, nodeId: number, own: NodeReport | undefined, group: number): number {
+  let highest = 0;
+  for (const { nodeId: other, report } of sample) {
+    if (other !== nodeId) highest = Math.max(highest, groupOf(report, group)?.committed ?? 0);
+  }
+  return Math.max(0, highest - (groupOf(own, group)?.applied ?? 0));
+}
+
+/** "group 3", "groups 1, 2 and 3", "groups 0, 1, 2 and 13 more". */
+export function nameGroups(ids: readonly number[]): string {
+  const SHOWN = 6;
+  if (ids.length === 1) return `group ${ids[0]}`;
+  if (ids.length > SHOWN) return `groups ${ids.slice(0, SHOWN - 1).join(', ')} and ${ids.length - SHOWN + 1} more`;
+  return `groups ${ids.slice(0, -1).join(', ')} and ${ids.at(-1)}`;
+}

@@ -1,0 +1,180 @@
+/** A sample for the eye: a table with a line per node, and below it, in sentences, whatever is not as it should be. */
+import Table from 'cli-table3';
+import type { ClusterNode } from './cluster-file.ts';
+import type { NodeReport } from './report.ts';
+import { type Sample, groupViews, lagOf, leaderships, nameGroups } from './sample.ts';
+
+const HEAD = [
+  'node',
+  'host',
+  'state',
+  'leads',
+  'groups',
+  'lag',
+  'term',
+  'hot',
+  'cold',
+  'backlog',
+  'mailbox',
+  'memory',
+  'up',
+];
+/** Columns of numbers are aligned at their right ends. */
+const FIRST_NUMBER = 3;
+
+/** Columns are two blanks apart and nothing else is drawn, so that lines can be cut with awk. */
+const NO_FRAME = {
+  ...{ top: '', 'top-mid': '', 'top-left': '', 'top-right': '', bottom: '', 'bottom-mid': '', 'bottom-left': '' },
+  ...{ 'bottom-right': '', left: '', 'left-mid': '', mid: '', 'mid-mid': '', right: '', 'right-mid': '', middle: '  ' },
+};
+
+export function renderStatus(nodes: readonly ClusterNode[], sample: Sample): string {
+  const table = new Table({
+    head: HEAD,
+    chars: NO_FRAME,
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
+    colAligns: HEAD.map((_, i) => (i < FIRST_NUMBER ? 'left' : 'right')),
+  });
+  for (const node of nodes) table.push(rowOf(node, sample));
+  const lines = table.toString().split('\n');
+  return [...lines.map((line) => line.trimEnd()), '', ...summary(nodes, sample), ''].join('\n');
+}
+
+function rowOf({ id, host }: ClusterNode, sample: Sample): string[] {
+  const report = sample.find(({ nodeId }) => nodeId === id)?.report;
+  if (report === undefined) return [String(id), host, 'unreachable', ...HEAD.slice(FIRST_NUMBER).map(() => '-')];
+  const leads = report.groups.filter(({ leader }) => leader === id).length;
+  const terms = report.groups.map(({ term }) => term);
+  const { backlogBytes, backlogAgeMs } = report;
+  return [
+    String(id),
+    host,
+    stateOf(report),
+    String(leads),
+    String(report.groups.length),
+    String(lagOf(sample, id)),
+    terms.length === 0 ? '-' : range(Math.min(...terms), Math.max(...terms)),
+    formatBytes(report.hotBytes),
+    formatBytes(report.coldBytes),
+    backlogBytes === 0 ? '0 B' : `${formatBytes(backlogBytes)}, ${formatAge(backlogAgeMs)}`,
+    formatBytes(report.mailboxBytes),
+    formatBytes(report.residentBytes),
+    report.uptimeMs === undefined ? '-' : formatAge(report.uptimeMs),
+  ];
+}
+
+/** In one or two words; the sentences below the table say more. */
+function stateOf(report: NodeReport): string {
+  const words: string[] = [];
+  if (report.shedState.includes('maintenance-drain')) words.push('draining');
+  if (report.shedState.includes('cluster-egress')) words.push('bad network');
+  if (report.diskFull) words.push('disk full');
+  if (report.admission === 'refusing') words.push('refusing writes');
+  if (report.groups.some(({ leader }) => leader === undefined)) words.push('no leader');
+  if (report.groups.some(({ caughtUp }) => !caughtUp)) words.push('behind');
+  return words.length === 0 ? 'ok' : words.join(', ');
+}
+
+export function summary(nodes: readonly ClusterNode[], sample: Sample): string[] {
+  const answers = sample.filter(({ report }) => report !== undefined);
+  const views = groupViews(sample);
+  const leaderless = views.filter(({ leader }) => leader === undefined).map(({ id }) => id);
+  const leaders = [...leaderships(sample)].sort(([a], [b]) => a - b).map(([id, count]) => `${id}: ${count}`);
+  const groups = views.length === 1 ? '1 group' : `${views.length} groups`;
+  const lines = [`${answers.length} of ${nodes.length} nodes answer; ${groups}, leaders={${leaders.join(', ')}}`];
+  for (const { nodeId, report, error } of sample) {
+    const name = `node ${nodeId} (${nodes.find(({ id }) => id === nodeId)?.host ?? ''})`;
+    if (report === undefined) lines.push(`${name}: metrics unavailable — ${error}`);
+    else lines.push(...faultsOf(report).map((fault) => `${name}: ${fault}`));
+  }
+  if (leaderless.length > 0)
+    lines.push(`${nameGroups(leaderless)} ${leaderless.length === 1 ? 'has' : 'have'} no leader: writes wait`);
+  const asleep = views.filter(
+    ({ voters }) =>
+      voters.length > 0 &&
+      !hasMajority(
+        voters,
+        answers.map(({ nodeId }) => nodeId),
+      ),
+  );
+  if (asleep.length > 0) lines.push(`${nameGroups(asleep.map(({ id }) => id))}: most voters do not answer here`);
+  return lines;
+}
+
+function faultsOf(report: NodeReport): string[] {
+  const behind = report.groups.filter(({ caughtUp }) => !caughtUp).map(({ id }) => id);
+  const faults: string[] = [];
+  if (report.shedState.includes('maintenance-drain'))
+    faults.push('marked for maintenance, leads nothing until undrain');
+  if (report.shedState.includes('cluster-egress'))
+    faults.push('large messages do not reach a majority, so it gives its leaderships away');
+  if (report.diskFull) faults.push('its disk is full, writes are answered 507');
+  if (report.admission === 'refusing') faults.push('too many bytes wait for the cold store, writes are answered 503');
+  if (behind.length > 0) faults.push(`not caught up in ${nameGroups(behind)}, reads wait`);
+  return faults;
+}
+
+function hasMajority(voters: readonly number[], answering: readonly number[]): boolean {
+  return voters.filter((voter) => answering.includes(voter)).length * 2 > voters.length;
+}
+
+const range = (low: number, high: number): string => (low === high ? String(low) : `${low}-${high}`);
+
+export function formatBytes(bytes: number): string {
+  const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const power = Math.min(UNITS.length - 1, bytes < 1 ? 0 : Math.floor(Math.log2(bytes) / 10));
+  const value = bytes / 1024 ** power;
+  return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[power]}`;
+}
+
+export function formatAge(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 172_800) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86_400)} d`;
+}
+
+/** `--json`: names as in the metrics, times in milliseconds. */
+export function statusJson(nodes: readonly ClusterNode[], sample: Sample): Record<string, unknown> {
+  return {
+    nodes: nodes.map(({ id, host, adminUrl }) => {
+      const { report, error } = sample.find(({ nodeId }) => nodeId === id) ?? { report: undefined, error: '' };
+      const base = { id, host, admin_url: adminUrl, reachable: report !== undefined };
+      if (report === undefined) return { ...base, error };
+      return {
+        ...base,
+        state: report.shedState,
+        draining: report.shedState.includes('maintenance-drain'),
+        groups: report.groups.length,
+        groups_led: report.groups.filter(({ leader }) => leader === id).map((group) => group.id),
+        lag: lagOf(sample, id),
+        caught_up: report.groups.every(({ caughtUp }) => caughtUp),
+        cold_hot_bytes: report.hotBytes,
+        cold_bytes: report.coldBytes,
+        cold_flush_backlog_bytes: report.backlogBytes,
+        cold_flush_backlog_age_ms: report.backlogAgeMs,
+        mailbox_bytes: report.mailboxBytes,
+        mailbox_capacity_bytes: report.mailboxCapacityBytes,
+        process_rss_bytes: report.residentBytes,
+        disk_full: report.diskFull,
+        cold_write_admission: report.admission,
+        uptime_ms: report.uptimeMs ?? null,
+        version: report.version,
+      };
+    }),
+    groups: groupViews(sample).map(({ id, leader, term, voters, committed }) => ({
+      raft_group_id: id,
+      leader: leader ?? null,
+      current_term: term,
+      voter_ids: voters,
+      committed_index: committed,
+      last_applied: Object.fromEntries(
+        sample.flatMap(({ nodeId, report }) => {
+          const group = report?.groups.find((one) => one.id === id);
+          return group === undefined ? [] : [[String(nodeId), group.applied]];
+        }),
+      ),
+    })),
+  };
+}

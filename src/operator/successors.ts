@@ -1,0 +1,62 @@
+/** Who shall lead what a node gives away. Pure. */
+import { type GroupView, type Sample, groupOf, groupViews, leaderships, reportOf } from './sample.ts';
+
+export interface Transfer {
+  readonly group: number;
+  readonly to: number;
+}
+
+export interface Plan {
+  readonly transfers: readonly Transfer[];
+  /** Groups that nobody else can take, each with the reason. */
+  readonly stuck: readonly { readonly group: number; readonly why: string }[];
+}
+
+/**
+ * For every group that the node says it leads, another voter that takes leaderships: the one with the fewest of them in the
+ * whole cluster (as the plan grows), then the one that has applied most, then the lowest id. Voters that do not report come last.
+ */
+export function planDrain(sample: Sample, nodeId: number): Plan {
+  const led = reportOf(sample, nodeId)?.groups.filter(({ leader }) => leader === nodeId) ?? [];
+  const counts = leaderships(sample);
+  const views = new Map(groupViews(sample).map((view) => [view.id, view]));
+  const transfers: Transfer[] = [];
+  const stuck: { group: number; why: string }[] = [];
+  for (const { id, voters } of led) {
+    const others = voters.filter((voter) => voter !== nodeId);
+    const able = others.filter((voter) => reportOf(sample, voter)?.acceptsTransfers !== false);
+    const to = bestOf(sample, views.get(id), able, counts);
+    if (to === undefined) {
+      stuck.push({ group: id, why: whyNobody(sample, others) });
+      continue;
+    }
+    counts.set(to, (counts.get(to) ?? 0) + 1);
+    counts.set(nodeId, (counts.get(nodeId) ?? 0) - 1);
+    transfers.push({ group: id, to });
+  }
+  return { transfers, stuck };
+}
+
+function bestOf(
+  sample: Sample,
+  view: GroupView | undefined,
+  able: readonly number[],
+  counts: ReadonlyMap<number, number>,
+): number | undefined {
+  const applied = (node: number): number =>
+    view === undefined ? -1 : (groupOf(reportOf(sample, node), view.id)?.applied ?? -1);
+  return able.toSorted(
+    (a, b) =>
+      // A voter that does not even report would be asked in vain.
+      Number(reportOf(sample, a) === undefined) - Number(reportOf(sample, b) === undefined) ||
+      (counts.get(a) ?? 0) - (counts.get(b) ?? 0) ||
+      applied(b) - applied(a) ||
+      a - b,
+  )[0];
+}
+
+function whyNobody(sample: Sample, others: readonly number[]): string {
+  if (others.length === 0) return 'it has no other voter';
+  const states = others.map((node) => `node ${node} is ${reportOf(sample, node)?.shedState ?? 'unreachable'}`);
+  return `no other voter takes leaderships (${states.join(', ')})`;
+}

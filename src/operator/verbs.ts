@@ -1,0 +1,19 @@
+/** All verbs, in the order in which --help shows them. */
+import type { Verb } from './context.ts';
+import { drain, undrain } from './verbs/drain.ts';
+import { verifyCluster, wait, waitReady } from './verbs/ready.ts';
+import { allowRejoin, prepareRestart } from './verbs/rejoin.ts';
+import { restart } from './verbs/restart.ts';
+import { status } from './verbs/status.ts';
+
+export const VERBS: readonly Verb[] = [
+  status,
+  waitReady,
+  drain,
+  undrain,
+  restart,
+  wait,
+  verifyCluster,
+  allowRejoin,
+  prepareRestart,
+];

@@ -1,0 +1,69 @@
+import {
+  CONFIG,
+  type Context,
+  DRY_RUN,
+  LAG,
+  NODE,
+  TOKEN_FILE,
+  type Verb,
+  httpTimeout,
+  openCluster,
+  pollInterval,
+  seconds,
+} from '../context.ts';
+import { completeSample, describePlan, giveAway, preflight, underMark } from '../drain.ts';
+import { Failure } from '../failure.ts';
+
+export const drain: Verb = {
+  name: 'drain',
+  about: 'mark a node for maintenance and hand its leaderships to others',
+  flags: {
+    config: CONFIG,
+    node: NODE,
+    'drain-timeout-secs': seconds(60, 'bound for handing over'),
+    'ready-timeout-secs': seconds(120, 'bound of the readiness checks before and after'),
+    'poll-interval-secs': pollInterval(),
+    'http-timeout-secs': httpTimeout(),
+    'lag-tolerance': LAG,
+    'dry-run': DRY_RUN,
+    'token-file': TOKEN_FILE,
+  },
+  run: async (context) => {
+    const { values, progress, say } = context;
+    const cluster = openCluster(context);
+    const node = cluster.node(values.integer('node'));
+    if (values.isSet('dry-run')) {
+      for (const line of describePlan(await completeSample(cluster), node)) say(line);
+      return;
+    }
+    const options = {
+      intervalMs: values.ms('poll-interval-secs'),
+      drainTimeoutMs: values.ms('drain-timeout-secs'),
+      readyTimeoutMs: values.ms('ready-timeout-secs'),
+      lagMax: values.integer('lag-tolerance'),
+    };
+    await preflight(cluster, node, options, progress);
+    const count = await underMark(cluster, node, progress, () => giveAway(cluster, node, options, progress));
+    progress.end();
+    const had = count === 0 ? 'it led nothing' : `${count} leadership${count === 1 ? '' : 's'} handed over`;
+    say(`node ${node.id}: drained (${had}; marked until undrain)`);
+  },
+};
+
+export const undrain: Verb = {
+  name: 'undrain',
+  about: 'lift the mark of a drain: the node may lead again',
+  flags: { config: CONFIG, node: NODE, 'http-timeout-secs': httpTimeout(), 'token-file': TOKEN_FILE },
+  run: async (context: Context) => {
+    const cluster = openCluster(context);
+    const node = cluster.node(context.values.integer('node'));
+    try {
+      await cluster.mark(node, false);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      const text = error.message.startsWith('node ') ? error.message : `node ${node.id}: ${error.message}`;
+      throw new Failure(`${text}; a mark that is set stays, also over restarts`, error.exitCode, { cause: error });
+    }
+    context.say(`node ${node.id}: drain mark cleared`);
+  },
+};

@@ -1,0 +1,101 @@
+/** The verbs that wait: for a cluster that starts, for one node that comes back, for all of it to be in order. */
+import { comeBack } from '../come-back.ts';
+import {
+  CONFIG,
+  LAG,
+  NODE,
+  TOKEN_FILE,
+  type Verb,
+  httpTimeout,
+  openCluster,
+  pollInterval,
+  seconds,
+} from '../context.ts';
+import { EXIT_ABORTED, Failure } from '../failure.ts';
+import { whyNotServing } from '../ready.ts';
+import type { Sample } from '../sample.ts';
+import { clusterReady, settle } from '../waiting.ts';
+
+export const waitReady: Verb = {
+  name: 'wait-ready',
+  about: 'wait until every node reports all groups with leaders',
+  flags: {
+    config: CONFIG,
+    'expected-groups': { kind: 'integer', about: 'raft.group_count of the cluster', required: true, min: 1 },
+    'timeout-secs': seconds(120, 'bound of the wait'),
+    'poll-interval-secs': pollInterval(1),
+    'http-timeout-secs': httpTimeout(5),
+    'token-file': TOKEN_FILE,
+  },
+  run: async (context) => {
+    const { values, progress, say } = context;
+    const cluster = openCluster(context);
+    const groups = values.integer('expected-groups');
+    const total = cluster.nodes.length;
+    const why = (sample: Sample): string | undefined => {
+      const objection = whyNotServing(sample, groups);
+      const done = sample.filter((answer) => whyNotServing([answer], groups) === undefined).length;
+      if (objection !== undefined) progress.step(done, total, `nodes ready; ${objection}`);
+      return objection;
+    };
+    const pace = { intervalMs: values.ms('poll-interval-secs'), timeoutMs: values.ms('timeout-secs') };
+    await settle(cluster, pace, 1, why, 'not ready', progress);
+    progress.end();
+    say(`ready: ${total} node(s), ${groups} groups each`);
+  },
+};
+
+export const wait: Verb = {
+  name: 'wait',
+  about: 'wait until one node is a caught-up voter of every group',
+  flags: {
+    config: CONFIG,
+    node: NODE,
+    'stall-timeout-secs': seconds(90, 'give up when nothing moves for so long'),
+    'ready-timeout-secs': seconds(1800, 'bound of the whole wait'),
+    'poll-interval-secs': pollInterval(),
+    'http-timeout-secs': httpTimeout(),
+    'lag-tolerance': LAG,
+    'token-file': TOKEN_FILE,
+  },
+  run: async (context) => {
+    const { values, progress, say } = context;
+    const cluster = openCluster(context);
+    const node = cluster.node(values.integer('node'));
+    const options = {
+      intervalMs: values.ms('poll-interval-secs'),
+      stallTimeoutMs: values.ms('stall-timeout-secs'),
+      readyTimeoutMs: values.ms('ready-timeout-secs'),
+      lagMax: values.integer('lag-tolerance'),
+    };
+    try {
+      await comeBack(cluster, node, options, progress);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      throw new Failure(`node ${node.id}: NOT READY (${error.message})`, EXIT_ABORTED, { cause: error });
+    }
+    progress.end();
+    say(`node ${node.id}: caught up`);
+  },
+};
+
+export const verifyCluster: Verb = {
+  name: 'verify-cluster',
+  about: 'check strictly that every node is a caught-up voter everywhere',
+  flags: {
+    config: CONFIG,
+    'timeout-secs': seconds(120, 'bound of the wait'),
+    'poll-interval-secs': pollInterval(),
+    'http-timeout-secs': httpTimeout(),
+    'lag-tolerance': LAG,
+    'token-file': TOKEN_FILE,
+  },
+  run: async (context) => {
+    const { values, progress, say } = context;
+    const cluster = openCluster(context);
+    const pace = { intervalMs: values.ms('poll-interval-secs'), timeoutMs: values.ms('timeout-secs') };
+    await clusterReady(cluster, pace, values.integer('lag-tolerance'), progress);
+    progress.end();
+    say(`cluster verified: ${cluster.nodes.length} node(s) fully ready`);
+  },
+};

@@ -1,0 +1,58 @@
+/** Asking again until something is true. There is no event across processes for "the cluster is ready". */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Cluster } from './cluster.ts';
+import { Failure, Interrupted } from './failure.ts';
+import type { Progress } from './progress.ts';
+import { whyClusterNotReady } from './ready.ts';
+import type { Sample } from './sample.ts';
+
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  try {
+    await sleep(ms, undefined, { signal });
+  } catch (error) {
+    throw signal.aborted ? new Interrupted() : error;
+  }
+}
+
+export interface Pace {
+  readonly intervalMs: number;
+  readonly timeoutMs: number;
+}
+
+/** One good look may be luck: a leader may be gone, and nobody knows yet. */
+const LOOKS_IN_A_ROW = 2;
+
+/**
+ * Waits until `why` has nothing to object to in `looks` samples in a row. Past the timeout it throws a Failure with the last
+ * objection; `problem` completes it to a sentence.
+ */
+export async function settle(
+  cluster: Cluster,
+  pace: Pace,
+  looks: number,
+  why: (sample: Sample) => string | undefined,
+  problem: string,
+  progress: Progress,
+): Promise<Sample> {
+  const deadlineMs = performance.now() + pace.timeoutMs;
+  let good = 0;
+  for (;;) {
+    const sample = await cluster.sample();
+    const objection = why(sample);
+    if (objection === undefined && ++good >= looks) return sample;
+    if (objection !== undefined) {
+      good = 0;
+      progress.waiting(objection);
+    }
+    if (performance.now() >= deadlineMs) {
+      throw new Failure(`${problem} within ${pace.timeoutMs / 1000} s: ${objection ?? 'it was only for a moment'}`);
+    }
+    await pause(pace.intervalMs, cluster.signal);
+  }
+}
+
+/** Every node of the cluster file is ready, twice in a row. */
+export function clusterReady(cluster: Cluster, pace: Pace, lagMax: number, progress: Progress): Promise<Sample> {
+  const why = (sample: Sample): string | undefined => whyClusterNotReady(sample, lagMax);
+  return settle(cluster, pace, LOOKS_IN_A_ROW, why, 'the cluster is not ready', progress);
+}

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { hasNothing, whyClusterNotReady, whyNotReady, whyNotServing } from '../../src/operator/ready.ts';
+import { groupViews, lagOf, leaderships, ledBy, nameGroups } from '../../src/operator/sample.ts';
+import { agreed, group, node, silent } from './sample.ts';
+
+const LAG = 16;
+
+test('a node is ready when it votes everywhere, knows the leaders and has applied nearly all that others committed', () => {
+  assert.equal(whyNotReady(agreed(1, 2, 3), 2, LAG), undefined);
+  const near = [node(1, [group(0, 1, { committed: 116 })]), node(2, [group(0, 1)])];
+  assert.equal(whyNotReady(near, 2, LAG), undefined);
+  const far = [node(1, [group(0, 1, { committed: 117 })]), node(2, [group(0, 1)])];
+  assert.equal(whyNotReady(far, 2, LAG), 'node 2 is behind in group 0, by up to 17 entries');
+});
+
+test('a node is not ready when it is silent, is a learner, knows no leader, or says that it is behind', () => {
+  assert.equal(whyNotReady([node(1, [group(0, 1)]), silent(2)], 2, LAG), 'node 2: connection refused');
+  const learner = [node(1, [group(0, 1, { voters: [1, 3] })]), node(2, [group(0, 1, { voters: [1, 3] })])];
+  assert.equal(whyNotReady(learner, 2, LAG), 'node 2 is not a voter of group 0');
+  const lost = [node(1, [group(0, 1)]), node(2, [])];
+  assert.equal(whyNotReady(lost, 2, LAG), 'node 2 is not a voter of group 0');
+  const blind = [node(1, [group(0, 1)]), node(2, [group(0, undefined)])];
+  assert.equal(whyNotReady(blind, 2, LAG), 'node 2 knows no leader of group 0');
+  const restarted = [node(1, [group(0, 1)]), node(2, [group(0, 1, { caughtUp: false })])];
+  assert.equal(whyNotReady(restarted, 2, LAG), 'node 2 is behind in group 0, by up to 0 entries');
+  assert.equal(whyNotReady([node(1, []), node(2, [])], 2, LAG), 'node 2: no node reports a group with voters');
+});
+
+test('its own commit index is no measure of a node: only what others have committed is', () => {
+  const alone = [node(1, [group(0, 1, { committed: 500, applied: 100 })]), silent(2)];
+  assert.equal(whyNotReady(alone, 1, LAG), undefined);
+  assert.equal(lagOf(alone, 1), 0);
+});
+
+test('the cluster is ready when every node is; the first objection is told', () => {
+  assert.equal(whyClusterNotReady(agreed(1, 2, 3), LAG), undefined);
+  assert.equal(whyClusterNotReady([...agreed(1, 2).slice(0, 2), silent(3)], LAG), 'node 3: connection refused');
+});
+
+test('wait-ready wants exactly the expected groups, each with voters and a leader', () => {
+  assert.equal(whyNotServing(agreed(1, 2, 3), 3), undefined);
+  assert.equal(whyNotServing(agreed(1, 2, 3), 4), 'node 1 reports 3 groups instead of 4');
+  assert.equal(whyNotServing([node(1, [group(0, undefined)])], 1), 'node 1 knows no leader of group 0');
+  assert.equal(whyNotServing([node(1, [group(0, 1, { voters: [] })])], 1), 'node 1 reports no voters of group 0');
+  assert.equal(whyNotServing([silent(1)], 1), 'node 1: connection refused');
+});
+
+test('a node that answers and has applied nothing has lost its disk, or was never filled', () => {
+  assert.equal(hasNothing([node(2, [group(0, undefined, { applied: 0 })])], 2), true);
+  assert.equal(hasNothing([node(2, [group(0, 1)])], 2), false);
+  assert.equal(hasNothing([silent(2)], 2), false);
+});
+
+test('of several views of a group the newest term counts; an old one without a leader does not', () => {
+  const sample = [
+    node(1, [group(0, 1, { term: 5 })]),
+    node(2, [group(0, 2, { term: 6, committed: 90 })]),
+    node(3, [group(0, undefined, { term: 6 })]),
+  ];
+  assert.deepEqual(groupViews(sample), [{ id: 0, leader: 2, term: 6, voters: [1, 2, 3], committed: 100 }]);
+  assert.deepEqual(groupViews(sample.toReversed())[0]?.leader, 2);
+  assert.deepEqual([...leaderships(sample)], [[2, 1]]);
+  // But whoever is still seen as a leader by anybody has not given everything away.
+  assert.deepEqual(ledBy(sample, 1), [0]);
+});
+
+test('groups are named in a few words', () => {
+  assert.equal(nameGroups([3]), 'group 3');
+  assert.equal(nameGroups([1, 2]), 'groups 1 and 2');
+  assert.equal(nameGroups([1, 2, 3]), 'groups 1, 2 and 3');
+  assert.equal(nameGroups([0, 1, 2, 3, 4, 5, 6, 7]), 'groups 0, 1, 2, 3, 4 and 3 more');
+});

@@ -1,0 +1,52 @@
+// Builds samples for the pure modules: one line per group and node.
+import type { GroupReport, NodeReport } from '../../src/operator/report.ts';
+import type { Answer } from '../../src/operator/sample.ts';
+
+const VOTERS = [1, 2, 3];
+
+export function group(id: number, leader: number | undefined, more: Partial<GroupReport> = {}): GroupReport {
+  return {
+    id,
+    leader,
+    term: 5,
+    committed: 100,
+    applied: 100,
+    lastLog: 100,
+    voters: VOTERS,
+    learners: [],
+    caughtUp: true,
+    ...more,
+  };
+}
+
+export function node(nodeId: number, groups: readonly GroupReport[], more: Partial<NodeReport> = {}): Answer {
+  const report: NodeReport = {
+    nodeId,
+    groups,
+    shedState: 'none',
+    acceptsTransfers: true,
+    uptimeMs: 90_000,
+    version: '0.1.0',
+    hotBytes: 0,
+    coldBytes: 0,
+    backlogBytes: 0,
+    backlogAgeMs: 0,
+    mailboxBytes: 0,
+    mailboxCapacityBytes: 0,
+    residentBytes: 0,
+    diskFull: false,
+    admission: 'open',
+    ...more,
+  };
+  return { nodeId, report, error: '' };
+}
+
+export const silent = (nodeId: number): Answer => ({ nodeId, report: undefined, error: 'connection refused' });
+
+export const DRAINING = { shedState: 'maintenance-drain', acceptsTransfers: false } as const;
+
+/** Three nodes that agree on who leads group 0, 1, 2 and so on. */
+export function agreed(...leaders: readonly number[]): Answer[] {
+  const groups = leaders.map((leader, id) => group(id, leader));
+  return VOTERS.map((id) => node(id, groups));
+}

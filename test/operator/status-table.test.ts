@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { parseMetrics } from '../../src/operator/report.ts';
+import { formatAge, formatBytes, renderStatus, statusJson } from '../../src/operator/status-table.ts';
+import { DRAINING, group, node, silent } from './sample.ts';
+
+const NODES = [1, 2, 3].map((id) => ({
+  id,
+  host: `h${id}`,
+  name: `node-${id}`,
+  instanceId: '',
+  adminUrl: `http://h${id}:4438`,
+  httpUrl: undefined,
+}));
+
+test('the table for a tired person', () => {
+  const sample = [
+    node(1, [group(0, 1, { term: 3 }), group(1, 1)], {
+      hotBytes: 5 * 1024 * 1024,
+      coldBytes: 3.2 * 1024 ** 4,
+      backlogBytes: 700,
+      backlogAgeMs: 1500,
+      mailboxBytes: 64,
+      residentBytes: 300 * 1024 * 1024,
+    }),
+    node(2, [group(0, 1), group(1, 1, { applied: 60, caughtUp: false })], { ...DRAINING, uptimeMs: 200_000_000 }),
+    silent(3),
+  ];
+  assert.equal(
+    renderStatus(NODES, sample),
+    [
+      'node  host  state             leads  groups  lag  term      hot     cold     backlog  mailbox   memory     up',
+      '1     h1    ok                    2       2    0   3-5  5.0 MiB  3.2 TiB  700 B, 1 s     64 B  300 MiB  1 min',
+      '2     h2    draining, behind      0       2   40     5      0 B      0 B         0 B      0 B      0 B    2 d',
+      '3     h3    unreachable           -       -    -     -        -        -           -        -        -      -',
+      '',
+      '2 of 3 nodes answer; 2 groups, leaders={1: 2}',
+      'node 2 (h2): marked for maintenance, leads nothing until undrain',
+      'node 2 (h2): not caught up in group 1, reads wait',
+      'node 3 (h3): metrics unavailable — connection refused',
+      '',
+    ].join('\n'),
+  );
+  const { nodes } = statusJson(NODES, sample) as { nodes: Record<string, unknown>[] };
+  assert.deepEqual(nodes[2], {
+    id: 3,
+    host: 'h3',
+    admin_url: 'http://h3:4438',
+    reachable: false,
+    error: 'connection refused',
+  });
+  assert.equal(nodes[1]?.['lag'], 40);
+});
+
+test('what stops writes is said in words', () => {
+  const sample = [node(1, [group(0, undefined)], { diskFull: true, admission: 'refusing' }), silent(2), silent(3)];
+  const text = renderStatus(NODES, sample);
+  assert.match(text, /\n1 +h1 +disk full, refusing writes, no leader /);
+  assert.match(text, /\n1 of 3 nodes answer; 1 group, leaders=\{\}\n/);
+  assert.match(text, /\nnode 1 \(h1\): its disk is full, writes are answered 507\n/);
+  assert.match(text, /\ngroup 0 has no leader: writes wait\ngroup 0: most voters do not answer here\n/);
+});
+
+test('sizes and ages are short', () => {
+  assert.deepEqual([0, 1, 1023, 1024, 1536, 104_857_600].map(formatBytes), [
+    '0 B',
+    '1 B',
+    '1023 B',
+    '1.0 KiB',
+    '1.5 KiB',
+    '100 MiB',
+  ]);
+  assert.deepEqual([0, 59_999, 60_000, 3_600_000, 172_800_000].map(formatAge), ['0 s', '59 s', '1 min', '1 h', '2 d']);
+});
+
+test('metrics are read by the names of either manual; what is not a node is noticed', () => {
+  const theirs = {
+    raft_groups: [{ raft_group_id: 4, node_id: 7, current_leader: 7, last_applied_index: 9, voter_ids: [7] }],
+  };
+  const report = parseMetrics(theirs);
+  assert.equal(report?.nodeId, 7);
+  assert.deepEqual(report?.groups[0], {
+    ...{ id: 4, leader: 7, term: 0, committed: 0, applied: 9, lastLog: 0 },
+    ...{ voters: [7], learners: [], caughtUp: true },
+  });
+  const ours = {
+    node_id: 1,
+    raft_groups: [{ raft_group_id: 0, leader: null, last_applied: 3 }],
+    mailbox_depths: [3, 4],
+  };
+  assert.equal(parseMetrics(ours)?.groups[0]?.applied, 3);
+  assert.equal(parseMetrics(ours)?.groups[0]?.leader, undefined);
+  assert.equal(parseMetrics(ours)?.mailboxBytes, 7);
+  assert.equal(parseMetrics({ raft_groups: [] })?.nodeId, undefined);
+  for (const other of [undefined, null, 1, 'x', [], {}, { raft_groups: 1 }])
+    assert.equal(parseMetrics(other), undefined);
+});

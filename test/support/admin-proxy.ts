@@ -1,0 +1,62 @@
+// Stands between the operator's tool and a node's admin plane: a test sees every call and may have it answered otherwise.
+import { type Server, createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface Call {
+  readonly method: string;
+  readonly path: string;
+}
+
+/** What the tool gets instead of the node's answer; `lost` ends the connection without one. */
+export type Verdict = 'pass' | 'lost' | { readonly status: number; readonly body: string };
+
+export class AdminProxy {
+  readonly #server: Server;
+  /** Changes from a node's address: its port changes with no restart. */
+  readonly #target: string;
+  /** Before the node sees the call. */
+  before: (call: Call) => Verdict = () => 'pass';
+  /** When the node has answered, before the tool knows. */
+  after: (call: Call) => void = () => undefined;
+
+  private constructor(target: string) {
+    this.#target = target;
+    this.#server = createServer((request, response) => {
+      const call = { method: request.method ?? '', path: request.url ?? '' };
+      const verdict = this.before(call);
+      if (verdict === 'lost') return void response.destroy();
+      if (verdict !== 'pass') return void response.writeHead(verdict.status).end(verdict.body);
+      const headers =
+        request.headers.authorization === undefined ? {} : { authorization: request.headers.authorization };
+      void fetch(this.#target + call.path, { method: call.method, headers }).then(
+        async (answer) => {
+          const body = Buffer.from(await answer.arrayBuffer());
+          this.after(call);
+          response.writeHead(answer.status).end(body);
+        },
+        () => response.destroy(),
+      );
+      return undefined;
+    });
+  }
+
+  static async start(target: string): Promise<AdminProxy> {
+    const proxy = new AdminProxy(target);
+    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
+    return proxy;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  reset(): void {
+    this.before = () => 'pass';
+    this.after = () => undefined;
+  }
+
+  close(): void {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+}
