@@ -26,7 +26,7 @@ const producers = (count: number): string[] => names(count, 'producer-');
 const PROFILES: readonly Profile[] = [
   {
     name: 'few streams, much in each',
-    share: 0.25,
+    share: 0.3,
     world: {
       buckets: ['bucket', '\ufeffbucket'],
       streams: ['s', 'long/name', '\ufeffs', '\u{1F600}', '\uff5e'],
@@ -44,7 +44,7 @@ const PROFILES: readonly Profile[] = [
   },
   {
     name: 'few streams, moving to the cold store',
-    share: 0.3,
+    share: 0.35,
     world: {
       buckets: ['bucket', '\ufeffbucket'],
       streams: ['s', 'long/name', '\ufeffs', '\u{1F600}', '\uff5e'],
@@ -81,7 +81,8 @@ const PROFILES: readonly Profile[] = [
   {
     // More than the head cache keeps, and more buckets than the bucket cache keeps.
     name: 'many streams',
-    share: 0.2,
+    // A command there costs ten times those of the others.
+    share: 0.1,
     world: {
       buckets: ['bucket', ...names(1500, 'b')],
       streams: names(4, 'stream-'),
