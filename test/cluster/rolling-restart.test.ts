@@ -1,0 +1,132 @@
+// `millracectl restart` over a real cluster: clients keep writing and reading meanwhile, and notice nothing but 503s that
+// they may repeat and connections that end.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { HostAgent } from '../support/host-agent.ts';
+import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type CtlResult, clusterToml, ctl, scratchFile, startCtl } from '../support/ctl.ts';
+import { requestOnce } from '../support/raw-client.ts';
+import { GROUPS, count, underLoad } from './under-load.ts';
+
+const PACE = ['--poll-interval-secs', '0.2'];
+
+async function shed(cluster: TestCluster, id: number): Promise<string> {
+  const answer = await requestOnce(cluster.node(id).adminPort, 'GET', '/__svc/leadership-shed');
+  return (JSON.parse(answer.body.toString('utf8')) as { state: string }).state;
+}
+
+test('a rolling restart under load loses no acknowledged write, also when the tool is killed half-way', async () => {
+  await withCluster({ groups: GROUPS }, async (cluster) => {
+    const agent = await HostAgent.start(cluster);
+    const file = scratchFile('cluster.toml', clusterToml(cluster));
+    const command = ['restart', '--config', file, '--restart-cmd', agent.command, ...PACE];
+    try {
+      await underLoad('rolling restart', cluster, 71, async (load, faults) => {
+        const whole = await ctl(command);
+        assert.equal(whole.code, 0, whole.stderr);
+        const lines = whole.stdout.trim().split('\n');
+        for (const id of cluster.ids)
+          assert.match(lines[id - 1] as string, new RegExp(`^node ${id}: restarted \\(drained in`));
+        assert.equal(lines.at(-1), 'restart complete: 3 node(s)');
+        assert.deepEqual(agent.restarted, [1, 2, 3]);
+        for (const id of cluster.ids) count(faults, `restart of node ${id}`);
+
+        // The tool dies while node 2, the first of three, is on its way down.
+        const killed = startCtl([...command, '--only', '2,1,3']);
+        agent.onRestart = () => killed.child.kill('SIGKILL');
+        assert.equal(await killed.ended, 'SIGKILL', killed.stderr);
+        agent.onRestart = () => undefined;
+        await agent.idle;
+        await until('node 2 answers again', async () => (await shed(cluster, 2)) === 'maintenance-drain');
+        agent.restarted.length = 0;
+        const again = await ctl(command);
+        assert.equal(again.code, 0, again.stderr);
+        assert.match(again.stderr, /^node 2: has the mark of an earlier run, so it goes first$/m);
+        assert.deepEqual(agent.restarted, [2, 1, 3]);
+        count(faults, 'tool killed');
+        for (const id of cluster.ids) assert.equal(await shed(cluster, id), 'none');
+        // 404 and 416: a reader came to a node that had not heard of the bytes which another one showed.
+        const seen = [...load.statuses.keys()].filter((status) => ![200, 204, 404, 416, 503].includes(status));
+        assert.deepEqual(seen, [], 'clients see no error but a 503 that they may repeat');
+      });
+    } finally {
+      await agent.idle;
+      agent.close();
+    }
+  });
+});
+
+test('a rollout that cannot go on stops, cleans up and says where it is', async () => {
+  await withCluster({ groups: GROUPS }, async (cluster) => {
+    const agent = await HostAgent.start(cluster);
+    const file = scratchFile('cluster.toml', `${clusterToml(cluster)}\n[provider]\nrestart_cmd = '${agent.command}'\n`);
+    const run = (...flags: string[]): Promise<CtlResult> => ctl(['restart', '--config', file, ...PACE, ...flags]);
+    try {
+      const dry = await run('--dry-run', '--only', '3,1');
+      assert.equal(dry.code, 0, dry.stderr);
+      const planned = dry.stdout.split('\n').filter((line) => line.includes('would run'));
+      assert.deepEqual(
+        planned,
+        [3, 1].map((id) => `node ${id}: would run: ${agent.command.replace('{node_id}', String(id))}`),
+      );
+      assert.deepEqual(agent.restarted, []);
+
+      const failing = await run('--restart-cmd', 'echo unit of {host} {node_id} not found >&2; exit 4');
+      assert.equal(failing.code, 2);
+      assert.match(
+        failing.stderr,
+        /^node 1: ABORTED \(the restart command ended with 4: unit of 127\.0\.0\.1 1 not found\); its drain mark was lifted; no node was restarted before it; go on with --only 1,2,3$/m,
+      );
+      assert.equal(failing.stdout, '');
+      assert.equal(await shed(cluster, 1), 'none');
+
+      // A command that is content without having restarted anything.
+      const idle = await run('--restart-cmd', 'true {node_id}', '--only', '2', '--stall-timeout-secs', '1');
+      assert.equal(idle.code, 2);
+      assert.match(
+        idle.stderr,
+        /no progress for 1 s: node 2 still runs the process from before the restart command\); its drain mark was lifted/,
+      );
+      assert.equal(await shed(cluster, 2), 'none');
+
+      // One that stops the node and does not start it: the mark is on its disk and cannot be lifted.
+      const pid = cluster.node(3).pid;
+      const dead = await run(
+        '--restart-cmd',
+        `kill -9 ${pid}; true {node_id}`,
+        '--only',
+        '3',
+        '--stall-timeout-secs',
+        '1',
+      );
+      assert.equal(dead.code, 2);
+      assert.match(
+        dead.stderr,
+        /^node 3: ABORTED \(no progress for 1 s: node 3: .* cannot be reached .*\); its drain mark may still be set, because .* run undrain --node 3 when it answers; no node was restarted before it; go on with --only 3$/m,
+      );
+      await cluster.kill(3);
+      await cluster.restart(3);
+      assert.equal(await shed(cluster, 3), 'maintenance-drain');
+
+      // The rest of the rollout, with the command from the cluster file.
+      const rest = await run('--only', '3');
+      assert.equal(rest.code, 0, rest.stderr);
+      assert.match(rest.stdout, /^node 3: restarted \(.*\)\nrestart complete: 1 node\(s\)\n$/);
+      assert.deepEqual(agent.restarted, [3]);
+      assert.equal(await shed(cluster, 3), 'none');
+
+      // With half of the nodes silent nothing is restarted.
+      await cluster.kill(2);
+      const refused = await run('--only', '1', '--ready-timeout-secs', '1');
+      assert.equal(refused.code, 2);
+      assert.match(
+        refused.stderr,
+        /^node 1: ABORTED \(the cluster is not ready within 1 s: node 2: .*; nothing was changed\)/m,
+      );
+      assert.equal(await shed(cluster, 1), 'none');
+    } finally {
+      await agent.idle;
+      agent.close();
+    }
+  });
+});
