@@ -56,6 +56,13 @@ export const COLD_CHUNK_BYTES = MIB;
 export const FLUSH_SLICES_MAX = 1024;
 /** Encoded list of a flush, a command like any other; only streams with long names come near. */
 export const FLUSH_LIST_BYTES_MAX = 512 * KIB;
+/**
+ * Chunks of one stream that become one. Each is a request to the store when it is merged; and a run this long is merged
+ * whatever the sizes, so a reader meets no more requests than this in one MiB.
+ */
+export const COMPACT_RUN_MAX = 256;
+/** Chunks merged by one job: as many rows are deleted when the command is applied, some 10 ms. */
+export const COMPACT_CHUNKS_MAX = 512;
 /** Object keys of S3 may have 1024 bytes; ours stay in one row and in a sentence, with room for storage.cold.root. */
 export const OBJECT_KEY_BYTES_MAX = 255;
 /** Chunks that one cold answer is put together from, unless a single record spans more: each is a request to the store. */

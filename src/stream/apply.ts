@@ -6,6 +6,7 @@ import { unreachable } from '../base/assert.ts';
 import {
   COMMAND_APPEND,
   COMMAND_APPEND_BATCH,
+  COMMAND_COMPACT,
   COMMAND_CREATE,
   COMMAND_DELETE,
   COMMAND_DELETE_BUCKET,
@@ -25,6 +26,7 @@ import { RELEASE_CHUNKS_AT_ONCE, RELEASE_CHUNKS_PER_SWEEP } from '../base/limits
 import type { Reply } from '../wire/reply.ts';
 import { applyAppend, refuse } from './append.ts';
 import { applyBatch } from './batch.ts';
+import { applyCompact } from './cold/compact.ts';
 import { applyDoom, applyFlush, applyGcDone } from './cold/flush.ts';
 import { releaseDue, sweepReleases } from './cold/release.ts';
 import { applyCreate, commandAttributes, listDeadline, removeStream } from './create.ts';
@@ -62,6 +64,8 @@ export function apply(state: State, command: Command, reply: Reply): void {
       return applyQuota(state, command, reply);
     case COMMAND_FLUSH:
       return applyFlush(state, command, reply);
+    case COMMAND_COMPACT:
+      return applyCompact(state, command, reply);
     case COMMAND_GC_DONE:
       return applyGcDone(state, command);
     case COMMAND_DOOM:

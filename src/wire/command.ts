@@ -37,6 +37,8 @@ export const COMMAND_FLUSH = 13;
 export const COMMAND_GC_DONE = 14;
 /** Objects found in the cold store that nothing refers to. */
 export const COMMAND_DOOM = 15;
+/** An object is in the cold store whose chunks each replace a run of chunks. Payload: as of a flush. */
+export const COMMAND_COMPACT = 16;
 
 export const FLAG_CLOSE = 1;
 export const FLAG_PRODUCER = 2;

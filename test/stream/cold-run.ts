@@ -1,18 +1,23 @@
-// A cold store for the differential test: a map of objects, and a flusher, a GC and a sweep for orphans that are late,
+// A cold store for the differential test: a map of objects, and a flusher, a compactor, a GC and a sweep for orphans that are late,
 // repeat themselves and give up, as their leaders do.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { COLD_CHUNK_BYTES } from '../../src/base/limits.ts';
+import { eachChunk } from '../../src/stream/cold/chunks.ts';
+import { type CompactPlan, nextCompaction, sliceOf } from '../../src/stream/cold/compactor.ts';
 import { type FlushLimits, nextFlush } from '../../src/stream/cold/flusher.ts';
+import { mergeChunks } from '../../src/stream/cold/merge.ts';
 import { gcDue, objectKnown, storedObject } from '../../src/stream/cold/objects.ts';
-import { COMMAND_DOOM, COMMAND_FLUSH, COMMAND_GC_DONE } from '../../src/wire/command.ts';
+import { COMMAND_COMPACT, COMMAND_DOOM, COMMAND_FLUSH, COMMAND_GC_DONE } from '../../src/wire/command.ts';
 import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../src/wire/command.ts';
 import {
+  type ChunkRef,
   type ColdPlan,
   type FlushList,
   type ObjectId,
   type Orphan,
   type Slice,
+  type StoredChunk,
   encodeDoomList,
   encodeFlushList,
   encodeGcList,
@@ -22,7 +27,9 @@ import { NO_ORIGIN, objectKey, parseObjectKey } from '../../src/wire/object-key.
 import type { State } from '../../src/stream/state.ts';
 import type { Random } from '../support/random.ts';
 
+/** Of a compaction when its `kind` says so. */
 export interface Flush {
+  readonly kind?: typeof COMMAND_FLUSH | typeof COMMAND_COMPACT;
   readonly bucket: string;
   readonly list: FlushList;
 }
@@ -33,6 +40,8 @@ export class ColdRun {
     uploads: 0,
     bytes: 0,
     flushes: 0,
+    compactions: 0,
+    merged: 0,
     repeated: 0,
     altered: 0,
     lost: 0,
@@ -59,7 +68,8 @@ export class ColdRun {
   step(state: State, nowMs: number): Uint8Array | undefined {
     const random = this.#random;
     const dice = random.next();
-    if (dice < 0.45) return this.#flush(state, nowMs);
+    if (dice < 0.35) return this.#flush(state, nowMs);
+    if (dice < 0.45) return this.#compact(state, nowMs);
     if (dice < 0.7) return this.#publish(nowMs);
     if (dice < 0.75) return this.#repeat(nowMs);
     if (dice < 0.9) return this.collect(state, nowMs, random.int(1, 20));
@@ -76,14 +86,72 @@ export class ColdRun {
       chunkBytes: random.pick([1, 1, 5000, 20_000, COLD_CHUNK_BYTES]),
     });
     if (flush === undefined) return undefined;
-    const { bucket, list } = flush;
+    return this.#use(flush, nowMs);
+  }
+
+  /** Publishes it at once, later, altered or never. */
+  #use(flush: Flush, nowMs: number): Uint8Array | undefined {
+    const random = this.#random;
+    const { list } = flush;
     if (random.chance(0.1)) {
       this.#orphans.push({ object: list.object, key: list.key });
       this.counts.lost++;
       return undefined;
     }
-    this.#pending.push({ bucket, list: random.chance(0.1) ? this.#altered(list) : list });
+    this.#pending.push({ ...flush, list: random.chance(0.1) ? this.#altered(list) : list });
     return random.chance(0.6) ? this.#publish(nowMs) : undefined;
+  }
+
+  /** Merges what should be merged, or any runs of streams that were flushed lately. */
+  #compact(state: State, nowMs: number): Uint8Array | undefined {
+    const random = this.#random;
+    const flush = this.#proposed.length === 0 ? undefined : random.pick(this.#proposed.slice(-20));
+    const streams = [...new Map((flush?.list.slices ?? []).map(({ incarnation, stream }) => [incarnation, stream]))];
+    if (flush === undefined || streams.length === 0) return undefined;
+    const keys = streams.map(([, stream]) => stream);
+    const plan = random.chance(0.3)
+      ? nextCompaction(state, keys, { maxBytes: 8 * 1024 * 1024, looks: 10_000 }).plan
+      : this.#anyRuns(state, flush.bucket, keys);
+    return plan === undefined ? undefined : this.#use(this.merge(state, plan), nowMs);
+  }
+
+  #anyRuns(state: State, bucket: string, streams: readonly Uint8Array[]): CompactPlan | undefined {
+    const random = this.#random;
+    const slices = streams.flatMap((stream) => {
+      const head = state.find(stream, 0, stream.length);
+      if (head === undefined) return [];
+      const chunks: StoredChunk[] = [];
+      eachChunk(state, head.incarnation, 0, (chunk) => chunks.push(chunk) < 300);
+      if (chunks.length === 0) return [];
+      const from = random.chance(0.5) ? 0 : random.int(0, chunks.length - 1);
+      const to = Math.min(chunks.length, from + random.pick([1, 2, 3, 10, 300]));
+      const one = sliceOf(state, head, stream, chunks.slice(from, to));
+      // The same run twice: the second one is refused.
+      return random.chance(0.1) ? [one, one] : [one];
+    });
+    return slices.length === 0 ? undefined : { bucket, incarnation: 0, slices };
+  }
+
+  /** Puts merged chunks into the store. */
+  merge(state: State, { bucket, incarnation, slices }: CompactPlan): Flush {
+    const object: ObjectId = { run: '0123456789abcdef', seq: ++this.#seq };
+    const key = objectKey(state.group, state.cold.origin, bucket, incarnation, object);
+    const chunks = slices.map(({ incarnation: of, refs }) => {
+      const merged = mergeChunks(of, refs, this.#fetch(refs));
+      assert(merged !== undefined, 'chunks that follow each other can be merged');
+      return merged;
+    });
+    const body = Buffer.concat(chunks);
+    this.objects.set(key, body);
+    this.counts.uploads++;
+    let at = 0;
+    const list = slices.map(({ refs, ...slice }, i): Slice => {
+      const chunk = chunks[i] as Uint8Array;
+      this.counts.merged += refs.length;
+      at += chunk.length;
+      return { ...slice, at: at - chunk.length, length: chunk.length, digest: digestOf(chunk) };
+    });
+    return { kind: COMMAND_COMPACT, bucket, list: { object, key, bytes: body.length, slices: list } };
   }
 
   /** Puts what is next into the store. */
@@ -104,26 +172,26 @@ export class ColdRun {
   }
 
   /** The log entry that publishes it. */
-  entry({ bucket, list }: Flush, nowMs: number): Uint8Array {
-    return this.propose(COMMAND_FLUSH, bucket, encodeFlushList(list), nowMs);
+  entry({ kind = COMMAND_FLUSH, bucket, list }: Flush, nowMs: number): Uint8Array {
+    return this.propose(kind, bucket, encodeFlushList(list), nowMs);
   }
 
   #publish(nowMs: number): Uint8Array | undefined {
     if (this.#pending.length === 0) return undefined;
     const [flush] = this.#pending.splice(this.#random.int(0, this.#pending.length - 1), 1) as [Flush];
     this.#proposed.push(flush);
-    this.counts.flushes++;
+    this.counts[flush.kind === COMMAND_COMPACT ? 'compactions' : 'flushes']++;
     return this.entry(flush, nowMs);
   }
 
   #repeat(nowMs: number): Uint8Array | undefined {
     const recent = this.#proposed.slice(-20);
     if (recent.length === 0) return undefined;
-    const { bucket, list } = this.#random.pick(recent);
+    const flush = this.#random.pick(recent);
     // Deleted objects are published again only by an entry that comes back from the dead, which raft rules out.
-    if (!this.objects.has(list.key)) return undefined;
+    if (!this.objects.has(flush.list.key)) return undefined;
     this.counts.repeated++;
-    return this.entry({ bucket, list }, nowMs);
+    return this.entry(flush, nowMs);
   }
 
   /** A list that must not be believed: its slices are refused where they lie. */
@@ -193,7 +261,11 @@ export class ColdRun {
   /** The chunks of a plan, as the reader gets them. */
   chunks(plan: ColdPlan): Uint8Array[] {
     this.counts.reads++;
-    return plan.refs.map((ref) => {
+    return this.#fetch(plan.refs);
+  }
+
+  #fetch(refs: readonly ChunkRef[]): Uint8Array[] {
+    return refs.map((ref) => {
       const object = this.objects.get(ref.key);
       assert(object !== undefined, `the object ${ref.key} of a chunk is in the store`);
       const chunk = object.slice(ref.at, ref.at + ref.length);

@@ -47,6 +47,18 @@ export function eachChunk(
   state.overlay.range(from, to, false, (_key, value) => visit(decodeChunkRow(value)));
 }
 
+/** Visits the chunks that begin in front of `before`, last one first, until `visit` returns false. */
+export function eachChunkBack(
+  state: State,
+  incarnation: number,
+  before: number,
+  visit: (chunk: StoredChunk) => boolean,
+): void {
+  const from = positionKey(state.prefix, TAG_CHUNK, incarnation, 0);
+  const to = positionKey(state.prefix, TAG_CHUNK, incarnation, before);
+  state.overlay.range(from, to, true, (_key, value) => visit(decodeChunkRow(value)));
+}
+
 /** Start of the chunk in which `record` ends, which is at or behind the floor and in front of the rows. */
 export function chunkStartOfRecord(state: State, head: Head, record: number): number {
   let start = -1;

@@ -8,7 +8,7 @@
  */
 import { assert } from '../../base/assert.ts';
 import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
-import { type ObjectId, decodeObjectId, encodeObjectId } from '../../wire/cold.ts';
+import { type ChunkRef, type ObjectId, type StoredChunk, decodeObjectId, encodeObjectId } from '../../wire/cold.ts';
 import { TAG_GC, TAG_OBJECT, incarnationKey, prefixEnd, readUint, taggedKey } from '../keys.ts';
 import type { State } from '../state.ts';
 
@@ -25,6 +25,10 @@ export interface StoredObject {
   /** Empty when not known: found by the sweep for orphans. */
   readonly bucket: string;
   readonly key: string;
+}
+
+export function sameObject(a: ObjectId, b: ObjectId): boolean {
+  return a.seq === b.seq && a.run === b.run;
 }
 
 function rowKey(state: State, object: ObjectId): Uint8Array {
@@ -112,6 +116,19 @@ export function forgetObject(state: State, seq: number): void {
 /** Referenced, or in the GC queue. Asked by the sweep for orphans. */
 export function objectKnown(state: State, object: ObjectId): boolean {
   return storedObject(state, object) !== undefined;
+}
+
+/** Chunks of one stream, with the keys of their objects. */
+export function withKeys(state: State, chunks: readonly StoredChunk[]): ChunkRef[] {
+  const refs: ChunkRef[] = [];
+  for (const { object, ...chunk } of chunks) {
+    const last = chunks[refs.length - 1]?.object;
+    const same = last !== undefined && sameObject(last, object);
+    const key = same ? refs[refs.length - 1]?.key : storedObject(state, object)?.key;
+    assert(key !== undefined, 'the object of a chunk is known');
+    refs.push({ ...chunk, key });
+  }
+  return refs;
 }
 
 export interface GcEntry {

@@ -2,7 +2,7 @@
 import { assert } from '../../base/assert.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import { COLD_AHEAD_CHUNKS, COLD_REFS_MAX } from '../../base/limits.ts';
-import { type ChunkRef, type StoredChunk, encodeColdPlan } from '../../wire/cold.ts';
+import { type StoredChunk, encodeColdPlan } from '../../wire/cold.ts';
 import type { Query } from '../../wire/request.ts';
 import type { Plan } from '../collect.ts';
 import type { Head } from '../head.ts';
@@ -10,7 +10,7 @@ import { hotRows } from '../hot-rows.ts';
 import type { State } from '../state.ts';
 import { ChunkWriter } from './chunk-writer.ts';
 import { chunkStartOfRecord, chunksAt, eachChunk } from './chunks.ts';
-import { storedObject } from './objects.ts';
+import { withKeys } from './objects.ts';
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -130,18 +130,6 @@ function choose(
 /** A message or record ends in the chunk, behind `offset`. */
 function endBehind({ firstRecord, recordNext, lastEnd }: StoredChunk, offset: number): boolean {
   return recordNext > firstRecord && lastEnd > offset;
-}
-
-function withKeys(state: State, chunks: readonly StoredChunk[]): ChunkRef[] {
-  const refs: ChunkRef[] = [];
-  for (const { object, ...chunk } of chunks) {
-    const last = chunks[refs.length - 1]?.object;
-    const same = last !== undefined && last.seq === object.seq && last.run === object.run;
-    const key = same ? refs[refs.length - 1]?.key : storedObject(state, object)?.key;
-    assert(key !== undefined, 'the object of a chunk is known');
-    refs.push({ ...chunk, key });
-  }
-  return refs;
 }
 
 /** The first rows as a chunk: enough for `bytes`. */

@@ -5,10 +5,10 @@
  *   'w' row: limit f64 (-1 = all) | flags u8 (1 = no grace)
  */
 import { TAG_RELEASE, incarnationKey, prefixEnd, readUint, taggedKey } from '../keys.ts';
-import type { ObjectId, StoredChunk } from '../../wire/cold.ts';
+import type { StoredChunk } from '../../wire/cold.ts';
 import type { State } from '../state.ts';
 import { deleteChunk, eachChunk } from './chunks.ts';
-import { releaseObject } from './objects.ts';
+import { releaseObject, sameObject } from './objects.ts';
 
 const NOTHING = new Uint8Array(0);
 const ROW_BYTES = 9;
@@ -41,6 +41,18 @@ function releaseSome(state: State, incarnation: number, limit: number, nowMs: nu
     return done;
   });
   state.releaseLeft -= chunks.length;
+  dropChunks(state, incarnation, chunks, nowMs, immediate);
+  return done;
+}
+
+/** Deletes the rows of the chunks, and what was their last reference makes an object garbage. */
+export function dropChunks(
+  state: State,
+  incarnation: number,
+  chunks: readonly StoredChunk[],
+  nowMs: number,
+  immediate: boolean,
+): void {
   for (let i = 0; i < chunks.length;) {
     const { object } = chunks[i] as StoredChunk;
     let count = 0;
@@ -49,11 +61,6 @@ function releaseSome(state: State, incarnation: number, limit: number, nowMs: nu
     }
     releaseObject(state, object, count, nowMs, immediate);
   }
-  return done;
-}
-
-function sameObject(a: ObjectId, b: ObjectId): boolean {
-  return a.seq === b.seq && a.run === b.run;
 }
 
 /** Goes on with what earlier commands left, up to `budget` chunks; true when more is left. */
