@@ -82,6 +82,19 @@ export const RELEASE_CHUNKS_PER_SWEEP = 1024;
 export const SNAPSHOTS_SENT_MAX = 2;
 export const SNAPSHOTS_SENT_PER_NODE_MAX = 1;
 
+/** Of group snapshots and manifests (src/backup/document.ts); a newer one is refused. */
+export const BACKUP_FORMAT_VERSION = 1;
+export const BACKUP_CONTENT_TYPE = 'application/x-msgpack';
+/**
+ * Exports that a shard runs at once: each holds an LMDB read transaction open, so that pages which are replaced meanwhile are not
+ * used again and the file grows by what is written; a backup takes one group after the other.
+ */
+export const EXPORTS_MAX = 2;
+/** Rows of one piece of an export: about a millisecond of the shard's time. */
+export const EXPORT_PIECE_BYTES = 200 * KIB;
+/** Rows of a backup in one replicated command. */
+export const IMPORT_PIECE_BYTES = MIB - 64 * KIB;
+
 /** Receipts kept per producer (decisions.md): older duplicates answer with the current tail. */
 export const PRODUCER_RECEIPTS = 5;
 /** Bytes a live reader may have buffered in its socket before it is moved to catch-up reads. */

@@ -10,7 +10,7 @@ import { type Database, type RootDatabase, open } from 'lmdb';
 import type { SnapshotReader } from '../shard/ports.ts';
 import type { Tx } from '../stream/tx.ts';
 import { checkDataFile } from './data-file.ts';
-import { rowSize, writeRow } from './rows.ts';
+import { rowSize, writeRow } from '../wire/rows.ts';
 
 /** Address space reserved for the map; the file itself grows as needed. */
 const MAP_BYTES = 256 * 1024 * 1024 * 1024;
@@ -69,10 +69,13 @@ export class Environment {
     return Math.max(0, main.lastPageNumber + 1 - used) * main.pageSize;
   }
 
-  /** All rows of the state table in [start, end), as of now, in chunks (rows.ts). */
-  openRange(start: Uint8Array, end: Uint8Array): SnapshotReader {
+  /** All rows of the state table in each [start, end), as of now, in chunks (wire/rows.ts). */
+  openRanges(ranges: readonly (readonly [start: Uint8Array, end: Uint8Array])[]): SnapshotReader {
     const transaction = this.state.useReadTransaction();
-    const rows = this.state.getRange({ start, end, transaction })[Symbol.iterator]();
+    const { state } = this;
+    const rows = (function* () {
+      for (const [start, end] of ranges) yield* state.getRange({ start, end, transaction });
+    })();
     let held: { key: Uint8Array; value: Uint8Array } | undefined;
     return {
       next: (bytesMax) => {
@@ -95,7 +98,7 @@ export class Environment {
         return out;
       },
       close: () => {
-        rows.return?.();
+        rows.return();
         transaction.done();
       },
     };

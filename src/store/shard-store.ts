@@ -9,7 +9,7 @@ import {
   type TurnBatch,
 } from '../shard/ports.ts';
 import { OTHER_HALF, SYSTEM_PREFIX } from '../wire/key-space.ts';
-import { eachRow } from './rows.ts';
+import { eachRow } from '../wire/rows.ts';
 import { Environment, LmdbTx } from './environment.ts';
 import { TurnLog } from './turn-log.ts';
 
@@ -125,9 +125,10 @@ export class ShardStore implements ShardStorage {
     this.spaceLeft = this.#budgetBytes > (this.spaceLeft ? 0 : reserve / 4);
   }
 
-  openSnapshot(group: number): SnapshotReader {
+  openSnapshot(group: number, tags?: readonly number[]): SnapshotReader {
     const prefix = this.prefix(group);
-    return this.#environment.openRange(prefixKey(prefix), prefixKey(prefix + 1));
+    if (tags === undefined) return this.#environment.openRanges([[prefixKey(prefix), prefixKey(prefix + 1)]]);
+    return this.#environment.openRanges(tags.map((tag) => [tagKey(prefix, tag), tagKey(prefix, tag + 1)]));
   }
 
   stage(group: number, rows: Uint8Array): void {
@@ -199,6 +200,10 @@ export class ShardStore implements ShardStorage {
 
 function systemKey(tag: number, group: number): Uint8Array {
   return new Uint8Array([SYSTEM_PREFIX >> 8, SYSTEM_PREFIX & 0xff, tag, group >> 8, group & 0xff]);
+}
+
+function tagKey(prefix: number, tag: number): Uint8Array {
+  return new Uint8Array([prefix >> 8, prefix & 0xff, tag]);
 }
 
 function prefixKey(prefix: number): Uint8Array {

@@ -129,6 +129,12 @@ export class Buckets {
     while (going && next < changed.length) going = visit(changed[next++] as Bucket);
   }
 
+  /** Rows came into the store by another way. */
+  forget(): void {
+    assert(this.#dirty.length === 0, 'buckets of an empty group are clean');
+    this.#forgetClean();
+  }
+
   /** Drops everything clean; dirty buckets stay because the store does not have them yet. */
   #forgetClean(): void {
     this.#cache.clear();
@@ -174,7 +180,7 @@ function encodeBucket(bucket: Bucket): Uint8Array {
   return bytes;
 }
 
-function decodeBucket(name: Uint8Array, row: Uint8Array): Bucket {
+export function decodeBucket(name: Uint8Array, row: Uint8Array): Bucket {
   assert(row[0] === FORMAT && row.length === ROW_BYTES, 'known bucket row format');
   const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
   return {

@@ -11,6 +11,7 @@
  *     'f' flush index         hot since ms u64, incarnation u48 -> stream key, of streams with bytes in rows
  *     'g' garbage             incarnation u48            rows still to be reclaimed: all, or those below a position
  *     'h' stream head         bucket, NUL, stream
+ *     'i' import              -                          the import from a backup under way, or the one that there was
  *     'm' meta                -                          applied index, next incarnation
  *     'o' object              run u64, seq u48           references to an object of the cold store
  *     'p' producer            incarnation u48, producer id
@@ -30,6 +31,7 @@ export const TAG_DATA = 0x64;
 export const TAG_FLUSH = 0x66;
 export const TAG_GARBAGE = 0x67;
 export const TAG_HEAD = 0x68;
+export const TAG_IMPORT = 0x69;
 export const TAG_META = 0x6d;
 export const TAG_OBJECT = 0x6f;
 export const TAG_PRODUCER = 0x70;
@@ -69,6 +71,13 @@ function writeUint(key: Uint8Array, at: number, size: 6 | 8, value: number): voi
 export function readUint(key: Uint8Array, at: number, size: 6 | 8): number {
   let value = 0;
   for (let i = at; i < at + size; i++) value = value * 256 + (key[i] as number);
+  return value;
+}
+
+/** The position at the end of a data or record key. */
+export function lastPosition(key: Uint8Array): number {
+  let value = 0;
+  for (let i = key.length - 8; i < key.length; i++) value = value * 256 + (key[i] as number);
   return value;
 }
 

@@ -53,7 +53,7 @@ export class Snapshots {
     if (pending !== undefined) return pending.snapshot;
     const row = tx.get(this.#key(incarnation, 0));
     assert(row !== undefined, `a snapshot of incarnation ${incarnation} is in the store`);
-    return decode(row);
+    return decodeSnapshot(row);
   }
 
   /** Bytes of the snapshot from `from` on, `most` at most. */
@@ -117,7 +117,7 @@ function encode({ offset, record, contentType, digest, size }: Snapshot): Uint8A
   return writer.finish();
 }
 
-function decode(row: Uint8Array): Snapshot {
+export function decodeSnapshot(row: Uint8Array): Snapshot {
   assert(row[0] === FORMAT, 'known snapshot format');
   const reader = new Reader(row.subarray(1));
   const digest = reader.ownBytes(DIGEST_BYTES);

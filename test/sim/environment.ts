@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer';
 import type { SnapshotReader } from '../../src/shard/ports.ts';
 import type { Environment } from '../../src/store/environment.ts';
-import { rowSize, writeRow } from '../../src/store/rows.ts';
+import { rowSize, writeRow } from '../../src/wire/rows.ts';
 import type { SimDisk } from './disk.ts';
 import { type Table, latin1 } from './table.ts';
 
@@ -98,13 +98,11 @@ class SimEnvironment {
     this.#hooks.afterSync();
   }
 
-  /** All rows from `start` to `end` as they are now. */
-  openRange(start: Uint8Array, end: Uint8Array): SnapshotReader {
+  /** All rows from each `start` to its `end` as they are now. */
+  openRanges(ranges: readonly (readonly [start: Uint8Array, end: Uint8Array])[]): SnapshotReader {
     const { state } = this.#disk;
-    const rows = state.keys(latin1(start), latin1(end)).map((text) => ({
-      key: bytesOf(text),
-      value: state.get(text) as Uint8Array,
-    }));
+    const keys = ranges.flatMap(([start, end]) => state.keys(latin1(start), latin1(end)));
+    const rows = keys.map((text) => ({ key: bytesOf(text), value: state.get(text) as Uint8Array }));
     let at = 0;
     return {
       next: (bytesMax) => {

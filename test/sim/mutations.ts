@@ -8,7 +8,7 @@ import { RaftLog } from '../../src/raft/log.ts';
 import type { AppendRequest, Message } from '../../src/raft/types.ts';
 import { CatchUp } from '../../src/shard/catch-up.ts';
 import { TAG_META, TAG_PRODUCER } from '../../src/stream/keys.ts';
-import { eachRow, rowSize, writeRow } from '../../src/store/rows.ts';
+import { eachRow, rowSize, writeRow } from '../../src/wire/rows.ts';
 import { Command } from '../../src/wire/command.ts';
 import { eachCommand } from '../../src/wire/entry.ts';
 import { Reply } from '../../src/wire/reply.ts';

@@ -23,11 +23,12 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   config: ['base'],
   metrics: ['base'],
   digest: [],
+  backup: ['base', 'wire', 'stream', 'digest'],
   ...Object.fromEntries(ADAPTERS.map((folder) => [folder, ['base', 'wire', 'digest']])),
-  server: [...CORE, ...ADAPTERS, 'config', 'metrics', 'digest'],
-  // A client of the nodes like any other: what it knows of them came over HTTP. `stream` is there to verify backups.
-  operator: ['base', 'wire', 'stream', 'config', 'digest'],
-  workers: [...CORE, ...ADAPTERS, 'config', 'metrics', 'digest', 'server'],
+  server: [...CORE, ...ADAPTERS, 'config', 'metrics', 'digest', 'backup'],
+  // A client of the nodes like any other: what it knows of them came over HTTP. `backup` verifies, `cold` reaches the store.
+  operator: ['base', 'wire', 'stream', 'config', 'digest', 'backup', 'cold'],
+  workers: [...CORE, ...ADAPTERS, 'config', 'metrics', 'digest', 'backup', 'server'],
 };
 
 /** Packages that only these folders may know: whoever else needs one goes through a port. */
@@ -35,6 +36,7 @@ const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^uws-/, 'http'],
   [/^lmdb$/, 'store'],
   [/^blake3(-wasm)?$/, 'digest'],
+  [/^msgpackr$/, 'backup'],
   [/^@(aws-sdk|smithy)\//, 'cold'],
   [/^(yargs|smol-toml)$/, 'config', 'operator'],
   [/^(yaml|cli-table3|cli-progress)$/, 'operator'],

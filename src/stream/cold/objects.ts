@@ -37,7 +37,10 @@ function rowKey(state: State, object: ObjectId): Uint8Array {
 
 export function storedObject(state: State, object: ObjectId): StoredObject | undefined {
   const row = state.overlay.get(rowKey(state, object));
-  if (row === undefined) return undefined;
+  return row === undefined ? undefined : decodeObjectRow(object, row);
+}
+
+export function decodeObjectRow(object: ObjectId, row: Uint8Array): StoredObject {
   const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
   const bucketBytes = view.getUint16(24, true);
   return {
@@ -51,6 +54,10 @@ export function storedObject(state: State, object: ObjectId): StoredObject | und
 }
 
 function putObject(state: State, stored: StoredObject): void {
+  state.overlay.put(rowKey(state, stored.object), encodeObjectRow(stored));
+}
+
+export function encodeObjectRow(stored: StoredObject): Uint8Array {
   const bucket = encodeUtf8(stored.bucket);
   const key = encodeUtf8(stored.key);
   const row = new Uint8Array(OBJECT_FIXED_BYTES + bucket.length + key.length);
@@ -61,7 +68,7 @@ function putObject(state: State, stored: StoredObject): void {
   view.setUint16(24, bucket.length, true);
   row.set(bucket, OBJECT_FIXED_BYTES);
   row.set(key, OBJECT_FIXED_BYTES + bucket.length);
-  state.overlay.put(rowKey(state, stored.object), row);
+  return row;
 }
 
 /** An object that was not known before; without references it goes into the GC queue at once. */

@@ -41,3 +41,15 @@ export function* eachRow(bytes: Uint8Array, prefix: number): IterableIterator<Ro
     at += keyBytes + valueBytes;
   }
 }
+
+/** Whole rows, one after the other, as they come from elsewhere. */
+export function areRows(bytes: Uint8Array): boolean {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  let at = 0;
+  while (at + HEAD_BYTES <= bytes.length) {
+    const keyBytes = view.getUint16(at, true);
+    if (keyBytes === 0) return false;
+    at += HEAD_BYTES + keyBytes + view.getUint32(at + 2, true);
+  }
+  return at === bytes.length;
+}
