@@ -85,6 +85,8 @@ export const ERRORS = {
   RETENTION_BEYOND_SNAPSHOT: row(409, 'the retention floor cannot pass the published snapshot; publish one first'),
   BORDER_UNCHECKED: row(503, 'the stream is being flushed to the cold store; retry', true),
   OFFSET_OUT_OF_RANGE: row(416, 'the offset lies beyond the tail; see Stream-Next-Offset'),
+  GROUP_NOT_EMPTY: row(409, 'the group holds buckets already; a backup goes into an empty cluster'),
+  IMPORT_LOST: row(409, 'another import of this group took over'),
   BUCKET_NOT_EMPTY: row(409, 'the bucket still holds streams; delete them first'),
   QUOTA_EXCEEDED: row(429, "the bucket's quota is used up"),
   // What the node can do at the moment. A repeat may succeed.
@@ -106,6 +108,9 @@ export const ERRORS = {
   COLD_READS_FULL: row(503, 'too many reads wait for the cold store on this node; retry', true),
   COLD_OBJECT_BAD: row(502, 'an object in the cold store is missing, truncated or altered'),
   NO_COLD_STORE: row(503, 'no cold store is configured on this node'),
+  GROUP_IMPORTING: row(503, 'a backup is being restored into the group of this stream; retry', true),
+  IMPORT_RUNNING: row(503, 'another import of this group is under way; retry', true),
+  EXPORTS_FULL: row(503, 'too many exports run on this core; retry', true),
   UNCOMMITTED_FULL: row(503, 'too many bytes of this group wait for a majority of the nodes; retry', true),
   INTERNAL: row(500, 'internal error'),
 } as const satisfies Record<string, ErrorRow>;

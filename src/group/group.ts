@@ -12,6 +12,7 @@ import { Raft } from '../raft/raft.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry, type RaftConfig } from '../raft/types.ts';
 import { apply, sweepDue } from '../stream/apply.ts';
 import type { Head } from '../stream/head.ts';
+import { isImporting } from '../stream/import.ts';
 import type { State } from '../stream/state.ts';
 import {
   COMMAND_APPEND,
@@ -75,6 +76,8 @@ export class Group {
   onMissing: ((slot: number) => boolean) | undefined = undefined;
   /** Where this node does not lead: hands the renewal of a stream's lifetime (by key) to the leader. */
   forwardRenewal: ((key: Uint8Array) => void) | undefined = undefined;
+  /** Exports under way: what they refer to stays in the cold store. */
+  exports = 0;
   /** For the metrics. */
   readonly counters = { commands: 0, appends: 0, reads: 0, entries: 0, refusedNoLeader: 0 };
 
@@ -142,6 +145,11 @@ export class Group {
     reply.reset(slot);
     // By the clock of the commands: a read must not show what a write already found expired.
     const clockMs = this.#clock(nowMs);
+    if (isImporting(this.state)) {
+      reply.code = errorNumber('GROUP_IMPORTING');
+      this.#sink.send(reply);
+      return;
+    }
     const used = answerQuery(this.state, this.watchers, query, clockMs, reply);
     if (!anyway && reply.code !== 0 && MISSING.has(reply.code) && this.onMissing?.(slot) === true) return;
     if (query.op === OP_READ) this.counters.reads++;

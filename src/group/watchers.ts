@@ -5,7 +5,8 @@
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
 import type { Head } from '../stream/head.ts';
 import { planTail } from '../stream/read.ts';
-import type { State, StateListener } from '../stream/state.ts';
+import type { StateListener } from '../stream/listener.ts';
+import type { State } from '../stream/state.ts';
 import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_TAIL, Reply } from '../wire/reply.ts';
 
 /** Where answers and events go; implemented by the shard over the reply ring. */

@@ -43,6 +43,16 @@ export class Gathering {
     });
   }
 
+  /** A sentence that stands in no table. */
+  text(status: number, sentence: string): void {
+    this.#write(status, (res) => this.#responder.text(res, status, sentence));
+  }
+
+  /** The client is gone, says another handler of that. */
+  aborted(): void {
+    this.#over();
+  }
+
   empty(status: 200 | 201 | 204): void {
     this.#write(status, (res) => {
       this.#responder.begin(res, status);

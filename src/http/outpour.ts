@@ -25,6 +25,8 @@ export class Outpour {
   /** Bytes of the piece that waits for the socket. */
   #waitingBytes = 0;
   #next: (() => void) | undefined;
+  /** Told once, when everything is over. */
+  onOver: (() => void) | undefined;
 
   constructor(plane: Plane, res: UwsResponse, responder: Responder, operation: Operation, startedMs: number) {
     this.#plane = plane;
@@ -164,5 +166,6 @@ export class Outpour {
     this.#next = undefined;
     this.#giveBack();
     this.#plane.closed();
+    this.onOver?.();
   }
 }

@@ -1,5 +1,6 @@
 /** Routes below /__svc/, which both planes have in part. */
 import { BODY_BYTES_MAX } from '../base/limits.ts';
+import { BACKUP_PREFIX, type Backups, handleBackup } from './backup.ts';
 import type { Operation } from './contract.ts';
 import { FLUSH_PREFIX, handleFlushCold } from './flush-cold.ts';
 import { Gathering } from './gather.ts';
@@ -47,13 +48,14 @@ export interface Operations {
   readonly peers: PeerAddresses;
   /** Undefined: this node has no cold store. */
   readonly coldObjects: ColdObjects | undefined;
+  readonly backups: Backups;
 }
 
 /** Router of the admin plane. */
 export function adminRoutes(
   plane: Plane,
   source: MetricsSource,
-  { drainMark, peers, coldObjects }: Operations,
+  { drainMark, peers, coldObjects, backups }: Operations,
 ): Router {
   const setShed =
     (draining: boolean): Handler =>
@@ -72,6 +74,7 @@ export function adminRoutes(
     if (path.startsWith(RAFT_PREFIX)) return handleRaftAdmin(plane, peers, res, req, method, responder, startedMs);
     if (path.startsWith(FLUSH_PREFIX)) return handleFlushCold(plane, res, req, method, responder, startedMs);
     const call: ServiceCall = { plane, source, res, req, responder, startedMs };
+    if (path.startsWith(BACKUP_PREFIX)) return handleBackup(call, backups, path, method);
     if (!handleTenant(call, coldObjects, path, method)) handleService(table, path, method, call);
   };
 }

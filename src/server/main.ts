@@ -10,6 +10,7 @@ import type { HttpContext } from '../http/contract.ts';
 import { ListenError, type Planes, createPlanes } from '../http/server.ts';
 import { describeShed } from '../wire/shed.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
+import { openBackups } from './backup/backups.ts';
 import { type ColdStore, NO_COLD_STORE_METRICS, startColdStore } from './cold-start.ts';
 import { completeDataDir, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
@@ -149,7 +150,13 @@ function compose({ config, gateway, shards, drainMark, governance, cold, log }: 
   return createPlanes({
     ctx,
     source,
-    operations: { drainMark, hasClusterPlane: clusterOf(config) !== undefined, peers, coldObjects: cold?.service },
+    operations: {
+      drainMark,
+      hasClusterPlane: clusterOf(config) !== undefined,
+      peers,
+      coldObjects: cold?.service,
+      backups: openBackups(gateway),
+    },
     logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
   });
 }

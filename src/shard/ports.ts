@@ -72,8 +72,11 @@ export interface ShardStorage {
   purge(group: number, index: number): void;
   /** The greatest index up to `index` behind which the log still holds `keepBytes`; 0 when it holds less. */
   purgeable(group: number, index: number, keepBytes: number): number;
-  /** All rows of a group's state as they are now, unmoved by later commits. */
-  openSnapshot(group: number): SnapshotReader;
+  /**
+   * All rows of a group's state as they are now, unmoved by later commits; or those of some kinds (stream/keys.ts), one kind
+   * after the other.
+   */
+  openSnapshot(group: number, tags?: readonly number[]): SnapshotReader;
   /** Adds rows of a snapshot to the half of the group's key space that its state does not use; durable. */
   stage(group: number, rows: Uint8Array): void;
   /** Empties that half, before and after. */

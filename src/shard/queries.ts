@@ -4,8 +4,9 @@ import type { Group } from '../group/group.ts';
 import type { ReplySink } from '../group/watchers.ts';
 import type { ReadState } from '../raft/types.ts';
 import { Reply } from '../wire/reply.ts';
-import { OP_ADMIN, OP_FLUSH, OP_SHED, OP_STATUS, OP_UNWATCH, Query } from '../wire/request.ts';
+import { OP_ADMIN, OP_EXPORT, OP_FLUSH, OP_SHED, OP_STATUS, OP_UNWATCH, Query } from '../wire/request.ts';
 import type { Administration } from './admin.ts';
+import type { Exports } from './exports.ts';
 import { CatchUp } from './catch-up.ts';
 import type { RequestSource } from './ports.ts';
 import { type ShardStatus, answerSummary } from './summaries.ts';
@@ -15,6 +16,7 @@ export interface QueriesHost {
   readonly groups: readonly Group[];
   readonly boot: number;
   readonly admin: Administration;
+  readonly exports: Exports;
   readonly sink: ReplySink;
   status(): ShardStatus;
   /** This node shall lead nothing, or may again. */
@@ -72,6 +74,9 @@ export class Queries {
       case OP_ADMIN:
       case OP_FLUSH:
         if (group !== undefined) this.#host.admin.handle(slot, group, query, clockMs);
+        return;
+      case OP_EXPORT:
+        if (group !== undefined) this.#host.exports.handle(slot, group, query, clockMs);
         return;
       case OP_SHED:
         this.shedBits = query.value;

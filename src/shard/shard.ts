@@ -15,6 +15,7 @@ import { ALL_GROUPS, OP_READ, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../w
 import { type AdminHost, Administration } from './admin.ts';
 import { ColdTier } from './cold/tier.ts';
 import { Commits } from './commits.ts';
+import { Exports } from './exports.ts';
 import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
 import { type ForwardOrigin, type PeerPort, type RequestSource, StorageFullError, type TurnBatch } from './ports.ts';
 import { Room } from './room.ts';
@@ -42,6 +43,7 @@ export class Shard {
   readonly #commits: Commits;
   readonly #room: Room;
   readonly #admin: Administration;
+  readonly #exports: Exports;
   readonly #queries: Queries;
   /** Undefined: everything stays on the nodes. */
   readonly cold: ColdTier | undefined;
@@ -78,12 +80,14 @@ export class Shard {
     this.#room = new Room(this.groups, this.#commits, storage);
     this.cold = ColdTier.of(options, this.groups, this.#sink);
     this.#admin = new Administration(this.#adminHost());
+    this.#exports = new Exports(storage, this.#adminHost());
     const { boot } = options;
     const status = (): ShardStatus => this.status;
     this.#queries = new Queries({
       groups: this.groups,
       boot,
       admin: this.#admin,
+      exports: this.#exports,
       sink: this.#sink,
       status,
       shed: (refuses) => this.#room.shed(refuses),
@@ -140,6 +144,7 @@ export class Shard {
     if (this.#commits.stuck.length === 0) this.#snapshots?.settle();
     this.#forwarding?.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
+    this.#exports.turn(clockMs);
     for (const group of this.groups) group.flushEvents();
     this.#queries.turn(nowMs, clockMs);
     this.#commits.checkpoints.observe(clockMs);
@@ -212,6 +217,7 @@ export class Shard {
     for (const group of this.groups) group.failWaiting();
     this.#forwarding?.stop();
     this.#queries.stop();
+    this.#exports.stop();
     this.#options.replies.publish();
     if (this.full) return;
     this.#commits.checkpoints.observe(clockMs);

@@ -4,6 +4,7 @@ import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
 import { coldCounters, describeCold } from './cold/status.ts';
 import type { ColdTier } from './cold/tier.ts';
+import { isImporting } from '../stream/import.ts';
 import { type Listed, listStreams } from '../stream/list.ts';
 import type { Reply } from '../wire/reply.ts';
 import { OP_BUCKET, OP_LIST, OP_STATUS, OP_USAGE, type Query } from '../wire/request.ts';
@@ -16,7 +17,10 @@ function json(reply: Reply, value: unknown): void {
 
 /** Answers a query about the whole shard. */
 export function answerSummary(op: number, shard: ShardStatus, query: Query, nowMs: number, reply: Reply): void {
-  if (op === OP_LIST) answerList(shard.groups, query, nowMs, reply);
+  // Half of a backup is nothing to be shown.
+  if (op !== OP_STATUS && shard.groups.some(({ state }) => isImporting(state)))
+    reply.code = errorNumber('GROUP_IMPORTING');
+  else if (op === OP_LIST) answerList(shard.groups, query, nowMs, reply);
   else if (op === OP_BUCKET) answerBucket(shard.groups, query, reply);
   else if (op === OP_USAGE) answerUsage(shard.groups, query, reply);
   else if (op === OP_STATUS) answerStatus(shard, nowMs, reply);
@@ -145,6 +149,7 @@ function describeGroup(shard: ShardStatus, group: Group, nowMs: number): Record<
     last_applied_index: state.appliedIndex,
     last_applied_term: state.appliedTerm,
     caught_up: !shard.isBehind(group),
+    importing: isImporting(state),
     voter_ids: raft.configuration.voters,
     learner_ids: raft.configuration.learners,
     ...(addresses === undefined ? {} : { member_addresses: Object.fromEntries(addresses) }),

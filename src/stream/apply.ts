@@ -13,6 +13,10 @@ import {
   COMMAND_DOOM,
   COMMAND_FLUSH,
   COMMAND_GC_DONE,
+  COMMAND_IMPORT_ABORT,
+  COMMAND_IMPORT_BEGIN,
+  COMMAND_IMPORT_END,
+  COMMAND_IMPORT_ROWS,
   COMMAND_PUBLISH_SNAPSHOT,
   COMMAND_PURGE,
   COMMAND_QUOTA,
@@ -30,6 +34,7 @@ import { applyCompact } from './cold/compact.ts';
 import { applyDoom, applyFlush, applyGcDone } from './cold/flush.ts';
 import { releaseDue, sweepReleases } from './cold/release.ts';
 import { applyCreate, commandAttributes, listDeadline, removeStream } from './create.ts';
+import { applyImportAbort, applyImportBegin, applyImportEnd, applyImportRows, isImporting } from './import.ts';
 import { expiryKey, readUint } from './keys.ts';
 import { applyPublish, applyRetention } from './publish.ts';
 import { applyPurge } from './purge.ts';
@@ -41,6 +46,29 @@ export const SWEEP_MAX = 256;
 
 export function apply(state: State, command: Command, reply: Reply): void {
   state.releaseLeft = RELEASE_CHUNKS_AT_ONCE;
+  if (command.kind >= COMMAND_IMPORT_BEGIN && command.kind <= COMMAND_IMPORT_ABORT) applyImport(state, command, reply);
+  else if (isImporting(state)) refuse(reply, 'GROUP_IMPORTING');
+  else applyServed(state, command, reply);
+  state.mutations++;
+}
+
+function applyImport(state: State, command: Command, reply: Reply): void {
+  switch (command.kind) {
+    case COMMAND_IMPORT_BEGIN:
+      return applyImportBegin(state, command, reply);
+    case COMMAND_IMPORT_ROWS:
+      return applyImportRows(state, command, reply);
+    case COMMAND_IMPORT_END:
+      return applyImportEnd(state, command, reply);
+    case COMMAND_IMPORT_ABORT:
+      return applyImportAbort(state, command, reply);
+    default:
+      return unreachable(command.kind as never);
+  }
+}
+
+/** Everything but an import, and not while there is one. */
+function applyServed(state: State, command: Command, reply: Reply): void {
   switch (command.kind) {
     case COMMAND_APPEND:
       return applyAppend(state, command, reply);
@@ -126,6 +154,7 @@ function applySweep(state: State, command: Command): void {
 
 /** True when a sweep at `nowMs` would find something; asked by the leader before it proposes one. */
 export function sweepDue(state: State, nowMs: number): boolean {
+  if (isImporting(state)) return false;
   if (releaseDue(state)) return true;
   let due = false;
   state.overlay.range(expiryKey(state.prefix, 0, 0), expiryKey(state.prefix, nowMs + 1, 0), false, () => {

@@ -1,16 +1,18 @@
 /**
- * The meta row of a group: the position that the rows show, and counters. Encoded (format 2), little-endian:
+ * The meta row of a group: the position that the rows show, and counters. Encoded (format 3; 2 had no mutations), little-endian:
  *   0 format u8 | 1 zeros | 4 write unit u32 | 8 applied index f64 | 16 applied term f64 | 24 next incarnation f64
  *  32 hot bytes f64 | 40 cold bytes f64 | 48 objects f64 | 56 object bytes f64 | 64 GC length f64 | 72 next GC seq f64
- *  80 origin, 16 hex digits | 96 configuration
+ *  80 origin, 16 hex digits | 96 mutations f64 | 104 configuration
  */
 import { assert } from '../base/assert.ts';
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
 import { readText, writeText } from '../wire/text.ts';
 import type { ColdCounters } from './cold/counters.ts';
 
-const FORMAT = 2;
-const FIXED_BYTES = 96;
+const FORMAT = 3;
+const FORMAT_BEFORE = 2;
+const MUTATIONS_AT = 96;
+const FIXED_BYTES = 104;
 const ORIGIN_AT = 80;
 const ORIGIN_BYTES = 16;
 
@@ -18,6 +20,7 @@ export interface Meta {
   appliedIndex: number;
   appliedTerm: number;
   nextIncarnation: number;
+  mutations: number;
   hotBytes: number;
   readonly cold: ColdCounters;
   configuration: Uint8Array;
@@ -38,6 +41,7 @@ export function encodeMeta(meta: Meta): Uint8Array {
   view.setFloat64(64, meta.cold.gcLength, true);
   view.setFloat64(72, meta.cold.nextGcSeq, true);
   writeText(bytes, ORIGIN_AT, meta.cold.origin);
+  view.setFloat64(MUTATIONS_AT, meta.mutations, true);
   bytes.set(meta.configuration, FIXED_BYTES);
   return bytes;
 }
@@ -45,7 +49,8 @@ export function encodeMeta(meta: Meta): Uint8Array {
 /** Fills `meta` from its row. */
 export function decodeMeta(bytes: Uint8Array, meta: Meta): void {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  assert(bytes[0] === FORMAT, 'known meta row format');
+  const format = bytes[0];
+  assert(format === FORMAT || format === FORMAT_BEFORE, 'known meta row format');
   const unit = view.getUint32(4, true);
   // Counters of two units cannot be added up, and replicas must count alike.
   assert(unit === WRITE_UNIT_BYTES, `usage is counted in units of ${WRITE_UNIT_BYTES} bytes, not ${unit}`);
@@ -59,5 +64,7 @@ export function decodeMeta(bytes: Uint8Array, meta: Meta): void {
   meta.cold.gcLength = view.getFloat64(64, true);
   meta.cold.nextGcSeq = view.getFloat64(72, true);
   meta.cold.origin = readText(bytes, ORIGIN_AT, ORIGIN_BYTES);
-  meta.configuration = bytes.slice(FIXED_BYTES);
+  // What was applied before it was counted: at most one per index, as far as anybody compares.
+  meta.mutations = format === FORMAT ? view.getFloat64(MUTATIONS_AT, true) : meta.appliedIndex;
+  meta.configuration = bytes.slice(format === FORMAT ? FIXED_BYTES : MUTATIONS_AT);
 }

@@ -14,11 +14,13 @@ import {
   TAG_DATA,
   TAG_GARBAGE,
   TAG_HEAD,
+  TAG_IMPORT,
   TAG_META,
   TAG_RECORD,
   equalsPart,
   hashBytes,
   incarnationKey,
+  lastPosition,
   positionKey,
   prefixEnd,
   producerKey,
@@ -26,6 +28,8 @@ import {
 } from './keys.ts';
 import { ColdCounters } from './cold/counters.ts';
 import { garbageBelow, reclaim } from './garbage.ts';
+import { type ImportMark, decodeImportMark, encodeImportMark } from './import-mark.ts';
+import type { StateListener } from './listener.ts';
 import { decodeMeta, encodeMeta } from './meta.ts';
 import { Overlay } from './overlay.ts';
 import { type Producer, decodeProducer, encodeProducer } from './producers.ts';
@@ -40,13 +44,6 @@ const HEAD_DIRTY_BYTES = 256;
 
 const NOTHING = new Uint8Array(0);
 
-/** Told of changes that live readers wait for, during apply. */
-export interface StateListener {
-  /** Bytes were appended from `from` on, or the stream was closed, or both. */
-  changed(head: Head, from: number): void;
-  removed(head: Head): void;
-}
-
 export class State {
   readonly group: number;
   /** First two bytes of all keys: the group, or its other half of the key space after a snapshot was installed (keys.ts). */
@@ -58,6 +55,10 @@ export class State {
   appliedIndex = 0;
   appliedTerm = 0;
   nextIncarnation = 1;
+  /** Commands that were applied; begins again with an import. Tells which of several replicas knows more. */
+  mutations = 0;
+  /** The import that the group is in, or came from. */
+  imported: ImportMark | undefined = undefined;
   /** Bytes of the group's streams that lie in rows. */
   hotBytes = 0;
   readonly cold = new ColdCounters();
@@ -70,6 +71,8 @@ export class State {
   listener: StateListener | undefined = undefined;
 
   readonly #tx: Tx;
+  /** What is read: the store, or through the overlay while that holds rows of an import. */
+  #view: Tx;
   readonly #heads = new Map<number, Head>();
   #headCount = 0;
   #dirtyHeads: Head[] = [];
@@ -86,11 +89,14 @@ export class State {
     this.prefix = prefix;
     this.#tx = tx;
     this.overlay = new Overlay(tx);
+    this.#view = tx;
     this.buckets = new Buckets(prefix);
     this.snapshots = new Snapshots(prefix);
     const meta = tx.get(taggedKey(prefix, TAG_META, NOTHING));
     if (meta !== undefined) decodeMeta(meta, this);
     this.#flushedIndex = this.appliedIndex;
+    const mark = tx.get(taggedKey(prefix, TAG_IMPORT, NOTHING));
+    if (mark !== undefined) this.imported = decodeImportMark(mark);
     const garbage = taggedKey(prefix, TAG_GARBAGE, NOTHING);
     tx.range(garbage, prefixEnd(garbage), false, () => {
       this.#garbage = true;
@@ -99,7 +105,7 @@ export class State {
   }
 
   get tx(): Tx {
-    return this.#tx;
+    return this.#view;
   }
 
   get cachedHeads(): number {
@@ -125,7 +131,7 @@ export class State {
       }
     }
     const key = bytes.slice(start, start + length);
-    const row = this.#tx.get(taggedKey(this.prefix, TAG_HEAD, key));
+    const row = this.#view.get(taggedKey(this.prefix, TAG_HEAD, key));
     if (row === undefined) return undefined;
     const head = decodeHead(key, hash, row);
     // Reads alone never flush, so they make room themselves; callers hold no other clean head while they search.
@@ -205,7 +211,7 @@ export class State {
 
   /** Reads the row that starts at `start`, which the store must hold. */
   storedRow(head: Head, start: number): Row {
-    const value = this.#tx.get(positionKey(this.prefix, TAG_DATA, head.incarnation, start));
+    const value = this.#view.get(positionKey(this.prefix, TAG_DATA, head.incarnation, start));
     assert(value !== undefined, `data row ${start} of incarnation ${head.incarnation} is in the store`);
     return decodeRow(start, value);
   }
@@ -215,7 +221,7 @@ export class State {
     let start = -1;
     const from = positionKey(this.prefix, TAG_DATA, head.incarnation, 0);
     const to = positionKey(this.prefix, TAG_DATA, head.incarnation, offset + 1);
-    this.#tx.range(from, to, true, (key) => {
+    this.#view.range(from, to, true, (key) => {
       start = lastPosition(key);
       return false;
     });
@@ -228,7 +234,7 @@ export class State {
     let start = -1;
     const from = positionKey(this.prefix, TAG_RECORD, head.incarnation, 0);
     const to = positionKey(this.prefix, TAG_RECORD, head.incarnation, record + 1);
-    this.#tx.range(from, to, true, (_key, value) => {
+    this.#view.range(from, to, true, (_key, value) => {
       start = new DataView(value.buffer, value.byteOffset, 8).getFloat64(0, true);
       return false;
     });
@@ -240,7 +246,7 @@ export class State {
     const cached = head.producers?.get(id);
     if (cached !== undefined) return cached;
     if (!head.hasProducers) return undefined;
-    const row = this.#tx.get(producerKey(this.prefix, head.incarnation, idBytes));
+    const row = this.#view.get(producerKey(this.prefix, head.incarnation, idBytes));
     if (row === undefined) return undefined;
     const producer = decodeProducer(row);
     this.keepProducer(head, id, producer);
@@ -265,20 +271,27 @@ export class State {
     this.touch(head, encoded?.length ?? 0);
   }
 
+  /** The overlay takes rows of all kinds from now on, until the next flush. */
+  markImport(mark: ImportMark | undefined): void {
+    const key = taggedKey(this.prefix, TAG_IMPORT, NOTHING);
+    if (mark === undefined) this.overlay.delete(key);
+    else this.overlay.put(key, encodeImportMark(mark));
+    this.imported = mark;
+    this.#view = this.overlay;
+  }
+
   /** Visits heads that differ from the store, dead ones included. */
   eachDirty(visit: (head: Head) => void): void {
     for (const head of this.#dirtyHeads) if (head.dirty) visit(head);
   }
 
-  /**
-   * Writes everything changed since the last flush, and the applied index, into the store. The caches still count it as
-   * changed until flushed(): a commit that fails (a full disk) loses nothing.
-   */
+  /** Writes everything changed, and the applied index. Counted as changed until flushed(): a failed commit loses nothing. */
   flush(): void {
     const tx = this.#tx;
+    // First: rows of an import, which what changed since replaces.
+    this.overlay.flush();
     for (const head of this.#dirtyHeads) if (head.dirty) this.#writeHead(head);
     this.buckets.flush(tx);
-    this.overlay.flush();
     this.snapshots.flush(tx);
     this.#garbageLeft = this.#garbage && reclaim(tx, this.prefix, this.dirtyBytes);
     tx.put(taggedKey(this.prefix, TAG_META, NOTHING), encodeMeta(this));
@@ -295,6 +308,7 @@ export class State {
     this.#dirtyHeads = [];
     this.buckets.flushed();
     this.overlay.flushed();
+    this.#view = this.#tx;
     this.snapshots.flushed();
     this.#garbage = this.#garbageLeft;
     this.#flushedIndex = this.appliedIndex;
@@ -383,11 +397,4 @@ export class State {
       }
     }
   }
-}
-
-/** The position at the end of a data or record key. */
-function lastPosition(key: Uint8Array): number {
-  let value = 0;
-  for (let i = key.length - 8; i < key.length; i++) value = value * 256 + (key[i] as number);
-  return value;
 }

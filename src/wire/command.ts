@@ -39,6 +39,11 @@ export const COMMAND_GC_DONE = 14;
 export const COMMAND_DOOM = 15;
 /** An object is in the cold store whose chunks each replace a run of chunks. Payload: as of a flush. */
 export const COMMAND_COMPACT = 16;
+/** A backup comes into an empty group; payloads: wire/import-command.ts. */
+export const COMMAND_IMPORT_BEGIN = 17;
+export const COMMAND_IMPORT_ROWS = 18;
+export const COMMAND_IMPORT_END = 19;
+export const COMMAND_IMPORT_ABORT = 20;
 
 export const FLAG_CLOSE = 1;
 export const FLAG_PRODUCER = 2;

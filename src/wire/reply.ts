@@ -19,6 +19,8 @@
  *   APPEND_BATCH            c = frames refused; the body is the JSON array of results
  *   USAGE                   a = 1 when more buckets follow
  *   PURGE                   a = streams removed, b = 1 when more are left, text = behind which to go on, c = objects queued
+ *   EXPORT                  OPEN: a = its number, b = mutations applied; NEXT: the body is rows (wire/rows.ts), none at the end
+ *   IMPORT_*                b = 1: rows of an earlier attempt are left to be deleted
  *   BUCKET_GC               a = objects in the queue; the body is JSON, {"seqs":[...],"keys":[...]}
  */
 import { readText, writeText } from './text.ts';

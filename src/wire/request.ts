@@ -51,6 +51,15 @@ export const ADMIN_ALLOW_REVERT = 6;
 /** Objects of one bucket (the key) that a group is to delete: up to maxRecords of them. */
 export const OP_BUCKET_GC = 44;
 
+/**
+ * A backup of a group (shard/exports.ts): mode = one of EXPORT_*, value = the number of the export, but for OPEN; maxBytes of a
+ * piece.
+ */
+export const OP_EXPORT = 45;
+export const EXPORT_OPEN = 1;
+export const EXPORT_NEXT = 2;
+export const EXPORT_CLOSE = 3;
+
 /** The one at `value`; the latest; the latest, or the stream alone when there is none. */
 export const SNAPSHOT_AT = 0;
 export const SNAPSHOT_LATEST = 1;

@@ -5,6 +5,7 @@ import type { HttpSettings } from '../../src/http/contract.ts';
 import { type Planes, createPlanes } from '../../src/http/server.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { FakeGateway } from './fake-gateway.ts';
+import { openBackups } from '../../src/server/backup/backups.ts';
 
 /** A drain mark without a disk or shards. */
 export class FakeDrainMark {
@@ -85,7 +86,13 @@ export async function startPlanes(
       http: () => ({ ...counters.snapshot() }),
       extra: () => ({ node_id: 1 }),
     },
-    operations: { drainMark, hasClusterPlane, peers: new Map([[2, '127.0.0.1:6250']]), coldObjects },
+    operations: {
+      drainMark,
+      hasClusterPlane,
+      peers: new Map([[2, '127.0.0.1:6250']]),
+      coldObjects,
+      backups: openBackups(gateway),
+    },
     logError: (error) => errors.push(error),
   });
   const port = await planes.listenClient('127.0.0.1', 0);

@@ -103,7 +103,8 @@ export class Collector {
     }
     if (job !== undefined || clockMs < this.#readyAtMs(lane)) return;
     lane.nextAtMs = clockMs + this.#options.settings.gcIntervalMs;
-    if (group.leads && group.state.cold.gcLength > 0) this.#begin(lane, nowMs);
+    // A backup that is being taken here refers to objects that were there when it began.
+    if (group.leads && group.exports === 0 && group.state.cold.gcLength > 0) this.#begin(lane, nowMs);
   }
 
   #begin(lane: Lane, nowMs: number): void {

@@ -1,0 +1,169 @@
+/**
+ * Backup and restore on the admin plane (wire-facts 3.12):
+ *
+ *   GET  /__svc/backup/info                  format and number of groups
+ *   GET  /__svc/backup/group/{g}             the group as this node has applied it
+ *   POST /__svc/backup/group/{g}/import      into an empty group, through any node
+ *
+ * A download goes at the pace of its reader, an upload at that of the log: neither is ever held as a whole.
+ */
+import { BACKUP_CONTENT_TYPE, BACKUP_FORMAT_VERSION } from '../base/limits.ts';
+import { fromHex } from '../base/hex.ts';
+import { DIGEST_BYTES } from '../digest/blake3.ts';
+import { decodePathSegment, parseUint53 } from '../wire/header-values.ts';
+import { Gathering } from './gather.ts';
+import { Outpour } from './outpour.ts';
+import type { ErrorCode } from '../base/errors.ts';
+import type { ServiceCall } from './service-call.ts';
+import type { UwsResponse } from './uws.ts';
+
+export const BACKUP_PREFIX = '/__svc/backup/';
+
+/** Where an export goes. */
+export interface ExportSink {
+  readonly isOver: boolean;
+  /** Told once, when everything is over. */
+  onOver: (() => void) | undefined;
+  /** `digest`: hex, when it is known already. */
+  begin(commitIndex: number, digest: string | undefined): void;
+  /** `next` runs when it is time for another piece. */
+  write(piece: Uint8Array, next: () => void): void;
+  end(): void;
+  fail(code: ErrorCode, detail?: string): void;
+}
+
+/** Who uploads. */
+export interface ImportSink {
+  pause(): void;
+  resume(): void;
+  json(status: number, value: unknown): void;
+  /** A refusal in a sentence of its own. */
+  text(status: number, sentence: string): void;
+  fail(code: ErrorCode, detail?: string): void;
+}
+
+/** Takes the upload. Pieces may be reused after the call. */
+export interface ImportFeed {
+  push(piece: Uint8Array): void;
+  end(): void;
+  /** The client is gone. */
+  abort(): void;
+}
+
+export interface Backups {
+  exportGroup(group: number, sink: ExportSink): void;
+  /** `digest`: what the client says that the whole upload has. */
+  importGroup(group: number, digest: string | undefined, sink: ImportSink): ImportFeed;
+}
+
+export function handleBackup(call: ServiceCall, backups: Backups, path: string, method: string): void {
+  const { plane, res, responder, startedMs } = call;
+  const rest = path.slice(BACKUP_PREFIX.length).split('/');
+  const isInfo = rest.length === 1 && rest[0] === 'info';
+  const isImport = rest.length === 3 && rest[2] === 'import';
+  if (!isInfo && (rest[0] !== 'group' || (rest.length !== 2 && !isImport))) {
+    return plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'ROUTE_NOT_FOUND');
+  }
+  const wanted = isImport ? method === 'post' : method === 'get';
+  if (!wanted) {
+    return plane.count('other', responder.methodNotAllowed(res, isImport ? 'POST' : 'GET'), startedMs);
+  }
+  if (isInfo) return answerInfo(call);
+  const group = parseUint53(decodePathSegment(rest[1] as string) ?? '', 'the group');
+  const { groupCount } = plane.ctx.gateway;
+  if (!group.ok || group.value >= groupCount) {
+    const reason = group.ok ? `group ${group.value} does not exist; groups are 0 to ${groupCount - 1}` : group.reason;
+    responder.text(res, 400, reason);
+    return plane.count('other', 400, startedMs);
+  }
+  return isImport ? receive(call, backups, group.value) : send(call, backups, group.value);
+}
+
+function answerInfo({ plane, res, responder, startedMs }: ServiceCall): void {
+  const { groupCount } = plane.ctx.gateway;
+  responder.json(res, 200, JSON.stringify({ format_version: BACKUP_FORMAT_VERSION, raft_group_count: groupCount }));
+  plane.count('other', 200, startedMs);
+}
+
+function send({ plane, res, responder, startedMs }: ServiceCall, backups: Backups, group: number): void {
+  const outpour = new Outpour(plane, res, responder, 'other', startedMs);
+  backups.exportGroup(group, {
+    get isOver() {
+      return outpour.isOver;
+    },
+    set onOver(told: (() => void) | undefined) {
+      outpour.onOver = told;
+    },
+    begin: (commitIndex, digest) =>
+      outpour.begin(200, (target) => {
+        target.writeHeader('content-type', BACKUP_CONTENT_TYPE);
+        target.writeHeader('x-svc-backup-format', String(BACKUP_FORMAT_VERSION));
+        target.writeHeader('x-svc-backup-commit-index', String(commitIndex));
+        if (digest !== undefined) target.writeHeader('x-svc-backup-blake3', digest);
+      }),
+    write: (piece, next) => outpour.write(piece, next),
+    end: () => outpour.end(),
+    fail: (code, detail) => outpour.fail(code, detail),
+  });
+}
+
+function receive({ plane, res, req, responder, startedMs }: ServiceCall, backups: Backups, group: number): void {
+  const named = req.getHeader('x-svc-backup-blake3');
+  if (named !== '' && fromHex(named.toLowerCase(), DIGEST_BYTES) === undefined) {
+    responder.text(res, 400, 'x-svc-backup-blake3 must be the 64 hexadecimal digits of a digest');
+    return plane.count('other', 400, startedMs);
+  }
+  const gathering = new Gathering(plane, res, responder, 'other', startedMs);
+  const flow = new Flow(res, gathering);
+  const feed = backups.importGroup(group, named === '' ? undefined : named.toLowerCase(), {
+    pause: () => flow.pause(),
+    resume: () => flow.resume(),
+    json: (status, value) => flow.answer(() => gathering.json(status, value)),
+    text: (status, sentence) => flow.answer(() => gathering.text(status, sentence)),
+    fail: (code, detail) => flow.answer(() => gathering.refuse(code, detail)),
+  });
+  // In place of the one that Gathering set.
+  res.onAborted(() => {
+    gathering.aborted();
+    feed.abort();
+  });
+  let bodyEnded = false;
+  res.onData((chunk, last) => {
+    // An answer given early does not stop the upload: what still comes is thrown away.
+    if (bodyEnded || gathering.isOver) return;
+    bodyEnded = last;
+    gathering.guard(() => {
+      if (chunk.byteLength > 0) feed.push(new Uint8Array(chunk));
+      if (last) feed.end();
+    });
+  });
+}
+
+/** Holds the upload back; never touches a response that is over. */
+class Flow {
+  readonly #res: UwsResponse;
+  readonly #gathering: Gathering;
+  #paused = false;
+
+  constructor(res: UwsResponse, gathering: Gathering) {
+    this.#res = res;
+    this.#gathering = gathering;
+  }
+
+  pause(): void {
+    if (this.#paused || this.#gathering.isOver) return;
+    this.#paused = true;
+    this.#res.pause();
+  }
+
+  resume(): void {
+    if (!this.#paused || this.#gathering.isOver) return;
+    this.#paused = false;
+    this.#res.resume();
+  }
+
+  answer(write: () => void): void {
+    this.resume();
+    write();
+  }
+}

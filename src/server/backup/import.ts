@@ -1,0 +1,215 @@
+/**
+ * An upload becomes commands: BEGIN, pieces of rows that were looked at, END; each is proposed when the one before is answered,
+ * and the upload waits meanwhile. What fails is undone before it is answered, so nothing half-done stays behind unless this node
+ * dies; then the next attempt undoes it.
+ */
+import { randomBytes } from 'node:crypto';
+import { type Contents, type DocumentHead, DocumentReader } from '../../backup/document.ts';
+import { fromHex } from '../../base/hex.ts';
+import { ERRORS, type ErrorCode } from '../../base/errors.ts';
+import { IMPORT_PIECE_BYTES } from '../../base/limits.ts';
+import type { ImportFeed, ImportSink } from '../../http/backup.ts';
+import type { ShardGateway } from '../../ports.ts';
+import { Fault, check } from '../../stream/backup/fault.ts';
+import {
+  COMMAND_IMPORT_ABORT,
+  COMMAND_IMPORT_BEGIN,
+  COMMAND_IMPORT_END,
+  COMMAND_IMPORT_ROWS,
+} from '../../wire/command.ts';
+import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../wire/import-command.ts';
+import { rowSize, writeRow } from '../../wire/rows.ts';
+import { Proposer } from './proposer.ts';
+
+const TOKEN_BYTES = 8;
+const PREFIX = new Uint8Array(2);
+/** Rounds of BEGIN and undoing what an attempt before left. */
+const ROUNDS_MAX = 3;
+
+export class Import implements ImportFeed {
+  readonly #group: number;
+  readonly #groupCount: number;
+  readonly #expected: string | undefined;
+  readonly #sink: ImportSink;
+  readonly #token = randomBytes(TOKEN_BYTES).toString('hex');
+  readonly #proposer: Proposer;
+  readonly #reader: DocumentReader;
+  #rows: Uint8Array[] = [];
+  #rowsBytes = 0;
+  /** Full pieces that wait. */
+  #pieces: Uint8Array[] = [];
+  #proposed = 0;
+  #rowCount = 0;
+  /** The group takes rows. */
+  #begun = false;
+  #busy = false;
+  #contents: Contents | undefined;
+  #over = false;
+
+  constructor(gateway: ShardGateway, group: number, digest: string | undefined, sink: ImportSink) {
+    this.#group = group;
+    this.#groupCount = gateway.groupCount;
+    this.#expected = digest;
+    this.#sink = sink;
+    this.#proposer = new Proposer(gateway, group);
+    this.#reader = new DocumentReader(
+      (head) => this.#checkHead(head),
+      (key, value) => this.#row(key, value),
+    );
+  }
+
+  start(): void {
+    // Nothing is taken before it is known that the group is empty.
+    this.#sink.pause();
+    this.#begin(0);
+  }
+
+  push(piece: Uint8Array): void {
+    this.#try(() => this.#reader.push(piece));
+    this.#pump();
+  }
+
+  end(): void {
+    this.#try(() => {
+      const contents = this.#reader.end();
+      const same = this.#expected === undefined || this.#expected === contents.digest;
+      check(same, `the upload has the BLAKE3 ${contents.digest}, not the one that its header names`);
+      this.#cut();
+      this.#contents = contents;
+    });
+    this.#pump();
+  }
+
+  abort(): void {
+    if (this.#over) return;
+    this.#over = true;
+    if (this.#begun || this.#busy) this.#undo(() => undefined);
+  }
+
+  #begin(round: number): void {
+    this.#busy = true;
+    this.#proposer.propose(COMMAND_IMPORT_BEGIN, encodeImportToken(this.#token), (code, reply) => {
+      this.#busy = false;
+      if (this.#over) return undefined;
+      if (code === 'GROUP_NOT_EMPTY') return this.#refuseUsed(reply.text);
+      if (code !== 'OK') return this.#fail(code);
+      if (reply.b === 1 && round < ROUNDS_MAX) return this.#undo(() => this.#begin(round + 1));
+      this.#begun = true;
+      return this.#pump();
+    });
+  }
+
+  /** With the backup that it came from, so that a restore can tell what it has done already. */
+  #refuseUsed(digest: string): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#sink.json(409, {
+      raft_group_id: this.#group,
+      reason: ERRORS.GROUP_NOT_EMPTY.text,
+      imported_blake3: digest === '' ? null : digest,
+    });
+  }
+
+  #checkHead({ group, groupCount }: DocumentHead): void {
+    check(
+      groupCount === this.#groupCount,
+      `the snapshot is of a cluster with ${groupCount} groups; this one has ${this.#groupCount}`,
+    );
+    check(group === this.#group, `the snapshot is of group ${group}, not of group ${this.#group}`);
+  }
+
+  #row(key: Uint8Array, value: Uint8Array): void {
+    const whole = new Uint8Array(PREFIX.length + key.length);
+    whole.set(key, PREFIX.length);
+    const row = new Uint8Array(rowSize(whole, value));
+    writeRow(row, 0, whole, value);
+    if (this.#rowsBytes + row.length > IMPORT_PIECE_BYTES) this.#cut();
+    this.#rows.push(row);
+    this.#rowsBytes += row.length;
+    this.#rowCount++;
+  }
+
+  /** What was gathered becomes a piece. */
+  #cut(): void {
+    if (this.#rows.length === 0) return;
+    const piece = new Uint8Array(this.#rowsBytes);
+    let at = 0;
+    for (const row of this.#rows) {
+      piece.set(row, at);
+      at += row.length;
+    }
+    this.#rows = [];
+    this.#rowsBytes = 0;
+    this.#pieces.push(piece);
+  }
+
+  /** Proposes what waits, one after the other; lets more come when nothing waits. */
+  #pump(): void {
+    if (this.#over) return;
+    if (!this.#begun || this.#busy) return this.#sink.pause();
+    const rows = this.#pieces.shift();
+    if (rows !== undefined) {
+      this.#sink.pause();
+      const piece = encodeImportRows({ token: this.#token, seq: this.#proposed++, rows });
+      return this.#propose(COMMAND_IMPORT_ROWS, piece, () => this.#pump());
+    }
+    if (this.#contents === undefined) return this.#sink.resume();
+    return this.#finish(this.#contents);
+  }
+
+  #finish(contents: Contents): void {
+    const { nextIncarnation, hotBytes, coldBytes, objects, objectBytes, buckets, streams } = contents;
+    const end = encodeImportEnd({
+      token: this.#token,
+      pieces: this.#proposed,
+      rows: this.#rowCount,
+      nextIncarnation,
+      hotBytes,
+      coldBytes,
+      objects,
+      objectBytes,
+      digest: fromHex(contents.digest, 32) as Uint8Array,
+    });
+    this.#propose(COMMAND_IMPORT_END, end, () => {
+      this.#over = true;
+      this.#sink.json(200, { buckets, streams, group_commit_index: 1 });
+    });
+  }
+
+  #propose(kind: number, payload: Uint8Array, done: () => void): void {
+    this.#busy = true;
+    this.#proposer.propose(kind, payload, (code) => {
+      this.#busy = false;
+      if (this.#over) return undefined;
+      return code === 'OK' ? done() : this.#fail(code);
+    });
+  }
+
+  #try(step: () => void): void {
+    if (this.#over) return;
+    try {
+      step();
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      this.#over = true;
+      const { message } = error;
+      this.#undo(() => this.#sink.text(400, message));
+    }
+  }
+
+  #fail(code: ErrorCode): void {
+    if (this.#over) return;
+    this.#over = true;
+    // Whoever took over does the undoing; a group that takes no commands cannot.
+    if (code === 'IMPORT_LOST' || !this.#begun) this.#sink.fail(code);
+    else this.#undo(() => this.#sink.fail(code));
+  }
+
+  /** Takes out what was put in, and then goes on, whether that worked or not. */
+  #undo(then: () => void): void {
+    this.#proposer.propose(COMMAND_IMPORT_ABORT, encodeImportToken(this.#token), (code, reply) => {
+      if (code === 'OK' && reply.b === 1) this.#undo(then);
+      else then();
+    });
+  }
+}

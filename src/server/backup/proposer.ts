@@ -1,0 +1,69 @@
+/**
+ * Commands of an import, one at a time and in order. Each may be applied twice without harm, so one whose outcome is not known,
+ * or that finds no leader, is proposed again for a while.
+ */
+import { ERRORS, type ErrorCode, errorCode } from '../../base/errors.ts';
+import type { ShardGateway } from '../../ports.ts';
+import type { Reply } from '../../wire/reply.ts';
+import { newRequest } from '../../wire/request.ts';
+
+/** Longer than an election, and than the silence after which an attempt that died is replaced (stream/import.ts). */
+const PATIENCE_MS = 30_000;
+const AGAIN_MS = 100;
+
+type Done = (code: ErrorCode, reply: Pick<Reply, 'b' | 'text'>) => void;
+
+export class Proposer {
+  readonly #gateway: ShardGateway;
+  readonly #group: number;
+  /** The command under way, or the last one; the next one waits for its answer. */
+  #queue: (() => void)[] = [];
+  #busy = false;
+
+  constructor(gateway: ShardGateway, group: number) {
+    this.#gateway = gateway;
+    this.#group = group;
+  }
+
+  propose(kind: number, payload: Uint8Array, done: Done): void {
+    const begin = (): void => this.#attempt(kind, payload, performance.now() + PATIENCE_MS, done);
+    if (this.#busy) {
+      this.#queue.push(begin);
+      return;
+    }
+    this.#busy = true;
+    begin();
+  }
+
+  #attempt(kind: number, payload: Uint8Array, untilMs: number, done: Done): void {
+    const request = newRequest();
+    request.op = kind;
+    request.group = this.#group;
+    request.command.kind = kind;
+    request.command.payload = payload;
+    const again = (): void => {
+      setTimeout(() => this.#attempt(kind, payload, untilMs, done), AGAIN_MS).unref();
+    };
+    const sent = this.#gateway.send(request, {
+      onReply: (reply) => {
+        const code = errorCode(reply.code);
+        if (code !== 'STOPPING' && ERRORS[code].retry && performance.now() < untilMs) return again();
+        const { b, text } = reply;
+        return this.#finish(() => done(code, { b, text }));
+      },
+    });
+    if (sent) return;
+    if (performance.now() < untilMs) again();
+    else this.#finish(() => done('SHARD_BUSY', { b: 0, text: '' }));
+  }
+
+  #finish(told: () => void): void {
+    this.#busy = false;
+    told();
+    if (this.#busy) return;
+    const next = this.#queue.shift();
+    if (next === undefined) return;
+    this.#busy = true;
+    next();
+  }
+}
