@@ -13,6 +13,8 @@ export interface Flag {
   readonly value?: string;
   readonly fallback?: number;
   readonly required?: true;
+  /** Environment variable that stands for the flag where that is not given. */
+  readonly env?: string;
   readonly min?: number;
 }
 
@@ -27,18 +29,27 @@ const SECONDS_MAX = 86_400;
 const INTEGER_MAX = 2 ** 32 - 1;
 const HELP_COLUMN = 32;
 
+type Environment = Readonly<Record<string, string | undefined>>;
+
 /** The values of one verb's flags, checked. */
 export class Values {
   readonly #verb: VerbDescription;
   readonly #given: ReadonlyMap<string, string>;
 
-  constructor(verb: VerbDescription, given: ReadonlyMap<string, string>) {
+  constructor(verb: VerbDescription, flags: ReadonlyMap<string, string>, env: Environment) {
+    const given = new Map(flags);
+    for (const [name, flag] of Object.entries(verb.flags)) {
+      const value = flag.env === undefined ? undefined : env[flag.env]?.trim();
+      if (value !== undefined && value !== '' && !given.has(name)) given.set(name, value);
+    }
     this.#verb = verb;
     this.#given = given;
     for (const [name, flag] of Object.entries(verb.flags)) {
       const { required, fallback } = flag;
       if (required === true && fallback === undefined && !given.has(name))
-        throw new UsageError(`${verb.name} needs --${name} ${placeholder(flag)}; see ${verb.name} --help`);
+        throw new UsageError(
+          `${verb.name} needs --${name} ${placeholder(flag)}${flag.env === undefined ? '' : `, or ${flag.env}`}; see ${verb.name} --help`,
+        );
       if (flag.kind === 'seconds' && this.has(name)) this.ms(name);
       if (flag.kind === 'integer' && this.has(name)) this.integer(name);
       if (flag.kind === 'ids' && given.has(name)) this.ids(name);
@@ -197,11 +208,12 @@ const placeholder = ({ kind, value }: Flag): string =>
 
 export function helpOfAll(verbs: readonly VerbDescription[]): string {
   return [
-    'usage: millracectl VERB --config CLUSTER_FILE [FLAGS]; VERB --help lists the flags of a verb',
+    'usage: millracectl VERB [--config CLUSTER_FILE] [FLAGS]; VERB --help lists the flags of a verb',
     '',
     ...verbs.map(({ name, about }) => `  ${name.padEnd(18)}${about}`),
     '',
     'CLUSTER_FILE lists the nodes (TOML, JSON or YAML; - for stdin):  [[nodes]]  id = 1  host = "10.0.0.1"',
+    'MILLRACE_CLUSTER names it where --config is not given.',
     'MILLRACE_ADMIN_TOKEN, or the file of --token-file, is the bearer token of the admin planes, where they want one.',
     'Exit codes: 0 done; 2 given up half-way and cleaned up, or a wrong command line; 1 anything else.',
     '',

@@ -18,7 +18,13 @@ export interface Verb extends VerbDescription {
   readonly run: (context: Context) => Promise<void>;
 }
 
-export const CONFIG: Flag = { kind: 'text', value: 'FILE', about: 'cluster file; - for stdin', required: true };
+export const CONFIG: Flag = {
+  kind: 'text',
+  value: 'FILE',
+  about: 'cluster file; - for stdin; or MILLRACE_CLUSTER',
+  required: true,
+  env: 'MILLRACE_CLUSTER',
+};
 export const NODE: Flag = { kind: 'integer', value: 'ID', about: 'the node', required: true, min: 1 };
 export const TOKEN_FILE: Flag = {
   kind: 'text',

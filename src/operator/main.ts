@@ -19,7 +19,7 @@ async function main(argv: readonly string[], progress: Progress): Promise<void> 
     });
   }
   const context = {
-    values: new Values(verb, given),
+    values: new Values(verb, given, process.env),
     signal: ending.signal,
     progress,
     say: (line: string) => say(`${line}\n`),

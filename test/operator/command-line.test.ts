@@ -4,10 +4,10 @@ import { Values, helpOfAll, helpOfVerb, parseCommandLine } from '../../src/opera
 import { UsageError } from '../../src/operator/failure.ts';
 import { VERBS } from '../../src/operator/verbs.ts';
 
-function parse(line: string): Values {
+function parse(line: string, env: Readonly<Record<string, string>> = {}): Values {
   const { verb, given } = parseCommandLine(line.split(' ').filter(Boolean), VERBS);
   assert(verb !== undefined);
-  return new Values(verb, given);
+  return new Values(verb, given, env);
 }
 
 test('flags come as numbers, milliseconds and lists; defaults are those of the manual', () => {
@@ -20,6 +20,8 @@ test('flags come as numbers, milliseconds and lists; defaults are those of the m
   assert.equal(values.integer('lag-tolerance'), 16);
   assert.equal(values.isSet('dry-run'), true);
   assert.deepEqual(parse('restart --config=x --only 3,1 --restart-cmd {host}').ids('only'), [3, 1]);
+  assert.equal(parse('status', { MILLRACE_CLUSTER: '/etc/c.toml' }).text('config'), '/etc/c.toml');
+  assert.equal(parse('status --config x', { MILLRACE_CLUSTER: '/etc/c.toml' }).text('config'), 'x');
   assert.equal(parse('wait-ready --config x --expected-groups 16').ms('http-timeout-secs'), 5000);
 });
 
@@ -27,7 +29,7 @@ const WRONG: readonly (readonly [string, RegExp])[] = [
   ['', /^give a verb: status, /],
   ['satus', /^"satus": unknown verb; did you mean status\?$/],
   ['frobnicate', /^"frobnicate": unknown verb; see --help$/],
-  ['status', /^status needs --config FILE; see status --help$/],
+  ['status', /^status needs --config FILE, or MILLRACE_CLUSTER; see status --help$/],
   ['status --config', /^--config: expected FILE; see status --help$/],
   ['status --config a --config b', /^--config: given more than once$/],
   ['status --config a extra', /^unexpected argument "extra"; see status --help$/],

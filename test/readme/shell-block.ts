@@ -11,6 +11,29 @@ export interface Step {
   readonly output: string | undefined;
 }
 
+/** Every ```sh block between the heading and the next one, as one list of lines. */
+export function shellBlocks(markdown: string, heading: string): string[] {
+  const lines = sectionOf(markdown, heading);
+  const blocks: string[] = [];
+  for (let at = lines.indexOf('```sh'); at >= 0; at = lines.indexOf('```sh', at + 1)) {
+    const end = lines.indexOf('```', at);
+    assert(end > at, 'the block does not end');
+    blocks.push(...lines.slice(at + 1, end));
+  }
+  assert(blocks.length > 0, `no \`\`\`sh block after "${heading}"`);
+  return blocks.join('\n').replaceAll('\\\n', ' ').split('\n');
+}
+
+/** The lines below a heading, up to the next heading. */
+export function sectionOf(markdown: string, heading: string): string[] {
+  const lines = markdown.split('\n');
+  const start = lines.indexOf(heading);
+  assert(start >= 0, `README.md has no heading "${heading}"`);
+  const rest = lines.slice(start + 1);
+  const end = rest.findIndex((line) => /^#{1,6} /.test(line));
+  return end < 0 ? rest : rest.slice(0, end);
+}
+
 /** The first ```sh block after the heading. */
 export function shellBlock(markdown: string, heading: string): string[] {
   const start = markdown.split('\n').findIndex((line) => line.trim() === heading);
