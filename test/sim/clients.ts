@@ -34,6 +34,16 @@ const NOT_DONE: ReadonlySet<ErrorCode> = new Set([
   'STREAM_NOT_FOUND',
   'CREATE_CONFLICT',
   'STOPPING',
+  'BACKPRESSURE',
+  'UNCOMMITTED_FULL',
+]);
+/** Refusals that end by themselves. */
+export const FOR_A_WHILE: ReadonlySet<ErrorCode> = new Set([
+  'NO_LEADER',
+  'DISK_FULL',
+  'STOPPING',
+  'BACKPRESSURE',
+  'UNCOMMITTED_FULL',
 ]);
 /** A client that has no answer goes on after this long. */
 const PATIENCE_MS = 12_000;
@@ -255,7 +265,7 @@ class Client {
 
   #repeatable(stream: SimStream, code: ErrorCode): boolean {
     if (code === 'OUTCOME_UNKNOWN') return true;
-    return stream.use === 'plain' && (code === 'NO_LEADER' || code === 'DISK_FULL' || code === 'STOPPING');
+    return stream.use === 'plain' && FOR_A_WHILE.has(code);
   }
 
   #appended(stream: SimStream, op: AppendOp, request: Request, reply: Reply, node: number): void {
@@ -337,7 +347,7 @@ class Client {
     const { node, from, floor } = asked;
     const code = errorCode(reply.code);
     const tail = json ? reply.recordNext : reply.nextOffset;
-    if (code === 'CATCHING_UP' || code === 'STOPPING') return;
+    if (code === 'CATCHING_UP' || code === 'STOPPING' || this.#isColdTrouble(code)) return;
     if (code === 'STREAM_NOT_FOUND' || code === 'OFFSET_OUT_OF_RANGE' || code === 'RECORD_OUT_OF_RANGE') {
       // A follower may be behind, but not behind itself.
       if (floor > from || (code === 'STREAM_NOT_FOUND' && floor > 0)) {
@@ -359,6 +369,13 @@ class Client {
     if (!reply.has(REPLY_UP_TO_DATE)) return;
     history.tailSeen(tail, node, floor);
     if (reply.has(REPLY_CLOSED)) history.closed(tail);
+  }
+
+  /** A store that fails, or one that is meant to alter what it holds. */
+  #isColdTrouble(code: ErrorCode): boolean {
+    const { cold } = this.#world;
+    if (cold === undefined) return false;
+    return code === 'COLD_UNAVAILABLE' || (code === 'COLD_OBJECT_BAD' && cold.options.altered > 0);
   }
 
   #count(what: string, reply: Reply | undefined): void {

@@ -32,6 +32,8 @@ export class StreamHistory {
   /** Longest content seen: bytes, or records. */
   text = '';
   records: string[] = [];
+  /** Where reads of everything begin: the floor, once it has risen. */
+  from = 0;
   /** Greatest tail that a client was told. */
   tail = 0;
   readonly #fail: (what: string) => never;

@@ -2,16 +2,21 @@
 import { errorCode } from '../../src/base/errors.ts';
 import type { Group } from '../../src/group/group.ts';
 import { ADMIN_LEARNER, ADMIN_MEMBERSHIP } from '../../src/wire/request.ts';
-import type { Clients, SimStream } from './clients.ts';
+import { type Clients, FOR_A_WHILE, type SimStream } from './clients.ts';
+import { ColdEnd } from './cold/end.ts';
 import type { SimNode } from './node.ts';
-import { adminRequest, appendRequest, readRequest } from './requests.ts';
+import { adminRequest, appendRequest } from './requests.ts';
 import { textPayload } from './tokens.ts';
+import { WholeReads } from './whole-reads.ts';
 import type { World } from './world.ts';
 
 /** Elections, snapshots of everything, replaced disks, changes of membership that wait for them. */
 const REST_MS = 120_000;
 const LOOK_MS = 250;
 const SETTLE_MS = 6000;
+
+/** Lets time pass until something is done, or fails with what is missing. */
+export type Until = (done: () => boolean, what: () => string) => void;
 
 export class Liveness {
   readonly #world: World;
@@ -25,7 +30,7 @@ export class Liveness {
   run(runUntil: (untilMs: number) => void): void {
     const { queue } = this.#world;
     const deadlineMs = queue.nowMs + REST_MS;
-    const until = (done: () => boolean, what: () => string): void => {
+    const until: Until = (done, what) => {
       while (!done()) {
         if (queue.nowMs > deadlineMs) throw this.#world.failure(`liveness: ${what()}`);
         runUntil(queue.nowMs + LOOK_MS);
@@ -60,10 +65,16 @@ export class Liveness {
       () => `replicas do not become equal: ${this.#describe()}`,
     );
     this.#readAll(until);
+    const { cold } = this.#world;
+    if (cold === undefined) return;
+    const end = new ColdEnd(this.#world, cold, this.#clients, until);
+    end.drain();
+    this.#readAll(until);
+    end.emptyStore();
   }
 
   /** A node without room on its disk, among others that have it, keeps no leadership. */
-  #giveAway(until: (done: () => boolean, what: () => string) => void): void {
+  #giveAway(until: Until): void {
     const { nodes, options } = this.#world;
     const leads = ({ process }: SimNode): boolean =>
       options.groups.some((group) => process?.shard.group(group)?.leads === true);
@@ -118,7 +129,7 @@ export class Liveness {
         return;
       }
       op.outcome = 'unknown';
-      if (code !== 'NO_LEADER' && code !== 'OUTCOME_UNKNOWN' && code !== 'DISK_FULL') {
+      if (code !== 'OUTCOME_UNKNOWN' && !FOR_A_WHILE.has(code)) {
         throw this.#world.failure(`liveness: a write is answered with ${code}`);
       }
       this.#world.queue.after(200, () => this.#write(stream, node, tries + 1, done));
@@ -135,13 +146,14 @@ export class Liveness {
     });
   }
 
-  #readAll(until: (done: () => boolean, what: () => string) => void): void {
+  #readAll(until: Until): void {
+    const whole = new WholeReads(this.#world, this.#clients);
     let left = 0;
     for (const stream of this.#clients.streams) {
       if ((stream.use !== 'plain' && stream.use !== 'closable') || !stream.created) continue;
       for (const node of this.#world.nodes) {
         left++;
-        this.#readWhole(stream, node, () => left--);
+        whole.read(stream, node, () => left--);
       }
     }
     until(
@@ -150,22 +162,6 @@ export class Liveness {
     );
     for (const stream of this.#clients.streams) this.#finish(stream);
     this.#clients.watching.finish();
-  }
-
-  #readWhole(stream: SimStream, node: SimNode, done: () => void): void {
-    const { history, json } = stream;
-    const floor = history.floorOf(node.id);
-    this.#clients.send(node.id, readRequest(stream, 0), false, (reply) => {
-      if (reply === undefined || reply.code !== 0) {
-        throw this.#world.failure(`liveness: a read of ${stream.name} is answered with ${errorCode(reply?.code ?? 0)}`);
-      }
-      const tail = json ? reply.recordNext : reply.nextOffset;
-      const body = reply.body ?? new Uint8Array(0);
-      if (json) history.readRecords(0, body, tail);
-      else history.readText(0, body, tail);
-      history.tailSeen(tail, node.id, floor);
-      done();
-    });
   }
 
   /** Against what the reference has applied: this covers streams, too, that came and went. */

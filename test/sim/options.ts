@@ -1,4 +1,5 @@
 /** Everything that a seed decides before its run begins. Each kind of fault is absent, usual or frequent in a run. */
+import { type ColdOptions, drawCold } from './cold/options.ts';
 import { type Random, createRandom } from '../support/random.ts';
 
 export interface SimOptions {
@@ -21,6 +22,8 @@ export interface SimOptions {
   readonly balanced: boolean;
   /** Nodes outside the groups come with an empty disk that counts as a lost one, as a node that is added does. */
   readonly lostOutside: boolean;
+  /** Undefined: a run without a cold store. */
+  readonly cold: ColdOptions | undefined;
   /** Mean time between two faults of a kind, in milliseconds; Infinity: never. */
   readonly faults: Readonly<Record<FaultKind, number>>;
 }
@@ -107,6 +110,7 @@ function storm(options: SimOptions): SimOptions {
     messages: { maxMessageBytes: 1, maxInflightBytes: 1 },
     ambush: 0.9,
     balanced: false,
+    cold: undefined,
     faults: { ...quiet, crash: 10_000, transfer: 10_000 },
   };
 }
@@ -147,6 +151,7 @@ function drawUsual(seed: number): SimOptions {
     ambush: 0,
     balanced: random.chance(0.3),
     lostOutside: random.chance(0.5),
+    cold: drawCold(seed),
     faults: faults as Record<FaultKind, number>,
   };
 }

@@ -6,9 +6,10 @@ import { Shard } from '../../src/shard/shard.ts';
 import type { TurnBatch } from '../../src/shard/ports.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import type { Reply } from '../../src/wire/reply.ts';
-import { REPLY_RESULT } from '../../src/wire/reply.ts';
+import { REPLY_COLD, REPLY_RESULT } from '../../src/wire/reply.ts';
 import type { Request } from '../../src/wire/request.ts';
 import type { Random } from '../support/random.ts';
+import { ColdReads } from './cold/reads.ts';
 import { openEnvironment } from './environment.ts';
 import { SimSource, SimTarget } from './mailbox.ts';
 import type { Connection, Endpoint } from './network.ts';
@@ -66,6 +67,7 @@ export class SimProcess implements Endpoint {
   readonly #pending = new Map<number, (reply: Reply | undefined) => void>();
   readonly #inOrder = new Map<number, (reply: Reply) => void>();
   #slots = 0;
+  readonly #coldReads: ColdReads | undefined;
 
   constructor(world: World, node: SimNode, boot: number, lostLog: boolean) {
     const { options, queue, network, mutation } = world;
@@ -75,6 +77,7 @@ export class SimProcess implements Endpoint {
     this.boot = boot;
     this.#random = node.random;
     this.#bornMs = queue.nowMs;
+    this.#coldReads = world.cold === undefined ? undefined : new ColdReads(world.cold, this);
     const environment = openEnvironment(node.disk, this.#hooks(), options.disk.chunkBytes);
     this.store = new SimStore('', environment);
     const { logKeptBytes } = options.disk;
@@ -95,6 +98,7 @@ export class SimProcess implements Endpoint {
       seed: this.#random.int(1, 1e9),
       boot,
       messages: options.messages,
+      ...this.#coldOptions(),
       log: (level, message, fields) => world.trace(`n${this.id} ${level} ${message} ${JSON.stringify(fields ?? {})}`),
     });
     this.peers = new SimPeers(this.id, boot, network, this.#edge(), this.#handler());
@@ -102,6 +106,14 @@ export class SimProcess implements Endpoint {
     this.#target.onReply = (reply) => this.#onReply(reply);
     mutation?.onProcess?.(this);
     world.checks.watch(this);
+  }
+
+  #coldOptions(): Pick<ConstructorParameters<typeof Shard>[0], 'cold' | 'uncommittedBytesMax'> {
+    const { cold } = this.#world;
+    if (cold === undefined) return {};
+    const { settings, uncommittedBytesMax } = cold.options;
+    const run = this.boot.toString(16).padStart(16, '0');
+    return { cold: { port: cold.port(this), settings: { ...settings, run } }, uncommittedBytesMax };
   }
 
   start(): void {
@@ -271,6 +283,10 @@ export class SimProcess implements Endpoint {
     if (onReply === undefined) throw this.#world.failure(`n${this.id} answers request ${reply.id} twice, or unasked`);
     this.#pending.delete(reply.id);
     this.#world.mutation?.onReply?.(reply);
+    if (reply.has(REPLY_COLD)) {
+      this.#coldReads?.take(reply, onReply);
+      return;
+    }
     // It is published now; the client has it a little later, even if the process dies at once.
     this.#world.queue.at(this.nowMs + 0.2, () => onReply(reply));
   }

@@ -2,6 +2,7 @@
  * A replica that cannot fail: applies each committed entry of a group once, in order, and flushes after each. What it holds
  * at an index is what every node must hold there, and what it answered is what clients must have been told.
  */
+import { Buffer } from 'node:buffer';
 import { apply } from '../../src/stream/apply.ts';
 import { State } from '../../src/stream/state.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
@@ -29,13 +30,16 @@ export class Reference {
   /** Hash of the rows after each index. */
   readonly #hashes: number[] = [];
   readonly #disk = new SimDisk();
-  readonly #state: State;
+  readonly state: State;
+  /** Told of each command, around it. */
+  before: (state: State, command: Command) => void = () => undefined;
+  after: (state: State, command: Command, reply: Reply) => void = () => undefined;
   readonly #command = new Command();
   readonly #reply = new Reply();
 
   constructor(group: number) {
     const hooks = { beforeSync: () => undefined, sync: (disk: SimDisk) => disk.sync(), afterSync: () => undefined };
-    this.#state = new State(group, new LmdbTx(openEnvironment(this.#disk, hooks, Infinity).state));
+    this.state = new State(group, new LmdbTx(openEnvironment(this.#disk, hooks, Infinity).state));
   }
 
   get last(): number {
@@ -46,8 +50,16 @@ export class Reference {
     return this.#hashes[index - 1];
   }
 
+  /** All rows of the group. */
+  *rows(): Generator<readonly [Uint8Array, Uint8Array]> {
+    const { state } = this.#disk;
+    for (const key of state.allKeys()) {
+      yield [new Uint8Array(Buffer.from(key, 'latin1')), state.get(key) as Uint8Array];
+    }
+  }
+
   apply(entry: Entry): void {
-    const state = this.#state;
+    const { state } = this;
     this.entries.push(entry);
     state.appliedIndex = entry.index;
     state.appliedTerm = entry.term;
@@ -55,7 +67,9 @@ export class Reference {
     if (entry.kind === ENTRY_DATA) {
       eachCommand(entry.data, this.#command, () => {
         this.#reply.reset(0);
+        this.before(state, this.#command);
         apply(state, this.#command, this.#reply);
+        this.after(state, this.#command, this.#reply);
         this.#noteEffect();
       });
     }

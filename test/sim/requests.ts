@@ -1,5 +1,6 @@
 /** Request frames as the HTTP side makes them. */
-import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE } from '../../src/wire/command.ts';
+import { encodePurge } from '../../src/wire/bucket-command.ts';
+import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE, COMMAND_PURGE } from '../../src/wire/command.ts';
 import {
   ALL_GROUPS,
   OP_ADMIN,
@@ -62,6 +63,13 @@ export function appendRequest(stream: StreamName, payload: Uint8Array | undefine
 
 export function deleteRequest(stream: StreamName): Request {
   return about(COMMAND_DELETE, stream);
+}
+
+/** All streams of the bucket in one group, from behind `after` on. */
+export function purgeRequest(group: number, after: string): Request {
+  const request = about(COMMAND_PURGE, { group, name: '', json: false });
+  request.command.payload = encodePurge(after);
+  return request;
 }
 
 export function readRequest(stream: StreamName, from: number): Request {

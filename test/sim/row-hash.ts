@@ -25,20 +25,19 @@ class Positions {
   }
 
   changed(position: number, change: number): void {
-    if (position < this.#from) return;
-    this.#hash ^= change;
-    this.#rows.set(position, (this.#rows.get(position) ?? 0) ^ change);
+    if (position >= this.#from) this.#hash ^= change;
+    const hash = (this.#rows.get(position) ?? 0) ^ change;
+    if (hash === 0) this.#rows.delete(position);
+    else this.#rows.set(position, hash);
   }
 
-  /** Rows in front of `from` do not count any more. */
-  advance(from: number): void {
-    if (from <= this.#from) return;
+  /** Rows in front of `from` do not count. It goes back when a crash takes back what was not synced. */
+  startAt(from: number): void {
+    if (from === this.#from) return;
+    const low = Math.min(from, this.#from);
+    const high = Math.max(from, this.#from);
+    for (const [position, hash] of this.#rows) if (position >= low && position < high) this.#hash ^= hash;
     this.#from = from;
-    for (const [position, change] of this.#rows) {
-      if (position >= from) continue;
-      this.#hash ^= change;
-      this.#rows.delete(position);
-    }
   }
 }
 
@@ -85,8 +84,8 @@ export class RowHash {
     const view = new DataView(after.buffer, after.byteOffset);
     const number = view.getFloat64(HEAD_INCARNATION_AT, true);
     half.living.set(key, number);
-    incarnationOf(half, number).data.advance(view.getFloat64(HEAD_HOT_START_AT, true));
-    incarnationOf(half, number).records.advance(view.getFloat64(HEAD_HOT_RECORD_AT, true));
+    incarnationOf(half, number).data.startAt(view.getFloat64(HEAD_HOT_START_AT, true));
+    incarnationOf(half, number).records.startAt(view.getFloat64(HEAD_HOT_RECORD_AT, true));
   }
 
   /** Of the rows under `prefix`. */

@@ -6,6 +6,8 @@ import { createRandom } from '../support/random.ts';
 import { Balancing } from './balancing.ts';
 import { Checks } from './checks.ts';
 import { Clients } from './clients.ts';
+import { ColdChecks } from './cold/checks.ts';
+import { SimColdStore } from './cold/store.ts';
 import { Faults } from './faults.ts';
 import { Liveness } from './liveness.ts';
 import { Network } from './network.ts';
@@ -34,11 +36,13 @@ export class Simulation implements World {
   readonly network: Network;
   readonly nodes: readonly SimNode[];
   readonly checks: Checks;
+  readonly cold: SimColdStore | undefined;
   readonly mutation: Mutation | undefined;
   readonly clients: Clients;
   readonly blind: boolean;
   readonly #faults: Faults;
   readonly #balancing: Balancing;
+  readonly #coldChecks: ColdChecks | undefined;
   readonly #log: ((line: string) => void) | undefined;
   faulty = true;
 
@@ -50,6 +54,8 @@ export class Simulation implements World {
     this.#log = log;
     this.network = new Network(this.queue, createRandom(seed * 17 + 11), this.options.network);
     this.checks = new Checks(this);
+    this.cold = this.options.cold === undefined ? undefined : new SimColdStore(this, this.options.cold);
+    this.#coldChecks = this.cold === undefined ? undefined : new ColdChecks(this, this.cold);
     this.nodes = this.options.nodes.map((id) => new SimNode(this, id));
     this.clients = new Clients(this);
     this.#faults = new Faults(this);
@@ -83,13 +89,16 @@ export class Simulation implements World {
   #run(): Result {
     for (const node of this.nodes) node.start();
     this.clients.start();
+    this.cold?.start();
     this.#faults.start();
     this.#balancing.start();
     this.#runUntil(this.options.safetyMs);
     this.faulty = false;
     this.trace('faults end');
     this.#faults.heal();
+    this.cold?.heal();
     new Liveness(this, this.clients).run((untilMs) => this.#runUntil(untilMs));
+    this.#coldChecks?.audit();
     return {
       ticks: this.queue.ticks,
       simulatedMs: this.queue.nowMs,
@@ -99,6 +108,8 @@ export class Simulation implements World {
         ...this.checks.counts,
         ...this.clients.watching.counts,
         ...this.#balancing.counts,
+        ...this.cold?.counts,
+        ...this.#coldChecks?.counts,
         ...Object.fromEntries(this.clients.counts),
       },
     };

@@ -93,6 +93,11 @@ export class Watching {
     else history.readText(start, body, next);
   }
 
+  /** What comes from now on is nobody's business. */
+  stop(): void {
+    this.#topics.clear();
+  }
+
   /** At the end: nobody waits for an event that never came. */
   finish(): void {
     for (const [process, topics] of this.#topics) {

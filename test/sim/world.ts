@@ -1,5 +1,6 @@
 /** What the parts of a simulation share. */
 import type { Reply } from '../../src/wire/reply.ts';
+import type { SimColdStore } from './cold/store.ts';
 import type { Checks } from './checks.ts';
 import type { SimDisk } from './disk.ts';
 import type { Network } from './network.ts';
@@ -31,6 +32,8 @@ export interface World {
   readonly network: Network;
   readonly nodes: readonly SimNode[];
   readonly checks: Checks;
+  /** Undefined: everything stays on the nodes. */
+  readonly cold: SimColdStore | undefined;
   readonly mutation: Mutation | undefined;
   /** The safety phase lasts: faults may happen. */
   readonly faulty: boolean;

@@ -1,0 +1,180 @@
+/**
+ * What must hold between the replicated state and the cold store, whatever the clients see. Judged by the reference, which is
+ * never behind any node: an object that it refers to is there and holds what was written; the border between rows and chunks
+ * moves forward only; what left the GC queue is gone; and its books balance.
+ */
+import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
+import { decodeHead } from '../../../src/stream/head.ts';
+import { TAG_CHUNK, TAG_GC, TAG_HEAD, TAG_OBJECT, readUint } from '../../../src/stream/keys.ts';
+import { chunksAt } from '../../../src/stream/cold/chunks.ts';
+import { gcDue, storedObject } from '../../../src/stream/cold/objects.ts';
+import type { State } from '../../../src/stream/state.ts';
+import { type ChunkRef, decodeChunkRow, decodeFlushList, decodeGcList } from '../../../src/wire/cold.ts';
+import { COMMAND_FLUSH, COMMAND_GC_DONE, COMMAND_RETENTION, type Command } from '../../../src/wire/command.ts';
+import { parseObjectKey } from '../../../src/wire/object-key.ts';
+import type { Reply } from '../../../src/wire/reply.ts';
+import type { Reference } from '../reference.ts';
+import type { World } from '../world.ts';
+import type { SimColdStore } from './store.ts';
+
+const AUDIT_MS = 3000;
+
+export class ColdChecks {
+  readonly counts = { flushes: 0, coldSlices: 0, staleFlushes: 0, collected: 0, audits: 0 };
+  readonly #world: World;
+  readonly #store: SimColdStore;
+  /** Where the rows of a stream began, by group and incarnation. */
+  readonly #frontiers = new Map<string, number>();
+
+  constructor(world: World, store: SimColdStore) {
+    this.#world = world;
+    this.#store = store;
+    store.onRemove = (key) => this.#removed(key);
+    for (const reference of world.checks.references) {
+      reference.before = (state, command) => this.#before(state, command);
+      reference.after = (state, command, reply) => this.#after(state, command, reply);
+    }
+    this.#auditLater();
+  }
+
+  /** Everything that the state says about its objects, counted anew. */
+  audit(): void {
+    this.counts.audits++;
+    for (const reference of this.#world.checks.references) this.#auditOne(reference);
+  }
+
+  #fail(what: string): void {
+    if (!this.#world.blind) throw this.#world.failure(`cold: ${what}`);
+  }
+
+  #auditLater(): void {
+    this.#world.queue.after(AUDIT_MS, () => {
+      if (!this.#world.faulty) return;
+      this.audit();
+      this.#auditLater();
+    });
+  }
+
+  /** Nobody takes away what the state of the group refers to. */
+  #removed(key: string): void {
+    const object = parseObjectKey(key);
+    const group = Number.parseInt(key.slice(1, 5), 16);
+    if (object === undefined) return this.#fail(`${key} is removed, and is no name of ours`);
+    const state = this.#world.checks.references[group]?.state;
+    const stored = state === undefined ? undefined : storedObject(state, object);
+    if (stored !== undefined && stored.refs > 0) this.#fail(`${key} is removed with ${stored.refs} references`);
+  }
+
+  #before(state: State, command: Command): void {
+    if (command.kind !== COMMAND_GC_DONE) return;
+    const done = new Set(decodeGcList(payloadOf(command)));
+    for (const { seq, key } of gcDue(state, Infinity, Number.MAX_SAFE_INTEGER)) {
+      if (!done.has(seq)) continue;
+      this.counts.collected++;
+      if (this.#store.objects.has(key) && !this.#store.mayReturn(key)) this.#fail(`${key} is forgotten, and is there`);
+    }
+  }
+
+  #after(state: State, command: Command, reply: Reply): void {
+    if (command.kind === COMMAND_FLUSH) this.#flushed(state, command, reply);
+    else if (command.kind === COMMAND_RETENTION && reply.code === 0) {
+      const head = state.find(command.bytes, command.keyAt, command.keyBytes);
+      if (head !== undefined) this.#frontier(state, head.incarnation, head.hotStart);
+    }
+  }
+
+  #flushed(state: State, command: Command, reply: Reply): void {
+    const { object, key, slices } = decodeFlushList(payloadOf(command));
+    if (slices.length === 0) return;
+    this.counts.flushes++;
+    this.counts.coldSlices += reply.a;
+    if (reply.a === 0) this.counts.staleFlushes++;
+    for (const slice of slices) {
+      const head = state.find(slice.stream, 0, slice.stream.length);
+      if (head === undefined) continue;
+      this.#frontier(state, head.incarnation, head.hotStart);
+      const { at } = chunksAt(state, head, slice.start);
+      if (at?.start !== slice.start || at.object.run !== object.run || at.object.seq !== object.seq) continue;
+      this.#whole(key, at);
+    }
+  }
+
+  #frontier(state: State, incarnation: number, hotStart: number): void {
+    const stream = `${state.group}/${incarnation}`;
+    const known = this.#frontiers.get(stream) ?? 0;
+    if (hotStart < known)
+      this.#fail(`g${state.group}: the rows of ${incarnation} began at ${known}, now at ${hotStart}`);
+    this.#frontiers.set(stream, hotStart);
+  }
+
+  #whole(key: string, { at, length, digest }: Omit<ChunkRef, 'key'>): void {
+    const body = this.#store.objects.get(key)?.body;
+    if (body === undefined) return this.#fail(`${key} is referred to, and is not there`);
+    if (!sameDigest(digestOf(body.subarray(at, at + length)), digest))
+      this.#fail(`${key} at ${at} holds something else`);
+  }
+
+  #auditOne(reference: Reference): void {
+    const { state } = reference;
+    const refs = new Map<string, number>();
+    const ends = new Map<number, number>();
+    const objects = new Map<string, { refs: number; queued: boolean }>();
+    let coldBytes = 0;
+    let queued = 0;
+    for (const [key, value] of reference.rows()) {
+      if (key[2] === TAG_CHUNK) {
+        const { object, start, end } = decodeChunkRow(value);
+        const incarnation = readUint(key, 3, 6);
+        const before = ends.get(incarnation);
+        if (before !== undefined && before !== start) this.#fail(`gap in the chunks of ${incarnation} at ${before}`);
+        ends.set(incarnation, end);
+        coldBytes += end - start;
+        const name = `${object.run}-${object.seq}`;
+        refs.set(name, (refs.get(name) ?? 0) + 1);
+      } else if (key[2] === TAG_OBJECT) {
+        const object = { run: hex(key, 3, 8), seq: readUint(key, 11, 6) };
+        const stored = storedObject(state, object);
+        if (stored === undefined) continue;
+        objects.set(`${object.run}-${object.seq}`, { refs: stored.refs, queued: stored.gcSeq >= 0 });
+        if (stored.refs > 0 && !this.#store.objects.has(stored.key))
+          this.#fail(`${stored.key} is referred to, and is not there`);
+      } else if (key[2] === TAG_GC) queued++;
+    }
+    for (const [name, object] of objects) {
+      const counted = refs.get(name) ?? 0;
+      if (object.refs !== counted) this.#fail(`g${state.group}: ${name} has ${counted} references, not ${object.refs}`);
+      if (object.queued !== (counted === 0))
+        this.#fail(`g${state.group}: ${name} with ${counted} references is doomed`);
+      refs.delete(name);
+    }
+    if (refs.size > 0) this.#fail(`g${state.group}: chunks of the unknown object ${[...refs.keys()].join(' ')}`);
+    const { cold } = state;
+    if (cold.bytes !== coldBytes) this.#fail(`g${state.group}: ${coldBytes} cold bytes, not ${cold.bytes}`);
+    if (cold.objects !== objects.size) this.#fail(`g${state.group}: ${objects.size} objects, not ${cold.objects}`);
+    if (cold.gcLength !== queued) this.#fail(`g${state.group}: GC queue of ${queued}, not ${cold.gcLength}`);
+    this.#auditHeads(reference, ends);
+  }
+
+  #auditHeads(reference: Reference, ends: ReadonlyMap<number, number>): void {
+    const { state } = reference;
+    let hotBytes = 0;
+    for (const [key, value] of reference.rows()) {
+      if (key[2] !== TAG_HEAD) continue;
+      const head = decodeHead(key.slice(3), 0, value);
+      hotBytes += head.tail - head.hotStart;
+      this.#frontier(state, head.incarnation, head.hotStart);
+      const end = ends.get(head.incarnation);
+      if (head.hotStart > head.floor && end !== head.hotStart)
+        this.#fail(`g${state.group}: chunks of ${head.incarnation} end at ${end}, rows begin at ${head.hotStart}`);
+    }
+    if (state.hotBytes !== hotBytes) this.#fail(`g${state.group}: ${hotBytes} hot bytes, not ${state.hotBytes}`);
+  }
+}
+
+function payloadOf({ bytes, payloadAt, payloadBytes }: Command): Uint8Array {
+  return bytes.subarray(payloadAt, payloadAt + payloadBytes);
+}
+
+function hex(bytes: Uint8Array, at: number, size: number): string {
+  return Array.from(bytes.subarray(at, at + size), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

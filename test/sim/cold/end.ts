@@ -1,0 +1,109 @@
+/**
+ * The end of a run with a cold store, when nothing fails any more: all bytes leave the nodes, and when everything is deleted
+ * the store becomes empty, whatever went wrong before.
+ */
+import { errorCode } from '../../../src/base/errors.ts';
+import type { Reply } from '../../../src/wire/reply.ts';
+import { NO_ORIGIN, objectPrefix } from '../../../src/wire/object-key.ts';
+import type { Clients, SimStream } from '../clients.ts';
+import { type Until } from '../liveness.ts';
+import { deleteRequest, purgeRequest } from '../requests.ts';
+import type { World } from '../world.ts';
+import type { SimColdStore } from './store.ts';
+
+/** Whatever waits for a clock that was an hour ahead is due then. */
+const AHEAD_MS = 30 * 86_400_000;
+const RETRY_MS = 150;
+
+export class ColdEnd {
+  readonly #world: World;
+  readonly #store: SimColdStore;
+  readonly #clients: Clients;
+  readonly #until: Until;
+
+  constructor(world: World, store: SimColdStore, clients: Clients, until: Until) {
+    this.#world = world;
+    this.#store = store;
+    this.#clients = clients;
+    this.#until = until;
+  }
+
+  /** Everything goes to the cold store. */
+  drain(): void {
+    for (const node of this.#world.nodes) node.wallOffsetMs = AHEAD_MS;
+    const hot = (): number[] => this.#world.checks.references.map(({ state }) => state.hotBytes);
+    this.#until(
+      () => hot().every((bytes) => bytes === 0),
+      () => `cold: hot bytes stay although the store works: ${hot().join(' ')}`,
+    );
+    for (const { state } of this.#world.checks.references) {
+      if (state.cold.origin === NO_ORIGIN) continue;
+      this.#store.putForeign(`${objectPrefix(state.group, state.cold.origin)}somebody else's notes`);
+    }
+  }
+
+  emptyStore(): void {
+    const how = this.#store.options.end;
+    if (how === 'keep') return;
+    this.#clients.watching.stop();
+    let left = 0;
+    const done = (): void => void left--;
+    if (how === 'delete') {
+      for (const stream of this.#clients.streams) {
+        left++;
+        this.#delete(stream, done);
+      }
+    } else {
+      for (const group of this.#world.options.groups) {
+        left++;
+        this.#purge(group, '', done);
+      }
+    }
+    this.#until(
+      () => left === 0,
+      () => `cold: ${left} deletes do not succeed`,
+    );
+    const foreign = this.#store.foreign.size;
+    this.#until(
+      () => this.#store.ownObjects.length === 0 && this.#forgotten(),
+      () => `cold: everything is deleted, and there is still ${this.#leftOver()}`,
+    );
+    if (this.#store.objects.size !== foreign) throw this.#world.failure('cold: objects of somebody else are gone');
+  }
+
+  #forgotten(): boolean {
+    return this.#world.checks.references.every(({ state: { cold, hotBytes } }) => {
+      return cold.objects === 0 && cold.gcLength === 0 && cold.bytes === 0 && cold.objectBytes === 0 && hotBytes === 0;
+    });
+  }
+
+  #leftOver(): string {
+    const known = this.#world.checks.references.map(
+      ({ state: { group, cold } }) => `g${group} ${JSON.stringify(cold)}`,
+    );
+    return [...this.#store.ownObjects.slice(0, 5), ...known].join(' ');
+  }
+
+  #delete(stream: SimStream, done: () => void): void {
+    this.#ask(deleteRequest(stream), (reply) => {
+      const code = reply === undefined ? 'OUTCOME_UNKNOWN' : errorCode(reply.code);
+      if (code === 'OK' || code === 'STREAM_NOT_FOUND') return done();
+      return this.#world.queue.after(RETRY_MS, () => this.#delete(stream, done));
+    });
+  }
+
+  /** As the HTTP side does it: command after command, each going on where the last one ended. */
+  #purge(group: number, after: string, done: () => void): void {
+    this.#ask(purgeRequest(group, after), (reply) => {
+      if (reply?.code !== 0) return this.#world.queue.after(RETRY_MS, () => this.#purge(group, after, done));
+      if (reply.b === 1) return this.#purge(group, reply.text, done);
+      return done();
+    });
+  }
+
+  #ask(request: Parameters<Clients['send']>[1], onReply: (reply: Reply | undefined) => void): void {
+    const nodes = this.#world.nodes;
+    const node = nodes[Math.floor(this.#world.queue.nowMs) % nodes.length];
+    this.#clients.send(node?.id ?? 1, request, false, onReply);
+  }
+}

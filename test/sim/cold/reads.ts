@@ -1,0 +1,85 @@
+/**
+ * What the main thread does with a plan instead of an answer (src/server/cold-reader.ts), on simulated time: it fetches the
+ * chunks, verifies them, puts the answer together, and asks the shard once more when an object is missing.
+ */
+import { errorNumber, type ErrorCode } from '../../../src/base/errors.ts';
+import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
+import { assembleRead } from '../../../src/stream/cold/assemble.ts';
+import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../../src/wire/cold.ts';
+import { REPLY_COLD, Reply } from '../../../src/wire/reply.ts';
+import { OP_READ, READ_FLAG_NO_TOUCH, type Request, newRequest } from '../../../src/wire/request.ts';
+import type { SimProcess } from '../process.ts';
+import type { Got, SimColdStore } from './store.ts';
+
+const decoder = new TextDecoder();
+
+export class ColdReads {
+  readonly #store: SimColdStore;
+  readonly #process: SimProcess;
+
+  constructor(store: SimColdStore, process: SimProcess) {
+    this.#store = store;
+    this.#process = process;
+  }
+
+  /** `reply` carries a plan; `onReply` gets the answer later, if the process lives. */
+  take(reply: Reply, onReply: (reply: Reply | undefined) => void, missing?: ChunkRef): void {
+    const plan = decodeColdPlan(reply.body ?? new Uint8Array(0));
+    const refs = plan.refs.slice(0, plan.needed);
+    const chunks: Uint8Array[] = [];
+    let left = refs.length;
+    let over = false;
+    const end = (answer: Reply | undefined): void => {
+      if (over) return;
+      over = true;
+      onReply(this.#process.dead ? undefined : answer);
+    };
+    const got = (ref: ChunkRef, i: number, what: Got): void => {
+      if (over) return;
+      if (this.#process.dead) return end(undefined);
+      if (what === 'unreachable') return end(failed(reply, 'COLD_UNAVAILABLE'));
+      if (what === 'missing') {
+        if (missing !== undefined && missing.key === ref.key) return end(failed(reply, 'COLD_OBJECT_BAD', ref));
+        over = true;
+        return this.#again(plan, ref, onReply);
+      }
+      if (what.length !== ref.length || !sameDigest(digestOf(what), ref.digest))
+        return end(failed(reply, 'COLD_OBJECT_BAD', ref));
+      chunks[i] = what;
+      if (--left > 0) return undefined;
+      const bad = assembleRead(plan, chunks, reply);
+      return end(bad === undefined ? reply : failed(reply, 'COLD_OBJECT_BAD', bad));
+    };
+    refs.forEach((ref, i) => this.#store.get(ref.key, ref.at, ref.length, (what) => got(ref, i, what)));
+  }
+
+  #again(plan: ColdPlan, missing: ChunkRef, onReply: (reply: Reply | undefined) => void): void {
+    this.#process.request(readOf(plan), false, (reply) => {
+      if (reply?.has(REPLY_COLD) === true) this.take(reply, onReply, missing);
+      else onReply(reply);
+    });
+  }
+}
+
+function readOf(plan: ColdPlan): Request {
+  const request = newRequest();
+  const [bucket = '', stream = ''] = decoder.decode(plan.stream).split('\0');
+  request.op = OP_READ;
+  request.group = plan.group;
+  request.command.bucket = bucket;
+  request.command.stream = stream;
+  request.mode = plan.mode;
+  request.value = plan.value;
+  request.maxBytes = plan.maxBytes;
+  request.maxRecords = plan.maxRecords;
+  request.readFlags = plan.flags | READ_FLAG_NO_TOUCH;
+  return request;
+}
+
+function failed(reply: Reply, code: ErrorCode, ref?: ChunkRef): Reply {
+  const answer = new Reply();
+  answer.reset(reply.id);
+  answer.code = errorNumber(code);
+  answer.text = ref === undefined ? '' : `${ref.key}@${ref.at}`;
+  return answer;
+}

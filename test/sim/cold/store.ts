@@ -1,0 +1,232 @@
+/**
+ * An object store shared by all simulated nodes. What it is asked for may happen or not, at once or long after the answer, and
+ * the answer may be wrong in the ways that a network makes it wrong: an error, although it happened; success, seconds later;
+ * a request that takes effect twice. It never says that something happened which did not, and it never makes up bytes, except
+ * where a run wants ranges to come altered.
+ */
+import { digestOf } from '../../../src/digest/blake3.ts';
+import type {
+  ColdPort,
+  ListAnswer,
+  ListRequest,
+  RemoveAnswer,
+  RemoveRequest,
+  UploadAnswer,
+  UploadRequest,
+} from '../../../src/shard/cold/port.ts';
+import { type Random, createRandom } from '../../support/random.ts';
+import type { SimProcess } from '../process.ts';
+import type { World } from '../world.ts';
+import type { ColdOptions } from './options.ts';
+
+interface Stored {
+  readonly body: Uint8Array;
+  readonly writtenAtMs: number;
+}
+
+/** When something takes effect (undefined: never) and is answered, and how. */
+interface Course {
+  readonly deedMs: readonly number[];
+  readonly answerMs: number;
+  readonly error: string | undefined;
+}
+
+/** Of a range: its bytes, or why there are none. */
+export type Got = Uint8Array | 'missing' | 'unreachable';
+
+const YEAR_2023_MS = 1_700_000_000_000;
+/** After this long a caller takes no answer for an error. */
+const TIMEOUT_MS = 3000;
+const LATE_MS = 6000;
+
+export class SimColdStore {
+  readonly options: ColdOptions;
+  readonly objects = new Map<string, Stored>();
+  readonly counts = { coldUploads: 0, coldRemoved: 0, coldLists: 0, coldGets: 0, coldTroubles: 0, outage: 0 };
+  /** Objects of somebody else: nobody may touch them. */
+  readonly foreign = new Set<string>();
+  /** Told of each object that is about to go. */
+  onRemove: (key: string) => void = () => undefined;
+  readonly #world: World;
+  readonly #random: Random;
+  /** Keys of all uploads ever asked for. */
+  readonly #used = new Set<string>();
+  /** Those that are written twice: they may be back after their removal. */
+  readonly #twice = new Set<string>();
+  #isDown = false;
+  /** Everything works from now on. */
+  #healed = false;
+
+  constructor(world: World, options: ColdOptions) {
+    this.#world = world;
+    this.options = options;
+    this.#random = createRandom(world.options.seed * 41 + 7);
+  }
+
+  start(): void {
+    this.putForeign('read me first.txt');
+    this.putForeign('g0000-00000000deadbeef/sim/pack/00000000deadbeef-000000000001');
+    this.#outageLater();
+  }
+
+  heal(): void {
+    this.#healed = true;
+    this.#isDown = false;
+  }
+
+  putForeign(key: string): void {
+    this.foreign.add(key);
+    this.#put(key, new Uint8Array([1, 2, 3]));
+  }
+
+  /** What is left of ours. */
+  get ownObjects(): readonly string[] {
+    return [...this.objects.keys()].filter((key) => !this.foreign.has(key));
+  }
+
+  mayReturn(key: string): boolean {
+    return this.#twice.has(key);
+  }
+
+  port(process: SimProcess): ColdPort {
+    const answer = (waitMs: number, tell: () => void): void =>
+      process.later(waitMs, () => {
+        tell();
+        process.wake();
+      });
+    return {
+      upload: (request) =>
+        this.#upload(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onUploaded(request.id, said))),
+      remove: (request) =>
+        this.#remove(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onRemoved(request.id, said))),
+      list: (request) =>
+        this.#list(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onListed(request.id, said()))),
+    };
+  }
+
+  /** A range of an object. */
+  get(key: string, at: number, length: number, onGot: (got: Got) => void): void {
+    this.counts.coldGets++;
+    const { queue } = this.#world;
+    const random = this.#random;
+    if (this.#troubled()) {
+      queue.after(random.chance(0.7) ? this.#delayMs() : TIMEOUT_MS, () => onGot('unreachable'));
+      return;
+    }
+    const { altered } = this.options;
+    queue.after(this.#delayMs(), () => {
+      const stored = this.objects.get(key);
+      if (stored === undefined) return onGot('missing');
+      const bytes = stored.body.slice(at, at + length);
+      if (this.#healed || !random.chance(altered) || bytes.length === 0) return onGot(bytes);
+      if (random.chance(0.5)) return onGot(bytes.slice(0, random.int(0, bytes.length - 1)));
+      bytes[random.int(0, bytes.length - 1)] = (bytes[0] as number) ^ random.int(1, 255);
+      return onGot(bytes);
+    });
+  }
+
+  #upload({ key, body, parts }: UploadRequest, answer: (waitMs: number, said: UploadAnswer) => void): void {
+    this.counts.coldUploads++;
+    if (this.#used.has(key)) throw this.#world.failure(`cold: ${key} is uploaded twice`);
+    this.#used.add(key);
+    const course = this.#course();
+    if (course.deedMs.length > 1) this.#twice.add(key);
+    for (const waitMs of course.deedMs) this.#world.queue.after(waitMs, () => this.#put(key, body));
+    const { error } = course;
+    const digests = parts.map((part) => digestOf(body.subarray(part.at, part.at + part.length)));
+    answer(course.answerMs, error === undefined ? { digests } : { error });
+  }
+
+  #remove({ keys }: RemoveRequest, answer: (waitMs: number, said: RemoveAnswer) => void): void {
+    const { deedMs, answerMs, error } = this.#course();
+    // One that fails may have got halfway.
+    const removed = error === undefined || this.#random.chance(0.5) ? keys : keys.slice(0, keys.length / 2);
+    for (const waitMs of deedMs) {
+      this.#world.queue.after(waitMs, () => {
+        for (const key of removed) this.#take(key);
+      });
+    }
+    answer(answerMs, error === undefined ? {} : { error });
+  }
+
+  #list(request: ListRequest, answer: (waitMs: number, said: () => ListAnswer) => void): void {
+    this.counts.coldLists++;
+    const { answerMs, error } = this.#course();
+    const { prefix, after } = request;
+    // As it was some time ago, when the answer comes late.
+    const keys = [...this.objects.keys()].filter((key) => key.startsWith(prefix) && key > after).sort();
+    const limit = Math.min(request.limit, this.#random.pick([1, 4, 1000]));
+    const objects = keys.slice(0, limit).map((key) => {
+      const { body, writtenAtMs } = this.objects.get(key) as Stored;
+      return { key, bytes: body.length, writtenAtMs };
+    });
+    const next = keys.length > limit ? keys[limit - 1] : undefined;
+    answer(answerMs, () => (error === undefined ? { objects, next } : { error }));
+  }
+
+  #put(key: string, body: Uint8Array): void {
+    const known = this.objects.get(key);
+    this.objects.set(key, { body, writtenAtMs: known?.writtenAtMs ?? this.#wallMs });
+  }
+
+  #take(key: string): void {
+    if (this.foreign.has(key)) throw this.#world.failure(`cold: ${key} is removed, and is not ours`);
+    this.onRemove(key);
+    if (this.objects.delete(key)) this.counts.coldRemoved++;
+  }
+
+  get #wallMs(): number {
+    return Math.floor(YEAR_2023_MS + this.#world.queue.nowMs);
+  }
+
+  #delayMs(): number {
+    return this.options.delayMs * (0.2 + 1.6 * this.#random.next());
+  }
+
+  #troubled(): boolean {
+    if (this.#healed) return false;
+    if (this.#isDown) return true;
+    const troubled = this.#random.chance(this.options.trouble);
+    if (troubled) this.counts.coldTroubles++;
+    return troubled;
+  }
+
+  #course(): Course {
+    const random = this.#random;
+    const soonMs = this.#delayMs();
+    if (!this.#troubled()) return { deedMs: [soonMs], answerMs: soonMs + this.#delayMs() / 2, error: undefined };
+    const error = 'the simulated store fails';
+    const late = (): number => random.int(1, LATE_MS);
+    const failedMs = random.chance(0.5) ? soonMs : TIMEOUT_MS;
+    // A store that is away may still carry out what arrives when it is back.
+    if (this.#isDown) return { deedMs: random.chance(0.2) ? [late()] : [], answerMs: failedMs, error };
+    switch (random.int(0, 4)) {
+      case 0:
+        return { deedMs: [], answerMs: failedMs, error };
+      case 1:
+        return { deedMs: [soonMs], answerMs: failedMs, error };
+      case 2:
+        return { deedMs: [late()], answerMs: failedMs, error };
+      case 3:
+        return { deedMs: [soonMs], answerMs: soonMs + late(), error: undefined };
+      default:
+        return { deedMs: [soonMs, soonMs + late()], answerMs: soonMs + late(), error: undefined };
+    }
+  }
+
+  #outageLater(): void {
+    const { queue } = this.#world;
+    const random = this.#random;
+    queue.after(-this.options.outageMs * Math.log(1 - random.next()), () => {
+      if (this.#healed) return;
+      this.counts.outage++;
+      this.#isDown = true;
+      this.#world.trace('the cold store is away');
+      queue.after(random.int(200, random.pick([1500, 8000])), () => {
+        this.#isDown = false;
+        this.#world.trace('the cold store is back');
+      });
+      this.#outageLater();
+    });
+  }
+}
