@@ -8,6 +8,7 @@ import type { Head } from '../stream/head.ts';
 import { planRead } from '../stream/read.ts';
 import { published } from '../stream/publish.ts';
 import type { State } from '../stream/state.ts';
+import { parseObjectKey } from '../wire/object-key.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
 import {
   OP_BUCKET_GC,
@@ -71,7 +72,9 @@ function answerBucketGc(state: State, query: Query, reply: Reply): void {
   const entries = gcOfBucket(state, bucket, GC_PASS_MAX);
   reply.a = entries.length;
   const some = entries.slice(0, query.maxRecords);
-  const list = { seqs: some.map(({ seq }) => seq), keys: some.map(({ key }) => key) };
+  // Objects of the cluster that this one is a restored copy of are not ours to delete.
+  const own = some.filter(({ key }) => parseObjectKey(key)?.origin === state.cold.origin);
+  const list = { seqs: some.map(({ seq }) => seq), keys: own.map(({ key }) => key) };
   reply.body = encodeUtf8(JSON.stringify(list));
 }
 
