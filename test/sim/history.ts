@@ -34,6 +34,8 @@ export class StreamHistory {
   records: string[] = [];
   /** Where reads of everything begin: the floor, once it has risen. */
   from = 0;
+  /** The highest floor that anybody has asked for: below it, bytes may be gone. */
+  floorAsked = 0;
   /** Greatest tail that a client was told. */
   tail = 0;
   readonly #fail: (what: string) => never;
@@ -41,6 +43,8 @@ export class StreamHistory {
   #parsed = 0;
   /** What a node must show at least. */
   readonly #shown = new Map<number, number>();
+  /** Where appends begin that were seen, ascending. */
+  readonly #borders: number[] = [];
   /** By start, of those whose place is known. */
   readonly #placed = new Map<number, AppendOp>();
 
@@ -59,6 +63,12 @@ export class StreamHistory {
   /** What a node must show to a read that begins now. */
   floorOf(node: number): number {
     return this.#shown.get(node) ?? 0;
+  }
+
+  /** Where a message or record begins, not in front of the floor. */
+  someBorder(pick: (most: number) => number): number {
+    const behind = this.#borders.filter((border) => border >= this.floorAsked);
+    return behind[pick(Math.max(0, behind.length - 1))] ?? this.from;
   }
 
   acknowledged(op: AppendOp, start: number, next: number, node: number): void {
@@ -160,6 +170,7 @@ export class StreamHistory {
       this.#fail(`linearizability: ${token} was acknowledged at ${op.start} and is at ${start}`);
     }
     op.seen = true;
+    this.#borders.push(start);
     this.#place(op, start);
   }
 

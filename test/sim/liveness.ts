@@ -2,7 +2,8 @@
 import { errorCode } from '../../src/base/errors.ts';
 import type { Group } from '../../src/group/group.ts';
 import { ADMIN_LEARNER, ADMIN_MEMBERSHIP } from '../../src/wire/request.ts';
-import { type Clients, FOR_A_WHILE, type SimStream } from './clients.ts';
+import { FOR_A_WHILE } from './client.ts';
+import type { Clients, SimStream } from './clients.ts';
 import { ColdEnd } from './cold/end.ts';
 import type { SimNode } from './node.ts';
 import { adminRequest, appendRequest } from './requests.ts';
@@ -29,7 +30,7 @@ export class Liveness {
 
   run(runUntil: (untilMs: number) => void): void {
     const { queue } = this.#world;
-    const deadlineMs = queue.nowMs + REST_MS;
+    let deadlineMs = queue.nowMs + REST_MS;
     const until: Until = (done, what) => {
       while (!done()) {
         if (queue.nowMs > deadlineMs) throw this.#world.failure(`liveness: ${what()}`);
@@ -67,6 +68,7 @@ export class Liveness {
     this.#readAll(until);
     const { cold } = this.#world;
     if (cold === undefined) return;
+    deadlineMs = queue.nowMs + REST_MS;
     const end = new ColdEnd(this.#world, cold, this.#clients, until);
     end.drain();
     this.#readAll(until);

@@ -1,5 +1,5 @@
 /** Everything that a seed decides before its run begins. Each kind of fault is absent, usual or frequent in a run. */
-import { type ColdOptions, drawCold } from './cold/options.ts';
+import { COLD_STORM, type ColdOptions, drawCold } from './cold/options.ts';
 import { type Random, createRandom } from '../support/random.ts';
 
 export interface SimOptions {
@@ -47,6 +47,7 @@ export interface DiskOptions {
 
 /** Every so many seeds. */
 const STORM_EVERY = 8;
+const COLD_STORM_EVERY = 11;
 
 export const FAULT_KINDS = [
   'crash',
@@ -88,7 +89,8 @@ const USUAL_MS: Readonly<Record<FaultKind, number>> = {
 
 export function drawOptions(seed: number): SimOptions {
   const options = drawUsual(seed);
-  return seed % STORM_EVERY === 0 ? storm(options) : options;
+  if (seed % STORM_EVERY === 0) return storm(options);
+  return seed % COLD_STORM_EVERY === 0 ? coldStorm(options) : options;
 }
 
 /**
@@ -112,6 +114,28 @@ function storm(options: SimOptions): SimOptions {
     balanced: false,
     cold: undefined,
     faults: { ...quiet, crash: 10_000, transfer: 10_000 },
+  };
+}
+
+/** Leaderships go to and fro while the cold store answers late. */
+function coldStorm(options: SimOptions): SimOptions {
+  const { seed } = options;
+  const quiet = Object.fromEntries(FAULT_KINDS.map((kind) => [kind, Infinity])) as Record<FaultKind, number>;
+  return {
+    ...options,
+    nodes: [1, 2, 3],
+    voters: [1, 2, 3],
+    groups: [0],
+    clients: 6,
+    safetyMs: 20_000,
+    thinkMs: 20,
+    network: { ...options.network, delayMs: seed % 2 === 0 ? 1 : 25, loss: 0 },
+    disk: { ...options.disk, commitMs: 0.3, crash: 0 },
+    messages: { maxMessageBytes: 1024 * 1024, maxInflightBytes: 16 * 1024 * 1024 },
+    ambush: 0,
+    balanced: false,
+    cold: COLD_STORM,
+    faults: { ...quiet, transfer: [700, 4000, Infinity][seed % 3] as number, partition: 3000, crash: 10_000 },
   };
 }
 

@@ -7,11 +7,12 @@ import { apply } from '../../src/stream/apply.ts';
 import { State } from '../../src/stream/state.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
 import { LmdbTx } from '../../src/store/environment.ts';
-import { COMMAND_APPEND, Command } from '../../src/wire/command.ts';
+import { COMMAND_APPEND, COMMAND_APPEND_BATCH, Command } from '../../src/wire/command.ts';
 import { eachCommand } from '../../src/wire/entry.ts';
 import { REPLY_DUPLICATE, REPLY_RECORDS, Reply } from '../../src/wire/reply.ts';
 import { SimDisk } from './disk.ts';
 import { openEnvironment } from './environment.ts';
+import { acceptedFrames } from './frames.ts';
 import { tokenOf } from './tokens.ts';
 
 /** An append that took effect. */
@@ -70,7 +71,7 @@ export class Reference {
         this.before(state, this.#command);
         apply(state, this.#command, this.#reply);
         this.after(state, this.#command, this.#reply);
-        this.#noteEffect();
+        this.#noteEffects();
       });
     }
     this.#disk.commit(() => state.flush());
@@ -79,21 +80,23 @@ export class Reference {
     this.#hashes.push(this.#disk.hash.of(state.group));
   }
 
-  #noteEffect(): void {
-    const command = this.#command;
+  #noteEffects(): void {
+    const { kind, bytes, payloadAt, payloadBytes } = this.#command;
     const reply = this.#reply;
-    if (command.kind !== COMMAND_APPEND || command.payloadBytes === 0) return;
-    if (reply.code !== 0 || reply.has(REPLY_DUPLICATE)) return;
-    const token = tokenOf(command.bytes, command.payloadAt, command.payloadBytes);
-    const known = this.effects.get(token);
-    const records = reply.has(REPLY_RECORDS);
-    if (known !== undefined) known.count++;
-    else {
-      this.effects.set(token, {
-        count: 1,
-        start: records ? reply.recordStart : reply.startOffset,
-        next: records ? reply.recordNext : reply.nextOffset,
-      });
+    if (payloadBytes === 0 || reply.code !== 0 || reply.has(REPLY_DUPLICATE)) return;
+    if (kind === COMMAND_APPEND) {
+      const records = reply.has(REPLY_RECORDS);
+      const start = records ? reply.recordStart : reply.startOffset;
+      this.#note(tokenOf(bytes, payloadAt, payloadBytes), start, records ? reply.recordNext : reply.nextOffset);
+    } else if (kind === COMMAND_APPEND_BATCH) {
+      const frames = acceptedFrames(bytes.subarray(payloadAt, payloadAt + payloadBytes), reply);
+      for (const { frame, start, next } of frames) this.#note(tokenOf(frame, 0, frame.length), start, next);
     }
+  }
+
+  #note(token: string, start: number, next: number): void {
+    const known = this.effects.get(token);
+    if (known !== undefined) known.count++;
+    else this.effects.set(token, { count: 1, start, next });
   }
 }

@@ -1,13 +1,33 @@
 /** Request frames as the HTTP side makes them. */
+import { joinFrames } from '../../src/wire/batch.ts';
+import { encodeGcList } from '../../src/wire/cold.ts';
 import { encodePurge } from '../../src/wire/bucket-command.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE, COMMAND_PURGE } from '../../src/wire/command.ts';
+import {
+  COMMAND_APPEND,
+  COMMAND_APPEND_BATCH,
+  COMMAND_CREATE,
+  COMMAND_DELETE,
+  COMMAND_GC_DONE,
+  COMMAND_PUBLISH_SNAPSHOT,
+  COMMAND_PURGE,
+  COMMAND_RETENTION,
+} from '../../src/wire/command.ts';
+import {
+  PUBLISH_HEAD_BYTES,
+  type Position,
+  encodeRetention,
+  writePublishHead,
+} from '../../src/wire/position-command.ts';
 import {
   ALL_GROUPS,
   OP_ADMIN,
+  OP_BUCKET_GC,
   OP_READ,
   OP_SHED,
   OP_STATUS,
   OP_UNWATCH,
+  READ_FLAG_NO_TOUCH,
+  READ_FLAG_PARTS,
   READ_NOW,
   READ_RECORD,
   READ_RECORD_NOW,
@@ -20,6 +40,7 @@ export interface StreamName {
   readonly group: number;
   readonly name: string;
   readonly json: boolean;
+  readonly bucket: string;
 }
 
 export interface Producer {
@@ -28,14 +49,17 @@ export interface Producer {
   seq: number;
 }
 
-const BUCKET = 'sim';
+/** Usually. */
+export const BUCKET = 'sim';
+/** Of streams that come and go, in runs in which it is purged. */
+export const PURGED_BUCKET = 'Tenant/7';
 
-function about(op: number, { group, name }: StreamName): Request {
+function about(op: number, { group, name, bucket }: StreamName): Request {
   const request = newRequest();
   request.op = op;
   request.group = group;
   request.command.kind = op;
-  request.command.bucket = BUCKET;
+  request.command.bucket = bucket;
   request.command.stream = name;
   return request;
 }
@@ -61,14 +85,68 @@ export function appendRequest(stream: StreamName, payload: Uint8Array | undefine
   return request;
 }
 
+export function batchRequest(stream: StreamName, frames: readonly Uint8Array[], producer?: Producer): Request {
+  const request = appendRequest(stream, joinFrames(frames), producer);
+  request.op = COMMAND_APPEND_BATCH;
+  request.command.kind = COMMAND_APPEND_BATCH;
+  return request;
+}
+
 export function deleteRequest(stream: StreamName): Request {
   return about(COMMAND_DELETE, stream);
 }
 
 /** All streams of the bucket in one group, from behind `after` on. */
-export function purgeRequest(group: number, after: string): Request {
-  const request = about(COMMAND_PURGE, { group, name: '', json: false });
+export function purgeRequest(group: number, bucket: string, after: string): Request {
+  const request = about(COMMAND_PURGE, { group, bucket, name: '', json: false });
   request.command.payload = encodePurge(after);
+  return request;
+}
+
+/** Objects of the bucket that the group has queued for deletion. */
+export function bucketGcRequest(group: number, bucket: string): Request {
+  const request = newRequest();
+  request.op = OP_BUCKET_GC;
+  request.group = group;
+  request.command.bucket = bucket;
+  request.maxRecords = 4;
+  return request;
+}
+
+export function gcDoneRequest(group: number, seqs: readonly number[]): Request {
+  const request = newRequest();
+  request.op = COMMAND_GC_DONE;
+  request.group = group;
+  request.command.kind = COMMAND_GC_DONE;
+  request.command.payload = encodeGcList(seqs);
+  return request;
+}
+
+/** What begins at a position: whether it is a border, and of which message. */
+export function partsRequest(stream: StreamName, value: number): Request {
+  const request = readRequest(stream, value);
+  request.maxBytes = 1;
+  request.maxRecords = 1;
+  request.readFlags = READ_FLAG_PARTS | READ_FLAG_NO_TOUCH;
+  return request;
+}
+
+export function publishRequest(
+  stream: StreamName,
+  position: Position,
+  { bytes, digest }: { readonly bytes: Uint8Array; readonly digest: Uint8Array },
+): Request {
+  const request = about(COMMAND_PUBLISH_SNAPSHOT, stream);
+  const payload = new Uint8Array(PUBLISH_HEAD_BYTES + bytes.length);
+  writePublishHead(payload, { position, digest, match: undefined });
+  payload.set(bytes, PUBLISH_HEAD_BYTES);
+  request.command.payload = payload;
+  return request;
+}
+
+export function retentionRequest(stream: StreamName, position: Position): Request {
+  const request = about(COMMAND_RETENTION, stream);
+  request.command.payload = encodeRetention(position);
   return request;
 }
 

@@ -22,6 +22,10 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
     'restored',
     'learner',
     'snapshots',
+    'outage',
+    'staleFlushes',
+    'read COLD_UNAVAILABLE',
+    'look-up OK',
   ]) {
     assert((totals[what] ?? 0) >= 10, `${what} happened ${totals[what] ?? 0} times`);
   }
@@ -32,6 +36,13 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
     'close OK',
     'read OK',
     'leaders',
+    'flushes',
+    'collected',
+    'coldTroubles',
+    'append BACKPRESSURE',
+    'publish OK',
+    'retention OK',
+    'purge OK',
   ]) {
     assert((totals[what] ?? 0) >= 100, `${what} happened ${totals[what] ?? 0} times`);
   }

@@ -40,8 +40,8 @@ export class WholeReads {
   #way({ json }: SimStream): Way {
     const random = this.#random;
     return {
-      maxBytes: random.pick([0, 0, 100, 1000, 6000]),
-      maxRecords: random.pick([0, 0, 7, 50]),
+      maxBytes: random.pick([0, 0, 500, 2000, 6000]),
+      maxRecords: random.pick([0, 0, 20, 50]),
       flags: random.pick([0, 0, READ_FLAG_PARTS, json ? READ_FLAG_ENVELOPE : 0]),
     };
   }
@@ -56,6 +56,11 @@ export class WholeReads {
       const code = reply === undefined ? 'OUTCOME_UNKNOWN' : errorCode(reply.code);
       if (code === 'COLD_UNAVAILABLE') {
         this.#world.queue.after(AGAIN_MS, () => this.#from(stream, node, way, from, floor, done));
+        return;
+      }
+      if (code === 'STREAM_GONE' && from < stream.history.floorAsked) {
+        // A floor was raised, and whoever asked for it was not told.
+        this.#from(stream, node, way, stream.history.floorAsked, floor, done);
         return;
       }
       if (reply === undefined || code !== 'OK')

@@ -9,7 +9,8 @@ import { TAG_CHUNK, TAG_GC, TAG_HEAD, TAG_OBJECT, readUint } from '../../../src/
 import { chunksAt } from '../../../src/stream/cold/chunks.ts';
 import { gcDue, storedObject } from '../../../src/stream/cold/objects.ts';
 import type { State } from '../../../src/stream/state.ts';
-import { type ChunkRef, decodeChunkRow, decodeFlushList, decodeGcList } from '../../../src/wire/cold.ts';
+import { decodeChunk } from '../../../src/wire/cold-chunk.ts';
+import { type Chunk, decodeChunkRow, decodeFlushList, decodeGcList } from '../../../src/wire/cold.ts';
 import { COMMAND_FLUSH, COMMAND_GC_DONE, COMMAND_RETENTION, type Command } from '../../../src/wire/command.ts';
 import { parseObjectKey } from '../../../src/wire/object-key.ts';
 import type { Reply } from '../../../src/wire/reply.ts';
@@ -95,7 +96,7 @@ export class ColdChecks {
       this.#frontier(state, head.incarnation, head.hotStart);
       const { at } = chunksAt(state, head, slice.start);
       if (at?.start !== slice.start || at.object.run !== object.run || at.object.seq !== object.seq) continue;
-      this.#whole(key, at);
+      this.#whole(key, head.incarnation, at);
     }
   }
 
@@ -107,11 +108,15 @@ export class ColdChecks {
     this.#frontiers.set(stream, hotStart);
   }
 
-  #whole(key: string, { at, length, digest }: Omit<ChunkRef, 'key'>): void {
+  /** The object is there, and the chunk in it is the one that the stream refers to. */
+  #whole(key: string, incarnation: number, { at, length, digest, start, end }: Chunk): void {
     const body = this.#store.objects.get(key)?.body;
     if (body === undefined) return this.#fail(`${key} is referred to, and is not there`);
-    if (!sameDigest(digestOf(body.subarray(at, at + length)), digest))
-      this.#fail(`${key} at ${at} holds something else`);
+    const bytes = body.subarray(at, at + length);
+    if (!sameDigest(digestOf(bytes), digest)) return this.#fail(`${key} at ${at} holds something else`);
+    const chunk = decodeChunk(bytes);
+    if (chunk?.incarnation !== incarnation || chunk.start !== start || chunk.end !== end)
+      this.#fail(`${key} at ${at} is no chunk [${start}, ${end}) of ${incarnation}`);
   }
 
   #auditOne(reference: Reference): void {

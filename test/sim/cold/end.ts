@@ -3,11 +3,11 @@
  * the store becomes empty, whatever went wrong before.
  */
 import { errorCode } from '../../../src/base/errors.ts';
-import type { Reply } from '../../../src/wire/reply.ts';
 import { NO_ORIGIN, objectPrefix } from '../../../src/wire/object-key.ts';
 import type { Clients, SimStream } from '../clients.ts';
 import { type Until } from '../liveness.ts';
-import { deleteRequest, purgeRequest } from '../requests.ts';
+import { Purging } from '../purging.ts';
+import { BUCKET, PURGED_BUCKET, deleteRequest } from '../requests.ts';
 import type { World } from '../world.ts';
 import type { SimColdStore } from './store.ts';
 
@@ -20,12 +20,14 @@ export class ColdEnd {
   readonly #store: SimColdStore;
   readonly #clients: Clients;
   readonly #until: Until;
+  readonly #purging: Purging;
 
   constructor(world: World, store: SimColdStore, clients: Clients, until: Until) {
     this.#world = world;
     this.#store = store;
     this.#clients = clients;
     this.#until = until;
+    this.#purging = new Purging(world, clients);
   }
 
   /** Everything goes to the cold store. */
@@ -55,8 +57,10 @@ export class ColdEnd {
       }
     } else {
       for (const group of this.#world.options.groups) {
-        left++;
-        this.#purge(group, '', done);
+        for (const bucket of [BUCKET, PURGED_BUCKET]) {
+          left++;
+          this.#purge(group, bucket, done);
+        }
       }
     }
     this.#until(
@@ -85,25 +89,22 @@ export class ColdEnd {
   }
 
   #delete(stream: SimStream, done: () => void): void {
-    this.#ask(deleteRequest(stream), (reply) => {
+    this.#clients.send(this.#node(), deleteRequest(stream), false, (reply) => {
       const code = reply === undefined ? 'OUTCOME_UNKNOWN' : errorCode(reply.code);
       if (code === 'OK' || code === 'STREAM_NOT_FOUND') return done();
       return this.#world.queue.after(RETRY_MS, () => this.#delete(stream, done));
     });
   }
 
-  /** As the HTTP side does it: command after command, each going on where the last one ended. */
-  #purge(group: number, after: string, done: () => void): void {
-    this.#ask(purgeRequest(group, after), (reply) => {
-      if (reply?.code !== 0) return this.#world.queue.after(RETRY_MS, () => this.#purge(group, after, done));
-      if (reply.b === 1) return this.#purge(group, reply.text, done);
-      return done();
+  #purge(group: number, bucket: string, done: () => void): void {
+    this.#purging.purge(this.#node(), group, bucket, (code) => {
+      if (code === 'OK') done();
+      else this.#world.queue.after(RETRY_MS, () => this.#purge(group, bucket, done));
     });
   }
 
-  #ask(request: Parameters<Clients['send']>[1], onReply: (reply: Reply | undefined) => void): void {
-    const nodes = this.#world.nodes;
-    const node = nodes[Math.floor(this.#world.queue.nowMs) % nodes.length];
-    this.#clients.send(node?.id ?? 1, request, false, onReply);
+  #node(): number {
+    const { nodes } = this.#world;
+    return nodes[Math.floor(this.#world.queue.nowMs) % nodes.length]?.id ?? 1;
   }
 }

@@ -1,6 +1,6 @@
 /** What a seed decides about the cold store of its run. Drawn apart from everything else, so that it moves nothing there. */
 import type { ColdSettings } from '../../../src/shard/cold/port.ts';
-import { type Random, createRandom } from '../../support/random.ts';
+import { createRandom } from '../../support/random.ts';
 
 export interface ColdOptions {
   readonly settings: Omit<ColdSettings, 'run'>;
@@ -9,10 +9,20 @@ export interface ColdOptions {
   readonly delayMs: number;
   /** Of calls that do not simply succeed. */
   readonly trouble: number;
+  /** Of the calls in trouble: done at once, and answered long after. */
+  readonly belated: number;
+  /** How long after, at most. */
+  readonly lateMs: number;
   /** Mean time between two outages of the store. */
   readonly outageMs: number;
   /** Of ranges that come altered or truncated. */
   readonly altered: number;
+  /** Of what clients do that is about streams that come and go, beyond their share. */
+  readonly churning: number;
+  /** Clients publish snapshots and raise floors. */
+  readonly trims: boolean;
+  /** Streams that come and go have a bucket of their own, which is purged now and then. */
+  readonly purges: boolean;
   /** All streams are deleted at the end, one by one or as a bucket, and the store must become empty. */
   readonly end: 'keep' | 'delete' | 'purge';
 }
@@ -28,26 +38,56 @@ export function drawCold(seed: number): ColdOptions | undefined {
     settings: {
       flushIntervalMs: random.pick([30, 200, 1000, 3000]),
       flushBytes: random.pick([1, 500, 4000, 100_000]),
-      flushBytesMax: random.pick([60, 300, 2000, 50_000]),
+      flushBytesMax: random.pick([200, 1000, 5000, 50_000]),
       uploadsMax: random.pick([1, 2, 8]),
       hotBytesMax: random.pick([0, 0, 1500, 6000, 40_000]),
       gcIntervalMs: random.pick([50, 300, 1000]),
       gcEntriesMax: random.pick([1, 3, 1000]),
       gcGraceMs: random.pick([0, 0, 300, 2000]),
-      sweepIntervalMs: drawSweep(random),
+      sweepIntervalMs: random.pick([100, 300, 1000, 4000]),
       // Late writes of uploads that failed are no orphans yet when it is long, and orphans at once when it is not.
       sweepGraceMs: random.pick([0, 0, 300, 3000]),
     },
     uncommittedBytesMax: random.pick([0, 0, 0, 3000]),
     delayMs: random.pick([0.5, 5, 50]),
     trouble: random.pick([0, 0.05, 0.3]),
+    belated: 0.2,
+    lateMs: 6000,
     outageMs: random.pick([NEVER_MS, 8000, 4000]),
     altered: random.pick([0, 0, 0, 0.1]),
+    churning: 0,
+    trims: random.chance(0.6),
+    purges: random.chance(0.5),
     end: random.pick(['keep', 'delete', 'delete', 'purge']),
   };
 }
 
-/** Mostly so often that it meets uploads under way. */
-function drawSweep(random: Random): number {
-  return random.pick([100, 300, 1000, 4000]);
-}
+/**
+ * Uploads are answered seconds after they happened, and all that time whatever nobody refers to is collected at once: for what
+ * needs a leader that comes back to its upload.
+ */
+export const COLD_STORM: ColdOptions = {
+  settings: {
+    flushIntervalMs: 30,
+    flushBytes: 1,
+    flushBytesMax: 2000,
+    uploadsMax: 8,
+    hotBytesMax: 0,
+    gcIntervalMs: 30,
+    gcEntriesMax: 1000,
+    gcGraceMs: 0,
+    sweepIntervalMs: 60,
+    sweepGraceMs: 0,
+  },
+  uncommittedBytesMax: 0,
+  delayMs: 1,
+  trouble: 0.5,
+  belated: 1,
+  lateMs: 800,
+  outageMs: NEVER_MS,
+  altered: 0,
+  churning: 0.5,
+  trims: true,
+  purges: false,
+  end: 'delete',
+};

@@ -37,7 +37,6 @@ export type Got = Uint8Array | 'missing' | 'unreachable';
 const YEAR_2023_MS = 1_700_000_000_000;
 /** After this long a caller takes no answer for an error. */
 const TIMEOUT_MS = 3000;
-const LATE_MS = 6000;
 
 export class SimColdStore {
   readonly options: ColdOptions;
@@ -98,7 +97,7 @@ export class SimColdStore {
       upload: (request) =>
         this.#upload(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onUploaded(request.id, said))),
       remove: (request) =>
-        this.#remove(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onRemoved(request.id, said))),
+        this.remove(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onRemoved(request.id, said))),
       list: (request) =>
         this.#list(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onListed(request.id, said()))),
     };
@@ -137,7 +136,8 @@ export class SimColdStore {
     answer(course.answerMs, error === undefined ? { digests } : { error });
   }
 
-  #remove({ keys }: RemoveRequest, answer: (waitMs: number, said: RemoveAnswer) => void): void {
+  /** Also for the main thread of a node, at the end of a purge. */
+  remove({ keys }: RemoveRequest, answer: (waitMs: number, said: RemoveAnswer) => void): void {
     const { deedMs, answerMs, error } = this.#course();
     // One that fails may have got halfway.
     const removed = error === undefined || this.#random.chance(0.5) ? keys : keys.slice(0, keys.length / 2);
@@ -196,19 +196,18 @@ export class SimColdStore {
     const soonMs = this.#delayMs();
     if (!this.#troubled()) return { deedMs: [soonMs], answerMs: soonMs + this.#delayMs() / 2, error: undefined };
     const error = 'the simulated store fails';
-    const late = (): number => random.int(1, LATE_MS);
+    const late = (): number => random.int(1, this.options.lateMs);
     const failedMs = random.chance(0.5) ? soonMs : TIMEOUT_MS;
     // A store that is away may still carry out what arrives when it is back.
     if (this.#isDown) return { deedMs: random.chance(0.2) ? [late()] : [], answerMs: failedMs, error };
-    switch (random.int(0, 4)) {
+    if (random.chance(this.options.belated)) return { deedMs: [soonMs], answerMs: soonMs + late(), error: undefined };
+    switch (random.int(0, 3)) {
       case 0:
         return { deedMs: [], answerMs: failedMs, error };
       case 1:
         return { deedMs: [soonMs], answerMs: failedMs, error };
       case 2:
         return { deedMs: [late()], answerMs: failedMs, error };
-      case 3:
-        return { deedMs: [soonMs], answerMs: soonMs + late(), error: undefined };
       default:
         return { deedMs: [soonMs, soonMs + late()], answerMs: soonMs + late(), error: undefined };
     }

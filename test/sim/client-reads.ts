@@ -1,0 +1,133 @@
+/** Reads of clients while things go wrong: what may be shown, and what must be. */
+import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
+import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../../src/wire/reply.ts';
+import { storedObject } from '../../src/stream/cold/objects.ts';
+import { parseObjectKey } from '../../src/wire/object-key.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS, type Request } from '../../src/wire/request.ts';
+import type { Random } from '../support/random.ts';
+import type { Clients, SimStream } from './clients.ts';
+import { checkPieces } from './pieces.ts';
+import { readRequest } from './requests.ts';
+import { unwrapped } from './whole-reads.ts';
+import type { World } from './world.ts';
+
+/** A node that says sooner than this that something is not there has asked the leader; its clock may be a little fast. */
+const ASKS_LEADER_MS = 900;
+
+/** A read, and what clients knew of the stream when it began. */
+interface Asked {
+  readonly node: number;
+  readonly from: number;
+  /** What the node must show. */
+  readonly floor: number;
+  /** Greatest tail that any client had been told. */
+  readonly told: number;
+  readonly created: boolean;
+  readonly atMs: number;
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+export class ClientReads {
+  readonly #all: Clients;
+  readonly #world: World;
+  readonly #random: Random;
+
+  constructor(all: Clients, world: World, random: Random) {
+    this.#all = all;
+    this.#world = world;
+    this.#random = random;
+  }
+
+  through(node: number, stream: SimStream, then: () => void): void {
+    const { history, json, use } = stream;
+    const known = json ? history.records.length : history.text.length;
+    const from = this.#random.chance(0.5)
+      ? history.from
+      : this.#random.int(history.from, Math.max(history.from, known));
+    const asked: Asked = {
+      node,
+      from,
+      floor: history.floorOf(node),
+      told: history.tail,
+      created: stream.created,
+      atMs: this.#world.queue.nowMs,
+    };
+    const request = readRequest(stream, use === 'plain' || use === 'closable' ? from : 0);
+    if (this.#world.cold !== undefined) this.#vary(request, stream);
+    this.#all.send(node, request, false, (reply) => {
+      this.#all.count(`read ${reply === undefined ? 'no answer' : errorCode(reply.code)}`);
+      if (reply !== undefined) {
+        if (reply.code === 0) reply.body = this.#plainBody(stream, request, reply);
+        if (use === 'plain' || use === 'closable') this.#wasRead(stream, asked, reply);
+        else if (reply.code === 0) checkPieces(stream, reply.body ?? NO_BYTES, (what) => this.#fail(what));
+        else if (errorCode(reply.code) === 'COLD_OBJECT_BAD') this.#checkGone(stream, reply);
+      }
+      then();
+    });
+  }
+
+  /** In pieces, in an envelope, in parts where a message begins. */
+  #vary(request: Request, { json, history }: SimStream): void {
+    const random = this.#random;
+    request.maxBytes = random.pick([0, 0, 50, 700]);
+    request.maxRecords = random.pick([0, 0, 0, 3]);
+    const flags = random.pick([0, 0, READ_FLAG_PARTS, READ_FLAG_ENVELOPE]);
+    const fits = flags === READ_FLAG_PARTS ? json || request.value === history.from : json;
+    request.readFlags = fits ? flags : 0;
+  }
+
+  #plainBody({ json, name }: SimStream, { readFlags, value }: Request, reply: Reply): Uint8Array {
+    return unwrapped(reply, readFlags, json, value, (what) => this.#fail(`${what} in ${name}`));
+  }
+
+  #fail(what: string): never {
+    throw this.#world.failure(what);
+  }
+
+  /** A follower that is behind may still refer to what is deleted; nobody else may. */
+  #checkGone({ group, name }: SimStream, { text }: Reply): void {
+    const { cold, checks, blind } = this.#world;
+    const object = parseObjectKey(text.slice(0, text.lastIndexOf('@')));
+    const state = checks.references[group]?.state;
+    if (blind || cold === undefined || cold.options.altered > 0 || object === undefined || state === undefined) return;
+    const refs = storedObject(state, object)?.refs ?? 0;
+    if (refs > 0) this.#fail(`a read of ${name} does not find ${text}, to which there are ${refs} references`);
+  }
+
+  #wasRead({ history, json, name }: SimStream, asked: Asked, reply: Reply): void {
+    const { node, from, floor } = asked;
+    const code = errorCode(reply.code);
+    const tail = json ? reply.recordNext : reply.nextOffset;
+    if (code === 'CATCHING_UP' || code === 'STOPPING' || this.#isColdTrouble(code)) return;
+    if (code === 'STREAM_NOT_FOUND' || code === 'OFFSET_OUT_OF_RANGE' || code === 'RECORD_OUT_OF_RANGE') {
+      // A follower may be behind, but not behind itself.
+      if (floor > from || (code === 'STREAM_NOT_FOUND' && floor > 0)) {
+        throw this.#world.failure(`stale read: n${node} answers ${code} for ${from} in ${name} after ${floor}`);
+      }
+      // Unless it could not ask the leader, which takes it a while.
+      const known = code === 'STREAM_NOT_FOUND' ? asked.created : asked.told >= from;
+      if (known && this.#world.queue.nowMs - asked.atMs < ASKS_LEADER_MS) {
+        throw this.#world.failure(
+          `missing: n${node} answers ${code} for ${from} in ${name} when ${asked.told} was known`,
+        );
+      }
+      return;
+    }
+    if (code === 'STREAM_GONE' && from < history.floorAsked) return;
+    if (code !== 'OK') throw this.#world.failure(`a read of ${name} from ${from} is answered with ${code}`);
+    const body = reply.body ?? new Uint8Array(0);
+    if (json) history.readRecords(from, body, tail);
+    else history.readText(from, body, tail);
+    if (!reply.has(REPLY_UP_TO_DATE)) return;
+    history.tailSeen(tail, node, floor);
+    if (reply.has(REPLY_CLOSED)) history.closed(tail);
+  }
+
+  /** A store that fails, or one that is meant to alter what it holds. */
+  #isColdTrouble(code: ErrorCode): boolean {
+    const { cold } = this.#world;
+    if (cold === undefined) return false;
+    return code === 'COLD_UNAVAILABLE' || (code === 'COLD_OBJECT_BAD' && cold.options.altered > 0);
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * Erases a bucket in one group through any node, as the HTTP side does it (src/http/purge.ts, purge-objects.ts): command after
+ * command until nothing is left, then the bucket's objects in the cold store without the usual wait.
+ */
+import { Buffer } from 'node:buffer';
+import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
+import type { Clients } from './clients.ts';
+import { bucketGcRequest, gcDoneRequest, purgeRequest } from './requests.ts';
+import type { World } from './world.ts';
+
+const ROUNDS_MAX = 16;
+
+export class Purging {
+  readonly #world: World;
+  readonly #all: Clients;
+
+  constructor(world: World, all: Clients) {
+    this.#world = world;
+    this.#all = all;
+  }
+
+  /** `done` gets how the last command ended. */
+  purge(node: number, group: number, bucket: string, done: (code: ErrorCode) => void, after = ''): void {
+    this.#all.send(node, purgeRequest(group, bucket, after), false, (reply) => {
+      const code = reply === undefined ? 'OUTCOME_UNKNOWN' : errorCode(reply.code);
+      this.#all.count(`purge ${code}`);
+      if (reply === undefined || code !== 'OK') return done(code);
+      if (reply.b === 1) return this.purge(node, group, bucket, done, reply.text);
+      return this.#objects(node, group, bucket, 0, () => done(code));
+    });
+  }
+
+  #objects(node: number, group: number, bucket: string, rounds: number, done: () => void): void {
+    this.#all.send(node, bucketGcRequest(group, bucket), false, (reply) => {
+      if (reply?.code !== 0 || reply.a === 0 || rounds === ROUNDS_MAX) return done();
+      const { seqs, keys } = JSON.parse(Buffer.from(reply.body ?? []).toString()) as { seqs: number[]; keys: string[] };
+      return this.#world.cold?.remove({ id: 0, keys }, (waitMs, { error }) =>
+        this.#world.queue.after(waitMs, () => {
+          if (error !== undefined) return done();
+          return this.#all.send(node, gcDoneRequest(group, seqs), false, (answer) => {
+            if (answer?.code === 0) this.#objects(node, group, bucket, rounds + 1, done);
+            else done();
+          });
+        }),
+      );
+    });
+  }
+}
