@@ -6,8 +6,7 @@ import process from 'node:process';
 import { parseArgs } from 'node:util';
 import { FIXED_SEEDS } from './fixed-seeds.ts';
 import { MUTATIONS, RARE_MUTATIONS } from './mutations.ts';
-import { Simulation } from './simulation.ts';
-import { SimFailure } from './world.ts';
+import { MUTANTS, mutated } from './mutants.ts';
 
 const { values } = parseArgs({
   options: {
@@ -21,12 +20,13 @@ const { values } = parseArgs({
     keep: { type: 'boolean', default: false },
   },
 });
-const mutation = values.mutation === undefined ? undefined : { ...MUTATIONS, ...RARE_MUTATIONS }[values.mutation];
-if (values.mutation !== undefined && mutation === undefined) {
-  throw new Error(
-    `no such mutation; there are ${[...Object.keys(MUTATIONS), ...Object.keys(RARE_MUTATIONS)].join(' ')}`,
-  );
+const ALL_MUTATIONS = { ...MUTATIONS, ...RARE_MUTATIONS };
+const mutation = ALL_MUTATIONS[values.mutation ?? ''];
+if (values.mutation !== undefined && mutation === undefined && MUTANTS[values.mutation] === undefined) {
+  throw new Error(`no such mutation; there are ${Object.keys({ ...ALL_MUTATIONS, ...MUTANTS }).join(' ')}`);
 }
+const isMutant = values.mutation !== undefined && mutation === undefined;
+const { Simulation } = isMutant ? await mutated(values.mutation ?? '') : await import('./simulation.ts');
 
 const totals: Record<string, number> = {};
 
@@ -39,7 +39,8 @@ function one(seed: number, log?: (line: string) => void): boolean {
     if (log !== undefined) process.stdout.write(`${JSON.stringify(result, undefined, 1)}\n`);
     return true;
   } catch (error) {
-    if (!(error instanceof SimFailure)) throw error;
+    // Of a mutant's own copy of the class.
+    if (!(error instanceof Error) || !error.message.startsWith('FAIL')) throw error;
     process.stdout.write(`${error.message}\n`);
     if (log !== undefined && error.cause instanceof Error) process.stdout.write(`${error.cause.stack ?? ''}\n`);
     return false;

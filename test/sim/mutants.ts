@@ -1,0 +1,136 @@
+/**
+ * Bugs planted in the text of the code under test, one each, for what runs alike on all nodes (and on the reference): the
+ * simulation is loaded anew with one line replaced. Its like in mutations.ts are for what happens between a shard and its ports.
+ */
+import { register } from 'node:module';
+import type * as simulation from './simulation.ts';
+
+export interface Mutant {
+  /** Below dist, without its ending. */
+  readonly file: string;
+  /** As it stands in the compiled file, once. */
+  readonly from: string;
+  readonly to: string;
+}
+
+export const MUTANTS: Readonly<Record<string, Mutant>> = {
+  // The rows of a stream begin further in front after a part of them has left.
+  'frontier-moves-back': {
+    file: 'src/stream/cold/hot',
+    from: 'head.hotStart = offset;',
+    to: 'head.hotStart = offset < head.tail ? head.floor : offset;',
+  },
+  // Leadership is lost, the command's outcome is not known, and the flusher cleans up after itself.
+  'deleted-on-ambiguous-commit': {
+    file: 'src/shard/cold/flusher',
+    from: 'this.counters.forgotten++;',
+    to: 'this.#options.port.remove({ id: this.#options.nextId(), keys: [job.key] });',
+  },
+  'wrong-incarnation-accepted': {
+    file: 'src/stream/cold/flush',
+    from: 'head === undefined || head.incarnation !== first.incarnation',
+    to: 'head === undefined',
+  },
+  'flush-anywhere': {
+    file: 'src/stream/cold/flush',
+    from: 'first.start !== head.hotStart || first.firstRecord !== head.hotRecord',
+    to: 'first.start > head.hotStart',
+  },
+  'sweep-takes-uploads': {
+    file: 'src/shard/cold/sweeper',
+    from: 'owns(object) || objectKnown(',
+    to: 'objectKnown(',
+  },
+  // Counts what is in the state and forgets that what it lists may have become known meanwhile.
+  'doom-of-known-objects': {
+    file: 'src/stream/cold/flush',
+    from: 'if (objectKnown(state, object))\n            continue;',
+    to: '',
+  },
+  'pack-counted-short': {
+    file: 'src/stream/cold/flush',
+    from: 'refs: accepted, bytes',
+    to: 'refs: Math.min(accepted, Math.max(1, accepted - 1)), bytes',
+  },
+  'release-counts-double': {
+    file: 'src/stream/cold/objects',
+    from: 'stored.refs -= count;',
+    to: 'stored.refs = Math.max(0, stored.refs - 2 * count);',
+  },
+  'split-shifts-bytes': {
+    file: 'src/stream/cold/hot',
+    from: 'view.copy(from, view.length, row.bytes, 0);',
+    to: 'view.copy(Math.max(0, from - 1), view.length - 1, row.bytes, 0);',
+  },
+  'split-loses-the-rest': {
+    file: 'src/stream/cold/hot',
+    from: 'head.rows.unshift(rest);',
+    to: '',
+  },
+  'forgotten-before-removed': {
+    file: 'src/shard/cold/collector',
+    from: 'if (answer.error === undefined) {',
+    to: 'if (true) {',
+  },
+  'gc-without-removal': {
+    file: 'src/shard/cold/collector',
+    from: 'port.remove({ id, keys });',
+    to: 'port.remove({ id, keys: keys.slice(1) });',
+  },
+  'chunks-not-released': {
+    file: 'src/stream/cold/release',
+    from: 'state.overlay.put(incarnationKey(state.prefix, TAG_RELEASE, incarnation), row);',
+    to: '',
+  },
+  'retention-takes-one-more': {
+    file: 'src/stream/cold/release',
+    from: 'if (chunk.end > limit)',
+    to: 'if (chunk.start > limit)',
+  },
+  'floor-without-rows': {
+    file: 'src/stream/cold/retention',
+    from: 'if (offset > head.hotStart)',
+    to: 'if (offset > head.hotStart + 100)',
+  },
+  'orphans-not-found': {
+    file: 'src/shard/cold/sweeper',
+    from: 'orphans.push({ object, key: listed.key });',
+    to: ';',
+  },
+  'foreign-objects-taken': {
+    file: 'src/wire/object-key',
+    from: 'if (end === null || origin === undefined)\n        return undefined;',
+    to: "if (end === null) return { origin: origin ?? '0'.repeat(16), run: '0'.repeat(16), seq: 1 };",
+  },
+  'pressure-for-ever': {
+    file: 'src/group/admission',
+    from: 'const hot = state.hotBytes + uncommitted;',
+    to: 'const hot = this.counters.hotBytesHighest + uncommitted;',
+  },
+  'flushed-bytes-still-counted': {
+    file: 'src/stream/cold/hot',
+    from: 'state.hotBytes -= offset - head.hotStart;',
+    to: 'state.hotBytes -= rest === undefined ? offset - head.hotStart : 0;',
+  },
+  // A cold read may begin in the chunk behind.
+  'plan-skips-a-chunk': {
+    file: 'src/stream/cold/plan',
+    from: 'eachChunk(state, head.incarnation, first.start, (chunk) => {',
+    to: 'eachChunk(state, head.incarnation, first.start + 1, (chunk) => { if (chunks.length === 0) end = chunk.start;',
+  },
+  'hot-part-forgotten': {
+    file: 'src/stream/cold/plan',
+    from: 'if (head.hotStart === head.tail)\n        return NO_BYTES;',
+    to: 'if (head.hotStart + 1 !== head.tail) return NO_BYTES;',
+  },
+};
+
+let registered = false;
+
+/** The simulation with a bug in it. */
+export async function mutated(name: string): Promise<typeof simulation> {
+  if (MUTANTS[name] === undefined) throw new Error(`no such mutant; there are ${Object.keys(MUTANTS).join(' ')}`);
+  if (!registered) register('./mutant-hooks.js', import.meta.url);
+  registered = true;
+  return (await import(`./simulation.js?mutant=${name}`)) as typeof simulation;
+}
