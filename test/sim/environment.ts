@@ -4,7 +4,8 @@ import type { SnapshotReader } from '../../src/shard/ports.ts';
 import type { Environment } from '../../src/store/environment.ts';
 import { rowSize, writeRow } from '../../src/wire/rows.ts';
 import type { SimDisk } from './disk.ts';
-import { type Table, latin1 } from './table.ts';
+import { latin1 } from '../support/sorted-rows.ts';
+import type { Table } from './table.ts';
 
 interface Row {
   readonly key: Uint8Array;

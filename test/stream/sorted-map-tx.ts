@@ -2,22 +2,17 @@
 // inside a transaction, and what get() and range() lend is scribbled over as soon as the contract allows.
 import assert from 'node:assert/strict';
 import type { Tx } from '../../src/stream/tx.ts';
-
-/** Bytes as a string of char codes: string order is byte order. */
-export function latin1(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
-}
+import { SortedRows, latin1 } from '../support/sorted-rows.ts';
 
 export class SortedMapTx implements Tx {
-  readonly #rows = new Map<string, Uint8Array>();
-  readonly #keys: string[] = [];
+  readonly #rows = new SortedRows();
   /** Values before the running transaction, by key; undefined = there was none. */
   #before: Map<string, Uint8Array | undefined> | undefined = undefined;
   #lent: Uint8Array[] = [];
   #visiting = false;
 
   get size(): number {
-    return this.#keys.length;
+    return this.#rows.size;
   }
 
   begin(): void {
@@ -35,7 +30,7 @@ export class SortedMapTx implements Tx {
     const before = this.#before;
     assert(before !== undefined, 'a transaction is running');
     this.#before = undefined;
-    for (const [key, value] of before) this.#set(key, value);
+    for (const [key, value] of before) this.#rows.set(key, value);
   }
 
   get(key: Uint8Array): Uint8Array | undefined {
@@ -59,8 +54,7 @@ export class SortedMapTx implements Tx {
     visit: (key: Uint8Array, value: Uint8Array) => boolean,
   ): void {
     this.#takeBack();
-    const from = this.#lowerBound(latin1(start));
-    const inside = this.#keys.slice(from, Math.max(from, this.#lowerBound(latin1(end))));
+    const inside = this.#rows.keys(latin1(start), latin1(end));
     if (reverse) inside.reverse();
     const nested = this.#visiting;
     this.#visiting = true;
@@ -77,7 +71,7 @@ export class SortedMapTx implements Tx {
 
   /** All rows, for comparing two stores. */
   *entries(): Generator<readonly [string, Uint8Array]> {
-    for (const key of this.#keys) yield [key, this.#rows.get(key) as Uint8Array];
+    for (const key of this.#rows.allKeys()) yield [key, this.#rows.get(key) as Uint8Array];
   }
 
   #write(key: string, value: Uint8Array | undefined): void {
@@ -85,30 +79,7 @@ export class SortedMapTx implements Tx {
     assert(!this.#visiting, 'visit must not write');
     this.#takeBack();
     if (!this.#before.has(key)) this.#before.set(key, this.#rows.get(key));
-    this.#set(key, value);
-  }
-
-  #set(key: string, value: Uint8Array | undefined): void {
-    const at = this.#lowerBound(key);
-    const known = this.#keys[at] === key;
-    if (value === undefined) {
-      if (known) this.#keys.splice(at, 1);
-      this.#rows.delete(key);
-    } else {
-      if (!known) this.#keys.splice(at, 0, key);
-      this.#rows.set(key, value);
-    }
-  }
-
-  #lowerBound(key: string): number {
-    let low = 0;
-    let high = this.#keys.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.#keys[middle] as string) < key) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    this.#rows.set(key, value);
   }
 
   #lend(value: Uint8Array): Uint8Array {
