@@ -101,7 +101,8 @@ export class Cluster {
   async transfer(node: ClusterNode, group: number, to: number): Promise<TransferReply> {
     const reply = await this.call(node, 'POST', `/__svc/raft/${group}/leader/transfer/${to}`);
     if (reply.status === 200) return { started: true, reason: '' };
-    if (reply.status !== 409) throw new Failure(`group ${group}: ${refusal(reply)}`);
+    // 503: its mailbox is full for a moment.
+    if (reply.status !== 409 && reply.status !== 503) throw new Failure(`group ${group}: ${refusal(reply)}`);
     return { started: false, reason: reasonIn(reply) };
   }
 

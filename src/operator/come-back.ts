@@ -5,7 +5,7 @@ import { Failure } from './failure.ts';
 import type { Progress } from './progress.ts';
 import { type Advance, advanceOf, hasNothing, whyNotReady } from './ready.ts';
 import type { NodeReport } from './report.ts';
-import { groupViews, lagOf, reportOf } from './sample.ts';
+import { type Sample, groupViews, lagOf, reportOf } from './sample.ts';
 import { pause } from './waiting.ts';
 
 export interface ComeBackOptions {
@@ -26,7 +26,8 @@ export async function comeBack(
 ): Promise<void> {
   const deadlineMs = performance.now() + options.readyTimeoutMs;
   let movedAtMs = performance.now();
-  let before: Advance | undefined;
+  let advancedTo: Advance | undefined;
+  let before: Sample | undefined;
   for (;;) {
     const sample = await cluster.sample();
     const report = reportOf(sample, node.id);
@@ -34,11 +35,12 @@ export async function comeBack(
     const isOld = sinceMs !== undefined && isOlderThan(report, nowMs - sinceMs);
     const why = isOld
       ? `node ${node.id} still runs the process from before the restart command`
-      : whyNotReady(sample, node.id, options.lagMax);
+      : whyNotReady(sample, node.id, options.lagMax, before);
     if (why === undefined) return;
+    before = sample;
     const advance = report === undefined || isOld ? undefined : advanceOf(report, node.id);
-    if (advance !== undefined && hasGrown(before, advance)) movedAtMs = nowMs;
-    before = advance ?? before;
+    if (advance !== undefined && hasGrown(advancedTo, advance)) movedAtMs = nowMs;
+    advancedTo = advance ?? advancedTo;
     if (advance === undefined) progress.waiting(why);
     else
       progress.step(

@@ -21,6 +21,8 @@ export interface DrainOptions {
 /** The mark is lifted in so many attempts when something went wrong. */
 const LIFT_ATTEMPTS = 3;
 const LIFT_PAUSE_MS = 1000;
+/** A node that does not answer so often in a row is gone. */
+const LOOKS_MAX = 3;
 
 /** Throws an ordinary Failure, nothing having been done, unless all nodes are ready. */
 export async function preflight(
@@ -32,7 +34,8 @@ export async function preflight(
   try {
     await clusterReady(cluster, { intervalMs, timeoutMs: readyTimeoutMs }, lagMax, progress);
   } catch (error) {
-    if (!(error instanceof Failure) || error instanceof Interrupted) throw error;
+    if (!(error instanceof Failure)) throw error;
+    if (error instanceof Interrupted) throw new Failure('interrupted, nothing was changed', error.exitCode);
     const isMarked = (await cluster.answerOf(node)).report?.shedState.includes('maintenance-drain') === true;
     const rest = isMarked ? `; node ${node.id} still has the mark of an earlier run, undrain lifts it` : '';
     throw new Failure(`${error.message}; nothing was changed${rest}`, error.exitCode, { cause: error });
@@ -95,7 +98,7 @@ export async function giveAway(
   let atFirst = 0;
   let refused = '';
   for (;;) {
-    const sample = await completeSample(cluster);
+    const sample = await patientSample(cluster, options.intervalMs);
     const led = ledBy(sample, node.id);
     atFirst = Math.max(atFirst, led.length);
     if (led.length === 0) break;
@@ -127,6 +130,18 @@ async function checkAfterwards(cluster: Cluster, options: DrainOptions, progress
   } catch (error) {
     if (!(error instanceof Failure) || error instanceof Interrupted) throw error;
     throw new NotReadyAfterwards(`it leads nothing any more, but ${error.message}`);
+  }
+}
+
+/** One answer that is late or busy is no reason to give a drain up; a node that is gone is. */
+async function patientSample(cluster: Cluster, intervalMs: number): Promise<Sample> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await completeSample(cluster);
+    } catch (error) {
+      if (error instanceof Interrupted || !(error instanceof Failure) || attempt === LOOKS_MAX) throw error;
+      await pause(intervalMs, cluster.signal);
+    }
   }
 }
 

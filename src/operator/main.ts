@@ -6,15 +6,21 @@ import { EXIT_FAILED, Failure } from './failure.ts';
 import { Progress } from './progress.ts';
 import { VERBS } from './verbs.ts';
 
+/** A connection that is lost to an operator's host is an interruption too. */
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
 async function main(argv: readonly string[], progress: Progress): Promise<void> {
   const { verb, help, version, given } = parseCommandLine(argv, VERBS);
   if (help) return say(verb === undefined ? helpOfAll(VERBS) : helpOfVerb(verb));
   if (version || verb === undefined) return say(`${VERSION}\n`);
   const ending = new AbortController();
   // The first one lets a verb clean up behind itself; the second ends at once.
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  for (const signal of SIGNALS) {
     process.on(signal, () => {
-      if (ending.signal.aborted) process.exit(EXIT_FAILED);
+      if (ending.signal.aborted) {
+        process.stderr.write('millracectl: ended in the middle; status shows what is left behind\n');
+        process.exit(EXIT_FAILED);
+      }
       ending.abort();
     });
   }
@@ -31,11 +37,12 @@ function say(text: string): void {
   process.stdout.write(text);
 }
 
-// `millracectl status | head` closes the pipe early; that is no failure of ours.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(0);
-  throw error;
+// `millracectl status | head` closes the pipe early: then there is nothing left to do. What changes something goes on without
+// an audience, also when the terminal is gone.
+process.stdout.on('error', () => {
+  if (process.argv[2] === 'status') process.exit(0);
 });
+process.stderr.on('error', () => undefined);
 
 const progress = new Progress();
 let exitCode = 0;
@@ -51,4 +58,4 @@ try {
 progress.end();
 // Not process.exit: what was written to a pipe still has to go out.
 process.exitCode = exitCode;
-for (const signal of ['SIGINT', 'SIGTERM']) process.removeAllListeners(signal);
+for (const signal of SIGNALS) process.removeAllListeners(signal);

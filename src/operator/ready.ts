@@ -1,12 +1,15 @@
 /** Is a node, or the whole cluster, as it should be? Every answer is undefined for yes, or the first thing that is missing. Pure. */
-import type { NodeReport } from './report.ts';
+import type { GroupReport, NodeReport } from './report.ts';
 import { type Sample, gapOf, groupOf, groupViews, nameGroups, reportOf } from './sample.ts';
 
 /**
  * The node is a voter of every group that anybody reports with voters, has applied all but `lagMax` of what the others have
  * committed, knows each group's leader, and has applied at least what it acknowledged before its start.
+ *
+ * Nodes do not answer in the same instant, and a busy group commits hundreds of entries while they do. So a node also keeps up
+ * when it has applied what the others had committed in the sample `before`.
  */
-export function whyNotReady(sample: Sample, nodeId: number, lagMax: number): string | undefined {
+export function whyNotReady(sample: Sample, nodeId: number, lagMax: number, before?: Sample): string | undefined {
   const answer = sample.find((one) => one.nodeId === nodeId);
   const report = answer?.report;
   if (report === undefined) return `node ${nodeId}: ${answer?.error ?? 'not in the cluster file'}`;
@@ -21,7 +24,7 @@ export function whyNotReady(sample: Sample, nodeId: number, lagMax: number): str
     const gap = gapOf(sample, nodeId, report, id);
     if (own?.voters.includes(nodeId) !== true) foreign.push(id);
     else if (own.leader === undefined) leaderless.push(id);
-    else if (gap > lagMax || !own.caughtUp) behind.push(id);
+    else if (!own.caughtUp || (gap > lagMax && !keepsUp(own, nodeId, before))) behind.push(id);
     lag = Math.max(lag, gap);
   }
   if (foreign.length > 0) return `node ${nodeId} is not a voter of ${nameGroups(foreign)}`;
@@ -30,14 +33,20 @@ export function whyNotReady(sample: Sample, nodeId: number, lagMax: number): str
   return undefined;
 }
 
+function keepsUp(own: GroupReport, nodeId: number, before: Sample | undefined): boolean {
+  const others = before?.filter((answer) => answer.nodeId !== nodeId) ?? [];
+  const reports = others.map(({ report }) => groupOf(report, own.id)).filter((group) => group !== undefined);
+  return reports.length > 0 && reports.every(({ committed }) => own.applied >= committed);
+}
+
 function hasVoters(sample: Sample, group: number): boolean {
   return sample.some(({ report }) => (groupOf(report, group)?.voters.length ?? 0) > 0);
 }
 
 /** Every configured node is ready. */
-export function whyClusterNotReady(sample: Sample, lagMax: number): string | undefined {
+export function whyClusterNotReady(sample: Sample, lagMax: number, before?: Sample): string | undefined {
   for (const { nodeId } of sample) {
-    const why = whyNotReady(sample, nodeId, lagMax);
+    const why = whyNotReady(sample, nodeId, lagMax, before);
     if (why !== undefined) return why;
   }
   return undefined;

@@ -24,25 +24,27 @@ const LOOKS_IN_A_ROW = 2;
 
 /**
  * Waits until `why` has nothing to object to in `looks` samples in a row. Past the timeout it throws a Failure with the last
- * objection; `problem` completes it to a sentence.
+ * objection; `problem` completes it to a sentence. `why` is given the sample before as well; `show` is told of each objection.
  */
 export async function settle(
   cluster: Cluster,
   pace: Pace,
   looks: number,
-  why: (sample: Sample) => string | undefined,
+  why: (sample: Sample, before: Sample | undefined) => string | undefined,
   problem: string,
-  progress: Progress,
+  show: (objection: string, sample: Sample) => void,
 ): Promise<Sample> {
   const deadlineMs = performance.now() + pace.timeoutMs;
   let good = 0;
+  let before: Sample | undefined;
   for (;;) {
     const sample = await cluster.sample();
-    const objection = why(sample);
+    const objection = why(sample, before);
+    before = sample;
     if (objection === undefined && ++good >= looks) return sample;
     if (objection !== undefined) {
       good = 0;
-      progress.waiting(objection);
+      show(objection, sample);
     }
     if (performance.now() >= deadlineMs) {
       throw new Failure(`${problem} within ${pace.timeoutMs / 1000} s: ${objection ?? 'it was only for a moment'}`);
@@ -53,6 +55,8 @@ export async function settle(
 
 /** Every node of the cluster file is ready, twice in a row. */
 export function clusterReady(cluster: Cluster, pace: Pace, lagMax: number, progress: Progress): Promise<Sample> {
-  const why = (sample: Sample): string | undefined => whyClusterNotReady(sample, lagMax);
-  return settle(cluster, pace, LOOKS_IN_A_ROW, why, 'the cluster is not ready', progress);
+  const why = (sample: Sample, before: Sample | undefined): string | undefined =>
+    whyClusterNotReady(sample, lagMax, before);
+  const show = (objection: string): void => progress.waiting(objection);
+  return settle(cluster, pace, LOOKS_IN_A_ROW, why, 'the cluster is not ready', show);
 }

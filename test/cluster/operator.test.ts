@@ -243,12 +243,10 @@ describe('the operator looks and drains', () => {
 
   test('with one node down nothing is drained, with two the table still comes', async () => {
     await cluster.kill(3);
+    // First the others may say that they know no leader, then that node 3 does not answer.
     const refused = await run('drain', '--node', '1', '--ready-timeout-secs', '1', ...PACE);
     assert.equal(refused.code, 1);
-    assert.match(
-      refused.stderr,
-      /the cluster is not ready within 1 s: node 3: .*connection refused\); nothing was changed\n$/,
-    );
+    assert.match(refused.stderr, /the cluster is not ready within 1 s: node \d.*; nothing was changed\n$/);
     assert.equal(await shed(1), 'none');
     const stalled = await run('wait', '--node', '3', '--stall-timeout-secs', '0.5', ...PACE);
     assert.equal(stalled.code, 2);

@@ -89,6 +89,26 @@ test('a rollout that cannot go on stops, cleans up and says where it is', async 
       );
       assert.equal(await shed(cluster, 2), 'none');
 
+      // Ctrl-C while the command runs: the node was not touched yet.
+      const begun = startCtl([
+        'restart',
+        '--config',
+        file,
+        ...PACE,
+        '--restart-cmd',
+        'echo begun; sleep 60 {node_id}',
+        '--only',
+        '2',
+      ]);
+      await until('the command runs', async () => /^begun$/m.test(begun.stderr));
+      begun.child.kill('SIGHUP');
+      assert.equal(await begun.ended, 2);
+      assert.match(
+        begun.stderr,
+        /^node 2: ABORTED \(interrupted while the restart command ran, so the node may be down\); its drain mark was lifted/m,
+      );
+      assert.equal(await shed(cluster, 2), 'none');
+
       // One that stops the node and does not start it: the mark is on its disk and cannot be lifted.
       const pid = cluster.node(3).pid;
       const dead = await run(

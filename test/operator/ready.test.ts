@@ -33,6 +33,19 @@ test('its own commit index is no measure of a node: only what others have commit
   assert.equal(lagOf(alone, 1), 0);
 });
 
+test('a node that has applied what the others had committed a look earlier keeps up, however busy the group is', () => {
+  const before = [node(1, [group(0, 1, { committed: 1000 })]), node(2, [group(0, 1, { applied: 900 })])];
+  const after = (applied: number): Parameters<typeof whyNotReady>[0] => [
+    node(1, [group(0, 1, { committed: 1500 })]),
+    node(2, [group(0, 1, { applied })]),
+  ];
+  assert.equal(whyNotReady(after(1000), 2, LAG, before), undefined);
+  assert.equal(whyNotReady(after(999), 2, LAG, before), 'node 2 is behind in group 0, by up to 501 entries');
+  assert.notEqual(whyNotReady(after(1000), 2, LAG), undefined);
+  // Nobody answered then, so nothing is known of it.
+  assert.notEqual(whyNotReady(after(1000), 2, LAG, [silent(1), silent(2)]), undefined);
+});
+
 test('the cluster is ready when every node is; the first objection is told', () => {
   assert.equal(whyClusterNotReady(agreed(1, 2, 3), LAG), undefined);
   assert.equal(whyClusterNotReady([...agreed(1, 2).slice(0, 2), silent(3)], LAG), 'node 3: connection refused');

@@ -32,14 +32,12 @@ export const waitReady: Verb = {
     const cluster = openCluster(context);
     const groups = values.integer('expected-groups');
     const total = cluster.nodes.length;
-    const why = (sample: Sample): string | undefined => {
-      const objection = whyNotServing(sample, groups);
+    const show = (objection: string, sample: Sample): void => {
       const done = sample.filter((answer) => whyNotServing([answer], groups) === undefined).length;
-      if (objection !== undefined) progress.step(done, total, `nodes ready; ${objection}`);
-      return objection;
+      progress.step(done, total, `nodes ready; ${objection}`);
     };
     const pace = { intervalMs: values.ms('poll-interval-secs'), timeoutMs: values.ms('timeout-secs') };
-    await settle(cluster, pace, 1, why, 'not ready', progress);
+    await settle(cluster, pace, 1, (sample) => whyNotServing(sample, groups), 'not ready', show);
     progress.end();
     say(`ready: ${total} node(s), ${groups} groups each`);
   },
