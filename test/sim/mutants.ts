@@ -92,6 +92,16 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     from: 'if (offset > head.hotStart)',
     to: 'if (offset > head.hotStart + 100)',
   },
+  'rows-stay': {
+    file: 'src/stream/garbage',
+    from: 'budget -= deleteRange(tx, from, to, budget);',
+    to: 'budget -= deleteRange(tx, from, to, 1);',
+  },
+  'snapshots-stay': {
+    file: 'src/stream/garbage',
+    from: 'TAG_ATTRIBUTES, TAG_SNAPSHOT]',
+    to: 'TAG_ATTRIBUTES]',
+  },
   'orphans-not-found': {
     file: 'src/shard/cold/sweeper',
     from: 'orphans.push({ object, key: listed.key });',

@@ -47,7 +47,7 @@ export interface DiskOptions {
 
 /** Every so many seeds. */
 const STORM_EVERY = 8;
-const COLD_STORM_EVERY = 11;
+export const COLD_STORM_EVERY = 11;
 
 export const FAULT_KINDS = [
   'crash',

@@ -3,6 +3,7 @@
  * the store becomes empty, whatever went wrong before.
  */
 import { errorCode } from '../../../src/base/errors.ts';
+import { SYSTEM_PREFIX } from '../../../src/wire/key-space.ts';
 import { NO_ORIGIN, objectPrefix } from '../../../src/wire/object-key.ts';
 import type { Clients, SimStream } from '../clients.ts';
 import { type Until } from '../liveness.ts';
@@ -14,6 +15,14 @@ import type { SimColdStore } from './store.ts';
 /** Whatever waits for a clock that was an hour ahead is due then. */
 const AHEAD_MS = 30 * 86_400_000;
 const RETRY_MS = 150;
+/** Tags (stream/keys.ts) of what a group holds besides hot bytes, */
+const HOT_FREE = 'abcChmopqsgwx';
+/** and of what stays when everything is deleted. */
+const EMPTY = 'bm';
+
+function isGroupRow(key: string): boolean {
+  return ((key.charCodeAt(0) << 8) | key.charCodeAt(1)) !== SYSTEM_PREFIX;
+}
 
 export class ColdEnd {
   readonly #world: World;
@@ -37,6 +46,10 @@ export class ColdEnd {
     this.#until(
       () => hot().every((bytes) => bytes === 0),
       () => `cold: hot bytes stay although the store works: ${hot().join(' ')}`,
+    );
+    this.#until(
+      () => this.#rowsBut(HOT_FREE) === '',
+      () => `cold: rows stay on the nodes although their bytes have left: ${this.#rowsBut(HOT_FREE)}`,
     );
     for (const { state } of this.#world.checks.references) {
       if (state.cold.origin === NO_ORIGIN) continue;
@@ -72,7 +85,22 @@ export class ColdEnd {
       () => this.#store.ownObjects.length === 0 && this.#forgotten(),
       () => `cold: everything is deleted, and there is still ${this.#leftOver()}`,
     );
+    this.#until(
+      () => this.#rowsBut(EMPTY) === '',
+      () => `cold: everything is deleted, and rows stay: ${this.#rowsBut(EMPTY)}`,
+    );
     if (this.#store.objects.size !== foreign) throw this.#world.failure('cold: objects of somebody else are gone');
+  }
+
+  /** Rows of nodes with other tags than these. */
+  #rowsBut(tags: string): string {
+    const left: string[] = [];
+    for (const { id, disk } of this.#world.nodes) {
+      const others = disk.state.allKeys().filter((key) => isGroupRow(key) && !tags.includes(key[2] as string));
+      if (others.length > 0)
+        left.push(`n${id} ${others.length} (${[...new Set(others.map((key) => key[2]))].join('')})`);
+    }
+    return left.join(', ');
   }
 
   #forgotten(): boolean {
