@@ -2,10 +2,12 @@
  * GET /{bucket}/{stream}/bootstrap (wire-facts 2.20): the published snapshot and every message behind it up to the tail of the moment,
  * as multipart/mixed; a client goes on reading at Stream-Next-Offset. A part is one message of a byte stream, or one record.
  *
- * The parts come from reads that follow each other, wherever the bytes lie; what is appended meanwhile is left out. The boundary
- * is 128 random bits, so no content can hold it but by an accident less likely than a broken disk.
+ * The parts come from reads that follow each other, wherever the bytes lie; what is appended meanwhile is left out. The first of
+ * them comes before the status, so that a cold store that fails is a 5xx with its reason and not a 200 that breaks off. The
+ * boundary is 128 random bits, so no content can hold it but by an accident less likely than a broken disk.
  */
 import { randomBytes } from 'node:crypto';
+import { errorNumber } from '../base/errors.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { ReplyHandler } from '../ports.ts';
 import { formatOffset } from '../wire/header-values.ts';
@@ -28,6 +30,10 @@ import { unsentOf } from './unsent.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
 const LIVE: ReadonlySet<string> = new Set(['live']);
+const NOTHING = new Uint8Array(0);
+const STREAM_GONE = errorNumber('STREAM_GONE');
+/** What the stream is may change between the question for its snapshot and the first read. */
+const STARTS_MAX = 3;
 
 export function handleBootstrap(
   plane: Plane,
@@ -53,8 +59,11 @@ class Bootstrap implements ReplyHandler {
   readonly #stream: string;
   readonly #boundary = `millrace-bootstrap-${randomBytes(16).toString('hex')}`;
   readonly #read = newRequest();
+  #slices: Slices | undefined;
   #first: Published | undefined;
   #position = 0;
+  #starts = 0;
+  #begun = false;
 
   constructor(plane: Plane, out: Outpour, bucket: string, stream: string) {
     this.#plane = plane;
@@ -64,22 +73,32 @@ class Bootstrap implements ReplyHandler {
   }
 
   start(): void {
+    this.#starts++;
     const slices = new Slices(
       this.#plane,
       this.#out,
       snapshotQuery(this.#plane, SNAPSHOT_ANY, this.#bucket, this.#stream),
     );
+    this.#slices = slices;
     slices.start((first) => {
       this.#first = first;
-      this.#begin(first);
-      this.#out.write(this.#partHead(first.offset < 0 ? DEFAULT_CONTENT_TYPE : first.contentType), () => {
-        slices.pour(() => this.#out.write('\r\n', () => this.#begun(first)));
-      });
+      this.#prepare(first);
+      if (this.#position >= first.tail) this.#pour(slices, first, NOTHING);
+      else this.#next();
     });
   }
 
   onReply(reply: Reply): void {
     this.#out.guard(() => this.#take(reply));
+  }
+
+  /** The snapshot, then `messages`, then what follows them. */
+  #pour(slices: Slices, first: Published, messages: Uint8Array): void {
+    this.#begun = true;
+    this.#begin(first);
+    this.#out.write(this.#partHead(first.offset < 0 ? DEFAULT_CONTENT_TYPE : first.contentType), () => {
+      slices.pour(() => this.#out.write('\r\n', () => this.#out.write(messages, () => this.#next())));
+    });
   }
 
   #begin(first: Published): void {
@@ -94,7 +113,7 @@ class Bootstrap implements ReplyHandler {
     });
   }
 
-  #begun(first: Published): void {
+  #prepare(first: Published): void {
     this.#position = Math.max(0, first.offset);
     const read = this.#read;
     read.op = OP_READ;
@@ -104,7 +123,6 @@ class Bootstrap implements ReplyHandler {
     read.mode = READ_OFFSET;
     // The first one is use of the lifetime, the others are the same.
     read.readFlags = READ_FLAG_PARTS;
-    this.#next();
   }
 
   #next(): void {
@@ -115,20 +133,32 @@ class Bootstrap implements ReplyHandler {
     }
     this.#read.value = this.#position;
     this.#read.maxBytes = this.#out.pieceBytes;
-    if (!this.#plane.ctx.gateway.send(this.#read, this)) this.#out.cut();
+    // A cut when the answer has begun.
+    if (!this.#plane.ctx.gateway.send(this.#read, this)) this.#out.fail('SHARD_BUSY');
     this.#read.readFlags |= READ_FLAG_NO_TOUCH;
   }
 
   #take(reply: Reply): void {
     const { incarnation, tail = 0 } = this.#first ?? {};
-    // Gone, made anew, or cut off below a floor that rose: the client has to begin again.
-    if (reply.code !== 0 || reply.a !== incarnation || reply.body === undefined) return this.#out.cut();
+    // Made anew, or cut off below a floor that rose.
+    const changed = reply.code === STREAM_GONE || (reply.code === 0 && reply.a !== incarnation);
+    if (changed && !this.#begun && this.#starts < STARTS_MAX) return this.start();
+    if (reply.code !== 0) return this.#out.refusal(reply);
+    if (changed || reply.body === undefined) return this.#out.cut();
     const parts = splitParts(reply.body, tail - reply.startOffset);
     const last = parts.ends.at(-1);
     if (last === undefined) return this.#out.cut();
-    this.#position = reply.startOffset + last;
+    const position = reply.startOffset + last;
     const head = encodeUtf8(this.#partHead(reply.contentType));
-    return this.#out.write(joinParts(parts, head), () => this.#next());
+    const slices = this.#slices;
+    if (this.#begun || slices === undefined || this.#first === undefined) {
+      this.#position = position;
+      return this.#out.write(joinParts(parts, head), () => this.#next());
+    }
+    // Behind a snapshot of several slices they are read again: a slow reader shall not make them wait in memory.
+    if (!slices.isWhole) return this.#pour(slices, this.#first, NOTHING);
+    this.#position = position;
+    return this.#pour(slices, this.#first, joinParts(parts, head));
   }
 
   #partHead(contentType: string): string {

@@ -1,6 +1,6 @@
 // Positions in the cold region: snapshots, retention and bootstrap across the border of the tiers; a purge reclaims objects.
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/server.ts';
 import { multipart } from '../support/multipart.ts';
@@ -84,6 +84,29 @@ serverSuite('snapshots over the cold tier', { cores: 1, toml: COLD }, ({ server,
     assert.deepEqual(
       multipart(await expect(200, `GET ${path}/bootstrap`)).map(({ body }) => body),
       ['two', '[3]\n', '4\n', '5\n', '6\n'],
+    );
+  });
+
+  test('a bootstrap whose first bytes cannot be had is refused and says why, with and without a snapshot', async () => {
+    const bucket = freshBucket();
+    const path = `/${bucket}/s`;
+    await expect(201, `PUT ${path}`, { headers: TEXT, body: 'abc' });
+    await expect(204, `POST ${path}`, { headers: TEXT, body: 'de' });
+    await expect(204, `PUT ${path}/snapshot/3`, { headers: TEXT, body: 'at 3' });
+    await flush(path);
+    const object = objects().find((name) => name.includes(`/${bucket}/`));
+    assert.ok(object !== undefined);
+    rmSync(object);
+    assert.match(
+      (await expect(502, `GET ${path}/bootstrap`)).text,
+      new RegExp(`^an object .*/${bucket}/.* is missing`),
+    );
+    // What needs nothing of the object is answered.
+    await expect(204, `POST ${path}`, { headers: TEXT, body: 'hot' });
+    await expect(204, `PUT ${path}/snapshot/5`, { headers: TEXT, body: 'at 5' });
+    assert.deepEqual(
+      multipart(await expect(200, `GET ${path}/bootstrap`)).map(({ body }) => body),
+      ['at 5', 'hot'],
     );
   });
 
