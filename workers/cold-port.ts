@@ -15,11 +15,13 @@ export function openColdPort(port: MessagePort): ColdPort {
     },
     remove: (request) => send({ ask: 'remove', request }),
     list: (request) => send({ ask: 'list', request }),
+    merge: (request) => send({ ask: 'merge', request }),
   };
 }
 
 export function deliver(cold: ColdTier, message: ColdAnswer): void {
   if (message.told === 'uploaded') cold.onUploaded(message.id, message.answer);
   else if (message.told === 'removed') cold.onRemoved(message.id, message.answer);
-  else cold.onListed(message.id, message.answer);
+  else if (message.told === 'listed') cold.onListed(message.id, message.answer);
+  else cold.onMerged(message.id, message.answer);
 }

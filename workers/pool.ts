@@ -3,6 +3,7 @@ import process from 'node:process';
 import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
 import { type Backend, openStore } from '../src/cold/backend.ts';
 import { type ColdOutcome, type ColdResults, type ColdTask, perform } from '../src/cold/tasks.ts';
+import { mergeChunks } from '../src/stream/cold/merge.ts';
 
 /** Ends with the thread; each operation has a bound of its own. */
 const { signal } = new AbortController();
@@ -16,7 +17,7 @@ opening.catch(() => undefined);
 export async function cold(task: ColdTask): Promise<unknown> {
   let outcome: ColdOutcome<ColdTask['op']>;
   try {
-    outcome = await perform(await opening, task, signal);
+    outcome = await perform(await opening, task, signal, mergeChunks);
   } catch (error) {
     outcome = { ok: false, failure: 'unreachable', message: `the store cannot be opened: ${String(error)}` };
   }

@@ -8,6 +8,7 @@
 import { availableParallelism } from 'node:os';
 import { Piscina } from 'piscina';
 import type { Backend } from './backend.ts';
+import { mergeBytes } from './merge.ts';
 import type { ColdOutcome, ColdTask, Failed } from './tasks.ts';
 
 /** Tasks that one thread works on at once: they wait for the network nearly all the time. Also connections per thread. */
@@ -108,7 +109,7 @@ export class ColdPool {
   }
 
   #bounded(done: Promise<ColdOutcome<ColdTask['op']>>, task: ColdTask): Promise<ColdOutcome<ColdTask['op']>> {
-    const boundMs = this.#timeoutMs * (task.op === 'probe' ? PROBE_STEPS : 1) + LATE_MS;
+    const boundMs = this.#timeoutMs * stepsOf(task) + LATE_MS;
     return new Promise((resolve) => {
       const timer = setTimeout(() => {
         resolve({ ok: false, failure: 'unreachable', message: `${task.op}: no answer within ${boundMs} ms` });
@@ -124,9 +125,17 @@ export class ColdPool {
 
 /** Operations of one probe, each with its own bound. */
 const PROBE_STEPS = 6;
+/** Of a merge: hundreds of small reads, some at once. Nobody waits for it. */
+const MERGE_STEPS = 6;
+
+function stepsOf({ op }: ColdTask): number {
+  if (op === 'probe') return PROBE_STEPS;
+  return op === 'merge' ? MERGE_STEPS : 1;
+}
 
 function bytesOf(task: ColdTask): number {
   if (task.op === 'put') return task.body.length;
+  if (task.op === 'merge') return mergeBytes(task.slices);
   return task.op === 'get' ? task.length : 0;
 }
 

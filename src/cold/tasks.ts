@@ -1,5 +1,6 @@
 /** What the pool's threads do, as plain data in both directions: errors lose their class on the way between threads. */
 import { DIGEST_BYTES, digestOf, sameDigest } from '../digest/blake3.ts';
+import { type MergeChunks, type MergeSlice, type MergedObject, mergeObject } from './merge.ts';
 import { probe } from './probe.ts';
 import { type ObjectPage, type ObjectStore, StoreError, type StoreFailure } from './store.ts';
 
@@ -43,7 +44,14 @@ interface Probe {
   readonly op: 'probe';
 }
 
-export type ColdTask = Put | Get | List | Remove | Probe;
+interface Merge {
+  readonly op: 'merge';
+  /** Of the object that is written. */
+  readonly key: string;
+  readonly slices: readonly MergeSlice[];
+}
+
+export type ColdTask = Put | Get | List | Remove | Probe | Merge;
 
 /** What a task gives back when it worked. */
 export interface ColdResults {
@@ -54,6 +62,7 @@ export interface ColdResults {
   readonly list: ObjectPage;
   readonly remove: undefined;
   readonly probe: undefined;
+  readonly merge: MergedObject;
 }
 
 /** `busy`: too much is waiting already. `stopped`: the process ends. Both come from the pool itself. */
@@ -70,9 +79,10 @@ export async function perform(
   store: ObjectStore,
   task: ColdTask,
   signal: AbortSignal,
+  merge: MergeChunks,
 ): Promise<ColdOutcome<ColdTask['op']>> {
   try {
-    return { ok: true, value: await run(store, task, signal) };
+    return { ok: true, value: await run(store, task, signal, merge) };
   } catch (error) {
     if (error instanceof StoreError) return { ok: false, failure: error.failure, message: error.message };
     const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -80,7 +90,12 @@ export async function perform(
   }
 }
 
-async function run(store: ObjectStore, task: ColdTask, signal: AbortSignal): Promise<ColdResults[ColdTask['op']]> {
+async function run(
+  store: ObjectStore,
+  task: ColdTask,
+  signal: AbortSignal,
+  merge: MergeChunks,
+): Promise<ColdResults[ColdTask['op']]> {
   switch (task.op) {
     case 'put': {
       const digests = digestsOf(task.body, task.slices);
@@ -97,6 +112,8 @@ async function run(store: ObjectStore, task: ColdTask, signal: AbortSignal): Pro
     case 'probe':
       await probe(store, signal);
       return undefined;
+    case 'merge':
+      return mergeObject(store, task, signal, merge);
   }
 }
 

@@ -72,6 +72,11 @@ export const COLD_OPTIONS = {
     HOUR_MS,
     'Age before which an object is not taken for one of those; above the longest upload.',
   ),
+  'storage.cold.compaction_enabled': option(
+    kind.boolean,
+    true,
+    'Small chunks of streams that grow slowly are merged, so that reading them takes few requests.',
+  ),
   'storage.cold.cache.max_size': option(
     kind.size(0, 1024 * GIB),
     256 * MIB,

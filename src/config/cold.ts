@@ -21,6 +21,7 @@ export interface ColdConfig {
   readonly gcGraceMs: number;
   readonly sweepIntervalMs: number;
   readonly sweepGraceMs: number;
+  readonly compaction: boolean;
   /** 0: no cache. */
   readonly cacheBytesMax: number;
   readonly readAheadChunks: number;
@@ -72,6 +73,7 @@ export function coldOf(values: Values): ColdConfig {
     gcGraceMs: values['storage.cold.gc_grace'],
     sweepIntervalMs: values['storage.cold.sweep_interval'],
     sweepGraceMs: values['storage.cold.sweep_grace'],
+    compaction: values['storage.cold.compaction_enabled'],
     cacheBytesMax: values['storage.cold.cache.max_size'],
     readAheadChunks: values['storage.cold.cache.readahead_blocks'],
     s3: s3Of(values),

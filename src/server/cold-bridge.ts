@@ -6,6 +6,8 @@ import type { Worker } from 'node:worker_threads';
 import type {
   ListAnswer,
   ListRequest,
+  MergeAnswer,
+  MergeRequest,
   RemoveAnswer,
   RemoveRequest,
   UploadAnswer,
@@ -17,16 +19,18 @@ import type { ColdService } from './cold-service.ts';
 export type ColdQuestion =
   | { readonly ask: 'upload'; readonly request: UploadRequest }
   | { readonly ask: 'remove'; readonly request: RemoveRequest }
-  | { readonly ask: 'list'; readonly request: ListRequest };
+  | { readonly ask: 'list'; readonly request: ListRequest }
+  | { readonly ask: 'merge'; readonly request: MergeRequest };
 
 /** What it is told. */
 export type ColdAnswer =
   | { readonly told: 'uploaded'; readonly id: number; readonly answer: UploadAnswer }
   | { readonly told: 'removed'; readonly id: number; readonly answer: RemoveAnswer }
-  | { readonly told: 'listed'; readonly id: number; readonly answer: ListAnswer };
+  | { readonly told: 'listed'; readonly id: number; readonly answer: ListAnswer }
+  | { readonly told: 'merged'; readonly id: number; readonly answer: MergeAnswer };
 
 /** The cold service, as far as shards use it: its promises never reject. */
-export type ColdCalls = Pick<ColdService, 'upload' | 'remove' | 'list'>;
+export type ColdCalls = Pick<ColdService, 'upload' | 'remove' | 'list' | 'merge'>;
 
 const NO_STORE = { error: 'this node has no cold store' };
 
@@ -51,6 +55,10 @@ async function ask(service: ColdCalls | undefined, question: ColdQuestion): Prom
     case 'list': {
       const { prefix, after, limit } = question.request;
       return { told: 'listed', id, answer: (await service?.list(prefix, after, limit)) ?? NO_STORE };
+    }
+    case 'merge': {
+      const { key, slices } = question.request;
+      return { told: 'merged', id, answer: (await service?.merge(key, slices)) ?? NO_STORE };
     }
   }
 }

@@ -4,7 +4,7 @@ import { assert } from '../base/assert.ts';
 import type { ColdPool } from '../cold/pool.ts';
 import type { ColdOutcome } from '../cold/tasks.ts';
 import type { ChunkRef } from '../wire/cold.ts';
-import type { ListAnswer, Part, RemoveAnswer, UploadAnswer } from '../shard/cold/port.ts';
+import type { ListAnswer, MergeAnswer, MergeSlice, Part, RemoveAnswer, UploadAnswer } from '../shard/cold/port.ts';
 
 export class ColdService {
   readonly #pool: ColdPool;
@@ -16,6 +16,8 @@ export class ColdService {
     removeErrors: 0,
     lists: 0,
     listErrors: 0,
+    merges: 0,
+    mergeErrors: 0,
   };
 
   constructor(pool: ColdPool) {
@@ -58,6 +60,17 @@ export class ColdService {
       objects: objects.map(({ key, bytes, mtimeMs }) => ({ key, bytes, writtenAtMs: mtimeMs })),
       next: more ? objects.at(-1)?.key : undefined,
     };
+  }
+
+  /** Writes an object with one chunk for each run of chunks. */
+  async merge(key: string, slices: readonly MergeSlice[]): Promise<MergeAnswer> {
+    const outcome = await this.#pool.run<'merge'>({ op: 'merge', key, slices });
+    if (outcome.ok) {
+      this.counters.merges++;
+      return outcome.value;
+    }
+    this.counters.mergeErrors++;
+    return { error: outcome.message };
   }
 
   /** Chunks that follow each other in one object, verified. */

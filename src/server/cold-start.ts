@@ -81,6 +81,8 @@ export async function startColdStore(config: Config, shardCount: number, log: Lo
       cold_store_remove_errors: service.counters.removeErrors,
       cold_store_lists: service.counters.lists,
       cold_store_list_errors: service.counters.listErrors,
+      cold_store_merges: service.counters.merges,
+      cold_store_merge_errors: service.counters.mergeErrors,
     }),
     close: async () => {
       proof.stop();
@@ -180,6 +182,7 @@ function useOf(cold: ColdConfig, shardCount: number): Omit<ColdSettings, 'run'> 
     gcGraceMs: cold.gcGraceMs,
     sweepIntervalMs: cold.sweepIntervalMs,
     sweepGraceMs: cold.sweepGraceMs,
+    compaction: cold.compaction,
   };
 }
 

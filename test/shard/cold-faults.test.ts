@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
+import type { ColdSettings } from '../../src/shard/cold/port.ts';
 import { objectKnown } from '../../src/stream/cold/objects.ts';
 import { parseObjectKey } from '../../src/wire/object-key.ts';
 import { type Random, createRandom, seedFromEnvironment } from '../support/random.ts';
@@ -11,10 +12,39 @@ import { ColdHarness } from './cold-harness.ts';
 import type { How } from './cold-port.ts';
 import { code, find } from './harness.ts';
 
-const RUNS = 20;
-const STEPS = 250;
-const STREAMS = 6;
 const GROUPS = [0, 1];
+
+interface Profile {
+  readonly runs: number;
+  readonly steps: number;
+  readonly streams: number;
+  readonly bytesMax: number;
+  /** Steps in a hundred that write, and that delete a stream. */
+  readonly writes: number;
+  readonly removals: number;
+  readonly settings: Partial<ColdSettings>;
+}
+
+const BUSY: Profile = {
+  runs: 20,
+  steps: 250,
+  streams: 6,
+  bytesMax: 900,
+  writes: 50,
+  removals: 8,
+  settings: { flushBytes: 2000, flushBytesMax: 1500, hotBytesMax: 6000, uploadsMax: 3 },
+};
+
+/** Streams that leave a chunk behind for each message, and live long enough for these to be merged. */
+const SLOW: Profile = {
+  runs: 6,
+  steps: 1500,
+  streams: 2,
+  bytesMax: 20,
+  writes: 80,
+  removals: 0.2,
+  settings: { flushIntervalMs: 10, uploadsMax: 3 },
+};
 
 class Story {
   readonly random: Random;
@@ -22,13 +52,16 @@ class Story {
   readonly model = new Map<string, Buffer>();
   #runs = 0xaa;
 
-  constructor(seed: number) {
+  readonly #profile: Profile;
+
+  constructor(seed: number, profile: Profile) {
+    this.#profile = profile;
     this.random = createRandom(seed);
-    this.harness = new ColdHarness({ flushBytes: 2000, flushBytesMax: 1500, hotBytesMax: 6000, uploadsMax: 3 }, GROUPS);
+    this.harness = new ColdHarness(profile.settings, GROUPS);
   }
 
   play(): void {
-    for (let step = 0; step < STEPS; step++) {
+    for (let step = 0; step < this.#profile.steps; step++) {
       this.#act();
       for (let left = this.random.int(0, 3); left > 0; left--) this.#answerSome();
       this.harness.turn(this.random.pick([1, 5, 25, 120, 700]));
@@ -38,11 +71,12 @@ class Story {
 
   #act(): void {
     const { random, harness } = this;
-    const chance = random.int(0, 99);
-    const stream = `s${random.int(0, STREAMS - 1)}`;
+    const { streams, writes, removals } = this.#profile;
+    const chance = random.next() * 100;
+    const stream = `s${random.int(0, streams - 1)}`;
     const group = stream.charCodeAt(1) % GROUPS.length;
-    if (chance < 50) this.#write(stream, group);
-    else if (chance < 58) this.#remove(stream, group);
+    if (chance < writes) this.#write(stream, group);
+    else if (chance < writes + removals) this.#remove(stream, group);
     else if (chance < 85) this.#check(stream);
     else if (chance < 90) this.#loseLeadership(random.pick(GROUPS));
     else if (chance < 92) harness.restartWith((++this.#runs).toString(16).padStart(16, '0'));
@@ -50,7 +84,7 @@ class Story {
   }
 
   #write(stream: string, group: number): void {
-    const bytes = this.random.bytes(this.random.int(1, 900));
+    const bytes = this.random.bytes(this.random.int(1, this.#profile.bytesMax));
     const before = this.model.get(stream);
     const slot =
       before === undefined
@@ -118,14 +152,27 @@ class Story {
   }
 }
 
-test('whatever the store does, no byte is lost, and no object stays that nobody needs', () => {
+/** All stories of a profile, or that of SEED; how many merges there were. */
+function playAll(profile: Profile): number {
   const first = seedFromEnvironment();
-  const runs = process.env['SEED'] === undefined ? RUNS : 1;
+  const runs = process.env['SEED'] === undefined ? profile.runs : 1;
+  let merges = 0;
   for (let seed = first; seed < first + runs; seed++) {
+    const story = new Story(seed, profile);
     try {
-      new Story(seed).play();
+      story.play();
     } catch (error) {
       throw new Error(`SEED=${seed}`, { cause: error });
     }
+    merges += story.harness.status().counters['cold_compaction_chunks_merged'] ?? 0;
   }
+  return merges;
+}
+
+test('whatever the store does, no byte is lost, and no object stays that nobody needs', () => {
+  playAll(BUSY);
+});
+
+test('nor when chunks are merged all the time', () => {
+  assert(playAll(SLOW) > 100, 'chunks were merged');
 });

@@ -48,11 +48,14 @@ export class ColdHarness extends Harness {
     return replies;
   }
 
-  /** Turns with time passing; what the shard asks of the store is answered at once. */
-  run(forMs: number, how: (op: string) => How = () => 'ok', stepMs = 25): void {
+  /** Turns with time passing; what the shard asks of the store is answered at once, or left open. */
+  run(forMs: number, how: (op: string) => How | undefined = () => 'ok', stepMs = 25): void {
     for (let passed = 0; passed < forMs; passed += stepMs) {
       this.turn(stepMs);
-      for (let asked; (asked = this.port.open[0]) !== undefined;) this.port.answer(this.tier, how(asked.op));
+      for (const asked of [...this.port.open]) {
+        const answer = how(asked.op);
+        if (answer !== undefined) this.port.perform(this.port.take(asked), answer, this.tier);
+      }
     }
     this.turn();
     this.turn();

@@ -7,9 +7,12 @@ import type {
   ColdSettings,
   ListRequest,
   ListedObject,
+  MergeAnswer,
+  MergeRequest,
   RemoveRequest,
   UploadRequest,
 } from '../../src/shard/cold/port.ts';
+import { mergeChunks } from '../../src/stream/cold/merge.ts';
 import type { ColdTier } from '../../src/shard/cold/tier.ts';
 
 /** `error`: nothing was done. `lost`: it was done, and the shard is told that it was not. */
@@ -18,7 +21,8 @@ export type How = 'ok' | 'error' | 'lost';
 type Asked =
   | { readonly op: 'upload'; readonly request: UploadRequest }
   | { readonly op: 'remove'; readonly request: RemoveRequest }
-  | { readonly op: 'list'; readonly request: ListRequest };
+  | { readonly op: 'list'; readonly request: ListRequest }
+  | { readonly op: 'merge'; readonly request: MergeRequest };
 
 interface StoredObject {
   readonly body: Uint8Array;
@@ -34,9 +38,12 @@ export class FakeColdPort implements ColdPort {
   /** Keys of all uploads, also of failed ones. */
   readonly uploaded: string[] = [];
   readonly removed: string[] = [];
+  /** Keys of all merged objects, and how many chunks they were made of. */
+  readonly merged: { readonly key: string; readonly sources: number }[] = [];
   #lastId = 0;
   /** Done in the store, but not yet answered. */
   readonly #happened = new Set<Asked>();
+  readonly #mergeAnswers = new Map<MergeRequest, MergeAnswer>();
 
   upload(request: UploadRequest): void {
     assert(!this.uploaded.includes(request.key), `key ${request.key} is used once`);
@@ -57,6 +64,13 @@ export class FakeColdPort implements ColdPort {
 
   list(request: ListRequest): void {
     this.#ask({ op: 'list', request });
+  }
+
+  merge(request: MergeRequest): void {
+    assert(!this.uploaded.includes(request.key), `key ${request.key} is used once`);
+    this.uploaded.push(request.key);
+    this.merged.push({ key: request.key, sources: request.slices.reduce((sum, { refs }) => sum + refs.length, 0) });
+    this.#ask({ op: 'merge', request });
   }
 
   #ask(asked: Asked): void {
@@ -84,6 +98,12 @@ export class FakeColdPort implements ColdPort {
     return true;
   }
 
+  /** It is not open any more. */
+  take(asked: Asked): Asked {
+    this.open.splice(this.open.indexOf(asked), 1);
+    return asked;
+  }
+
   /** The store does what was asked; the answer is still on its way. */
   happen(asked: Asked): void {
     if (this.#happened.has(asked)) return;
@@ -93,7 +113,26 @@ export class FakeColdPort implements ColdPort {
       this.objects.set(key, { body: body.slice(), writtenAtMs: this.nowMs });
     } else if (asked.op === 'remove') {
       for (const key of asked.request.keys) this.#delete(key);
+    } else if (asked.op === 'merge') {
+      this.#mergeAnswers.set(asked.request, this.#mergeNow(asked.request));
     }
+  }
+
+  #mergeNow({ key, slices }: MergeRequest): MergeAnswer {
+    const chunks: Uint8Array[] = [];
+    let bytes = 0;
+    const answers = slices.map(({ incarnation, refs }) => {
+      const sources = refs.map((ref) => this.objects.get(ref.key)?.body.slice(ref.at, ref.at + ref.length));
+      const bad = refs.find((ref, i) => Buffer.compare(digest(sources[i] ?? new Uint8Array(0)), ref.digest) !== 0);
+      if (bad !== undefined) return { failed: `${bad.key} is missing or bad` };
+      const chunk = mergeChunks(incarnation, refs, sources as Uint8Array[]);
+      assert(chunk !== undefined, 'a plan names chunks that follow each other');
+      chunks.push(chunk);
+      bytes += chunk.length;
+      return { at: bytes - chunk.length, length: chunk.length, digest: digest(chunk) };
+    });
+    if (bytes > 0) this.objects.set(key, { body: Buffer.concat(chunks), writtenAtMs: this.nowMs });
+    return { bytes, slices: answers };
   }
 
   #delete(key: string): void {
@@ -114,6 +153,9 @@ export class FakeColdPort implements ColdPort {
       // A failed removal may have got halfway.
       if (how === 'error') for (const key of keys.slice(0, keys.length / 2)) this.#delete(key);
       tier?.onRemoved(id, how === 'ok' ? {} : { error });
+    } else if (asked.op === 'merge') {
+      const answer = this.#mergeAnswers.get(asked.request);
+      tier?.onMerged(id, how === 'ok' && answer !== undefined ? answer : { error });
     } else {
       tier?.onListed(id, how === 'ok' ? this.#page(asked.request) : { error });
     }
@@ -145,4 +187,5 @@ export const SETTINGS: ColdSettings = {
   gcGraceMs: 2000,
   sweepIntervalMs: 10_000,
   sweepGraceMs: 3000,
+  compaction: true,
 };

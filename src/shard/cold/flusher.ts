@@ -68,6 +68,10 @@ export interface FlusherOptions {
   /** The disk is down to its reserve: everything that can leave shall leave. */
   readonly short: () => boolean;
   readonly nextId: () => number;
+  /** Number of the next object of this run. */
+  readonly nextSeq: () => number;
+  /** Slices of the group were published. */
+  readonly onPublished: (group: Group, slices: FlushPlan['slices']) => void;
 }
 
 export class Flusher {
@@ -97,7 +101,6 @@ export class Flusher {
   /** Sequence numbers of objects that are being uploaded or proposed: no orphans. */
   readonly #own = new Set<number>();
   #next = 0;
-  #seq = 1;
   #lookAtMs = 0;
   #nowMs = 0;
   #clockMs = 0;
@@ -272,9 +275,9 @@ export class Flusher {
   }
 
   #upload(lane: Lane, plan: FlushPlan, call: FlushCall | undefined): void {
-    const { port, settings, nextId } = this.#options;
+    const { port, settings, nextId, nextSeq } = this.#options;
     const { group } = lane;
-    const object = { run: settings.run, seq: this.#seq++ };
+    const object = { run: settings.run, seq: nextSeq() };
     const key = objectKey(group.id, group.state.cold.origin, plan.bucket, plan.incarnation, object);
     const job: Job = {
       group,
@@ -327,6 +330,7 @@ export class Flusher {
     } else {
       this.#count(job);
       lane.backOff.succeeded();
+      this.#options.onPublished(lane.group, job.plan.slices);
     }
     this.#end(lane, 'flushed', '');
   }

@@ -1,3 +1,5 @@
+import type { ChunkRef } from '../../wire/cold.ts';
+
 /**
  * The cold store as a shard sees it: it asks, and is answered later, exactly once per id, in any order and whatever
  * happened. An error does not say that nothing was done: a lost answer is an error too. In the server the calls are messages
@@ -10,6 +12,8 @@ export interface ColdPort {
   remove(request: RemoveRequest): void;
   /** Objects under `prefix` in the order of their keys, from behind `after` on. */
   list(request: ListRequest): void;
+  /** Writes one object that holds one chunk for each run of chunks. What cannot be read is left out. */
+  merge(request: MergeRequest): void;
 }
 
 /** A part of an object that gets a digest of its own. */
@@ -39,6 +43,18 @@ export interface ListRequest {
   readonly limit: number;
 }
 
+/** A run of one stream's chunks. */
+export interface MergeSlice {
+  readonly incarnation: number;
+  readonly refs: readonly ChunkRef[];
+}
+
+export interface MergeRequest {
+  readonly id: number;
+  readonly key: string;
+  readonly slices: readonly MergeSlice[];
+}
+
 export interface ListedObject {
   readonly key: string;
   readonly bytes: number;
@@ -52,6 +68,13 @@ export type RemoveAnswer = { readonly error?: string };
 /** `next`: continue behind this key; undefined at the end. */
 export type ListAnswer =
   | { readonly objects: readonly ListedObject[]; readonly next: string | undefined }
+  | { readonly error: string };
+
+/** Where the chunk lies, or why there is none: a source is missing, or is not what was written. */
+export type MergedSlice = (Part & { readonly digest: Uint8Array }) | { readonly failed: string };
+/** One for each slice that was asked for. `bytes`: size of the object; 0 = none was written. */
+export type MergeAnswer =
+  | { readonly bytes: number; readonly slices: readonly MergedSlice[] }
   | { readonly error: string };
 
 /** How a shard uses its cold store; the keys of storage.cold (src/config). */
@@ -75,4 +98,6 @@ export interface ColdSettings {
   readonly sweepIntervalMs: number;
   /** Objects younger than this are not taken for orphans. */
   readonly sweepGraceMs: number;
+  /** Small chunks are merged. */
+  readonly compaction: boolean;
 }

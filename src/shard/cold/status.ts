@@ -21,8 +21,9 @@ export function coldCounters(groups: readonly Group[], cold: ColdTier | undefine
     raft_uncommitted_bytes: total(({ raft }) => raft.uncommittedBytes),
   };
   if (cold === undefined) return always;
-  const { flusher, collector, sweeper } = cold;
+  const { flusher, collector, sweeper, compactor } = cold;
   const flushed = flusher.counters;
+  const compacted = compactor.counters;
   return {
     ...always,
     cold_flush_uploads: flushed.uploads,
@@ -47,6 +48,18 @@ export function coldCounters(groups: readonly Group[], cold: ColdTier | undefine
     cold_orphan_cleanup_attempts: sweeper.counters.orphans,
     cold_orphan_cleanup_errors: sweeper.counters.errors,
     cold_orphan_bytes: sweeper.counters.orphanBytes,
+    cold_compaction_candidates: compactor.candidates,
+    cold_compaction_running: compactor.running,
+    cold_compaction_jobs: compacted.jobs,
+    cold_compaction_publishes: compacted.publishes,
+    cold_compaction_bytes: compacted.bytes,
+    cold_compaction_chunks_merged: compacted.merged,
+    cold_compaction_chunks_written: compacted.written,
+    cold_compaction_errors: compacted.errors,
+    cold_compaction_bad_sources: compacted.bad,
+    cold_compaction_stale: compacted.stale,
+    cold_compaction_forgotten: compacted.forgotten,
+    cold_compaction_dropped: compacted.dropped,
   };
 }
 

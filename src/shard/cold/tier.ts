@@ -5,7 +5,8 @@ import type { Log } from '../ports.ts';
 import type { RingSink } from '../sink.ts';
 import { Collector } from './collector.ts';
 import { Flusher } from './flusher.ts';
-import type { ColdPort, ColdSettings, ListAnswer, RemoveAnswer, UploadAnswer } from './port.ts';
+import { Compactor } from './compactor.ts';
+import type { ColdPort, ColdSettings, ListAnswer, MergeAnswer, RemoveAnswer, UploadAnswer } from './port.ts';
 import { Proposals } from './proposals.ts';
 import { Sweeper } from './sweeper.ts';
 
@@ -27,17 +28,29 @@ export class ColdTier {
   readonly flusher: Flusher;
   readonly collector: Collector;
   readonly sweeper: Sweeper;
+  readonly compactor: Compactor;
   readonly #log: Log;
   #lastId = 0;
+  /** Of the objects of this run; 0 is that of the empty flush. */
+  #lastSeq = 0;
   #failing = false;
   #reportAtMs = -Infinity;
 
   constructor(options: ColdTierOptions) {
     this.#log = options.log;
-    const shared = { ...options, proposals: this.proposals, nextId: (): number => ++this.#lastId };
-    this.flusher = new Flusher(shared);
+    const shared = {
+      ...options,
+      proposals: this.proposals,
+      nextId: (): number => ++this.#lastId,
+      nextSeq: (): number => ++this.#lastSeq,
+    };
+    this.compactor = new Compactor(shared);
+    this.flusher = new Flusher({ ...shared, onPublished: (group, slices) => this.compactor.flushed(group, slices) });
     this.collector = new Collector(shared);
-    this.sweeper = new Sweeper({ ...shared, owns: (object) => this.flusher.owns(object) });
+    this.sweeper = new Sweeper({
+      ...shared,
+      owns: (object) => this.flusher.owns(object) || this.compactor.owns(object),
+    });
     const { hotBytesMax } = options.settings;
     for (const { admission } of options.groups) admission.hotBytesMax = hotBytesMax === 0 ? Infinity : hotBytesMax;
   }
@@ -55,12 +68,13 @@ export class ColdTier {
     this.flusher.turn(nowMs, clockMs);
     this.collector.turn(nowMs, clockMs);
     this.sweeper.turn(nowMs, clockMs);
+    this.compactor.turn(nowMs, clockMs);
     this.#report(clockMs);
   }
 
   /** When a turn is due although nothing arrives. */
   get dueAtMs(): number {
-    return Math.min(this.flusher.dueAtMs, this.collector.dueAtMs, this.sweeper.dueAtMs);
+    return Math.min(this.flusher.dueAtMs, this.collector.dueAtMs, this.sweeper.dueAtMs, this.compactor.dueAtMs);
   }
 
   /** Answers of the port; the next turn acts on them. */
@@ -74,6 +88,10 @@ export class ColdTier {
 
   onListed(id: number, answer: ListAnswer): void {
     this.sweeper.onListed(id, answer);
+  }
+
+  onMerged(id: number, answer: MergeAnswer): void {
+    this.compactor.onMerged(id, answer);
   }
 
   /** People are told once that the store fails, and once that it works again. */

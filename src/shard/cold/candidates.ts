@@ -1,0 +1,75 @@
+/** Streams of one group that may have chunks to merge, in the order in which they were noticed. Bounded. */
+
+/** About 200 bytes each. What is dropped comes again with the stream's next flushes. */
+const STREAMS_MAX = 4096;
+/** How long a stream with a bad source is left alone. */
+const AVOID_MS = 10 * 60_000;
+const AVOIDED_MAX = 1024;
+/** Streams that one job looks at. */
+const STREAMS_PER_JOB = 256;
+
+export class Candidates {
+  /** A stream is remembered for one in so many of its flushes. */
+  static readonly ONE_IN = 8;
+  /** By incarnation, which no other stream has. */
+  readonly #streams = new Map<number, Uint8Array>();
+  /** Until when, by incarnation. */
+  readonly #avoided = new Map<number, number>();
+  #taken: readonly number[] = [];
+
+  get size(): number {
+    return this.#streams.size;
+  }
+
+  /** False: there are too many. */
+  add(incarnation: number, stream: Uint8Array, clockMs: number): boolean {
+    const untilMs = this.#avoided.get(incarnation);
+    if (untilMs !== undefined && clockMs < untilMs) return true;
+    this.#avoided.delete(incarnation);
+    if (this.#streams.has(incarnation)) return true;
+    if (this.#streams.size >= STREAMS_MAX) return false;
+    this.#streams.set(incarnation, stream);
+    return true;
+  }
+
+  /** The first ones of the bucket of the first. */
+  next(): Uint8Array[] {
+    const streams: Uint8Array[] = [];
+    const taken: number[] = [];
+    let bucketBytes = 0;
+    for (const [incarnation, stream] of this.#streams) {
+      const first = streams[0] ?? stream;
+      if (streams.length === 0) bucketBytes = stream.indexOf(0) + 1;
+      if (!sameStart(first, stream, bucketBytes)) continue;
+      streams.push(stream);
+      taken.push(incarnation);
+      if (streams.length === STREAMS_PER_JOB) break;
+    }
+    this.#taken = taken;
+    return streams;
+  }
+
+  /** Of those that next() gave, so many were looked at. */
+  drop(looked: number): void {
+    for (const incarnation of this.#taken.slice(0, looked)) this.#streams.delete(incarnation);
+    this.#taken = [];
+  }
+
+  avoid(incarnation: number, clockMs: number): void {
+    this.#streams.delete(incarnation);
+    for (const [oldest] of this.#avoided) {
+      if (this.#avoided.size < AVOIDED_MAX) break;
+      this.#avoided.delete(oldest);
+    }
+    this.#avoided.set(incarnation, clockMs + AVOID_MS);
+  }
+
+  clear(): void {
+    this.#streams.clear();
+  }
+}
+
+function sameStart(a: Uint8Array, b: Uint8Array, bytes: number): boolean {
+  for (let i = 0; i < bytes; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
