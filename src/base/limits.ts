@@ -56,8 +56,10 @@ export const COLD_CHUNK_BYTES = MIB;
 export const FLUSH_SLICES_MAX = 1024;
 /** Encoded list of a flush, a command like any other; only streams with long names come near. */
 export const FLUSH_LIST_BYTES_MAX = 512 * KIB;
+/** Chunks of one stream that become one, at least; streams of tiny chunks are read with one request for sixteen, and so on. */
+export const COMPACT_RUN_MIN = 16;
 /**
- * Chunks of one stream that become one. Each is a request to the store when it is merged; and a run this long is merged
+ * And at most. Each is a request to the store when it is merged; and a run this long is merged
  * whatever the sizes, so a reader meets no more requests than this in one MiB.
  */
 export const COMPACT_RUN_MAX = 256;

@@ -4,6 +4,7 @@
  * it is tried again until it answers.
  */
 import process from 'node:process';
+import { COMPACT_RUN_MIN } from '../base/limits.ts';
 import type { Config } from '../config/config.ts';
 import type { ColdConfig } from '../config/cold.ts';
 import { ConfigError } from '../config/error.ts';
@@ -182,7 +183,7 @@ function useOf(cold: ColdConfig, shardCount: number): Omit<ColdSettings, 'run'> 
     gcGraceMs: cold.gcGraceMs,
     sweepIntervalMs: cold.sweepIntervalMs,
     sweepGraceMs: cold.sweepGraceMs,
-    compaction: cold.compaction,
+    compactRunMin: cold.compaction ? COMPACT_RUN_MIN : 0,
   };
 }
 

@@ -94,7 +94,7 @@ test('streams that are flushed together are merged together', () => {
 });
 
 test('switched off, nothing is merged', () => {
-  const harness = started({ compaction: false });
+  const harness = started({ compactRunMin: 0 });
   appendSlowly(harness, 0, 60);
   assert.equal(harness.port.merged.length, 0);
   assert.equal(chunksOf(harness), 60);

@@ -187,5 +187,5 @@ export const SETTINGS: ColdSettings = {
   gcGraceMs: 2000,
   sweepIntervalMs: 10_000,
   sweepGraceMs: 3000,
-  compaction: true,
+  compactRunMin: 16,
 };

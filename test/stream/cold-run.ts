@@ -110,7 +110,7 @@ export class ColdRun {
     if (flush === undefined || streams.length === 0) return undefined;
     const keys = streams.map(([, stream]) => stream);
     const plan = random.chance(0.3)
-      ? nextCompaction(state, keys, { maxBytes: 8 * 1024 * 1024, looks: 10_000 }).plan
+      ? nextCompaction(state, keys, { maxBytes: 8 * 1024 * 1024, looks: 10_000, least: random.pick([2, 16]) }).plan
       : this.#anyRuns(state, flush.bucket, keys);
     return plan === undefined ? undefined : this.#use(this.merge(state, plan), nowMs);
   }

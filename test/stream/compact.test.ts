@@ -1,7 +1,7 @@
 // Compaction: which chunks are merged, what it costs over time, and what becomes of a merge whose stream went on.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { COLD_CHUNK_BYTES, COMPACT_RUN_MAX } from '../../src/base/limits.ts';
+import { COLD_CHUNK_BYTES, COMPACT_RUN_MAX, COMPACT_RUN_MIN } from '../../src/base/limits.ts';
 import { eachChunk } from '../../src/stream/cold/chunks.ts';
 import { type CompactPlan, RunChooser, nextCompaction, sliceOf } from '../../src/stream/cold/compactor.ts';
 import { mergeChunks } from '../../src/stream/cold/merge.ts';
@@ -13,7 +13,7 @@ import { READ_RECORD } from '../../src/wire/request.ts';
 import { createRandom } from '../support/random.ts';
 import { NOW, Rig } from './cold-rig.ts';
 
-const LIMITS = { maxBytes: 8 * 1024 * 1024, looks: 10_000 };
+const LIMITS = { maxBytes: 8 * 1024 * 1024, looks: 10_000, least: COMPACT_RUN_MIN };
 
 /** A stream as its chunks' weights; what it was merged to, and what that cost. */
 function grow(sizes: readonly number[]): { chunks: number[]; written: number; most: number } {
@@ -23,7 +23,7 @@ function grow(sizes: readonly number[]): { chunks: number[]; written: number; mo
   for (const size of sizes) {
     chunks.push(size);
     for (;;) {
-      const chooser = new RunChooser();
+      const chooser = new RunChooser(COMPACT_RUN_MIN);
       for (let i = chunks.length - 1; i >= 0 && chooser.add(chunks[i] as number);) i--;
       if (chooser.best === 0) break;
       assert(chooser.best > 1);
@@ -62,7 +62,7 @@ test('chunks of all sizes in any order: a MiB never lies in more chunks than one
 
 test('what is large already stays as it is, and one chunk is never merged alone', () => {
   const longest = (...newestFirst: number[]): number => {
-    const chooser = new RunChooser();
+    const chooser = new RunChooser(COMPACT_RUN_MIN);
     for (const weight of newestFirst) if (!chooser.add(weight)) break;
     return chooser.best;
   };

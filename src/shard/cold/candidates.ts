@@ -9,8 +9,6 @@ const AVOIDED_MAX = 1024;
 const STREAMS_PER_JOB = 256;
 
 export class Candidates {
-  /** A stream is remembered for one in so many of its flushes. */
-  static readonly ONE_IN = 8;
   /** By incarnation, which no other stream has. */
   readonly #streams = new Map<number, Uint8Array>();
   /** Until when, by incarnation. */

@@ -120,11 +120,12 @@ export class Compactor {
 
   /** A flush of the group was published. */
   flushed(group: Group, slices: FlushPlan['slices']): void {
-    if (!this.#options.settings.compaction) return;
+    const { compactRunMin } = this.#options.settings;
+    if (compactRunMin === 0) return;
     const lane = this.#lanes.find((one) => one.group === group);
     for (const slice of slices) {
-      // Sixteen are needed: one in some of them is enough to remember the stream, and takes no memory for each of them.
-      if (!isSmall(slice) || this.#random.below(Candidates.ONE_IN) !== 0) continue;
+      // Several are needed. Half of them pass by on average, and no memory is taken for each of all streams.
+      if (!isSmall(slice) || this.#random.below(Math.ceil(compactRunMin / 2)) !== 0) continue;
       if (lane?.candidates.add(slice.incarnation, slice.stream, this.#clockMs) === false) this.counters.dropped++;
     }
   }
@@ -133,7 +134,7 @@ export class Compactor {
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;
     for (const lane of this.#lanes) if (lane.job !== undefined) this.#settle(lane, lane.job);
-    if (!this.#options.settings.compaction || clockMs < this.#lookAtMs) return;
+    if (clockMs < this.#lookAtMs) return;
     this.#lookAtMs = clockMs + this.#lookMs;
     const count = this.#lanes.length;
     for (let step = 0; step < count && this.#asked.size < JOBS_MAX; step++) {
@@ -209,7 +210,11 @@ export class Compactor {
     if (!isReady || this.#clockMs < lane.backOff.notBeforeMs) return false;
     if (group.admission.underPressure(state) || this.#options.short()) return false;
     const streams = candidates.next();
-    const { plan, looked } = nextCompaction(state, streams, { maxBytes: JOB_BYTES_MAX, looks: LOOKS });
+    const { plan, looked } = nextCompaction(state, streams, {
+      maxBytes: JOB_BYTES_MAX,
+      looks: LOOKS,
+      least: this.#options.settings.compactRunMin,
+    });
     candidates.drop(looked);
     if (plan !== undefined) this.#merge(lane, plan);
     return true;

@@ -98,6 +98,6 @@ export interface ColdSettings {
   readonly sweepIntervalMs: number;
   /** Objects younger than this are not taken for orphans. */
   readonly sweepGraceMs: number;
-  /** Small chunks are merged. */
-  readonly compaction: boolean;
+  /** So many small chunks of a stream, at least, are merged; 0: none are. */
+  readonly compactRunMin: number;
 }

@@ -14,9 +14,7 @@ import { eachChunkBack } from './chunks.ts';
 import { lastEndOf } from './compact.ts';
 import { withKeys } from './objects.ts';
 
-/** A run has so many chunks, */
-const RUN_MIN = 16;
-/** or so many when it fills the highest tier: there is nothing to wait for. */
+/** Chunks of a run that fills the highest tier: there is nothing to wait for. */
 const FULL_RUN_MIN = 4;
 const TIER_FACTOR = 16;
 /** The highest tier is what cannot be doubled any more. */
@@ -47,6 +45,12 @@ export class RunChooser {
   #count = 0;
   #weight = 0;
   #tier = 0;
+  readonly #least: number;
+
+  /** Runs are of `least` chunks. */
+  constructor(least: number) {
+    this.#least = least;
+  }
 
   /** False: it cannot become longer. */
   add(weight: number): boolean {
@@ -55,7 +59,7 @@ export class RunChooser {
     this.#tier = Math.max(this.#tier, tierOf(weight));
     const count = ++this.#count;
     const tier = tierOf(this.#weight);
-    const isLong = count >= RUN_MIN || (tier === FULL_TIER && count >= FULL_RUN_MIN);
+    const isLong = count >= this.#least || (tier === FULL_TIER && count >= FULL_RUN_MIN);
     // Small chunks between larger ones can make a run long before its sum is of a higher tier.
     if ((isLong && tier > this.#tier) || count === COMPACT_RUN_MAX) this.best = count;
     return count < COMPACT_RUN_MAX;
@@ -79,6 +83,8 @@ export interface CompactLimits {
   readonly maxBytes: number;
   /** Rows of chunks that are looked at. */
   readonly looks: number;
+  /** Chunks of a run. */
+  readonly least: number;
 }
 
 export interface Choice {
@@ -97,7 +103,7 @@ export function nextCompaction(state: State, streams: readonly Uint8Array[], lim
   let looked = 0;
   for (const stream of streams) {
     const head = state.find(stream, 0, stream.length);
-    const { run, seen } = head === undefined ? { run: [], seen: 1 } : chooseRun(state, head);
+    const { run, seen } = head === undefined ? { run: [], seen: 1 } : chooseRun(state, head, limits.least);
     looks -= seen;
     if (head !== undefined && run.length > 0) {
       const weight = run.reduce((sum, chunk) => sum + weightOf(chunk), 0);
@@ -116,8 +122,8 @@ export function nextCompaction(state: State, streams: readonly Uint8Array[], lim
   return { plan: { bucket, incarnation: slices.length === 1 ? first.incarnation : 0, slices }, looked };
 }
 
-function chooseRun(state: State, head: Head): { run: StoredChunk[]; seen: number } {
-  const chooser = new RunChooser();
+function chooseRun(state: State, head: Head, least: number): { run: StoredChunk[]; seen: number } {
+  const chooser = new RunChooser(least);
   const chunks: StoredChunk[] = [];
   eachChunkBack(state, head.incarnation, head.hotStart, (chunk) => {
     // What lies below the floor is about to be given back.

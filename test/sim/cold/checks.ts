@@ -11,7 +11,13 @@ import { gcDue, storedObject } from '../../../src/stream/cold/objects.ts';
 import type { State } from '../../../src/stream/state.ts';
 import { decodeChunk } from '../../../src/wire/cold-chunk.ts';
 import { type Chunk, decodeChunkRow, decodeFlushList, decodeGcList } from '../../../src/wire/cold.ts';
-import { COMMAND_FLUSH, COMMAND_GC_DONE, COMMAND_RETENTION, type Command } from '../../../src/wire/command.ts';
+import {
+  COMMAND_COMPACT,
+  COMMAND_FLUSH,
+  COMMAND_GC_DONE,
+  COMMAND_RETENTION,
+  type Command,
+} from '../../../src/wire/command.ts';
 import { parseObjectKey } from '../../../src/wire/object-key.ts';
 import type { Reply } from '../../../src/wire/reply.ts';
 import type { Reference } from '../reference.ts';
@@ -21,7 +27,15 @@ import type { SimColdStore } from './store.ts';
 const AUDIT_MS = 3000;
 
 export class ColdChecks {
-  readonly counts = { flushes: 0, coldSlices: 0, staleFlushes: 0, collected: 0, audits: 0 };
+  readonly counts = {
+    flushes: 0,
+    coldSlices: 0,
+    staleFlushes: 0,
+    compactions: 0,
+    coldMerged: 0,
+    collected: 0,
+    audits: 0,
+  };
   readonly #world: World;
   readonly #store: SimColdStore;
   /** Where the rows of a stream began, by group and incarnation. */
@@ -77,7 +91,7 @@ export class ColdChecks {
   }
 
   #after(state: State, command: Command, reply: Reply): void {
-    if (command.kind === COMMAND_FLUSH) this.#flushed(state, command, reply);
+    if (command.kind === COMMAND_FLUSH || command.kind === COMMAND_COMPACT) this.#flushed(state, command, reply);
     else if (command.kind === COMMAND_RETENTION && reply.code === 0) {
       const head = state.find(command.bytes, command.keyAt, command.keyBytes);
       if (head !== undefined) this.#frontier(state, head.incarnation, head.hotStart);
@@ -87,9 +101,14 @@ export class ColdChecks {
   #flushed(state: State, command: Command, reply: Reply): void {
     const { object, key, slices } = decodeFlushList(payloadOf(command));
     if (slices.length === 0) return;
-    this.counts.flushes++;
-    this.counts.coldSlices += reply.a;
-    if (reply.a === 0) this.counts.staleFlushes++;
+    if (command.kind === COMMAND_COMPACT) {
+      this.counts.compactions++;
+      this.counts.coldMerged += reply.a;
+    } else {
+      this.counts.flushes++;
+      this.counts.coldSlices += reply.a;
+      if (reply.a === 0) this.counts.staleFlushes++;
+    }
     for (const slice of slices) {
       const head = state.find(slice.stream, 0, slice.stream.length);
       if (head === undefined) continue;

@@ -34,7 +34,7 @@ const NEVER_MS = 1e9;
 export function drawCold(seed: number): ColdOptions | undefined {
   const random = createRandom(seed ^ 0x5c01_d57e);
   if (random.chance(0.35)) return undefined;
-  return {
+  const options: ColdOptions = {
     settings: {
       flushIntervalMs: random.pick([30, 200, 1000, 3000]),
       flushBytes: random.pick([1, 500, 4000, 100_000]),
@@ -47,6 +47,7 @@ export function drawCold(seed: number): ColdOptions | undefined {
       sweepIntervalMs: random.pick([100, 300, 1000, 4000]),
       // Late writes of uploads that failed are no orphans yet when it is long, and orphans at once when it is not.
       sweepGraceMs: random.pick([0, 0, 300, 3000]),
+      compactRunMin: 0,
     },
     uncommittedBytesMax: random.pick([0, 0, 0, 3000]),
     delayMs: random.pick([0.5, 5, 50]),
@@ -60,6 +61,8 @@ export function drawCold(seed: number): ColdOptions | undefined {
     purges: random.chance(0.5),
     end: random.pick(['keep', 'delete', 'delete', 'purge']),
   };
+  // Drawn last: what is drawn above stays as it was.
+  return { ...options, settings: { ...options.settings, compactRunMin: random.pick([0, 2, 2, 4, 16]) } };
 }
 
 /**
@@ -78,6 +81,7 @@ export const COLD_STORM: ColdOptions = {
     gcGraceMs: 0,
     sweepIntervalMs: 60,
     sweepGraceMs: 0,
+    compactRunMin: 2,
   },
   uncommittedBytesMax: 0,
   delayMs: 1,

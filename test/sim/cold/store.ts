@@ -4,16 +4,21 @@
  * a request that takes effect twice. It never says that something happened which did not, and it never makes up bytes, except
  * where a run wants ranges to come altered.
  */
-import { digestOf } from '../../../src/digest/blake3.ts';
+import { Buffer } from 'node:buffer';
+import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
 import type {
   ColdPort,
   ListAnswer,
   ListRequest,
+  MergeAnswer,
+  MergeRequest,
+  MergedSlice,
   RemoveAnswer,
   RemoveRequest,
   UploadAnswer,
   UploadRequest,
 } from '../../../src/shard/cold/port.ts';
+import { mergeChunks } from '../../../src/stream/cold/merge.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
@@ -34,6 +39,7 @@ interface Course {
 /** Of a range: its bytes, or why there are none. */
 export type Got = Uint8Array | 'missing' | 'unreachable';
 
+const TROUBLE = 'the simulated store fails';
 const YEAR_2023_MS = 1_700_000_000_000;
 /** After this long a caller takes no answer for an error. */
 const TIMEOUT_MS = 3000;
@@ -41,7 +47,15 @@ const TIMEOUT_MS = 3000;
 export class SimColdStore {
   readonly options: ColdOptions;
   readonly objects = new Map<string, Stored>();
-  readonly counts = { coldUploads: 0, coldRemoved: 0, coldLists: 0, coldGets: 0, coldTroubles: 0, outage: 0 };
+  readonly counts = {
+    coldUploads: 0,
+    coldRemoved: 0,
+    coldLists: 0,
+    coldGets: 0,
+    coldMerges: 0,
+    coldTroubles: 0,
+    outage: 0,
+  };
   /** Objects of somebody else: nobody may touch them. */
   readonly foreign = new Set<string>();
   /** Told of each object that is about to go. */
@@ -100,6 +114,8 @@ export class SimColdStore {
         this.remove(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onRemoved(request.id, said))),
       list: (request) =>
         this.#list(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onListed(request.id, said()))),
+      merge: (request) =>
+        this.#merge(request, (waitMs, said) => answer(waitMs, () => process.shard.cold?.onMerged(request.id, said()))),
     };
   }
 
@@ -164,6 +180,44 @@ export class SimColdStore {
     answer(answerMs, () => (error === undefined ? { objects, next } : { error }));
   }
 
+  /** Reads what there is when it comes to it, and writes what it made of it then. */
+  #merge({ key, slices }: MergeRequest, answer: (waitMs: number, said: () => MergeAnswer) => void): void {
+    this.counts.coldMerges++;
+    if (this.#used.has(key)) throw this.#world.failure(`cold: ${key} is written twice`);
+    this.#used.add(key);
+    const course = this.#course();
+    if (course.deedMs.length > 1) this.#twice.add(key);
+    let merged: { readonly answer: MergeAnswer; readonly body: Uint8Array } | undefined;
+    for (const waitMs of course.deedMs) {
+      this.#world.queue.after(waitMs, () => {
+        merged ??= this.#merged(slices);
+        if (merged.body.length > 0) this.#put(key, merged.body);
+      });
+    }
+    answer(course.answerMs, () => (course.error === undefined ? merged?.answer : undefined) ?? { error: TROUBLE });
+  }
+
+  #merged(slices: MergeRequest['slices']): { readonly answer: MergeAnswer; readonly body: Uint8Array } {
+    const chunks: Uint8Array[] = [];
+    let bytes = 0;
+    const answers = slices.map(({ incarnation, refs }): MergedSlice => {
+      const sources: Uint8Array[] = [];
+      for (const { key, at, length, digest } of refs) {
+        const source = this.objects.get(key)?.body.subarray(at, at + length);
+        if (source === undefined) return { failed: `${key} is missing` };
+        const isAltered = !this.#healed && this.#random.chance(this.options.altered / refs.length);
+        if (isAltered || !sameDigest(digestOf(source), digest)) return { failed: `${key} is altered` };
+        sources.push(source);
+      }
+      const chunk = mergeChunks(incarnation, refs, sources);
+      if (chunk === undefined) throw this.#world.failure(`cold: chunks of ${incarnation} cannot be merged`);
+      chunks.push(chunk);
+      bytes += chunk.length;
+      return { at: bytes - chunk.length, length: chunk.length, digest: digestOf(chunk) };
+    });
+    return { answer: { bytes, slices: answers }, body: Buffer.concat(chunks) };
+  }
+
   #put(key: string, body: Uint8Array): void {
     const known = this.objects.get(key);
     this.objects.set(key, { body, writtenAtMs: known?.writtenAtMs ?? this.#wallMs });
@@ -195,7 +249,7 @@ export class SimColdStore {
     const random = this.#random;
     const soonMs = this.#delayMs();
     if (!this.#troubled()) return { deedMs: [soonMs], answerMs: soonMs + this.#delayMs() / 2, error: undefined };
-    const error = 'the simulated store fails';
+    const error = TROUBLE;
     const late = (): number => random.int(1, this.options.lateMs);
     const failedMs = random.chance(0.5) ? soonMs : TIMEOUT_MS;
     // A store that is away may still carry out what arrives when it is back.
