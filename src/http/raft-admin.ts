@@ -1,9 +1,10 @@
 /**
- * Operators' calls about one Raft group on this node (service.md 4.3, wire-facts 3.5-3.10), all POST:
+ * Operators' calls about one Raft group on this node (service.md 4.3, wire-facts 3.5-3.10), POST but for one:
  *
  *   /__svc/raft/{group}/snapshot
  *   /__svc/raft/{group}/purge?upto=INDEX               without upto: the last snapshot index
  *   /__svc/raft/{group}/learners/{node}?addr=HOST:PORT  addr: for a node that raft.peers does not have
+ *   DELETE /__svc/raft/{group}/learners/{node}          takes back what the line above did, as with a wrong address
  *   /__svc/raft/{group}/membership?voters=1,2,3
  *   /__svc/raft/{group}/leader/transfer/{node}
  *   /__svc/raft/{group}/nodes/{node}/allow-next-revert
@@ -17,6 +18,7 @@ import { decodePathSegment, parseUint53 } from '../wire/header-values.ts';
 import type { Reply } from '../wire/reply.ts';
 import {
   ADMIN_ALLOW_REVERT,
+  ADMIN_FORGET_LEARNER,
   ADMIN_LEARNER,
   ADMIN_MEMBERSHIP,
   ADMIN_PURGE,
@@ -172,8 +174,17 @@ export function handleRaftAdmin(
 ): void {
   const route = findRoute(req.getUrl());
   if (route === undefined) return plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'ROUTE_NOT_FOUND');
-  if (method !== 'post') return plane.count('other', responder.methodNotAllowed(res, 'POST'), startedMs);
-  const call = readCall(route, req.getQuery(), plane.ctx.gateway.groupCount, peers);
+  const forgets = method === 'delete' && route.mode === ADMIN_LEARNER;
+  if (method !== 'post' && !forgets) {
+    const allowed = route.mode === ADMIN_LEARNER ? 'POST, DELETE' : 'POST';
+    return plane.count('other', responder.methodNotAllowed(res, allowed), startedMs);
+  }
+  const call = readCall(
+    forgets ? { ...route, mode: ADMIN_FORGET_LEARNER } : route,
+    req.getQuery(),
+    plane.ctx.gateway.groupCount,
+    peers,
+  );
   if (!call.ok) {
     responder.text(res, 400, call.reason);
     return plane.count('other', 400, startedMs);

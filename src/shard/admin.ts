@@ -12,6 +12,7 @@ import { readText } from '../wire/text.ts';
 import { Reply } from '../wire/reply.ts';
 import {
   ADMIN_ALLOW_REVERT,
+  ADMIN_FORGET_LEARNER,
   ADMIN_LEARNER,
   ADMIN_MEMBERSHIP,
   ADMIN_PURGE,
@@ -97,6 +98,8 @@ export class Administration {
         return this.#allowRevert(group, query.value);
       case ADMIN_LEARNER:
         return this.#learner(group, query.value, readText(query.bytes, query.keyAt, query.keyBytes), wait);
+      case ADMIN_FORGET_LEARNER:
+        return this.#forgetLearner(group, query.value, wait);
       case ADMIN_MEMBERSHIP:
         return this.#membership(group, readText(query.bytes, query.keyAt, query.keyBytes), wait);
       default:
@@ -176,6 +179,7 @@ export class Administration {
     }
     const done = (): Answer | undefined => {
       if (!group.leads) return notLeader(group, { node_id: node, changed: false });
+      if (!isMember(group.raft.configuration, node)) return sentence(409, `node ${node} was taken out again meanwhile`);
       if (!hasCaughtUp(group, node)) return undefined;
       if (group.raft.configurationIndex > group.raft.commitIndex) return undefined;
       return {
@@ -183,7 +187,36 @@ export class Administration {
         body: { raft_group_id: group.id, node_id: node, log_index: group.raft.configurationIndex },
       };
     };
-    return wait(done, `node ${node} is a learner of group ${group.id} but has not caught up yet; ask again`);
+    return wait(
+      done,
+      `node ${node} is a learner of group ${group.id} but has not caught up yet; ask again, or DELETE it`,
+    );
+  }
+
+  /** Repeatable: a node that is no learner is what the caller wants. */
+  #forgetLearner(group: Group, node: number, wait: Wait): Answer | undefined {
+    if (!group.leads) return notLeader(group, { node_id: node, changed: false });
+    const { configuration } = group.raft;
+    if (configuration.voters.includes(node) || configuration.votersOutgoing.includes(node)) {
+      return sentence(400, `node ${node} is a voter of group ${group.id}; name the voters that stay with membership`);
+    }
+    const changed = configuration.learners.includes(node);
+    if (changed) {
+      const learners = configuration.learners.filter((one) => one !== node);
+      if (group.raft.proposeConfiguration({ voters: configuration.voters, learners }) === 0) {
+        return sentence(503, 'another membership change is under way; try again');
+      }
+    }
+    const done = (): Answer | undefined => {
+      const { raft } = group;
+      if (!group.leads) return notLeader(group, { node_id: node, changed: false });
+      if (raft.configurationIndex > raft.commitIndex) return undefined;
+      return {
+        status: 200,
+        body: { raft_group_id: group.id, node_id: node, log_index: raft.configurationIndex, changed },
+      };
+    };
+    return done() ?? wait(done, 'the change was started but is not committed yet; ask again');
   }
 
   #membership(group: Group, text: string, wait: Wait): Answer | undefined {

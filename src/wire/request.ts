@@ -47,6 +47,7 @@ export const ADMIN_LEARNER = 3;
 export const ADMIN_TRANSFER = 4;
 export const ADMIN_MEMBERSHIP = 5;
 export const ADMIN_ALLOW_REVERT = 6;
+export const ADMIN_FORGET_LEARNER = 7;
 
 /** Objects of one bucket (the key) that a group is to delete: up to maxRecords of them. */
 export const OP_BUCKET_GC = 44;

@@ -182,5 +182,20 @@ test('calls that mean nothing are refused with a sentence', async () => {
       assert.match(text, /\w+ \w+|\{/, `${path}: ${status} needs a sentence or JSON`);
     }
     assert.equal((await post(leader, '7/snapshot')).status >= 400, true);
+    // A wrong address is a slip that only shows when nobody answers there: the learner can be taken out again.
+    const forget = async (id: number, node: number): Promise<[number, unknown]> => {
+      const answer = await requestOnce(cluster.node(id).adminPort, 'DELETE', `/__svc/raft/0/learners/${node}`);
+      const body = answer.body.toString('utf8');
+      return [answer.status, body.startsWith('{') ? (JSON.parse(body) as { changed: boolean }).changed : undefined];
+    };
+    const added = post(leader, '0/learners/9?addr=127.0.0.1:1');
+    await until('node 9 is a learner', async () => (await cluster.group(leader, 0)).learner_ids.includes(9));
+    assert.deepEqual(await forget(follower, 9), [409, false]);
+    assert.deepEqual(await forget(leader, follower), [400, undefined]);
+    assert.deepEqual(await forget(leader, 9), [200, true]);
+    assert.equal((await added).status, 409);
+    assert.deepEqual(await forget(leader, 9), [200, false]);
+    const { learner_ids: learners, member_addresses: addresses } = await cluster.group(leader, 0);
+    assert.deepEqual([learners, addresses], [[], undefined]);
   });
 });

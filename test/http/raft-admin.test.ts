@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import {
   ADMIN_ALLOW_REVERT,
+  ADMIN_FORGET_LEARNER,
   ADMIN_LEARNER,
   ADMIN_MEMBERSHIP,
   ADMIN_PURGE,
@@ -52,6 +53,22 @@ test('each call reaches its group with its numbers', async (t) => {
     const { last } = gateway;
     assert.deepEqual([last.op, last.group, last.mode, last.value, last.bucket], [OP_ADMIN, 3, mode, value, key], path);
   }
+});
+
+test('a learner is taken out with DELETE, for which its address does not matter', async (t) => {
+  const { gateway, adminPort } = await startPlanes(t);
+  gateway.script = (_asked, reply) => {
+    reply.a = 200;
+  };
+  for (const path of ['3/learners/4', '3/learners/4?addr=', '3/learners/2']) {
+    assert.equal((await requestOnce(adminPort, 'DELETE', `/__svc/raft/${path}`)).status, 200, path);
+    const { last } = gateway;
+    const node = Number(path[11]);
+    assert.deepEqual([last.op, last.group, last.mode, last.value], [OP_ADMIN, 3, ADMIN_FORGET_LEARNER, node], path);
+  }
+  assert.equal((await requestOnce(adminPort, 'DELETE', '/__svc/raft/3/learners/0')).status, 400);
+  const other = await requestOnce(adminPort, 'PUT', '/__svc/raft/3/learners/4');
+  assert.deepEqual([other.status, other.headers.get('allow')], [405, 'POST, DELETE']);
 });
 
 test('what cannot mean anything is refused with a sentence, and no shard is asked', async (t) => {
