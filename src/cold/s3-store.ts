@@ -10,6 +10,7 @@ import {
 import type { Readable } from 'node:stream';
 import { type ObjectPage, type ObjectStore, StoreError, checkKey } from './store.ts';
 import { toStoreError } from './s3-errors.ts';
+import { S3Upload } from './s3-upload.ts';
 
 export interface S3Options {
   readonly bucket: string;
@@ -81,6 +82,25 @@ export class S3Store implements ObjectStore {
         { abortSignal },
       ),
     );
+  }
+
+  /** An object of unknown size. Takes pieces until undefined comes; what is thrown ends the upload without an object. */
+  async putPieces(key: string, next: () => Promise<Uint8Array | undefined>, signal: AbortSignal): Promise<void> {
+    checkKey(key);
+    const upload = new S3Upload(this.#client, this.#options.bucket, this.#prefix + key);
+    const step = (action: (signal: AbortSignal) => Promise<void>): Promise<void> => this.#send(key, signal, action);
+    await step((one) => upload.begin(one));
+    try {
+      for (let piece = await next(); piece !== undefined; piece = await next()) {
+        const body = piece;
+        await step((one) => upload.part(body, one));
+      }
+      await step((one) => upload.complete(one));
+    } catch (error) {
+      // Also when the operator interrupts: parts that nobody finishes are paid for.
+      await upload.abort(AbortSignal.timeout(this.#options.timeoutMs)).catch(() => undefined);
+      throw error;
+    }
   }
 
   async get(key: string, offset: number, length: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {

@@ -39,6 +39,11 @@ export class Cluster {
     return this.file.nodes;
   }
 
+  /** Of calls that the verbs make by themselves. */
+  get options(): ClusterOptions {
+    return this.#options;
+  }
+
   get signal(): AbortSignal {
     return this.#options.signal;
   }
@@ -139,7 +144,7 @@ export class Cluster {
 }
 
 /** The node's own sentence, or its status. */
-function refusal({ status, text }: Reply): string {
+export function refusal({ status, text }: Reply): string {
   if (status === 401) return 'it wants a bearer token: set MILLRACE_ADMIN_TOKEN or give --token-file';
   const sentence = text.trim().split('\n')[0] ?? '';
   return `it answered ${status}${sentence === '' ? '' : ` (${sentence.slice(0, SHOWN_CHARS_MAX)})`}`;
@@ -159,12 +164,12 @@ function parseJson(text: string): unknown {
   }
 }
 
-function originOf(url: string): string {
+export function originOf(url: string): string {
   return new URL(url).origin;
 }
 
 /** fetch hides what happened in the cause, and that in a list when a name has several addresses. */
-function causeOf(error: unknown): string {
+export function causeOf(error: unknown): string {
   let cause: unknown = error;
   for (;;) {
     const { code, errors, cause: deeper } = cause as { code?: unknown; errors?: unknown; cause?: unknown };

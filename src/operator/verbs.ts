@@ -1,5 +1,6 @@
 /** All verbs, in the order in which --help shows them. */
 import type { Verb } from './context.ts';
+import { backupCreate, backupVerify, restore } from './verbs/backup.ts';
 import { drain, undrain } from './verbs/drain.ts';
 import { verifyCluster, wait, waitReady } from './verbs/ready.ts';
 import { allowRejoin, prepareRestart } from './verbs/rejoin.ts';
@@ -16,4 +17,7 @@ export const VERBS: readonly Verb[] = [
   verifyCluster,
   allowRejoin,
   prepareRestart,
+  backupCreate,
+  backupVerify,
+  restore,
 ];

@@ -5,7 +5,6 @@
 import { Reader, Writer } from './peer/cursor.ts';
 
 const TOKEN_BYTES = 8;
-const TOKEN = /^[0-9a-f]{16}$/;
 
 /** Rows of the backup as wire/rows.ts has them; `seq` counts the pieces from 0. */
 export interface ImportRows {
@@ -30,10 +29,6 @@ export interface ImportEnd {
 }
 
 const DIGEST_BYTES = 32;
-
-export function isImportToken(token: string): boolean {
-  return TOKEN.test(token);
-}
 
 /** BEGIN and ABORT: token. */
 export function encodeImportToken(token: string): Uint8Array {

@@ -23,7 +23,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   config: ['base'],
   metrics: ['base'],
   digest: [],
-  backup: ['base', 'wire', 'stream', 'digest'],
+  backup: ['base', 'wire', 'stream', 'digest', 'cold'],
   ...Object.fromEntries(ADAPTERS.map((folder) => [folder, ['base', 'wire', 'digest']])),
   server: [...CORE, ...ADAPTERS, 'config', 'metrics', 'digest', 'backup'],
   // A client of the nodes like any other: what it knows of them came over HTTP. `backup` verifies, `cold` reaches the store.

@@ -1,0 +1,190 @@
+/** Where a backup lies: a directory, or `s3://bucket/prefix` with the credentials and the region of the environment. */
+import { mkdir, open, readdir, rename, stat, unlink } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
+import { Fault } from '../stream/backup/fault.ts';
+import type { S3Store } from '../cold/s3-store.ts';
+import { StoreError } from '../cold/store.ts';
+
+/** A part of a file under way, held in memory. S3 takes 10,000 parts of an object: 160 GiB. */
+const PIECE_BYTES = 16 * 1024 * 1024;
+/** One request to the store, repeats included. */
+const S3_TIMEOUT_MS = 120_000;
+const S3_RETRIES = 5;
+
+export interface Location {
+  /** As the operator wrote it. */
+  readonly text: string;
+  /** Nothing is there; a directory that is missing is made. Throws a Fault when it cannot be written. */
+  isEmpty(): Promise<boolean>;
+  /** Undefined: there is no such file. */
+  sizeOf(name: string): Promise<number | undefined>;
+  read(name: string, size: number): AsyncIterable<Uint8Array>;
+  /** The file is there when this returns, and not before. What the pieces throw ends it without a file. */
+  write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
+  close(): void;
+}
+
+/** Throws a Fault for what is no location. */
+export async function openLocation(text: string, signal: AbortSignal): Promise<Location> {
+  if (!text.startsWith('s3://')) {
+    if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text))
+      throw new Fault(`${text}: a location is a directory or s3://bucket/prefix`);
+    return new Directory(text);
+  }
+  const [bucket = '', ...rest] = text.slice('s3://'.length).split('/');
+  const prefix = rest.filter((part) => part !== '').join('/');
+  if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket)) throw new Fault(`${text}: expected s3://bucket/prefix`);
+  const { S3Store: Store } = await import('../cold/s3-store.ts');
+  const endpoint = process.env['AWS_ENDPOINT_URL_S3'] ?? process.env['AWS_ENDPOINT_URL'];
+  const options = {
+    bucket,
+    region: undefined,
+    endpoint,
+    // Other stores than AWS rarely have a host name for each bucket.
+    pathStyle: endpoint !== undefined,
+    credentials: undefined,
+    encryption: 'none' as const,
+    kmsKeyId: undefined,
+    timeoutMs: S3_TIMEOUT_MS,
+    maxRetries: S3_RETRIES,
+    connections: 4,
+  };
+  return new Bucket(text, new Store(options, prefix), signal);
+}
+
+class Directory implements Location {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  async isEmpty(): Promise<boolean> {
+    return this.#say('cannot be used', async () => {
+      await mkdir(this.text, { recursive: true });
+      const names = await readdir(this.text);
+      // A directory may be listed and not written.
+      const probe = join(this.text, '.probe');
+      await (await open(probe, 'w')).close();
+      await unlink(probe);
+      return names.length === 0;
+    });
+  }
+
+  async sizeOf(name: string): Promise<number | undefined> {
+    try {
+      return (await stat(join(this.text, name))).size;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+      throw new Fault(`${join(this.text, name)} cannot be read (${(error as Error).message})`);
+    }
+  }
+
+  async *read(name: string): AsyncIterable<Uint8Array> {
+    yield* createReadStream(join(this.text, name), { highWaterMark: 1024 * 1024 }) as AsyncIterable<Uint8Array>;
+  }
+
+  async write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+    const path = join(this.text, name);
+    const part = `${path}.part`;
+    await this.#say('cannot be written', async () => {
+      const file = await open(part, 'w');
+      try {
+        for await (const piece of pieces) await writeAll(file, piece);
+        await file.datasync();
+      } catch (error) {
+        await unlink(part).catch(() => undefined);
+        throw error;
+      } finally {
+        await file.close();
+      }
+      await rename(part, path);
+      const directory = await open(this.text, 'r');
+      await directory.sync();
+      await directory.close();
+    });
+  }
+
+  close(): void {}
+
+  async #say<T>(what: string, action: () => Promise<T>): Promise<T> {
+    try {
+      return await action();
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code === undefined || !/^E[A-Z]+$/.test(code)) throw error;
+      throw new Fault(`${this.text} ${what} (${message})`);
+    }
+  }
+}
+
+async function writeAll(file: Awaited<ReturnType<typeof open>>, piece: Uint8Array): Promise<void> {
+  for (let at = 0; at < piece.length;) at += (await file.write(piece, at, piece.length - at)).bytesWritten;
+}
+
+class Bucket implements Location {
+  readonly text: string;
+  readonly #store: S3Store;
+  readonly #signal: AbortSignal;
+
+  constructor(text: string, store: S3Store, signal: AbortSignal) {
+    this.text = text;
+    this.#store = store;
+    this.#signal = signal;
+  }
+
+  async isEmpty(): Promise<boolean> {
+    return this.#say(async () => (await this.#store.list('', '', 1, this.#signal)).objects.length === 0);
+  }
+
+  async sizeOf(name: string): Promise<number | undefined> {
+    return this.#say(async () => {
+      const { objects } = await this.#store.list(name, '', 1, this.#signal);
+      return objects.find(({ key }) => key === name)?.bytes;
+    });
+  }
+
+  async *read(name: string, size: number): AsyncIterable<Uint8Array> {
+    for (let at = 0; at < size; at += PIECE_BYTES) {
+      const length = Math.min(PIECE_BYTES, size - at);
+      yield await this.#say(() => this.#store.get(name, at, length, this.#signal));
+    }
+  }
+
+  async write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+    const parts = gather(pieces);
+    const next = async (): Promise<Uint8Array | undefined> => (await parts.next()).value;
+    await this.#say(() => this.#store.putPieces(name, next, this.#signal));
+  }
+
+  close(): void {
+    this.#store.close();
+  }
+
+  async #say<T>(action: () => Promise<T>): Promise<T> {
+    try {
+      return await action();
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      throw new Fault(`${this.text}: ${error.message}`);
+    }
+  }
+}
+
+/** Small pieces become parts; the last one may be small. */
+async function* gather(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, undefined> {
+  let held: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of pieces) {
+    held.push(piece);
+    bytes += piece.length;
+    if (bytes < PIECE_BYTES) continue;
+    yield Buffer.concat(held);
+    held = [];
+    bytes = 0;
+  }
+  if (bytes > 0) yield Buffer.concat(held);
+  return undefined;
+}

@@ -1,0 +1,43 @@
+/** An object of unknown size, in parts: it is there when it is complete, and not at all when it is given up. */
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  type S3Client,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3';
+
+export class S3Upload {
+  readonly #client: S3Client;
+  readonly #place: { readonly Bucket: string; readonly Key: string };
+  readonly #parts: { readonly ETag: string | undefined; readonly PartNumber: number }[] = [];
+  #id = '';
+
+  constructor(client: S3Client, bucket: string, key: string) {
+    this.#client = client;
+    this.#place = { Bucket: bucket, Key: key };
+  }
+
+  async begin(abortSignal: AbortSignal): Promise<void> {
+    const answer = await this.#client.send(new CreateMultipartUploadCommand(this.#place), { abortSignal });
+    this.#id = answer.UploadId ?? '';
+  }
+
+  /** 5 MiB at least, but for the last one; S3 takes 10,000 of them. */
+  async part(body: Uint8Array, abortSignal: AbortSignal): Promise<void> {
+    const PartNumber = this.#parts.length + 1;
+    const part = { ...this.#place, UploadId: this.#id, PartNumber, Body: body, ContentLength: body.length };
+    const answer = await this.#client.send(new UploadPartCommand(part), { abortSignal });
+    this.#parts.push({ ETag: answer.ETag, PartNumber });
+  }
+
+  async complete(abortSignal: AbortSignal): Promise<void> {
+    const MultipartUpload = { Parts: this.#parts };
+    const whole = { ...this.#place, UploadId: this.#id, MultipartUpload };
+    await this.#client.send(new CompleteMultipartUploadCommand(whole), { abortSignal });
+  }
+
+  async abort(abortSignal: AbortSignal): Promise<void> {
+    await this.#client.send(new AbortMultipartUploadCommand({ ...this.#place, UploadId: this.#id }), { abortSignal });
+  }
+}

@@ -1,0 +1,90 @@
+/** One group: the nodes are asked what they have, the one that has applied most sends it, and it is looked at on its way. */
+import { type Contents, DocumentReader } from '../../backup/document.ts';
+import type { Location } from '../../backup/location.ts';
+import { type GroupEntry, objectName } from '../../backup/manifest.ts';
+import { Fault, check } from '../../stream/backup/fault.ts';
+import type { Cluster } from '../cluster.ts';
+import { Failure, Interrupted, reasonOf } from '../failure.ts';
+import { type Download, download } from './transfer.ts';
+
+export async function createGroup(
+  cluster: Cluster,
+  location: Location,
+  group: number,
+  groupCount: number,
+  moved: (bytes: number) => void,
+): Promise<GroupEntry> {
+  const reasons: string[] = [];
+  const offers = await offersOf(cluster, group, reasons);
+  // The first of several wins.
+  offers.sort((a, b) => b.commitIndex - a.commitIndex);
+  try {
+    for (const offer of offers) {
+      try {
+        return await take(offer, location, group, groupCount, moved);
+      } catch (error) {
+        // A location that fails would fail for the next node too; what a node sends may be better on another.
+        if (error instanceof Interrupted || !(error instanceof Failure || error instanceof BadDocument)) throw error;
+        reasons.push(`node ${offer.node.id}: ${reasonOf(error)}`);
+      }
+    }
+  } finally {
+    for (const offer of offers) offer.cancel();
+  }
+  throw new Failure(`group ${group}: no node sends it; ${reasons.join('; ')}`);
+}
+
+class BadDocument extends Fault {}
+
+async function offersOf(cluster: Cluster, group: number, reasons: string[]): Promise<Download[]> {
+  const asked = cluster.nodes.map(async (node) => {
+    try {
+      return await download(cluster, node, `/__svc/backup/group/${group}`);
+    } catch (error) {
+      if (error instanceof Interrupted || !(error instanceof Failure)) throw error;
+      reasons.push(`node ${node.id}: ${error.message}`);
+      return undefined;
+    }
+  });
+  return (await Promise.all(asked)).filter((offer) => offer !== undefined);
+}
+
+async function take(
+  offer: Download,
+  location: Location,
+  group: number,
+  groupCount: number,
+  moved: (bytes: number) => void,
+): Promise<GroupEntry> {
+  const reader = new DocumentReader(
+    (head) =>
+      check(
+        head.group === group && head.groupCount === groupCount,
+        `it sends group ${head.group} of ${head.groupCount}`,
+      ),
+    () => undefined,
+  );
+  let contents: Contents | undefined;
+  const looked = async function* (): AsyncIterable<Uint8Array> {
+    for await (const piece of offer.pieces) {
+      judge(() => reader.push(piece));
+      moved(piece.length);
+      yield piece;
+    }
+    contents = judge(() => reader.end());
+  };
+  const object = objectName(group);
+  await location.write(object, looked());
+  if (contents === undefined) throw new Failure(`group ${group} was not read to its end`);
+  const { bytes, digest: blake3, buckets, streams, head } = contents;
+  return { raft_group_id: group, object, bytes, blake3, group_commit_index: head.commitIndex, buckets, streams };
+}
+
+function judge<T>(look: () => T): T {
+  try {
+    return look();
+  } catch (error) {
+    if (error instanceof Fault) throw new BadDocument(`what it sends is not valid: ${error.message}`);
+    throw error;
+  }
+}

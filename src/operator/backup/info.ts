@@ -1,0 +1,27 @@
+/** What the first node that answers says of the cluster's backups. */
+import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
+import { type Cluster, refusal } from '../cluster.ts';
+import { Failure, Interrupted, reasonOf } from '../failure.ts';
+
+/** The number of groups. */
+export async function groupCountOf(cluster: Cluster): Promise<number> {
+  const reasons: string[] = [];
+  for (const node of cluster.nodes) {
+    try {
+      const reply = await cluster.call(node, 'GET', '/__svc/backup/info');
+      if (reply.status !== 200) throw new Failure(refusal(reply));
+      const info = JSON.parse(reply.text) as { readonly format_version?: unknown; readonly raft_group_count?: unknown };
+      if (info.format_version !== BACKUP_FORMAT_VERSION) {
+        throw new Failure(
+          `it makes backups of format ${String(info.format_version)}; this program knows ${BACKUP_FORMAT_VERSION}`,
+        );
+      }
+      if (!Number.isSafeInteger(info.raft_group_count)) throw new Failure('it names no number of groups');
+      return info.raft_group_count as number;
+    } catch (error) {
+      if (error instanceof Interrupted) throw error;
+      reasons.push(`node ${node.id}: ${reasonOf(error)}`);
+    }
+  }
+  throw new Failure(`no node tells about backups; ${reasons.join('; ')}`);
+}

@@ -1,0 +1,158 @@
+/** backup-create, backup-verify and restore (wire-facts 7.7). */
+import { openLocation, type Location } from '../../backup/location.ts';
+import { type GroupEntry, type Manifest, writeManifest } from '../../backup/manifest.ts';
+import { Fault } from '../../stream/backup/fault.ts';
+import { createGroup } from '../backup/create.ts';
+import { groupCountOf } from '../backup/info.ts';
+import { restoreGroup } from '../backup/restore.ts';
+import { verifyBackup } from '../backup/verify.ts';
+import { CONFIG, type Context, TOKEN_FILE, type Verb, httpTimeout, openCluster } from '../context.ts';
+import type { Flag } from '../command-line.ts';
+import { Failure, Interrupted, UsageError } from '../failure.ts';
+import type { Progress } from '../progress.ts';
+
+const LOCATION: Flag = {
+  kind: 'text',
+  value: 'DIR|s3://BUCKET/PREFIX',
+  about: 'where the backup lies',
+  required: true,
+};
+const HTTP_TIMEOUT = httpTimeout(30);
+const CREATED: Flag = { kind: 'text', value: 'MS', about: 'time that the manifest shall name, in ms since 1970' };
+const MIB = 1024 * 1024;
+
+export const backupCreate: Verb = {
+  name: 'backup-create',
+  about: 'write a snapshot of every group, and a manifest, to a location that is empty',
+  flags: {
+    config: CONFIG,
+    location: LOCATION,
+    'created-unix-ms': CREATED,
+    'http-timeout-secs': HTTP_TIMEOUT,
+    'token-file': TOKEN_FILE,
+  },
+  run: (context) =>
+    atLocation(context, async (location) => {
+      const { progress, say } = context;
+      const createdMs = createdOf(context);
+      const cluster = openCluster(context);
+      const count = await groupCountOf(cluster);
+      if (!(await location.isEmpty()))
+        throw new Failure(`${location.text} is not empty; a backup wants a place of its own`);
+      const groups: GroupEntry[] = [];
+      const tell = teller(progress, count, 'written');
+      try {
+        for (let group = 0; group < count; group++) {
+          tell(group, 0);
+          groups.push(await createGroup(cluster, location, group, count, (bytes) => tell(group, bytes)));
+        }
+        await writeManifest(location, createdMs, groups);
+      } catch (error) {
+        if (groups.length === 0) throw error;
+        const { message, exitCode } = asFailure(error);
+        const left = `${location.text} holds ${groups.length} of ${count} groups and no manifest: remove them`;
+        throw new Failure(`${message} (${left})`, exitCode, { cause: error });
+      }
+      progress.end();
+      say(`backup created: ${countsOf(groups)} -> ${location.text}`);
+    }),
+};
+
+export const backupVerify: Verb = {
+  name: 'backup-verify',
+  about: 'check that a backup is complete, unaltered and restorable; asks no cluster',
+  flags: { location: LOCATION },
+  run: (context) =>
+    atLocation(context, async (location) => {
+      const { progress, say, signal } = context;
+      const { groups } = await verifyBackup(location, progress, signal);
+      progress.end();
+      say(`backup verified: ${countsOf(groups)}`);
+    }),
+};
+
+export const restore: Verb = {
+  name: 'restore',
+  about: 'bring a backup into a fresh cluster with as many groups',
+  flags: {
+    config: CONFIG,
+    location: LOCATION,
+    resume: { kind: 'switch', about: 'go on with a restore that was interrupted' },
+    'created-unix-ms': { ...CREATED, about: 'ignored' },
+    'http-timeout-secs': HTTP_TIMEOUT,
+    'token-file': TOKEN_FILE,
+  },
+  run: (context) =>
+    atLocation(context, async (location) => {
+      const { values, progress, say, signal } = context;
+      const cluster = openCluster(context);
+      const manifest = await verifyBackup(location, progress, signal);
+      await checkTarget(manifest, await groupCountOf(cluster));
+      const { groups } = manifest;
+      const tell = teller(progress, groups.length, 'restored');
+      let done = 0;
+      try {
+        for (const [i, entry] of groups.entries()) {
+          tell(i, 0);
+          await restoreGroup(cluster, location, entry, values.isSet('resume'), (bytes) => tell(i, bytes));
+          done++;
+        }
+      } catch (error) {
+        if (done === 0 || !(error instanceof Failure)) throw error;
+        const left = `${done} of ${groups.length} groups are restored`;
+        throw new Failure(`${error.message} (${left}; --resume goes on from there)`, error.exitCode, { cause: error });
+      }
+      progress.end();
+      say(`restore complete: ${countsOf(groups)}`);
+    }),
+};
+
+async function checkTarget({ raft_group_count: wanted }: Manifest, found: number): Promise<void> {
+  if (wanted === found) return Promise.resolve();
+  throw new Failure(`the backup has ${wanted} groups and the cluster ${found}; nothing was restored`);
+}
+
+async function atLocation({ values, signal }: Context, work: (location: Location) => Promise<void>): Promise<void> {
+  try {
+    const location = await openLocation(values.text('location') as string, signal);
+    try {
+      await work(location);
+    } finally {
+      location.close();
+    }
+  } catch (error) {
+    if (signal.aborted && !(error instanceof Failure)) throw new Interrupted();
+    if (error instanceof Fault) throw new Failure(error.message, undefined, { cause: error });
+    throw error;
+  }
+}
+
+/** What went wrong as a sentence; a bug stays what it is. */
+function asFailure(error: unknown): Failure {
+  if (error instanceof Failure) return error;
+  if (error instanceof Fault) return new Failure(error.message);
+  throw error;
+}
+
+function createdOf({ values }: Context): number {
+  const written = values.text('created-unix-ms');
+  if (written === undefined) return Date.now();
+  if (!/^\d{1,15}$/.test(written))
+    throw new UsageError(`--created-unix-ms ${written}: expected milliseconds since 1970`);
+  return Number(written);
+}
+
+/** Of the groups, and how much has moved in all. */
+function teller(progress: Progress, groups: number, done: string): (group: number, bytes: number) => void {
+  let bytes = 0;
+  return (group, more) => {
+    bytes += more;
+    progress.step(group, groups, `groups ${done}, ${(bytes / MIB).toFixed(1)} MiB`);
+  };
+}
+
+/** A bucket counts once for each group that has streams of it. */
+function countsOf(groups: readonly GroupEntry[]): string {
+  const sum = (of: (group: GroupEntry) => number): number => groups.reduce((total, group) => total + of(group), 0);
+  return `${groups.length} groups, ${sum((group) => group.buckets)} buckets, ${sum((group) => group.streams)} streams`;
+}
