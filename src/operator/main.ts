@@ -9,18 +9,24 @@ import { VERBS } from './verbs.ts';
 /** A connection that is lost to an operator's host is an interruption too. */
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
+/** Ctrl-C under npm arrives from the terminal and from npm. */
+const SAME_SIGNAL_MS = 500;
+
 async function main(argv: readonly string[], progress: Progress): Promise<void> {
   const { verb, help, version, given } = parseCommandLine(argv, VERBS);
   if (help) return say(verb === undefined ? helpOfAll(VERBS) : helpOfVerb(verb));
   if (version || verb === undefined) return say(`${VERSION}\n`);
   const ending = new AbortController();
+  let endingSinceMs = -Infinity;
   // The first one lets a verb clean up behind itself; the second ends at once.
   for (const signal of SIGNALS) {
     process.on(signal, () => {
+      if (performance.now() - endingSinceMs < SAME_SIGNAL_MS) return;
       if (ending.signal.aborted) {
         process.stderr.write('millracectl: ended in the middle; status shows what is left behind\n');
         process.exit(EXIT_FAILED);
       }
+      endingSinceMs = performance.now();
       ending.abort();
     });
   }

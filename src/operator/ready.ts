@@ -86,3 +86,22 @@ export function hasNothing(sample: Sample, nodeId: number): boolean {
   const report = reportOf(sample, nodeId);
   return report !== undefined && advanceOf(report, nodeId).applied === 0;
 }
+
+/**
+ * Does the node have to be allowed to come back with less than it acknowledged? Yes when its log is empty, when it does not answer
+ * (the operator knows), or when it is behind and gets nowhere. Not for a node that catches up: a permission that nobody
+ * uses would lie about for a later mishap.
+ */
+export function needsPermission(
+  sample: Sample,
+  before: Sample,
+  nodeId: number,
+  group: number,
+  lagMax: number,
+): boolean {
+  const report = reportOf(sample, nodeId);
+  const own = groupOf(report, group);
+  if (own === undefined || own.lastLog === 0) return true;
+  if (gapOf(sample, nodeId, report, group) <= lagMax) return false;
+  return own.applied <= (groupOf(reportOf(before, nodeId), group)?.applied ?? -1);
+}

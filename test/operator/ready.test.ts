@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hasNothing, whyClusterNotReady, whyNotReady, whyNotServing } from '../../src/operator/ready.ts';
+import {
+  hasNothing,
+  needsPermission,
+  whyClusterNotReady,
+  whyNotReady,
+  whyNotServing,
+} from '../../src/operator/ready.ts';
 import { groupViews, lagOf, leaderships, ledBy, nameGroups } from '../../src/operator/sample.ts';
 import { agreed, group, node, silent } from './sample.ts';
 
@@ -63,6 +69,20 @@ test('a node that answers and has applied nothing has lost its disk, or was neve
   assert.equal(hasNothing([node(2, [group(0, undefined, { applied: 0 })])], 2), true);
   assert.equal(hasNothing([node(2, [group(0, 1)])], 2), false);
   assert.equal(hasNothing([silent(2)], 2), false);
+});
+
+test('a node may need permission to come back when its log is empty or it is stuck, not when it catches up', () => {
+  const at = (applied: number, lastLog = applied): Parameters<typeof needsPermission>[0] => [
+    node(1, [group(0, 1, { committed: 500 })]),
+    node(2, [group(0, 1, { applied, lastLog })]),
+  ];
+  const gone = [node(1, [group(0, 1)]), silent(2)];
+  assert.equal(needsPermission(at(0), at(0), 2, 0, LAG), true);
+  assert.equal(needsPermission(gone, gone, 2, 0, LAG), true);
+  assert.equal(needsPermission(at(490), at(490), 2, 0, LAG), false);
+  assert.equal(needsPermission(at(300), at(200), 2, 0, LAG), false);
+  assert.equal(needsPermission(at(300), at(300), 2, 0, LAG), true);
+  assert.equal(needsPermission(at(300), gone, 2, 0, LAG), false);
 });
 
 test('of several views of a group the newest term counts; an old one without a leader does not', () => {

@@ -3,12 +3,15 @@ import type { Cluster } from '../cluster.ts';
 import type { ClusterNode } from '../cluster-file.ts';
 import { CONFIG, LAG, NODE, TOKEN_FILE, type Verb, httpTimeout, openCluster } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { type Sample, gapOf, groupOf, groupViews, nameGroups, reportOf } from '../sample.ts';
+import { needsPermission } from '../ready.ts';
+import { groupViews, nameGroups } from '../sample.ts';
 import { pause } from '../waiting.ts';
 
 /** Leaders move while they are asked. */
 const TIMEOUT_MS = 30_000;
 const RETRY_MS = 100;
+/** A node that is only behind has applied something after this. */
+const LOOK_MS = 1000;
 const CALLS_AT_ONCE = 32;
 
 export const allowRejoin: Verb = {
@@ -22,9 +25,11 @@ export const allowRejoin: Verb = {
     'token-file': TOKEN_FILE,
   },
   run: async (context) => {
-    const { values, say } = context;
+    const { values, progress, say } = context;
     const cluster = openCluster(context);
     const node = cluster.node(values.integer('node'));
+    if ((await cluster.answerOf(node)).report === undefined)
+      progress.note(`node ${node.id} does not answer, so it is taken at your word that it lost its log`);
     const armed = await arm(cluster, node, values.integer('lag-tolerance'));
     if (armed.length === 0) return say(`node ${node.id}: has its log in every group, so there is nothing to allow`);
     const where = armed.length < armed[0]!.of ? ` (of ${nameGroups(armed.map(({ group }) => group))})` : '';
@@ -42,13 +47,15 @@ interface Armed {
 async function arm(cluster: Cluster, node: ClusterNode, lagMax: number): Promise<readonly Armed[]> {
   const deadlineMs = performance.now() + TIMEOUT_MS;
   const done = new Map<number, number>();
+  const before = await cluster.sample();
+  await pause(LOOK_MS, cluster.signal);
   for (;;) {
     const sample = await cluster.sample();
     const member = groupViews(sample).filter(({ voters }) => voters.includes(node.id));
     const silent = sample.every(({ report }) => report === undefined) ? sample[0] : undefined;
     if (silent !== undefined) throw new Failure(`no node answers; node ${silent.nodeId}: ${silent.error}`);
     if (member.length === 0) throw new Failure(`no node that answers has node ${node.id} among its voters`);
-    const needy = member.filter(({ id }) => needsPermission(sample, node.id, id, lagMax));
+    const needy = member.filter(({ id }) => needsPermission(sample, before, node.id, id, lagMax));
     const open = needy.filter(({ id, leader }) => leader === undefined || done.get(id) !== leader);
     if (open.length === 0) return [...done.keys()].map((group) => ({ group, of: member.length }));
     const askable = open.filter(({ leader }) => leader !== undefined && leader !== node.id);
@@ -64,15 +71,8 @@ async function arm(cluster: Cluster, node: ClusterNode, lagMax: number): Promise
         `${groups} had no leader to ask for ${TIMEOUT_MS / 1000} s; without a majority nobody can refill node ${node.id}`,
       );
     }
-    if (askable.length < open.length) await pause(RETRY_MS, cluster.signal);
+    if (open.some(({ id, leader }) => done.get(id) !== leader)) await pause(RETRY_MS, cluster.signal);
   }
-}
-
-/** A node that has its log and keeps up needs none; a permission that lies about could be used by a later mishap. */
-function needsPermission(sample: Sample, nodeId: number, group: number, lagMax: number): boolean {
-  const report = reportOf(sample, nodeId);
-  const own = groupOf(report, group);
-  return own === undefined || own.lastLog === 0 || gapOf(sample, nodeId, report, group) > lagMax;
 }
 
 export const prepareRestart: Verb = {
