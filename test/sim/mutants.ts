@@ -41,6 +41,17 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     from: 'owns(object) || objectKnown(',
     to: 'objectKnown(',
   },
+  // The object of a merge goes while its answer is on the way; what it is published as then is not there.
+  'sweep-takes-merges': {
+    file: 'src/shard/cold/tier',
+    from: 'this.flusher.owns(object) || this.compactor.owns(object)',
+    to: 'this.flusher.owns(object)',
+  },
+  'merge-keeps-references': {
+    file: 'src/stream/cold/compact',
+    from: 'dropChunks(state, head.incarnation, run, nowMs, false);',
+    to: 'dropChunks(state, head.incarnation, run.slice(1), nowMs, false);',
+  },
   // Counts what is in the state and forgets that what it lists may have become known meanwhile.
   'doom-of-known-objects': {
     file: 'src/stream/cold/flush',
