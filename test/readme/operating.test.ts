@@ -49,7 +49,12 @@ class Machine {
       ssh: `host=$1; shift; ${ask}/host/$host`,
     };
     const bin = join(this.folder, 'bin');
-    for (const path of [bin, join(this.folder, 'prefix'), join(this.folder, 'etc/systemd/system')])
+    for (const path of [
+      bin,
+      join(this.folder, 'prefix'),
+      join(this.folder, 'etc/systemd/system'),
+      join(this.folder, 'var/backups'),
+    ])
       mkdirSync(path, { recursive: true });
     for (const [name, text] of Object.entries(scripts)) {
       writeFileSync(join(bin, name), `#!/bin/sh\n${text}\n`);
@@ -85,7 +90,7 @@ class Machine {
   #localize(command: string): string {
     return command
       .replaceAll(/http:\/\/10\.0\.0\.(\d):4438/g, (_, id: string) => this.cluster.node(Number(id)).adminUrl)
-      .replaceAll('/etc/', `${this.folder}/etc/`);
+      .replaceAll(/(?<![\w/])\/(etc|var)\//g, `${this.folder}/$1/`);
   }
 
   /** Where the cluster file is for the operator, once the ports are known. */
