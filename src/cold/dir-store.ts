@@ -8,7 +8,11 @@ import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promi
 import { dirname, join, sep } from 'node:path';
 import { type ObjectPage, type ObjectStore, StoreError, type StoredObject, checkKey } from './store.ts';
 
-/** Beside the objects, so that a rename never crosses file systems. */
+/**
+ * Beside the objects, so that a rename never crosses file systems. It also tells a store from an empty mount point: it stays
+ * as long as the store does, and is never made anew. Otherwise objects would be written below the mount point while the file
+ * system is away, and hidden as soon as it is back.
+ */
 const TEMPORARY = '.tmp';
 /** A temporary file this old was left by a process that died; no put takes that long. */
 const TEMPORARY_MS_MAX = 60 * 60_000;
@@ -19,18 +23,22 @@ export class DirStore implements ObjectStore {
   readonly place: string;
   readonly #root: string;
   #cleaned = false;
+  #isMade: boolean;
 
-  constructor(directory: string, root: string) {
-    this.#root = root === '' ? directory : join(directory, ...root.split('/'));
+  /** `isMade`: makeDirStore was called; else the first put does that. */
+  constructor(directory: string, root: string, isMade = false) {
+    this.#root = rootOf(directory, root);
+    this.#isMade = isMade;
     this.place = `the directory ${this.#root}`;
   }
 
   async put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void> {
     checkKey(key);
     await this.#guard(key, async () => {
+      if (!this.#isMade) await mkdir(join(this.#root, TEMPORARY), { recursive: true });
+      this.#isMade = true;
       await this.#clean();
       const temporary = join(this.#root, TEMPORARY, randomBytes(12).toString('hex'));
-      await mkdir(dirname(temporary), { recursive: true });
       try {
         await writeSynced(temporary, body);
         signal.throwIfAborted();
@@ -78,7 +86,11 @@ export class DirStore implements ObjectStore {
       checkKey(key);
       await this.#guard(key, async () => {
         const path = this.#pathOf(key);
-        await unlink(path).catch(ignoreMissing);
+        // Gone it counts as only where it would be seen.
+        await unlink(path).catch(async (error: unknown) => {
+          ignoreMissing(error);
+          await this.#expectStore();
+        });
         await this.#removeEmpty(dirname(path));
       });
     }
@@ -151,9 +163,37 @@ export class DirStore implements ObjectStore {
     try {
       return await action();
     } catch (error) {
+      if (codeOf(error) === 'ENOENT') await this.#expectStore();
       throw toStoreError(what, error);
     }
   }
+
+  /** Something is missing: one object, or the whole store? */
+  async #expectStore(): Promise<void> {
+    if (!this.#isMade || (await isDirStore(this.#root))) return;
+    const sentence = `${this.place} is not there or is none of ours (it has no ${TEMPORARY}); is its file system mounted?`;
+    throw new StoreError('unreachable', sentence);
+  }
+}
+
+function rootOf(directory: string, root: string): string {
+  return root === '' ? directory : join(directory, ...root.split('/'));
+}
+
+/** Makes the directory a store, if it is not one yet. */
+export async function makeDirStore(directory: string, root: string): Promise<void> {
+  await mkdir(join(rootOf(directory, root), TEMPORARY), { recursive: true });
+}
+
+/** Whether objects may have been written there. */
+export async function isDirStore(directory: string, root = ''): Promise<boolean> {
+  return stat(join(rootOf(directory, root), TEMPORARY)).then(
+    () => true,
+    (error: unknown) => {
+      ignoreMissing(error);
+      return false;
+    },
+  );
 }
 
 async function writeSynced(path: string, body: Uint8Array): Promise<void> {

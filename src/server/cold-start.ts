@@ -14,6 +14,7 @@ import { ColdPool, TASKS_PER_THREAD } from '../cold/pool.ts';
 import type { Failed } from '../cold/tasks.ts';
 import type { ColdSettings } from '../shard/cold/port.ts';
 import { ChunkLoader } from './chunk-loader.ts';
+import { prepareDirectory } from './cold-directory.ts';
 import { ColdReader } from './cold-reader.ts';
 import { ColdService } from './cold-service.ts';
 import type { Gateway } from './gateway.ts';
@@ -40,7 +41,7 @@ export interface ColdStore {
 /** Undefined: no cold store is configured. Throws ConfigError when it cannot work. */
 export async function startColdStore(config: Config, shardCount: number, log: Logger): Promise<ColdStore | undefined> {
   const { cold } = config.storage;
-  const backend = backendOf(cold);
+  const backend = await backendOf(config.storage.dataDir, cold);
   if (backend === undefined) return undefined;
   const pool = new ColdPool({
     backend,
@@ -165,9 +166,12 @@ class Proof {
   }
 }
 
-function backendOf(cold: ColdConfig): Backend | undefined {
+async function backendOf(dataDir: string, cold: ColdConfig): Promise<Backend | undefined> {
   if (cold.backend === 'none') return undefined;
-  if (cold.backend === 'dir') return { kind: 'dir', root: cold.root, directory: cold.dir };
+  if (cold.backend === 'dir') {
+    const isMade = await prepareDirectory(dataDir, cold.dir, cold.root, DIRECTORY_TIMEOUT_MS);
+    return { kind: 'dir', root: cold.root, directory: cold.dir, isMade };
+  }
   return { kind: 's3', root: cold.root, s3: { ...cold.s3, connections: TASKS_PER_THREAD } };
 }
 
