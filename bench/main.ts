@@ -13,6 +13,8 @@ import { renderScenario, type BenchReport, type ScenarioReport } from './report.
 import { appends100, appends500 } from './scenarios/appends.ts';
 import { clusterIdle } from './scenarios/cluster-idle.ts';
 import { cluster } from './scenarios/cluster.ts';
+import { coldAppends } from './scenarios/cold-appends.ts';
+import { coldBounded } from './scenarios/cold-bounded.ts';
 import { coldReplay } from './scenarios/cold-replay.ts';
 import { fanOut } from './scenarios/fan-out.ts';
 import { replay } from './scenarios/replay.ts';
@@ -37,7 +39,9 @@ const SCENARIOS: readonly Scenario[] = [
   scale,
   cluster,
   clusterIdle,
+  coldAppends,
   coldReplay,
+  coldBounded,
 ];
 const TARGETS: readonly Target[] = [
   millrace,

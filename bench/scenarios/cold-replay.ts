@@ -2,14 +2,12 @@
 // same objects from the same server with the same concurrency.
 
 import { GetObjectCommand, ListObjectsV2Command, type S3Client } from '@aws-sdk/client-s3';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Ceph, cephMissing } from '../../test/support/ceph.ts';
 import { HttpExchange } from '../load/exchange.ts';
-import { type Child, freePorts, removeFolder, startChild, temporaryFolder, waitForPort } from '../processes.ts';
 import { check, type ScenarioReport } from '../report.ts';
 import { type LoadResult, summarize } from '../stats.ts';
+import { type ColdNode, s3Table, startColdNode } from '../targets/cold-node.ts';
 import { streamPath } from '../targets/target.ts';
 import { alternate, compare, rowsOf, type Context, type Scenario } from './scenario.ts';
 
@@ -19,14 +17,6 @@ const LANES = 8;
 const CONTENT_TYPE = 'application/octet-stream';
 const BUCKET = 'bench';
 const RETRY_MS = 50;
-const COLD_TIMEOUT_MS = 300_000;
-
-interface Node {
-  readonly child: Child;
-  readonly port: number;
-  readonly adminPort: number;
-  readonly folder: string;
-}
 
 /** What one lane did: a sample for each answer. */
 interface Tally {
@@ -34,39 +24,7 @@ interface Tally {
   bytes: number;
 }
 
-async function startNode(context: Context, ceph: Ceph): Promise<Node> {
-  const folder = temporaryFolder(context.start.dir, 'cold');
-  const file = join(folder, 'cold.toml');
-  const lines = [
-    '[storage.cold]',
-    'backend = "s3"',
-    `s3.bucket = "${BUCKET}"`,
-    `s3.endpoint = "${ceph.endpoint}"`,
-    `s3.access_key_id = "${ceph.accessKey}"`,
-    `s3.secret_access_key = "${ceph.secretKey}"`,
-    's3.server_side_encryption = "none"',
-  ];
-  writeFileSync(file, `${lines.join('\n')}\n`);
-  const [port = 0, adminPort = 0] = await freePorts(2);
-  const { nodeArgs, entry, cores, cpus } = context.start;
-  const planes = ['--listen', `127.0.0.1:${port}`, '--admin-listen', `127.0.0.1:${adminPort}`];
-  const args = [
-    ...nodeArgs,
-    entry,
-    '--config',
-    file,
-    '--data',
-    join(folder, 'data'),
-    ...planes,
-    '--cores',
-    String(cores),
-  ];
-  const child = startChild(process.execPath, args, cpus);
-  await waitForPort(child, port, 'millrace');
-  return { child, port, adminPort, folder };
-}
-
-async function fill(node: Node, paths: readonly string[], mibPerStream: number): Promise<void> {
+async function fill(node: ColdNode, paths: readonly string[], mibPerStream: number): Promise<void> {
   const body = Buffer.alloc(MIB, 'cold');
   await Promise.all(
     paths.map(async (path) => {
@@ -85,21 +43,10 @@ async function fill(node: Node, paths: readonly string[], mibPerStream: number):
       exchange.close();
     }),
   );
-  const admin = await HttpExchange.open(node.adminPort);
-  const deadlineMs = performance.now() + COLD_TIMEOUT_MS;
-  for (;;) {
-    const metrics = JSON.parse((await admin.request('GET', '/__svc/metrics')).body.toString()) as Record<
-      string,
-      number
-    >;
-    if (metrics['cold_hot_bytes'] === 0) break;
-    if (performance.now() > deadlineMs) throw new Error(`${metrics['cold_hot_bytes']} bytes are still hot`);
-    await sleep(RETRY_MS);
-  }
-  admin.close();
+  await node.allCold();
 }
 
-async function replay(node: Node, path: string, expectedBytes: number, tally: Tally): Promise<void> {
+async function replay(node: ColdNode, path: string, expectedBytes: number, tally: Tally): Promise<void> {
   const exchange = await HttpExchange.open(node.port);
   let offset = '-1';
   for (let bytes = 0; bytes < expectedBytes;) {
@@ -168,10 +115,10 @@ async function run(context: Context): Promise<ScenarioReport[]> {
   const paths = Array.from({ length: LANES }, (_, i) => streamPath(`cold-${i}`));
   const ceph = await Ceph.start();
   const client = ceph.client();
-  let node: Node | undefined;
+  let node: ColdNode | undefined;
   try {
     await ceph.createBucket(BUCKET);
-    const started = (node = await startNode(context, ceph));
+    const started = (node = await startColdNode(context.start, s3Table(ceph, BUCKET)));
     await fill(started, paths, mibPerStream);
     const keys = await listAll(client);
     const contestants = [{ name: 'millrace' }, { name: 'plain-sdk' }] as const;
@@ -202,8 +149,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
     ];
   } finally {
     client.destroy();
-    await node?.child.stop();
-    if (node !== undefined) removeFolder(node.folder);
+    await node?.stop();
     await ceph.stop();
   }
 }

@@ -3,7 +3,7 @@
 import type { LoadOptions } from '../load/wrk.ts';
 import type { Check, Row, ScenarioReport } from '../report.ts';
 import { medianOfRounds, medianRatio, type LoadResult } from '../stats.ts';
-import type { Running, StartOptions, Target, TargetName } from '../targets/target.ts';
+import type { Running, StartOptions, Target } from '../targets/target.ts';
 
 export interface Context {
   /** Tiny parameters: proves that everything runs, measures nothing. */
@@ -85,7 +85,7 @@ export function rowsOf(rounds: Rounds): Row[] {
 /** The check of ours against a peer, or nothing when one of the two did not run. */
 export function compare(
   rounds: Rounds,
-  ours: TargetName,
+  ours: string,
   theirs: string,
   pick: (result: LoadResult) => number,
   make: (ratio: number) => Check,

@@ -29,7 +29,7 @@ async function start(options: StartOptions): Promise<Running> {
 }
 
 /** Listening is not leading: a create that is refused with 503 before the first election must not end the run. */
-async function waitForLeaders(port: number): Promise<void> {
+export async function waitForLeaders(port: number): Promise<void> {
   const exchange = await HttpExchange.open(port);
   const deadline = Date.now() + LEADER_TIMEOUT_MS;
   for (;;) {
