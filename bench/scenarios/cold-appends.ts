@@ -70,9 +70,19 @@ async function measure(context: Context, contestants: readonly Contestant[]): Pr
     await createStreams(contestant.node.port, paths);
     await load(contestant, context.warmUpMs);
   }
-  const rounds = await alternate(context, contestants, (contestant) => load(contestant, durationMs));
+  const cpu = new Map(contestants.map(({ name }) => [name, 0]));
+  const rounds = await alternate(context, contestants, async (contestant) => {
+    const before = contestant.node.cpuMs();
+    const result = await load(contestant, durationMs);
+    cpu.set(contestant.name, (cpu.get(contestant.name) as number) + contestant.node.cpuMs() - before);
+    return result;
+  });
   const notes: string[] = [];
   for (const { name, node } of contestants) {
+    const requests = (rounds.get(name) ?? []).reduce((sum, result) => sum + result.requests, 0);
+    notes.push(
+      `${name}: ${((1000 * (cpu.get(name) as number)) / requests).toFixed(1)} µs of processor time per append`,
+    );
     if (name === OFF) continue;
     const { cold_bytes: bytes = 0, cold_flush_uploads: uploads = 0 } = await node.metrics();
     const refusals = (await node.metrics())['cold_backpressure_events'] ?? 0;

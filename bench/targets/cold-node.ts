@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Ceph } from '../../test/support/ceph.ts';
 import { HttpExchange } from '../load/exchange.ts';
 import {
+  cpuMsOf,
   freePorts,
   memoryOf,
   removeFolder,
@@ -24,6 +25,8 @@ export interface ColdNode {
   readonly port: number;
   metrics(): Promise<Readonly<Record<string, number>>>;
   memory(): Memory;
+  /** Processor time of all its threads so far. */
+  cpuMs(): number;
   /** Size of the files of LMDB; they grow and never shrink. */
   databaseBytes(): number;
   /** Resolves when every byte is in the cold store. */
@@ -64,6 +67,7 @@ export async function startColdNode(options: StartOptions, toml: string): Promis
     port,
     metrics,
     memory: () => memoryOf(child.pid),
+    cpuMs: () => cpuMsOf(child.pid),
     databaseBytes: () =>
       readdirSync(data)
         .filter((name) => name.startsWith('shard-'))
