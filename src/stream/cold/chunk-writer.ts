@@ -6,13 +6,17 @@ import type { RowSource } from '../collect.ts';
 import { RowView } from '../row-view.ts';
 
 const INITIAL_BYTES = 64 * 1024;
+/** Memory that is kept for the next writer: one object of usual size. Growing anew each time costs more than the chunks. */
+const KEPT_BYTES = 16 * 1024 * 1024;
 const view = new RowView();
+let kept: Uint8Array | undefined;
+const NOTHING = new Uint8Array(0);
 
 export type UnhashedChunk = Omit<Chunk, 'digest'>;
 
 export class ChunkWriter {
-  #bytes = new Uint8Array(INITIAL_BYTES);
-  #view = new DataView(this.#bytes.buffer);
+  #bytes: Uint8Array = NOTHING;
+  #view: DataView = new DataView(NOTHING.buffer);
   #length = 0;
 
   get length(): number {
@@ -21,7 +25,11 @@ export class ChunkWriter {
 
   /** Everything written, in a buffer of its own. The writer is of no more use. */
   finish(): Uint8Array<ArrayBuffer> {
-    return this.#bytes.slice(0, this.#length);
+    const whole = new Uint8Array(this.#length);
+    whole.set(this.#bytes.subarray(0, this.#length));
+    if (this.#bytes.length <= KEPT_BYTES) kept = this.#bytes;
+    this.#bytes = whole;
+    return whole;
   }
 
   /**
@@ -58,7 +66,11 @@ export class ChunkWriter {
 
   #reserve(extra: number): void {
     if (this.#length + extra <= this.#bytes.length) return;
-    const grown = new Uint8Array(Math.max(this.#length + extra, 2 * this.#bytes.length));
+    // Taken with the first byte only: most writers find nothing to write.
+    const spare = this.#bytes === NOTHING ? kept : undefined;
+    if (spare !== undefined) kept = undefined;
+    const size = Math.max(this.#length + extra, 2 * this.#bytes.length, INITIAL_BYTES);
+    const grown = spare !== undefined && spare.length >= size ? spare : new Uint8Array(size);
     grown.set(this.#bytes.subarray(0, this.#length));
     this.#bytes = grown;
     this.#view = new DataView(grown.buffer);
