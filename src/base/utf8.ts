@@ -90,7 +90,7 @@ export function decodeUtf8(bytes: Uint8Array, start = 0, end = bytes.length): st
   return decoder.decode(shared ? bytes.slice(start, end) : bytes.subarray(start, end));
 }
 
-/** @internal As decodeUtf8, but undefined when the bytes are not strict UTF-8. */
+/** As decodeUtf8, but undefined when the bytes are not strict UTF-8. */
 export function decodeUtf8Strict(bytes: Uint8Array): string | undefined {
   return isValidUtf8(bytes) ? decodeUtf8(bytes) : undefined;
 }

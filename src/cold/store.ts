@@ -60,7 +60,3 @@ export function checkKey(key: string): void {
     key.length <= KEY_BYTES_MAX && key.split('/').every((part) => /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(part));
   if (!isPlain) throw new StoreError('denied', `${JSON.stringify(key.slice(0, 80))} is not a usable object key`);
 }
-
-export function isStoreError(error: unknown, failure: StoreFailure): boolean {
-  return error instanceof StoreError && error.failure === failure;
-}

@@ -17,10 +17,7 @@ interface Blake3 {
   createHash(): Hasher;
 }
 
-const { name, blake3 } = await load();
-
-/** Which implementation is in use. */
-export const BLAKE3_IMPLEMENTATION: 'native' | 'wasm' = name;
+const blake3 = await load();
 
 /** A plain array of its own: a Buffer's slice() would share memory. */
 export function digestOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
@@ -38,15 +35,15 @@ export function sameDigest(left: Uint8Array, right: Uint8Array): boolean {
   return true;
 }
 
-async function load(): Promise<{ name: 'native' | 'wasm'; blake3: Blake3 }> {
+async function load(): Promise<Blake3> {
   try {
     // Held in variables: the native package's types are absent where its binary is.
     const native: string = 'blake3';
-    return { name: 'native', blake3: (await import(native)) as Blake3 };
+    return (await import(native)) as Blake3;
   } catch {
     const wasm: string = 'blake3-wasm';
     const module = (await import(wasm)) as Blake3 & { load(): Promise<void> };
     await module.load();
-    return { name: 'wasm', blake3: module };
+    return module;
   }
 }
