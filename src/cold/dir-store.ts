@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { type Dirent } from 'node:fs';
-import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
+import { mkdir, open, opendir, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import { type ObjectPage, type ObjectStore, StoreError, type StoredObject, checkKey } from './store.ts';
 
@@ -35,7 +35,7 @@ export class DirStore implements ObjectStore {
   async put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void> {
     checkKey(key);
     await this.#guard(key, async () => {
-      if (!this.#isMade) await mkdir(join(this.#root, TEMPORARY), { recursive: true });
+      if (!this.#isMade) await makeFolder(join(this.#root, TEMPORARY));
       this.#isMade = true;
       await this.#clean();
       const temporary = join(this.#root, TEMPORARY, randomBytes(12).toString('hex'));
@@ -182,7 +182,28 @@ function rootOf(directory: string, root: string): string {
 
 /** Makes the directory a store, if it is not one yet. */
 export async function makeDirStore(directory: string, root: string): Promise<void> {
-  await mkdir(join(rootOf(directory, root), TEMPORARY), { recursive: true });
+  await makeFolder(join(rootOf(directory, root), TEMPORARY));
+}
+
+/**
+ * With its parents. Not mkdir's `recursive`: where a file system takes no directories and says ENOENT (an automounter without
+ * its server, /proc), Node tries for ever.
+ */
+async function makeFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path);
+    return;
+  } catch (error) {
+    // It may be a file.
+    if (codeOf(error) === 'EEXIST') return (await opendir(path)).close();
+    if (codeOf(error) !== 'ENOENT') throw error;
+  }
+  if (dirname(path) !== path) await makeFolder(dirname(path));
+  await mkdir(path).catch((error: unknown) => {
+    if (codeOf(error) === 'EEXIST') return;
+    if (codeOf(error) !== 'ENOENT') throw error;
+    throw new StoreError('denied', `${path} cannot be made there (ENOENT)`, { cause: error });
+  });
 }
 
 /** Whether objects may have been written there. */

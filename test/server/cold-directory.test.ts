@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { makeDirStore } from '../../src/cold/dir-store.ts';
 import { ConfigError } from '../../src/config/error.ts';
 import { prepareDirectory } from '../../src/server/cold-directory.ts';
 import { requestOnce } from '../support/raw-client.ts';
@@ -34,6 +35,9 @@ test('a directory that was used and is not there any more is refused; a new one,
     assert.equal(await prepare(store, 'elsewhere'), true);
     writeFileSync(join(folder, 'file'), '');
     assert.equal(await prepare(join(folder, 'file'), ''), false);
+    // A place that says ENOENT to every mkdir.
+    assert.equal(await prepare('/proc/nothing/here', 'x'), false);
+    await assert.rejects(makeDirStore('/proc/nothing/here', 'x'), /\/proc\/nothing cannot be made there/);
     writeFileSync(join(folder, 'cold-store.json'), '{');
     await assert.rejects(prepare(store, 'elsewhere'), /cold-store\.json is damaged/);
   } finally {
