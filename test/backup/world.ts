@@ -20,7 +20,12 @@ export interface World {
 const path = (bucket: string, stream: string): string => `/${encodeURIComponent(bucket)}/${encodeURIComponent(stream)}`;
 
 /** Fills the node; deletes some of it again. */
-export async function fillWorld({ port, adminPort }: Ports, random: Random, streams: number): Promise<World> {
+export async function fillWorld(
+  { port, adminPort }: Ports,
+  random: Random,
+  streams: number,
+  large = 60_000,
+): Promise<World> {
   const client = await RawClient.connect(port);
   const admin = await RawClient.connect(adminPort);
   const names: string[] = [];
@@ -37,7 +42,7 @@ export async function fillWorld({ port, adminPort }: Ports, random: Random, stre
     const headers: Record<string, string> = { 'content-type': type };
     if (i % 4 === 1)
       headers['stream-attrs'] = JSON.stringify({ title: `T${i}`, metadata: { n: i, deep: [1.0, '1e400'] } });
-    if (i % 7 === 2) headers['stream-ttl'] = String(100_000 + i);
+    if (i % 7 === 2) headers['stream-ttl'] = String(3_000_000_000 + i);
     if (i % 7 === 3) headers['stream-expires-at'] = '2099-01-01T00:00:00Z';
     ok(await client.request('PUT', name, headers), 201);
     const body = (size: number): Buffer => {
@@ -48,7 +53,7 @@ export async function fillWorld({ port, adminPort }: Ports, random: Random, stre
     };
     const appends = random.int(0, 12 - 1);
     for (let n = 0; n < appends; n++) {
-      const size = random.int(0, 20 - 1) === 0 ? 60_000 : random.int(0, 900 - 1);
+      const size = random.int(0, 20 - 1) === 0 ? large : random.int(0, 900 - 1);
       const seq = i % 3 === 0 ? { 'stream-seq': `s${String(n).padStart(4, '0')}` } : {};
       ok(await client.request('POST', name, { 'content-type': type, ...seq }, body(size)), 200, 204);
     }
