@@ -155,7 +155,7 @@ function compose({ config, gateway, shards, drainMark, governance, cold, log }: 
       hasClusterPlane: clusterOf(config) !== undefined,
       peers,
       coldObjects: cold?.service,
-      backups: openBackups(gateway),
+      backups: openBackups(gateway, config.storage.dataDir),
     },
     logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
   });

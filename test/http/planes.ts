@@ -91,7 +91,7 @@ export async function startPlanes(
       hasClusterPlane,
       peers: new Map([[2, '127.0.0.1:6250']]),
       coldObjects,
-      backups: openBackups(gateway),
+      backups: openBackups(gateway, '/nowhere'),
     },
     logError: (error) => errors.push(error),
   });

@@ -4,11 +4,12 @@ import type { ShardGateway } from '../../ports.ts';
 import { exportGroup } from './export.ts';
 import { Import } from './import.ts';
 
-export function openBackups(gateway: ShardGateway): Backups {
+/** `directory`: for uploads that come faster than the log takes them. */
+export function openBackups(gateway: ShardGateway, directory: string): Backups {
   return {
     exportGroup: (group, sink) => exportGroup(gateway, group, sink),
     importGroup: (group, digest, sink) => {
-      const feed = new Import(gateway, group, digest, sink);
+      const feed = new Import(gateway, group, { digest, directory }, sink);
       feed.start();
       return feed;
     },

@@ -20,11 +20,19 @@ import {
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../wire/import-command.ts';
 import { rowSize, writeRow } from '../../wire/rows.ts';
 import { Proposer } from './proposer.ts';
+import { Spool } from './spool.ts';
 
 const TOKEN_BYTES = 8;
 const PREFIX = new Uint8Array(2);
 /** Rounds of BEGIN and undoing what an attempt before left. */
 const ROUNDS_MAX = 3;
+
+export interface Upload {
+  /** BLAKE3 that the client names. */
+  readonly digest: string | undefined;
+  /** Where what waits may lie. */
+  readonly directory: string;
+}
 
 export class Import implements ImportFeed {
   readonly #group: number;
@@ -34,6 +42,8 @@ export class Import implements ImportFeed {
   readonly #token = randomBytes(TOKEN_BYTES).toString('hex');
   readonly #proposer: Proposer;
   readonly #reader: DocumentReader;
+  readonly #spool: Spool;
+  #ended = false;
   #rows: Uint8Array[] = [];
   #rowsBytes = 0;
   /** Full pieces that wait. */
@@ -46,11 +56,12 @@ export class Import implements ImportFeed {
   #contents: Contents | undefined;
   #over = false;
 
-  constructor(gateway: ShardGateway, group: number, digest: string | undefined, sink: ImportSink) {
+  constructor(gateway: ShardGateway, group: number, { digest, directory }: Upload, sink: ImportSink) {
     this.#group = group;
     this.#groupCount = gateway.groupCount;
     this.#expected = digest;
     this.#sink = sink;
+    this.#spool = new Spool(directory);
     this.#proposer = new Proposer(gateway, group);
     this.#reader = new DocumentReader(
       (head) => this.#checkHead(head),
@@ -65,24 +76,23 @@ export class Import implements ImportFeed {
   }
 
   push(piece: Uint8Array): void {
-    this.#try(() => this.#reader.push(piece));
-    this.#pump();
+    if (this.#over) return;
+    try {
+      this.#spool.push(piece);
+    } catch (error) {
+      return this.#fail('DISK_FULL', (error as Error).message);
+    }
+    return this.#pump();
   }
 
   end(): void {
-    this.#try(() => {
-      const contents = this.#reader.end();
-      const same = this.#expected === undefined || this.#expected === contents.digest;
-      check(same, `the upload has the BLAKE3 ${contents.digest}, not the one that its header names`);
-      this.#cut();
-      this.#contents = contents;
-    });
+    this.#ended = true;
     this.#pump();
   }
 
   abort(): void {
     if (this.#over) return;
-    this.#over = true;
+    this.#stop();
     if (this.#begun || this.#busy) this.#undo(() => undefined);
   }
 
@@ -102,7 +112,7 @@ export class Import implements ImportFeed {
   /** With the backup that it came from, so that a restore can tell what it has done already. */
   #refuseUsed(digest: string): void {
     if (this.#over) return;
-    this.#over = true;
+    this.#stop();
     this.#sink.json(409, {
       raft_group_id: this.#group,
       reason: ERRORS.GROUP_NOT_EMPTY.text,
@@ -143,18 +153,33 @@ export class Import implements ImportFeed {
     this.#pieces.push(piece);
   }
 
-  /** Proposes what waits, one after the other; lets more come when nothing waits. */
+  /** Looks at what waits until there is a piece to propose; lets more come when nothing waits. */
   #pump(): void {
-    if (this.#over) return;
-    if (!this.#begun || this.#busy) return this.#sink.pause();
-    const rows = this.#pieces.shift();
-    if (rows !== undefined) {
-      this.#sink.pause();
-      const piece = encodeImportRows({ token: this.#token, seq: this.#proposed++, rows });
-      return this.#propose(COMMAND_IMPORT_ROWS, piece, () => this.#pump());
+    for (;;) {
+      if (this.#over) return;
+      if (!this.#begun || this.#busy) return this.#sink.pause();
+      const rows = this.#pieces.shift();
+      if (rows !== undefined) return this.#send(rows);
+      if (this.#contents !== undefined) return this.#finish(this.#contents);
+      const bytes = this.#spool.shift();
+      if (bytes !== undefined) this.#try(() => this.#reader.push(bytes));
+      else if (this.#ended) this.#try(() => this.#readEnd());
+      else return this.#sink.resume();
     }
-    if (this.#contents === undefined) return this.#sink.resume();
-    return this.#finish(this.#contents);
+  }
+
+  #readEnd(): void {
+    const contents = this.#reader.end();
+    const same = this.#expected === undefined || this.#expected === contents.digest;
+    check(same, `the upload has the BLAKE3 ${contents.digest}, not the one that its header names`);
+    this.#cut();
+    this.#contents = contents;
+  }
+
+  #send(rows: Uint8Array): void {
+    this.#sink.pause();
+    const piece = encodeImportRows({ token: this.#token, seq: this.#proposed++, rows });
+    this.#propose(COMMAND_IMPORT_ROWS, piece, () => this.#pump());
   }
 
   #finish(contents: Contents): void {
@@ -171,7 +196,7 @@ export class Import implements ImportFeed {
       digest: fromHex(contents.digest, 32) as Uint8Array,
     });
     this.#propose(COMMAND_IMPORT_END, end, () => {
-      this.#over = true;
+      this.#stop();
       this.#sink.json(200, { buckets, streams, group_commit_index: 1 });
     });
   }
@@ -191,18 +216,25 @@ export class Import implements ImportFeed {
       step();
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      this.#over = true;
+      this.#stop();
       const { message } = error;
       this.#undo(() => this.#sink.text(400, message));
     }
   }
 
-  #fail(code: ErrorCode): void {
+  #fail(code: ErrorCode, detail?: string): void {
     if (this.#over) return;
-    this.#over = true;
+    this.#stop();
     // Whoever took over does the undoing; a group that takes no commands cannot.
-    if (code === 'IMPORT_LOST' || !this.#begun) this.#sink.fail(code);
-    else this.#undo(() => this.#sink.fail(code));
+    if (code === 'IMPORT_LOST' || !this.#begun) this.#sink.fail(code, detail);
+    else this.#undo(() => this.#sink.fail(code, detail));
+  }
+
+  /** Nothing more is taken. */
+  #stop(): void {
+    this.#over = true;
+    this.#spool.close();
+    this.#pieces = [];
   }
 
   /** Takes out what was put in, and then goes on, whether that worked or not. */

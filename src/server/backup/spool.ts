@@ -1,0 +1,73 @@
+/**
+ * What has been uploaded and not been looked at. uWebSockets.js reads a socket for as long as it brings full buffers (512 KiB),
+ * whatever was paused meanwhile: a client on a fast network has sent everything before the first megabyte is in the log. So
+ * what is more than a little waits in a file, and memory stays bounded.
+ */
+import { randomBytes } from 'node:crypto';
+import { closeSync, openSync, readSync, unlinkSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+
+const HELD_BYTES_MAX = 4 * 1024 * 1024;
+const READ_BYTES = 512 * 1024;
+
+export class Spool {
+  readonly #directory: string;
+  #held: Uint8Array[] = [];
+  #heldBytes = 0;
+  /** Undefined: nothing is in a file. */
+  #file: number | undefined;
+  #written = 0;
+  #read = 0;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** The piece may be reused afterwards. Throws what the file system says when there is no room. */
+  push(piece: Uint8Array): void {
+    if (this.#file === undefined && this.#heldBytes + piece.length <= HELD_BYTES_MAX) {
+      this.#held.push(piece.slice());
+      this.#heldBytes += piece.length;
+      return;
+    }
+    this.#file ??= this.#open();
+    for (let at = 0; at < piece.length;) {
+      const bytes = writeSync(this.#file, piece, at, piece.length - at, this.#written);
+      at += bytes;
+      this.#written += bytes;
+    }
+  }
+
+  /** The next piece, in the order in which they came; undefined when nothing waits. */
+  shift(): Uint8Array | undefined {
+    const piece = this.#held.shift();
+    if (piece !== undefined) {
+      this.#heldBytes -= piece.length;
+      return piece;
+    }
+    if (this.#file === undefined) return undefined;
+    const bytes = new Uint8Array(Math.min(READ_BYTES, this.#written - this.#read));
+    const size = readSync(this.#file, bytes, 0, bytes.length, this.#read);
+    this.#read += size;
+    if (this.#read === this.#written) this.close();
+    return bytes.subarray(0, size);
+  }
+
+  close(): void {
+    this.#held = [];
+    this.#heldBytes = 0;
+    if (this.#file === undefined) return;
+    closeSync(this.#file);
+    this.#file = undefined;
+    this.#written = 0;
+    this.#read = 0;
+  }
+
+  /** Without a name: the file goes away with this process, however that ends. */
+  #open(): number {
+    const path = join(this.#directory, `import-${randomBytes(8).toString('hex')}.tmp`);
+    const file = openSync(path, 'wx+', 0o600);
+    unlinkSync(path);
+    return file;
+  }
+}

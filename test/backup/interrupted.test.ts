@@ -1,0 +1,143 @@
+// Uploads that break off, are altered or lose their node leave an empty group; large ones pass through little memory.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { type Socket, connect } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { ctl, scratchFile } from '../support/ctl.ts';
+import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { type TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
+
+const MIB = 1024 * 1024;
+const BODY = Buffer.alloc(MIB, 'Millrace.');
+const POLL_MS = 50;
+const PATIENCE_MS = 60_000;
+const IMPORT = '/__svc/backup/group/0/import';
+
+async function fill(server: TestServer, mebibytes: number): Promise<void> {
+  const client = await RawClient.connect(server.port);
+  assert.equal((await client.request('PUT', '/large/stream', { 'content-type': 'text/plain' })).status, 201);
+  for (let i = 0; i < mebibytes; i++) {
+    const answer = await client.request('POST', '/large/stream', { 'content-type': 'text/plain' }, BODY);
+    assert.equal(answer.status, 204, answer.body.toString());
+  }
+  client.destroy();
+}
+
+async function status(server: TestServer, method: string, path: string): Promise<number> {
+  return (await requestOnce(server.port, method, path)).status;
+}
+
+async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+  const deadlineMs = performance.now() + PATIENCE_MS;
+  while (!(await holds())) {
+    assert(performance.now() < deadlineMs, `${what}: not within ${PATIENCE_MS} ms`);
+    await delay(POLL_MS);
+  }
+}
+
+/** Sends the head of an upload and half of its body, and stays connected. */
+async function beginUpload(server: TestServer, document: Buffer): Promise<Socket> {
+  const socket = connect({ port: server.adminPort, host: '127.0.0.1' });
+  socket.on('error', () => undefined);
+  socket.write(`POST ${IMPORT} HTTP/1.1\r\nhost: x\r\ncontent-length: ${document.length}\r\n\r\n`);
+  socket.write(document.subarray(0, document.length >> 1));
+  await until('the group takes rows', async () => (await status(server, 'PUT', '/other/stream')) === 503);
+  return socket;
+}
+
+test('an upload that breaks off, is altered or loses its node leaves nothing behind, and may be repeated', async () => {
+  await withServer({ cores: 1, groups: 1 }, async (source) => {
+    await fill(source, 6);
+    const { body: document } = await requestOnce(source.adminPort, 'GET', '/__svc/backup/group/0');
+    await withServer({ cores: 1, groups: 1 }, async (copy) => {
+      const upload = (bytes: Buffer): ReturnType<typeof requestOnce> =>
+        requestOnce(copy.adminPort, 'POST', IMPORT, {}, bytes);
+      // While it is under way nothing of it is seen, and another one is not let in.
+      const socket = await beginUpload(copy, document);
+      assert.equal(await status(copy, 'HEAD', '/large/stream'), 503);
+      assert.equal(await status(copy, 'GET', '/large/streams'), 503);
+      assert.equal((await requestOnce(copy.adminPort, 'GET', '/__svc/backup/group/0')).status, 503);
+      socket.destroy();
+      await until('the upload is undone', async () => (await status(copy, 'HEAD', '/large/stream')) === 404);
+
+      const altered = Buffer.from(document);
+      altered[altered.length >> 1] = (altered[altered.length >> 1] as number) ^ 1;
+      for (const bad of [altered, document.subarray(0, -1), Buffer.from('no snapshot'), Buffer.alloc(0)]) {
+        const answer = await upload(bad);
+        assert.equal(answer.status, 400, answer.body.toString());
+        assert.match(answer.body.toString(), /^[^\n]+\n$/);
+        assert.equal(await status(copy, 'HEAD', '/large/stream'), 404);
+      }
+      const wrong = await requestOnce(
+        copy.adminPort,
+        'POST',
+        IMPORT,
+        { 'x-svc-backup-blake3': '0'.repeat(64) },
+        document,
+      );
+      assert.equal(wrong.status, 400);
+
+      // The node dies in the middle: the group stays closed until somebody begins again.
+      const last = await beginUpload(copy, document);
+      await copy.kill();
+      last.destroy();
+      await copy.start();
+      assert.equal(await status(copy, 'PUT', '/other/stream'), 503);
+      const answer = await upload(document);
+      assert.equal(answer.status, 200, answer.body.toString());
+      assert.deepEqual(JSON.parse(answer.body.toString()), { buckets: 1, streams: 1, group_commit_index: 1 });
+      const read = await requestOnce(copy.port, 'GET', `/large/stream?offset=${5 * MIB}`);
+      assert(read.body.equals(BODY));
+      const used = await upload(document);
+      assert.equal(used.status, 409);
+      assert.equal(typeof (JSON.parse(used.body.toString()) as Record<string, unknown>)['imported_blake3'], 'string');
+      assert.equal((await requestOnce(copy.adminPort, 'POST', '/__svc/backup/group/1/import')).status, 400);
+      assert.equal((await requestOnce(copy.adminPort, 'GET', '/__svc/backup/group/x')).status, 400);
+      assert.equal((await requestOnce(copy.adminPort, 'GET', IMPORT)).status, 405);
+    });
+  });
+});
+
+/** Memory that is not the database's. */
+function anonymousMib(server: TestServer): number {
+  const text = readFileSync(`/proc/${server.pid}/status`, 'utf8');
+  return Number(/RssAnon:\s+(\d+) kB/.exec(text)?.[1]) / 1024;
+}
+
+const LARGE_MIB = 192;
+const GROWTH_MIB_MAX = 110;
+
+test('hundreds of megabytes pass through nodes and tool in bounded memory', async () => {
+  const folder = temporaryFolder('backup-large');
+  const options = { cores: 1, groups: 1, nodeArgs: ['--max-old-space-size=64'] };
+  const env = { NODE_OPTIONS: '--max-old-space-size=48' };
+  const configOf = (server: TestServer): string =>
+    scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`);
+  const watched = async (server: TestServer, what: string, args: readonly string[]): Promise<void> => {
+    const before = anonymousMib(server);
+    let peak = before;
+    const timer = setInterval(() => (peak = Math.max(peak, anonymousMib(server))), POLL_MS);
+    const startedMs = performance.now();
+    const result = await ctl(args, { env });
+    clearInterval(timer);
+    assert.equal(result.code, 0, result.stderr);
+    const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+    process.stdout.write(
+      `${what} of ${LARGE_MIB} MiB: ${seconds} s, node from ${before.toFixed(0)} to ${peak.toFixed(0)} MiB\n`,
+    );
+    assert(peak - before < GROWTH_MIB_MAX, `${what}: the node grew by ${peak - before} MiB`);
+  };
+  await withServer(options, async (source) => {
+    await fill(source, LARGE_MIB);
+    const location = join(folder, 'backup');
+    await watched(source, 'backup', ['backup-create', '--config', configOf(source), '--location', location]);
+    await withServer(options, async (copy) => {
+      await watched(copy, 'restore', ['restore', '--config', configOf(copy), '--location', location]);
+      const head = await requestOnce(copy.port, 'HEAD', '/large/stream');
+      assert.equal(Number(head.headers.get('stream-next-offset')), LARGE_MIB * MIB);
+    });
+  });
+  removeFolder(folder);
+});
