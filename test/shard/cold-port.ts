@@ -131,7 +131,7 @@ export class FakeColdPort implements ColdPort {
       bytes += chunk.length;
       return { at: bytes - chunk.length, length: chunk.length, digest: digest(chunk) };
     });
-    if (bytes > 0) this.objects.set(key, { body: Buffer.concat(chunks), writtenAtMs: this.nowMs });
+    if (bytes > 0) this.objects.set(key, { body: new Uint8Array(Buffer.concat(chunks)), writtenAtMs: this.nowMs });
     return { bytes, slices: answers };
   }
 

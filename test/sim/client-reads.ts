@@ -1,11 +1,10 @@
 /** Reads of clients while things go wrong: what may be shown, and what must be. */
 import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../../src/wire/reply.ts';
-import { storedObject } from '../../src/stream/cold/objects.ts';
-import { parseObjectKey } from '../../src/wire/object-key.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS, type Request } from '../../src/wire/request.ts';
 import type { Random } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
+import { isDeleted } from './cold/reads.ts';
 import { checkPieces } from './pieces.ts';
 import { readRequest } from './requests.ts';
 import { unwrapped } from './whole-reads.ts';
@@ -85,17 +84,13 @@ export class ClientReads {
     throw this.#world.failure(what);
   }
 
-  /** A follower that is behind may still refer to what is deleted; nobody else may. */
   #checkGone({ group, name }: SimStream, { text }: Reply): void {
-    const { cold, checks, blind } = this.#world;
-    const object = parseObjectKey(text.slice(0, text.lastIndexOf('@')));
-    const state = checks.references[group]?.state;
-    if (blind || cold === undefined || cold.options.altered > 0 || object === undefined || state === undefined) return;
-    const refs = storedObject(state, object)?.refs ?? 0;
-    if (refs > 0) this.#fail(`a read of ${name} does not find ${text}, to which there are ${refs} references`);
+    const { cold, blind } = this.#world;
+    if (blind || cold === undefined || cold.options.altered > 0 || isDeleted(this.#world, group, text)) return;
+    this.#fail(`a read of ${name} does not find ${text}, to which there are references`);
   }
 
-  #wasRead({ history, json, name }: SimStream, asked: Asked, reply: Reply): void {
+  #wasRead({ history, json, name, group }: SimStream, asked: Asked, reply: Reply): void {
     const { node, from, floor } = asked;
     const code = errorCode(reply.code);
     const tail = json ? reply.recordNext : reply.nextOffset;
@@ -115,6 +110,7 @@ export class ClientReads {
       return;
     }
     if (code === 'STREAM_GONE' && from < history.floorAsked) return;
+    if (code === 'COLD_OBJECT_BAD' && isDeleted(this.#world, group, reply.text)) return;
     if (code !== 'OK') throw this.#world.failure(`a read of ${name} from ${from} is answered with ${code}`);
     const body = reply.body ?? new Uint8Array(0);
     if (json) history.readRecords(from, body, tail);

@@ -6,6 +6,7 @@ import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../src/wire/request.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
 import type { SimNode } from './node.ts';
+import { isDeleted } from './cold/reads.ts';
 import { readRequest } from './requests.ts';
 import type { World } from './world.ts';
 
@@ -54,7 +55,9 @@ export class WholeReads {
     request.readFlags = way.flags;
     this.#clients.send(node.id, request, false, (reply) => {
       const code = reply === undefined ? 'OUTCOME_UNKNOWN' : errorCode(reply.code);
-      if (code === 'COLD_UNAVAILABLE') {
+      // Merged chunks go at once in some runs, and a follower learns of it a little later.
+      const isGone = code === 'COLD_OBJECT_BAD' && isDeleted(this.#world, stream.group, reply?.text ?? '');
+      if (code === 'COLD_UNAVAILABLE' || isGone) {
         this.#world.queue.after(AGAIN_MS, () => this.#from(stream, node, way, from, floor, done));
         return;
       }

@@ -141,7 +141,7 @@ export class ColdRun {
       assert(merged !== undefined, 'chunks that follow each other can be merged');
       return merged;
     });
-    const body = Buffer.concat(chunks);
+    const body = new Uint8Array(Buffer.concat(chunks));
     this.objects.set(key, body);
     this.counts.uploads++;
     let at = 0;

@@ -5,10 +5,13 @@
 import { errorNumber, type ErrorCode } from '../../../src/base/errors.ts';
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
 import { assembleRead } from '../../../src/stream/cold/assemble.ts';
+import { storedObject } from '../../../src/stream/cold/objects.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../../src/wire/cold.ts';
+import { parseObjectKey } from '../../../src/wire/object-key.ts';
 import { REPLY_COLD, Reply } from '../../../src/wire/reply.ts';
 import { OP_READ, READ_FLAG_NO_TOUCH, type Request, newRequest } from '../../../src/wire/request.ts';
 import type { SimProcess } from '../process.ts';
+import type { World } from '../world.ts';
 import type { Got, SimColdStore } from './store.ts';
 
 const decoder = new TextDecoder();
@@ -59,6 +62,13 @@ export class ColdReads {
       else onReply(reply);
     });
   }
+}
+
+/** A follower that is behind may still refer to what is deleted; nobody else may. `text`: of a COLD_OBJECT_BAD. */
+export function isDeleted(world: World, group: number, text: string): boolean {
+  const object = parseObjectKey(text.slice(0, text.lastIndexOf('@')));
+  const state = world.checks.references[group]?.state;
+  return object !== undefined && state !== undefined && (storedObject(state, object)?.refs ?? 0) === 0;
 }
 
 function readOf(plan: ColdPlan): Request {

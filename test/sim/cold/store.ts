@@ -215,7 +215,7 @@ export class SimColdStore {
       bytes += chunk.length;
       return { at: bytes - chunk.length, length: chunk.length, digest: digestOf(chunk) };
     });
-    return { answer: { bytes, slices: answers }, body: Buffer.concat(chunks) };
+    return { answer: { bytes, slices: answers }, body: new Uint8Array(Buffer.concat(chunks)) };
   }
 
   #put(key: string, body: Uint8Array): void {
