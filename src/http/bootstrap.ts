@@ -83,8 +83,9 @@ class Bootstrap implements ReplyHandler {
     slices.start((first) => {
       this.#first = first;
       this.#prepare(first);
-      if (this.#position >= first.tail) this.#pour(slices, first, NOTHING);
-      else this.#next();
+      if (this.#position >= first.tail) return this.#pour(slices, first, NOTHING);
+      this.#out.hold(slices.body?.length ?? 0);
+      return this.#next();
     });
   }
 

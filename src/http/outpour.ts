@@ -22,7 +22,7 @@ export class Outpour {
   #res: UwsResponse | undefined;
   #begun = false;
   #status = 200;
-  /** Bytes of the piece that waits for the socket. */
+  /** Bytes of the piece that waits for the socket, or of what is held until the next one. */
   #waitingBytes = 0;
   #next: (() => void) | undefined;
   /** Told once, when everything is over. */
@@ -63,10 +63,19 @@ export class Outpour {
     res.onWritable(() => this.#writable());
   }
 
+  /** `bytes` wait in memory until the next piece is written, for something else than the socket. */
+  hold(bytes: number): void {
+    this.#giveBack();
+    if (this.#res === undefined) return;
+    this.#waitingBytes = bytes;
+    this.#unsent.usedBytes += bytes;
+  }
+
   /** Writes one piece; `next` runs when it is time for another one. Its memory may be reused afterwards. */
   write(piece: Uint8Array | string, next: () => void): void {
     const res = this.#res;
     if (res === undefined) return;
+    this.#giveBack();
     // A chunk of no bytes would end the body.
     if (piece.length === 0) return next();
     let taken = true;

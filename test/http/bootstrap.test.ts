@@ -1,0 +1,40 @@
+// A bootstrap holds its snapshot until the first read has been answered: counted with what waits for slow clients, and given back.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { OP_SNAPSHOT } from '../../src/wire/request.ts';
+import { until } from '../support/cluster.ts';
+import { startPlanes } from './planes.ts';
+
+const MIB = 1024 * 1024;
+/** Of what may wait in a process (unsent.ts). */
+const BOUND = 128;
+const PATIENCE_MS = 10_000;
+
+test('snapshots that wait for the first read are bounded together, and leave with their readers', async (t) => {
+  const { gateway, client, planes } = await startPlanes(t);
+  let tail = 10;
+  gateway.script = (asked, reply) => {
+    if (asked.op !== OP_SNAPSHOT) return false;
+    reply.a = 1;
+    reply.b = MIB;
+    reply.text = 'digest';
+    reply.contentType = 'text/plain';
+    reply.startOffset = 0;
+    reply.nextOffset = tail;
+    reply.body = new Uint8Array(MIB);
+    return true;
+  };
+  const leaving = new AbortController();
+  const url = `${client}/b/s/bootstrap`;
+  const waiting = Array.from({ length: BOUND }, () => fetch(url, { signal: leaving.signal }).catch(() => undefined));
+  await until('all reads are under way', () => Promise.resolve(gateway.heldCount === BOUND));
+  const refused = await fetch(url, { signal: AbortSignal.timeout(PATIENCE_MS) });
+  assert.deepEqual([refused.status, refused.headers.get('retry-after')], [503, '1'], await refused.text());
+  leaving.abort();
+  await Promise.all(waiting);
+  await until('they are forgotten', () => Promise.resolve(planes.openRequests() === 0));
+  tail = 0;
+  const answer = await fetch(url);
+  assert.equal(answer.status, 200);
+  assert.ok((await answer.text()).length > MIB);
+});
