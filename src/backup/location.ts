@@ -36,6 +36,8 @@ export async function openLocation(text: string, signal: AbortSignal): Promise<L
   const [bucket = '', ...rest] = text.slice('s3://'.length).split('/');
   const prefix = rest.filter((part) => part !== '').join('/');
   if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket)) throw new Fault(`${text}: expected s3://bucket/prefix`);
+  // Node 20 is supported here for as long as this version of the SDK runs on it; its daily reminder helps nobody.
+  process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';
   const { S3Store: Store } = await import('../cold/s3-store.ts');
   const endpoint = process.env['AWS_ENDPOINT_URL_S3'] ?? process.env['AWS_ENDPOINT_URL'];
   const options = {

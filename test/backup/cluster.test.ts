@@ -1,0 +1,111 @@
+// A backup in a real S3 server, restored into three nodes by a tool that is killed half-way and begins again.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { DeleteObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
+import { Ceph, cephMissing } from '../support/ceph.ts';
+import { withCluster } from '../support/cluster.ts';
+import { clusterToml, ctl, scratchFile, startCtl } from '../support/ctl.ts';
+import { createRandom } from '../support/random.ts';
+import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { withServer } from '../support/server.ts';
+import { describeWorld, fillWorld } from './world.ts';
+
+const GROUPS = 4;
+const STREAMS = 16;
+const POLL_MS = 20;
+const BODY = Buffer.alloc(1024 * 1024, 'x');
+const APPENDS = 20;
+
+test(
+  'from S3 into three nodes, through any of them, by a tool that is killed and goes on',
+  { skip: cephMissing() ?? false },
+  async () => {
+    const ceph = await Ceph.start();
+    try {
+      await ceph.createBucket('backups');
+      const env = {
+        AWS_ACCESS_KEY_ID: ceph.accessKey,
+        AWS_SECRET_ACCESS_KEY: ceph.secretKey,
+        AWS_REGION: 'us-east-1',
+        AWS_ENDPOINT_URL_S3: ceph.endpoint,
+      };
+      const location = 's3://backups/daily/one';
+      await withServer({ cores: 1, groups: GROUPS }, async (source) => {
+        const world = await fillWorld(source, createRandom(3), STREAMS);
+        // More than one part of an upload, in some group.
+        const client = await RawClient.connect(source.port);
+        assert.equal((await client.request('PUT', '/large/one', { 'content-type': 'text/plain' })).status, 201);
+        for (let i = 0; i < APPENDS; i++) {
+          assert.equal(
+            (await client.request('POST', '/large/one', { 'content-type': 'text/plain' }, BODY)).status,
+            204,
+          );
+        }
+        client.destroy();
+        const before = await describeWorld(source, world);
+        const config = scratchFile(
+          'c.toml',
+          `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${source.adminPort}\n`,
+        );
+        const created = await ctl(['backup-create', '--config', config, '--location', location], { env });
+        assert.equal(created.code, 0, created.stderr);
+        const again = await ctl(['backup-create', '--config', config, '--location', location], { env });
+        assert.equal(again.code, 1);
+        assert.match(again.stderr, /is not empty/);
+        const verified = await ctl(['backup-verify', '--location', location], { env });
+        assert.equal(verified.code, 0, verified.stderr);
+        const refused = await ctl(['backup-verify', '--location', location], {
+          env: { ...env, AWS_SECRET_ACCESS_KEY: 'no' },
+        });
+        assert.equal(refused.code, 1);
+        assert.match(refused.stderr, /^millracectl: s3:\/\/backups\/daily\/one: [^\n]*403[^\n]*\n$/);
+
+        await withCluster({ groups: GROUPS }, async (cluster) => {
+          const target = scratchFile('target.toml', clusterToml(cluster));
+          const args = ['restore', '--config', target, '--location', location];
+          const first = startCtl(args, { env });
+          let running = true;
+          void first.ended.then(() => (running = false));
+          const node = cluster.node(1);
+          // Into the middle of it, where there is one: the first group takes rows, or is there.
+          while (running) {
+            const { raft_groups: groups } = JSON.parse(
+              (await requestOnce(node.adminPort, 'GET', '/__svc/metrics')).body.toString(),
+            ) as { raft_groups: readonly { readonly importing: boolean; readonly last_applied: number }[] };
+            if (groups.some(({ importing }) => importing)) break;
+            await delay(POLL_MS);
+          }
+          first.child.kill('SIGKILL');
+          await first.ended;
+          const resumed = await ctl([...args, '--resume'], { env });
+          assert.equal(resumed.code, 0, resumed.stderr);
+          assert.match(resumed.stdout, /^restore complete: 4 groups, \d+ buckets, \d+ streams\n$/);
+          // Followers show it when they have applied it.
+          for (const id of cluster.ids) {
+            const { port, adminPort } = cluster.node(id);
+            while ((await requestOnce(port, 'HEAD', '/large/one')).status !== 200) await delay(POLL_MS);
+            assert.deepEqual(await describeWorld({ port, adminPort }, world), before, `node ${id}`);
+          }
+        });
+      });
+      const store = ceph.client();
+      const { Contents: objects = [] } = await store.send(new ListObjectsV2Command({ Bucket: 'backups' }));
+      assert.deepEqual(
+        objects.map(({ Key }) => Key),
+        [0, 1, 2, 3].map((group) => `daily/one/group-000${group}.snapshot`).concat('daily/one/manifest.json'),
+      );
+      await store.send(
+        new PutObjectCommand({ Bucket: 'backups', Key: 'daily/one/group-0001.snapshot', Body: 'short' }),
+      );
+      const short = await ctl(['backup-verify', '--location', location], { env });
+      assert.match(short.stderr, /group-0001\.snapshot: it has 5 bytes/);
+      await store.send(new DeleteObjectCommand({ Bucket: 'backups', Key: 'daily/one/manifest.json' }));
+      const unfinished = await ctl(['backup-verify', '--location', location], { env });
+      assert.match(unfinished.stderr, /holds no backup/);
+      store.destroy();
+    } finally {
+      await ceph.stop();
+    }
+  },
+);
