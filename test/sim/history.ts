@@ -8,7 +8,7 @@
  *   4. A node does not show less than it has shown, or acknowledged, in this life or an earlier one.
  */
 import { Buffer } from 'node:buffer';
-import { jsonRecord } from './tokens.ts';
+import { jsonRecord, parseArray } from './tokens.ts';
 
 export interface AppendOp {
   readonly token: string;
@@ -110,7 +110,7 @@ export class StreamHistory {
   }
 
   readRecords(first: number, body: Uint8Array, next: number): void {
-    const records = body.length === 0 ? [] : (JSON.parse(Buffer.from(body).toString('latin1')) as string[]);
+    const records = body.length === 0 ? [] : parseArray<string>(Buffer.from(body).toString('latin1'), this.#fail);
     if (first + records.length !== next) this.#fail(`density: ${records.length} records from ${first} end at ${next}`);
     if (first > this.records.length) return;
     records.forEach((record, i) => {

@@ -52,7 +52,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     from: 'dropChunks(state, head.incarnation, run, nowMs, false);',
     to: 'dropChunks(state, head.incarnation, run.slice(1), nowMs, false);',
   },
-  // Counts what is in the state and forgets that what it lists may have become known meanwhile.
+  // What a sweep listed may have become known meanwhile.
   'doom-of-known-objects': {
     file: 'src/stream/cold/flush',
     from: 'if (objectKnown(state, object))\n            continue;',
@@ -87,11 +87,6 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     file: 'src/shard/cold/collector',
     from: 'port.remove({ id, keys });',
     to: 'port.remove({ id, keys: keys.slice(1) });',
-  },
-  'chunks-not-released': {
-    file: 'src/stream/cold/release',
-    from: 'state.overlay.put(incarnationKey(state.prefix, TAG_RELEASE, incarnation), row);',
-    to: '',
   },
   'retention-takes-one-more': {
     file: 'src/stream/cold/release',
@@ -138,11 +133,6 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     file: 'src/stream/cold/plan',
     from: 'eachChunk(state, head.incarnation, first.start, (chunk) => {',
     to: 'eachChunk(state, head.incarnation, first.start + 1, (chunk) => { if (chunks.length === 0) end = chunk.start;',
-  },
-  'hot-part-forgotten': {
-    file: 'src/stream/cold/plan',
-    from: 'if (head.hotStart === head.tail)\n        return NO_BYTES;',
-    to: 'if (head.hotStart + 1 !== head.tail) return NO_BYTES;',
   },
 };
 

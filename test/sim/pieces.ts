@@ -4,7 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import type { SimStream } from './clients.ts';
-import { jsonRecord } from './tokens.ts';
+import { jsonRecord, parseArray } from './tokens.ts';
 
 /** `body` begins with the stream and may end anywhere. */
 export function checkPieces({ json, name, history }: SimStream, body: Uint8Array, fail: (what: string) => never): void {
@@ -28,7 +28,7 @@ export function checkPieces({ json, name, history }: SimStream, body: Uint8Array
     return;
   }
   if (body.length === 0) return;
-  for (const record of JSON.parse(text) as string[]) {
+  for (const record of parseArray<string>(text, fail)) {
     const [, token = '', k = ''] = /^([a-z]\d+\.\d+)\.(\d+)\|/.exec(record) ?? [];
     const op = history.ops.get(token);
     if (op === undefined || record !== jsonRecord(token, Number(k), op.fillerBytes))

@@ -25,3 +25,12 @@ export function tokenOf(bytes: Uint8Array, at: number, size: number): string {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset + at, Math.min(size, LOOK_BYTES)).toString('latin1');
   return /[a-z]\d+\.\d+/.exec(text)?.[0] ?? '';
 }
+
+/** An array of JSON as a stream shows it. */
+export function parseArray<T>(text: string, fail: (what: string) => never): T[] {
+  try {
+    return JSON.parse(text) as T[];
+  } catch (error) {
+    return fail(`no JSON (${String(error)}): ${text.slice(0, 60)}`);
+  }
+}

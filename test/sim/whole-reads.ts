@@ -8,6 +8,7 @@ import type { Clients, SimStream } from './clients.ts';
 import type { SimNode } from './node.ts';
 import { isDeleted } from './cold/reads.ts';
 import { readRequest } from './requests.ts';
+import { parseArray } from './tokens.ts';
 import type { World } from './world.ts';
 
 /** Of a store that was in trouble when it was asked, and is not any more. */
@@ -98,7 +99,7 @@ export function unwrapped(
   if (body.length === 0) return body;
   if ((flags & READ_FLAG_PARTS) !== 0) return ofParts(body, json, fail);
   if ((flags & READ_FLAG_ENVELOPE) === 0) return body;
-  const records = JSON.parse(Buffer.from(body).toString('latin1')) as { record: number; value: unknown }[];
+  const records = parseArray<{ record: number; value: unknown }>(Buffer.from(body).toString('latin1'), fail);
   records.forEach(({ record }, i) => {
     if (record !== from + i) fail(`record ${from + i} says it is ${record}`);
   });

@@ -187,6 +187,8 @@ export class ColdChecks {
       const head = decodeHead(key.slice(3), 0, value);
       hotBytes += head.tail - head.hotStart;
       this.#frontier(state, head.incarnation, head.hotStart);
+      if (head.floor > head.hotStart)
+        this.#fail(`g${state.group}: rows of ${head.incarnation} begin in front of the floor`);
       const end = ends.get(head.incarnation);
       if (head.hotStart > head.floor && end !== head.hotStart)
         this.#fail(`g${state.group}: chunks of ${head.incarnation} end at ${end}, rows begin at ${head.hotStart}`);
