@@ -58,9 +58,9 @@ export const COLD_OPTIONS = {
   ),
   'storage.cold.gc_max_entries': option(kind.integer(1, 1000), 256, 'Objects of one group deleted in one go.'),
   'storage.cold.gc_grace': option(
-    kind.duration(0, DAY_MS),
+    kind.duration(0, 400 * DAY_MS),
     MINUTE_MS,
-    'How long such objects are kept for reads that are under way. A purge does not wait.',
+    'How long such objects are kept for reads that are under way, and for backups that refer to them. A purge does not wait.',
   ),
   'storage.cold.sweep_interval': option(
     kind.duration(100, 30 * DAY_MS),

@@ -168,6 +168,8 @@ test('bad files are refused with the key, the value and what was expected', (t) 
     ],
     ['[storage.cold]\nbackend = "tape"', /^storage\.cold\.backend = "tape": expected one of "none", "dir", "s3"$/],
     ['[storage.cold]\nbackend = "s3"', /^storage\.cold\.s3\.bucket is missing: expected a bucket/],
+    // As long as backups are kept: more than a year.
+    ['[storage.cold]\ngc_grace = "401d"', /^storage\.cold\.gc_grace = "401d": expected a duration from 0ms to 400d/],
     [
       '[storage.cold]\nbackend = "dir"\n[server]\ncluster_listen = "127.0.0.1:4440"\n' +
         '[raft]\npeers = [{ node_id = 1, addr = "a:1" }, { node_id = 2, addr = "b:1" }]',
