@@ -37,7 +37,7 @@ function grow(sizes: readonly number[]): { chunks: number[]; written: number; mo
   return { chunks, written, most };
 }
 
-test('a stream of tiny chunks ends in few, and no byte is written more than five times', () => {
+test('a stream of tiny chunks ends in few, and its bytes are written again five times at most on average', () => {
   for (const size of [1, 15, 16, 40, 100, 1000, 5000]) {
     const count = Math.min(100_000, Math.ceil((5 * COLD_CHUNK_BYTES) / size));
     const { chunks, written, most } = grow(Array.from({ length: count }, () => size));

@@ -2,7 +2,7 @@
  * Which chunks the leader of a group should merge. A stream that grows slowly leaves one tiny chunk per flush interval, and
  * each is a row, an object and a request of every reader. They become fewer in tiers, as in a log-structured tree: runs at
  * the end of a stream become one chunk when that lifts all of them into a higher tier. A tier is sixteen times the one
- * below, so a byte is written again five times at most, however slowly its stream grows.
+ * below, so a byte is written again five times at most; only runs of COMPACT_RUN_MAX, which no tier lifts, may add to that.
  */
 import { COLD_CHUNK_BYTES, COMPACT_CHUNKS_MAX, COMPACT_RUN_MAX, FLUSH_LIST_BYTES_MAX } from '../../base/limits.ts';
 import { type Chunk, type ChunkRef, type Slice, type StoredChunk, sliceBytes } from '../../wire/cold.ts';
