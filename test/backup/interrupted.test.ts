@@ -1,5 +1,6 @@
 // Uploads that break off, are altered or lose their node leave an empty group; large ones pass through little memory.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type Socket, connect } from 'node:net';
 import { join } from 'node:path';
@@ -100,6 +101,31 @@ test('an upload that breaks off, is altered or loses its node leaves nothing beh
   });
 });
 
+/** Two downloads that nobody reads are as many as a core has; when their clients go, their read transactions end. */
+async function refuseThird(server: TestServer): Promise<void> {
+  const ask = `GET /__svc/backup/group/0 HTTP/1.1\r\nhost: x\r\n\r\n`;
+  const sockets = await Promise.all(
+    [1, 2].map(async () => {
+      const socket = connect({ port: server.adminPort, host: '127.0.0.1' });
+      socket.write(ask);
+      await once(socket, 'readable');
+      return socket;
+    }),
+  );
+  const third = await requestOnce(server.adminPort, 'GET', '/__svc/backup/group/0');
+  assert.equal(third.status, 503, third.body.subarray(0, 100).toString());
+  assert.equal(third.headers.get('retry-after'), '1');
+  for (const socket of sockets) socket.destroy();
+  await until('an export is let in again', async () => {
+    const socket = connect({ port: server.adminPort, host: '127.0.0.1' });
+    socket.write(ask);
+    await once(socket, 'readable');
+    const head = (socket.read() as Buffer).subarray(0, 12).toString();
+    socket.destroy();
+    return head === 'HTTP/1.1 200';
+  });
+}
+
 /** Memory that is not the database's. */
 function anonymousMib(server: TestServer): number {
   const text = readFileSync(`/proc/${server.pid}/status`, 'utf8');
@@ -131,6 +157,7 @@ test('hundreds of megabytes pass through nodes and tool in bounded memory', asyn
   };
   await withServer(options, async (source) => {
     await fill(source, LARGE_MIB);
+    await refuseThird(source);
     const location = join(folder, 'backup');
     await watched(source, 'backup', ['backup-create', '--config', configOf(source), '--location', location]);
     await withServer(options, async (copy) => {
