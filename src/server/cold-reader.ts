@@ -161,8 +161,21 @@ export class ColdReader {
     }
   }
 
+  /** Never throws: whoever calls has ended the job, so nobody else would answer the client. */
   #finish(job: Job, chunks: readonly Uint8Array[]): void {
-    const { plan, reply, handler } = job;
+    try {
+      this.#assembled(job, chunks);
+    } catch (error) {
+      this.#options.log.error({ err: error }, 'an answer from the cold store cannot be given');
+      try {
+        this.#answerError(job.handler, 'INTERNAL');
+      } catch (again) {
+        this.#options.log.error({ err: again }, 'nor can the refusal');
+      }
+    }
+  }
+
+  #assembled({ plan, reply, handler }: Job, chunks: readonly Uint8Array[]): void {
     const bad = this.#options.assemble(plan, chunks, reply);
     if (bad !== undefined) {
       this.#bad(handler, `${bad.key} does not hold what was written`);
