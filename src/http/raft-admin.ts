@@ -36,6 +36,8 @@ import type { UwsRequest, UwsResponse } from './uws.ts';
 export const RAFT_PREFIX = '/__svc/raft/';
 /** Node ids are unsigned 32-bit numbers; 0 stands for "no node". */
 const NODE_ID_MAX = 2 ** 32 - 1;
+/** So are those of groups, wherever groups are counted. */
+const GROUP_ID_MAX = 2 ** 32 - 1;
 /** What the shard reads as "no number was given". */
 const NONE = -1;
 const PARAMETERS: ReadonlySet<string> = new Set(['upto', 'addr', 'voters']);
@@ -74,15 +76,15 @@ function findRoute(path: string): Route | undefined {
   return verb === 'nodes' && third === 'allow-next-revert' ? route(ADMIN_ALLOW_REVERT, second) : undefined;
 }
 
+type CallResult = QueryResult<RaftCall> | { readonly ok: false; readonly status: 404; readonly reason: string };
+
 const fail = (reason: string): { readonly ok: false; readonly reason: string } => ({ ok: false, reason });
 
-/** The call, or the sentence for the 400. Required parameters are looked at before ids (wire-facts 3.3). */
-function readCall(
-  route: Route,
-  query: string | undefined,
-  groupCount: number,
-  peers: PeerAddresses,
-): QueryResult<RaftCall> {
+/**
+ * The call, or the sentence for the 400, or for the 404 when the node does not have the group. Required parameters are looked at
+ * before ids (wire-facts 3.3).
+ */
+function readCall(route: Route, query: string | undefined, groupCount: number, peers: PeerAddresses): CallResult {
   const collected = collect(query ?? '', PARAMETERS);
   if (!collected.ok) return collected;
   const parameters = collected.value;
@@ -90,7 +92,11 @@ function readCall(
   if (voters?.ok === false) return voters;
   const group = parseUint53(decodePathSegment(route.group) ?? '', 'the group');
   if (!group.ok) return fail(group.reason);
-  if (group.value >= groupCount) return fail(`group ${group.value} does not exist; groups are 0 to ${groupCount - 1}`);
+  if (group.value > GROUP_ID_MAX) return fail(`the group must be from 0 to ${GROUP_ID_MAX}`);
+  if (group.value >= groupCount) {
+    const reason = `group ${group.value} does not exist; groups are 0 to ${groupCount - 1}`;
+    return { ok: false, status: 404, reason };
+  }
   const value = route.node === undefined ? parseUpTo(route.mode, parameters.get('upto')) : parseNode(route.node);
   if (!value.ok) return value;
   const address = route.mode === ADMIN_LEARNER ? readAddress(value.value, parameters.get('addr'), peers) : undefined;
@@ -186,8 +192,9 @@ export function handleRaftAdmin(
     peers,
   );
   if (!call.ok) {
-    responder.text(res, 400, call.reason);
-    return plane.count('other', 400, startedMs);
+    const status = 'status' in call ? call.status : 400;
+    responder.text(res, status, call.reason);
+    return plane.count('other', status, startedMs);
   }
   const exchange = new OperatorExchange(plane);
   exchange.open(res, responder, 'bucketed', 'other', startedMs);

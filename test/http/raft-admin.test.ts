@@ -79,8 +79,9 @@ test('what cannot mean anything is refused with a sentence, and no shard is aske
     ['1.0/snapshot', /^the group must be/],
     ['/snapshot', /^the group must be/],
     ['%zz/snapshot', /^the group must be/],
-    ['4/snapshot', /^group 4 does not exist; groups are 0 to 3\n$/],
-    ['99999999999/purge', /^group 99999999999 does not exist/],
+    ['4294967296/snapshot', /^the group must be from 0 to 4294967295\n$/],
+    ['99999999999/purge', /^the group must be from 0 to 4294967295\n$/],
+    ['4/membership', /^voters is required: /],
     ['99999999999999999999/purge', /^the group is out of range/],
     ['0/purge?upto=', /^upto must be decimal digits\n$/],
     ['0/purge?upto=ten', /^upto must be decimal digits\n$/],
@@ -119,6 +120,26 @@ test('what cannot mean anything is refused with a sentence, and no shard is aske
     assert.deepEqual([response.status, response.headers.get('content-type')], [400, 'text/plain; charset=utf-8'], path);
     assert.match(response.body.toString(), sentence, path);
   }
+  assert.equal(gateway.asked.length, 0);
+});
+
+test('a group that no node has is not found, in a sentence', async (t) => {
+  const { gateway, adminPort } = await startPlanes(t);
+  const calls = [
+    '4/snapshot',
+    '4294967295/purge',
+    '99/membership?voters=1',
+    '4/leader/transfer/2',
+    '4/nodes/2/allow-next-revert',
+    '4/learners/2',
+  ];
+  for (const path of calls) {
+    const response = await requestOnce(adminPort, 'POST', `/__svc/raft/${path}`);
+    assert.deepEqual([response.status, response.headers.get('content-type')], [404, 'text/plain; charset=utf-8'], path);
+    const group = Number.parseInt(path, 10);
+    assert.equal(response.body.toString(), `group ${group} does not exist; groups are 0 to 3\n`);
+  }
+  assert.equal((await requestOnce(adminPort, 'DELETE', '/__svc/raft/4/learners/2')).status, 404);
   assert.equal(gateway.asked.length, 0);
 });
 
