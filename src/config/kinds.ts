@@ -71,7 +71,17 @@ export const address: Kind<Address> = {
 export const url: Kind<string> = {
   label: 'URL',
   expected: 'an http:// or https:// address without a path, such as "http://127.0.0.1:9000"',
-  parse: (raw) => (isText(raw) && isOrigin(raw.replace(/\/$/, '')) ? raw.replace(/\/$/, '') : undefined),
+  parse: (raw, key) => {
+    if (!isText(raw)) return undefined;
+    // What stands before an @ may be a password, which must not get into a log.
+    if (raw.includes('@')) {
+      throw new ConfigError(
+        `${key} (not shown) holds an @: expected an address without credentials; they have keys of their own`,
+      );
+    }
+    const written = raw.replace(/\/$/, '');
+    return isOrigin(written) ? written : undefined;
+  },
   format: quote,
 };
 

@@ -253,3 +253,18 @@ test('the table for README.md has one row for every key', () => {
   const rows = describeOptions().split('\n');
   for (const key of OPTION_KEYS) assert.equal(rows.filter((row) => row.startsWith(`| \`${key}\``)).length, 1, key);
 });
+
+test('an address with credentials is refused, and the message does not show them', (t) => {
+  for (const endpoint of [
+    'http://minio:hunter2@127.0.0.1:9000',
+    'minio:hunter2@host',
+    'http://m:hunter2/@host',
+    'hunter2@',
+  ]) {
+    const path = file(t, `[storage.cold]\ns3.endpoint = "${endpoint}"\n`);
+    assert.equal(
+      refusal(['--config', path]),
+      'storage.cold.s3.endpoint (not shown) holds an @: expected an address without credentials; they have keys of their own',
+    );
+  }
+});
