@@ -29,13 +29,14 @@ const RECORD: ReadonlySet<string> = new Set(['record']);
 /** `segment` as it stands in the path, empty when there is none. */
 export function parsePosition(segment: string, query: string | undefined): QueryResult<Position> {
   const unchecked = { checkedIncarnation: 0, checkedOffset: 0, checkedRecord: 0 };
-  if (segment !== '') {
-    const offset = parseUint53(decodePathSegment(segment) ?? '', 'the offset');
-    return offset.ok ? { ok: true, value: { byRecord: false, value: offset.value, ...unchecked } } : offset;
-  }
   const collected = collect(query ?? '', RECORD);
   if (!collected.ok) return collected;
   const text = collected.value.get('record');
+  if (segment !== '') {
+    if (text !== undefined) return { ok: false, reason: 'name one position: /{offset} in the path, or ?record=' };
+    const offset = parseUint53(decodePathSegment(segment) ?? '', 'the offset');
+    return offset.ok ? { ok: true, value: { byRecord: false, value: offset.value, ...unchecked } } : offset;
+  }
   if (text === undefined) return { ok: false, reason: 'name a position: /{offset} in the path, or ?record=' };
   const record = parseOrdinal(text, 'record');
   return record.ok ? { ok: true, value: { byRecord: true, value: record.value, ...unchecked } } : record;

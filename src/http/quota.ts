@@ -20,7 +20,7 @@ export function handlePutQuota({ plane, res, req, responder, startedMs }: Servic
   const contentType = req.getHeader('content-type');
   const gathering = new Gathering(plane, res, responder, 'bucket', startedMs);
   readBody(res, (body) => {
-    if (body === undefined) return gathering.refuse('BODY_TOO_LARGE', `a quota is at most ${BODY_BYTES_MAX} bytes`);
+    if (body === undefined) return gathering.text(413, `a quota is at most ${BODY_BYTES_MAX} bytes`);
     if (body.length > 0 && !isJson(contentType)) return gathering.refuse('UNSUPPORTED_MEDIA_TYPE');
     const parsed = parseQuota(body);
     if ('code' in parsed) return gathering.refuse(parsed.code, parsed.reason);

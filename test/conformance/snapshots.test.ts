@@ -52,6 +52,7 @@ serverSuite('application snapshots', { cores: 1 }, ({ server, test, expect, ask,
     await expect(201, `PUT ${path}`, { headers: TEXT });
     for (const body of ['abc', 'de', 'fghi']) await expect(204, `POST ${path}`, { headers: TEXT, body });
     for (const bad of ['/-1', '/now', '/1x', '/%2B1', '', '?record=x', '?record=']) await put(400, bad);
+    assert.match((await put(400, '/0?record=5')).text, /^.*: name one position: /);
     await put(400, '?record=1');
     await put(409, '/10');
     for (const inside of ['/1', '/4', '/8']) await put(400, inside);
@@ -114,6 +115,7 @@ serverSuite('application snapshots', { cores: 1 }, ({ server, test, expect, ask,
     await put(409, '/24');
     await put(400, '/5');
     for (const bad of ['/-1', '', '/x', '?record=y']) await put(400, bad);
+    assert.match((await put(400, '/0?record=5')).text, /^.*: name one position: /);
     await put(400, '?record=9');
     await put(204, '/0');
     const raised = await put(204, '?record=1');

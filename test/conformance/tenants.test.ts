@@ -186,7 +186,8 @@ serverSuite('quota', { cores: 1, groups: 1 }, ({ server, test, expect, freshBuck
     }
     await put(400, bucket, '{');
     await put(415, bucket, '{}', 'text/plain');
-    await put(413, bucket, `{"max_streams":${' '.repeat(5000)}1}`);
+    const tooLarge = await put(413, bucket, `{"max_streams":${' '.repeat(5000)}1}`);
+    assert.equal(tooLarge.text, 'a quota is at most 4096 bytes\n');
     await put(204, bucket, '{"max_retained_bytes":18446744073709551615}');
     const usage = parse(await expect(200, 'GET /__svc/usage', { base: server.adminUrl }));
     assert.equal(
