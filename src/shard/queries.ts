@@ -69,7 +69,7 @@ export class Queries {
     switch (query.op) {
       case OP_UNWATCH:
         group?.watchers.unwatch(query.topic);
-        if (this.#waiting.size > 0) this.#waiting.unwatch(query.topic);
+        this.#waiting.unwatch(query.topic);
         return;
       case OP_ADMIN:
       case OP_FLUSH:

@@ -61,6 +61,8 @@ export class WaitingReads {
   readonly #end: (read: WaitingRead, ending: Ending) => void;
   #waiting: WaitingRead[] = [];
   #bytes = 0;
+  /** Topics that ended since the last turn. */
+  readonly #left = new Set<number>();
   readonly #questions = new Map<Group, Questions>();
   readonly #firstQuestion: number;
 
@@ -123,14 +125,18 @@ export class WaitingReads {
     }
   }
 
-  /** The topic is over before its read was answered: the answer subscribes nothing. */
+  /**
+   * The topic is over before its read was answered: the answer subscribes nothing. Many may leave during one catch-up, so they
+   * are looked for together, when answers are given; a number is not used again for another topic meanwhile (server/gateway.ts).
+   */
   unwatch(topic: number): void {
-    for (const { frame } of this.#waiting) clearTopic(frame, topic);
+    if (this.#waiting.length > 0) this.#left.add(topic);
   }
 
   /** Once a turn, after apply and with the live events sent. */
   turn(clockMs: number): void {
     if (this.#waiting.length === 0) return;
+    this.#clearLeft();
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const read of waiting) {
@@ -142,7 +148,14 @@ export class WaitingReads {
 
   /** Takes everything out. */
   stop(): void {
+    this.#clearLeft();
     for (const read of this.#waiting.splice(0)) this.#finish(read, 'stop');
+  }
+
+  #clearLeft(): void {
+    if (this.#left.size === 0) return;
+    for (const { frame } of this.#waiting) clearTopic(frame, this.#left);
+    this.#left.clear();
   }
 
   #ending(read: WaitingRead, clockMs: number): Ending | undefined {

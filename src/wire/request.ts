@@ -186,11 +186,11 @@ function writeQuery(request: Request, bytes: Uint8Array, view: DataView, offset:
   return at - offset;
 }
 
-/** Takes the subscription out of a READ frame that asks for `topic`. */
-export function clearTopic(frame: Uint8Array, topic: number): void {
+/** Takes the subscription out of a READ frame that asks for one of `topics`. */
+export function clearTopic(frame: Uint8Array, topics: ReadonlySet<number>): void {
   if (frame[0] !== OP_READ) return;
   const view = new DataView(frame.buffer, frame.byteOffset);
-  if (view.getUint32(20, true) === topic) view.setUint32(20, 0, true);
+  if (topics.has(view.getUint32(20, true))) view.setUint32(20, 0, true);
 }
 
 /** A query in place, on the shard's side. Reused; valid until the next read. */

@@ -211,12 +211,14 @@ test('a node that lost its log shows nothing before it was restored', () => {
 
 test('a reader that left before its read was answered is not subscribed', () => {
   const node = restarted();
-  const slots = [node.ask(OP_READ, 7), node.ask(OP_READ, 8)];
+  const slots = [node.ask(OP_READ, 7), node.ask(OP_READ, 8), node.ask(OP_READ, 9)];
   node.turn();
-  const request = newRequest();
-  request.op = 37;
-  request.topic = 7;
-  node.source.push(request, 0);
+  for (const topic of [7, 9]) {
+    const request = newRequest();
+    request.op = 37;
+    request.topic = topic;
+    node.source.push(request, 0);
+  }
   node.turn();
   node.append(1, [2, 1], [], 2);
   const replies = node.turn();
