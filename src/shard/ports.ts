@@ -79,8 +79,8 @@ export interface ShardStorage {
   openSnapshot(group: number, tags?: readonly number[]): SnapshotReader;
   /** Adds rows of a snapshot to the half of the group's key space that its state does not use; durable. */
   stage(group: number, rows: Uint8Array): void;
-  /** Empties that half, before and after. */
-  clearStage(group: number): void;
+  /** Empties that half, in so many commits at most; true when it is empty. */
+  clearStage(group: number, commitsMax?: number): boolean;
   /** Log records waiting for deletion by the next commit. */
   readonly doomedRecords: number;
   /** False when the file system is down to its reserve; sampled, may be a moment old. */

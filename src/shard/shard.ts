@@ -141,7 +141,7 @@ export class Shard {
       assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     }
     // While the disk is full, what was received may not have taken its place yet.
-    if (this.#commits.stuck.length === 0) this.#snapshots?.settle();
+    if (this.#commits.stuck.length === 0) this.#snapshots?.settle(!this.full);
     this.#forwarding?.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);
@@ -159,7 +159,7 @@ export class Shard {
     this.#peers = peers;
     this.#joined = new JoinedNodes((addresses) => peers.setJoined(addresses));
     this.#joined.look(this.groups);
-    this.#snapshots = new Snapshots(storage, peers, log, wake);
+    this.#snapshots = new Snapshots(storage, this.#options.groups, peers, log, wake);
     const forwarding = new Forwarding(peers, nodeId, (reply) => this.#sink.send(reply), wake);
     this.#forwarding = forwarding;
     this.#sink.remote = (reply) => forwarding.answer(reply);

@@ -38,13 +38,25 @@ export class Snapshots {
   /** Transfers under way by group: the log behind these indexes must stay. */
   readonly #pinned = new Map<number, number[]>();
   readonly #incoming = new Map<number, Incoming>();
+  /**
+   * Groups whose unused half of the key space may hold rows: what was there before the last snapshot when a crash or a full
+   * disk came in between, or a part of a snapshot that never ended.
+   */
+  readonly #untidy: Set<number>;
   readonly counters = { sent: 0, received: 0, failed: 0 };
 
-  constructor(storage: ShardStorage, peers: PeerPort, log: Log, wake: () => void) {
+  constructor(
+    storage: ShardStorage,
+    groups: readonly number[],
+    peers: PeerPort,
+    log: Log,
+    wake: () => void,
+  ) {
     this.#storage = storage;
     this.#peers = peers;
     this.#log = log;
     this.#wake = wake;
+    this.#untidy = new Set(groups);
   }
 
   /** Oldest applied index whose following log entries a transfer still needs; Infinity when none. */
@@ -134,6 +146,7 @@ export class Snapshots {
       return;
     }
     this.#incoming.set(snapshot.group, { snapshot, message, stepped: false });
+    this.#untidy.add(snapshot.group);
     this.#log('info', 'receiving a snapshot', {
       group: snapshot.group,
       from: snapshot.node,
@@ -170,8 +183,6 @@ export class Snapshots {
     this.#incoming.delete(group);
     this.counters.received++;
     this.#peers.snapshotResult(incoming.snapshot, 'installed');
-    // What lies in the half that is not used any more is removed when the next snapshot comes, or now.
-    this.#hasRoom(() => this.#storage.clearStage(group));
   }
 
   /** A transfer into this group is under way. */
@@ -180,8 +191,22 @@ export class Snapshots {
   }
 
   /** After a turn: what raft was told of and did not take, because its log got there on its own, is over. */
-  settle(): void {
+  settle(hasRoom: boolean): void {
     for (const [group, incoming] of this.#incoming) if (incoming.stepped) this.installed(group);
+    if (hasRoom) this.#tidy();
+  }
+
+  /** One commit a turn, at most. */
+  #tidy(): void {
+    for (const group of this.#untidy) {
+      if (this.#incoming.has(group)) continue;
+      let isClean = false;
+      this.#hasRoom(() => {
+        isClean = this.#storage.clearStage(group, 1);
+      });
+      if (isClean) this.#untidy.delete(group);
+      return;
+    }
   }
 
   /** False: the disk is full, and `write` did not happen as a whole. */

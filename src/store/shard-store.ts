@@ -138,13 +138,14 @@ export class ShardStore implements ShardStorage {
     });
   }
 
-  clearStage(group: number): void {
+  clearStage(group: number, commitsMax = Infinity): boolean {
     const start = prefixKey(this.#stagePrefix(group));
     const end = prefixKey(this.#stagePrefix(group) + 1);
-    for (;;) {
+    for (let commits = 0; ; commits++) {
       const doomed: Uint8Array[] = [];
       this.tx.range(start, end, false, (key) => doomed.push(key.slice()) < CLEAR_ROWS_MAX);
-      if (doomed.length === 0) return;
+      if (doomed.length === 0) return true;
+      if (commits >= commitsMax) return false;
       this.#guarded(() => doomed.forEach((key) => this.tx.delete(key)));
     }
   }

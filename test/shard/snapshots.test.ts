@@ -30,7 +30,7 @@ class Rig {
 
   constructor() {
     const storage = {
-      clearStage: () => {},
+      clearStage: () => true,
       openSnapshot: () => {
         this.openReaders++;
         return { next: () => undefined, close: () => this.openReaders-- };
@@ -48,6 +48,7 @@ class Rig {
     };
     this.snapshots = new Snapshots(
       storage as unknown as ShardStorage,
+      [],
       peers as PeerPort,
       () => {},
       () => this.wakes++,
@@ -106,7 +107,7 @@ class Rig {
     let told: SnapshotRequest | undefined;
     const raft = { step: (one: SnapshotRequest) => (told = one) };
     this.snapshots.complete(incoming, { raft } as unknown as Group);
-    this.snapshots.settle();
+    this.snapshots.settle(true);
     return told;
   }
 
