@@ -77,6 +77,11 @@ export const COLD_OPTIONS = {
     true,
     'Small chunks of streams that grow slowly are merged, so that reading them takes few requests.',
   ),
+  'storage.cold.compaction_gc_grace': option(
+    kind.duration(0, 400 * DAY_MS),
+    7 * DAY_MS,
+    'How long objects are kept whose chunks were merged into others: the age of the oldest backup that shall be restored.',
+  ),
   'storage.cold.cache.max_size': option(
     kind.size(0, 1024 * GIB),
     256 * MIB,

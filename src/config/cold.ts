@@ -19,6 +19,7 @@ export interface ColdConfig {
   readonly gcIntervalMs: number;
   readonly gcEntriesMax: number;
   readonly gcGraceMs: number;
+  readonly mergedGraceMs: number;
   readonly sweepIntervalMs: number;
   readonly sweepGraceMs: number;
   readonly compaction: boolean;
@@ -71,6 +72,7 @@ export function coldOf(values: Values): ColdConfig {
     gcIntervalMs: values['storage.cold.gc_interval'],
     gcEntriesMax: values['storage.cold.gc_max_entries'],
     gcGraceMs: values['storage.cold.gc_grace'],
+    mergedGraceMs: values['storage.cold.compaction_gc_grace'],
     sweepIntervalMs: values['storage.cold.sweep_interval'],
     sweepGraceMs: values['storage.cold.sweep_grace'],
     compaction: values['storage.cold.compaction_enabled'],

@@ -185,6 +185,7 @@ function useOf(cold: ColdConfig, shardCount: number): Omit<ColdSettings, 'run'> 
     gcIntervalMs: cold.gcIntervalMs,
     gcEntriesMax: cold.gcEntriesMax,
     gcGraceMs: cold.gcGraceMs,
+    mergedGraceMs: cold.mergedGraceMs,
     sweepIntervalMs: cold.sweepIntervalMs,
     sweepGraceMs: cold.sweepGraceMs,
     compactRunMin: cold.compaction ? COMPACT_RUN_MIN : 0,

@@ -41,6 +41,7 @@ max_hot_size_per_group = "${HOT_BYTES_MAX / MIB} MiB"
 cache.max_size = "4 MiB"
 gc_interval = "200ms"
 gc_grace = "500ms"
+compaction_gc_grace = "500ms"
 sweep_interval = "1s"
 sweep_grace = "10s"
 `;

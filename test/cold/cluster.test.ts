@@ -30,6 +30,7 @@ flush_max_size = "1 MiB"
 max_hot_size_per_group = "4 MiB"
 gc_interval = "100ms"
 gc_grace = "100ms"
+compaction_gc_grace = "100ms"
 sweep_interval = "500ms"
 sweep_grace = "3s"
 `;

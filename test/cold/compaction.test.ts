@@ -20,6 +20,7 @@ backend = "dir"
 flush_interval = "100ms"
 gc_interval = "100ms"
 gc_grace = "500ms"
+compaction_gc_grace = "500ms"
 cache.max_size = 0
 `;
 

@@ -32,6 +32,7 @@ flush_max_size = "2 MiB"
 max_hot_size_per_group = "${HOT_BYTES_MAX / MIB} MiB"
 gc_interval = "100ms"
 gc_grace = "100ms"
+compaction_gc_grace = "100ms"
 sweep_interval = "500ms"
 sweep_grace = "1s"
 `;

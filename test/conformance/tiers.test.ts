@@ -13,6 +13,7 @@ const SETTINGS = `
 flush_interval = "1h"
 gc_interval = "50ms"
 gc_grace = "0ms"
+compaction_gc_grace = "0ms"
 sweep_interval = "200ms"
 sweep_grace = "1s"
 cache.max_size = "1 MiB"

@@ -5,7 +5,7 @@ import { eachChunk } from '../../src/stream/cold/chunks.ts';
 import { ColdHarness } from './cold-harness.ts';
 import { code, find } from './harness.ts';
 
-const SLOW = { flushIntervalMs: 10, gcGraceMs: 0 };
+const SLOW = { flushIntervalMs: 10, gcGraceMs: 0, mergedGraceMs: 0 };
 const text = (count: number): string => Array.from({ length: count }, (_, i) => `message ${i};`).join('');
 const holdMerges = (op: string): 'ok' | undefined => (op === 'merge' ? undefined : 'ok');
 

@@ -185,6 +185,7 @@ export const SETTINGS: ColdSettings = {
   gcIntervalMs: 500,
   gcEntriesMax: 4,
   gcGraceMs: 2000,
+  mergedGraceMs: 2000,
   sweepIntervalMs: 10_000,
   sweepGraceMs: 3000,
   compactRunMin: 16,

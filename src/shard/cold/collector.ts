@@ -110,7 +110,8 @@ export class Collector {
   #begin(lane: Lane, nowMs: number): void {
     const { port, settings, nextId } = this.#options;
     const { state } = lane.group;
-    const due = gcDue(state, nowMs - settings.gcGraceMs, settings.gcEntriesMax);
+    const deadlines = { usualMs: nowMs - settings.gcGraceMs, mergedMs: nowMs - settings.mergedGraceMs };
+    const due = gcDue(state, deadlines, settings.gcEntriesMax);
     if (due.length === 0) return;
     // Objects of the cluster that this one is a restored copy of are not ours to delete.
     const keys = due.map(({ key }) => key).filter((key) => parseObjectKey(key)?.origin === state.cold.origin);

@@ -95,6 +95,8 @@ export interface ColdSettings {
   readonly gcEntriesMax: number;
   /** Objects that nothing refers to any more are kept for so long: a slow read may still be using them. */
   readonly gcGraceMs: number;
+  /** Those whose bytes live on in others, because small chunks were merged: backups may refer to them. */
+  readonly mergedGraceMs: number;
   readonly sweepIntervalMs: number;
   /** Objects younger than this are not taken for orphans. */
   readonly sweepGraceMs: number;

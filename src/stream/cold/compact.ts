@@ -5,13 +5,13 @@ import type { Command } from '../../wire/command.ts';
 import type { Reply } from '../../wire/reply.ts';
 import type { State } from '../state.ts';
 import { CHUNK_DIRTY_BYTES, eachChunk, putChunk } from './chunks.ts';
-import { addObject, objectKnown, sameObject } from './objects.ts';
+import { GC_MERGED, addObject, objectKnown, sameObject } from './objects.ts';
 import { dropChunks } from './release.ts';
 
 /**
  * An object was uploaded whose slices hold what runs of chunks hold. Each slice is judged for itself: it is refused when
  * its stream has other chunks by now (removed, recreated, merged by another leader, floor beyond). What the runs refer to
- * is given back, with the usual grace for reads that were planned before. Otherwise as a flush: an object without
+ * is given back, with a grace of its own for backups that were taken before. Otherwise as a flush: an object without
  * references is garbage, one that is known is a repetition.
  */
 export function applyCompact(state: State, command: Command, reply: Reply): void {
@@ -33,7 +33,7 @@ function acceptSlice(state: State, object: ObjectId, slice: Slice, nowMs: number
   if (!isWhole(run, slice, object)) return false;
   // Chunks below the floor are about to be given back.
   if ((run[0] as StoredChunk).end <= head.floor) return false;
-  dropChunks(state, head.incarnation, run, nowMs, false);
+  dropChunks(state, head.incarnation, run, nowMs, GC_MERGED);
   putChunk(state, head, object, slice);
   state.touch(head, CHUNK_DIRTY_BYTES * (run.length + 1));
   return true;

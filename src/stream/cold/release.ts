@@ -8,7 +8,7 @@ import { TAG_RELEASE, incarnationKey, prefixEnd, readUint, taggedKey } from '../
 import type { StoredChunk } from '../../wire/cold.ts';
 import type { State } from '../state.ts';
 import { deleteChunk, eachChunk } from './chunks.ts';
-import { releaseObject, sameObject } from './objects.ts';
+import { GC_IMMEDIATE, GC_USUAL, type GcLane, releaseObject, sameObject } from './objects.ts';
 
 const NOTHING = new Uint8Array(0);
 const ROW_BYTES = 9;
@@ -41,7 +41,7 @@ function releaseSome(state: State, incarnation: number, limit: number, nowMs: nu
     return done;
   });
   state.releaseLeft -= chunks.length;
-  dropChunks(state, incarnation, chunks, nowMs, immediate);
+  dropChunks(state, incarnation, chunks, nowMs, immediate ? GC_IMMEDIATE : GC_USUAL);
   return done;
 }
 
@@ -51,7 +51,7 @@ export function dropChunks(
   incarnation: number,
   chunks: readonly StoredChunk[],
   nowMs: number,
-  immediate: boolean,
+  lane: GcLane,
 ): void {
   for (let i = 0; i < chunks.length;) {
     const { object } = chunks[i] as StoredChunk;
@@ -59,7 +59,7 @@ export function dropChunks(
     for (; i < chunks.length && sameObject((chunks[i] as StoredChunk).object, object); i++, count++) {
       deleteChunk(state, incarnation, chunks[i] as StoredChunk);
     }
-    releaseObject(state, object, count, nowMs, immediate);
+    releaseObject(state, object, count, nowMs, lane);
   }
 }
 

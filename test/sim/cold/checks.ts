@@ -83,7 +83,7 @@ export class ColdChecks {
   #before(state: State, command: Command): void {
     if (command.kind !== COMMAND_GC_DONE) return;
     const done = new Set(decodeGcList(payloadOf(command)));
-    for (const { seq, key } of gcDue(state, Infinity, Number.MAX_SAFE_INTEGER)) {
+    for (const { seq, key } of gcDue(state, { usualMs: Infinity, mergedMs: Infinity }, Number.MAX_SAFE_INTEGER)) {
       if (!done.has(seq)) continue;
       this.counts.collected++;
       if (this.#store.objects.has(key) && !this.#store.mayReturn(key)) this.#fail(`${key} is forgotten, and is there`);

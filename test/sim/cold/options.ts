@@ -44,6 +44,7 @@ export function drawCold(seed: number): ColdOptions | undefined {
       gcIntervalMs: random.pick([50, 300, 1000]),
       gcEntriesMax: random.pick([1, 3, 1000]),
       gcGraceMs: random.pick([0, 0, 300, 2000]),
+      mergedGraceMs: 0,
       sweepIntervalMs: random.pick([100, 300, 1000, 4000]),
       // Late writes of uploads that failed are no orphans yet when it is long, and orphans at once when it is not.
       sweepGraceMs: random.pick([0, 0, 300, 3000]),
@@ -62,7 +63,14 @@ export function drawCold(seed: number): ColdOptions | undefined {
     end: random.pick(['keep', 'delete', 'delete', 'purge']),
   };
   // Drawn last: what is drawn above stays as it was.
-  return { ...options, settings: { ...options.settings, compactRunMin: random.pick([0, 2, 2, 4, 16]) } };
+  return {
+    ...options,
+    settings: {
+      ...options.settings,
+      compactRunMin: random.pick([0, 2, 2, 4, 16]),
+      mergedGraceMs: random.pick([0, 0, 300, 3000]),
+    },
+  };
 }
 
 /**
@@ -79,6 +87,7 @@ export const COLD_STORM: ColdOptions = {
     gcIntervalMs: 30,
     gcEntriesMax: 1000,
     gcGraceMs: 0,
+    mergedGraceMs: 0,
     sweepIntervalMs: 60,
     sweepGraceMs: 0,
     compactRunMin: 2,
