@@ -45,13 +45,7 @@ export class Snapshots {
   readonly #untidy: Set<number>;
   readonly counters = { sent: 0, received: 0, failed: 0 };
 
-  constructor(
-    storage: ShardStorage,
-    groups: readonly number[],
-    peers: PeerPort,
-    log: Log,
-    wake: () => void,
-  ) {
+  constructor(storage: ShardStorage, groups: readonly number[], peers: PeerPort, log: Log, wake: () => void) {
     this.#storage = storage;
     this.#peers = peers;
     this.#log = log;
