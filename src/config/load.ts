@@ -1,5 +1,4 @@
 /** Command line and file to `Config`. Flags win over the file, the file over the defaults. */
-import yargs from 'yargs';
 import { toConfig } from './config.ts';
 import type { Config } from './config.ts';
 import { helpText } from './describe.ts';
@@ -10,6 +9,7 @@ import { refuse } from './kinds.ts';
 import { OPTION_KEYS, OPTIONS } from './options.ts';
 import type { Defaulted, Option } from './option.ts';
 import type { OptionKey, Values } from './options.ts';
+import { splitLine } from './split-line.ts';
 import { suggest } from './suggest.ts';
 import { VERSION } from './version.ts';
 
@@ -50,18 +50,16 @@ function valueOf(
   return value;
 }
 
-interface ParsedLine {
-  readonly [name: string]: unknown;
-  readonly _: readonly (string | number)[];
-  readonly $0: string;
-}
-
 const SWITCHES = ['help', 'version'];
 const TEXT_FLAGS = ['config', ...OPTION_KEYS.flatMap((key) => (OPTIONS[key] as Option<unknown>).flag?.name ?? [])];
 
 /** Every flag takes one text and may be given once; the kinds judge the texts, so that flags and file agree. */
 function parseFlags(argv: readonly string[]): ReadonlyMap<string, string> {
-  const { _: positional, $0: _scriptName, ...given }: ParsedLine = splitCommandLine(argv);
+  const {
+    _: positional,
+    $0: _scriptName,
+    ...given
+  } = splitLine(argv, TEXT_FLAGS, SWITCHES, (message) => new ConfigError(message));
   if (positional.length > 0) throw new ConfigError(`unexpected argument ${JSON.stringify(positional[0])}; see --help`);
   const flags = new Map<string, string>();
   for (const [name, value] of Object.entries(given)) {
@@ -77,27 +75,4 @@ function parseFlags(argv: readonly string[]): ReadonlyMap<string, string> {
     flags.set(name, String(value));
   }
   return flags;
-}
-
-/** yargs only splits: what it would convert, complete, print or translate on its own is switched off. */
-function splitCommandLine(argv: readonly string[]): ParsedLine {
-  return yargs()
-    .locale('en')
-    .help(false)
-    .version(false)
-    .exitProcess(false)
-    .parserConfiguration({
-      'boolean-negation': false,
-      'camel-case-expansion': false,
-      'dot-notation': false,
-      'duplicate-arguments-array': true,
-      'parse-numbers': false,
-      'parse-positional-numbers': false,
-    })
-    .string(TEXT_FLAGS)
-    .boolean(SWITCHES)
-    .fail((message, error) => {
-      throw error ?? new ConfigError(message);
-    })
-    .parseSync(argv);
 }

@@ -1,5 +1,5 @@
 /** One table per verb -> parsing, help and refusals. yargs only splits, so that every refusal is a sentence of ours. */
-import yargs from 'yargs';
+import { splitLine } from '../config/split-line.ts';
 import { suggest } from '../config/suggest.ts';
 import { UsageError } from './failure.ts';
 
@@ -131,7 +131,11 @@ export function parseCommandLine<V extends VerbDescription>(
   for (const { flags } of verbs) {
     for (const [name, { kind }] of Object.entries(flags)) (kind === 'switch' ? switches : texts).add(name);
   }
-  const { _: words, $0: _script, ...flags } = split(argv, [...texts], [...switches]);
+  const {
+    _: words,
+    $0: _script,
+    ...flags
+  } = splitLine(withDashes(argv, [...texts]), [...texts], [...switches], (message) => new UsageError(message));
   const given = new Map<string, string>();
   for (const [name, value] of Object.entries(flags)) {
     if (Array.isArray(value)) throw new UsageError(`--${name}: given more than once`);
@@ -161,34 +165,6 @@ function checkFlag(verb: VerbDescription, name: string, value: string): void {
   }
   if (flag.kind === 'switch' && value !== 'true') throw new UsageError(`--${name}: takes no value`);
   if (value === '') throw new UsageError(`--${name}: expected ${placeholder(flag)}; see ${verb.name} --help`);
-}
-
-interface Parsed {
-  readonly [name: string]: unknown;
-  readonly _: readonly (string | number)[];
-  readonly $0: string;
-}
-
-function split(argv: readonly string[], texts: readonly string[], switches: readonly string[]): Parsed {
-  return yargs()
-    .locale('en')
-    .help(false)
-    .version(false)
-    .exitProcess(false)
-    .parserConfiguration({
-      'boolean-negation': false,
-      'camel-case-expansion': false,
-      'dot-notation': false,
-      'duplicate-arguments-array': true,
-      'parse-numbers': false,
-      'parse-positional-numbers': false,
-    })
-    .string(texts)
-    .boolean(switches)
-    .fail((message, error) => {
-      throw error ?? new UsageError(message);
-    })
-    .parseSync(withDashes(argv, texts));
 }
 
 /** yargs takes the `-` of `--config -` for a word of its own. */
