@@ -72,7 +72,8 @@ function answerBucketGc(state: State, query: Query, reply: Reply): void {
   const entries = gcOfBucket(state, bucket, GC_PASS_MAX);
   reply.a = entries.length;
   const some = entries.slice(0, query.maxRecords);
-  // Objects of the cluster that this one is a restored copy of are not ours to delete.
+  // Only a group that was restored can refer to objects that are not ours; they stay, and do not count.
+  reply.b = state.imported === undefined ? 0 : 1;
   const own = some.filter(({ key }) => parseObjectKey(key)?.origin === state.cold.origin);
   const list = { seqs: some.map(({ seq }) => seq), keys: own.map(({ key }) => key) };
   reply.body = encodeUtf8(JSON.stringify(list));

@@ -20,7 +20,10 @@ const OBJECTS_AT_ONCE = 256;
 /** Rounds of one group: 4096 entries (wire-facts 5.2). */
 const ROUNDS_MAX = 16;
 
-/** `queued` counts by group. `done` gets how many entries of the bucket left the queues, whoever deleted their objects. */
+/**
+ * `queued` counts by group. `done` gets how many objects of the bucket were deleted, whoever did so; of a group that was restored
+ * only those that were deleted here, because what a collector took may have been another cluster's, whose objects stay.
+ */
 export function deleteObjects(
   plane: Plane,
   objects: ColdObjects,
@@ -50,6 +53,8 @@ class GroupPass implements ReplyHandler {
   /** Entries that there were. */
   #entries: number;
   #left: number;
+  #deleted = 0;
+  #restored = false;
   #rounds = 0;
 
   constructor(
@@ -78,13 +83,15 @@ class GroupPass implements ReplyHandler {
   onReply(reply: Reply): void {
     if (reply.code !== 0 || reply.body === undefined) return this.#end(false);
     this.#left = reply.a;
+    this.#restored = reply.b === 1;
     // A collector may have been faster, or an earlier purge may have left some.
     this.#entries = Math.max(this.#entries, reply.a);
     if (reply.a === 0) return this.#end(true);
     if (this.#rounds++ === ROUNDS_MAX) return this.#end(false);
     const { seqs, keys } = JSON.parse(decodeUtf8(reply.body)) as { seqs: number[]; keys: string[] };
+    if (keys.length === 0) return this.#tell(seqs, 0);
     this.#objects.remove(keys).then(
-      ({ error }) => (error === undefined ? this.#tell(seqs) : this.#end(false)),
+      ({ error }) => (error === undefined ? this.#tell(seqs, keys.length) : this.#end(false)),
       (error: unknown) => {
         this.#plane.logError(error, 'purge');
         this.#end(false);
@@ -93,19 +100,23 @@ class GroupPass implements ReplyHandler {
     return undefined;
   }
 
-  #tell(seqs: readonly number[]): void {
+  #tell(seqs: readonly number[], deleted: number): void {
     const request = newRequest();
     request.op = COMMAND_GC_DONE;
     request.group = this.#query.group;
     request.command.kind = COMMAND_GC_DONE;
     request.command.payload = encodeGcList(seqs);
     const sent = this.#plane.ctx.gateway.send(request, {
-      onReply: (reply) => (reply.code === 0 ? this.ask() : this.#end(false)),
+      onReply: (reply) => {
+        if (reply.code !== 0) return this.#end(false);
+        this.#deleted += deleted;
+        return this.ask();
+      },
     });
     if (!sent) this.#end(false);
   }
 
   #end(isWhole: boolean): void {
-    this.#done(Math.max(0, this.#entries - this.#left), isWhole);
+    this.#done(this.#restored ? this.#deleted : Math.max(0, this.#entries - this.#left), isWhole);
   }
 }

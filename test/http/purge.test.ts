@@ -79,6 +79,29 @@ test('a store that does not delete costs nothing but the count; a repetition fin
   assert.deepEqual(rig.coldObjects.removed, ['demo/0', 'demo/1', 'demo/2']);
 });
 
+test('of a group that was restored only what was deleted counts', async (t) => {
+  const rig = await startPlanes(t);
+  const script = groups(5);
+  rig.gateway.script = (asked, reply) => {
+    script(asked, reply);
+    if (asked.op !== OP_BUCKET_GC || asked.group !== 1) return;
+    // The others are objects of the cluster that the backup came from.
+    reply.b = 1;
+    const { seqs, keys } = JSON.parse(Buffer.from(reply.body as Uint8Array).toString()) as Record<string, unknown[]>;
+    reply.body = new TextEncoder().encode(JSON.stringify({ seqs, keys: keys?.slice(0, 2) }));
+  };
+  const { text } = await purge(rig);
+  assert.equal((JSON.parse(text) as Record<string, number>)['cold_gc_entries_reclaimed'], 2);
+  assert.deepEqual(rig.coldObjects.removed, ['demo/0', 'demo/1']);
+  rig.gateway.script = (asked, reply) => {
+    if (asked.op === COMMAND_PURGE) reply.c = 3;
+    // A collector took what the purge queued: whose it was nobody knows any more.
+    if (asked.op === OP_BUCKET_GC)
+      Object.assign(reply, { b: 1, body: new TextEncoder().encode('{"seqs":[],"keys":[]}') });
+  };
+  assert.equal((JSON.parse((await purge(rig)).text) as Record<string, number>)['cold_gc_entries_reclaimed'], 0);
+});
+
 test('a group that refuses ends the purge with what was done so far', async (t) => {
   const rig = await startPlanes(t);
   const script = groups(0);
