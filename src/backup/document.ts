@@ -1,7 +1,8 @@
 /**
  * A group snapshot, format 1: a sequence of MessagePack values, so that any size passes through bounded memory.
  *
- *   1. map: format "millrace-group-snapshot", format_version 1, group, group_count, write_unit_bytes, commit_index
+ *   1. map: format "millrace-group-snapshot", format_version 1, group, group_count, write_unit_bytes, commit_index, origin (of the
+ *      objects that are the group's own, wire/object-key.ts; may be absent)
  *   2. any number of arrays [key, value, key, value, ...] (bin): rows in the order of stream/backup/order.ts, keys without the
  *      group's prefix (stream/keys.ts), values in the row formats of src/stream, each with a format byte of its own where it may
  *      change
@@ -19,6 +20,7 @@ import { type Summary, Validator } from '../stream/backup/validate.ts';
 import { IMPOSSIBLE, INCOMPLETE, valueEnd } from './scan.ts';
 
 const FORMAT = 'millrace-group-snapshot';
+const ORIGIN = /^[0-9a-f]{16}$/;
 
 /** Rows of one array have about so many bytes. */
 const BATCH_BYTES = 256 * 1024;
@@ -31,6 +33,8 @@ export interface DocumentHead {
   readonly group: number;
   readonly groupCount: number;
   readonly commitIndex: number;
+  /** Undefined: the snapshot does not say. */
+  readonly origin: string | undefined;
 }
 
 export interface Contents extends Summary {
@@ -57,6 +61,7 @@ export class DocumentWriter {
       group_count: head.groupCount,
       write_unit_bytes: WRITE_UNIT_BYTES,
       commit_index: head.commitIndex,
+      ...(head.origin === undefined ? {} : { origin: head.origin }),
     });
   }
 
@@ -200,7 +205,17 @@ function readHead(map: Record<string, unknown>): DocumentHead {
     map['write_unit_bytes'] === WRITE_UNIT_BYTES,
     `the snapshot counts usage in units of ${String(map['write_unit_bytes'])} bytes, this program in units of ${WRITE_UNIT_BYTES}`,
   );
-  return { group: count(map, 'group'), groupCount: count(map, 'group_count'), commitIndex: count(map, 'commit_index') };
+  const origin = map['origin'];
+  check(
+    origin === undefined || (typeof origin === 'string' && ORIGIN.test(origin)),
+    "the snapshot's origin is not 16 hexadecimal digits",
+  );
+  return {
+    group: count(map, 'group'),
+    groupCount: count(map, 'group_count'),
+    commitIndex: count(map, 'commit_index'),
+    origin,
+  };
 }
 
 function count(map: Record<string, unknown>, name: string): number {

@@ -3,7 +3,8 @@
  *
  *   GET  /__svc/backup/info                  format and number of groups
  *   GET  /__svc/backup/group/{g}             the group as this node has applied it
- *   POST /__svc/backup/group/{g}/import      into an empty group, through any node
+ *   POST /__svc/backup/group/{g}/import      into an empty group, through any node; ?adopt=true: the source is gone for good, and its
+ *                                            objects in the cold store are this cluster's to delete from now on
  *
  * A download goes at the pace of its reader, an upload at that of the log: neither is ever held as a whole.
  */
@@ -13,11 +14,13 @@ import { DIGEST_BYTES } from '../digest/blake3.ts';
 import { decodePathSegment, parseUint53 } from '../wire/header-values.ts';
 import { Gathering } from './gather.ts';
 import { Outpour } from './outpour.ts';
+import { collect } from './query.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { ServiceCall } from './service-call.ts';
 import type { UwsResponse } from './uws.ts';
 
 export const BACKUP_PREFIX = '/__svc/backup/';
+const ADOPT: ReadonlySet<string> = new Set(['adopt']);
 
 /** Where an export goes. */
 export interface ExportSink {
@@ -50,10 +53,15 @@ export interface ImportFeed {
   abort(): void;
 }
 
+export interface ImportWish {
+  /** What the client says that the whole upload has. */
+  readonly digest: string | undefined;
+  readonly adopts: boolean;
+}
+
 export interface Backups {
   exportGroup(group: number, sink: ExportSink): void;
-  /** `digest`: what the client says that the whole upload has. */
-  importGroup(group: number, digest: string | undefined, sink: ImportSink): ImportFeed;
+  importGroup(group: number, wanted: ImportWish, sink: ImportSink): ImportFeed;
 }
 
 export function handleBackup(call: ServiceCall, backups: Backups, path: string, method: string): void {
@@ -113,9 +121,16 @@ function receive({ plane, res, req, responder, startedMs }: ServiceCall, backups
     responder.text(res, 400, 'x-svc-backup-blake3 must be the 64 hexadecimal digits of a digest');
     return plane.count('other', 400, startedMs);
   }
+  const query = collect(req.getQuery() ?? '', ADOPT);
+  const adopt = query.ok ? (query.value.get('adopt') ?? 'false') : '';
+  if (adopt !== 'true' && adopt !== 'false') {
+    responder.text(res, 400, 'adopt must be true or false');
+    return plane.count('other', 400, startedMs);
+  }
+  const wanted = { digest: named === '' ? undefined : named.toLowerCase(), adopts: adopt === 'true' };
   const gathering = new Gathering(plane, res, responder, 'other', startedMs);
   const flow = new Flow(res, gathering);
-  const feed = backups.importGroup(group, named === '' ? undefined : named.toLowerCase(), {
+  const feed = backups.importGroup(group, wanted, {
     pause: () => flow.pause(),
     resume: () => flow.resume(),
     json: (status, value) => flow.answer(() => gathering.json(status, value)),

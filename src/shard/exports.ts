@@ -82,6 +82,7 @@ export class Exports {
     group.exports++;
     reply.a = id;
     reply.b = group.state.mutations;
+    reply.text = group.state.cold.origin;
     return 'OK';
   }
 

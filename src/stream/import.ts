@@ -3,7 +3,6 @@
  * read the upload (backup/validate.ts); here they are put where they belong, and nobody sees them before END. ABORT takes them
  * out again, a bounded number at a time. Between BEGIN and END, and until an attempt is undone, the group serves nobody else.
  */
-import { NO_ORIGIN } from '../wire/object-key.ts';
 import { toHex } from '../base/hex.ts';
 import type { Command } from '../wire/command.ts';
 import { decodeImportEnd, decodeImportRows, decodeImportToken } from '../wire/import-command.ts';
@@ -86,8 +85,8 @@ export function applyImportEnd(state: State, command: Command, reply: Reply): vo
   cold.objects = end.objects;
   cold.objectBytes = end.objectBytes;
   cold.gcLength = 0;
-  // Objects of the cluster that the backup came from are not this one's to delete.
-  cold.origin = NO_ORIGIN;
+  // Objects of the cluster that the backup came from are not this one's to delete, unless it takes that cluster's place.
+  cold.origin = end.origin;
   // The import counts as one mutation.
   state.mutations = 0;
   state.markImport({ ...mark, phase: 'done', lastMs: command.nowMs, digest: end.digest });

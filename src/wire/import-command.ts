@@ -2,6 +2,7 @@
  * Payloads of the commands that bring a backup into an empty group, a bounded piece at a time (stream/import.ts). `token` names
  * one attempt: 16 hex digits, drawn by the node that reads the upload. Little-endian.
  */
+import { NO_ORIGIN } from './object-key.ts';
 import { Reader, Writer } from './peer/cursor.ts';
 
 const TOKEN_BYTES = 8;
@@ -26,6 +27,8 @@ export interface ImportEnd {
   readonly objectBytes: number;
   /** BLAKE3 of the document. */
   readonly digest: Uint8Array;
+  /** Whose objects of the cold store are the group's own from now on; NO_ORIGIN: nobody's. */
+  readonly origin: string;
 }
 
 const DIGEST_BYTES = 32;
@@ -60,15 +63,17 @@ export function decodeImportRows(payload: Uint8Array): ImportRows | undefined {
   return reader.bad ? undefined : { token, seq, rows: payload.subarray(TOKEN_BYTES + 4) };
 }
 
-/** token | pieces u32 | rows, nextIncarnation, hotBytes, coldBytes, objects, objectBytes f64 | digest. */
+/** token | pieces u32 | rows, nextIncarnation, hotBytes, coldBytes, objects, objectBytes f64 | digest | origin, if there is one. */
 export function encodeImportEnd(end: ImportEnd): Uint8Array {
-  const writer = new Writer(new Uint8Array(TOKEN_BYTES + 4 + 6 * 8 + DIGEST_BYTES));
+  const adopts = end.origin !== NO_ORIGIN;
+  const writer = new Writer(new Uint8Array(TOKEN_BYTES + 4 + 6 * 8 + DIGEST_BYTES + (adopts ? TOKEN_BYTES : 0)));
   writeToken(writer, end.token);
   writer.u32(end.pieces);
   for (const value of [end.rows, end.nextIncarnation, end.hotBytes, end.coldBytes, end.objects, end.objectBytes]) {
     writer.int53(value);
   }
   writer.raw(end.digest);
+  if (adopts) writeToken(writer, end.origin);
   return writer.finish();
 }
 
@@ -84,6 +89,7 @@ export function decodeImportEnd(payload: Uint8Array): ImportEnd | undefined {
     objects: reader.int53(),
     objectBytes: reader.int53(),
     digest: reader.ownBytes(DIGEST_BYTES),
+    origin: reader.leftBytes === 0 ? NO_ORIGIN : readToken(reader),
   };
   return reader.finished ? end : undefined;
 }

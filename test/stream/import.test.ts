@@ -23,6 +23,7 @@ import {
   writeCommand,
 } from '../../src/wire/command.ts';
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../src/wire/import-command.ts';
+import { NO_ORIGIN } from '../../src/wire/object-key.ts';
 import { Reply } from '../../src/wire/reply.ts';
 import { rowSize, writeRow } from '../../src/wire/rows.ts';
 import { REPO_ROOT } from '../support/paths.ts';
@@ -111,7 +112,7 @@ function importSteps(): Step[] {
     more: { payload: encodeImportRows({ token: TOKEN, seq, rows: Buffer.concat(piece) }) },
   }));
   const digest = fromHex(contents.digest, 32) as Uint8Array;
-  const end = encodeImportEnd({ ...contents, token: TOKEN, pieces: full.length, rows, digest });
+  const end = encodeImportEnd({ ...contents, token: TOKEN, pieces: full.length, rows, digest, origin: NO_ORIGIN });
   return [...steps, { kind: COMMAND_IMPORT_END, more: { payload: end } }];
 }
 

@@ -6,16 +6,24 @@ import { type Cluster, refusal } from '../cluster.ts';
 import { Failure, Interrupted } from '../failure.ts';
 import { type UploadReply, upload } from './transfer.ts';
 
+export interface RestoreOptions {
+  /** A group that holds this backup already is done. */
+  readonly resume: boolean;
+  /** The objects of the source become this cluster's. */
+  readonly adopts: boolean;
+}
+
 /** True: it was there already, from this very backup. */
 export async function restoreGroup(
   cluster: Cluster,
   location: Location,
   entry: GroupEntry,
-  resume: boolean,
+  { resume, adopts }: RestoreOptions,
   moved: (bytes: number) => void,
 ): Promise<boolean> {
   const group = entry.raft_group_id;
   const headers = { 'content-type': BACKUP_CONTENT_TYPE, 'x-svc-backup-blake3': entry.blake3 };
+  const path = `/__svc/backup/group/${group}/import${adopts ? '?adopt=true' : ''}`;
   const reasons: string[] = [];
   for (const node of cluster.nodes) {
     let sent = 0;
@@ -28,7 +36,7 @@ export async function restoreGroup(
     };
     let reply: UploadReply;
     try {
-      reply = await upload(cluster, node, `/__svc/backup/group/${group}/import`, headers, entry.bytes, pieces());
+      reply = await upload(cluster, node, path, headers, entry.bytes, pieces());
     } catch (error) {
       if (error instanceof Interrupted || !(error instanceof Failure)) throw error;
       reasons.push(`node ${node.id}: ${error.message}`);

@@ -78,6 +78,10 @@ export const restore: Verb = {
     config: CONFIG,
     location: LOCATION,
     resume: { kind: 'switch', about: 'go on with a restore that was interrupted' },
+    'adopt-cold-objects': {
+      kind: 'switch',
+      about: 'the source is gone for good: delete its objects when nothing refers to them',
+    },
     'created-unix-ms': { ...CREATED, about: 'ignored' },
     'http-timeout-secs': HTTP_TIMEOUT,
     'token-file': TOKEN_FILE,
@@ -89,12 +93,13 @@ export const restore: Verb = {
       const manifest = await verifyBackup(location, progress, signal);
       await checkTarget(manifest, await groupCountOf(cluster));
       const { groups } = manifest;
+      const options = { resume: values.isSet('resume'), adopts: values.isSet('adopt-cold-objects') };
       const tell = teller(progress, groups.length, 'restored');
       let done = 0;
       try {
         for (const [i, entry] of groups.entries()) {
           tell(i, 0);
-          await restoreGroup(cluster, location, entry, values.isSet('resume'), (bytes) => tell(i, bytes));
+          await restoreGroup(cluster, location, entry, options, (bytes) => tell(i, bytes));
           done++;
         }
       } catch (error) {

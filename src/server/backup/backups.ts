@@ -8,8 +8,8 @@ import { Import } from './import.ts';
 export function openBackups(gateway: ShardGateway, directory: string): Backups {
   return {
     exportGroup: (group, sink) => exportGroup(gateway, group, sink),
-    importGroup: (group, digest, sink) => {
-      const feed = new Import(gateway, group, { digest, directory }, sink);
+    importGroup: (group, wanted, sink) => {
+      const feed = new Import(gateway, group, { ...wanted, directory }, sink);
       feed.start();
       return feed;
     },

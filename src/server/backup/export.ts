@@ -67,7 +67,8 @@ class Export {
     this.#commitIndex = reply.b;
     if (this.#sink.isOver) return this.#close();
     this.#sink.onOver = () => this.#close();
-    const head = { group: this.#group, groupCount: this.#gateway.groupCount, commitIndex: this.#commitIndex };
+    const { groupCount } = this.#gateway;
+    const head = { group: this.#group, groupCount, commitIndex: this.#commitIndex, origin: reply.text };
     const document = new DocumentWriter(head, (piece) => {
       this.#hasher.update(piece);
       this.#pieces.push(piece);

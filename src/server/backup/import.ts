@@ -18,6 +18,7 @@ import {
   COMMAND_IMPORT_ROWS,
 } from '../../wire/command.ts';
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../wire/import-command.ts';
+import { NO_ORIGIN } from '../../wire/object-key.ts';
 import { rowSize, writeRow } from '../../wire/rows.ts';
 import { Proposer } from './proposer.ts';
 import { Spool } from './spool.ts';
@@ -30,6 +31,8 @@ const ROUNDS_MAX = 3;
 export interface Upload {
   /** BLAKE3 that the client names. */
   readonly digest: string | undefined;
+  /** The objects of the source are this cluster's to delete from now on. */
+  readonly adopts: boolean;
   /** Where what waits may lie. */
   readonly directory: string;
 }
@@ -38,6 +41,7 @@ export class Import implements ImportFeed {
   readonly #group: number;
   readonly #groupCount: number;
   readonly #expected: string | undefined;
+  readonly #adopts: boolean;
   readonly #sink: ImportSink;
   readonly #token = randomBytes(TOKEN_BYTES).toString('hex');
   readonly #proposer: Proposer;
@@ -56,10 +60,11 @@ export class Import implements ImportFeed {
   #contents: Contents | undefined;
   #over = false;
 
-  constructor(gateway: ShardGateway, group: number, { digest, directory }: Upload, sink: ImportSink) {
+  constructor(gateway: ShardGateway, group: number, { digest, adopts, directory }: Upload, sink: ImportSink) {
     this.#group = group;
     this.#groupCount = gateway.groupCount;
     this.#expected = digest;
+    this.#adopts = adopts;
     this.#sink = sink;
     this.#spool = new Spool(directory);
     this.#proposer = new Proposer(gateway, group);
@@ -120,12 +125,16 @@ export class Import implements ImportFeed {
     });
   }
 
-  #checkHead({ group, groupCount }: DocumentHead): void {
+  #checkHead({ group, groupCount, origin }: DocumentHead): void {
     check(
       groupCount === this.#groupCount,
       `the snapshot is of a cluster with ${groupCount} groups; this one has ${this.#groupCount}`,
     );
     check(group === this.#group, `the snapshot is of group ${group}, not of group ${this.#group}`);
+    check(
+      !this.#adopts || origin !== undefined,
+      "the snapshot does not say which objects were its cluster's own, so they cannot be adopted",
+    );
   }
 
   #row(key: Uint8Array, value: Uint8Array): void {
@@ -194,6 +203,7 @@ export class Import implements ImportFeed {
       objects,
       objectBytes,
       digest: fromHex(contents.digest, 32) as Uint8Array,
+      origin: (this.#adopts ? contents.head.origin : undefined) ?? NO_ORIGIN,
     });
     this.#propose(COMMAND_IMPORT_END, end, () => {
       this.#stop();
