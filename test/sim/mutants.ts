@@ -49,8 +49,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'merge-keeps-references': {
     file: 'src/stream/cold/compact',
-    from: 'dropChunks(state, head.incarnation, run, nowMs, false);',
-    to: 'dropChunks(state, head.incarnation, run.slice(1), nowMs, false);',
+    from: 'dropChunks(state, head.incarnation, run, nowMs, GC_MERGED);',
+    to: 'dropChunks(state, head.incarnation, run.slice(1), nowMs, GC_MERGED);',
   },
   // What a sweep listed may have become known meanwhile.
   'doom-of-known-objects': {
