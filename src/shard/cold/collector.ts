@@ -23,6 +23,8 @@ interface Lane {
 
 interface Job {
   readonly seqs: readonly number[];
+  /** Objects to be deleted: those of another cluster are only forgotten. */
+  readonly objects: number;
   /** There was more than one pass takes. */
   readonly more: boolean;
   state: 'deleting' | 'deleted' | 'proposed';
@@ -117,6 +119,7 @@ export class Collector {
     const keys = due.map(({ key }) => key).filter((key) => parseObjectKey(key)?.origin === state.cold.origin);
     const job: Job = {
       seqs: due.map(({ seq }) => seq),
+      objects: keys.length,
       more: due.length === settings.gcEntriesMax,
       state: keys.length === 0 ? 'deleted' : 'deleting',
     };
@@ -137,7 +140,7 @@ export class Collector {
     fields.payload = encodeGcList(job.seqs);
     this.#options.proposals.propose(lane.group, fields, nowMs, (outcome) => {
       if (outcome !== 'applied') return this.#end(lane, 0);
-      this.counters.reclaimed += job.seqs.length;
+      this.counters.reclaimed += job.objects;
       lane.backOff.succeeded();
       return this.#end(lane, job.more ? -Infinity : 0);
     });
