@@ -10,6 +10,7 @@ import { type Logger, createLogger } from '../src/server/log.ts';
 import type { ShardData, ToShard } from '../src/server/shards.ts';
 import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';
 import type { ShardOptions } from '../src/shard/options.ts';
+import { owedBytes } from '../src/shard/room.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ShardStore } from '../src/store/shard-store.ts';
 import { deliver, openColdPort } from './cold-port.ts';
@@ -69,6 +70,7 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
   const reader = new RingReader(data.requestRing);
   const shard = new Shard(shardOptions(data, port, store, reader, log));
   if (data.draining) for (const { raft } of shard.groups) raft.candidacy = 'never';
+  store.owedBytes = () => owedBytes(shard.groups);
   const parker = new Parker(reader);
   let stopping = false;
   port.on('message', (message: ToShard) => {

@@ -16,6 +16,16 @@ const GIVES_SPACE: ReadonlySet<number> = new Set([
   COMMAND_RETENTION,
 ]);
 
+/** Bytes on disk for a byte of changed state: its rows, and the pages around them. */
+const CHECKPOINT_FACTOR = 1.5;
+
+/** What the checkpoints of the groups are going to write: space that is promised already. */
+export function owedBytes(groups: readonly Group[]): number {
+  return groups.reduce((sum, { state, raft }) => {
+    return sum + CHECKPOINT_FACTOR * (state.dirtyBytes + raft.uncommittedBytes);
+  }, 0);
+}
+
 /** Ticks in which others may still take over: an election, begun when this node fell silent. */
 const TAKE_OVER_TICKS = 30;
 

@@ -33,6 +33,8 @@ export class ShardStore implements ShardStorage {
   readonly #environment: Environment;
   readonly #log: TurnLog;
   spaceLeft = true;
+  /** Bytes that checkpoints are going to write for what is in the log already. */
+  owedBytes: () => number = () => 0;
   /** What may be written before the next sample. */
   #budgetBytes = Infinity;
 
@@ -120,7 +122,7 @@ export class ShardStore implements ShardStorage {
   sampleSpace(): void {
     const { bavail, blocks, bsize } = statfsSync(this.#directory);
     const reserve = Math.min(RESERVE_BYTES_MAX, (blocks * bsize) / 20);
-    this.#budgetBytes = bavail * bsize + this.#environment.freeBytes() - reserve;
+    this.#budgetBytes = bavail * bsize + this.#environment.freeBytes() - reserve - this.owedBytes();
     // Once refused, a little more than nothing has to be there, or refusals would come and go with every checkpoint.
     this.spaceLeft = this.#budgetBytes > (this.spaceLeft ? 0 : reserve / 4);
   }
