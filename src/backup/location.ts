@@ -1,9 +1,10 @@
 /** Where a backup lies: a directory, or `s3://bucket/prefix` with the credentials and the region of the environment. */
-import { mkdir, open, readdir, rename, stat, unlink } from 'node:fs/promises';
+import { open, readdir, rename, stat, unlink } from 'node:fs/promises';
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { Fault } from '../stream/backup/fault.ts';
+import { makeFolder } from '../cold/folder.ts';
 import type { S3Store } from '../cold/s3-store.ts';
 import { StoreError } from '../cold/store.ts';
 
@@ -65,7 +66,7 @@ class Directory implements Location {
 
   async isEmpty(): Promise<boolean> {
     return this.#say('cannot be used', async () => {
-      await mkdir(this.text, { recursive: true });
+      await makeFolder(this.text);
       const names = await readdir(this.text);
       // A directory may be listed and not written.
       const probe = join(this.text, '.probe');
@@ -116,7 +117,8 @@ class Directory implements Location {
       return await action();
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
-      if (code === undefined || !/^E[A-Z]+$/.test(code)) throw error;
+      const isOfFileSystem = error instanceof StoreError || (code !== undefined && /^E[A-Z]+$/.test(code));
+      if (!isOfFileSystem) throw error;
       throw new Fault(`${this.text} ${what} (${message})`);
     }
   }

@@ -4,8 +4,9 @@
  */
 import { randomBytes } from 'node:crypto';
 import { type Dirent } from 'node:fs';
-import { mkdir, open, opendir, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
+import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
+import { codeOf, makeFolder } from './folder.ts';
 import { type ObjectPage, type ObjectStore, StoreError, type StoredObject, checkKey } from './store.ts';
 
 /**
@@ -185,27 +186,6 @@ export async function makeDirStore(directory: string, root: string): Promise<voi
   await makeFolder(join(rootOf(directory, root), TEMPORARY));
 }
 
-/**
- * With its parents. Not mkdir's `recursive`: where a file system takes no directories and says ENOENT (an automounter without
- * its server, /proc), Node tries for ever.
- */
-async function makeFolder(path: string): Promise<void> {
-  try {
-    await mkdir(path);
-    return;
-  } catch (error) {
-    // It may be a file.
-    if (codeOf(error) === 'EEXIST') return (await opendir(path)).close();
-    if (codeOf(error) !== 'ENOENT') throw error;
-  }
-  if (dirname(path) !== path) await makeFolder(dirname(path));
-  await mkdir(path).catch((error: unknown) => {
-    if (codeOf(error) === 'EEXIST') return;
-    if (codeOf(error) !== 'ENOENT') throw error;
-    throw new StoreError('denied', `${path} cannot be made there (ENOENT)`, { cause: error });
-  });
-}
-
 /** Whether objects may have been written there. */
 export async function isDirStore(directory: string, root = ''): Promise<boolean> {
   return stat(join(rootOf(directory, root), TEMPORARY)).then(
@@ -257,10 +237,6 @@ function toStoreError(what: string, error: unknown): StoreError {
   const message = `${what}: ${error instanceof Error ? error.message : String(error)}`;
   if (code === 'ENOENT') return new StoreError('missing', `${what}: there is no such object`, { cause: error });
   return new StoreError(DENIED.has(code) ? 'denied' : 'unreachable', message, { cause: error });
-}
-
-function codeOf(error: unknown): string {
-  return String((error as NodeJS.ErrnoException | undefined)?.code ?? '');
 }
 
 function ignoreMissing(error: unknown): undefined {

@@ -7,21 +7,12 @@
  * Groups live in shard (group mod shard count), so the shard count is fixed when the directory is created. A directory
  * that lost a shard is refused: an empty shard in its place would look like data that never existed.
  */
-import {
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  readdirSync,
-  renameSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, fsyncSync, openSync, readFileSync, readdirSync, renameSync, statSync, writeSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import process from 'node:process';
 import { GROUP_COUNT_MAX } from '../base/hash.ts';
+import { makeFolder } from '../cold/folder.ts';
 import { ConfigError } from '../config/error.ts';
 
 const FILE = 'millrace.json';
@@ -52,7 +43,7 @@ function refused(path: string, why: string): ConfigError {
  */
 export async function lockDataDir(path: string): Promise<void> {
   try {
-    mkdirSync(path, { recursive: true });
+    await makeFolder(path);
   } catch (error) {
     throw refused(path, `cannot be created (${(error as Error).message})`);
   }

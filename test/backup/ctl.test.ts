@@ -62,6 +62,10 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
     const manifest = JSON.parse(readFileSync(join(backup, 'manifest.json'), 'utf8')) as Record<string, unknown>;
     assert.equal(manifest['created_unix_ms'], CREATED_MS);
     assert.equal(manifest['raft_group_count'], GROUPS);
+    failed(
+      await ctl(['backup-create', '--config', config, '--location', '/proc/nothing/here']),
+      /nothing cannot be made there/,
+    );
     failed(await ctl(['backup-create', '--config', config, '--location', backup]), /is not empty/);
 
     const verified = await ctl(['backup-verify', '--location', backup]);

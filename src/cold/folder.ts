@@ -1,0 +1,29 @@
+/** Folders of stores and backups. */
+import { mkdir, opendir } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { StoreError } from './store.ts';
+
+/**
+ * Makes a folder with its parents. Not mkdir's `recursive`: where a file system takes no directories and says ENOENT (an
+ * automounter without its server, /proc), Node tries for ever.
+ */
+export async function makeFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path);
+    return;
+  } catch (error) {
+    // It may be a file.
+    if (codeOf(error) === 'EEXIST') return (await opendir(path)).close();
+    if (codeOf(error) !== 'ENOENT') throw error;
+  }
+  if (dirname(path) !== path) await makeFolder(dirname(path));
+  await mkdir(path).catch((error: unknown) => {
+    if (codeOf(error) === 'EEXIST') return;
+    if (codeOf(error) !== 'ENOENT') throw error;
+    throw new StoreError('denied', `${path} cannot be made there (ENOENT)`, { cause: error });
+  });
+}
+
+export function codeOf(error: unknown): string {
+  return String((error as NodeJS.ErrnoException | undefined)?.code ?? '');
+}
