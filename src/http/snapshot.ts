@@ -117,13 +117,14 @@ export function writeRecordRange(res: UwsResponse, reply: Pick<Reply, 'flags' | 
   res.writeHeader('stream-extensions', RECORD_EXTENSION);
 }
 
-export function snapshotQuery(plane: Plane, mode: number, bucket: string, stream: string): Request {
+export function snapshotQuery(plane: Plane, mode: number, bucket: string, stream: string, offset = 0): Request {
   const query = newRequest();
   query.op = OP_SNAPSHOT;
   query.group = plane.ctx.gateway.groupOf(bucket, stream);
   query.command.bucket = bucket;
   query.command.stream = stream;
   query.mode = mode;
+  query.value = offset;
   return query;
 }
 
@@ -179,8 +180,7 @@ export function handleReadSnapshot(
     return plane.refuse(res, responder, 'bucketed', 'snapshot', startedMs, 'INVALID_QUERY', offset.reason);
   }
   const out = new Outpour(plane, res, responder, 'snapshot', startedMs);
-  const query = snapshotQuery(plane, SNAPSHOT_AT, bucket, stream);
-  query.value = offset.value;
+  const query = snapshotQuery(plane, SNAPSHOT_AT, bucket, stream, offset.value);
   const slices = new Slices(plane, out, query);
   return slices.start((first) => {
     const headers = (target: UwsResponse): void => {
@@ -213,9 +213,7 @@ export function handleDeleteSnapshot(
   }
   const exchange = new DeleteExchange(plane);
   exchange.open(res, responder, 'bucketed', 'snapshot', startedMs);
-  const query = snapshotQuery(plane, SNAPSHOT_AT, bucket, stream);
-  query.value = offset.value;
-  return exchange.send(query);
+  return exchange.send(snapshotQuery(plane, SNAPSHOT_AT, bucket, stream, offset.value));
 }
 
 class DeleteExchange extends Exchange {
