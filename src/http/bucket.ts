@@ -2,6 +2,7 @@
 import { NAME_BYTES_MAX } from '../base/limits.ts';
 import { COMMAND_DELETE_BUCKET, nameBytes } from '../wire/command.ts';
 import { OP_BUCKET, OP_LIST, newRequest } from '../wire/request.ts';
+import { compareText } from '../wire/text.ts';
 import { Gathering } from './gather.ts';
 import type { Plane } from './plane.ts';
 import { parseListQuery } from './query.ts';
@@ -39,6 +40,16 @@ function askBucket(plane: Plane, bucket: string, done: (parts: Part[]) => void):
   askAllShards(plane.ctx.gateway, query, done);
 }
 
+/** Goes on with the number of its streams, if the bucket exists; otherwise the answer is given here. */
+function withBucket(plane: Plane, bucket: string, gathering: Gathering, done: (streams: number) => void): void {
+  askBucket(plane, bucket, (parts) => {
+    const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
+    if (refused !== undefined) return gathering.refuse(refused.code, refused.text);
+    const { exists, streams } = bucketState(parts);
+    return exists ? done(streams) : gathering.refuse('BUCKET_NOT_FOUND');
+  });
+}
+
 export function handleDescribeBucket(
   plane: Plane,
   res: UwsResponse,
@@ -47,12 +58,8 @@ export function handleDescribeBucket(
   startedMs: number,
 ): void {
   const gathering = new Gathering(plane, res, responder, 'bucket', startedMs);
-  askBucket(plane, bucket, (parts) => {
-    const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
-    if (refused !== undefined) return gathering.refuse(refused.code, refused.text);
-    const state = bucketState(parts);
-    if (!state.exists) return gathering.refuse('BUCKET_NOT_FOUND');
-    return gathering.json(200, { bucket_id: bucket, streams: state.streams });
+  withBucket(plane, bucket, gathering, (streams) => {
+    return gathering.json(200, { bucket_id: bucket, streams });
   });
 }
 
@@ -65,12 +72,8 @@ export function handleDeleteBucket(
   startedMs: number,
 ): void {
   const gathering = new Gathering(plane, res, responder, 'bucket', startedMs);
-  askBucket(plane, bucket, (parts) => {
-    const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
-    if (refused !== undefined) return gathering.refuse(refused.code, refused.text);
-    const state = bucketState(parts);
-    if (!state.exists) return gathering.refuse('BUCKET_NOT_FOUND');
-    if (state.streams > 0) return gathering.refuse('BUCKET_NOT_EMPTY', `${state.streams} streams`);
+  withBucket(plane, bucket, gathering, (streams) => {
+    if (streams > 0) return gathering.refuse('BUCKET_NOT_EMPTY', `${streams} streams`);
     const command = newRequest();
     command.op = COMMAND_DELETE_BUCKET;
     command.command.kind = COMMAND_DELETE_BUCKET;
@@ -135,7 +138,7 @@ function mergeLists(parts: readonly Part[], limit: number): Record<string, unkno
     streams.push(...(list.streams ?? []));
     more ||= list.has_more === true;
   }
-  streams.sort((left, right) => compareNames(left.stream_id, right.stream_id));
+  streams.sort((left, right) => compareText(left.stream_id, right.stream_id));
   const page = streams.slice(0, limit);
   more ||= streams.length > limit;
   const last = page.at(-1);
@@ -145,19 +148,4 @@ function mergeLists(parts: readonly Part[], limit: number): Record<string, unkno
     next_cursor: more && last !== undefined ? last.stream_id : null,
     has_more: more,
   };
-}
-
-/** Order of the UTF-8 bytes, which is the order of the stores. Surrogates stand for what lies above U+FFFF, so they come last. */
-export function compareNames(left: string, right: string): number {
-  const size = Math.min(left.length, right.length);
-  for (let i = 0; i < size; i++) {
-    const a = left.charCodeAt(i);
-    const b = right.charCodeAt(i);
-    if (a !== b) return rank(a) - rank(b);
-  }
-  return left.length - right.length;
-}
-
-function rank(unit: number): number {
-  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x2000 : unit >= 0xe000 ? unit - 0x800 : unit;
 }

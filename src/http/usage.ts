@@ -8,7 +8,7 @@ import { USAGE_VERSION, WRITE_UNIT_BYTES } from '../base/limits.ts';
 import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';
 import type { Reply } from '../wire/reply.ts';
 import { ALL_GROUPS, OP_USAGE, newRequest } from '../wire/request.ts';
-import { compareNames } from './bucket.ts';
+import { compareText } from '../wire/text.ts';
 import { Outpour } from './outpour.ts';
 import type { Plane } from './plane.ts';
 import { JSON_TYPE, type Responder } from './respond.ts';
@@ -123,7 +123,7 @@ class Report {
     let smallest: string | undefined;
     for (const { rows, next } of this.#sources) {
       const name = rows[next]?.[0];
-      if (name !== undefined && (smallest === undefined || compareNames(name, smallest) < 0)) smallest = name;
+      if (name !== undefined && (smallest === undefined || compareText(name, smallest) < 0)) smallest = name;
     }
     return smallest;
   }

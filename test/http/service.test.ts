@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
-import { compareNames } from '../../src/http/bucket.ts';
+import { compareText } from '../../src/wire/text.ts';
 import { COMMAND_DELETE_BUCKET } from '../../src/wire/command.ts';
 import { ALL_GROUPS, OP_BUCKET, OP_LIST, OP_STATUS, OP_USAGE } from '../../src/wire/request.ts';
 import { startPlanes } from './planes.ts';
@@ -92,7 +92,7 @@ test('listing merges the shards in order and says whether more follow', async (t
 
 test('names sort by their UTF-8 bytes', () => {
   const names = ['', 'a', 'a/b', 'ab', 'b', 'é', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '\u{10ffff}'];
-  assert.deepEqual([...names].reverse().sort(compareNames), names);
+  assert.deepEqual([...names].reverse().sort(compareText), names);
   assert.deepEqual(
     [...names].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))),
     names,
