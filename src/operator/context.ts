@@ -1,4 +1,5 @@
 /** What every verb gets, and the flags that several of them have. */
+import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import { Cluster } from './cluster.ts';
@@ -26,11 +27,6 @@ export const CONFIG: Flag = {
   env: 'MILLRACE_CLUSTER',
 };
 export const NODE: Flag = { kind: 'integer', value: 'ID', about: 'the node', required: true, min: 1 };
-export const TOKEN_FILE: Flag = {
-  kind: 'text',
-  value: 'FILE',
-  about: 'file with the bearer token of the admin planes',
-};
 export const LAG: Flag = {
   kind: 'integer',
   about: 'entries that a node may be behind and count as ready',
@@ -47,31 +43,56 @@ export const seconds = (fallback: number, about: string): Flag => ({
   fallback,
   min: SHORTEST_SECONDS,
 });
-export const httpTimeout = (fallback = 10): Flag => seconds(fallback, 'bound of one call to a node');
+/** How nodes are asked. */
+export const asking = (timeoutSeconds = 10): Readonly<Record<string, Flag>> => ({
+  'http-timeout-secs': seconds(timeoutSeconds, 'bound of one call to a node'),
+  'token-file': { kind: 'text', value: 'FILE', about: 'file with the bearer token of the admin planes' },
+  'ca-file': {
+    kind: 'text',
+    value: 'FILE',
+    about: 'PEM: only certificates of these authorities are believed; or MILLRACE_CA_FILE',
+    env: 'MILLRACE_CA_FILE',
+  },
+});
 export const pollInterval = (fallback = 2): Flag => seconds(fallback, 'pause between two looks');
 
-/** The cluster that --config, --token-file and --http-timeout-secs describe. */
+/** The cluster that --config and the flags of `asking` describe. */
 export function openCluster({ values, signal }: Context): Cluster {
   return new Cluster(values.text('config') as string, {
     timeoutMs: values.ms('http-timeout-secs'),
     token: tokenOf(values.text('token-file')),
+    ca: authoritiesOf(values.text('ca-file')),
     signal,
   });
 }
 
 function tokenOf(path: string | undefined): string | undefined {
-  let token = process.env['MILLRACE_ADMIN_TOKEN']?.trim();
-  let source = 'MILLRACE_ADMIN_TOKEN';
-  if (path !== undefined) {
-    source = `--token-file ${path}`;
-    try {
-      token = readFileSync(path, 'utf8').trim();
-    } catch (error) {
-      throw new UsageError(`${source} cannot be read: ${reasonOf(error)}`);
-    }
-  }
-  if (token === undefined || (token === '' && path === undefined)) return undefined;
+  const fromFile = path !== undefined;
+  const source = fromFile ? `--token-file ${path}` : 'MILLRACE_ADMIN_TOKEN';
+  const token = (fromFile ? textOf(source, path) : process.env['MILLRACE_ADMIN_TOKEN'])?.trim();
+  if (token === undefined || (token === '' && !fromFile)) return undefined;
   // It travels in an HTTP header.
   if (!/^[!-~]+$/.test(token)) throw new UsageError(`${source}: expected one line of visible ASCII without blanks`);
   return token;
+}
+
+function authoritiesOf(path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  const source = `--ca-file ${path}`;
+  const text = textOf(source, path);
+  try {
+    // What is not a certificate would be passed over without a word, and nobody believed.
+    void new X509Certificate(text);
+  } catch {
+    throw new UsageError(`${source}: expected certificates in PEM`);
+  }
+  return text;
+}
+
+function textOf(source: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new UsageError(`${source} cannot be read: ${reasonOf(error)}`);
+  }
 }

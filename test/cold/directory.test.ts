@@ -212,9 +212,25 @@ test('an operator moves a stream to the cold store at once, and is told why not'
     assert.equal((await requestOnce(server.port, 'PUT', '/b/s', headers, 'hello')).status, 201);
     const flush = (name: string): Promise<{ status: number; body: Buffer }> =>
       requestOnce(server.adminPort, 'POST', `/__svc/flush-cold/${name}`);
+    // The index that backups name, which is not that of the log.
+    const indexes = (): Promise<number[]> =>
+      Promise.all(
+        Array.from({ length: GROUPS }, async (_, group) => {
+          const answer = await requestOnce(server.adminPort, 'GET', `/__svc/backup/group/${group}`);
+          return Number(answer.headers.get('x-svc-backup-commit-index'));
+        }),
+      );
+    const before = await indexes();
     const flushed = await flush('b/s');
     assert.equal(flushed.status, 200);
-    assert.equal((JSON.parse(flushed.body.toString()) as Record<string, number>)['hot_start_offset'], 5);
+    const { hot_start_offset: start, group_commit_index: index } = JSON.parse(flushed.body.toString()) as Record<
+      string,
+      number
+    >;
+    assert.equal(start, 5);
+    const after = await indexes();
+    const group = after.findIndex((one, i) => one > (before[i] as number));
+    assert((index as number) > (before[group] as number) && (index as number) <= (after[group] as number), `${index}`);
     assert.equal(objects(server).length, 1);
     assert.equal((await flush('b/s')).status, 204);
     assert.equal((await flush('b/t')).status, 404);

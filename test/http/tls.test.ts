@@ -1,33 +1,12 @@
 // Both planes over TLS, with a certificate made for the test.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { makeCertificate } from '../support/certificate.ts';
 import { startPlanes } from './planes.ts';
-
-/** Debian's openssl; every image with git or curl has it. */
-function makeCertificate(folder: string): { certPath: string; keyPath: string } {
-  const certPath = join(folder, 'cert.pem');
-  const keyPath = join(folder, 'key.pem');
-  execFileSync(
-    'openssl',
-    ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'].concat([
-      '-keyout',
-      keyPath,
-      '-out',
-      certPath,
-      '-subj',
-      '/CN=localhost',
-      '-addext',
-      'subjectAltName=IP:127.0.0.1',
-    ]),
-    { stdio: 'pipe' },
-  );
-  return { certPath, keyPath };
-}
 
 function get(port: number, path: string, ca: Buffer, method = 'GET'): Promise<{ status: number; location: string }> {
   return new Promise((resolve, reject) => {

@@ -4,6 +4,7 @@ import type { Location } from '../../backup/location.ts';
 import { type GroupEntry, objectName } from '../../backup/manifest.ts';
 import { Fault, check } from '../../stream/backup/fault.ts';
 import type { Cluster } from '../cluster.ts';
+import type { ClusterNode } from '../cluster-file.ts';
 import { Failure, Interrupted, reasonOf } from '../failure.ts';
 import { type Download, download } from './transfer.ts';
 
@@ -15,29 +16,36 @@ export async function createGroup(
   moved: (bytes: number) => void,
 ): Promise<GroupEntry> {
   const reasons: string[] = [];
-  const offers = await offersOf(cluster, group, reasons);
-  // The first of several wins.
-  offers.sort((a, b) => b.commitIndex - a.commitIndex);
-  try {
-    for (const offer of offers) {
-      try {
-        return await take(offer, location, group, groupCount, moved);
-      } catch (error) {
-        // A location that fails would fail for the next node too; what a node sends may be better on another.
-        if (error instanceof Interrupted || !(error instanceof Failure || error instanceof BadDocument)) throw error;
-        reasons.push(`node ${offer.node.id}: ${reasonOf(error)}`);
-      }
+  let nodes = cluster.nodes;
+  while (nodes.length > 0) {
+    const offers = await offersOf(cluster, nodes, group, reasons);
+    // The first of several wins. The others end at once: a node keeps what it replaces for as long as it sends.
+    const [best, ...others] = offers.toSorted((a, b) => b.commitIndex - a.commitIndex);
+    for (const offer of others) offer.cancel();
+    if (best === undefined) break;
+    try {
+      return await take(best, location, group, groupCount, moved);
+    } catch (error) {
+      // A location that fails would fail for the next node too; what a node sends may be better on another.
+      if (error instanceof Interrupted || !(error instanceof Failure || error instanceof BadDocument)) throw error;
+      reasons.push(`node ${best.node.id}: ${reasonOf(error)}`);
+      nodes = others.map(({ node }) => node);
+    } finally {
+      best.cancel();
     }
-  } finally {
-    for (const offer of offers) offer.cancel();
   }
   throw new Failure(`group ${group}: no node sends it; ${reasons.join('; ')}`);
 }
 
 class BadDocument extends Fault {}
 
-async function offersOf(cluster: Cluster, group: number, reasons: string[]): Promise<Download[]> {
-  const asked = cluster.nodes.map(async (node) => {
+async function offersOf(
+  cluster: Cluster,
+  nodes: readonly ClusterNode[],
+  group: number,
+  reasons: string[],
+): Promise<Download[]> {
+  const asked = nodes.map(async (node) => {
     try {
       return await download(cluster, node, `/__svc/backup/group/${group}`);
     } catch (error) {

@@ -1,7 +1,8 @@
 /** What the first node that answers says of the cluster's backups. */
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
-import { type Cluster, refusal } from '../cluster.ts';
+import type { Cluster } from '../cluster.ts';
 import { Failure, Interrupted, reasonOf } from '../failure.ts';
+import { refusal } from '../http-client.ts';
 
 /** The number of groups. */
 export async function groupCountOf(cluster: Cluster): Promise<number> {

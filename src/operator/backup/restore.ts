@@ -2,9 +2,10 @@
 import type { Location } from '../../backup/location.ts';
 import type { GroupEntry } from '../../backup/manifest.ts';
 import { BACKUP_CONTENT_TYPE } from '../../base/limits.ts';
-import { type Cluster, refusal } from '../cluster.ts';
+import type { Cluster } from '../cluster.ts';
 import { Failure, Interrupted } from '../failure.ts';
-import { type UploadReply, upload } from './transfer.ts';
+import { type Reply, refusal } from '../http-client.ts';
+import { upload } from './transfer.ts';
 
 export interface RestoreOptions {
   /** A group that holds this backup already is done. */
@@ -34,7 +35,7 @@ export async function restoreGroup(
         yield piece;
       }
     };
-    let reply: UploadReply;
+    let reply: Reply;
     try {
       reply = await upload(cluster, node, path, headers, entry.bytes, pieces());
     } catch (error) {
@@ -58,7 +59,7 @@ export async function restoreGroup(
   throw new Failure(`group ${group}: no node took it; ${reasons.join('; ')}; repeat with --resume when that is mended`);
 }
 
-function importedFrom({ text }: UploadReply): string | undefined {
+function importedFrom({ text }: Reply): string | undefined {
   try {
     const { imported_blake3: digest } = JSON.parse(text) as { readonly imported_blake3?: unknown };
     return typeof digest === 'string' ? digest : undefined;

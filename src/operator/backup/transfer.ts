@@ -1,12 +1,14 @@
 /**
- * Large bodies to and from the nodes' admin planes. A transfer may take hours; what has a bound is the time in which nothing
- * moves.
+ * Large bodies to and from the nodes' admin planes. A transfer may take hours, and may rest: a disk is slow, a group waits for
+ * a leader, a node paces an export. So silence alone ends none: after the timeout of a call the node is asked something small, and
+ * only when it does not answer that either, it is gone.
  */
-import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { request as httpsRequest } from 'node:https';
-import { type Cluster, causeOf, originOf, refusal } from '../cluster.ts';
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Cluster } from '../cluster.ts';
 import type { ClusterNode } from '../cluster-file.ts';
 import { Failure, Interrupted } from '../failure.ts';
+import { type Reply, answerTo, causeOf, open, originOf, readReply, refusal, unreachable } from '../http-client.ts';
 
 export interface Download {
   readonly node: ClusterNode;
@@ -16,42 +18,38 @@ export interface Download {
   cancel(): void;
 }
 
-/** Answers when the headers are there. Throws a Failure. */
+/** Resolves when the headers are there. Throws a Failure. */
 export async function download(cluster: Cluster, node: ClusterNode, path: string): Promise<Download> {
   const url = node.adminUrl + path;
-  const answer = await send(cluster, 'GET', url, undefined);
-  if (answer.statusCode !== 200)
-    throw new Failure(refusal({ status: answer.statusCode ?? 0, text: await textOf(answer) }));
+  const request = open(cluster.options, 'GET', url, {}, cluster.signal);
+  request.end();
+  const answer = await answerOf(cluster, node, request);
+  if (answer.statusCode !== 200) throw new Failure(refusal(await readReply(answer)));
   const commitIndex = Number(answer.headers['x-svc-backup-commit-index'] ?? Number.NaN);
   if (answer.headers['x-svc-backup-format'] !== '1' || !Number.isSafeInteger(commitIndex)) {
-    answer.destroy();
+    request.destroy();
     throw new Failure('what it sends is not a backup that this program knows');
   }
-  return {
-    node,
-    commitIndex,
-    pieces: piecesOf(cluster, url, answer),
-    cancel: () => {
-      // Ended early on purpose: nobody listens any more.
-      answer.on('error', () => undefined);
-      answer.destroy();
-    },
-  };
+  return { node, commitIndex, pieces: piecesOf(cluster, node, answer), cancel: () => request.destroy() };
 }
 
-async function* piecesOf(cluster: Cluster, url: string, answer: IncomingMessage): AsyncIterable<Uint8Array> {
+async function* piecesOf(cluster: Cluster, node: ClusterNode, answer: IncomingMessage): AsyncIterable<Uint8Array> {
+  const origin = originOf(node.adminUrl);
+  const iterator = (answer as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]();
   try {
-    for await (const piece of answer as AsyncIterable<Uint8Array>) yield piece;
+    for (;;) {
+      const next = await whileAlive(cluster, node, iterator.next());
+      if (next.done === true) break;
+      yield next.value;
+    }
   } catch (error) {
     if (cluster.signal.aborted) throw new Interrupted();
-    throw new Failure(`${originOf(url)} ended the transfer early (${causeOf(error)})`);
+    if (error instanceof Failure) throw error;
+    throw new Failure(`${origin} ended the transfer early (${causeOf(error)})`, undefined, { cause: error });
+  } finally {
+    answer.destroy();
   }
-  if (!answer.complete) throw new Failure(`${originOf(url)} ended the transfer early`);
-}
-
-export interface UploadReply {
-  readonly status: number;
-  readonly text: string;
+  if (!answer.complete) throw new Failure(`${origin} ended the transfer early`);
 }
 
 /** Sends pieces of `size` bytes in all. A node may answer before it has everything. */
@@ -62,83 +60,80 @@ export async function upload(
   headers: Readonly<Record<string, string>>,
   size: number,
   pieces: AsyncIterable<Uint8Array>,
-): Promise<UploadReply> {
-  const answer = await send(cluster, 'POST', node.adminUrl + path, { headers, size, pieces });
-  return { status: answer.statusCode ?? 0, text: await textOf(answer) };
+): Promise<Reply> {
+  const url = node.adminUrl + path;
+  const request = open(cluster.options, 'POST', url, { ...headers, 'content-length': size }, cluster.signal);
+  const poured = pour(request, pieces);
+  try {
+    // What fails in the source of the pieces ends it as well; that all is sent does not.
+    const answer = await Promise.race([
+      answerOf(cluster, node, request),
+      poured.then(() => new Promise<never>(() => undefined)),
+    ]);
+    return await readReply(answer);
+  } catch (error) {
+    if (cluster.signal.aborted) throw new Interrupted();
+    throw error instanceof SourceError ? error.cause : unreachable(url, error);
+  } finally {
+    request.destroy();
+    await poured.catch(() => undefined);
+  }
 }
 
-interface Body {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly size: number;
-  readonly pieces: AsyncIterable<Uint8Array>;
-}
+/** The pieces could not be had. */
+class SourceError extends Error {}
 
-function send(cluster: Cluster, method: string, url: string, body: Body | undefined): Promise<IncomingMessage> {
-  const { timeoutMs, token, signal } = cluster.options;
-  return new Promise((resolve, reject) => {
-    const fail = (error: unknown): void => {
-      if (signal.aborted) reject(new Interrupted());
-      else if (error instanceof Failure) reject(error);
-      else reject(new Failure(`${originOf(url)} cannot be reached (${causeOf(error)})`));
-    };
-    const request = (url.startsWith('https:') ? httpsRequest : httpRequest)(url, {
-      method,
-      signal,
-      agent: false,
-      timeout: timeoutMs,
-      headers: {
-        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-        ...(body === undefined ? {} : { ...body.headers, 'content-length': body.size }),
-      },
-    });
-    let answered = false;
-    request.on('response', (answer) => {
-      answered = true;
-      resolve(answer);
-    });
-    request.on('timeout', () =>
-      request.destroy(new Failure(`${originOf(url)} did not answer within ${timeoutMs / 1000} s`)),
-    );
-    request.on('error', fail);
-    if (body === undefined) {
-      request.end();
-      return;
+async function pour(request: ClientRequest, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+  let answered = false;
+  request.once('response', () => (answered = true));
+  try {
+    for await (const piece of pieces) {
+      if (answered || request.destroyed) return;
+      if (!request.write(piece)) await drained(request);
     }
-    const pour = async (): Promise<void> => {
-      for await (const piece of body.pieces) {
-        if (answered || request.destroyed) return;
-        if (!request.write(piece)) await drained(request);
-      }
-      request.end();
-    };
-    pour().catch((error: unknown) => {
-      fail(error);
-      request.destroy();
-    });
-  });
+  } catch (error) {
+    throw new SourceError('', { cause: error });
+  }
+  request.end();
 }
 
 /** The request takes more, or will never. */
-function drained(request: ReturnType<typeof httpRequest>): Promise<void> {
+function drained(request: ClientRequest): Promise<void> {
+  const EVENTS = ['drain', 'close', 'response'];
   return new Promise((resolve) => {
     const done = (): void => {
-      for (const event of ['drain', 'close', 'response']) request.removeListener(event, done);
+      for (const event of EVENTS) request.removeListener(event, done);
       resolve();
     };
-    for (const event of ['drain', 'close', 'response']) request.once(event, done);
+    for (const event of EVENTS) request.once(event, done);
   });
 }
 
-const TEXT_BYTES_MAX = 64 * 1024;
-
-async function textOf(answer: IncomingMessage): Promise<string> {
-  let text = '';
+async function answerOf(cluster: Cluster, node: ClusterNode, request: ClientRequest): Promise<IncomingMessage> {
   try {
-    for await (const piece of answer.setEncoding('utf8') as AsyncIterable<string>) {
-      if (text.length < TEXT_BYTES_MAX) text += piece;
-    }
-  } catch {
-    // What is there is shown.
+    return await whileAlive(cluster, node, answerTo(request));
+  } catch (error) {
+    request.destroy();
+    if (cluster.signal.aborted) throw new Interrupted();
+    throw unreachable(node.adminUrl, error);
   }
-  return text;
+}
+
+/** Waits for as long as the node answers other calls. */
+async function whileAlive<T>(cluster: Cluster, node: ClusterNode, work: Promise<T>): Promise<T> {
+  const { timeoutMs } = cluster.options;
+  const over = new AbortController();
+  const ended = work.then(
+    () => true,
+    () => true,
+  );
+  try {
+    for (;;) {
+      const late = delay(timeoutMs, false, { signal: over.signal }).catch(() => true);
+      if (await Promise.race([ended, late])) return await work;
+      await cluster.call(node, 'GET', '/__svc/backup/info');
+    }
+  } finally {
+    over.abort();
+  }
 }

@@ -6,7 +6,7 @@ import { createGroup } from '../backup/create.ts';
 import { groupCountOf } from '../backup/info.ts';
 import { restoreGroup } from '../backup/restore.ts';
 import { verifyBackup } from '../backup/verify.ts';
-import { CONFIG, type Context, TOKEN_FILE, type Verb, httpTimeout, openCluster } from '../context.ts';
+import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
 import type { Flag } from '../command-line.ts';
 import { Failure, Interrupted, UsageError } from '../failure.ts';
 import type { Progress } from '../progress.ts';
@@ -17,7 +17,8 @@ const LOCATION: Flag = {
   about: 'where the backup lies',
   required: true,
 };
-const HTTP_TIMEOUT = httpTimeout(30);
+/** A node that reads a large snapshot answers small calls late. */
+const TIMEOUT_SECONDS = 30;
 const CREATED: Flag = { kind: 'text', value: 'MS', about: 'time that the manifest shall name, in ms since 1970' };
 const MIB = 1024 * 1024;
 
@@ -28,8 +29,7 @@ export const backupCreate: Verb = {
     config: CONFIG,
     location: LOCATION,
     'created-unix-ms': CREATED,
-    'http-timeout-secs': HTTP_TIMEOUT,
-    'token-file': TOKEN_FILE,
+    ...asking(TIMEOUT_SECONDS),
   },
   run: (context) =>
     atLocation(context, async (location) => {
@@ -83,8 +83,7 @@ export const restore: Verb = {
       about: 'the source is gone for good: delete its objects when nothing refers to them',
     },
     'created-unix-ms': { ...CREATED, about: 'ignored' },
-    'http-timeout-secs': HTTP_TIMEOUT,
-    'token-file': TOKEN_FILE,
+    ...asking(TIMEOUT_SECONDS),
   },
   run: (context) =>
     atLocation(context, async (location) => {

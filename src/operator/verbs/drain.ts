@@ -4,9 +4,8 @@ import {
   DRY_RUN,
   LAG,
   NODE,
-  TOKEN_FILE,
   type Verb,
-  httpTimeout,
+  asking,
   openCluster,
   pollInterval,
   seconds,
@@ -23,10 +22,9 @@ export const drain: Verb = {
     'drain-timeout-secs': seconds(60, 'bound for handing over'),
     'ready-timeout-secs': seconds(120, 'bound of the readiness checks before and after'),
     'poll-interval-secs': pollInterval(),
-    'http-timeout-secs': httpTimeout(),
     'lag-tolerance': LAG,
     'dry-run': DRY_RUN,
-    'token-file': TOKEN_FILE,
+    ...asking(),
   },
   run: async (context) => {
     const { values, progress, say } = context;
@@ -53,7 +51,7 @@ export const drain: Verb = {
 export const undrain: Verb = {
   name: 'undrain',
   about: 'lift the mark of a drain: the node may lead again',
-  flags: { config: CONFIG, node: NODE, 'http-timeout-secs': httpTimeout(), 'token-file': TOKEN_FILE },
+  flags: { config: CONFIG, node: NODE, ...asking() },
   run: async (context: Context) => {
     const cluster = openCluster(context);
     const node = cluster.node(context.values.integer('node'));

@@ -1,16 +1,6 @@
 /** The verbs that wait: for a cluster that starts, for one node that comes back, for all of it to be in order. */
 import { comeBack } from '../come-back.ts';
-import {
-  CONFIG,
-  LAG,
-  NODE,
-  TOKEN_FILE,
-  type Verb,
-  httpTimeout,
-  openCluster,
-  pollInterval,
-  seconds,
-} from '../context.ts';
+import { CONFIG, LAG, NODE, type Verb, asking, openCluster, pollInterval, seconds } from '../context.ts';
 import { EXIT_ABORTED, Failure } from '../failure.ts';
 import { whyNotServing } from '../ready.ts';
 import type { Sample } from '../sample.ts';
@@ -24,8 +14,7 @@ export const waitReady: Verb = {
     'expected-groups': { kind: 'integer', about: 'raft.group_count of the cluster', required: true, min: 1 },
     'timeout-secs': seconds(120, 'bound of the wait'),
     'poll-interval-secs': pollInterval(1),
-    'http-timeout-secs': httpTimeout(5),
-    'token-file': TOKEN_FILE,
+    ...asking(5),
   },
   run: async (context) => {
     const { values, progress, say } = context;
@@ -52,9 +41,8 @@ export const wait: Verb = {
     'stall-timeout-secs': seconds(90, 'give up when nothing moves for so long'),
     'ready-timeout-secs': seconds(1800, 'bound of the whole wait'),
     'poll-interval-secs': pollInterval(),
-    'http-timeout-secs': httpTimeout(),
     'lag-tolerance': LAG,
-    'token-file': TOKEN_FILE,
+    ...asking(),
   },
   run: async (context) => {
     const { values, progress, say } = context;
@@ -84,9 +72,8 @@ export const verifyCluster: Verb = {
     config: CONFIG,
     'timeout-secs': seconds(120, 'bound of the wait'),
     'poll-interval-secs': pollInterval(),
-    'http-timeout-secs': httpTimeout(),
     'lag-tolerance': LAG,
-    'token-file': TOKEN_FILE,
+    ...asking(),
   },
   run: async (context) => {
     const { values, progress, say } = context;

@@ -1,7 +1,7 @@
 /** A node that lost its disk is not believed until an operator says so, once, to the leader of each of its groups. */
 import type { Cluster } from '../cluster.ts';
 import type { ClusterNode } from '../cluster-file.ts';
-import { CONFIG, LAG, NODE, TOKEN_FILE, type Verb, httpTimeout, openCluster } from '../context.ts';
+import { CONFIG, LAG, NODE, type Verb, asking, openCluster } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { needsPermission } from '../ready.ts';
 import { groupViews, nameGroups } from '../sample.ts';
@@ -20,9 +20,8 @@ export const allowRejoin: Verb = {
   flags: {
     config: CONFIG,
     node: NODE,
-    'http-timeout-secs': httpTimeout(),
     'lag-tolerance': LAG,
-    'token-file': TOKEN_FILE,
+    ...asking(),
   },
   run: async (context) => {
     const { values, progress, say } = context;
@@ -78,7 +77,7 @@ async function arm(cluster: Cluster, node: ClusterNode, lagMax: number): Promise
 export const prepareRestart: Verb = {
   name: 'prepare-restart',
   about: 'nothing to do here: logs are on disk',
-  flags: { config: CONFIG, node: NODE, 'http-timeout-secs': httpTimeout(), 'token-file': TOKEN_FILE },
+  flags: { config: CONFIG, node: NODE, ...asking() },
   run: async (context) => {
     const node = openCluster(context).node(context.values.integer('node'));
     context.say(`node ${node.id}: its log is on disk, a restart needs no preparation`);

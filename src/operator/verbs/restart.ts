@@ -10,9 +10,8 @@ import {
   type Context,
   DRY_RUN,
   LAG,
-  TOKEN_FILE,
   type Verb,
-  httpTimeout,
+  asking,
   openCluster,
   pollInterval,
   seconds,
@@ -42,10 +41,9 @@ export const restart: Verb = {
     'stall-timeout-secs': seconds(90, 'give up when a node that comes back gets nowhere for so long'),
     'ready-timeout-secs': seconds(1800, 'bound of the wait for a node'),
     'poll-interval-secs': pollInterval(),
-    'http-timeout-secs': httpTimeout(),
     'lag-tolerance': LAG,
     'dry-run': DRY_RUN,
-    'token-file': TOKEN_FILE,
+    ...asking(),
   },
   run: async (context) => {
     const { values, progress, say } = context;

@@ -1,5 +1,5 @@
 import process from 'node:process';
-import { CONFIG, TOKEN_FILE, type Verb, httpTimeout, openCluster, seconds } from '../context.ts';
+import { CONFIG, type Verb, asking, openCluster, seconds } from '../context.ts';
 import { Interrupted } from '../failure.ts';
 import { renderStatus, statusJson } from '../status-table.ts';
 import { pause } from '../waiting.ts';
@@ -17,8 +17,7 @@ export const status: Verb = {
     json: { kind: 'switch', about: 'as JSON, for programs' },
     watch: { kind: 'switch', about: 'again and again in place, until Ctrl-C' },
     'interval-secs': seconds(2, 'pause between two looks of --watch'),
-    'http-timeout-secs': httpTimeout(),
-    'token-file': TOKEN_FILE,
+    ...asking(),
   },
   run: async (context) => {
     const { values, signal } = context;

@@ -48,8 +48,9 @@ function outcome(group: Group, { stream, done, reason }: FlushCall): Answer {
     case 'flushed': {
       const head = group.state.find(stream, 0, stream.length);
       if (head === undefined) return sentence(404, 'stream not found');
-      const { appliedIndex } = group.state;
-      return { status: 200, body: { hot_start_offset: head.hotStart, group_commit_index: appliedIndex } };
+      // Applied mutations, as backups count them: not the index in the log.
+      const { mutations } = group.state;
+      return { status: 200, body: { hot_start_offset: head.hotStart, group_commit_index: mutations } };
     }
     case 'failed':
       return sentence(502, `the cold store did not take the object: ${reason}`);

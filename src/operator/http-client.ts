@@ -1,0 +1,144 @@
+/**
+ * HTTP to the nodes: small calls, bounded as a whole, and the beginnings of large transfers, which have bounds of their own
+ * (backup/transfer.ts). Whatever fails is one sentence that names the address.
+ */
+import { type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { Failure, Interrupted } from './failure.ts';
+
+export interface ClientOptions {
+  /** Of a small call. */
+  readonly timeoutMs: number;
+  /** Bearer token of the admin planes. */
+  readonly token: string | undefined;
+  /** PEM: nodes are believed whose certificates lead to one of these. Undefined: those that Node.js knows. */
+  readonly ca: string | undefined;
+  /** Ends everything that is under way, with Interrupted. */
+  readonly signal: AbortSignal;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly text: string;
+}
+
+export interface Manner {
+  /** The token goes along; not to client planes, which have one of their own. */
+  readonly withToken: boolean;
+  /** An interruption of the tool ends the call. */
+  readonly mayEnd: boolean;
+}
+
+/** Metrics of many groups are some hundred KiB. */
+const TEXT_BYTES_MAX = 16 * 1024 * 1024;
+/** What is shown of an answer that was not understood. */
+const SHOWN_CHARS_MAX = 200;
+
+/** A whole answer, within the timeout. Redirects are answers like others. */
+export async function ask(
+  options: ClientOptions,
+  method: string,
+  url: string,
+  { withToken, mayEnd }: Manner,
+): Promise<Reply> {
+  const { timeoutMs, signal } = options;
+  const timeout = AbortSignal.timeout(timeoutMs);
+  try {
+    const token = withToken ? options.token : undefined;
+    const request = open({ ...options, token }, method, url, {}, mayEnd ? AbortSignal.any([timeout, signal]) : timeout);
+    const answer = answerTo(request);
+    request.end();
+    return await readReply(await answer);
+  } catch (error) {
+    if (mayEnd && signal.aborted) throw new Interrupted();
+    if (timeout.aborted) throw new Failure(`${originOf(url)} did not answer within ${timeoutMs / 1000} s`);
+    throw unreachable(url, error);
+  }
+}
+
+/** A request whose body is the caller's to send. */
+export function open(
+  { token, ca }: Pick<ClientOptions, 'token' | 'ca'>,
+  method: string,
+  url: string,
+  headers: Readonly<Record<string, string | number>>,
+  signal: AbortSignal,
+): ClientRequest {
+  const isTls = url.startsWith('https:');
+  return (isTls ? httpsRequest : httpRequest)(url, {
+    method,
+    signal,
+    // A connection each: they are few, and one that is kept may be closed by the node just when it is used again.
+    agent: false,
+    headers: token === undefined ? headers : { ...headers, authorization: `Bearer ${token}` },
+    ...(isTls && ca !== undefined ? { ca } : {}),
+  });
+}
+
+/** Rejects with what the request fails with, as it is. */
+export function answerTo(request: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request.once('response', resolve);
+    // For good: what fails after the answer is the answer's failure too.
+    request.on('error', reject);
+  });
+}
+
+export async function readReply(answer: IncomingMessage): Promise<Reply> {
+  let text = '';
+  for await (const piece of answer.setEncoding('utf8') as AsyncIterable<string>) {
+    text += piece;
+    if (text.length > TEXT_BYTES_MAX) throw new Error('its answer does not end');
+  }
+  return { status: answer.statusCode ?? 0, text };
+}
+
+export function unreachable(url: string, error: unknown): Failure {
+  return error instanceof Failure
+    ? error
+    : new Failure(`${originOf(url)} cannot be reached (${causeOf(error)})`, undefined, { cause: error });
+}
+
+/** The node's own sentence, or its status. */
+export function refusal({ status, text }: Reply): string {
+  if (status === 401) return 'it wants a bearer token: set MILLRACE_ADMIN_TOKEN or give --token-file';
+  const sentence = text.trim().split('\n')[0] ?? '';
+  return `it answered ${status}${sentence === '' ? '' : ` (${sentence.slice(0, SHOWN_CHARS_MAX)})`}`;
+}
+
+export function originOf(url: string): string {
+  return new URL(url).origin;
+}
+
+/** In words, where the code has some. A name with several addresses fails with a list of errors. */
+export function causeOf(error: unknown): string {
+  const { code, errors, message } = error as { code?: unknown; errors?: readonly unknown[]; message?: unknown };
+  if (typeof code === 'string' && CODES[code] !== undefined) return CODES[code];
+  if (errors?.[0] !== undefined) return causeOf(errors[0]);
+  if (typeof code === 'string' && code.startsWith('HPE_')) return 'what answers there does not speak HTTP';
+  return typeof code === 'string' ? code : String(message);
+}
+
+const UNKNOWN_CERTIFICATE = 'its certificate is not known here; --ca-file names a file with its authority';
+
+const CODES: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection lost',
+  EPIPE: 'connection lost',
+  ENOTFOUND: 'unknown host name',
+  EAI_AGAIN: 'unknown host name',
+  EHOSTUNREACH: 'no route to the host',
+  ENETUNREACH: 'no route to the network',
+  ETIMEDOUT: 'no connection',
+  // OpenSSL's words for plain HTTP.
+  EPROTO: 'it does not speak TLS; is its address http://?',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak TLS; is its address http://?',
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak TLS; is its address http://?',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another name',
+  CERT_HAS_EXPIRED: 'its certificate has expired',
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_CERTIFICATE,
+  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_CERTIFICATE,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_CERTIFICATE,
+  UNABLE_TO_GET_ISSUER_CERT: UNKNOWN_CERTIFICATE,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_CERTIFICATE,
+};
