@@ -31,7 +31,8 @@ import { OP_READ, READ_FLAG_NO_TOUCH, type Query } from '../wire/request.ts';
 import { Admission } from './admission.ts';
 import { prepare } from './prepare.ts';
 import { answerQuery } from './queries.ts';
-import { type ReplySink, Watchers } from './watchers.ts';
+import type { ReplySink } from './reply-sink.ts';
+import { Watchers } from './watchers.ts';
 
 /** The wall clock may be set back by so much without showing in a group's commands. */
 const STEP_BACK_MS = 5000;

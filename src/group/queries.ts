@@ -14,6 +14,7 @@ import {
   OP_BUCKET_GC,
   OP_GET_ATTRIBUTES,
   OP_HEAD,
+  OP_OBSERVE,
   OP_READ,
   OP_SNAPSHOT,
   type Query,
@@ -39,6 +40,10 @@ export function answerQuery(
 ): Head | undefined {
   if (query.op === OP_BUCKET_GC) {
     answerBucketGc(state, query, reply);
+    return undefined;
+  }
+  if (query.op === OP_OBSERVE) {
+    watchers.observer.handle(state, query, nowMs, reply);
     return undefined;
   }
   const head = state.find(query.bytes, query.keyAt, query.keyBytes);

@@ -7,13 +7,9 @@ import type { Head } from '../stream/head.ts';
 import { planTail } from '../stream/read.ts';
 import type { StateListener } from '../stream/listener.ts';
 import type { State } from '../stream/state.ts';
+import { Observer } from './observer.ts';
+import type { ReplySink } from './reply-sink.ts';
 import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_TAIL, Reply } from '../wire/reply.ts';
-
-/** Where answers and events go; implemented by the shard over the reply ring. */
-export interface ReplySink {
-  /** Sends what `reply` holds; its body, if any, is copied. */
-  send(reply: Reply): void;
-}
 
 export class Watchers implements StateListener {
   #state: State;
@@ -26,10 +22,13 @@ export class Watchers implements StateListener {
   readonly #keyOf = new Map<number, Uint8Array>();
   readonly #incarnationOf = new Map<number, number>();
   readonly #moved = new Map<Head, number>();
+  /** Hears of the same changes, for subscriptions. */
+  readonly observer: Observer;
 
   constructor(state: State, sink: ReplySink) {
     this.#state = state;
     this.#sink = sink;
+    this.observer = new Observer(sink);
   }
 
   get size(): number {
@@ -56,6 +55,7 @@ export class Watchers implements StateListener {
   /** Another state took over (a snapshot): readers are told to read, or that their stream is gone. */
   rebase(state: State): void {
     this.#state = state;
+    this.observer.rebase();
     this.#moved.clear();
     for (const [incarnation, topic] of [...this.#topicOf]) {
       const key = this.#keyOf.get(incarnation) as Uint8Array;
@@ -78,11 +78,13 @@ export class Watchers implements StateListener {
   }
 
   changed(head: Head, from: number): void {
+    if (this.observer.active) this.observer.changed(head);
     if (this.#topicOf.size === 0 || !this.#topicOf.has(head.incarnation)) return;
     if (!this.#moved.has(head)) this.#moved.set(head, from);
   }
 
   removed(head: Head): void {
+    if (this.observer.active) this.observer.removed(head);
     const topic = this.#topicOf.get(head.incarnation);
     if (topic === undefined) return;
     this.#moved.delete(head);
@@ -100,6 +102,7 @@ export class Watchers implements StateListener {
 
   /** Sends one event for every stream that moved. Called once per turn, after apply. */
   flush(): void {
+    this.observer.flush();
     if (this.#moved.size === 0) return;
     for (const [head, from] of this.#moved) {
       const topic = this.#topicOf.get(head.incarnation);

@@ -1,7 +1,7 @@
 /** Everything that asks a shard and does not write: who answers it, and whether it has to wait. */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import type { Group } from '../group/group.ts';
-import type { ReplySink } from '../group/watchers.ts';
+import type { ReplySink } from '../group/reply-sink.ts';
 import type { ReadState } from '../raft/types.ts';
 import { Reply } from '../wire/reply.ts';
 import { OP_ADMIN, OP_EXPORT, OP_FLUSH, OP_SHED, OP_STATUS, OP_UNWATCH, Query } from '../wire/request.ts';

@@ -45,6 +45,7 @@ export function applyCreate(state: State, command: Command, reply: Reply): void 
   reply.flags |= REPLY_CREATED;
   describe(head, reply);
   reply.recordStart = 0;
+  state.listener?.changed(head, 0);
 }
 
 function exceedsQuota(bucket: Bucket, size: number): boolean {

@@ -14,6 +14,7 @@
  *                           text = first hot offset, and of a published snapshot offset and digest, blanks between
  *   SNAPSHOT                startOffset = its offset (-1 none), a = incarnation, b = size, text = digest
  *   FLUSH                   a = slices accepted
+ *   OBSERVE a name          nextOffset = tail, c = incarnation (0: there is no such stream)
  *   BUCKET                  a = streams of the bucket on this shard, b = 1 when the bucket exists on this shard,
  *                           recordStart and recordNext = largest quota of streams and of retained bytes, -1 none
  *   APPEND_BATCH            c = frames refused; the body is the JSON array of results

@@ -61,6 +61,16 @@ export const EXPORT_OPEN = 1;
 export const EXPORT_NEXT = 2;
 export const EXPORT_CLOSE = 3;
 
+/**
+ * What subscriptions follow in a group (group/observer.ts): mode = one of OBSERVE_*, key = a stream, or a pattern in place of the
+ * bucket; events go to the topic.
+ */
+export const OP_OBSERVE = 46;
+export const OBSERVE_NAME = 1;
+export const OBSERVE_FORGET_NAME = 2;
+export const OBSERVE_PATTERN = 3;
+export const OBSERVE_FORGET_PATTERN = 4;
+
 /** The one at `value`; the latest; the latest, or the stream alone when there is none. */
 export const SNAPSHOT_AT = 0;
 export const SNAPSHOT_LATEST = 1;

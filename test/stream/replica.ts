@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { errorCode } from '../../src/base/errors.ts';
 import { answerQuery } from '../../src/group/queries.ts';
-import { type ReplySink, Watchers } from '../../src/group/watchers.ts';
+import type { ReplySink } from '../../src/group/reply-sink.ts';
+import { Watchers } from '../../src/group/watchers.ts';
 import { apply, sweepDue } from '../../src/stream/apply.ts';
 import { assembleRead } from '../../src/stream/cold/assemble.ts';
 import { isMetered } from '../../src/stream/buckets.ts';

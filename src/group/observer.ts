@@ -1,0 +1,158 @@
+/**
+ * Tells the main thread which streams of a group moved, by name or by pattern: what subscriptions need. Unlike a live
+ * reader it gets no bytes, only where the tail is, and hears of streams that are created and removed. One event per
+ * turn for all streams of the group, and nothing at all while nobody observes.
+ *
+ * Body of an event: JSON, an array of [bucket, stream, incarnation, tail, removed (0 or 1)]. An event without a body says
+ * that the state was replaced: whatever was known is to be asked for again.
+ */
+import { Glob } from '../base/glob.ts';
+import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
+import { encodeUtf8 } from '../base/utf8.ts';
+import type { Head } from '../stream/head.ts';
+import type { State } from '../stream/state.ts';
+import { flatPath } from '../wire/flat-path.ts';
+import { REPLY_BODY_OMITTED, REPLY_TAIL, REPLY_UP_TO_DATE, Reply } from '../wire/reply.ts';
+import {
+  OBSERVE_FORGET_NAME,
+  OBSERVE_FORGET_PATTERN,
+  OBSERVE_NAME,
+  OBSERVE_PATTERN,
+  type Query,
+} from '../wire/request.ts';
+import { readText } from '../wire/text.ts';
+import type { ReplySink } from './reply-sink.ts';
+
+/** Streams whose names were compared with the patterns; forgotten all at once beyond this (some 10 MB). */
+const KNOWN_MAX = 131_072;
+
+/** A stream that moved since the last event. */
+interface Moved {
+  readonly bucket: string;
+  readonly stream: string;
+  readonly head: Head;
+  removed: boolean;
+}
+
+export class Observer {
+  readonly #sink: ReplySink;
+  readonly #reply = new Reply();
+  #topic = 0;
+  /** Keys (bucket, NUL, stream) as text. */
+  readonly #names = new Set<string>();
+  readonly #patterns = new Map<string, Glob>();
+  /** By incarnation: is it observed? */
+  readonly #known = new Map<number, boolean>();
+  #moved = new Map<number, Moved>();
+
+  constructor(sink: ReplySink) {
+    this.#sink = sink;
+  }
+
+  get active(): boolean {
+    return this.#names.size > 0 || this.#patterns.size > 0;
+  }
+
+  /** OBSERVE: changes what is observed; for a name the answer is where the stream is, c = 0 when there is none. */
+  handle(state: State, query: Query, nowMs: number, reply: Reply): void {
+    const text = readText(query.bytes, query.keyAt, query.keyBytes);
+    if (query.topic !== 0) this.#topic = query.topic;
+    if (query.mode === OBSERVE_NAME) {
+      if (!this.#names.has(text)) this.#known.clear();
+      this.#names.add(text);
+      this.#describe(state, query, nowMs, reply);
+    } else if (query.mode === OBSERVE_FORGET_NAME) {
+      if (this.#names.delete(text)) this.#known.clear();
+    } else if (query.mode === OBSERVE_PATTERN) {
+      this.#patterns.set(text, new Glob(text));
+      this.#known.clear();
+    } else if (query.mode === OBSERVE_FORGET_PATTERN) {
+      if (this.#patterns.delete(text)) this.#known.clear();
+    }
+    if (!this.active) this.#moved.clear();
+  }
+
+  changed(head: Head): void {
+    if (!this.#isObserved(head) || this.#moved.has(head.incarnation)) return;
+    this.#moved.set(head.incarnation, { ...nameOf(head), head, removed: false });
+  }
+
+  removed(head: Head): void {
+    if (!this.#isObserved(head)) return;
+    this.#known.delete(head.incarnation);
+    const moved = this.#moved.get(head.incarnation);
+    if (moved !== undefined) moved.removed = true;
+    else this.#moved.set(head.incarnation, { ...nameOf(head), head, removed: true });
+  }
+
+  /** The state was replaced. */
+  rebase(): void {
+    this.#known.clear();
+    this.#moved.clear();
+    if (!this.active) return;
+    const reply = this.#begin();
+    reply.flags |= REPLY_BODY_OMITTED;
+    this.#sink.send(reply);
+  }
+
+  /** Sends what moved since the last call. */
+  flush(): void {
+    if (this.#moved.size === 0) return;
+    const moved = this.#moved;
+    this.#moved = new Map();
+    let rows: string[] = [];
+    let chars = 0;
+    for (const { bucket, stream, head, removed } of moved.values()) {
+      const row = JSON.stringify([bucket, stream, head.incarnation, head.tail, removed ? 1 : 0]);
+      rows.push(row);
+      chars += row.length;
+      // Half of the bound: a character may be two bytes or three.
+      if (chars < TAIL_EVENT_BYTES_MAX / 2) continue;
+      this.#send(rows);
+      rows = [];
+      chars = 0;
+    }
+    if (rows.length > 0) this.#send(rows);
+  }
+
+  #send(rows: readonly string[]): void {
+    const reply = this.#begin();
+    reply.body = encodeUtf8(`[${rows.join(',')}]`);
+    this.#sink.send(reply);
+  }
+
+  #begin(): Reply {
+    const reply = this.#reply;
+    reply.reset(this.#topic);
+    reply.kind = REPLY_TAIL;
+    return reply;
+  }
+
+  #describe(state: State, query: Query, nowMs: number, reply: Reply): void {
+    reply.flags |= REPLY_UP_TO_DATE;
+    const head = state.find(query.bytes, query.keyAt, query.keyBytes);
+    if (head === undefined || head.expired(nowMs)) return;
+    reply.nextOffset = head.tail;
+    reply.c = head.incarnation;
+  }
+
+  #isObserved(head: Head): boolean {
+    const known = this.#known.get(head.incarnation);
+    if (known !== undefined) return known;
+    const { bucket, stream } = nameOf(head);
+    let observed = this.#names.has(`${bucket}\0${stream}`);
+    // Reserved names are nobody's to subscribe to.
+    if (!observed && this.#patterns.size > 0 && !bucket.startsWith('__')) {
+      const path = flatPath(bucket, stream);
+      for (const pattern of this.#patterns.values()) observed ||= pattern.matches(path);
+    }
+    if (this.#known.size >= KNOWN_MAX) this.#known.clear();
+    this.#known.set(head.incarnation, observed);
+    return observed;
+  }
+}
+
+function nameOf({ key, bucketBytes }: Head): { readonly bucket: string; readonly stream: string } {
+  const front = bucketBytes + 1;
+  return { bucket: readText(key, 0, bucketBytes), stream: readText(key, front, key.length - front) };
+}

@@ -1,0 +1,89 @@
+// What subscriptions hear of a shard's streams.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { REPLY_TAIL, type Reply } from '../../src/wire/reply.ts';
+import {
+  OBSERVE_FORGET_NAME,
+  OBSERVE_FORGET_PATTERN,
+  OBSERVE_NAME,
+  OBSERVE_PATTERN,
+  OP_OBSERVE,
+  newRequest,
+} from '../../src/wire/request.ts';
+import { Harness, find } from './harness.ts';
+
+const TOPIC = 9;
+
+function observe(harness: Harness, mode: number, bucket: string, stream = ''): Reply {
+  const request = newRequest();
+  request.op = OP_OBSERVE;
+  request.group = 0;
+  request.mode = mode;
+  request.topic = TOPIC;
+  request.command.bucket = bucket;
+  request.command.stream = stream;
+  const slot = harness.push(request);
+  return find(harness.turn(), slot);
+}
+
+/** [stream, tail, removed] of each row of the turn's events. */
+function heard(replies: readonly Reply[]): unknown[] {
+  return replies
+    .filter((reply) => reply.kind === REPLY_TAIL && reply.id === TOPIC)
+    .flatMap((reply) => JSON.parse(Buffer.from(reply.body ?? []).toString()) as unknown[][])
+    .map(([bucket, stream, incarnation, tail, removed]) => {
+      assert.equal(bucket, 'bucket');
+      assert(typeof incarnation === 'number' && incarnation > 0);
+      return [stream, tail, removed];
+    });
+}
+
+test('a name is answered with where it is, and heard of from then on, once a turn', () => {
+  const harness = new Harness([0]);
+  harness.create(0, 'a', { body: 'xyz' });
+  harness.turn();
+  const there = observe(harness, OBSERVE_NAME, 'bucket', 'a');
+  assert.equal(there.nextOffset, 3);
+  assert(there.c > 0);
+  const missing = observe(harness, OBSERVE_NAME, 'bucket', 'b');
+  assert.deepEqual([missing.code, missing.nextOffset, missing.c], [0, 0, 0]);
+  harness.append(0, 'a', '1');
+  harness.append(0, 'a', '2');
+  harness.create(0, 'b');
+  harness.create(0, 'stranger', { body: 'x' });
+  assert.deepEqual(heard(harness.turn()), [
+    ['a', 5, 0],
+    ['b', 0, 0],
+  ]);
+  harness.remove(0, 'a');
+  assert.deepEqual(heard(harness.turn()), [['a', 5, 1]]);
+});
+
+test('a pattern hears of streams that did not exist; forgetting ends it', () => {
+  const harness = new Harness([0]);
+  observe(harness, OBSERVE_PATTERN, 'bucket/*');
+  harness.create(0, 'a', { body: 'x' });
+  harness.create(0, 'a/b', { body: 'x' });
+  assert.deepEqual(heard(harness.turn()), [['a', 1, 0]]);
+  observe(harness, OBSERVE_NAME, 'bucket', 'a/b');
+  observe(harness, OBSERVE_FORGET_PATTERN, 'bucket/*');
+  harness.append(0, 'a', '1');
+  harness.append(0, 'a/b', '1');
+  assert.deepEqual(heard(harness.turn()), [['a/b', 2, 0]]);
+  observe(harness, OBSERVE_FORGET_NAME, 'bucket', 'a/b');
+  harness.append(0, 'a/b', '1');
+  assert.deepEqual(heard(harness.turn()), []);
+});
+
+test('a stream that is made anew within a turn is heard of twice, the old one as removed', () => {
+  const harness = new Harness([0]);
+  harness.create(0, 'a', { body: 'xyz' });
+  harness.turn();
+  observe(harness, OBSERVE_PATTERN, '**');
+  harness.remove(0, 'a');
+  harness.create(0, 'a', { body: 'x' });
+  assert.deepEqual(heard(harness.turn()), [
+    ['a', 3, 1],
+    ['a', 1, 0],
+  ]);
+});
