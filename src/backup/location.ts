@@ -21,6 +21,7 @@ export interface Location {
   isEmpty(): Promise<boolean>;
   /** Undefined: there is no such file. */
   sizeOf(name: string): Promise<number | undefined>;
+  /** All of it; throws a Fault when it cannot be read, or has another size. */
   read(name: string, size: number): AsyncIterable<Uint8Array>;
   /** The file is there when this returns, and not before. What the pieces throw ends it without a file. */
   write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
@@ -85,8 +86,20 @@ class Directory implements Location {
     }
   }
 
-  async *read(name: string): AsyncIterable<Uint8Array> {
-    yield* createReadStream(join(this.text, name), { highWaterMark: 1024 * 1024 }) as AsyncIterable<Uint8Array>;
+  async *read(name: string, size: number): AsyncIterable<Uint8Array> {
+    const path = join(this.text, name);
+    const pieces = createReadStream(path, { highWaterMark: 1024 * 1024 }) as AsyncIterable<Uint8Array>;
+    let bytes = 0;
+    try {
+      for await (const piece of pieces) {
+        bytes += piece.length;
+        yield piece;
+      }
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
+      throw new Fault(`${path} cannot be read (${(error as Error).message})`);
+    }
+    if (bytes !== size) throw new Fault(`${path} has ${bytes} bytes now, and had ${size} before`);
   }
 
   async write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void> {

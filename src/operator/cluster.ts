@@ -15,9 +15,18 @@ export class Cluster {
   readonly file: ClusterFile;
   readonly #options: ClientOptions;
 
-  constructor(path: string, options: ClientOptions) {
-    this.file = readClusterFile(path);
+  constructor(file: ClusterFile, options: ClientOptions) {
+    this.file = file;
     this.#options = options;
+  }
+
+  static read(path: string, options: ClientOptions): Cluster {
+    return new Cluster(readClusterFile(path), options);
+  }
+
+  /** The same, for calls that end with this signal as well. */
+  until(signal: AbortSignal): Cluster {
+    return new Cluster(this.file, { ...this.#options, signal: AbortSignal.any([this.signal, signal]) });
   }
 
   get nodes(): readonly ClusterNode[] {

@@ -58,7 +58,7 @@ export const pollInterval = (fallback = 2): Flag => seconds(fallback, 'pause bet
 
 /** The cluster that --config and the flags of `asking` describe. */
 export function openCluster({ values, signal }: Context): Cluster {
-  return new Cluster(values.text('config') as string, {
+  return Cluster.read(values.text('config') as string, {
     timeoutMs: values.ms('http-timeout-secs'),
     token: tokenOf(values.text('token-file')),
     ca: authoritiesOf(values.text('ca-file')),

@@ -42,7 +42,7 @@ async function start(t: TestContext, transfer: Answer, probe: Answer): Promise<W
   const interrupt = new AbortController();
   const file = scratchFile('c.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${port}\n`);
   const options = { timeoutMs: TIMEOUT_MS, token: undefined, ca: undefined, signal: interrupt.signal };
-  const cluster = new Cluster(file, options);
+  const cluster = Cluster.read(file, options);
   const probed = (times: number): Promise<void> =>
     new Promise((resolve) => (probes >= times ? resolve() : waiting.set(times, resolve)));
   return { cluster, node: cluster.node(1), probed, interrupt };

@@ -1,7 +1,8 @@
-/** One group of a verified backup into an empty cluster, through the first node that takes it. */
+/** The groups of a verified backup into an empty cluster, several at once, each through the first node that takes it. */
 import type { Location } from '../../backup/location.ts';
 import type { GroupEntry } from '../../backup/manifest.ts';
 import { BACKUP_CONTENT_TYPE } from '../../base/limits.ts';
+import { Fault } from '../../stream/backup/fault.ts';
 import type { Cluster } from '../cluster.ts';
 import { Failure, Interrupted } from '../failure.ts';
 import { type Reply, refusal } from '../http-client.ts';
@@ -14,14 +15,58 @@ export interface RestoreOptions {
   readonly adopts: boolean;
 }
 
-/** True: it was there already, from this very backup. */
-export async function restoreGroup(
+/** Each is bounded by the log of its group and by the disk that all share; each holds a part of its file, 16 MiB from S3. */
+const IMPORTS_AT_ONCE = 4;
+
+/** The first failure ends all that is under way; nodes undo what they have not got to its end. */
+export async function restoreGroups(
+  cluster: Cluster,
+  location: Location,
+  entries: readonly GroupEntry[],
+  options: RestoreOptions,
+  /** So many groups are there, and so many bytes more or less. */
+  tell: (done: number, bytes: number) => void,
+): Promise<void> {
+  const halt = new AbortController();
+  const scope = cluster.until(halt.signal);
+  const waiting = [...entries];
+  let done = 0;
+  let failure: Error | undefined;
+  const worker = async (): Promise<void> => {
+    for (let entry = waiting.shift(); entry !== undefined; entry = waiting.shift()) {
+      await restoreGroup(scope, location, entry, options, (bytes) => tell(done, bytes));
+      tell(++done, 0);
+    }
+  };
+  const workers = Array.from({ length: IMPORTS_AT_ONCE }, () =>
+    worker().catch((error: unknown) => {
+      if (halt.signal.aborted) return;
+      failure = error as Error;
+      waiting.length = 0;
+      halt.abort();
+    }),
+  );
+  tell(0, 0);
+  await Promise.all(workers);
+  if (failure === undefined) return;
+  if (!(failure instanceof Failure || failure instanceof Fault)) throw failure;
+  const so = `${done} of ${entries.length} groups are restored`;
+  const rest = failure instanceof Occupied ? (done === 0 ? '' : ` (${so})`) : ` (${so}; --resume goes on from there)`;
+  const code = failure instanceof Failure ? failure.exitCode : undefined;
+  throw new Failure(failure.message + rest, code, { cause: failure });
+}
+
+/** 409: another attempt would find the same. */
+class Occupied extends Failure {}
+
+/** Also when it is there already, from this very backup, and may be. */
+async function restoreGroup(
   cluster: Cluster,
   location: Location,
   entry: GroupEntry,
   { resume, adopts }: RestoreOptions,
   moved: (bytes: number) => void,
-): Promise<boolean> {
+): Promise<void> {
   const group = entry.raft_group_id;
   const headers = { 'content-type': BACKUP_CONTENT_TYPE, 'x-svc-backup-blake3': entry.blake3 };
   const path = `/__svc/backup/group/${group}/import${adopts ? '?adopt=true' : ''}`;
@@ -44,19 +89,19 @@ export async function restoreGroup(
       moved(-sent);
       continue;
     }
-    if (reply.status >= 200 && reply.status < 300) return false;
+    if (reply.status >= 200 && reply.status < 300) return;
     if (reply.status === 409 && importedFrom(reply) === entry.blake3) {
       // Also when the answer to our own upload was lost and another node was asked.
-      if (resume || reasons.length > 0) return true;
-      throw new Failure(`group ${group} holds this backup already; go on with --resume`);
+      if (resume || reasons.length > 0) return;
+      throw new Occupied(`group ${group} holds this backup already; go on with --resume`);
     }
     if (reply.status === 409) {
-      throw new Failure(`group ${group} is not empty (${refusal(reply)}); a backup is restored into a fresh cluster`);
+      throw new Occupied(`group ${group} is not empty (${refusal(reply)}); a backup is restored into a fresh cluster`);
     }
     reasons.push(`node ${node.id}: ${refusal(reply)}`);
     moved(-sent);
   }
-  throw new Failure(`group ${group}: no node took it; ${reasons.join('; ')}; repeat with --resume when that is mended`);
+  throw new Failure(`group ${group}: no node took it; ${reasons.join('; ')}`);
 }
 
 function importedFrom({ text }: Reply): string | undefined {

@@ -4,7 +4,7 @@ import { type GroupEntry, type Manifest, writeManifest } from '../../backup/mani
 import { Fault } from '../../stream/backup/fault.ts';
 import { createGroup } from '../backup/create.ts';
 import { groupCountOf } from '../backup/info.ts';
-import { restoreGroup } from '../backup/restore.ts';
+import { restoreGroups } from '../backup/restore.ts';
 import { verifyBackup } from '../backup/verify.ts';
 import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
 import type { Flag } from '../command-line.ts';
@@ -94,18 +94,7 @@ export const restore: Verb = {
       const { groups } = manifest;
       const options = { resume: values.isSet('resume'), adopts: values.isSet('adopt-cold-objects') };
       const tell = teller(progress, groups.length, 'restored');
-      let done = 0;
-      try {
-        for (const [i, entry] of groups.entries()) {
-          tell(i, 0);
-          await restoreGroup(cluster, location, entry, options, (bytes) => tell(i, bytes));
-          done++;
-        }
-      } catch (error) {
-        if (done === 0 || !(error instanceof Failure)) throw error;
-        const left = `${done} of ${groups.length} groups are restored`;
-        throw new Failure(`${error.message} (${left}; --resume goes on from there)`, error.exitCode, { cause: error });
-      }
+      await restoreGroups(cluster, location, groups, options, tell);
       progress.end();
       say(`restore complete: ${countsOf(groups)}`);
     }),
