@@ -153,7 +153,7 @@ export class DocumentReader {
 
   #value(bytes: Uint8Array): void {
     check(this.#trailer === undefined, 'the snapshot goes on behind its end');
-    const value: unknown = packr.unpack(bytes);
+    const value = unpacked(bytes);
     if (Array.isArray(value) && this.#head !== undefined) {
       this.#front.update(bytes);
       return this.#batch(value as readonly unknown[]);
@@ -185,6 +185,15 @@ export class DocumentReader {
       'the snapshot does not match its own BLAKE3: it was altered',
     );
     this.#trailer = trailer;
+  }
+}
+
+/** What the scan lets pass may still have keys that no map of ours has. */
+function unpacked(bytes: Uint8Array): unknown {
+  try {
+    return packr.unpack(bytes) as unknown;
+  } catch (error) {
+    throw new Fault(`a value of the snapshot cannot be read (${(error as Error).message})`);
   }
 }
 

@@ -76,7 +76,7 @@ export function parseManifest(text: string): Manifest {
     version <= BACKUP_FORMAT_VERSION,
     `the backup has format version ${version}; this program reads up to ${BACKUP_FORMAT_VERSION}, use a newer one`,
   );
-  check(isCount(count) && Array.isArray(groups), `${MANIFEST} lists no groups`);
+  check(isCount(count) && count > 0 && Array.isArray(groups), `${MANIFEST} lists no groups`);
   check(groups.length === count, `${MANIFEST} lists ${groups.length} of ${count} groups`);
   const entries = groups.map((entry: unknown) => readEntry(entry, count));
   const ids = new Set(entries.map((entry) => entry.raft_group_id));

@@ -15,7 +15,7 @@ import type { Producer } from './producers.ts';
 import type { Row } from './row.ts';
 
 const FORMAT = 2;
-const FIXED_BYTES = 136;
+export const HEAD_FIXED_BYTES = 136;
 const CLOSED = 1;
 const HAS_SEQ = 2;
 const HAS_ATTRIBUTES = 4;
@@ -132,7 +132,7 @@ export class Head {
 }
 
 export function headBytesMax(head: Head): number {
-  return FIXED_BYTES + textBytes(head.contentType) + textBytes(head.lastSeq ?? '');
+  return HEAD_FIXED_BYTES + textBytes(head.contentType) + textBytes(head.lastSeq ?? '');
 }
 
 export function encodeHead(head: Head, target: Uint8Array, view: DataView): number {
@@ -161,7 +161,7 @@ export function encodeHead(head: Head, target: Uint8Array, view: DataView): numb
   view.setFloat64(112, head.hotRecord, true);
   view.setFloat64(120, head.hotSinceMs, true);
   view.setFloat64(128, head.snapshotOffset, true);
-  let at = FIXED_BYTES;
+  let at = HEAD_FIXED_BYTES;
   const typeBytes = writeText(target, at, head.contentType);
   at += typeBytes;
   const seqBytes = head.lastSeq === undefined ? 0 : writeText(target, at, head.lastSeq);
@@ -196,8 +196,8 @@ export function decodeHead(key: Uint8Array, hash: number, value: Uint8Array): He
   head.hotRecord = view.getFloat64(112, true);
   head.hotSinceMs = view.getFloat64(120, true);
   head.snapshotOffset = view.getFloat64(128, true);
-  head.setContentType(internType(readText(value, FIXED_BYTES, typeBytes)));
-  if ((flags & HAS_SEQ) !== 0) head.lastSeq = readText(value, FIXED_BYTES + typeBytes, view.getUint16(4, true));
+  head.setContentType(internType(readText(value, HEAD_FIXED_BYTES, typeBytes)));
+  if ((flags & HAS_SEQ) !== 0) head.lastSeq = readText(value, HEAD_FIXED_BYTES + typeBytes, view.getUint16(4, true));
   head.stored = true;
   head.everFlushed = true;
   return head;

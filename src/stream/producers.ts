@@ -66,9 +66,14 @@ const FORMAT = 1;
 const HEAD_BYTES = 24;
 const RECEIPT_BYTES = 40;
 
+/** Of a producer with so many receipts, encoded. */
+export function producerBytes(receipts: number): number {
+  return HEAD_BYTES + RECEIPT_BYTES * receipts;
+}
+
 /** Encoded: format u8 | count u8 | zero u48 | epoch f64 | seq f64 | receipts: seq, next, recordStart, recordNext, closed f64. */
 export function encodeProducer(producer: Producer): Uint8Array {
-  const bytes = new Uint8Array(HEAD_BYTES + RECEIPT_BYTES * producer.receipts.length);
+  const bytes = new Uint8Array(producerBytes(producer.receipts.length));
   const view = new DataView(bytes.buffer);
   bytes[0] = FORMAT;
   bytes[1] = producer.receipts.length;

@@ -19,7 +19,7 @@ export const OFFSET_START = -1;
 /** Digits of an offset on the wire; no accepted integer may be longer, even with zeros in front. */
 const OFFSET_DIGITS = 20;
 /** Seconds that still fit as whole milliseconds in 2^53 - 1. */
-const TTL_SECONDS_MAX = Math.floor(Number.MAX_SAFE_INTEGER / 1000);
+export const TTL_SECONDS_MAX = Math.floor(Number.MAX_SAFE_INTEGER / 1000);
 /** Results of parseDigits that are not numbers. */
 const MALFORMED = -1;
 const OUT_OF_RANGE = -2;

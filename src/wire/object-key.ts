@@ -17,8 +17,8 @@ export const NO_ORIGIN = '0'.repeat(16);
 
 const TAME = /^[a-z0-9_-]{1,64}$/;
 const PREFIX_CHARACTERS_MAX = 40;
-const END = /\/([0-9a-f]{16})-([0-9a-f]{12})$/;
-const ORIGIN = /^g[0-9a-f]{4}-([0-9a-f]{16})\//;
+const KEY =
+  /^g[0-9a-f]{4}-([0-9a-f]{16})\/[a-z0-9_-]{1,64}(?:\.[0-9a-f]{16})?\/(?:i[0-9a-f]+|pack)\/([0-9a-f]{16})-([0-9a-f]{12})$/;
 
 function bucketFolder(bucket: string): string {
   if (TAME.test(bucket)) return bucket;
@@ -52,8 +52,7 @@ export function objectKey(
 
 /** Undefined: not a key of ours. */
 export function parseObjectKey(key: string): (ObjectId & { readonly origin: string }) | undefined {
-  const end = END.exec(key);
-  const origin = ORIGIN.exec(key)?.[1];
-  if (end === null || origin === undefined) return undefined;
-  return { origin, run: end[1] as string, seq: Number.parseInt(end[2] as string, 16) };
+  const [, origin, run, seq] = KEY.exec(key) ?? [];
+  if (origin === undefined || run === undefined || seq === undefined) return undefined;
+  return { origin, run, seq: Number.parseInt(seq, 16) };
 }

@@ -23,6 +23,7 @@ import type { ModelStream } from './model-rules.ts';
 import { type ModelRead, modelList, modelRead, modelUsage } from './model-read.ts';
 import { Proposer } from './propose.ts';
 import { type World, plainCommand, randomCommand } from './random-commands.ts';
+import { checkBackup } from './exporting.ts';
 import { type Answer, GROUP, Replica, streamRequest } from './replica.ts';
 import { checkColdRows } from './cold-rows.ts';
 import { ColdRun } from './cold-run.ts';
@@ -245,6 +246,7 @@ export class Differential {
       assert.deepEqual(replica.usage(), modelUsage(this.model));
     }
     for (const bucket of this.world.buckets) for (const name of this.world.streams) this.#head(bucket, name);
+    checkBackup(this.replicas.at(-1) as Replica, this.model.streams.size);
   }
 
   #head(bucket: string, name: string): void {

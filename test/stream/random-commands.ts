@@ -3,6 +3,7 @@
 import { PAGE_VALUE_BYTES } from '../../src/base/limits.ts';
 import { encodePurge, encodeQuota } from '../../src/wire/bucket-command.ts';
 import { joinFrames } from '../../src/wire/batch.ts';
+import { TIMESTAMP_MS_MAX } from '../../src/wire/header-values.ts';
 import { ROW_PAYLOAD_BYTES_MAX as ROW_BYTES_TARGET } from '../../src/stream/row.ts';
 import { hashBytes } from '../../src/stream/keys.ts';
 import type { Random } from '../support/random.ts';
@@ -104,7 +105,7 @@ function randomCreate(world: World, base: ModelCommand, known: ModelStream | und
   if (same) ({ ttl, expires } = known);
   else if (random.chance(world.lifetimeShare)) {
     if (random.chance(0.5)) ttl = random.pick([0, 1, 5, 30, 3600]);
-    else expires = base.now + random.pick([-1000, 0, 1, 500, 20_000, 8e15 - base.now]);
+    else expires = base.now + random.pick([-1000, 0, 1, 500, 20_000, TIMESTAMP_MS_MAX - base.now]);
   }
   const withBody = random.chance(0.4);
   const command: ModelCommand = {

@@ -1,8 +1,10 @@
 /** Objects of the cold store and the chunks that lie in them: each chunk inside, each object referred to as often as it says. */
 import { type StoredChunk, decodeObjectId } from '../../wire/cold.ts';
-import { decodeObjectRow } from '../cold/objects.ts';
+import { parseObjectKey } from '../../wire/object-key.ts';
+import { decodeObjectRow, sameObject } from '../cold/objects.ts';
 import { OBJECT_KEY_BYTES_MAX } from '../../base/limits.ts';
 import { Fault, check, nameText } from './fault.ts';
+import { isCount } from './heads.ts';
 import type { StreamEntry } from './streams.ts';
 
 interface Refs {
@@ -35,10 +37,12 @@ export class ObjectRefs {
     const stored = decodeObjectRow(object, value);
     const refs = this.#refs.get(id);
     check(refs !== undefined, `nothing refers to the object ${id}`);
+    const named = parseObjectKey(stored.key);
     check(
-      stored.key !== '' && stored.key.length <= OBJECT_KEY_BYTES_MAX,
+      named !== undefined && sameObject(named, object) && stored.key.length <= OBJECT_KEY_BYTES_MAX,
       `the object ${id} has no key, or an impossible one`,
     );
+    check(isCount(stored.bytes), `the object ${stored.key} has an impossible size`);
     check(
       stored.refs === refs.count && stored.gcSeq === -1,
       `the object ${stored.key} counts ${stored.refs} references, but ${refs.count} are there`,

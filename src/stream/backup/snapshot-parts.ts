@@ -4,6 +4,7 @@ import { encodeUtf8 } from '../../base/utf8.ts';
 import { compareBytes } from '../keys.ts';
 import { type Snapshot, decodeSnapshot } from '../snapshots.ts';
 import { check, nameText } from './fault.ts';
+import { isToken } from './heads.ts';
 import type { StreamEntry } from './streams.ts';
 
 export interface Digesting {
@@ -73,6 +74,11 @@ export class SnapshotParts {
       offset >= entry.floor && record >= entry.recordFirst && record <= entry.recordNext,
       `the snapshot of stream ${nameText(entry.name)} lies outside the stream`,
     );
+    check(
+      isOnBorder(entry, offset, record),
+      `the snapshot of stream ${nameText(entry.name)} covers a part of a message, or another record than begins there`,
+    );
+    check(isToken(snapshot.contentType), `the snapshot of stream ${nameText(entry.name)} has an impossible type`);
     const digest = this.#newDigest();
     // As the publishing node counts it (http/snapshot.ts).
     const type = encodeUtf8(snapshot.contentType);
@@ -83,4 +89,11 @@ export class SnapshotParts {
     this.#open = { entry, snapshot, digest, parts: 0, bytes: 0 };
     entry.seenSnapshot = true;
   }
+}
+
+/** Inside of a chunk only the chunk itself knows. */
+function isOnBorder(entry: StreamEntry, offset: number, record: number): boolean {
+  if (offset === entry.tail) return record === entry.recordNext;
+  if (offset === entry.floor) return record === entry.recordFirst;
+  return offset >= entry.hotStart ? record === entry.snapshotRecord : record <= entry.hotRecord;
 }

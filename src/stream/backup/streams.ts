@@ -3,6 +3,8 @@ import { type Head } from '../head.ts';
 
 /** Of a stream without chunks, or without rows, so far. */
 const NONE = -1;
+/** Of a published snapshot that begins inside a message. */
+export const NOWHERE = -2;
 
 /** One for each stream of the group: about 200 bytes, and nothing else of a backup stays in memory. */
 export class StreamEntry {
@@ -26,6 +28,10 @@ export class StreamEntry {
   rowRecord = NONE;
   /** A message or record ends at the end of the last row. */
   endsWhole = true;
+  /** The same of the last chunk. */
+  coldEndsWhole = true;
+  /** Ordinal at the published snapshot, if that lies among the rows. */
+  snapshotRecord = NONE;
   seenAttributes = false;
   seenSnapshot = false;
 

@@ -27,7 +27,9 @@ import { deriveOfHead, deriveOfPart } from './derive.ts';
 import { Fault, check, nameText } from './fault.ts';
 import { ObjectRefs } from './object-refs.ts';
 import { BACKUP_TAGS, type RowSink } from './order.ts';
-import { checkComplete, checkHead, checkRow, takeChunk } from './parts.ts';
+import { COUNT_MAX, checkHead, isCount } from './heads.ts';
+import { checkComplete, checkRow, takeChunk } from './parts.ts';
+import { checkShape } from './shape.ts';
 import { type NewDigest, SnapshotParts } from './snapshot-parts.ts';
 import { StreamEntry } from './streams.ts';
 
@@ -74,6 +76,7 @@ export class Validator {
   row(key: Uint8Array, value: Uint8Array): void {
     try {
       this.#order(key);
+      checkShape(key[0] as number, key, value, THINGS.get(key[0] as number) as string);
       this.#rows++;
       this.#take(key[0] as number, key, value);
       this.#sink(key, value);
@@ -89,6 +92,12 @@ export class Validator {
     this.#snapshots.end();
     for (const entry of this.#streams.values()) checkComplete(entry);
     this.#objects.checkAllListed();
+    const { bytes: objectBytes } = this.#objects;
+    const sums = [this.#hotBytes, this.#coldBytes, objectBytes];
+    check(
+      sums.every((n) => n <= COUNT_MAX),
+      'the streams have more bytes together than can be',
+    );
     let buckets = 0;
     for (const { bucket, retainedBytes, streamCount } of this.#buckets.values()) {
       if (bucket.exists) buckets++;
@@ -105,7 +114,7 @@ export class Validator {
       hotBytes: this.#hotBytes,
       coldBytes: this.#coldBytes,
       objects: this.#objects.count,
-      objectBytes: this.#objects.bytes,
+      objectBytes,
       nextIncarnation: this.#maxIncarnation + 1,
     };
   }
@@ -159,13 +168,14 @@ export class Validator {
   #bucket(key: Uint8Array, value: Uint8Array): void {
     const bucket = decodeBucket(key.slice(1), value);
     check(
-      bucket.name.length > 0 && bucket.name.length <= NAME_BYTES_MAX && isValidUtf8(bucket.name),
+      bucket.name.length <= NAME_BYTES_MAX && isValidUtf8(bucket.name) && !bucket.name.includes(NUL),
       'a bucket has an impossible name',
     );
     const counters = [bucket.appendBytes, bucket.records, bucket.writeUnits, bucket.retainedBytes, bucket.streamCount];
+    check(counters.every(isCount), `bucket ${JSON.stringify(bucket.text)} has impossible counters`);
     check(
-      counters.every((n) => Number.isSafeInteger(n) && n >= 0),
-      `bucket ${JSON.stringify(bucket.text)} has impossible counters`,
+      [bucket.streamsMax, bucket.retainedBytesMax].every((n) => n === -1 || (Number.isSafeInteger(n) && n >= 0)),
+      `bucket ${JSON.stringify(bucket.text)} has an impossible quota`,
     );
     this.#buckets.set(bucket.text, { bucket, retainedBytes: 0, streamCount: 0 });
   }
@@ -227,7 +237,8 @@ function checkProducer(entry: StreamEntry, key: Uint8Array, value: Uint8Array): 
   const producer = decodeProducer(value);
   const { epoch, seq, receipts } = producer;
   const whose = `a producer of stream ${nameText(entry.name)}`;
-  check(entry.hasProducers && key.length > 7, `${whose} is denied by its head`);
+  check(entry.hasProducers, `${whose} is denied by its head`);
+  check(isValidUtf8(key.subarray(7)), `${whose} has an impossible name`);
   check(
     Number.isSafeInteger(epoch) && epoch >= 0 && Number.isSafeInteger(seq) && seq >= 0,
     `${whose} has impossible numbers`,
@@ -238,6 +249,9 @@ function checkProducer(entry: StreamEntry, key: Uint8Array, value: Uint8Array): 
       receipt.seq === seq - (receipts.length - 1 - i) && receipt.seq >= 0,
       `${whose} has receipts that do not follow each other`,
     );
-    check(receipt.nextOffset >= 0 && receipt.nextOffset <= entry.tail, `${whose} has a receipt beyond the tail`);
+    const { nextOffset, recordStart, recordNext } = receipt;
+    check([nextOffset, recordStart, recordNext].every(isCount), `${whose} has impossible receipts`);
+    const inside = nextOffset <= entry.tail && recordStart <= recordNext && recordNext <= entry.recordNext;
+    check(inside, `${whose} has a receipt beyond the tail`);
   });
 }
