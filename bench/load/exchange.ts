@@ -10,14 +10,18 @@ const ANSWER_TIMEOUT_MS = 30_000;
 const HEAD_END = Buffer.from('\r\n\r\n');
 const EMPTY = Buffer.alloc(0);
 
-/** Tells how many bytes of `input` make one complete answer; 0 while it is incomplete. */
+/** Tells how many bytes one complete answer has, which may be more than there are yet; 0: not known yet. */
 type Framing = (input: Buffer) => number;
 
 /** Writes one message and resolves with the complete answer. */
 export class Exchange {
   readonly #socket: Socket;
   readonly #framing: Framing;
-  #input: Buffer = EMPTY;
+  /** Received and not yet looked at together: a large answer is put together once, not with every piece of it. */
+  #pieces: Buffer[] = [];
+  #received = 0;
+  /** Of the answer that is coming in; 0: not known yet. */
+  #expected = 0;
   #settle: ((answer: Buffer) => void) | undefined;
   #fail: ((error: Error) => void) | undefined;
 
@@ -53,11 +57,17 @@ export class Exchange {
   }
 
   #receive(chunk: Buffer): void {
-    this.#input = this.#input.length === 0 ? chunk : Buffer.concat([this.#input, chunk]);
-    const size = this.#framing(this.#input);
-    if (size === 0) return;
-    const answer = this.#input.subarray(0, size);
-    this.#input = this.#input.subarray(size);
+    this.#pieces.push(chunk);
+    this.#received += chunk.length;
+    if (this.#received < this.#expected) return;
+    const input = this.#pieces.length === 1 ? chunk : Buffer.concat(this.#pieces, this.#received);
+    this.#pieces = [input];
+    this.#expected = this.#framing(input);
+    if (this.#expected === 0 || this.#received < this.#expected) return;
+    const answer = input.subarray(0, this.#expected);
+    this.#pieces = answer.length === input.length ? [] : [input.subarray(answer.length)];
+    this.#received -= answer.length;
+    this.#expected = 0;
     const settle = this.#settle;
     this.#settle = undefined;
     this.#fail = undefined;
@@ -74,10 +84,7 @@ export function httpFraming(input: Buffer): number {
   if (status === 204 || status === 304) return bodyStart;
   const head = input.toString('latin1', 0, headEnd);
   const declared = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
-  if (declared !== undefined) {
-    const end = bodyStart + Number(declared);
-    return input.length >= end ? end : 0;
-  }
+  if (declared !== undefined) return bodyStart + Number(declared);
   if (!/\r\ntransfer-encoding: *chunked/i.test(head)) return bodyStart;
   const last = input.indexOf('0\r\n\r\n', Math.max(bodyStart, input.length - 5), 'latin1');
   return last < 0 ? 0 : last + 5;
