@@ -6,7 +6,7 @@ import process from 'node:process';
 import { Fault } from '../stream/backup/fault.ts';
 import { makeFolder } from '../cold/folder.ts';
 import type { S3Store } from '../cold/s3-store.ts';
-import { StoreError } from '../cold/store.ts';
+import { StoreError } from '../cold/store-error.ts';
 
 /** A part of a file under way, held in memory. S3 takes 10,000 parts of an object: 160 GiB. */
 const PIECE_BYTES = 16 * 1024 * 1024;

@@ -7,7 +7,9 @@ import { type Dirent } from 'node:fs';
 import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import { codeOf, makeFolder } from './folder.ts';
-import { type ObjectPage, type ObjectStore, StoreError, type StoredObject, checkKey } from './store.ts';
+import { Parts } from './parts.ts';
+import { type ObjectPage, type ObjectStore, type StoredObject, checkKey } from './store.ts';
+import { StoreError } from './store-error.ts';
 
 /**
  * Beside the objects, so that a rename never crosses file systems. It also tells a store from an empty mount point: it stays
@@ -53,20 +55,26 @@ export class DirStore implements ObjectStore {
   }
 
   async get(key: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
+    const parts = new Parts([length]);
+    await this.read(key, offset, parts);
+    return parts.parts[0] as Uint8Array<ArrayBuffer>;
+  }
+
+  async read(key: string, offset: number, { parts, length }: Parts): Promise<void> {
     checkKey(key);
-    return this.#guard(key, async () => {
+    await this.#guard(key, async () => {
       const file = await open(this.#pathOf(key), 'r');
       try {
-        const bytes = new Uint8Array(length);
-        let done = 0;
-        while (done < length) {
-          const { bytesRead } = await file.read(bytes, done, length - done, offset + done);
-          if (bytesRead === 0) {
-            throw new StoreError('bad', `${key}: the object ends at byte ${offset + done} of ${offset + length}`);
+        let at = offset;
+        for (const part of parts) {
+          for (let done = 0; done < part.length;) {
+            const { bytesRead } = await file.read(part, done, part.length - done, at);
+            if (bytesRead === 0)
+              throw new StoreError('bad', `${key}: the object ends at byte ${at} of ${offset + length}`);
+            done += bytesRead;
+            at += bytesRead;
           }
-          done += bytesRead;
         }
-        return bytes;
       } finally {
         await file.close();
       }

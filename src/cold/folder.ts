@@ -1,7 +1,7 @@
 /** Folders of stores and backups. */
 import { mkdir, opendir } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { StoreError } from './store.ts';
+import { StoreError } from './store-error.ts';
 
 /**
  * Makes a folder with its parents. Not mkdir's `recursive`: where a file system takes no directories and says ENOENT (an

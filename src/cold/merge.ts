@@ -4,7 +4,8 @@
  */
 import { digestOf, sameDigest } from '../digest/blake3.ts';
 import type { ChunkRef } from '../wire/cold.ts';
-import { type ObjectStore, StoreError } from './store.ts';
+import type { ObjectStore } from './store.ts';
+import { StoreError } from './store-error.ts';
 
 /** A run of one stream's chunks. */
 export interface MergeSlice {

@@ -136,7 +136,7 @@ function stepsOf({ op }: ColdTask): number {
 function bytesOf(task: ColdTask): number {
   if (task.op === 'put') return task.body.length;
   if (task.op === 'merge') return mergeBytes(task.slices);
-  return task.op === 'get' ? task.length : 0;
+  return task.op === 'get' ? task.lengths.reduce((sum, length) => sum + length, 0) : 0;
 }
 
 /** The thread's entry: source when run from source, compiled when compiled. */

@@ -1,7 +1,8 @@
 /** Proof that everything the cold tier does with its store works: write, read, list and delete one small object. */
 import { randomBytes } from 'node:crypto';
 import { sameDigest } from '../digest/blake3.ts';
-import { type ObjectStore, StoreError } from './store.ts';
+import type { ObjectStore } from './store.ts';
+import { StoreError } from './store-error.ts';
 
 /** Apart from the keys of groups; an object that a dying process left here is taken along by the next probe. */
 const FOLDER = 'probe/';

@@ -1,5 +1,5 @@
 /** What the answers of an S3 store and the errors of the SDK mean for the cold tier. */
-import { StoreError, type StoreFailure } from './store.ts';
+import { StoreError, type StoreFailure } from './store-error.ts';
 
 /** The parts of the SDK's errors that are looked at; all may be absent. */
 interface SdkError {

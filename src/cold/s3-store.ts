@@ -8,7 +8,11 @@ import {
   type ServerSideEncryption,
 } from '@aws-sdk/client-s3';
 import type { Readable } from 'node:stream';
-import { type ObjectPage, type ObjectStore, StoreError, checkKey } from './store.ts';
+import { HttpGets } from './http-get.ts';
+import { Parts } from './parts.ts';
+import { type ObjectPage, type ObjectStore, checkKey } from './store.ts';
+import { StoreError } from './store-error.ts';
+import { sendDirectly } from './s3-direct.ts';
 import { toStoreError } from './s3-errors.ts';
 import { S3Upload } from './s3-upload.ts';
 
@@ -40,6 +44,7 @@ const REMOVE_MAX = 1000;
 export class S3Store implements ObjectStore {
   readonly place: string;
   readonly #client: S3Client;
+  readonly #gets: HttpGets;
   readonly #options: S3Options;
   /** '' or ends in a slash. */
   readonly #prefix: string;
@@ -48,6 +53,8 @@ export class S3Store implements ObjectStore {
     this.#options = options;
     this.#prefix = root === '' ? '' : `${root}/`;
     this.place = `s3://${options.bucket}/${this.#prefix}${options.endpoint === undefined ? '' : ` at ${options.endpoint}`}`;
+    const connectMs = Math.min(CONNECT_MS_MAX, options.timeoutMs);
+    this.#gets = new HttpGets(connectMs);
     this.#client = new S3Client({
       ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint, region: 'us-east-1' }),
       ...(options.region === undefined ? {} : { region: options.region }),
@@ -59,7 +66,7 @@ export class S3Store implements ObjectStore {
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
       requestHandler: {
-        connectionTimeout: Math.min(CONNECT_MS_MAX, options.timeoutMs),
+        connectionTimeout: connectMs,
         httpAgent: { maxSockets: options.connections },
         httpsAgent: { maxSockets: options.connections },
       },
@@ -104,17 +111,26 @@ export class S3Store implements ObjectStore {
   }
 
   async get(key: string, offset: number, length: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+    const parts = new Parts([length]);
+    await this.read(key, offset, parts, signal);
+    return parts.parts[0] as Uint8Array<ArrayBuffer>;
+  }
+
+  async read(key: string, offset: number, parts: Parts, signal: AbortSignal): Promise<void> {
     checkKey(key);
-    return this.#send(key, signal, async (abortSignal) => {
-      const answer = await this.#client.send(
-        new GetObjectCommand({
-          Bucket: this.#options.bucket,
-          Key: this.#prefix + key,
-          Range: `bytes=${offset}-${offset + length - 1}`,
-        }),
-        { abortSignal },
-      );
-      return collect(key, answer.Body as Readable, offset, length);
+    await this.#send(key, signal, async (abortSignal) => {
+      const command = new GetObjectCommand({
+        Bucket: this.#options.bucket,
+        Key: this.#prefix + key,
+        Range: `bytes=${offset}-${offset + parts.length - 1}`,
+      });
+      parts.rewind();
+      const take = (bytes: Uint8Array): void => parts.add(key, bytes);
+      sendDirectly(command, this.#gets, take, () => parts.rewind(), abortSignal);
+      const answer = await this.#client.send(command, { abortSignal });
+      // Nothing is left where the bytes came directly.
+      await drain(answer.Body as Readable, take);
+      parts.finish(key, offset);
     });
   }
 
@@ -160,6 +176,7 @@ export class S3Store implements ObjectStore {
 
   close(): void {
     this.#client.destroy();
+    this.#gets.close();
   }
 
   async #send<T>(what: string, signal: AbortSignal, action: (signal: AbortSignal) => Promise<T>): Promise<T> {
@@ -191,19 +208,17 @@ function credentialsOf(given: NonNullable<S3Options['credentials']>): {
   return { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? {} : { sessionToken }) };
 }
 
-/** Straight into the memory that goes to the other thread. */
-async function collect(key: string, body: Readable, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
-  const bytes = new Uint8Array(length);
-  let done = 0;
-  for await (const chunk of body as AsyncIterable<Uint8Array>) {
-    if (done + chunk.length > length) {
-      body.destroy();
-      throw new StoreError('bad', `${key}: the store sent more than the ${length} bytes that were asked for`);
-    }
-    bytes.set(chunk, done);
-    done += chunk.length;
-  }
-  if (done < length)
-    throw new StoreError('bad', `${key}: the object ends at byte ${offset + done} of ${offset + length}`);
-  return bytes;
+function drain(body: Readable, take: (bytes: Uint8Array) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    body.on('data', (bytes: Uint8Array) => {
+      try {
+        take(bytes);
+      } catch (error) {
+        body.destroy(error as Error);
+      }
+    });
+    body.on('end', resolve);
+    body.on('error', reject);
+    body.on('close', () => reject(new Error('the answer was cut')));
+  });
 }

@@ -1,23 +1,6 @@
 /** What the cold tier needs of an object store. Keys are relative to `storage.cold.root`; no object is ever written twice. */
-
-/**
- * Why an operation failed.
- *   missing      there is no such object
- *   denied       the store refuses: credentials, permission, bucket, region, encryption; repeating is useless
- *   unreachable  no answer, or one that says "later"; the outcome of a put is unknown
- *   bad          the object is there but is not what was written: too short, or altered
- */
-export type StoreFailure = 'missing' | 'denied' | 'unreachable' | 'bad';
-
-export class StoreError extends Error {
-  readonly failure: StoreFailure;
-
-  constructor(failure: StoreFailure, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'StoreError';
-    this.failure = failure;
-  }
-}
+import type { Parts } from './parts.ts';
+import { StoreError } from './store-error.ts';
 
 export interface StoredObject {
   readonly key: string;
@@ -39,6 +22,8 @@ export interface ObjectStore {
   readonly place: string;
   /** On stable storage when it returns; either whole or not there at all. */
   put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void>;
+  /** From `offset` on, exactly as many bytes as `parts` has room for. */
+  read(key: string, offset: number, parts: Parts, signal: AbortSignal): Promise<void>;
   /** Exactly `length` bytes from `offset` on. */
   get(key: string, offset: number, length: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
   /** Objects whose key begins with `prefix` and comes after `after`; foreign ones are listed too. */

@@ -1,8 +1,10 @@
 /** What the pool's threads do, as plain data in both directions: errors lose their class on the way between threads. */
 import { DIGEST_BYTES, digestOf, sameDigest } from '../digest/blake3.ts';
 import { type MergeChunks, type MergeSlice, type MergedObject, mergeObject } from './merge.ts';
+import { Parts } from './parts.ts';
 import { probe } from './probe.ts';
-import { type ObjectPage, type ObjectStore, StoreError, type StoreFailure } from './store.ts';
+import type { ObjectPage, ObjectStore } from './store.ts';
+import { StoreError, type StoreFailure } from './store-error.ts';
 
 /** A part of an object, by its place in the bytes at hand. */
 export interface Slice {
@@ -21,9 +23,8 @@ interface Get {
   readonly op: 'get';
   readonly key: string;
   readonly offset: number;
-  readonly length: number;
-  /** Parts of the range, by their place in it, each verified. */
-  readonly slices: readonly Slice[];
+  /** Of the parts that follow each other from there on; each is verified. */
+  readonly lengths: readonly number[];
   /** The BLAKE3 of each, one after the other. */
   readonly digests: Uint8Array;
 }
@@ -57,7 +58,7 @@ export type ColdTask = Put | Get | List | Remove | Probe | Merge;
 export interface ColdResults {
   /** The BLAKE3 of each slice, one after the other. */
   readonly put: Uint8Array<ArrayBuffer>;
-  /** The slices, each with memory of its own, so that one can be kept without the others. */
+  /** The parts, each with memory of its own, so that one can be kept without the others. */
   readonly get: readonly Uint8Array<ArrayBuffer>[];
   readonly list: ObjectPage;
   readonly remove: undefined;
@@ -102,8 +103,11 @@ async function run(
       await store.put(task.key, task.body, signal);
       return digests;
     }
-    case 'get':
-      return verified(task, await store.get(task.key, task.offset, task.length, signal));
+    case 'get': {
+      const parts = new Parts(task.lengths);
+      await store.read(task.key, task.offset, parts, signal);
+      return verified(task, parts.parts);
+    }
     case 'list':
       return store.list(task.prefix, task.after, task.limit, signal);
     case 'remove':
@@ -117,15 +121,19 @@ async function run(
   }
 }
 
-function verified(task: Get, bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer>[] {
-  return task.slices.map(({ at, length }, i) => {
-    const slice = at === 0 && length === bytes.length ? bytes : bytes.slice(at, at + length);
-    if (!sameDigest(digestOf(slice), task.digests.subarray(i * DIGEST_BYTES, (i + 1) * DIGEST_BYTES))) {
-      const range = `bytes ${task.offset + at} to ${task.offset + at + length}`;
-      throw new StoreError('bad', `${task.key}: ${range} are not what was written (BLAKE3 differs)`);
+function verified(
+  { key, offset, digests }: Get,
+  parts: readonly Uint8Array<ArrayBuffer>[],
+): readonly Uint8Array<ArrayBuffer>[] {
+  let at = offset;
+  for (const [i, part] of parts.entries()) {
+    if (!sameDigest(digestOf(part), digests.subarray(i * DIGEST_BYTES, (i + 1) * DIGEST_BYTES))) {
+      const range = `bytes ${at} to ${at + part.length}`;
+      throw new StoreError('bad', `${key}: ${range} are not what was written (BLAKE3 differs)`);
     }
-    return slice;
-  });
+    at += part.length;
+  }
+  return parts;
 }
 
 function digestsOf(body: Uint8Array, slices: readonly Slice[]): Uint8Array<ArrayBuffer> {

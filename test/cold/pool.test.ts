@@ -85,7 +85,7 @@ it('refuses what is beyond its bounds at once, and takes more when there is room
   const pool = poolOf(t, directory(folderOf(t)));
   const digest = digestOf(bytesOf(1));
   const outcomes = Array.from({ length: 700 }, (_, i) =>
-    pool.run<'get'>({ op: 'get', key: `g/${i}`, offset: 0, length: 10, slices: [], digests: digest }),
+    pool.run<'get'>({ op: 'get', key: `g/${i}`, offset: 0, lengths: [10], digests: digest }),
   );
   assert.ok(pool.tasks <= 512);
   const failures = (await Promise.all(outcomes)).map((outcome) => (outcome.ok ? 'ok' : outcome.failure));
@@ -95,8 +95,7 @@ it('refuses what is beyond its bounds at once, and takes more when there is room
     op: 'get',
     key: 'g/large',
     offset: 0,
-    length: 200 * 1024 * 1024,
-    slices: [],
+    lengths: [200 * 1024 * 1024],
     digests: digest,
   } as const;
   const [first, second] = await Promise.all([pool.run<'get'>(large), pool.run<'get'>(large)]);
