@@ -6,7 +6,14 @@
 import { type ErrorCode } from '../base/errors.ts';
 import type { Raft } from '../raft/raft.ts';
 import type { State } from '../stream/state.ts';
-import { COMMAND_APPEND, COMMAND_APPEND_BATCH, COMMAND_CREATE, type Command } from '../wire/command.ts';
+import {
+  COMMAND_APPEND,
+  COMMAND_APPEND_BATCH,
+  COMMAND_CREATE,
+  COMMAND_FORK_DATA,
+  COMMAND_FORK_END,
+  type Command,
+} from '../wire/command.ts';
 
 /** A group counts as refusing for this long after its last refusal: one large body may be refused where small ones pass. */
 const REFUSING_MS = 1000;
@@ -31,7 +38,7 @@ export class Admission {
     building: number,
     nowMs: number,
   ): ErrorCode | undefined {
-    if (payloadBytes === 0 || !grows(command.kind)) return undefined;
+    if (payloadBytes === 0 || !GROWS.has(command.kind)) return undefined;
     const uncommitted = raft.uncommittedBytes + building;
     const hot = state.hotBytes + uncommitted;
     if (hot > this.counters.hotBytesHighest) this.counters.hotBytesHighest = hot;
@@ -67,6 +74,10 @@ export class Admission {
 }
 
 /** Commands whose payload becomes hot bytes. Closing, deleting and everything else without a payload always passes. */
-function grows(kind: number): boolean {
-  return kind === COMMAND_APPEND || kind === COMMAND_CREATE || kind === COMMAND_APPEND_BATCH;
-}
+const GROWS: ReadonlySet<number> = new Set([
+  COMMAND_APPEND,
+  COMMAND_CREATE,
+  COMMAND_APPEND_BATCH,
+  COMMAND_FORK_DATA,
+  COMMAND_FORK_END,
+]);

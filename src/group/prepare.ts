@@ -8,12 +8,19 @@ import { parseAttributes } from '../stream/attributes.ts';
 import { normalizeJson } from '../stream/json-records.ts';
 import { batchShape } from '../wire/batch.ts';
 import { type Command, FLAG_ATTRS } from '../wire/command.ts';
-import { COMMAND_APPEND, COMMAND_APPEND_BATCH, COMMAND_CREATE } from '../wire/command.ts';
+import { COMMAND_APPEND, COMMAND_APPEND_BATCH, COMMAND_CREATE, COMMAND_FORK_END } from '../wire/command.ts';
 import { normalizeBatch } from './prepare-batch.ts';
 import type { EntryBuilder } from '../wire/entry.ts';
 import type { Reply } from '../wire/reply.ts';
 
 const NOTHING = new Uint8Array(0);
+/** Whose payload is a client's body. */
+const WITH_BODY: ReadonlySet<number> = new Set([
+  COMMAND_APPEND,
+  COMMAND_CREATE,
+  COMMAND_APPEND_BATCH,
+  COMMAND_FORK_END,
+]);
 const JSON_TYPE = 'application/json';
 
 /**
@@ -49,7 +56,7 @@ export function prepare(
     if (!result.ok) return refuseWith(reply, 'INVALID_JSON', result.reason);
     if (result.ends.length > RECORDS_PER_REQUEST_MAX) return refuseWith(reply, 'TOO_MANY_RECORDS', '');
     if (result.ends.length === 0) {
-      if (command.kind !== COMMAND_CREATE) return refuseWith(reply, 'EMPTY_JSON_ARRAY', '');
+      if (command.kind !== COMMAND_CREATE && command.kind !== COMMAND_FORK_END) return refuseWith(reply, 'EMPTY_JSON_ARRAY', '');
       payload = NOTHING;
     } else {
       payload = result.bytes;
@@ -73,8 +80,7 @@ function payloadOf({ bytes, payloadAt, payloadBytes }: Command): Uint8Array {
 
 /** A payload sent as application/json is records; types arrive normalised, so the bytes can be compared in place. */
 function carriesRecords(command: Command): boolean {
-  const { kind } = command;
-  if (kind !== COMMAND_APPEND && kind !== COMMAND_CREATE && kind !== COMMAND_APPEND_BATCH) return false;
+  if (!WITH_BODY.has(command.kind)) return false;
   if (command.contentTypeBytes < JSON_TYPE.length) return false;
   for (let i = 0; i < JSON_TYPE.length; i++) {
     if (command.bytes[command.contentTypeAt + i] !== JSON_TYPE.charCodeAt(i)) return false;

@@ -2,7 +2,7 @@
 import { errorNumber } from '../base/errors.ts';
 import { toHex } from '../base/hex.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
-import { refuse } from '../stream/append.ts';
+import { refuse, refuseAbsent } from '../stream/append.ts';
 import { gcOfBucket } from '../stream/cold/objects.ts';
 import type { Head } from '../stream/head.ts';
 import { planRead } from '../stream/read.ts';
@@ -48,7 +48,7 @@ export function answerQuery(
   }
   const head = state.find(query.bytes, query.keyAt, query.keyBytes);
   if (head === undefined || head.expired(nowMs)) {
-    refuse(reply, 'STREAM_NOT_FOUND');
+    refuseAbsent(state, head, query, reply);
     return undefined;
   }
   if (query.op === OP_READ) {

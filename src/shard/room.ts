@@ -3,7 +3,15 @@
  * room, so that one full disk among healthy ones keeps nobody from writing for long.
  */
 import type { Group } from '../group/group.ts';
-import { COMMAND_DELETE, COMMAND_DELETE_BUCKET, COMMAND_PURGE, COMMAND_RETENTION } from '../wire/command.ts';
+import {
+  COMMAND_DELETE,
+  COMMAND_DELETE_BUCKET,
+  COMMAND_FORK_ABORT,
+  COMMAND_FORK_UNPIN,
+  COMMAND_FORK_UNPINNED,
+  COMMAND_PURGE,
+  COMMAND_RETENTION,
+} from '../wire/command.ts';
 import type { Commits } from './commits.ts';
 import { passOn } from './hand-over.ts';
 import type { ShardStorage } from './ports.ts';
@@ -14,6 +22,9 @@ const GIVES_SPACE: ReadonlySet<number> = new Set([
   COMMAND_DELETE_BUCKET,
   COMMAND_PURGE,
   COMMAND_RETENTION,
+  COMMAND_FORK_ABORT,
+  COMMAND_FORK_UNPIN,
+  COMMAND_FORK_UNPINNED,
 ]);
 
 /** Bytes on disk for a byte of changed state: its rows, and the pages around them. */

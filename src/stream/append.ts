@@ -26,9 +26,34 @@ export function refuse(reply: Reply, code: ErrorCode, head?: Head): void {
   reply.recordNext = head.recordNext;
 }
 
+/** Refuses because the stream of this name is not there: `head` is undefined, or expired. */
+export function refuseAbsent(state: State, head: Head | undefined, where: KeyPart, reply: Reply): void {
+  const held =
+    head === undefined
+      ? state.forks.tombstone(where.bytes, where.keyAt, where.keyBytes) !== undefined
+      : head.hasPins;
+  refuse(reply, held ? 'STREAM_DELETED' : 'STREAM_NOT_FOUND');
+}
+
+/** Where a command or query names its stream. */
+interface KeyPart {
+  readonly bytes: Uint8Array;
+  readonly keyAt: number;
+  readonly keyBytes: number;
+}
+
+/** Bytes of messages or records, with their ends, relative to the first one: a command, as it is. */
+export interface Messages {
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+  readonly payloadAt: number;
+  readonly endsAt: number;
+  readonly nowMs: number;
+}
+
 export function applyAppend(state: State, command: Command, reply: Reply): void {
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
-  if (head === undefined || head.expired(command.nowMs)) return refuse(reply, 'STREAM_NOT_FOUND');
+  if (head === undefined || head.expired(command.nowMs)) return refuseAbsent(state, head, command, reply);
   let producer: Producer | undefined;
   let producerId = '';
   const hasProducer = command.has(FLAG_PRODUCER);
@@ -170,19 +195,19 @@ export function acceptProducer(
 export function appendPayload(
   state: State,
   head: Head,
-  command: Command,
+  messages: Messages,
   from: number,
   to: number,
   firstEnd: number,
   records: number,
 ): void {
-  const { bytes, payloadAt } = command;
-  if (head.hotSinceMs < 0) listHot(state, head, command.nowMs);
+  const { bytes, view, payloadAt, endsAt } = messages;
+  if (head.hotSinceMs < 0) listHot(state, head, messages.nowMs);
   let row = lastRow(state, head);
-  const messages = Math.max(1, records);
+  const count = Math.max(1, records);
   let done = from;
-  for (let message = 0; message < messages; message++) {
-    const end = message + 1 === messages ? to : command.view.getUint32(command.endsAt + 4 * (firstEnd + message), true);
+  for (let message = 0; message < count; message++) {
+    const end = message + 1 === count ? to : view.getUint32(endsAt + 4 * (firstEnd + message), true);
     while (done < end) {
       if (row === undefined || row.space === 0) row = newRow(head);
       const part = Math.min(end - done, row.space);

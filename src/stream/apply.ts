@@ -12,6 +12,14 @@ import {
   COMMAND_DELETE_BUCKET,
   COMMAND_DOOM,
   COMMAND_FLUSH,
+  COMMAND_FORK_ABORT,
+  COMMAND_FORK_BEGIN,
+  COMMAND_FORK_CHECK,
+  COMMAND_FORK_DATA,
+  COMMAND_FORK_END,
+  COMMAND_FORK_PIN,
+  COMMAND_FORK_UNPIN,
+  COMMAND_FORK_UNPINNED,
   COMMAND_GC_DONE,
   COMMAND_IMPORT_ABORT,
   COMMAND_IMPORT_BEGIN,
@@ -28,17 +36,22 @@ import {
 } from '../wire/command.ts';
 import { RELEASE_CHUNKS_AT_ONCE, RELEASE_CHUNKS_PER_SWEEP } from '../base/limits.ts';
 import type { Reply } from '../wire/reply.ts';
-import { applyAppend, refuse } from './append.ts';
+import { applyAppend, refuse, refuseAbsent } from './append.ts';
 import { applyBatch } from './batch.ts';
 import { applyCompact } from './cold/compact.ts';
 import { applyDoom, applyFlush, applyGcDone } from './cold/flush.ts';
 import { releaseDue, sweepReleases } from './cold/release.ts';
-import { applyCreate, commandAttributes, listDeadline, removeStream } from './create.ts';
+import { applyCreate, commandAttributes, listDeadline } from './create.ts';
+import { applyForkBegin } from './fork/begin.ts';
+import { applyForkData, applyForkEnd } from './fork/form.ts';
+import { applyForkPin } from './fork/pin.ts';
+import { applyForkAbort, applyForkCheck, applyForkUnpin, applyForkUnpinned, showUnpin } from './fork/unpin.ts';
 import { applyImportAbort, applyImportBegin, applyImportEnd, applyImportRows, isImporting } from './import.ts';
 import { expiryKey, readUint } from './keys.ts';
 import { applyPublish, applyRetention } from './publish.ts';
 import { applyPurge } from './purge.ts';
 import { applyQuota } from './quota.ts';
+import { removeStream } from './remove.ts';
 import type { State } from './state.ts';
 
 /** Expiry-index entries handled by one sweep command; bounds the time of one apply. */
@@ -103,22 +116,45 @@ function applyServed(state: State, command: Command, reply: Reply): void {
     case COMMAND_RETENTION:
       return applyRetention(state, command, reply);
     default:
+      return applyFork(state, command, reply);
+  }
+}
+
+function applyFork(state: State, command: Command, reply: Reply): void {
+  switch (command.kind) {
+    case COMMAND_FORK_BEGIN:
+      return applyForkBegin(state, command, reply);
+    case COMMAND_FORK_PIN:
+      return applyForkPin(state, command, reply);
+    case COMMAND_FORK_DATA:
+      return applyForkData(state, command, reply);
+    case COMMAND_FORK_END:
+      return applyForkEnd(state, command, reply);
+    case COMMAND_FORK_ABORT:
+      return applyForkAbort(state, command, reply);
+    case COMMAND_FORK_UNPIN:
+      return applyForkUnpin(state, command, reply);
+    case COMMAND_FORK_UNPINNED:
+      return applyForkUnpinned(state, command);
+    case COMMAND_FORK_CHECK:
+      return applyForkCheck(state, command, reply);
+    default:
       return unreachable(command.kind as never);
   }
 }
 
-/** An expired stream that is not yet swept is removed too, but the client is told what everyone sees: 404. */
+/** An expired stream that is not yet swept is removed too, but the client is told what everyone sees: it is not there. */
 function applyDelete(state: State, command: Command, reply: Reply): void {
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
-  if (head === undefined) return refuse(reply, 'STREAM_NOT_FOUND');
+  if (head === undefined) return refuseAbsent(state, head, command, reply);
   const expired = head.expired(command.nowMs);
-  removeStream(state, head, command.nowMs);
-  if (expired) refuse(reply, 'STREAM_NOT_FOUND');
+  showUnpin(removeStream(state, head, command.nowMs), reply);
+  return expired ? refuseAbsent(state, head, command, reply) : undefined;
 }
 
 function applySetAttributes(state: State, command: Command, reply: Reply): void {
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
-  if (head === undefined || head.expired(command.nowMs)) return refuse(reply, 'STREAM_NOT_FOUND');
+  if (head === undefined || head.expired(command.nowMs)) return refuseAbsent(state, head, command, reply);
   state.setAttributes(head, commandAttributes(command));
 }
 
@@ -144,7 +180,7 @@ function applySweep(state: State, command: Command): void {
   });
   for (const { key, deadlineMs, incarnation } of due) {
     state.overlay.delete(expiryKey(state.prefix, deadlineMs, incarnation));
-    const head = state.find(key, 0, key.length);
+    const head = state.findAny(key, 0, key.length);
     if (head === undefined || head.incarnation !== incarnation) continue;
     if (head.expired(command.nowMs)) removeStream(state, head, command.nowMs);
     else listDeadline(state, head);

@@ -10,7 +10,7 @@ import { encodeUtf8 } from '../base/utf8.ts';
 import { FRAME_HEAD_BYTES, frameBytes } from '../wire/batch.ts';
 import { type Command, FLAG_PRODUCER, FLAG_RECORDS } from '../wire/command.ts';
 import { REPLY_DUPLICATE, type Reply } from '../wire/reply.ts';
-import { acceptProducer, admitProducer, appendPayload, checkAppend, meter, refuse, showRecords } from './append.ts';
+import { acceptProducer, admitProducer, appendPayload, checkAppend, meter, refuse, refuseAbsent, showRecords } from './append.ts';
 import { type Bucket, exceedsRetained } from './buckets.ts';
 import { type Head, internType } from './head.ts';
 import type { Producer } from './producers.ts';
@@ -27,7 +27,7 @@ interface Frame {
 
 export function applyBatch(state: State, command: Command, reply: Reply): void {
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
-  if (head === undefined || head.expired(command.nowMs)) return refuse(reply, 'STREAM_NOT_FOUND');
+  if (head === undefined || head.expired(command.nowMs)) return refuseAbsent(state, head, command, reply);
   const frames = framesOf(command);
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
   if (command.has(FLAG_PRODUCER)) return applyWhole(state, head, bucket, command, frames, reply);

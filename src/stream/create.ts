@@ -5,29 +5,18 @@ import { sameContentType } from '../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_CREATED, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
 import { acceptProducer, appendPayload, meter, refuse } from './append.ts';
 import { type Bucket, exceedsRetained } from './buckets.ts';
-import { unlistHot } from './cold/hot.ts';
-import { releaseChunks } from './cold/release.ts';
 import { type Head, internType } from './head.ts';
 import { expiryKey } from './keys.ts';
+import { removeStream } from './remove.ts';
 import type { State } from './state.ts';
 
 export function applyCreate(state: State, command: Command, reply: Reply): void {
-  const existing = state.find(command.bytes, command.keyAt, command.keyBytes);
+  const existing = state.findAny(command.bytes, command.keyAt, command.keyBytes);
   const expired = existing !== undefined && existing.expired(command.nowMs);
-  if (command.has(FLAG_PRODUCER)) {
-    reply.flags |= REPLY_PRODUCER;
-    reply.a = command.producerEpoch;
-    reply.b = command.producerSeq;
-    // A create counts as sequence 0 of its epoch, also when the stream exists (wire-facts 2.5).
-    if (command.producerSeq !== 0) {
-      refuse(reply, 'PRODUCER_SEQ_CONFLICT', expired ? undefined : existing);
-      reply.b = 0;
-      reply.c = command.producerSeq;
-      return;
-    }
-  }
+  if (!admitFirst(command, expired ? undefined : existing, reply)) return undefined;
   if (existing !== undefined && !expired) return describeExisting(state, existing, command, reply);
   if (existing !== undefined) removeStream(state, existing, command.nowMs);
+  if (isHeld(state, command)) return refuse(reply, 'NAME_HELD');
 
   const key = command.bytes.slice(command.keyAt, command.keyAt + command.keyBytes);
   const bucket = state.buckets.of(state.tx, key, 0, key.indexOf(0));
@@ -46,9 +35,28 @@ export function applyCreate(state: State, command: Command, reply: Reply): void 
   describe(head, reply);
   reply.recordStart = 0;
   state.listener?.changed(head, 0);
+  return undefined;
 }
 
-function exceedsQuota(bucket: Bucket, size: number): boolean {
+/** A stream of this name was removed while forks of it live. */
+export function isHeld(state: State, { bytes, keyAt, keyBytes }: Command): boolean {
+  return state.forks.tombstone(bytes, keyAt, keyBytes) !== undefined;
+}
+
+/** A create counts as sequence 0 of its epoch, also when the stream exists (wire-facts 2.5). False: it was refused. */
+export function admitFirst(command: Command, existing: Head | undefined, reply: Reply): boolean {
+  if (!command.has(FLAG_PRODUCER)) return true;
+  reply.flags |= REPLY_PRODUCER;
+  reply.a = command.producerEpoch;
+  reply.b = command.producerSeq;
+  if (command.producerSeq === 0) return true;
+  refuse(reply, 'PRODUCER_SEQ_CONFLICT', existing);
+  reply.b = 0;
+  reply.c = command.producerSeq;
+  return false;
+}
+
+export function exceedsQuota(bucket: Bucket, size: number): boolean {
   return (bucket.streamsMax >= 0 && bucket.streamCount >= bucket.streamsMax) || exceedsRetained(bucket, size);
 }
 
@@ -74,9 +82,10 @@ export function listDeadline(state: State, head: Head): void {
 }
 
 function describeExisting(state: State, head: Head, command: Command, reply: Reply): void {
-  const code = compareConfiguration(state, head, command);
+  if (head.forming) return refuse(reply, 'FORK_FORMING');
+  const code = head.forked ? 'CREATE_CONFLICT' : compareConfiguration(state, head, command);
   if (code !== 'OK') return refuse(reply, code, head);
-  describe(head, reply);
+  return describe(head, reply);
 }
 
 function compareConfiguration(state: State, head: Head, command: Command): ErrorCode {
@@ -88,10 +97,18 @@ function compareConfiguration(state: State, head: Head, command: Command): Error
     command.has(FLAG_CLOSE) !== head.closed ||
     command.ttlSeconds !== head.ttlSeconds ||
     command.expiresAtMs !== head.expiresAtMs ||
-    !equal(commandAttributes(command), state.attributes(head))
+    !sameAttributes(state, head, command)
   ) {
     return 'CREATE_CONFLICT';
   }
+  return checkSeq(head, command);
+}
+
+export function sameAttributes(state: State, head: Head, command: Command): boolean {
+  return equal(commandAttributes(command), state.attributes(head));
+}
+
+export function checkSeq(head: Head, command: Command): ErrorCode {
   if (command.has(FLAG_SEQ) && head.lastSeq !== undefined && !(command.streamSeq() > head.lastSeq)) {
     return 'STREAM_SEQ_CONFLICT';
   }
@@ -113,7 +130,7 @@ export function commandAttributes(command: Command): Uint8Array | undefined {
   return command.bytes.slice(command.attributesAt, command.attributesAt + command.attributesBytes);
 }
 
-function describe(head: Head, reply: Reply): void {
+export function describe(head: Head, reply: Reply): void {
   reply.contentType = head.shownContentType;
   reply.nextOffset = head.tail;
   if (head.closed) reply.flags |= REPLY_CLOSED;
@@ -122,22 +139,4 @@ function describe(head: Head, reply: Reply): void {
   reply.recordFirst = head.recordFirst;
   reply.recordStart = head.recordNext;
   reply.recordNext = head.recordNext;
-}
-
-/**
- * Removes a stream and adjusts its bucket's gauges. What it has in the cold store is given back, as far as the command may
- * (State.releaseLeft) at once. `immediate`: without the grace for reads that are under way.
- */
-export function removeStream(state: State, head: Head, nowMs: number, immediate = false): void {
-  const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
-  bucket.streamCount--;
-  bucket.retainedBytes -= head.tail - head.floor;
-  state.buckets.touch(bucket);
-  // Its place in the expiry index too: a deadline in the far future would keep the row until then.
-  if (head.indexedDeadlineMs >= 0) {
-    state.overlay.delete(expiryKey(state.prefix, head.indexedDeadlineMs, head.incarnation));
-  }
-  unlistHot(state, head);
-  if (head.hotStart > 0) releaseChunks(state, head.incarnation, Infinity, nowMs, immediate);
-  state.remove(head);
 }

@@ -5,6 +5,7 @@ import type { Head } from './head.ts';
 import { TAG_DATA, positionKey } from './keys.ts';
 import type { RowView } from './row-view.ts';
 import type { State } from './state.ts';
+import { storedRowOfRecord, storedRowStart } from './stored-rows.ts';
 
 class HotRows implements RowSource {
   #state: State | undefined;
@@ -33,7 +34,7 @@ class HotRows implements RowSource {
     }
     if (start >= 0) this.#viewStored(view, start);
     else if (offset >= head.tailRowStart) this.#viewStored(view, head.tailRowStart);
-    else this.#viewStored(view, offset === 0 ? 0 : (this.#state as State).storedRowStart(head, offset));
+    else this.#viewStored(view, offset === 0 ? 0 : storedRowStart(this.#state as State, head, offset));
   }
 
   /** Views the row in which `record` ends. */
@@ -46,7 +47,7 @@ class HotRows implements RowSource {
       view.ofRow(row);
       return;
     }
-    this.#viewStored(view, (this.#state as State).storedRowOfRecord(head, record));
+    this.#viewStored(view, storedRowOfRecord(this.#state as State, head, record));
     assert(record < view.firstRecord + view.count, `record ${record} ends in the row that the index names`);
   }
 

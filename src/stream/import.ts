@@ -78,6 +78,7 @@ export function applyImportEnd(state: State, command: Command, reply: Reply): vo
     mark?.phase === 'rows' && mark.token === end.token && mark.pieces === end.pieces && mark.rows === end.rows;
   if (!whole) return refuse(reply, 'IMPORT_LOST');
   state.buckets.forget();
+  state.forks.forget();
   state.hotBytes = end.hotBytes;
   state.nextIncarnation = end.nextIncarnation;
   const { cold } = state;

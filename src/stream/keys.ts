@@ -9,15 +9,19 @@
  *     'C' chunk by record     incarnation u48, first record u64 -> start offset; only of chunks in which a record ends
  *     'd' data row            incarnation u48, start offset u64
  *     'f' flush index         hot since ms u64, incarnation u48 -> stream key, of streams with bytes in rows
+ *     'F' fork                incarnation u48            whose fork the stream is (fork/rows.ts)
  *     'g' garbage             incarnation u48            rows still to be reclaimed: all, or those below a position
  *     'h' stream head         bucket, NUL, stream
  *     'i' import              -                          the import from a backup under way, or the one that there was
  *     'm' meta                -                          applied index, next incarnation
  *     'o' object              run u64, seq u48           references to an object of the cold store
+ *     'P' pin                 incarnation u48, token u64 -> key of a fork of the stream, or tombstone, of that incarnation
  *     'p' producer            incarnation u48, producer id
  *     'q' GC queue            seq u48                    objects to be deleted from the cold store
  *     'r' record index        incarnation u48, first record u64 -> start offset of its data row
  *     's' published snapshot  incarnation u48, part u32
+ *     'T' tombstone           bucket, NUL, stream        a stream that was removed while forks of it live
+ *     'U' unpin               token u64 -> key of a source that is to be told that its fork is gone
  *     'w' release queue       incarnation u48            chunks still to be released: all, or those below a position
  *     'x' expiry              deadline ms u64, incarnation u48 -> stream key
  */
@@ -40,6 +44,10 @@ export const TAG_RECORD = 0x72;
 export const TAG_SNAPSHOT = 0x73;
 export const TAG_RELEASE = 0x77;
 export const TAG_EXPIRY = 0x78;
+export const TAG_FORK = 0x46;
+export const TAG_PIN = 0x50;
+export const TAG_TOMBSTONE = 0x54;
+export const TAG_UNPIN = 0x55;
 
 export const NUL = 0;
 
@@ -122,6 +130,13 @@ export function flushKey(group: number, hotSinceMs: number, incarnation: number)
   const key = prefixed(group, TAG_FLUSH, 14);
   writeUint(key, 3, 8, hotSinceMs);
   writeUint(key, 11, 6, incarnation);
+  return key;
+}
+
+/** Key of a source that is to be told. */
+export function unpinKey(group: number, token: number): Uint8Array {
+  const key = prefixed(group, TAG_UNPIN, 8);
+  writeUint(key, 3, 8, token);
   return key;
 }
 

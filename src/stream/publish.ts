@@ -6,7 +6,7 @@ import type { ErrorCode } from '../base/errors.ts';
 import type { Command } from '../wire/command.ts';
 import { type Position, decodePublish, decodeRetention } from '../wire/position-command.ts';
 import { REPLY_RECORDS, type Reply } from '../wire/reply.ts';
-import { refuse } from './append.ts';
+import { refuse, refuseAbsent } from './append.ts';
 import { recordAt } from './cold/hot.ts';
 import { advanceFloor } from './cold/retention.ts';
 import type { Head } from './head.ts';
@@ -18,7 +18,7 @@ export function applyPublish(state: State, command: Command, reply: Reply): void
   const publish = decodePublish(payloadOf(command));
   if (publish === undefined) return refuse(reply, 'INTERNAL');
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
-  if (head === undefined || head.expired(command.nowMs)) return refuse(reply, 'STREAM_NOT_FOUND');
+  if (head === undefined || head.expired(command.nowMs)) return refuseAbsent(state, head, command, reply);
   const { position, digest, match, bytes } = publish;
   const offset = offsetOf(state, head, position);
   if (typeof offset === 'string') return refuseAt(reply, offset, head);
@@ -47,7 +47,7 @@ export function applyRetention(state: State, command: Command, reply: Reply): vo
   const position = decodeRetention(payloadOf(command));
   if (position === undefined) return refuse(reply, 'INTERNAL');
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
-  if (head === undefined || head.expired(command.nowMs)) return refuse(reply, 'STREAM_NOT_FOUND');
+  if (head === undefined || head.expired(command.nowMs)) return refuseAbsent(state, head, command, reply);
   const offset = offsetOf(state, head, position);
   if (typeof offset === 'string') return refuseAt(reply, offset, head);
   if (offset < head.floor) return refuseAt(reply, 'RETENTION_BACKWARDS', head);

@@ -12,13 +12,16 @@ import type { Reply } from '../wire/reply.ts';
 import { readText } from '../wire/text.ts';
 import { refuse } from './append.ts';
 import { sweepReleases } from './cold/release.ts';
-import { removeStream } from './create.ts';
+import type { Tombstone } from './fork/rows.ts';
 import { eachHead } from './list.ts';
+import { removeStream } from './remove.ts';
 import type { State } from './state.ts';
 
 /** Streams removed by one command: a few milliseconds of apply. */
 export const PURGE_STREAMS_MAX = 256;
 
+/** Forks of the streams that one command removes: as many rows are deleted, some 10 ms. */
+const PINS_DROPPED_MAX = 4096;
 const NOTHING = new Uint8Array(0);
 
 /** Reply: a = streams removed, b = 1 when another command has to follow, text = where it goes on, c = objects to be deleted. */
@@ -42,6 +45,10 @@ function purge(state: State, name: Uint8Array, after: Uint8Array, nowMs: number,
       return;
     }
   }
+  if (dropTombstones(state, name)) {
+    reply.b = 1;
+    return;
+  }
   forget(state, name);
   // What the streams had in the cold store is given back in bounded steps too, and a purge waits for it.
   if (sweepReleases(state, nowMs, RELEASE_CHUNKS_PER_SWEEP)) reply.b = 1;
@@ -54,14 +61,35 @@ function removeSome(state: State, name: Uint8Array, after: Uint8Array, nowMs: nu
     if (head?.dead !== true) keys.push(key.slice());
     return keys.length < PURGE_STREAMS_MAX;
   });
+  let pins = PINS_DROPPED_MAX;
+  let done = 0;
   for (const key of keys) {
-    const head = state.find(key, 0, key.length);
+    const head = state.findAny(key, 0, key.length);
+    if (head?.hasPins === true) pins -= state.forks.dropPins(head.incarnation, pins);
+    if (pins === 0) break;
     if (head !== undefined) removeStream(state, head, nowMs, true);
+    done++;
   }
-  reply.a = keys.length;
-  const last = keys[keys.length - 1];
-  if (last === undefined || keys.length < PURGE_STREAMS_MAX) return '';
+  reply.a = done;
+  const last = keys[done - 1];
+  if (last === undefined) return done < keys.length ? readText(after, 0, after.length) : '';
+  if (done === keys.length && done < PURGE_STREAMS_MAX) return '';
   return readText(last, name.length + 1, last.length - name.length - 1);
+}
+
+/** What is left of streams that were removed while forks of them lived; true when more is left. */
+function dropTombstones(state: State, name: Uint8Array): boolean {
+  const front = new Uint8Array(name.length + 1);
+  front.set(name);
+  const stones: { readonly key: Uint8Array; readonly stone: Tombstone }[] = [];
+  state.forks.eachTombstone(front, NOTHING, (key, stone) => stones.push({ key, stone }) < PURGE_STREAMS_MAX);
+  let pins = PINS_DROPPED_MAX;
+  for (const { key, stone } of stones) {
+    pins -= state.forks.dropPins(stone.incarnation, pins);
+    if (pins === 0) return true;
+    state.forks.deleteTombstone(key, stone);
+  }
+  return stones.length === PURGE_STREAMS_MAX;
 }
 
 function forget(state: State, name: Uint8Array): void {

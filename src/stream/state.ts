@@ -20,13 +20,13 @@ import {
   equalsPart,
   hashBytes,
   incarnationKey,
-  lastPosition,
   positionKey,
   prefixEnd,
   producerKey,
   taggedKey,
 } from './keys.ts';
 import { ColdCounters } from './cold/counters.ts';
+import { ForkRows } from './fork/rows.ts';
 import { garbageBelow, reclaim } from './garbage.ts';
 import { type ImportMark, decodeImportMark, encodeImportMark } from './import-mark.ts';
 import type { StateListener } from './listener.ts';
@@ -52,6 +52,7 @@ export class State {
   /** For rows without a typed cache. */
   readonly overlay: Overlay;
   readonly snapshots: Snapshots;
+  readonly forks: ForkRows;
   appliedIndex = 0;
   appliedTerm = 0;
   nextIncarnation = 1;
@@ -92,6 +93,7 @@ export class State {
     this.#view = tx;
     this.buckets = new Buckets(prefix);
     this.snapshots = new Snapshots(prefix);
+    this.forks = new ForkRows(prefix, this.overlay);
     const meta = tx.get(taggedKey(prefix, TAG_META, NOTHING));
     if (meta !== undefined) decodeMeta(meta, this);
     this.#flushedIndex = this.appliedIndex;
@@ -123,6 +125,12 @@ export class State {
 
   /** The stream whose key is the given part of `bytes`. Expiry is the caller's business. */
   find(bytes: Uint8Array, start: number, length: number): Head | undefined {
+    const head = this.findAny(bytes, start, length);
+    return head?.forming === true ? undefined : head;
+  }
+
+  /** As find(), and a fork that is not whole. */
+  findAny(bytes: Uint8Array, start: number, length: number): Head | undefined {
     const hash = hashBytes(bytes, start, length);
     for (let head = this.#heads.get(hash); head !== undefined; head = head.next) {
       if (equalsPart(head.key, bytes, start, length)) {
@@ -214,32 +222,6 @@ export class State {
     const value = this.#view.get(positionKey(this.prefix, TAG_DATA, head.incarnation, start));
     assert(value !== undefined, `data row ${start} of incarnation ${head.incarnation} is in the store`);
     return decodeRow(start, value);
-  }
-
-  /** Start of the stored row that holds `offset`; rows in memory are the caller's business. */
-  storedRowStart(head: Head, offset: number): number {
-    let start = -1;
-    const from = positionKey(this.prefix, TAG_DATA, head.incarnation, 0);
-    const to = positionKey(this.prefix, TAG_DATA, head.incarnation, offset + 1);
-    this.#view.range(from, to, true, (key) => {
-      start = lastPosition(key);
-      return false;
-    });
-    assert(start >= 0, `a row holds offset ${offset} of incarnation ${head.incarnation}`);
-    return start;
-  }
-
-  /** Start of the stored row in which `record` ends; the greatest firstRecord at or below it of a row with ends. */
-  storedRowOfRecord(head: Head, record: number): number {
-    let start = -1;
-    const from = positionKey(this.prefix, TAG_RECORD, head.incarnation, 0);
-    const to = positionKey(this.prefix, TAG_RECORD, head.incarnation, record + 1);
-    this.#view.range(from, to, true, (_key, value) => {
-      start = new DataView(value.buffer, value.byteOffset, 8).getFloat64(0, true);
-      return false;
-    });
-    assert(start >= 0, `a row holds record ${record} of incarnation ${head.incarnation}`);
-    return start;
   }
 
   producer(head: Head, id: string, idBytes: Uint8Array): Producer | undefined {

@@ -8,51 +8,17 @@
  *     MATCH     record tail f64
  *     LIFETIME  ttlSeconds f64 (-1 none), expiresAtMs f64 (-1 none)
  *     SEQ       seqBytes u16
+ *     FORK      token f64
  *     ATTRS     attributeBytes u32
  *   then key, content type, producer id, seq, attributes, payload, record ends (u32 each, relative to the payload).
  *
  * Little-endian. The key is bucket, NUL, stream (names hold no NUL). Bucket-wide commands carry the bucket alone.
  */
 import { assert } from '../base/assert.ts';
+import { FLAG_ATTRS, FLAG_CLOSE, FLAG_FORK, FLAG_LIFETIME, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from './command-kinds.ts';
 import { readText, textBytes, writeText } from './text.ts';
 
-export const COMMAND_CREATE = 1;
-export const COMMAND_APPEND = 2;
-export const COMMAND_DELETE = 3;
-export const COMMAND_SET_ATTRIBUTES = 4;
-/** Renews a sliding lifetime after a read; no answer to a client. */
-export const COMMAND_TOUCH = 5;
-/** Removes up to a bounded number of expired streams of the group; no answer to a client. */
-export const COMMAND_SWEEP = 6;
-export const COMMAND_DELETE_BUCKET = 7;
-/** Several appends in one request, with a result each; the payload is frames (batch.ts). */
-export const COMMAND_APPEND_BATCH = 8;
-export const COMMAND_PUBLISH_SNAPSHOT = 9;
-export const COMMAND_RETENTION = 10;
-export const COMMAND_PURGE = 11;
-export const COMMAND_QUOTA = 12;
-/** An object is in the cold store; its slices replace the rows that they hold. Payload: wire/cold.ts, as of the two behind. */
-export const COMMAND_FLUSH = 13;
-/** Entries of the GC queue whose objects are gone from the cold store. */
-export const COMMAND_GC_DONE = 14;
-/** Objects found in the cold store that nothing refers to. */
-export const COMMAND_DOOM = 15;
-/** An object is in the cold store whose chunks each replace a run of chunks. Payload: as of a flush. */
-export const COMMAND_COMPACT = 16;
-/** A backup comes into an empty group; payloads: wire/import-command.ts. */
-export const COMMAND_IMPORT_BEGIN = 17;
-export const COMMAND_IMPORT_ROWS = 18;
-export const COMMAND_IMPORT_END = 19;
-export const COMMAND_IMPORT_ABORT = 20;
-
-export const FLAG_CLOSE = 1;
-export const FLAG_PRODUCER = 2;
-export const FLAG_SEQ = 4;
-export const FLAG_MATCH = 8;
-/** The payload is normalised JSON, one record a line, with its ends behind it. */
-export const FLAG_RECORDS = 16;
-export const FLAG_LIFETIME = 32;
-export const FLAG_ATTRS = 64;
+export * from './command-kinds.ts';
 
 const FIXED_BYTES = 24;
 
@@ -77,6 +43,8 @@ export interface CommandFields {
   /** -1: none. At most one of the two lifetimes is set. */
   ttlSeconds: number;
   expiresAtMs: number;
+  /** Names a fork, from 1; 0: none. */
+  forkToken: number;
   /** Attribute JSON as sent by the client (the shard normalises it); undefined: none sent. */
   attributes: Uint8Array | undefined;
   payload: Uint8Array | undefined;
@@ -97,6 +65,7 @@ export function newCommandFields(): CommandFields {
     recordMatch: -1,
     ttlSeconds: -1,
     expiresAtMs: -1,
+    forkToken: 0,
     attributes: undefined,
     payload: undefined,
   };
@@ -152,6 +121,11 @@ export function writeCommand(
     flags |= FLAG_SEQ;
     seqAt = at;
     at += 2;
+  }
+  if (fields.forkToken !== 0) {
+    flags |= FLAG_FORK;
+    view.setFloat64(at, fields.forkToken, true);
+    at += 8;
   }
   if (fields.attributes !== undefined) {
     flags |= FLAG_ATTRS;
@@ -229,6 +203,7 @@ export class Command {
   recordMatch = -1;
   ttlSeconds = -1;
   expiresAtMs = -1;
+  forkToken = 0;
   seqAt = 0;
   seqBytes = 0;
   attributesAt = 0;
@@ -277,6 +252,11 @@ export class Command {
     if ((flags & FLAG_SEQ) !== 0) {
       this.seqBytes = view.getUint16(at, true);
       at += 2;
+    }
+    this.forkToken = 0;
+    if ((flags & FLAG_FORK) !== 0) {
+      this.forkToken = view.getFloat64(at, true);
+      at += 8;
     }
     this.attributesBytes = 0;
     if ((flags & FLAG_ATTRS) !== 0) {

@@ -26,7 +26,7 @@ export function applyCompact(state: State, command: Command, reply: Reply): void
 }
 
 function acceptSlice(state: State, object: ObjectId, slice: Slice, nowMs: number): boolean {
-  const head = state.find(slice.stream, 0, slice.stream.length);
+  const head = state.findAny(slice.stream, 0, slice.stream.length);
   if (head === undefined || head.incarnation !== slice.incarnation) return false;
   const run: StoredChunk[] = [];
   eachChunk(state, head.incarnation, slice.start, (chunk) => chunk.end <= slice.end && run.push(chunk) > 0);

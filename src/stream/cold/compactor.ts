@@ -102,7 +102,7 @@ export function nextCompaction(state: State, streams: readonly Uint8Array[], lim
   let listLeft = FLUSH_LIST_BYTES_MAX;
   let looked = 0;
   for (const stream of streams) {
-    const head = state.find(stream, 0, stream.length);
+    const head = state.findAny(stream, 0, stream.length);
     const { run, seen } = head === undefined ? { run: [], seen: 1 } : chooseRun(state, head, limits.least);
     looks -= seen;
     if (head !== undefined && run.length > 0) {

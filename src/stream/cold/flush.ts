@@ -44,7 +44,7 @@ function runAt(slices: readonly Slice[], first: number): readonly Slice[] {
 function acceptRun(state: State, list: FlushList, run: readonly Slice[], nowMs: number): boolean {
   const [first] = run as readonly [Slice];
   const last = run[run.length - 1] as Slice;
-  const head = state.find(first.stream, 0, first.stream.length);
+  const head = state.findAny(first.stream, 0, first.stream.length);
   if (head === undefined || head.incarnation !== first.incarnation) return false;
   if (first.start !== head.hotStart || first.firstRecord !== head.hotRecord) return false;
   if (!follows(run) || !endsWell(state, head, last)) return false;

@@ -53,7 +53,7 @@ export function nextFlush(state: State, limits: FlushLimits): FlushPlan | undefi
   let listBytes = 0;
   let left = limits.maxBytes;
   for (const stream of streams) {
-    const head = state.find(stream, 0, stream.length);
+    const head = state.findAny(stream, 0, stream.length);
     if (head === undefined || head.hotStart === head.tail) continue;
     if (slices.length > 0 && left < Math.min(CUT_BYTES_MIN, head.tail - head.hotStart)) break;
     const to = flushEnd(state, head, left);

@@ -1,0 +1,44 @@
+/**
+ * The second step of a fork, in the group of its source: looks at what is asked for, and remembers that the fork exists, so that
+ * the source's name stays taken when the source is removed. Its bytes are copied, so they need no protection.
+ */
+import type { Command } from '../../wire/command.ts';
+import { decodeForkPin } from '../../wire/fork-command.ts';
+import { sameContentType } from '../../wire/media-type.ts';
+import type { Reply } from '../../wire/reply.ts';
+import { refuse } from '../append.ts';
+import type { State } from '../state.ts';
+import { isHeld } from '../create.ts';
+import { payloadOf } from './payload.ts';
+
+/** Reply: type, floor, tail, first record and ordinal of the floor, a = ttl, b = expires at, c = incarnation. */
+export function applyForkPin(state: State, command: Command, reply: Reply): void {
+  const pin = decodeForkPin(payloadOf(command));
+  if (pin === undefined || command.forkToken <= 0) return refuse(reply, 'INTERNAL');
+  const head = state.find(command.bytes, command.keyAt, command.keyBytes);
+  if (head === undefined || head.expired(command.nowMs)) {
+    return refuse(reply, isHeld(state, command) ? 'FORK_SOURCE_DELETED' : 'FORK_SOURCE_NOT_FOUND');
+  }
+  const type = command.contentType();
+  if (type !== '' && !sameContentType(type, head.shownContentType)) return refuse(reply, 'FORK_TYPE_MISMATCH');
+  if (pin.offset > head.tail) return refuse(reply, 'FORK_BEYOND_TAIL', head);
+  if (pin.offset >= 0 && pin.offset < head.floor) {
+    refuse(reply, 'STREAM_GONE', head);
+    reply.nextOffset = head.floor;
+    return undefined;
+  }
+  state.forks.putPin(head.incarnation, command.forkToken, pin.fork);
+  head.hasPins = true;
+  // All of it is about to be read.
+  head.touchedAtMs = Math.max(head.touchedAtMs, command.nowMs);
+  state.touch(head, 0);
+  reply.contentType = head.contentType;
+  reply.startOffset = head.floor;
+  reply.nextOffset = head.tail;
+  reply.recordFirst = head.recordFirst;
+  reply.recordNext = head.recordNext;
+  reply.a = head.ttlSeconds;
+  reply.b = head.expiresAtMs;
+  reply.c = head.incarnation;
+  return undefined;
+}

@@ -1,0 +1,31 @@
+/** Finds the stored row that holds an offset, or in which a record ends. Rows in memory are the caller's business. */
+import { assert } from '../base/assert.ts';
+import type { Head } from './head.ts';
+import { TAG_DATA, TAG_RECORD, lastPosition, positionKey } from './keys.ts';
+import type { State } from './state.ts';
+
+/** Start of the stored row that holds `offset`. */
+export function storedRowStart(state: State, head: Head, offset: number): number {
+  let start = -1;
+  const from = positionKey(state.prefix, TAG_DATA, head.incarnation, 0);
+  const to = positionKey(state.prefix, TAG_DATA, head.incarnation, offset + 1);
+  state.tx.range(from, to, true, (key) => {
+    start = lastPosition(key);
+    return false;
+  });
+  assert(start >= 0, `a row holds offset ${offset} of incarnation ${head.incarnation}`);
+  return start;
+}
+
+/** Start of the stored row in which `record` ends; the greatest firstRecord at or below it of a row with ends. */
+export function storedRowOfRecord(state: State, head: Head, record: number): number {
+  let start = -1;
+  const from = positionKey(state.prefix, TAG_RECORD, head.incarnation, 0);
+  const to = positionKey(state.prefix, TAG_RECORD, head.incarnation, record + 1);
+  state.tx.range(from, to, true, (_key, value) => {
+    start = new DataView(value.buffer, value.byteOffset, 8).getFloat64(0, true);
+    return false;
+  });
+  assert(start >= 0, `a row holds record ${record} of incarnation ${head.incarnation}`);
+  return start;
+}
