@@ -34,3 +34,23 @@ export interface ShardGateway {
   /** Ends a topic: no more events, and the shard forgets it. Harmless when it is over already. */
   closeTopic(topic: number, group: number): void;
 }
+
+/** What a PUT says of the stream that it forks. */
+export interface ForkWish {
+  readonly bucket: string;
+  readonly stream: string;
+  /** Offset of the source; -1: its tail. */
+  readonly offset: number;
+  readonly subOffset: number;
+}
+
+/** Makes forks, and tells sources when they are gone (server/fork/). */
+export interface Forks {
+  /**
+   * `request` is a CREATE; copies what it needs. The handler gets the answer to it, with the lifetime in its text: seconds and
+   * milliseconds since 1970, -1 none, a blank between. False: too many are being made.
+   */
+  create(request: Request, wish: ForkWish, handler: ReplyHandler): boolean;
+  /** `reply` to a command of `group` says that a source is to be told; `done` is called when it was, or could not be. */
+  tell(group: number, reply: Reply, done: () => void): void;
+}

@@ -97,6 +97,11 @@ export const EXPORT_PIECE_BYTES = 200 * KIB;
 /** Rows of a backup in one replicated command. */
 export const IMPORT_PIECE_BYTES = MIB - 64 * KIB;
 
+/** Forks that a node makes at once: each holds a piece of its source, a MiB or one message, and the body of its PUT. More: 503. */
+export const FORKS_IN_MAKING_MAX = 32;
+/** Sources that are told, or forks asked after, in one go for one shard: a command or two each. */
+export const FORK_ERRANDS_MAX = 64;
+
 /** Receipts kept per producer (decisions.md): older duplicates answer with the current tail. */
 export const PRODUCER_RECEIPTS = 5;
 /** Bytes a live reader may have buffered in its socket before it is moved to catch-up reads. */

@@ -43,7 +43,9 @@ const RENEWAL_FRACTION = 64;
 
 /** What a query is told that this node does not have, and another one might. */
 const MISSING: ReadonlySet<number> = new Set(
-  (['STREAM_NOT_FOUND', 'STREAM_DELETED', 'OFFSET_OUT_OF_RANGE', 'RECORD_OUT_OF_RANGE', 'SNAPSHOT_NOT_FOUND'] as const).map(errorNumber),
+  (
+    ['STREAM_NOT_FOUND', 'STREAM_DELETED', 'OFFSET_OUT_OF_RANGE', 'RECORD_OUT_OF_RANGE', 'SNAPSHOT_NOT_FOUND'] as const
+  ).map(errorNumber),
 );
 
 /** The slots that wait for one proposed entry, in the order of its commands. */

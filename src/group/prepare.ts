@@ -56,7 +56,8 @@ export function prepare(
     if (!result.ok) return refuseWith(reply, 'INVALID_JSON', result.reason);
     if (result.ends.length > RECORDS_PER_REQUEST_MAX) return refuseWith(reply, 'TOO_MANY_RECORDS', '');
     if (result.ends.length === 0) {
-      if (command.kind !== COMMAND_CREATE && command.kind !== COMMAND_FORK_END) return refuseWith(reply, 'EMPTY_JSON_ARRAY', '');
+      if (command.kind !== COMMAND_CREATE && command.kind !== COMMAND_FORK_END)
+        return refuseWith(reply, 'EMPTY_JSON_ARRAY', '');
       payload = NOTHING;
     } else {
       payload = result.bytes;

@@ -1,5 +1,5 @@
 /** Types that the files of the HTTP side share: where a request points, what a read asks for, what every handler may use. */
-import type { ShardGateway } from '../ports.ts';
+import type { Forks, ShardGateway } from '../ports.ts';
 
 /** The two route families answer some refusals with different statuses (decisions.md). */
 export type Family = 'bucketed' | 'flat';
@@ -85,6 +85,7 @@ export interface HttpMetrics {
 
 export interface HttpContext {
   readonly gateway: ShardGateway;
+  readonly forks: Forks;
   readonly settings: HttpSettings;
   readonly metrics: HttpMetrics;
   /** Milliseconds, monotonic; for durations only. */

@@ -54,6 +54,7 @@ const REQUEST_HEADERS = [
   'Stream-Cursor',
   'Stream-Forked-From',
   'Stream-Fork-Offset',
+  'Stream-Fork-Sub-Offset',
   'Producer-Id',
   'Producer-Epoch',
   'Producer-Seq',

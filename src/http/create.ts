@@ -1,11 +1,13 @@
 /** PUT on a stream. */
 import { COMMAND_CREATE } from '../wire/command.ts';
+import type { ForkWish } from '../ports.ts';
 import { formatRfc3339 } from '../wire/header-values.ts';
 import { REPLY_CREATED, type Reply } from '../wire/reply.ts';
 import { newRequest } from '../wire/request.ts';
 import { writeWriteHeaders } from './append.ts';
 import { BodyExchange } from './body.ts';
 import type { Family } from './contract.ts';
+import { parseFork } from './fork-headers.ts';
 import { collectWriteHeaders, declaredBytes, fillCommand } from './headers.ts';
 import type { Plane } from './plane.ts';
 import { type Responder, shownContentType } from './respond.ts';
@@ -29,7 +31,9 @@ export function handleCreate(
   // The URL as it was sent: its encoding keeps line breaks in names out of the answer's header block.
   const path = req.getUrl();
   const location = family === 'flat' && headers.host !== undefined ? `${scheme(plane)}://${headers.host}${path}` : path;
-  const exchange = new CreateExchange(plane, bucket, stream, location);
+  const fork = parseFork(headers);
+  if (!fork.ok) return plane.refuse(res, responder, family, 'create', startedMs, 'INVALID_HEADER', fork.reason);
+  const exchange = new CreateExchange(plane, bucket, stream, location, fork.wish);
   const refusal = fillCommand(headers, exchange.request.command, true);
   if (refusal !== undefined) {
     return plane.refuse(res, responder, family, 'create', startedMs, refusal.code, refusal.detail);
@@ -39,13 +43,21 @@ export function handleCreate(
   exchange.readBody(res, declared);
 }
 
+/** A fork may have inherited it. */
+function lifetimeOf(reply: Reply): { ttlSeconds: number; expiresAtMs: number } {
+  const [ttlSeconds = -1, expiresAtMs = -1] = reply.text.split(' ').map(Number);
+  return { ttlSeconds, expiresAtMs };
+}
+
 class CreateExchange extends BodyExchange {
   readonly request = newRequest();
   readonly #location: string;
+  readonly #fork: ForkWish | undefined;
 
-  constructor(plane: Plane, bucket: string, stream: string, location: string) {
+  constructor(plane: Plane, bucket: string, stream: string, location: string, fork: ForkWish | undefined) {
     super(plane);
     this.#location = location;
+    this.#fork = fork;
     this.request.op = COMMAND_CREATE;
     this.request.command.kind = COMMAND_CREATE;
     this.request.command.bucket = bucket;
@@ -56,13 +68,19 @@ class CreateExchange extends BodyExchange {
     const command = this.request.command;
     command.payload = body.length === 0 ? undefined : body;
     this.request.group = this.plane.ctx.gateway.groupOf(command.bucket, command.stream);
-    this.send(this.request);
+    if (this.#fork === undefined) this.send(this.request);
+    else this.#make(this.#fork);
     command.payload = undefined;
+  }
+
+  #make(fork: ForkWish): void {
+    this.sent = this.plane.ctx.forks.create(this.request, fork, this);
+    if (!this.sent) this.fail('FORKS_FULL');
   }
 
   protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
     if (reply.code !== 0) return responder.refusal(res, this.family, reply);
-    const { ttlSeconds, expiresAtMs } = this.request.command;
+    const { ttlSeconds, expiresAtMs } = this.#fork === undefined ? this.request.command : lifetimeOf(reply);
     const status = reply.has(REPLY_CREATED) ? 201 : 200;
     responder.begin(res, status);
     res.writeHeader('location', this.#location);

@@ -1,7 +1,7 @@
 /** HEAD and DELETE on a stream. */
 import { COMMAND_DELETE } from '../wire/command.ts';
 import { formatOffset, formatRfc3339 } from '../wire/header-values.ts';
-import { REPLY_CLOSED, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
+import { REPLY_CLOSED, REPLY_RECORDS, Reply } from '../wire/reply.ts';
 import { OP_HEAD, newRequest } from '../wire/request.ts';
 import type { Family } from './contract.ts';
 import { Exchange } from './exchange.ts';
@@ -60,19 +60,45 @@ export function handleDelete(
   stream: string,
   startedMs: number,
 ): void {
-  const exchange = new EmptyExchange(plane);
+  const group = plane.ctx.gateway.groupOf(bucket, stream);
+  const exchange = new DeleteExchange(plane, group);
   exchange.open(res, responder, family, 'delete', startedMs);
   const request = newRequest();
   request.op = COMMAND_DELETE;
   request.command.kind = COMMAND_DELETE;
   request.command.bucket = bucket;
   request.command.stream = stream;
-  request.group = plane.ctx.gateway.groupOf(bucket, stream);
+  request.group = group;
   exchange.send(request);
 }
 
+/** The source of a fork is told that the fork is gone; a client waits for it so long. */
+const TELL_MS = 2000;
+
 /** 204 or the refusal. */
-class EmptyExchange extends Exchange {
+class DeleteExchange extends Exchange {
+  readonly #group: number;
+
+  constructor(plane: Plane, group: number) {
+    super(plane);
+    this.#group = group;
+  }
+
+  override onReply(reply: Reply): void {
+    if (reply.code !== 0 || reply.b !== 1) return super.onReply(reply);
+    // What is told to the source takes its time, and the reply is used again.
+    const answer = Object.assign(new Reply(), reply);
+    let answered = false;
+    const finish = (): void => {
+      if (answered) return;
+      answered = true;
+      clearTimeout(late);
+      super.onReply(answer);
+    };
+    const late = setTimeout(finish, TELL_MS);
+    return this.plane.ctx.forks.tell(this.#group, reply, finish);
+  }
+
   protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
     if (reply.code !== 0) return responder.refusal(res, this.family, reply);
     responder.begin(res, 204);

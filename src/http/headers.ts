@@ -34,7 +34,9 @@ export class WriteHeaders {
   producerEpoch: string | undefined = undefined;
   producerSeq: string | undefined = undefined;
   host: string | undefined = undefined;
-  forkedFrom = false;
+  forkedFrom: string | undefined = undefined;
+  forkOffset: string | undefined = undefined;
+  forkSubOffset: string | undefined = undefined;
 
   reset(): void {
     this.contentType = undefined;
@@ -49,7 +51,9 @@ export class WriteHeaders {
     this.producerEpoch = undefined;
     this.producerSeq = undefined;
     this.host = undefined;
-    this.forkedFrom = false;
+    this.forkedFrom = undefined;
+    this.forkOffset = undefined;
+    this.forkSubOffset = undefined;
   }
 
   /** One header; names come in lower case. By length first: most headers of a request are none of ours. */
@@ -81,13 +85,14 @@ export class WriteHeaders {
         if (name === 'stream-expires-at') this.streamExpiresAt ??= value;
         return;
       case 18:
-        if (name === 'stream-forked-from' || name === 'stream-fork-offset') this.forkedFrom = true;
+        if (name === 'stream-forked-from') this.forkedFrom ??= value;
+        else if (name === 'stream-fork-offset') this.forkOffset ??= value;
         return;
       case 19:
         if (name === 'stream-record-match') this.recordMatch ??= value;
         return;
       case 22:
-        if (name === 'stream-fork-sub-offset') this.forkedFrom = true;
+        if (name === 'stream-fork-sub-offset') this.forkSubOffset ??= value;
         return;
       default:
     }
@@ -129,7 +134,6 @@ export function fillCommand(headers: WriteHeaders, command: CommandFields, isCre
     return invalidHeader('Stream-Attrs is not UTF-8; write other characters as JSON escapes');
   }
   if (isCreate && headers.streamAttrs !== undefined) command.attributes = encodeUtf8(headers.streamAttrs);
-  if (isCreate && headers.forkedFrom) return invalidHeader('this server does not support forks yet');
   return undefined;
 }
 

@@ -72,6 +72,7 @@ function staticBlock(cacheControl: string, cors: string): string {
 const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'STREAM_CLOSED',
   'CREATE_CONFLICT',
+  'FORK_BEYOND_TAIL',
   'CONTENT_TYPE_MISMATCH',
   'STREAM_SEQ_CONFLICT',
   'PRODUCER_EPOCH_STALE',

@@ -14,6 +14,8 @@ import { openBackups } from './backup/backups.ts';
 import { type ColdStore, NO_COLD_STORE_METRICS, startColdStore } from './cold-start.ts';
 import { completeDataDir, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
+import { openForks } from './fork/forks.ts';
+import type { ForkService } from './fork/service.ts';
 import { Governance } from './governance.ts';
 import { type Logger, createLogger } from './log.ts';
 import { type ClusterData, Shards } from './shards.ts';
@@ -75,13 +77,16 @@ async function main(argv: readonly string[]): Promise<void> {
   if (wasDraining)
     log.warn('this node is marked for maintenance: it gives its leaderships away until the mark is lifted');
   const governance = new Governance(config, layout.nodeId, gateway, drainMark);
-  const planes = compose({ config, gateway, shards, drainMark, governance, cold, log });
+  const forks = openForks(gateway);
+  const planes = compose({ config, gateway, forks, shards, drainMark, governance, cold, log });
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
   greet(config, layout.shardCount, performance.now() - startedMs, log);
   if (clusterOf(config) !== undefined) governance.start();
+  forks.start();
   onSignal(() => {
     governance.stop();
+    forks.stop();
     return stop(planes, shards, gateway, cold, log);
   });
 }
@@ -101,6 +106,7 @@ function clusterOf({ raft, cluster, server }: Config): ClusterData | undefined {
 interface Parts {
   readonly config: Config;
   readonly gateway: Gateway;
+  readonly forks: ForkService;
   readonly shards: Shards;
   readonly drainMark: ShedState;
   readonly governance: Governance;
@@ -108,10 +114,11 @@ interface Parts {
   readonly log: Logger;
 }
 
-function compose({ config, gateway, shards, drainMark, governance, cold, log }: Parts): Planes {
+function compose({ config, gateway, forks, shards, drainMark, governance, cold, log }: Parts): Planes {
   const metrics = new HttpCounters();
   const ctx: HttpContext = {
     gateway,
+    forks,
     metrics,
     settings: {
       longPollTimeoutMs: config.http.longPollTimeoutMs,
@@ -137,6 +144,11 @@ function compose({ config, gateway, shards, drainMark, governance, cold, log }: 
       mailbox_used_bytes: shards.usedBytes(),
       mailbox_full_events: gateway.counters.refused,
       pending_requests: gateway.pending,
+      forks_in_making: forks.making,
+      forks_made: forks.counters.made,
+      forks_failed: forks.counters.failed,
+      fork_ends_told: forks.counters.told,
+      fork_pins_lost: forks.counters.lost,
       tail_events: gateway.counters.tailEvents,
       wal_backend: 'disk',
       leadership_shed: describeShed(drainMark.bits),

@@ -7,8 +7,9 @@ import type { ColdTier } from './cold/tier.ts';
 import { isImporting } from '../stream/import.ts';
 import { type Listed, listStreams } from '../stream/list.ts';
 import type { Reply } from '../wire/reply.ts';
-import { OP_BUCKET, OP_LIST, OP_STATUS, OP_USAGE, type Query } from '../wire/request.ts';
+import { OP_BUCKET, OP_FORKS, OP_LIST, OP_STATUS, OP_USAGE, type Query } from '../wire/request.ts';
 import { compareText } from '../wire/text.ts';
+import { answerForks } from './forks.ts';
 import { answerUsage } from './usage.ts';
 
 function json(reply: Reply, value: unknown): void {
@@ -23,6 +24,7 @@ export function answerSummary(op: number, shard: ShardStatus, query: Query, nowM
   else if (op === OP_LIST) answerList(shard.groups, query, nowMs, reply);
   else if (op === OP_BUCKET) answerBucket(shard.groups, query, reply);
   else if (op === OP_USAGE) answerUsage(shard.groups, query, reply);
+  else if (op === OP_FORKS) answerForks(shard.groups, query, reply);
   else if (op === OP_STATUS) answerStatus(shard, nowMs, reply);
   else reply.code = errorNumber('INTERNAL');
 }

@@ -29,9 +29,7 @@ export function refuse(reply: Reply, code: ErrorCode, head?: Head): void {
 /** Refuses because the stream of this name is not there: `head` is undefined, or expired. */
 export function refuseAbsent(state: State, head: Head | undefined, where: KeyPart, reply: Reply): void {
   const held =
-    head === undefined
-      ? state.forks.tombstone(where.bytes, where.keyAt, where.keyBytes) !== undefined
-      : head.hasPins;
+    head === undefined ? state.forks.tombstone(where.bytes, where.keyAt, where.keyBytes) !== undefined : head.hasPins;
   refuse(reply, held ? 'STREAM_DELETED' : 'STREAM_NOT_FOUND');
 }
 

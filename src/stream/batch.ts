@@ -10,7 +10,16 @@ import { encodeUtf8 } from '../base/utf8.ts';
 import { FRAME_HEAD_BYTES, frameBytes } from '../wire/batch.ts';
 import { type Command, FLAG_PRODUCER, FLAG_RECORDS } from '../wire/command.ts';
 import { REPLY_DUPLICATE, type Reply } from '../wire/reply.ts';
-import { acceptProducer, admitProducer, appendPayload, checkAppend, meter, refuse, refuseAbsent, showRecords } from './append.ts';
+import {
+  acceptProducer,
+  admitProducer,
+  appendPayload,
+  checkAppend,
+  meter,
+  refuse,
+  refuseAbsent,
+  showRecords,
+} from './append.ts';
 import { type Bucket, exceedsRetained } from './buckets.ts';
 import { type Head, internType } from './head.ts';
 import type { Producer } from './producers.ts';

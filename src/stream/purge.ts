@@ -82,7 +82,7 @@ function dropTombstones(state: State, name: Uint8Array): boolean {
   const front = new Uint8Array(name.length + 1);
   front.set(name);
   const stones: { readonly key: Uint8Array; readonly stone: Tombstone }[] = [];
-  state.forks.eachTombstone(front, NOTHING, (key, stone) => stones.push({ key, stone }) < PURGE_STREAMS_MAX);
+  state.forks.eachTombstone(front, front, (key, stone) => stones.push({ key, stone }) < PURGE_STREAMS_MAX);
   let pins = PINS_DROPPED_MAX;
   for (const { key, stone } of stones) {
     pins -= state.forks.dropPins(stone.incarnation, pins);

@@ -15,7 +15,16 @@
  * Little-endian. The key is bucket, NUL, stream (names hold no NUL). Bucket-wide commands carry the bucket alone.
  */
 import { assert } from '../base/assert.ts';
-import { FLAG_ATTRS, FLAG_CLOSE, FLAG_FORK, FLAG_LIFETIME, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from './command-kinds.ts';
+import {
+  FLAG_ATTRS,
+  FLAG_CLOSE,
+  FLAG_FORK,
+  FLAG_LIFETIME,
+  FLAG_MATCH,
+  FLAG_PRODUCER,
+  FLAG_RECORDS,
+  FLAG_SEQ,
+} from './command-kinds.ts';
 import { readText, textBytes, writeText } from './text.ts';
 
 export * from './command-kinds.ts';

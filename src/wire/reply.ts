@@ -21,6 +21,10 @@
  *   USAGE                   a = 1 when more buckets follow
  *   PURGE                   a = streams removed, b = 1 when more are left, text = behind which to go on, c = objects queued
  *   EXPORT                  OPEN: a = its number, b = mutations applied; NEXT: the body is rows (wire/rows.ts), none at the end
+ *   DELETE, FORK_ABORT, FORK_UNPIN   b = 1: a source is to be told that a fork is gone: a = token, text = its key
+ *   FORK_BEGIN, FORK_END   text = ttl seconds and expires at ms, -1 none, a blank between
+ *   FORK_PIN                startOffset = retention floor, a = ttl seconds, b = expires at ms, c = incarnation
+ *   FORK_CHECK              a = 1: the fork is there
  *   IMPORT_*                b = 1: rows of an earlier attempt are left to be deleted
  *   BUCKET_GC               a = objects in the queue; the body is JSON, {"seqs":[...],"keys":[...]}
  */

@@ -11,6 +11,7 @@
  *       SHED          mode u8 (1 = do not lead), value f64 (bits of shed.ts)
  *       USAGE         key = the bucket behind which to go on, maxRecords = how many (0: all)
  *       STATUS        nothing
+ *       FORKS         mode u8 (1 = questions too), maxRecords = how many, topic = group, key and value = source and token to go on from
  *
  * Queries about a whole shard carry group ALL_GROUPS. Little-endian.
  */
@@ -70,6 +71,9 @@ export const OBSERVE_NAME = 1;
 export const OBSERVE_FORGET_NAME = 2;
 export const OBSERVE_PATTERN = 3;
 export const OBSERVE_FORGET_PATTERN = 4;
+
+/** What the leader of the groups of this shard is to do for forks (stream/fork/outbox.ts), as JSON. */
+export const OP_FORKS = 47;
 
 /** The one at `value`; the latest; the latest, or the stream alone when there is none. */
 export const SNAPSHOT_AT = 0;

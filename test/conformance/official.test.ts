@@ -5,10 +5,10 @@ import { test } from 'node:test';
 import { TESTS_EXPECTED, contradictions, exceptions, runSuite } from '../support/official-suite.ts';
 import { type ServerOptions, type TestServer, withServer } from '../support/server.ts';
 
-test('the list of exceptions holds only tests about forks and subscriptions, each once', () => {
+test('the list of exceptions holds only tests about subscriptions, each once', () => {
   const listed = exceptions();
   assert.equal(new Set(listed).size, listed.length, 'a name is listed twice');
-  for (const name of listed) assert.match(name, /^(Fork - |Reserved subscription APIs > )/);
+  for (const name of listed) assert.match(name, /^Reserved subscription APIs > /);
 });
 
 test('an unlisted failure, a listed pass and a listed stranger are all reported', () => {

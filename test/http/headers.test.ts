@@ -1,6 +1,7 @@
 // Request headers of writes: what reaches the command, what is refused, and in which order.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { parseFork } from '../../src/http/fork-headers.ts';
 import { type Refusal, WriteHeaders, declaredBytes, fillCommand } from '../../src/http/headers.ts';
 import { type CommandFields, newCommandFields } from '../../src/wire/command.ts';
 
@@ -65,6 +66,7 @@ test('nothing sent is nothing set, also after a request that sent everything', (
     recordMatch: -1,
     ttlSeconds: -1,
     expiresAtMs: -1,
+    forkToken: 0,
     attributes: undefined,
     payload: undefined,
   });
@@ -128,10 +130,57 @@ test('of a repeated header the first counts', () => {
   assert.equal(taken.streamSeq, 'a');
 });
 
-test('forks are refused instead of making a stream that is none', () => {
-  for (const name of ['stream-forked-from', 'stream-fork-offset', 'stream-fork-sub-offset']) {
-    assert.equal(refused({ [name]: 'x' }, true).code, 'INVALID_HEADER', name);
-  }
+function fork(headers: Record<string, string>): ReturnType<typeof parseFork> {
+  const taken = new WriteHeaders();
+  for (const [name, value] of Object.entries(headers)) taken.take(name, value);
+  return parseFork(taken);
+}
+
+test('what is forked, and where', () => {
+  const from = (path: string, more: Record<string, string> = {}) => fork({ 'stream-forked-from': path, ...more });
+  const wish = (bucket: string, stream: string, offset = -1, subOffset = 0) => {
+    return { ok: true, wish: { bucket, stream, offset, subOffset } };
+  };
+  assert.deepEqual(fork({}), { ok: true, wish: undefined });
+  assert.deepEqual(from('/v1/stream/a/b/c'), wish('a', 'b/c'));
+  assert.deepEqual(from('/v1/stream/a'), wish('_default', 'a'));
+  assert.deepEqual(from(' /a/b%2Fc '), wish('a', 'b/c'));
+  assert.deepEqual(from('/a/b', { 'stream-fork-offset': '00000000000000000012' }), wish('a', 'b', 12));
+  assert.deepEqual(
+    from('/a/b', { 'stream-fork-offset': '-1', 'stream-fork-sub-offset': '3' }),
+    wish('a', 'b', 0, 3),
+    '-1 is the start, as in a read',
+  );
+  assert.deepEqual(
+    from('/a/b', { 'stream-fork-offset': '0000000000000000_0000000000000000' }),
+    wish('a', 'b', 0),
+    'the start as the reference writes it',
+  );
+  assert.deepEqual(from('/a/b', { 'stream-fork-sub-offset': '0' }), wish('a', 'b'));
+  const bad: Record<string, string>[] = [
+    { 'stream-fork-offset': '0' },
+    { 'stream-fork-sub-offset': '0' },
+    { 'stream-forked-from': '' },
+    { 'stream-forked-from': 'a/b' },
+    { 'stream-forked-from': '/a' },
+    { 'stream-forked-from': '/a/streams' },
+    { 'stream-forked-from': '/a/b/attrs' },
+    { 'stream-forked-from': '/a/%2E%2E' },
+    { 'stream-forked-from': '/__svc/health' },
+    { 'stream-forked-from': '/v1/stream/__x' },
+    { 'stream-forked-from': 'http://other/a/b' },
+    ...['now', 'x', '', '-2', '1_2', '99999999999999999999'].map((offset) => ({
+      'stream-forked-from': '/a/b',
+      'stream-fork-offset': offset,
+    })),
+    ...['-1', '+1', '1.5', '05', '', 'x'].map((sub) => ({
+      'stream-forked-from': '/a/b',
+      'stream-fork-offset': '0',
+      'stream-fork-sub-offset': sub,
+    })),
+    { 'stream-forked-from': '/a/b', 'stream-fork-sub-offset': '1' },
+  ];
+  for (const headers of bad) assert.equal(fork(headers).ok, false, JSON.stringify(headers));
 });
 
 test('declared size', () => {

@@ -6,6 +6,7 @@ import { type Planes, createPlanes } from '../../src/http/server.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { FakeGateway } from './fake-gateway.ts';
 import { openBackups } from '../../src/server/backup/backups.ts';
+import { NO_FORKS } from './no-forks.ts';
 
 /** A drain mark without a disk or shards. */
 export class FakeDrainMark {
@@ -79,7 +80,13 @@ export async function startPlanes(
   const coldObjects = new FakeColdObjects();
   const errors: unknown[] = [];
   const planes = createPlanes({
-    ctx: { gateway, metrics: counters, settings: { ...SETTINGS, ...settings }, monotonicMs: () => performance.now() },
+    ctx: {
+      gateway,
+      forks: NO_FORKS,
+      metrics: counters,
+      settings: { ...SETTINGS, ...settings },
+      monotonicMs: () => performance.now(),
+    },
     source: {
       mailboxDepths: () => [1, 2],
       mailboxCapacities: () => [1024, 1024],

@@ -5,16 +5,21 @@
 import { assert } from '../../base/assert.ts';
 import { decodeChunkRow, decodeObjectId } from '../../wire/cold.ts';
 import { decodeObjectRow, encodeObjectRow } from '../cold/objects.ts';
+import { decodeTombstone } from '../fork/rows.ts';
 import { decodeHead } from '../head.ts';
 import {
   TAG_ATTRIBUTES,
   TAG_BUCKET,
   TAG_CHUNK,
   TAG_DATA,
+  TAG_FORK,
   TAG_HEAD,
   TAG_OBJECT,
+  TAG_PIN,
   TAG_PRODUCER,
   TAG_SNAPSHOT,
+  TAG_TOMBSTONE,
+  TAG_UNPIN,
   readUint,
 } from '../keys.ts';
 import type { RowSink } from './order.ts';
@@ -24,11 +29,15 @@ interface Live {
   readonly hotStart: number;
   readonly hasSnapshot: boolean;
   readonly hasAttributes: boolean;
+  readonly forked: boolean;
+  readonly hasPins: boolean;
 }
 
 export class Canonical {
   readonly #sink: RowSink;
   readonly #live = new Map<number, Live>();
+  /** Incarnations of tombstones. */
+  readonly #stones = new Set<number>();
   /** References of living streams by object. */
   readonly #refs = new Map<string, number>();
 
@@ -38,10 +47,13 @@ export class Canonical {
 
   row(key: Uint8Array, value: Uint8Array): void {
     const tag = key[0] as number;
-    if (tag === TAG_BUCKET) return this.#sink(key, value);
+    if (tag === TAG_BUCKET || tag === TAG_UNPIN) return this.#sink(key, value);
+    if (tag === TAG_TOMBSTONE) return this.#tombstone(key, value);
     if (tag === TAG_HEAD) return this.#head(key, value);
     if (tag === TAG_OBJECT) return this.#object(key, value);
-    const live = this.#live.get(readUint(key, 1, 6));
+    const incarnation = readUint(key, 1, 6);
+    if (tag === TAG_PIN && this.#stones.has(incarnation)) return this.#sink(key, value);
+    const live = this.#live.get(incarnation);
     if (live !== undefined && this.#belongs(tag, live, key, value)) this.#sink(key, value);
   }
 
@@ -52,7 +64,14 @@ export class Canonical {
       hotStart: head.hotStart,
       hasSnapshot: head.snapshotOffset >= 0,
       hasAttributes: head.hasAttributes,
+      forked: head.forked,
+      hasPins: head.hasPins,
     });
+    this.#sink(key, value);
+  }
+
+  #tombstone(key: Uint8Array, value: Uint8Array): void {
+    this.#stones.add(decodeTombstone(value).incarnation);
     this.#sink(key, value);
   }
 
@@ -66,6 +85,10 @@ export class Canonical {
         return live.hasAttributes;
       case TAG_SNAPSHOT:
         return live.hasSnapshot;
+      case TAG_FORK:
+        return live.forked;
+      case TAG_PIN:
+        return live.hasPins;
       default:
         assert(tag === TAG_PRODUCER, `rows of tag ${tag} are in no backup`);
         return true;

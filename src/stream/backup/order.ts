@@ -1,6 +1,6 @@
 /**
- * Which rows a backup holds, and in which order: whatever cannot be told from other rows, heads before what belongs to their
- * streams, objects behind the chunks that refer to them. Indexes are left out and made again (derive.ts); what was removed
+ * Which rows a backup holds, and in which order: whatever cannot be told from other rows, heads (and what is left of streams that
+ * have forks) before what belongs to their streams, objects behind the chunks that refer to them. Indexes are left out and made again (derive.ts); what was removed
  * and waits to be reclaimed, and the GC queue, are not of this cluster any more.
  *
  * A key here is the key of keys.ts without the prefix: tag, then the rest.
@@ -13,22 +13,30 @@ import {
   TAG_DATA,
   TAG_EXPIRY,
   TAG_FLUSH,
+  TAG_FORK,
   TAG_HEAD,
   TAG_OBJECT,
+  TAG_PIN,
   TAG_PRODUCER,
   TAG_RECORD,
   TAG_SNAPSHOT,
+  TAG_TOMBSTONE,
+  TAG_UNPIN,
 } from '../keys.ts';
 
 export const BACKUP_TAGS: readonly number[] = [
   TAG_BUCKET,
   TAG_HEAD,
+  TAG_TOMBSTONE,
   TAG_CHUNK,
   TAG_DATA,
   TAG_ATTRIBUTES,
   TAG_PRODUCER,
   TAG_SNAPSHOT,
+  TAG_FORK,
+  TAG_PIN,
   TAG_OBJECT,
+  TAG_UNPIN,
 ];
 
 /** Rows that an import writes. */

@@ -105,5 +105,7 @@ function gap(entry: StreamEntry): string | undefined {
   }
   if (!entry.endsWhole) return 'the last message has no end';
   if (entry.hasAttributes && !entry.seenAttributes) return 'its attributes are missing';
+  if (entry.forked && !entry.seenFork) return 'it is a fork, and nothing says of what';
+  if (entry.hasPins && !entry.seenPin) return 'it has forks that are missing';
   return entry.snapshotOffset >= 0 && !entry.seenSnapshot ? 'its published snapshot is missing' : undefined;
 }

@@ -9,16 +9,21 @@ import {
   TAG_BUCKET,
   TAG_CHUNK,
   TAG_DATA,
+  TAG_FORK,
   TAG_HEAD,
   TAG_OBJECT,
+  TAG_PIN,
   TAG_PRODUCER,
   TAG_SNAPSHOT,
+  TAG_TOMBSTONE,
+  TAG_UNPIN,
 } from '../keys.ts';
 import { producerBytes } from '../producers.ts';
 import { check } from './fault.ts';
 
 const INCARNATION_END = 7;
 const POSITION_END = 15;
+const TOKEN_END = 9;
 
 /** Shortest and longest key, tag included. */
 const KEY_BYTES: ReadonlyMap<number, readonly [number, number]> = new Map([
@@ -31,6 +36,10 @@ const KEY_BYTES: ReadonlyMap<number, readonly [number, number]> = new Map([
   [TAG_OBJECT, [POSITION_END, POSITION_END]],
   [TAG_PRODUCER, [INCARNATION_END + 1, INCARNATION_END + PRODUCER_ID_BYTES_MAX]],
   [TAG_SNAPSHOT, [POSITION_END, POSITION_END]],
+  [TAG_FORK, [INCARNATION_END, INCARNATION_END]],
+  [TAG_PIN, [POSITION_END, POSITION_END]],
+  [TAG_TOMBSTONE, [4, 2 + NAME_BYTES_MAX]],
+  [TAG_UNPIN, [TOKEN_END, TOKEN_END]],
 ]);
 
 /** Throws a Fault. */

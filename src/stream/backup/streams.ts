@@ -20,6 +20,9 @@ export class StreamEntry {
   readonly snapshotOffset: number;
   readonly hasAttributes: boolean;
   readonly hasProducers: boolean;
+  readonly forked: boolean;
+  readonly forming: boolean;
+  readonly hasPins: boolean;
   /** How far chunks and rows have come. */
   coldEnd = NONE;
   coldRecord = NONE;
@@ -34,6 +37,8 @@ export class StreamEntry {
   snapshotRecord = NONE;
   seenAttributes = false;
   seenSnapshot = false;
+  seenFork = false;
+  seenPin = false;
 
   constructor(head: Head) {
     this.name = head.key;
@@ -48,5 +53,8 @@ export class StreamEntry {
     this.snapshotOffset = head.snapshotOffset;
     this.hasAttributes = head.hasAttributes;
     this.hasProducers = head.hasProducers;
+    this.forked = head.forked;
+    this.forming = head.forming;
+    this.hasPins = head.hasPins;
   }
 }

@@ -15,16 +15,21 @@ import {
   TAG_BUCKET,
   TAG_CHUNK,
   TAG_DATA,
+  TAG_FORK,
   TAG_HEAD,
   TAG_OBJECT,
+  TAG_PIN,
   TAG_PRODUCER,
   TAG_SNAPSHOT,
+  TAG_TOMBSTONE,
+  TAG_UNPIN,
   compareBytes,
   readUint,
 } from '../keys.ts';
 import { decodeProducer } from '../producers.ts';
 import { deriveOfHead, deriveOfPart } from './derive.ts';
 import { Fault, check, nameText } from './fault.ts';
+import { ForkChecks, isStreamName } from './fork-rows.ts';
 import { ObjectRefs } from './object-refs.ts';
 import { BACKUP_TAGS, type RowSink } from './order.ts';
 import { COUNT_MAX, checkHead, isCount } from './heads.ts';
@@ -58,6 +63,7 @@ export class Validator {
   readonly #buckets = new Map<string, Gauges>();
   readonly #streams = new Map<number, StreamEntry>();
   readonly #objects = new ObjectRefs();
+  readonly #forks = new ForkChecks();
   readonly #snapshots: SnapshotParts;
   #place = 0;
   #lastKey: Uint8Array | undefined;
@@ -92,6 +98,7 @@ export class Validator {
     this.#snapshots.end();
     for (const entry of this.#streams.values()) checkComplete(entry);
     this.#objects.checkAllListed();
+    this.#forks.finish(this.#streams.values());
     const { bytes: objectBytes } = this.#objects;
     const sums = [this.#hotBytes, this.#coldBytes, objectBytes];
     check(
@@ -115,7 +122,7 @@ export class Validator {
       coldBytes: this.#coldBytes,
       objects: this.#objects.count,
       objectBytes,
-      nextIncarnation: this.#maxIncarnation + 1,
+      nextIncarnation: Math.max(this.#maxIncarnation, this.#forks.maxIncarnation) + 1,
     };
   }
 
@@ -145,8 +152,13 @@ export class Validator {
         return this.#head(key, value);
       case TAG_OBJECT:
         return this.#objects.object(key, value);
+      case TAG_TOMBSTONE:
+        return this.#forks.tombstone(key, value, this.#streams);
+      case TAG_UNPIN:
+        return this.#forks.unpin(key, value);
     }
     const entry = this.#streams.get(readUint(key, 1, 6));
+    if (tag === TAG_PIN) return this.#forks.pin(key, value, entry);
     if (entry === undefined) throw new Fault(`a ${THINGS.get(tag)} belongs to no stream`);
     switch (tag) {
       case TAG_CHUNK:
@@ -159,6 +171,8 @@ export class Validator {
         return checkAttributes(entry, value);
       case TAG_PRODUCER:
         return checkProducer(entry, key, value);
+      case TAG_FORK:
+        return this.#forks.origin(entry, value);
       default:
         check(tag === TAG_SNAPSHOT, 'rows of a known kind');
         return this.#snapshots.part(entry, readUint(key, 7, 8), value);
@@ -183,17 +197,17 @@ export class Validator {
   #head(key: Uint8Array, value: Uint8Array): void {
     const name = key.slice(1);
     const head = decodeHead(name, 0, value);
-    const border = name.indexOf(NUL);
+    check(isStreamName(name), 'a stream has an impossible name');
+    const gauges = this.#buckets.get(decodeUtf8(name, 0, name.indexOf(NUL)));
+    // A fork in the making makes its bucket when it is whole.
     check(
-      border > 0 && border < name.length - 1 && name.length <= NAME_BYTES_MAX + 1 && isValidUtf8(name),
-      'a stream has an impossible name',
+      gauges !== undefined && (gauges.bucket.exists || head.forming),
+      `stream ${nameText(name)} is in a bucket that is not listed`,
     );
-    const gauges = this.#buckets.get(decodeUtf8(name, 0, border));
-    check(gauges?.bucket.exists === true, `stream ${nameText(name)} is in a bucket that is not listed`);
     checkHead(head);
     check(!this.#streams.has(head.incarnation), `stream ${nameText(name)} has the number of another one`);
     this.#streams.set(head.incarnation, new StreamEntry(head));
-    this.#count(gauges as Gauges, head);
+    this.#count(gauges, head);
     deriveOfHead(head, this.#sink);
   }
 
@@ -221,6 +235,10 @@ const THINGS: ReadonlyMap<number, string> = new Map([
   [TAG_PRODUCER, 'producer'],
   [TAG_SNAPSHOT, 'published snapshot'],
   [TAG_OBJECT, 'object'],
+  [TAG_FORK, 'fork'],
+  [TAG_PIN, 'fork kept'],
+  [TAG_TOMBSTONE, 'removed stream'],
+  [TAG_UNPIN, 'fork gone'],
 ]);
 
 function checkAttributes(entry: StreamEntry, value: Uint8Array): void {

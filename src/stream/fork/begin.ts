@@ -22,6 +22,7 @@ import type { Head } from '../head.ts';
 import { compareBytes } from '../keys.ts';
 import { removeStream } from '../remove.ts';
 import type { State } from '../state.ts';
+import { lifetimeText } from './form.ts';
 import { payloadOf } from './payload.ts';
 
 /** With REPLY_CREATED the fork is to be made; without, it is there already. */
@@ -68,8 +69,7 @@ function describeExisting(state: State, head: Head, command: Command, begin: For
   const code = compare(state, head, command, begin);
   if (code !== 'OK') return refuse(reply, code, head);
   describe(head, reply);
-  reply.a = head.ttlSeconds;
-  reply.b = head.expiresAtMs;
+  reply.text = lifetimeText(head);
   return undefined;
 }
 

@@ -7,7 +7,7 @@ import { type ForkData, decodeForkData } from '../../wire/fork-command.ts';
 import { REPLY_CREATED, type Reply } from '../../wire/reply.ts';
 import { acceptProducer, appendPayload, meter, refuse } from '../append.ts';
 import { exceedsRetained } from '../buckets.ts';
-import { describe, listDeadline } from '../create.ts';
+import { admitFirst, describe, listDeadline } from '../create.ts';
 import { type Head, internType } from '../head.ts';
 import { expiryKey } from '../keys.ts';
 import type { State } from '../state.ts';
@@ -57,6 +57,11 @@ function place(state: State, head: Head, command: Command, { anchor, at, record 
   head.recordNext = record;
 }
 
+/** What it inherited of its source's lifetime, or its own: the client is told. */
+export function lifetimeText({ ttlSeconds, expiresAtMs }: Head): string {
+  return `${ttlSeconds} ${expiresAtMs}`;
+}
+
 /** Everything inherited is there: the first own bytes follow, and everybody sees the fork. */
 export function applyForkEnd(state: State, command: Command, reply: Reply): void {
   const head = forkOf(state, command);
@@ -64,6 +69,7 @@ export function applyForkEnd(state: State, command: Command, reply: Reply): void
   const size = command.payloadBytes;
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
   const recordStart = head.recordNext;
+  admitFirst(command, undefined, reply);
   if (head.forming) {
     if (exceedsRetained(bucket, size)) return refuse(reply, 'QUOTA_EXCEEDED');
     show(state, head, command);
@@ -75,9 +81,11 @@ export function applyForkEnd(state: State, command: Command, reply: Reply): void
     }
     state.touch(head, size);
     meter(state, bucket, size, head.json ? head.recordNext - recordStart : 0);
+    state.listener?.changed(head, head.tail - size);
   }
   reply.flags |= REPLY_CREATED;
   describe(head, reply);
+  reply.text = lifetimeText(head);
   reply.recordStart = recordStart;
   return undefined;
 }

@@ -95,10 +95,11 @@ export class ForkRows {
     return this.#any(incarnationKey(this.#prefix, TAG_PIN, incarnation));
   }
 
-  /** Pins of a stream, in the order of their tokens, until `visit` returns false. */
-  eachPin(incarnation: number, visit: (token: number, fork: Uint8Array) => boolean): void {
-    const start = incarnationKey(this.#prefix, TAG_PIN, incarnation);
-    this.#overlay.range(start, prefixEnd(start), false, (key, fork) => visit(lastPosition(key), fork));
+  /** Pins of a stream, in the order of their tokens and from one on, until `visit` returns false. */
+  eachPin(incarnation: number, visit: (token: number, fork: Uint8Array) => boolean, from = 0): void {
+    const start = positionKey(this.#prefix, TAG_PIN, incarnation, from);
+    const end = prefixEnd(incarnationKey(this.#prefix, TAG_PIN, incarnation));
+    this.#overlay.range(start, end, false, (key, fork) => visit(lastPosition(key), fork));
   }
 
   /** Deletes up to `most` pins; their number. */
@@ -127,15 +128,11 @@ export class ForkRows {
     return unpin;
   }
 
-  /** Tombstones whose stream's key begins with `front` and lies behind `after`, until `visit` returns false. */
-  eachTombstone(front: Uint8Array, after: Uint8Array, visit: (key: Uint8Array, stone: Tombstone) => boolean): void {
+  /** Tombstones whose stream's key begins with `front`, from `from` on, until `visit` returns false. */
+  eachTombstone(front: Uint8Array, from: Uint8Array, visit: (key: Uint8Array, stone: Tombstone) => boolean): void {
     if (!this.#tombstones) return;
-    const start = this.#tombstoneKey(front);
-    const from = after.length === 0 ? start : this.#tombstoneKey(after);
-    this.#overlay.range(from, prefixEnd(start), false, (key, row) => {
-      const isAfter = key.length === from.length && key.every((byte, i) => byte === from[i]);
-      return (after.length > 0 && isAfter) || visit(key.slice(3), decodeTombstone(row));
-    });
+    const end = prefixEnd(this.#tombstoneKey(front));
+    this.#overlay.range(this.#tombstoneKey(from), end, false, (key, row) => visit(key.slice(3), decodeTombstone(row)));
   }
 
   putUnpin({ token, source }: Unpin): void {

@@ -12,6 +12,7 @@ import { Responder } from '../../../src/http/respond.ts';
 import { loadUws } from '../../../src/http/uws.ts';
 import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/wire/request.ts';
 import { FakeGateway } from './fake-gateway.ts';
+import { NO_FORKS } from '../no-forks.ts';
 
 export interface LiveServer {
   readonly gateway: FakeGateway;
@@ -62,6 +63,7 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
   let nowMs = 1_000_000;
   const ctx: HttpContext = {
     gateway,
+    forks: NO_FORKS,
     metrics: newMetrics(),
     monotonicMs: () => nowMs,
     settings: {

@@ -11,6 +11,7 @@ import { READ_NOW, READ_OFFSET } from '../../../src/wire/request.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
 import { FakeGateway } from './fake-gateway.ts';
 import { FakeResponse } from './fake-response.ts';
+import { NO_FORKS } from '../no-forks.ts';
 
 const RESPONDER = new Responder(new CorsPolicy(['*']).blocksFor(''), false);
 
@@ -23,6 +24,7 @@ class World {
     this.gateway.manual = true;
     this.ctx = {
       gateway: this.gateway,
+      forks: NO_FORKS,
       monotonicMs: () => this.nowMs,
       metrics: {
         response: () => undefined,

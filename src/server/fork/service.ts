@@ -1,0 +1,167 @@
+/**
+ * Forks of one node: makes those that its clients ask for, tells sources that a fork is gone, and does so for what other nodes left
+ * undone in the groups that this node leads.
+ */
+import { FORKS_IN_MAKING_MAX, FORK_ERRANDS_MAX } from '../../base/limits.ts';
+import { decodeUtf8 } from '../../base/utf8.ts';
+import type { ForkWish, Forks, ReplyHandler } from '../../ports.ts';
+import type { ForkErrand, ForkQuestion } from '../../stream/fork/outbox.ts';
+import { COMMAND_FORK_CHECK, COMMAND_FORK_UNPIN, COMMAND_FORK_UNPINNED } from '../../wire/command.ts';
+import type { Reply } from '../../wire/reply.ts';
+import { ALL_GROUPS, OP_FORKS, type Request, newRequest } from '../../wire/request.ts';
+import { ForkMaker } from './maker.ts';
+import { type ForkPort, step } from './steps.ts';
+
+/** How often what was left undone is looked for: forks that expired, and those of nodes that died. */
+const LOOK_MS = 1000;
+/** Every so many looks, forks of removed streams are asked after: a pin that nobody needs is rare. */
+const ASK_EVERY = 10;
+
+/** The answer of a shard: errands and questions of groups that it leads. */
+export interface ForkWork {
+  readonly errands: readonly (ForkErrand & { readonly group: number })[];
+  readonly questions: readonly (ForkQuestion & { readonly group: number })[];
+}
+
+/** Where the questions of a shard go on. */
+interface Place {
+  readonly group: number;
+  readonly source: string;
+  readonly token: number;
+}
+
+const START: Place = { group: 0, source: '', token: 0 };
+
+export class ForkService implements Forks {
+  readonly counters = { made: 0, failed: 0, told: 0, lost: 0 };
+  readonly #port: ForkPort;
+  readonly #places: Place[];
+  #making = 0;
+  #looks = 0;
+  #busy = 0;
+  #stopped = false;
+
+  constructor(port: ForkPort) {
+    this.#port = port;
+    this.#places = Array.from({ length: port.gateway.shardCount }, () => START);
+  }
+
+  start(): void {
+    this.#port.after(LOOK_MS, () => this.#look());
+  }
+
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** Forks in the making. */
+  get making(): number {
+    return this.#making;
+  }
+
+  create({ command }: Request, wish: ForkWish, handler: ReplyHandler): boolean {
+    if (this.#making >= FORKS_IN_MAKING_MAX) return false;
+    this.#making++;
+    const { payload, attributes } = command;
+    const asked = { ...command, payload: payload?.slice(), attributes: attributes?.slice() };
+    const maker = new ForkMaker(this.#port, { ...asked }, wish, (reply, undone) => {
+      this.#making--;
+      if (reply.code === 0) this.counters.made++;
+      else this.counters.failed++;
+      handler.onReply(reply);
+      if (undone !== undefined) this.tell(maker.group, undone, () => undefined);
+    });
+    maker.start();
+    return true;
+  }
+
+  tell(group: number, reply: Reply, done: () => void): void {
+    if (reply.code !== 0 || reply.b !== 1) return done();
+    return this.#unpin({ group, token: reply.a, source: reply.text }, done);
+  }
+
+  #unpin({ group, token, source }: ForkErrand & { readonly group: number }, done: () => void): void {
+    const sourceGroup = this.#groupOf(source);
+    step(this.#port, this.#request(COMMAND_FORK_UNPIN, sourceGroup, source, token), (reply) => {
+      if (reply.code !== 0) return done();
+      this.counters.told++;
+      const next = reply.b === 1 ? { group: sourceGroup, token: reply.a, source: reply.text } : undefined;
+      // Any name does: the token alone says which row goes.
+      return step(this.#port, this.#request(COMMAND_FORK_UNPINNED, group, source, token), () =>
+        next === undefined ? done() : this.#unpin(next, done),
+      );
+    });
+  }
+
+  #request(kind: number, group: number, key: string, token: number): Request {
+    const request = newRequest();
+    request.op = kind;
+    request.group = group;
+    const [bucket, stream] = split(key);
+    Object.assign(request.command, { kind, bucket, stream, forkToken: token });
+    return request;
+  }
+
+  #groupOf(key: string): number {
+    const [bucket, stream] = split(key);
+    return this.#port.gateway.groupOf(bucket, stream);
+  }
+
+  #look(): void {
+    if (this.#stopped) return;
+    this.#port.after(LOOK_MS, () => this.#look());
+    // What was found before is still under way.
+    if (this.#busy > 0) return;
+    const asks = ++this.#looks % ASK_EVERY === 0;
+    this.#places.forEach((place, shard) => {
+      const request = newRequest();
+      request.op = OP_FORKS;
+      request.group = ALL_GROUPS;
+      [request.command.bucket, request.command.stream] = split(place.source);
+      request.mode = asks ? 1 : 0;
+      request.value = place.token;
+      request.maxRecords = FORK_ERRANDS_MAX;
+      request.topic = place.group;
+      this.#busy++;
+      const sent = this.#port.gateway.send(request, { onReply: (reply) => this.#found(shard, asks, reply) }, shard);
+      if (!sent) this.#busy--;
+    });
+  }
+
+  #found(shard: number, asked: boolean, reply: Reply): void {
+    this.#busy--;
+    if (reply.code !== 0 || reply.body === undefined || this.#stopped) return;
+    const { errands, questions } = JSON.parse(decodeUtf8(reply.body)) as ForkWork;
+    if (asked) {
+      const last = questions[questions.length - 1];
+      this.#places[shard] = last === undefined ? START : { ...last, token: last.token + 1 };
+    }
+    const over = (): void => {
+      this.#busy--;
+    };
+    for (const errand of errands) {
+      this.#busy++;
+      this.#unpin(errand, over);
+    }
+    for (const question of questions) {
+      this.#busy++;
+      this.#ask(question, over);
+    }
+  }
+
+  /** A fork that is not there keeps no name. */
+  #ask({ source, token, fork }: ForkQuestion, done: () => void): void {
+    step(this.#port, this.#request(COMMAND_FORK_CHECK, this.#groupOf(fork), fork, token), (reply) => {
+      if (reply.code !== 0 || reply.a === 1) return done();
+      this.counters.lost++;
+      return step(this.#port, this.#request(COMMAND_FORK_UNPIN, this.#groupOf(source), source, token), (answer) =>
+        this.tell(this.#groupOf(source), answer, done),
+      );
+    });
+  }
+}
+
+function split(key: string): [string, string] {
+  const border = key.indexOf('\0');
+  return [key.slice(0, border), key.slice(border + 1)];
+}

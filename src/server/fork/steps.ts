@@ -1,0 +1,63 @@
+/**
+ * Commands and reads of a fork in the making, one at a time. Each may be done twice without harm, so what finds no leader or no room,
+ * or whose outcome is not known, is sent again for a while.
+ */
+import { type ErrorCode, errorCode, errorNumber } from '../../base/errors.ts';
+import type { ShardGateway } from '../../ports.ts';
+import { Reply } from '../../wire/reply.ts';
+import type { Request } from '../../wire/request.ts';
+
+/** What the service for forks needs from its surroundings. */
+export interface ForkPort {
+  readonly gateway: Pick<ShardGateway, 'groupOf' | 'groupCount' | 'shardCount' | 'send'>;
+  /** Calls `run` once, later. */
+  after(ms: number, run: () => void): void;
+  monotonicMs(): number;
+  /** A whole number from 1 to 2^53 - 1 that nobody else draws. */
+  newToken(): number;
+}
+
+/** Shorter than the silence after which a fork is given up (stream/head.ts), a last attempt of five seconds included. */
+const PATIENCE_MS = 8000;
+const AGAIN_MS = 50;
+
+const PASSING: ReadonlySet<ErrorCode> = new Set([
+  'NO_LEADER',
+  'OUTCOME_UNKNOWN',
+  'SHARD_BUSY',
+  'BACKPRESSURE',
+  'UNCOMMITTED_FULL',
+  'CATCHING_UP',
+  'COLD_READS_FULL',
+  'COLD_UNAVAILABLE',
+]);
+
+export function step(port: ForkPort, request: Request, done: (reply: Reply) => void): void {
+  attempt(port, request, port.monotonicMs() + PATIENCE_MS, done);
+}
+
+function attempt(port: ForkPort, request: Request, untilMs: number, done: (reply: Reply) => void): void {
+  const again = (): void => port.after(AGAIN_MS, () => attempt(port, request, untilMs, done));
+  const sent = port.gateway.send(request, {
+    onReply: (reply) => {
+      if (PASSING.has(errorCode(reply.code)) && port.monotonicMs() < untilMs) again();
+      else done(reply);
+    },
+  });
+  if (sent) return;
+  if (port.monotonicMs() < untilMs) return again();
+  return done(refusal('SHARD_BUSY'));
+}
+
+export function refusal(code: ErrorCode): Reply {
+  const reply = new Reply();
+  reply.code = errorNumber(code);
+  return reply;
+}
+
+/** A copy without the body: the original is used again. */
+export function keep(reply: Reply): Reply {
+  const kept = Object.assign(new Reply(), reply);
+  kept.body = undefined;
+  return kept;
+}
