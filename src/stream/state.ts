@@ -182,7 +182,7 @@ export class State {
   /** Removes a stream; its rows become garbage. */
   remove(head: Head): void {
     assert(!head.dead, 'a stream is removed once');
-    this.listener?.removed(head);
+    if (!head.forming) this.listener?.removed(head);
     this.hotBytes -= head.tail - head.hotStart;
     this.touch(head, 0);
     head.dead = true;

@@ -80,7 +80,7 @@ export function applyForkEnd(state: State, command: Command, reply: Reply): void
       acceptProducer(state, head, undefined, command.producerId(), command, recordStart);
     }
     state.touch(head, size);
-    meter(state, bucket, size, head.json ? head.recordNext - recordStart : 0);
+    meter(state, bucket, size, head.recordNext - recordStart);
     state.listener?.changed(head, head.tail - size);
   }
   reply.flags |= REPLY_CREATED;
