@@ -19,10 +19,10 @@ export function whyNotReady(sample: Sample, nodeId: number, lagMax: number, befo
   const leaderless: number[] = [];
   const behind: number[] = [];
   let lag = 0;
-  for (const { id } of groups) {
+  for (const { id, voters } of groups) {
     const own = groupOf(report, id);
     const gap = gapOf(sample, nodeId, report, id);
-    if (own?.voters.includes(nodeId) !== true) foreign.push(id);
+    if (own?.voters.includes(nodeId) !== true || !voters.includes(nodeId)) foreign.push(id);
     else if (own.leader === undefined) leaderless.push(id);
     else if (!own.caughtUp || (gap > lagMax && !keepsUp(own, nodeId, before))) behind.push(id);
     lag = Math.max(lag, gap);

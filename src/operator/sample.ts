@@ -44,6 +44,14 @@ export function groupViews(sample: Sample): GroupView[] {
   return [...views.values()].sort((a, b) => a.id - b.id);
 }
 
+/** Groups that others have and the node is no part of, whatever it believes itself: taken out while it was away, it never hears of it. */
+export function foreignTo(sample: Sample, nodeId: number): number[] {
+  const learns = (id: number): boolean =>
+    sample.some(({ report }) => groupOf(report, id)?.learners.includes(nodeId) === true);
+  const foreign = groupViews(sample).filter(({ voters }) => voters.length > 0 && !voters.includes(nodeId));
+  return foreign.map(({ id }) => id).filter((id) => !learns(id));
+}
+
 /** How many groups each node leads. */
 export function leaderships(sample: Sample): Map<number, number> {
   const counts = new Map<number, number>();

@@ -2,7 +2,7 @@
 import Table from 'cli-table3';
 import type { ClusterNode } from './cluster-file.ts';
 import type { NodeReport } from './report.ts';
-import { type Sample, groupViews, lagOf, leaderships, nameGroups } from './sample.ts';
+import { type Sample, foreignTo, groupViews, lagOf, leaderships, nameGroups } from './sample.ts';
 
 const HEAD = [
   'node',
@@ -49,7 +49,7 @@ function rowOf({ id, host }: ClusterNode, sample: Sample): string[] {
   return [
     String(id),
     host,
-    stateOf(report),
+    stateOf(report, foreignTo(sample, id).length > 0),
     String(leads),
     String(report.groups.length),
     String(lagOf(sample, id)),
@@ -64,8 +64,9 @@ function rowOf({ id, host }: ClusterNode, sample: Sample): string[] {
 }
 
 /** In one or two words; the sentences below the table say more. */
-function stateOf(report: NodeReport): string {
+function stateOf(report: NodeReport, isForeign: boolean): string {
   const words: string[] = [];
+  if (isForeign) words.push('not a member');
   if (report.shedState.includes('maintenance-drain')) words.push('draining');
   if (report.shedState.includes('cluster-egress')) words.push('bad network');
   if (report.diskFull) words.push('disk full');
@@ -85,7 +86,7 @@ export function summary(nodes: readonly ClusterNode[], sample: Sample): string[]
   for (const { nodeId, report, error } of sample) {
     const name = `node ${nodeId} (${nodes.find(({ id }) => id === nodeId)?.host ?? ''})`;
     if (report === undefined) lines.push(`${name}: metrics unavailable — ${error}`);
-    else lines.push(...faultsOf(report).map((fault) => `${name}: ${fault}`));
+    else lines.push(...faultsOf(report, foreignTo(sample, nodeId)).map((fault) => `${name}: ${fault}`));
   }
   if (leaderless.length > 0)
     lines.push(`${nameGroups(leaderless)} ${leaderless.length === 1 ? 'has' : 'have'} no leader: writes wait`);
@@ -101,9 +102,11 @@ export function summary(nodes: readonly ClusterNode[], sample: Sample): string[]
   return lines;
 }
 
-function faultsOf(report: NodeReport): string[] {
+function faultsOf(report: NodeReport, foreign: readonly number[]): string[] {
   const behind = report.groups.filter(({ caughtUp }) => !caughtUp).map(({ id }) => id);
   const faults: string[] = [];
+  if (foreign.length > 0)
+    faults.push(`no member of ${nameGroups(foreign)}, takes no writes there and may show old bytes: stop it`);
   if (report.shedState.includes('maintenance-drain'))
     faults.push('marked for maintenance, leads nothing until undrain');
   if (report.shedState.includes('cluster-egress'))

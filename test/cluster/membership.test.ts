@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { readAll } from '../crash/look.ts';
 import { RawClient, requestOnce, type RawResponse } from '../support/raw-client.ts';
 import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
 import { checkStream, newStream, newTally } from './history.ts';
 import { newLoad, follow, write } from './load.ts';
 
@@ -146,6 +147,38 @@ test('a node that was away while another one joined finds it when it leads, also
     await cluster.kill(4);
     await cluster.ready([1, 2, 3]);
     await write(2, '/away/gone');
+  });
+});
+
+test('a node that was taken out while it was down says that it is not ready, and so does the tool; it may come back', async () => {
+  await withCluster({ groups: 1 }, async (cluster) => {
+    await leadsWith(cluster, 1);
+    const file = scratchFile('c.toml', clusterToml(cluster));
+    assert.equal((await requestOnce(cluster.node(3).port, 'PUT', '/out/before', TEXT, 'x')).status, 201);
+    await cluster.settled();
+    // In the log that it starts with and not in its checkpoint: how much of it counts only a leader could tell it.
+    await Promise.all(
+      Array.from({ length: 20 }, () => requestOnce(cluster.node(3).port, 'POST', '/out/before', TEXT, 'y')),
+    );
+    await cluster.kill(3);
+    await admin(cluster, 0, 'membership?voters=1,2');
+    await expectVoters(cluster, [1, 2], [1, 2]);
+    await cluster.restart(3);
+    // Nobody tells it, and it believes that it votes.
+    assert.deepEqual((await cluster.group(3, 0)).voter_ids, [1, 2, 3]);
+    assert.equal((await cluster.readiness(3)).status, 503);
+    const refused = await requestOnce(cluster.node(3).port, 'POST', '/out/before', TEXT, 'z');
+    assert.deepEqual([refused.status, refused.headers.get('retry-after')], [503, '1']);
+    const status = await ctl(['status', '--config', file]);
+    assert.match(status.stdout, /\nnode 3 \(127\.0\.0\.1\): no member of group 0, takes no writes there/);
+    const pace = ['--stall-timeout-secs', '0.2', '--poll-interval-secs', '0.1'];
+    const wait = await ctl(['wait', '--config', file, '--node', '3', ...pace]);
+    assert.equal(wait.code, 2);
+    assert.match(wait.stderr, /^node 3: NOT READY \(no progress for 0\.2 s: node 3 is not a voter of group 0\)$/m);
+    await admin(cluster, 0, 'learners/3');
+    await admin(cluster, 0, 'membership?voters=1,2,3');
+    await cluster.ready([3]);
+    assert.equal((await requestOnce(cluster.node(3).port, 'POST', '/out/before', TEXT, 'z')).status, 204);
   });
 });
 

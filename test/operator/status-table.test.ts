@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { whyNotReady } from '../../src/operator/ready.ts';
 import { parseMetrics } from '../../src/operator/report.ts';
 import { formatAge, formatBytes, renderStatus, statusJson } from '../../src/operator/status-table.ts';
 import { DRAINING, group, node, silent } from './sample.ts';
@@ -59,6 +60,19 @@ test('what stops writes is said in words', () => {
   assert.match(text, /\n1 of 3 nodes answer; 1 group, leaders=\{\}\n/);
   assert.match(text, /\nnode 1 \(h1\): its disk is full, writes are answered 507\n/);
   assert.match(text, /\ngroup 0 has no leader: writes wait\ngroup 0: most voters do not answer here\n/);
+});
+
+test('a node that was taken out of the voters while it was away is told from one that waits for a leader', () => {
+  const now = { voters: [1, 2], term: 7 };
+  const before = group(0, undefined, { term: 6, caughtUp: false });
+  const sample = [node(1, [group(0, 1, now)]), node(2, [group(0, 1, now)]), node(3, [before])];
+  const text = renderStatus(NODES, sample);
+  assert.match(text, /\n3 +h3 +not a member, no leader, behind /);
+  assert.match(text, /\nnode 3 \(h3\): no member of group 0, takes no writes there and may show old bytes: stop it\n/);
+  assert.equal(whyNotReady(sample, 3, 16), 'node 3 is not a voter of group 0');
+  const learner = { ...now, learners: [3] };
+  const joins = [node(1, [group(0, 1, learner)]), node(2, [group(0, 1, learner)]), node(3, [group(0, 1, learner)])];
+  assert.match(renderStatus(NODES, joins), /\n3 +h3 +ok /);
 });
 
 test('sizes and ages are short', () => {
