@@ -115,7 +115,8 @@ export function causeOf(error: unknown): string {
   const { code, errors, message } = error as { code?: unknown; errors?: readonly unknown[]; message?: unknown };
   if (typeof code === 'string' && CODES[code] !== undefined) return CODES[code];
   if (errors?.[0] !== undefined) return causeOf(errors[0]);
-  if (typeof code === 'string' && code.startsWith('HPE_')) return 'what answers there does not speak HTTP';
+  if (typeof code === 'string' && code.startsWith('HPE_'))
+    return 'what answers there does not speak plain HTTP; is its address https://?';
   return typeof code === 'string' ? code : String(message);
 }
 

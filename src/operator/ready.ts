@@ -1,6 +1,6 @@
 /** Is a node, or the whole cluster, as it should be? Every answer is undefined for yes, or the first thing that is missing. Pure. */
 import type { GroupReport, NodeReport } from './report.ts';
-import { type Sample, gapOf, groupOf, groupViews, nameGroups, reportOf } from './sample.ts';
+import { type Sample, gapOf, groupOf, groupViews, listOf, nameGroups, reportOf } from './sample.ts';
 
 /**
  * The node is a voter of every group that anybody reports with voters, has applied all but `lagMax` of what the others have
@@ -28,7 +28,7 @@ export function whyNotReady(sample: Sample, nodeId: number, lagMax: number, befo
     lag = Math.max(lag, gap);
   }
   if (foreign.length > 0) return `node ${nodeId} is not a voter of ${nameGroups(foreign)}`;
-  if (leaderless.length > 0) return `node ${nodeId} knows no leader of ${nameGroups(leaderless)}`;
+  if (leaderless.length > 0) return `node ${nodeId} knows no leader of ${nameGroups(leaderless)}${whoIsAway(sample)}`;
   if (behind.length > 0) return `node ${nodeId} is behind in ${nameGroups(behind)}, by up to ${lag} entries`;
   return undefined;
 }
@@ -43,8 +43,26 @@ function hasVoters(sample: Sample, group: number): boolean {
   return sample.some(({ report }) => (groupOf(report, group)?.voters.length ?? 0) > 0);
 }
 
+/** Why the others lack a leader, most likely. */
+function whoIsAway(sample: Sample): string {
+  const silent = sample.filter(({ report }) => report === undefined).map(({ nodeId }) => nodeId);
+  if (silent.length === 0) return '';
+  return silent.length === 1 ? ` (node ${silent[0]} does not answer)` : ` (nodes ${listOf(silent)} do not answer)`;
+}
+
+/** Nodes that do not answer are why others have no leader, so they are named first, and all of them. */
+function whySilent(sample: Sample): string | undefined {
+  const silent = sample.filter(({ report }) => report === undefined);
+  const reasons = silent.map(({ nodeId, error }) => `node ${nodeId}: ${error}`);
+  if (reasons.length <= 1) return reasons[0];
+  const most = silent.length * 2 >= sample.length ? ', so groups have no majority' : '';
+  return `${silent.length} of ${sample.length} nodes do not answer${most} (${reasons.join('; ')})`;
+}
+
 /** Every configured node is ready. */
 export function whyClusterNotReady(sample: Sample, lagMax: number, before?: Sample): string | undefined {
+  const silent = whySilent(sample);
+  if (silent !== undefined) return silent;
   for (const { nodeId } of sample) {
     const why = whyNotReady(sample, nodeId, lagMax, before);
     if (why !== undefined) return why;
@@ -52,10 +70,21 @@ export function whyClusterNotReady(sample: Sample, lagMax: number, before?: Samp
   return undefined;
 }
 
+/** Every group has a leader, as far as anybody who answers knows. */
+export function whyLeaderless(sample: Sample): string | undefined {
+  const ids = groupViews(sample)
+    .filter(({ leader }) => leader === undefined)
+    .map(({ id }) => id);
+  if (ids.length === 0) return undefined;
+  return `${nameGroups(ids)} ${ids.length === 1 ? 'has' : 'have'} no leader${whoIsAway(sample)}`;
+}
+
 /** Every node reports exactly so many groups, each with voters and a leader. */
 export function whyNotServing(sample: Sample, groups: number): string | undefined {
-  for (const { nodeId, report, error } of sample) {
-    if (report === undefined) return `node ${nodeId}: ${error}`;
+  const silent = whySilent(sample);
+  if (silent !== undefined) return silent;
+  for (const { nodeId, report } of sample) {
+    if (report === undefined) continue;
     const found = report.groups.length;
     if (found !== groups)
       return `node ${nodeId} reports ${found} ${found === 1 ? 'group' : 'groups'} instead of ${groups}`;

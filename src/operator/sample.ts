@@ -90,5 +90,10 @@ export function nameGroups(ids: readonly number[]): string {
   const SHOWN = 6;
   if (ids.length === 1) return `group ${ids[0]}`;
   if (ids.length > SHOWN) return `groups ${ids.slice(0, SHOWN - 1).join(', ')} and ${ids.length - SHOWN + 1} more`;
-  return `groups ${ids.slice(0, -1).join(', ')} and ${ids.at(-1)}`;
+  return `groups ${listOf(ids)}`;
+}
+
+/** "1", "1 and 2", "1, 2 and 3". */
+export function listOf(ids: readonly number[]): string {
+  return ids.length < 2 ? ids.join('') : `${ids.slice(0, -1).join(', ')} and ${ids.at(-1)}`;
 }

@@ -1,4 +1,7 @@
-/** One group: the nodes are asked what they have, the one that has applied most sends it, and it is looked at on its way. */
+/**
+ * One group: the nodes are asked what they have, the one that has applied most sends it, and it is looked at on its way. A node that
+ * does not answer is no failure; `absent` then says why.
+ */
 import { type Contents, DocumentReader } from '../../backup/document.ts';
 import type { Location } from '../../backup/location.ts';
 import { type GroupEntry, objectName } from '../../backup/manifest.ts';
@@ -13,12 +16,16 @@ export async function createGroup(
   location: Location,
   group: number,
   groupCount: number,
+  absent: Map<number, string>,
   moved: (bytes: number) => void,
 ): Promise<GroupEntry> {
   const reasons: string[] = [];
   let nodes = cluster.nodes;
   while (nodes.length > 0) {
-    const offers = await offersOf(cluster, nodes, group, reasons);
+    const offers = await offersOf(cluster, nodes, group, (node, reason) => {
+      reasons.push(`node ${node}: ${reason}`);
+      absent.set(node, reason);
+    });
     // The first of several wins. The others end at once: a node keeps what it replaces for as long as it sends.
     const [best, ...others] = offers.toSorted((a, b) => b.commitIndex - a.commitIndex);
     for (const offer of others) offer.cancel();
@@ -43,14 +50,14 @@ async function offersOf(
   cluster: Cluster,
   nodes: readonly ClusterNode[],
   group: number,
-  reasons: string[],
+  missing: (node: number, reason: string) => void,
 ): Promise<Download[]> {
   const asked = nodes.map(async (node) => {
     try {
       return await download(cluster, node, `/__svc/backup/group/${group}`);
     } catch (error) {
       if (error instanceof Interrupted || !(error instanceof Failure)) throw error;
-      reasons.push(`node ${node.id}: ${error.message}`);
+      missing(node.id, error.message);
       return undefined;
     }
   });

@@ -6,10 +6,13 @@ import { createGroup } from '../backup/create.ts';
 import { groupCountOf } from '../backup/info.ts';
 import { restoreGroups } from '../backup/restore.ts';
 import { verifyBackup } from '../backup/verify.ts';
+import type { Cluster } from '../cluster.ts';
 import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
 import type { Flag } from '../command-line.ts';
 import { Failure, Interrupted, UsageError } from '../failure.ts';
 import type { Progress } from '../progress.ts';
+import { whyLeaderless } from '../ready.ts';
+import { settle } from '../waiting.ts';
 
 const LOCATION: Flag = {
   kind: 'text',
@@ -21,6 +24,9 @@ const LOCATION: Flag = {
 const TIMEOUT_SECONDS = 30;
 const CREATED: Flag = { kind: 'text', value: 'MS', about: 'time that the manifest shall name, in ms since 1970' };
 const MIB = 1024 * 1024;
+/** An election takes one to two seconds. */
+const LEADERS_WAIT_MS = 10_000;
+const LEADERS_LOOK_MS = 500;
 
 export const backupCreate: Verb = {
   name: 'backup-create',
@@ -40,11 +46,12 @@ export const backupCreate: Verb = {
       if (!(await location.isEmpty()))
         throw new Failure(`${location.text} is not empty; a backup wants a place of its own`);
       const groups: GroupEntry[] = [];
+      const absent = new Map<number, string>();
       const tell = teller(progress, count, 'written');
       try {
         for (let group = 0; group < count; group++) {
           tell(group, 0);
-          groups.push(await createGroup(cluster, location, group, count, (bytes) => tell(group, bytes)));
+          groups.push(await createGroup(cluster, location, group, count, absent, (bytes) => tell(group, bytes)));
         }
         await writeManifest(location, createdMs, groups);
       } catch (error) {
@@ -53,6 +60,8 @@ export const backupCreate: Verb = {
         const left = `${location.text} holds ${groups.length} of ${count} groups and no manifest: remove them`;
         throw new Failure(`${message} (${left})`, exitCode, { cause: error });
       }
+      for (const [node, reason] of absent)
+        progress.note(`node ${node} was left out (${reason}): what only it has applied is not in the backup`);
       progress.end();
       say(`backup created: ${countsOf(groups)} -> ${location.text}`);
     }),
@@ -92,6 +101,7 @@ export const restore: Verb = {
       const manifest = await verifyBackup(location, progress, signal);
       await checkTarget(manifest, await groupCountOf(cluster));
       const { groups } = manifest;
+      await leadersOf(cluster, progress);
       const options = { resume: values.isSet('resume'), adopts: values.isSet('adopt-cold-objects') };
       const tell = teller(progress, groups.length, 'restored');
       await restoreGroups(cluster, location, groups, options, tell);
@@ -103,6 +113,13 @@ export const restore: Verb = {
 async function checkTarget({ raft_group_count: wanted }: Manifest, found: number): Promise<void> {
   if (wanted === found) return Promise.resolve();
   throw new Failure(`the backup has ${wanted} groups and the cluster ${found}; nothing was restored`);
+}
+
+/** Without a leader an import waits half a minute on every node before it fails. A cluster that was just started elects some. */
+async function leadersOf(cluster: Cluster, progress: Progress): Promise<void> {
+  const pace = { intervalMs: LEADERS_LOOK_MS, timeoutMs: LEADERS_WAIT_MS };
+  const show = (objection: string): void => progress.waiting(objection);
+  await settle(cluster, pace, 1, whyLeaderless, 'nothing was restored, because not every group had a leader', show);
 }
 
 async function atLocation({ values, signal }: Context, work: (location: Location) => Promise<void>): Promise<void> {
