@@ -2,7 +2,9 @@
  * An operator's flush of one stream (wire-facts 3.4): looked at once a turn until there is an answer. Everything that depends
  * on the operator is a 4xx, also a node without a cold store and one that does not lead; a store that fails is a 502.
  */
+import { ERRORS } from '../../base/errors.ts';
 import type { Group } from '../../group/group.ts';
+import { isImporting } from '../../stream/import.ts';
 import type { Query } from '../../wire/request.ts';
 import { type Answer, notLeader, sentence } from '../answers.ts';
 import type { FlushCall } from './flusher.ts';
@@ -26,6 +28,8 @@ export function flushCall(cold: ColdTier | undefined, group: Group, query: Query
     if (!group.leads) return notLeader(group, {});
     // A leader that has not applied what was before its term may not know the stream yet.
     if (group.state.appliedTerm !== group.raft.term) return undefined;
+    // A stream that is looked up stays in the cache: of an import that is undone it would be a stream without rows.
+    if (isImporting(group.state)) return sentence(503, ERRORS.GROUP_IMPORTING.text);
     if (call === undefined) {
       const early = refusal(group, stream, wanted);
       if (early !== undefined) return early;

@@ -1,0 +1,63 @@
+// Between the beginning and the end of an import nobody meets its streams, by whatever way he comes.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type Socket, connect } from 'node:net';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { type TestServer, withServer } from '../support/server.ts';
+
+const MIB = 1024 * 1024;
+const POLL_MS = 20;
+const IMPORT = '/__svc/backup/group/0/import';
+const TOML = '[storage.cold]\nbackend = "dir"\nflush_interval = "1h"\n';
+
+async function fill(server: TestServer, mebibytes: number): Promise<void> {
+  const client = await RawClient.connect(server.port);
+  const type = { 'content-type': 'text/plain' };
+  assert.equal((await client.request('PUT', '/large/stream', type)).status, 201);
+  for (let i = 0; i < mebibytes; i++)
+    assert.equal((await client.request('POST', '/large/stream', type, Buffer.alloc(MIB, 'x'))).status, 204);
+  client.destroy();
+}
+
+async function beginUpload(server: TestServer, document: Buffer, bytes: number): Promise<Socket> {
+  const socket = connect({ port: server.adminPort, host: '127.0.0.1' });
+  await once(socket, 'connect');
+  socket.write(`POST ${IMPORT} HTTP/1.1\r\nhost: x\r\ncontent-length: ${document.length}\r\n\r\n`);
+  socket.write(document.subarray(0, bytes));
+  return socket;
+}
+
+async function metrics(server: TestServer): Promise<Record<string, unknown>> {
+  const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
+  return JSON.parse(answer.body.toString()) as Record<string, unknown>;
+}
+
+/** The first row of bytes is applied: the stream's head is there. */
+async function rowsAreIn(server: TestServer): Promise<void> {
+  const applied = async (): Promise<number> =>
+    ((await metrics(server))['raft_groups'] as { last_applied: number }[])[0]?.last_applied ?? 0;
+  const before = await applied();
+  while ((await applied()) < before + 2) await delay(POLL_MS);
+}
+
+test('a flush of one stream waits for the end of an import, and leaves nothing behind when that is undone', async () => {
+  await withServer({ cores: 1, groups: 1 }, async (source) => {
+    await fill(source, 6);
+    const { body: document } = await requestOnce(source.adminPort, 'GET', '/__svc/backup/group/0');
+    await withServer({ cores: 1, groups: 1, toml: TOML }, async (copy) => {
+      const [socket] = await Promise.all([beginUpload(copy, document, document.length >> 1), rowsAreIn(copy)]);
+      const flush = await requestOnce(copy.adminPort, 'POST', '/__svc/flush-cold/large/stream');
+      assert.equal(flush.status, 503, flush.body.toString());
+      socket.destroy();
+      let head = 503;
+      while (head === 503) {
+        head = (await requestOnce(copy.port, 'HEAD', '/large/stream')).status;
+        if (head === 503) await delay(POLL_MS);
+      }
+      assert.equal(head, 404);
+      assert.equal((await requestOnce(copy.port, 'PUT', '/large/stream')).status, 201);
+    });
+  });
+});
