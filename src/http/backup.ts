@@ -94,7 +94,7 @@ function answerInfo({ plane, res, responder, startedMs }: ServiceCall): void {
 }
 
 function send({ plane, res, responder, startedMs }: ServiceCall, backups: Backups, group: number): void {
-  const outpour = new Outpour(plane, res, responder, 'other', startedMs);
+  const outpour = new Outpour(plane, res, responder, 'other', startedMs, true);
   backups.exportGroup(group, {
     get isOver() {
       return outpour.isOver;

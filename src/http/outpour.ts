@@ -13,12 +13,16 @@ import type { Responder } from './respond.ts';
 import { type Unsent, unsentOf } from './unsent.ts';
 import type { UwsResponse } from './uws.ts';
 
+/** Well below the 10 s, less the granularity of 4 s, in which uWebSockets.js closes a connection that takes nothing (server.ts). */
+const RENEWAL_MS = 3000;
+
 export class Outpour {
   readonly #plane: Plane;
   readonly #responder: Responder;
   readonly #operation: Operation;
   readonly #startedMs: number;
   readonly #unsent: Unsent;
+  readonly #renewal: NodeJS.Timeout | undefined;
   #res: UwsResponse | undefined;
   #begun = false;
   #status = 200;
@@ -28,11 +32,23 @@ export class Outpour {
   /** Told once, when everything is over. */
   onOver: (() => void) | undefined;
 
-  constructor(plane: Plane, res: UwsResponse, responder: Responder, operation: Operation, startedMs: number) {
+  /**
+   * `isPatient`: a reader may take nothing for as long as it likes. For operators: what waits for slow readers is bounded for all
+   * of them together.
+   */
+  constructor(
+    plane: Plane,
+    res: UwsResponse,
+    responder: Responder,
+    operation: Operation,
+    startedMs: number,
+    isPatient = false,
+  ) {
     this.#plane = plane;
     this.#responder = responder;
     this.#operation = operation;
     this.#startedMs = startedMs;
+    if (isPatient) this.#renewal = setInterval(() => this.#renew(), RENEWAL_MS).unref();
     this.#unsent = unsentOf(plane.ctx);
     this.#res = res;
     plane.open++;
@@ -159,6 +175,13 @@ export class Outpour {
     return true;
   }
 
+  /** To be resumed begins the timeout anew, and is the only thing that does without a write. */
+  #renew(): void {
+    if (this.#next === undefined) return;
+    this.#res?.pause();
+    this.#res?.resume();
+  }
+
   #giveBack(): void {
     this.#unsent.usedBytes -= this.#waitingBytes;
     this.#waitingBytes = 0;
@@ -171,6 +194,7 @@ export class Outpour {
 
   #over(): void {
     if (this.#res === undefined) return;
+    clearInterval(this.#renewal);
     this.#res = undefined;
     this.#next = undefined;
     this.#giveBack();

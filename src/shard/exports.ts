@@ -14,8 +14,8 @@ import { Reply } from '../wire/reply.ts';
 import { EXPORT_CLOSE, EXPORT_NEXT, EXPORT_OPEN, type Query } from '../wire/request.ts';
 import type { ShardStorage, SnapshotReader } from './ports.ts';
 
-/** Nobody asked for a piece for so long: whoever began it is gone. Above every timeout of HTTP. */
-const IDLE_MS = 60_000;
+/** Nobody asked for a piece for so long: whoever began it is gone. Above what a store may take for a part of a backup. */
+const IDLE_MS = 5 * 60_000;
 
 export interface ExportsHost {
   /** Checkpoints the group now; false when the disk is full. */
