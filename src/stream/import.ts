@@ -118,7 +118,7 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
 }
 
 /** A bucket, also one that was removed: its counters are there. Streams are in buckets, but may not be stored yet. */
-function holdsAnything(state: State): boolean {
+export function holdsAnything(state: State): boolean {
   let found = state.buckets.dirtyCount > 0;
   for (const tag of [TAG_BUCKET, TAG_HEAD]) {
     const start = taggedKey(state.prefix, tag, NOTHING);

@@ -5,12 +5,21 @@ import { join } from 'node:path';
 import { type Contents, DocumentReader } from '../../src/backup/document.ts';
 import { BACKUP_TAGS } from '../../src/stream/backup/order.ts';
 import { nextCompaction } from '../../src/stream/cold/compactor.ts';
+import { errands, questions } from '../../src/stream/fork/outbox.ts';
 import { nextFlush } from '../../src/stream/cold/flusher.ts';
 import { encodePurge } from '../../src/wire/bucket-command.ts';
 import {
   COMMAND_APPEND,
   COMMAND_CREATE,
   COMMAND_DELETE,
+  COMMAND_FORK_ABORT,
+  COMMAND_FORK_BEGIN,
+  COMMAND_FORK_CHECK,
+  COMMAND_FORK_DATA,
+  COMMAND_FORK_END,
+  COMMAND_FORK_PIN,
+  COMMAND_FORK_UNPIN,
+  COMMAND_FORK_UNPINNED,
   COMMAND_IMPORT_BEGIN,
   COMMAND_IMPORT_END,
   COMMAND_IMPORT_ROWS,
@@ -26,6 +35,7 @@ import {
   writeCommand,
 } from '../../src/wire/command.ts';
 import { EntryBuilder } from '../../src/wire/entry.ts';
+import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../src/wire/fork-command.ts';
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../src/wire/import-command.ts';
 import { NO_ORIGIN } from '../../src/wire/object-key.ts';
 import { encodeRetention } from '../../src/wire/position-command.ts';
@@ -68,14 +78,17 @@ export function goldenRows(): { readonly rows: readonly Row[]; readonly contents
   return { rows, contents: reader.end() };
 }
 
-const TAGS = [...'bhcdapso'].map((tag) => tag.charCodeAt(0));
+/** Of the forks below. */
+const FORK_TOKENS = [11, 12, 13];
+
 const DOUBLES = [0, -0, 1, -1, -2, 0.5, Number.NaN, Infinity, -Infinity, 2 ** 32, 2 ** 48, 2 ** 48 - 1, 2 ** 53 - 1];
 const MORE_DOUBLES = [2 ** 53, 1e300, 8.64e15 + 1, 1e15, 100, 4000, 1_700_000_000_000];
 const WORDS = [0, 1, 0xffff, 0x10000, 0xffffffff, 0x0d0a, 0x10010];
 
 /** Changes one row; says how. */
 export function tamper(rows: Row[], random: Random): string {
-  const tag = random.pick(TAGS);
+  // Kinds are as likely as each other, however many rows they have.
+  const tag = random.pick([...new Set(rows.map(([key]) => key[0]))]) as number;
   const of = rows.flatMap(([key], i) => (key[0] === tag ? [i] : []));
   const i = random.pick(of);
   const row = rows[i] as Row;
@@ -134,7 +147,7 @@ export class Used {
     this.#replica.fetch = (plan) => plan.refs.map((ref) => objectPart(ref.key, ref.at, ref.length));
   }
 
-  #do(kind: number, more: Partial<CommandFields> = {}): string {
+  do(kind: number, more: Partial<CommandFields> = {}): string {
     const fields = { ...newCommandFields(), kind, ...more };
     const bytes = new Uint8Array(commandBytesMax(fields));
     const view = new DataView(bytes.buffer);
@@ -161,9 +174,9 @@ export class Used {
     const rows = encodeImportRows({ token: TOKEN, seq: 0, rows: Buffer.concat(parts) });
     const digest = new Uint8Array(32);
     const end = encodeImportEnd({ ...summary, token: TOKEN, pieces: 1, rows: all.length, digest, origin: NO_ORIGIN });
-    assert.equal(this.#do(COMMAND_IMPORT_BEGIN, { payload: encodeImportToken(TOKEN) }), 'OK');
-    assert.equal(this.#do(COMMAND_IMPORT_ROWS, { payload: rows }), 'OK');
-    assert.equal(this.#do(COMMAND_IMPORT_END, { payload: end }), 'OK', 'what is valid can be imported');
+    assert.equal(this.do(COMMAND_IMPORT_BEGIN, { payload: encodeImportToken(TOKEN) }), 'OK');
+    assert.equal(this.do(COMMAND_IMPORT_ROWS, { payload: rows }), 'OK');
+    assert.equal(this.do(COMMAND_IMPORT_END, { payload: end }), 'OK', 'what is valid can be imported');
     this.#replica.flush();
   }
 
@@ -171,16 +184,19 @@ export class Used {
   use(rows: readonly Row[], random: Random): void {
     const replica = this.#replica;
     const names = rows.filter(([key]) => key[0] === 0x68).map(([key]) => namesOf(key));
+    const stones = rows.filter(([key]) => key[0] === 0x54).map(([key]) => namesOf(key));
     const keys = rows.filter(([key]) => key[0] === 0x68).map(([key]) => key.slice(1));
     this.#readAll(names);
     for (const [bucket] of names) replica.list(bucket, '', '', 100, NOW_MS);
     replica.usage();
+    errands(replica.state, 100);
+    questions(replica.state, new Uint8Array(0), 0, 100);
     nextFlush(replica.state, { hotBeforeMs: Infinity, maxBytes: 3000 });
     nextCompaction(replica.state, keys, { maxBytes: 8e6, looks: 10_000, least: 2 });
     for (const [bucket, stream] of names) this.#write(bucket, stream, random);
     this.#readAll(names);
     replica.flush();
-    this.#do(COMMAND_CREATE, {
+    this.do(COMMAND_CREATE, {
       bucket: 'orders',
       stream: 'new',
       contentType: 'text/plain',
@@ -189,14 +205,29 @@ export class Used {
     replica.flush();
     this.#readAll(names);
     validated(exportOf(replica));
-    this.#do(COMMAND_SWEEP, { nowMs: 9e15 });
-    for (const [bucket, stream] of names) if (random.chance(0.5)) this.#do(COMMAND_DELETE, { bucket, stream });
-    for (const [bucket] of names) this.#do(COMMAND_PURGE, { bucket, payload: encodePurge('') });
-    for (let i = 0; i < SWEEPS; i++) this.#do(COMMAND_SWEEP);
+    for (const [bucket, stream] of [...names, ...stones]) this.#unfork(bucket, stream, random);
+    this.do(COMMAND_SWEEP, { nowMs: 9e15 });
+    for (const [bucket, stream] of names) if (random.chance(0.5)) this.do(COMMAND_DELETE, { bucket, stream });
+    for (const [bucket] of names) this.do(COMMAND_PURGE, { bucket, payload: encodePurge('') });
+    for (let i = 0; i < SWEEPS; i++) this.do(COMMAND_SWEEP);
     replica.settle();
     const { hotBytes, nextIncarnation, cold } = replica.state;
     for (const n of [hotBytes, nextIncarnation, cold.bytes, cold.objects, cold.objectBytes])
       assert(Number.isSafeInteger(n) && n >= 0, `a counter of ${n}`);
+  }
+
+  /** Whatever may come of forks, for streams that have some and for those that have none. */
+  #unfork(bucket: string, stream: string, random: Random): void {
+    for (const forkToken of FORK_TOKENS)
+      for (const kind of [COMMAND_FORK_CHECK, COMMAND_FORK_UNPIN, COMMAND_FORK_UNPINNED, COMMAND_FORK_ABORT])
+        if (random.chance(0.5)) this.do(kind, { bucket, stream, forkToken });
+    this.do(COMMAND_CREATE, { bucket, stream, contentType: 'text/plain' });
+  }
+
+  /** The rows of a backup of it. */
+  exported(): Row[] {
+    this.#replica.flush();
+    return exportOf(this.#replica);
   }
 
   #write(bucket: string, stream: string, random: Random): void {
@@ -206,15 +237,15 @@ export class Used {
       next,
     } = this.#replica.query(streamRequest(OP_HEAD, bucket, stream), NOW_MS).outcome;
     if (code !== 'OK') return;
-    this.#do(COMMAND_TOUCH, { bucket, stream });
+    this.do(COMMAND_TOUCH, { bucket, stream });
     const payload = new Uint8Array(Buffer.from(contentType.includes('json') ? '1\n' : 'more'));
     const producer = { producerId: 'p', producerEpoch: 2, producerSeq: 9 };
-    this.#do(COMMAND_APPEND, { bucket, stream, contentType, payload, ...producer });
-    this.#do(COMMAND_APPEND, { bucket, stream, contentType, payload: new Uint8Array(5000).fill(10) });
+    this.do(COMMAND_APPEND, { bucket, stream, contentType, payload, ...producer });
+    this.do(COMMAND_APPEND, { bucket, stream, contentType, payload: new Uint8Array(5000).fill(10) });
     const attributes = new Uint8Array(Buffer.from('{"title":"x"}'));
-    if (random.chance(0.3)) this.#do(COMMAND_SET_ATTRIBUTES, { bucket, stream, attributes });
+    if (random.chance(0.3)) this.do(COMMAND_SET_ATTRIBUTES, { bucket, stream, attributes });
     const position = { byRecord: false, value: next, checkedIncarnation: 0, checkedOffset: 0, checkedRecord: 0 };
-    if (random.chance(0.5)) this.#do(COMMAND_RETENTION, { bucket, stream, payload: encodeRetention(position) });
+    if (random.chance(0.5)) this.do(COMMAND_RETENTION, { bucket, stream, payload: encodeRetention(position) });
   }
 
   #readAll(names: readonly (readonly [string, string])[]): void {
@@ -262,4 +293,30 @@ function objectPart(key: string, at: number, length: number): Uint8Array {
   } catch {
     return new Uint8Array(0);
   }
+}
+
+/** A source that is removed and has a fork, forks that are whole, in the making and gone, and a source of another group. */
+export function forkedRows(): Row[] {
+  const used = new Used();
+  const bucket = 'orders';
+  const contentType = 'text/plain';
+  const done = (kind: number, more: Partial<CommandFields>): void =>
+    assert.equal(used.do(kind, { bucket, ...more }), 'OK');
+  const payload = new Uint8Array(Buffer.from('source'));
+  const piece = { anchor: 6, at: 0, record: 0, ends: [6], bytes: payload };
+  for (const [stream, fork] of [
+    ['a', 'fa'],
+    ['b', 'fb'],
+    ['c', 'fc'],
+  ] as const) {
+    const forkToken = 11 + 'abc'.indexOf(stream);
+    done(COMMAND_CREATE, { stream, contentType, payload });
+    done(COMMAND_FORK_BEGIN, { stream: fork, forkToken, payload: encodeForkBegin(`${bucket}\0${stream}`, -1, 0) });
+    done(COMMAND_FORK_PIN, { stream, forkToken, payload: encodeForkPin(`${bucket}\0${fork}`, -1) });
+    done(COMMAND_FORK_DATA, { stream: fork, forkToken, contentType, payload: encodeForkData(piece) });
+    if (stream !== 'c') done(COMMAND_FORK_END, { stream: fork, forkToken, contentType });
+  }
+  done(COMMAND_DELETE, { stream: 'a' });
+  done(COMMAND_DELETE, { stream: 'fb' });
+  return used.exported();
 }

@@ -10,7 +10,7 @@ import { type Random, createRandom, seedFromEnvironment } from '../support/rando
 import { requestOnce } from '../support/raw-client.ts';
 import { withServer } from '../support/server.ts';
 import { type Row, validated } from '../stream/exporting.ts';
-import { Used, goldenRows, tamper } from './hostile-rows.ts';
+import { Used, forkedRows, goldenRows, tamper } from './hostile-rows.ts';
 
 const ROUNDS = Number(process.env['ROUNDS'] ?? 250);
 const golden = goldenRows();
@@ -21,12 +21,14 @@ const isOf =
     key[0] === tag.charCodeAt(0);
 
 test('rows that were tampered with are refused, or do no harm for as long as they are used', () => {
-  new Used().import(validated(golden.rows));
+  const forked = forkedRows();
+  for (const kind of 'hTFPU') assert(forked.some(isOf(kind)), `there are rows of kind ${kind}`);
+  for (const rows of [golden.rows, forked]) new Used().import(validated(rows));
   const first = seedFromEnvironment();
   let refused = 0;
   for (let seed = first; seed < first + ROUNDS; seed++) {
     const random = createRandom(seed);
-    const rows = copyOf(golden.rows);
+    const rows = copyOf(random.chance(0.3) ? forked : golden.rows);
     const changes = Array.from({ length: random.int(1, 2) }, () => tamper(rows, random)).join(', ');
     let good: ReturnType<typeof validated> | undefined;
     try {
@@ -66,6 +68,9 @@ test('keys that the store cannot take, or never finds again, are refused', () =>
   };
   // Keys have 48 bits for it: the next stream would get the rows of another one.
   refused('h', /numbers cannot be/, number(8, 2 ** 48 + 5));
+  const removed = forkedRows();
+  number(8, 2 ** 48 + 5)(removed.find(isOf('T')) as Row);
+  assert.throws(() => validated(removed), /removed stream .* has an impossible number/);
   refused('h', /times cannot be/, number(56, 1e300));
   refused('h', /times cannot be/, number(120, Number.NaN));
   refused('h', /lies where none can be/, number(128, -5));

@@ -4,6 +4,7 @@ import { NAME_BYTES_MAX } from '../../base/limits.ts';
 import { decodeOrigin, decodeTombstone } from '../fork/rows.ts';
 import { NUL, readUint } from '../keys.ts';
 import { check, nameText } from './fault.ts';
+import { INCARNATION_MAX } from './heads.ts';
 import type { StreamEntry } from './streams.ts';
 
 const isCount = (n: number): boolean => Number.isSafeInteger(n) && n >= 0;
@@ -25,7 +26,7 @@ export class ForkChecks {
     check(isStreamName(name), 'a removed stream has an impossible name');
     const { incarnation, unpin } = decodeTombstone(value);
     const whose = `the removed stream ${nameText(name)}`;
-    check(isToken(incarnation), `${whose} has an impossible number`);
+    check(isToken(incarnation) && incarnation <= INCARNATION_MAX, `${whose} has an impossible number`);
     check(!streams.has(incarnation) && !this.#stones.has(incarnation), `${whose} has the number of another one`);
     check(unpin === undefined || (isToken(unpin.token) && isStreamName(unpin.source)), `${whose} is a fork of nothing`);
     this.#stones.set(incarnation, { name, seen: false });

@@ -10,7 +10,7 @@ import { Fault, nameText } from './fault.ts';
  */
 export const COUNT_MAX = 2 ** 52;
 /** Keys have 48 bits for the number of a stream, and it counts on from the highest. */
-const INCARNATION_MAX = 2 ** 47;
+export const INCARNATION_MAX = 2 ** 47;
 /** As far as a clock goes. */
 const CLOCK_MS_MAX = 8.64e15;
 /** As the client planes take them (http/headers.ts): they go out again as headers. */

@@ -6,6 +6,7 @@
 import type { Command } from '../../wire/command.ts';
 import type { Reply } from '../../wire/reply.ts';
 import { readText } from '../../wire/text.ts';
+import { holdsAnything } from '../import.ts';
 import { removeStream } from '../remove.ts';
 import type { State } from '../state.ts';
 import { forkOf } from './form.ts';
@@ -49,9 +50,12 @@ export function applyForkUnpinned(state: State, { forkToken }: Command): void {
   if (state.forks.hasUnpin(forkToken)) state.forks.deleteUnpin(forkToken);
 }
 
-/** a = 1: the fork is there, or what is left of it still keeps its source. */
+/**
+ * a = 1: the fork is there, or what is left of it still keeps its source. A group in which nothing ever was had no fork either: it is
+ * still to be restored from the backup that the one who asks came from.
+ */
 export function applyForkCheck(state: State, command: Command, reply: Reply): void {
   const stone = state.forks.tombstone(command.bytes, command.keyAt, command.keyBytes);
   const kept = forkOf(state, command) !== undefined || stone?.unpin?.token === command.forkToken;
-  reply.a = kept || state.forks.hasUnpin(command.forkToken) ? 1 : 0;
+  reply.a = kept || state.forks.hasUnpin(command.forkToken) || !holdsAnything(state) ? 1 : 0;
 }

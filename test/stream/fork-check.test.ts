@@ -1,0 +1,37 @@
+// Whether a fork is there is asked by the group of its source, also while the fork's own group is still to be restored.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { apply } from '../../src/stream/apply.ts';
+import { State } from '../../src/stream/state.ts';
+import {
+  COMMAND_CREATE,
+  COMMAND_FORK_CHECK,
+  Command,
+  commandBytesMax,
+  newCommandFields,
+  writeCommand,
+} from '../../src/wire/command.ts';
+import { Reply } from '../../src/wire/reply.ts';
+import { SortedMapTx } from './sorted-map-tx.ts';
+
+function answerOf(state: State, kind: number): number {
+  const fields = { ...newCommandFields(), kind, bucket: 'bucket', stream: 'fork', forkToken: 7 };
+  const bytes = new Uint8Array(commandBytesMax(fields));
+  const view = new DataView(bytes.buffer);
+  writeCommand(fields, bytes, view, 0);
+  const command = new Command();
+  command.read(bytes, view, 0);
+  const reply = new Reply();
+  reply.reset(1);
+  state.appliedIndex++;
+  apply(state, command, reply);
+  assert.equal(reply.code, 0);
+  return reply.a;
+}
+
+test('a group in which nothing ever was does not say that a fork is gone', () => {
+  const state = new State(1, new SortedMapTx());
+  assert.equal(answerOf(state, COMMAND_FORK_CHECK), 1);
+  answerOf(state, COMMAND_CREATE);
+  assert.equal(answerOf(state, COMMAND_FORK_CHECK), 0);
+});
