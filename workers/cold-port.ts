@@ -19,9 +19,35 @@ export function openColdPort(port: MessagePort): ColdPort {
   };
 }
 
-export function deliver(cold: ColdTier, message: ColdAnswer): void {
+/** Questions of peers whether this node reaches the store: the main thread finds out. */
+export class StoreProbes {
+  readonly #port: MessagePort;
+  readonly #waiting = new Map<number, (reaches: boolean) => void>();
+  #lastId = 0;
+
+  constructor(port: MessagePort) {
+    this.#port = port;
+  }
+
+  ask(): Promise<boolean> {
+    const id = ++this.#lastId;
+    const question: ColdQuestion = { ask: 'probe', request: { id } };
+    return new Promise((resolve) => {
+      this.#waiting.set(id, resolve);
+      this.#port.postMessage(question);
+    });
+  }
+
+  answered(id: number, reaches: boolean): void {
+    this.#waiting.get(id)?.(reaches);
+    this.#waiting.delete(id);
+  }
+}
+
+export function deliver(cold: ColdTier, probes: StoreProbes, message: ColdAnswer): void {
   if (message.told === 'uploaded') cold.onUploaded(message.id, message.answer);
   else if (message.told === 'removed') cold.onRemoved(message.id, message.answer);
   else if (message.told === 'listed') cold.onListed(message.id, message.answer);
-  else cold.onMerged(message.id, message.answer);
+  else if (message.told === 'merged') cold.onMerged(message.id, message.answer);
+  else probes.answered(message.id, message.answer);
 }

@@ -6,6 +6,7 @@ import type { Logger } from '../src/server/log.ts';
 import type { ClusterData, ShardData } from '../src/server/shards.ts';
 import type { Shard } from '../src/shard/shard.ts';
 import { describeShed } from '../src/wire/shed.ts';
+import type { StoreProbes } from './cold-port.ts';
 
 export async function openPeers(
   data: ShardData,
@@ -13,6 +14,7 @@ export async function openPeers(
   shard: Shard,
   parker: Parker,
   log: Logger,
+  probes: StoreProbes,
 ): Promise<Peers> {
   const wake = (): void => parker.unpark();
   const peers: Peers = new Peers({
@@ -29,6 +31,7 @@ export async function openPeers(
     peers: cluster.peers.map(({ nodeId, address }) => ({ node: nodeId, address })),
     log: (level, message, fields) => log[level](fields ?? {}, message),
     shed: () => JSON.stringify(describeShed(shard.shedBits)),
+    coldProbe: data.cold === undefined ? undefined : () => probes.ask(),
     handler: {
       onRaft: (group, message) => {
         shard.onRaft(group, message);

@@ -13,7 +13,7 @@ import type { ShardOptions } from '../src/shard/options.ts';
 import { owedBytes } from '../src/shard/room.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ShardStore } from '../src/store/shard-store.ts';
-import { deliver, openColdPort } from './cold-port.ts';
+import { StoreProbes, deliver, openColdPort } from './cold-port.ts';
 import { openPeers } from './peer-links.ts';
 import { RingReplies, RingRequests } from './ring-ports.ts';
 
@@ -72,10 +72,11 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
   if (data.draining) for (const { raft } of shard.groups) raft.candidacy = 'never';
   store.owedBytes = () => owedBytes(shard.groups);
   const parker = new Parker(reader);
+  const probes = new StoreProbes(port);
   let stopping = false;
   port.on('message', (message: ToShard) => {
     if (message === 'stop') stopping = true;
-    else if (shard.cold !== undefined) deliver(shard.cold, message);
+    else if (shard.cold !== undefined) deliver(shard.cold, probes, message);
     parker.unpark();
   });
   const sampler = setInterval(() => {
@@ -86,7 +87,8 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
     }
   }, SPACE_SAMPLE_MS);
   store.sampleSpace();
-  const peers = data.cluster === undefined ? undefined : await openPeers(data, data.cluster, shard, parker, log);
+  const peers =
+    data.cluster === undefined ? undefined : await openPeers(data, data.cluster, shard, parker, log, probes);
   shard.start(performance.now());
   shard.turn(Date.now(), performance.now());
   port.postMessage('ready');

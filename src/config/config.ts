@@ -49,6 +49,12 @@ export interface Config {
     readonly unhealthyTicks: number;
     readonly healTicks: number;
   };
+  readonly coldHealth: {
+    /** 0: never. */
+    readonly intervalMs: number;
+    readonly unhealthyTicks: number;
+    readonly healTicks: number;
+  };
   readonly http: {
     readonly longPollTimeoutMs: number;
     readonly sseKeepaliveMs: number;
@@ -92,6 +98,11 @@ export function toConfig(values: Values): Config {
       timeoutMs: values['governance.cluster_probe.timeout'],
       unhealthyTicks: values['governance.cluster_probe.unhealthy_ticks'],
       healTicks: values['governance.cluster_probe.heal_ticks'],
+    },
+    coldHealth: {
+      intervalMs: values['governance.cold_health.interval'],
+      unhealthyTicks: values['governance.cold_health.unhealthy_ticks'],
+      healTicks: values['governance.cold_health.heal_ticks'],
     },
     http: {
       longPollTimeoutMs: values['http.long_poll_timeout'],

@@ -127,6 +127,21 @@ export const OPTIONS = {
     6,
     'Good rounds in a row until it may lead again.',
   ),
+  'governance.cold_health.interval': option(
+    kind.duration(0, MINUTE_MS),
+    2 * SECOND_MS,
+    'A node looks this often whether the cold store takes its bytes; one that cannot reach it gives its leaderships to nodes that can. 0 is never.',
+  ),
+  'governance.cold_health.unhealthy_ticks': option(
+    kind.integer(1, 1000),
+    3,
+    'Looks in a row that found uploads failing, until the other nodes are asked whether they reach the store.',
+  ),
+  'governance.cold_health.heal_ticks': option(
+    kind.integer(1, 1000),
+    5,
+    'Proofs of access in a row until the node takes leaderships again.',
+  ),
 
   'http.long_poll_timeout': option(
     kind.duration(1, MINUTE_MS),

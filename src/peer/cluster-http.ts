@@ -1,9 +1,10 @@
 /**
- * The two HTTP routes of the cluster plane (service.md 4.1, wire-facts 3.1), on the same port as the peer links: the
+ * The HTTP routes of the cluster plane (service.md 4.1, wire-facts 3.1), on the same port as the peer links: the
  * listener hands over a connection whose first bytes are a request. Nothing else is reachable here.
  *
  *   GET  /__svc/leadership-shed   whether this node wants to lead
  *   POST /__svc/cluster-probe     takes up to 32 MiB and forgets them: peers see that large messages get through
+ *   POST /__svc/cold-probe        200 when this node reaches the cold store just now, 503 when it does not
  *
  * Neither asks who is there, so strangers cost little: bodies are never kept, and beyond httpConnectionsMax the connection
  * goes whose last finished request is the longest ago. Peers ask often, so that is not one of theirs.
@@ -33,6 +34,8 @@ export interface ClusterHttpOptions {
   readonly log: LogLimiter;
   /** The body of GET /__svc/leadership-shed. */
   readonly shed: () => string;
+  /** Whether this node reaches the cold store; undefined: it has none. */
+  readonly coldProbe: (() => Promise<boolean>) | undefined;
 }
 
 export class ClusterHttp {
@@ -118,9 +121,18 @@ export class ClusterHttp {
     } else if (path === '/__svc/cluster-probe') {
       if (req.method === 'POST') probe(req, res);
       else refuse(res, 405, { allow: 'POST' });
+    } else if (path === '/__svc/cold-probe' && this.#options.coldProbe !== undefined) {
+      if (req.method === 'POST') this.#coldProbe(req, res, this.#options.coldProbe);
+      else refuse(res, 405, { allow: 'POST' });
     } else {
       refuse(res, 404);
     }
+  }
+
+  #coldProbe(req: IncomingMessage, res: ServerResponse, ask: () => Promise<boolean>): void {
+    req.resume();
+    // It does not reject. Whoever went away meanwhile hears nothing.
+    void ask().then((reaches) => res.writeHead(reaches ? 200 : 503, { 'content-length': 0 }).end());
   }
 
   #shed(res: ServerResponse): void {

@@ -43,6 +43,8 @@ export interface ListenerOptions {
   readonly handler: ListenerHandler;
   /** The body of GET /__svc/leadership-shed. */
   readonly shed: () => string;
+  /** Whether this node reaches the cold store; undefined: it has none. */
+  readonly coldProbe: (() => Promise<boolean>) | undefined;
 }
 
 export class Listener {

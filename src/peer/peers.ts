@@ -68,6 +68,8 @@ export interface PeersOptions {
   readonly log: Log;
   /** The body of GET /__svc/leadership-shed on the cluster plane. */
   readonly shed: () => string;
+  /** Whether this node reaches the cold store, for peers that ask; left out: it has none. */
+  readonly coldProbe?: (() => Promise<boolean>) | undefined;
   readonly limits?: Partial<PeerLimits>;
   readonly edge?: Edge;
 }
@@ -143,7 +145,16 @@ export class Peers {
         if (this.#book.leave(session)) this.#setRoutes();
       },
     };
-    this.#listener = new Listener({ self, secret, limits, edge, log, handler: listening, shed: options.shed });
+    this.#listener = new Listener({
+      self,
+      secret,
+      limits,
+      edge,
+      log,
+      handler: listening,
+      shed: options.shed,
+      coldProbe: options.coldProbe,
+    });
   }
 
   /** Listens, then links to the peers. The port that it listens on. */

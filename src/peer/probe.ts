@@ -15,10 +15,13 @@ export type ProbeOutcome = 'reached' | 'failed' | 'unknown';
 export class ClusterProbe {
   readonly #body: Buffer;
   readonly #timeoutMs: number;
+  readonly #path: string;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
 
-  constructor(sizeBytes: number, timeoutMs: number) {
+  /** `path`: /__svc/cold-probe asks whether the node reaches the cold store. */
+  constructor(sizeBytes: number, timeoutMs: number, path = '/__svc/cluster-probe') {
     this.#body = Buffer.alloc(sizeBytes);
+    this.#path = path;
     this.#timeoutMs = timeoutMs;
   }
 
@@ -41,8 +44,7 @@ export class ClusterProbe {
   #post({ host, port }: Address, deadlineMs: number): Promise<ProbeOutcome | 'stale'> {
     return new Promise((resolve) => {
       const headers = { 'content-type': 'application/octet-stream', 'content-length': this.#body.length };
-      const path = '/__svc/cluster-probe';
-      const posted = request({ host, port, path, method: 'POST', agent: this.#agent, headers }, (res) => {
+      const posted = request({ host, port, path: this.#path, method: 'POST', agent: this.#agent, headers }, (res) => {
         res.resume();
         res.on('end', () => end(res.statusCode === 200 ? 'reached' : 'failed'));
       });

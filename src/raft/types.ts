@@ -92,7 +92,8 @@ export interface RaftConfig {
 }
 
 /**
- * Does this node try to lead? late: not while another one does (its disk is full). never: not at all (draining). Neither takes
+ * Does this node try to lead? late: not while another one does (its disk is full, or the cold
+ * store out of its reach). never: not at all (draining). Neither takes
  * a leadership that is handed over, nor gives up one that it has.
  */
 export type Candidacy = 'usual' | 'late' | 'never';

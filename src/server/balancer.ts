@@ -27,6 +27,8 @@ export interface GroupView {
   readonly id: number;
   readonly leader: number | null;
   readonly voters: readonly number[];
+  /** This node leads it, and the cold store does not take its bytes. */
+  readonly coldFailing?: boolean;
   /** Node -> HOST:PORT of its cluster plane, for those that joined while the cluster ran. */
   readonly addresses?: Readonly<Record<string, string>> | undefined;
 }
@@ -36,6 +38,8 @@ export interface Situation {
   readonly draining: boolean;
   readonly groups: readonly GroupView[];
   readonly unreachable: ReadonlySet<number>;
+  /** Who may be given something; undefined: everybody. */
+  readonly receivers?: ReadonlySet<number> | undefined;
   /** Groups behind this one come first, so that one that cannot be moved does not hold up the others. */
   readonly after: number;
 }
@@ -46,7 +50,7 @@ export interface Transfer {
 }
 
 /** What may be tried, in this order; the first transfer that is accepted is the tick's only one. */
-export function planTransfers({ nodeId, draining, groups, unreachable, after }: Situation): Transfer[] {
+export function planTransfers({ nodeId, draining, groups, unreachable, receivers, after }: Situation): Transfer[] {
   const leads = new Map<number, number>();
   for (const { leader } of groups) if (leader !== null) leads.set(leader, leadsOf(leads, leader) + 1);
   const fair = draining ? 0 : fairShare(nodeId, groups, unreachable);
@@ -56,7 +60,7 @@ export function planTransfers({ nodeId, draining, groups, unreachable, after }: 
   const rank = (node: number): number => (unreachable.has(node) ? 1 : 0);
   return inTurn.flatMap(({ id, voters }) =>
     voters
-      .filter((node) => node !== nodeId)
+      .filter((node) => node !== nodeId && receivers?.has(node) !== false)
       // Without a drain nobody is made to lead more than this node wants to.
       .filter((node) => draining || (!unreachable.has(node) && leadsOf(leads, node) < fair))
       .sort((a, b) => rank(a) - rank(b) || leadsOf(leads, a) - leadsOf(leads, b) || a - b)
@@ -79,6 +83,8 @@ export interface BalancerOptions {
   readonly nodeId: number;
   readonly gateway: ShardGateway;
   isDraining(): boolean;
+  /** Who may be given something; undefined: everybody. */
+  receivers?(): ReadonlySet<number> | undefined;
   /** Told of every hand-over that was started. */
   onTransfer(transfer: Transfer): void;
   onError(error: unknown): void;
@@ -146,6 +152,7 @@ export class Balancer {
     const plan = planTransfers({
       nodeId: this.#options.nodeId,
       draining: this.#options.isDraining(),
+      receivers: this.#options.receivers?.(),
       groups: this.#settleHandOvers(groups),
       unreachable,
       after: this.#after,
@@ -176,6 +183,7 @@ export class Balancer {
       id: group.raft_group_id,
       leader: group.leader,
       voters: group['voter_ids'] as readonly number[],
+      coldFailing: group['cold_flush_failing'] === true,
       addresses: group['member_addresses'] as GroupView['addresses'],
     }));
   }

@@ -20,17 +20,20 @@ export type ColdQuestion =
   | { readonly ask: 'upload'; readonly request: UploadRequest }
   | { readonly ask: 'remove'; readonly request: RemoveRequest }
   | { readonly ask: 'list'; readonly request: ListRequest }
-  | { readonly ask: 'merge'; readonly request: MergeRequest };
+  | { readonly ask: 'merge'; readonly request: MergeRequest }
+  /** Whether the store can be reached: a peer wants to know. */
+  | { readonly ask: 'probe'; readonly request: { readonly id: number } };
 
 /** What it is told. */
 export type ColdAnswer =
   | { readonly told: 'uploaded'; readonly id: number; readonly answer: UploadAnswer }
   | { readonly told: 'removed'; readonly id: number; readonly answer: RemoveAnswer }
   | { readonly told: 'listed'; readonly id: number; readonly answer: ListAnswer }
-  | { readonly told: 'merged'; readonly id: number; readonly answer: MergeAnswer };
+  | { readonly told: 'merged'; readonly id: number; readonly answer: MergeAnswer }
+  | { readonly told: 'probed'; readonly id: number; readonly answer: boolean };
 
 /** The cold service, as far as shards use it: its promises never reject. */
-export type ColdCalls = Pick<ColdService, 'upload' | 'remove' | 'list' | 'merge'>;
+export type ColdCalls = Pick<ColdService, 'upload' | 'remove' | 'list' | 'merge' | 'reaches'>;
 
 const NO_STORE = { error: 'this node has no cold store' };
 
@@ -60,5 +63,7 @@ async function ask(service: ColdCalls | undefined, question: ColdQuestion): Prom
       const { key, slices } = question.request;
       return { told: 'merged', id, answer: (await service?.merge(key, slices)) ?? NO_STORE };
     }
+    case 'probe':
+      return { told: 'probed', id, answer: (await service?.reaches()) ?? false };
   }
 }

@@ -6,8 +6,13 @@ import type { ColdOutcome } from '../cold/tasks.ts';
 import type { ChunkRef } from '../wire/cold.ts';
 import type { ListAnswer, MergeAnswer, MergeSlice, Part, RemoveAnswer, UploadAnswer } from '../shard/cold/port.ts';
 
+/** Peers and strangers may ask as often as they like: the store is asked no more often than that. */
+const PROOF_MS = 1000;
+
 export class ColdService {
   readonly #pool: ColdPool;
+  #proof: Promise<boolean> | undefined;
+  #proofUntilMs = -Infinity;
   readonly counters = {
     uploads: 0,
     uploadBytes: 0,
@@ -71,6 +76,19 @@ export class ColdService {
     }
     this.counters.mergeErrors++;
     return { error: outcome.message };
+  }
+
+  /** Whether the store takes, shows and deletes an object now. Whoever asks meanwhile, or a moment later, gets the same answer. */
+  reaches(): Promise<boolean> {
+    const nowMs = performance.now();
+    if (this.#proof === undefined || nowMs > this.#proofUntilMs) {
+      this.#proofUntilMs = Infinity;
+      this.#proof = this.#pool.run<'probe'>({ op: 'probe' }).then(({ ok }) => {
+        this.#proofUntilMs = performance.now() + PROOF_MS;
+        return ok;
+      });
+    }
+    return this.#proof;
   }
 
   /** Chunks that follow each other in one object, verified. */

@@ -76,7 +76,13 @@ async function main(argv: readonly string[]): Promise<void> {
   await drainMark.apply();
   if (wasDraining)
     log.warn('this node is marked for maintenance: it gives its leaderships away until the mark is lifted');
-  const governance = new Governance(config, layout.nodeId, gateway, drainMark);
+  const governance = new Governance(
+    config,
+    layout.nodeId,
+    gateway,
+    drainMark,
+    cold === undefined ? undefined : () => cold.service.reaches(),
+  );
   const forks = openForks(gateway);
   const planes = compose({ config, gateway, forks, shards, drainMark, governance, cold, log });
   await planes.listenClient(config.server.listen.host, config.server.listen.port);

@@ -1,5 +1,5 @@
 /**
- * Why this node shall not lead: the operator's drain mark and the egress gate's finding, and what the shards were told of
+ * Why this node shall not lead: the operator's drain mark and the findings of the gates, and what the shards were told of
  * them. The mark is a small file in the data directory, so that it "persists until DELETE" (service.md) also over restarts.
  * The file is written first: a mark that was acknowledged is never forgotten. The finding is of the moment.
  *
@@ -15,7 +15,7 @@ import { type Part, askAllShards, firstRefusal } from '../http/scatter.ts';
 import type { DrainMark } from '../http/shed.ts';
 import type { ShardGateway } from '../ports.ts';
 import { OP_SHED, newRequest } from '../wire/request.ts';
-import { SHED_DRAIN, SHED_EGRESS } from '../wire/shed.ts';
+import { SHED_COLD, SHED_DRAIN, SHED_EGRESS, SHED_LATE, SHED_NEVER, SHED_USUAL } from '../wire/shed.ts';
 
 const FILE = 'leadership-shed.json';
 const FORMAT = 1;
@@ -80,6 +80,7 @@ export class ShedState implements DrainMark {
   readonly #dataDir: string;
   #draining: boolean;
   #egress: Egress = { isImpaired: false, mayLead: true };
+  #isColdCut = false;
   /** Changes one after the other, so that file and shards end with the same one. */
   #last: Promise<void> = Promise.resolve();
 
@@ -94,7 +95,8 @@ export class ShedState implements DrainMark {
   }
 
   get bits(): number {
-    return (this.#draining ? SHED_DRAIN : 0) | (this.#egress.isImpaired ? SHED_EGRESS : 0);
+    const found = (this.#egress.isImpaired ? SHED_EGRESS : 0) | (this.#isColdCut ? SHED_COLD : 0);
+    return (this.#draining ? SHED_DRAIN : 0) | found;
   }
 
   set(draining: boolean): Promise<void> {
@@ -109,11 +111,20 @@ export class ShedState implements DrainMark {
     });
   }
 
+  /** This node does not reach the cold store, or does again. Rejects as setEgress() does. */
+  setColdCut(isColdCut: boolean): Promise<void> {
+    return this.#inTurn(() => {
+      this.#isColdCut = isColdCut;
+      return this.apply();
+    });
+  }
+
   /** Tells every shard what is in force; at start before the first request. Rejects with a MillraceError. */
   async apply(): Promise<void> {
     const request = newRequest();
     request.op = OP_SHED;
-    request.mode = this.#draining || (this.#egress.isImpaired && !this.#egress.mayLead) ? 1 : 0;
+    const never = this.#draining || (this.#egress.isImpaired && !this.#egress.mayLead);
+    request.mode = never ? SHED_NEVER : this.#isColdCut ? SHED_LATE : SHED_USUAL;
     request.value = this.bits;
     for (let attempt = 1; ; attempt++) {
       const parts = await new Promise<readonly Part[]>((resolve) => askAllShards(this.#gateway, request, resolve));

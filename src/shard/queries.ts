@@ -2,9 +2,10 @@
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import type { Group } from '../group/group.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
-import type { ReadState } from '../raft/types.ts';
+import type { Candidacy, ReadState } from '../raft/types.ts';
 import { Reply } from '../wire/reply.ts';
 import { OP_ADMIN, OP_EXPORT, OP_FLUSH, OP_SHED, OP_STATUS, OP_UNWATCH, Query } from '../wire/request.ts';
+import { SHED_LATE, SHED_NEVER } from '../wire/shed.ts';
 import type { Administration } from './admin.ts';
 import type { Exports } from './exports.ts';
 import { CatchUp } from './catch-up.ts';
@@ -20,7 +21,7 @@ export interface QueriesHost {
   readonly sink: ReplySink;
   status(): ShardStatus;
   /** This node shall lead nothing, or may again. */
-  shed(refuses: boolean): void;
+  shed(candidacy: Candidacy): void;
 }
 
 export class Queries {
@@ -80,7 +81,7 @@ export class Queries {
         return;
       case OP_SHED:
         this.shedBits = query.value;
-        this.#host.shed(query.mode === 1);
+        this.#host.shed(candidacyOf(query.mode));
         this.#refuse(slot, 'OK');
         return;
     }
@@ -143,4 +144,9 @@ export class Queries {
     this.#reply.code = errorNumber(code);
     this.#host.sink.send(this.#reply);
   }
+}
+
+function candidacyOf(mode: number): Candidacy {
+  if (mode === SHED_NEVER) return 'never';
+  return mode === SHED_LATE ? 'late' : 'usual';
 }

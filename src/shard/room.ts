@@ -3,6 +3,7 @@
  * room, so that one full disk among healthy ones keeps nobody from writing for long.
  */
 import type { Group } from '../group/group.ts';
+import type { Candidacy } from '../raft/types.ts';
 import {
   COMMAND_DELETE,
   COMMAND_DELETE_BUCKET,
@@ -44,7 +45,7 @@ export class Room {
   readonly #groups: readonly Group[];
   readonly #commits: Commits;
   readonly #storage: ShardStorage;
-  #shed = false;
+  #shed: Candidacy = 'usual';
   /** Ticks without room. */
   #shortTicks = 0;
 
@@ -64,9 +65,9 @@ export class Room {
     if (isShort) for (const group of this.#groups) passOn(group);
   }
 
-  /** Told to: this node does not campaign and takes no leadership; what it leads is moved away by the balancer. */
-  shed(refuses: boolean): void {
-    this.#shed = refuses;
+  /** Told to lead late or never: it takes no leadership, and what it leads is moved away by the balancer. */
+  shed(candidacy: Candidacy): void {
+    this.#shed = candidacy;
     this.#settle();
   }
 
@@ -84,7 +85,7 @@ export class Room {
 
   #settle(): void {
     // When no disk has room somebody has to lead all the same, if only to delete.
-    const candidacy = this.#shed ? 'never' : this.#shortTicks > 0 ? 'late' : 'usual';
+    const candidacy = this.#shed === 'usual' && this.#shortTicks > 0 ? 'late' : this.#shed;
     for (const { raft } of this.#groups) raft.candidacy = candidacy;
   }
 }

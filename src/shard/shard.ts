@@ -90,7 +90,7 @@ export class Shard {
       exports: this.#exports,
       sink: this.#sink,
       status,
-      shed: (refuses) => this.#room.shed(refuses),
+      shed: (candidacy) => this.#room.shed(candidacy),
     });
     for (const id of options.groups) if (storage.lost(id)) this.#lost.add(id);
   }

@@ -155,6 +155,6 @@ function describeGroup(shard: ShardStatus, group: Group, nowMs: number): Record<
     voter_ids: raft.configuration.voters,
     learner_ids: raft.configuration.learners,
     ...(addresses === undefined ? {} : { member_addresses: Object.fromEntries(addresses) }),
-    ...describeCold(group, nowMs),
+    ...describeCold(group, shard.cold, nowMs),
   };
 }

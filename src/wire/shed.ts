@@ -7,21 +7,33 @@
 export const SHED_DRAIN = 1;
 /** Large messages of this node do not reach a majority. */
 export const SHED_EGRESS = 2;
+/** This node does not reach the cold store, and others do. */
+export const SHED_COLD = 4;
+
+/** What a shard is told, as the mode of OP_SHED: lead as usual, never, or only when nobody else does. */
+export const SHED_USUAL = 0;
+export const SHED_NEVER = 1;
+export const SHED_LATE = 2;
 
 /** In the order in which several are named. */
 const REASONS: readonly (readonly [bit: number, name: string])[] = [
   [SHED_EGRESS, 'cluster-egress'],
+  [SHED_COLD, 'cold-health'],
   [SHED_DRAIN, 'maintenance-drain'],
 ];
 
-/** The object that peers and operators read. Both reasons forbid the same. */
+/**
+ * The object that peers and operators read. A node without a way to the cold store still campaigns: better a leader that has to
+ * refuse writes at last than none. It takes no leadership, though, which wire-facts 3.1 allows it: the others would give
+ * back what it has just given away, since it leads less than its share.
+ */
 export function describeShed(bits: number): Record<string, unknown> {
   const names = REASONS.filter(([bit]) => (bits & bit) !== 0).map(([, name]) => name);
   return {
     bits,
     state: names.length === 0 ? 'none' : names.join('|'),
     should_accept_transfer: bits === 0,
-    should_campaign: bits === 0,
+    should_campaign: (bits & ~SHED_COLD) === 0,
     should_shed_current_leaders: bits !== 0,
   };
 }

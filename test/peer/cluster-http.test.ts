@@ -49,7 +49,9 @@ test('the shed state and the probe answer, beside working peer links', async (t)
     const probed = await requestOnce(port, 'POST', '/__svc/cluster-probe', {}, Buffer.alloc(size));
     assert.deepEqual([probed.status, probed.body.length], [200, 0], `${size} bytes`);
   }
-  assert.equal(one.peers.counters().cluster_http_requests, 6);
+  const cold = await requestOnce(port, 'POST', '/__svc/cold-probe');
+  assert.equal(cold.status, 404, 'there is no cold store to probe');
+  assert.equal(one.peers.counters().cluster_http_requests, 7);
   assert(one.peers.connected(2, 0) && two.peers.connected(1, 0));
   assert.deepEqual([...one.warnings(), ...two.warnings()], []);
 });

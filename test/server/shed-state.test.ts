@@ -98,7 +98,7 @@ test('a change is on disk and with every shard when it resolves; a repeat tells 
   ]);
 });
 
-test('the mark and the finding of the egress gate come and go independently', async (t) => {
+test('the mark and the findings of the gates come and go independently', async (t) => {
   const gateway = new FakeGateway(1, 1);
   const state = new ShedState(gateway, folder(t), false);
   const changes: readonly (readonly [change: () => Promise<void>, bits: number, refuses: number])[] = [
@@ -106,7 +106,11 @@ test('the mark and the finding of the egress gate come and go independently', as
     [() => state.setEgress({ isImpaired: true, mayLead: true }), 2, 0],
     [() => state.set(true), 3, 1],
     [() => state.setEgress({ isImpaired: false, mayLead: true }), 1, 1],
-    [() => state.set(false), 0, 0],
+    [() => state.setColdCut(true), 5, 1],
+    [() => state.set(false), 4, 2],
+    [() => state.setEgress({ isImpaired: true, mayLead: true }), 6, 2],
+    [() => state.setEgress({ isImpaired: false, mayLead: true }), 4, 2],
+    [() => state.setColdCut(false), 0, 0],
   ];
   for (const [change, bits, refuses] of changes) {
     await change();

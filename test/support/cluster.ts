@@ -29,6 +29,8 @@ export interface ClusterOptions {
   readonly raft?: string;
   /** More tables for every node's configuration. */
   readonly toml?: string;
+  /** And for a single node's. */
+  readonly tomlOf?: (id: number) => string;
   /** The port by which one node reaches the cluster port of another one; that port itself when left out. */
   readonly via?: (from: number, to: number, port: number) => number;
   /** The nodes reach each other through proxies, so that the ways between them can be cut. */
@@ -143,6 +145,7 @@ export class TestCluster {
         '[http]',
         `long_poll_timeout = "${this.options.longPollTimeout ?? '500ms'}"`,
         this.options.toml ?? '',
+        this.options.tomlOf?.(id) ?? '',
         '',
       ].join('\n'),
     );

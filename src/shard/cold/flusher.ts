@@ -53,6 +53,8 @@ interface Lane {
   readonly backOff: BackOff;
   readonly calls: FlushCall[];
   job: Job | undefined;
+  /** The store did not take what was uploaded last. */
+  refused: boolean;
   /** The group's origin is being settled. */
   claiming: boolean;
   /** When everything moves next, whatever its age. */
@@ -113,6 +115,7 @@ export class Flusher {
       backOff: new BackOff(random),
       calls: [],
       job: undefined,
+      refused: false,
       claiming: false,
       everythingAtMs: options.settings.flushIntervalMs + EVERYTHING_MS,
     }));
@@ -160,6 +163,7 @@ export class Flusher {
       this.counters.uploadErrors++;
       this.lastError = answer.error;
       if (lane === undefined) return;
+      lane.refused = true;
       lane.backOff.failed(this.#clockMs);
       this.#end(lane, 'failed', answer.error);
       return;
@@ -168,7 +172,10 @@ export class Flusher {
     this.counters.uploads++;
     this.counters.uploadBytes += job.bytes;
     this.counters.uploadMs += this.#clockMs - job.startedMs;
-    for (const other of this.#lanes) other.backOff.hope();
+    for (const other of this.#lanes) {
+      other.backOff.hope();
+      other.refused = false;
+    }
     // The next turn proposes it; a forgotten job ends here, and its object with it.
     if (lane === undefined) this.#own.delete(job.object.seq);
     else job.digests = answer.digests;
@@ -180,6 +187,12 @@ export class Flusher {
     if (lane === undefined) return;
     lane.calls.push(call);
     this.#lookAtMs = 0;
+  }
+
+  /** It leads the group and has bytes to bring away, but the store does not take them. */
+  isFailing(group: Group): boolean {
+    const refused = this.#lanes.find((one) => one.group === group)?.refused === true;
+    return refused && group.leads && group.state.hotBytes > 0;
   }
 
   /** Calls that wait for their turn. */

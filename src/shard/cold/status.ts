@@ -64,7 +64,7 @@ export function coldCounters(groups: readonly Group[], cold: ColdTier | undefine
 }
 
 /** Members of a group's entry in raft_groups. */
-export function describeCold(group: Group, nowMs: number): Record<string, unknown> {
+export function describeCold(group: Group, cold: ColdTier | undefined, nowMs: number): Record<string, unknown> {
   const { state, admission } = group;
   const oldestMs = oldestHotMs(state);
   return {
@@ -75,5 +75,7 @@ export function describeCold(group: Group, nowMs: number): Record<string, unknow
     /** Age of the oldest bytes that are not in the cold store; null when there are none. */
     cold_backlog_age_ms: oldestMs === undefined ? null : Math.max(0, nowMs - oldestMs),
     cold_write_admission: admission.stateAt(state, nowMs),
+    /** This node leads the group, and what it tried to upload last was not taken by the store. */
+    cold_flush_failing: cold?.flusher.isFailing(group) ?? false,
   };
 }

@@ -1,0 +1,129 @@
+/**
+ * The cold-health gate (wire-facts 9.8): a node whose own way to the cold store is broken keeps the bytes of the groups that it
+ * leads, and refuses their writes once there are too many. Nodes that reach the store would do better, so it gives its
+ * leaderships to them.
+ *
+ * Only to them: when the store itself is away, everybody fares alike, and leaderships that wander help nobody. So a node
+ * whose uploads fail first proves that it cannot reach the store, then asks the other voters; it is cut off only when one of them
+ * can. It still campaigns, later than the others, and nothing is given up, only handed over: no group gets
+ * leaderless by it. It has no uploads by which to see that its way is good again, so it tries itself.
+ */
+import type { GroupView } from './balancer.ts';
+
+export interface ColdGateOptions {
+  readonly nodeId: number;
+  readonly intervalMs: number;
+  /** Looks in a row that found uploads failing until the others are asked, and good proofs in a row until it is over. */
+  readonly unhealthyTicks: number;
+  readonly healTicks: number;
+  /** As they were seen last. */
+  groups(): readonly GroupView[];
+  /** Whether this node can work with the store right now. Does not reject. */
+  reaches(): Promise<boolean>;
+  /** The same of another node, by its own word; false when it does not say. Does not reject. */
+  otherReaches(node: number): Promise<boolean>;
+  /** Rejects when a shard could not be told; the next tick repeats it. */
+  apply(isCut: boolean): Promise<void>;
+  onChange(isCut: boolean, receivers: readonly number[]): void;
+  onError(error: unknown): void;
+}
+
+export class ColdGate {
+  readonly counters = { ticks: 0, badTicks: 0, trips: 0 };
+  /** Who reaches the store, as far as known: to them leaderships are given while this node is cut off. */
+  receivers: ReadonlySet<number> = new Set();
+  readonly #options: ColdGateOptions;
+  #isCut = false;
+  #applied = true;
+  #badInARow = 0;
+  #goodInARow = 0;
+  #running = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: ColdGateOptions) {
+    this.#options = options;
+  }
+
+  /** This node does not reach the store, and another one does. */
+  get isCut(): boolean {
+    return this.#isCut;
+  }
+
+  start(): void {
+    this.#timer ??= setInterval(() => void this.tick(), this.#options.intervalMs).unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** One look; none while the last one still waits for answers. Never rejects. */
+  async tick(): Promise<void> {
+    if (this.#running) return;
+    this.#running = true;
+    try {
+      const before = this.#isCut;
+      await (before ? this.#lookCut() : this.#look());
+      await this.#settle(before);
+    } catch (error) {
+      this.#options.onError(error);
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  async #look(): Promise<void> {
+    const options = this.#options;
+    const led = this.#led();
+    this.counters.ticks++;
+    const isBad = led.some(({ coldFailing }) => coldFailing === true);
+    this.#badInARow = isBad ? this.#badInARow + 1 : 0;
+    if (!isBad) return;
+    this.counters.badTicks++;
+    if (this.#badInARow < options.unhealthyTicks) return;
+    if (await options.reaches()) {
+      // Something else keeps the uploads from working; another node would fare alike.
+      this.#badInARow = 0;
+      return;
+    }
+    await this.#ask(led);
+    if (this.receivers.size === 0) return;
+    this.#isCut = true;
+    this.#goodInARow = 0;
+    this.counters.trips++;
+  }
+
+  async #lookCut(): Promise<void> {
+    this.counters.ticks++;
+    const led = this.#led();
+    const [isGood] = await Promise.all([this.#options.reaches(), this.#ask(led)]);
+    if (!isGood) this.counters.badTicks++;
+    this.#goodInARow = isGood ? this.#goodInARow + 1 : 0;
+    if (this.#goodInARow < this.#options.healTicks) return;
+    this.#isCut = false;
+    this.#badInARow = 0;
+  }
+
+  #led(): readonly GroupView[] {
+    return this.#options.groups().filter(({ leader }) => leader === this.#options.nodeId);
+  }
+
+  /** The voters that could take over what this node leads. */
+  async #ask(led: readonly GroupView[]): Promise<void> {
+    const options = this.#options;
+    const others = [...new Set(led.flatMap(({ voters }) => voters))].filter((node) => node !== options.nodeId);
+    const answers = await Promise.all(others.map((node) => options.otherReaches(node)));
+    this.receivers = new Set(others.filter((_, i) => answers[i] === true));
+  }
+
+  async #settle(before: boolean): Promise<void> {
+    const options = this.#options;
+    const isNews = this.#isCut !== before;
+    if (isNews) options.onChange(this.#isCut, [...this.receivers]);
+    if (!isNews && this.#applied) return;
+    this.#applied = false;
+    await options.apply(this.#isCut);
+    this.#applied = true;
+  }
+}

@@ -1,0 +1,163 @@
+// Three real nodes over one cold store, each with a way of its own to it. One whose way breaks gives its groups to the others, which
+// bring the bytes away; when nobody reaches the store nothing moves and nothing is without a leader.
+import assert from 'node:assert/strict';
+import { mkdirSync, rmSync, symlinkSync, unlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { TestCluster, until } from '../support/cluster.ts';
+import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { removeFolder, temporaryFolder } from '../support/server.ts';
+
+const KIB = 1024;
+/** Twice the nodes: the balancer leaves nobody without. */
+const GROUPS = 6;
+const NODES = [1, 2, 3] as const;
+const HOT_BYTES_MAX = 256 * KIB;
+const BODY = 'x'.repeat(32 * KIB);
+/** Some in every group. */
+const STREAMS = 24;
+const PATIENCE_MS = 120_000;
+const TEXT = { 'Content-Type': 'text/plain' } as const;
+
+const SETTINGS = `
+[governance.cold_health]
+interval = "200ms"
+unhealthy_ticks = 3
+heal_ticks = 3
+`;
+
+class Ways {
+  readonly folder = temporaryFolder('cold-ways');
+
+  constructor() {
+    mkdirSync(join(this.folder, 'store'));
+    for (const id of NODES) this.mend(id);
+  }
+
+  /** Where the node sees the store. */
+  of(id: number): string {
+    return join(this.folder, `seen-by-${id}`);
+  }
+
+  break(id: number): void {
+    unlinkSync(this.of(id));
+  }
+
+  mend(id: number): void {
+    // A put that was under way when it broke may have made folders for its object; they are nobody's store.
+    rmSync(this.of(id), { recursive: true, force: true });
+    symlinkSync('store', this.of(id));
+  }
+
+  toml(id: number): string {
+    return `[storage.cold]
+backend = "dir"
+dir = "${this.of(id)}"
+root = "of/the/test"
+flush_interval = "200ms"
+flush_size = "64 KiB"
+max_hot_size_per_group = "${HOT_BYTES_MAX / KIB} KiB"
+`;
+  }
+}
+
+async function shed(cluster: TestCluster, id: number): Promise<string> {
+  const { body } = await requestOnce(cluster.clusterPort(id), 'GET', '/__svc/leadership-shed');
+  return (JSON.parse(body.toString('utf8')) as { state: string }).state;
+}
+
+async function leadsOf(cluster: TestCluster, id: number): Promise<number> {
+  return (await cluster.groups(id)).filter(({ leader }) => leader === id).length;
+}
+
+/** Appends to every stream until each has that many more; what is refused for want of room is tried again. */
+async function write(cluster: TestCluster, id: number, appends: number): Promise<void> {
+  const client = await RawClient.connect(cluster.node(id).port);
+  try {
+    for (let i = 0; i < appends * STREAMS; i++) {
+      const path = `/health/s${i % STREAMS}`;
+      await until(
+        `${path} takes an append`,
+        async () => (await client.request('POST', path, TEXT, BODY)).status < 300,
+        PATIENCE_MS,
+      );
+    }
+  } finally {
+    client.destroy();
+  }
+}
+
+test('a node that does not reach the cold store gives its groups to those that do', async () => {
+  const ways = new Ways();
+  const cluster = await TestCluster.create({ groups: GROUPS, toml: SETTINGS, tomlOf: (id) => ways.toml(id) });
+  try {
+    await cluster.startAll();
+    const client = await RawClient.connect(cluster.node(2).port);
+    await client.request('PUT', '/health');
+    for (let i = 0; i < STREAMS; i++) assert.equal((await client.request('PUT', `/health/s${i}`, TEXT)).status, 201);
+    client.destroy();
+    await until('every node leads', async () =>
+      (await Promise.all(NODES.map((id) => leadsOf(cluster, id)))).every((n) => n > 0),
+    );
+    await write(cluster, 2, 1);
+
+    ways.break(1);
+    // Each group gets several times what it may keep: all of it has to get to the store, by whoever leads.
+    await write(cluster, 2, 12);
+    await until('node 1 says why', async () => (await shed(cluster, 1)) === 'cold-health', PATIENCE_MS);
+    await until('node 1 leads nothing', async () => (await leadsOf(cluster, 1)) === 0, PATIENCE_MS);
+    for (const id of [2, 3]) assert.equal(await shed(cluster, id), 'none');
+    for (const id of NODES) {
+      const probe = await requestOnce(cluster.clusterPort(id), 'POST', '/__svc/cold-probe');
+      assert.equal(probe.status, id === 1 ? 503 : 200, `node ${id} answers its peers`);
+    }
+    assert.equal((await requestOnce(cluster.clusterPort(2), 'GET', '/__svc/cold-probe')).status, 405);
+    assert.equal((await cluster.metrics(1))['cold_health_trips'], 1);
+
+    // Nobody reaches it any more: nobody does better, so nobody gives anything away.
+    ways.break(2);
+    ways.break(3);
+    const full = new Set<number>();
+    const other = await RawClient.connect(cluster.node(2).port);
+    await until(
+      'writes are refused at last',
+      async () => {
+        for (let i = 0; i < STREAMS; i++) {
+          const { status } = await other.request('POST', `/health/s${i}`, TEXT, BODY);
+          if (status === 503) full.add(i);
+        }
+        return full.size === STREAMS;
+      },
+      PATIENCE_MS,
+    );
+    other.destroy();
+    const trips = await Promise.all([2, 3].map(async (id) => (await cluster.metrics(id))['cold_health_trips']));
+    assert.deepEqual(trips, [0, 0]);
+    await cluster.kill(3);
+    await until(
+      'every group has a leader, be it the node that was cut off first',
+      async () => (await cluster.groups(2)).every(({ leader }) => leader === 1 || leader === 2),
+      PATIENCE_MS,
+    );
+
+    for (const id of NODES) ways.mend(id);
+    await cluster.restart(3);
+    await until('node 1 is as the others again', async () => (await shed(cluster, 1)) === 'none', PATIENCE_MS);
+    await write(cluster, 1, 2);
+    await until('node 1 leads again', async () => (await leadsOf(cluster, 1)) > 0, PATIENCE_MS);
+    await until(
+      'everything is in the store',
+      async () => {
+        const hot = await Promise.all(NODES.map(async (id) => (await cluster.metrics(id))['cold_hot_bytes']));
+        return hot.every((bytes) => bytes === 0);
+      },
+      PATIENCE_MS,
+    );
+  } catch (error) {
+    process.stderr.write(cluster.logs());
+    throw error;
+  } finally {
+    await cluster.dispose();
+    removeFolder(ways.folder);
+  }
+});
