@@ -109,6 +109,25 @@ export const READER_BUFFER_BYTES_MAX = MIB;
 /** Tail events above this carry no bytes; readers fetch them with a read, so one event cannot flood the reply ring. */
 export const TAIL_EVENT_BYTES_MAX = 64 * KIB;
 
+/** Subscriptions of a cluster: every node folds all of them from one log into memory. More: 429. */
+export const SUBSCRIPTIONS_MAX = 10_000;
+/** Streams of one subscription: a wake lists all of them in one body. More are refused, or not linked and counted. */
+export const SUBSCRIPTION_LINKS_MAX = 10_000;
+/** All subscriptions together, as they stand in a checkpoint of their log: one append, so well below BODY_BYTES_MAX. More: 429. */
+export const SUBSCRIPTION_STATE_BYTES_MAX = 16 * MIB;
+/** Body of a subscription request: SUBSCRIPTION_LINKS_MAX acks of usual names. Larger: 413. */
+export const SUBSCRIPTION_BODY_BYTES_MAX = 2 * MIB;
+/** Subscription ids, worker names: shown in answers and kept in memory on every node. */
+export const SUBSCRIPTION_NAME_BYTES_MAX = 256;
+/** Descriptions and patterns. */
+export const SUBSCRIPTION_TEXT_BYTES_MAX = KIB;
+/** Webhook URLs; what servers and proxies take at least. */
+export const WEBHOOK_URL_BYTES_MAX = 2 * KIB;
+/** Webhook requests of a node at once: each holds a socket and a body. Others wait their turn. */
+export const WEBHOOK_DELIVERIES_MAX = 64;
+/** Of a webhook's answer: all that is read of it is {"done":true}. A longer one is cut off and counts as failed. */
+export const WEBHOOK_ANSWER_BYTES_MAX = 64 * KIB;
+
 /** Nesting of a JSON body (decisions.md). Deeper: 400. */
 export const JSON_DEPTH_MAX = 128;
 

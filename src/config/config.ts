@@ -64,6 +64,11 @@ export interface Config {
     readonly clientToken: string | undefined;
     readonly adminToken: string | undefined;
   };
+  readonly subscriptions: {
+    /** Scheme and authority; undefined: those of the request. */
+    readonly publicUrl: string | undefined;
+    readonly localWebhooks: boolean;
+  };
 }
 
 /** Gives every option its place, then checks what no single option can know. */
@@ -111,6 +116,10 @@ export function toConfig(values: Values): Config {
       corsOrigins: values['http.cors_origins'],
       clientToken: secretOf(values, 'http.client_token', 'http.client_token_file'),
       adminToken: secretOf(values, 'http.admin_token', 'http.admin_token_file'),
+    },
+    subscriptions: {
+      publicUrl: values['subscriptions.public_url'],
+      localWebhooks: values['subscriptions.local_webhooks'],
     },
   };
   checkListeners(config);

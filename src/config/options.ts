@@ -163,6 +163,16 @@ export const OPTIONS = {
   'http.client_token_file': optional(kind.path, 'File with the token, instead of `http.client_token`.'),
   'http.admin_token': optional(kind.token, 'Bearer token that the admin plane requires.'),
   'http.admin_token_file': optional(kind.path, 'File with the token, instead of `http.admin_token`.'),
+
+  'subscriptions.public_url': optional(
+    kind.url,
+    'Under which webhook receivers reach the cluster: callbacks and public keys. Without it: as the client did that made the subscription.',
+  ),
+  'subscriptions.local_webhooks': option(
+    kind.boolean,
+    false,
+    'For development: webhooks may be `http://localhost` or `http://127.0.0.x`.',
+  ),
 } as const satisfies Readonly<Record<string, Option<unknown>>>;
 
 export type OptionKey = keyof typeof OPTIONS;

@@ -4,7 +4,7 @@
  * turn for all streams of the group, and nothing at all while nobody observes.
  *
  * Body of an event: JSON, an array of [bucket, stream, incarnation, tail, removed (0 or 1)]. An event without a body says
- * that the state was replaced: whatever was known is to be asked for again.
+ * that the state was replaced: whatever was known of the group (`a`) is to be asked for again.
  */
 import { Glob } from '../base/glob.ts';
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
@@ -86,12 +86,13 @@ export class Observer {
   }
 
   /** The state was replaced. */
-  rebase(): void {
+  rebase(group: number): void {
     this.#known.clear();
     this.#moved.clear();
     if (!this.active) return;
     const reply = this.#begin();
     reply.flags |= REPLY_BODY_OMITTED;
+    reply.a = group;
     this.#sink.send(reply);
   }
 

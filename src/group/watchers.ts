@@ -55,7 +55,7 @@ export class Watchers implements StateListener {
   /** Another state took over (a snapshot): readers are told to read, or that their stream is gone. */
   rebase(state: State): void {
     this.#state = state;
-    this.observer.rebase();
+    this.observer.rebase(state.group);
     this.#moved.clear();
     for (const [incarnation, topic] of [...this.#topicOf]) {
       const key = this.#keyOf.get(incarnation) as Uint8Array;

@@ -5,6 +5,7 @@ import { handleBatch } from './batch.ts';
 import { handleBootstrap } from './bootstrap.ts';
 import { handleCreateBucket, handleDeleteBucket, handleDescribeBucket, handleListStreams } from './bucket.ts';
 import type { Operation } from './contract.ts';
+import { type ControlPort, handleControl } from './control.ts';
 import { handleCreate } from './create.ts';
 import { handleDelete, handleHead } from './head.ts';
 import type { MetricsSource } from './metrics-route.ts';
@@ -27,7 +28,13 @@ interface Call {
   readonly startedMs: number;
 }
 
-export function clientRoutes(plane: Plane, pool: AppendPool, source: MetricsSource, service: ServiceTable): Router {
+export function clientRoutes(
+  plane: Plane,
+  pool: AppendPool,
+  source: MetricsSource,
+  service: ServiceTable,
+  control: ControlPort | undefined,
+): Router {
   const route = newRoute();
   return (res, req, method, responder, startedMs) => {
     const url = req.getUrl();
@@ -48,6 +55,9 @@ export function clientRoutes(plane: Plane, pool: AppendPool, source: MetricsSour
         return onList(call, route.bucket);
       case 'service':
         return handleService(service, url, method, { plane, source, res, req, responder, startedMs });
+      case 'control':
+        if (control === undefined) return plane.refuse(res, responder, 'flat', 'other', startedMs, 'ROUTE_NOT_FOUND');
+        return handleControl(plane, control, res, req, method, responder, startedMs);
       case 'batch':
         return onBatch(call, route);
       case 'snapshot':

@@ -98,19 +98,25 @@ export class Responder {
   readonly headOnly: boolean;
   readonly #noStore: string;
   readonly #noCache: string;
+  readonly #cached: string;
   readonly #preflight: string;
 
   constructor(cors: CorsBlocks, headOnly: boolean) {
     this.headOnly = headOnly;
     this.#noStore = staticBlock('no-store', cors.answer);
     this.#noCache = staticBlock('no-cache', cors.answer);
+    this.#cached = staticBlock('public, max-age=300', cors.answer);
     this.#preflight = cors.preflight === '' ? this.#noStore : `${this.#noStore}\r\n${cors.preflight}`;
   }
 
-  /** Status line and the static block, with `cache-control: no-store` or, for event streams, `no-cache`. */
-  begin(res: UwsResponse, status: number, cache: 'no-store' | 'no-cache' = 'no-store'): void {
+  /**
+   * Status line and the static block, with `cache-control: no-store`; for event streams `no-cache`; for what anybody may keep for
+   * five minutes `public`.
+   */
+  begin(res: UwsResponse, status: number, cache: 'no-store' | 'no-cache' | 'public' = 'no-store'): void {
     res.writeStatus(statusLine(status));
-    res.writeHeader(BLOCK_NAME, cache === 'no-store' ? this.#noStore : this.#noCache);
+    const block = cache === 'no-store' ? this.#noStore : cache === 'no-cache' ? this.#noCache : this.#cached;
+    res.writeHeader(BLOCK_NAME, block);
   }
 
   /** As begin, for a status that is known when the code is written; the hot path needs no lookup. */

@@ -5,6 +5,7 @@
  *
  *   /__svc/...                          service
  *   /v1/stream/{path}                   stream, flat family: decoded, then split at the first `/`; no `/`: bucket _default
+ *   /v1/stream/__ds/...                 control: subscriptions and their keys
  *   /{bucket}                           bucket
  *   /{bucket}/streams                   list
  *   /{bucket}/{stream}                  stream, bucketed family; one segment, whose %2F become part of the name
@@ -13,9 +14,8 @@
  *   /{bucket}/{stream}/bootstrap        bootstrap
  *   /{bucket}/{stream}/snapshot[/{offset}], /{bucket}/{stream}/retention[/{offset}]
  */
-import { NAME_BYTES_MAX } from '../base/limits.ts';
-import { nameBytes } from '../wire/command.ts';
 import { decodePathSegment } from '../wire/header-values.ts';
+import { hasSegment, nameFault } from '../wire/names.ts';
 import type { Family } from './contract.ts';
 
 export type RouteKind =
@@ -28,6 +28,7 @@ export type RouteKind =
   | 'bucket'
   | 'list'
   | 'service'
+  | 'control'
   | 'invalid'
   | 'none';
 
@@ -46,6 +47,8 @@ export function newRoute(): Route {
 }
 
 const FLAT_PREFIX = '/v1/stream/';
+/** Reserved for subscriptions, in front of all streams. */
+export const CONTROL_PREFIX = `${FLAT_PREFIX}__ds/`;
 const DEFAULT_BUCKET = '_default';
 /** Below a stream, without and with a segment of its own. */
 const WITHOUT_POSITION: ReadonlyMap<string, RouteKind> = new Map([
@@ -76,6 +79,10 @@ export function parseRoute(url: string, route: Route): void {
 
 function parseFlat(url: string, route: Route): void {
   route.family = 'flat';
+  if (url.startsWith(CONTROL_PREFIX)) {
+    route.kind = 'control';
+    return;
+  }
   const path = decodePathSegment(url.slice(FLAT_PREFIX.length));
   if (path === undefined) return invalid(route, BAD_ENCODING);
   const slash = path.indexOf('/');
@@ -123,30 +130,8 @@ function subResource(rest: string, route: Route): RouteKind {
 const BAD_ENCODING = 'the percent-encoding is malformed or not UTF-8';
 
 function checkNames(route: Route): void {
-  const { kind, bucket, stream } = route;
-  if (bucket === '') return invalid(route, 'the bucket name is empty');
-  if (bucket === 'v1') return invalid(route, 'the bucket name v1 is reserved; flat paths begin with /v1/stream/');
-  if (bucket.startsWith('__')) return invalid(route, 'bucket names beginning with __ are reserved');
-  if (isUnsafe(bucket)) return invalid(route, 'the bucket name holds NUL or a .. segment');
-  if (kind !== 'bucket') {
-    if (stream === '') return invalid(route, 'the stream name is empty');
-    if (stream.startsWith('__')) return invalid(route, 'stream names beginning with __ are reserved');
-    if (isUnsafe(stream)) return invalid(route, 'the stream name holds NUL or a .. segment');
-  }
-  // Three bytes are the most that a UTF-16 unit needs, so short names need no exact count.
-  if (3 * (bucket.length + stream.length) > NAME_BYTES_MAX && nameBytes(bucket, stream) > NAME_BYTES_MAX) {
-    invalid(route, `bucket and stream name together exceed ${NAME_BYTES_MAX} bytes`);
-  }
-}
-
-/** NUL separates bucket and stream in keys; `..` invites mistakes wherever a name becomes a path. */
-function isUnsafe(name: string): boolean {
-  if (name.includes('\0')) return true;
-  return name.includes('..') && hasSegment(name, '..');
-}
-
-function hasSegment(path: string, segment: string): boolean {
-  return path.includes('/') ? path.split('/').includes(segment) : path === segment;
+  const fault = nameFault(route.bucket, route.kind === 'bucket' ? undefined : route.stream);
+  if (fault !== undefined) invalid(route, fault);
 }
 
 function invalid(route: Route, detail: string): void {

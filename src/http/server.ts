@@ -16,6 +16,7 @@ import { MillraceError } from '../base/errors.ts';
 import { AppendPool } from './append.ts';
 import { isAuthorized } from './auth.ts';
 import type { HttpContext, HttpSettings } from './contract.ts';
+import { type ControlPort, hasOwnToken } from './control.ts';
 import { CorsPolicy } from './cors.ts';
 import { clientRoutes } from './client.ts';
 import { endAllLive } from './live/live.ts';
@@ -30,6 +31,8 @@ export interface PlaneOptions {
   readonly ctx: HttpContext;
   readonly source: MetricsSource;
   readonly operations: Operations;
+  /** Undefined: the reserved routes are not served. */
+  readonly control?: ControlPort;
   readonly logError: ErrorLog;
 }
 
@@ -56,7 +59,7 @@ export class ListenError extends Error {
 }
 
 export function createPlanes(options: PlaneOptions): Planes {
-  const { ctx, source, operations, logError } = options;
+  const { ctx, source, operations, logError, control } = options;
   const uws = loadUws();
   const budget = new BodyBudget(ctx.settings.inflightBodyBytes);
   const client = new Plane(ctx, budget, logError);
@@ -71,7 +74,7 @@ export function createPlanes(options: PlaneOptions): Planes {
     client,
     cors,
     ctx.settings.clientToken,
-    clientRoutes(client, new AppendPool(), source, clientService(operations)),
+    clientRoutes(client, new AppendPool(), source, clientService(operations), control),
   );
   serve(adminListener.app, admin, noCors, ctx.settings.adminToken, adminRoutes(admin, source, operations));
   return {
@@ -111,7 +114,7 @@ function serve(app: UwsApp, plane: Plane, cors: CorsPolicy, token: string, route
         plane.count('other', 204, startedMs);
       } else if (plane.closing) {
         plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'STOPPING');
-      } else if (token !== '' && !isAuthorized(req.getHeader('authorization'), token)) {
+      } else if (token !== '' && !mayPass(req, token)) {
         plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'UNAUTHORIZED');
       } else {
         route(res, req, method, responder, startedMs);
@@ -121,6 +124,10 @@ function serve(app: UwsApp, plane: Plane, cors: CorsPolicy, token: string, route
       answerCrash(plane, res, responder);
     }
   });
+}
+
+function mayPass(req: UwsRequest, token: string): boolean {
+  return isAuthorized(req.getHeader('authorization'), token) || hasOwnToken(req.getUrl());
 }
 
 /** A handler threw. What it opened answers 500; otherwise the response is answered here, unless it is dead already. */

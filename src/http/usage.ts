@@ -136,6 +136,8 @@ class Report {
       source.next++;
       for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] as number) + (row[i + 1] as number);
     }
+    // Reserved buckets are the service's own, not a tenant's.
+    if (name.startsWith('__')) return;
     const meters = METERS.map((meter, i) => `"${meter}":${sums[i]}`).join(',');
     this.#text += `${this.#isFirst ? '' : ','}${JSON.stringify(name)}:{${meters}}`;
     this.#isFirst = false;

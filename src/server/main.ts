@@ -20,6 +20,7 @@ import { Governance } from './governance.ts';
 import { type Logger, createLogger } from './log.ts';
 import { type ClusterData, Shards } from './shards.ts';
 import { ShedState, readDrainMark } from './shed-state.ts';
+import { Subscriptions } from './subscriptions/subscriptions.ts';
 
 const EXIT_FAILURE = 1;
 const EXIT_CONFIG = 2;
@@ -84,16 +85,34 @@ async function main(argv: readonly string[]): Promise<void> {
     cold === undefined ? undefined : () => cold.service.reaches(),
   );
   const forks = openForks(gateway);
-  const planes = compose({ config, gateway, forks, shards, drainMark, governance, cold, log });
+  const subscriptions = openSubscriptions(config, layout.nodeId, gateway, governance);
+  const planes = compose({ config, gateway, forks, subscriptions, shards, drainMark, governance, cold, log });
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
   greet(config, layout.shardCount, performance.now() - startedMs, log);
   if (clusterOf(config) !== undefined) governance.start();
   forks.start();
+  subscriptions.start();
   onSignal(() => {
     governance.stop();
     forks.stop();
-    return stop(planes, shards, gateway, cold, log);
+    subscriptions.stop();
+    return stop(planes, shards, gateway, subscriptions, cold, log);
+  });
+}
+
+function openSubscriptions(config: Config, nodeId: number, gateway: Gateway, governance: Governance): Subscriptions {
+  const leaderOf = (group: number): number | null | undefined =>
+    governance.balancer.groups.find(({ id }) => id === group)?.leader;
+  return new Subscriptions({
+    gateway,
+    // A single node leads everything.
+    leads: (group) => clusterOf(config) === undefined || leaderOf(group) === nodeId,
+    allowLocal: config.subscriptions.localWebhooks,
+    publicUrl: config.subscriptions.publicUrl,
+    log: createLogger('subscriptions'),
+    nowMs: () => Date.now(),
+    random: () => Math.random(),
   });
 }
 
@@ -116,11 +135,12 @@ interface Parts {
   readonly shards: Shards;
   readonly drainMark: ShedState;
   readonly governance: Governance;
+  readonly subscriptions: Subscriptions;
   readonly cold: ColdStore | undefined;
   readonly log: Logger;
 }
 
-function compose({ config, gateway, forks, shards, drainMark, governance, cold, log }: Parts): Planes {
+function compose({ config, gateway, forks, subscriptions, shards, drainMark, governance, cold, log }: Parts): Planes {
   const metrics = new HttpCounters();
   const ctx: HttpContext = {
     gateway,
@@ -159,6 +179,7 @@ function compose({ config, gateway, forks, shards, drainMark, governance, cold, 
       wal_backend: 'disk',
       leadership_shed: describeShed(drainMark.bits),
       ...governance.metrics(),
+      ...subscriptions.metrics(),
       ...(cold?.metrics() ?? NO_COLD_STORE_METRICS),
     }),
   };
@@ -175,6 +196,7 @@ function compose({ config, gateway, forks, shards, drainMark, governance, cold, 
       coldObjects: cold?.service,
       backups: openBackups(gateway, config.storage.dataDir),
     },
+    control: subscriptions.api,
     logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
   });
 }
@@ -223,11 +245,13 @@ async function stop(
   planes: Planes,
   shards: Shards,
   gateway: Gateway,
+  subscriptions: Subscriptions,
   cold: ColdStore | undefined,
   log: Logger,
 ): Promise<void> {
   log.info({ pending: gateway.pending }, 'stopping: no new requests, open ones are finished');
   await planes.close(STOP_GRACE_MS);
+  subscriptions.close();
   await shards.stop();
   gateway.close();
   await cold?.close();

@@ -2,7 +2,7 @@
 // exceptions is that of a single node.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TESTS_EXPECTED, contradictions, exceptions, runSuite } from '../support/official-suite.ts';
+import { SUITE_TOML, TESTS_EXPECTED, contradictions, exceptions, runSuite } from '../support/official-suite.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { type TestCluster, until, withCluster } from '../support/cluster.ts';
 
@@ -34,7 +34,7 @@ async function suiteThrough(cluster: TestCluster, id: number, title: string): Pr
 }
 
 test('the official suite through a follower and through a leader of three nodes', async () => {
-  await withCluster({ groups: GROUPS, longPollTimeout: '500ms' }, async (cluster) => {
+  await withCluster({ groups: GROUPS, toml: SUITE_TOML, longPollTimeout: '500ms' }, async (cluster) => {
     await moveLeaders(cluster, 1, (leader) => leader !== 3);
     await suiteThrough(cluster, 3, 'through a node that follows');
     await moveLeaders(cluster, 1, (leader) => leader === 1);

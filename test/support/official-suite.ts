@@ -9,6 +9,8 @@ import { removeFolder, run, temporaryFolder, within } from './server.ts';
 export const TESTS_EXPECTED = 338;
 /** About 20 s against a healthy server; a server that hangs must not hang the run. */
 const SUITE_TIMEOUT_MS = 180_000;
+/** Configuration of a server under test: its webhook receivers are on this machine. */
+export const SUITE_TOML = '[subscriptions]\nlocal_webhooks = true\n';
 const FOLDER = join(REPO_ROOT, 'test', 'conformance');
 
 export interface Outcome {

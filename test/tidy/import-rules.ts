@@ -8,7 +8,7 @@ export type Sources = ReadonlyMap<string, string>;
 /** Interfaces between folders (and the errors they throw): adapters implement them, so they may know them. */
 const PORTS = new Set(['src/ports.ts', 'src/raft/types.ts', 'src/shard/ports.ts', 'src/stream/tx.ts']);
 
-const PURE = ['base', 'raft', 'stream', 'wire', 'group'];
+const PURE = ['base', 'raft', 'stream', 'wire', 'group', 'subscriptions'];
 const ADAPTERS = ['store', 'cold', 'peer', 'http', 'mailbox'];
 const CORE = [...PURE, 'shard'];
 
@@ -19,6 +19,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   raft: ['base', 'wire'],
   stream: ['base', 'wire'],
   group: ['base', 'raft', 'stream', 'wire'],
+  subscriptions: ['base', 'wire'],
   shard: ['base', 'raft', 'stream', 'wire', 'group', 'metrics'],
   config: ['base'],
   metrics: ['base'],

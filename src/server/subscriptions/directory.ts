@@ -1,0 +1,62 @@
+/** Which subscriptions a stream concerns; wants from the shards what they follow. */
+import type { MachineListener } from '../../subscriptions/machine.ts';
+import type { Subscription } from '../../subscriptions/subscription.ts';
+import type { Tails } from './tails.ts';
+
+/** What is done about changes, besides knowing of them. */
+export interface Follower {
+  touch(sub: Subscription): void;
+  /** Streams may match its pattern that are not linked yet. */
+  sweep(sub: Subscription): void;
+  removed(sub: Subscription): void;
+}
+
+export class Directory implements MachineListener {
+  follower: Follower | undefined = undefined;
+  readonly #tails: Tails;
+  readonly #byPath = new Map<string, Set<Subscription>>();
+  readonly #patterned = new Set<Subscription>();
+
+  constructor(tails: Tails) {
+    this.#tails = tails;
+  }
+
+  of(path: string): ReadonlySet<Subscription> | undefined {
+    return this.#byPath.get(path);
+  }
+
+  /** Those with a pattern that matches the path and no link to it. */
+  *matching(path: string): Generator<Subscription> {
+    for (const sub of this.#patterned) if (!sub.links.has(path) && sub.matches(path)) yield sub;
+  }
+
+  added(sub: Subscription): void {
+    if (sub.config.pattern === null) return;
+    this.#patterned.add(sub);
+    // What came between the listing and this moment is found by another listing.
+    void this.#tails.wantPattern(sub.config.pattern).then(() => this.follower?.sweep(sub));
+  }
+
+  removed(sub: Subscription): void {
+    if (this.#patterned.delete(sub) && sub.config.pattern !== null) this.#tails.releasePattern(sub.config.pattern);
+    this.follower?.removed(sub);
+  }
+
+  changed(sub: Subscription): void {
+    this.follower?.touch(sub);
+  }
+
+  linked(sub: Subscription, path: string): void {
+    const subs = this.#byPath.get(path);
+    if (subs === undefined) this.#byPath.set(path, new Set([sub]));
+    else subs.add(sub);
+    void this.#tails.want(path);
+  }
+
+  unlinked(sub: Subscription, path: string): void {
+    const subs = this.#byPath.get(path);
+    subs?.delete(sub);
+    if (subs?.size === 0) this.#byPath.delete(path);
+    this.#tails.release(path);
+  }
+}

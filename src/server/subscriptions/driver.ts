@@ -1,0 +1,247 @@
+/**
+ * Drives subscriptions on the node that leads the group of their log: issues wakes, delivers them, tries again, ends leases. What to
+ * do is decided by the pure core (decide.ts); everything that happens is a record in the log, so another node goes on where this
+ * one stopped. Two nodes that both believe to lead do no harm: the log takes the first of two equal steps, and a receiver
+ * may at worst be called twice for one wake.
+ */
+import { randomUUID } from 'node:crypto';
+import { WEBHOOK_DELIVERIES_MAX } from '../../base/limits.ts';
+import { type Step, decide, retryDelayMs } from '../../subscriptions/decide.ts';
+import type { Outcome } from '../../subscriptions/outcome.ts';
+import type { Command } from '../../subscriptions/record.ts';
+import type { Subscription } from '../../subscriptions/subscription.ts';
+import type { Logger } from '../log.ts';
+import type { Delivering, Sent } from './delivering.ts';
+import type { Tails } from './tails.ts';
+
+/** An append that failed (no leader, a full mailbox) is tried again this much later. */
+const PAUSE_MS = 1000;
+/** The longest that a timer sleeps: what it waits for may be further away than a timer can count. */
+const SLEEP_MAX_MS = 60_000;
+
+export interface DriverOptions {
+  readonly tails: Tails;
+  /** Not deleted, and made anew under its id. */
+  readonly isCurrent: (sub: Subscription) => boolean;
+  readonly append: (command: Command) => Promise<Outcome>;
+  readonly send: Delivering;
+  readonly log: Logger;
+  readonly nowMs: () => number;
+  /** In [0, 1). */
+  readonly random: () => number;
+}
+
+interface Attempt {
+  readonly wakeId: string;
+  readonly abort: AbortController;
+}
+
+export class Driver {
+  readonly counters = { wakes: 0, delivered: 0, failed: 0, expired: 0 };
+  readonly #options: DriverOptions;
+  #driving = false;
+  readonly #dirty = new Set<Subscription>();
+  #flushDue = false;
+  /** When to look again. */
+  readonly #due = new Map<Subscription, number>();
+  #timer: NodeJS.Timeout | undefined;
+  #timerAtMs = Infinity;
+  /** A record about them is on its way. */
+  readonly #busy = new Set<Subscription>();
+  /** An append failed: nothing before. */
+  readonly #pausedUntilMs = new Map<Subscription, number>();
+  readonly #attempts = new Map<Subscription, Attempt>();
+  /** They wait until fewer deliveries are under way. */
+  readonly #queue = new Set<Subscription>();
+
+  constructor(options: DriverOptions) {
+    this.#options = options;
+  }
+
+  get driving(): boolean {
+    return this.#driving;
+  }
+
+  get inFlight(): number {
+    return this.#attempts.size;
+  }
+
+  get queued(): number {
+    return this.#queue.size;
+  }
+
+  start(subs: Iterable<Subscription>): void {
+    this.#driving = true;
+    for (const sub of subs) this.touch(sub);
+  }
+
+  /** Another node goes on. What is under way here is cut off: it will be delivered again. */
+  stop(): void {
+    this.#driving = false;
+    for (const { abort } of this.#attempts.values()) abort.abort();
+    this.#dirty.clear();
+    this.#due.clear();
+    this.#queue.clear();
+    clearTimeout(this.#timer);
+    this.#timerAtMs = Infinity;
+  }
+
+  /** Something about it changed. */
+  touch(sub: Subscription): void {
+    if (!this.#driving || !this.#options.isCurrent(sub)) return;
+    this.#dirty.add(sub);
+    if (this.#flushDue) return;
+    this.#flushDue = true;
+    setImmediate(() => this.#flush());
+  }
+
+  removed(sub: Subscription): void {
+    this.#attempts.get(sub)?.abort.abort();
+    this.#dirty.delete(sub);
+    this.#due.delete(sub);
+    this.#queue.delete(sub);
+    this.#pausedUntilMs.delete(sub);
+  }
+
+  #flush(): void {
+    this.#flushDue = false;
+    const dirty = [...this.#dirty];
+    this.#dirty.clear();
+    for (const sub of dirty) this.#look(sub);
+  }
+
+  #look(sub: Subscription): void {
+    if (!this.#driving) return;
+    const attempt = this.#attempts.get(sub);
+    // The wake is over: whatever the receiver answers, it is too late.
+    if (attempt !== undefined && attempt.wakeId !== sub.wake?.id) attempt.abort.abort();
+    this.#due.delete(sub);
+    if (this.#busy.has(sub)) return;
+    const nowMs = this.#options.nowMs();
+    const pausedUntilMs = this.#pausedUntilMs.get(sub) ?? 0;
+    if (nowMs < pausedUntilMs) return this.#lookAt(sub, pausedUntilMs);
+    this.#pausedUntilMs.delete(sub);
+    this.#take(
+      sub,
+      decide(sub, (path) => this.#options.tails.of(path), nowMs),
+      nowMs,
+    );
+  }
+
+  #take(sub: Subscription, step: Step, nowMs: number): void {
+    const about = { id: sub.id, at: nowMs };
+    switch (step.do) {
+      case 'rest':
+        return;
+      case 'wait':
+        return this.#lookAt(sub, step.untilMs);
+      case 'wake': {
+        this.counters.wakes++;
+        const wake = newWakeId();
+        const { tails } = step;
+        return void this.#record(sub, { op: 'wake', ...about, wake, generation: sub.generation + 1, tails });
+      }
+      case 'expire': {
+        this.counters.expired++;
+        const wake = sub.wake?.id as string;
+        // A receiver that has not even answered is called again no sooner than after any other failure.
+        const next = this.#attempts.has(sub) ? this.#nextAttemptMs(sub, nowMs) : -1;
+        return void this.#record(sub, { op: 'expire', ...about, wake, until: sub.leaseUntilMs, next });
+      }
+      case 'deliver':
+        this.#lookAt(sub, step.expiresAtMs);
+        return this.#deliver(sub);
+    }
+  }
+
+  #nextAttemptMs(sub: Subscription, nowMs: number): number {
+    return nowMs + retryDelayMs(sub.failures + 1, this.#options.random());
+  }
+
+  /** One record at a time for each subscription; what it changed is looked at when it is folded. */
+  async #record(sub: Subscription, command: Command): Promise<void> {
+    this.#busy.add(sub);
+    try {
+      await this.#options.append(command);
+    } catch (error) {
+      this.#options.log.debug({ err: error, subscription: sub.id, op: command.op }, 'a step could not be recorded');
+      this.#pausedUntilMs.set(sub, this.#options.nowMs() + PAUSE_MS);
+    } finally {
+      this.#busy.delete(sub);
+      this.touch(sub);
+    }
+  }
+
+  #deliver(sub: Subscription): void {
+    if (this.#attempts.has(sub)) return;
+    if (this.#attempts.size >= WEBHOOK_DELIVERIES_MAX) {
+      this.#queue.add(sub);
+      return;
+    }
+    this.#queue.delete(sub);
+    const attempt: Attempt = { wakeId: sub.wake?.id as string, abort: new AbortController() };
+    this.#attempts.set(sub, attempt);
+    void this.#attempt(sub, attempt);
+  }
+
+  async #attempt(sub: Subscription, { wakeId, abort }: Attempt): Promise<void> {
+    const { log, nowMs } = this.#options;
+    let sent: Sent;
+    try {
+      sent = await this.#options.send(sub, abort.signal);
+    } catch (error) {
+      log.error({ err: error, subscription: sub.id }, 'a delivery failed in an unforeseen way');
+      sent = { result: 'failed', reason: 'internal error' };
+    }
+    this.#attempts.delete(sub);
+    this.#next();
+    if (abort.signal.aborted) return this.touch(sub);
+    const about = { id: sub.id, at: nowMs(), wake: wakeId };
+    if (sent.result === 'failed') {
+      this.counters.failed++;
+      const text = 'a wake could not be delivered; it is tried again';
+      log[sub.failures === 0 ? 'warn' : 'debug']({ subscription: sub.id, reason: sent.reason }, text);
+      return this.#record(sub, { op: 'failed', ...about, next: this.#nextAttemptMs(sub, nowMs()) });
+    }
+    this.counters.delivered++;
+    return this.#record(sub, { op: sent.result === 'done' ? 'done' : 'delivered', ...about });
+  }
+
+  #next(): void {
+    const [sub] = this.#queue;
+    if (sub === undefined) return;
+    this.#queue.delete(sub);
+    this.touch(sub);
+  }
+
+  #lookAt(sub: Subscription, atMs: number): void {
+    if (atMs === Infinity) return;
+    this.#due.set(sub, atMs);
+    if (atMs >= this.#timerAtMs) return;
+    clearTimeout(this.#timer);
+    this.#timerAtMs = atMs;
+    const sleepMs = Math.min(SLEEP_MAX_MS, Math.max(0, atMs - this.#options.nowMs()));
+    this.#timer = setTimeout(() => this.#wakeUp(), sleepMs).unref();
+  }
+
+  #wakeUp(): void {
+    const nowMs = this.#options.nowMs();
+    this.#timerAtMs = Infinity;
+    let next: Subscription | undefined;
+    let nextMs = Infinity;
+    for (const [sub, atMs] of [...this.#due]) {
+      if (atMs <= nowMs) {
+        this.#due.delete(sub);
+        this.touch(sub);
+      } else if (atMs < nextMs) {
+        next = sub;
+        nextMs = atMs;
+      }
+    }
+    if (next !== undefined) this.#lookAt(next, nextMs);
+  }
+}
+
+export function newWakeId(): string {
+  return `w_${randomUUID().replaceAll('-', '')}`;
+}

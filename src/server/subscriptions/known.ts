@@ -1,0 +1,35 @@
+/** What this node has folded of the subscriptions, and how to be sure that it is not behind. */
+import type { Machine } from '../../subscriptions/machine.ts';
+import type { Subscription } from '../../subscriptions/subscription.ts';
+import { Keys } from './keys.ts';
+import type { SubscriptionLog } from './log.ts';
+import { Refusal } from './api-refusal.ts';
+
+export class Known {
+  readonly machine: Machine;
+  readonly log: SubscriptionLog;
+  #keys: Keys | undefined;
+
+  constructor(machine: Machine, log: SubscriptionLog) {
+    this.machine = machine;
+    this.log = log;
+  }
+
+  /** The subscription; before this node says that there is none it catches up. */
+  async subscription(id: string): Promise<Subscription> {
+    const known = this.machine.subscriptions.get(id);
+    if (known !== undefined) return known;
+    await this.log.barrier();
+    const sub = this.machine.subscriptions.get(id);
+    if (sub === undefined) throw new Refusal('SUBSCRIPTION_NOT_FOUND', 'there is no such subscription');
+    return sub;
+  }
+
+  /** Undefined before the first subscription. */
+  keys(): Keys | undefined {
+    const saved = this.machine.key;
+    if (saved === undefined) return undefined;
+    if (this.#keys?.kid !== saved.kid) this.#keys = new Keys(saved);
+    return this.#keys;
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * Keeps the links of subscriptions true, on the node that drives them: streams that appear and match a pattern are linked from their
+ * beginning, streams that are gone lose their link, and one that was made anew is processed from its beginning.
+ */
+import { SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX } from '../../base/limits.ts';
+import type { ShardGateway } from '../../ports.ts';
+import type { StreamTail } from '../../subscriptions/decide.ts';
+import type { Machine } from '../../subscriptions/machine.ts';
+import type { Command, Position } from '../../subscriptions/record.ts';
+import type { Subscription } from '../../subscriptions/subscription.ts';
+import type { Logger } from '../log.ts';
+import type { Directory } from './directory.ts';
+import { listMatching } from './listing.ts';
+import { locate } from './locate.ts';
+import type { Tails } from './tails.ts';
+
+/** What could not be recorded or listed is done again by a sweep this much later. */
+const AGAIN_MS = 1000;
+
+export interface LinkerOptions {
+  readonly gateway: ShardGateway;
+  readonly machine: Machine;
+  readonly directory: Directory;
+  readonly tails: Tails;
+  readonly append: (commands: readonly Command[]) => Promise<unknown>;
+  readonly isDriving: () => boolean;
+  readonly nowMs: () => number;
+  readonly log: Logger;
+}
+
+export class Linker {
+  /** Streams that matched a pattern and found no room. */
+  unlinked = 0;
+  readonly #options: LinkerOptions;
+  /** Links found since the last record, by subscription. */
+  readonly #found = new Map<Subscription, Map<string, Position>>();
+  #flushDue = false;
+  readonly #sweeping = new Map<Subscription, { again: boolean }>();
+
+  constructor(options: LinkerOptions) {
+    this.#options = options;
+  }
+
+  /** A stream moved: by an append, its creation or its end. */
+  moved(path: string, tail: StreamTail, removed: boolean): void {
+    if (!this.#options.isDriving()) return;
+    const { directory } = this.#options;
+    for (const sub of directory.of(path) ?? []) {
+      const known = sub.links.get(path)?.incarnation ?? 0;
+      const isOver = removed ? tail.incarnation >= known : tail.incarnation > known;
+      if (known !== 0 && isOver) this.#renew(sub, path, known, removed ? undefined : tail);
+    }
+    if (!removed) for (const sub of directory.matching(path)) this.#link(sub, path, tail);
+  }
+
+  /** The tail of a linked stream became known on this node. */
+  found(path: string, tail: StreamTail): void {
+    if (tail.incarnation !== 0) return this.moved(path, tail, false);
+    const linked = [...(this.#options.directory.of(path) ?? [])].some((sub) => sub.links.get(path)?.incarnation !== 0);
+    if (linked && this.#options.isDriving()) void this.#confirmGone(path);
+  }
+
+  /** Looks for streams that match and are not linked, and for links whose stream is gone. */
+  async sweep(sub: Subscription): Promise<void> {
+    if (!this.#options.isDriving()) return;
+    const running = this.#sweeping.get(sub);
+    if (running !== undefined) {
+      running.again = true;
+      return;
+    }
+    const state = { again: true };
+    this.#sweeping.set(sub, state);
+    try {
+      while (state.again && this.#options.isDriving()) {
+        state.again = false;
+        await this.#sweepOnce(sub);
+      }
+    } catch (error) {
+      this.#options.log.debug({ err: error, subscription: sub.id }, 'a sweep failed; it is done again');
+      setTimeout(() => void this.sweep(sub), AGAIN_MS).unref();
+    } finally {
+      this.#sweeping.delete(sub);
+    }
+  }
+
+  async #sweepOnce(sub: Subscription): Promise<void> {
+    const { gateway, machine, tails } = this.#options;
+    await tails.known(sub.links.keys());
+    for (const path of [...sub.links.keys()]) {
+      const tail = tails.of(path);
+      if (tail !== undefined) this.found(path, tail);
+    }
+    if (sub.config.pattern === null) return;
+    // One more than fits shows that some do not fit.
+    const paths = await listMatching(gateway, sub.config.pattern, SUBSCRIPTION_LINKS_MAX + sub.links.size + 1);
+    const missing = paths.filter((path) => !sub.links.has(path) && sub.matches(path));
+    if (machine.subscriptions.get(sub.id) !== sub) return;
+    await Promise.all(missing.map((path) => tails.want(path)));
+    for (const path of missing) {
+      const tail = tails.of(path);
+      if (tail !== undefined && tail.incarnation !== 0) this.#link(sub, path, tail);
+      tails.release(path);
+    }
+  }
+
+  #link(sub: Subscription, path: string, { incarnation }: StreamTail): void {
+    const { machine } = this.#options;
+    const links = this.#found.get(sub) ?? new Map<string, Position>();
+    const isFull = sub.links.size + links.size >= SUBSCRIPTION_LINKS_MAX;
+    if (isFull || machine.bytes >= SUBSCRIPTION_STATE_BYTES_MAX) {
+      this.unlinked++;
+      return;
+    }
+    // It did not exist when the subscription was made: all of it is news.
+    links.set(path, [path, incarnation, 0]);
+    this.#found.set(sub, links);
+    if (this.#flushDue) return;
+    this.#flushDue = true;
+    setImmediate(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#flushDue = false;
+    const found = [...this.#found];
+    this.#found.clear();
+    for (const [sub, links] of found) {
+      void this.#append(sub, [{ op: 'link', id: sub.id, at: this.#options.nowMs(), links: [...links.values()] }]);
+    }
+  }
+
+  #renew(sub: Subscription, path: string, incarnation: number, present: StreamTail | undefined): void {
+    const about = { id: sub.id, at: this.#options.nowMs() };
+    const commands: Command[] = [{ op: 'gone', ...about, path, incarnation }];
+    if (present !== undefined) commands.push({ op: 'link', ...about, links: [[path, present.incarnation, 0]] });
+    void this.#append(sub, commands);
+  }
+
+  /** A node that lags has not seen the stream yet; the leader of its group knows. */
+  async #confirmGone(path: string): Promise<void> {
+    const { gateway, directory } = this.#options;
+    const asked = [...(directory.of(path) ?? [])].map((sub) => [sub, sub.links.get(path)?.incarnation ?? 0] as const);
+    try {
+      const tail = await locate(gateway, path);
+      for (const [sub, known] of asked) {
+        if (known === 0 || tail.incarnation === known) continue;
+        this.#renew(sub, path, known, tail.incarnation === 0 ? undefined : tail);
+      }
+    } catch (error) {
+      this.#options.log.debug({ err: error, path }, 'a linked stream could not be looked for; it is done again');
+      for (const [sub] of asked) setTimeout(() => void this.sweep(sub), AGAIN_MS).unref();
+    }
+  }
+
+  async #append(sub: Subscription, commands: readonly Command[]): Promise<void> {
+    try {
+      await this.#options.append(commands);
+    } catch (error) {
+      this.#options.log.debug(
+        { err: error, subscription: sub.id },
+        'links could not be recorded; they are looked for again',
+      );
+      setTimeout(() => void this.sweep(sub), AGAIN_MS).unref();
+    }
+  }
+}

@@ -1,0 +1,107 @@
+/** Existing streams that match a pattern, from the shards of this node. */
+import { MillraceError } from '../../base/errors.ts';
+import { Glob } from '../../base/glob.ts';
+import { LIST_LIMIT_MAX } from '../../base/limits.ts';
+import type { ShardGateway } from '../../ports.ts';
+import { flatPath, splitFlatPath } from '../../wire/flat-path.ts';
+import { nameFault } from '../../wire/names.ts';
+import { ALL_GROUPS, OP_LIST, OP_USAGE } from '../../wire/request.ts';
+import { ask } from './calls.ts';
+
+/** Names of buckets in one answer. */
+const BUCKETS_PAGE = 512;
+
+/** Where matching streams can be. */
+interface Place {
+  /** Undefined: in any bucket. */
+  readonly bucket: string | undefined;
+  readonly prefix: string;
+}
+
+/** Stops behind `limit` paths. */
+export async function listMatching(gateway: ShardGateway, pattern: string, limit: number): Promise<string[]> {
+  const glob = new Glob(pattern);
+  const found: string[] = [];
+  const take = (path: string): boolean => {
+    const { bucket, stream } = splitFlatPath(path);
+    // What clients cannot name is no part of any pattern.
+    if (glob.matches(path) && nameFault(bucket, stream) === undefined) found.push(path);
+    return found.length < limit;
+  };
+  for (const { bucket, prefix } of placesOf(glob)) {
+    const buckets = bucket === undefined ? await bucketNames(gateway) : [bucket];
+    for (const name of buckets) {
+      if (!(await listBucket(gateway, name, prefix, take))) return found;
+    }
+  }
+  return found;
+}
+
+function placesOf(glob: Glob): Place[] {
+  const front = glob.literalFront;
+  const [bucket] = front;
+  if (bucket === undefined) {
+    return [glob.pattern === '*' ? { bucket: '_default', prefix: '' } : { bucket: undefined, prefix: '' }];
+  }
+  // No wildcard at all, or `a/**`, which is also the path `a`.
+  const exact = splitFlatPath(front.join('/'));
+  const places: Place[] = front.length === 1 ? [{ bucket: exact.bucket, prefix: exact.stream }] : [];
+  return [...places, { bucket, prefix: front.slice(1).join('/') }];
+}
+
+/** Calls `take` until it returns false; false: it did. */
+async function listBucket(
+  gateway: ShardGateway,
+  bucket: string,
+  prefix: string,
+  take: (path: string) => boolean,
+): Promise<boolean> {
+  for (let shard = 0; shard < gateway.shardCount; shard++) {
+    for (let after = ''; ;) {
+      const answer = await ask(
+        gateway,
+        (request) => {
+          request.op = OP_LIST;
+          request.group = ALL_GROUPS;
+          request.command.bucket = bucket;
+          request.prefix = prefix;
+          request.after = after;
+          request.limit = LIST_LIMIT_MAX;
+        },
+        shard,
+      );
+      if (answer.code !== 'OK') throw new MillraceError(answer.code);
+      const page = JSON.parse(answer.body) as readonly { readonly stream_id: string }[];
+      for (const { stream_id: stream } of page) if (!take(flatPath(bucket, stream))) return false;
+      const last = page.at(-1);
+      if (last === undefined || page.length < LIST_LIMIT_MAX) break;
+      after = last.stream_id;
+    }
+  }
+  return true;
+}
+
+async function bucketNames(gateway: ShardGateway): Promise<Set<string>> {
+  const names = new Set<string>();
+  for (let shard = 0; shard < gateway.shardCount; shard++) {
+    for (let after = ''; ;) {
+      const answer = await ask(
+        gateway,
+        (request) => {
+          request.op = OP_USAGE;
+          request.group = ALL_GROUPS;
+          request.command.bucket = after;
+          request.maxRecords = BUCKETS_PAGE;
+        },
+        shard,
+      );
+      if (answer.code !== 'OK') throw new MillraceError(answer.code);
+      const rows = JSON.parse(answer.body === '' ? '[]' : answer.body) as readonly (readonly [string])[];
+      for (const [name] of rows) names.add(name);
+      const last = rows.at(-1);
+      if (last === undefined || answer.a !== 1) break;
+      [after] = last;
+    }
+  }
+  return names;
+}

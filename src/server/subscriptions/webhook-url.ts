@@ -1,0 +1,114 @@
+/**
+ * Which webhook URLs a node may call (protocol 6.2, 12.8): https to public addresses. What a name resolves to is looked at again when
+ * the socket connects, because a name may be public when the subscription is made and private when it is called.
+ */
+import { type LookupAddress, type LookupOptions, lookup as systemLookup } from 'node:dns';
+import { BlockList, type LookupFunction, isIP } from 'node:net';
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
+LOOPBACK.addAddress('::1', 'ipv6');
+
+/** Everything that IANA lists as not globally reachable, and what embeds an IPv4 address in an IPv6 one. */
+/** Two lists: in one, a rule for mapped addresses would also hold for every IPv4 address. */
+const NOT_PUBLIC_V4 = new BlockList();
+const NOT_PUBLIC_V6 = new BlockList();
+for (const [network, prefix] of [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+] as const) {
+  NOT_PUBLIC_V4.addSubnet(network, prefix, 'ipv4');
+}
+for (const [network, prefix] of [
+  ['::', 96],
+  ['::ffff:0:0', 96],
+  ['64:ff9b::', 96],
+  ['64:ff9b:1::', 48],
+  ['100::', 64],
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['3fff::', 20],
+  ['5f00::', 16],
+  ['fc00::', 7],
+  ['fe80::', 10],
+  ['fec0::', 10],
+  ['ff00::', 8],
+] as const) {
+  NOT_PUBLIC_V6.addSubnet(network, prefix, 'ipv6');
+}
+
+export function isPublicAddress(address: string): boolean {
+  const family = isIP(address);
+  if (family === 4) return !NOT_PUBLIC_V4.check(address, 'ipv4');
+  return family === 6 && !NOT_PUBLIC_V6.check(address, 'ipv6');
+}
+
+function isLoopbackAddress(address: string): boolean {
+  const family = isIP(address);
+  return family !== 0 && LOOPBACK.check(address, family === 4 ? 'ipv4' : 'ipv6');
+}
+
+export type WebhookTarget =
+  | {
+      readonly ok: true;
+      readonly url: URL;
+      /** Whether the socket may connect there. */
+      readonly mayConnect: (address: string) => boolean;
+    }
+  | { readonly ok: false; readonly reason: string };
+
+/** `allowLocal`: http to localhost and 127.0.0.x, for development. */
+export function webhookTarget(text: string, allowLocal: boolean): WebhookTarget {
+  const refused = (reason: string): WebhookTarget => ({ ok: false, reason: `webhook.url ${reason}` });
+  if (!URL.canParse(text)) return refused('must be an absolute URL');
+  const url = new URL(text);
+  if (url.username !== '' || url.password !== '') return refused('must not hold credentials');
+  const host = url.hostname.replace(/^\[|\]$/g, '').toLowerCase();
+  if (url.protocol === 'http:') {
+    if (!allowLocal) return refused('must use https');
+    if (host === 'localhost' || (isIP(host) === 4 && isLoopbackAddress(host))) {
+      return { ok: true, url, mayConnect: isLoopbackAddress };
+    }
+    return refused('must use https; http is for localhost and 127.0.0.x alone');
+  }
+  if (url.protocol !== 'https:') return refused('must use https');
+  const isLocalName = /(^|\.)(localhost|local|internal|home\.arpa)\.?$/.test(host);
+  if (isLocalName || (isIP(host) !== 0 && !isPublicAddress(host))) {
+    return refused('must not target a private, link-local or loopback host');
+  }
+  return { ok: true, url, mayConnect: isPublicAddress };
+}
+
+export type Lookup = typeof systemLookup;
+
+/**
+ * For the socket: resolves like the system and gives only addresses that may be connected to, so what was checked is what is
+ * connected to. With none left it fails.
+ */
+export function guardedLookup(mayConnect: (address: string) => boolean, lookup: Lookup = systemLookup): LookupFunction {
+  return (hostname, options, callback) => {
+    const all: LookupOptions & { all: true } = { ...options, all: true };
+    lookup(hostname, all, (error, addresses) => {
+      if (error !== null) return callback(error, '', 0);
+      const allowed: LookupAddress[] = addresses.filter(({ address }) => mayConnect(address));
+      const [first] = allowed;
+      if (first === undefined) return callback(new Error(`${hostname} resolves to no public address`), '', 0);
+      if (options.all === true) return callback(null, allowed);
+      return callback(null, first.address, first.family);
+    });
+  };
+}

@@ -1,0 +1,81 @@
+/** One webhook request: a signed POST, no redirects, and what its answer says. */
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { isIP } from 'node:net';
+import { WEBHOOK_ANSWER_BYTES_MAX } from '../../base/limits.ts';
+import { guardedLookup, webhookTarget } from './webhook-url.ts';
+
+/** From the connection to the last byte of the answer. A receiver that needs longer answers at once and calls back. */
+const TIMEOUT_MS = 30_000;
+
+export interface Delivery {
+  readonly url: string;
+  readonly allowLocal: boolean;
+  readonly body: Uint8Array;
+  readonly signature: string;
+  readonly signal: AbortSignal;
+}
+
+export type DeliveryResult =
+  /** {"done": true}. */
+  | { readonly result: 'done' }
+  /** Any other 2xx: the receiver calls back. */
+  | { readonly result: 'taken' }
+  | { readonly result: 'failed'; readonly reason: string };
+
+export function deliver(delivery: Delivery): Promise<DeliveryResult> {
+  const target = webhookTarget(delivery.url, delivery.allowLocal);
+  // The rules may be stricter than when the subscription was made.
+  if (!target.ok) return Promise.resolve({ result: 'failed', reason: target.reason });
+  const { url, mayConnect } = target;
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  if (isIP(host) !== 0 && !mayConnect(host))
+    return Promise.resolve({ result: 'failed', reason: 'not a public address' });
+  const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
+  const signal = AbortSignal.any([delivery.signal, AbortSignal.timeout(TIMEOUT_MS)]);
+  return new Promise((resolve) => {
+    const fail = (reason: string): void => resolve({ result: 'failed', reason });
+    const request = send(
+      url,
+      {
+        method: 'POST',
+        // A socket of its own: one that another request opened was checked for that one's host.
+        agent: false,
+        lookup: guardedLookup(mayConnect),
+        signal,
+        headers: {
+          'content-type': 'application/json',
+          'content-length': delivery.body.length,
+          'webhook-signature': delivery.signature,
+          'user-agent': 'millrace',
+        },
+      },
+      (response) => {
+        const chunks: Buffer[] = [];
+        let bytes = 0;
+        response.on('error', (error) => fail(error.message));
+        response.on('data', (chunk: Buffer) => {
+          bytes += chunk.length;
+          if (bytes <= WEBHOOK_ANSWER_BYTES_MAX) chunks.push(chunk);
+          else response.destroy(new Error(`the answer exceeds ${WEBHOOK_ANSWER_BYTES_MAX} bytes`));
+        });
+        response.on('end', () => {
+          const status = response.statusCode ?? 0;
+          if (status < 200 || status > 299) return fail(`status ${status}`);
+          return resolve({ result: saysDone(Buffer.concat(chunks)) ? 'done' : 'taken' });
+        });
+      },
+    );
+    request.on('error', (error) => fail(error.message));
+    request.end(delivery.body);
+  });
+}
+
+function saysDone(body: Buffer): boolean {
+  try {
+    const parsed = JSON.parse(body.toString('utf8')) as unknown;
+    return typeof parsed === 'object' && parsed !== null && (parsed as { done?: unknown }).done === true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,131 @@
+/** What receivers and workers do with a wake: claim, acknowledge, release. */
+import type { ShardGateway } from '../../ports.ts';
+import { hasPending } from '../../subscriptions/decide.ts';
+import type { Position } from '../../subscriptions/record.ts';
+import type { WakeRequest } from '../../subscriptions/requests.ts';
+import { showPresent } from '../../subscriptions/show.ts';
+import type { Config, Subscription } from '../../subscriptions/subscription.ts';
+import { parseUint53 } from '../../wire/header-values.ts';
+import { Refusal, refuseUnless } from './api-refusal.ts';
+import { newWakeId } from './driver.ts';
+import type { Keys } from './keys.ts';
+import type { Known } from './known.ts';
+import { reaches } from './locate.ts';
+import type { Tails } from './tails.ts';
+
+export interface WorkersOptions {
+  readonly gateway: ShardGateway;
+  readonly known: Known;
+  readonly tails: Tails;
+  readonly nowMs: () => number;
+}
+
+export class Workers {
+  readonly #options: WorkersOptions;
+
+  constructor(options: WorkersOptions) {
+    this.#options = options;
+  }
+
+  async claim(id: string, worker: string): Promise<unknown> {
+    const { known, tails, nowMs } = this.#options;
+    const sub = await known.subscription(id);
+    requireType(sub, 'pull-wake');
+    await tails.known(sub.links.keys());
+    if (this.#claimRefusal(sub) !== undefined) {
+      // Perhaps this node is behind: a worker comes because an event told it to.
+      await known.log.barrier();
+      const refusal = this.#claimRefusal(await known.subscription(id));
+      if (refusal !== undefined) throw refusal;
+    }
+    const positions = [...sub.links.keys()].map((path): Position => {
+      const tail = tails.of(path);
+      return [path, tail?.incarnation ?? 0, tail?.offset ?? 0];
+    });
+    const pending = positions.filter(([path, , offset]) => offset > (sub.links.get(path)?.acked ?? 0));
+    const at = nowMs();
+    const outcome = await known.log.append({ op: 'claim', id, at, worker, wake: newWakeId(), tails: pending });
+    const claimed = await known.subscription(id);
+    if (outcome.code === 'ALREADY_CLAIMED') throw alreadyClaimed(claimed);
+    refuseUnless(outcome, 'OK');
+    // What came between the record and this moment is another worker's.
+    const { wake, generation, config } = claimed;
+    if (wake === undefined || claimed.holder !== worker) throw new Refusal('FENCED', 'the lease is over already');
+    return {
+      wake_id: wake.id,
+      generation,
+      token: this.#keys().token({ id, generation, wakeId: wake.id }, nowMs()),
+      streams: showPresent(claimed, (path) => tails.of(path)),
+      lease_ttl_ms: config.lease_ttl_ms,
+    };
+  }
+
+  /** Whether another wake follows. */
+  async ack(id: string, type: Config['type'], token: string, request: WakeRequest): Promise<boolean> {
+    const { known, tails, nowMs } = this.#options;
+    const sub = await this.#authorized(id, type, token, request);
+    const acks = await Promise.all(request.acks.map(([path, offset]) => this.#position(sub, path, offset)));
+    const { wakeId: wake, generation, done } = request;
+    refuseUnless(await known.log.append({ op: 'ack', id, at: nowMs(), wake, generation, acks, done }), 'OK');
+    return done && hasPending(sub, (path) => tails.of(path));
+  }
+
+  async release(id: string, token: string, request: WakeRequest): Promise<void> {
+    const { known, nowMs } = this.#options;
+    await this.#authorized(id, 'pull-wake', token, request);
+    const { wakeId: wake, generation } = request;
+    refuseUnless(await known.log.append({ op: 'release', id, at: nowMs(), wake, generation }), 'OK');
+  }
+
+  async #authorized(id: string, type: Config['type'], token: string, request: WakeRequest): Promise<Subscription> {
+    const { known, nowMs } = this.#options;
+    const sub = await known.subscription(id);
+    const check = this.#keys().check(token, id, nowMs());
+    if (!check.ok)
+      throw new Refusal(check.code, check.code === 'TOKEN_EXPIRED' ? 'the token is too old' : 'the token is not valid');
+    requireType(sub, type);
+    const { generation, wakeId } = check.claims;
+    if (generation !== request.generation || wakeId !== request.wakeId) {
+      throw new Refusal('FENCED', 'the token belongs to another wake');
+    }
+    return sub;
+  }
+
+  /** An acknowledged offset is one that the stream has reached. */
+  async #position(sub: Subscription, path: string, text: string): Promise<Position> {
+    const offset = parseUint53(text);
+    if (!offset.ok) throw new Refusal('INVALID_OFFSET', `${path}: ${offset.reason}`);
+    const link = sub.links.get(path);
+    const tail = this.#options.tails.of(path);
+    // A stream that does not concern the subscription is refused by the log; nobody learns here whether it exists.
+    if (link === undefined) return [path, 0, offset.value];
+    const isSame = tail !== undefined && (link.incarnation === 0 || link.incarnation === tail.incarnation);
+    if (isSame && tail.incarnation !== 0 && offset.value <= tail.offset) {
+      return [path, tail.incarnation, offset.value];
+    }
+    const incarnation = await reaches(this.#options.gateway, path, offset.value);
+    if (incarnation === 0) throw new Refusal('INVALID_OFFSET', `${path}: the offset lies beyond the tail`);
+    return [path, incarnation, offset.value];
+  }
+
+  #claimRefusal(sub: Subscription): Refusal | undefined {
+    if (sub.holder !== undefined) return alreadyClaimed(sub);
+    if (sub.wake !== undefined || hasPending(sub, (path) => this.#options.tails.of(path))) return undefined;
+    return new Refusal('NO_PENDING_WORK', 'the subscription has no pending events');
+  }
+
+  #keys(): Keys {
+    const keys = this.#options.known.keys();
+    if (keys === undefined) throw new Refusal('TOKEN_INVALID', 'the cluster has no key');
+    return keys;
+  }
+}
+
+function alreadyClaimed(sub: Subscription): Refusal {
+  const more = { current_holder: sub.holder ?? '', generation: sub.generation };
+  return new Refusal('ALREADY_CLAIMED', 'another worker holds the lease', more);
+}
+
+function requireType(sub: Subscription, type: Config['type']): void {
+  if (sub.config.type !== type) throw new Refusal('INVALID_REQUEST', `the subscription is not of type ${type}`);
+}

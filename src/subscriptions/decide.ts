@@ -1,0 +1,74 @@
+/** What the node that drives a subscription does next with it. Pure: the same for every node that becomes its driver. */
+import type { Subscription, Tail } from './subscription.ts';
+
+/** Where a stream is, as this node knows it; incarnation 0: there is none. */
+export interface StreamTail {
+  readonly incarnation: number;
+  readonly offset: number;
+}
+
+export type TailOf = (path: string) => StreamTail | undefined;
+
+export type Step =
+  /** Until something changes. */
+  | { readonly do: 'rest' }
+  | { readonly do: 'wait'; readonly untilMs: number }
+  | { readonly do: 'wake'; readonly tails: readonly Tail[] }
+  /** The webhook, or the event in the wake stream. */
+  | { readonly do: 'deliver'; readonly expiresAtMs: number }
+  | { readonly do: 'expire' };
+
+const REST: Step = { do: 'rest' };
+
+export function decide(sub: Subscription, tailOf: TailOf, nowMs: number): Step {
+  const { wake, leaseUntilMs, nextAttemptAtMs } = sub;
+  if (wake === undefined) {
+    const tails = pendingTails(sub, tailOf);
+    if (tails.length === 0) return REST;
+    // A receiver that failed gets the next wake no sooner than it would have got this one again.
+    if (nowMs < nextAttemptAtMs) return { do: 'wait', untilMs: nextAttemptAtMs };
+    return { do: 'wake', tails };
+  }
+  if (leaseUntilMs >= 0 && nowMs >= leaseUntilMs) return { do: 'expire' };
+  const leaseEndsMs = leaseUntilMs >= 0 ? leaseUntilMs : Infinity;
+  if (!wake.delivered) {
+    if (nowMs >= nextAttemptAtMs) return { do: 'deliver', expiresAtMs: leaseEndsMs };
+    return { do: 'wait', untilMs: Math.min(nextAttemptAtMs, leaseEndsMs) };
+  }
+  return leaseEndsMs === Infinity ? REST : { do: 'wait', untilMs: leaseEndsMs };
+}
+
+/** Streams with events behind their cursors. */
+export function pendingTails(sub: Subscription, tailOf: TailOf): Tail[] {
+  const tails: Tail[] = [];
+  for (const path of sub.links.keys()) {
+    const tail = tailOf(path);
+    if (tail !== undefined && isPending(sub, path, tail)) tails.push([path, tail.offset]);
+  }
+  return tails;
+}
+
+export function hasPending(sub: Subscription, tailOf: TailOf): boolean {
+  for (const path of sub.links.keys()) {
+    const tail = tailOf(path);
+    if (tail !== undefined && isPending(sub, path, tail)) return true;
+  }
+  return false;
+}
+
+/** A cursor of another creation of the stream says nothing; `gone` puts it back to the beginning first. */
+export function isPending(sub: Subscription, path: string, tail: StreamTail): boolean {
+  const link = sub.links.get(path);
+  if (link === undefined || tail.incarnation === 0) return false;
+  return (link.incarnation === 0 || link.incarnation === tail.incarnation) && tail.offset > link.acked;
+}
+
+const RETRY_FIRST_MS = 1000;
+const RETRY_MAX_MS = 60_000;
+const JITTER = 0.2;
+
+/** Pause behind the `failures`-th failed attempt in a row; `random` in [0, 1). */
+export function retryDelayMs(failures: number, random: number): number {
+  const base = Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** Math.min(failures - 1, 16));
+  return Math.round(base * (1 + JITTER * (2 * random - 1)));
+}

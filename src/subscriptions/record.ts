@@ -1,0 +1,70 @@
+/**
+ * Records of the log of subscriptions: a JSON stream that clients cannot reach. Every node appends its commands there and folds what
+ * it reads (machine.ts), so the place in the log decides which of two commands came first, and what came of it is the same on
+ * all nodes. A record that this version does not know changes nothing.
+ */
+import type { Config, SavedSubscription, Tail } from './subscription.ts';
+
+/** Path, incarnation, offset. */
+export type Position = readonly [path: string, incarnation: number, offset: number];
+
+interface About {
+  readonly id: string;
+  /** Wall clock of the node that asks, in ms. */
+  readonly at: number;
+}
+
+/** A command about one wake: it is fenced off unless the wake is still under way. */
+interface AboutWake extends About {
+  readonly wake: string;
+}
+
+export type Command =
+  | ({ readonly op: 'create'; readonly config: Config; readonly hash: string; readonly base: string } & About & {
+        readonly links: readonly Position[];
+      })
+  | ({ readonly op: 'delete' } & About)
+  /** Explicit streams, at their tails. */
+  | ({ readonly op: 'add'; readonly links: readonly Position[] } & About)
+  | ({ readonly op: 'remove'; readonly path: string } & About)
+  /** Streams that the pattern matches. */
+  | ({ readonly op: 'link'; readonly links: readonly Position[] } & About)
+  /** The stream of that incarnation is no more, or is another one now. */
+  | ({ readonly op: 'gone'; readonly path: string; readonly incarnation: number } & About)
+  | ({ readonly op: 'wake'; readonly generation: number; readonly tails: readonly Tail[] } & AboutWake)
+  | ({ readonly op: 'delivered' } & AboutWake)
+  /** `next`: no attempt before. */
+  | ({ readonly op: 'failed'; readonly next: number } & AboutWake)
+  /** The webhook answered {"done":true}. */
+  | ({ readonly op: 'done' } & AboutWake)
+  /** The lease that ended at `until` is over; `next` as in failed, -1 when no attempt was cut off by it. */
+  | ({ readonly op: 'expire'; readonly until: number; readonly next: number } & AboutWake)
+  /** `wake` and `tails`: of the wake that the claim itself becomes when none is under way. */
+  | ({ readonly op: 'claim'; readonly worker: string; readonly tails: readonly Position[] } & AboutWake)
+  | ({
+      readonly op: 'ack';
+      readonly generation: number;
+      readonly acks: readonly Position[];
+      readonly done: boolean;
+    } & AboutWake)
+  | ({ readonly op: 'release'; readonly generation: number } & AboutWake)
+  /** The first one counts. */
+  | ({ readonly op: 'key' } & SavedKey)
+  | { readonly op: 'checkpoint' }
+  | { readonly op: 'state'; readonly saved: SavedSubscription }
+  | { readonly op: 'checkpoint-end' };
+
+/** The cluster's key pair for webhook signatures and its secret for tokens. */
+export interface SavedKey {
+  /** Thumbprint of the public key. */
+  readonly kid: string;
+  /** Public key, base64url. */
+  readonly x: string;
+  /** Private key, base64url. */
+  readonly d: string;
+  /** For tokens, base64url. */
+  readonly secret: string;
+}
+
+/** `by` names the request, so that who appended the record finds what came of it. */
+export type LogRecord = Command & { readonly by?: string };

@@ -1,0 +1,32 @@
+/** Which names buckets and streams may have (decisions.md "Identity"). */
+import { NAME_BYTES_MAX } from '../base/limits.ts';
+import { nameBytes } from './command.ts';
+
+/** What is wrong with the name of a stream, or of a bucket when `stream` is undefined. */
+export function nameFault(bucket: string, stream: string | undefined): string | undefined {
+  if (bucket === '') return 'the bucket name is empty';
+  if (bucket === 'v1') return 'the bucket name v1 is reserved; flat paths begin with /v1/stream/';
+  if (bucket.startsWith('__')) return 'bucket names beginning with __ are reserved';
+  if (isUnsafe(bucket)) return 'the bucket name holds NUL or a .. segment';
+  if (stream !== undefined) {
+    if (stream === '') return 'the stream name is empty';
+    if (stream.startsWith('__')) return 'stream names beginning with __ are reserved';
+    if (isUnsafe(stream)) return 'the stream name holds NUL or a .. segment';
+  }
+  const name = stream ?? '';
+  // Three bytes are the most that a UTF-16 unit needs, so short names need no exact count.
+  if (3 * (bucket.length + name.length) > NAME_BYTES_MAX && nameBytes(bucket, name) > NAME_BYTES_MAX) {
+    return `bucket and stream name together exceed ${NAME_BYTES_MAX} bytes`;
+  }
+  return undefined;
+}
+
+/** NUL separates bucket and stream in keys; `..` invites mistakes wherever a name becomes a path. */
+function isUnsafe(name: string): boolean {
+  if (name.includes('\0')) return true;
+  return name.includes('..') && hasSegment(name, '..');
+}
+
+export function hasSegment(path: string, segment: string): boolean {
+  return path.includes('/') ? path.split('/').includes(segment) : path === segment;
+}
