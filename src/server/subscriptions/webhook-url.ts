@@ -9,10 +9,8 @@ const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
 LOOPBACK.addAddress('::1', 'ipv6');
 
-/** Everything that IANA lists as not globally reachable, and what embeds an IPv4 address in an IPv6 one. */
-/** Two lists: in one, a rule for mapped addresses would also hold for every IPv4 address. */
+/** What IANA lists as not globally reachable. Two lists: in one, a rule for IPv6 could also hold for mapped IPv4 addresses. */
 const NOT_PUBLIC_V4 = new BlockList();
-const NOT_PUBLIC_V6 = new BlockList();
 for (const [network, prefix] of [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -32,29 +30,24 @@ for (const [network, prefix] of [
 ] as const) {
   NOT_PUBLIC_V4.addSubnet(network, prefix, 'ipv4');
 }
+const NOT_PUBLIC_V6 = new BlockList();
 for (const [network, prefix] of [
-  ['::', 96],
-  ['::ffff:0:0', 96],
-  ['64:ff9b::', 96],
-  ['64:ff9b:1::', 48],
-  ['100::', 64],
   ['2001::', 23],
   ['2001:db8::', 32],
+  // IPv4 addresses in disguise, private ones too.
   ['2002::', 16],
   ['3fff::', 20],
-  ['5f00::', 16],
-  ['fc00::', 7],
-  ['fe80::', 10],
-  ['fec0::', 10],
-  ['ff00::', 8],
 ] as const) {
   NOT_PUBLIC_V6.addSubnet(network, prefix, 'ipv6');
 }
+/** Everything else is no unicast address that can be reached from anywhere. */
+const GLOBAL_V6 = new BlockList();
+GLOBAL_V6.addSubnet('2000::', 3, 'ipv6');
 
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address);
   if (family === 4) return !NOT_PUBLIC_V4.check(address, 'ipv4');
-  return family === 6 && !NOT_PUBLIC_V6.check(address, 'ipv6');
+  return family === 6 && GLOBAL_V6.check(address, 'ipv6') && !NOT_PUBLIC_V6.check(address, 'ipv6');
 }
 
 function isLoopbackAddress(address: string): boolean {

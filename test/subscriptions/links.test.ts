@@ -1,0 +1,91 @@
+// Which streams a subscription has, and what becomes of their cursors.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SUBSCRIPTIONS_MAX, SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX } from '../../src/base/limits.ts';
+import type { Position } from '../../src/subscriptions/record.ts';
+import { showSubscription } from '../../src/subscriptions/show.ts';
+import { PULL, Scene, WEBHOOK } from './scene.ts';
+
+const SIGNING = { alg: 'ed25519', kid: 'k', jwks_url: 'u' } as const;
+
+function types(scene: Scene): Record<string, string> {
+  const shown = showSubscription(scene.sub, SIGNING, '');
+  const streams = shown['streams'] as readonly { path: string; link_type: string }[];
+  return Object.fromEntries(streams.map(({ path, link_type: type }) => [path, type]));
+}
+
+test('explicit wins over glob; without it the glob remains as long as the pattern matches', () => {
+  const scene = Scene.with({ ...WEBHOOK, streams: ['other/x'] }, ['events/a', 1, 5], ['other/x', 1, 7]);
+  assert.deepEqual(types(scene), { 'events/a': 'glob', 'other/x': 'explicit' });
+  scene.does('OK', { op: 'add', ...scene.about, links: [['events/a', 1, 99]] });
+  assert.deepEqual(types(scene), { 'events/a': 'explicit', 'other/x': 'explicit' });
+  assert.equal(scene.acked('events/a'), 5, 'a cursor does not move by being named again');
+  scene.does('OK', { op: 'remove', ...scene.about, path: 'events/a' });
+  scene.does('OK', { op: 'remove', ...scene.about, path: 'other/x' });
+  scene.does('OK', { op: 'remove', ...scene.about, path: 'other/x' });
+  assert.deepEqual(types(scene), { 'events/a': 'glob' });
+});
+
+test('streams that appear are linked from their beginning, each once; strangers and the own wake stream never', () => {
+  const scene = Scene.with(PULL);
+  const links: Position[] = [
+    ['events/a', 1, 0],
+    ['events/wake', 1, 0],
+    ['elsewhere/a', 1, 0],
+  ];
+  scene.does('OK', { op: 'link', ...scene.about, links });
+  assert.deepEqual(types(scene), { 'events/a': 'glob' });
+  scene.does('IGNORED', { op: 'link', ...scene.about, links });
+});
+
+test('a stream that is gone loses a glob link; an explicit one waits for the next of its name', () => {
+  const scene = Scene.with({ ...WEBHOOK, streams: ['x'] }, ['events/a', 3, 50], ['x', 3, 50]);
+  scene.does('OK', { op: 'gone', ...scene.about, path: 'events/a', incarnation: 3 });
+  scene.does('OK', { op: 'gone', ...scene.about, path: 'x', incarnation: 3 });
+  assert.deepEqual(types(scene), { x: 'explicit' });
+  scene.append('x', 10, 8);
+  const wake = scene.wakes('x');
+  scene.ack('OK', wake, [['x', 8, 10]], true);
+  // News of the end of an older one comes late.
+  scene.does('IGNORED', { op: 'gone', ...scene.about, path: 'x', incarnation: 3 });
+  assert.equal(scene.acked('x'), 10);
+});
+
+test('the tail of another creation of a stream is not compared with its cursor', () => {
+  const scene = Scene.with(WEBHOOK, ['events/a', 3, 50]);
+  scene.append('events/a', 100, 4);
+  assert.deepEqual(scene.step(), { do: 'rest' });
+});
+
+test('the same configuration again is no other subscription; another one is refused', () => {
+  const scene = Scene.with(WEBHOOK, ['events/a', 1, 5]);
+  const again = { op: 'create', ...scene.about, config: WEBHOOK, base: '', links: [['events/a', 1, 9]] } as const;
+  scene.does('OK', { ...again, hash: scene.sub.hash });
+  assert.equal(scene.acked('events/a'), 5);
+  scene.does('SUBSCRIPTION_ALREADY_EXISTS', { ...again, hash: 'another' });
+});
+
+test('subscriptions, streams and bytes have bounds', () => {
+  const scene = Scene.with(WEBHOOK);
+  const links = Array.from({ length: SUBSCRIPTION_LINKS_MAX }, (_, i): Position => [`events/${i}`, 1, 0]);
+  scene.does('OK', { op: 'link', ...scene.about, links });
+  scene.does('LIMIT_EXCEEDED', { op: 'link', ...scene.about, links: [['events/more', 1, 0]] });
+  scene.does('LIMIT_EXCEEDED', { op: 'add', ...scene.about, links: [['x', 1, 0]] });
+  assert.equal(scene.sub.links.size, SUBSCRIPTION_LINKS_MAX);
+
+  const long = 'x'.repeat(900);
+  const wide = links.map(([path], i): Position => [`events/${long}${i}`, 1, path.length]);
+  const config = { ...WEBHOOK, pattern: '**' };
+  scene.does('LIMIT_EXCEEDED', { op: 'create', id: 'wide', at: 0, config, hash: '', base: '', links: wide });
+  assert(scene.machine.bytes < SUBSCRIPTION_STATE_BYTES_MAX);
+
+  const before = scene.machine.bytes;
+  for (let i = 1; i < SUBSCRIPTIONS_MAX; i++) {
+    scene.does('CREATED', { op: 'create', id: `n${i}`, at: 0, config: PULL, hash: '', base: '', links: [] });
+  }
+  scene.does('LIMIT_EXCEEDED', { op: 'create', id: 'more', at: 0, config: PULL, hash: '', base: '', links: [] });
+  for (let i = 1; i < SUBSCRIPTIONS_MAX; i++) scene.does('OK', { op: 'delete', id: `n${i}`, at: 0 });
+  assert.equal(scene.machine.bytes, before);
+  scene.does('OK', { op: 'delete', ...scene.about });
+  assert.deepEqual([scene.machine.bytes, scene.machine.links], [0, 0]);
+});

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  type Parsed,
+  parseConfig,
+  parsePath,
+  parseStreams,
+  parseWakeRequest,
+  parseWorker,
+} from '../../src/subscriptions/requests.ts';
+
+function value<T>(parsed: Parsed<T>): T {
+  assert(parsed.ok, 'it is accepted');
+  return parsed.value;
+}
+
+const HOOK = { type: 'webhook', pattern: 'events/*', webhook: { url: 'https://x.example/' } };
+
+test('equal configurations become equal texts', () => {
+  const one = { ...HOOK, streams: ['/b/', 'a', 'b', '_default/a'], lease_ttl_ms: 30_000, wake_stream: 'ignored/here' };
+  const other = { streams: ['a', 'b'], ...HOOK, description: null };
+  assert.equal(JSON.stringify(value(parseConfig(one))), JSON.stringify(value(parseConfig(other))));
+  assert.deepEqual(value(parseConfig(one)).streams, ['a', 'b']);
+});
+
+test('a pattern names streams as their paths do', () => {
+  for (const [sent, kept] of [
+    ['/events/*/', 'events/*'],
+    ['_default/*', '*'],
+    ['_default/**', '_default/**'],
+    ['_default/a/*', '_default/a/*'],
+    ['**', '**'],
+  ]) {
+    assert.equal(value(parseConfig({ ...HOOK, pattern: sent })).pattern, kept);
+  }
+});
+
+test('what no subscription can be is refused with a sentence', () => {
+  const bad: readonly unknown[] = [
+    null,
+    [],
+    'x',
+    { ...HOOK, type: 'push' },
+    { ...HOOK, pattern: undefined },
+    { ...HOOK, pattern: undefined, streams: [] },
+    { ...HOOK, pattern: '' },
+    { ...HOOK, pattern: 'a//b' },
+    { ...HOOK, pattern: '__ds/*' },
+    { ...HOOK, pattern: 'x'.repeat(1025) },
+    { ...HOOK, streams: 'a' },
+    { ...HOOK, streams: [1] },
+    { ...HOOK, streams: ['__ds/log'] },
+    { ...HOOK, streams: ['a/../b'] },
+    { ...HOOK, streams: ['a/__b'] },
+    { ...HOOK, streams: ['v1/b'] },
+    { ...HOOK, webhook: undefined },
+    { ...HOOK, webhook: { url: '' } },
+    { ...HOOK, lease_ttl_ms: 999 },
+    { ...HOOK, lease_ttl_ms: 600_001 },
+    { ...HOOK, lease_ttl_ms: 1000.5 },
+    { ...HOOK, lease_ttl_ms: '1000' },
+    { ...HOOK, description: 7 },
+    { ...HOOK, description: 'x'.repeat(1025) },
+    { type: 'pull-wake', pattern: 'a' },
+    { type: 'pull-wake', pattern: 'a', wake_stream: '__ds/log' },
+  ];
+  for (const body of bad) {
+    const parsed = parseConfig(body);
+    assert(!parsed.ok && parsed.reason.length > 10, JSON.stringify(body));
+  }
+});
+
+test('every stream has one path', () => {
+  assert.equal(value(parsePath('/a/b/')), 'a/b');
+  assert.equal(value(parsePath('_default/x')), 'x');
+  assert.equal(value(parsePath('_default/x/y')), '_default/x/y');
+  for (const path of [
+    '',
+    '/',
+    'a//b',
+    '__ds',
+    '__ds/log',
+    'a/__b',
+    '..',
+    'a/..',
+    'a\0b',
+    'v1/x',
+    'x'.repeat(1100),
+    7,
+  ]) {
+    assert(!parsePath(path).ok, String(path));
+  }
+});
+
+test('bodies of wakes', () => {
+  const wake = { wake_id: 'w', generation: 1 };
+  assert.deepEqual(value(parseWakeRequest(wake)), { wakeId: 'w', generation: 1, acks: [], done: false });
+  const acks = [
+    { stream: '/a/b', offset: '-1' },
+    { path: 'c', offset: '7' },
+  ];
+  assert.deepEqual(value(parseWakeRequest({ ...wake, acks, done: true })).acks, [
+    ['a/b', '-1'],
+    ['c', '7'],
+  ]);
+  for (const body of [
+    null,
+    {},
+    { wake_id: 'w' },
+    { ...wake, generation: '1' },
+    { ...wake, done: 'yes' },
+    { ...wake, acks: {} },
+    { ...wake, acks: [{ stream: 'a' }] },
+    { ...wake, acks: [{ offset: '1' }] },
+    { ...wake, acks: [{ stream: 'a', offset: 1 }] },
+  ]) {
+    assert(!parseWakeRequest(body).ok, JSON.stringify(body));
+  }
+  assert.equal(value(parseWorker({ worker: 'one' })), 'one');
+  for (const body of [{}, { worker: '' }, { worker: 1 }, { worker: 'x'.repeat(257) }]) assert(!parseWorker(body).ok);
+  assert.deepEqual(value(parseStreams({ streams: ['b', 'a', 'b'] })), ['a', 'b']);
+  for (const body of [{}, { streams: [] }, { streams: 'a' }]) assert(!parseStreams(body).ok);
+});
