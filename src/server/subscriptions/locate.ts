@@ -1,11 +1,17 @@
 /** Where a stream is, also when this node knows less of it than another one. */
-import { MillraceError } from '../../base/errors.ts';
+import { type ErrorCode, MillraceError } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../../subscriptions/decide.ts';
 import { splitFlatPath } from '../../wire/flat-path.ts';
 import { OP_HEAD, OP_READ, READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../wire/request.ts';
 import { askStream } from './calls.ts';
 
+const NO_STREAM: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['STREAM_NOT_FOUND', 'STREAM_DELETED']);
+const NOT_THERE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'OFFSET_OUT_OF_RANGE',
+  'OFFSET_INSIDE_RECORD',
+  'STREAM_GONE',
+]);
 const NOTHING: StreamTail = { incarnation: 0, offset: 0 };
 
 /** Before it says that there is no stream it has asked the leader. */
@@ -14,7 +20,7 @@ export async function locate(gateway: ShardGateway, path: string): Promise<Strea
   const answer = await askStream(gateway, bucket, stream, (request) => {
     request.op = OP_HEAD;
   });
-  if (answer.code === 'STREAM_NOT_FOUND') return NOTHING;
+  if (NO_STREAM.has(answer.code)) return NOTHING;
   if (answer.code !== 'OK') throw new MillraceError(answer.code);
   return { incarnation: answer.c, offset: answer.nextOffset };
 }
@@ -30,7 +36,6 @@ export async function reaches(gateway: ShardGateway, path: string, offset: numbe
     request.readFlags = READ_FLAG_NO_TOUCH;
   });
   if (answer.code === 'OK') return answer.a;
-  if (['STREAM_NOT_FOUND', 'OFFSET_OUT_OF_RANGE', 'OFFSET_INSIDE_RECORD', 'STREAM_GONE'].includes(answer.code))
-    return 0;
+  if (NO_STREAM.has(answer.code) || NOT_THERE.has(answer.code)) return 0;
   throw new MillraceError(answer.code);
 }
