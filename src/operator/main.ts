@@ -51,6 +51,8 @@ process.stdout.on('error', () => {
 process.stderr.on('error', () => undefined);
 
 const progress = new Progress();
+// Whatever ends this process: the line of the bar is cleared.
+process.on('exit', () => progress.end());
 let exitCode = 0;
 try {
   await main(process.argv.slice(2), progress);

@@ -1,9 +1,17 @@
 /** What a verb says while it works, on stderr: a bar on a terminal, a line for each change of the situation elsewhere. */
 import process from 'node:process';
 import { SingleBar } from 'cli-progress';
+import { cut } from './fit.ts';
 
 /** A line about the same state of things at most so often, where nobody overwrites it. */
 const LINE_INTERVAL_MS = 5000;
+const BAR_CHARS_MAX = 24;
+/** A shorter one shows nothing. */
+const BAR_CHARS_MIN = 4;
+/** What the terminal itself writes behind the line shall not wrap either: ^C. */
+const CTRL_C_CHARS = 2;
+const SAVE_PLACE = '\u001b7';
+const RESTORE_PLACE = '\u001b8';
 
 export class Progress {
   readonly #isTerminal: boolean;
@@ -11,7 +19,7 @@ export class Progress {
   #lastLine = '';
   #lastLineMs = -Infinity;
 
-  constructor(isTerminal: boolean = process.stderr.isTTY) {
+  constructor(isTerminal: boolean = process.stderr.isTTY && process.env['TERM'] !== 'dumb') {
     this.#isTerminal = isTerminal;
   }
 
@@ -27,11 +35,11 @@ export class Progress {
     if (!this.#isTerminal) return this.#line(`${done} of ${total}: ${text}`);
     if (this.#bar === undefined) {
       this.#bar = new SingleBar({
-        format: '[{bar}] {value}/{total} {text}',
-        barCompleteChar: '=',
-        barIncompleteChar: ' ',
-        barsize: 24,
-        hideCursor: true,
+        format: (_, { value, total: all, maxWidth }, { text: words }) => barLine(value, all, String(words), maxWidth),
+        // The terminal's settings are left alone, so nothing has to be put back, whatever ends this process.
+        hideCursor: false,
+        linewrap: true,
+        stream: withoutPlaces(process.stderr),
         clearOnComplete: true,
         stopOnComplete: false,
         // Ctrl-C is main's.
@@ -62,4 +70,21 @@ export class Progress {
     this.#lastLineMs = nowMs;
     process.stderr.write(`${text}\n`);
   }
+}
+
+/** One line, whatever the width: a longer one would wrap, and what is left of it would stay behind. */
+export function barLine(done: number, total: number, text: string, width: number): string {
+  const size = Math.max(0, Math.min(BAR_CHARS_MAX, Math.floor(width / 3) - 2));
+  const filled = total === 0 ? size : Math.round((size * Math.min(done, total)) / total);
+  const bar = size < BAR_CHARS_MIN ? '' : `[${'='.repeat(filled)}${' '.repeat(size - filled)}] `;
+  return cut(`${bar}${done}/${total} ${text}`, width - CTRL_C_CHARS);
+}
+
+/**
+ * The library remembers where the cursor was and goes back there at the end; but that is another place when the window has
+ * scrolled or changed its size.
+ */
+function withoutPlaces(terminal: NodeJS.WriteStream): NodeJS.WriteStream {
+  const write = (text: string): boolean => text === SAVE_PLACE || text === RESTORE_PLACE || terminal.write(text);
+  return Object.assign(Object.create(terminal) as NodeJS.WriteStream, { write });
 }

@@ -1,26 +1,19 @@
 /** A sample for the eye: a table with a line per node, and below it, in sentences, whatever is not as it should be. */
 import Table from 'cli-table3';
 import type { ClusterNode } from './cluster-file.ts';
+import { cut, wrap } from './fit.ts';
 import type { NodeReport } from './report.ts';
 import { type Sample, foreignTo, groupViews, lagOf, leaderships, nameGroups } from './sample.ts';
 
 const HEAD = [
-  'node',
-  'host',
-  'state',
-  'leads',
-  'groups',
-  'lag',
-  'term',
-  'hot',
-  'cold',
-  'backlog',
-  'mailbox',
-  'memory',
-  'up',
-];
+  ...['node', 'host', 'state', 'leads', 'groups', 'lag', 'term', 'hot', 'cold', 'backlog', 'mailbox', 'memory', 'up'],
+] as const;
 /** Columns of numbers are aligned at their right ends. */
 const FIRST_NUMBER = 3;
+/** What a narrow window goes without, the first one first. */
+const DISPENSABLE: readonly (typeof HEAD)[number][] = [
+  ...(['up', 'memory', 'term', 'cold', 'mailbox', 'groups', 'backlog', 'hot', 'host'] as const),
+];
 
 /** Columns are two blanks apart and nothing else is drawn, so that lines can be cut with awk. */
 const NO_FRAME = {
@@ -28,16 +21,30 @@ const NO_FRAME = {
   ...{ 'bottom-right': '', left: '', 'left-mid': '', mid: '', 'mid-mid': '', right: '', 'right-mid': '', middle: '  ' },
 };
 
-export function renderStatus(nodes: readonly ClusterNode[], sample: Sample): string {
-  const table = new Table({
-    head: HEAD,
-    chars: NO_FRAME,
-    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
-    colAligns: HEAD.map((_, i) => (i < FIRST_NUMBER ? 'left' : 'right')),
-  });
-  for (const node of nodes) table.push(rowOf(node, sample));
-  const lines = table.toString().split('\n');
-  return [...lines.map((line) => line.trimEnd()), '', ...summary(nodes, sample), ''].join('\n');
+/** Lines for a window of so many columns. */
+export function renderStatus(nodes: readonly ClusterNode[], sample: Sample, columns: number = Infinity): string[] {
+  const sentences = summary(nodes, sample).flatMap((line) => wrap(line, columns));
+  return [...tableOf(nodes, sample, columns), '', ...sentences];
+}
+
+function tableOf(nodes: readonly ClusterNode[], sample: Sample, columns: number): string[] {
+  const rows = nodes.map((node) => rowOf(node, sample));
+  for (let without = 0; ; without++) {
+    const left = DISPENSABLE.slice(0, without);
+    const shown = HEAD.map((_, i) => i).filter((i) => !left.includes(HEAD[i]!));
+    const table = new Table({
+      head: shown.map((i) => HEAD[i]!),
+      chars: NO_FRAME,
+      style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
+      colAligns: shown.map((i) => (i < FIRST_NUMBER ? 'left' : 'right')),
+    });
+    for (const row of rows) table.push(shown.map((i) => row[i]!));
+    const lines = table.toString().split('\n');
+    const fits = lines.every((line) => line.length < columns);
+    if (!fits && without < DISPENSABLE.length) continue;
+    const whole = lines.map((line) => cut(line.trimEnd(), columns));
+    return without === 0 ? whole : [...whole, ...wrap(`not shown in so few columns: ${left.join(', ')}`, columns)];
+  }
 }
 
 function rowOf({ id, host }: ClusterNode, sample: Sample): string[] {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { crop } from '../../src/operator/fit.ts';
+import { barLine } from '../../src/operator/progress.ts';
 import { whyNotReady } from '../../src/operator/ready.ts';
 import { parseMetrics } from '../../src/operator/report.ts';
 import { formatAge, formatBytes, renderStatus, statusJson } from '../../src/operator/status-table.ts';
@@ -28,7 +30,7 @@ test('the table for a tired person', () => {
     silent(3),
   ];
   assert.equal(
-    renderStatus(NODES, sample),
+    renderStatus(NODES, sample).join('\n'),
     [
       'node  host  state             leads  groups  lag  term      hot     cold     backlog  mailbox   memory     up',
       '1     h1    ok                    2       2    0   3-5  5.0 MiB  3.2 TiB  700 B, 1 s     64 B  300 MiB  1 min',
@@ -39,7 +41,6 @@ test('the table for a tired person', () => {
       'node 2 (h2): marked for maintenance, leads nothing until undrain',
       'node 2 (h2): not caught up in group 1, reads wait',
       'node 3 (h3): metrics unavailable — connection refused',
-      '',
     ].join('\n'),
   );
   const { nodes } = statusJson(NODES, sample) as { nodes: Record<string, unknown>[] };
@@ -53,9 +54,46 @@ test('the table for a tired person', () => {
   assert.equal(nodes[1]?.['lag'], 40);
 });
 
+test('a narrow window goes without the columns that matter least, and says so; sentences are broken', () => {
+  const sample = [node(1, [group(0, 1)]), node(2, [group(0, 1)], { ...DRAINING }), silent(3)];
+  const at = (columns: number): string[] => renderStatus(NODES, sample, columns);
+  for (let columns = 1; columns <= 130; columns++)
+    for (const line of at(columns)) assert(line.length < Math.max(columns, 2), `${columns}: ${line}`);
+  assert.deepEqual(at(130), renderStatus(NODES, sample));
+  assert.deepEqual(at(60), [
+    'node  host  state        leads  groups  lag  hot  backlog',
+    '1     h1    ok               1       1    0  0 B      0 B',
+    '2     h2    draining         0       1    0  0 B      0 B',
+    '3     h3    unreachable      -       -    -    -        -',
+    'not shown in so few columns: up, memory, term, cold,',
+    '  mailbox',
+    '',
+    '2 of 3 nodes answer; 1 group, leaders={1: 1}',
+    'node 2 (h2): marked for maintenance, leads nothing until',
+    '  undrain',
+    'node 3 (h3): metrics unavailable — connection refused',
+  ]);
+  assert.deepEqual(
+    at(20).slice(0, 4),
+    ['node  state        …', '1     ok           …', '2     draining     …', '3     unreachable  …'].map(
+      (line) => line.slice(0, 18) + '…',
+    ),
+  );
+  assert.deepEqual(crop(['a', 'b', 'c'], 3), ['a', 'b', 'c']);
+  assert.deepEqual(crop(['a', 'b', 'c'], 2), ['a', '… 2 more lines']);
+});
+
+test('the bar is one line in every window', () => {
+  for (let width = 1; width < 120; width++)
+    assert(barLine(3, 16, 'groups written, 12.0 MiB', width).length < Math.max(width, 2));
+  assert.equal(barLine(3, 16, 'groups written', 80), '[=====                   ] 3/16 groups written');
+  assert.equal(barLine(3, 16, 'groups written', 24), '[=     ] 3/16 groups…');
+  assert.equal(barLine(3, 16, 'groups written', 15), '3/16 groups…');
+});
+
 test('what stops writes is said in words', () => {
   const sample = [node(1, [group(0, undefined)], { diskFull: true, admission: 'refusing' }), silent(2), silent(3)];
-  const text = renderStatus(NODES, sample);
+  const text = `${renderStatus(NODES, sample).join('\n')}\n`;
   assert.match(text, /\n1 +h1 +disk full, refusing writes, no leader /);
   assert.match(text, /\n1 of 3 nodes answer; 1 group, leaders=\{\}\n/);
   assert.match(text, /\nnode 1 \(h1\): its disk is full, writes are answered 507\n/);
@@ -66,13 +104,13 @@ test('a node that was taken out of the voters while it was away is told from one
   const now = { voters: [1, 2], term: 7 };
   const before = group(0, undefined, { term: 6, caughtUp: false });
   const sample = [node(1, [group(0, 1, now)]), node(2, [group(0, 1, now)]), node(3, [before])];
-  const text = renderStatus(NODES, sample);
+  const text = `${renderStatus(NODES, sample).join('\n')}\n`;
   assert.match(text, /\n3 +h3 +not a member, no leader, behind /);
   assert.match(text, /\nnode 3 \(h3\): no member of group 0, takes no writes there and may show old bytes: stop it\n/);
   assert.equal(whyNotReady(sample, 3, 16), 'node 3 is not a voter of group 0');
   const learner = { ...now, learners: [3] };
   const joins = [node(1, [group(0, 1, learner)]), node(2, [group(0, 1, learner)]), node(3, [group(0, 1, learner)])];
-  assert.match(renderStatus(NODES, joins), /\n3 +h3 +ok /);
+  assert.match(renderStatus(NODES, joins).join('\n'), /\n3 +h3 +ok /);
 });
 
 test('sizes and ages are short', () => {

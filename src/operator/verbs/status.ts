@@ -1,13 +1,10 @@
 import process from 'node:process';
 import { CONFIG, type Verb, asking, openCluster, seconds } from '../context.ts';
 import { Interrupted } from '../failure.ts';
+import type { Sample } from '../sample.ts';
+import { Screen, columnsOf } from '../screen.ts';
 import { renderStatus, statusJson } from '../status-table.ts';
 import { pause } from '../waiting.ts';
-
-const CLEAR_SCREEN = '\u001b[2J';
-const HOME = '\u001b[H';
-const CLEAR_LINE_END = '\u001b[K';
-const CLEAR_BELOW = '\u001b[J';
 
 export const status: Verb = {
   name: 'status',
@@ -20,33 +17,32 @@ export const status: Verb = {
     ...asking(),
   },
   run: async (context) => {
-    const { values, signal } = context;
+    const { values, signal, say } = context;
     const cluster = openCluster(context);
     const isJson = values.isSet('json');
     const isWatching = values.isSet('watch');
-    const inPlace = isWatching && !isJson && process.stdout.isTTY;
-    if (inPlace) process.stdout.write(CLEAR_SCREEN);
-    for (;;) {
-      try {
+    const linesOf = (sample: Sample, columns: number): string[] =>
+      isJson
+        ? [JSON.stringify(statusJson(cluster.nodes, sample), null, isWatching ? 0 : 2)]
+        : renderStatus(cluster.nodes, sample, columns);
+    if (!isWatching) {
+      for (const line of linesOf(await cluster.sample(), columnsOf(process.stdout))) say(line);
+      return;
+    }
+    const screen = process.stdout.isTTY && !isJson ? new Screen(process.stdout) : undefined;
+    try {
+      for (;;) {
         const sample = await cluster.sample();
-        if (isJson) context.say(JSON.stringify(statusJson(cluster.nodes, sample), null, isWatching ? 0 : 2));
-        else {
-          const text = renderStatus(cluster.nodes, sample);
-          process.stdout.write(inPlace ? overwriting(text) : isWatching ? `${text}\n` : text);
-        }
-        if (!isWatching) return;
+        const heading = `${new Date().toISOString()}   Ctrl-C ends`;
+        if (screen !== undefined) screen.draw((columns) => [heading, '', ...linesOf(sample, columns)]);
+        else say([...linesOf(sample, Infinity), ...(isJson ? [] : [''])].join('\n'));
         await pause(values.ms('interval-secs'), signal);
-      } catch (error) {
-        // Ctrl-C is how a watch ends.
-        if (isWatching && error instanceof Interrupted) return;
-        throw error;
       }
+    } catch (error) {
+      // Ctrl-C is how a watch ends.
+      if (!(error instanceof Interrupted)) throw error;
+    } finally {
+      screen?.close();
     }
   },
 };
-
-/** Without a flicker: each line replaces the one that was there. */
-function overwriting(text: string): string {
-  const lines = [`${new Date().toISOString()}   Ctrl-C ends`, '', ...text.split('\n')];
-  return HOME + lines.map((line) => line + CLEAR_LINE_END).join('\n') + CLEAR_BELOW;
-}

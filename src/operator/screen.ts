@@ -1,0 +1,50 @@
+/** A text that is drawn again and again in the same place. No setting of the terminal is changed, so none has to be put back. */
+import type { WriteStream } from 'node:tty';
+import { crop, cut } from './fit.ts';
+
+const CLEAR_SCREEN = '\u001b[2J';
+const HOME = '\u001b[H';
+const CLEAR_LINE_END = '\u001b[K';
+const CLEAR_BELOW = '\u001b[J';
+
+/** Of terminals that do not tell their size. */
+const COLUMNS = 80;
+const ROWS = 24;
+
+/** For how many columns to write; without an end where nobody looks. */
+export function columnsOf(out: WriteStream): number {
+  return out.isTTY ? out.columns || COLUMNS : Infinity;
+}
+
+export class Screen {
+  readonly #out: WriteStream;
+  #render: (columns: number) => readonly string[] = () => [];
+
+  constructor(out: WriteStream) {
+    this.#out = out;
+    out.write(CLEAR_SCREEN);
+    out.on('resize', this.#resized);
+  }
+
+  /** The text for so many columns; asked for again when the window changes. */
+  draw(render: (columns: number) => readonly string[]): void {
+    this.#render = render;
+    const columns = columnsOf(this.#out);
+    // The last row stays free: a line break there would scroll.
+    const lines = crop(render(columns), (this.#out.rows || ROWS) - 1);
+    // Without a flicker: each line replaces the one that was there.
+    this.#out.write(HOME + lines.map((line) => cut(line, columns) + CLEAR_LINE_END).join('\n') + CLEAR_BELOW);
+  }
+
+  /** The text stays; what comes next begins below it. */
+  close(): void {
+    this.#out.off('resize', this.#resized);
+    this.#out.write('\n');
+  }
+
+  /** The terminal has broken the lines anew by itself, somewhere. */
+  readonly #resized = (): void => {
+    this.#out.write(CLEAR_SCREEN);
+    this.draw(this.#render);
+  };
+}
