@@ -124,7 +124,7 @@ function receive({ plane, res, req, responder, startedMs }: ServiceCall, backups
   const query = collect(req.getQuery() ?? '', ADOPT);
   const adopt = query.ok ? (query.value.get('adopt') ?? 'false') : '';
   if (adopt !== 'true' && adopt !== 'false') {
-    responder.text(res, 400, 'adopt must be true or false');
+    responder.text(res, 400, query.ok ? 'adopt must be true or false' : query.reason);
     return plane.count('other', 400, startedMs);
   }
   const wanted = { digest: named === '' ? undefined : named.toLowerCase(), adopts: adopt === 'true' };

@@ -37,6 +37,16 @@ export const LONG_POLL_MS_MAX = 60_000;
 /** The shard takes the bound as u32; more than any answer holds means the same. */
 const UINT32_MAX = 0xffff_ffff;
 
+/** Of a name that is given more than once the last value counts, but for `offset` (wire-facts 1.12) and these. */
+const ONCE: ReadonlySet<string> = new Set([
+  'offset',
+  // voters=1&voters=2&voters=3 is not what voters=3 means.
+  'voters',
+  'addr',
+  'upto',
+  'adopt',
+]);
+
 /** The wanted names and their decoded values. */
 export function collect(query: string, wanted: ReadonlySet<string>): QueryResult<Map<string, string>> {
   const values = new Map<string, string>();
@@ -44,7 +54,7 @@ export function collect(query: string, wanted: ReadonlySet<string>): QueryResult
     const equals = pair.indexOf('=');
     const name = equals < 0 ? pair : pair.slice(0, equals);
     if (!wanted.has(name)) continue;
-    if (name === 'offset' && values.has(name)) return fail('offset is given more than once');
+    if (ONCE.has(name) && values.has(name)) return fail(`${name} is given more than once`);
     const value = decodeValue(equals < 0 ? '' : pair.slice(equals + 1));
     if (value === undefined) return fail(`the percent-encoding of ${name} is malformed or not UTF-8`);
     values.set(name, value);

@@ -109,6 +109,9 @@ test('what cannot mean anything is refused with a sentence, and no shard is aske
     ['0/membership?voters', /^voters is required: /],
     ['0/membership?voters=', /^voters is required: /],
     ['0/membership?voters=%20', /^voters is required: /],
+    // Otherwise the last one would be the whole set.
+    ['0/membership?voters=1&voters=2&voters=3', /^voters is given more than once\n$/],
+    ['0/purge?upto=1&upto=2', /^upto is given more than once\n$/],
     ['x/membership', /^voters is required: /],
     ['0/membership?voters=1,,3', /^voters holds an empty element\n$/],
     ['0/membership?voters=1,2,', /^voters holds an empty element\n$/],
