@@ -194,7 +194,7 @@ function compose({ config, gateway, forks, subscriptions, shards, drainMark, gov
       hasClusterPlane: clusterOf(config) !== undefined,
       peers,
       coldObjects: cold?.service,
-      backups: openBackups(gateway, config.storage.dataDir),
+      backups: openBackups(gateway, config.storage.dataDir, cold?.service.read.bind(cold.service)),
     },
     control: subscriptions.api,
     logError: (error, where) => http.error({ err: error, where }, 'handler failed'),

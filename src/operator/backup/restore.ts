@@ -15,6 +15,14 @@ export interface RestoreOptions {
   readonly adopts: boolean;
 }
 
+/** What nodes say of the objects in the cold store that the groups refer to; they look at a few of each group. */
+export interface ColdFindings {
+  sampled: number;
+  unreadable: number;
+  /** Of the first that cannot be read. */
+  reason: string;
+}
+
 /** Each is bounded by the log of its group and by the disk that all share; each holds a part of its file, 16 MiB from S3. */
 const IMPORTS_AT_ONCE = 4;
 
@@ -26,7 +34,8 @@ export async function restoreGroups(
   options: RestoreOptions,
   /** So many groups are there, and so many bytes more or less. */
   tell: (done: number, bytes: number) => void,
-): Promise<void> {
+): Promise<ColdFindings> {
+  const findings: ColdFindings = { sampled: 0, unreadable: 0, reason: '' };
   const halt = new AbortController();
   const scope = cluster.until(halt.signal);
   const waiting = [...entries];
@@ -34,7 +43,8 @@ export async function restoreGroups(
   let failure: Error | undefined;
   const worker = async (): Promise<void> => {
     for (let entry = waiting.shift(); entry !== undefined; entry = waiting.shift()) {
-      await restoreGroup(scope, location, entry, options, (bytes) => tell(done, bytes));
+      const reply = await restoreGroup(scope, location, entry, options, (bytes) => tell(done, bytes));
+      if (reply !== undefined) addFindings(findings, reply);
       tell(++done, 0);
     }
   };
@@ -48,7 +58,7 @@ export async function restoreGroups(
   );
   tell(0, 0);
   await Promise.all(workers);
-  if (failure === undefined) return;
+  if (failure === undefined) return findings;
   if (!(failure instanceof Failure || failure instanceof Fault)) throw failure;
   const so = `${done} of ${entries.length} groups are restored`;
   const rest = failure instanceof Occupied ? (done === 0 ? '' : ` (${so})`) : ` (${so}; --resume goes on from there)`;
@@ -59,14 +69,14 @@ export async function restoreGroups(
 /** 409: another attempt would find the same. */
 class Occupied extends Failure {}
 
-/** Also when it is there already, from this very backup, and may be. */
+/** Also when it is there already, from this very backup, and may be: then without a reply. */
 async function restoreGroup(
   cluster: Cluster,
   location: Location,
   entry: GroupEntry,
   { resume, adopts }: RestoreOptions,
   moved: (bytes: number) => void,
-): Promise<void> {
+): Promise<Reply | undefined> {
   const group = entry.raft_group_id;
   const headers = { 'content-type': BACKUP_CONTENT_TYPE, 'x-svc-backup-blake3': entry.blake3 };
   const path = `/__svc/backup/group/${group}/import${adopts ? '?adopt=true' : ''}`;
@@ -89,10 +99,10 @@ async function restoreGroup(
       moved(-sent);
       continue;
     }
-    if (reply.status >= 200 && reply.status < 300) return;
+    if (reply.status >= 200 && reply.status < 300) return reply;
     if (reply.status === 409 && importedFrom(reply) === entry.blake3) {
       // Also when the answer to our own upload was lost and another node was asked.
-      if (resume || reasons.length > 0) return;
+      if (resume || reasons.length > 0) return undefined;
       throw new Occupied(`group ${group} holds this backup already; go on with --resume`);
     }
     if (reply.status === 409) {
@@ -104,11 +114,23 @@ async function restoreGroup(
   throw new Failure(`group ${group}: no node took it; ${reasons.join('; ')}`);
 }
 
-function importedFrom({ text }: Reply): string | undefined {
+function importedFrom(reply: Reply): string | undefined {
+  const digest = membersOf(reply)['imported_blake3'];
+  return typeof digest === 'string' ? digest : undefined;
+}
+
+function addFindings(findings: ColdFindings, reply: Reply): void {
+  const { cold_objects_sampled: sampled, cold_objects_unreadable: unreadable, cold_reason: reason } = membersOf(reply);
+  if (typeof sampled === 'number') findings.sampled += sampled;
+  if (typeof unreadable === 'number') findings.unreadable += unreadable;
+  if (typeof reason === 'string' && findings.reason === '') findings.reason = reason;
+}
+
+function membersOf({ text }: Reply): Readonly<Record<string, unknown>> {
   try {
-    const { imported_blake3: digest } = JSON.parse(text) as { readonly imported_blake3?: unknown };
-    return typeof digest === 'string' ? digest : undefined;
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
   } catch {
-    return undefined;
+    return {};
   }
 }

@@ -104,8 +104,13 @@ export const restore: Verb = {
       await leadersOf(cluster, progress);
       const options = { resume: values.isSet('resume'), adopts: values.isSet('adopt-cold-objects') };
       const tell = teller(progress, groups.length, 'restored');
-      await restoreGroups(cluster, location, groups, options, tell);
+      const { sampled, unreadable, reason } = await restoreGroups(cluster, location, groups, options, tell);
       progress.end();
+      if (unreadable > 0) {
+        throw new Failure(
+          `all groups are restored (${countsOf(groups)}), but of ${sampled} objects in the cold store that were looked at ${unreadable} cannot be read (${reason}); give every node the storage.cold settings of the source, or a copy of what it stored, and start it again`,
+        );
+      }
       say(`restore complete: ${countsOf(groups)}`);
     }),
 };

@@ -20,6 +20,7 @@ import {
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../wire/import-command.ts';
 import { NO_ORIGIN } from '../../wire/object-key.ts';
 import { rowSize, writeRow } from '../../wire/rows.ts';
+import { ColdSample, type ReadCold } from './cold-sample.ts';
 import { Proposer } from './proposer.ts';
 import { Spool } from './spool.ts';
 
@@ -35,6 +36,8 @@ export interface Upload {
   readonly adopts: boolean;
   /** Where what waits may lie. */
   readonly directory: string;
+  /** Undefined: this node has no cold store. */
+  readonly readCold: ReadCold | undefined;
 }
 
 export class Import implements ImportFeed {
@@ -47,6 +50,8 @@ export class Import implements ImportFeed {
   readonly #proposer: Proposer;
   readonly #reader: DocumentReader;
   readonly #spool: Spool;
+  readonly #sample = new ColdSample();
+  readonly #readCold: ReadCold | undefined;
   #ended = false;
   #rows: Uint8Array[] = [];
   #rowsBytes = 0;
@@ -60,11 +65,12 @@ export class Import implements ImportFeed {
   #contents: Contents | undefined;
   #over = false;
 
-  constructor(gateway: ShardGateway, group: number, { digest, adopts, directory }: Upload, sink: ImportSink) {
+  constructor(gateway: ShardGateway, group: number, { digest, adopts, directory, readCold }: Upload, sink: ImportSink) {
     this.#group = group;
     this.#groupCount = gateway.groupCount;
     this.#expected = digest;
     this.#adopts = adopts;
+    this.#readCold = readCold;
     this.#sink = sink;
     this.#spool = new Spool(directory);
     this.#proposer = new Proposer(gateway, group);
@@ -138,6 +144,7 @@ export class Import implements ImportFeed {
   }
 
   #row(key: Uint8Array, value: Uint8Array): void {
+    this.#sample.row(key, value);
     const whole = new Uint8Array(PREFIX.length + key.length);
     whole.set(key, PREFIX.length);
     const row = new Uint8Array(rowSize(whole, value));
@@ -207,7 +214,8 @@ export class Import implements ImportFeed {
     });
     this.#propose(COMMAND_IMPORT_END, end, () => {
       this.#stop();
-      this.#sink.json(200, { buckets, streams, group_commit_index: 1 });
+      const counts = { buckets, streams, group_commit_index: 1 };
+      void this.#sample.look(this.#readCold).then((cold) => this.#sink.json(200, { ...counts, ...cold }));
     });
   }
 

@@ -1,4 +1,5 @@
 /** A stream's bytes: chunks and rows cover it from the floor to the tail without a gap. */
+import { BODY_BYTES_MAX } from '../../base/limits.ts';
 import { type StoredChunk, decodeChunkRow } from '../../wire/cold.ts';
 import { END_BYTES, ROW_HEAD_BYTES, ROW_PAYLOAD_BYTES_MAX } from '../row.ts';
 import { RowView } from '../row-view.ts';
@@ -8,6 +9,8 @@ import { NOWHERE, type StreamEntry } from './streams.ts';
 const view = new RowView();
 const lastByte = new Uint8Array(1);
 const LINE_FEED = 0x0a;
+/** A chunk is read as a whole. One message, with the ends of those before it in its row, is the largest. */
+const CHUNK_BYTES_MAX = 2 * BODY_BYTES_MAX;
 
 const endAt = (i: number): number => ROW_HEAD_BYTES + END_BYTES * i;
 
@@ -23,7 +26,8 @@ export function takeChunk(entry: StreamEntry, start: number, value: Uint8Array):
 }
 
 function chunkFault(entry: StreamEntry, start: number, chunk: StoredChunk): string | undefined {
-  if (chunk.start !== start || chunk.end <= start || chunk.length === 0) return 'has impossible bounds';
+  if (chunk.start !== start || chunk.end <= start || chunk.length === 0 || chunk.length > CHUNK_BYTES_MAX)
+    return 'has impossible bounds';
   const { firstRecord, recordNext, lastEnd, end } = chunk;
   // Each record has a byte at least, and the last of them ends at lastEnd.
   const none = recordNext === firstRecord && lastEnd === start;
