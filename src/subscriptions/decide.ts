@@ -1,5 +1,5 @@
 /** What the node that drives a subscription does next with it. Pure: the same for every node that becomes its driver. */
-import type { Subscription, Tail } from './subscription.ts';
+import type { Position, Subscription } from './subscription.ts';
 
 /** Where a stream is, as this node knows it; incarnation 0: there is none. */
 export interface StreamTail {
@@ -13,7 +13,7 @@ export type Step =
   /** Until something changes. */
   | { readonly do: 'rest' }
   | { readonly do: 'wait'; readonly untilMs: number }
-  | { readonly do: 'wake'; readonly tails: readonly Tail[] }
+  | { readonly do: 'wake'; readonly tails: readonly Position[] }
   /** The webhook, or the event in the wake stream. */
   | { readonly do: 'deliver'; readonly expiresAtMs: number }
   | { readonly do: 'expire' };
@@ -39,11 +39,11 @@ export function decide(sub: Subscription, tailOf: TailOf, nowMs: number): Step {
 }
 
 /** Streams with events behind their cursors. */
-export function pendingTails(sub: Subscription, tailOf: TailOf): Tail[] {
-  const tails: Tail[] = [];
+export function pendingTails(sub: Subscription, tailOf: TailOf): Position[] {
+  const tails: Position[] = [];
   for (const path of sub.links.keys()) {
     const tail = tailOf(path);
-    if (tail !== undefined && isPending(sub, path, tail)) tails.push([path, tail.offset]);
+    if (tail !== undefined && isPending(sub, path, tail)) tails.push([path, tail.incarnation, tail.offset]);
   }
   return tails;
 }

@@ -4,8 +4,8 @@
  */
 import { SUBSCRIPTIONS_MAX, SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX } from '../base/limits.ts';
 import type { Outcome } from './outcome.ts';
-import type { LogRecord, Position, SavedKey } from './record.ts';
-import { type Link, Subscription, restore, save } from './subscription.ts';
+import type { LogRecord, SavedKey } from './record.ts';
+import { type Link, type Position, Subscription, restore, save } from './subscription.ts';
 import { wakeCommand } from './wake-commands.ts';
 
 /** Told of changes while records are folded. */

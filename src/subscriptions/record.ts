@@ -3,10 +3,7 @@
  * it reads (machine.ts), so the place in the log decides which of two commands came first, and what came of it is the same on
  * all nodes. A record that this version does not know changes nothing.
  */
-import type { Config, SavedSubscription, Tail } from './subscription.ts';
-
-/** Path, incarnation, offset. */
-export type Position = readonly [path: string, incarnation: number, offset: number];
+import type { Config, Position, SavedSubscription } from './subscription.ts';
 
 interface About {
   readonly id: string;
@@ -31,7 +28,7 @@ export type Command =
   | ({ readonly op: 'link'; readonly links: readonly Position[] } & About)
   /** The stream of that incarnation is no more, or is another one now. */
   | ({ readonly op: 'gone'; readonly path: string; readonly incarnation: number } & About)
-  | ({ readonly op: 'wake'; readonly generation: number; readonly tails: readonly Tail[] } & AboutWake)
+  | ({ readonly op: 'wake'; readonly generation: number; readonly tails: readonly Position[] } & AboutWake)
   | ({ readonly op: 'delivered' } & AboutWake)
   /** `next`: no attempt before. */
   | ({ readonly op: 'failed'; readonly next: number } & AboutWake)

@@ -35,7 +35,7 @@ export function showSubscription(sub: Subscription, signing: Signing, createdAt:
 
 /** The streams as a wake was issued for them: what {"done":true} acknowledges, and no more. */
 export function showIssued(sub: Subscription): Json[] {
-  const issued = new Map(sub.wake?.tails);
+  const issued = new Map((sub.wake?.tails ?? []).map(([path, , offset]) => [path, offset]));
   return showStreams(sub, (path) => issued.get(path));
 }
 

@@ -27,13 +27,13 @@ export interface Link {
 export interface Wake {
   readonly id: string;
   /** Streams with pending events and their tails when it was issued; what a webhook's {"done":true} acknowledges. */
-  readonly tails: readonly Tail[];
+  readonly tails: readonly Position[];
   /** The webhook took it, or the wake stream has its event. */
   delivered: boolean;
 }
 
-/** Path, offset. */
-export type Tail = readonly [path: string, offset: number];
+/** Where a stream is; incarnation 0: it does not exist. */
+export type Position = readonly [path: string, incarnation: number, offset: number];
 
 export class Subscription {
   readonly id: string;

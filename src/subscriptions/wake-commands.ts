@@ -1,7 +1,7 @@
 /** Commands about the wake of one subscription: issued, delivered, claimed, acknowledged, released, expired. */
 import type { Outcome } from './outcome.ts';
-import type { LogRecord, Position } from './record.ts';
-import type { Subscription, Tail } from './subscription.ts';
+import type { LogRecord } from './record.ts';
+import type { Position, Subscription } from './subscription.ts';
 
 const OK: Outcome = { code: 'OK' };
 const IGNORED: Outcome = { code: 'IGNORED' };
@@ -43,9 +43,10 @@ function driverCommand(sub: Subscription, record: LogRecord): Outcome | undefine
       return OK;
     case 'done':
       delivered(sub);
-      for (const [path, offset] of sub.wake.tails) {
+      for (const [path, incarnation, offset] of sub.wake.tails) {
         const link = sub.links.get(path);
-        if (link !== undefined) link.acked = Math.max(link.acked, offset);
+        // Of a stream that was made anew meanwhile nothing is processed.
+        if (link?.incarnation === incarnation) link.acked = Math.max(link.acked, offset);
       }
       end(sub);
       return OK;
@@ -60,7 +61,12 @@ function driverCommand(sub: Subscription, record: LogRecord): Outcome | undefine
   }
 }
 
-function issue(sub: Subscription, id: string, tails: readonly Tail[]): void {
+function issue(sub: Subscription, id: string, tails: readonly Position[]): void {
+  // A stream that was linked before it existed: from now on the cursor is about this one.
+  for (const [path, incarnation] of tails) {
+    const link = sub.links.get(path);
+    if (link?.incarnation === 0) link.incarnation = incarnation;
+  }
   sub.generation++;
   sub.wake = { id, tails, delivered: false };
 }
@@ -85,7 +91,7 @@ function failed(sub: Subscription, nextMs: number): void {
 function claim(sub: Subscription, record: LogRecord & { readonly op: 'claim' }): Outcome {
   if (sub.holder !== undefined) return { code: 'ALREADY_CLAIMED', message: 'another worker holds the lease' };
   if (sub.wake === undefined) {
-    const tails = record.tails.filter((tail) => isPending(sub, tail)).map(([path, , offset]): Tail => [path, offset]);
+    const tails = record.tails.filter((tail) => isPending(sub, tail));
     if (tails.length === 0) return { code: 'NO_PENDING_WORK', message: 'the subscription has no pending events' };
     issue(sub, record.wake, tails);
   }

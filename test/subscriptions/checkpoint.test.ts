@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRandom } from '../support/random.ts';
 import type { Machine } from '../../src/subscriptions/machine.ts';
-import type { LogRecord, Position } from '../../src/subscriptions/record.ts';
+import type { LogRecord } from '../../src/subscriptions/record.ts';
+import type { Position } from '../../src/subscriptions/subscription.ts';
 import { PULL, Scene, WEBHOOK } from './scene.ts';
 
 const SEEDS = 200;
@@ -37,7 +38,7 @@ function randomRecord(random: (below: number) => number, wakes: readonly string[
   ];
   if (random(2) === 0) return kinds[random(kinds.length)] as LogRecord;
   const likely: LogRecord[] = [
-    { op: 'wake', ...about, wake: `w${n}`, generation, tails: [[path, random(60)]] },
+    { op: 'wake', ...about, wake: `w${n}`, generation, tails: [position] },
     { op: 'claim', ...about, wake: `w${n}`, worker: 'one', tails: [position] },
     { op: 'ack', ...about, wake, generation, acks: [position], done: random(2) === 0 },
   ];

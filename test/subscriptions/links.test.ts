@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SUBSCRIPTIONS_MAX, SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX } from '../../src/base/limits.ts';
-import type { Position } from '../../src/subscriptions/record.ts';
+import type { Position } from '../../src/subscriptions/subscription.ts';
 import { showSubscription } from '../../src/subscriptions/show.ts';
 import { PULL, Scene, WEBHOOK } from './scene.ts';
 
@@ -49,6 +49,27 @@ test('a stream that is gone loses a glob link; an explicit one waits for the nex
   // News of the end of an older one comes late.
   scene.does('IGNORED', { op: 'gone', ...scene.about, path: 'x', incarnation: 3 });
   assert.equal(scene.acked('x'), 10);
+});
+
+test('a wake binds the cursor of a stream that came after its link', () => {
+  const scene = Scene.with({ ...WEBHOOK, streams: ['x'] }, ['x', 0, 0]);
+  scene.append('x', 10, 5);
+  const wake = scene.wakes('x');
+  scene.does('OK', { op: 'done', ...scene.about, wake });
+  assert.deepEqual(scene.sub.links.get('x'), { incarnation: 5, acked: 10, explicit: true });
+  scene.does('OK', { op: 'gone', ...scene.about, path: 'x', incarnation: 5 });
+  assert.deepEqual(scene.sub.links.get('x'), { incarnation: 0, acked: 0, explicit: true });
+});
+
+test('a stream that is made anew during a wake is not acknowledged by it', () => {
+  const scene = Scene.with({ ...WEBHOOK, streams: ['x'] }, ['x', 1, 0]);
+  scene.append('x', 100, 1);
+  const wake = scene.wakes('x');
+  scene.does('OK', { op: 'gone', ...scene.about, path: 'x', incarnation: 1 });
+  scene.append('x', 20, 2);
+  scene.does('OK', { op: 'done', ...scene.about, wake });
+  assert.equal(scene.acked('x'), 0);
+  scene.wakes('x');
 });
 
 test('the tail of another creation of a stream is not compared with its cursor', () => {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { type Step, type StreamTail, decide } from '../../src/subscriptions/decide.ts';
 import { Machine, type MachineListener } from '../../src/subscriptions/machine.ts';
 import type { OutcomeCode } from '../../src/subscriptions/outcome.ts';
-import type { Command, Position } from '../../src/subscriptions/record.ts';
-import type { Config, Subscription } from '../../src/subscriptions/subscription.ts';
+import type { Command } from '../../src/subscriptions/record.ts';
+import type { Config, Position, Subscription } from '../../src/subscriptions/subscription.ts';
 
 export const LEASE_MS = 10_000;
 

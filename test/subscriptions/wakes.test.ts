@@ -32,8 +32,8 @@ test('of two nodes that issue the same wake one is ignored', () => {
   const scene = Scene.with(WEBHOOK, ['events/a', 1, 0]);
   scene.append('events/a', 10);
   const first = scene.wakes('events/a');
-  scene.does('IGNORED', { op: 'wake', ...scene.about, wake: 'other', generation: 1, tails: [['events/a', 10]] });
-  scene.does('IGNORED', { op: 'wake', ...scene.about, wake: 'other', generation: 2, tails: [['events/a', 10]] });
+  scene.does('IGNORED', { op: 'wake', ...scene.about, wake: 'other', generation: 1, tails: [['events/a', 1, 10]] });
+  scene.does('IGNORED', { op: 'wake', ...scene.about, wake: 'other', generation: 2, tails: [['events/a', 1, 10]] });
   assert.equal(scene.sub.wake?.id, first);
 });
 

@@ -6,8 +6,8 @@ import { SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX } from '../../base
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../../subscriptions/decide.ts';
 import type { Machine } from '../../subscriptions/machine.ts';
-import type { Command, Position } from '../../subscriptions/record.ts';
-import type { Subscription } from '../../subscriptions/subscription.ts';
+import type { Command } from '../../subscriptions/record.ts';
+import type { Position, Subscription } from '../../subscriptions/subscription.ts';
 import type { Logger } from '../log.ts';
 import type { Directory } from './directory.ts';
 import { listMatching } from './listing.ts';

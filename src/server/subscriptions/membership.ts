@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_LINKS_MAX } from '../../base/limits.ts';
 import type { ShardGateway } from '../../ports.ts';
-import type { Position } from '../../subscriptions/record.ts';
+import type { Position } from '../../subscriptions/subscription.ts';
 import { type Signing, showSubscription } from '../../subscriptions/show.ts';
 import { type Config, Subscription } from '../../subscriptions/subscription.ts';
 import { Refusal, refuseUnless } from './api-refusal.ts';

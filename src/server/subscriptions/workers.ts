@@ -1,7 +1,7 @@
 /** What receivers and workers do with a wake: claim, acknowledge, release. */
 import type { ShardGateway } from '../../ports.ts';
 import { hasPending } from '../../subscriptions/decide.ts';
-import type { Position } from '../../subscriptions/record.ts';
+import type { Position } from '../../subscriptions/subscription.ts';
 import type { WakeRequest } from '../../subscriptions/requests.ts';
 import { showPresent } from '../../subscriptions/show.ts';
 import type { Config, Subscription } from '../../subscriptions/subscription.ts';
