@@ -99,8 +99,10 @@ export const IMPORT_PIECE_BYTES = MIB - 64 * KIB;
 
 /** Forks that a node makes at once: each holds a piece of its source, a MiB or one message, and the body of its PUT. More: 503. */
 export const FORKS_IN_MAKING_MAX = 32;
-/** Sources that are told, or forks asked after, in one go for one shard: a command or two each. */
+/** Sources that are told in one go for one shard, each with two commands: what hundreds of forks that expire together need. */
 export const FORK_ERRANDS_MAX = 64;
+/** Forks that are asked after in one go for one shard, with a command each, and only now and then: about one a second. */
+export const FORK_QUESTIONS_MAX = 16;
 
 /** Receipts kept per producer (decisions.md): older duplicates answer with the current tail. */
 export const PRODUCER_RECEIPTS = 5;

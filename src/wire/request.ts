@@ -11,7 +11,7 @@
  *       SHED          mode u8 (1 = do not lead), value f64 (bits of shed.ts)
  *       USAGE         key = the bucket behind which to go on, maxRecords = how many (0: all)
  *       STATUS        nothing
- *       FORKS         mode u8 (1 = questions too), maxRecords = how many, topic = group, key and value = source and token to go on from
+ *       FORKS         maxRecords, maxBytes = how many errands and questions; topic, key, value = group, incarnation and token to go on from
  *
  * Queries about a whole shard carry group ALL_GROUPS. Little-endian.
  */

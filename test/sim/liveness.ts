@@ -5,6 +5,7 @@ import { ADMIN_LEARNER, ADMIN_MEMBERSHIP } from '../../src/wire/request.ts';
 import { FOR_A_WHILE } from './client.ts';
 import type { Clients, SimStream } from './clients.ts';
 import { ColdEnd } from './cold/end.ts';
+import type { Forking } from './forks/forking.ts';
 import type { SimNode } from './node.ts';
 import { adminRequest, appendRequest } from './requests.ts';
 import { textPayload } from './tokens.ts';
@@ -22,8 +23,10 @@ export type Until = (done: () => boolean, what: () => string) => void;
 export class Liveness {
   readonly #world: World;
   readonly #clients: Clients;
+  readonly #forking: Forking | undefined;
 
-  constructor(world: World, clients: Clients) {
+  constructor(world: World, clients: Clients, forking?: Forking) {
+    this.#forking = forking;
     this.#world = world;
     this.#clients = clients;
   }
@@ -66,6 +69,8 @@ export class Liveness {
       () => `replicas do not become equal: ${this.#describe()}`,
     );
     this.#readAll(until);
+    deadlineMs = queue.nowMs + REST_MS;
+    this.#forking?.finish(until);
     const { cold } = this.#world;
     if (cold === undefined) return;
     deadlineMs = queue.nowMs + REST_MS;

@@ -22,6 +22,8 @@ export interface SimOptions {
   readonly balanced: boolean;
   /** Nodes outside the groups come with an empty disk that counts as a lost one, as a node that is added does. */
   readonly lostOutside: boolean;
+  /** Some clients fork streams. */
+  readonly forks: boolean;
   /** Undefined: a run without a cold store. */
   readonly cold: ColdOptions | undefined;
   /** Mean time between two faults of a kind, in milliseconds; Infinity: never. */
@@ -48,6 +50,7 @@ export interface DiskOptions {
 /** Every so many seeds. */
 const STORM_EVERY = 8;
 export const COLD_STORM_EVERY = 11;
+export const FORKS_EVERY = 7;
 
 export const FAULT_KINDS = [
   'crash',
@@ -112,6 +115,7 @@ function storm(options: SimOptions): SimOptions {
     messages: { maxMessageBytes: 1, maxInflightBytes: 1 },
     ambush: 0.9,
     balanced: false,
+    forks: false,
     cold: undefined,
     faults: { ...quiet, crash: 10_000, transfer: 10_000 },
   };
@@ -175,6 +179,7 @@ function drawUsual(seed: number): SimOptions {
     ambush: 0,
     balanced: random.chance(0.3),
     lostOutside: random.chance(0.5),
+    forks: seed % FORKS_EVERY === 0,
     cold: drawCold(seed),
     faults: faults as Record<FaultKind, number>,
   };

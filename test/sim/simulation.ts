@@ -9,6 +9,7 @@ import { Clients } from './clients.ts';
 import { ColdChecks } from './cold/checks.ts';
 import { SimColdStore } from './cold/store.ts';
 import { Faults } from './faults.ts';
+import { Forking } from './forks/forking.ts';
 import { Liveness } from './liveness.ts';
 import { Network } from './network.ts';
 import { SimNode } from './node.ts';
@@ -43,6 +44,7 @@ export class Simulation implements World {
   readonly #faults: Faults;
   readonly #balancing: Balancing;
   readonly #coldChecks: ColdChecks | undefined;
+  readonly #forking: Forking | undefined;
   readonly #log: ((line: string) => void) | undefined;
   faulty = true;
 
@@ -58,12 +60,14 @@ export class Simulation implements World {
     this.#coldChecks = this.cold === undefined ? undefined : new ColdChecks(this, this.cold);
     this.nodes = this.options.nodes.map((id) => new SimNode(this, id));
     this.clients = new Clients(this);
+    this.#forking = this.options.forks ? new Forking(this, this.clients) : undefined;
     this.#faults = new Faults(this);
     this.#balancing = new Balancing(this);
   }
 
-  started({ id }: SimNode): void {
-    this.clients.started(id);
+  started(node: SimNode): void {
+    this.clients.started(node.id);
+    this.#forking?.started(node);
   }
 
   trace(line: string): void {
@@ -89,6 +93,7 @@ export class Simulation implements World {
   #run(): Result {
     for (const node of this.nodes) node.start();
     this.clients.start();
+    this.#forking?.start();
     this.cold?.start();
     this.#faults.start();
     this.#balancing.start();
@@ -97,7 +102,7 @@ export class Simulation implements World {
     this.trace('faults end');
     this.#faults.heal();
     this.cold?.heal();
-    new Liveness(this, this.clients).run((untilMs) => this.#runUntil(untilMs));
+    new Liveness(this, this.clients, this.#forking).run((untilMs) => this.#runUntil(untilMs));
     this.#coldChecks?.audit();
     return {
       ticks: this.queue.ticks,
@@ -110,6 +115,7 @@ export class Simulation implements World {
         ...this.#balancing.counts,
         ...this.cold?.counts,
         ...this.#coldChecks?.counts,
+        ...this.#forking?.counts,
         ...Object.fromEntries(this.clients.counts),
       },
     };

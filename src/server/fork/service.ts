@@ -2,7 +2,7 @@
  * Forks of one node: makes those that its clients ask for, tells sources that a fork is gone, and does so for what other nodes left
  * undone in the groups that this node leads.
  */
-import { FORKS_IN_MAKING_MAX, FORK_ERRANDS_MAX } from '../../base/limits.ts';
+import { FORKS_IN_MAKING_MAX, FORK_ERRANDS_MAX, FORK_QUESTIONS_MAX } from '../../base/limits.ts';
 import { decodeUtf8 } from '../../base/utf8.ts';
 import type { ForkWish, Forks, ReplyHandler } from '../../ports.ts';
 import type { ForkErrand, ForkQuestion } from '../../stream/fork/outbox.ts';
@@ -14,8 +14,8 @@ import { type ForkPort, step } from './steps.ts';
 
 /** How often what was left undone is looked for: forks that expired, and those of nodes that died. */
 const LOOK_MS = 1000;
-/** Every so many looks, forks of removed streams are asked after: a pin that nobody needs is rare. */
-const ASK_EVERY = 10;
+/** Every so many looks, forks are asked after: a pin that nobody needs is rare, and each question is a command. */
+const ASK_EVERY = 15;
 
 /** The answer of a shard: errands and questions of groups that it leads. */
 export interface ForkWork {
@@ -26,11 +26,11 @@ export interface ForkWork {
 /** Where the questions of a shard go on. */
 interface Place {
   readonly group: number;
-  readonly source: string;
+  readonly incarnation: number;
   readonly token: number;
 }
 
-const START: Place = { group: 0, source: '', token: 0 };
+const START: Place = { group: 0, incarnation: 0, token: 0 };
 
 export class ForkService implements Forks {
   readonly counters = { made: 0, failed: 0, told: 0, lost: 0 };
@@ -117,10 +117,10 @@ export class ForkService implements Forks {
       const request = newRequest();
       request.op = OP_FORKS;
       request.group = ALL_GROUPS;
-      [request.command.bucket, request.command.stream] = split(place.source);
-      request.mode = asks ? 1 : 0;
+      request.command.bucket = String(place.incarnation);
       request.value = place.token;
       request.maxRecords = FORK_ERRANDS_MAX;
+      request.maxBytes = asks ? FORK_QUESTIONS_MAX : 0;
       request.topic = place.group;
       this.#busy++;
       const sent = this.#port.gateway.send(request, { onReply: (reply) => this.#found(shard, asks, reply) }, shard);

@@ -1,8 +1,8 @@
 /** What a backup says of forks: whose fork a stream is, which forks a stream has, and who is still to be told of one that is gone. */
 import { isValidUtf8 } from '../../base/utf8.ts';
 import { NAME_BYTES_MAX } from '../../base/limits.ts';
-import { decodeOrigin, decodeTombstone } from '../fork/rows.ts';
-import { NUL, readUint } from '../keys.ts';
+import { decodeOrigin, decodePin, decodeTombstone } from '../fork/rows.ts';
+import { NUL, compareBytes, readUint } from '../keys.ts';
 import { check, nameText } from './fault.ts';
 import { INCARNATION_MAX } from './heads.ts';
 import type { StreamEntry } from './streams.ts';
@@ -49,7 +49,9 @@ export class ForkChecks {
     check(entry !== undefined || stone !== undefined, 'a fork is kept of no stream');
     const name = (entry ?? stone)?.name as Uint8Array;
     const whose = `a fork of ${nameText(name)}`;
-    check(isToken(readUint(key, 7, 8)) && isStreamName(value), `${whose} has no name`);
+    const { fork, source } = decodePin(value);
+    check(isToken(readUint(key, 7, 8)) && isStreamName(fork), `${whose} has no name`);
+    check(compareBytes(source, name) === 0, `${whose} is kept as one of another stream`);
     if (stone !== undefined) stone.seen = true;
     if (entry === undefined) return;
     check(entry.hasPins, `${whose} is denied by its head`);

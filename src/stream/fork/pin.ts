@@ -27,7 +27,7 @@ export function applyForkPin(state: State, command: Command, reply: Reply): void
     reply.nextOffset = head.floor;
     return undefined;
   }
-  state.forks.putPin(head.incarnation, command.forkToken, pin.fork);
+  state.forks.putPin(head.incarnation, command.forkToken, { fork: pin.fork, source: head.key });
   head.hasPins = true;
   // All of it is about to be read.
   head.touchedAtMs = Math.max(head.touchedAtMs, command.nowMs);

@@ -4,7 +4,7 @@
  *
  *   'F' fork       format u8 (1) | zeros | 8 token f64 | anchor f64 (-1: nothing has come) | sub-offset f64 | asked ttl seconds f64
  *                  | asked expires at ms f64 | 48 key of the source
- *   'P' pin        key of the fork
+ *   'P' pin        forkBytes u16 | key of the fork | key of the stream itself
  *   'T' tombstone  format u8 (1) | zeros | 8 incarnation f64 | token f64 (0: was no fork) | 24 key of its source
  *   'U' unpin      key of the source
  */
@@ -18,6 +18,7 @@ import {
   lastPosition,
   positionKey,
   prefixEnd,
+  readUint,
   taggedKey,
   unpinKey,
 } from '../keys.ts';
@@ -43,6 +44,17 @@ export interface Origin {
 export interface Unpin {
   readonly token: number;
   readonly source: Uint8Array;
+}
+
+/** A fork of a stream, and the stream. */
+export interface Pin {
+  readonly fork: Uint8Array;
+  readonly source: Uint8Array;
+}
+
+export interface PinPlace {
+  readonly incarnation: number;
+  readonly token: number;
 }
 
 export interface Tombstone {
@@ -83,8 +95,8 @@ export class ForkRows {
     this.#overlay.delete(incarnationKey(this.#prefix, TAG_FORK, incarnation));
   }
 
-  putPin(incarnation: number, token: number, fork: Uint8Array): void {
-    this.#overlay.put(positionKey(this.#prefix, TAG_PIN, incarnation, token), fork);
+  putPin(incarnation: number, token: number, pin: Pin): void {
+    this.#overlay.put(positionKey(this.#prefix, TAG_PIN, incarnation, token), encodePin(pin));
   }
 
   deletePin(incarnation: number, token: number): void {
@@ -95,17 +107,23 @@ export class ForkRows {
     return this.#any(incarnationKey(this.#prefix, TAG_PIN, incarnation));
   }
 
-  /** Pins of a stream, in the order of their tokens and from one on, until `visit` returns false. */
-  eachPin(incarnation: number, visit: (token: number, fork: Uint8Array) => boolean, from = 0): void {
-    const start = positionKey(this.#prefix, TAG_PIN, incarnation, from);
-    const end = prefixEnd(incarnationKey(this.#prefix, TAG_PIN, incarnation));
-    this.#overlay.range(start, end, false, (key, fork) => visit(lastPosition(key), fork));
+  /** Pins of all streams from (incarnation, token) on in the order of these, until `visit` returns false. */
+  eachPin(incarnation: number, token: number, visit: (pin: Pin, place: PinPlace) => boolean): void {
+    const end = prefixEnd(taggedKey(this.#prefix, TAG_PIN, NOTHING));
+    this.#overlay.range(positionKey(this.#prefix, TAG_PIN, incarnation, token), end, false, (key, row) =>
+      visit(decodePin(row), { incarnation: readUint(key, 3, 6), token: lastPosition(key) }),
+    );
   }
 
   /** Deletes up to `most` pins; their number. */
   dropPins(incarnation: number, most: number): number {
     const tokens: number[] = [];
-    if (most > 0) this.eachPin(incarnation, (token) => tokens.push(token) < most);
+    if (most > 0) {
+      this.eachPin(incarnation, 0, (_pin, place) => {
+        if (place.incarnation === incarnation) tokens.push(place.token);
+        return place.incarnation === incarnation && tokens.length < most;
+      });
+    }
     for (const token of tokens) this.deletePin(incarnation, token);
     return tokens.length;
   }
@@ -166,6 +184,19 @@ export class ForkRows {
     });
     return found;
   }
+}
+
+export function encodePin({ fork, source }: Pin): Uint8Array {
+  const row = new Uint8Array(2 + fork.length + source.length);
+  new DataView(row.buffer).setUint16(0, fork.length, true);
+  row.set(fork, 2);
+  row.set(source, 2 + fork.length);
+  return row;
+}
+
+export function decodePin(row: Uint8Array): Pin {
+  const border = 2 + new DataView(row.buffer, row.byteOffset, row.byteLength).getUint16(0, true);
+  return { fork: row.slice(2, border), source: row.slice(border) };
 }
 
 export function encodeOrigin(origin: Origin): Uint8Array {

@@ -16,7 +16,7 @@ import type { SimColdStore } from './store.ts';
 const AHEAD_MS = 30 * 86_400_000;
 const RETRY_MS = 150;
 /** Tags (stream/keys.ts) of what a group holds besides hot bytes, */
-const HOT_FREE = 'abcChmopqsgwx';
+const HOT_FREE = 'abcCFhmopPqsgTUwx';
 /** and of what stays when everything is deleted. */
 const EMPTY = 'bm';
 

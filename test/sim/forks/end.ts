@@ -1,0 +1,151 @@
+/**
+ * The end of a run with forks, when nothing fails any more: nothing is left half-made, each fork that lives is known to its source and
+ * nobody else is, and when all of them are deleted nothing is left of them.
+ */
+import { errorCode } from '../../../src/base/errors.ts';
+import { type Head, decodeHead } from '../../../src/stream/head.ts';
+import { TAG_FORK, TAG_HEAD, TAG_PIN, TAG_TOMBSTONE, TAG_UNPIN, readUint } from '../../../src/stream/keys.ts';
+import { decodeOrigin, decodePin, decodeTombstone } from '../../../src/stream/fork/rows.ts';
+import { readText } from '../../../src/wire/text.ts';
+import type { Clients } from '../clients.ts';
+import type { Until } from '../liveness.ts';
+import { createRequest } from '../requests.ts';
+import type { World } from '../world.ts';
+import type { ForkClients, Twig } from './clients.ts';
+
+/** Whatever waits for a clock that was an hour ahead is due then. */
+const AHEAD_MS = 30 * 86_400_000;
+const RETRY_MS = 150;
+
+interface Found {
+  readonly heads: Head[];
+  /** source, fork, token. */
+  readonly pins: Set<string>;
+  /** The same, as the forks have it, or what is left of them. */
+  readonly links: Set<string>;
+  unpins: number;
+  stones: number;
+}
+
+const name = (key: Uint8Array): string => readText(key, 0, key.length).replace('\0', '/');
+
+export class ForkEnd {
+  readonly #world: World;
+  readonly #all: Clients;
+  readonly #clients: ForkClients;
+
+  constructor(world: World, all: Clients, clients: ForkClients) {
+    this.#world = world;
+    this.#all = all;
+    this.#clients = clients;
+  }
+
+  run(until: Until): void {
+    for (const node of this.#world.nodes) node.wallOffsetMs = AHEAD_MS;
+    until(
+      () => {
+        const { heads, unpins } = this.#look();
+        return unpins === 0 && heads.every(({ forming }) => !forming);
+      },
+      () => 'fork: one stays half-made, or a source is not told',
+    );
+    until(
+      () => this.#difference() === '',
+      () => this.#difference(),
+    );
+    let left = this.#clients.twigs.length;
+    for (const twig of this.#clients.twigs) this.#delete(twig, () => left--);
+    until(
+      () => left === 0,
+      () => `fork: ${left} deletes do not succeed`,
+    );
+    until(
+      () => this.#leftOver() === '',
+      () => `fork: all are deleted, and there is still ${this.#leftOver()}`,
+    );
+    left = this.#clients.twigs.length;
+    for (const twig of this.#clients.twigs) this.#create(twig, () => left--);
+    until(
+      () => left === 0,
+      () => `fork: ${left} names are not free again`,
+    );
+    left = this.#clients.twigs.length;
+    for (const twig of this.#clients.twigs) this.#delete(twig, () => left--);
+    until(
+      () => left === 0,
+      () => `fork: ${left} deletes do not succeed`,
+    );
+  }
+
+  #delete(twig: Twig, done: () => void): void {
+    this.#clients.delete(twig, (code) => {
+      if (code === 'OK' || code === 'STREAM_NOT_FOUND' || code === 'STREAM_DELETED') done();
+      else this.#world.queue.after(RETRY_MS, () => this.#delete(twig, done));
+    });
+  }
+
+  #create(twig: Twig, done: () => void): void {
+    this.#all.send(this.#world.nodes[0]?.id ?? 1, createRequest(twig, -1), false, (reply) => {
+      if (reply !== undefined && errorCode(reply.code) === 'OK') return done();
+      return this.#world.queue.after(RETRY_MS, () => this.#create(twig, done));
+    });
+  }
+
+  #difference(): string {
+    const { pins, links } = this.#look();
+    const lost = [...links].filter((link) => !pins.has(link));
+    const idle = [...pins].filter((pin) => !links.has(pin));
+    if (lost.length > 0) return `fork: ${lost[0]} is not known to its source`;
+    return idle.length > 0 ? `fork: ${idle[0]} is kept by its source and is not there` : '';
+  }
+
+  #leftOver(): string {
+    const { pins, links, unpins, stones } = this.#look();
+    const left = pins.size + links.size + unpins + stones;
+    return left === 0 ? '' : `${pins.size} pins, ${links.size} forks, ${unpins} errands, ${stones} tombstones`;
+  }
+
+  /** What the rows of all groups say. */
+  #look(): Found {
+    const found: Found = { heads: [], pins: new Set(), links: new Set(), unpins: 0, stones: 0 };
+    for (const reference of this.#world.checks.references) {
+      const heads = new Map<number, Head>();
+      const origins: [number, Uint8Array][] = [];
+      for (const [key, value] of reference.rows()) {
+        if (((key[0] as number) << 8) + (key[1] as number) !== reference.state.prefix) continue;
+        const rest = key.subarray(3);
+        switch (key[2]) {
+          case TAG_HEAD: {
+            const head = decodeHead(rest.slice(), 0, value);
+            heads.set(head.incarnation, head);
+            break;
+          }
+          case TAG_FORK:
+            origins.push([readUint(key, 3, 6), value]);
+            break;
+          case TAG_PIN: {
+            const { fork, source } = decodePin(value);
+            found.pins.add(`${name(fork)} of ${name(source)} (${readUint(key, 9, 8)})`);
+            break;
+          }
+          case TAG_TOMBSTONE: {
+            const { unpin } = decodeTombstone(value);
+            found.stones++;
+            if (unpin !== undefined) found.links.add(`${name(rest)} of ${name(unpin.source)} (${unpin.token})`);
+            break;
+          }
+          case TAG_UNPIN:
+            found.unpins++;
+        }
+      }
+      for (const [incarnation, row] of origins) {
+        const head = heads.get(incarnation);
+        if (head === undefined) throw this.#world.failure(`fork: a row is left of incarnation ${incarnation}`);
+        const { token, source } = decodeOrigin(row);
+        if (!head.forming) found.links.add(`${name(head.key)} of ${name(source)} (${token})`);
+      }
+      found.heads.push(...heads.values());
+    }
+    return found;
+  }
+}

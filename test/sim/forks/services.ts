@@ -1,0 +1,56 @@
+/** The service for forks that a node's main thread has (src/server/fork/), one in each process, on simulated time. */
+import { ForkService } from '../../../src/server/fork/service.ts';
+import type { ForkWish } from '../../../src/ports.ts';
+import { Reply } from '../../../src/wire/reply.ts';
+import type { Request } from '../../../src/wire/request.ts';
+import type { SimProcess } from '../process.ts';
+import type { World } from '../world.ts';
+
+/** The name of a stream ends with the number of its group. */
+export function groupOfName(name: string): number {
+  return Number(name.slice(-1));
+}
+
+export class ForkServices {
+  readonly #world: World;
+  readonly #services = new WeakMap<SimProcess, ForkService>();
+  #tokens = 0;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  started(process: SimProcess): void {
+    const { options, queue } = this.#world;
+    const service = new ForkService({
+      gateway: {
+        groupCount: options.groups.length,
+        shardCount: 1,
+        groupOf: (_bucket, stream) => groupOfName(stream),
+        send: (request, handler) => {
+          process.request(request, false, (reply) => {
+            // What nobody is left to hear.
+            if (reply !== undefined && !process.dead) process.guard(() => handler.onReply(reply));
+          });
+          return true;
+        },
+      },
+      after: (ms, run) => process.later(ms, run),
+      monotonicMs: () => queue.nowMs,
+      newToken: () => ++this.#tokens,
+    });
+    this.#services.set(process, service);
+    service.start();
+  }
+
+  /** Through a node; `onAnswer` is called once, or never when the process dies. */
+  create(process: SimProcess, request: Request, wish: ForkWish, onAnswer: (reply: Reply) => void): void {
+    const taken = this.#services.get(process)?.create(request, wish, { onReply: onAnswer });
+    if (taken !== true) onAnswer(new Reply());
+  }
+
+  /** As the HTTP side does after a DELETE; not always, because nodes die there too. */
+  tell(process: SimProcess, group: number, reply: Reply): void {
+    this.#services.get(process)?.tell(group, reply, () => undefined);
+  }
+}
