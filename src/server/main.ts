@@ -91,12 +91,9 @@ async function main(argv: readonly string[]): Promise<void> {
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
   greet(config, layout.shardCount, performance.now() - startedMs, log);
   if (clusterOf(config) !== undefined) governance.start();
-  forks.start();
-  subscriptions.start();
+  for (const service of [forks, subscriptions]) service.start();
   onSignal(() => {
-    governance.stop();
-    forks.stop();
-    subscriptions.stop();
+    for (const service of [governance, forks, subscriptions]) service.stop();
     return stop(planes, shards, gateway, subscriptions, cold, log);
   });
 }

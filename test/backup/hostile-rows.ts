@@ -190,7 +190,7 @@ export class Used {
     for (const [bucket] of names) replica.list(bucket, '', '', 100, NOW_MS);
     replica.usage();
     errands(replica.state, 100);
-    questions(replica.state, new Uint8Array(0), 0, 100);
+    questions(replica.state, 0, 0, 100);
     nextFlush(replica.state, { hotBeforeMs: Infinity, maxBytes: 3000 });
     nextCompaction(replica.state, keys, { maxBytes: 8e6, looks: 10_000, least: 2 });
     for (const [bucket, stream] of names) this.#write(bucket, stream, random);

@@ -163,9 +163,12 @@ export class ForkClients {
       this.#forked(twig, source, history, wish, request.command.payload?.length ?? 0, reply);
       then();
     };
-    if (process === undefined) return void this.#world.queue.after(10, () => answer(undefined));
+    if (process === undefined) {
+      this.#world.queue.after(10, () => answer(undefined));
+      return;
+    }
     this.#world.queue.after(PATIENCE_MS, () => answer(undefined));
-    return this.#services.create(process, request, wish, answer);
+    this.#services.create(process, request, wish, answer);
   }
 
   /** Of a JSON stream clients know the ordinals. */
@@ -192,7 +195,8 @@ export class ForkClients {
     }
     if (!reply.has(REPLY_CREATED)) return;
     twig.inherits = undefined;
-    if (source.json) return;
+    // Of what life the source was in nobody knows: a fork of JSON is JSON.
+    if (reply.contentType !== 'text/plain') return;
     const end = reply.nextOffset - body;
     const isWrong = twig.uncertain ? end < offset + subOffset : end !== offset + subOffset;
     if (offset >= 0 && isWrong) {

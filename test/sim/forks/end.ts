@@ -136,6 +136,8 @@ export class ForkEnd {
           }
           case TAG_UNPIN:
             found.unpins++;
+            break;
+          default:
         }
       }
       for (const [incarnation, row] of origins) {
