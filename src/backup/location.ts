@@ -4,6 +4,7 @@ import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { Fault } from '../stream/backup/fault.ts';
+import { inWords } from './store-words.ts';
 import { makeFolder } from '../cold/folder.ts';
 import type { S3Store } from '../cold/s3-store.ts';
 import { StoreError } from '../cold/store-error.ts';
@@ -27,6 +28,9 @@ export interface Location {
   write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
   close(): void;
 }
+
+/** What a file of a directory is called until it is whole. */
+export const unfinished = (name: string): string => `${name}.part`;
 
 /** Throws a Fault for what is no location. */
 export async function openLocation(text: string, signal: AbortSignal): Promise<Location> {
@@ -104,7 +108,7 @@ class Directory implements Location {
 
   async write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void> {
     const path = join(this.text, name);
-    const part = `${path}.part`;
+    const part = unfinished(path);
     await this.#say('cannot be written', async () => {
       const file = await open(part, 'w');
       try {
@@ -185,7 +189,7 @@ class Bucket implements Location {
       return await action();
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      throw new Fault(`${this.text}: ${error.message}`);
+      throw new Fault(`${this.text}: ${inWords(error.message)}`);
     }
   }
 }

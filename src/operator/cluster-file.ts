@@ -52,7 +52,9 @@ export function readClusterFile(path: string): ClusterFile {
 
 /** No format: that of stdin, which is guessed. */
 export function parseClusterFile(label: string, text: string, format: Format | undefined): ClusterFile {
-  const document = format === undefined ? parseUnknown(label, text) : parseAs(label, text, format);
+  // Some editors begin files with a mark of their encoding.
+  const plain = text.replace(/^\uFEFF/, '');
+  const document = format === undefined ? parseUnknown(label, plain) : parseAs(label, plain, format);
   if (!isTable(document)) throw new Failure(`${label}: expected a table with a list "nodes"`);
   const { nodes: list, provider } = document;
   if (!Array.isArray(list)) throw new Failure(`${label}: expected a list "nodes" of { id, host or admin_url }`);
@@ -97,7 +99,9 @@ function parseAs(label: string, text: string, format: Format): unknown {
     return format === 'toml' ? parseToml(text) : (parseYaml(text, { logLevel: 'error' }) as unknown);
   } catch (error) {
     const reason = reasonOf(error).replace(/^Invalid TOML document: /, '');
-    throw new Failure(`${label} is not valid ${format.toUpperCase()}: ${reason.replace(/:$/, '')}`);
+    const { line } = error as { readonly line?: unknown };
+    const where = typeof line === 'number' ? ` in line ${line}` : '';
+    throw new Failure(`${label} is not valid ${format.toUpperCase()}${where}: ${reason.replace(/:$/, '')}`);
   }
 }
 

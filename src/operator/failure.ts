@@ -28,8 +28,9 @@ export class Interrupted extends Failure {
   }
 }
 
-/** What to say of something that was thrown, in one line. */
+/** What to say of something that was thrown, in one line; of files without the path, which the sentence has already. */
 export function reasonOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
-  return (text.split('\n')[0] ?? '').trim();
+  const line = (text.split('\n')[0] ?? '').trim();
+  return /^E[A-Z]+: ([^,]+), [a-z]+( '|$)/.exec(line)?.[1] ?? line;
 }

@@ -92,8 +92,11 @@ test('a wrong file is refused with one line that says where and what', () => {
       text,
     );
   }
-  assert.throws(() => parseClusterFile('f', 'nodes = [', 'toml'), /^\S*Failure|Error: f is not valid TOML: [^\n]+$/);
+  assert.throws(
+    () => parseClusterFile('f', 'nodes = [', 'toml'),
+    /^\S*Failure|Error: f is not valid TOML in line 1: [^\n]+$/,
+  );
   assert.throws(() => parseClusterFile('f', 'nodes: [', 'yaml'), /f is not valid YAML: [^\n]+$/);
-  assert.throws(() => parseClusterFile('f', 'just words', undefined), /f is not valid TOML: [^\n]+$/);
+  assert.throws(() => parseClusterFile('f', 'just words', undefined), /f is not valid TOML in line 1: [^\n]+$/);
   assert.throws(() => readClusterFile('/nowhere/c.toml'), /\/nowhere\/c\.toml cannot be read: there is no such file$/);
 });

@@ -1,6 +1,6 @@
 /** backup-create, backup-verify and restore (wire-facts 7.7). */
-import { openLocation, type Location } from '../../backup/location.ts';
-import { type GroupEntry, type Manifest, writeManifest } from '../../backup/manifest.ts';
+import { type Location, openLocation, unfinished } from '../../backup/location.ts';
+import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } from '../../backup/manifest.ts';
 import { Fault } from '../../stream/backup/fault.ts';
 import { createGroup } from '../backup/create.ts';
 import { groupCountOf } from '../backup/info.ts';
@@ -43,8 +43,7 @@ export const backupCreate: Verb = {
       const createdMs = createdOf(context);
       const cluster = openCluster(context);
       const count = await groupCountOf(cluster);
-      if (!(await location.isEmpty()))
-        throw new Failure(`${location.text} is not empty; a backup wants a place of its own`);
+      if (!(await location.isEmpty())) throw new Failure(`${location.text} is not empty: ${await whatIsIn(location)}`);
       const groups: GroupEntry[] = [];
       const absent = new Map<number, string>();
       const tell = teller(progress, count, 'written');
@@ -66,6 +65,16 @@ export const backupCreate: Verb = {
       say(`backup created: ${countsOf(groups)} -> ${location.text}`);
     }),
 };
+
+/** A tool that was killed leaves groups behind, and no manifest. */
+async function whatIsIn(location: Location): Promise<string> {
+  const has = async (name: string): Promise<boolean> => (await location.sizeOf(name)) !== undefined;
+  if (await has(MANIFEST)) return 'it holds a backup already, and each wants a place of its own';
+  const first = objectName(0);
+  if ((await has(first)) || (await has(unfinished(first))))
+    return 'it holds a backup that was not finished, for there is no manifest; remove it or take another place';
+  return 'it holds other files, and a backup wants a place of its own';
+}
 
 export const backupVerify: Verb = {
   name: 'backup-verify',
