@@ -122,10 +122,13 @@ export class Compactor {
   flushed(group: Group, slices: FlushPlan['slices']): void {
     const { compactRunMin } = this.#options.settings;
     if (compactRunMin === 0) return;
+    // Several are needed. Half of them pass by on average, and no memory is taken for each of all streams.
+    if (this.#random.below(Math.ceil(compactRunMin / 2)) !== 0) return;
     const lane = this.#lanes.find((one) => one.group === group);
     for (const slice of slices) {
-      // Several are needed. Half of them pass by on average, and no memory is taken for each of all streams.
-      if (!isSmall(slice) || this.#random.below(Math.ceil(compactRunMin / 2)) !== 0) continue;
+      // All of an object or none: streams whose chunks lie side by side are merged together, and read with one request for
+      // all of them. One by one they took a request for nearly every chunk.
+      if (!isSmall(slice)) continue;
       if (lane?.candidates.add(slice.incarnation, slice.stream, this.#clockMs) === false) this.counters.dropped++;
     }
   }
