@@ -4,6 +4,7 @@ import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } f
 import { Fault } from '../../stream/backup/fault.ts';
 import { createGroup } from '../backup/create.ts';
 import { groupCountOf } from '../backup/info.ts';
+import { sendOrder } from '../backup/order.ts';
 import { restoreGroups } from '../backup/restore.ts';
 import { verifyBackup } from '../backup/verify.ts';
 import type { Cluster } from '../cluster.ts';
@@ -48,10 +49,12 @@ export const backupCreate: Verb = {
       const absent = new Map<number, string>();
       const tell = teller(progress, count, 'written');
       try {
-        for (let group = 0; group < count; group++) {
-          tell(group, 0);
-          groups.push(await createGroup(cluster, location, group, count, absent, (bytes) => tell(group, bytes)));
+        for (const group of sendOrder(count)) {
+          const done = groups.length;
+          tell(done, 0);
+          groups.push(await createGroup(cluster, location, group, count, absent, (bytes) => tell(done, bytes)));
         }
+        groups.sort((a, b) => a.raft_group_id - b.raft_group_id);
         await writeManifest(location, createdMs, groups);
       } catch (error) {
         if (groups.length === 0) throw error;

@@ -9,7 +9,7 @@ import { COMMAND_PUBLISH_SNAPSHOT, COMMAND_RETENTION } from '../../wire/command.
 import { PUBLISH_HEAD_BYTES, type Position, encodeRetention, writePublishHead } from '../../wire/position-command.ts';
 import { type Answer, askStream } from './calls.ts';
 import type { Known } from './known.ts';
-import { LOG_BUCKET, LOG_STREAM } from './log.ts';
+import { LOG_BUCKET, LOG_STREAM } from '../../wire/subscription-log.ts';
 
 /** A log so small is not worth it. */
 const BYTES_MIN = 4 * 1024 * 1024;

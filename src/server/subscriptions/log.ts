@@ -14,15 +14,13 @@ import type { Outcome } from '../../subscriptions/outcome.ts';
 import type { Command, LogRecord } from '../../subscriptions/record.ts';
 import { COMMAND_APPEND, COMMAND_CREATE } from '../../wire/command.ts';
 import { flatPath } from '../../wire/flat-path.ts';
+import { LOG_BUCKET, LOG_STREAM } from '../../wire/subscription-log.ts';
 import { REPLY_UP_TO_DATE } from '../../wire/reply.ts';
 import { OP_HEAD, OP_READ, READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../wire/request.ts';
 import { type Answer, askStream } from './calls.ts';
 import type { Logger } from '../log.ts';
 import type { Tails } from './tails.ts';
 
-/** Clients can neither name nor list it (http/routes.ts). */
-export const LOG_BUCKET = '__ds';
-export const LOG_STREAM = 'log';
 export const LOG_PATH = flatPath(LOG_BUCKET, LOG_STREAM);
 const JSON_TYPE = 'application/json';
 /** A read or an append that could not be done is tried again this much later. */
