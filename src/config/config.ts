@@ -67,6 +67,7 @@ export interface Config {
   readonly subscriptions: {
     /** Scheme and authority; undefined: those of the request. */
     readonly publicUrl: string | undefined;
+    readonly deliver: boolean;
     readonly localWebhooks: boolean;
   };
 }
@@ -119,6 +120,7 @@ export function toConfig(values: Values): Config {
     },
     subscriptions: {
       publicUrl: values['subscriptions.public_url'],
+      deliver: values['subscriptions.deliver'],
       localWebhooks: values['subscriptions.local_webhooks'],
     },
   };

@@ -168,6 +168,11 @@ export const OPTIONS = {
     kind.url,
     'Under which webhook receivers reach the cluster: callbacks and public keys. Without it: as the client did that made the subscription.',
   ),
+  'subscriptions.deliver': option(
+    kind.boolean,
+    true,
+    'Whether wakes are sent. Set it to false on all nodes of a drill with a restored backup, or the receivers of the source are called.',
+  ),
   'subscriptions.local_webhooks': option(
     kind.boolean,
     false,

@@ -104,7 +104,7 @@ function openSubscriptions(config: Config, nodeId: number, gateway: Gateway, gov
   return new Subscriptions({
     gateway,
     // A single node leads everything.
-    leads: (group) => clusterOf(config) === undefined || leaderOf(group) === nodeId,
+    leads: (group) => config.subscriptions.deliver && (clusterOf(config) === undefined || leaderOf(group) === nodeId),
     allowLocal: config.subscriptions.localWebhooks,
     publicUrl: config.subscriptions.publicUrl,
     log: createLogger('subscriptions'),
