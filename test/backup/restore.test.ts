@@ -59,6 +59,11 @@ class StandIn {
     response.writeHead(status).end(JSON.stringify(body));
   }
 
+  cutOff(group: number): void {
+    this.#held.get(group)?.destroy();
+    this.#held.delete(group);
+  }
+
   close(): void {
     this.#server.closeAllConnections();
     this.#server.close();
@@ -144,6 +149,28 @@ describe('restore of several groups', () => {
     assert.equal(await run.ended, 2);
     assert.match(run.stderr, /^millracectl: interrupted \(0 of 7 groups are restored; --resume goes on from there\)$/m);
     target.close();
+  });
+
+  test('a node that dies under way is replaced by the next one; without one the restore says how to go on', async () => {
+    const [dying, sound] = [new StandIn(), new StandIn()];
+    const alone = await dying.start();
+    dying.onUpload = (group) => dying.cutOff(group);
+    sound.onUpload = (group) => sound.answer(group, 200, {});
+    const second = (await sound.start()).replace(/^.*$/, (path) =>
+      readFileSync(path, 'utf8').replace('id = 1', 'id = 2'),
+    );
+    const both = scratchFile('both.toml', `${readFileSync(alone, 'utf8')}${second}`);
+    const done = await ctl(restore(both));
+    assert.equal(done.code, 0, done.stderr);
+    assert.equal(sound.asked.length, GROUPS);
+    const failed = await ctl(restore(alone));
+    assert.equal(failed.code, 1);
+    assert.match(
+      failed.stderr,
+      /^millracectl: group \d: no node took it; node 1: \S+ cannot be reached \(connection lost\) \(0 of 7 .*; --resume goes/m,
+    );
+    dying.close();
+    sound.close();
   });
 
   test('a file that goes away under way is a sentence', async () => {
