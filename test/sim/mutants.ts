@@ -148,13 +148,6 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     to: 'head',
     forks: true,
   },
-  // The source was made anew while it was copied.
-  'fork-of-two-lives': {
-    file: 'src/server/fork/maker',
-    from: 'if (reply.a !== this.#source?.incarnation)',
-    to: 'if (false)',
-    forks: true,
-  },
   'fork-never-given-up': {
     file: 'src/stream/head',
     from: 'return this.touchedAtMs + FORMING_SILENCE_MS;',

@@ -26,6 +26,8 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
     'staleFlushes',
     'read COLD_UNAVAILABLE',
     'look-up OK',
+    'fork FORK_LOST',
+    'fork FORK_SOURCE_DELETED',
   ]) {
     assert((totals[what] ?? 0) >= 10, `${what} happened ${totals[what] ?? 0} times`);
   }
@@ -43,6 +45,8 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
     'publish OK',
     'retention OK',
     'purge OK',
+    'fork OK',
+    'twig compared',
   ]) {
     assert((totals[what] ?? 0) >= 100, `${what} happened ${totals[what] ?? 0} times`);
   }

@@ -11,6 +11,7 @@ export function openForks(gateway: ShardGateway): ForkService {
     gateway,
     after: (ms, run) => void setTimeout(run, ms).unref(),
     monotonicMs: () => performance.now(),
+    pieceBytes: 0,
     newToken: () => 1 + randomBytes(TOKEN_BYTES).readUIntBE(0, TOKEN_BYTES),
   });
 }

@@ -112,6 +112,7 @@ export class ForkMaker {
     request.command.stream = this.#wish.stream;
     request.mode = READ_OFFSET;
     request.value = cutter.at;
+    request.maxBytes = this.#port.pieceBytes;
     request.readFlags = READ_FLAG_PARTS | READ_FLAG_NO_TOUCH;
     step(this.#port, request, (reply) => {
       const code = errorCode(reply.code);

@@ -15,6 +15,8 @@ export interface ForkPort {
   monotonicMs(): number;
   /** A whole number from 1 to 2^53 - 1 that nobody else draws. */
   newToken(): number;
+  /** Of a piece, at most, unless a message is larger; 0: what one read gives. */
+  readonly pieceBytes: number;
 }
 
 /** Shorter than the silence after which a fork is given up (stream/head.ts), a last attempt of five seconds included. */

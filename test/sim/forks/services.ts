@@ -6,6 +6,9 @@ import type { Request } from '../../../src/wire/request.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 
+/** Most forks are made of several pieces. */
+const PIECE_BYTES = [40, 400, 4000];
+
 /** The name of a stream ends with the number of its group. */
 export function groupOfName(name: string): number {
   return Number(name.slice(-1));
@@ -38,6 +41,7 @@ export class ForkServices {
       after: (ms, run) => process.later(ms, run),
       monotonicMs: () => queue.nowMs,
       newToken: () => ++this.#tokens,
+      pieceBytes: PIECE_BYTES[options.seed % PIECE_BYTES.length] as number,
     });
     this.#services.set(process, service);
     service.start();
