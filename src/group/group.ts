@@ -17,6 +17,7 @@ import type { State } from '../stream/state.ts';
 import {
   COMMAND_APPEND,
   COMMAND_APPEND_BATCH,
+  COMMAND_IMPORT_END,
   COMMAND_SWEEP,
   COMMAND_TOUCH,
   Command,
@@ -253,6 +254,8 @@ export class Group {
       const appends = command.kind === COMMAND_APPEND || command.kind === COMMAND_APPEND_BATCH;
       if (appends && reply.code === 0 && !reply.has(REPLY_DUPLICATE)) this.counters.appends++;
       if (slot !== NO_SLOT) this.#sink.send(reply);
+      // A backup came in beside all listeners.
+      if (command.kind === COMMAND_IMPORT_END && reply.code === 0) this.watchers.observer.rebase(this.id);
     });
   }
 

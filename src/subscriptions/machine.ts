@@ -78,6 +78,8 @@ export class Machine {
         return this.#linkMatches(sub, record.links);
       case 'gone':
         return this.#gone(sub, record.path, record.incarnation);
+      case 'rewind':
+        return this.#rewind(sub, record.path, record.incarnation, record.offset);
       default: {
         const outcome = wakeCommand(sub, record);
         if (outcome === undefined) {
@@ -198,6 +200,14 @@ export class Machine {
     // Another stream of this name is processed from its beginning.
     link.incarnation = 0;
     link.acked = 0;
+    this.#listener.changed(sub);
+    return OK;
+  }
+
+  #rewind(sub: Subscription, path: string, incarnation: number, offset: number): Outcome {
+    const link = sub.links.get(path);
+    if (link?.incarnation !== incarnation || link.acked <= offset) return IGNORED;
+    link.acked = offset;
     this.#listener.changed(sub);
     return OK;
   }

@@ -28,6 +28,8 @@ export type Command =
   | ({ readonly op: 'link'; readonly links: readonly Position[] } & About)
   /** The stream of that incarnation is no more, or is another one now. */
   | ({ readonly op: 'gone'; readonly path: string; readonly incarnation: number } & About)
+  /** The stream ends in front of its cursor: it was restored from an earlier moment than the subscription. */
+  | ({ readonly op: 'rewind'; readonly path: string; readonly incarnation: number; readonly offset: number } & About)
   | ({ readonly op: 'wake'; readonly generation: number; readonly tails: readonly Position[] } & AboutWake)
   | ({ readonly op: 'delivered' } & AboutWake)
   /** `next`: no attempt before. */

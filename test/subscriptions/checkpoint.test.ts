@@ -26,6 +26,7 @@ function randomRecord(random: (below: number) => number, wakes: readonly string[
     { op: 'remove', ...about, path },
     { op: 'link', ...about, links: [position] },
     { op: 'gone', ...about, path, incarnation: 1 + random(2) },
+    { op: 'rewind', ...about, path, incarnation: 1 + random(2), offset: random(50) },
     { op: 'delivered', ...about, wake },
     { op: 'failed', ...about, wake, next: at + 500 },
     { op: 'done', ...about, wake },

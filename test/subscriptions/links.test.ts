@@ -72,6 +72,14 @@ test('a stream that is made anew during a wake is not acknowledged by it', () =>
   scene.wakes('x');
 });
 
+test('a cursor beyond the end of its stream goes back to it, and one of another creation stays', () => {
+  const scene = Scene.with(WEBHOOK, ['events/a', 3, 50]);
+  scene.does('IGNORED', { op: 'rewind', ...scene.about, path: 'events/a', incarnation: 2, offset: 20 });
+  scene.does('OK', { op: 'rewind', ...scene.about, path: 'events/a', incarnation: 3, offset: 20 });
+  scene.does('IGNORED', { op: 'rewind', ...scene.about, path: 'events/a', incarnation: 3, offset: 30 });
+  assert.equal(scene.acked('events/a'), 20);
+});
+
 test('the tail of another creation of a stream is not compared with its cursor', () => {
   const scene = Scene.with(WEBHOOK, ['events/a', 3, 50]);
   scene.append('events/a', 100, 4);

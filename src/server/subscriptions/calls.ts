@@ -53,12 +53,25 @@ const BUSY: Answer = {
   body: '',
 };
 
-/** `fill` sets what the request asks for; a full mailbox answers SHARD_BUSY. */
-export function ask(gateway: ShardGateway, fill: (request: Request) => void, shard?: number): Promise<Answer> {
+/**
+ * `fill` sets what the request asks for; a full mailbox answers SHARD_BUSY. `atOnce` gets the answer in its place among the events that
+ * come from the shard; the promise is settled behind the events that came together with it.
+ */
+export function ask(
+  gateway: ShardGateway,
+  fill: (request: Request) => void,
+  shard?: number,
+  atOnce?: (answer: Answer) => void,
+): Promise<Answer> {
   const request = newRequest();
   fill(request);
   return new Promise((resolve) => {
-    const sent = gateway.send(request, { onReply: (reply) => resolve(keep(reply)) }, shard);
+    const onReply = (reply: Reply): void => {
+      const answer = keep(reply);
+      atOnce?.(answer);
+      resolve(answer);
+    };
+    const sent = gateway.send(request, { onReply }, shard);
     if (!sent) resolve(BUSY);
   });
 }

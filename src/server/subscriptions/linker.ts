@@ -11,11 +11,16 @@ import type { Position, Subscription } from '../../subscriptions/subscription.ts
 import type { Logger } from '../log.ts';
 import type { Directory } from './directory.ts';
 import { listMatching } from './listing.ts';
-import { locate } from './locate.ts';
+import { locate, reaches } from './locate.ts';
 import type { Tails } from './tails.ts';
 
 /** What could not be recorded or listed is done again by a sweep this much later. */
 const AGAIN_MS = 1000;
+/**
+ * A linked stream that is not here, and whose end this node has not seen: deleted while nobody drove the subscription, or still to come
+ * from a backup, group by group. The link does no harm meanwhile.
+ */
+const MISSING_MS = 24 * 3_600_000;
 
 export interface LinkerOptions {
   readonly gateway: ShardGateway;
@@ -35,6 +40,7 @@ export class Linker {
   /** Links found since the last record, by subscription. */
   readonly #found = new Map<Subscription, Map<string, Position>>();
   #flushDue = false;
+  readonly #missingSinceMs = new Map<string, number>();
   readonly #sweeping = new Map<Subscription, { again: boolean }>();
 
   constructor(options: LinkerOptions) {
@@ -53,11 +59,15 @@ export class Linker {
     if (!removed) for (const sub of directory.matching(path)) this.#link(sub, path, tail);
   }
 
-  /** The tail of a linked stream became known on this node. */
+  /** The tail of a linked stream became known on this node. One that is not here keeps its link for now: see `sweep`. */
   found(path: string, tail: StreamTail): void {
-    if (tail.incarnation !== 0) return this.moved(path, tail, false);
-    const linked = [...(this.#options.directory.of(path) ?? [])].some((sub) => sub.links.get(path)?.incarnation !== 0);
-    if (linked && this.#options.isDriving()) void this.#confirmGone(path);
+    if (tail.incarnation === 0 || !this.#options.isDriving()) return;
+    this.#missingSinceMs.delete(path);
+    this.moved(path, tail, false);
+    const isBehind = [...(this.#options.directory.of(path) ?? [])].some(
+      (sub) => sub.links.get(path)?.incarnation === tail.incarnation && isBeyond(sub, path, tail),
+    );
+    if (isBehind) void this.#confirmTail(path);
   }
 
   /** Looks for streams that match and are not linked, and for links whose stream is gone. */
@@ -87,8 +97,11 @@ export class Linker {
     const { gateway, machine, tails } = this.#options;
     await tails.known(sub.links.keys());
     for (const path of [...sub.links.keys()]) {
+      if (tails.of(path)?.incarnation === 0) await tails.refresh(path);
       const tail = tails.of(path);
-      if (tail !== undefined) this.found(path, tail);
+      if (tail === undefined) continue;
+      this.found(path, tail);
+      if (tail.incarnation === 0) this.#missing(sub, path);
     }
     if (sub.config.pattern === null) return;
     // One more than fits shows that some do not fit.
@@ -135,19 +148,39 @@ export class Linker {
     void this.#append(sub, commands);
   }
 
-  /** A node that lags has not seen the stream yet; the leader of its group knows. */
-  async #confirmGone(path: string): Promise<void> {
-    const { gateway, directory } = this.#options;
-    const asked = [...(directory.of(path) ?? [])].map((sub) => [sub, sub.links.get(path)?.incarnation ?? 0] as const);
-    try {
-      const tail = await locate(gateway, path);
-      for (const [sub, known] of asked) {
-        if (known === 0 || tail.incarnation === known) continue;
-        this.#renew(sub, path, known, tail.incarnation === 0 ? undefined : tail);
+  #missing(sub: Subscription, path: string): void {
+    const known = sub.links.get(path)?.incarnation ?? 0;
+    if (known === 0) return;
+    // Seen while another node drove the subscription.
+    if (this.#options.tails.ended(path) >= known) return this.#renew(sub, path, known, undefined);
+    const nowMs = this.#options.nowMs();
+    const sinceMs = this.#missingSinceMs.get(path);
+    if (sinceMs !== undefined) {
+      if (nowMs - sinceMs > MISSING_MS) void this.#confirmTail(path);
+      return;
+    }
+    if (this.#missingSinceMs.size >= SUBSCRIPTION_LINKS_MAX) this.#missingSinceMs.clear();
+    this.#missingSinceMs.set(path, nowMs);
+  }
+
+  /** What this node says of the stream may be old; the leader of its group knows. */
+  async #confirmTail(path: string): Promise<void> {
+    const { gateway, directory, nowMs } = this.#options;
+    for (const sub of [...(directory.of(path) ?? [])]) {
+      const link = sub.links.get(path);
+      if (link === undefined || link.incarnation === 0) continue;
+      const { incarnation, acked } = link;
+      try {
+        if ((await reaches(gateway, path, acked)) === incarnation) continue;
+        const tail = await locate(gateway, path);
+        const about = { id: sub.id, at: nowMs(), path, incarnation };
+        if (tail.incarnation !== incarnation)
+          this.#renew(sub, path, incarnation, tail.incarnation === 0 ? undefined : tail);
+        else if (tail.offset < acked) await this.#append(sub, [{ op: 'rewind', ...about, offset: tail.offset }]);
+      } catch (error) {
+        this.#options.log.debug({ err: error, path }, 'a linked stream could not be looked for; it is done again');
+        setTimeout(() => void this.sweep(sub), AGAIN_MS).unref();
       }
-    } catch (error) {
-      this.#options.log.debug({ err: error, path }, 'a linked stream could not be looked for; it is done again');
-      for (const [sub] of asked) setTimeout(() => void this.sweep(sub), AGAIN_MS).unref();
     }
   }
 
@@ -162,4 +195,9 @@ export class Linker {
       setTimeout(() => void this.sweep(sub), AGAIN_MS).unref();
     }
   }
+}
+
+/** Is the cursor further than the stream? */
+function isBeyond(sub: Subscription, path: string, tail: StreamTail): boolean {
+  return (sub.links.get(path)?.acked ?? 0) > tail.offset;
 }

@@ -13,8 +13,9 @@ import {
   OBSERVE_NAME,
   OBSERVE_PATTERN,
   OP_OBSERVE,
+  type Request,
 } from '../../wire/request.ts';
-import { ask } from './calls.ts';
+import { type Answer, ask } from './calls.ts';
 
 /** A shard that cannot answer yet (full mailbox, catching up, importing) is asked again this much later. */
 const RETRY_MS = 100;
@@ -31,6 +32,8 @@ export interface TailListener {
 interface Wanted {
   users: number;
   tail: StreamTail | undefined;
+  /** The last stream of this name whose end was seen; 0: none. */
+  ended: number;
   known: Promise<void>;
 }
 
@@ -60,6 +63,11 @@ export class Tails implements TailHandler {
     return this.#names.get(path)?.tail;
   }
 
+  /** The last stream of a wanted name whose end this node has seen; 0: it saw none. */
+  ended(path: string): number {
+    return this.#names.get(path)?.ended ?? 0;
+  }
+
   /** Resolves when the tail is known; to be followed by `release`. */
   want(path: string): Promise<void> {
     const wanted = this.#names.get(path);
@@ -67,7 +75,7 @@ export class Tails implements TailHandler {
       wanted.users++;
       return wanted.known;
     }
-    const fresh: Wanted = { users: 1, tail: undefined, known: Promise.resolve() };
+    const fresh: Wanted = { users: 1, tail: undefined, ended: 0, known: Promise.resolve() };
     this.#names.set(path, fresh);
     fresh.known = this.#askName(path, fresh);
     return fresh.known;
@@ -76,6 +84,12 @@ export class Tails implements TailHandler {
   /** Resolves when the tails of all these wanted streams are known. */
   async known(paths: Iterable<string>): Promise<void> {
     for (const path of [...paths]) await this.#names.get(path)?.known;
+  }
+
+  /** Asks for the tail of a wanted stream once more. */
+  async refresh(path: string): Promise<void> {
+    const wanted = this.#names.get(path);
+    if (wanted !== undefined) await this.#askName(path, wanted);
   }
 
   release(path: string): void {
@@ -126,6 +140,7 @@ export class Tails implements TailHandler {
     // A stream that was made anew may be reported before the end of the one before it.
     const isOld = wanted?.tail !== undefined && wanted.tail.incarnation > tail.incarnation;
     if (wanted !== undefined && !isOld) wanted.tail = removed ? { incarnation: 0, offset: 0 } : tail;
+    if (wanted !== undefined && removed) wanted.ended = Math.max(wanted.ended, tail.incarnation);
     this.#listener.moved(path, tail, removed);
   }
 
@@ -139,10 +154,16 @@ export class Tails implements TailHandler {
   }
 
   async #askName(path: string, wanted: Wanted): Promise<void> {
-    const answer = await this.#observe(OBSERVE_NAME, path, () => this.#names.get(path) === wanted);
-    if (answer === undefined || this.#names.get(path) !== wanted) return;
-    wanted.tail = { incarnation: answer.c, offset: answer.nextOffset };
-    this.#listener.found(path, wanted.tail);
+    await this.#observe(
+      OBSERVE_NAME,
+      path,
+      () => this.#names.get(path) === wanted,
+      (answer) => {
+        if (answer.code !== 'OK' || this.#names.get(path) !== wanted) return;
+        wanted.tail = { incarnation: answer.c, offset: answer.nextOffset };
+        this.#listener.found(path, wanted.tail);
+      },
+    );
   }
 
   /** Until it is done or not wanted any more. */
@@ -150,9 +171,10 @@ export class Tails implements TailHandler {
     mode: number,
     path: string,
     isWanted: () => boolean,
-  ): Promise<{ c: number; nextOffset: number } | undefined> {
+    atOnce?: (answer: Answer) => void,
+  ): Promise<void> {
     const { bucket, stream } = splitFlatPath(path);
-    return await this.#until(isWanted, this.#gateway.groupOf(bucket, stream), mode, bucket, stream);
+    await this.#until(isWanted, this.#gateway.groupOf(bucket, stream), mode, bucket, stream, atOnce);
   }
 
   async #tellGroups(mode: number, pattern: string, isWanted: () => boolean): Promise<void> {
@@ -166,22 +188,22 @@ export class Tails implements TailHandler {
     mode: number,
     bucket: string,
     stream: string,
-  ): Promise<{ c: number; nextOffset: number } | undefined> {
+    atOnce?: (answer: Answer) => void,
+  ): Promise<void> {
+    const fill = (request: Request): void => {
+      request.op = OP_OBSERVE;
+      request.group = group;
+      request.mode = mode;
+      request.topic = this.#topic;
+      request.command.bucket = bucket;
+      request.command.stream = stream;
+    };
     while (!this.#closed && isWanted()) {
-      const answer = await ask(this.#gateway, (request) => {
-        request.op = OP_OBSERVE;
-        request.group = group;
-        request.mode = mode;
-        request.topic = this.#topic;
-        request.command.bucket = bucket;
-        request.command.stream = stream;
-      });
-      if (answer.code === 'OK') return answer;
-      if (answer.code === 'STOPPING') return undefined;
+      const { code } = await ask(this.#gateway, fill, undefined, atOnce);
+      if (code === 'OK' || code === 'STOPPING') return;
       await new Promise((resolve) => {
         setTimeout(resolve, RETRY_MS).unref();
       });
     }
-    return undefined;
   }
 }
