@@ -191,7 +191,9 @@ export class TurnLog {
       this.#nextTurn = turn + 1;
       this.#parts.set(turn, parts.length);
       this.#hold(turn);
-      this.#loadRecord(turn, Buffer.concat(parts), voids);
+      // Not as a Buffer: its slices are views, and whatever the state machine keeps of a command would keep the whole record.
+      const { buffer, byteOffset, length } = Buffer.concat(parts);
+      this.#loadRecord(turn, new Uint8Array(buffer, byteOffset, length), voids);
       this.#release(turn);
       parts = [];
     };
