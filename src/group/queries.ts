@@ -78,7 +78,7 @@ function answerBucketGc(state: State, query: Query, reply: Reply): void {
   reply.a = entries.length;
   const some = entries.slice(0, query.maxRecords);
   // Only a group that was restored can refer to objects that are not ours; they stay, and do not count.
-  reply.b = state.imported === undefined ? 0 : 1;
+  reply.b = state.imported?.phase === 'done' ? 1 : 0;
   const own = some.filter(({ key }) => parseObjectKey(key)?.origin === state.cold.origin);
   const list = { seqs: some.map(({ seq }) => seq), keys: own.map(({ key }) => key) };
   reply.body = encodeUtf8(JSON.stringify(list));

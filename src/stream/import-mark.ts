@@ -10,6 +10,8 @@ export type ImportPhase =
   | 'rows'
   /** It was given up, and its rows are being deleted. */
   | 'undoing'
+  /** It was given up, and nothing is left but its token: a BEGIN of it that comes late begins nothing. */
+  | 'undone'
   /** The group holds what the backup held, and goes on from there. */
   | 'done';
 
@@ -26,7 +28,7 @@ export interface ImportMark {
 }
 
 export const NO_DIGEST = new Uint8Array(32);
-const PHASES: readonly ImportPhase[] = ['rows', 'undoing', 'done'];
+const PHASES: readonly ImportPhase[] = ['rows', 'undoing', 'done', 'undone'];
 const FORMAT = 1;
 const TOKEN_AT = 24;
 const TOKEN_BYTES = 16;

@@ -24,25 +24,30 @@ const NOTHING = new Uint8Array(0);
 
 /** Another command than those of an import would find a group that is not there yet. */
 export function isImporting(state: State): boolean {
-  return state.imported !== undefined && state.imported.phase !== 'done';
+  return state.imported?.phase === 'rows' || state.imported?.phase === 'undoing';
 }
 
-/** b = 1: rows of an earlier attempt have to go first (ABORT). A refusal names the backup that the group came from. */
+/**
+ * b = 1: rows of an earlier attempt have to go first (ABORT). A refusal names the backup that the group came from. One that comes
+ * again, perhaps long after its attempt went on or was undone, changes nothing.
+ */
 export function applyImportBegin(state: State, command: Command, reply: Reply): void {
   const token = decodeImportToken(payloadOf(command));
   if (token === undefined) return refuse(reply, 'INTERNAL');
   const mark = state.imported;
-  if (mark !== undefined && mark.phase !== 'done') {
-    if (mark.token === token && mark.phase === 'rows' && mark.pieces === 0) return undefined;
-    const silent = command.nowMs - mark.lastMs;
-    if (mark.token !== token && silent >= 0 && silent < IMPORT_SILENCE_MS) return refuse(reply, 'IMPORT_RUNNING');
-    state.markImport({ ...mark, phase: 'undoing', token, lastMs: command.nowMs });
-    reply.b = 1;
+  if (mark !== undefined && isImporting(state)) {
+    if (mark.token !== token) {
+      const silent = command.nowMs - mark.lastMs;
+      if (silent >= 0 && silent < IMPORT_SILENCE_MS) return refuse(reply, 'IMPORT_RUNNING');
+      state.markImport({ ...mark, phase: 'undoing', token, lastMs: command.nowMs });
+    }
+    if (state.imported?.phase === 'undoing') reply.b = 1;
     return undefined;
   }
+  if (mark?.phase === 'undone' && mark.token === token) return refuse(reply, 'IMPORT_LOST');
   if (holdsAnything(state)) {
     refuse(reply, 'GROUP_NOT_EMPTY');
-    reply.text = mark === undefined ? '' : toHex(mark.digest);
+    reply.text = mark?.phase === 'done' ? toHex(mark.digest) : '';
     return undefined;
   }
   state.markImport({ phase: 'rows', token, pieces: 0, rows: 0, lastMs: command.nowMs, digest: NO_DIGEST });
@@ -99,6 +104,7 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
   const token = decodeImportToken(payloadOf(command));
   const mark = state.imported;
   if (mark === undefined || mark.phase === 'done' || mark.token !== token) return refuse(reply, 'IMPORT_LOST');
+  if (mark.phase === 'undone') return undefined;
   const doomed: Uint8Array[] = [];
   for (const tag of IMPORTED_TAGS) {
     if (doomed.length === UNDO_ROWS) break;
@@ -109,7 +115,7 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
   state.dirtyBytes += ROW_DIRTY_BYTES * doomed.length;
   if (doomed.length < UNDO_ROWS) {
     state.buckets.forget();
-    state.markImport(undefined);
+    state.markImport({ ...mark, phase: 'undone', pieces: 0, rows: 0, lastMs: command.nowMs });
     return undefined;
   }
   state.markImport({ ...mark, phase: 'undoing', lastMs: command.nowMs });

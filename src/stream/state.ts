@@ -254,10 +254,8 @@ export class State {
   }
 
   /** The overlay takes rows of all kinds from now on, until the next flush. */
-  markImport(mark: ImportMark | undefined): void {
-    const key = taggedKey(this.prefix, TAG_IMPORT, NOTHING);
-    if (mark === undefined) this.overlay.delete(key);
-    else this.overlay.put(key, encodeImportMark(mark));
+  markImport(mark: ImportMark): void {
+    this.overlay.put(taggedKey(this.prefix, TAG_IMPORT, NOTHING), encodeImportMark(mark));
     this.imported = mark;
     this.#view = this.overlay;
   }

@@ -21,10 +21,11 @@ import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../wire
 import { NO_ORIGIN } from '../../wire/object-key.ts';
 import { rowSize, writeRow } from '../../wire/rows.ts';
 import { ColdSample, type ReadCold } from './cold-sample.ts';
-import { Proposer } from './proposer.ts';
+import { type Clock, Proposer, REAL_CLOCK } from './proposer.ts';
 import { Spool } from './spool.ts';
 
 const TOKEN_BYTES = 8;
+const newToken = (): string => randomBytes(TOKEN_BYTES).toString('hex');
 const PREFIX = new Uint8Array(2);
 /** Rounds of BEGIN and undoing what an attempt before left. */
 const ROUNDS_MAX = 3;
@@ -40,13 +41,23 @@ export interface Upload {
   readonly readCold: ReadCold | undefined;
 }
 
+/** What an import has of its surroundings; the simulator has others. */
+export interface ImportHost {
+  readonly clock: Clock;
+  readonly pieceBytes: number;
+  newToken(): string;
+}
+
+const REAL_HOST: ImportHost = { clock: REAL_CLOCK, pieceBytes: IMPORT_PIECE_BYTES, newToken };
+
 export class Import implements ImportFeed {
   readonly #group: number;
   readonly #groupCount: number;
   readonly #expected: string | undefined;
   readonly #adopts: boolean;
   readonly #sink: ImportSink;
-  readonly #token = randomBytes(TOKEN_BYTES).toString('hex');
+  readonly #host: ImportHost;
+  #token: string;
   readonly #proposer: Proposer;
   readonly #reader: DocumentReader;
   readonly #spool: Spool;
@@ -65,7 +76,15 @@ export class Import implements ImportFeed {
   #contents: Contents | undefined;
   #over = false;
 
-  constructor(gateway: ShardGateway, group: number, { digest, adopts, directory, readCold }: Upload, sink: ImportSink) {
+  constructor(
+    gateway: ShardGateway,
+    group: number,
+    { digest, adopts, directory, readCold }: Upload,
+    sink: ImportSink,
+    host = REAL_HOST,
+  ) {
+    this.#host = host;
+    this.#token = host.newToken();
     this.#group = group;
     this.#groupCount = gateway.groupCount;
     this.#expected = digest;
@@ -73,7 +92,7 @@ export class Import implements ImportFeed {
     this.#readCold = readCold;
     this.#sink = sink;
     this.#spool = new Spool(directory);
-    this.#proposer = new Proposer(gateway, group);
+    this.#proposer = new Proposer(gateway, group, host.clock);
     this.#reader = new DocumentReader(
       (head) => this.#checkHead(head),
       (key, value) => this.#row(key, value),
@@ -114,10 +133,19 @@ export class Import implements ImportFeed {
       if (this.#over) return undefined;
       if (code === 'GROUP_NOT_EMPTY') return this.#refuseUsed(reply.text);
       if (code !== 'OK') return this.#fail(code);
-      if (reply.b === 1 && round < ROUNDS_MAX) return this.#undo(() => this.#begin(round + 1));
+      if (reply.b === 1) {
+        if (round === ROUNDS_MAX) return this.#fail('IMPORT_LOST');
+        return this.#undo(() => this.#beginAnew(round + 1));
+      }
       this.#begun = true;
       return this.#pump();
     });
+  }
+
+  /** With another token: commands of the round before may come late. */
+  #beginAnew(round: number): void {
+    this.#token = this.#host.newToken();
+    this.#begin(round);
   }
 
   /** With the backup that it came from, so that a restore can tell what it has done already. */
@@ -149,7 +177,7 @@ export class Import implements ImportFeed {
     whole.set(key, PREFIX.length);
     const row = new Uint8Array(rowSize(whole, value));
     writeRow(row, 0, whole, value);
-    if (this.#rowsBytes + row.length > IMPORT_PIECE_BYTES) this.#cut();
+    if (this.#rowsBytes + row.length > this.#host.pieceBytes) this.#cut();
     this.#rows.push(row);
     this.#rowsBytes += row.length;
     this.#rowCount++;

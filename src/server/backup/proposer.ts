@@ -13,20 +13,33 @@ const AGAIN_MS = 100;
 
 type Done = (code: ErrorCode, reply: Pick<Reply, 'b' | 'text'>) => void;
 
+/** A port: the simulator has time of its own. */
+export interface Clock {
+  nowMs(): number;
+  after(delayMs: number, run: () => void): void;
+}
+
+export const REAL_CLOCK: Clock = {
+  nowMs: () => performance.now(),
+  after: (delayMs, run) => void setTimeout(run, delayMs).unref(),
+};
+
 export class Proposer {
   readonly #gateway: ShardGateway;
   readonly #group: number;
+  readonly #clock: Clock;
   /** The command under way, or the last one; the next one waits for its answer. */
   #queue: (() => void)[] = [];
   #busy = false;
 
-  constructor(gateway: ShardGateway, group: number) {
+  constructor(gateway: ShardGateway, group: number, clock: Clock) {
     this.#gateway = gateway;
     this.#group = group;
+    this.#clock = clock;
   }
 
   propose(kind: number, payload: Uint8Array, done: Done): void {
-    const begin = (): void => this.#attempt(kind, payload, performance.now() + PATIENCE_MS, done);
+    const begin = (): void => this.#attempt(kind, payload, this.#clock.nowMs() + PATIENCE_MS, done);
     if (this.#busy) {
       this.#queue.push(begin);
       return;
@@ -42,18 +55,18 @@ export class Proposer {
     request.command.kind = kind;
     request.command.payload = payload;
     const again = (): void => {
-      setTimeout(() => this.#attempt(kind, payload, untilMs, done), AGAIN_MS).unref();
+      this.#clock.after(AGAIN_MS, () => this.#attempt(kind, payload, untilMs, done));
     };
     const sent = this.#gateway.send(request, {
       onReply: (reply) => {
         const code = errorCode(reply.code);
-        if (code !== 'STOPPING' && ERRORS[code].retry && performance.now() < untilMs) return again();
+        if (code !== 'STOPPING' && ERRORS[code].retry && this.#clock.nowMs() < untilMs) return again();
         const { b, text } = reply;
         return this.#finish(() => done(code, { b, text }));
       },
     });
     if (sent) return;
-    if (performance.now() < untilMs) again();
+    if (this.#clock.nowMs() < untilMs) again();
     else this.#finish(() => done('SHARD_BUSY', { b: 0, text: '' }));
   }
 
