@@ -94,6 +94,8 @@ export class ClientReads {
     const { node, from, floor } = asked;
     const code = errorCode(reply.code);
     const tail = json ? reply.recordNext : reply.nextOffset;
+    // A follower that does not know yet that everything is there.
+    if (code === 'GROUP_IMPORTING' && floor === 0 && group === this.#world.options.backup.restore?.target) return;
     if (code === 'CATCHING_UP' || code === 'STOPPING' || this.#isColdTrouble(code)) return;
     if (code === 'STREAM_NOT_FOUND' || code === 'OFFSET_OUT_OF_RANGE' || code === 'RECORD_OUT_OF_RANGE') {
       // A follower may be behind, but not behind itself.

@@ -244,7 +244,9 @@ export class Client {
   #producer(stream: SimStream): Producer {
     let producer = this.#producers.get(stream);
     if (producer === undefined) {
-      producer = { id: `p${this.#name}`, epoch: 0, seq: 0 };
+      const id = `p${this.#name}`;
+      const before = stream.inherited?.get(id);
+      producer = before === undefined ? { id, epoch: 0, seq: 0 } : { id, epoch: before.epoch, seq: before.seq + 1 };
       this.#producers.set(stream, producer);
     }
     return producer;

@@ -15,12 +15,14 @@ export interface SimStream extends StreamName {
   readonly use: Use;
   readonly history: StreamHistory;
   created: boolean;
+  /** What an imported stream remembers of producers, by id. */
+  readonly inherited?: ReadonlyMap<string, { readonly epoch: number; readonly seq: number }> | undefined;
 }
 
 /** A client that has no answer goes on after this long. */
 const PATIENCE_MS = 12_000;
 export class Clients {
-  readonly streams: readonly SimStream[];
+  readonly #streams: SimStream[] = [];
   readonly counts = new Map<string, number>();
   readonly watching: Watching;
   readonly #world: World;
@@ -36,23 +38,38 @@ export class Clients {
     const fail = (what: string): never => {
       throw world.failure(what);
     };
-    const streams: SimStream[] = [];
     const add = (group: number, use: Use, json: boolean): void => {
       const name = `${use}${json ? 'j' : 't'}${group}`;
       const apart = world.cold?.options.purges === true && (use === 'churn' || use === 'short');
       const bucket = apart ? PURGED_BUCKET : BUCKET;
-      streams.push({ group, bucket, name, json, use, created: false, history: new StreamHistory(name, json, fail) });
+      this.#streams.push({
+        group,
+        bucket,
+        name,
+        json,
+        use,
+        created: false,
+        history: new StreamHistory(name, json, fail),
+      });
     };
-    for (const group of world.options.groups) {
+    for (const group of world.options.served) {
       add(group, 'plain', false);
       add(group, 'plain', true);
       add(group, 'closable', this.#random.chance(0.5));
       add(group, 'churn', this.#random.chance(0.5));
       if (this.#random.chance(0.5)) add(group, 'short', false);
     }
-    this.streams = streams;
     this.watching = new Watching(world);
     this.#scout = new Client(this, world, 'r', this.#random);
+  }
+
+  get streams(): readonly SimStream[] {
+    return this.#streams;
+  }
+
+  /** More streams to use. */
+  adopt(streams: readonly SimStream[]): void {
+    this.#streams.push(...streams);
   }
 
   start(): void {

@@ -2,6 +2,7 @@
  * A simulated disk: two tables behind one commit, as LMDB gives them. A commit is atomic; what was not synced is gone
  * after a crash. The disk survives the processes that use it.
  */
+import { Buffer } from 'node:buffer';
 import { RowHash } from './row-hash.ts';
 import { Table } from './table.ts';
 
@@ -39,6 +40,14 @@ export class SimDisk {
     } finally {
       this.#inCommit = false;
     }
+  }
+
+  /** Rows of the state, without the prefix that they lie under, in the order of their keys. */
+  rowsUnder(prefix: number): (readonly [Uint8Array, Uint8Array])[] {
+    const text = (high: number): string => String.fromCharCode(high >> 8, high & 0xff);
+    return this.state.keys(text(prefix), text(prefix + 1)).map((key) => {
+      return [new Uint8Array(Buffer.from(key.slice(2), 'latin1')), this.state.get(key) as Uint8Array] as const;
+    });
   }
 
   /** All commits so far are on the platter. */

@@ -51,6 +51,8 @@ class SimTable {
 
   putSync(key: Uint8Array, value: Uint8Array): void {
     if (!this.#disk.inCommit) throw new Error('put only inside a commit');
+    // Whoever takes a slice of a Buffer has a view of memory that is somebody else's.
+    if (Buffer.isBuffer(value)) throw new Error('rows are plain bytes, not Buffers');
     this.#table.set(latin1(key), value.slice());
   }
 

@@ -8,7 +8,7 @@
  *   4. A node does not show less than it has shown, or acknowledged, in this life or an earlier one.
  */
 import { Buffer } from 'node:buffer';
-import { jsonRecord, parseArray } from './tokens.ts';
+import { jsonRecord, parseArray, textPayload } from './tokens.ts';
 
 export interface AppendOp {
   readonly token: string;
@@ -39,6 +39,7 @@ export class StreamHistory {
   /** Greatest tail that a client was told. */
   tail = 0;
   readonly #fail: (what: string) => never;
+  readonly #failWith: (what: string) => never;
   /** Bytes or records that were taken apart already. */
   #parsed = 0;
   /** What a node must show at least. */
@@ -51,7 +52,35 @@ export class StreamHistory {
   constructor(name: string, json: boolean, fail: (what: string) => never) {
     this.name = name;
     this.json = json;
+    this.#failWith = fail;
     this.#fail = (what) => fail(`${what} in ${name}`);
+  }
+
+  /** Of the same appends as far as `startOf` knows where they are; nothing was shown or told yet. */
+  copy(name: string, startOf: (token: string) => number | undefined): StreamHistory {
+    const copy = new StreamHistory(name, this.json, this.#failWith);
+    for (const op of this.ops.values()) {
+      const start = startOf(op.token);
+      if (start !== undefined) copy.ops.set(op.token, { ...op, outcome: 'ok', start, seen: false, floor: 0 });
+    }
+    return copy;
+  }
+
+  /** All that is known of comes one behind the other, up to the tail; `node` has told so. */
+  layOut(from: number, tail: number, isClosed: boolean, node: number): void {
+    for (const { token, size, fillerBytes, start } of [...this.ops.values()].sort((a, b) => a.start - b.start)) {
+      const length = this.json ? this.records.length : this.text.length;
+      if (start !== length) this.#fail(`${token} is at ${start}, not at ${length}`);
+      if (this.json) for (let k = 0; k < size; k++) this.records.push(jsonRecord(token, k, fillerBytes));
+      else this.text += Buffer.from(textPayload(token, fillerBytes)).toString('latin1');
+    }
+    if (this.json) this.#parseRecords();
+    else this.#parseText();
+    this.from = from;
+    this.floorAsked = from;
+    if (isClosed) this.closedAt = tail;
+    this.tailSeen(tail, node, 0);
+    if (tail !== (this.json ? this.records.length : this.text.length)) this.#fail(`the tail is ${tail}`);
   }
 
   begin(token: string, size: number, fillerBytes: number): AppendOp {

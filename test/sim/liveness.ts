@@ -4,6 +4,7 @@ import type { Group } from '../../src/group/group.ts';
 import { ADMIN_LEARNER, ADMIN_MEMBERSHIP } from '../../src/wire/request.ts';
 import { FOR_A_WHILE } from './client.ts';
 import type { Clients, SimStream } from './clients.ts';
+import type { Restoring } from './backup/restoring.ts';
 import { ColdEnd } from './cold/end.ts';
 import type { Forking } from './forks/forking.ts';
 import type { SimNode } from './node.ts';
@@ -24,11 +25,13 @@ export class Liveness {
   readonly #world: World;
   readonly #clients: Clients;
   readonly #forking: Forking | undefined;
+  readonly #restoring: Restoring | undefined;
 
-  constructor(world: World, clients: Clients, forking?: Forking) {
+  constructor(world: World, clients: Clients, forking: Forking | undefined, restoring: Restoring | undefined) {
     this.#forking = forking;
     this.#world = world;
     this.#clients = clients;
+    this.#restoring = restoring;
   }
 
   run(runUntil: (untilMs: number) => void): void {
@@ -45,6 +48,10 @@ export class Liveness {
     until(
       () => this.#world.options.groups.every((group) => this.#everybodyIn(group)),
       () => `not all nodes vote: ${this.#describe()}`,
+    );
+    until(
+      () => this.#restoring?.settled !== false,
+      () => `nothing is restored: ${this.#describe()}`,
     );
     this.#giveAway(until);
     this.#clients.stop();

@@ -3,6 +3,7 @@
  * simulation is loaded anew with one line replaced. Its like in mutations.ts are for what happens between a shard and its ports.
  */
 import { register } from 'node:module';
+import { BACKUP_MUTANTS } from './backup/mutants.ts';
 import type * as simulation from './simulation.ts';
 
 export interface Mutant {
@@ -16,6 +17,7 @@ export interface Mutant {
 }
 
 export const MUTANTS: Readonly<Record<string, Mutant>> = {
+  ...BACKUP_MUTANTS,
   // The rows of a stream begin further in front after a part of them has left.
   'frontier-moves-back': {
     file: 'src/stream/cold/hot',

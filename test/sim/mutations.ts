@@ -53,8 +53,9 @@ const sentBeforeCommit = (): Mutation => ({
 const producersNotInSnapshot = (): Mutation => ({
   onStore: (store) => {
     const openSnapshot = store.openSnapshot.bind(store);
-    store.openSnapshot = (group) => {
-      const reader = openSnapshot(group);
+    store.openSnapshot = (group, tags) => {
+      const reader = openSnapshot(group, tags);
+      if (tags !== undefined) return reader;
       return {
         next: (bytesMax) => {
           const chunk = reader.next(bytesMax);

@@ -1,4 +1,5 @@
 /** Everything that a seed decides before its run begins. Each kind of fault is absent, usual or frequent in a run. */
+import { type BackupOptions, NO_BACKUP, drawBackup } from './backup/options.ts';
 import { COLD_STORM, type ColdOptions, drawCold } from './cold/options.ts';
 import { type Random, createRandom } from '../support/random.ts';
 
@@ -8,6 +9,8 @@ export interface SimOptions {
   /** First voters; the other nodes start outside the groups. */
   readonly voters: readonly number[];
   readonly groups: readonly number[];
+  /** Those that clients use from the start; one more may be there for a backup to come into. */
+  readonly served: readonly number[];
   readonly clients: number;
   /** Length of the phase with faults, in simulated milliseconds. */
   readonly safetyMs: number;
@@ -26,6 +29,7 @@ export interface SimOptions {
   readonly forks: boolean;
   /** Undefined: a run without a cold store. */
   readonly cold: ColdOptions | undefined;
+  readonly backup: BackupOptions;
   /** Mean time between two faults of a kind, in milliseconds; Infinity: never. */
   readonly faults: Readonly<Record<FaultKind, number>>;
 }
@@ -107,6 +111,7 @@ function storm(options: SimOptions): SimOptions {
     nodes: [1, 2, 3],
     voters: [1, 2, 3],
     groups: [0],
+    served: [0],
     clients: 4,
     safetyMs: 60_000,
     thinkMs: 100,
@@ -117,6 +122,7 @@ function storm(options: SimOptions): SimOptions {
     balanced: false,
     forks: false,
     cold: undefined,
+    backup: NO_BACKUP,
     faults: { ...quiet, crash: 10_000, transfer: 10_000 },
   };
 }
@@ -130,6 +136,7 @@ function coldStorm(options: SimOptions): SimOptions {
     nodes: [1, 2, 3],
     voters: [1, 2, 3],
     groups: [0],
+    served: [0],
     clients: 6,
     safetyMs: 20_000,
     thinkMs: 20,
@@ -139,6 +146,7 @@ function coldStorm(options: SimOptions): SimOptions {
     ambush: 0,
     balanced: false,
     cold: COLD_STORM,
+    backup: { exportsMs: 2500, restore: undefined },
     faults: { ...quiet, transfer: [700, 4000, Infinity][seed % 3] as number, partition: 3000, crash: 10_000 },
   };
 }
@@ -147,17 +155,21 @@ function drawUsual(seed: number): SimOptions {
   const random = createRandom(seed ^ 0x0f71_0a5e);
   const size = random.pick([3, 3, 3, 4, 5]);
   const nodes = Array.from({ length: size }, (_, i) => i + 1);
-  const groups = Array.from({ length: random.pick([1, 2, 2, 3]) }, (_, i) => i);
+  const served = Array.from({ length: random.pick([1, 2, 2, 3]) }, (_, i) => i);
   const faults = Object.fromEntries(FAULT_KINDS.map((kind) => [kind, frequency(random, kind)]));
   // A node outside the groups is only of use when somebody takes it in.
   if (size === 4 && faults['membership'] === Infinity) faults['membership'] = USUAL_MS.membership;
+  const clients = random.int(3, 8);
+  const safetyMs = random.int(8, 16) * 1000;
+  const backup = drawBackup(seed, served.length, safetyMs);
   return {
     seed,
     nodes,
     voters: size === 4 ? [1, 2, 3] : nodes,
-    groups,
-    clients: random.int(3, 8),
-    safetyMs: random.int(8, 16) * 1000,
+    groups: backup.restore === undefined ? served : [...served, backup.restore.target],
+    served,
+    clients,
+    safetyMs,
     thinkMs: random.pick([20, 60, 200]),
     network: {
       delayMs: random.pick([0.3, 1, 5, 30]),
@@ -181,6 +193,7 @@ function drawUsual(seed: number): SimOptions {
     lostOutside: random.chance(0.5),
     forks: seed % FORKS_EVERY === 0,
     cold: drawCold(seed),
+    backup,
     faults: faults as Record<FaultKind, number>,
   };
 }

@@ -21,6 +21,8 @@ export interface Effect {
   /** Bytes, or records of a JSON stream. */
   readonly start: number;
   readonly next: number;
+  /** Of its entry. */
+  readonly index: number;
 }
 
 export class Reference {
@@ -97,6 +99,6 @@ export class Reference {
   #note(token: string, start: number, next: number): void {
     const known = this.effects.get(token);
     if (known !== undefined) known.count++;
-    else this.effects.set(token, { count: 1, start, next });
+    else this.effects.set(token, { count: 1, start, next, index: this.last });
   }
 }

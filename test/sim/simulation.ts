@@ -3,6 +3,8 @@
  * faults end and the cluster must come to rest: leaders everywhere, writes through every node, replicas equal.
  */
 import { createRandom } from '../support/random.ts';
+import { Exporting } from './backup/exporting.ts';
+import { Restoring } from './backup/restoring.ts';
 import { Balancing } from './balancing.ts';
 import { Checks } from './checks.ts';
 import { Clients } from './clients.ts';
@@ -43,6 +45,8 @@ export class Simulation implements World {
   readonly blind: boolean;
   readonly #faults: Faults;
   readonly #balancing: Balancing;
+  readonly #exporting: Exporting;
+  readonly #restoring: Restoring | undefined;
   readonly #coldChecks: ColdChecks | undefined;
   readonly #forking: Forking | undefined;
   readonly #log: ((line: string) => void) | undefined;
@@ -63,6 +67,9 @@ export class Simulation implements World {
     this.#forking = this.options.forks ? new Forking(this, this.clients) : undefined;
     this.#faults = new Faults(this);
     this.#balancing = new Balancing(this);
+    this.#exporting = new Exporting(this);
+    const { restore } = this.options.backup;
+    if (restore !== undefined) this.#restoring = new Restoring(this, this.#exporting, this.clients, restore);
   }
 
   started(node: SimNode): void {
@@ -97,12 +104,15 @@ export class Simulation implements World {
     this.cold?.start();
     this.#faults.start();
     this.#balancing.start();
+    this.#exporting.start();
+    this.#restoring?.start();
     this.#runUntil(this.options.safetyMs);
     this.faulty = false;
     this.trace('faults end');
     this.#faults.heal();
     this.cold?.heal();
-    new Liveness(this, this.clients, this.#forking).run((untilMs) => this.#runUntil(untilMs));
+    const liveness = new Liveness(this, this.clients, this.#forking, this.#restoring);
+    liveness.run((untilMs) => this.#runUntil(untilMs));
     this.#coldChecks?.audit();
     return {
       ticks: this.queue.ticks,
@@ -113,6 +123,8 @@ export class Simulation implements World {
         ...this.checks.counts,
         ...this.clients.watching.counts,
         ...this.#balancing.counts,
+        ...this.#exporting.counts,
+        ...this.#restoring?.allCounts,
         ...this.cold?.counts,
         ...this.#coldChecks?.counts,
         ...this.#forking?.counts,

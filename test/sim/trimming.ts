@@ -133,5 +133,8 @@ export class Trimming {
 /** The same for everybody who makes one at this place. */
 function snapshotOf({ name }: SimStream, at: number): { bytes: Uint8Array; digest: Uint8Array } {
   const bytes = new TextEncoder().encode(`${name} up to ${at} `.repeat(1 + (at % 40)));
-  return { bytes, digest: digestOf(bytes) };
+  // Of the usual content type and the bytes (http/snapshot.ts).
+  const type = new TextEncoder().encode('application/octet-stream');
+  const digest = digestOf(new Uint8Array([type.length, 0, 0, 0, 0, 0, 0, 0, ...type, ...bytes]));
+  return { bytes, digest };
 }

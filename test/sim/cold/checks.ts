@@ -8,6 +8,7 @@ import { decodeHead } from '../../../src/stream/head.ts';
 import { TAG_CHUNK, TAG_GC, TAG_HEAD, TAG_OBJECT, readUint } from '../../../src/stream/keys.ts';
 import { chunksAt } from '../../../src/stream/cold/chunks.ts';
 import { gcDue, storedObject } from '../../../src/stream/cold/objects.ts';
+import { isImporting } from '../../../src/stream/import.ts';
 import type { State } from '../../../src/stream/state.ts';
 import { decodeChunk } from '../../../src/wire/cold-chunk.ts';
 import { type Chunk, decodeChunkRow, decodeFlushList, decodeGcList } from '../../../src/wire/cold.ts';
@@ -55,7 +56,8 @@ export class ColdChecks {
   /** Everything that the state says about its objects, counted anew. */
   audit(): void {
     this.counts.audits++;
-    for (const reference of this.#world.checks.references) this.#auditOne(reference);
+    // Rows that come in are counted when all of them are there.
+    for (const reference of this.#world.checks.references) if (!isImporting(reference.state)) this.#auditOne(reference);
   }
 
   #fail(what: string): void {
@@ -84,7 +86,8 @@ export class ColdChecks {
     if (command.kind !== COMMAND_GC_DONE) return;
     const done = new Set(decodeGcList(payloadOf(command)));
     for (const { seq, key } of gcDue(state, { usualMs: Infinity, mergedMs: Infinity }, Number.MAX_SAFE_INTEGER)) {
-      if (!done.has(seq)) continue;
+      // What is another cluster's is forgotten and stays.
+      if (!done.has(seq) || parseObjectKey(key)?.origin !== state.cold.origin) continue;
       this.counts.collected++;
       if (this.#store.objects.has(key) && !this.#store.mayReturn(key)) this.#fail(`${key} is forgotten, and is there`);
     }
@@ -129,7 +132,7 @@ export class ColdChecks {
 
   /** The object is there, and the chunk in it is the one that the stream refers to. */
   #whole(key: string, incarnation: number, { at, length, digest, start, end }: Chunk): void {
-    const body = this.#store.objects.get(key)?.body;
+    const body = this.#store.body(key);
     if (body === undefined) return this.#fail(`${key} is referred to, and is not there`);
     const bytes = body.subarray(at, at + length);
     if (!sameDigest(digestOf(bytes), digest)) return this.#fail(`${key} at ${at} holds something else`);
@@ -160,7 +163,7 @@ export class ColdChecks {
         const stored = storedObject(state, object);
         if (stored === undefined) continue;
         objects.set(`${object.run}-${object.seq}`, { refs: stored.refs, queued: stored.gcSeq >= 0 });
-        if (stored.refs > 0 && !this.#store.objects.has(stored.key))
+        if (stored.refs > 0 && this.#store.body(stored.key) === undefined)
           this.#fail(`${stored.key} is referred to, and is not there`);
       } else if (key[2] === TAG_GC) queued++;
     }

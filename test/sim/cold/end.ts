@@ -16,9 +16,9 @@ import type { SimColdStore } from './store.ts';
 const AHEAD_MS = 30 * 86_400_000;
 const RETRY_MS = 150;
 /** Tags (stream/keys.ts) of what a group holds besides hot bytes, */
-const HOT_FREE = 'abcCFhmopPqsgTUwx';
+const HOT_FREE = 'abcCFhimopPqsgTUwx';
 /** and of what stays when everything is deleted. */
-const EMPTY = 'bm';
+const EMPTY = 'bim';
 
 function isGroupRow(key: string): boolean {
   return ((key.charCodeAt(0) << 8) | key.charCodeAt(1)) !== SYSTEM_PREFIX;

@@ -20,6 +20,10 @@ import type {
 } from '../../../src/shard/cold/port.ts';
 import { mergeChunks } from '../../../src/stream/cold/merge.ts';
 import { type Random, createRandom } from '../../support/random.ts';
+import { decodeObjectRow } from '../../../src/stream/cold/objects.ts';
+import { TAG_OBJECT } from '../../../src/stream/keys.ts';
+import { decodeObjectId } from '../../../src/wire/cold.ts';
+import type { Portrait } from '../backup/portrait.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import type { ColdOptions } from './options.ts';
@@ -44,6 +48,8 @@ const YEAR_2023_MS = 1_700_000_000_000;
 /** After this long a caller takes no answer for an error. */
 const TIMEOUT_MS = 3000;
 
+const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'latin1'));
+
 export class SimColdStore {
   readonly options: ColdOptions;
   readonly objects = new Map<string, Stored>();
@@ -58,6 +64,10 @@ export class SimColdStore {
   };
   /** Objects of somebody else: nobody may touch them. */
   readonly foreign = new Set<string>();
+  /** What a backup refers to: the source may delete it, whoever restores still has it. */
+  readonly #kept = new Map<string, Uint8Array>();
+  /** All that there ever was, in runs with a restore. */
+  readonly #ever = new Map<string, Uint8Array>();
   /** Told of each object that is about to go. */
   onRemove: (key: string) => void = () => undefined;
   readonly #world: World;
@@ -97,6 +107,23 @@ export class SimColdStore {
     return [...this.objects.keys()].filter((key) => !this.foreign.has(key));
   }
 
+  /** The objects of an export stay. */
+  keep({ rows }: Portrait): void {
+    for (const [row, value] of rows) {
+      if (row.charCodeAt(0) !== TAG_OBJECT) continue;
+      const object = decodeObjectId(bytesOf(row), 1);
+      const { key } = decodeObjectRow(object, bytesOf(value));
+      const body = this.#ever.get(key);
+      if (body === undefined) throw this.#world.failure(`cold: ${key} is exported, and never was`);
+      this.#kept.set(key, body);
+    }
+  }
+
+  /** Of an object that is there, or that a backup kept. */
+  body(key: string): Uint8Array | undefined {
+    return this.objects.get(key)?.body ?? this.#kept.get(key);
+  }
+
   mayReturn(key: string): boolean {
     return this.#twice.has(key);
   }
@@ -130,9 +157,9 @@ export class SimColdStore {
     }
     const { altered } = this.options;
     queue.after(this.#delayMs(), () => {
-      const stored = this.objects.get(key);
-      if (stored === undefined) return onGot('missing');
-      const bytes = stored.body.slice(at, at + length);
+      const body = this.body(key);
+      if (body === undefined) return onGot('missing');
+      const bytes = body.slice(at, at + length);
       if (this.#healed || !random.chance(altered) || bytes.length === 0) return onGot(bytes);
       if (random.chance(0.5)) return onGot(bytes.slice(0, random.int(0, bytes.length - 1)));
       bytes[random.int(0, bytes.length - 1)] = (bytes[0] as number) ^ random.int(1, 255);
@@ -203,7 +230,7 @@ export class SimColdStore {
     const answers = slices.map(({ incarnation, refs }): MergedSlice => {
       const sources: Uint8Array[] = [];
       for (const { key, at, length, digest } of refs) {
-        const source = this.objects.get(key)?.body.subarray(at, at + length);
+        const source = this.body(key)?.subarray(at, at + length);
         if (source === undefined) return { failed: `${key} is missing` };
         const isAltered = !this.#healed && this.#random.chance(this.options.altered / refs.length);
         if (isAltered || !sameDigest(digestOf(source), digest)) return { failed: `${key} is altered` };
@@ -220,6 +247,7 @@ export class SimColdStore {
 
   #put(key: string, body: Uint8Array): void {
     const known = this.objects.get(key);
+    if (this.#world.options.backup.restore !== undefined) this.#ever.set(key, body);
     this.objects.set(key, { body, writtenAtMs: known?.writtenAtMs ?? this.#wallMs });
   }
 

@@ -1,0 +1,56 @@
+/** What the main thread of a node has of its shard, for the product's own export and import. */
+import type { ReplyHandler, ShardGateway } from '../../../src/ports.ts';
+import type { Reply } from '../../../src/wire/reply.ts';
+import type { Request } from '../../../src/wire/request.ts';
+import type { SimProcess } from '../process.ts';
+import type { World } from '../world.ts';
+
+export interface GatewayParts {
+  readonly world: World;
+  readonly process: SimProcess;
+  readonly groupCount: number;
+  /** In place of the one that the requests name: a document goes into another group than it came from. */
+  readonly group: number;
+  /** Sees what is sent, and what is answered before whoever asked does. */
+  readonly onSend?: (request: Request) => void;
+  readonly onReply?: (request: Request, reply: Reply) => void;
+}
+
+const unused = (): never => {
+  throw new Error('backups do not use this');
+};
+
+/** What is answered when the process is dead, nobody hears. */
+export function gatewayOf({ world, process, groupCount, group, onSend, onReply }: GatewayParts): ShardGateway {
+  const answer = (asked: Request, reply: Reply | undefined, handler: ReplyHandler): void => {
+    if (reply === undefined || process.dead) return;
+    guarded(world, () => {
+      onReply?.(asked, reply);
+      handler.onReply(reply);
+    });
+  };
+  return {
+    groupCount,
+    shardCount: 1,
+    groupOf: unused,
+    send: (request, handler) => {
+      if (process.dead) return true;
+      // The caller may use its request again.
+      const asked = { ...request, group, command: { ...request.command } };
+      onSend?.(asked);
+      process.request(asked, false, (reply) => answer(asked, reply, handler));
+      return true;
+    },
+    openTopic: unused,
+    closeTopic: unused,
+  };
+}
+
+/** Whatever the product throws there would end its process. */
+export function guarded(world: World, work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    throw world.failure(`backup: ${String(error)}`, error);
+  }
+}

@@ -1,0 +1,208 @@
+/**
+ * What a backup has to preserve of a group, taken from the raw rows of a store by rules of its own: the product's way from rows
+ * to a document (stream/backup/canonical.ts, derive.ts) is what is judged by it.
+ */
+import { Buffer } from 'node:buffer';
+import { decodeChunkRow, decodeObjectId } from '../../../src/wire/cold.ts';
+import { type Head, decodeHead } from '../../../src/stream/head.ts';
+import {
+  TAG_ATTRIBUTES,
+  TAG_BUCKET,
+  TAG_CHUNK,
+  TAG_CHUNK_RECORD,
+  TAG_DATA,
+  TAG_EXPIRY,
+  TAG_FLUSH,
+  TAG_HEAD,
+  TAG_META,
+  TAG_OBJECT,
+  TAG_PRODUCER,
+  TAG_RECORD,
+  TAG_SNAPSHOT,
+  lastPosition,
+  readUint,
+} from '../../../src/stream/keys.ts';
+import { latin1 } from '../../support/sorted-rows.ts';
+
+/** Key without the prefix, value. */
+export type RawRow = readonly [key: Uint8Array, value: Uint8Array];
+
+export interface Gauges {
+  readonly buckets: number;
+  readonly streams: number;
+  readonly hotBytes: number;
+  readonly coldBytes: number;
+  readonly objects: number;
+  readonly objectBytes: number;
+  readonly nextIncarnation: number;
+}
+
+export interface Portrait {
+  /** Everything that is preserved, indexes included. */
+  readonly rows: ReadonlyMap<string, string>;
+  readonly heads: readonly Head[];
+  readonly gauges: Gauges;
+  /** From the meta row, when there is one. */
+  readonly appliedIndex: number;
+  readonly mutations: number;
+  readonly origin: string;
+}
+
+/** Offsets in an object row (stream/cold/objects.ts), a bucket row and the meta row. */
+const REFS_AT = 0;
+const OBJECT_BYTES_AT = 8;
+const GC_SEQ_AT = 16;
+const META_ORIGIN_AT = 80;
+const META_MUTATIONS_AT = 96;
+
+const viewOf = (value: Uint8Array): DataView => new DataView(value.buffer, value.byteOffset, value.byteLength);
+
+class Painter {
+  readonly rows = new Map<string, string>();
+  readonly heads = new Map<number, Head>();
+  /** References of living streams, by object. */
+  readonly #refs = new Map<string, number>();
+  /** Incarnations and starts of those that are kept. */
+  readonly #chunks = new Set<string>();
+  #coldBytes = 0;
+  #objectBytes = 0;
+  #objects = 0;
+  #buckets = 0;
+  appliedIndex = 0;
+  mutations = 0;
+  origin = '';
+
+  /** First heads, then chunks, then the rest: rows come in the order of their tags. */
+  take(rows: readonly RawRow[]): void {
+    for (const [key, value] of rows) if (key[0] === TAG_HEAD) this.#head(key, value);
+    for (const [key, value] of rows) if (key[0] === TAG_CHUNK) this.#chunk(key, value);
+    for (const [key, value] of rows) this.#other(key[0] as number, key, value);
+  }
+
+  #keep(key: Uint8Array, value: Uint8Array): void {
+    this.rows.set(latin1(key), latin1(value));
+  }
+
+  #head(key: Uint8Array, value: Uint8Array): void {
+    const head = decodeHead(key.slice(1), 0, value);
+    this.heads.set(head.incarnation, head);
+    this.#keep(key, value);
+  }
+
+  /** One below the floor waits for its release. */
+  #chunk(key: Uint8Array, value: Uint8Array): void {
+    const head = this.heads.get(readUint(key, 1, 6));
+    const { start, end, object } = decodeChunkRow(value);
+    if (head === undefined || end <= head.floor) return;
+    this.#keep(key, value);
+    this.#coldBytes += end - start;
+    const id = `${object.run}-${object.seq}`;
+    this.#refs.set(id, (this.#refs.get(id) ?? 0) + 1);
+    this.#chunks.add(`${head.incarnation}/${start}`);
+  }
+
+  #other(tag: number, key: Uint8Array, value: Uint8Array): void {
+    switch (tag) {
+      case TAG_META:
+        this.#meta(value);
+        return;
+      case TAG_BUCKET:
+        if (value[1] === 1) this.#buckets++;
+        this.#keep(key, value);
+        return;
+      case TAG_OBJECT:
+        this.#object(key, value);
+        return;
+      case TAG_EXPIRY:
+      case TAG_FLUSH: {
+        const head = this.heads.get(readUint(key, 9, 6));
+        const listed = tag === TAG_EXPIRY ? head?.indexedDeadlineMs : head?.hotSinceMs;
+        if (listed === readUint(key, 1, 8)) this.#keep(key, value);
+        return;
+      }
+      case TAG_CHUNK_RECORD:
+        if (this.#chunks.has(`${readUint(key, 1, 6)}/${viewOf(value).getFloat64(0, true)}`)) this.#keep(key, value);
+        return;
+      default:
+        if (this.#ofLiving(tag, key)) this.#keep(key, value);
+    }
+  }
+
+  #ofLiving(tag: number, key: Uint8Array): boolean {
+    const head = this.heads.get(readUint(key, 1, 6));
+    if (head === undefined) return false;
+    if (tag === TAG_DATA) return lastPosition(key) >= head.hotStart;
+    if (tag === TAG_RECORD) return lastPosition(key) >= head.hotRecord;
+    return tag === TAG_ATTRIBUTES || tag === TAG_PRODUCER || tag === TAG_SNAPSHOT;
+  }
+
+  #object(key: Uint8Array, value: Uint8Array): void {
+    const { run, seq } = decodeObjectId(key, 1);
+    const refs = this.#refs.get(`${run}-${seq}`);
+    if (refs === undefined) return;
+    const row = value.slice();
+    viewOf(row).setUint32(REFS_AT, refs, true);
+    viewOf(row).setFloat64(GC_SEQ_AT, -1, true);
+    this.#keep(key, row);
+    this.#objects++;
+    this.#objectBytes += viewOf(row).getFloat64(OBJECT_BYTES_AT, true);
+  }
+
+  #meta(value: Uint8Array): void {
+    this.appliedIndex = viewOf(value).getFloat64(8, true);
+    this.mutations = viewOf(value).getFloat64(META_MUTATIONS_AT, true);
+    this.origin = latin1(value.subarray(META_ORIGIN_AT, META_ORIGIN_AT + 16));
+  }
+
+  get gauges(): Gauges {
+    let hotBytes = 0;
+    let nextIncarnation = 1;
+    for (const head of this.heads.values()) {
+      hotBytes += head.tail - head.hotStart;
+      nextIncarnation = Math.max(nextIncarnation, head.incarnation + 1);
+    }
+    return {
+      buckets: this.#buckets,
+      streams: this.heads.size,
+      hotBytes,
+      coldBytes: this.#coldBytes,
+      objects: this.#objects,
+      objectBytes: this.#objectBytes,
+      nextIncarnation,
+    };
+  }
+}
+
+export function portraitOf(rows: readonly RawRow[]): Portrait {
+  const painter = new Painter();
+  painter.take(rows);
+  const { appliedIndex, mutations, origin, gauges } = painter;
+  return { rows: painter.rows, heads: [...painter.heads.values()], gauges, appliedIndex, mutations, origin };
+}
+
+/** In a sentence; undefined: none. */
+export function rowsDiffer(
+  expected: ReadonlyMap<string, string>,
+  found: ReadonlyMap<string, string>,
+): string | undefined {
+  for (const [key, value] of expected) {
+    const other = found.get(key);
+    if (other === undefined) return `the row ${shown(key)} is missing`;
+    if (other !== value) return `the row ${shown(key)} is ${hex(other)}, not ${hex(value)}`;
+  }
+  for (const key of found.keys()) if (!expected.has(key)) return `there is a row ${shown(key)}, which nobody had`;
+  return undefined;
+}
+
+export function gaugesDiffer(expected: Gauges, found: Gauges): string | undefined {
+  for (const name of Object.keys(expected) as (keyof Gauges)[]) {
+    if (found[name] !== expected[name]) return `${name} is ${found[name]}, not ${expected[name]}`;
+  }
+  return undefined;
+}
+
+const hex = (text: string): string => Buffer.from(text.slice(0, 160), 'latin1').toString('hex');
+
+function shown(key: string): string {
+  return `${key[0] ?? ''} ${hex(key.slice(1))}`;
+}

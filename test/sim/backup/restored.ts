@@ -1,0 +1,152 @@
+/**
+ * What must hold of the group that a backup comes into, judged by the reference: nothing but the import takes effect before its
+ * end, at its end everything is as it was in the group that was exported, and what is given up leaves nothing.
+ */
+import { toHex } from '../../../src/base/hex.ts';
+import { isImporting } from '../../../src/stream/import.ts';
+import {
+  TAG_ATTRIBUTES,
+  TAG_BUCKET,
+  TAG_CHUNK,
+  TAG_CHUNK_RECORD,
+  TAG_DATA,
+  TAG_EXPIRY,
+  TAG_FLUSH,
+  TAG_GARBAGE,
+  TAG_GC,
+  TAG_HEAD,
+  TAG_OBJECT,
+  TAG_PRODUCER,
+  TAG_RECORD,
+  TAG_RELEASE,
+  TAG_SNAPSHOT,
+  prefixEnd,
+  taggedKey,
+} from '../../../src/stream/keys.ts';
+import type { State } from '../../../src/stream/state.ts';
+import {
+  COMMAND_IMPORT_ABORT,
+  COMMAND_IMPORT_BEGIN,
+  COMMAND_IMPORT_END,
+  COMMAND_SWEEP,
+  COMMAND_TOUCH,
+  type Command,
+} from '../../../src/wire/command.ts';
+import { errorNumber } from '../../../src/base/errors.ts';
+import { NO_ORIGIN } from '../../../src/wire/object-key.ts';
+import type { Reply } from '../../../src/wire/reply.ts';
+import { latin1 } from '../../support/sorted-rows.ts';
+import type { World } from '../world.ts';
+import type { Taken } from './exporting.ts';
+import { type Gauges, gaugesDiffer, rowsDiffer } from './portrait.ts';
+
+/** All kinds of rows but meta and the mark of the import. */
+const TAGS: readonly number[] = [
+  TAG_ATTRIBUTES,
+  TAG_BUCKET,
+  TAG_CHUNK,
+  TAG_CHUNK_RECORD,
+  TAG_DATA,
+  TAG_EXPIRY,
+  TAG_FLUSH,
+  TAG_GARBAGE,
+  TAG_GC,
+  TAG_HEAD,
+  TAG_OBJECT,
+  TAG_PRODUCER,
+  TAG_RECORD,
+  TAG_RELEASE,
+  TAG_SNAPSHOT,
+];
+const NOTHING = new Uint8Array(0);
+
+export class Restored {
+  readonly counts = { importPieces: 0, importsUndone: 0, importsDone: 0, refusedMeanwhile: 0 };
+  /** The document that comes in. */
+  taken: Taken | undefined;
+  readonly #world: World;
+  #wasImporting = false;
+  /** Token of the last attempt that was given up. */
+  #undoneToken = '';
+
+  constructor(world: World, target: number) {
+    this.#world = world;
+    const reference = world.checks.references[target];
+    if (reference === undefined) throw new Error(`there is no group ${target}`);
+    const { before, after } = reference;
+    reference.before = (state, command) => {
+      this.#wasImporting = isImporting(state);
+      before(state, command);
+    };
+    reference.after = (state, command, reply) => {
+      after(state, command, reply);
+      this.#after(state, command, reply);
+    };
+  }
+
+  #fail(what: string): void {
+    if (!this.#world.blind) throw this.#world.failure(`import: ${what}`);
+  }
+
+  #after(state: State, { kind }: Command, reply: Reply): void {
+    if (kind < COMMAND_IMPORT_BEGIN || kind > COMMAND_IMPORT_ABORT) {
+      if (!this.#wasImporting) return undefined;
+      this.counts.refusedMeanwhile++;
+      if (reply.code !== errorNumber('GROUP_IMPORTING'))
+        this.#fail(`a command of kind ${kind} is carried out meanwhile`);
+      if (kind === COMMAND_SWEEP || kind === COMMAND_TOUCH) this.#fail(`kind ${kind} is proposed meanwhile`);
+      return undefined;
+    }
+    if (reply.code !== 0) return undefined;
+    const token = state.imported?.token ?? '';
+    if (isImporting(state) && token === this.#undoneToken) this.#fail(`${token} was given up, and begins again`);
+    if (kind === COMMAND_IMPORT_ABORT && this.#wasImporting && !isImporting(state)) return this.#undone(state);
+    if (kind === COMMAND_IMPORT_END && this.#wasImporting) return this.#done(state);
+    if (isImporting(state)) this.counts.importPieces++;
+    return undefined;
+  }
+
+  #undone(state: State): void {
+    this.counts.importsUndone++;
+    this.#undoneToken = state.imported?.token ?? '';
+    const [left] = rowsOf(state);
+    if (left !== undefined) this.#fail(`it is given up and leaves rows, one of them ${JSON.stringify(left[0])}`);
+  }
+
+  #done(state: State): void {
+    this.counts.importsDone++;
+    const { taken } = this;
+    if (taken === undefined) return this.#fail('there was none');
+    const { portrait, contents } = taken;
+    const { cold } = state;
+    const gauges: Gauges = {
+      buckets: portrait.gauges.buckets,
+      streams: portrait.gauges.streams,
+      hotBytes: state.hotBytes,
+      coldBytes: cold.bytes,
+      objects: cold.objects,
+      objectBytes: cold.objectBytes,
+      nextIncarnation: state.nextIncarnation,
+    };
+    const difference = rowsDiffer(portrait.rows, new Map(rowsOf(state))) ?? gaugesDiffer(portrait.gauges, gauges);
+    if (difference !== undefined) this.#fail(difference);
+    if (state.mutations !== 1) this.#fail(`the group begins at ${state.mutations}, not at 1`);
+    if (cold.gcLength !== 0) this.#fail(`${cold.gcLength} objects wait to be deleted`);
+    if (cold.origin !== NO_ORIGIN) this.#fail(`the objects of ${cold.origin} are taken for its own`);
+    if (state.imported?.phase !== 'done' || toHex(state.imported.digest) !== contents.digest)
+      this.#fail('the group does not say where it came from');
+    return undefined;
+  }
+}
+
+/** As commands see them: flushed or not. */
+function rowsOf(state: State): [string, string][] {
+  const rows: [string, string][] = [];
+  for (const tag of TAGS) {
+    const start = taggedKey(state.prefix, tag, NOTHING);
+    state.overlay.range(start, prefixEnd(start), false, (key, value) => {
+      return rows.push([latin1(key.subarray(2)), latin1(value)]) > 0;
+    });
+  }
+  return rows;
+}
