@@ -25,6 +25,7 @@ const NOT_DONE: ReadonlySet<ErrorCode> = new Set([
   'STOPPING',
   'BACKPRESSURE',
   'UNCOMMITTED_FULL',
+  'QUOTA_EXCEEDED',
 ]);
 /** Refusals that end by themselves. */
 export const FOR_A_WHILE: ReadonlySet<ErrorCode> = new Set([
@@ -33,6 +34,7 @@ export const FOR_A_WHILE: ReadonlySet<ErrorCode> = new Set([
   'STOPPING',
   'BACKPRESSURE',
   'UNCOMMITTED_FULL',
+  'QUOTA_EXCEEDED',
 ]);
 const BIG_BYTES = 5000;
 const ALIKE_BYTES = 30;
@@ -88,6 +90,8 @@ export class Client {
       this.#trimming.trim(stream, this.#node(), () => this.next());
     else if (stream.bucket === PURGED_BUCKET && random.chance(0.05))
       this.#purging.purge(this.#node(), stream.group, stream.bucket, () => this.next());
+    else if (this.#world.options.quotas && random.chance(0.03))
+      this.#all.quotas.bound(this.#node(), stream, () => this.next());
     else if (stream.use === 'closable' && random.chance(0.02)) this.#close(stream);
     else if (stream.use === 'churn' && random.chance(this.#world.cold === undefined ? 0.15 : 0.3)) this.#delete(stream);
     else this.#append(stream);

@@ -5,6 +5,7 @@ import { type Random, createRandom } from '../support/random.ts';
 import { Client } from './client.ts';
 import { StreamHistory } from './history.ts';
 import { BUCKET, PURGED_BUCKET, type StreamName } from './requests.ts';
+import { Quotas } from './quotas.ts';
 import { Watching } from './watching.ts';
 import type { World } from './world.ts';
 
@@ -25,6 +26,7 @@ export class Clients {
   readonly #streams: SimStream[] = [];
   readonly counts = new Map<string, number>();
   readonly watching: Watching;
+  readonly quotas: Quotas;
   readonly #world: World;
   readonly #random: Random;
   readonly #scout: Client;
@@ -40,7 +42,7 @@ export class Clients {
     };
     const add = (group: number, use: Use, json: boolean): void => {
       const name = `${use}${json ? 'j' : 't'}${group}`;
-      const apart = world.cold?.options.purges === true && (use === 'churn' || use === 'short');
+      const apart = world.options.purges && (use === 'churn' || use === 'short');
       const bucket = apart ? PURGED_BUCKET : BUCKET;
       this.#streams.push({
         group,
@@ -60,6 +62,7 @@ export class Clients {
       if (this.#random.chance(0.5)) add(group, 'short', false);
     }
     this.watching = new Watching(world);
+    this.quotas = new Quotas(world, this);
     this.#scout = new Client(this, world, 'r', this.#random);
   }
 

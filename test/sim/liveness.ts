@@ -59,6 +59,11 @@ export class Liveness {
       () => this.#clients.busy === 0,
       () => `${this.#clients.busy} requests have no answer`,
     );
+    this.#clients.quotas.liftAll();
+    until(
+      () => this.#clients.quotas.lifted,
+      () => `quotas are not lifted: ${this.#describe()}`,
+    );
     let left = 0;
     for (const node of this.#world.nodes) {
       for (const stream of this.#clients.streams) {

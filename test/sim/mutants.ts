@@ -132,6 +132,21 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     from: 'state.hotBytes -= offset - head.hotStart;',
     to: 'state.hotBytes -= rest === undefined ? offset - head.hotStart : 0;',
   },
+  'quota-lets-one-more-in': {
+    file: 'src/stream/buckets',
+    from: 'bucket.retainedBytes + size > bucket.retainedBytesMax',
+    to: 'bucket.retainedBytes > bucket.retainedBytesMax',
+  },
+  'quota-of-streams-forgotten': {
+    file: 'src/stream/create',
+    from: 'bucket.streamCount >= bucket.streamsMax',
+    to: 'bucket.streamCount > bucket.streamsMax',
+  },
+  'quota-not-stored': {
+    file: 'src/stream/quota',
+    from: 'state.buckets.touch(bucket);',
+    to: '',
+  },
   // A cold read may begin in the chunk behind.
   'plan-skips-a-chunk': {
     file: 'src/stream/cold/plan',

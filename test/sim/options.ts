@@ -30,6 +30,10 @@ export interface SimOptions {
   /** Undefined: a run without a cold store. */
   readonly cold: ColdOptions | undefined;
   readonly backup: BackupOptions;
+  /** Streams that come and go have a bucket of their own, which is purged now and then. */
+  readonly purges: boolean;
+  /** Buckets get bounds, for a while. */
+  readonly quotas: boolean;
   /** Mean time between two faults of a kind, in milliseconds; Infinity: never. */
   readonly faults: Readonly<Record<FaultKind, number>>;
 }
@@ -123,6 +127,8 @@ function storm(options: SimOptions): SimOptions {
     forks: false,
     cold: undefined,
     backup: NO_BACKUP,
+    purges: false,
+    quotas: false,
     faults: { ...quiet, crash: 10_000, transfer: 10_000 },
   };
 }
@@ -147,6 +153,8 @@ function coldStorm(options: SimOptions): SimOptions {
     balanced: false,
     cold: COLD_STORM,
     backup: { exportsMs: 2500, restore: undefined },
+    purges: COLD_STORM.purges,
+    quotas: false,
     faults: { ...quiet, transfer: [700, 4000, Infinity][seed % 3] as number, partition: 3000, crash: 10_000 },
   };
 }
@@ -161,7 +169,12 @@ function drawUsual(seed: number): SimOptions {
   if (size === 4 && faults['membership'] === Infinity) faults['membership'] = USUAL_MS.membership;
   const clients = random.int(3, 8);
   const safetyMs = random.int(8, 16) * 1000;
-  const backup = drawBackup(seed, served.length, safetyMs);
+  const cold = drawCold(seed);
+  const tenants = createRandom(seed ^ 0x7e4a_0b51);
+  const forks = seed % FORKS_EVERY === 0;
+  const drawn = drawBackup(seed, served.length, safetyMs);
+  // Forks refer to streams of other groups, by names that are taken there.
+  const backup = forks ? { ...drawn, restore: undefined } : drawn;
   return {
     seed,
     nodes,
@@ -191,9 +204,11 @@ function drawUsual(seed: number): SimOptions {
     ambush: 0,
     balanced: random.chance(0.3),
     lostOutside: random.chance(0.5),
-    forks: seed % FORKS_EVERY === 0,
-    cold: drawCold(seed),
+    forks,
+    cold,
     backup,
+    purges: cold?.purges ?? (!forks && tenants.chance(0.4)),
+    quotas: !forks && tenants.chance(0.25),
     faults: faults as Record<FaultKind, number>,
   };
 }

@@ -1,7 +1,7 @@
 /** Request frames as the HTTP side makes them. */
 import { joinFrames } from '../../src/wire/batch.ts';
 import { encodeGcList } from '../../src/wire/cold.ts';
-import { encodePurge } from '../../src/wire/bucket-command.ts';
+import { type Quota, encodePurge, encodeQuota } from '../../src/wire/bucket-command.ts';
 import {
   COMMAND_APPEND,
   COMMAND_APPEND_BATCH,
@@ -10,6 +10,7 @@ import {
   COMMAND_GC_DONE,
   COMMAND_PUBLISH_SNAPSHOT,
   COMMAND_PURGE,
+  COMMAND_QUOTA,
   COMMAND_RETENTION,
 } from '../../src/wire/command.ts';
 import {
@@ -100,6 +101,12 @@ export function deleteRequest(stream: StreamName): Request {
 export function purgeRequest(group: number, bucket: string, after: string): Request {
   const request = about(COMMAND_PURGE, { group, bucket, name: '', json: false });
   request.command.payload = encodePurge(after);
+  return request;
+}
+
+export function quotaRequest(group: number, bucket: string, quota: Quota): Request {
+  const request = about(COMMAND_QUOTA, { group, bucket, name: '', json: false });
+  request.command.payload = encodeQuota(quota);
   return request;
 }
 

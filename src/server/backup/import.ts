@@ -20,7 +20,7 @@ import {
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../wire/import-command.ts';
 import { NO_ORIGIN } from '../../wire/object-key.ts';
 import { rowSize, writeRow } from '../../wire/rows.ts';
-import { ColdSample, type ReadCold } from './cold-sample.ts';
+import { type ColdReport, ColdSample, type ReadCold } from './cold-sample.ts';
 import { type Clock, Proposer, REAL_CLOCK } from './proposer.ts';
 import { Spool } from './spool.ts';
 
@@ -46,9 +46,15 @@ export interface ImportHost {
   readonly clock: Clock;
   readonly pieceBytes: number;
   newToken(): string;
+  lookAt(sample: ColdSample, read: ReadCold | undefined, done: (report: ColdReport | undefined) => void): void;
 }
 
-const REAL_HOST: ImportHost = { clock: REAL_CLOCK, pieceBytes: IMPORT_PIECE_BYTES, newToken };
+const REAL_HOST: ImportHost = {
+  clock: REAL_CLOCK,
+  pieceBytes: IMPORT_PIECE_BYTES,
+  newToken,
+  lookAt: (sample, read, done) => void sample.look(read).then(done),
+};
 
 export class Import implements ImportFeed {
   readonly #group: number;
@@ -243,7 +249,7 @@ export class Import implements ImportFeed {
     this.#propose(COMMAND_IMPORT_END, end, () => {
       this.#stop();
       const counts = { buckets, streams, group_commit_index: 1 };
-      void this.#sample.look(this.#readCold).then((cold) => this.#sink.json(200, { ...counts, ...cold }));
+      this.#host.lookAt(this.#sample, this.#readCold, (cold) => this.#sink.json(200, { ...counts, ...cold }));
     });
   }
 

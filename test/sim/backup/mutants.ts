@@ -36,8 +36,8 @@ export const BACKUP_MUTANTS: Readonly<Record<string, Mutant>> = {
   // A node that was asked for a bucket before knows that it is not there.
   'import-keeps-old-buckets': {
     file: 'src/stream/import',
-    from: 'state.buckets.forget();\n    state.hotBytes',
-    to: 'state.hotBytes',
+    from: 'state.buckets.forget();\n    state.forks',
+    to: 'state.forks',
   },
   'import-takes-over-at-once': {
     file: 'src/stream/import',

@@ -4,6 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { decodeChunkRow, decodeObjectId } from '../../../src/wire/cold.ts';
+import { decodeTombstone } from '../../../src/stream/fork/rows.ts';
 import { type Head, decodeHead } from '../../../src/stream/head.ts';
 import {
   TAG_ATTRIBUTES,
@@ -13,12 +14,16 @@ import {
   TAG_DATA,
   TAG_EXPIRY,
   TAG_FLUSH,
+  TAG_FORK,
   TAG_HEAD,
   TAG_META,
   TAG_OBJECT,
+  TAG_PIN,
   TAG_PRODUCER,
   TAG_RECORD,
   TAG_SNAPSHOT,
+  TAG_TOMBSTONE,
+  TAG_UNPIN,
   lastPosition,
   readUint,
 } from '../../../src/stream/keys.ts';
@@ -64,6 +69,8 @@ class Painter {
   readonly #refs = new Map<string, number>();
   /** Incarnations and starts of those that are kept. */
   readonly #chunks = new Set<string>();
+  /** Incarnations of tombstones. */
+  readonly #stones = new Set<number>();
   #coldBytes = 0;
   #objectBytes = 0;
   #objects = 0;
@@ -75,6 +82,7 @@ class Painter {
   /** First heads, then chunks, then the rest: rows come in the order of their tags. */
   take(rows: readonly RawRow[]): void {
     for (const [key, value] of rows) if (key[0] === TAG_HEAD) this.#head(key, value);
+    for (const [key, value] of rows) if (key[0] === TAG_TOMBSTONE) this.#stones.add(decodeTombstone(value).incarnation);
     for (const [key, value] of rows) if (key[0] === TAG_CHUNK) this.#chunk(key, value);
     for (const [key, value] of rows) this.#other(key[0] as number, key, value);
   }
@@ -110,6 +118,10 @@ class Painter {
         if (value[1] === 1) this.#buckets++;
         this.#keep(key, value);
         return;
+      case TAG_TOMBSTONE:
+      case TAG_UNPIN:
+        this.#keep(key, value);
+        return;
       case TAG_OBJECT:
         this.#object(key, value);
         return;
@@ -129,8 +141,11 @@ class Painter {
   }
 
   #ofLiving(tag: number, key: Uint8Array): boolean {
-    const head = this.heads.get(readUint(key, 1, 6));
+    const incarnation = readUint(key, 1, 6);
+    if (tag === TAG_PIN && this.#stones.has(incarnation)) return true;
+    const head = this.heads.get(incarnation);
     if (head === undefined) return false;
+    if (tag === TAG_FORK || tag === TAG_PIN) return true;
     if (tag === TAG_DATA) return lastPosition(key) >= head.hotStart;
     if (tag === TAG_RECORD) return lastPosition(key) >= head.hotRecord;
     return tag === TAG_ATTRIBUTES || tag === TAG_PRODUCER || tag === TAG_SNAPSHOT;
@@ -161,6 +176,7 @@ class Painter {
       hotBytes += head.tail - head.hotStart;
       nextIncarnation = Math.max(nextIncarnation, head.incarnation + 1);
     }
+    for (const incarnation of this.#stones) nextIncarnation = Math.max(nextIncarnation, incarnation + 1);
     return {
       buckets: this.#buckets,
       streams: this.heads.size,

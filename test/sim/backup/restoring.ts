@@ -43,7 +43,6 @@ export class Restoring {
     importsRefused: 0,
     importsAltered: 0,
     importsLost: 0,
-    importsLate: 0,
   };
   readonly #world: World;
   readonly #exporting: Exporting;
