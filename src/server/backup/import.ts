@@ -46,14 +46,14 @@ export interface ImportHost {
   readonly clock: Clock;
   readonly pieceBytes: number;
   newToken(): string;
-  lookAt(sample: ColdSample, read: ReadCold | undefined, done: (report: ColdReport | undefined) => void): void;
+  lookAt(sample: ColdSample, read: ReadCold | undefined, tell: (report: ColdReport | undefined) => void): void;
 }
 
 const REAL_HOST: ImportHost = {
   clock: REAL_CLOCK,
   pieceBytes: IMPORT_PIECE_BYTES,
   newToken,
-  lookAt: (sample, read, done) => void sample.look(read).then(done),
+  lookAt: (sample, read, tell) => void sample.look(read).then((report) => tell(report)),
 };
 
 export class Import implements ImportFeed {
