@@ -1,0 +1,157 @@
+// Forks between groups of a cluster of real processes, while nodes die: what clients are told holds, and nothing is left behind.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
+
+const TEXT = { 'content-type': 'text/plain' } as const;
+const PIECE = 1024 * 1024;
+/** As many pieces does a fork take, with a commit each. */
+const PIECES = 24;
+/** A fork may be whole before the node dies: then it is tried again. */
+const ATTEMPTS = 8;
+
+async function call(
+  cluster: TestCluster,
+  id: number,
+  method: string,
+  path: string,
+  headers = {},
+): Promise<RawResponse> {
+  return await requestOnce(cluster.node(id).port, method, path, headers);
+}
+
+async function fill(cluster: TestCluster, id: number, path: string): Promise<void> {
+  const client = await RawClient.connect(cluster.node(id).port);
+  assert.equal((await client.request('PUT', path, TEXT)).status, 201);
+  for (let i = 0; i < PIECES; i++) {
+    const answer = await client.request('POST', path, TEXT, Buffer.alloc(PIECE, `${i} `));
+    assert.equal(answer.status, 204, answer.body.toString());
+  }
+  client.destroy();
+}
+
+/** Size and digest of everything that a node shows. */
+async function contents(cluster: TestCluster, id: number, path: string): Promise<string> {
+  const client = await RawClient.connect(cluster.node(id).port);
+  const hash = createHash('sha256');
+  let offset = '-1';
+  let size = 0;
+  for (;;) {
+    const answer = await client.request('GET', `${path}?offset=${offset}`);
+    assert.equal(answer.status, 200, `${path} at ${offset}: ${answer.body.toString('utf8', 0, 200)}`);
+    hash.update(answer.body);
+    size += answer.body.length;
+    offset = answer.headers.get('stream-next-offset') as string;
+    if (answer.headers.get('stream-up-to-date') === 'true') break;
+  }
+  client.destroy();
+  return `${size} ${hash.digest('hex')}`;
+}
+
+/** A fork is there as a whole, or not yet: a node that cannot ask the leader within a second says what it knows. */
+async function shown(cluster: TestCluster, id: number, path: string, expected: string): Promise<void> {
+  await until(`node ${id} shows ${path}`, async () => (await statusOf(cluster, id, path)) === 200);
+  assert.equal(await contents(cluster, id, path), expected);
+}
+
+async function statusOf(cluster: TestCluster, id: number, path: string): Promise<number> {
+  return (await call(cluster, id, 'HEAD', path)).status;
+}
+
+/** Kills `victim` while node `maker` makes a fork; undefined: the fork was whole before. */
+async function killInTheMiddle(
+  cluster: TestCluster,
+  maker: number,
+  victim: number,
+  fork: string,
+  source: string,
+): Promise<{ readonly status: number } | undefined> {
+  const put = call(cluster, maker, 'PUT', fork, { 'stream-forked-from': source }).then(
+    ({ status }) => ({ status }),
+    () => ({ status: 0 }),
+  );
+  let early = false;
+  void put.then(() => (early = true));
+  await until('the fork is being made', async () => early || (await cluster.metrics(maker))['forks_in_making'] === 1);
+  if (early) return undefined;
+  await cluster.kill(victim);
+  return await put;
+}
+
+/** Repeats what is answered with 503, as clients do. */
+async function insist(cluster: TestCluster, id: number, fork: string, source: string): Promise<number> {
+  let status = 0;
+  await until(`${fork} is made`, async () => {
+    status = (await call(cluster, id, 'PUT', fork, { 'stream-forked-from': source })).status;
+    return status !== 503;
+  });
+  return status;
+}
+
+test('a fork survives the node that makes it, and the leaders of both groups', async () => {
+  await withCluster({ groups: 4 }, async (cluster) => {
+    const source = '/forks/source';
+    await fill(cluster, 1, source);
+    const expected = await contents(cluster, 1, source);
+    let met = 0;
+    for (let attempt = 0; attempt < ATTEMPTS && met < 4; attempt++) {
+      const maker = 1 + (attempt % 3);
+      // The maker itself, and one of the others, which lead some of the groups.
+      const victim = attempt % 2 === 0 ? maker : 1 + ((attempt + 1) % 3);
+      const fork = `/forks/fork-${attempt}`;
+      const told = await killInTheMiddle(cluster, maker, victim, fork, source);
+      if (told === undefined) continue;
+      met++;
+      const other = cluster.ids.find((id) => id !== victim) as number;
+      if (victim !== maker) assert([201, 503].includes(told.status), `the maker lives, and answered ${told.status}`);
+      // Who died may have been the one to end it, or a step did not find a leader in time.
+      const status = told.status === 201 ? 200 : await insist(cluster, other, fork, source);
+      assert([200, 201].includes(status), `${fork}: ${status}`);
+      await shown(cluster, other, fork, expected);
+      await cluster.restart(victim);
+      await cluster.ready(cluster.ids);
+      await shown(cluster, victim, fork, expected);
+      assert.equal((await call(cluster, victim, 'DELETE', fork)).status, 204);
+    }
+    assert(met >= 2, `${met} forks were hit in the middle`);
+    await nothingIsLeft(cluster, source);
+  });
+});
+
+/** Whatever died in between: the source is kept by nobody, and its name is free. */
+async function nothingIsLeft(cluster: TestCluster, source: string): Promise<void> {
+  assert.equal((await call(cluster, 2, 'DELETE', source)).status, 204);
+  await until('nobody keeps the source', async () => (await statusOf(cluster, 3, source)) === 404);
+  assert.equal((await call(cluster, 1, 'PUT', source, TEXT)).status, 201);
+}
+
+test('chains between groups: names stay taken while forks live, and are free everywhere when the last is gone', async () => {
+  await withCluster({ groups: 4 }, async (cluster) => {
+    const names = Array.from({ length: 8 }, (_, i) => `/chain/link-${i}`);
+    assert.equal((await call(cluster, 1, 'PUT', names[0] as string, TEXT)).status, 201);
+    for (let i = 1; i < names.length; i++) {
+      const [before, name] = [names[i - 1] as string, names[i] as string];
+      const client = await RawClient.connect(cluster.node(1 + (i % 3)).port);
+      assert.equal((await client.request('POST', before, TEXT, `${i}`)).status, 204);
+      client.destroy();
+      const answer = await call(cluster, 1 + ((i + 1) % 3), 'PUT', name, { 'stream-forked-from': before });
+      assert.equal(answer.status, 201, answer.body.toString());
+    }
+    const last = names[names.length - 1] as string;
+    for (const name of names.slice(0, -1)) assert.equal((await call(cluster, 2, 'DELETE', name)).status, 204);
+    for (const id of cluster.ids) {
+      for (const name of names.slice(0, -1)) assert.equal(await statusOf(cluster, id, name), 410, `${name} on ${id}`);
+      const read = await call(cluster, id, 'GET', `${last}?offset=-1`);
+      assert.equal(read.body.toString(), '1234567');
+    }
+    assert.equal((await call(cluster, 3, 'DELETE', last)).status, 204);
+    for (const name of names) {
+      // The cascade is told through the node that got the DELETE, and waited for; a machine under load may take longer.
+      await until(`${name} is gone`, async () => (await statusOf(cluster, 3, name)) === 404);
+      for (const id of cluster.ids)
+        await until(`${name} on ${id}`, async () => (await statusOf(cluster, id, name)) === 404);
+    }
+  });
+});
