@@ -77,13 +77,17 @@ export class ChunkLoader {
 
   /** Fetches what will probably be asked for next, while there is nothing better to do. */
   loadAhead(refs: readonly ChunkRef[]): void {
-    if (this.#cache === undefined) return;
+    const cache = this.#cache;
+    if (cache === undefined) return;
     const missing = refs.filter((ref) => {
       const name = nameOf(ref);
-      return !this.#loads.has(name) && this.#cache?.has(name) !== true;
+      // What is there is used soon, and must not go before what this reader has left behind: when more is read again and
+      // again than the cache holds, the oldest chunks of all are those that come next.
+      return !this.#loads.has(name) && cache.get(name) === undefined;
     });
     // Not one by one as the reader moves on: the window is filled again when half of it is used up.
-    if (2 * missing.length < refs.length) return;
+    const [first] = missing;
+    if (first === undefined || 2 * refs.indexOf(first) > refs.length) return;
     for (const run of runsOf(missing)) {
       if (this.waiting > 0 || this.#running >= AHEAD_LOADS_MAX) return;
       this.counters.aheadReads += run.length;
