@@ -3,7 +3,7 @@ import Table from 'cli-table3';
 import type { ClusterNode } from './cluster-file.ts';
 import { cut, wrap } from './fit.ts';
 import type { NodeReport } from './report.ts';
-import { type Sample, foreignTo, groupViews, lagOf, leaderships, nameGroups } from './sample.ts';
+import { type Sample, foreignTo, groupViews, lagOf, leaderships, listOf, nameGroups } from './sample.ts';
 
 const HEAD = [
   ...['node', 'host', 'state', 'leads', 'groups', 'lag', 'term', 'hot', 'cold', 'backlog', 'mailbox', 'memory', 'up'],
@@ -90,6 +90,13 @@ export function summary(nodes: readonly ClusterNode[], sample: Sample): string[]
   const leaders = [...leaderships(sample)].sort(([a], [b]) => a - b).map(([id, count]) => `${id}: ${count}`);
   const groups = views.length === 1 ? '1 group' : `${views.length} groups`;
   const lines = [`${answers.length} of ${nodes.length} nodes answer; ${groups}, leaders={${leaders.join(', ')}}`];
+  const versions = versionsOf(sample);
+  if (versions.size > 1) {
+    const parts = [...versions].map(
+      ([version, ids]) => `${version} on node${ids.length > 1 ? 's' : ''} ${listOf(ids)}`,
+    );
+    lines.push(`versions differ: ${parts.join(', ')}`);
+  }
   for (const { nodeId, report, error } of sample) {
     const name = `node ${nodeId} (${nodes.find(({ id }) => id === nodeId)?.host ?? ''})`;
     if (report === undefined) lines.push(`${name}: metrics unavailable — ${error}`);
@@ -107,6 +114,16 @@ export function summary(nodes: readonly ClusterNode[], sample: Sample): string[]
   );
   if (asleep.length > 0) lines.push(`${nameGroups(asleep.map(({ id }) => id))}: most voters do not answer here`);
   return lines;
+}
+
+/** Of the nodes that tell theirs. */
+function versionsOf(sample: Sample): Map<string, number[]> {
+  const versions = new Map<string, number[]>();
+  for (const { nodeId, report } of sample) {
+    if (report === undefined || report.version === '') continue;
+    versions.set(report.version, [...(versions.get(report.version) ?? []), nodeId]);
+  }
+  return versions;
 }
 
 function faultsOf(report: NodeReport, foreign: readonly number[]): string[] {

@@ -100,6 +100,13 @@ test('what stops writes is said in words', () => {
   assert.match(text, /\ngroup 0 has no leader: writes wait\ngroup 0: most voters do not answer here\n/);
 });
 
+test('nodes of several versions are named', () => {
+  const at = (id: number, version: string): ReturnType<typeof node> => node(id, [group(0, 1)], { version });
+  const text = renderStatus(NODES, [at(1, '2.0.0'), at(2, '1.9.0'), at(3, '2.0.0')]).join('\n');
+  assert.match(text, /\nversions differ: 2\.0\.0 on nodes 1 and 3, 1\.9\.0 on node 2$/);
+  assert.doesNotMatch(renderStatus(NODES, [at(1, ''), at(2, '2.0.0'), silent(3)]).join('\n'), /versions/);
+});
+
 test('a node that was taken out of the voters while it was away is told from one that waits for a leader', () => {
   const now = { voters: [1, 2], term: 7 };
   const before = group(0, undefined, { term: 6, caughtUp: false });

@@ -132,6 +132,8 @@ export class TestServer {
   readonly options: ServerOptions;
   readonly dataDir: string;
   readonly configFile: string;
+  /** The program; another one is in force from the next start. */
+  entry: string = SERVER_ENTRY;
   readonly #scratch: string;
   #port = 0;
   #adminPort = 0;
@@ -210,7 +212,7 @@ export class TestServer {
     flags.push('--listen', `127.0.0.1:${this.#port}`, '--admin-listen', `127.0.0.1:${this.#adminPort}`);
     flags.push('--cores', String(this.options.cores ?? 1));
     if (this.options.groups !== undefined) flags.push('--groups', String(this.options.groups));
-    const node = [process.execPath, ...(this.options.nodeArgs ?? []), SERVER_ENTRY];
+    const node = [process.execPath, ...(this.options.nodeArgs ?? []), this.entry];
     return [...(this.options.wrapper ?? []), ...node, ...flags];
   }
 

@@ -1,0 +1,80 @@
+// A rolling upgrade under load: nodes of two versions on the same data directories serve together, and one goes back and forth.
+// OLD_DIST=/elsewhere/dist takes a real older build (with node_modules beside it); otherwise the old version is a copy of this
+// one under another number, which shows that nothing hangs on the number.
+import assert from 'node:assert/strict';
+import { copyFileSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import { VERSION } from '../../src/config/version.ts';
+import { TestCluster } from '../support/cluster.ts';
+import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
+import { HostAgent } from '../support/host-agent.ts';
+import { REPO_ROOT, SERVER_ENTRY } from '../support/paths.ts';
+import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { GROUPS, count, underLoad } from './under-load.ts';
+
+const OLD_VERSION = '0.0.9';
+const PACE = ['--poll-interval-secs', '0.2'];
+
+/** The entry of an old version. */
+function oldBuild(folder: string): string {
+  const given = process.env['OLD_DIST'];
+  if (given !== undefined) return join(given, 'main.js');
+  mkdirSync(folder, { recursive: true });
+  copyFileSync(join(REPO_ROOT, 'package.json'), join(folder, 'package.json'));
+  symlinkSync(join(REPO_ROOT, 'node_modules'), join(folder, 'node_modules'));
+  for (const part of ['src', 'workers', 'main.js'])
+    cpSync(join(dirname(SERVER_ENTRY), part), join(folder, 'dist', part), { recursive: true });
+  const file = join(folder, 'dist/src/config/version.js');
+  const text = readFileSync(file, 'utf8');
+  assert(text.includes(`'${VERSION}'`), text);
+  writeFileSync(file, text.replace(`'${VERSION}'`, `'${OLD_VERSION}'`));
+  return join(folder, 'dist/main.js');
+}
+
+test('two versions serve together on the way from one to the other', async () => {
+  const folder = temporaryFolder('upgrade');
+  const old = oldBuild(join(folder, 'old'));
+  const cluster = await TestCluster.create({ groups: GROUPS });
+  try {
+    for (const id of cluster.ids) cluster.node(id).entry = old;
+    await cluster.startAll();
+    const agent = await HostAgent.start(cluster);
+    const file = scratchFile('cluster.toml', clusterToml(cluster));
+    const restart = async (entry: string, ...flags: string[]): Promise<void> => {
+      agent.onRestart = (id) => (cluster.node(id).entry = entry);
+      const run = await ctl(['restart', '--config', file, '--restart-cmd', agent.command, ...PACE, ...flags]);
+      assert.equal(run.code, 0, run.stderr);
+    };
+    const versions = async (): Promise<unknown[]> => {
+      const { nodes } = JSON.parse((await ctl(['status', '--config', file, '--json'])).stdout) as {
+        nodes: { version: string }[];
+      };
+      return nodes.map(({ version }) => version);
+    };
+    const [before] = (await versions()) as [string];
+    await underLoad('rolling upgrade', cluster, 83, async (_, faults) => {
+      await restart(SERVER_ENTRY, '--only', '1');
+      count(faults, 'node 1 up');
+      assert.deepEqual(await versions(), [VERSION, before, before]);
+      // Whoever leads: a group of an old leader is sent by the new node, and the other way round.
+      const location = join(folder, 'backup');
+      const created = await ctl(['backup-create', '--config', file, '--location', location]);
+      assert.equal(created.code, 0, created.stderr);
+      assert.equal((await ctl(['backup-verify', '--location', location])).code, 0);
+      await restart(old, '--only', '1');
+      count(faults, 'node 1 back');
+      assert.deepEqual(await versions(), [before, before, before]);
+      await restart(SERVER_ENTRY);
+      count(faults, 'all up');
+      assert.deepEqual(await versions(), [VERSION, VERSION, VERSION]);
+    });
+    agent.close();
+  } catch (error) {
+    process.stderr.write(cluster.logs());
+    throw error;
+  } finally {
+    await cluster.dispose();
+    removeFolder(folder);
+  }
+});
