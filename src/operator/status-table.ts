@@ -76,6 +76,7 @@ function stateOf(report: NodeReport, isForeign: boolean): string {
   if (isForeign) words.push('not a member');
   if (report.shedState.includes('maintenance-drain')) words.push('draining');
   if (report.shedState.includes('cluster-egress')) words.push('bad network');
+  if (report.shedState.includes('cold-health')) words.push('no cold store');
   if (report.diskFull) words.push('disk full');
   if (report.admission === 'refusing') words.push('refusing writes');
   if (report.groups.some(({ leader }) => leader === undefined)) words.push('no leader');
@@ -135,6 +136,8 @@ function faultsOf(report: NodeReport, foreign: readonly number[]): string[] {
     faults.push('marked for maintenance, leads nothing until undrain');
   if (report.shedState.includes('cluster-egress'))
     faults.push('large messages do not reach a majority, so it gives its leaderships away');
+  if (report.shedState.includes('cold-health'))
+    faults.push('it does not reach the cold store, so it gives its leaderships to nodes that do');
   if (report.diskFull) faults.push('its disk is full, writes are answered 507');
   if (report.admission === 'refusing') faults.push('too many bytes wait for the cold store, writes are answered 503');
   if (behind.length > 0) faults.push(`not caught up in ${nameGroups(behind)}, reads wait`);

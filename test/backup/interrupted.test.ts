@@ -6,7 +6,7 @@ import { type Socket, connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { ctl, scratchFile } from '../support/ctl.ts';
+import { ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { type TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
 
@@ -99,6 +99,39 @@ test('an upload that breaks off, is altered or loses its node leaves nothing beh
       assert.equal((await requestOnce(copy.adminPort, 'GET', IMPORT)).status, 405);
     });
   });
+});
+
+const RESTORED_MIB = 64;
+
+test('a node that is killed while the tool restores: what is there is said, and --resume ends it', async () => {
+  const folder = temporaryFolder('backup-killed');
+  const location = join(folder, 'backup');
+  const configOf = (server: TestServer): string =>
+    scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`);
+  await withServer({ cores: 1, groups: 1 }, async (source) => {
+    await fill(source, RESTORED_MIB);
+    const created = await ctl(['backup-create', '--config', configOf(source), '--location', location]);
+    assert.equal(created.code, 0, created.stderr);
+  });
+  await withServer({ cores: 1, groups: 1 }, async (copy) => {
+    const restore = ['restore', '--config', configOf(copy), '--location', location];
+    const run = startCtl(restore);
+    await until('the group takes rows', async () => (await status(copy, 'HEAD', '/large/stream')) === 503);
+    await copy.kill();
+    assert.equal(await run.ended, 1, run.stderr);
+    assert.match(
+      run.stderr,
+      /^millracectl: group 0: no node took it; node 1: http:\S+ cannot be reached \(connection (lost|refused)\) \(0 of 1 groups/m,
+    );
+    await copy.start();
+    assert.equal(await status(copy, 'HEAD', '/large/stream'), 503, 'half of it is not shown');
+    const resumed = await ctl([...restore, '--resume']);
+    assert.equal(resumed.code, 0, resumed.stderr);
+    assert.equal(resumed.stdout, 'restore complete: 1 groups, 1 buckets, 1 streams\n');
+    const head = await requestOnce(copy.port, 'HEAD', '/large/stream');
+    assert.equal(Number(head.headers.get('stream-next-offset')), RESTORED_MIB * MIB);
+  });
+  removeFolder(folder);
 });
 
 /** Two downloads that nobody reads are as many as a core has; when their clients go, their read transactions end. */

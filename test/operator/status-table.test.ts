@@ -100,6 +100,16 @@ test('what stops writes is said in words', () => {
   assert.match(text, /\ngroup 0 has no leader: writes wait\ngroup 0: most voters do not answer here\n/);
 });
 
+test('whatever keeps a node from leading is said', () => {
+  const shed = { shedState: 'maintenance-drain+cluster-egress+cold-health', acceptsTransfers: false };
+  const text = renderStatus(NODES, [node(1, [group(0, 2)], shed), node(2, [group(0, 2)]), silent(3)]).join('\n');
+  assert.match(text, /\n1 +h1 +draining, bad network, no cold store +0 /);
+  assert.match(
+    text,
+    /\nnode 1 \(h1\): it does not reach the cold store, so it gives its leaderships to nodes that do\n/,
+  );
+});
+
 test('nodes of several versions are named', () => {
   const at = (id: number, version: string): ReturnType<typeof node> => node(id, [group(0, 1)], { version });
   const text = renderStatus(NODES, [at(1, '2.0.0'), at(2, '1.9.0'), at(3, '2.0.0')]).join('\n');
