@@ -17,6 +17,7 @@ import { Gateway } from './gateway.ts';
 import { openForks } from './fork/forks.ts';
 import type { ForkService } from './fork/service.ts';
 import { Governance } from './governance.ts';
+import { collectSeldom } from './heap.ts';
 import { type Logger, createLogger } from './log.ts';
 import { type ClusterData, Shards } from './shards.ts';
 import { ShedState, readDrainMark } from './shed-state.ts';
@@ -34,6 +35,7 @@ async function main(argv: readonly string[]): Promise<void> {
     process.stdout.write(text);
     return;
   }
+  collectSeldom();
   const config = loadConfig(argv);
   const log = createLogger('server');
   const startedMs = performance.now();
