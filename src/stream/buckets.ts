@@ -8,7 +8,7 @@
 import { assert } from '../base/assert.ts';
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
 import { readText } from '../wire/text.ts';
-import { TAG_BUCKET, compareBytes, hashBytes, prefixEnd, taggedKey } from './keys.ts';
+import { TAG_BUCKET, compareBytes, equalsPart, hashBytes, prefixEnd, taggedKey } from './keys.ts';
 import type { Tx } from './tx.ts';
 
 const FORMAT = 2;
@@ -56,6 +56,8 @@ export class Buckets {
   readonly #cache = new Map<number, Bucket[]>();
   #size = 0;
   #dirty: Bucket[] = [];
+  /** The one asked for last: a load names the same bucket over and over. */
+  #last: Bucket | undefined;
 
   constructor(prefix: number) {
     this.#prefix = prefix;
@@ -63,12 +65,17 @@ export class Buckets {
 
   /** The bucket named by a part of `bytes`; a new, not yet existing one when unknown. */
   of(tx: Tx, bytes: Uint8Array, start: number, length: number): Bucket {
+    const last = this.#last;
+    if (last !== undefined && equalsPart(last.name, bytes, start, length)) return last;
+    const bucket = this.#find(tx, bytes, start, length);
+    this.#last = bucket;
+    return bucket;
+  }
+
+  #find(tx: Tx, bytes: Uint8Array, start: number, length: number): Bucket {
     const hash = hashBytes(bytes, start, length);
-    const chain = this.#cache.get(hash);
-    if (chain !== undefined) {
-      for (const bucket of chain) {
-        if (bucket.name.length === length && bucket.name.every((byte, i) => byte === bytes[start + i])) return bucket;
-      }
+    for (const bucket of this.#cache.get(hash) ?? []) {
+      if (equalsPart(bucket.name, bytes, start, length)) return bucket;
     }
     const name = bytes.slice(start, start + length);
     const row = tx.get(taggedKey(this.#prefix, TAG_BUCKET, name));
@@ -138,6 +145,7 @@ export class Buckets {
   /** Drops everything clean; dirty buckets stay because the store does not have them yet. */
   #forgetClean(): void {
     this.#cache.clear();
+    this.#last = undefined;
     this.#size = 0;
     for (const bucket of this.#dirty) {
       const hash = hashBytes(bucket.name, 0, bucket.name.length);

@@ -33,6 +33,8 @@ export class Head {
   /** bucket NUL stream. */
   readonly key: Uint8Array;
   readonly hash: number;
+  /** Length of the bucket's name, which the key begins with. */
+  readonly bucketBytes: number;
   incarnation = 0;
   closed = false;
   /** As the client sent it, normalised; empty until the create or the first append with a body names one. */
@@ -99,6 +101,7 @@ export class Head {
   constructor(key: Uint8Array, hash: number) {
     this.key = key;
     this.hash = hash;
+    this.bucketBytes = key.indexOf(0);
   }
 
   setContentType(type: string): void {
@@ -136,10 +139,6 @@ export class Head {
     if (this.producers === undefined) return;
     for (const producer of this.producers.values()) producer.dirty = false;
     if (this.producers.size > PRODUCERS_CACHED_MAX) this.producers = undefined;
-  }
-
-  get bucketBytes(): number {
-    return this.key.indexOf(0);
   }
 }
 
