@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { CHECKPOINT_MS } from '../../src/shard/checkpoints.ts';
 import { OP_STATUS } from '../../src/wire/request.ts';
 import { Harness, code, find, text } from './harness.ts';
 
@@ -9,7 +10,7 @@ function prepared(): Harness {
   harness.create(1, 's');
   harness.turn();
   // Nothing left to checkpoint: the first commit that fails is the append's.
-  harness.turn(200);
+  harness.turn(CHECKPOINT_MS);
   return harness;
 }
 
@@ -64,7 +65,7 @@ test('a checkpoint that finds the disk full loses nothing and is made up for', (
   harness.append(0, 's', 'first;');
   harness.turn(0);
   harness.storage.isFull = true;
-  harness.turn(200);
+  harness.turn(CHECKPOINT_MS);
   assert(harness.shard.full);
   harness.storage.isFull = false;
   harness.turn(200);
