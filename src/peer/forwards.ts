@@ -5,6 +5,9 @@ import type { PeerLimits } from './limits.ts';
 /** The answer, a view that is overwritten after the call; undefined: unknown, it may be carried out now, later or never. */
 export type OnReply = (answer: Uint8Array | undefined) => void;
 
+/** Within 31 bits, V8 keeps a number and looks it up without an object for it. */
+const CORRELATION_MAX = 0x7fff_ffff;
+
 interface Waiting {
   readonly node: number;
   readonly shard: number;
@@ -24,7 +27,7 @@ export class Forwards {
     this.#limits = limits;
     this.#edge = edge;
     // A restarted process should not begin with the numbers of its former run.
-    this.#next = Math.floor(edge.random() * 2 ** 32);
+    this.#next = Math.floor(edge.random() * 2 ** 31);
   }
 
   get waiting(): number {
@@ -35,7 +38,7 @@ export class Forwards {
   add(node: number, shard: number, onReply: OnReply): number | undefined {
     if (this.#waiting.size >= this.#limits.forwardsMax) return undefined;
     const correlation = this.#next;
-    this.#next = (correlation + 1) >>> 0;
+    this.#next = (correlation + 1) & CORRELATION_MAX;
     const deadlineMs = this.#edge.nowMs() + this.#limits.forwardTimeoutMs;
     this.#waiting.set(correlation, { node, shard, deadlineMs, onReply });
     return correlation;

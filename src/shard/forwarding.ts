@@ -12,10 +12,15 @@ import { Slab } from '../base/slab.ts';
 import type { Group } from '../group/group.ts';
 import { Reply } from '../wire/reply.ts';
 import { REQUEST_HEAD_BYTES } from '../wire/request.ts';
+import { WholeBuffer } from './frames.ts';
 import type { PeerPort, ForwardOrigin } from './ports.ts';
 
-/** Slots from here on belong to requests of other nodes; the main thread's own are far below. */
-export const REMOTE_SLOTS = 0x8000_0000;
+/**
+ * Slots from here on belong to requests of other nodes; the main thread's own are far below. All fit into 31 bits, which V8
+ * keeps and looks up without an object for each.
+ */
+export const REMOTE_SLOTS = 0x4000_0000;
+const REMOTE_SLOTS_END = 0x7fff_ffff;
 /** A write waits this long for a leader (decisions.md). */
 export const LEADER_WAIT_MS = 5000;
 /** Requests that wait for a leader or for an answer, in bytes per shard; more are refused at once. */
@@ -75,6 +80,9 @@ export class Forwarding {
   readonly #reply = new Reply();
   /** Of requests and answers under way: they come and go in about the same order. */
   readonly #memory = new Slab();
+  /** The block of that memory which is in use, and what came with the last read of a socket. */
+  readonly #whole = new WholeBuffer();
+  readonly #received = new WholeBuffer();
   /** Requests of other nodes under way here, by slot. */
   readonly #origins = new Map<number, { readonly origin: ForwardOrigin; readonly group: Group }>();
   #nextRemote = REMOTE_SLOTS;
@@ -110,7 +118,7 @@ export class Forwarding {
   /** Takes a request that another node sent here; the slot that its answer will carry. */
   accept(origin: ForwardOrigin, group: Group): number {
     const slot = this.#nextRemote;
-    this.#nextRemote = slot === 0xffff_fffe ? REMOTE_SLOTS : slot + 1;
+    this.#nextRemote = slot === REMOTE_SLOTS_END ? REMOTE_SLOTS : slot + 1;
     this.#origins.set(slot, { origin, group });
     this.counters.served++;
     return slot;
@@ -121,11 +129,12 @@ export class Forwarding {
     const waiting = this.#origins.get(reply.id);
     if (waiting === undefined) return;
     this.#origins.delete(reply.id);
-    const bytes = this.#memory.take(8 + reply.bytesMax());
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-    view.setFloat64(0, waiting.group.state.appliedIndex, true);
-    const size = reply.write(bytes, view, 8);
-    this.#peers.reply(waiting.origin, bytes.subarray(0, 8 + size));
+    const span = this.#memory.take(8 + reply.bytesMax());
+    const { bytes, view } = this.#whole.of(span);
+    const at = span.byteOffset;
+    view.setFloat64(at, waiting.group.state.appliedIndex, true);
+    const size = reply.write(bytes, view, at + 8);
+    this.#peers.reply(waiting.origin, span.subarray(0, 8 + size));
   }
 
   /** Once a turn: tries what is parked, answers what has been applied here. */
@@ -208,8 +217,9 @@ export class Forwarding {
       this.#waitingBytes -= frame.length;
       return this.#refuse(slot, 'OUTCOME_UNKNOWN');
     }
-    const view = new DataView(answer.buffer, answer.byteOffset, answer.length);
-    this.#reply.read(answer, view, 8);
+    // A frame carries the answers to a whole turn: one view of it serves them all.
+    const { bytes: frameBytes, view } = this.#received.of(answer);
+    this.#reply.read(frameBytes, view, answer.byteOffset + 8);
     if (this.#reply.code === NO_LEADER && this.#clockMs < one.deadlineMs) {
       one.refusedBy = from;
       one.askAgainMs = this.#clockMs + ASK_AGAIN_MS;
@@ -220,7 +230,7 @@ export class Forwarding {
     if (slot === NOBODY) return undefined;
     const deadlineMs = this.#clockMs + LEADER_WAIT_MS;
     const bytes = this.#memory.copy(answer.subarray(8));
-    this.#held.push({ group, slot, index: view.getFloat64(0, true), bytes, deadlineMs });
+    this.#held.push({ group, slot, index: view.getFloat64(answer.byteOffset, true), bytes, deadlineMs });
     return undefined;
   }
 
@@ -231,8 +241,8 @@ export class Forwarding {
       this.#refuse(held.slot, 'OUTCOME_UNKNOWN');
       return true;
     }
-    const { bytes } = held;
-    this.#reply.read(bytes, new DataView(bytes.buffer, bytes.byteOffset, bytes.length), 0);
+    const { bytes, view } = this.#whole.of(held.bytes);
+    this.#reply.read(bytes, view, held.bytes.byteOffset);
     this.#reply.id = held.slot;
     this.#deliver(this.#reply);
     return true;

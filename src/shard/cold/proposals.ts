@@ -4,8 +4,8 @@ import type { CommandFields } from '../../wire/command.ts';
 import type { Reply } from '../../wire/reply.ts';
 
 /** Slots of commands that the shard proposes for itself: between those of the main thread and those of other nodes. */
-export const OWN_SLOTS = 0x7000_0000;
-const OWN_SLOTS_END = 0x7fff_ffff;
+export const OWN_SLOTS = 0x3000_0000;
+const OWN_SLOTS_END = 0x3fff_ffff;
 const NO_LEADER = errorNumber('NO_LEADER');
 
 /** What became of a command: applied here, certainly not in the log, or nobody knows. */
