@@ -147,8 +147,12 @@ export class Forwarding {
       for (const one of parked) this.#send(one);
     }
     if (this.#flying.size > 0 && clockMs >= this.#lookAtMs) this.#giveUp();
-    if (this.#held.length === 0) return;
-    this.#held = this.#held.filter((held) => !this.#release(held));
+    this.release();
+  }
+
+  /** Answers what has been applied here. */
+  release(): void {
+    if (this.#held.length > 0) this.#held = this.#held.filter((held) => !this.#release(held));
   }
 
   /** Something waits for a turn to come. */

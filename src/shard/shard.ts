@@ -8,7 +8,7 @@ import { assert } from '../base/assert.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { TURN_BYTES_MAX } from '../base/limits.ts';
 import { Group } from '../group/group.ts';
-import type { Entry, LogReader, Message } from '../raft/types.ts';
+import type { LogReader, Message } from '../raft/types.ts';
 import { State } from '../stream/state.ts';
 import { Reply } from '../wire/reply.ts';
 import { ALL_GROUPS, OP_READ, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../wire/request.ts';
@@ -310,7 +310,9 @@ export class Shard {
       // What found the disk full may be over (a snapshot for another node): some commit has to find the room again.
       due.push(...this.groups.slice(0, 1));
     }
-    // The leader's own disk write runs while its entries travel (thesis 10.2.1).
+    // This node's disk write runs while its entries travel (thesis 10.2.1) and answers to what is committed reach clients.
+    this.#forwarding?.release();
+    this.#options.replies.publish();
     this.#peers?.flush();
     if (!this.#commits.commit(batches, due, clockMs)) return false;
     for (const batch of batches) this.#persisted(batch);
@@ -323,7 +325,8 @@ export class Shard {
     for (const group of this.groups) {
       if (!group.raft.hasReady()) continue;
       const ready = group.raft.take();
-      if (ready.committed.length > 0) this.#apply(group, ready.committed);
+      if (ready.committed.length > 0) group.applyCommitted(ready.committed);
+      this.counters.committedEntries += ready.committed.length;
       this.#sendAll(group, ready.send);
       if (ready.readStates.length > 0) this.#queries.confirmed(group, ready.readStates);
       if (!ready.mustPersist) {
@@ -381,11 +384,6 @@ export class Shard {
       }
       this.#lost.delete(group.id);
     }
-  }
-
-  #apply(group: Group, committed: readonly Entry[]): void {
-    group.applyCommitted(committed);
-    this.counters.committedEntries += committed.length;
   }
 
   /** Lets go of log that a checkpoint covers, but for a tail that slow followers may still need. */
