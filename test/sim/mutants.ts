@@ -119,8 +119,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'foreign-objects-taken': {
     file: 'src/wire/object-key',
-    from: 'if (end === null || origin === undefined)\n        return undefined;',
-    to: "if (end === null) return { origin: origin ?? '0'.repeat(16), run: '0'.repeat(16), seq: 1 };",
+    from: 'if (origin === undefined || run === undefined || seq === undefined)\n        return undefined;',
+    to: "if (origin === undefined || run === undefined || seq === undefined) return { origin: key.slice(6, 22), run: '0'.repeat(16), seq: 1 };",
   },
   'pressure-for-ever': {
     file: 'src/group/admission',
