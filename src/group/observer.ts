@@ -58,11 +58,11 @@ export class Observer {
     const text = readText(query.bytes, query.keyAt, query.keyBytes);
     if (query.topic !== 0) this.#topic = query.topic;
     if (query.mode === OBSERVE_NAME) {
-      if (!this.#names.has(text)) this.#known.clear();
       this.#names.add(text);
+      this.#recheck(state, query);
       this.#describe(state, query, nowMs, reply);
     } else if (query.mode === OBSERVE_FORGET_NAME) {
-      if (this.#names.delete(text)) this.#known.clear();
+      if (this.#names.delete(text)) this.#recheck(state, query);
     } else if (query.mode === OBSERVE_PATTERN) {
       this.#patterns.set(text, new Glob(text));
       this.#known.clear();
@@ -127,6 +127,12 @@ export class Observer {
     reply.reset(this.#topic);
     reply.kind = REPLY_TAIL;
     return reply;
+  }
+
+  /** Names come and go by the thousand: what is known of the others stays. */
+  #recheck(state: State, query: Query): void {
+    const head = state.find(query.bytes, query.keyAt, query.keyBytes);
+    if (head !== undefined) this.#known.delete(head.incarnation);
   }
 
   #describe(state: State, query: Query, nowMs: number, reply: Reply): void {

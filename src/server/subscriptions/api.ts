@@ -40,8 +40,11 @@ export class SubscriptionApi implements ControlPort {
     const [first, rawId, action, ...rest] = path.split('/');
     if (first !== SUBSCRIPTIONS || rawId === undefined) return NOT_FOUND;
     const id = decodePathSegment(rawId);
-    if (id === undefined || id === '' || id.includes('\0') || textBytes(id) > SUBSCRIPTION_NAME_BYTES_MAX) {
-      throw new Refusal('INVALID_REQUEST', `an id has 1 to ${SUBSCRIPTION_NAME_BYTES_MAX} bytes of UTF-8`);
+    if (id === undefined || !isId(id)) {
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `an id has 1 to ${SUBSCRIPTION_NAME_BYTES_MAX} bytes of UTF-8 and is not . or ..`,
+      );
     }
     if (action === undefined) return await this.#subscription(request, id);
     if (action === 'streams' && rest.length > 0) return await this.#stream(request, id, rest.join('/'));
@@ -124,6 +127,11 @@ export class SubscriptionApi implements ControlPort {
     const type = action === 'callback' ? 'webhook' : 'pull-wake';
     return { status: 200, json: { ok: true, next_wake: await this.#workers.ack(id, type, token, wake.value) } };
   }
+}
+
+/** Part of the URLs that receivers call, where some segments mean something else. */
+function isId(id: string): boolean {
+  return !['', '.', '..'].includes(id) && !id.includes('\0') && textBytes(id) <= SUBSCRIPTION_NAME_BYTES_MAX;
 }
 
 function notAllowed(allow: string): ControlAnswer {

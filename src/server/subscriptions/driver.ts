@@ -20,7 +20,7 @@ const PAUSE_MS = 1000;
 const SLEEP_MAX_MS = 60_000;
 
 export interface DriverOptions {
-  readonly tails: Tails;
+  readonly tails: Pick<Tails, 'of'>;
   /** Not deleted, and made anew under its id. */
   readonly isCurrent: (sub: Subscription) => boolean;
   readonly append: (command: Command) => Promise<Outcome>;

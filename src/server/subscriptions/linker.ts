@@ -16,6 +16,8 @@ import type { Tails } from './tails.ts';
 
 /** What could not be recorded or listed is done again by a sweep this much later. */
 const AGAIN_MS = 1000;
+/** Each lists streams and asks for tails; the shards have clients to serve. */
+const SWEEPS_AT_ONCE = 4;
 /**
  * A linked stream that is not here, and whose end this node has not seen: deleted while nobody drove the subscription, or still to come
  * from a backup, group by group. The link does no harm meanwhile.
@@ -34,14 +36,15 @@ export interface LinkerOptions {
 }
 
 export class Linker {
-  /** Streams that matched a pattern and found no room. */
-  unlinked = 0;
+  /** Events of streams that matched a pattern and found no room. */
+  refused = 0;
   readonly #options: LinkerOptions;
   /** Links found since the last record, by subscription. */
   readonly #found = new Map<Subscription, Map<string, Position>>();
   #flushDue = false;
   readonly #missingSinceMs = new Map<string, number>();
-  readonly #sweeping = new Map<Subscription, { again: boolean }>();
+  readonly #due = new Set<Subscription>();
+  #sweeps = 0;
 
   constructor(options: LinkerOptions) {
     this.#options = options;
@@ -70,31 +73,35 @@ export class Linker {
     if (isBehind) void this.#confirmTail(path);
   }
 
-  /** Looks for streams that match and are not linked, and for links whose stream is gone. */
-  async sweep(sub: Subscription): Promise<void> {
+  /** Looks for streams that match and are not linked, and for links whose stream is gone. A few at once; the others wait. */
+  sweep(sub: Subscription): void {
     if (!this.#options.isDriving()) return;
-    const running = this.#sweeping.get(sub);
-    if (running !== undefined) {
-      running.again = true;
-      return;
-    }
-    const state = { again: true };
-    this.#sweeping.set(sub, state);
-    try {
-      while (state.again && this.#options.isDriving()) {
-        state.again = false;
+    this.#due.add(sub);
+    while (this.#sweeps < SWEEPS_AT_ONCE && this.#due.size > 0) void this.#sweepNext();
+  }
+
+  async #sweepNext(): Promise<void> {
+    this.#sweeps++;
+    for (const sub of this.#due) {
+      this.#due.delete(sub);
+      if (!this.#options.isDriving()) continue;
+      try {
         await this.#sweepOnce(sub);
+      } catch (error) {
+        this.#options.log.debug({ err: error, subscription: sub.id }, 'a sweep failed; it is done again');
+        this.#sweepLater(sub);
       }
-    } catch (error) {
-      this.#options.log.debug({ err: error, subscription: sub.id }, 'a sweep failed; it is done again');
-      setTimeout(() => void this.sweep(sub), AGAIN_MS).unref();
-    } finally {
-      this.#sweeping.delete(sub);
     }
+    this.#sweeps--;
+  }
+
+  #sweepLater(sub: Subscription): void {
+    setTimeout(() => this.sweep(sub), AGAIN_MS).unref();
   }
 
   async #sweepOnce(sub: Subscription): Promise<void> {
     const { gateway, machine, tails } = this.#options;
+    if (machine.subscriptions.get(sub.id) !== sub) return;
     await tails.known(sub.links.keys());
     for (const path of [...sub.links.keys()]) {
       if (tails.of(path)?.incarnation === 0) await tails.refresh(path);
@@ -121,7 +128,7 @@ export class Linker {
     const links = this.#found.get(sub) ?? new Map<string, Position>();
     const isFull = sub.links.size + links.size >= SUBSCRIPTION_LINKS_MAX;
     if (isFull || machine.bytes >= SUBSCRIPTION_STATE_BYTES_MAX) {
-      this.unlinked++;
+      this.refused++;
       return;
     }
     // It did not exist when the subscription was made: all of it is news.
@@ -179,7 +186,7 @@ export class Linker {
         else if (tail.offset < acked) await this.#append(sub, [{ op: 'rewind', ...about, offset: tail.offset }]);
       } catch (error) {
         this.#options.log.debug({ err: error, path }, 'a linked stream could not be looked for; it is done again');
-        setTimeout(() => void this.sweep(sub), AGAIN_MS).unref();
+        this.#sweepLater(sub);
       }
     }
   }
@@ -192,7 +199,7 @@ export class Linker {
         { err: error, subscription: sub.id },
         'links could not be recorded; they are looked for again',
       );
-      setTimeout(() => void this.sweep(sub), AGAIN_MS).unref();
+      this.#sweepLater(sub);
     }
   }
 }

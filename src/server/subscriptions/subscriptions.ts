@@ -95,7 +95,7 @@ export class Subscriptions {
     });
     directory.follower = {
       touch: (sub) => this.#driver.touch(sub),
-      sweep: (sub) => void this.#linker.sweep(sub),
+      sweep: (sub) => this.#linker.sweep(sub),
       removed: (sub) => this.#driver.removed(sub),
     };
     this.api = new SubscriptionApi(
@@ -144,7 +144,7 @@ export class Subscriptions {
         delivered,
         delivery_failures: failed,
         leases_expired: expired,
-        streams_not_linked: this.#linker.unlinked,
+        links_refused: this.#linker.refused,
         log_records: this.#log.records,
         log_bytes: this.#log.bytes,
         checkpoints: this.#checkpoints,
@@ -185,7 +185,7 @@ export class Subscriptions {
 
   #sweepAll(): void {
     this.#sweptMs = this.#options.nowMs();
-    for (const sub of this.#machine.subscriptions.values()) void this.#linker.sweep(sub);
+    for (const sub of this.#machine.subscriptions.values()) this.#linker.sweep(sub);
   }
 
   async #checkpoint(): Promise<void> {

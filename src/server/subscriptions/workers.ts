@@ -95,10 +95,11 @@ export class Workers {
   async #position(sub: Subscription, path: string, text: string): Promise<Position> {
     const offset = parseUint53(text);
     if (!offset.ok) throw new Refusal('INVALID_OFFSET', `${path}: ${offset.reason}`);
+    // A node that is behind does not know of the link yet.
+    if (!sub.links.has(path)) await this.#options.known.log.barrier();
     const link = sub.links.get(path);
+    if (link === undefined) throw new Refusal('INVALID_OFFSET', `${path} is no stream of the subscription`);
     const tail = this.#options.tails.of(path);
-    // A stream that does not concern the subscription is refused by the log; nobody learns here whether it exists.
-    if (link === undefined) return [path, 0, offset.value];
     const isSame = tail !== undefined && (link.incarnation === 0 || link.incarnation === tail.incarnation);
     if (isSame && tail.incarnation !== 0 && offset.value <= tail.offset) {
       return [path, tail.incarnation, offset.value];

@@ -1,0 +1,195 @@
+// The driver with a log in memory and receivers that answer when the test says.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { pino } from 'pino';
+import { WEBHOOK_DELIVERIES_MAX } from '../../src/base/limits.ts';
+import type { Sent } from '../../src/server/subscriptions/delivering.ts';
+import { Driver } from '../../src/server/subscriptions/driver.ts';
+import type { StreamTail } from '../../src/subscriptions/decide.ts';
+import { Machine } from '../../src/subscriptions/machine.ts';
+import type { Command } from '../../src/subscriptions/record.ts';
+import type { Subscription } from '../../src/subscriptions/subscription.ts';
+import { WEBHOOK } from '../subscriptions/scene.ts';
+
+interface Sending {
+  readonly sub: Subscription;
+  readonly wakeId: string | undefined;
+  readonly signal: AbortSignal;
+  readonly answer: (sent: Sent) => void;
+}
+
+class Stage {
+  nowMs = 1_000_000;
+  isLogBroken = false;
+  readonly sending: Sending[] = [];
+  readonly ops: string[] = [];
+  readonly tails = new Map<string, StreamTail>();
+  readonly machine: Machine;
+  readonly driver: Driver;
+
+  constructor() {
+    const machine = new Machine({
+      added: () => undefined,
+      changed: (sub) => this.driver.touch(sub),
+      removed: (sub) => this.driver.removed(sub),
+      linked: () => undefined,
+      unlinked: () => undefined,
+    });
+    this.machine = machine;
+    this.driver = new Driver({
+      tails: { of: (path) => this.tails.get(path) },
+      isCurrent: (sub) => machine.subscriptions.get(sub.id) === sub,
+      append: (command) => this.#append(command),
+      send: (sub, signal) =>
+        new Promise((answer) => {
+          this.sending.push({ sub, wakeId: sub.wake?.id, signal, answer });
+        }),
+      log: pino({ level: 'silent' }),
+      nowMs: () => this.nowMs,
+      random: () => 0.5,
+    });
+    this.driver.start([]);
+  }
+
+  subscribe(id: string): void {
+    const path = `events/${id}`;
+    this.tails.set(path, { incarnation: 1, offset: 10 });
+    const links = [[path, 1, 0]] as const;
+    this.machine.apply({ op: 'create', id, at: this.nowMs, config: WEBHOOK, hash: '', base: '', links });
+  }
+
+  sub(id: string): Subscription {
+    return this.machine.subscriptions.get(id) as Subscription;
+  }
+
+  ackAll(id: string): void {
+    const { wake, generation } = this.sub(id);
+    const acks = [[`events/${id}`, 1, 10]] as const;
+    this.machine.apply({ op: 'ack', id, at: this.nowMs, wake: wake?.id ?? '', generation, acks, done: true });
+  }
+
+  #append(command: Command): ReturnType<ConstructorParameters<typeof Driver>[0]['append']> {
+    if (this.isLogBroken) return Promise.reject(new Error('no leader'));
+    this.ops.push(command.op);
+    return Promise.resolve(this.machine.apply(command));
+  }
+}
+
+/** Everything that follows without a timer has happened. */
+async function rest(): Promise<void> {
+  for (let i = 0; i < 10; i++) {
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+  }
+}
+
+test('a wake is issued, delivered once, and noted', async () => {
+  const stage = new Stage();
+  stage.subscribe('a');
+  await rest();
+  assert.equal(stage.sending.length, 1);
+  stage.driver.touch(stage.sub('a'));
+  await rest();
+  assert.equal(stage.sending.length, 1, 'while it is on its way it is not sent again');
+  stage.sending[0]?.answer({ result: 'done' });
+  await rest();
+  assert.deepEqual(stage.ops, ['wake', 'done']);
+  assert.equal(stage.sub('a').links.get('events/a')?.acked, 10);
+  stage.driver.stop();
+});
+
+test('what a receiver answers after its wake is over is not noted', async () => {
+  const stage = new Stage();
+  stage.subscribe('a');
+  await rest();
+  stage.ackAll('a');
+  await rest();
+  assert(stage.sending[0]?.signal.aborted);
+  stage.sending[0]?.answer({ result: 'failed', reason: 'aborted' });
+  await rest();
+  assert.deepEqual(stage.ops, ['wake']);
+  assert.equal(stage.sub('a').failures, 0);
+  stage.driver.stop();
+});
+
+test('a deleted subscription that is made anew has nothing of the old one', async () => {
+  const stage = new Stage();
+  stage.subscribe('a');
+  await rest();
+  stage.machine.apply({ op: 'delete', id: 'a', at: 0 });
+  stage.subscribe('a');
+  await rest();
+  assert(stage.sending[0]?.signal.aborted);
+  stage.sending[0]?.answer({ result: 'done' });
+  await rest();
+  assert.equal(stage.sending.length, 2);
+  assert.equal(stage.sub('a').links.get('events/a')?.acked, 0);
+  stage.driver.stop();
+});
+
+test('so many deliveries at once, then the others in turn', async () => {
+  const stage = new Stage();
+  for (let i = 0; i < WEBHOOK_DELIVERIES_MAX + 2; i++) stage.subscribe(`n${i}`);
+  await rest();
+  assert.equal(stage.sending.length, WEBHOOK_DELIVERIES_MAX);
+  assert.equal(stage.driver.queued, 2);
+  stage.sending[0]?.answer({ result: 'taken' });
+  stage.sending[1]?.answer({ result: 'failed', reason: 'status 500' });
+  await rest();
+  assert.equal(stage.sending.length, WEBHOOK_DELIVERIES_MAX + 2);
+  assert.equal(stage.driver.queued, 0);
+  assert.equal(new Set(stage.sending.map(({ sub }) => sub.id)).size, WEBHOOK_DELIVERIES_MAX + 2);
+  stage.driver.stop();
+});
+
+test('the node that stops driving cuts off what is under way; the next one delivers the same wake', async () => {
+  const stage = new Stage();
+  stage.subscribe('a');
+  await rest();
+  const [first] = stage.sending;
+  stage.driver.stop();
+  assert(first?.signal.aborted);
+  first?.answer({ result: 'failed', reason: 'aborted' });
+  await rest();
+  assert.deepEqual(stage.ops, ['wake']);
+  stage.driver.start(stage.machine.subscriptions.values());
+  await rest();
+  assert.equal(stage.sending.length, 2);
+  assert.equal(stage.sending[1]?.wakeId, first?.wakeId);
+  stage.driver.stop();
+});
+
+test('a log that takes nothing is not asked in a loop, and what could not be noted is done again', async () => {
+  const stage = new Stage();
+  stage.subscribe('a');
+  await rest();
+  stage.isLogBroken = true;
+  stage.sending[0]?.answer({ result: 'taken' });
+  await rest();
+  stage.isLogBroken = false;
+  stage.driver.touch(stage.sub('a'));
+  await rest();
+  assert.equal(stage.sending.length, 1, 'not before a pause');
+  stage.nowMs += 1000;
+  stage.driver.touch(stage.sub('a'));
+  await rest();
+  assert.equal(stage.sending.length, 2);
+  stage.driver.stop();
+});
+
+test('a receiver that is silent beyond its lease has failed, and the wake is over', async () => {
+  const stage = new Stage();
+  stage.subscribe('a');
+  await rest();
+  stage.nowMs += WEBHOOK.lease_ttl_ms;
+  stage.driver.touch(stage.sub('a'));
+  await rest();
+  assert.deepEqual(stage.ops, ['wake', 'expire']);
+  assert(stage.sending[0]?.signal.aborted);
+  assert.deepEqual([stage.sub('a').failures, stage.sub('a').nextAttemptAtMs], [1, stage.nowMs + 1000]);
+  stage.sending[0]?.answer({ result: 'failed', reason: 'aborted' });
+  await rest();
+  assert.equal(stage.sub('a').failures, 1, 'once for the lease and not again for the connection');
+  stage.driver.stop();
+});
