@@ -27,6 +27,9 @@ import {
 } from '../../wire/request.ts';
 import { type ForkPort, keep, refusal, step } from './steps.ts';
 
+/** A message or record began there when the source was pinned, so now the floor is higher, or it is another stream. */
+const MOVED: ReadonlySet<ErrorCode> = new Set(['STREAM_GONE', 'OFFSET_INSIDE_RECORD', 'OFFSET_OUT_OF_RANGE']);
+
 /** What the source said when it was pinned. */
 interface Source {
   readonly contentType: string;
@@ -116,7 +119,7 @@ export class ForkMaker {
     request.readFlags = READ_FLAG_PARTS | READ_FLAG_NO_TOUCH;
     step(this.#port, request, (reply) => {
       const code = errorCode(reply.code);
-      if (code === 'STREAM_GONE') return this.#fail('FORK_SOURCE_MOVED');
+      if (MOVED.has(code)) return this.#fail('FORK_SOURCE_MOVED');
       if (code === 'STREAM_NOT_FOUND' || code === 'STREAM_DELETED') return this.#fail('FORK_SOURCE_DELETED');
       if (code !== 'OK') return this.#undo(keep(reply));
       if (reply.a !== this.#source?.incarnation) return this.#fail('FORK_SOURCE_MOVED');

@@ -1,0 +1,289 @@
+// The service for forks over two groups without consensus: what goes wrong between the steps is undone, and what others left undone is
+// done.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type ErrorCode, errorCode, errorNumber } from '../../src/base/errors.ts';
+import { FORKS_IN_MAKING_MAX } from '../../src/base/limits.ts';
+import { encodeUtf8 } from '../../src/base/utf8.ts';
+import { ForkService } from '../../src/server/fork/service.ts';
+import type { ReplyHandler } from '../../src/ports.ts';
+import { errands, questions } from '../../src/stream/fork/outbox.ts';
+import { planRead } from '../../src/stream/read.ts';
+import { encodePurge } from '../../src/wire/bucket-command.ts';
+import {
+  COMMAND_APPEND,
+  COMMAND_CREATE,
+  COMMAND_DELETE,
+  COMMAND_FORK_ABORT,
+  COMMAND_FORK_BEGIN,
+  COMMAND_FORK_DATA,
+  COMMAND_FORK_END,
+  COMMAND_FORK_PIN,
+  COMMAND_FORK_UNPINNED,
+  COMMAND_PURGE,
+} from '../../src/wire/command.ts';
+import { encodeForkBegin, encodeForkPin } from '../../src/wire/fork-command.ts';
+import { Reply } from '../../src/wire/reply.ts';
+import {
+  OP_FORKS,
+  OP_READ,
+  Query,
+  READ_OFFSET,
+  type Request,
+  newRequest,
+  requestBytesMax,
+  writeRequest,
+} from '../../src/wire/request.ts';
+import { Group } from '../stream/fork-commands.ts';
+
+const TEXT = { contentType: 'text/plain' };
+const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
+
+/** Streams in bucket a lie in the first group, all others in the second. */
+class Rig {
+  readonly groups = [new Group(0), new Group(1)] as const;
+  /** What is to happen instead of, or before, the answer to a request; the code of a refusal. */
+  before: (request: Request) => ErrorCode | void = () => undefined;
+  readonly service: ForkService;
+  readonly asked: number[] = [];
+  clockMs = 0;
+  #tokens = 100;
+  #timers: { atMs: number; run: () => void }[] = [];
+
+  constructor() {
+    this.service = new ForkService({
+      gateway: {
+        groupCount: 2,
+        shardCount: 1,
+        groupOf: (bucket) => (bucket === 'a' ? 0 : 1),
+        send: (request, handler) => this.#send(request, handler),
+      },
+      after: (ms, run) => void this.#timers.push({ atMs: this.clockMs + ms, run }),
+      monotonicMs: () => this.clockMs,
+      newToken: () => ++this.#tokens,
+      pieceBytes: 4,
+    });
+  }
+
+  /** Lets time pass, timer by timer. */
+  async pass(ms: number): Promise<void> {
+    const untilMs = this.clockMs + ms;
+    for (;;) {
+      for (let i = 0; i < 50; i++) await Promise.resolve();
+      this.#timers.sort((a, b) => a.atMs - b.atMs);
+      const next = this.#timers[0];
+      if (next === undefined || next.atMs > untilMs) break;
+      this.#timers.shift();
+      this.clockMs = next.atMs;
+      next.run();
+    }
+    this.clockMs = untilMs;
+  }
+
+  async fork(name: string, from: string, offset = -1, subOffset = 0): Promise<Reply> {
+    const request = newRequest();
+    const [bucket = '', stream = ''] = name.split('/');
+    Object.assign(request.command, { bucket, stream, payload: bytes('!'), ...TEXT });
+    const [sourceBucket = '', source = ''] = from.split('/');
+    let answer: Reply | undefined;
+    const wish = { bucket: sourceBucket, stream: source, offset, subOffset };
+    const taken = this.service.create(request, wish, {
+      onReply: (reply) => (answer = Object.assign(new Reply(), reply)),
+    });
+    assert(taken);
+    for (let i = 0; i < 40 && answer === undefined; i++) await this.pass(1000);
+    assert(answer !== undefined, 'there is an answer');
+    return answer;
+  }
+
+  text(name: string, from = 0): string {
+    const reply = this.#read(name, from);
+    assert.equal(reply.code, 0);
+    return Buffer.from(reply.body ?? []).toString();
+  }
+
+  /** Rows about forks that are left in either group. */
+  left(): string {
+    return this.groups.map((group) => group.tags().replaceAll(/[bdfghmx]/g, '')).join('|');
+  }
+
+  #send(request: Request, handler: ReplyHandler): boolean {
+    const { op, group } = request;
+    this.asked.push(op);
+    const reply = new Reply();
+    const refused = this.before(request);
+    if (refused !== undefined) reply.code = errorNumber(refused);
+    else if (op === OP_FORKS) this.#work(request, reply);
+    else if (op === OP_READ) Object.assign(reply, this.#query(request));
+    else {
+      const { bucket, stream } = request.command;
+      Object.assign(reply, this.groups[group as 0 | 1].do(op, `${bucket}/${stream}`, request.command));
+    }
+    queueMicrotask(() => handler.onReply(reply));
+    return true;
+  }
+
+  #work({ maxBytes: mostToAsk }: Request, reply: Reply): void {
+    const found = { errands: [] as unknown[], questions: [] as unknown[] };
+    this.groups.forEach(({ state }, group) => {
+      found.errands.push(...errands(state, 9).map((one) => ({ group, ...one })));
+      if (mostToAsk > 0) found.questions.push(...questions(state, 0, 0, 9).map((one) => ({ group, ...one })));
+    });
+    reply.body = encodeUtf8(JSON.stringify(found));
+  }
+
+  #read(name: string, from: number): Reply {
+    const request = newRequest();
+    const [bucket = '', stream = ''] = name.split('/');
+    Object.assign(request.command, { bucket, stream });
+    request.op = OP_READ;
+    request.group = bucket === 'a' ? 0 : 1;
+    request.mode = READ_OFFSET;
+    request.value = from;
+    return this.#query(request);
+  }
+
+  #query(request: Request): Reply {
+    const { state } = this.groups[request.group as 0 | 1];
+    const frame = new Uint8Array(requestBytesMax(request));
+    const view = new DataView(frame.buffer);
+    writeRequest(request, 1, 0, frame, view, 0);
+    const query = new Query();
+    query.read(frame, view, 0);
+    const reply = new Reply();
+    const head = state.find(frame, query.keyAt, query.keyBytes);
+    if (head === undefined) reply.code = errorNumber('STREAM_NOT_FOUND');
+    else reply.body = planRead(state, head, query, reply)?.body.slice();
+    return reply;
+  }
+}
+
+function withSource(): Rig {
+  const rig = new Rig();
+  rig.groups[0].do(COMMAND_CREATE, 'a/s', { ...TEXT, payload: bytes('hello ') });
+  for (const part of ['big ', 'wide ', 'world'])
+    rig.groups[0].do(COMMAND_APPEND, 'a/s', { ...TEXT, payload: bytes(part) });
+  return rig;
+}
+
+test('a fork in another group, in several pieces', async () => {
+  const rig = withSource();
+  assert.equal((await rig.fork('b/f', 'a/s', 10, 3)).code, 0);
+  assert.equal(rig.text('b/f'), 'hello big wid!');
+  assert(rig.asked.filter((op) => op === COMMAND_FORK_DATA).length > 2);
+  assert.equal(rig.left(), 'P|F');
+  assert.equal(errorCode((await rig.fork('b/f', 'a/s')).code), 'CREATE_CONFLICT');
+  assert.equal(errorCode((await rig.fork('b/g', 'a/s', 10, 6)).code), 'FORK_SUB_OFFSET_BEYOND');
+  assert.equal(errorCode((await rig.fork('b/g', 'a/none')).code), 'FORK_SOURCE_NOT_FOUND');
+  await rig.pass(0);
+  assert.equal(rig.left(), 'P|F', 'what was refused leaves nothing');
+  assert.equal(rig.service.making, 0);
+});
+
+const STEPS = [COMMAND_FORK_BEGIN, COMMAND_FORK_PIN, OP_READ, COMMAND_FORK_DATA, COMMAND_FORK_END];
+
+test('a step that finds no leader is taken again, also when it was taken', async () => {
+  for (const code of ['NO_LEADER', 'OUTCOME_UNKNOWN', 'BACKPRESSURE'] as const) {
+    for (const step of STEPS) {
+      const rig = withSource();
+      let refusals = 3;
+      rig.before = ({ op, group, command }) => {
+        if (op !== step || refusals === 0) return undefined;
+        refusals--;
+        // Carried out, and nobody was told.
+        if (code === 'OUTCOME_UNKNOWN' && op !== OP_READ) {
+          rig.groups[group as 0 | 1].do(op, `${command.bucket}/${command.stream}`, command);
+        }
+        return code;
+      };
+      assert.equal((await rig.fork('b/f', 'a/s')).code, 0, `${code} at ${step}`);
+      assert.equal(refusals, 0);
+      assert.equal(rig.text('b/f'), 'hello big wide world!');
+    }
+  }
+});
+
+test('a fork that gets nowhere is undone, and its source is told', async () => {
+  for (const step of STEPS.slice(1)) {
+    const rig = withSource();
+    rig.before = ({ op }) => (op === step ? 'NO_LEADER' : undefined);
+    assert.equal(errorCode((await rig.fork('b/f', 'a/s')).code), 'NO_LEADER');
+    await rig.pass(100);
+    assert.equal(rig.left(), '|', `nothing is left of ${step}`);
+    assert.equal(rig.groups[1].code(COMMAND_CREATE, 'b/f', TEXT), 'OK');
+  }
+});
+
+test('a source that is trimmed, removed, or made anew in the middle', async () => {
+  const cases: readonly (readonly [string, (rig: Rig) => ErrorCode | void, ErrorCode])[] = [
+    ['trimmed', () => 'STREAM_GONE', 'FORK_SOURCE_MOVED'],
+    ['removed', (rig) => void rig.groups[0].do(COMMAND_DELETE, 'a/s'), 'FORK_SOURCE_DELETED'],
+    [
+      'made anew, after a purge',
+      (rig) => {
+        rig.groups[0].do(COMMAND_PURGE, 'a', { payload: encodePurge('') });
+        rig.groups[0].do(COMMAND_CREATE, 'a/s', { ...TEXT, payload: bytes('other bytes, and not few of them') });
+      },
+      'FORK_SOURCE_MOVED',
+    ],
+  ];
+  for (const [what, happens, expected] of cases) {
+    const rig = withSource();
+    let reads = 0;
+    rig.before = ({ op }) => (op === OP_READ && ++reads === 2 ? happens(rig) : undefined);
+    assert.equal(errorCode((await rig.fork('b/f', 'a/s')).code), expected, what);
+    await rig.pass(100);
+    assert.equal(rig.left(), '|', what);
+  }
+});
+
+test('only so many are made at once', async () => {
+  const rig = withSource();
+  rig.before = () => 'NO_LEADER';
+  const request = newRequest();
+  Object.assign(request.command, { bucket: 'b', stream: 'f' });
+  const wish = { bucket: 'a', stream: 's', offset: -1, subOffset: 0 };
+  const create = (): boolean => rig.service.create(request, wish, { onReply: () => undefined });
+  for (let i = 0; i < FORKS_IN_MAKING_MAX; i++) assert(create());
+  assert(!create());
+  assert.equal(rig.service.making, FORKS_IN_MAKING_MAX);
+  await rig.pass(60_000);
+  assert.equal(rig.service.making, 0);
+  assert(create());
+});
+
+test('what was left undone is done by who leads: errands at once, and pins that nobody needs after a while', async () => {
+  const rig = withSource();
+  await rig.fork('b/f', 'a/s');
+  await rig.fork('b/g', 'a/s');
+  rig.service.start();
+  // The node died behind its DELETE.
+  rig.groups[1].do(COMMAND_DELETE, 'b/f');
+  assert.equal(rig.left(), 'P|FU');
+  await rig.pass(1500);
+  assert.equal(rig.left(), 'P|F');
+  // A pin came late, after its fork had been given up and its source told.
+  rig.groups[1].do(COMMAND_FORK_BEGIN, 'b/late', { forkToken: 7, payload: encodeForkBegin('a\0s', -1, 0) });
+  rig.groups[1].do(COMMAND_FORK_ABORT, 'b/late', { forkToken: 7 });
+  rig.groups[1].do(COMMAND_FORK_UNPINNED, 'b/late', { forkToken: 7 });
+  rig.groups[0].do(COMMAND_FORK_PIN, 'a/s', { forkToken: 7, payload: encodeForkPin('b\0late', -1) });
+  rig.groups[0].do(COMMAND_DELETE, 'a/s');
+  rig.groups[1].do(COMMAND_DELETE, 'b/g');
+  await rig.pass(1500);
+  assert.equal(rig.left(), 'PT|', 'the name is still kept');
+  await rig.pass(30_000);
+  assert.equal(rig.left(), '|');
+  assert.equal(rig.service.counters.lost, 1);
+  rig.service.stop();
+});
+
+test('forks that live are asked after, and stay', async () => {
+  const rig = withSource();
+  await rig.fork('b/f', 'a/s');
+  rig.groups[0].do(COMMAND_DELETE, 'a/s');
+  rig.service.start();
+  await rig.pass(60_000);
+  assert.equal(rig.left(), 'PT|F');
+  assert.equal(rig.service.counters.lost, 0);
+  rig.service.stop();
+});
