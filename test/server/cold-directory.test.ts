@@ -60,12 +60,18 @@ cache.max_size = 0
   const server = new TestServer({ cores: 1, groups: 1, toml });
   const objects = (): string[] => (existsSync(store) ? readdirSync(store, { recursive: true, encoding: 'utf8' }) : []);
   const holds = (bucket: string): boolean => objects().some((name) => new RegExp(`/${bucket}/[^/]+/[^/]+$`).test(name));
+  const metrics = async (): Promise<Record<string, number>> => {
+    const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
+    return JSON.parse(answer.body.toString()) as Record<string, number>;
+  };
   try {
     await server.start();
     for (const name of ['/kept/s', '/doomed/s']) {
       assert.equal((await requestOnce(server.port, 'PUT', name, TEXT, 'first ')).status, 201);
     }
     await until('both are in the store', () => Promise.resolve(holds('kept') && holds('doomed')));
+    // And published: an object whose put is still under way would be nobody's, and nobody would remove it.
+    await until('nothing is hot', async () => (await metrics())['cold_hot_bytes'] === 0);
     renameSync(store, `${store}.away`);
     mkdirSync(store);
     assert.equal((await requestOnce(server.port, 'POST', '/kept/s', TEXT, 'second')).status, 204);
@@ -74,8 +80,7 @@ cache.max_size = 0
     assert.equal((await requestOnce(server.port, 'DELETE', '/doomed/s')).status, 204);
     await server.logged(/the cold store fails.*|is its file system mounted/);
     await until('an upload and a removal have failed', async () => {
-      const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
-      const counts = JSON.parse(answer.body.toString()) as Record<string, number>;
+      const counts = await metrics();
       return (counts['cold_store_upload_errors'] as number) > 0 && (counts['cold_store_remove_errors'] as number) > 0;
     });
     assert.deepEqual(objects(), [], 'nothing below the mount point');
