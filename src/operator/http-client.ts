@@ -99,6 +99,9 @@ export function unreachable(url: string, error: unknown): Failure {
     : new Failure(`${originOf(url)} cannot be reached (${causeOf(error)})`, undefined, { cause: error });
 }
 
+/** 401: of the token that the tool has, or has not. */
+export class Denied extends Failure {}
+
 /** The node's own sentence, or its status. */
 export function refusal({ status, text }: Reply): string {
   if (status === 401) return 'it wants a bearer token: set MILLRACE_ADMIN_TOKEN or give --token-file';

@@ -6,6 +6,8 @@ export interface Answer {
   readonly nodeId: number;
   readonly report: NodeReport | undefined;
   readonly error: string;
+  /** It answers, but not to us: no wait mends that. */
+  readonly isDenied?: boolean;
 }
 
 /** One answer for each node of the cluster file, in its order. */

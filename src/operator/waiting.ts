@@ -39,6 +39,7 @@ export async function settle(
   let before: Sample | undefined;
   for (;;) {
     const sample = await cluster.sample();
+    failIfDenied(sample);
     const objection = why(sample, before);
     before = sample;
     if (objection === undefined && ++good >= looks) return sample;
@@ -51,6 +52,12 @@ export async function settle(
     }
     await pause(pace.intervalMs, cluster.signal);
   }
+}
+
+/** A token that is missing or wrong is not waited for. */
+export function failIfDenied(sample: Sample): void {
+  const denied = sample.find(({ isDenied }) => isDenied === true);
+  if (denied !== undefined) throw new Failure(`node ${denied.nodeId}: ${denied.error}`);
 }
 
 /** Every node of the cluster file is ready, twice in a row. */

@@ -28,7 +28,14 @@ test('the token comes from the environment or a file, and is asked for in a sent
     const wanted = 'it wants a bearer token: set MILLRACE_ADMIN_TOKEN or give --token-file';
     const without = await ask([]);
     assert.equal(without.code, 1);
-    assert.equal(without.stderr.split('\n').at(-2), `millracectl: not ready within 0.1 s: node 1: ${wanted}`);
+    // At once: no wait brings a token.
+    assert.equal(without.stderr, `node 1: ${wanted}\n`);
+    for (const verb of ['verify-cluster', 'wait', 'drain']) {
+      const node = verb === 'verify-cluster' ? [] : ['--node', '1'];
+      const denied = await ctl([verb, '--config', file, ...node]);
+      assert.match(denied.stderr, /^node 1: [^\n]*it wants a bearer token: set [^\n]*\n$/, verb);
+      assert.equal(denied.code, verb === 'wait' ? 2 : 1);
+    }
     const wrong = await ask([], { MILLRACE_ADMIN_TOKEN: 'guessed' });
     assert.equal(wrong.code, 1);
     // The client plane refuses operators; the admin plane then answers.
