@@ -1,4 +1,5 @@
 /** `millracectl`, also `node dist/ctl.js`: the operator's tool, over the admin planes of a cluster's nodes. */
+import { setMaxListeners } from 'node:events';
 import process from 'node:process';
 import { VERSION } from '../config/version.ts';
 import { Values, helpOfAll, helpOfVerb, parseCommandLine } from './command-line.ts';
@@ -17,6 +18,8 @@ async function main(argv: readonly string[], progress: Progress): Promise<void> 
   if (help) return say(verb === undefined ? helpOfAll(VERBS) : helpOfVerb(verb));
   if (version || verb === undefined) return say(`${VERSION}\n`);
   const ending = new AbortController();
+  // As many as there are groups under way; Node warns of more than ten.
+  setMaxListeners(0, ending.signal);
   let endingSinceMs = -Infinity;
   // The first one lets a verb clean up behind itself; the second ends at once.
   for (const signal of SIGNALS) {

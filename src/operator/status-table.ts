@@ -75,7 +75,7 @@ function stateOf(report: NodeReport, isForeign: boolean): string {
   const words: string[] = [];
   if (isForeign) words.push('not a member');
   if (report.shedState.includes('maintenance-drain')) words.push('draining');
-  if (report.shedState.includes('cluster-egress')) words.push('bad network');
+  if (report.shedState.includes('cluster-egress')) words.push('cut off');
   if (report.shedState.includes('cold-health')) words.push('no cold store');
   if (report.diskFull) words.push('disk full');
   if (report.admission === 'refusing') words.push('refusing writes');
@@ -135,7 +135,7 @@ function faultsOf(report: NodeReport, foreign: readonly number[]): string[] {
   if (report.shedState.includes('maintenance-drain'))
     faults.push('marked for maintenance, leads nothing until undrain');
   if (report.shedState.includes('cluster-egress'))
-    faults.push('large messages do not reach a majority, so it gives its leaderships away');
+    faults.push('its probes do not reach a majority of the nodes, so it gives its leaderships away');
   if (report.shedState.includes('cold-health'))
     faults.push('it does not reach the cold store, so it gives its leaderships to nodes that do');
   if (report.diskFull) faults.push('its disk is full, writes are answered 507');

@@ -103,7 +103,7 @@ test('what stops writes is said in words', () => {
 test('whatever keeps a node from leading is said', () => {
   const shed = { shedState: 'maintenance-drain+cluster-egress+cold-health', acceptsTransfers: false };
   const text = renderStatus(NODES, [node(1, [group(0, 2)], shed), node(2, [group(0, 2)]), silent(3)]).join('\n');
-  assert.match(text, /\n1 +h1 +draining, bad network, no cold store +0 /);
+  assert.match(text, /\n1 +h1 +draining, cut off, no cold store +0 /);
   assert.match(
     text,
     /\nnode 1 \(h1\): it does not reach the cold store, so it gives its leaderships to nodes that do\n/,

@@ -39,6 +39,7 @@ test('every command of "Backup and restore" in README.md works as written', asyn
         const attempt = run(['sh', '-c', command.replaceAll(/(?<![\w/])\/(etc|var)\//g, `${folder}/$1/`)], env);
         const code = await within(attempt.exited, STEP_TIMEOUT_MS, command);
         assert.equal(code, 0, `${command}\n${attempt.output()}`);
+        assert.doesNotMatch(attempt.output(), /Warning/, command);
       }
       for (let i = 0; i < STREAMS; i++) {
         assert.equal((await requestOnce(drill.port, 'GET', nameOf(i))).body.toString(), `body ${i}`);
