@@ -28,6 +28,8 @@ export interface Child {
   readonly process: ChildProcess;
   readonly pid: number;
   readonly exited: Promise<number>;
+  /** It has exited and all that it wrote has been read. */
+  readonly closed: Promise<unknown>;
   /** The last lines it wrote to stdout and stderr. */
   output(): string;
   stop(): Promise<void>;
@@ -58,6 +60,10 @@ export function startChild(command: string, args: readonly string[], cpus?: stri
       resolve(code ?? -1);
     });
   });
+  const closed = new Promise((resolve) => {
+    child.once('close', resolve);
+    child.once('error', resolve);
+  });
   const stop = async (): Promise<void> => {
     if (child.exitCode !== null || child.signalCode !== null) return;
     child.kill('SIGTERM');
@@ -69,7 +75,7 @@ export function startChild(command: string, args: readonly string[], cpus?: stri
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
     await exited;
   };
-  return { process: child, pid: child.pid ?? -1, exited, output: () => tail, stop, kill };
+  return { process: child, pid: child.pid ?? -1, exited, closed, output: () => tail, stop, kill };
 }
 
 function canConnect(port: number): Promise<boolean> {

@@ -102,6 +102,11 @@ function init(args)
   else
     error("unknown mode " .. tostring(mode))
   end
+  -- From here on wrk ignores an interrupt that comes too early; before its main() one would have ended it without a word.
+  if threadIndex == 0 then
+    io.write("@@begun\n")
+    io.flush()
+  end
 end
 
 -- wrk decides before init whether requests are dynamic: there has to be a function by then.
