@@ -11,6 +11,7 @@ import { removeFolder, temporaryFolder } from './processes.ts';
 import { renderProfiles } from './profile.ts';
 import { renderScenario, type BenchReport, type ScenarioReport } from './report.ts';
 import { appends100, appends500 } from './scenarios/appends.ts';
+import { backupLoad } from './scenarios/backup-load.ts';
 import { clusterIdle } from './scenarios/cluster-idle.ts';
 import { cluster } from './scenarios/cluster.ts';
 import { coldAppends } from './scenarios/cold-appends.ts';
@@ -42,6 +43,7 @@ const SCENARIOS: readonly Scenario[] = [
   coldAppends,
   coldReplay,
   coldBounded,
+  backupLoad,
 ];
 const TARGETS: readonly Target[] = [
   millrace,
@@ -90,6 +92,7 @@ function contextOf(options: Options, dir: string, profileDir: string, notRun: st
     durationMs: (options.seconds ?? (options.smoke ? 0.2 : SECONDS_DEFAULT)) * 1000,
     warmUpMs: options.smoke ? 100 : WARM_UP_MS,
     rounds: options.rounds ?? (options.smoke || options.profile ? 1 : ROUNDS_DEFAULT),
+    gib: options.gib,
     start: {
       dir,
       cpus: options.serverCpus,

@@ -8,6 +8,7 @@ export const HELP_FLAGS = `flags:
   --targets A,B    only these: millrace reference-file reference-memory bare broadcaster redis
                    millrace-cluster etcd nats
   --cores N        shard threads of millrace (default: cores of the machine less one; a cluster's nodes have one each)
+  --gib N          hot state of the backup scenarios (default: backup-load 0.5, backup-size 0.25)
   --smoke          tiny parameters: shows that everything runs, measures nothing
   --json FILE      the report as JSON, too
   --dir DIR        parent of the data folders (default: the temporary folder, unless it is on tmpfs)
@@ -25,6 +26,7 @@ export interface Options {
   readonly targets: ReadonlySet<string> | undefined;
   readonly cores: number | undefined;
   readonly loadThreads: number | undefined;
+  readonly gib: number | undefined;
   readonly smoke: boolean;
   readonly json: string | undefined;
   readonly dir: string | undefined;
@@ -59,6 +61,7 @@ export function parseOptions(argv: readonly string[]): Options {
       targets: { type: 'string' },
       cores: { type: 'string' },
       'load-threads': { type: 'string' },
+      gib: { type: 'string' },
       smoke: { type: 'boolean', default: false },
       json: { type: 'string' },
       dir: { type: 'string' },
@@ -79,6 +82,7 @@ export function parseOptions(argv: readonly string[]): Options {
     targets: values.targets === undefined ? undefined : new Set(values.targets.split(',')),
     cores: whole('cores', values.cores),
     loadThreads: whole('load-threads', values['load-threads']),
+    gib: positive('gib', values.gib),
     smoke: values.smoke,
     json: values.json,
     dir: values.dir,

@@ -12,6 +12,8 @@ export interface Context {
   readonly durationMs: number;
   readonly warmUpMs: number;
   readonly rounds: number;
+  /** Hot state of the backup scenarios; undefined: as each thinks fit. */
+  readonly gib: number | undefined;
   readonly start: StartOptions;
   readonly load: LoadOptions;
   /** Names that the user wants; all when undefined. */
