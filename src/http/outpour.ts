@@ -10,6 +10,8 @@ import type { Reply } from '../wire/reply.ts';
 import type { Operation } from './contract.ts';
 import type { Plane } from './plane.ts';
 import type { Responder } from './respond.ts';
+import { encodeUtf8 } from '../base/utf8.ts';
+import { writeChunk } from './live/socket.ts';
 import { type Unsent, unsentOf } from './unsent.ts';
 import type { UwsResponse } from './uws.ts';
 
@@ -94,11 +96,7 @@ export class Outpour {
     this.#giveBack();
     // A chunk of no bytes would end the body.
     if (piece.length === 0) return next();
-    let taken = true;
-    res.cork(() => {
-      taken = res.write(piece);
-    });
-    if (taken) return next();
+    if (writeChunk(res, typeof piece === 'string' ? encodeUtf8(piece) : piece)) return next();
     this.#waitingBytes = piece.length;
     this.#unsent.usedBytes += piece.length;
     this.#next = next;

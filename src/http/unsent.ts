@@ -13,8 +13,8 @@ const UNSENT_BYTES_MAX = 128 * 1024 * 1024;
 /** From here on a read brings SMALL_READ_BYTES. */
 const UNSENT_BYTES_MANY = UNSENT_BYTES_MAX / 4;
 const SMALL_READ_BYTES = 128 * 1024;
-/** Sockets take this much without help. */
-const UNCOUNTED_BYTES = 16 * 1024;
+/** Sockets take this much without help; with the headers it fits the buffer in which uWebSockets.js corks (live/socket.ts). */
+const UNCOUNTED_BYTES = 8 * 1024;
 
 /** Instead of whoever listened before: that one has answered. */
 const nobodyCares = (): void => undefined;
