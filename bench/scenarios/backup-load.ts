@@ -25,7 +25,7 @@ const DURATION_MS_MIN = 10_000;
 const ALONE = 'alone';
 const BESIDE = 'beside a backup';
 
-/** Backs up again and again until told to stop; the last one is finished. */
+/** Backs up again and again until told to stop; the last one is finished. What was written is removed when nobody measures. */
 class Repeated {
   bytes = 0;
   seconds = 0;
@@ -50,7 +50,6 @@ class Repeated {
       const { seconds } = await node.ctl('backup-create', '--location', location);
       this.bytes += bytes;
       this.seconds += seconds;
-      removeFolder(location);
     }
   }
 }
@@ -67,9 +66,11 @@ async function measure(context: Context, node: BackupNode, bytes: number): Promi
   const total = { bytes: 0, seconds: 0, count: 0 };
   const rounds = await alternate(context, [{ name: ALONE }, { name: BESIDE }], async ({ name }, round) => {
     if (name === ALONE) return await load(durationMs);
-    const backups = new Repeated(node, join(folder, `round-${round}`), bytes);
+    const place = join(folder, `round-${round}`);
+    const backups = new Repeated(node, place, bytes);
     const result = await load(durationMs);
     await backups.stop();
+    removeFolder(place);
     total.bytes += backups.bytes;
     total.seconds += backups.seconds;
     total.count += backups.count;

@@ -17,7 +17,8 @@ import { streamPath, type StartOptions } from './target.ts';
 
 const SAMPLE_MS = 20;
 const FILL_STREAMS = 128;
-const FILL_BODY_BYTES = 256 * 1024;
+/** Thirty-two of them at once fit a mailbox. */
+const FILL_BODY_BYTES = 128 * 1024;
 const CONTENT_TYPE = 'application/octet-stream';
 /** Of a node that nobody watches: none. */
 const NOTHING: Memory = { residentMiB: 0, anonymousMiB: 0 };
