@@ -89,6 +89,8 @@ function failed(sub: Subscription, nextMs: number): void {
 }
 
 function claim(sub: Subscription, record: LogRecord & { readonly op: 'claim' }): Outcome {
+  // It was one for workers when the claim was made.
+  if (sub.isWebhook) return { code: 'IGNORED', message: 'the subscription was made anew as a webhook' };
   if (sub.holder !== undefined) return { code: 'ALREADY_CLAIMED', message: 'another worker holds the lease' };
   if (sub.wake === undefined) {
     const tails = record.tails.filter((tail) => isPending(sub, tail));

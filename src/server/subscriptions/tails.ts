@@ -86,6 +86,16 @@ export class Tails implements TailHandler {
     for (const path of [...paths]) await this.#names.get(path)?.known;
   }
 
+  /**
+   * What the shards had applied before this call is known when it resolves. An answer to a write may come a disk write before the event
+   * about it; whatever is asked behind that is answered behind the event.
+   */
+  async settled(): Promise<void> {
+    const shards = Array.from({ length: this.#gateway.shardCount }, (_, shard) => shard);
+    // Group n lives on shard n, as far as there are shards; nobody follows the empty pattern. Whatever the answer says, it came.
+    await Promise.all(shards.map((group) => ask(this.#gateway, this.#filling(group, OBSERVE_FORGET_PATTERN, '', ''))));
+  }
+
   /** Asks for the tail of a wanted stream once more. */
   async refresh(path: string): Promise<void> {
     const wanted = this.#names.get(path);
@@ -182,6 +192,17 @@ export class Tails implements TailHandler {
     await Promise.all(groups.map((group) => this.#until(isWanted, group, mode, pattern, '')));
   }
 
+  #filling(group: number, mode: number, bucket: string, stream: string): (request: Request) => void {
+    return (request) => {
+      request.op = OP_OBSERVE;
+      request.group = group;
+      request.mode = mode;
+      request.topic = this.#topic;
+      request.command.bucket = bucket;
+      request.command.stream = stream;
+    };
+  }
+
   async #until(
     isWanted: () => boolean,
     group: number,
@@ -190,14 +211,7 @@ export class Tails implements TailHandler {
     stream: string,
     atOnce?: (answer: Answer) => void,
   ): Promise<void> {
-    const fill = (request: Request): void => {
-      request.op = OP_OBSERVE;
-      request.group = group;
-      request.mode = mode;
-      request.topic = this.#topic;
-      request.command.bucket = bucket;
-      request.command.stream = stream;
-    };
+    const fill = this.#filling(group, mode, bucket, stream);
     while (!this.#closed && isWanted()) {
       const { code } = await ask(this.#gateway, fill, undefined, atOnce);
       if (code === 'OK' || code === 'STOPPING') return;

@@ -1,4 +1,6 @@
 /** What receivers and workers do with a wake: claim, acknowledge, release. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { MillraceError } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { hasPending } from '../../subscriptions/decide.ts';
 import type { Position } from '../../subscriptions/subscription.ts';
@@ -12,6 +14,9 @@ import type { Keys } from './keys.ts';
 import type { Known } from './known.ts';
 import { reaches } from './locate.ts';
 import type { Tails } from './tails.ts';
+
+/** As long as a read waits for its group. */
+const KNOWN_MS = 5000;
 
 export interface WorkersOptions {
   readonly gateway: ShardGateway;
@@ -29,20 +34,23 @@ export class Workers {
 
   async claim(id: string, worker: string): Promise<unknown> {
     const { known, tails, nowMs } = this.#options;
-    const sub = await known.subscription(id);
+    let sub = await known.subscription(id);
     requireType(sub, 'pull-wake');
-    await tails.known(sub.links.keys());
+    await inTime(tails.known(sub.links.keys()));
     if (this.#claimRefusal(sub) !== undefined) {
-      // Perhaps this node is behind: a worker comes because an event told it to.
+      // Perhaps this node is behind: a worker comes because an event told it to, or because it just wrote one itself.
       await known.log.barrier();
-      const refusal = this.#claimRefusal(await known.subscription(id));
+      await tails.settled();
+      sub = await known.subscription(id);
+      const refusal = this.#claimRefusal(sub);
       if (refusal !== undefined) throw refusal;
     }
-    const positions = [...sub.links.keys()].map((path): Position => {
+    const { links } = sub;
+    const positions = [...links.keys()].map((path): Position => {
       const tail = tails.of(path);
       return [path, tail?.incarnation ?? 0, tail?.offset ?? 0];
     });
-    const pending = positions.filter(([path, , offset]) => offset > (sub.links.get(path)?.acked ?? 0));
+    const pending = positions.filter(([path, , offset]) => offset > (links.get(path)?.acked ?? 0));
     const at = nowMs();
     const outcome = await known.log.append({ op: 'claim', id, at, worker, wake: newWakeId(), tails: pending });
     const claimed = await known.subscription(id);
@@ -119,6 +127,20 @@ export class Workers {
     const keys = this.#options.known.keys();
     if (keys === undefined) throw new Refusal('TOKEN_INVALID', 'the cluster has no key');
     return keys;
+  }
+}
+
+/** A group that catches up, or comes from a backup, may take long. */
+async function inTime(known: Promise<void>): Promise<void> {
+  const abort = new AbortController();
+  const late = delay(KNOWN_MS, undefined, { signal: abort.signal }).then(() => {
+    throw new MillraceError('CATCHING_UP');
+  });
+  try {
+    await Promise.race([known, late]);
+  } finally {
+    abort.abort();
+    late.catch(() => undefined);
   }
 }
 
