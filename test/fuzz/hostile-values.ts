@@ -33,6 +33,8 @@ export const NUMERIC_HEADERS = [
   'Stream-TTL',
   'Stream-Record-Match',
   'Stream-Expires-At',
+  'Stream-Fork-Offset',
+  'Stream-Fork-Sub-Offset',
   'Content-Length',
 ];
 export const TEXT_HEADERS = [
@@ -40,6 +42,7 @@ export const TEXT_HEADERS = [
     'Producer-Id',
     'Stream-Seq',
     'Stream-Closed',
+    'Stream-Forked-From',
     'Stream-Attrs',
     'Content-Type',
     'If-None-Match',

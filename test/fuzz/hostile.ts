@@ -21,6 +21,7 @@ function badHeaders(random: Random): Attack {
   const path = `${random.pick(FAMILIES)}s${random.int(0, 9)}`;
   const headers = ['Content-Type: application/json'];
   if (random.chance(0.5)) headers.push('Producer-Id: p', 'Producer-Epoch: 0', 'Producer-Seq: 0');
+  if (random.chance(0.2)) headers.push(`Stream-Forked-From: ${random.pick(FAMILIES)}s${random.int(0, 9)}`);
   const count = random.int(1, 3);
   for (let i = 0; i < count; i++) {
     const numeric = random.chance(0.6);
