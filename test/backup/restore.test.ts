@@ -22,7 +22,7 @@ class StandIn {
     if (request.url === '/__svc/backup/info') {
       return void response.end(JSON.stringify({ format_version: 1, raft_group_count: GROUPS }));
     }
-    if (request.url === '/__svc/metrics') return void response.writeHead(404).end();
+    if (!request.url?.startsWith('/__svc/backup/')) return void response.writeHead(404).end();
     const group = Number(/\/group\/(\d+)\/import$/.exec(request.url ?? '')?.[1]);
     this.asked.push(group);
     request.resume().on('error', () => undefined);

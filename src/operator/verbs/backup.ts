@@ -3,6 +3,7 @@ import { type Location, openLocation, unfinished } from '../../backup/location.t
 import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } from '../../backup/manifest.ts';
 import { Fault } from '../../stream/backup/fault.ts';
 import { createGroup } from '../backup/create.ts';
+import { checkFree } from '../backup/free.ts';
 import { groupCountOf } from '../backup/info.ts';
 import { sendOrder } from '../backup/order.ts';
 import { restoreGroups } from '../backup/restore.ts';
@@ -115,6 +116,7 @@ export const restore: Verb = {
       const { groups } = manifest;
       await leadersOf(cluster, progress);
       const options = { resume: values.isSet('resume'), adopts: values.isSet('adopt-cold-objects') };
+      if (!options.resume) await checkFree(cluster);
       const tell = teller(progress, groups.length, 'restored');
       const { sampled, unreadable, reason } = await restoreGroups(cluster, location, groups, options, tell);
       progress.end();
