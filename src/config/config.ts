@@ -68,6 +68,7 @@ export interface Config {
     /** Scheme and authority; undefined: those of the request. */
     readonly publicUrl: string | undefined;
     readonly deliver: boolean;
+    readonly webhooks: boolean;
     readonly localWebhooks: boolean;
   };
 }
@@ -121,6 +122,7 @@ export function toConfig(values: Values): Config {
     subscriptions: {
       publicUrl: values['subscriptions.public_url'],
       deliver: values['subscriptions.deliver'],
+      webhooks: values['subscriptions.webhooks'],
       localWebhooks: values['subscriptions.local_webhooks'],
     },
   };

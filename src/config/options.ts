@@ -173,6 +173,11 @@ export const OPTIONS = {
     true,
     'Whether wakes are sent. Set it to false on all nodes of a drill with a restored backup, or the receivers of the source are called.',
   ),
+  'subscriptions.webhooks': option(
+    kind.boolean,
+    true,
+    'Clients may have the nodes call webhooks. Without it only workers subscribe, and what is pending for webhooks waits.',
+  ),
   'subscriptions.local_webhooks': option(
     kind.boolean,
     false,

@@ -107,7 +107,7 @@ function openSubscriptions(config: Config, nodeId: number, gateway: Gateway, gov
     gateway,
     // A single node leads everything.
     leads: (group) => config.subscriptions.deliver && (clusterOf(config) === undefined || leaderOf(group) === nodeId),
-    allowLocal: config.subscriptions.localWebhooks,
+    rules: { enabled: config.subscriptions.webhooks, allowLocal: config.subscriptions.localWebhooks },
     publicUrl: config.subscriptions.publicUrl,
     log: createLogger('subscriptions'),
     nowMs: () => Date.now(),

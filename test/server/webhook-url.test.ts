@@ -9,7 +9,7 @@ import {
   webhookTarget,
 } from '../../src/server/subscriptions/webhook-url.ts';
 
-const accepts = (url: string, allowLocal = false): boolean => webhookTarget(url, allowLocal).ok;
+const accepts = (url: string, allowLocal = false): boolean => webhookTarget(url, { enabled: true, allowLocal }).ok;
 
 test('https to public hosts and nothing else', () => {
   for (const url of ['https://worker.example/hooks', 'https://8.8.8.8/', 'https://[2606:4700::1111]:8443/x?y=z']) {
@@ -56,6 +56,11 @@ test('https to public hosts and nothing else', () => {
   ]) {
     assert(!accepts(url), url);
   }
+});
+
+test('none when they are turned off', () => {
+  const target = webhookTarget('https://worker.example/', { enabled: false, allowLocal: true });
+  assert(!target.ok && target.reason.includes('subscriptions.webhooks'));
 });
 
 test('for development http to this machine, and nothing more than that', () => {

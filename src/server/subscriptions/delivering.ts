@@ -9,6 +9,7 @@ import { splitFlatPath } from '../../wire/flat-path.ts';
 import { askStream } from './calls.ts';
 import type { Keys } from './keys.ts';
 import { type DeliveryResult, deliver } from './webhook.ts';
+import type { WebhookRules } from './webhook-url.ts';
 
 export type Sent = DeliveryResult;
 export type Delivering = (sub: Subscription, signal: AbortSignal) => Promise<Sent>;
@@ -16,7 +17,7 @@ export type Delivering = (sub: Subscription, signal: AbortSignal) => Promise<Sen
 export interface DeliveringOptions {
   readonly gateway: ShardGateway;
   readonly keys: () => Keys | undefined;
-  readonly allowLocal: boolean;
+  readonly rules: WebhookRules;
   readonly nowMs: () => number;
 }
 
@@ -32,7 +33,7 @@ export function delivering(options: DeliveringOptions): Delivering {
 }
 
 async function callWebhook(
-  { keys, allowLocal, nowMs }: DeliveringOptions,
+  { keys, rules, nowMs }: DeliveringOptions,
   sub: Subscription,
   wake: Wake,
   signal: AbortSignal,
@@ -50,7 +51,7 @@ async function callWebhook(
     }),
   );
   const signature = key.signature(body, nowMs());
-  return await deliver({ url: sub.config.url ?? '', allowLocal, body, signature, signal });
+  return await deliver({ url: sub.config.url ?? '', rules, body, signature, signal });
 }
 
 /** The wake stream is the application's: what it refuses is tried again like a webhook that does not answer. */

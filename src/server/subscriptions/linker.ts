@@ -41,6 +41,8 @@ export class Linker {
   readonly #options: LinkerOptions;
   /** Links found since the last record, by subscription. */
   readonly #found = new Map<Subscription, Map<string, Position>>();
+  /** Links whose record is on its way: until it is folded, every event of the stream finds them missing. */
+  readonly #underWay = new Map<Subscription, ReadonlyMap<string, Position>>();
   #flushDue = false;
   readonly #missingSinceMs = new Map<string, number>();
   readonly #due = new Set<Subscription>();
@@ -125,6 +127,7 @@ export class Linker {
 
   #link(sub: Subscription, path: string, { incarnation }: StreamTail): void {
     const { machine } = this.#options;
+    if (this.#underWay.get(sub)?.has(path) === true) return;
     const links = this.#found.get(sub) ?? new Map<string, Position>();
     const isFull = sub.links.size + links.size >= SUBSCRIPTION_LINKS_MAX;
     if (isFull || machine.bytes >= SUBSCRIPTION_STATE_BYTES_MAX) {
@@ -134,18 +137,30 @@ export class Linker {
     // It did not exist when the subscription was made: all of it is news.
     links.set(path, [path, incarnation, 0]);
     this.#found.set(sub, links);
-    if (this.#flushDue) return;
-    this.#flushDue = true;
-    setImmediate(() => this.#flush());
+    this.#flushSoon();
   }
 
   #flush(): void {
     this.#flushDue = false;
-    const found = [...this.#found];
-    this.#found.clear();
-    for (const [sub, links] of found) {
-      void this.#append(sub, [{ op: 'link', id: sub.id, at: this.#options.nowMs(), links: [...links.values()] }]);
+    for (const [sub, links] of [...this.#found]) {
+      // One record at a time; what is found meanwhile goes into the next.
+      if (this.#underWay.has(sub)) continue;
+      this.#found.delete(sub);
+      this.#underWay.set(sub, links);
+      void this.#record(sub, [...links.values()]);
     }
+  }
+
+  async #record(sub: Subscription, links: readonly Position[]): Promise<void> {
+    await this.#append(sub, [{ op: 'link', id: sub.id, at: this.#options.nowMs(), links }]);
+    this.#underWay.delete(sub);
+    if (this.#found.has(sub)) this.#flushSoon();
+  }
+
+  #flushSoon(): void {
+    if (this.#flushDue) return;
+    this.#flushDue = true;
+    setImmediate(() => this.#flush());
   }
 
   #renew(sub: Subscription, path: string, incarnation: number, present: StreamTail | undefined): void {

@@ -13,7 +13,7 @@ import type { Known } from './known.ts';
 import { listMatching } from './listing.ts';
 import { locate } from './locate.ts';
 import type { Tails } from './tails.ts';
-import { webhookTarget } from './webhook-url.ts';
+import { type WebhookRules, webhookTarget } from './webhook-url.ts';
 
 /** Streams looked up at once. */
 const LOOKUPS_AT_ONCE = 64;
@@ -24,7 +24,7 @@ export interface MembershipOptions {
   readonly gateway: ShardGateway;
   readonly known: Known;
   readonly tails: Tails;
-  readonly allowLocal: boolean;
+  readonly rules: WebhookRules;
   /** Scheme and authority under which receivers reach the cluster; undefined: as the client that creates it did. */
   readonly publicUrl: string | undefined;
   readonly nowMs: () => number;
@@ -44,9 +44,9 @@ export class Membership {
   }
 
   async create(id: string, config: Config, origin: string): Promise<{ created: boolean; shown: unknown }> {
-    const { known, allowLocal, nowMs } = this.#options;
+    const { known, rules, nowMs } = this.#options;
     if (config.url !== null) {
-      const target = webhookTarget(config.url, allowLocal);
+      const target = webhookTarget(config.url, rules);
       if (!target.ok) throw new Refusal('WEBHOOK_URL_REJECTED', target.reason);
     }
     const base = this.#base(origin);

@@ -19,6 +19,7 @@ import { LOG_BUCKET, LOG_STREAM } from '../../wire/subscription-log.ts';
 import { LOG_PATH, SubscriptionLog } from './log.ts';
 import { Membership } from './membership.ts';
 import { Tails } from './tails.ts';
+import type { WebhookRules } from './webhook-url.ts';
 import { Workers } from './workers.ts';
 
 /** Who leads is looked at this often, and whether a checkpoint is due. */
@@ -30,7 +31,7 @@ export interface SubscriptionsOptions {
   readonly gateway: ShardGateway;
   /** Does this node lead the group? As far as it knows: a moment late is early enough. */
   readonly leads: (group: number) => boolean;
-  readonly allowLocal: boolean;
+  readonly rules: WebhookRules;
   readonly publicUrl: string | undefined;
   readonly log: Logger;
   readonly nowMs: () => number;
@@ -58,7 +59,7 @@ export class Subscriptions {
   #checkpoints = 0;
 
   constructor(options: SubscriptionsOptions) {
-    const { gateway, allowLocal, publicUrl, log, nowMs, random } = options;
+    const { gateway, rules, publicUrl, log, nowMs, random } = options;
     this.#options = options;
     this.#group = gateway.groupOf(LOG_BUCKET, LOG_STREAM);
     this.#tails = new Tails(gateway, {
@@ -78,7 +79,7 @@ export class Subscriptions {
       tails,
       isCurrent: (sub) => machine.subscriptions.get(sub.id) === sub,
       append: (command) => this.#log.append(command),
-      send: options.send ?? delivering({ gateway, keys: () => known.keys(), allowLocal, nowMs }),
+      send: options.send ?? delivering({ gateway, keys: () => known.keys(), rules, nowMs }),
       log,
       nowMs,
       random,
@@ -99,7 +100,7 @@ export class Subscriptions {
       removed: (sub) => this.#driver.removed(sub),
     };
     this.api = new SubscriptionApi(
-      new Membership({ gateway, known, tails, allowLocal, publicUrl, nowMs }),
+      new Membership({ gateway, known, tails, rules, publicUrl, nowMs }),
       new Workers({ gateway, known, tails, nowMs }),
     );
   }

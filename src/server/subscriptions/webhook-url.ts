@@ -64,9 +64,16 @@ export type WebhookTarget =
     }
   | { readonly ok: false; readonly reason: string };
 
-/** `allowLocal`: http to localhost and 127.0.0.x, for development. */
-export function webhookTarget(text: string, allowLocal: boolean): WebhookTarget {
+export interface WebhookRules {
+  /** Otherwise none is called. */
+  readonly enabled: boolean;
+  /** http to localhost and 127.0.0.x, for development. */
+  readonly allowLocal: boolean;
+}
+
+export function webhookTarget(text: string, { enabled, allowLocal }: WebhookRules): WebhookTarget {
   const refused = (reason: string): WebhookTarget => ({ ok: false, reason: `webhook.url ${reason}` });
+  if (!enabled) return refused('is not called by this server: subscriptions.webhooks is off');
   if (!URL.canParse(text)) return refused('must be an absolute URL');
   const url = new URL(text);
   if (url.username !== '' || url.password !== '') return refused('must not hold credentials');

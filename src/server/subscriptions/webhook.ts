@@ -3,14 +3,14 @@ import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { isIP } from 'node:net';
 import { WEBHOOK_ANSWER_BYTES_MAX } from '../../base/limits.ts';
-import { guardedLookup, webhookTarget } from './webhook-url.ts';
+import { type WebhookRules, guardedLookup, webhookTarget } from './webhook-url.ts';
 
 /** From the connection to the last byte of the answer. A receiver that needs longer answers at once and calls back. */
 const TIMEOUT_MS = 30_000;
 
 export interface Delivery {
   readonly url: string;
-  readonly allowLocal: boolean;
+  readonly rules: WebhookRules;
   readonly body: Uint8Array;
   readonly signature: string;
   readonly signal: AbortSignal;
@@ -24,7 +24,7 @@ export type DeliveryResult =
   | { readonly result: 'failed'; readonly reason: string };
 
 export function deliver(delivery: Delivery): Promise<DeliveryResult> {
-  const target = webhookTarget(delivery.url, delivery.allowLocal);
+  const target = webhookTarget(delivery.url, delivery.rules);
   // The rules may be stricter than when the subscription was made.
   if (!target.ok) return Promise.resolve({ result: 'failed', reason: target.reason });
   const { url, mayConnect } = target;
