@@ -6,7 +6,7 @@ import process from 'node:process';
 import { parseArgs } from 'node:util';
 import { FIXED_SEEDS } from './fixed-seeds.ts';
 import { MUTATIONS, RARE_MUTATIONS } from './mutations.ts';
-import { MUTANTS, mutated } from './mutants.ts';
+import { PLANTS, mutated } from './mutants.ts';
 
 const { values } = parseArgs({
   options: {
@@ -22,8 +22,8 @@ const { values } = parseArgs({
 });
 const ALL_MUTATIONS = { ...MUTATIONS, ...RARE_MUTATIONS };
 const mutation = ALL_MUTATIONS[values.mutation ?? ''];
-if (values.mutation !== undefined && mutation === undefined && MUTANTS[values.mutation] === undefined) {
-  throw new Error(`no such mutation; there are ${Object.keys({ ...ALL_MUTATIONS, ...MUTANTS }).join(' ')}`);
+if (values.mutation !== undefined && mutation === undefined && PLANTS[values.mutation] === undefined) {
+  throw new Error(`no such mutation; there are ${Object.keys({ ...ALL_MUTATIONS, ...PLANTS }).join(' ')}`);
 }
 const isMutant = values.mutation !== undefined && mutation === undefined;
 const { Simulation } = isMutant ? await mutated(values.mutation ?? '') : await import('./simulation.ts');

@@ -4,7 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import type { LoadHook, ResolveHook } from 'node:module';
-import { MUTANTS } from './mutants.ts';
+import { PLANTS } from './mutants.ts';
 
 const MARK = /\?mutant=([a-z-]+)$/;
 
@@ -19,7 +19,7 @@ export const resolve: ResolveHook = async (specifier, context, next) => {
 export const load: LoadHook = async (url, context, next) => {
   const loaded = await next(url, context);
   const name = MARK.exec(url)?.[1];
-  const mutant = name === undefined ? undefined : MUTANTS[name];
+  const mutant = name === undefined ? undefined : PLANTS[name];
   if (mutant === undefined || !url.includes(`/${mutant.file}.js?`)) return loaded;
   const { source } = loaded;
   const text = typeof source === 'string' ? source : Buffer.from(source as Uint8Array).toString();

@@ -3,7 +3,7 @@
  * simulation is loaded anew with one line replaced. Its like in mutations.ts are for what happens between a shard and its ports.
  */
 import { register } from 'node:module';
-import { BACKUP_MUTANTS } from './backup/mutants.ts';
+import { BACKUP_MUTANTS, BACKUP_VARIANTS } from './backup/mutants.ts';
 import type * as simulation from './simulation.ts';
 
 export interface Mutant {
@@ -191,11 +191,14 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
 };
 
+/** What can be planted. */
+export const PLANTS: Readonly<Record<string, Mutant>> = { ...MUTANTS, ...BACKUP_VARIANTS };
+
 let registered = false;
 
 /** The simulation with a bug in it. */
 export async function mutated(name: string): Promise<typeof simulation> {
-  if (MUTANTS[name] === undefined) throw new Error(`no such mutant; there are ${Object.keys(MUTANTS).join(' ')}`);
+  if (PLANTS[name] === undefined) throw new Error(`no such mutant; there are ${Object.keys(PLANTS).join(' ')}`);
   if (!registered) register('./mutant-hooks.js', import.meta.url);
   registered = true;
   return (await import(`./simulation.js?mutant=${name}`)) as typeof simulation;

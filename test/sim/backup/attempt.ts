@@ -5,13 +5,12 @@
 import type { ErrorCode } from '../../../src/base/errors.ts';
 import type { ImportFeed, ImportSink } from '../../../src/http/backup.ts';
 import { Import } from '../../../src/server/backup/import.ts';
-import { COMMAND_IMPORT_ABORT, COMMAND_IMPORT_BEGIN } from '../../../src/wire/command.ts';
-import type { Request } from '../../../src/wire/request.ts';
 import type { Random } from '../../support/random.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import type { Taken } from './exporting.ts';
 import { gatewayOf, guarded } from './gateway.ts';
+import type { Mischief } from './mischief.ts';
 import type { RestoreOptions } from './options.ts';
 
 export type Answer =
@@ -21,8 +20,6 @@ export type Answer =
   /** The client left. */
   | { readonly kind: 'left' };
 
-/** A command may be under way for so long, and then arrive. */
-const LATE_MS = 9000;
 /** The whole upload takes no longer than this by itself. */
 const UPLOAD_MS = 5000;
 
@@ -32,6 +29,7 @@ export interface AttemptParts {
   readonly options: RestoreOptions;
   readonly process: SimProcess;
   readonly taken: Taken;
+  readonly mischief: Mischief;
   readonly newToken: () => string;
   readonly onAnswer: (answer: Answer) => void;
 }
@@ -54,7 +52,7 @@ export class Attempt implements ImportSink {
   #waiting = false;
 
   constructor(parts: AttemptParts) {
-    const { world, process, options, taken, random, newToken } = parts;
+    const { world, process, options, taken, random, mischief, newToken } = parts;
     this.#parts = parts;
     this.process = process;
     this.isAltered = world.faulty && random.chance(options.altered);
@@ -68,13 +66,14 @@ export class Attempt implements ImportSink {
       process,
       groupCount: taken.contents.head.groupCount,
       group: options.target,
-      onSend: (request) => this.#repeatLater(request),
+      onSend: (request) => mischief.onSend(request),
     });
     const digest = random.chance(0.5) ? taken.contents.digest : undefined;
     const wish = { digest, adopts: false, directory: '', readCold: undefined };
     const feed = new Import(gateway, taken.group, wish, this, {
       clock: { nowMs: () => process.nowMs, after: process.later },
-      pieceBytes: options.pieceBytes,
+      // Another attempt may cut them elsewhere.
+      pieceBytes: options.pieceBytes * random.pick([1, 3]),
       newToken,
       // Its answers come from promises, for which simulated time does not wait.
       lookAt: (_sample, _read, done) => done(undefined),
@@ -138,15 +137,6 @@ export class Attempt implements ImportSink {
     this.#feed.push(part);
     part.fill(0xa5);
     this.#later();
-  }
-
-  /** A frame that hung in a link comes to some node in the end, long after it was given up. */
-  #repeatLater(request: Request): void {
-    const { world, random, options } = this.#parts;
-    const isImport = request.op >= COMMAND_IMPORT_BEGIN && request.op <= COMMAND_IMPORT_ABORT;
-    if (!isImport || !world.faulty || !random.chance(options.late)) return;
-    const node = random.pick(world.nodes);
-    world.queue.after(random.int(1, LATE_MS), () => node.process?.request(request, false, () => undefined));
   }
 }
 

@@ -3,6 +3,7 @@
  * end, at its end everything is as it was in the group that was exported, and what is given up leaves nothing.
  */
 import { toHex } from '../../../src/base/hex.ts';
+import type { ImportMark } from '../../../src/stream/import-mark.ts';
 import { isImporting } from '../../../src/stream/import.ts';
 import {
   TAG_ATTRIBUTES,
@@ -37,11 +38,13 @@ import {
   type Command,
 } from '../../../src/wire/command.ts';
 import { errorNumber } from '../../../src/base/errors.ts';
+import { decodeImportEnd } from '../../../src/wire/import-command.ts';
 import { NO_ORIGIN } from '../../../src/wire/object-key.ts';
 import type { Reply } from '../../../src/wire/reply.ts';
 import { latin1 } from '../../support/sorted-rows.ts';
 import type { World } from '../world.ts';
 import type { Taken } from './exporting.ts';
+import { FORGED_PIECES } from './mischief.ts';
 import { type Gauges, gaugesDiffer, rowsDiffer } from './portrait.ts';
 
 /** All kinds of rows but meta and the mark of the import. */
@@ -67,6 +70,9 @@ const TAGS: readonly number[] = [
   TAG_UNPIN,
 ];
 const NOTHING = new Uint8Array(0);
+const TOKEN_BYTES = 8;
+/** What an attempt may be silent at least (stream/import.ts). */
+const SILENCE_MS = 10_000;
 
 export class Restored {
   readonly counts = { importPieces: 0, importsUndone: 0, importsDone: 0, refusedMeanwhile: 0 };
@@ -74,6 +80,7 @@ export class Restored {
   taken: Taken | undefined;
   readonly #world: World;
   #wasImporting = false;
+  #markBefore: ImportMark | undefined;
   /** Token of the last attempt that was given up. */
   #undoneToken = '';
 
@@ -84,6 +91,7 @@ export class Restored {
     const { before, after } = reference;
     reference.before = (state, command) => {
       this.#wasImporting = isImporting(state);
+      this.#markBefore = state.imported;
       before(state, command);
     };
     reference.after = (state, command, reply) => {
@@ -96,7 +104,8 @@ export class Restored {
     if (!this.#world.blind) throw this.#world.failure(`import: ${what}`);
   }
 
-  #after(state: State, { kind }: Command, reply: Reply): void {
+  #after(state: State, command: Command, reply: Reply): void {
+    const { kind } = command;
     if (kind < COMMAND_IMPORT_BEGIN || kind > COMMAND_IMPORT_ABORT) {
       if (!this.#wasImporting) return undefined;
       this.counts.refusedMeanwhile++;
@@ -105,6 +114,7 @@ export class Restored {
       if (kind === COMMAND_SWEEP || kind === COMMAND_TOUCH) this.#fail(`kind ${kind} is proposed meanwhile`);
       return undefined;
     }
+    this.#ofAttempt(state, command, reply);
     if (reply.code !== 0) return undefined;
     const token = state.imported?.token ?? '';
     if (isImporting(state) && token === this.#undoneToken) this.#fail(`${token} was given up, and begins again`);
@@ -112,6 +122,19 @@ export class Restored {
     if (kind === COMMAND_IMPORT_END && this.#wasImporting) return this.#done(state);
     if (isImporting(state)) this.counts.importPieces++;
     return undefined;
+  }
+
+  /** Nobody is hindered in an import of his own, and it is taken from him only when he has been silent for long. */
+  #ofAttempt(state: State, { kind, nowMs, bytes, payloadAt, payloadBytes }: Command, reply: Reply): void {
+    const mark = this.#markBefore;
+    if (mark === undefined || !this.#wasImporting) return;
+    const payload = bytes.subarray(payloadAt, payloadAt + payloadBytes);
+    const isOwn = mark.phase === 'rows' && mark.token === toHex(payload.subarray(0, TOKEN_BYTES));
+    const isForged = kind === COMMAND_IMPORT_END && decodeImportEnd(payload)?.pieces === FORGED_PIECES;
+    if (isOwn && !isForged && reply.code === errorNumber('IMPORT_LOST')) this.#fail(`${mark.token} is refused its own`);
+    const silentMs = nowMs - mark.lastMs;
+    if (state.imported?.token !== mark.token && silentMs >= 0 && silentMs < SILENCE_MS)
+      this.#fail(`${mark.token} is taken over after ${silentMs} ms`);
   }
 
   #undone(state: State): void {

@@ -13,6 +13,7 @@ import { type Answer, Attempt } from './attempt.ts';
 import type { Exporting, Taken } from './exporting.ts';
 import { Heirs } from './inherit.ts';
 import { Knocking } from './knocking.ts';
+import { Mischief } from './mischief.ts';
 import type { RestoreOptions } from './options.ts';
 import { Restored } from './restored.ts';
 
@@ -48,6 +49,7 @@ export class Restoring {
   readonly #exporting: Exporting;
   readonly #options: RestoreOptions;
   readonly #random: Random;
+  readonly #mischief: Mischief;
   readonly #restored: Restored;
   readonly #knocking: Knocking;
   readonly #heirs: Heirs;
@@ -65,13 +67,14 @@ export class Restoring {
     this.#exporting = exporting;
     this.#options = options;
     this.#random = createRandom(world.options.seed * 67 + 29);
+    this.#mischief = new Mischief(world, options.late);
     this.#restored = new Restored(world, options.target);
     this.#knocking = new Knocking(world, clients, options);
     this.#heirs = new Heirs(world, clients, options.target);
   }
 
   get allCounts(): Readonly<Record<string, number>> {
-    return { ...this.counts, ...this.#restored.counts };
+    return { ...this.counts, ...this.#restored.counts, ...this.#mischief.counts };
   }
 
   start(): void {
@@ -103,6 +106,7 @@ export class Restoring {
         options: this.#options,
         process,
         taken,
+        mischief: this.#mischief,
         newToken: () => (++this.#tokens).toString(16).padStart(16, '0'),
         onAnswer: (answer) => this.#answered(attempt, answer, taken),
       });
@@ -127,7 +131,7 @@ export class Restoring {
   #answered(attempt: Attempt, answer: Answer, taken: Taken): void {
     this.#running.delete(attempt);
     this.#world.trace(`import through n${attempt.process.id}: ${JSON.stringify(answer)}`);
-    this.#notBeforeMs = this.#world.queue.nowMs + this.#random.int(50, 1500);
+    this.#notBeforeMs = this.#world.queue.nowMs + this.#random.int(50, this.#random.pick([1500, 9000]));
     switch (answer.kind) {
       case 'left':
         this.counts.importsLeft++;

@@ -1,0 +1,97 @@
+/**
+ * What links do to the commands of an import: frames that hung in one come to some node in the end, long after whoever sent them
+ * gave them up, and in front of others that were sent later. None of that may harm an import.
+ */
+import {
+  COMMAND_IMPORT_ABORT,
+  COMMAND_IMPORT_BEGIN,
+  COMMAND_IMPORT_END,
+  COMMAND_IMPORT_ROWS,
+} from '../../../src/wire/command.ts';
+import { decodeImportRows, encodeImportEnd } from '../../../src/wire/import-command.ts';
+import { NO_ORIGIN } from '../../../src/wire/object-key.ts';
+import { type Request, newRequest } from '../../../src/wire/request.ts';
+import { type Random, createRandom } from '../../support/random.ts';
+import type { World } from '../world.ts';
+
+const LATE_MS = 20_000;
+const OVERTAKES_MS = 50;
+/** A BEGIN may come so long behind the ABORT that ends its attempt. */
+const BEHIND_MS = 800;
+/** Of an END that overtakes the pieces, which no other one has. */
+export const FORGED_PIECES = 1_000_000;
+const NOTHING = new Uint8Array(0);
+
+export class Mischief {
+  readonly counts = { importsLate: 0, importsOvertaken: 0 };
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #chance: number;
+  /** Pieces of earlier attempts, by number. */
+  readonly #hung = new Map<number, { readonly token: string; readonly request: Request }>();
+
+  /** The last one. */
+  #begin: Request | undefined;
+
+  constructor(world: World, chance: number) {
+    this.#world = world;
+    this.#chance = chance;
+    this.#random = createRandom(world.options.seed * 83 + 43);
+  }
+
+  /** Before a request of an attempt is sent; it is nobody else's. */
+  onSend(request: Request): void {
+    const random = this.#random;
+    const { op } = request;
+    if (op < COMMAND_IMPORT_BEGIN || op > COMMAND_IMPORT_ABORT) return;
+    if (op === COMMAND_IMPORT_ROWS) this.#rows(request);
+    else if (op === COMMAND_IMPORT_BEGIN) this.#begin = request;
+    else if (op === COMMAND_IMPORT_ABORT && this.#begin !== undefined && random.chance(2 * this.#chance))
+      this.#deliver(this.#begin, random.int(1, BEHIND_MS));
+    if (this.#world.faulty && random.chance(this.#chance)) this.#deliver(request, random.int(1, LATE_MS));
+  }
+
+  #rows(request: Request): void {
+    const random = this.#random;
+    const piece = decodeImportRows(request.command.payload ?? NOTHING);
+    if (piece === undefined) return;
+    const { token, seq } = piece;
+    // In front of the piece that takes its place.
+    const hung = this.#hung.get(seq);
+    if (hung !== undefined && hung.token !== token && random.chance(2 * this.#chance)) this.#deliver(hung.request, 0);
+    this.#hung.set(seq, { token, request });
+    if (this.#world.faulty && random.chance(this.#chance / 4)) this.#overtake(request, token);
+  }
+
+  #deliver(request: Request, waitMs: number): void {
+    this.counts.importsLate++;
+    const node = this.#random.pick(this.#world.nodes);
+    const send = (): void => node.process?.request(request, false, () => undefined);
+    if (waitMs === 0) send();
+    else this.#world.queue.after(waitMs, send);
+  }
+
+  /** An END in front of what it ends. */
+  #overtake({ group }: Request, token: string): void {
+    this.counts.importsOvertaken++;
+    const end = newRequest();
+    end.op = COMMAND_IMPORT_END;
+    end.group = group;
+    end.command.kind = COMMAND_IMPORT_END;
+    end.command.payload = encodeImportEnd({
+      token,
+      pieces: FORGED_PIECES,
+      rows: 0,
+      nextIncarnation: 1,
+      hotBytes: 0,
+      coldBytes: 0,
+      objects: 0,
+      objectBytes: 0,
+      digest: new Uint8Array(32),
+      origin: NO_ORIGIN,
+    });
+    const node = this.#random.pick(this.#world.nodes);
+    const waitMs = this.#random.int(0, OVERTAKES_MS);
+    this.#world.queue.after(waitMs, () => node.process?.request(end, false, () => undefined));
+  }
+}
