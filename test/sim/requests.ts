@@ -71,6 +71,9 @@ export function createRequest(stream: StreamName, ttlSeconds: number): Request {
   const request = about(COMMAND_CREATE, stream);
   request.command.contentType = typeOf(stream);
   request.command.ttlSeconds = ttlSeconds;
+  // Some have attributes, the same each time.
+  if (stream.name.startsWith('closable') || stream.name.startsWith('short'))
+    request.command.attributes = new TextEncoder().encode(`{"of":${JSON.stringify(stream.name)}}`);
   return request;
 }
 

@@ -50,6 +50,7 @@ export class Attempt implements ImportSink {
   #at = 0;
   #paused = false;
   #waiting = false;
+  #left = false;
 
   constructor(parts: AttemptParts) {
     const { world, process, options, taken, random, mischief, newToken } = parts;
@@ -66,7 +67,7 @@ export class Attempt implements ImportSink {
       process,
       groupCount: taken.contents.head.groupCount,
       group: options.target,
-      onSend: (request) => mischief.onSend(request),
+      onSend: (request) => mischief.onSend(request, process),
     });
     const digest = random.chance(0.5) ? taken.contents.digest : undefined;
     const wish = { digest, adopts: false, directory: '', readCold: undefined };
@@ -105,6 +106,8 @@ export class Attempt implements ImportSink {
   }
 
   #end(answer: Answer): void {
+    // A client that has left does not hear what is undone meanwhile.
+    if (this.#left) return;
     if (this.over) throw new Error('an upload is answered twice');
     this.over = true;
     this.#parts.onAnswer(answer);
@@ -123,6 +126,7 @@ export class Attempt implements ImportSink {
     if (this.over || this.#at > this.#bytes.length || (this.#paused && !this.#pushy)) return;
     if (this.#at >= this.#leavesAt) {
       this.over = true;
+      this.#left = true;
       this.#feed.abort();
       this.#parts.onAnswer({ kind: 'left' });
       return;

@@ -12,6 +12,7 @@ import { decodeImportRows, encodeImportEnd } from '../../../src/wire/import-comm
 import { NO_ORIGIN } from '../../../src/wire/object-key.ts';
 import { type Request, newRequest } from '../../../src/wire/request.ts';
 import { type Random, createRandom } from '../../support/random.ts';
+import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 
 const LATE_MS = 20_000;
@@ -23,7 +24,7 @@ export const FORGED_PIECES = 1_000_000;
 const NOTHING = new Uint8Array(0);
 
 export class Mischief {
-  readonly counts = { importsLate: 0, importsOvertaken: 0 };
+  readonly counts = { importsLate: 0, importsHung: 0, importsOvertaken: 0 };
   readonly #world: World;
   readonly #random: Random;
   readonly #chance: number;
@@ -39,36 +40,39 @@ export class Mischief {
     this.#random = createRandom(world.options.seed * 83 + 43);
   }
 
-  /** Before a request of an attempt is sent; it is nobody else's. */
-  onSend(request: Request): void {
+  /** Before a request of an attempt is sent through the node; it is nobody else's. */
+  onSend(request: Request, process: SimProcess): void {
     const random = this.#random;
     const { op } = request;
     if (op < COMMAND_IMPORT_BEGIN || op > COMMAND_IMPORT_ABORT) return;
-    if (op === COMMAND_IMPORT_ROWS) this.#rows(request);
+    if (op === COMMAND_IMPORT_ROWS) this.#rows(request, process);
     else if (op === COMMAND_IMPORT_BEGIN) this.#begin = request;
     else if (op === COMMAND_IMPORT_ABORT && this.#begin !== undefined && random.chance(2 * this.#chance))
       this.#deliver(this.#begin, random.int(1, BEHIND_MS));
     if (this.#world.faulty && random.chance(this.#chance)) this.#deliver(request, random.int(1, LATE_MS));
   }
 
-  #rows(request: Request): void {
+  #rows(request: Request, process: SimProcess): void {
     const random = this.#random;
     const piece = decodeImportRows(request.command.payload ?? NOTHING);
     if (piece === undefined) return;
     const { token, seq } = piece;
     // In front of the piece that takes its place.
     const hung = this.#hung.get(seq);
-    if (hung !== undefined && hung.token !== token && random.chance(2 * this.#chance)) this.#deliver(hung.request, 0);
+    if (hung !== undefined && hung.token !== token && random.chance(Math.min(0.5, 5 * this.#chance))) {
+      this.counts.importsHung++;
+      process.request(hung.request, false, () => undefined);
+    }
     this.#hung.set(seq, { token, request });
+    if (this.#begin !== undefined && random.chance(this.#chance / 2))
+      this.#deliver(this.#begin, random.int(1, BEHIND_MS));
     if (this.#world.faulty && random.chance(this.#chance / 4)) this.#overtake(request, token);
   }
 
   #deliver(request: Request, waitMs: number): void {
     this.counts.importsLate++;
     const node = this.#random.pick(this.#world.nodes);
-    const send = (): void => node.process?.request(request, false, () => undefined);
-    if (waitMs === 0) send();
-    else this.#world.queue.after(waitMs, send);
+    this.#world.queue.after(waitMs, () => node.process?.request(request, false, () => undefined));
   }
 
   /** An END in front of what it ends. */

@@ -44,6 +44,11 @@ export const BACKUP_MUTANTS: Readonly<Record<string, Mutant>> = {
     from: "return refuse(reply, 'IMPORT_RUNNING');",
     to: ';',
   },
+  'import-undone-by-its-own-begin': {
+    file: 'src/stream/import',
+    from: 'if (mark.token !== token) {',
+    to: "if (mark.pieces > 0) state.markImport({ ...mark, phase: 'undoing' }); if (mark.token !== token) {",
+  },
   'import-undone-but-for-indexes': {
     file: 'src/stream/import',
     from: 'for (const tag of IMPORTED_TAGS) {',

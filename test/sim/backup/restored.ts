@@ -132,6 +132,7 @@ export class Restored {
     const isOwn = mark.phase === 'rows' && mark.token === toHex(payload.subarray(0, TOKEN_BYTES));
     const isForged = kind === COMMAND_IMPORT_END && decodeImportEnd(payload)?.pieces === FORGED_PIECES;
     if (isOwn && !isForged && reply.code === errorNumber('IMPORT_LOST')) this.#fail(`${mark.token} is refused its own`);
+    if (isOwn && kind === COMMAND_IMPORT_BEGIN && state.imported !== mark) this.#fail(`${mark.token} ends its own`);
     const silentMs = nowMs - mark.lastMs;
     if (state.imported?.token !== mark.token && silentMs >= 0 && silentMs < SILENCE_MS)
       this.#fail(`${mark.token} is taken over after ${silentMs} ms`);
