@@ -4,7 +4,9 @@ const FOUND_SOMETHING: readonly number[] = [
   0x42d,
   // After a restart, what came with a replayed import was a view of the log's memory.
   0xa2,
-  // A BEGIN that came late undid the import that it had begun.
+  // A BEGIN that came late undid the import that it had begun;
+  0xf,
+  // or began again one that had been given up, and nobody went on with it.
   0x114,
 ];
 const COUNT = 200;

@@ -4,6 +4,7 @@ import type { Group } from '../../src/group/group.ts';
 import { ADMIN_LEARNER, ADMIN_MEMBERSHIP } from '../../src/wire/request.ts';
 import { FOR_A_WHILE } from './client.ts';
 import type { Clients, SimStream } from './clients.ts';
+import type { Exporting } from './backup/exporting.ts';
 import type { Restoring } from './backup/restoring.ts';
 import { ColdEnd } from './cold/end.ts';
 import type { Forking } from './forks/forking.ts';
@@ -21,17 +22,21 @@ const SETTLE_MS = 6000;
 /** Lets time pass until something is done, or fails with what is missing. */
 export type Until = (done: () => boolean, what: () => string) => void;
 
+export interface LivenessParts {
+  readonly exporting: Exporting;
+  readonly forking: Forking | undefined;
+  readonly restoring: Restoring | undefined;
+}
+
 export class Liveness {
   readonly #world: World;
   readonly #clients: Clients;
-  readonly #forking: Forking | undefined;
-  readonly #restoring: Restoring | undefined;
+  readonly #parts: LivenessParts;
 
-  constructor(world: World, clients: Clients, forking: Forking | undefined, restoring: Restoring | undefined) {
-    this.#forking = forking;
+  constructor(world: World, clients: Clients, parts: LivenessParts) {
+    this.#parts = parts;
     this.#world = world;
     this.#clients = clients;
-    this.#restoring = restoring;
   }
 
   run(runUntil: (untilMs: number) => void): void {
@@ -50,7 +55,7 @@ export class Liveness {
       () => `not all nodes vote: ${this.#describe()}`,
     );
     until(
-      () => this.#restoring?.settled !== false,
+      () => this.#parts.restoring?.settled !== false,
       () => `nothing is restored: ${this.#describe()}`,
     );
     this.#giveAway(until);
@@ -80,9 +85,10 @@ export class Liveness {
       () => this.#world.options.groups.every((group) => this.#equal(group)),
       () => `replicas do not become equal: ${this.#describe()}`,
     );
+    this.#parts.exporting.finish(until);
     this.#readAll(until);
     deadlineMs = queue.nowMs + REST_MS;
-    this.#forking?.finish(until);
+    this.#parts.forking?.finish(until);
     const { cold } = this.#world;
     if (cold === undefined) return;
     deadlineMs = queue.nowMs + REST_MS;

@@ -29,6 +29,11 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
     'fork NAME_HELD',
     'fork FORK_SOURCE_NOT_FOUND',
     'twig compared',
+    'restores',
+    'importsUndone',
+    'importsLate',
+    'exportsCompared',
+    'repeat OK',
   ]) {
     assert((totals[what] ?? 0) >= 10, `${what} happened ${totals[what] ?? 0} times`);
   }
@@ -46,17 +51,24 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
     'publish OK',
     'retention OK',
     'purge OK',
+    'quota OK',
+    'append QUOTA_EXCEEDED',
+    'exports',
+    'importPieces',
+    'knock GROUP_IMPORTING',
     'fork OK',
   ]) {
     assert((totals[what] ?? 0) >= 100, `${what} happened ${totals[what] ?? 0} times`);
   }
 });
 
-test('a seed repeats itself', () => {
-  const traces = [1, 2].map(() => {
-    const lines: string[] = [];
-    const { ticks } = new Simulation(7, { log: (line) => lines.push(line) }).run();
-    return [ticks, ...lines].join('\n');
-  });
-  assert.equal(traces[0], traces[1]);
+test('a seed repeats itself, with forks, and with a restore', () => {
+  for (const seed of [7, 3]) {
+    const traces = [1, 2].map(() => {
+      const lines: string[] = [];
+      const { ticks } = new Simulation(seed, { log: (line) => lines.push(line) }).run();
+      return [ticks, ...lines].join('\n');
+    });
+    assert.equal(traces[0], traces[1]);
+  }
 });

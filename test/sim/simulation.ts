@@ -111,7 +111,11 @@ export class Simulation implements World {
     this.trace('faults end');
     this.#faults.heal();
     this.cold?.heal();
-    const liveness = new Liveness(this, this.clients, this.#forking, this.#restoring);
+    const liveness = new Liveness(this, this.clients, {
+      exporting: this.#exporting,
+      forking: this.#forking,
+      restoring: this.#restoring,
+    });
     liveness.run((untilMs) => this.#runUntil(untilMs));
     this.#coldChecks?.audit();
     return {

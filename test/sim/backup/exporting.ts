@@ -11,6 +11,7 @@ import { exportGroup } from '../../../src/server/backup/export.ts';
 import { EXPORT_OPEN } from '../../../src/wire/request.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import { latin1 } from '../../support/sorted-rows.ts';
+import type { Until } from '../liveness.ts';
 import type { SimNode } from '../node.ts';
 import type { World } from '../world.ts';
 import { gatewayOf, guarded } from './gateway.ts';
@@ -73,7 +74,7 @@ class Download implements ExportSink {
 }
 
 export class Exporting {
-  readonly counts = { exports: 0, exportsRefused: 0, exportsLost: 0 };
+  readonly counts = { exports: 0, exportsCompared: 0, exportsRefused: 0, exportsLost: 0 };
   readonly #world: World;
   readonly #random: Random;
 
@@ -95,6 +96,36 @@ export class Exporting {
       this.take(node, this.#random.pick(this.#world.options.groups), () => undefined);
       this.#later();
     });
+  }
+
+  /** What nodes export at the same index is the same, byte by byte. */
+  finish(until: Until): void {
+    const { nodes, options } = this.#world;
+    if (options.backup.exportsMs === Infinity) return;
+    let left = 0;
+    const digests = new Map<string, string>();
+    const compare = (taken: Taken | undefined): void => {
+      left--;
+      if (taken === undefined) return;
+      const { group, contents } = taken;
+      const at = `g${group} at ${contents.head.commitIndex}`;
+      const known = digests.get(at);
+      digests.set(at, contents.digest);
+      if (known === undefined) return;
+      this.counts.exportsCompared++;
+      if (known !== contents.digest && !this.#world.blind)
+        throw this.#world.failure(`export ${at}: two nodes make two documents of it`);
+    };
+    for (const group of options.groups) {
+      for (const node of nodes) {
+        left++;
+        this.take(node, group, compare);
+      }
+    }
+    until(
+      () => left === 0,
+      () => `${left} exports do not end`,
+    );
   }
 
   /** `done` gets the document, or undefined when there is none. */
