@@ -7,6 +7,7 @@ import { type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { sendOrder } from '../../src/operator/backup/order.ts';
 import { until } from '../support/cluster.ts';
 import { CTL_ENTRY, type CtlResult, ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
@@ -14,6 +15,8 @@ import { removeFolder, temporaryFolder, withServer } from '../support/server.ts'
 
 const GROUPS = 2;
 const MIB = 1024 * 1024;
+/** Which group comes first, and which one then. */
+const [FIRST, THEN] = sendOrder(GROUPS) as [number, number];
 
 /** Sends group 0 or 1. */
 type Source = (response: ServerResponse, document: Buffer, group: number) => void;
@@ -118,18 +121,24 @@ describe('backup-create', () => {
     const first = join(folder, 'first');
     failed(
       await ctl(create(await cluster(dies), first)),
-      /^millracectl: group 0: no node sends it; node 1: http:\S+ ended the transfer early \(connection lost\)$/m,
+      new RegExp(
+        `^millracectl: group ${FIRST}: no node sends it; node 1: http:\\S+ ended the transfer early \\(connection lost\\)$`,
+        'm',
+      ),
     );
     assert.deepEqual(readdirSync(first), [], 'nothing half-done');
     const second = join(folder, 'second');
     const config = await cluster((response, document, group) =>
-      (group === 0 ? whole : dies)(response, document, group),
+      (group === FIRST ? whole : dies)(response, document, group),
     );
     failed(
       await ctl(create(config, second)),
-      /group 1: no node .*connection lost\) \(.*second holds 1 of 2 groups and no manifest: remove them\)$/m,
+      new RegExp(
+        `group ${THEN}: no node .*connection lost\\) \\(.*second holds 1 of 2 groups and no manifest: remove them\\)$`,
+        'm',
+      ),
     );
-    assert.deepEqual(readdirSync(second), ['group-0000.snapshot']);
+    assert.deepEqual(readdirSync(second), [`group-000${FIRST}.snapshot`]);
     failed(await ctl(create(config, second)), /second is not empty: it holds a backup that was not finished/);
     failed(await ctl(['backup-verify', '--location', second]), /second holds no backup: there is no manifest\.json/);
     writeFileSync(join(folder, 'note'), '');
@@ -139,7 +148,7 @@ describe('backup-create', () => {
   test('a tool that is killed leaves no backup behind, and says so when it is run again', async () => {
     const config = await cluster(half(1, () => undefined));
     const location = join(folder, 'killed');
-    const part = join(location, 'group-0000.snapshot.part');
+    const part = join(location, `group-000${FIRST}.snapshot.part`);
     const run = startCtl(create(config, location));
     await until('some of a group is there', async () => existsSync(part) && readFileSync(part).length > 0);
     run.child.kill('SIGKILL');
@@ -155,7 +164,7 @@ describe('backup-create', () => {
     const config = await cluster(half(1, () => undefined));
     const location = join(folder, 'interrupted');
     const run = startCtl(create(config, location));
-    await until('a group is under way', async () => existsSync(join(location, 'group-0000.snapshot.part')));
+    await until('a group is under way', async () => existsSync(join(location, `group-000${FIRST}.snapshot.part`)));
     run.child.kill('SIGINT');
     assert.equal(await run.ended, 2, run.stderr);
     assert.match(run.stderr, /^millracectl: interrupted$/m);

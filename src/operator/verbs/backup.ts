@@ -45,7 +45,8 @@ export const backupCreate: Verb = {
       const createdMs = createdOf(context);
       const cluster = openCluster(context);
       const count = await groupCountOf(cluster);
-      if (!(await location.isEmpty())) throw new Failure(`${location.text} is not empty: ${await whatIsIn(location)}`);
+      if (!(await location.isEmpty()))
+        throw new Failure(`${location.text} is not empty: ${await whatIsIn(location, count)}`);
       const groups: GroupEntry[] = [];
       const absent = new Map<number, string>();
       const tell = teller(progress, count, 'written');
@@ -71,12 +72,13 @@ export const backupCreate: Verb = {
 };
 
 /** A tool that was killed leaves groups behind, and no manifest. */
-async function whatIsIn(location: Location): Promise<string> {
+async function whatIsIn(location: Location, groupCount: number): Promise<string> {
   const has = async (name: string): Promise<boolean> => (await location.sizeOf(name)) !== undefined;
   if (await has(MANIFEST)) return 'it holds a backup already, and each wants a place of its own';
-  const first = objectName(0);
-  if ((await has(first)) || (await has(unfinished(first))))
-    return 'it holds a backup that was not finished, for there is no manifest; remove it or take another place';
+  for (const name of sendOrder(groupCount).map(objectName)) {
+    if ((await has(name)) || (await has(unfinished(name))))
+      return 'it holds a backup that was not finished, for there is no manifest; remove it or take another place';
+  }
   return 'it holds other files, and a backup wants a place of its own';
 }
 
