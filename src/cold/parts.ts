@@ -20,13 +20,6 @@ export class Parts {
     this.length = lengths.reduce((sum, length) => sum + length, 0);
   }
 
-  /** Another attempt begins at the first byte. */
-  rewind(): void {
-    this.#filled = 0;
-    this.#part = 0;
-    this.#at = 0;
-  }
-
   /** The next bytes of the range. `key` is for the message when there are more than were asked for. */
   add(key: string, bytes: Uint8Array): void {
     if (bytes.length > this.length - this.#filled)

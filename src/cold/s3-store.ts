@@ -8,11 +8,9 @@ import {
   type ServerSideEncryption,
 } from '@aws-sdk/client-s3';
 import type { Readable } from 'node:stream';
-import { HttpGets } from './http-get.ts';
 import { Parts } from './parts.ts';
 import { type ObjectPage, type ObjectStore, checkKey } from './store.ts';
 import { StoreError } from './store-error.ts';
-import { sendDirectly } from './s3-direct.ts';
 import { toStoreError } from './s3-errors.ts';
 import { S3Upload } from './s3-upload.ts';
 
@@ -44,7 +42,6 @@ const REMOVE_MAX = 1000;
 export class S3Store implements ObjectStore {
   readonly place: string;
   readonly #client: S3Client;
-  readonly #gets: HttpGets;
   readonly #options: S3Options;
   /** '' or ends in a slash. */
   readonly #prefix: string;
@@ -53,8 +50,6 @@ export class S3Store implements ObjectStore {
     this.#options = options;
     this.#prefix = root === '' ? '' : `${root}/`;
     this.place = `s3://${options.bucket}/${this.#prefix}${options.endpoint === undefined ? '' : ` at ${options.endpoint}`}`;
-    const connectMs = Math.min(CONNECT_MS_MAX, options.timeoutMs);
-    this.#gets = new HttpGets(connectMs);
     this.#client = new S3Client({
       ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint, region: 'us-east-1' }),
       ...(options.region === undefined ? {} : { region: options.region }),
@@ -66,7 +61,7 @@ export class S3Store implements ObjectStore {
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
       requestHandler: {
-        connectionTimeout: connectMs,
+        connectionTimeout: Math.min(CONNECT_MS_MAX, options.timeoutMs),
         httpAgent: { maxSockets: options.connections },
         httpsAgent: { maxSockets: options.connections },
       },
@@ -119,17 +114,15 @@ export class S3Store implements ObjectStore {
   async read(key: string, offset: number, parts: Parts, signal: AbortSignal): Promise<void> {
     checkKey(key);
     await this.#send(key, signal, async (abortSignal) => {
-      const command = new GetObjectCommand({
-        Bucket: this.#options.bucket,
-        Key: this.#prefix + key,
-        Range: `bytes=${offset}-${offset + parts.length - 1}`,
-      });
-      parts.rewind();
-      const take = (bytes: Uint8Array): void => parts.add(key, bytes);
-      sendDirectly(command, this.#gets, take, () => parts.rewind(), abortSignal);
-      const answer = await this.#client.send(command, { abortSignal });
-      // Nothing is left where the bytes came directly.
-      await drain(answer.Body as Readable, take);
+      const answer = await this.#client.send(
+        new GetObjectCommand({
+          Bucket: this.#options.bucket,
+          Key: this.#prefix + key,
+          Range: `bytes=${offset}-${offset + parts.length - 1}`,
+        }),
+        { abortSignal },
+      );
+      await drain(answer.Body as Readable, (bytes) => parts.add(key, bytes));
       parts.finish(key, offset);
     });
   }
@@ -176,7 +169,6 @@ export class S3Store implements ObjectStore {
 
   close(): void {
     this.#client.destroy();
-    this.#gets.close();
   }
 
   async #send<T>(what: string, signal: AbortSignal, action: (signal: AbortSignal) => Promise<T>): Promise<T> {
