@@ -39,6 +39,9 @@ export async function openLocation(text: string, signal: AbortSignal): Promise<L
       throw new Fault(`${text}: a location is a directory or s3://bucket/prefix`);
     return new Directory(text);
   }
+  // Credentials have no place there, and none in a log or on a screen.
+  if (/^s3:\/\/[^/]*@/.test(text))
+    throw new Fault('s3://...@...: expected s3://bucket/prefix; credentials come from the environment');
   const [bucket = '', ...rest] = text.slice('s3://'.length).split('/');
   const prefix = rest.filter((part) => part !== '').join('/');
   if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket)) throw new Fault(`${text}: expected s3://bucket/prefix`);

@@ -1,6 +1,7 @@
 /** One table per verb -> parsing, help and refusals. yargs only splits, so that every refusal is a sentence of ours. */
 import { splitLine } from '../config/split-line.ts';
 import { suggest } from '../config/suggest.ts';
+import { EXAMPLES } from './examples.ts';
 import { UsageError } from './failure.ts';
 
 /** `seconds` may have a fraction; `ids` is a list such as 1,2,3; a `switch` has no value. */
@@ -202,5 +203,6 @@ export function helpOfVerb({ name, about, flags }: VerbDescription): string {
     const extra = flag.fallback === undefined ? (flag.required === true ? ' (required)' : '') : ` (${flag.fallback})`;
     return `${left.padEnd(HELP_COLUMN)}  ${flag.about}${extra}`;
   });
-  return [`millracectl ${name}: ${about}`, '', ...lines, ''].join('\n');
+  const examples = (EXAMPLES[name] ?? []).map((line) => `  ${line}`);
+  return [`millracectl ${name}: ${about}`, '', ...lines, '', ...examples, ''].join('\n');
 }

@@ -72,6 +72,11 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
     assert.equal(verified.code, 0, verified.stderr);
     const counts = /^backup created: (.*) -> /.exec(created.stdout)?.[1];
     assert.equal(verified.stdout, `backup verified: ${counts}\n`);
+    const asJson = await ctl(['backup-verify', '--location', backup, '--json']);
+    const { buckets, streams, ...rest } = JSON.parse(asJson.stdout) as Record<string, unknown>;
+    assert.equal(`${GROUPS} groups, ${String(buckets)} buckets, ${String(streams)} streams`, counts);
+    assert(typeof rest['bytes'] === 'number' && rest['bytes'] > 0);
+    assert.deepEqual([rest['location'], rest['created_unix_ms']], [backup, CREATED_MS]);
 
     await withServer({ cores: 1, groups: GROUPS }, async (copy) => {
       const target = clusterFile(copy);

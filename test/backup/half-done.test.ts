@@ -61,3 +61,23 @@ test('a flush of one stream waits for the end of an import, and leaves nothing b
     });
   });
 });
+
+test('an import that was given up with its node is undone by an import of nothing', async () => {
+  await withServer({ cores: 1, groups: 1 }, async (source) => {
+    await fill(source, 4);
+    const { body: document } = await requestOnce(source.adminPort, 'GET', '/__svc/backup/group/0');
+    await withServer({ cores: 1, groups: 1 }, async (copy) => {
+      const [socket] = await Promise.all([beginUpload(copy, document, document.length >> 1), rowsAreIn(copy)]);
+      await copy.kill();
+      socket.destroy();
+      await copy.start();
+      assert.equal((await requestOnce(copy.port, 'PUT', '/other/stream')).status, 503);
+      const [group] = (await metrics(copy))['raft_groups'] as { importing: boolean }[];
+      assert.equal(group?.importing, true);
+      const undone = await requestOnce(copy.adminPort, 'POST', IMPORT);
+      assert.equal(undone.status, 400, undone.body.toString());
+      assert.equal((await requestOnce(copy.port, 'PUT', '/other/stream')).status, 201);
+      assert.equal((await requestOnce(copy.port, 'HEAD', '/large/stream')).status, 404);
+    });
+  });
+});

@@ -24,6 +24,7 @@ const LOCATION: Flag = {
 };
 /** A node that reads a large snapshot answers small calls late. */
 const TIMEOUT_SECONDS = 30;
+const JSON_FLAG: Flag = { kind: 'switch', about: 'the result as JSON, for programs' };
 const CREATED: Flag = { kind: 'text', value: 'MS', about: 'time that the manifest shall name, in ms since 1970' };
 const MIB = 1024 * 1024;
 /** An election takes one to two seconds. */
@@ -37,6 +38,7 @@ export const backupCreate: Verb = {
     config: CONFIG,
     location: LOCATION,
     'created-unix-ms': CREATED,
+    json: JSON_FLAG,
     ...asking(TIMEOUT_SECONDS),
   },
   run: (context) =>
@@ -67,7 +69,11 @@ export const backupCreate: Verb = {
       for (const [node, reason] of absent)
         progress.note(`node ${node} was left out (${reason}): what only it has applied is not in the backup`);
       progress.end();
-      say(`backup created: ${countsOf(groups)} -> ${location.text}`);
+      say(
+        context.values.isSet('json')
+          ? asJson(location, createdMs, groups)
+          : `backup created: ${countsOf(groups)} -> ${location.text}`,
+      );
     }),
 };
 
@@ -85,13 +91,13 @@ async function whatIsIn(location: Location, groupCount: number): Promise<string>
 export const backupVerify: Verb = {
   name: 'backup-verify',
   about: 'check that a backup is complete, unaltered and restorable; asks no cluster',
-  flags: { location: LOCATION },
+  flags: { location: LOCATION, json: JSON_FLAG },
   run: (context) =>
     atLocation(context, async (location) => {
-      const { progress, say, signal } = context;
-      const { groups } = await verifyBackup(location, progress, signal);
+      const { values, progress, say, signal } = context;
+      const { groups, created_unix_ms: createdMs } = await verifyBackup(location, progress, signal);
       progress.end();
-      say(`backup verified: ${countsOf(groups)}`);
+      say(values.isSet('json') ? asJson(location, createdMs, groups) : `backup verified: ${countsOf(groups)}`);
     }),
 };
 
@@ -107,6 +113,7 @@ export const restore: Verb = {
       about: 'the source is gone for good: delete its objects when nothing refers to them',
     },
     'created-unix-ms': { ...CREATED, about: 'ignored' },
+    json: JSON_FLAG,
     ...asking(TIMEOUT_SECONDS),
   },
   run: (context) =>
@@ -127,7 +134,8 @@ export const restore: Verb = {
           `all groups are restored (${countsOf(groups)}), but of ${sampled} objects in the cold store that were looked at ${unreadable} cannot be read (${reason}); give every node the storage.cold settings of the source, or a copy of what it stored, and start it again`,
         );
       }
-      say(`restore complete: ${countsOf(groups)}`);
+      const { created_unix_ms: createdMs } = manifest;
+      say(values.isSet('json') ? asJson(location, createdMs, groups) : `restore complete: ${countsOf(groups)}`);
     }),
 };
 
@@ -183,7 +191,22 @@ function teller(progress: Progress, groups: number, done: string): (group: numbe
 }
 
 /** A bucket counts once for each group that has streams of it. */
-function countsOf(groups: readonly GroupEntry[]): string {
+function totalsOf(groups: readonly GroupEntry[]): { groups: number; buckets: number; streams: number; bytes: number } {
   const sum = (of: (group: GroupEntry) => number): number => groups.reduce((total, group) => total + of(group), 0);
-  return `${groups.length} groups, ${sum((group) => group.buckets)} buckets, ${sum((group) => group.streams)} streams`;
+  return {
+    groups: groups.length,
+    buckets: sum((group) => group.buckets),
+    streams: sum((group) => group.streams),
+    bytes: sum((group) => group.bytes),
+  };
+}
+
+function countsOf(entries: readonly GroupEntry[]): string {
+  const { groups, buckets, streams } = totalsOf(entries);
+  return `${groups} groups, ${buckets} buckets, ${streams} streams`;
+}
+
+/** `bytes` of the snapshots; what lies in the cold store is not counted. */
+function asJson(location: Location, createdMs: number, groups: readonly GroupEntry[]): string {
+  return JSON.stringify({ location: location.text, created_unix_ms: createdMs, ...totalsOf(groups) });
 }

@@ -1,0 +1,36 @@
+// The examples of --help are command lines that the tool takes.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openLocation } from '../../src/backup/location.ts';
+import { Values, helpOfVerb, parseCommandLine } from '../../src/operator/command-line.ts';
+import { EXAMPLES } from '../../src/operator/examples.ts';
+import { VERBS } from '../../src/operator/verbs.ts';
+
+const ENVIRONMENT = { MILLRACE_CLUSTER: 'cluster.toml' };
+
+/** As a shell splits it. */
+const wordsOf = (line: string): string[] =>
+  [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
+
+for (const verb of VERBS) {
+  test(`--help of ${verb.name} shows examples that it takes`, () => {
+    const examples = EXAMPLES[verb.name] ?? [];
+    assert.notEqual(examples.length, 0);
+    for (const line of examples) {
+      assert(helpOfVerb(verb).includes(`  ${line}\n`));
+      const [tool, ...args] = wordsOf(line);
+      assert.equal(tool, 'millracectl');
+      const parsed = parseCommandLine(args, VERBS);
+      assert.equal(parsed.verb?.name, verb.name);
+      void new Values(verb, parsed.given, ENVIRONMENT);
+    }
+  });
+}
+
+test('an S3 location with credentials is refused without showing them', async () => {
+  await assert.rejects(openLocation('s3://AKIA:secret@bucket/x', new AbortController().signal), (error: Error) => {
+    assert.match(error.message, /credentials come from the environment/);
+    assert.doesNotMatch(error.message, /AKIA|secret/);
+    return true;
+  });
+});
