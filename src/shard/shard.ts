@@ -310,8 +310,9 @@ export class Shard {
       // What found the disk full may be over (a snapshot for another node): some commit has to find the room again.
       due.push(...this.groups.slice(0, 1));
     }
-    // This node's disk write runs while its entries travel (thesis 10.2.1) and answers to what is committed reach clients.
+    // This node's disk write runs while its entries travel (thesis 10.2.1) and clients and readers hear of what is committed.
     this.#forwarding?.release();
+    for (const group of this.groups) group.flushEvents();
     this.#options.replies.publish();
     this.#peers?.flush();
     if (!this.#commits.commit(batches, due, clockMs)) return false;
