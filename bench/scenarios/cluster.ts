@@ -6,9 +6,9 @@ import { NATS_STREAMS } from '../load/nats-subject.ts';
 import { runPipelined } from '../load/pipelined.ts';
 import { createStreams } from '../load/streams.ts';
 import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
-import { startChild } from '../processes.ts';
+import { cpuMsOf, startChild } from '../processes.ts';
 import { check, type Check, type ScenarioReport } from '../report.ts';
-import type { LoadResult } from '../stats.ts';
+import { median, type LoadResult } from '../stats.ts';
 import { etcd } from '../targets/etcd.ts';
 import { leadersPerNode, millraceCluster } from '../targets/millrace-cluster.ts';
 import { nats } from '../targets/nats.ts';
@@ -29,6 +29,10 @@ interface Load {
   readonly streams: number;
   readonly pathsFile: string;
   readonly paths: readonly string[];
+}
+
+function cpuMsOfNodes(target: Running): number {
+  return 'nodes' in target ? (target as RunningCluster).nodes.reduce((sum, { pid }) => sum + cpuMsOf(pid), 0) : 0;
 }
 
 function portsOf(target: Running): number[] {
@@ -56,7 +60,12 @@ async function measureRival(
   return [await shape(streams), await shape(Math.min(SHARED_CONNECTIONS, streams))];
 }
 
-async function measureHttp({ context, streams, pathsFile, paths }: Load, target: Running): Promise<LoadResult> {
+/** `onCpu` is told what the measured appends cost all nodes together. */
+async function measureHttp(
+  { context, streams, pathsFile, paths }: Load,
+  target: Running,
+  onCpu?: (cpuMs: number, appends: number) => void,
+): Promise<LoadResult> {
   const ports = portsOf(target);
   await createStreams(target.port, paths);
   const append = (ms: number): Promise<LoadResult> =>
@@ -70,7 +79,9 @@ async function measureHttp({ context, streams, pathsFile, paths }: Load, target:
       load: context.load,
     });
   await append(context.warmUpMs * WARM_UPS);
+  const cpuMs = cpuMsOfNodes(target);
   const result = await append(context.durationMs);
+  onCpu?.(cpuMsOfNodes(target) - cpuMs, result.requests);
   if (result.requests > 0) return result;
   return { ...result, failed: streams, failures: `no answer within ${context.durationMs} ms` };
 }
@@ -106,6 +117,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
   const paths = Array.from({ length: streams }, (_, index) => streamPath(`cluster-${index}`));
   const load = { context, streams, paths, pathsFile: writePaths(context.start.dir, NAME, paths) };
   let leaders: number[] = [];
+  const cpuMicros: number[] = [];
   const shared = new Map<string, LoadResult[]>();
   const own = await alternate(context, targets, async (target) => {
     // What the target before this one left unwritten would be paid by this one's first fsync.
@@ -118,8 +130,10 @@ async function run(context: Context): Promise<ScenarioReport[]> {
         shared.set(name, [...(shared.get(name) ?? []), best]);
         return result;
       }
-      const result = await measureHttp(load, running);
-      if (target === millraceCluster) leaders = await leadersPerNode(running as RunningCluster);
+      if (target !== millraceCluster) return await measureHttp(load, running);
+      const nodes = running as RunningCluster;
+      const result = await measureHttp(load, nodes, (cpuMs, appends) => cpuMicros.push((1000 * cpuMs) / appends));
+      leaders = await leadersPerNode(nodes);
       return result;
     } finally {
       await running.stop();
@@ -137,6 +151,9 @@ async function run(context: Context): Promise<ScenarioReport[]> {
       checks: checksOf(rounds),
       notes: [
         ...(leaders.length === 0 ? [] : [`groups led by the nodes of millrace-cluster: ${leaders.join(', ')}`]),
+        ...(cpuMicros.length === 0
+          ? []
+          : [`processor time of millrace-cluster per append, all nodes: ${median(cpuMicros).toFixed(1)} us`]),
         'reference-file is one process and replicates nothing',
         `a connection per stream (wrk for HTTP, own clients for gRPC Put and publish); shared: ${SHARED_CONNECTIONS} ` +
           'connections for all writers, the best shape of etcd and NATS and one that HTTP/1.1 does not have',
