@@ -26,6 +26,7 @@ const ORIGIN = /^[0-9a-f]{16}$/;
 const BATCH_BYTES = 256 * 1024;
 /** And never more: a value is held as a whole. */
 const VALUE_BYTES_MAX = 4 * 1024 * 1024;
+const TOO_LARGE = `a value is larger than ${VALUE_BYTES_MAX} bytes`;
 
 const packr = new Packr({ useRecords: false, variableMapSize: true });
 
@@ -127,10 +128,12 @@ export class DocumentReader {
       const end = valueEnd(bytes, at);
       check(end !== IMPOSSIBLE, `byte ${this.#bytes - bytes.length + at} begins nothing that a snapshot has`);
       if (end === INCOMPLETE) break;
+      // Whatever the pieces: a file is verified in larger ones than an upload comes in.
+      check(end - at <= VALUE_BYTES_MAX, TOO_LARGE);
       this.#value(bytes.subarray(at, end));
       at = end;
     }
-    check(bytes.length - at <= VALUE_BYTES_MAX, `a value is larger than ${VALUE_BYTES_MAX} bytes`);
+    check(bytes.length - at <= VALUE_BYTES_MAX, TOO_LARGE);
     this.#held = bytes.slice(at);
   }
 

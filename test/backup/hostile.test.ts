@@ -125,6 +125,25 @@ test('values that no snapshot has are refused in a sentence, wherever they stand
     assert.throws(() => read(Buffer.concat([head, Buffer.from(size, 'hex')])), Fault, size.slice(0, 20));
 });
 
+test('a value too large for an import is too large in whatever pieces it comes', () => {
+  const rows = copyOf(golden.rows);
+  const big = packr.pack(rows.flat().concat([new Uint8Array(5 * 1024 * 1024)]));
+  const { head } = golden.contents;
+  const pieces: Uint8Array[] = [];
+  void new DocumentWriter(head, (piece) => pieces.push(piece));
+  const bytes = Buffer.concat([...pieces, big]);
+  for (const size of [512 * 1024, 16 * 1024 * 1024]) {
+    const reader = new DocumentReader(
+      () => undefined,
+      () => undefined,
+    );
+    const push = (): void => {
+      for (let at = 0; at < bytes.length; at += size) reader.push(bytes.subarray(at, at + size));
+    };
+    assert.throws(push, /a value is larger than/, `pieces of ${size}`);
+  }
+});
+
 test('a manifest that lists nothing, or what is no file of the backup, is refused', () => {
   const entry = { raft_group_id: 0, object: 'group-0000.snapshot', bytes: 1, blake3: '0'.repeat(64) };
   const counts = { group_commit_index: 0, buckets: 0, streams: 0 };
