@@ -282,6 +282,35 @@ test('the plane asks for its own token except where a wake brings one; the log i
   }
 });
 
+test('a start with a long log does nothing of the past', async () => {
+  let isBroken = true;
+  await onStage(
+    () => (isBroken ? 500 : { done: true }),
+    async ({ server, subs, receiver }) => {
+      await subs.subscribe('s', webhook(receiver));
+      await subs.create('events/a', { n: 1 });
+      await receiver.next();
+      // More than one read of the log lies between the wake and its end.
+      const streams = Array.from({ length: 8000 }, (_, i) => `a/rather/long/name/to/make/the/log/grow/faster/${i}`);
+      for (let round = 0; round < 3; round++) {
+        await subs.subscribe('large', { ...webhook(receiver), pattern: undefined, streams });
+        await subs.expect(204, 'DELETE', '__ds/subscriptions/large');
+      }
+      assert(((await metrics(server))['log_bytes'] as number) > 2 * 1024 * 1024);
+      isBroken = false;
+      await eventually('the wake is over', async () => (await subs.acked('s', 'events/a')) !== 0);
+      const before = receiver.received.length;
+      await server.kill();
+      await server.start();
+      await eventually('it drives', async () => (await metrics(server))['driving'] === true);
+      await subs.append('events/a');
+      await eventually('the next wake', async () => receiver.received.length > before);
+      assert.equal(receiver.received[before]?.body.generation, 2);
+      assert.equal((await metrics(server))['leases_expired'], 0);
+    },
+  );
+});
+
 test('a long log is checkpointed, and a restart begins there', async () => {
   await onStage(
     () => 200,

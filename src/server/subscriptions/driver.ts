@@ -37,6 +37,7 @@ interface Attempt {
 }
 
 export class Driver {
+  /** Steps that are in the log. */
   readonly counters = { wakes: 0, delivered: 0, failed: 0, expired: 0 };
   readonly #options: DriverOptions;
   #driving = false;
@@ -136,17 +137,15 @@ export class Driver {
       case 'wait':
         return this.#lookAt(sub, step.untilMs);
       case 'wake': {
-        this.counters.wakes++;
         const wake = newWakeId();
         const { tails } = step;
-        return void this.#record(sub, { op: 'wake', ...about, wake, generation: sub.generation + 1, tails });
+        return void this.#record(sub, { op: 'wake', ...about, wake, generation: sub.generation + 1, tails }, 'wakes');
       }
       case 'expire': {
-        this.counters.expired++;
         const wake = sub.wake?.id as string;
         // A receiver that has not even answered is called again no sooner than after any other failure.
         const next = this.#attempts.has(sub) ? this.#nextAttemptMs(sub, nowMs) : -1;
-        return void this.#record(sub, { op: 'expire', ...about, wake, until: sub.leaseUntilMs, next });
+        return void this.#record(sub, { op: 'expire', ...about, wake, until: sub.leaseUntilMs, next }, 'expired');
       }
       case 'deliver':
         this.#lookAt(sub, step.expiresAtMs);
@@ -159,10 +158,11 @@ export class Driver {
   }
 
   /** One record at a time for each subscription; what it changed is looked at when it is folded. */
-  async #record(sub: Subscription, command: Command): Promise<void> {
+  async #record(sub: Subscription, command: Command, counter: keyof Driver['counters']): Promise<void> {
     this.#busy.add(sub);
     try {
-      await this.#options.append(command);
+      const { code } = await this.#options.append(command);
+      if (code === 'OK') this.counters[counter]++;
     } catch (error) {
       this.#options.log.debug({ err: error, subscription: sub.id, op: command.op }, 'a step could not be recorded');
       this.#pausedUntilMs.set(sub, this.#options.nowMs() + PAUSE_MS);
@@ -198,13 +198,11 @@ export class Driver {
     if (abort.signal.aborted) return this.touch(sub);
     const about = { id: sub.id, at: nowMs(), wake: wakeId };
     if (sent.result === 'failed') {
-      this.counters.failed++;
       const text = 'a wake could not be delivered; it is tried again';
       log[sub.failures === 0 ? 'warn' : 'debug']({ subscription: sub.id, reason: sent.reason }, text);
-      return this.#record(sub, { op: 'failed', ...about, next: this.#nextAttemptMs(sub, nowMs()) });
+      return this.#record(sub, { op: 'failed', ...about, next: this.#nextAttemptMs(sub, nowMs()) }, 'failed');
     }
-    this.counters.delivered++;
-    return this.#record(sub, { op: sent.result === 'done' ? 'done' : 'delivered', ...about });
+    return this.#record(sub, { op: sent.result === 'done' ? 'done' : 'delivered', ...about }, 'delivered');
   }
 
   #next(): void {

@@ -35,6 +35,8 @@ export interface LogOptions {
   readonly tails: Tails;
   readonly machine: Machine;
   readonly log: Logger;
+  /** The fold begins anew: what is known is of the past until a barrier is passed. */
+  readonly lost: () => void;
 }
 
 interface Waiting {
@@ -47,7 +49,7 @@ export class SubscriptionLog {
   /** By the name of the record. */
   readonly #waiting = new Map<string, Waiting>();
   /** Of those who wait until so many records are folded. */
-  #barriers: { readonly record: number; readonly resolve: () => void }[] = [];
+  #barriers: { readonly record: number; readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
   readonly #nonce = randomUUID();
   #counter = 0;
   #incarnation = 0;
@@ -136,8 +138,8 @@ export class SubscriptionLog {
   }
 
   /**
-   * What any node acknowledged before this call is folded when it resolves. A conditional append that cannot succeed goes the
-   * way of every write and leaves nothing behind.
+   * What any node acknowledged before this call is folded when it resolves; rejects with a MillraceError when that takes too long. A
+   * conditional append that cannot succeed goes the way of every write and leaves nothing behind.
    */
   async barrier(): Promise<void> {
     if (!this.isThere) {
@@ -150,15 +152,13 @@ export class SubscriptionLog {
     const answer = await this.#send([{ op: 'checkpoint-end' }], NEVER);
     if (answer.code !== 'RECORD_PRECONDITION_FAILED') throw new MillraceError(answer.code);
     if (this.#record >= answer.recordNext) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, OUTCOME_MS);
-      const done = (): void => {
-        clearTimeout(timer);
-        resolve();
-      };
-      this.#barriers.push({ record: answer.recordNext, resolve: done });
+    let timer: NodeJS.Timeout | undefined;
+    const passed = new Promise<void>((resolve, reject) => {
+      timer = setTimeout(() => reject(new MillraceError('CATCHING_UP')), OUTCOME_MS);
+      this.#barriers.push({ record: answer.recordNext, resolve, reject });
       this.moved();
     });
+    await passed.finally(() => clearTimeout(timer));
   }
 
   get incarnation(): number {
@@ -169,7 +169,7 @@ export class SubscriptionLog {
     this.#closed = true;
     for (const waiting of this.#waiting.values()) waiting.reject(new MillraceError('STOPPING'));
     this.#waiting.clear();
-    for (const { resolve } of this.#barriers) resolve();
+    for (const { reject } of this.#barriers) reject(new MillraceError('STOPPING'));
   }
 
   #name(): string {
@@ -257,6 +257,7 @@ export class SubscriptionLog {
 
   /** A node that slept through a whole checkpoint: only a new fold can be right. */
   #lost(): ErrorCode {
+    this.#options.lost();
     this.#options.machine.clear();
     this.#offset = -1;
     this.#again = true;

@@ -56,6 +56,8 @@ export class Subscriptions {
   #timer: NodeJS.Timeout | undefined;
   #sweptMs = 0;
   #checkpointing = false;
+  #starting = false;
+  #stopped = false;
   #checkpoints = 0;
 
   constructor(options: SubscriptionsOptions) {
@@ -72,7 +74,7 @@ export class Subscriptions {
     const machine = new Machine(directory);
     this.#directory = directory;
     this.#machine = machine;
-    this.#log = new SubscriptionLog({ gateway, tails, machine, log });
+    this.#log = new SubscriptionLog({ gateway, tails, machine, log, lost: () => this.#driver.stop() });
     this.#known = new Known(machine, this.#log);
     const known = this.#known;
     this.#driver = new Driver({
@@ -113,6 +115,7 @@ export class Subscriptions {
 
   /** No more deliveries; another node, or the next start, goes on. */
   stop(): void {
+    this.#stopped = true;
     clearInterval(this.#timer);
     this.#driver.stop();
   }
@@ -174,14 +177,32 @@ export class Subscriptions {
 
   #tick(): void {
     const leads = this.#options.leads(this.#group);
-    if (leads && !this.#driver.driving) {
-      this.#driver.start(this.#machine.subscriptions.values());
-      this.#sweepAll();
+    if (!leads) {
+      if (this.#driver.driving) this.#driver.stop();
+      return;
     }
-    if (!leads && this.#driver.driving) this.#driver.stop();
-    if (!leads) return;
+    if (!this.#driver.driving) {
+      void this.#drive();
+      return;
+    }
     if (this.#options.nowMs() - this.#sweptMs > SWEEP_MS) this.#sweepAll();
     if (!this.#checkpointing && checkpointDue(this.#known, this.#options.checkpointBytes)) void this.#checkpoint();
+  }
+
+  /** Not before everything is folded: the past is full of wakes that were due. */
+  async #drive(): Promise<void> {
+    if (this.#starting) return;
+    this.#starting = true;
+    try {
+      await this.#log.barrier();
+      if (!this.#options.leads(this.#group) || this.#stopped) return;
+      this.#driver.start(this.#machine.subscriptions.values());
+      this.#sweepAll();
+    } catch (error) {
+      this.#options.log.debug({ err: error }, 'the log of subscriptions is behind; it is tried again');
+    } finally {
+      this.#starting = false;
+    }
   }
 
   #sweepAll(): void {
