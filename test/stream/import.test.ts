@@ -141,11 +141,17 @@ function story(): Step[] {
     { ...late, nowMs: NOW_MS + SILENCE_MS },
     { ...firstRows, code: 'IMPORT_LOST' },
     { ...abort, all: true },
+    // Its BEGIN once more, and the answer to its end: nobody would go on with what that began.
+    { ...late, nowMs: NOW_MS + SILENCE_MS, code: 'IMPORT_LOST' },
+    abort,
     begin,
     // A piece whose answer was lost comes twice; one that comes too early does not count.
     firstRows,
     firstRows,
     { ...(rest[1] as Step), code: 'IMPORT_LOST' },
+    { ...(rest.at(-1) as Step), code: 'IMPORT_LOST' },
+    // A BEGIN that comes late undoes nothing.
+    begin,
     ...rest,
     rest.at(-1) as Step,
     { ...begin, code: 'GROUP_NOT_EMPTY' },
