@@ -197,7 +197,9 @@ test('a subscriber whose lease ends is fenced off, and another one is woken', as
   await onStage(
     () => 200,
     async ({ subs, receiver }) => {
-      await subs.subscribe('s', webhook(receiver, { lease_ttl_ms: 1000 }));
+      // By name, so that the address comes from the lookup that is looked at.
+      const url = receiver.url.replace('127.0.0.1', 'localhost');
+      await subs.subscribe('s', webhook(receiver, { lease_ttl_ms: 1000, webhook: { url } }));
       await subs.create('events/a', { n: 1 });
       const first = await receiver.next();
       const second = await receiver.next();
