@@ -17,6 +17,7 @@ import { createHasher, sameDigest } from '../digest/blake3.ts';
 import { Fault, check } from '../stream/backup/fault.ts';
 import { type RowSink } from '../stream/backup/order.ts';
 import { type Summary, Validator } from '../stream/backup/validate.ts';
+import { Batch } from './batch.ts';
 import { IMPOSSIBLE, INCOMPLETE, valueEnd } from './scan.ts';
 
 const FORMAT = 'millrace-group-snapshot';
@@ -47,15 +48,15 @@ export interface Contents extends Summary {
 
 /** Makes a document; `write` gets its pieces, which are its own to keep. */
 export class DocumentWriter {
-  readonly #write: (piece: Uint8Array) => void;
+  readonly #write: (piece: Uint8Array<ArrayBuffer>) => void;
   readonly #hasher = createHasher();
-  #batch: Uint8Array[] = [];
+  readonly #batch = new Batch(BATCH_BYTES);
   #batchBytes = 0;
   #rows = 0;
 
-  constructor(head: DocumentHead, write: (piece: Uint8Array) => void) {
+  constructor(head: DocumentHead, write: (piece: Uint8Array<ArrayBuffer>) => void) {
     this.#write = write;
-    this.#put({
+    const map = {
       format: FORMAT,
       format_version: BACKUP_FORMAT_VERSION,
       group: head.group,
@@ -63,12 +64,13 @@ export class DocumentWriter {
       write_unit_bytes: WRITE_UNIT_BYTES,
       commit_index: head.commitIndex,
       ...(head.origin === undefined ? {} : { origin: head.origin }),
-    });
+    };
+    this.#put(Uint8Array.from(packr.pack(map)));
   }
 
   /** Key and value are copied. */
   row(key: Uint8Array, value: Uint8Array): void {
-    this.#batch.push(Buffer.from(key), Buffer.from(value));
+    this.#batch.add(key, value);
     this.#batchBytes += key.length + value.length;
     this.#rows++;
     if (this.#batchBytes >= BATCH_BYTES) this.flush();
@@ -76,9 +78,8 @@ export class DocumentWriter {
 
   /** What was gathered becomes a piece. */
   flush(): void {
-    if (this.#batch.length === 0) return;
-    this.#put(this.#batch);
-    this.#batch = [];
+    if (this.#batch.isEmpty) return;
+    this.#put(this.#batch.take());
     this.#batchBytes = 0;
   }
 
@@ -88,8 +89,7 @@ export class DocumentWriter {
     this.#write(Uint8Array.from(packr.pack({ rows: this.#rows, buckets, streams, blake3 })));
   }
 
-  #put(value: unknown): void {
-    const piece = Uint8Array.from(packr.pack(value));
+  #put(piece: Uint8Array<ArrayBuffer>): void {
     this.#hasher.update(piece);
     this.#write(piece);
   }
@@ -103,7 +103,9 @@ export class DocumentReader {
   readonly #front = createHasher();
   #head: DocumentHead | undefined;
   #trailer: Record<string, unknown> | undefined;
-  #held: Uint8Array = new Uint8Array(0);
+  /** The beginning of a value whose end has not come yet; the memory is used again and again. */
+  #held = new Uint8Array(BATCH_BYTES);
+  #heldBytes = 0;
   #rows = 0;
   #bytes = 0;
 
@@ -117,12 +119,31 @@ export class DocumentReader {
   push(piece: Uint8Array): void {
     this.#bytes += piece.length;
     this.#whole.update(piece);
-    let bytes = piece;
-    if (this.#held.length > 0) {
-      bytes = new Uint8Array(this.#held.length + piece.length);
-      bytes.set(this.#held);
-      bytes.set(piece, this.#held.length);
+    if (this.#heldBytes === 0) return this.#keep(this.#values(piece));
+    this.#reserve(this.#heldBytes + piece.length);
+    this.#held.set(piece, this.#heldBytes);
+    return this.#keep(this.#values(this.#held.subarray(0, this.#heldBytes + piece.length)));
+  }
+
+  /** There is no more. */
+  end(): Contents {
+    const trailer = this.#trailer;
+    const head = this.#head;
+    check(this.#bytes > 0, 'the snapshot is empty');
+    if (head === undefined || trailer === undefined || this.#heldBytes > 0) {
+      throw new Fault('the snapshot is truncated');
     }
+    const summary = this.#validator.finish();
+    const same =
+      trailer['rows'] === this.#rows &&
+      trailer['buckets'] === summary.buckets &&
+      trailer['streams'] === summary.streams;
+    check(same, 'the snapshot holds other numbers of rows, buckets or streams than its end says');
+    return { ...summary, head, digest: toHex(this.#whole.digest()), bytes: this.#bytes };
+  }
+
+  /** Takes the values that are whole; what is left over. */
+  #values(bytes: Uint8Array): Uint8Array {
     let at = 0;
     while (at < bytes.length) {
       const end = valueEnd(bytes, at);
@@ -133,25 +154,24 @@ export class DocumentReader {
       this.#value(bytes.subarray(at, end));
       at = end;
     }
-    check(bytes.length - at <= VALUE_BYTES_MAX, TOO_LARGE);
-    this.#held = bytes.slice(at);
+    return bytes.subarray(at);
   }
 
-  /** There is no more. */
-  end(): Contents {
-    const trailer = this.#trailer;
-    const head = this.#head;
-    check(this.#bytes > 0, 'the snapshot is empty');
-    if (head === undefined || trailer === undefined || this.#held.length > 0) {
-      throw new Fault('the snapshot is truncated');
+  #keep(rest: Uint8Array): void {
+    check(rest.length <= VALUE_BYTES_MAX, TOO_LARGE);
+    if (rest.buffer === this.#held.buffer) this.#held.copyWithin(0, rest.byteOffset, rest.byteOffset + rest.length);
+    else {
+      this.#reserve(rest.length);
+      this.#held.set(rest);
     }
-    const summary = this.#validator.finish();
-    const same =
-      trailer['rows'] === this.#rows &&
-      trailer['buckets'] === summary.buckets &&
-      trailer['streams'] === summary.streams;
-    check(same, 'the snapshot holds other numbers of rows, buckets or streams than its end says');
-    return { ...summary, head, digest: toHex(this.#whole.digest()), bytes: this.#bytes };
+    this.#heldBytes = rest.length;
+  }
+
+  #reserve(bytes: number): void {
+    if (bytes <= this.#held.length) return;
+    const larger = new Uint8Array(2 * bytes);
+    larger.set(this.#held.subarray(0, this.#heldBytes));
+    this.#held = larger;
   }
 
   #value(bytes: Uint8Array): void {

@@ -92,8 +92,8 @@ export const BACKUP_CONTENT_TYPE = 'application/x-msgpack';
  * used again and the file grows by what is written; a backup takes one group after the other.
  */
 export const EXPORTS_MAX = 2;
-/** Rows of one piece of an export: about a millisecond of the shard's time. */
-export const EXPORT_PIECE_BYTES = 200 * KIB;
+/** Bytes of an export on their way from its thread to the socket: a few pieces, so that neither waits for the other. */
+export const EXPORT_WINDOW_BYTES = MIB;
 /** Rows of a backup in one replicated command. */
 export const IMPORT_PIECE_BYTES = MIB - 64 * KIB;
 

@@ -10,7 +10,7 @@ import type { HttpContext } from '../http/contract.ts';
 import { ListenError, type Planes, createPlanes } from '../http/server.ts';
 import { describeShed } from '../wire/shed.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
-import { openBackups } from './backup/backups.ts';
+import { type RunningBackups, openBackups } from './backup/backups.ts';
 import { type ColdStore, NO_COLD_STORE_METRICS, startColdStore } from './cold-start.ts';
 import { completeDataDir, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
@@ -88,15 +88,25 @@ async function main(argv: readonly string[]): Promise<void> {
   );
   const forks = openForks(gateway);
   const subscriptions = openSubscriptions(config, layout.nodeId, gateway, governance);
-  const planes = compose({ config, gateway, forks, subscriptions, shards, drainMark, governance, cold, log });
+  const backups = openNodeBackups(config, gateway, cold);
+  const parts: Parts = { config, gateway, forks, subscriptions, shards, drainMark, governance, cold, backups, log };
+  const planes = compose(parts);
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
   greet(config, layout.shardCount, performance.now() - startedMs, log);
   if (clusterOf(config) !== undefined) governance.start();
   for (const service of [forks, subscriptions]) service.start();
   onSignal(() => {
-    for (const service of [governance, forks, subscriptions]) service.stop();
-    return stop(planes, shards, gateway, subscriptions, cold, log);
+    return stop(planes, parts);
+  });
+}
+
+function openNodeBackups(config: Config, gateway: Gateway, cold: ColdStore | undefined): RunningBackups {
+  return openBackups({
+    gateway,
+    directory: config.storage.dataDir,
+    readCold: cold?.service.read.bind(cold.service),
+    log: createLogger('backup'),
   });
 }
 
@@ -136,10 +146,12 @@ interface Parts {
   readonly governance: Governance;
   readonly subscriptions: Subscriptions;
   readonly cold: ColdStore | undefined;
+  readonly backups: RunningBackups;
   readonly log: Logger;
 }
 
-function compose({ config, gateway, forks, subscriptions, shards, drainMark, governance, cold, log }: Parts): Planes {
+function compose(parts: Parts): Planes {
+  const { config, gateway, forks, subscriptions, shards, drainMark, governance, cold, backups, log } = parts;
   const metrics = new HttpCounters();
   const ctx: HttpContext = {
     gateway,
@@ -193,7 +205,7 @@ function compose({ config, gateway, forks, subscriptions, shards, drainMark, gov
       hasClusterPlane: clusterOf(config) !== undefined,
       peers,
       coldObjects: cold?.service,
-      backups: openBackups(gateway, config.storage.dataDir, cold?.service.read.bind(cold.service)),
+      backups,
     },
     control: subscriptions.api,
     logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
@@ -240,17 +252,13 @@ function onSignal(run: () => Promise<void>): void {
   process.on('SIGINT', handle);
 }
 
-async function stop(
-  planes: Planes,
-  shards: Shards,
-  gateway: Gateway,
-  subscriptions: Subscriptions,
-  cold: ColdStore | undefined,
-  log: Logger,
-): Promise<void> {
+async function stop(planes: Planes, parts: Parts): Promise<void> {
+  const { shards, gateway, governance, forks, subscriptions, cold, backups, log } = parts;
+  for (const service of [governance, forks, subscriptions]) service.stop();
   log.info({ pending: gateway.pending }, 'stopping: no new requests, open ones are finished');
   await planes.close(STOP_GRACE_MS);
   subscriptions.close();
+  await backups.stop();
   await shards.stop();
   gateway.close();
   await cold?.close();

@@ -123,6 +123,11 @@ export class Shards {
   }
 }
 
+/** Of the shard's store. */
+export function shardDirectory(dataDir: string, shard: number): string {
+  return join(dataDir, `shard-${shard}`);
+}
+
 function start(shard: number, boot: number, options: ShardsOptions): Running {
   const requestRing = createRing(REQUEST_RING_BYTES);
   const replyRing = createRing(REPLY_RING_BYTES);
@@ -134,7 +139,7 @@ function start(shard: number, boot: number, options: ShardsOptions): Running {
     shard,
     nodeId: options.nodeId,
     groups,
-    directory: join(options.dataDir, `shard-${shard}`),
+    directory: shardDirectory(options.dataDir, shard),
     seed: randomInt(1, 2 ** 31),
     boot,
     groupCount: options.groupCount,

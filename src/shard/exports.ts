@@ -1,21 +1,22 @@
 /**
- * Exports of groups for a backup: a checkpoint, then the rows as one LMDB read transaction shows them, so appends go on
- * meanwhile. Whoever takes them asks for a piece when it is ready for one, which is all the flow control there is.
+ * Exports of groups for a backup, as far as the shard has part in them: a checkpoint, so that the group's state is in the store,
+ * and while one runs the collector leaves the group's objects alone. The rows are read by a thread of their own
+ * (server/backup/exporting.ts) in one LMDB read transaction; appends go on meanwhile and wait for nothing.
  *
- * While one runs, pages that commits replace are not used again, so the file grows by about what is written; it does not shrink,
- * but later commits use the pages. The log is not held back.
+ * While that is open, pages that commits replace are not used again, so the file grows by about what is written; it does not
+ * shrink, but later commits use the pages. The log is not held back. When the volume runs short, the export is ended and not
+ * the writes.
  */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { EXPORTS_MAX } from '../base/limits.ts';
 import type { Group } from '../group/group.ts';
-import { BACKUP_TAGS } from '../stream/backup/order.ts';
 import { isImporting } from '../stream/import.ts';
 import { Reply } from '../wire/reply.ts';
-import { EXPORT_CLOSE, EXPORT_NEXT, EXPORT_OPEN, type Query } from '../wire/request.ts';
-import type { ShardStorage, SnapshotReader } from './ports.ts';
+import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, type Query } from '../wire/request.ts';
+import type { ShardStorage } from './ports.ts';
 
-/** Nobody asked for a piece for so long: whoever began it is gone. Above what a store may take for a part of a backup. */
-const IDLE_MS = 5 * 60_000;
+/** Nobody held it for so long: whoever began it is gone. Many times the interval in which it is held (export.ts). */
+const IDLE_MS = 60_000;
 
 export interface ExportsHost {
   /** Checkpoints the group now; false when the disk is full. */
@@ -25,7 +26,8 @@ export interface ExportsHost {
 
 interface Export {
   readonly group: Group;
-  readonly reader: SnapshotReader;
+  /** The volume had room when it began. Without, nothing is written that could make the file grow. */
+  readonly hadRoom: boolean;
   usedAtMs: number;
 }
 
@@ -62,8 +64,8 @@ export class Exports {
     switch (query.mode) {
       case EXPORT_OPEN:
         return this.#open(group, clockMs, reply);
-      case EXPORT_NEXT:
-        return this.#next(query, clockMs, reply);
+      case EXPORT_HOLD:
+        return this.#hold(query.value, clockMs);
       case EXPORT_CLOSE:
         this.#close(query.value);
         return 'OK';
@@ -76,9 +78,8 @@ export class Exports {
     if (isImporting(group.state)) return 'GROUP_IMPORTING';
     if (this.#running.size >= EXPORTS_MAX) return 'EXPORTS_FULL';
     if (!this.#host.checkpoint(group)) return 'DISK_FULL';
-    const reader = this.#storage.openSnapshot(group.id, BACKUP_TAGS);
     const id = ++this.#last;
-    this.#running.set(id, { group, reader, usedAtMs: clockMs });
+    this.#running.set(id, { group, hadRoom: this.#storage.roomToGrow, usedAtMs: clockMs });
     group.exports++;
     reply.a = id;
     reply.b = group.state.mutations;
@@ -86,13 +87,13 @@ export class Exports {
     return 'OK';
   }
 
-  #next(query: Query, clockMs: number, reply: Reply): ErrorCode {
-    const one = this.#running.get(query.value);
+  #hold(id: number, clockMs: number): ErrorCode {
+    const one = this.#running.get(id);
     if (one === undefined) return 'INTERNAL';
     one.usedAtMs = clockMs;
-    reply.body = one.reader.next(query.maxBytes);
-    if (reply.body === undefined) this.#close(query.value);
-    return 'OK';
+    if (!one.hadRoom || this.#storage.roomToGrow) return 'OK';
+    this.#close(id);
+    return 'DISK_FULL';
   }
 
   #close(id: number): void {
@@ -100,6 +101,5 @@ export class Exports {
     if (one === undefined) return;
     this.#running.delete(id);
     one.group.exports--;
-    one.reader.close();
   }
 }

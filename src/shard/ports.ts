@@ -72,11 +72,8 @@ export interface ShardStorage {
   purge(group: number, index: number): void;
   /** The greatest index up to `index` behind which the log still holds `keepBytes`; 0 when it holds less. */
   purgeable(group: number, index: number, keepBytes: number): number;
-  /**
-   * All rows of a group's state as they are now, unmoved by later commits; or those of some kinds (stream/keys.ts), one kind
-   * after the other.
-   */
-  openSnapshot(group: number, tags?: readonly number[]): SnapshotReader;
+  /** All rows of a group's state as they are now, unmoved by later commits. */
+  openSnapshot(group: number): SnapshotReader;
   /** Adds rows of a snapshot to the half of the group's key space that its state does not use; durable. */
   stage(group: number, rows: Uint8Array): void;
   /** Empties that half, in so many commits at most; true when it is empty. */
@@ -85,6 +82,8 @@ export interface ShardStorage {
   readonly doomedRecords: number;
   /** False when the file system is down to its reserve; sampled, may be a moment old. */
   readonly spaceLeft: boolean;
+  /** The file system could take commits that find no page to use again; sampled too, and false before spaceLeft is. */
+  readonly roomToGrow: boolean;
 }
 
 /** Rows of a group in chunks, for another node: keyBytes u16, valueBytes u32, key without its prefix, value. */

@@ -8,9 +8,10 @@ import {
   type StoredVote,
   type TurnBatch,
 } from '../shard/ports.ts';
-import { OTHER_HALF, SYSTEM_PREFIX } from '../wire/key-space.ts';
+import { OTHER_HALF } from '../wire/key-space.ts';
 import { eachRow } from '../wire/rows.ts';
 import { Environment, LmdbTx } from './environment.ts';
+import { HALF_TAG, LOST_TAG, USED_TAG, VOTE_TAG, halfOf, prefixKey, systemKey } from './rows.ts';
 import { TurnLog } from './turn-log.ts';
 
 /** Values of old log records deleted per commit: keeps one commit from paying for a long backlog. */
@@ -21,11 +22,6 @@ const RESERVE_BYTES_MAX = 64 * 1024 * 1024;
 const CLEAR_ROWS_MAX = 8192;
 /** Bytes on disk for a byte of log: the log itself, the rows of a checkpoint, and the pages around them. */
 const SPACE_FACTOR = 3;
-/** The shard's own rows: vote of a group, which half its state uses, whether it lost its log. */
-const VOTE_TAG = 0x76;
-const HALF_TAG = 0x68;
-const LOST_TAG = 0x6c;
-const USED_TAG = 0x75;
 
 export class ShardStore implements ShardStorage {
   readonly tx: LmdbTx;
@@ -33,6 +29,7 @@ export class ShardStore implements ShardStorage {
   readonly #environment: Environment;
   readonly #log: TurnLog;
   spaceLeft = true;
+  roomToGrow = true;
   /** Bytes that checkpoints are going to write for what is in the log already. */
   owedBytes: () => number = () => 0;
   /** What may be written before the next sample. */
@@ -63,7 +60,7 @@ export class ShardStore implements ShardStorage {
   }
 
   prefix(group: number): number {
-    return this.tx.get(systemKey(HALF_TAG, group)) === undefined ? group : group + OTHER_HALF;
+    return halfOf(group, this.tx.get(systemKey(HALF_TAG, group)));
   }
 
   lost(group: number): boolean {
@@ -122,15 +119,16 @@ export class ShardStore implements ShardStorage {
   sampleSpace(): void {
     const { bavail, blocks, bsize } = statfsSync(this.#directory);
     const reserve = Math.min(RESERVE_BYTES_MAX, (blocks * bsize) / 20);
-    this.#budgetBytes = bavail * bsize + this.#environment.freeBytes() - reserve - this.owedBytes();
+    const newBytes = bavail * bsize - reserve - this.owedBytes();
+    this.#budgetBytes = newBytes + this.#environment.freeBytes();
+    this.roomToGrow = newBytes > reserve;
     // Once refused, a little more than nothing has to be there, or refusals would come and go with every checkpoint.
     this.spaceLeft = this.#budgetBytes > (this.spaceLeft ? 0 : reserve / 4);
   }
 
-  openSnapshot(group: number, tags?: readonly number[]): SnapshotReader {
+  openSnapshot(group: number): SnapshotReader {
     const prefix = this.prefix(group);
-    if (tags === undefined) return this.#environment.openRanges([[prefixKey(prefix), prefixKey(prefix + 1)]]);
-    return this.#environment.openRanges(tags.map((tag) => [tagKey(prefix, tag), tagKey(prefix, tag + 1)]));
+    return this.#environment.openRanges([[prefixKey(prefix), prefixKey(prefix + 1)]]);
   }
 
   stage(group: number, rows: Uint8Array): void {
@@ -199,16 +197,4 @@ export class ShardStore implements ShardStorage {
     view.setFloat64(8, vote, true);
     this.tx.put(systemKey(VOTE_TAG, group), row);
   }
-}
-
-function systemKey(tag: number, group: number): Uint8Array {
-  return new Uint8Array([SYSTEM_PREFIX >> 8, SYSTEM_PREFIX & 0xff, tag, group >> 8, group & 0xff]);
-}
-
-function tagKey(prefix: number, tag: number): Uint8Array {
-  return new Uint8Array([prefix >> 8, prefix & 0xff, tag]);
-}
-
-function prefixKey(prefix: number): Uint8Array {
-  return new Uint8Array([prefix >> 8, prefix & 0xff]);
 }

@@ -20,7 +20,7 @@
  *   APPEND_BATCH            c = frames refused; the body is the JSON array of results
  *   USAGE                   a = 1 when more buckets follow
  *   PURGE                   a = streams removed, b = 1 when more are left, text = behind which to go on, c = objects queued
- *   EXPORT                  OPEN: a = its number, b = mutations applied; NEXT: the body is rows (wire/rows.ts), none at the end
+ *   EXPORT                  OPEN: a = its number, b = mutations applied, text = origin of its objects
  *   DELETE, FORK_ABORT, FORK_UNPIN   b = 1: a source is to be told that a fork is gone: a = token, text = its key
  *   FORK_BEGIN, FORK_END   text = ttl seconds and expires at ms, -1 none, a blank between
  *   FORK_PIN                startOffset = retention floor, a = ttl seconds, b = expires at ms, c = incarnation

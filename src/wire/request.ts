@@ -53,13 +53,10 @@ export const ADMIN_FORGET_LEARNER = 7;
 /** Objects of one bucket (the key) that a group is to delete: up to maxRecords of them. */
 export const OP_BUCKET_GC = 44;
 
-/**
- * A backup of a group (shard/exports.ts): mode = one of EXPORT_*, value = the number of the export, but for OPEN; maxBytes of a
- * piece.
- */
+/** A backup of a group (shard/exports.ts): mode = one of EXPORT_*, value = the number of the export, but for OPEN. */
 export const OP_EXPORT = 45;
 export const EXPORT_OPEN = 1;
-export const EXPORT_NEXT = 2;
+export const EXPORT_HOLD = 2;
 export const EXPORT_CLOSE = 3;
 
 /**

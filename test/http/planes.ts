@@ -98,7 +98,7 @@ export async function startPlanes(
       hasClusterPlane,
       peers: new Map([[2, '127.0.0.1:6250']]),
       coldObjects,
-      backups: openBackups(gateway, '/nowhere', undefined),
+      backups: openBackups({ gateway, directory: '/nowhere', readCold: undefined, log: { warn: () => undefined } }),
     },
     logError: (error) => errors.push(error),
   });

@@ -74,6 +74,7 @@ export class MemoryStorage implements ShardStorage {
   readonly logs = new Map<number, MemoryLog>();
   readonly votes = new Map<number, StoredVote>();
   spaceLeft = true;
+  roomToGrow = true;
   doomedRecords = 0;
   /** The next commits fail. */
   isFull = false;

@@ -53,9 +53,8 @@ const sentBeforeCommit = (): Mutation => ({
 const producersNotInSnapshot = (): Mutation => ({
   onStore: (store) => {
     const openSnapshot = store.openSnapshot.bind(store);
-    store.openSnapshot = (group, tags) => {
-      const reader = openSnapshot(group, tags);
-      if (tags !== undefined) return reader;
+    store.openSnapshot = (group) => {
+      const reader = openSnapshot(group);
       return {
         next: (bytesMax) => {
           const chunk = reader.next(bytesMax);

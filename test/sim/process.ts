@@ -3,13 +3,12 @@
  * the middle of a commit) or a stop; the disk stays.
  */
 import { Shard } from '../../src/shard/shard.ts';
-import type { SnapshotReader, TurnBatch } from '../../src/shard/ports.ts';
+import type { TurnBatch } from '../../src/shard/ports.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import type { Reply } from '../../src/wire/reply.ts';
 import { REPLY_COLD, REPLY_RESULT } from '../../src/wire/reply.ts';
 import type { Request } from '../../src/wire/request.ts';
 import type { Random } from '../support/random.ts';
-import { type Portrait, portraitOf } from './backup/portrait.ts';
 import { ColdReads } from './cold/reads.ts';
 import type { Environment } from '../../src/store/environment.ts';
 import type { SimDisk } from './disk.ts';
@@ -34,18 +33,11 @@ const YEAR_2023_MS = 1_700_000_000_000;
 export class SimStore extends ShardStore {
   writing: readonly TurnBatch[] = [];
   onCommit: (batches: readonly TurnBatch[], checkpointed: boolean) => void = () => {};
-  /** What the disk held when exports began, in their order. */
-  readonly exported: Portrait[] = [];
   readonly disk: SimDisk;
 
   constructor(disk: SimDisk, environment: Environment) {
     super('', environment);
     this.disk = disk;
-  }
-
-  override openSnapshot(group: number, tags?: readonly number[]): SnapshotReader {
-    if (tags !== undefined) this.exported.push(portraitOf(this.disk.rowsUnder(this.prefix(group))));
-    return super.openSnapshot(group, tags);
   }
 
   override commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {

@@ -2,17 +2,39 @@
 import type { Backups } from '../../http/backup.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { ReadCold } from './cold-sample.ts';
+import { shardDirectory } from '../shards.ts';
+import { ExportThread } from './export-thread.ts';
 import { exportGroup } from './export.ts';
 import { Import } from './import.ts';
 
-/** `directory`: for uploads that come faster than the log takes them. */
-export function openBackups(gateway: ShardGateway, directory: string, readCold: ReadCold | undefined): Backups {
+export interface WarningLog {
+  warn(fields: object, message: string): void;
+}
+
+export interface RunningBackups extends Backups {
+  /** Before the shards stop. Exports that are under way are cut. */
+  stop(): Promise<void>;
+}
+
+export interface BackupsOptions {
+  readonly gateway: ShardGateway;
+  /** Of the node; uploads that come faster than the log takes them wait there too. */
+  readonly directory: string;
+  readonly readCold: ReadCold | undefined;
+  readonly log: WarningLog;
+}
+
+export function openBackups({ gateway, directory, readCold, log }: BackupsOptions): RunningBackups {
+  const directories = Array.from({ length: gateway.shardCount }, (_, shard) => shardDirectory(directory, shard));
+  const readers = new ExportThread(directories);
+  const warn = (group: number, reason: string): void => log.warn({ group, reason }, 'an export ended early');
   return {
-    exportGroup: (group, sink) => exportGroup(gateway, group, sink),
+    exportGroup: (group, sink) => exportGroup({ gateway, readers, warn }, group, sink),
     importGroup: (group, wanted, sink) => {
       const feed = new Import(gateway, group, { ...wanted, directory, readCold }, sink);
       feed.start();
       return feed;
     },
+    stop: () => readers.stop(),
   };
 }

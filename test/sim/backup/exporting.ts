@@ -8,13 +8,13 @@ import { type Contents, DocumentReader } from '../../../src/backup/document.ts';
 import type { ErrorCode } from '../../../src/base/errors.ts';
 import type { ExportSink } from '../../../src/http/backup.ts';
 import { exportGroup } from '../../../src/server/backup/export.ts';
-import { EXPORT_OPEN } from '../../../src/wire/request.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import { latin1 } from '../../support/sorted-rows.ts';
 import type { Until } from '../liveness.ts';
 import type { SimNode } from '../node.ts';
 import type { World } from '../world.ts';
 import { gatewayOf, guarded } from './gateway.ts';
+import { readersOf } from './readers.ts';
 import { type Portrait, gaugesDiffer, rowsDiffer } from './portrait.ts';
 
 /** A document, and what it was taken from. */
@@ -149,11 +149,17 @@ export class Exporting {
       process,
       groupCount: world.options.groups.length,
       group,
-      onReply: ({ mode }, reply) => {
-        if (mode === EXPORT_OPEN && reply.code === 0) download.portrait = process.store.exported[reply.a - 1];
-      },
     });
-    exportGroup(gateway, group, download);
+    const readers = readersOf({
+      world,
+      process,
+      lateMs: random.pick([0.1, 1, 300]),
+      onOpen: (portrait) => (download.portrait = portrait),
+    });
+    const warn = (_group: number, reason: string): never => {
+      throw world.failure(`backup: an export ended early: ${reason}`);
+    };
+    exportGroup({ gateway, readers, warn }, group, download);
     // Some readers leave in the middle.
     const patienceMs = random.chance(0.1) ? random.int(1, 50) : PATIENCE_MS;
     world.queue.after(patienceMs, () => guarded(world, () => download.over('OUTCOME_UNKNOWN')));

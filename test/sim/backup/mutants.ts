@@ -62,7 +62,7 @@ export const BACKUP_MUTANTS: Readonly<Record<string, Mutant>> = {
   'import-mark-not-in-snapshots': {
     file: 'src/store/shard-store',
     from: 'openRanges([[prefixKey(prefix), prefixKey(prefix + 1)]])',
-    to: 'openRanges([[prefixKey(prefix), tagKey(prefix, 0x69)], [tagKey(prefix, 0x6a), prefixKey(prefix + 1)]])',
+    to: 'openRanges([[prefixKey(prefix), [...prefixKey(prefix), 0x69]], [[...prefixKey(prefix), 0x6a], prefixKey(prefix + 1)]].map((range) => range.map((key) => Uint8Array.from(key))))',
   },
   'reads-during-import': {
     file: 'src/group/group',

@@ -1,0 +1,122 @@
+/**
+ * The thread of exports, as the main thread sees it: started with the first one, ended when there was none for a while. It has
+ * the lowest priority that the system knows, so an export takes what nobody else wants: all of a core when the machine is idle,
+ * next to nothing of a busy one.
+ */
+import { Worker } from 'node:worker_threads';
+import type { ExportOrder } from './group-export.ts';
+import type { FromExports, ToExports } from './exporting.ts';
+
+/** A backup takes one group after the other. */
+const IDLE_MS = 10_000;
+
+/** Whoever takes the document. */
+export interface ExportTaker {
+  begun(commitIndex: number, digest: string | undefined): void;
+  piece(piece: Uint8Array): void;
+  end(): void;
+  /** Nothing more comes. */
+  failed(reason: string): void;
+}
+
+/** An export under way. */
+export interface ExportRun {
+  /** Pieces of so many bytes have left; as many may follow. */
+  left(bytes: number): void;
+  close(): void;
+}
+
+/** Where the rows of exports come from; the simulator has one of its own. */
+export interface ExportReaders {
+  open(shard: number, order: ExportOrder, taker: ExportTaker): ExportRun;
+  /** A port too: runs it after so long. */
+  after(delayMs: number, run: () => void): void;
+}
+
+export class ExportThread implements ExportReaders {
+  readonly #directories: readonly string[];
+  readonly #takers = new Map<number, ExportTaker>();
+  #worker: Worker | undefined;
+  #last = 0;
+  #idle: NodeJS.Timeout | undefined;
+
+  /** `directories`: of the shards' stores. */
+  constructor(directories: readonly string[]) {
+    this.#directories = directories;
+  }
+
+  open(shard: number, order: ExportOrder, taker: ExportTaker): ExportRun {
+    const id = ++this.#last;
+    this.#takers.set(id, taker);
+    clearTimeout(this.#idle);
+    this.#worker ??= this.#start();
+    this.#post({ open: id, shard, order });
+    return {
+      left: (bytes) => this.#post({ left: id, bytes }),
+      close: () => {
+        if (!this.#takers.delete(id)) return;
+        this.#post({ close: id });
+        this.#rest();
+      },
+    };
+  }
+
+  after(delayMs: number, run: () => void): void {
+    setTimeout(run, delayMs).unref();
+  }
+
+  /** Ends the thread, and with it the read transactions. */
+  async stop(): Promise<void> {
+    clearTimeout(this.#idle);
+    const worker = this.#worker;
+    if (worker === undefined) return;
+    this.#worker = undefined;
+    const ended = new Promise((resolve) => worker.once('exit', resolve));
+    worker.postMessage({ stop: true } satisfies ToExports);
+    await ended;
+  }
+
+  #post(message: ToExports): void {
+    this.#worker?.postMessage(message);
+  }
+
+  #start(): Worker {
+    const worker = new Worker(entry(), { workerData: this.#directories });
+    worker.on('message', (message: FromExports) => this.#take(message));
+    let reason = 'it ended';
+    worker.on('error', (error) => {
+      reason = String(error);
+    });
+    worker.on('exit', () => {
+      if (this.#worker === worker) this.#worker = undefined;
+      else return;
+      const takers = [...this.#takers.values()];
+      this.#takers.clear();
+      for (const taker of takers) taker.failed(`the thread of exports: ${reason}`);
+    });
+    return worker;
+  }
+
+  #take(message: FromExports): void {
+    const taker = this.#takers.get(message.id);
+    if (taker === undefined) return;
+    if ('piece' in message) return taker.piece(message.piece);
+    if ('begun' in message) return taker.begun(message.begun.commitIndex, message.begun.digest);
+    this.#takers.delete(message.id);
+    this.#rest();
+    return 'failed' in message ? taker.failed(message.failed) : taker.end();
+  }
+
+  #rest(): void {
+    if (this.#takers.size > 0) return;
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => void this.stop(), IDLE_MS);
+    this.#idle.unref();
+  }
+}
+
+/** Source when run from source, compiled when compiled. */
+function entry(): URL {
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  return new URL(`../../../workers/export.${extension}`, import.meta.url);
+}

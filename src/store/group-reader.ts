@@ -1,0 +1,87 @@
+/**
+ * A shard's store, read by another thread of the same process: LMDB lets readers and the writer alone with each other. What is
+ * slow here (a page that has to come from the disk, for one) keeps no shard waiting.
+ *
+ * A read transaction sees one commit. State is written by checkpoints only, so what it sees of a group is the group at its last
+ * checkpoint, with the meta row that says which one that is.
+ *
+ * Only for stores that a shard thread of this process has open: then lmdb-js shares its environment and tables.
+ */
+import { type Database, type RootDatabase, type Transaction, open } from 'lmdb';
+import { HALF_TAG, halfOf, systemKey, tagKey } from './rows.ts';
+
+type Table = Database<Uint8Array, Uint8Array>;
+
+export class StoreReader {
+  readonly #root: RootDatabase<Uint8Array, Uint8Array>;
+  readonly #state: Table;
+
+  constructor(directory: string) {
+    const binary = { encoding: 'binary', keyEncoding: 'binary' } as const;
+    this.#root = open<Uint8Array, Uint8Array>({
+      path: directory,
+      noSubdir: false,
+      maxDbs: 8,
+      readOnly: true,
+      overlappingSync: false,
+      ...binary,
+    });
+    this.#state = this.#root.openDB<Uint8Array, Uint8Array>({ name: 'state', ...binary });
+  }
+
+  /** The group as of now. */
+  openGroup(group: number): GroupReader {
+    // What was read earlier in this turn of the event loop may be older than the checkpoint that is asked for.
+    this.#state.resetReadTxn();
+    return new GroupReader(this.#state, group);
+  }
+
+  async close(): Promise<void> {
+    await this.#root.close();
+  }
+}
+
+export class GroupReader {
+  readonly #state: Table;
+  readonly #transaction: Transaction;
+  readonly #prefix: number;
+  #open = true;
+
+  constructor(state: Table, group: number) {
+    this.#state = state;
+    this.#transaction = state.useReadTransaction();
+    this.#prefix = halfOf(group, this.#get(systemKey(HALF_TAG, group)));
+  }
+
+  /** The row that has no more key than its tag. */
+  row(tag: number): Uint8Array | undefined {
+    return this.#get(tagKey(this.#prefix, tag));
+  }
+
+  /** All rows of these kinds, one kind after the other; keys with their prefix. */
+  *rows(tags: readonly number[]): IterableIterator<{ readonly key: Uint8Array; readonly value: Uint8Array }> {
+    const transaction = this.#transaction;
+    for (const tag of tags) {
+      const [start, end] = [tagKey(this.#prefix, tag), tagKey(this.#prefix, tag + 1)];
+      for (const { key, value } of this.#state.getRange({ start, end, transaction })) {
+        yield { key: plain(key), value: plain(value) };
+      }
+    }
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#transaction.done();
+  }
+
+  #get(key: Uint8Array): Uint8Array | undefined {
+    const value = this.#state.get(key, { transaction: this.#transaction });
+    return value === undefined ? undefined : plain(value);
+  }
+}
+
+/** What lmdb-js hands out are Buffers, whose slice() shares memory. */
+function plain(bytes: Uint8Array): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

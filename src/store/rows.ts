@@ -1,0 +1,25 @@
+/** Where a shard's rows lie in its store, for whoever reads them: the shard itself, and exports in a thread of their own. */
+import { OTHER_HALF, SYSTEM_PREFIX } from '../wire/key-space.ts';
+
+/** The shard's own rows: vote of a group, which half its state uses, whether it lost its log, whether the store was used. */
+export const VOTE_TAG = 0x76;
+export const HALF_TAG = 0x68;
+export const LOST_TAG = 0x6c;
+export const USED_TAG = 0x75;
+
+export function systemKey(tag: number, group: number): Uint8Array {
+  return new Uint8Array([SYSTEM_PREFIX >> 8, SYSTEM_PREFIX & 0xff, tag, group >> 8, group & 0xff]);
+}
+
+/** Prefix of the group's state, given its row of HALF_TAG. */
+export function halfOf(group: number, row: Uint8Array | undefined): number {
+  return row === undefined ? group : group + OTHER_HALF;
+}
+
+export function tagKey(prefix: number, tag: number): Uint8Array {
+  return new Uint8Array([prefix >> 8, prefix & 0xff, tag]);
+}
+
+export function prefixKey(prefix: number): Uint8Array {
+  return new Uint8Array([prefix >> 8, prefix & 0xff]);
+}
