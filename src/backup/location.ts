@@ -1,5 +1,5 @@
 /** Where a backup lies: a directory, or `s3://bucket/prefix` with the credentials and the region of the environment. */
-import { open, readdir, rename, stat, unlink } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, stat, unlink } from 'node:fs/promises';
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -11,6 +11,13 @@ import { StoreError } from '../cold/store-error.ts';
 
 /** A part of a file under way, held in memory. S3 takes 10,000 parts of an object: 160 GiB. */
 const PIECE_BYTES = 16 * 1024 * 1024;
+/** A file in a directory is written in parts of this size. */
+const WRITE_BYTES = 1024 * 1024;
+/**
+ * And after so many bytes it is synchronized: what waits in memory and goes to the disk at once keeps everybody else waiting
+ * who wants something on the same disk, a node's log for one.
+ */
+const SYNC_BYTES = 8 * 1024 * 1024;
 /** One request to the store, repeats included. */
 const S3_TIMEOUT_MS = 120_000;
 const S3_RETRIES = 5;
@@ -115,8 +122,7 @@ class Directory implements Location {
     await this.#say('cannot be written', async () => {
       const file = await open(part, 'w');
       try {
-        for await (const piece of pieces) await writeAll(file, piece);
-        await file.datasync();
+        await pour(file, pieces);
       } catch (error) {
         await unlink(part).catch(() => undefined);
         throw error;
@@ -144,7 +150,33 @@ class Directory implements Location {
   }
 }
 
-async function writeAll(file: Awaited<ReturnType<typeof open>>, piece: Uint8Array): Promise<void> {
+/** Everything is on the disk when this returns. */
+async function pour(file: FileHandle, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+  const held = new Uint8Array(WRITE_BYTES);
+  let heldBytes = 0;
+  let unsynced = 0;
+  const write = async (): Promise<void> => {
+    await writeAll(file, held.subarray(0, heldBytes));
+    unsynced += heldBytes;
+    heldBytes = 0;
+    if (unsynced < SYNC_BYTES) return;
+    await file.datasync();
+    unsynced = 0;
+  };
+  for await (const piece of pieces) {
+    for (let at = 0; at < piece.length;) {
+      const part = piece.subarray(at, at + WRITE_BYTES - heldBytes);
+      held.set(part, heldBytes);
+      heldBytes += part.length;
+      at += part.length;
+      if (heldBytes === WRITE_BYTES) await write();
+    }
+  }
+  await write();
+  await file.datasync();
+}
+
+async function writeAll(file: FileHandle, piece: Uint8Array): Promise<void> {
   for (let at = 0; at < piece.length;) at += (await file.write(piece, at, piece.length - at)).bytesWritten;
 }
 

@@ -6,6 +6,7 @@ import { createGroup } from '../backup/create.ts';
 import { checkFree } from '../backup/free.ts';
 import { groupCountOf } from '../backup/info.ts';
 import { sendOrder } from '../backup/order.ts';
+import { giveWay } from '../backup/priority.ts';
 import { restoreGroups } from '../backup/restore.ts';
 import { verifyBackup } from '../backup/verify.ts';
 import type { Cluster } from '../cluster.ts';
@@ -152,6 +153,7 @@ async function leadersOf(cluster: Cluster, progress: Progress): Promise<void> {
 }
 
 async function atLocation({ values, signal }: Context, work: (location: Location) => Promise<void>): Promise<void> {
+  giveWay();
   try {
     const location = await openLocation(values.text('location') as string, signal);
     try {
