@@ -155,6 +155,8 @@ async function pour(file: FileHandle, pieces: AsyncIterable<Uint8Array>): Promis
   const held = new Uint8Array(WRITE_BYTES);
   let heldBytes = 0;
   let unsynced = 0;
+  // At once, so that whoever looks sees that it has begun.
+  let isFirst = true;
   const write = async (): Promise<void> => {
     await writeAll(file, held.subarray(0, heldBytes));
     unsynced += heldBytes;
@@ -169,7 +171,8 @@ async function pour(file: FileHandle, pieces: AsyncIterable<Uint8Array>): Promis
       held.set(part, heldBytes);
       heldBytes += part.length;
       at += part.length;
-      if (heldBytes === WRITE_BYTES) await write();
+      if (heldBytes === WRITE_BYTES || isFirst) await write();
+      isFirst = false;
     }
   }
   await write();

@@ -14,6 +14,8 @@ import type { ExportReaders, ExportRun } from './export-thread.ts';
 const AGAIN_MS = 20;
 /** How often the shard is told that the export goes on, and tells that it may. */
 const HOLD_MS = 500;
+/** Nothing left for so long: the reader is gone, or will never come back. Above what a store may take for a part of a backup. */
+const REST_MS = 5 * 60_000;
 
 export interface ExportParts {
   readonly gateway: ShardGateway;
@@ -39,6 +41,8 @@ class Export {
   /** Nothing more comes. */
   #complete = false;
   #released = false;
+  /** Since something left. */
+  #restedMs = 0;
 
   constructor(parts: ExportParts, group: number, sink: ExportSink) {
     this.#parts = parts;
@@ -85,8 +89,10 @@ class Export {
 
   /** The shard lets go of what nobody holds, and ends what keeps pages from it that it needs. */
   #hold(): void {
-    if (this.#released) return;
-    this.#ask(EXPORT_HOLD, (reply) => {
+    if (this.#released) return undefined;
+    this.#restedMs += HOLD_MS;
+    if (this.#restedMs > REST_MS) return this.#fail(`its reader took nothing for ${REST_MS / 60_000} minutes`);
+    return this.#ask(EXPORT_HOLD, (reply) => {
       const code = errorCode(reply.code);
       if (code === 'OK' || this.#released) return this.#later();
       const why = code === 'DISK_FULL' ? 'the volume is short of room, which writes need' : code;
@@ -104,6 +110,7 @@ class Export {
     this.#writing = true;
     this.#sink.write(piece, () => {
       this.#writing = false;
+      this.#restedMs = 0;
       this.#run?.left(piece.length);
       this.#drain();
     });

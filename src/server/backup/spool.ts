@@ -4,7 +4,7 @@
  * what is more than a little waits in a file, and memory stays bounded.
  */
 import { randomBytes } from 'node:crypto';
-import { closeSync, openSync, readSync, unlinkSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readSync, statfsSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
 const HELD_BYTES_MAX = 4 * 1024 * 1024;
@@ -18,12 +18,16 @@ export class Spool {
   #file: number | undefined;
   #written = 0;
   #read = 0;
+  readonly #roomOf: (directory: string) => number;
+  #roomBytes = 0;
 
-  constructor(directory: string) {
+  /** `roomOf`: bytes that the file may have, asked when it is made. */
+  constructor(directory: string, roomOf = halfOfFree) {
     this.#directory = directory;
+    this.#roomOf = roomOf;
   }
 
-  /** The piece may be reused afterwards. Throws what the file system says when there is no room. */
+  /** The piece may be reused afterwards. Throws a sentence, or what the file system says, when there is no room. */
   push(piece: Uint8Array): void {
     if (this.#file === undefined && this.#heldBytes + piece.length <= HELD_BYTES_MAX) {
       this.#held.push(piece.slice());
@@ -31,6 +35,9 @@ export class Spool {
       return;
     }
     this.#file ??= this.#open();
+    if (this.#written + piece.length > this.#roomBytes) {
+      throw new Error(`what waits has ${this.#written} bytes, and the volume has no room for more besides the log`);
+    }
     for (let at = 0; at < piece.length;) {
       const bytes = writeSync(this.#file, piece, at, piece.length - at, this.#written);
       at += bytes;
@@ -65,9 +72,16 @@ export class Spool {
 
   /** Without a name: the file goes away with this process, however that ends. */
   #open(): number {
+    this.#roomBytes = this.#roomOf(this.#directory);
     const path = join(this.#directory, `import-${randomBytes(8).toString('hex')}.tmp`);
     const file = openSync(path, 'wx+', 0o600);
     unlinkSync(path);
     return file;
   }
+}
+
+/** The rest is for the log, into which all of it goes, and for everybody else. */
+function halfOfFree(directory: string): number {
+  const { bavail, bsize } = statfsSync(directory);
+  return (bavail * bsize) / 2;
 }
