@@ -11,8 +11,9 @@ import type { Taken } from './exporting.ts';
 import type { RestoreOptions } from './options.ts';
 
 const KNOCK_MS = 120;
-/** No stream of the source. */
+/** No streams of the source: one that nobody creates, and one that spoils the group. */
 const STRANGER = 'knock';
+const SPOILER = 'spoiler';
 const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   'GROUP_IMPORTING',
   'STREAM_NOT_FOUND',
@@ -68,7 +69,7 @@ export class Knocking {
     const random = this.#random;
     const node = random.pick(this.#world.nodes).id;
     const stranger: StreamName = { group: this.#options.target, bucket: BUCKET, name: STRANGER, json: false };
-    if (this.#options.spoiled && random.chance(0.1)) return this.#create(node, stranger);
+    if (this.#options.spoiled && random.chance(0.1)) return this.#create(node, { ...stranger, name: SPOILER });
     switch (random.int(0, 3)) {
       case 0:
         return this.#ask(node, appendRequest(stranger, textPayload('k0.0', 3)), () => false);
@@ -91,7 +92,7 @@ export class Knocking {
       if (reply === undefined) return;
       const code = errorCode(reply.code);
       this.#clients.count(`knock ${code}`);
-      if (REFUSALS.has(code) || mayWork() || this.#created !== undefined) return;
+      if (REFUSALS.has(code) || mayWork()) return;
       throw this.#world.failure(
         `import: op ${request.op} on n${node} is answered with ${code} although nothing is there`,
       );
@@ -99,16 +100,16 @@ export class Knocking {
   }
 
   /** From now on the group is not empty, if that works. */
-  #create(node: number, stranger: StreamName): void {
+  #create(node: number, spoiler: StreamName): void {
     if (this.#created === undefined) {
       const fail = (what: string): never => {
         throw this.#world.failure(what);
       };
-      const history = new StreamHistory(STRANGER, false, fail);
-      this.#created = { ...stranger, use: 'churn', created: true, history };
+      const history = new StreamHistory(SPOILER, false, fail);
+      this.#created = { ...spoiler, use: 'churn', created: true, history };
       this.#clients.adopt([this.#created]);
     }
-    this.#clients.send(node, createRequest(stranger, -1), false, () => undefined);
+    this.#clients.send(node, createRequest(spoiler, -1), false, () => undefined);
   }
 }
 
