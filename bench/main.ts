@@ -12,6 +12,7 @@ import { renderProfiles } from './profile.ts';
 import { renderScenario, type BenchReport, type ScenarioReport } from './report.ts';
 import { appends100, appends500 } from './scenarios/appends.ts';
 import { backupLoad } from './scenarios/backup-load.ts';
+import { backupSize } from './scenarios/backup-size.ts';
 import { clusterIdle } from './scenarios/cluster-idle.ts';
 import { cluster } from './scenarios/cluster.ts';
 import { coldAppends } from './scenarios/cold-appends.ts';
@@ -44,6 +45,7 @@ const SCENARIOS: readonly Scenario[] = [
   coldReplay,
   coldBounded,
   backupLoad,
+  backupSize,
 ];
 const TARGETS: readonly Target[] = [
   millrace,

@@ -40,7 +40,8 @@ export interface ToolRun {
   readonly server: Memory;
 }
 
-export async function startBackupNode(options: StartOptions): Promise<BackupNode> {
+/** `isUsed` = false: nothing is written, so that it can be restored into. */
+export async function startBackupNode(options: StartOptions, isUsed = true): Promise<BackupNode> {
   const folder = temporaryFolder(options.dir, 'backup');
   const data = join(folder, 'data');
   const [port = 0, adminPort = 0] = await freePorts(2);
@@ -48,7 +49,7 @@ export async function startBackupNode(options: StartOptions): Promise<BackupNode
   const flags = ['--data', data, ...planes, '--cores', String(options.cores)];
   const child = startChild(process.execPath, [...options.nodeArgs, options.entry, ...flags], options.cpus);
   await waitForPort(child, port, 'millrace');
-  await waitForLeaders(port);
+  if (isUsed) await waitForLeaders(port);
   const config = join(folder, 'cluster.toml');
   writeFileSync(config, `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${adminPort}\n`);
   const entry = join(dirname(options.entry), 'ctl.js');

@@ -22,6 +22,7 @@ const ROWS: Readonly<Record<string, readonly string[]>> = {
   'cold-appends': ['cold tier off', 'directory', 'S3 (Ceph)'],
   'cold-replay': ['millrace', 'plain-sdk'],
   'cold-bounded': ['millrace'],
+  'backup-load': ['alone', 'beside a backup'],
   cluster: ['millrace-cluster', 'reference-file', 'etcd', 'etcd, shared', 'nats', 'nats, shared'],
 };
 
@@ -61,6 +62,8 @@ test('every scenario runs against every target and cleans up after itself', asyn
       assert.equal(row.failed, 0, `${scenario}: ${target}: ${row.failures}`);
     }
   }
+  const size = report.scenarios.find(({ scenario }) => scenario === 'backup-size');
+  assert.equal(size?.checks.length, 2, `memory of node and tool\n${output}`);
   const idle = report.scenarios.find(({ scenario }) => scenario === 'cluster-idle');
   assert.equal(idle?.checks.length, 3, `a figure for each node\n${output}`);
   assert.deepEqual(readdirSync(dir), ['report.json'], 'data folders are removed');
