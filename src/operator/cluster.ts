@@ -1,7 +1,7 @@
 /** The nodes of a cluster over HTTP: every call has a bound in time, and fails with one sentence that names the node's fault. */
 import { type ClusterFile, type ClusterNode, readClusterFile } from './cluster-file.ts';
 import { Failure, Interrupted } from './failure.ts';
-import { type ClientOptions, Denied, type Reply, ask, refusal } from './http-client.ts';
+import { type ClientOptions, Mistake, type Reply, ask, refusal } from './http-client.ts';
 import { type NodeReport, parseMetrics } from './report.ts';
 import type { Answer, Sample } from './sample.ts';
 
@@ -60,7 +60,7 @@ export class Cluster {
       return { nodeId: node.id, report: await this.metrics(node), error: '' };
     } catch (error) {
       if (error instanceof Interrupted || !(error instanceof Failure)) throw error;
-      return { nodeId: node.id, report: undefined, error: error.message, isDenied: error instanceof Denied };
+      return { nodeId: node.id, report: undefined, error: error.message, isMistake: error instanceof Mistake };
     }
   }
 
@@ -73,12 +73,12 @@ export class Cluster {
         : await ask(this.#options, 'GET', node.httpUrl + path, { withToken: false, mayEnd: true });
     // A client plane with a token of its own does not answer operators.
     if (reply === undefined || reply.status === 401) reply = await this.call(node, 'GET', path);
-    if (reply.status === 401) throw new Denied(refusal(reply));
+    if (reply.status === 401) throw new Mistake(refusal(reply));
     if (reply.status !== 200) throw new Failure(refusal(reply));
     const report = parseMetrics(parseJson(reply.text));
     if (report === undefined) throw new Failure('what answers there is not a node of this service');
     if (report.nodeId !== undefined && report.nodeId !== node.id)
-      throw new Failure(`${node.httpUrl ?? node.adminUrl} answers as node ${report.nodeId}; mend the cluster file`);
+      throw new Mistake(`${node.httpUrl ?? node.adminUrl} answers as node ${report.nodeId}; mend the cluster file`);
     return report;
   }
 

@@ -6,7 +6,7 @@ import type { Progress } from './progress.ts';
 import { type Advance, advanceOf, hasNothing, whyNotReady } from './ready.ts';
 import type { NodeReport } from './report.ts';
 import { type Sample, groupViews, lagOf, reportOf } from './sample.ts';
-import { failIfDenied, pause } from './waiting.ts';
+import { failIfMistaken, pause } from './waiting.ts';
 
 export interface ComeBackOptions {
   readonly intervalMs: number;
@@ -30,7 +30,7 @@ export async function comeBack(
   let before: Sample | undefined;
   for (;;) {
     const sample = await cluster.sample();
-    failIfDenied(sample);
+    failIfMistaken(sample);
     const report = reportOf(sample, node.id);
     const nowMs = performance.now();
     const isOld = sinceMs !== undefined && isOlderThan(report, nowMs - sinceMs);

@@ -99,8 +99,8 @@ export function unreachable(url: string, error: unknown): Failure {
     : new Failure(`${originOf(url)} cannot be reached (${causeOf(error)})`, undefined, { cause: error });
 }
 
-/** 401: of the token that the tool has, or has not. */
-export class Denied extends Failure {}
+/** Something answers, but the token or the cluster file is wrong: no wait mends that. */
+export class Mistake extends Failure {}
 
 /** The node's own sentence, or its status. */
 export function refusal({ status, text }: Reply): string {

@@ -6,8 +6,8 @@ export interface Answer {
   readonly nodeId: number;
   readonly report: NodeReport | undefined;
   readonly error: string;
-  /** It answers, but not to us: no wait mends that. */
-  readonly isDenied?: boolean;
+  /** Something answers, but the token or the cluster file is wrong. */
+  readonly isMistake?: boolean;
 }
 
 /** One answer for each node of the cluster file, in its order. */

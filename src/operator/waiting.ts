@@ -39,7 +39,7 @@ export async function settle(
   let before: Sample | undefined;
   for (;;) {
     const sample = await cluster.sample();
-    failIfDenied(sample);
+    failIfMistaken(sample);
     const objection = why(sample, before);
     before = sample;
     if (objection === undefined && ++good >= looks) return sample;
@@ -54,10 +54,10 @@ export async function settle(
   }
 }
 
-/** A token that is missing or wrong is not waited for. */
-export function failIfDenied(sample: Sample): void {
-  const denied = sample.find(({ isDenied }) => isDenied === true);
-  if (denied !== undefined) throw new Failure(`node ${denied.nodeId}: ${denied.error}`);
+/** A wrong token, or a node under another's address, is not waited for. */
+export function failIfMistaken(sample: Sample): void {
+  const mistaken = sample.find(({ isMistake }) => isMistake === true);
+  if (mistaken !== undefined) throw new Failure(`node ${mistaken.nodeId}: ${mistaken.error}`);
 }
 
 /** Every node of the cluster file is ready, twice in a row. */
