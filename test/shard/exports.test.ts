@@ -1,0 +1,67 @@
+// What the shard has to do with an export: it lets one begin, holds the collector back, and ends it when writes need its pages.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
+import type { Group } from '../../src/group/group.ts';
+import { Exports } from '../../src/shard/exports.ts';
+import type { ShardStorage } from '../../src/shard/ports.ts';
+import type { Reply } from '../../src/wire/reply.ts';
+import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, Query } from '../../src/wire/request.ts';
+
+interface World {
+  readonly storage: { roomToGrow: boolean };
+  readonly group: { exports: number };
+  ask(mode: number, value?: number, clockMs?: number): { readonly code: ErrorCode; readonly id: number };
+  readonly exports: Exports;
+}
+
+function world(): World {
+  const storage = { roomToGrow: true };
+  const state = { mutations: 7, cold: { origin: '0'.repeat(16) }, imported: undefined };
+  const group = { exports: 0, state };
+  let last = { code: 'INTERNAL' as ErrorCode, id: 0 };
+  const exports = new Exports(storage as unknown as ShardStorage, {
+    checkpoint: () => true,
+    deliver: (reply: Reply) => {
+      last = { code: errorCode(reply.code), id: reply.a };
+    },
+  });
+  return {
+    storage,
+    group,
+    exports,
+    ask: (mode, value = 0, clockMs = 0) => {
+      const query = new Query();
+      query.mode = mode;
+      query.value = value;
+      exports.handle(1, group as unknown as Group, query, clockMs);
+      return last;
+    },
+  };
+}
+
+test('an export is ended when the volume runs short of room, and not when it was short before', () => {
+  const { storage, group, ask } = world();
+  const first = ask(EXPORT_OPEN);
+  assert.deepEqual([first.code, group.exports], ['OK', 1]);
+  assert.equal(ask(EXPORT_HOLD, first.id).code, 'OK');
+  storage.roomToGrow = false;
+  const second = ask(EXPORT_OPEN);
+  assert.deepEqual([ask(EXPORT_HOLD, first.id).code, group.exports], ['DISK_FULL', 1]);
+  assert.equal(ask(EXPORT_HOLD, first.id).code, 'INTERNAL');
+  assert.equal(ask(EXPORT_HOLD, second.id).code, 'OK');
+  ask(EXPORT_CLOSE, second.id);
+  assert.equal(group.exports, 0);
+});
+
+test('two at once, and what nobody holds ends', () => {
+  const { group, ask, exports } = world();
+  const first = ask(EXPORT_OPEN);
+  ask(EXPORT_OPEN);
+  assert.equal(ask(EXPORT_OPEN).code, 'EXPORTS_FULL');
+  ask(EXPORT_HOLD, first.id, 50_000);
+  exports.turn(70_000);
+  assert.equal(group.exports, 1);
+  exports.turn(120_000);
+  assert.equal(group.exports, 0);
+});
