@@ -100,7 +100,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'floor-without-rows': {
     file: 'src/stream/cold/retention',
     from: 'if (offset > head.hotStart)',
-    to: 'if (offset > head.hotStart + 100)',
+    to: 'if (offset > head.hotStart + 1_000_000)',
   },
   'rows-stay': {
     file: 'src/stream/garbage',
