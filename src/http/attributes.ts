@@ -35,8 +35,7 @@ class GetExchange extends Exchange {
     if (reply.code !== 0) return responder.refusal(res, this.family, reply);
     responder.begin(res, 200);
     res.writeHeader('content-type', JSON_TYPE);
-    if (responder.headOnly) res.endWithoutBody();
-    else res.end(reply.body ?? '{}');
+    responder.end(res, reply.body ?? '{}');
     return 200;
   }
 }

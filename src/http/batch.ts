@@ -83,7 +83,7 @@ class BatchExchange extends BodyExchange {
       return status;
     }
     res.writeHeader('content-type', JSON_TYPE);
-    res.end(reply.body ?? '[]');
+    responder.end(res, reply.body ?? '[]');
     return status;
   }
 }

@@ -123,6 +123,6 @@ function write(res: UwsResponse, responder: Responder, answer: ControlAnswer): v
   if (retry === true) res.writeHeader('retry-after', '1');
   if (status === 401) res.writeHeader('www-authenticate', 'Bearer');
   if (json !== undefined) res.writeHeader('content-type', contentType ?? JSON_TYPE);
-  if (json === undefined || responder.headOnly) res.endWithoutBody();
-  else res.end(JSON.stringify(json));
+  if (json === undefined) res.endWithoutBody();
+  else responder.end(res, JSON.stringify(json));
 }

@@ -38,8 +38,7 @@ export class Gathering {
       this.#responder.begin(res, 503);
       res.writeHeader('retry-after', '1');
       res.writeHeader('content-type', JSON_TYPE);
-      if (this.#responder.headOnly) res.endWithoutBody();
-      else res.end(JSON.stringify(value));
+      this.#responder.end(res, JSON.stringify(value));
     });
   }
 

@@ -164,7 +164,7 @@ export class OperatorExchange extends Exchange {
     if (status === 503) res.writeHeader('retry-after', '1');
     res.writeHeader('content-type', reply.contentType === '' ? TEXT_PLAIN : reply.contentType);
     if (reply.body === undefined) res.end();
-    else res.end(reply.body);
+    else responder.end(res, reply.body);
     return status;
   }
 }

@@ -18,6 +18,7 @@ import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wi
 import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET } from '../wire/request.ts';
 import type { Family, ReadParams } from './contract.ts';
 import type { CorsBlocks } from './cors.ts';
+import type { Unsent } from './unsent.ts';
 import type { UwsResponse } from './uws.ts';
 
 const STATUS_LINES = new Map<number, string>([
@@ -58,6 +59,9 @@ export const JSON_TYPE = 'application/json';
 export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 export const RECORD_EXTENSION = 'json-record-coordinates-v1';
 const RETRY_AFTER_SECONDS = '1';
+const encoder = new TextEncoder();
+/** Characters that fit the cork buffer however they are encoded: the sentences of refusals, most documents. */
+const SHORT_TEXT_LENGTH = 2048;
 
 /** First header line of the static block; the rest of the block hides in its value. */
 const BLOCK_NAME = 'x-content-type-options';
@@ -96,13 +100,15 @@ const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 export class Responder {
   /** HEAD: refusals carry no body. */
   readonly headOnly: boolean;
+  readonly #unsent: Unsent;
   readonly #noStore: string;
   readonly #noCache: string;
   readonly #cached: string;
   readonly #preflight: string;
 
-  constructor(cors: CorsBlocks, headOnly: boolean) {
+  constructor(cors: CorsBlocks, headOnly: boolean, unsent: Unsent) {
     this.headOnly = headOnly;
+    this.#unsent = unsent;
     this.#noStore = staticBlock('no-store', cors.answer);
     this.#noCache = staticBlock('no-cache', cors.answer);
     this.#cached = staticBlock('public, max-age=300', cors.answer);
@@ -136,14 +142,14 @@ export class Responder {
   json(res: UwsResponse, status: number, body: string): void {
     this.begin(res, status);
     res.writeHeader('content-type', JSON_TYPE);
-    this.#finish(res, body);
+    this.end(res, body);
   }
 
   /** A whole answer of one sentence that stands in no table. */
   text(res: UwsResponse, status: number, sentence: string): void {
     this.begin(res, status);
     res.writeHeader('content-type', TEXT_PLAIN);
-    this.#finish(res, `${sentence}\n`);
+    this.end(res, `${sentence}\n`);
   }
 
   /**
@@ -159,7 +165,7 @@ export class Responder {
     if (reply !== undefined) writeRefusalHeaders(res, code, reply);
     res.writeHeader('content-type', TEXT_PLAIN);
     const more = detail ?? reply?.text ?? '';
-    this.#finish(res, more === '' ? `${row.text}\n` : `${row.text}: ${more}\n`);
+    this.end(res, more === '' ? `${row.text}\n` : `${row.text}: ${more}\n`);
     return status;
   }
 
@@ -173,13 +179,19 @@ export class Responder {
     this.begin(res, 405);
     res.writeHeader('allow', allow);
     res.writeHeader('content-type', TEXT_PLAIN);
-    this.#finish(res, `${ERRORS.METHOD_NOT_ALLOWED.text}: ${allow}\n`);
+    this.end(res, `${ERRORS.METHOD_NOT_ALLOWED.text}: ${allow}\n`);
     return 405;
   }
 
-  #finish(res: UwsResponse, body: string): void {
+  /**
+   * Ends an answer that has its headers; a HEAD without the body. Call it corked. What is large goes past the cork buffer of
+   * uWebSockets.js, which loses it when the client does not read (live/socket.ts).
+   */
+  end(res: UwsResponse, body: string | Uint8Array): void {
     if (this.headOnly) res.endWithoutBody();
-    else res.end(body);
+    else if (typeof body !== 'string') this.#unsent.end(res, body);
+    else if (body.length <= SHORT_TEXT_LENGTH) res.end(body);
+    else this.#unsent.end(res, encoder.encode(body));
   }
 }
 

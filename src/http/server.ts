@@ -24,7 +24,7 @@ import type { MetricsSource } from './metrics-route.ts';
 import { BodyBudget, type ErrorLog, Plane, type Router } from './plane.ts';
 import { Responder } from './respond.ts';
 import { type Operations, adminRoutes, clientService } from './service.ts';
-import { unsentOf } from './unsent.ts';
+import { type Unsent, unsentOf } from './unsent.ts';
 import { type Uws, type UwsApp, type UwsListenSocket, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
 
 export interface PlaneOptions {
@@ -102,7 +102,7 @@ function delay(ms: number): Promise<void> {
 
 /** Everything that comes before the route: CORS, OPTIONS, stopping, authorization; and the net below the handlers. */
 function serve(app: UwsApp, plane: Plane, cors: CorsPolicy, token: string, route: Router): void {
-  const responders = new Responders(cors);
+  const responders = new Responders(cors, unsentOf(plane.ctx));
   app.any('/*', (res, req) => {
     const startedMs = plane.ctx.monotonicMs();
     const method = req.getMethod();
@@ -148,15 +148,15 @@ class Responders {
   /** When everybody gets the same, neither the origin nor a map is needed. */
   readonly #only: { readonly body: Responder; readonly head: Responder } | undefined;
 
-  constructor(cors: CorsPolicy) {
+  constructor(cors: CorsPolicy, unsent: Unsent) {
     this.#cors = cors;
     for (const blocks of cors.all()) {
-      this.#body.set(blocks, new Responder(blocks, false));
-      this.#head.set(blocks, new Responder(blocks, true));
+      this.#body.set(blocks, new Responder(blocks, false, unsent));
+      this.#head.set(blocks, new Responder(blocks, true, unsent));
     }
     if (!cors.readsOrigin) {
       const blocks = cors.blocksFor('');
-      this.#only = { body: new Responder(blocks, false), head: new Responder(blocks, true) };
+      this.#only = { body: new Responder(blocks, false, unsent), head: new Responder(blocks, true, unsent) };
     }
   }
 

@@ -9,6 +9,7 @@ import { liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
 import { Responder } from '../../../src/http/respond.ts';
+import { Unsent } from '../../../src/http/unsent.ts';
 import { loadUws } from '../../../src/http/uws.ts';
 import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/wire/request.ts';
 import { FakeGateway } from './fake-gateway.ts';
@@ -79,7 +80,7 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
       ...settings,
     },
   };
-  const responder = new Responder(new CorsPolicy(['*']).blocksFor(''), false);
+  const responder = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new Unsent());
   const app = uws.App();
   app.get('/:stream', (res, req) => {
     const params = paramsOf(new URLSearchParams(req.getQuery()), req.getHeader('if-none-match'));

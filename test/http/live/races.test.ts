@@ -7,13 +7,14 @@ import { BUFFERED_BYTES_MAX, liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
 import { Responder } from '../../../src/http/respond.ts';
+import { Unsent } from '../../../src/http/unsent.ts';
 import { READ_NOW, READ_OFFSET } from '../../../src/wire/request.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
 import { FakeGateway } from './fake-gateway.ts';
 import { FakeResponse } from './fake-response.ts';
 import { NO_FORKS } from '../no-forks.ts';
 
-const RESPONDER = new Responder(new CorsPolicy(['*']).blocksFor(''), false);
+const RESPONDER = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new Unsent());
 
 class World {
   readonly gateway = new FakeGateway();
