@@ -12,12 +12,12 @@ import { BACKUP_CONTENT_TYPE, BACKUP_FORMAT_VERSION } from '../base/limits.ts';
 import { fromHex } from '../base/hex.ts';
 import { DIGEST_BYTES } from '../digest/blake3.ts';
 import { decodePathSegment, parseUint53 } from '../wire/header-values.ts';
+import { Flow } from './flow.ts';
 import { Gathering } from './gather.ts';
 import { Outpour } from './outpour.ts';
 import { collect } from './query.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { ServiceCall } from './service-call.ts';
-import type { UwsResponse } from './uws.ts';
 
 export const BACKUP_PREFIX = '/__svc/backup/';
 const ADOPT: ReadonlySet<string> = new Set(['adopt']);
@@ -150,35 +150,7 @@ function receive({ plane, res, req, responder, startedMs }: ServiceCall, backups
     gathering.guard(() => {
       if (chunk.byteLength > 0) feed.push(new Uint8Array(chunk));
       if (last) feed.end();
+      else flow.came();
     });
   });
-}
-
-/** Holds the upload back; never touches a response that is over. */
-class Flow {
-  readonly #res: UwsResponse;
-  readonly #gathering: Gathering;
-  #paused = false;
-
-  constructor(res: UwsResponse, gathering: Gathering) {
-    this.#res = res;
-    this.#gathering = gathering;
-  }
-
-  pause(): void {
-    if (this.#paused || this.#gathering.isOver) return;
-    this.#paused = true;
-    this.#res.pause();
-  }
-
-  resume(): void {
-    if (!this.#paused || this.#gathering.isOver) return;
-    this.#paused = false;
-    this.#res.resume();
-  }
-
-  answer(write: () => void): void {
-    this.resume();
-    write();
-  }
 }
