@@ -104,6 +104,7 @@ async function main(argv: readonly string[]): Promise<void> {
 function openNodeBackups(config: Config, gateway: Gateway, cold: ColdStore | undefined): RunningBackups {
   return openBackups({
     gateway,
+    requests: () => gateway.counters.requests,
     directory: config.storage.dataDir,
     readCold: cold?.service.read.bind(cold.service),
     log: createLogger('backup'),

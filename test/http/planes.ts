@@ -98,7 +98,13 @@ export async function startPlanes(
       hasClusterPlane,
       peers: new Map([[2, '127.0.0.1:6250']]),
       coldObjects,
-      backups: openBackups({ gateway, directory: '/nowhere', readCold: undefined, log: { warn: () => undefined } }),
+      backups: openBackups({
+        gateway,
+        requests: () => 0,
+        directory: '/nowhere',
+        readCold: undefined,
+        log: { warn: () => undefined },
+      }),
     },
     logError: (error) => errors.push(error),
   });

@@ -6,6 +6,7 @@ import { shardDirectory } from '../shards.ts';
 import { ExportThread } from './export-thread.ts';
 import { exportGroup } from './export.ts';
 import { Import } from './import.ts';
+import { Pace } from './pace.ts';
 
 export interface WarningLog {
   warn(fields: object, message: string): void;
@@ -18,18 +19,22 @@ export interface RunningBackups extends Backups {
 
 export interface BackupsOptions {
   readonly gateway: ShardGateway;
+  /** Requests that this node has taken so far. */
+  readonly requests: () => number;
   /** Of the node; uploads that come faster than the log takes them wait there too. */
   readonly directory: string;
   readonly readCold: ReadCold | undefined;
   readonly log: WarningLog;
 }
 
-export function openBackups({ gateway, directory, readCold, log }: BackupsOptions): RunningBackups {
+export function openBackups({ gateway, requests, directory, readCold, log }: BackupsOptions): RunningBackups {
   const directories = Array.from({ length: gateway.shardCount }, (_, shard) => shardDirectory(directory, shard));
   const readers = new ExportThread(directories);
+  const pace = new Pace(requests, () => performance.now());
+  const delayMs = (bytes: number): number => pace.delayMs(bytes);
   const warn = (group: number, reason: string): void => log.warn({ group, reason }, 'an export ended early');
   return {
-    exportGroup: (group, sink) => exportGroup({ gateway, readers, warn }, group, sink),
+    exportGroup: (group, sink) => exportGroup({ gateway, readers, delayMs, warn }, group, sink),
     importGroup: (group, wanted, sink) => {
       const feed = new Import(gateway, group, { ...wanted, directory, readCold }, sink);
       feed.start();

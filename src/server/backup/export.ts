@@ -20,6 +20,8 @@ const REST_MS = 5 * 60_000;
 export interface ExportParts {
   readonly gateway: ShardGateway;
   readonly readers: ExportReaders;
+  /** So many bytes have left: when as many may follow, in ms from now. */
+  delayMs(bytes: number): number;
   /** Of an export that ended early, why. */
   warn(group: number, reason: string): void;
 }
@@ -111,9 +113,15 @@ class Export {
     this.#sink.write(piece, () => {
       this.#writing = false;
       this.#restedMs = 0;
-      this.#run?.left(piece.length);
+      this.#left(piece.length);
       this.#drain();
     });
+  }
+
+  #left(bytes: number): void {
+    const delayMs = this.#parts.delayMs(bytes);
+    if (delayMs === 0) this.#run?.left(bytes);
+    else this.#parts.readers.after(delayMs, () => this.#run?.left(bytes));
   }
 
   #fail(reason: string): void {

@@ -159,7 +159,7 @@ export class Exporting {
     const warn = (_group: number, reason: string): never => {
       throw world.failure(`backup: an export ended early: ${reason}`);
     };
-    exportGroup({ gateway, readers, warn }, group, download);
+    exportGroup({ gateway, readers, delayMs: () => 0, warn }, group, download);
     // Some readers leave in the middle.
     const patienceMs = random.chance(0.1) ? random.int(1, 50) : PATIENCE_MS;
     world.queue.after(patienceMs, () => guarded(world, () => download.over('OUTCOME_UNKNOWN')));
