@@ -12,6 +12,7 @@ import { mergeStatus } from '../http/metrics-route.ts';
 import { type Part, askAllShards, firstRefusal } from '../http/scatter.ts';
 import type { ShardGateway } from '../ports.ts';
 import { ADMIN_TRANSFER, OP_ADMIN, OP_STATUS, newRequest } from '../wire/request.ts';
+import { Rounds } from './rounds.ts';
 
 const TICK_MS = 1000;
 /** One refusal may be chance: a peer counts as silent for a moment after each check of the quorum. */
@@ -109,38 +110,29 @@ export class Balancer {
   /** As the last round saw them. */
   groups: readonly GroupView[] = [];
   readonly #options: BalancerOptions;
+  readonly #rounds: Rounds;
   readonly #refusals = new Map<number, Refusals>();
   /** By group; not known yet whether they took effect. */
   readonly #handOvers = new Map<number, HandOver>();
   #tick = 0;
   #after = -1;
-  #running = false;
-  #timer: NodeJS.Timeout | undefined;
 
   constructor(options: BalancerOptions) {
     this.#options = options;
+    this.#rounds = new Rounds(TICK_MS, () => this.#round(), (error) => options.onError(error));
   }
 
   start(): void {
-    this.#timer ??= setInterval(() => void this.tick(), TICK_MS).unref();
+    this.#rounds.start();
   }
 
   stop(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    this.#rounds.stop();
   }
 
   /** One round; none while the last one still waits for a shard. Never rejects. */
-  async tick(): Promise<void> {
-    if (this.#running) return;
-    this.#running = true;
-    try {
-      await this.#round();
-    } catch (error) {
-      this.#options.onError(error);
-    } finally {
-      this.#running = false;
-    }
+  tick(): Promise<void> {
+    return this.#rounds.run();
   }
 
   async #round(): Promise<void> {

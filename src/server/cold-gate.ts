@@ -9,6 +9,7 @@
  * leaderless by it. It has no uploads by which to see that its way is good again, so it tries itself.
  */
 import type { GroupView } from './balancer.ts';
+import { Rounds } from './rounds.ts';
 
 export interface ColdGateOptions {
   readonly nodeId: number;
@@ -33,15 +34,15 @@ export class ColdGate {
   /** Who reaches the store, as far as known: to them leaderships are given while this node is cut off. */
   receivers: ReadonlySet<number> = new Set();
   readonly #options: ColdGateOptions;
+  readonly #rounds: Rounds;
   #isCut = false;
   #applied = true;
   #badInARow = 0;
   #goodInARow = 0;
-  #running = false;
-  #timer: NodeJS.Timeout | undefined;
 
   constructor(options: ColdGateOptions) {
     this.#options = options;
+    this.#rounds = new Rounds(options.intervalMs, () => this.#round(), (error) => options.onError(error));
   }
 
   /** This node does not reach the store, and another one does. */
@@ -50,27 +51,22 @@ export class ColdGate {
   }
 
   start(): void {
-    this.#timer ??= setInterval(() => void this.tick(), this.#options.intervalMs).unref();
+    this.#rounds.start();
   }
 
   stop(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    this.#rounds.stop();
   }
 
   /** One look; none while the last one still waits for answers. Never rejects. */
-  async tick(): Promise<void> {
-    if (this.#running) return;
-    this.#running = true;
-    try {
-      const before = this.#isCut;
-      await (before ? this.#lookCut() : this.#look());
-      await this.#settle(before);
-    } catch (error) {
-      this.#options.onError(error);
-    } finally {
-      this.#running = false;
-    }
+  tick(): Promise<void> {
+    return this.#rounds.run();
+  }
+
+  async #round(): Promise<void> {
+    const before = this.#isCut;
+    await (before ? this.#lookCut() : this.#look());
+    await this.#settle(before);
   }
 
   async #look(): Promise<void> {

@@ -12,6 +12,7 @@
 import type { ProbeOutcome } from '../peer/probe.ts';
 import type { GroupView } from './balancer.ts';
 import type { Egress } from './shed-state.ts';
+import { Rounds } from './rounds.ts';
 
 /** Elections among healthy nodes take one to two seconds; they come first. */
 const LEADERLESS_TICKS = 3;
@@ -39,26 +40,25 @@ export interface EgressOptions extends EgressRules {
 export class EgressGate {
   readonly counters = { ticks: 0, badTicks: 0, trips: 0 };
   readonly #options: EgressOptions;
+  readonly #rounds: Rounds;
   #egress: Egress = { isImpaired: false, mayLead: true };
   #applied = true;
   #started = false;
   #badInARow = 0;
   #goodInARow = 0;
   #leaderlessInARow = 0;
-  #running = false;
-  #timer: NodeJS.Timeout | undefined;
 
   constructor(options: EgressOptions) {
     this.#options = options;
+    this.#rounds = new Rounds(options.intervalMs, () => this.#round(), (error) => options.onError(error));
   }
 
   start(): void {
-    this.#timer ??= setInterval(() => void this.tick(), this.#options.intervalMs).unref();
+    this.#rounds.start();
   }
 
   stop(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    this.#rounds.stop();
   }
 
   get egress(): Egress {
@@ -66,16 +66,8 @@ export class EgressGate {
   }
 
   /** One round; none while the last one still waits for answers. Never rejects. */
-  async tick(): Promise<void> {
-    if (this.#running) return;
-    this.#running = true;
-    try {
-      await this.#round();
-    } catch (error) {
-      this.#options.onError(error);
-    } finally {
-      this.#running = false;
-    }
+  tick(): Promise<void> {
+    return this.#rounds.run();
   }
 
   async #round(): Promise<void> {

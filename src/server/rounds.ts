@@ -1,0 +1,36 @@
+/** Something that a node looks at again and again, one round at a time: none begins while the one before still waits for answers. */
+export class Rounds {
+  readonly #everyMs: number;
+  readonly #round: () => Promise<void>;
+  readonly #onError: (error: unknown) => void;
+  #running = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(everyMs: number, round: () => Promise<void>, onError: (error: unknown) => void) {
+    this.#everyMs = everyMs;
+    this.#round = round;
+    this.#onError = onError;
+  }
+
+  start(): void {
+    this.#timer ??= setInterval(() => void this.run(), this.#everyMs).unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** A round now, or nothing while there is one. Never rejects. */
+  async run(): Promise<void> {
+    if (this.#running) return;
+    this.#running = true;
+    try {
+      await this.#round();
+    } catch (error) {
+      this.#onError(error);
+    } finally {
+      this.#running = false;
+    }
+  }
+}
