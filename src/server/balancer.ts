@@ -119,7 +119,11 @@ export class Balancer {
 
   constructor(options: BalancerOptions) {
     this.#options = options;
-    this.#rounds = new Rounds(TICK_MS, () => this.#round(), (error) => options.onError(error));
+    this.#rounds = new Rounds(
+      TICK_MS,
+      () => this.#round(),
+      (error) => options.onError(error),
+    );
   }
 
   start(): void {

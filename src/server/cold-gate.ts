@@ -42,7 +42,11 @@ export class ColdGate {
 
   constructor(options: ColdGateOptions) {
     this.#options = options;
-    this.#rounds = new Rounds(options.intervalMs, () => this.#round(), (error) => options.onError(error));
+    this.#rounds = new Rounds(
+      options.intervalMs,
+      () => this.#round(),
+      (error) => options.onError(error),
+    );
   }
 
   /** This node does not reach the store, and another one does. */

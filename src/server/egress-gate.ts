@@ -50,7 +50,11 @@ export class EgressGate {
 
   constructor(options: EgressOptions) {
     this.#options = options;
-    this.#rounds = new Rounds(options.intervalMs, () => this.#round(), (error) => options.onError(error));
+    this.#rounds = new Rounds(
+      options.intervalMs,
+      () => this.#round(),
+      (error) => options.onError(error),
+    );
   }
 
   start(): void {
