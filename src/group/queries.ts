@@ -8,7 +8,7 @@ import type { Head } from '../stream/head.ts';
 import { planRead } from '../stream/read.ts';
 import { published } from '../stream/publish.ts';
 import type { State } from '../stream/state.ts';
-import { parseObjectKey } from '../wire/object-key.ts';
+import { isOwnObject } from '../wire/object-key.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
 import {
   OP_BUCKET_GC,
@@ -79,7 +79,7 @@ function answerBucketGc(state: State, query: Query, reply: Reply): void {
   const some = entries.slice(0, query.maxRecords);
   // Only a group that was restored can refer to objects that are not ours; they stay, and do not count.
   reply.b = state.imported?.phase === 'done' ? 1 : 0;
-  const own = some.filter(({ key }) => parseObjectKey(key)?.origin === state.cold.origin);
+  const own = some.filter(({ key }) => isOwnObject(key, state.group, state.cold.origin));
   const list = { seqs: some.map(({ seq }) => seq), keys: own.map(({ key }) => key) };
   reply.body = encodeUtf8(JSON.stringify(list));
 }

@@ -50,6 +50,11 @@ export function objectKey(
   return key;
 }
 
+/** A group deletes no other objects: those of the cluster, or the group, that it is a restored copy of are not its own. */
+export function isOwnObject(key: string, group: number, origin: string): boolean {
+  return key.startsWith(objectPrefix(group, origin));
+}
+
 /** Undefined: not a key of ours. */
 export function parseObjectKey(key: string): (ObjectId & { readonly origin: string }) | undefined {
   const [, origin, run, seq] = KEY.exec(key) ?? [];

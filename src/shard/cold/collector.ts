@@ -8,7 +8,7 @@ import { Random } from '../../raft/random.ts';
 import { gcDue } from '../../stream/cold/objects.ts';
 import { encodeGcList } from '../../wire/cold.ts';
 import { COMMAND_GC_DONE, newCommandFields } from '../../wire/command.ts';
-import { parseObjectKey } from '../../wire/object-key.ts';
+import { isOwnObject } from '../../wire/object-key.ts';
 import { BackOff } from './back-off.ts';
 import type { ColdPort, ColdSettings, RemoveAnswer } from './port.ts';
 import type { Proposals } from './proposals.ts';
@@ -115,8 +115,7 @@ export class Collector {
     const deadlines = { usualMs: nowMs - settings.gcGraceMs, mergedMs: nowMs - settings.mergedGraceMs };
     const due = gcDue(state, deadlines, settings.gcEntriesMax);
     if (due.length === 0) return;
-    // Objects of the cluster that this one is a restored copy of are not ours to delete.
-    const keys = due.map(({ key }) => key).filter((key) => parseObjectKey(key)?.origin === state.cold.origin);
+    const keys = due.map(({ key }) => key).filter((key) => isOwnObject(key, state.group, state.cold.origin));
     const job: Job = {
       seqs: due.map(({ seq }) => seq),
       objects: keys.length,

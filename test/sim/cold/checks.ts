@@ -19,7 +19,7 @@ import {
   COMMAND_RETENTION,
   type Command,
 } from '../../../src/wire/command.ts';
-import { parseObjectKey } from '../../../src/wire/object-key.ts';
+import { isOwnObject, parseObjectKey } from '../../../src/wire/object-key.ts';
 import type { Reply } from '../../../src/wire/reply.ts';
 import type { Reference } from '../reference.ts';
 import type { World } from '../world.ts';
@@ -87,7 +87,7 @@ export class ColdChecks {
     const done = new Set(decodeGcList(payloadOf(command)));
     for (const { seq, key } of gcDue(state, { usualMs: Infinity, mergedMs: Infinity }, Number.MAX_SAFE_INTEGER)) {
       // What is another cluster's is forgotten and stays.
-      if (!done.has(seq) || parseObjectKey(key)?.origin !== state.cold.origin) continue;
+      if (!done.has(seq) || !isOwnObject(key, state.group, state.cold.origin)) continue;
       this.counts.collected++;
       if (this.#store.objects.has(key) && !this.#store.mayReturn(key)) this.#fail(`${key} is forgotten, and is there`);
     }
