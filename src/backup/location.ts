@@ -83,11 +83,13 @@ class Directory implements Location {
     return this.#say('cannot be used', async () => {
       await makeFolder(this.text);
       const names = await readdir(this.text);
+      // What is there may well have the name of the probe.
+      if (names.length > 0) return false;
       // A directory may be listed and not written.
       const probe = join(this.text, '.probe');
       await (await open(probe, 'w')).close();
       await unlink(probe);
-      return names.length === 0;
+      return true;
     });
   }
 

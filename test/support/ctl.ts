@@ -1,6 +1,6 @@
 // The operator's tool as a process, and a cluster file for it.
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { REPO_ROOT } from './paths.ts';
@@ -25,11 +25,36 @@ export interface CtlResult {
 const running = new Set<ChildProcess>();
 process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
 
-export function startCtl(
-  args: readonly string[],
-  { input = '', env = {} }: { readonly input?: string; readonly env?: Readonly<Record<string, string>> } = {},
-): CtlRun {
-  const child = spawn(process.execPath, [CTL_ENTRY, ...args], { env: { ...process.env, ...env }, stdio: 'pipe' });
+export interface CtlOptions {
+  readonly input?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly user?: User;
+}
+
+/** Who runs it; with neither it is whoever runs the tests. */
+export interface User {
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+/** `nobody` of most systems. */
+const NOBODY = 65_534;
+
+/** Permissions bind this one. A string: why there is none here. */
+export function ordinaryUser(): User | string {
+  if (process.getuid?.() !== 0) return {};
+  const user = { uid: NOBODY, gid: NOBODY };
+  const { status } = spawnSync(process.execPath, [CTL_ENTRY, '--version'], user);
+  return status === 0 ? user : `the user ${NOBODY} cannot run ${process.execPath} ${CTL_ENTRY}`;
+}
+
+export function giveTo({ uid, gid }: User, path: string): void {
+  if (uid !== undefined && gid !== undefined) chownSync(path, uid, gid);
+}
+
+export function startCtl(args: readonly string[], { input = '', env = {}, user = {} }: CtlOptions = {}): CtlRun {
+  const options = { env: { ...process.env, ...env }, stdio: 'pipe', ...user } as const;
+  const child = spawn(process.execPath, [CTL_ENTRY, ...args], options);
   running.add(child);
   const run: CtlRun = {
     child,
@@ -49,10 +74,7 @@ export function startCtl(
   return run;
 }
 
-export async function ctl(
-  args: readonly string[],
-  options: { readonly input?: string; readonly env?: Readonly<Record<string, string>> } = {},
-): Promise<CtlResult> {
+export async function ctl(args: readonly string[], options: CtlOptions = {}): Promise<CtlResult> {
   const run = startCtl(args, options);
   const code = await run.ended;
   return { code, stdout: run.stdout, stderr: run.stderr };
