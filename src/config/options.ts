@@ -181,7 +181,7 @@ export const OPTIONS = {
   'subscriptions.local_webhooks': option(
     kind.boolean,
     false,
-    'For development: webhooks may be `http://localhost` or `http://127.0.0.x`.',
+    'For development: webhooks may be at `localhost` or `127.0.0.x`, also by http.',
   ),
 } as const satisfies Readonly<Record<string, Option<unknown>>>;
 

@@ -2,12 +2,8 @@
 import assert from 'node:assert/strict';
 import type { LookupAddress } from 'node:dns';
 import { test } from 'node:test';
-import {
-  type Lookup,
-  guardedLookup,
-  isPublicAddress,
-  webhookTarget,
-} from '../../src/server/subscriptions/webhook-url.ts';
+import type { Resolve } from '../../src/server/subscriptions/resolve.ts';
+import { guardedLookup, isPublicAddress, webhookTarget } from '../../src/server/subscriptions/webhook-url.ts';
 
 const accepts = (url: string, allowLocal = false): boolean => webhookTarget(url, { enabled: true, allowLocal }).ok;
 
@@ -63,10 +59,11 @@ test('none when they are turned off', () => {
   assert(!target.ok && target.reason.includes('subscriptions.webhooks'));
 });
 
-test('for development http to this machine, and nothing more than that', () => {
-  for (const url of ['http://localhost:3000/x', 'http://127.0.0.1/', 'http://127.9.9.9/'])
+test('for development this machine, also by http, and nothing more than that', () => {
+  for (const url of ['http://localhost:3000/x', 'http://127.0.0.1/', 'http://127.9.9.9/', 'https://localhost:8443/']) {
     assert(accepts(url, true), url);
-  for (const url of ['http://10.0.0.1/', 'http://a.localhost/', 'http://worker.example/', 'https://127.0.0.1/']) {
+  }
+  for (const url of ['http://10.0.0.1/', 'http://a.localhost/', 'http://worker.example/', 'https://[::1]/']) {
     assert(!accepts(url, true), url);
   }
 });
@@ -80,12 +77,9 @@ test('public addresses', () => {
   }
 });
 
-function resolving(addresses: readonly string[]): Lookup {
+function resolving(addresses: readonly string[]): Resolve {
   const answer = addresses.map((address): LookupAddress => ({ address, family: address.includes(':') ? 6 : 4 }));
-  const fake = (_host: string, _options: object, callback: (error: null, found: LookupAddress[]) => void): void => {
-    callback(null, answer);
-  };
-  return fake as unknown as Lookup;
+  return (_host, done) => done(null, answer);
 }
 
 function connectsTo(addresses: readonly string[], all: boolean): Promise<unknown> {

@@ -2,8 +2,8 @@
  * Which webhook URLs a node may call (protocol 6.2, 12.8): https to public addresses. What a name resolves to is looked at again when
  * the socket connects, because a name may be public when the subscription is made and private when it is called.
  */
-import { type LookupAddress, type LookupOptions, lookup as systemLookup } from 'node:dns';
 import { BlockList, type LookupFunction, isIP } from 'node:net';
+import { type Resolve, resolving } from './resolve.ts';
 
 const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
@@ -67,7 +67,7 @@ export type WebhookTarget =
 export interface WebhookRules {
   /** Otherwise none is called. */
   readonly enabled: boolean;
-  /** http to localhost and 127.0.0.x, for development. */
+  /** Receivers at localhost and 127.0.0.x, http too, for development. */
   readonly allowLocal: boolean;
 }
 
@@ -78,14 +78,12 @@ export function webhookTarget(text: string, { enabled, allowLocal }: WebhookRule
   const url = new URL(text);
   if (url.username !== '' || url.password !== '') return refused('must not hold credentials');
   const host = url.hostname.replace(/^\[|\]$/g, '').toLowerCase();
-  if (url.protocol === 'http:') {
-    if (!allowLocal) return refused('must use https');
-    if (host === 'localhost' || (isIP(host) === 4 && isLoopbackAddress(host))) {
-      return { ok: true, url, mayConnect: isLoopbackAddress };
-    }
-    return refused('must use https; http is for localhost and 127.0.0.x alone');
+  const isSecure = url.protocol === 'https:';
+  if (!isSecure && (url.protocol !== 'http:' || !allowLocal)) return refused('must use https');
+  if (allowLocal && (host === 'localhost' || (isIP(host) === 4 && isLoopbackAddress(host)))) {
+    return { ok: true, url, mayConnect: isLoopbackAddress };
   }
-  if (url.protocol !== 'https:') return refused('must use https');
+  if (!isSecure) return refused('must use https; http is for localhost and 127.0.0.x alone');
   const isLocalName = /(^|\.)(localhost|local|internal|home\.arpa)\.?$/.test(host);
   if (isLocalName || (isIP(host) !== 0 && !isPublicAddress(host))) {
     return refused('must not target a private, link-local or loopback host');
@@ -93,21 +91,23 @@ export function webhookTarget(text: string, { enabled, allowLocal }: WebhookRule
   return { ok: true, url, mayConnect: isPublicAddress };
 }
 
-export type Lookup = typeof systemLookup;
+const systemNames = resolving();
 
 /**
- * For the socket: resolves like the system and gives only addresses that may be connected to, so what was checked is what is
- * connected to. With none left it fails.
+ * For the socket: gives only addresses that may be connected to, so what was checked is what is connected to. With none left it
+ * fails.
  */
-export function guardedLookup(mayConnect: (address: string) => boolean, lookup: Lookup = systemLookup): LookupFunction {
-  return (hostname, options, callback) => {
-    const all: LookupOptions & { all: true } = { ...options, all: true };
-    lookup(hostname, all, (error, addresses) => {
+export function guardedLookup(
+  mayConnect: (address: string) => boolean,
+  resolve: Resolve = systemNames,
+): LookupFunction {
+  return (hostname, { all }, callback) => {
+    resolve(hostname, (error, addresses) => {
       if (error !== null) return callback(error, '', 0);
-      const allowed: LookupAddress[] = addresses.filter(({ address }) => mayConnect(address));
+      const allowed = addresses.filter(({ address }) => mayConnect(address));
       const [first] = allowed;
       if (first === undefined) return callback(new Error(`${hostname} resolves to no public address`), '', 0);
-      if (options.all === true) return callback(null, allowed);
+      if (all === true) return callback(null, allowed);
       return callback(null, first.address, first.family);
     });
   };

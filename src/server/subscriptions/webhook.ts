@@ -14,6 +14,8 @@ export interface Delivery {
   readonly body: Uint8Array;
   readonly signature: string;
   readonly signal: AbortSignal;
+  /** For tests. */
+  readonly timeoutMs?: number;
 }
 
 export type DeliveryResult =
@@ -32,9 +34,12 @@ export function deliver(delivery: Delivery): Promise<DeliveryResult> {
   if (isIP(host) !== 0 && !mayConnect(host))
     return Promise.resolve({ result: 'failed', reason: 'not a public address' });
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
-  const signal = AbortSignal.any([delivery.signal, AbortSignal.timeout(TIMEOUT_MS)]);
   return new Promise((resolve) => {
-    const fail = (reason: string): void => resolve({ result: 'failed', reason });
+    const settle = (result: DeliveryResult): void => {
+      clearTimeout(timer);
+      resolve(result);
+    };
+    const fail = (reason: string): void => settle({ result: 'failed', reason });
     const request = send(
       url,
       {
@@ -42,7 +47,7 @@ export function deliver(delivery: Delivery): Promise<DeliveryResult> {
         // A socket of its own: one that another request opened was checked for that one's host.
         agent: false,
         lookup: guardedLookup(mayConnect),
-        signal,
+        signal: delivery.signal,
         headers: {
           'content-type': 'application/json',
           'content-length': delivery.body.length,
@@ -62,11 +67,18 @@ export function deliver(delivery: Delivery): Promise<DeliveryResult> {
         response.on('end', () => {
           const status = response.statusCode ?? 0;
           if (status < 200 || status > 299) return fail(`status ${status}`);
-          return resolve({ result: saysDone(Buffer.concat(chunks)) ? 'done' : 'taken' });
+          return settle({ result: saysDone(Buffer.concat(chunks)) ? 'done' : 'taken' });
         });
       },
     );
     request.on('error', (error) => fail(error.message));
+    // Whatever else ends a connection tells nobody, for example an answer that asks for another protocol.
+    request.on('close', () => fail('the connection ended without an answer'));
+    // A timer of its own: AbortSignal.timeout is forgotten by the garbage collector when only another signal listens to it.
+    const timer = setTimeout(() => {
+      fail('no answer in time');
+      request.destroy();
+    }, delivery.timeoutMs ?? TIMEOUT_MS);
     request.end(delivery.body);
   });
 }
