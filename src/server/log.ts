@@ -20,6 +20,8 @@ export interface Verbosity {
 }
 
 const STDERR_FD = 2;
+/** Lines that stderr does not take now, because the disk it goes to is full, wait for the next one that it takes; more are dropped. */
+const HELD_CHARS_MAX = 256 * 1024;
 
 /** @internal Throws ConfigError when `text` is not a verbosity; unset or empty means `info`. */
 export function parseVerbosity(text: string | undefined): Verbosity {
@@ -68,7 +70,9 @@ export function loggerTo(stream: DestinationStream, verbosity: Verbosity, compon
 }
 
 function openStderr(): DestinationStream {
-  const stderr = destination({ fd: STDERR_FD, sync: true });
+  const stderr = destination({ fd: STDERR_FD, sync: true, maxLength: HELD_CHARS_MAX });
+  // A log that cannot be written, on a full disk or because nobody reads it any more, ends no node.
+  stderr.on('error', () => undefined);
   // process.stderr.isTTY is undefined in worker threads; the descriptor is the same in all.
   if (!isatty(STDERR_FD)) return stderr;
   return { write: (line) => stderr.write(readable(line)) };

@@ -266,6 +266,8 @@ async function stop(planes: Planes, parts: Parts): Promise<void> {
   log.info('stopped');
 }
 
+// Nobody reads the greeting any more, or the disk that it goes to is full: no reason not to serve.
+process.stdout.on('error', () => undefined);
 try {
   await main(process.argv.slice(2));
 } catch (error) {

@@ -126,6 +126,18 @@ for (const cores of [1, 2]) {
   });
 }
 
+test('a log and a greeting that cannot be written, or that nobody reads, end no server', async () => {
+  for (const output of ['>/dev/full 2>/dev/full', '> >(true) 2>&1']) {
+    const wrapper = ['bash', '-c', `exec "$@" ${output}`, 'bash'];
+    await withServer({ wrapper, groups: 1, env: { MILLRACE_LOG: 'debug' } }, async (server) => {
+      const client = await RawClient.connect(server.port);
+      assert.equal((await client.request('PUT', '/stop/unheard')).status, 201, output);
+      client.destroy();
+      assert.equal(await server.stop(), 0, output);
+    });
+  }
+});
+
 /** Starts a server that must refuse to start; the result is what it printed. */
 async function refusedStart(flags: readonly string[]): Promise<string> {
   const attempt = run([process.execPath, SERVER_ENTRY, ...flags]);
