@@ -7,7 +7,7 @@ export interface SplitLine {
   readonly $0: string;
 }
 
-/** `texts` take a value, `switches` do not. Throws what `fail` makes of a sentence. */
+/** `texts` take a value, `switches` do not; -h is --help. Throws what `fail` makes of a sentence. */
 export function splitLine(
   argv: readonly string[],
   texts: readonly string[],
@@ -32,5 +32,5 @@ export function splitLine(
     .fail((message, error) => {
       throw error ?? fail(message);
     })
-    .parseSync(argv);
+    .parseSync(argv.map((word) => (word === '-h' ? '--help' : word)));
 }

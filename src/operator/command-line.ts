@@ -142,11 +142,24 @@ export function parseCommandLine<V extends VerbDescription>(
     if (Array.isArray(value)) throw new UsageError(`--${name}: given more than once`);
     given.set(name, String(value));
   }
-  const [word, ...more] = words.map(String);
+  // As others have it: help VERB.
+  const asked = words.map(String);
+  const isHelpWord = asked[0] === 'help';
+  const [word, ...more] = isHelpWord ? asked.slice(1) : asked;
   const verb = verbs.find(({ name }) => name === word);
-  const help = given.delete('help');
+  const help = given.delete('help') || (isHelpWord && (word === undefined || verb !== undefined));
   const version = given.delete('version');
   if (help || version) return { verb, help, version, given };
+  const [stray] = given.keys();
+  if (word === undefined && stray !== undefined && !texts.has(stray) && !switches.has(stray))
+    throw new UsageError(
+      `--${stray}: unknown flag${
+        suggest(
+          `--${stray}`,
+          [...texts, ...switches].map((one) => `--${one}`),
+        ) || '; see --help'
+      }`,
+    );
   if (word === undefined) throw new UsageError(`give a verb: ${verbs.map(({ name }) => name).join(', ')}; see --help`);
   if (verb === undefined) {
     const names = verbs.map(({ name }) => name);

@@ -20,6 +20,8 @@ export interface ClientOptions {
 export interface Reply {
   readonly status: number;
   readonly text: string;
+  /** A bearer token went along. */
+  readonly hadToken: boolean;
 }
 
 export interface Manner {
@@ -48,7 +50,7 @@ export async function ask(
     const request = open({ ...options, token }, method, url, {}, mayEnd ? AbortSignal.any([timeout, signal]) : timeout);
     const answer = answerTo(request);
     request.end();
-    return await readReply(await answer);
+    return await readReply(await answer, token !== undefined);
   } catch (error) {
     if (mayEnd && signal.aborted) throw new Interrupted();
     if (timeout.aborted) throw new Failure(`${originOf(url)} did not answer within ${timeoutMs / 1000} s`);
@@ -84,13 +86,13 @@ export function answerTo(request: ClientRequest): Promise<IncomingMessage> {
   });
 }
 
-export async function readReply(answer: IncomingMessage): Promise<Reply> {
+export async function readReply(answer: IncomingMessage, hadToken: boolean): Promise<Reply> {
   let text = '';
   for await (const piece of answer.setEncoding('utf8') as AsyncIterable<string>) {
     text += piece;
     if (text.length > TEXT_BYTES_MAX) throw new Error('its answer does not end');
   }
-  return { status: answer.statusCode ?? 0, text };
+  return { status: answer.statusCode ?? 0, text, hadToken };
 }
 
 export function unreachable(url: string, error: unknown): Failure {
@@ -103,7 +105,8 @@ export function unreachable(url: string, error: unknown): Failure {
 export class Mistake extends Failure {}
 
 /** The node's own sentence, or its status. */
-export function refusal({ status, text }: Reply): string {
+export function refusal({ status, text, hadToken }: Reply): string {
+  if (status === 401 && hadToken) return 'it has another bearer token than MILLRACE_ADMIN_TOKEN or --token-file gives';
   if (status === 401) return 'it wants a bearer token: set MILLRACE_ADMIN_TOKEN or give --token-file';
   const sentence = text.trim().split('\n')[0] ?? '';
   return `it answered ${status}${sentence === '' ? '' : ` (${sentence.slice(0, SHOWN_CHARS_MAX)})`}`;

@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events';
 import process from 'node:process';
 import { VERSION } from '../config/version.ts';
 import { Values, helpOfAll, helpOfVerb, parseCommandLine } from './command-line.ts';
-import { EXIT_FAILED, Failure } from './failure.ts';
+import { EXIT_FAILED, Failure, reasonOf } from './failure.ts';
 import { Progress } from './progress.ts';
 import { VERBS } from './verbs.ts';
 
@@ -47,16 +47,23 @@ function say(text: string): void {
 }
 
 // `millracectl status | head` closes the pipe early: then there is nothing left to do. What changes something goes on without
-// an audience, also when the terminal is gone.
-process.stdout.on('error', () => {
-  if (process.argv[2] === 'status') process.exit(0);
+// an audience, also when the terminal is gone. A result that got lost otherwise, on a full disk, is said.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  const isLost = error.code !== 'EPIPE' && error.code !== 'EIO';
+  if (isLost && !resultIsLost) {
+    resultIsLost = true;
+    process.stderr.write(`millracectl: the result cannot be written to stdout (${reasonOf(error)})\n`);
+    process.exitCode = Math.max(exitCode, EXIT_FAILED);
+  }
+  if (process.argv[2] === 'status') process.exit();
 });
 process.stderr.on('error', () => undefined);
 
+let resultIsLost = false;
+let exitCode = 0;
 const progress = new Progress();
 // Whatever ends this process: the line of the bar is cleared.
 process.on('exit', () => progress.end());
-let exitCode = 0;
 try {
   await main(process.argv.slice(2), progress);
 } catch (error) {
@@ -68,5 +75,5 @@ try {
 }
 progress.end();
 // Not process.exit: what was written to a pipe still has to go out.
-process.exitCode = exitCode;
+process.exitCode = resultIsLost ? Math.max(exitCode, EXIT_FAILED) : exitCode;
 for (const signal of SIGNALS) process.removeAllListeners(signal);

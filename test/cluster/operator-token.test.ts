@@ -38,6 +38,7 @@ test('the token comes from the environment or a file, and is asked for in a sent
     }
     const wrong = await ask([], { MILLRACE_ADMIN_TOKEN: 'guessed' });
     assert.equal(wrong.code, 1);
+    assert.equal(wrong.stderr, 'node 1: it has another bearer token than MILLRACE_ADMIN_TOKEN or --token-file gives\n');
     // The client plane refuses operators; the admin plane then answers.
     const given = await ask([], { MILLRACE_ADMIN_TOKEN: 'for-operators' });
     assert.equal(given.stdout, 'ready: 1 node(s), 2 groups each\n', given.stderr);

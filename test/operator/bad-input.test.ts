@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { dirname, join } from 'node:path';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { after, test } from 'node:test';
-import { ctl } from '../support/ctl.ts';
-import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { CTL_ENTRY, ctl } from '../support/ctl.ts';
+import { removeFolder, run, temporaryFolder } from '../support/server.ts';
 
 const folder = temporaryFolder('bad input ü');
 after(() => removeFolder(folder));
@@ -19,10 +19,10 @@ interface Case {
 async function expectAll(cases: readonly Case[]): Promise<void> {
   const runs = cases.map(async ({ args, input = '', code, sentence }) => {
     const line = args.join(' ');
-    const run = await ctl(args, { input, env: { MILLRACE_CLUSTER: '' } });
-    assert.match(run.stderr, sentence, line);
-    assert.match(run.stderr, /^millracectl: [^\n]+\n$/, line);
-    assert.deepEqual([run.code, run.stdout], [code, ''], line);
+    const ended = await ctl(args, { input, env: { MILLRACE_CLUSTER: '' } });
+    assert.match(ended.stderr, sentence, line);
+    assert.match(ended.stderr, /^millracectl: [^\n]+\n$/, line);
+    assert.deepEqual([ended.code, ended.stdout], [code, ''], line);
   });
   await Promise.all(runs);
 }
@@ -41,6 +41,8 @@ test('verbs and flags', async () => {
   const usage = (sentence: RegExp, ...args: string[]): Case => ({ args, code: 2, sentence });
   await expectAll([
     usage(/give a verb: status, /),
+    usage(/--verison: unknown flag; did you mean --version\?/, '--verison'),
+    usage(/"satus": unknown verb; did you mean status\?/, 'help', 'satus'),
     usage(/"satus": unknown verb; did you mean status\?/, 'satus'),
     usage(/"backup": unknown verb/, 'backup', 'create'),
     usage(/--confg: unknown flag of status; did you mean --config\?/, 'status', '--confg', good),
@@ -67,6 +69,15 @@ test('verbs and flags', async () => {
     ),
     usage(/--ca-file .* cannot be read: illegal operation on a directory$/m, ...status(good), '--ca-file', folder),
   ]);
+});
+
+test('a result that cannot be written is said; one that nobody reads any more is not', async () => {
+  const tool = (end: string): string => `'${process.execPath}' '${CTL_ENTRY}' --help ${end}`;
+  const full = run(['bash', '-c', tool('>/dev/full')]);
+  assert.equal(await full.exited, 1);
+  assert.equal(full.output(), 'millracectl: the result cannot be written to stdout (no space left on device)\n');
+  const left = run(['bash', '-c', `set -o pipefail; ${tool('| true')}`]);
+  assert.deepEqual([await left.exited, left.output()], [0, '']);
 });
 
 test('cluster files', async () => {

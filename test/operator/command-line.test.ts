@@ -69,5 +69,12 @@ test('help names every verb and every flag', () => {
     const one = helpOfVerb(verb);
     for (const flag of Object.keys(verb.flags)) assert(one.includes(`--${flag}`), `${verb.name} --${flag}`);
   }
-  assert.equal(parseCommandLine(['drain', '--help'], VERBS).verb?.name, 'drain');
+  for (const line of ['drain --help', 'drain -h', 'help drain']) {
+    const { verb, help } = parseCommandLine(line.split(' '), VERBS);
+    assert.deepEqual([verb?.name, help], ['drain', true], line);
+  }
+  for (const line of ['--help', '-h', 'help']) {
+    const { verb, help } = parseCommandLine([line], VERBS);
+    assert.deepEqual([verb, help], [undefined, true], line);
+  }
 });

@@ -24,7 +24,8 @@ export async function download(cluster: Cluster, node: ClusterNode, path: string
   const request = open(cluster.options, 'GET', url, {}, cluster.signal);
   request.end();
   const answer = await answerOf(cluster, node, request);
-  if (answer.statusCode !== 200) throw new Failure(refusal(await readReply(answer)));
+  if (answer.statusCode !== 200)
+    throw new Failure(refusal(await readReply(answer, cluster.options.token !== undefined)));
   const commitIndex = Number(answer.headers['x-svc-backup-commit-index'] ?? Number.NaN);
   if (answer.headers['x-svc-backup-format'] !== '1' || !Number.isSafeInteger(commitIndex)) {
     request.destroy();
@@ -70,7 +71,7 @@ export async function upload(
       answerOf(cluster, node, request),
       poured.then(() => new Promise<never>(() => undefined)),
     ]);
-    return await readReply(answer);
+    return await readReply(answer, cluster.options.token !== undefined);
   } catch (error) {
     if (cluster.signal.aborted) throw new Interrupted();
     throw error instanceof SourceError ? error.cause : unreachable(url, error);
