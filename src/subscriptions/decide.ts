@@ -19,9 +19,13 @@ export type Step =
   | { readonly do: 'expire' };
 
 const REST: Step = { do: 'rest' };
+/** Clocks of nodes may be so far apart; a lease that ends later than they allow was given by a clock that was wrong. */
+const CLOCKS_APART_MS = 300_000;
 
 export function decide(sub: Subscription, tailOf: TailOf, nowMs: number): Step {
-  const { wake, leaseUntilMs, nextAttemptAtMs } = sub;
+  const { wake, leaseUntilMs } = sub;
+  // Further away than any pause: the clock was ahead when it was noted, and nobody shall wait until it is as late again.
+  const nextAttemptAtMs = sub.nextAttemptAtMs > nowMs + 2 * RETRY_MAX_MS ? -1 : sub.nextAttemptAtMs;
   if (wake === undefined) {
     const tails = pendingTails(sub, tailOf);
     if (tails.length === 0) return REST;
@@ -29,7 +33,12 @@ export function decide(sub: Subscription, tailOf: TailOf, nowMs: number): Step {
     if (nowMs < nextAttemptAtMs) return { do: 'wait', untilMs: nextAttemptAtMs };
     return { do: 'wake', tails };
   }
-  if (leaseUntilMs >= 0 && nowMs >= leaseUntilMs) return { do: 'expire' };
+  if (
+    leaseUntilMs >= 0 &&
+    (nowMs >= leaseUntilMs || leaseUntilMs > nowMs + sub.config.lease_ttl_ms + CLOCKS_APART_MS)
+  ) {
+    return { do: 'expire' };
+  }
   const leaseEndsMs = leaseUntilMs >= 0 ? leaseUntilMs : Infinity;
   if (!wake.delivered) {
     if (nowMs >= nextAttemptAtMs) return { do: 'deliver', expiresAtMs: leaseEndsMs };

@@ -204,3 +204,25 @@ test('in-flight requests of a deleted subscription change nothing, also not one 
   scene.ack('FENCED', wake, [['events/a', 1, 10]], true, 1);
   assert.equal(scene.acked('events/a'), 0);
 });
+
+test('a clock that was ahead and is right again stops nothing', () => {
+  const late = Scene.with(WEBHOOK, ['events/a', 1, 0]);
+  late.nowMs += 10_000_000;
+  late.append('events/a', 10);
+  const wake = late.wakes('events/a');
+  late.does('OK', { op: 'failed', ...late.about, wake, next: late.nowMs + 60_000 });
+  assert.equal(late.step().do, 'wait');
+  late.nowMs -= 3_600_000;
+  assert.equal(late.step().do, 'expire', 'the lease was given by that clock');
+  late.does('OK', { op: 'expire', ...late.about, wake, until: late.sub.leaseUntilMs, next: -1 });
+  assert.equal(late.step().do, 'wake');
+
+  const pull = Scene.with(PULL, ['events/a', 1, 0]);
+  pull.nowMs += 10_000_000;
+  pull.append('events/a', 10);
+  pull.claim('OK', 'me');
+  pull.nowMs -= 60_000;
+  assert.equal(pull.step().do, 'wait', 'clocks of nodes are never quite together');
+  pull.nowMs -= 3_600_000;
+  assert.equal(pull.step().do, 'expire');
+});
