@@ -132,6 +132,10 @@ export const SUBSCRIPTION_TEXT_BYTES_MAX = KIB;
 export const WEBHOOK_URL_BYTES_MAX = 2 * KIB;
 /** Webhook requests of a node at once: each holds a socket and a body. Others wait their turn. */
 export const WEBHOOK_DELIVERIES_MAX = 64;
+/** Of these, to receivers that failed or were slow the last time: dead ones hold a socket for 30 s each and leave the rest to others. */
+export const WEBHOOK_SLOW_DELIVERIES_MAX = 32;
+/** Receivers that are remembered as slow; forgotten all at once beyond this. */
+export const WEBHOOK_SLOW_RECEIVERS_MAX = 10_000;
 /** Of a webhook's answer: all that is read of it is {"done":true}. A longer one is cut off and counts as failed. */
 export const WEBHOOK_ANSWER_BYTES_MAX = 64 * KIB;
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pino } from 'pino';
-import { WEBHOOK_DELIVERIES_MAX } from '../../src/base/limits.ts';
+import { WEBHOOK_DELIVERIES_MAX, WEBHOOK_SLOW_DELIVERIES_MAX } from '../../src/base/limits.ts';
 import type { Sent } from '../../src/server/subscriptions/delivering.ts';
 import { Driver } from '../../src/server/subscriptions/driver.ts';
 import type { StreamTail } from '../../src/subscriptions/decide.ts';
@@ -51,11 +51,11 @@ class Stage {
     this.driver.start([]);
   }
 
-  subscribe(id: string): void {
+  subscribe(id: string, url = WEBHOOK.url): void {
     const path = `events/${id}`;
     this.tails.set(path, { incarnation: 1, offset: 10 });
     const links = [[path, 1, 0]] as const;
-    this.machine.apply({ op: 'create', id, at: this.nowMs, config: WEBHOOK, hash: '', base: '', links });
+    this.machine.apply({ op: 'create', id, at: this.nowMs, config: { ...WEBHOOK, url }, hash: '', base: '', links });
   }
 
   sub(id: string): Subscription {
@@ -160,7 +160,7 @@ test('the node that stops driving cuts off what is under way; the next one deliv
   stage.driver.stop();
 });
 
-test('a log that takes nothing is not asked in a loop, and what could not be noted is done again', async () => {
+test('a log that takes nothing is not asked in a loop; what could not be noted is noted later, and not sent again', async () => {
   const stage = new Stage();
   stage.subscribe('a');
   await rest();
@@ -174,7 +174,8 @@ test('a log that takes nothing is not asked in a loop, and what could not be not
   stage.nowMs += 1000;
   stage.driver.touch(stage.sub('a'));
   await rest();
-  assert.equal(stage.sending.length, 2);
+  assert.deepEqual(stage.ops, ['wake', 'delivered']);
+  assert.equal(stage.sending.length, 1);
   stage.driver.stop();
 });
 
@@ -191,5 +192,55 @@ test('a receiver that is silent beyond its lease has failed, and the wake is ove
   stage.sending[0]?.answer({ result: 'failed', reason: 'aborted' });
   await rest();
   assert.equal(stage.sub('a').failures, 1, 'once for the lease and not again for the connection');
+  stage.driver.stop();
+});
+
+test('a failure that could not be noted holds up the next attempt all the same', async () => {
+  const stage = new Stage();
+  stage.subscribe('a');
+  await rest();
+  stage.isLogBroken = true;
+  stage.sending[0]?.answer({ result: 'failed', reason: 'status 500' });
+  for (let i = 0; i < 5; i++) {
+    await rest();
+    stage.nowMs += 1000;
+    stage.driver.touch(stage.sub('a'));
+  }
+  await rest();
+  assert.equal(stage.sending.length, 1, 'a full disk is no reason to call a receiver every second');
+  stage.isLogBroken = false;
+  stage.nowMs += 1000;
+  stage.driver.touch(stage.sub('a'));
+  await rest();
+  assert.deepEqual([stage.ops, stage.sub('a').failures], [['wake', 'failed'], 1]);
+  stage.driver.stop();
+});
+
+test('dead receivers leave room for the others', async () => {
+  const stage = new Stage();
+  const dead = 3 * WEBHOOK_DELIVERIES_MAX;
+  for (let i = 0; i < dead; i++) stage.subscribe(`dead${i}`, `https://dead.example/${i}`);
+  // They all fail once; then it is known that the host is dead.
+  for (let i = 0; i < dead; i++) {
+    await rest();
+    stage.sending[i]?.answer({ result: 'failed', reason: 'no answer' });
+  }
+  await rest();
+  assert.equal(stage.sending.length, dead);
+  stage.nowMs += 3000;
+  for (const sub of stage.machine.subscriptions.values()) stage.driver.touch(sub);
+  await rest();
+  assert.equal(stage.sending.length, dead + WEBHOOK_SLOW_DELIVERIES_MAX);
+  assert.equal(stage.driver.queued, dead - WEBHOOK_SLOW_DELIVERIES_MAX);
+  stage.subscribe('new', 'https://dead.example/new');
+  stage.subscribe('alive', 'https://alive.example/');
+  await rest();
+  assert.equal(stage.sending.at(-1)?.sub.id, 'alive');
+  // Whoever waits and is deleted, or is acknowledged in another way, holds up nobody.
+  for (let i = 0; i < dead; i++) if (i !== dead - 1) stage.machine.apply({ op: 'delete', id: `dead${i}`, at: 0 });
+  for (const { answer } of stage.sending) answer({ result: 'failed', reason: 'aborted' });
+  await rest();
+  assert(stage.sending.some(({ sub }) => sub.id === 'new'));
+  assert.equal(stage.driver.queued, 0);
   stage.driver.stop();
 });

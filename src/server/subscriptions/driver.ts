@@ -5,13 +5,15 @@
  * may at worst be called twice for one wake.
  */
 import { randomUUID } from 'node:crypto';
-import { WEBHOOK_DELIVERIES_MAX } from '../../base/limits.ts';
+import { WEBHOOK_DELIVERIES_MAX, WEBHOOK_SLOW_DELIVERIES_MAX } from '../../base/limits.ts';
 import { type Step, decide, retryDelayMs } from '../../subscriptions/decide.ts';
 import type { Outcome } from '../../subscriptions/outcome.ts';
 import type { Command } from '../../subscriptions/record.ts';
 import type { Subscription } from '../../subscriptions/subscription.ts';
 import type { Logger } from '../log.ts';
 import type { Delivering, Sent } from './delivering.ts';
+import { SlowReceivers } from './slow-receivers.ts';
+import { Slots } from './slots.ts';
 import type { Tails } from './tails.ts';
 
 /** An append that failed (no leader, a full mailbox) is tried again this much later. */
@@ -31,8 +33,13 @@ export interface DriverOptions {
   readonly random: () => number;
 }
 
+/** What came of a delivery. */
+type DeliveryCommand = Extract<Command, { readonly op: 'done' | 'delivered' | 'failed' }>;
+
 interface Attempt {
   readonly wakeId: string;
+  readonly isSlow: boolean;
+  readonly startedMs: number;
   readonly abort: AbortController;
 }
 
@@ -52,8 +59,10 @@ export class Driver {
   /** An append failed: nothing before. */
   readonly #pausedUntilMs = new Map<Subscription, number>();
   readonly #attempts = new Map<Subscription, Attempt>();
-  /** They wait until fewer deliveries are under way. */
-  readonly #queue = new Set<Subscription>();
+  readonly #slots = new Slots<Subscription>(WEBHOOK_DELIVERIES_MAX, WEBHOOK_SLOW_DELIVERIES_MAX);
+  readonly #slowReceivers = new SlowReceivers();
+  /** What came of a delivery and could not be recorded yet: until it is, the receiver is not called for this wake again. */
+  readonly #unrecorded = new Map<Subscription, DeliveryCommand>();
 
   constructor(options: DriverOptions) {
     this.#options = options;
@@ -68,7 +77,7 @@ export class Driver {
   }
 
   get queued(): number {
-    return this.#queue.size;
+    return this.#slots.waiting;
   }
 
   start(subs: Iterable<Subscription>): void {
@@ -82,7 +91,8 @@ export class Driver {
     for (const { abort } of this.#attempts.values()) abort.abort();
     this.#dirty.clear();
     this.#due.clear();
-    this.#queue.clear();
+    this.#slots.clear();
+    this.#unrecorded.clear();
     clearTimeout(this.#timer);
     this.#timerAtMs = Infinity;
   }
@@ -100,8 +110,9 @@ export class Driver {
     this.#attempts.get(sub)?.abort.abort();
     this.#dirty.delete(sub);
     this.#due.delete(sub);
-    this.#queue.delete(sub);
     this.#pausedUntilMs.delete(sub);
+    this.#unrecorded.delete(sub);
+    this.#waitsNoMore(sub);
   }
 
   #flush(): void {
@@ -112,21 +123,43 @@ export class Driver {
   }
 
   #look(sub: Subscription): void {
-    if (!this.#driving) return;
+    if (!this.#driving || !this.#options.isCurrent(sub)) return;
     const attempt = this.#attempts.get(sub);
     // The wake is over: whatever the receiver answers, it is too late.
     if (attempt !== undefined && attempt.wakeId !== sub.wake?.id) attempt.abort.abort();
     this.#due.delete(sub);
-    if (this.#busy.has(sub)) return;
+    const step = this.#nextStep(sub);
+    if (step?.do !== 'deliver') this.#waitsNoMore(sub);
+    if (step !== undefined) this.#take(sub, step, this.#options.nowMs());
+  }
+
+  /** Undefined: not now. */
+  #nextStep(sub: Subscription): Step | undefined {
+    if (this.#busy.has(sub)) return undefined;
     const nowMs = this.#options.nowMs();
     const pausedUntilMs = this.#pausedUntilMs.get(sub) ?? 0;
-    if (nowMs < pausedUntilMs) return this.#lookAt(sub, pausedUntilMs);
+    // Not for longer than a pause takes, whatever the clock was set to meanwhile.
+    if (nowMs < pausedUntilMs && pausedUntilMs <= nowMs + PAUSE_MS) {
+      this.#lookAt(sub, pausedUntilMs);
+      return undefined;
+    }
     this.#pausedUntilMs.delete(sub);
-    this.#take(
-      sub,
-      decide(sub, (path) => this.#options.tails.of(path), nowMs),
-      nowMs,
-    );
+    const known = this.#unrecorded.get(sub);
+    this.#unrecorded.delete(sub);
+    if (known !== undefined && known.wake === sub.wake?.id) {
+      void this.#recordDelivery(sub, known);
+      return undefined;
+    }
+    return decide(sub, (path) => this.#options.tails.of(path), nowMs);
+  }
+
+  /** Others may go in its place. */
+  #waitsNoMore(sub: Subscription): void {
+    if (this.#slots.forget(sub)) this.#letIn();
+  }
+
+  #letIn(): void {
+    for (const sub of this.#slots.next()) this.touch(sub);
   }
 
   #take(sub: Subscription, step: Step, nowMs: number): void {
@@ -158,33 +191,38 @@ export class Driver {
   }
 
   /** One record at a time for each subscription; what it changed is looked at when it is folded. */
-  async #record(sub: Subscription, command: Command, counter: keyof Driver['counters']): Promise<void> {
+  async #record(sub: Subscription, command: Command, counter: keyof Driver['counters']): Promise<boolean> {
     this.#busy.add(sub);
     try {
       const { code } = await this.#options.append(command);
       if (code === 'OK') this.counters[counter]++;
+      return true;
     } catch (error) {
       this.#options.log.debug({ err: error, subscription: sub.id, op: command.op }, 'a step could not be recorded');
-      this.#pausedUntilMs.set(sub, this.#options.nowMs() + PAUSE_MS);
+      if (this.#options.isCurrent(sub)) this.#pausedUntilMs.set(sub, this.#options.nowMs() + PAUSE_MS);
+      return false;
     } finally {
       this.#busy.delete(sub);
       this.touch(sub);
     }
   }
 
+  async #recordDelivery(sub: Subscription, command: DeliveryCommand): Promise<void> {
+    const isRecorded = await this.#record(sub, command, command.op === 'failed' ? 'failed' : 'delivered');
+    if (!isRecorded && this.#driving && this.#options.isCurrent(sub)) this.#unrecorded.set(sub, command);
+  }
+
   #deliver(sub: Subscription): void {
-    if (this.#attempts.has(sub)) return;
-    if (this.#attempts.size >= WEBHOOK_DELIVERIES_MAX) {
-      this.#queue.add(sub);
-      return;
-    }
-    this.#queue.delete(sub);
-    const attempt: Attempt = { wakeId: sub.wake?.id as string, abort: new AbortController() };
+    if (this.#attempts.has(sub)) return this.#waitsNoMore(sub);
+    const isSlow = sub.failures > 0 || this.#slowReceivers.has(sub);
+    if (!this.#slots.enter(sub, isSlow)) return;
+    const startedMs = this.#options.nowMs();
+    const attempt: Attempt = { wakeId: sub.wake?.id as string, abort: new AbortController(), isSlow, startedMs };
     this.#attempts.set(sub, attempt);
     void this.#attempt(sub, attempt);
   }
 
-  async #attempt(sub: Subscription, { wakeId, abort }: Attempt): Promise<void> {
+  async #attempt(sub: Subscription, { wakeId, abort, isSlow, startedMs }: Attempt): Promise<void> {
     const { log, nowMs } = this.#options;
     let sent: Sent;
     try {
@@ -194,22 +232,18 @@ export class Driver {
       sent = { result: 'failed', reason: 'internal error' };
     }
     this.#attempts.delete(sub);
-    this.#next();
+    // One that was cut off may have got the wake, and called back.
+    this.#slowReceivers.note(sub, sent.result !== 'failed' || abort.signal.aborted, nowMs() - startedMs);
+    this.#slots.leave(isSlow);
+    this.#letIn();
     if (abort.signal.aborted) return this.touch(sub);
     const about = { id: sub.id, at: nowMs(), wake: wakeId };
     if (sent.result === 'failed') {
       const text = 'a wake could not be delivered; it is tried again';
       log[sub.failures === 0 ? 'warn' : 'debug']({ subscription: sub.id, reason: sent.reason }, text);
-      return this.#record(sub, { op: 'failed', ...about, next: this.#nextAttemptMs(sub, nowMs()) }, 'failed');
+      return this.#recordDelivery(sub, { op: 'failed', ...about, next: this.#nextAttemptMs(sub, nowMs()) });
     }
-    return this.#record(sub, { op: sent.result === 'done' ? 'done' : 'delivered', ...about }, 'delivered');
-  }
-
-  #next(): void {
-    const [sub] = this.#queue;
-    if (sub === undefined) return;
-    this.#queue.delete(sub);
-    this.touch(sub);
+    return this.#recordDelivery(sub, { op: sent.result === 'done' ? 'done' : 'delivered', ...about });
   }
 
   #lookAt(sub: Subscription, atMs: number): void {
