@@ -10,6 +10,7 @@ import {
   COMMAND_FORK_ABORT,
   COMMAND_FORK_UNPIN,
   COMMAND_FORK_UNPINNED,
+  COMMAND_IMPORT_ABORT,
   COMMAND_PURGE,
   COMMAND_RETENTION,
 } from '../wire/command.ts';
@@ -26,6 +27,7 @@ const GIVES_SPACE: ReadonlySet<number> = new Set([
   COMMAND_FORK_ABORT,
   COMMAND_FORK_UNPIN,
   COMMAND_FORK_UNPINNED,
+  COMMAND_IMPORT_ABORT,
 ]);
 
 /** Bytes on disk for a byte of changed state: its rows, and the pages around them. */

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CHECKPOINT_MS } from '../../src/shard/checkpoints.ts';
-import { OP_STATUS } from '../../src/wire/request.ts';
+import { COMMAND_IMPORT_ABORT, COMMAND_IMPORT_BEGIN, COMMAND_IMPORT_ROWS } from '../../src/wire/command.ts';
+import { encodeImportRows, encodeImportToken } from '../../src/wire/import-command.ts';
+import { OP_STATUS, newRequest } from '../../src/wire/request.ts';
 import { Harness, code, find, text } from './harness.ts';
 
 function prepared(): Harness {
@@ -98,6 +100,27 @@ test('writes are refused while the volume is down to its reserve; reads are not'
   harness.storage.spaceLeft = true;
   const again = harness.append(0, 's', 'x');
   assert.equal(code(find(harness.turn(), again)), 'OK');
+});
+
+test('an import that finds no room is undone, and the group serves again', () => {
+  const harness = new Harness([0, 1]);
+  const propose = (kind: number, payload: Uint8Array): string => {
+    const request = newRequest();
+    Object.assign(request, { op: kind, group: 0 });
+    Object.assign(request.command, { kind, payload });
+    const slot = harness.push(request);
+    return code(find(harness.turn(), slot));
+  };
+  const token = '0123456789abcdef';
+  assert.equal(propose(COMMAND_IMPORT_BEGIN, encodeImportToken(token)), 'OK');
+  harness.storage.spaceLeft = false;
+  const rows = encodeImportRows({ token, seq: 0, rows: new Uint8Array(0) });
+  assert.equal(propose(COMMAND_IMPORT_ROWS, rows), 'DISK_FULL');
+  assert.equal(propose(COMMAND_IMPORT_ABORT, encodeImportToken(token)), 'OK');
+  assert.equal(propose(COMMAND_IMPORT_BEGIN, encodeImportToken('fedcba9876543210')), 'DISK_FULL');
+  harness.storage.spaceLeft = true;
+  const created = harness.create(0, 's');
+  assert.equal(code(find(harness.turn(), created)), 'OK');
 });
 
 test('the state of the disk is part of the status', () => {
