@@ -9,6 +9,8 @@ const TOOL_TIMEOUT_MS = 20_000;
 export interface SmallDisk {
   /** Where a process started through `enter` sees it. */
   readonly path: string;
+  /** Where the test itself sees the whole of it. */
+  readonly outside: string;
   /** Command in front of another: runs it where the disk is visible; execs. */
   readonly enter: readonly string[];
   freeBytes(): number;
@@ -45,6 +47,7 @@ export async function mountSmallDisk(bytes: number): Promise<{ readonly disk?: S
     mkdirSync(join(outside, 'data'));
     const disk: SmallDisk = {
       path: join(mountPoint, 'data'),
+      outside,
       enter: ['nsenter', '-t', String(pid), ...nsenter],
       freeBytes: () => {
         const { bavail, bsize } = statfsSync(outside);

@@ -22,7 +22,7 @@ import { NO_ORIGIN } from '../../wire/object-key.ts';
 import { rowSize, writeRow } from '../../wire/rows.ts';
 import { type ColdReport, ColdSample, type ReadCold } from './cold-sample.ts';
 import { type Clock, Proposer, REAL_CLOCK } from './proposer.ts';
-import { Spool } from './spool.ts';
+import { Spool, SpoolError } from './spool.ts';
 
 const TOKEN_BYTES = 8;
 const newToken = (): string => randomBytes(TOKEN_BYTES).toString('hex');
@@ -113,12 +113,8 @@ export class Import implements ImportFeed {
 
   push(piece: Uint8Array): void {
     if (this.#over) return;
-    try {
-      this.#spool.push(piece);
-    } catch (error) {
-      return this.#fail('DISK_FULL', (error as Error).message);
-    }
-    return this.#pump();
+    this.#try(() => this.#spool.push(piece));
+    this.#pump();
   }
 
   end(): void {
@@ -150,6 +146,7 @@ export class Import implements ImportFeed {
 
   /** With another token: commands of the round before may come late. */
   #beginAnew(round: number): void {
+    if (this.#over) return;
     this.#token = this.#host.newToken();
     this.#begin(round);
   }
@@ -211,11 +208,15 @@ export class Import implements ImportFeed {
       const rows = this.#pieces.shift();
       if (rows !== undefined) return this.#send(rows);
       if (this.#contents !== undefined) return this.#finish(this.#contents);
-      const bytes = this.#spool.shift();
-      if (bytes !== undefined) this.#try(() => this.#reader.push(bytes));
+      if (!this.#spool.isEmpty) this.#try(() => this.#look());
       else if (this.#ended) this.#try(() => this.#readEnd());
       else return this.#sink.resume();
     }
+  }
+
+  #look(): void {
+    const bytes = this.#spool.shift();
+    if (bytes !== undefined) this.#reader.push(bytes);
   }
 
   #readEnd(): void {
@@ -267,6 +268,7 @@ export class Import implements ImportFeed {
     try {
       step();
     } catch (error) {
+      if (error instanceof SpoolError) return this.#fail(error.code, error.message);
       if (!(error instanceof Fault)) throw error;
       this.#stop();
       const { message } = error;
@@ -277,8 +279,8 @@ export class Import implements ImportFeed {
   #fail(code: ErrorCode, detail?: string): void {
     if (this.#over) return;
     this.#stop();
-    // Whoever took over does the undoing; a group that takes no commands cannot.
-    if (code === 'IMPORT_LOST' || !this.#begun) this.#sink.fail(code, detail);
+    // Whoever took over does the undoing; a group that takes no commands cannot. A BEGIN on its way may still come to pass.
+    if (code === 'IMPORT_LOST' || !(this.#begun || this.#busy)) this.#sink.fail(code, detail);
     else this.#undo(() => this.#sink.fail(code, detail));
   }
 

@@ -7,6 +7,19 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readSync, statfsSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
+/** What file systems say when they are full, or this user's part of them is. */
+const FULL: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+
+/** What waits cannot be kept, or not be had back; says so in a sentence. */
+export class SpoolError extends Error {
+  readonly code: 'DISK_FULL' | 'INTERNAL';
+
+  constructor(code: 'DISK_FULL' | 'INTERNAL', sentence: string, options?: ErrorOptions) {
+    super(sentence, options);
+    this.code = code;
+  }
+}
+
 const HELD_BYTES_MAX = 4 * 1024 * 1024;
 const READ_BYTES = 512 * 1024;
 
@@ -27,25 +40,21 @@ export class Spool {
     this.#roomOf = roomOf;
   }
 
-  /** The piece may be reused afterwards. Throws a sentence, or what the file system says, when there is no room. */
+  get isEmpty(): boolean {
+    return this.#held.length === 0 && this.#file === undefined;
+  }
+
+  /** The piece may be reused afterwards. Throws a SpoolError; then nothing but close() is left to do. */
   push(piece: Uint8Array): void {
     if (this.#file === undefined && this.#heldBytes + piece.length <= HELD_BYTES_MAX) {
       this.#held.push(piece.slice());
       this.#heldBytes += piece.length;
       return;
     }
-    this.#file ??= this.#open();
-    if (this.#written + piece.length > this.#roomBytes) {
-      throw new Error(`what waits has ${this.#written} bytes, and the volume has no room for more besides the log`);
-    }
-    for (let at = 0; at < piece.length;) {
-      const bytes = writeSync(this.#file, piece, at, piece.length - at, this.#written);
-      at += bytes;
-      this.#written += bytes;
-    }
+    guarded('cannot be kept', () => this.#write(piece));
   }
 
-  /** The next piece, in the order in which they came; undefined when nothing waits. */
+  /** The next piece, in the order in which they came; undefined when nothing waits. Throws a SpoolError. */
   shift(): Uint8Array | undefined {
     const piece = this.#held.shift();
     if (piece !== undefined) {
@@ -54,7 +63,8 @@ export class Spool {
     }
     if (this.#file === undefined) return undefined;
     const bytes = new Uint8Array(Math.min(READ_BYTES, this.#written - this.#read));
-    const size = readSync(this.#file, bytes, 0, bytes.length, this.#read);
+    const file = this.#file;
+    const size = guarded('cannot be read', () => readSync(file, bytes, 0, bytes.length, this.#read));
     this.#read += size;
     if (this.#read === this.#written) this.close();
     return bytes.subarray(0, size);
@@ -70,6 +80,19 @@ export class Spool {
     this.#read = 0;
   }
 
+  #write(piece: Uint8Array): void {
+    this.#file ??= this.#open();
+    if (this.#written + piece.length > this.#roomBytes) {
+      const waits = `what waits has ${this.#written} bytes`;
+      throw new SpoolError('DISK_FULL', `${waits}, and the volume has no room for more besides the log`);
+    }
+    for (let at = 0; at < piece.length;) {
+      const bytes = writeSync(this.#file, piece, at, piece.length - at, this.#written);
+      at += bytes;
+      this.#written += bytes;
+    }
+  }
+
   /** Without a name: the file goes away with this process, however that ends. */
   #open(): number {
     this.#roomBytes = this.#roomOf(this.#directory);
@@ -77,6 +100,17 @@ export class Spool {
     const file = openSync(path, 'wx+', 0o600);
     unlinkSync(path);
     return file;
+  }
+}
+
+function guarded<T>(what: string, action: () => T): T {
+  try {
+    return action();
+  } catch (error) {
+    if (error instanceof SpoolError) throw error;
+    const { code, message } = error as NodeJS.ErrnoException;
+    const sentence = `what waits of the upload ${what} (${message})`;
+    throw new SpoolError(FULL.has(code) ? 'DISK_FULL' : 'INTERNAL', sentence, { cause: error });
   }
 }
 
