@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -184,5 +184,26 @@ describe('backup-create', () => {
     assert.equal(code, 1, stderr);
     assert.match(stderr, /^millracectl: \S+full cannot be written \(EFBIG: file too large, write\)$/m);
     assert.deepEqual(readdirSync(location), []);
+  });
+
+  test('a location that others fill meanwhile', async () => {
+    const location = join(folder, 'filled');
+    const fillUp = (name: string): void => symlinkSync('/dev/full', join(location, `${name}.part`));
+    // Whatever is written there meets a full disk.
+    const early = await cluster((response, document, group) => {
+      fillUp(`group-000${FIRST}.snapshot`);
+      whole(response, document, group);
+    });
+    const full = 'filled cannot be written \\(ENOSPC: no space left on device, write\\)';
+    failed(await ctl(create(early, location)), new RegExp(`^millracectl: \\S+${full}$`, 'm'));
+    assert.deepEqual(readdirSync(location), []);
+    const late = await cluster((response, document, group) => {
+      if (group === THEN) fillUp('manifest.json');
+      whole(response, document, group);
+    });
+    const left = '\\S+filled holds 2 of 2 groups and no manifest: remove them';
+    failed(await ctl(create(late, location)), new RegExp(`^millracectl: \\S+${full} \\(${left}\\)$`, 'm'));
+    assert.deepEqual(readdirSync(location).length, GROUPS);
+    failed(await ctl(['backup-verify', '--location', location]), /filled holds no backup: there is no manifest\.json/);
   });
 });

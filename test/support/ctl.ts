@@ -80,10 +80,13 @@ export async function ctl(args: readonly string[], options: CtlOptions = {}): Pr
   return { code, stdout: run.stdout, stderr: run.stderr };
 }
 
+const folders: string[] = [];
+process.on('exit', () => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
+
 /** A file that is removed when this process ends. */
 export function scratchFile(name: string, text: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-ctl-'));
-  process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+  folders.push(folder);
   const file = join(folder, name);
   writeFileSync(file, text);
   return file;
