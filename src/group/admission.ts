@@ -25,9 +25,14 @@ export class Admission {
   hotBytesMax = Infinity;
   /** Proposed and not yet committed bytes; consensus has a bound of its own far above. */
   uncommittedBytesMax = Infinity;
-  /** Refusals, the payload bytes that were refused, and the highest level that a write has met. */
+  /** Refusals, the payload bytes that were refused, and the highest level of hot bytes so far, on whatever node leads. */
   readonly counters = { hotRefusals: 0, uncommittedRefusals: 0, refusedBytes: 0, hotBytesHighest: 0 };
   #refusedAtMs = -Infinity;
+
+  /** The group has applied something. */
+  met(hotBytes: number): void {
+    if (hotBytes > this.counters.hotBytesHighest) this.counters.hotBytesHighest = hotBytes;
+  }
 
   /** Undefined: taken. `building` is what this turn's entry already holds. */
   refuses(
@@ -41,7 +46,7 @@ export class Admission {
     if (payloadBytes === 0 || !GROWS.has(command.kind)) return undefined;
     const uncommitted = raft.uncommittedBytes + building;
     const hot = state.hotBytes + uncommitted;
-    if (hot > this.counters.hotBytesHighest) this.counters.hotBytesHighest = hot;
+    this.met(hot);
     // Alone, a body passes that is larger than the bound: nothing would ever make room for it.
     if (hot > 0 && hot + payloadBytes > this.hotBytesMax) {
       this.counters.hotRefusals++;

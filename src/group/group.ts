@@ -185,6 +185,7 @@ export class Group {
       this.state.appliedIndex = entry.index;
       this.state.appliedTerm = entry.term;
       this.#applyEntry(entry);
+      this.admission.met(this.state.hotBytes);
     }
     const last = entries[entries.length - 1];
     if (last !== undefined) this.raft.applied(last.index);

@@ -271,7 +271,8 @@ export class Shard {
     const { nodeId } = this.#options;
     const counters = { ...this.counters, ...this.#commits.counters };
     const isBehind = (group: Group): boolean => this.#queries.isBehind(group);
-    return { nodeId, groups: this.groups, cold: this.cold, isBehind, full: this.full, counters };
+    const snapshotIndex = (group: Group): number => this.#commits.lastCheckpoint(group);
+    return { nodeId, groups: this.groups, cold: this.cold, isBehind, snapshotIndex, full: this.full, counters };
   }
 
   #refuse(slot: number, code: ErrorCode): void {

@@ -62,6 +62,8 @@ export interface ShardStatus {
   readonly groups: readonly Group[];
   /** May know less than it acknowledged before the start of this process. */
   isBehind(group: Group): boolean;
+  /** All up to it is in the state on disk, so the log before it may go. */
+  snapshotIndex(group: Group): number;
   readonly full: boolean;
   readonly counters: Readonly<
     Record<
@@ -88,7 +90,9 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
     per_group_applied_mutations: byGroup(groups, (group) => group.counters.commands),
     per_group_raft_apply_entries: byGroup(groups, (group) => group.counters.entries),
     per_group_cold_hot_bytes: byGroup(groups, (group) => group.state.hotBytes),
-    per_group_cold_hot_bytes_max: byGroup(groups, (group) => group.admission.counters.hotBytesHighest),
+    per_group_cold_hot_bytes_max: byGroup(groups, ({ admission, state }) =>
+      Math.max(admission.counters.hotBytesHighest, state.hotBytes),
+    ),
     per_group_cold_backpressure_events: byGroup(groups, (group) => group.admission.counters.hotRefusals),
   };
   const perCore = {
@@ -150,6 +154,8 @@ function describeGroup(shard: ShardStatus, group: Group, nowMs: number): Record<
     last_applied: state.appliedIndex,
     last_applied_index: state.appliedIndex,
     last_applied_term: state.appliedTerm,
+    snapshot_index: shard.snapshotIndex(group),
+    purged_index: raft.purgedIndex,
     caught_up: !shard.isBehind(group),
     importing: isImporting(state),
     voter_ids: raft.configuration.voters,

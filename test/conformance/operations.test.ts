@@ -183,6 +183,9 @@ serverSuite('metrics, health and headers', { cores: 2, groups: 8 }, ({ server, t
       assert.equal(metrics['accepted_appends'], 1);
       assert.equal(metrics['served_reads'], 1);
       assert.equal(metrics['cold_hot_bytes'], 2);
+      assert.equal(metrics['cold_hot_group_bytes_max'], 2);
+      assert.equal(metrics['cold_hot_group_bytes_high_watermark'], 2, 'never below what is there');
+      assert.equal(metrics['cold_flush_backlog_age_ms'], 0, 'without a store nothing waits for one');
       assert.equal(
         (metrics['per_core_appends'] as number[]).reduce((sum, appends) => sum + appends, 0),
         1,
@@ -196,6 +199,10 @@ serverSuite('metrics, health and headers', { cores: 2, groups: 8 }, ({ server, t
         assert.equal(group['leader'], 1);
         assert.equal(typeof group['last_applied'], 'number');
         assert.deepEqual(group['voter_ids'], [1]);
+        const [applied, snapshot, purged] = ['last_applied', 'snapshot_index', 'purged_index'].map(
+          (name) => group[name],
+        );
+        assert((purged as number) <= (snapshot as number) && (snapshot as number) <= (applied as number));
       }
       assert.match(answer.text, /"p99"|p99_/, 'latency percentiles');
       assert.match(answer.text, /"201":\s*\d+/, 'HTTP status counts');

@@ -72,8 +72,8 @@ export function describeCold(group: Group, cold: ColdTier | undefined, nowMs: nu
     cold_bytes: state.cold.bytes,
     cold_objects: state.cold.objects,
     cold_gc_queue_length: state.cold.gcLength,
-    /** Age of the oldest bytes that are not in the cold store; null when there are none. */
-    cold_backlog_age_ms: oldestMs === undefined ? null : Math.max(0, nowMs - oldestMs),
+    /** Age of the oldest bytes that are not in the cold store; null when there are none, or no store. */
+    cold_backlog_age_ms: cold === undefined || oldestMs === undefined ? null : Math.max(0, nowMs - oldestMs),
     cold_write_admission: admission.stateAt(state, nowMs),
     /** This node leads the group, and what it tried to upload last was not taken by the store. */
     cold_flush_failing: cold?.flusher.isFailing(group) ?? false,
