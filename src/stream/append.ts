@@ -1,6 +1,7 @@
 /**
  * Append and close. Checks in order of precedence (wire-facts 2.6, first failure wins): existence, expiry, producer
- * decision, record match, closed, content type, Stream-Seq, quota.
+ * decision, record match, closed, content type, Stream-Seq, quota. A producer's request that is neither new nor a duplicate meets
+ * the closure first (protocol 5.2.1): no epoch or sequence would help it.
  */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { type Command, FLAG_CLOSE, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../wire/command.ts';
@@ -131,6 +132,10 @@ export function admitProducer(head: Head, producer: Producer | undefined, comman
   if (decision === 'accept') return true;
   if (decision === 'duplicate') {
     showDuplicate(head, producer as Producer, seq, reply);
+    return false;
+  }
+  if (head.closed) {
+    refuse(reply, 'STREAM_CLOSED', head);
     return false;
   }
   if (decision === 'stale-epoch') {

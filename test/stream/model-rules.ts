@@ -139,18 +139,19 @@ export function compare(stream: ModelStream, command: ModelCommand): string {
 /** Wire-facts 2.8, with the window of decisions.md. Undefined = accepted. */
 export function decide(stream: ModelStream, { id, epoch, seq }: ModelProducer): Outcome | undefined {
   const known = stream.producers.get(id);
+  // On a closed stream only duplicates are something else (protocol 5.2.1).
+  const refuse = (code: string, producer: string): Outcome =>
+    stream.closed
+      ? { ...refusal('STREAM_CLOSED', stream), producer: `${epoch}/${seq}/0` }
+      : { ...refusal(code, stream), producer };
   if (known === undefined || epoch > known.epoch) {
     if (seq === 0) return undefined;
-    if (known !== undefined) return { ...refusal('PRODUCER_EPOCH_START', stream), producer: `${epoch}/${seq}/0` };
-    return { ...refusal('PRODUCER_SEQ_CONFLICT', stream), producer: `${epoch}/0/${seq}` };
+    if (known !== undefined) return refuse('PRODUCER_EPOCH_START', `${epoch}/${seq}/0`);
+    return refuse('PRODUCER_SEQ_CONFLICT', `${epoch}/0/${seq}`);
   }
-  if (epoch < known.epoch) {
-    return { ...refusal('PRODUCER_EPOCH_STALE', stream), producer: `${known.epoch}/${seq}/0` };
-  }
+  if (epoch < known.epoch) return refuse('PRODUCER_EPOCH_STALE', `${known.epoch}/${seq}/0`);
   if (seq === known.seq + 1) return undefined;
-  if (seq > known.seq) {
-    return { ...refusal('PRODUCER_SEQ_CONFLICT', stream), producer: `${epoch}/${known.seq + 1}/${seq}` };
-  }
+  if (seq > known.seq) return refuse('PRODUCER_SEQ_CONFLICT', `${epoch}/${known.seq + 1}/${seq}`);
   const count = stream.messages.length;
   const found = known.receipts.slice(-5).find((one) => one.seq === seq) ?? {
     next: stream.tail,
