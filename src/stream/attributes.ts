@@ -1,7 +1,7 @@
 /**
- * Stream attributes: the JSON object of Stream-Attrs and PUT attrs, reduced to the members that are kept. Two streams
- * have equal attributes exactly when the encoded bytes are equal. Values keep the spelling they were sent with
- * (escapes, numbers, order inside `metadata`), only blanks between tokens go.
+ * Stream attributes: the JSON object of Stream-Attrs and PUT attrs, reduced to the members that are kept. Values keep the
+ * spelling they were sent with (escapes, numbers, order inside `metadata`), only blanks between tokens go. Which are equal says
+ * attributes-equal.ts.
  */
 import { ATTRIBUTES_BYTES_MAX } from '../base/limits.ts';
 import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';

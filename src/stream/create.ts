@@ -4,6 +4,7 @@ import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG
 import { sameContentType } from '../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_CREATED, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
 import { acceptProducer, appendPayload, meter, refuse } from './append.ts';
+import { attributesEqual } from './attributes-equal.ts';
 import { type Bucket, exceedsRetained } from './buckets.ts';
 import { type Head, internType } from './head.ts';
 import { expiryKey } from './keys.ts';
@@ -105,7 +106,7 @@ function compareConfiguration(state: State, head: Head, command: Command): Error
 }
 
 export function sameAttributes(state: State, head: Head, command: Command): boolean {
-  return equal(commandAttributes(command), state.attributes(head));
+  return attributesEqual(commandAttributes(command), state.attributes(head));
 }
 
 export function checkSeq(head: Head, command: Command): ErrorCode {
@@ -117,11 +118,6 @@ export function checkSeq(head: Head, command: Command): ErrorCode {
 
 function isDefaultType(head: Head): boolean {
   return head.contentType === '' || head.contentType === 'application/octet-stream';
-}
-
-function equal(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  return a.length === b.length && a.every((byte, i) => byte === b[i]);
 }
 
 /** Normalised attributes of a command; undefined when none or `{}`, which are the same. */
