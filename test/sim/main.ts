@@ -5,7 +5,7 @@
 import process from 'node:process';
 import { parseArgs } from 'node:util';
 import { FIXED_SEEDS } from './fixed-seeds.ts';
-import { MUTATIONS, RARE_MUTATIONS } from './mutations.ts';
+import { MUTATIONS } from './mutations.ts';
 import { PLANTS, mutated } from './mutants.ts';
 
 const { values } = parseArgs({
@@ -20,10 +20,9 @@ const { values } = parseArgs({
     keep: { type: 'boolean', default: false },
   },
 });
-const ALL_MUTATIONS = { ...MUTATIONS, ...RARE_MUTATIONS };
-const mutation = ALL_MUTATIONS[values.mutation ?? ''];
+const mutation = MUTATIONS[values.mutation ?? ''];
 if (values.mutation !== undefined && mutation === undefined && PLANTS[values.mutation] === undefined) {
-  throw new Error(`no such mutation; there are ${Object.keys({ ...ALL_MUTATIONS, ...PLANTS }).join(' ')}`);
+  throw new Error(`no such mutation; there are ${Object.keys({ ...MUTATIONS, ...PLANTS }).join(' ')}`);
 }
 const isMutant = values.mutation !== undefined && mutation === undefined;
 const { Simulation } = isMutant ? await mutated(values.mutation ?? '') : await import('./simulation.ts');

@@ -2,11 +2,12 @@
 import { test } from 'node:test';
 import { BACKUP_MUTANTS } from './backup/mutants.ts';
 import { mustBeFound } from './finding.ts';
-import { MUTANTS } from './mutants.ts';
-import { COLD_STORM_EVERY, FORKS_EVERY } from './options.ts';
+import { MUTANTS, mutated } from './mutants.ts';
 
-for (const [name, { forks }] of Object.entries(MUTANTS)) {
+for (const name of Object.keys(MUTANTS)) {
   if (name in BACKUP_MUTANTS) continue;
-  const every = forks === true ? FORKS_EVERY : COLD_STORM_EVERY;
-  test(`the fixed seeds find ${name}`, (t) => mustBeFound(t, name, (seed) => seed % every === 0));
+  test(`the fixed seeds find ${name}`, async (t) => {
+    const { Simulation } = await mutated(name);
+    mustBeFound(t, name, (seed) => new Simulation(seed).run());
+  });
 }

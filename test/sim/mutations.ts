@@ -327,9 +327,6 @@ export const MUTATIONS: Readonly<Record<string, () => Mutation>> = {
   'reads-not-held': readsNotHeld,
   'missing-not-confirmed': missingNotConfirmed,
   'mark-forgotten': markForgotten,
-};
-
-/** Found by about one in a hundred of the runs with fallen leaders (options.ts), so not by every fixed set. */
-export const RARE_MUTATIONS: Readonly<Record<string, () => Mutation>> = {
+  // Found by about one in a hundred of the runs with fallen leaders (options.ts).
   'old-term-committed-by-counting': oldTermCommittedByCounting,
 };
