@@ -33,6 +33,11 @@ export interface Location {
   read(name: string, size: number): AsyncIterable<Uint8Array>;
   /** The file is there when this returns, and not before. What the pieces throw ends it without a file. */
   write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
+  /**
+   * Gives up what attempts before had begun to write there and nobody sees, if they began it before then; how many. Throws a Fault when
+   * that may not be done.
+   */
+  endUnfinished(isOne: (name: string) => boolean, begunBeforeMs: number): Promise<number>;
   close(): void;
 }
 
@@ -138,6 +143,11 @@ class Directory implements Location {
     });
   }
 
+  /** Everybody sees what lies in a directory. */
+  endUnfinished(): Promise<number> {
+    return Promise.resolve(0);
+  }
+
   close(): void {}
 
   async #say<T>(what: string, action: () => Promise<T>): Promise<T> {
@@ -218,6 +228,10 @@ class Bucket implements Location {
     const parts = gather(pieces);
     const next = async (): Promise<Uint8Array | undefined> => (await parts.next()).value;
     await this.#say(() => this.#store.putPieces(name, next, this.#signal));
+  }
+
+  async endUnfinished(isOne: (name: string) => boolean, begunBeforeMs: number): Promise<number> {
+    return this.#say(() => this.#store.endUploads(isOne, begunBeforeMs, this.#signal));
   }
 
   close(): void {

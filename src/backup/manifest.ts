@@ -31,6 +31,11 @@ export function objectName(group: number): string {
   return `group-${String(group).padStart(4, '0')}.snapshot`;
 }
 
+/** Whether a backup consists of files with such names. */
+export function isPartOfBackup(name: string): boolean {
+  return name === MANIFEST || /^group-\d{4,}\.snapshot$/.test(name);
+}
+
 export async function writeManifest(
   location: Location,
   createdUnixMs: number,

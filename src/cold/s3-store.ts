@@ -12,7 +12,7 @@ import { Parts } from './parts.ts';
 import { type ObjectPage, type ObjectStore, checkKey } from './store.ts';
 import { StoreError } from './store-error.ts';
 import { toStoreError } from './s3-errors.ts';
-import { S3Upload } from './s3-upload.ts';
+import { S3Upload, abortUpload, openUploads } from './s3-upload.ts';
 
 export interface S3Options {
   readonly bucket: string;
@@ -103,6 +103,24 @@ export class S3Store implements ObjectStore {
       await upload.abort(AbortSignal.timeout(this.#options.timeoutMs)).catch(() => undefined);
       throw error;
     }
+  }
+
+  /** Gives up uploads of such objects that were begun before then and are open; how many. */
+  async endUploads(isOne: (key: string) => boolean, begunBeforeMs: number, signal: AbortSignal): Promise<number> {
+    const { bucket } = this.#options;
+    const all = await this.#send('', signal, (one) => openUploads(this.#client, bucket, this.#prefix, one));
+    const doomed = all.filter(({ key, begunMs }) => begunMs < begunBeforeMs && isOne(key.slice(this.#prefix.length)));
+    let ended = 0;
+    for (const upload of doomed) {
+      try {
+        await this.#send(upload.key, signal, (one) => abortUpload(this.#client, bucket, upload, one));
+        ended++;
+      } catch (error) {
+        // Somebody else has ended it.
+        if (!(error instanceof StoreError && error.failure === 'missing')) throw error;
+      }
+    }
+    return ended;
   }
 
   async get(key: string, offset: number, length: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {

@@ -3,6 +3,7 @@ import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
+  ListMultipartUploadsCommand,
   type S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
@@ -40,4 +41,40 @@ export class S3Upload {
   async abort(abortSignal: AbortSignal): Promise<void> {
     await this.#client.send(new AbortMultipartUploadCommand({ ...this.#place, UploadId: this.#id }), { abortSignal });
   }
+}
+
+/** Begun, and neither complete nor given up: nobody sees its parts, and somebody pays for them. */
+interface OpenUpload {
+  readonly key: string;
+  readonly id: string;
+  /** By the store's clock. */
+  readonly begunMs: number;
+}
+
+export async function openUploads(
+  client: S3Client,
+  bucket: string,
+  prefix: string,
+  abortSignal: AbortSignal,
+): Promise<OpenUpload[]> {
+  const found: OpenUpload[] = [];
+  let after = {};
+  for (;;) {
+    const asked = new ListMultipartUploadsCommand({ Bucket: bucket, Prefix: prefix, ...after });
+    const page = await client.send(asked, { abortSignal });
+    for (const { Key: key, UploadId: id, Initiated: begun } of page.Uploads ?? []) {
+      if (key !== undefined && id !== undefined) found.push({ key, id, begunMs: begun?.getTime() ?? Date.now() });
+    }
+    if (page.IsTruncated !== true) return found;
+    after = { KeyMarker: page.NextKeyMarker, UploadIdMarker: page.NextUploadIdMarker };
+  }
+}
+
+export async function abortUpload(
+  client: S3Client,
+  bucket: string,
+  { key, id }: OpenUpload,
+  abortSignal: AbortSignal,
+): Promise<void> {
+  await client.send(new AbortMultipartUploadCommand({ Bucket: bucket, Key: key, UploadId: id }), { abortSignal });
 }

@@ -1,10 +1,23 @@
 // A backup in a real S3 server, restored into three nodes by a tool that is killed half-way and begins again.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { DeleteObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
+import {
+  CreateMultipartUploadCommand,
+  DeleteObjectCommand,
+  ListMultipartUploadsCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  type S3Client,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3';
+import { S3Store } from '../../src/cold/s3-store.ts';
+import { s3Options } from '../cold/s3.ts';
 import { Ceph, cephMissing } from '../support/ceph.ts';
-import { withCluster } from '../support/cluster.ts';
+import { until, withCluster } from '../support/cluster.ts';
 import { clusterToml, ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { createRandom } from '../support/random.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
@@ -16,6 +29,7 @@ const STREAMS = 16;
 const POLL_MS = 20;
 const BODY = Buffer.alloc(1024 * 1024, 'x');
 const APPENDS = 20;
+const DAY_MS = 24 * 3_600_000;
 
 type Environment = Readonly<Record<string, string>>;
 
@@ -44,22 +58,63 @@ async function refuseOthers(config: string, env: Environment): Promise<void> {
   await Promise.all(runs);
 }
 
-/** Nothing of an upload that was cut off is seen in the bucket, so the place is free for the next one. */
-async function killUpload(config: string, env: Environment): Promise<void> {
-  const location = 's3://backups/a name with blanks/ü 日本';
-  const run = startCtl(['backup-create', '--config', config, '--location', location], { env });
-  await new Promise<void>((resolve) => {
-    run.child.stderr?.on('data', () => resolve());
-    void run.ended.then(() => resolve());
+type Upload = readonly [key: string, id: string];
+
+async function openUploads(store: S3Client): Promise<Upload[]> {
+  const { Uploads: uploads = [] } = await store.send(new ListMultipartUploadsCommand({ Bucket: 'backups' }));
+  return uploads.map(({ Key: key = '', UploadId: id = '' }) => [key, id]);
+}
+
+async function beginUpload(store: S3Client, key: string): Promise<Upload> {
+  const place = { Bucket: 'backups', Key: key };
+  const { UploadId: id = '' } = await store.send(new CreateMultipartUploadCommand(place));
+  await store.send(new UploadPartCommand({ ...place, UploadId: id, PartNumber: 1, Body: BODY }));
+  return [key, id];
+}
+
+/** Nothing of an upload that was cut off is seen in the bucket, so the place is free for the next one, which takes its parts away. */
+async function killUpload(config: string, env: Environment, ceph: Ceph, store: S3Client): Promise<void> {
+  const prefix = 'a name with blanks/ü 日本';
+  const location = `s3://backups/${prefix}`;
+  // A node that says it has the group, and never sends it.
+  const stuck = createServer((request, response) => {
+    if (request.url?.endsWith('/info') === true)
+      return void response.end(JSON.stringify({ format_version: 1, raft_group_count: GROUPS }));
+    response.writeHead(200, { 'x-svc-backup-format': '1', 'x-svc-backup-commit-index': '1' });
+    return response.flushHeaders();
   });
+  stuck.listen(0, '127.0.0.1');
+  await once(stuck, 'listening');
+  const nodes = [{ id: 1, host: '127.0.0.1', admin_port: (stuck.address() as AddressInfo).port }];
+  const from = scratchFile('stuck.json', JSON.stringify({ nodes }));
+  const run = startCtl(['backup-create', '--config', from, '--location', location], { env });
+  await until('an upload has begun', async () => (await openUploads(store)).length > 0);
   run.child.kill('SIGKILL');
   await run.ended;
+  stuck.closeAllConnections();
+  stuck.close();
+  const [killed] = await openUploads(store);
+  assert.match(killed?.[0] ?? '', /^a name with blanks\/ü 日本\/group-000\d\.snapshot$/);
   const verified = await ctl(['backup-verify', '--location', location], { env });
   assert.match(verified.stderr, /日本 holds no backup: there is no manifest\.json/);
+
+  const manifest = await beginUpload(store, `${prefix}/manifest.json`);
+  const others = [
+    await beginUpload(store, `${prefix}/note`),
+    await beginUpload(store, `${prefix}/more/manifest.json`),
+    await beginUpload(store, `${prefix}2/manifest.json`),
+  ];
+  // Somebody else may be at it.
+  const own = new S3Store(s3Options(ceph, { bucket: 'backups' }), prefix);
+  assert.equal(await own.endUploads(() => true, Date.now() - DAY_MS, new AbortController().signal), 0);
+  own.close();
+  assert.deepEqual(new Set(await openUploads(store)), new Set([killed, manifest, ...others]));
+
   const again = await ctl(['backup-create', '--config', config, '--location', location], { env });
-  // The first groups may have been there already.
-  if (again.code !== 0) assert.match(again.stderr, /is not empty: it holds a backup that was not finished/);
-  else assert.equal((await ctl(['backup-verify', '--location', location], { env })).code, 0);
+  assert.equal(again.code, 0, again.stderr);
+  assert.match(again.stderr, /^2 unfinished uploads of earlier attempts at s3:\/\/backups\/.*日本 were given up$/m);
+  assert.deepEqual(new Set(await openUploads(store)), new Set(others));
+  assert.equal((await ctl(['backup-verify', '--location', location], { env })).code, 0);
 }
 
 test(
@@ -76,6 +131,7 @@ test(
         AWS_ENDPOINT_URL_S3: ceph.endpoint,
       };
       const location = 's3://backups/daily/one';
+      const store = ceph.client();
       await withServer({ cores: 1, groups: GROUPS }, async (source) => {
         const world = await fillWorld(source, createRandom(3), STREAMS);
         // More than one part of an upload, in some group.
@@ -101,7 +157,7 @@ test(
         const verified = await ctl(['backup-verify', '--location', location], { env });
         assert.equal(verified.code, 0, verified.stderr);
         await refuseOthers(config, env);
-        await killUpload(config, env);
+        await killUpload(config, env, ceph, store);
 
         await withCluster({ groups: GROUPS }, async (cluster) => {
           const target = scratchFile('target.toml', clusterToml(cluster));
@@ -131,7 +187,6 @@ test(
           }
         });
       });
-      const store = ceph.client();
       const { Contents: objects = [] } = await store.send(
         new ListObjectsV2Command({ Bucket: 'backups', Prefix: 'daily/' }),
       );

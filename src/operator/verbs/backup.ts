@@ -8,6 +8,7 @@ import { groupCountOf } from '../backup/info.ts';
 import { sendOrder } from '../backup/order.ts';
 import { giveWay } from '../backup/priority.ts';
 import { restoreGroups } from '../backup/restore.ts';
+import { endUnfinished } from '../backup/unfinished.ts';
 import { verifyBackup } from '../backup/verify.ts';
 import type { Cluster } from '../cluster.ts';
 import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
@@ -48,8 +49,9 @@ export const backupCreate: Verb = {
       const createdMs = createdOf(context);
       const cluster = openCluster(context);
       const count = await groupCountOf(cluster);
-      if (!(await location.isEmpty()))
-        throw new Failure(`${location.text} is not empty: ${await whatIsIn(location, count)}`);
+      const isEmpty = await location.isEmpty();
+      await endUnfinished(location, progress, 'old');
+      if (!isEmpty) throw new Failure(`${location.text} is not empty: ${await whatIsIn(location, count)}`);
       const groups: GroupEntry[] = [];
       const absent = new Map<number, string>();
       const tell = teller(progress, count, 'written');
@@ -67,6 +69,7 @@ export const backupCreate: Verb = {
         const left = `${location.text} holds ${groups.length} of ${count} groups and no manifest: remove them`;
         throw new Failure(`${message} (${left})`, exitCode, { cause: error });
       }
+      await endUnfinished(location, progress, 'all');
       for (const [node, reason] of absent)
         progress.note(`node ${node} was left out (${reason}): what only it has applied is not in the backup`);
       progress.end();
