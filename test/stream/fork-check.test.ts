@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { apply } from '../../src/stream/apply.ts';
+import { NO_DIGEST } from '../../src/stream/import-mark.ts';
 import { State } from '../../src/stream/state.ts';
 import {
   COMMAND_CREATE,
@@ -33,5 +34,13 @@ test('a group in which nothing ever was does not say that a fork is gone', () =>
   const state = new State(1, new SortedMapTx());
   assert.equal(answerOf(state, COMMAND_FORK_CHECK), 1);
   answerOf(state, COMMAND_CREATE);
+  assert.equal(answerOf(state, COMMAND_FORK_CHECK), 0);
+});
+
+test('a group that was restored with nothing in it says so', () => {
+  const state = new State(1, new SortedMapTx());
+  state.markImport({ phase: 'undone', token: '1', pieces: 0, rows: 0, lastMs: 0, digest: NO_DIGEST });
+  assert.equal(answerOf(state, COMMAND_FORK_CHECK), 1);
+  state.markImport({ phase: 'done', token: '2', pieces: 0, rows: 0, lastMs: 0, digest: NO_DIGEST });
   assert.equal(answerOf(state, COMMAND_FORK_CHECK), 0);
 });

@@ -51,11 +51,12 @@ export function applyForkUnpinned(state: State, { forkToken }: Command): void {
 }
 
 /**
- * a = 1: the fork is there, or what is left of it still keeps its source. A group in which nothing ever was had no fork either: it is
- * still to be restored from the backup that the one who asks came from.
+ * a = 1: the fork is there, or what is left of it still keeps its source. A group in which nothing ever was had no fork either: unless
+ * it was restored as it is, it is still to be restored from the backup that the one who asks came from.
  */
 export function applyForkCheck(state: State, command: Command, reply: Reply): void {
   const stone = state.forks.tombstone(command.bytes, command.keyAt, command.keyBytes);
   const kept = forkOf(state, command) !== undefined || stone?.unpin?.token === command.forkToken;
-  reply.a = kept || state.forks.hasUnpin(command.forkToken) || !holdsAnything(state) ? 1 : 0;
+  const isToCome = state.imported?.phase !== 'done' && !holdsAnything(state);
+  reply.a = kept || state.forks.hasUnpin(command.forkToken) || isToCome ? 1 : 0;
 }
