@@ -96,6 +96,8 @@ test('acks beyond the tail, of strangers, backwards or of no offset change nothi
       const bearer = (token: string): object => ({ authorization: `Bearer ${token}` });
       await subs.expect(401, 'POST', path, wake);
       await subs.expect(401, 'POST', path, wake, bearer('nonsense'));
+      // Who has no token learns nothing.
+      await subs.expect(401, 'POST', '__ds/subscriptions/none/callback', wake, bearer('nonsense'));
       await subs.expect(400, 'POST', '__ds/subscriptions/s/ack', wake, bearer(body.callback_token));
       await subs.expect(409, 'POST', path, { ...wake, generation: 2 }, bearer(body.callback_token));
       await subs.expect(204, 'DELETE', '__ds/subscriptions/s');

@@ -87,10 +87,12 @@ export class Workers {
 
   async #authorized(id: string, type: Config['type'], token: string, request: WakeRequest): Promise<Subscription> {
     const { known, nowMs } = this.#options;
-    const sub = await known.subscription(id);
+    // First of all: these routes are open to anybody, and what follows may ask the whole cluster.
+    if (known.keys() === undefined) await known.log.barrier();
     const check = this.#keys().check(token, id, nowMs());
     if (!check.ok)
       throw new Refusal(check.code, check.code === 'TOKEN_EXPIRED' ? 'the token is too old' : 'the token is not valid');
+    const sub = await known.subscription(id);
     requireType(sub, type);
     const { generation, wakeId } = check.claims;
     if (generation !== request.generation || wakeId !== request.wakeId) {
