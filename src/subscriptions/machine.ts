@@ -5,6 +5,7 @@
 import { SUBSCRIPTIONS_MAX, SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX } from '../base/limits.ts';
 import type { Outcome } from './outcome.ts';
 import type { LogRecord, SavedKey } from './record.ts';
+import { textBytes } from '../wire/text.ts';
 import { type Link, type Position, Subscription, restore, save } from './subscription.ts';
 import { wakeCommand } from './wake-commands.ts';
 
@@ -21,9 +22,9 @@ export interface MachineListener {
 const OK: Outcome = { code: 'OK' };
 const IGNORED: Outcome = { code: 'IGNORED' };
 const NOT_FOUND: Outcome = { code: 'SUBSCRIPTION_NOT_FOUND', message: 'there is no such subscription' };
-/** Of a subscription and of a link in a checkpoint, beyond their texts. */
+/** Of a subscription and of a link in a checkpoint, beyond their texts; a link stands in its wake once more. */
 const SUBSCRIPTION_BYTES = 512;
-const LINK_BYTES = 48;
+const LINK_BYTES = 80;
 
 export class Machine {
   readonly subscriptions = new Map<string, Subscription>();
@@ -90,6 +91,13 @@ export class Machine {
         return outcome;
       }
     }
+  }
+
+  /** Why the subscription cannot have the stream as well; undefined: it can. */
+  refusesLink(sub: Subscription, path: string): string | undefined {
+    if (sub.links.size >= SUBSCRIPTION_LINKS_MAX) return `more than ${SUBSCRIPTION_LINKS_MAX} streams`;
+    if (this.bytes + linkBytes(path) > SUBSCRIPTION_STATE_BYTES_MAX) return 'all subscriptions together are too large';
+    return undefined;
   }
 
   get isEmpty(): boolean {
@@ -173,8 +181,12 @@ export class Machine {
     let any = false;
     for (const [path, incarnation, acked] of links) {
       if (sub.links.has(path) || !sub.matches(path)) continue;
-      if (sub.links.size >= SUBSCRIPTION_LINKS_MAX) return full(`more than ${SUBSCRIPTION_LINKS_MAX} streams`);
-      if (this.bytes + linkBytes(path) > SUBSCRIPTION_STATE_BYTES_MAX) return full('all subscriptions are too large');
+      const reason = this.refusesLink(sub, path);
+      if (reason !== undefined) {
+        // What fitted before is linked all the same.
+        if (any) this.#listener.changed(sub);
+        return full(reason);
+      }
       this.#link(sub, path, { incarnation, acked, explicit: false });
       any = true;
     }
@@ -231,15 +243,21 @@ function full(what: string): Outcome {
   return { code: 'LIMIT_EXCEEDED', message: what };
 }
 
-/** Every character at its longest, so that the bound of the state holds for its bytes. */
 function linkBytes(path: string): number {
-  return LINK_BYTES + 3 * path.length;
+  return LINK_BYTES + 2 * jsonBytes(path);
+}
+
+/** As it stands in a checkpoint, where a control character takes six bytes: the bound of the state is one of its bytes. */
+function jsonBytes(text: string): number {
+  return textBytes(JSON.stringify(text));
 }
 
 function sizeOf(sub: Subscription): number {
   const { pattern, url, wake_stream, description, streams } = sub.config;
-  let size = SUBSCRIPTION_BYTES + 3 * (sub.id.length + sub.hash.length + sub.base.length);
-  for (const text of [pattern, url, wake_stream, description, ...streams]) size += 3 * (text?.length ?? 0) + 3;
+  let size = SUBSCRIPTION_BYTES;
+  for (const text of [sub.id, sub.hash, sub.base, pattern, url, wake_stream, description, ...streams]) {
+    size += jsonBytes(text ?? '') + 1;
+  }
   for (const path of sub.links.keys()) size += linkBytes(path);
   return size;
 }

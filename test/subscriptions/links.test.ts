@@ -1,7 +1,12 @@
 // Which streams a subscription has, and what becomes of their cursors.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SUBSCRIPTIONS_MAX, SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX } from '../../src/base/limits.ts';
+import {
+  BODY_BYTES_MAX,
+  SUBSCRIPTIONS_MAX,
+  SUBSCRIPTION_LINKS_MAX,
+  SUBSCRIPTION_STATE_BYTES_MAX,
+} from '../../src/base/limits.ts';
 import type { Position } from '../../src/subscriptions/subscription.ts';
 import { showSubscription } from '../../src/subscriptions/show.ts';
 import { PULL, Scene, WEBHOOK } from './scene.ts';
@@ -117,4 +122,16 @@ test('subscriptions, streams and bytes have bounds', () => {
   assert.equal(scene.machine.bytes, before);
   scene.does('OK', { op: 'delete', ...scene.about });
   assert.deepEqual([scene.machine.bytes, scene.machine.links], [0, 0]);
+});
+
+test('whatever fits is one append in a checkpoint, with names that JSON writes six times as long', () => {
+  const scene = Scene.with(WEBHOOK);
+  const hard = '\u0001'.repeat(1000);
+  const links = Array.from({ length: 5000 }, (_, i): Position => [`events/${hard}${i}`, 1, 0]);
+  scene.does('LIMIT_EXCEEDED', { op: 'link', ...scene.about, links });
+  assert(scene.sub.links.size > 1000);
+  const tails = links.slice(0, scene.sub.links.size).map(([path]): Position => [path, 1, 10]);
+  scene.does('OK', { op: 'wake', ...scene.about, wake: 'w', generation: 1, tails });
+  const bytes = Buffer.byteLength(JSON.stringify(scene.machine.checkpoint()));
+  assert(bytes > SUBSCRIPTION_STATE_BYTES_MAX / 2 && bytes < BODY_BYTES_MAX, String(bytes));
 });

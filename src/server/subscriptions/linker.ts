@@ -2,7 +2,7 @@
  * Keeps the links of subscriptions true, on the node that drives them: streams that appear and match a pattern are linked from their
  * beginning, streams that are gone lose their link, and one that was made anew is processed from its beginning.
  */
-import { SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX } from '../../base/limits.ts';
+import { SUBSCRIPTION_LINKS_MAX } from '../../base/limits.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../../subscriptions/decide.ts';
 import type { Machine } from '../../subscriptions/machine.ts';
@@ -129,8 +129,8 @@ export class Linker {
     const { machine } = this.#options;
     if (this.#underWay.get(sub)?.has(path) === true) return;
     const links = this.#found.get(sub) ?? new Map<string, Position>();
-    const isFull = sub.links.size + links.size >= SUBSCRIPTION_LINKS_MAX;
-    if (isFull || machine.bytes >= SUBSCRIPTION_STATE_BYTES_MAX) {
+    // Otherwise every event of the stream would be another record that changes nothing.
+    if (sub.links.size + links.size >= SUBSCRIPTION_LINKS_MAX || machine.refusesLink(sub, path) !== undefined) {
       this.refused++;
       return;
     }
