@@ -5,8 +5,8 @@ import { LIST_LIMIT_MAX } from '../../base/limits.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { flatPath, splitFlatPath } from '../../wire/flat-path.ts';
 import { nameFault } from '../../wire/names.ts';
-import { ALL_GROUPS, OP_LIST, OP_USAGE } from '../../wire/request.ts';
-import { ask } from './calls.ts';
+import { ALL_GROUPS, OP_LIST, OP_USAGE, type Request } from '../../wire/request.ts';
+import { type Answer, ask } from './calls.ts';
 
 /** Names of buckets in one answer. */
 const BUCKETS_PAGE = 512;
@@ -56,52 +56,70 @@ async function listBucket(
   prefix: string,
   take: (path: string) => boolean,
 ): Promise<boolean> {
-  for (let shard = 0; shard < gateway.shardCount; shard++) {
-    for (let after = ''; ;) {
-      const answer = await ask(
-        gateway,
-        (request) => {
-          request.op = OP_LIST;
-          request.group = ALL_GROUPS;
-          request.command.bucket = bucket;
-          request.prefix = prefix;
-          request.after = after;
-          request.limit = LIST_LIMIT_MAX;
-        },
-        shard,
-      );
-      if (answer.code !== 'OK') throw new MillraceError(answer.code);
-      const page = JSON.parse(answer.body) as readonly { readonly stream_id: string }[];
-      for (const { stream_id: stream } of page) if (!take(flatPath(bucket, stream))) return false;
-      const last = page.at(-1);
-      if (last === undefined || page.length < LIST_LIMIT_MAX) break;
-      after = last.stream_id;
-    }
+  const pages = pagesOf(
+    gateway,
+    (request, after) => {
+      request.op = OP_LIST;
+      request.command.bucket = bucket;
+      request.prefix = prefix;
+      request.after = after;
+      request.limit = LIST_LIMIT_MAX;
+    },
+    ({ body }) => {
+      const names = (JSON.parse(body) as readonly { readonly stream_id: string }[]).map((row) => row.stream_id);
+      return { names, isLast: names.length < LIST_LIMIT_MAX };
+    },
+  );
+  for await (const streams of pages) {
+    for (const stream of streams) if (!take(flatPath(bucket, stream))) return false;
   }
   return true;
 }
 
 async function bucketNames(gateway: ShardGateway): Promise<Set<string>> {
-  const names = new Set<string>();
+  const found = new Set<string>();
+  const pages = pagesOf(
+    gateway,
+    (request, after) => {
+      request.op = OP_USAGE;
+      request.command.bucket = after;
+      request.maxRecords = BUCKETS_PAGE;
+    },
+    ({ a, body }) => {
+      const rows = JSON.parse(body === '' ? '[]' : body) as readonly (readonly [string])[];
+      return { names: rows.map(([name]) => name), isLast: a !== 1 };
+    },
+  );
+  for await (const names of pages) for (const name of names) found.add(name);
+  return found;
+}
+
+interface Page {
+  readonly names: readonly string[];
+  readonly isLast: boolean;
+}
+
+/** The pages of one shard after the other, each behind the last name of the one before. */
+async function* pagesOf(
+  gateway: ShardGateway,
+  fill: (request: Request, after: string) => void,
+  read: (answer: Answer) => Page,
+): AsyncGenerator<readonly string[]> {
   for (let shard = 0; shard < gateway.shardCount; shard++) {
-    for (let after = ''; ;) {
+    for (let after: string | undefined = ''; after !== undefined;) {
+      const from: string = after;
       const answer = await ask(
         gateway,
         (request) => {
-          request.op = OP_USAGE;
           request.group = ALL_GROUPS;
-          request.command.bucket = after;
-          request.maxRecords = BUCKETS_PAGE;
+          fill(request, from);
         },
         shard,
       );
       if (answer.code !== 'OK') throw new MillraceError(answer.code);
-      const rows = JSON.parse(answer.body === '' ? '[]' : answer.body) as readonly (readonly [string])[];
-      for (const [name] of rows) names.add(name);
-      const last = rows.at(-1);
-      if (last === undefined || answer.a !== 1) break;
-      [after] = last;
+      const { names, isLast } = read(answer);
+      yield names;
+      after = isLast ? undefined : names.at(-1);
     }
   }
-  return names;
 }
