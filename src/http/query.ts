@@ -130,10 +130,7 @@ export function parseReadQuery(
   const maxRecords = parsePositive(values.get('max_records'), 'max_records');
   if (!maxRecords.ok) return maxRecords;
   const maxBytes = values.get('max_bytes');
-  const bytes = maxBytes === undefined ? undefined : parseUint53(maxBytes, 'max_bytes');
-  if (bytes?.ok === false) return fail(bytes.reason);
-  const timeout = parseTimeout(values.get('timeout_ms'), longPollTimeoutMs);
-  if (!timeout.ok) return timeout;
+  const bytes = maxBytes === undefined ? undefined : parseWish(maxBytes);
   if (live !== undefined && live !== 'long-poll' && live !== 'sse') return fail('live must be long-poll or sse');
   const cursor = values.get('cursor');
   // A cursor is opaque to clients; one that is not ours is as good as none.
@@ -143,15 +140,15 @@ export function parseReadQuery(
     mode: start.value.mode,
     value: start.value.value,
     // A live reader cannot wait for no bytes: there 0 means 1 (wire-facts 2.11.2).
-    maxBytes: bytes === undefined ? 0 : Math.min(Math.max(bytes.value, 1), UINT32_MAX),
+    maxBytes: bytes === undefined ? 0 : Math.min(Math.max(bytes, 1), UINT32_MAX),
     maxRecords: Math.min(maxRecords.value, UINT32_MAX),
     readFlags: view === undefined ? 0 : READ_FLAG_ENVELOPE,
     live: live ?? '',
-    timeoutMs: timeout.value,
+    timeoutMs: parseTimeout(values.get('timeout_ms'), longPollTimeoutMs),
     cursor: parsedCursor?.ok === true ? parsedCursor.value : undefined,
     ifNoneMatch,
   };
-  return { ok: true, value: { params, noBytes: bytes?.value === 0 && live === undefined } };
+  return { ok: true, value: { params, noBytes: bytes === 0 && live === undefined } };
 }
 
 interface Start {
@@ -184,11 +181,16 @@ function parsePositive(text: string | undefined, name: string): QueryResult<numb
   return parsed.value === 0 ? fail(`${name} must be at least 1`) : { ok: true, value: parsed.value };
 }
 
-function parseTimeout(text: string | undefined, defaultMs: number): QueryResult<number> {
-  if (text === undefined) return { ok: true, value: defaultMs };
-  const parsed = parseUint53(text, 'timeout_ms');
-  if (!parsed.ok) return fail(parsed.reason);
-  return { ok: true, value: Math.min(Math.max(parsed.value, 1), LONG_POLL_MS_MAX) };
+function parseTimeout(text: string | undefined, defaultMs: number): number {
+  const wish = text === undefined ? undefined : parseWish(text);
+  return wish === undefined ? defaultMs : Math.min(Math.max(wish, 1), LONG_POLL_MS_MAX);
+}
+
+/** A bound that the client would like: what cannot be parsed is ignored (wire-facts 2.11), what is huge is as good as any bound above. */
+function parseWish(text: string): number | undefined {
+  const parsed = parseUint53(text);
+  if (parsed.ok) return parsed.value;
+  return parsed.kind === 'out-of-range' ? UINT32_MAX : undefined;
 }
 
 const LIST_NAMES: ReadonlySet<string> = new Set(['prefix', 'after', 'limit']);
