@@ -11,6 +11,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import type * as UwsModule from 'uws-glibc236';
+import { ATTRIBUTES_BYTES_MAX } from '../base/limits.ts';
 
 /** The older build's surface: the newer one only adds to what we use. */
 export type Uws = typeof UwsModule;
@@ -22,8 +23,11 @@ export type UwsResponse = UwsModule.HttpResponse;
 /** Newest first: the first that loads wins. */
 const BUILDS = ['uws-glibc238', 'uws-glibc236'] as const;
 
-/** Largest request line and header block (decisions.md "Limits"). uWebSockets.js allows 4 KiB unless told otherwise. */
-const HEADER_BLOCK_BYTES_MAX = 16 * 1024;
+/**
+ * Largest request line and header block: 16 KiB (decisions.md "Limits"), and Stream-Attrs of twice the attributes that are taken
+ * (service.md 8), so that what is too large is told so with 400. uWebSockets.js allows 4 KiB unless told otherwise.
+ */
+const HEADER_BLOCK_BYTES_MAX = 16 * 1024 + 2 * ATTRIBUTES_BYTES_MAX;
 
 const require = createRequire(import.meta.url);
 let loaded: Uws | undefined;

@@ -41,6 +41,18 @@ serverSuite('bucketed routes: create', { cores: 1 }, ({ test, expect, ask, fresh
     await expect(409, `PUT /${bucket}/attrs-given`, { headers: { ...TEXT, 'Stream-Attrs': '{"title":"y"}' } });
   });
 
+  test('Stream-Attrs holds as much as the attributes may have, and 400 says so beyond that', async () => {
+    const path = `/${freshBucket()}/s`;
+    const attrs = (bytes: number): Record<string, string> => ({
+      ...TEXT,
+      'Stream-Attrs': `{"title":"${'x'.repeat(bytes - 12)}"}`,
+    });
+    for (const bytes of [16_385, 32_768]) await expect(400, `PUT ${path}`, { headers: attrs(bytes) });
+    await expect(201, `PUT ${path}`, { headers: attrs(16_384) });
+    assert.equal((await expect(200, `GET ${path}/attrs`)).text.length, 16_384);
+    assert.equal((await ask(`PUT ${path}`, { headers: attrs(50_000) })).status, 431);
+  });
+
   test('Stream-Expires-At comes back as the same moment', async () => {
     const path = `/${freshBucket()}/s`;
     const at = new Date(Date.now() + 3_600_000).toISOString();
