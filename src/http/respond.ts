@@ -41,7 +41,6 @@ const STATUS_LINES = new Map<number, string>([
   [416, '416 Range Not Satisfiable'],
   [422, '422 Unprocessable Content'],
   [429, '429 Too Many Requests'],
-  [431, '431 Request Header Fields Too Large'],
   [500, '500 Internal Server Error'],
   [501, '501 Not Implemented'],
   [502, '502 Bad Gateway'],
@@ -62,6 +61,11 @@ const RETRY_AFTER_SECONDS = '1';
 const encoder = new TextEncoder();
 /** Characters that fit the cork buffer however they are encoded: the sentences of refusals, most documents. */
 const SHORT_TEXT_LENGTH = 2048;
+
+/** Refusals whose body is a JSON object that programs look at, not a sentence (wire-facts 1.4). */
+const JSON_BODIES: ReadonlyMap<ErrorCode, string> = new Map([
+  ['INFLIGHT_FULL', '{"error":"IngressBodyBytesLimitReached"}'],
+]);
 
 /** First header line of the static block; the rest of the block hides in its value. */
 const BLOCK_NAME = 'x-content-type-options';
@@ -163,9 +167,10 @@ export class Responder {
     if (row.retry) res.writeHeader('retry-after', RETRY_AFTER_SECONDS);
     if (code === 'UNAUTHORIZED') res.writeHeader('www-authenticate', 'Bearer');
     if (reply !== undefined) writeRefusalHeaders(res, code, reply);
-    res.writeHeader('content-type', TEXT_PLAIN);
+    const json = JSON_BODIES.get(code);
+    res.writeHeader('content-type', json === undefined ? TEXT_PLAIN : JSON_TYPE);
     const more = detail ?? reply?.text ?? '';
-    this.end(res, more === '' ? `${row.text}\n` : `${row.text}: ${more}\n`);
+    this.end(res, json ?? (more === '' ? `${row.text}\n` : `${row.text}: ${more}\n`));
     return status;
   }
 

@@ -15,7 +15,7 @@ const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 /** Only that says that nothing was done. */
 export const NOTHING_DONE =
-  /no leader is known|mailbox is full|in flight on this node|nothing was written|may hold; retry|for a majority of the nodes/;
+  /no leader is known|mailbox is full|IngressBodyBytesLimitReached|nothing was written|may hold; retry|for a majority of the nodes/;
 
 /** How long each group of a bucket's streams acknowledged nothing, as its clients saw it: what they waited for silent nodes is part of it. */
 class Silences {

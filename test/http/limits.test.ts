@@ -62,6 +62,8 @@ test('bodies in flight share a budget, which is given back by answers and by abo
   assert.equal((await requestOnce(port, 'POST', '/b/s', TYPE, 'x'.repeat(400))).status, 204);
   const refused = await fetch(`${client}/b/s`, { method: 'POST', headers: TYPE, body: 'x'.repeat(401) });
   assert.deepEqual([refused.status, refused.headers.get('retry-after')], [503, '1']);
+  assert.equal(refused.headers.get('content-type'), 'application/json');
+  assert.equal(await refused.text(), '{"error":"IngressBodyBytesLimitReached"}');
   half.destroy();
   const whole = { method: 'POST', headers: TYPE, body: 'x'.repeat(1000) };
   // The server sees the end of the other connection with some later turn of its loop.
