@@ -46,13 +46,13 @@ export const ERRORS = {
   INVALID_BATCH: row(400, 'the body is not a batch: frames of four bytes of length, big-endian, and that many bytes'),
   TOO_MANY_FRAMES: row(413, 'the batch holds more than 512 frames; split it into several batches'),
   TOO_MANY_RECORDS: row(413, 'the JSON array holds more than 100,000 records; split it into several appends'),
-  HEADERS_TOO_LARGE: row(431, 'the header block exceeds 16 KiB'),
   UNAUTHORIZED: row(401, 'a valid bearer token is required'),
   UNSUPPORTED_MEDIA_TYPE: row(415, 'Content-Type must be application/json'),
   INVALID_QUOTA: row(
     422,
     'a quota is {"max_streams": N, "max_retained_bytes": N}, whole numbers or null, both optional',
   ),
+  INVALID_POSITION: row(400, 'the position is malformed'),
   ROUTE_NOT_FOUND: row(404, 'no such route'),
   METHOD_NOT_ALLOWED: row(405, 'the method is not supported here; see Allow'),
   // What the state says.

@@ -49,7 +49,7 @@ export function handleBootstrap(
   if (reason !== '') return plane.refuse(res, responder, 'bucketed', 'bootstrap', startedMs, 'INVALID_QUERY', reason);
   if (unsentOf(plane.ctx).full) return plane.refuse(res, responder, 'bucketed', 'bootstrap', startedMs, 'ANSWERS_FULL');
   const out = new Outpour(plane, res, responder, 'bootstrap', startedMs);
-  return new Bootstrap(plane, out, bucket, stream).start();
+  return new Bootstrap(plane, out, bucket, stream, responder.headOnly).start();
 }
 
 class Bootstrap implements ReplyHandler {
@@ -61,12 +61,14 @@ class Bootstrap implements ReplyHandler {
   readonly #read = newRequest();
   #slices: Slices | undefined;
   #first: Published | undefined;
+  readonly #headOnly: boolean;
   #position = 0;
   #starts = 0;
   #begun = false;
 
-  constructor(plane: Plane, out: Outpour, bucket: string, stream: string) {
+  constructor(plane: Plane, out: Outpour, bucket: string, stream: string, headOnly: boolean) {
     this.#plane = plane;
+    this.#headOnly = headOnly;
     this.#out = out;
     this.#bucket = bucket;
     this.#stream = stream;
@@ -81,6 +83,7 @@ class Bootstrap implements ReplyHandler {
     );
     this.#slices = slices;
     slices.start((first) => {
+      if (this.#headOnly) return this.#out.whole(200, (res) => this.#writeHeaders(res, first), undefined);
       this.#first = first;
       this.#prepare(first);
       if (this.#position >= first.tail) return this.#pour(slices, first, NOTHING);
@@ -103,15 +106,17 @@ class Bootstrap implements ReplyHandler {
   }
 
   #begin(first: Published): void {
-    this.#out.begin(200, (res) => {
-      res.writeHeader('content-type', `multipart/mixed; boundary=${this.#boundary}`);
-      res.writeHeader('stream-snapshot-offset', first.offset < 0 ? '-1' : formatOffset(first.offset));
-      if (first.offset >= 0) res.writeHeader('stream-snapshot-digest', first.digest);
-      res.writeHeader('stream-next-offset', formatOffset(first.tail));
-      res.writeHeader('stream-up-to-date', 'true');
-      if ((first.flags & REPLY_CLOSED) !== 0) res.writeHeader('stream-closed', 'true');
-      writeRecordRange(res, first);
-    });
+    this.#out.begin(200, (res) => this.#writeHeaders(res, first));
+  }
+
+  #writeHeaders(res: UwsResponse, first: Published): void {
+    res.writeHeader('content-type', `multipart/mixed; boundary=${this.#boundary}`);
+    res.writeHeader('stream-snapshot-offset', first.offset < 0 ? '-1' : formatOffset(first.offset));
+    if (first.offset >= 0) res.writeHeader('stream-snapshot-digest', first.digest);
+    res.writeHeader('stream-next-offset', formatOffset(first.tail));
+    res.writeHeader('stream-up-to-date', 'true');
+    if ((first.flags & REPLY_CLOSED) !== 0) res.writeHeader('stream-closed', 'true');
+    writeRecordRange(res, first);
   }
 
   #prepare(first: Published): void {

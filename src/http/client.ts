@@ -119,12 +119,13 @@ function onSnapshot(call: Call, { bucket, stream, detail }: Route): void {
     case 'put':
       return handlePublish(plane, res, req, responder, bucket, stream, detail, startedMs);
     case 'get':
+    case 'head':
       if (isLatest) return handleLatestSnapshot(plane, res, req, responder, bucket, stream, startedMs);
       return handleReadSnapshot(plane, res, responder, bucket, stream, detail, startedMs);
     case 'delete':
       if (!isLatest) return handleDeleteSnapshot(plane, res, responder, bucket, stream, detail, startedMs);
   }
-  return notAllowed(call, 'snapshot', isLatest ? 'GET, PUT, OPTIONS' : 'GET, PUT, DELETE, OPTIONS');
+  return notAllowed(call, 'snapshot', isLatest ? 'GET, HEAD, PUT, OPTIONS' : 'GET, HEAD, PUT, DELETE, OPTIONS');
 }
 
 function onRetention(call: Call, { bucket, stream, detail }: Route): void {
@@ -135,7 +136,7 @@ function onRetention(call: Call, { bucket, stream, detail }: Route): void {
 
 function onBootstrap(call: Call, { bucket, stream }: Route): void {
   const { plane, res, req, responder, startedMs } = call;
-  if (call.method !== 'get') return notAllowed(call, 'bootstrap', 'GET, OPTIONS');
+  if (call.method !== 'get' && call.method !== 'head') return notAllowed(call, 'bootstrap', 'GET, HEAD, OPTIONS');
   return handleBootstrap(plane, res, req, responder, bucket, stream, startedMs);
 }
 

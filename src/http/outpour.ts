@@ -110,16 +110,18 @@ export class Outpour {
     this.#finish();
   }
 
-  /** A whole answer at once, in place of begin and what follows it. */
-  whole(status: number, headers: (res: UwsResponse) => void, body: Uint8Array | undefined): void {
+  /** A whole answer at once, in place of begin and what follows it. HEAD: `size` is what GET would bring, if that is known. */
+  whole(status: number, headers: (res: UwsResponse) => void, body: Uint8Array | undefined, size?: number): void {
     const res = this.#res;
     if (res === undefined) return;
     this.#status = status;
     res.cork(() => {
       this.#responder.begin(res, status);
       headers(res);
-      if (status === 204) res.endWithoutBody();
-      else if (body === undefined) res.end();
+      if (status === 204 || this.#responder.headOnly) {
+        if (size === undefined) res.endWithoutBody();
+        else res.endWithoutBody(size);
+      } else if (body === undefined) res.end();
       else this.#unsent.end(res, body);
     });
     this.#finish();

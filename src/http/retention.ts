@@ -22,7 +22,7 @@ export function handleRetention(
 ): void {
   const position = parsePosition(segment, req.getQuery());
   if (!position.ok) {
-    return plane.refuse(res, responder, 'bucketed', 'retention', startedMs, 'INVALID_QUERY', position.reason);
+    return plane.refuse(res, responder, 'bucketed', 'retention', startedMs, 'INVALID_POSITION', position.reason);
   }
   const exchange = new RetentionExchange(plane, COMMAND_RETENTION, bucket, stream, position.value);
   exchange.open(res, responder, 'bucketed', 'retention', startedMs);

@@ -35,7 +35,7 @@ export function handlePublish(
 ): void {
   const position = parsePosition(segment, req.getQuery());
   if (!position.ok) {
-    return plane.refuse(res, responder, 'bucketed', 'snapshot', startedMs, 'INVALID_QUERY', position.reason);
+    return plane.refuse(res, responder, 'bucketed', 'snapshot', startedMs, 'INVALID_POSITION', position.reason);
   }
   const contentType = normalizeContentType(req.getHeader('content-type'));
   const refusal = checkToken(contentType, 'Content-Type');
@@ -128,7 +128,7 @@ export function snapshotQuery(plane: Plane, mode: number, bucket: string, stream
   return query;
 }
 
-/** GET .../snapshot: where the latest is. Relative, so that it holds behind whatever terminates TLS. */
+/** GET and HEAD .../snapshot: where the latest is. Relative, so that it holds behind whatever terminates TLS. */
 export function handleLatestSnapshot(
   plane: Plane,
   res: UwsResponse,
@@ -165,7 +165,7 @@ class LatestExchange extends Exchange {
   }
 }
 
-/** GET .../snapshot/{offset}. */
+/** GET and HEAD .../snapshot/{offset}. */
 export function handleReadSnapshot(
   plane: Plane,
   res: UwsResponse,
@@ -177,7 +177,7 @@ export function handleReadSnapshot(
 ): void {
   const offset = parseUint53(decodePathSegment(segment) ?? '', 'the offset');
   if (!offset.ok) {
-    return plane.refuse(res, responder, 'bucketed', 'snapshot', startedMs, 'INVALID_QUERY', offset.reason);
+    return plane.refuse(res, responder, 'bucketed', 'snapshot', startedMs, 'INVALID_POSITION', offset.reason);
   }
   const out = new Outpour(plane, res, responder, 'snapshot', startedMs);
   const query = snapshotQuery(plane, SNAPSHOT_AT, bucket, stream, offset.value);
@@ -191,6 +191,7 @@ export function handleReadSnapshot(
       if (first.offset === first.tail) target.writeHeader('stream-up-to-date', 'true');
       writeRecordRange(target, first);
     };
+    if (responder.headOnly) return out.whole(200, headers, undefined, first.size);
     if (slices.isWhole) return out.whole(200, headers, slices.body);
     out.begin(200, headers);
     return slices.pour(() => out.end());
@@ -209,7 +210,7 @@ export function handleDeleteSnapshot(
 ): void {
   const offset = parseUint53(decodePathSegment(segment) ?? '', 'the offset');
   if (!offset.ok) {
-    return plane.refuse(res, responder, 'bucketed', 'snapshot', startedMs, 'INVALID_QUERY', offset.reason);
+    return plane.refuse(res, responder, 'bucketed', 'snapshot', startedMs, 'INVALID_POSITION', offset.reason);
   }
   const exchange = new DeleteExchange(plane);
   exchange.open(res, responder, 'bucketed', 'snapshot', startedMs);
@@ -218,7 +219,11 @@ export function handleDeleteSnapshot(
 
 class DeleteExchange extends Exchange {
   protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
-    if (reply.code === 0) reply.code = SNAPSHOT_IN_USE;
+    if (reply.code === 0) {
+      reply.code = SNAPSHOT_IN_USE;
+      // The digest; a refusal would say it behind its sentence.
+      reply.text = '';
+    }
     return responder.refusal(res, this.family, reply);
   }
 }

@@ -9,6 +9,20 @@ const digest = (type: string, body: string): string =>
   Buffer.from(snapshotDigest(type, new TextEncoder().encode(body))).toString('hex');
 
 serverSuite('application snapshots', { cores: 1 }, ({ server, test, expect, ask, freshBucket }) => {
+  /** HEAD says what GET says, without the body (wire-facts 1.2). */
+  const sameByHead = async (path: string): Promise<void> => {
+    const shown = (answer: Answer): string[] =>
+      [...answer.headers]
+        .filter(([name]) => !['date', 'content-length', 'transfer-encoding', 'connection', 'keep-alive'].includes(name))
+        .map(([name, value]) => `${name}: ${value.replace(/boundary=.*/, '')}`);
+    const get = await ask(`GET ${path}`);
+    const head = await expect(get.status, `HEAD ${path}`);
+    assert.equal(head.text, '');
+    assert.deepEqual(shown(head), shown(get), path);
+    const [has, size] = [head, get].map((answer) => answer.headers.get('content-length'));
+    if (has !== null) assert.equal(has, size, path);
+  };
+
   test('publish, redirect, read, replace', async () => {
     const path = `/${freshBucket()}/ev`;
     await expect(201, `PUT ${path}`, { headers: JSON_TYPE, body: '[{"b":1,"a":2},{"c":3}]' });
@@ -66,8 +80,12 @@ serverSuite('application snapshots', { cores: 1 }, ({ server, test, expect, ask,
     await put(409, '/5', 'y', { ...TEXT, 'Stream-Snapshot-Match': digest('text/plain', 'z') });
     await put(204, '/5', 'y', { ...TEXT, 'Stream-Snapshot-Match': digest('text/plain', 'x').toUpperCase() });
     await expect(404, `DELETE ${path}/snapshot/3`);
-    await expect(409, `DELETE ${path}/snapshot/5`);
-    await expect(400, `DELETE ${path}/snapshot/x`);
+    assert.match((await expect(409, `DELETE ${path}/snapshot/5`)).text, /publish a later one in its place\n$/);
+    assert.match((await expect(400, `DELETE ${path}/snapshot/x`)).text, /^the position is malformed: the offset /);
+    await sameByHead(`${path}/snapshot/5`);
+    await sameByHead(`${path}/snapshot`);
+    await sameByHead(`${path}/snapshot/4`);
+    await sameByHead(`${path}/bootstrap`);
     await expect(405, `POST ${path}/snapshot/5`);
     // Also when closed, up to the tail; gone with the stream.
     await expect(204, `POST ${path}`, { headers: { 'Stream-Closed': 'true' } });
@@ -193,6 +211,8 @@ serverSuite('application snapshots', { cores: 1 }, ({ server, test, expect, ask,
     );
     for (const live of ['live=sse', 'live', 'live=']) await expect(400, `GET ${bytes}/bootstrap?${live}`);
     await expect(405, `PUT ${bytes}/bootstrap`);
+    await sameByHead(`${bytes}/bootstrap`);
+    await sameByHead(`${bytes}/snapshot`);
   });
 
   test('a bootstrap of megabytes, appended to meanwhile, ends at its tail', async () => {
