@@ -1,7 +1,7 @@
 /**
  * Backup and restore on the admin plane (wire-facts 3.12):
  *
- *   GET  /__svc/backup/info                  format and number of groups
+ *   GET  /__svc/backup/info                  format and number of groups; why last exports ended early
  *   GET  /__svc/backup/group/{g}             the group as this node has applied it
  *   POST /__svc/backup/group/{g}/import      into an empty group, through any node; ?adopt=true: the source is gone for good, and its
  *                                            objects in the cold store are this cluster's to delete from now on
@@ -59,8 +59,22 @@ export interface ImportWish {
   readonly adopts: boolean;
 }
 
+/** Why an export ended early: a word for programs, and a sentence. */
+export interface ExportEnd {
+  readonly code: 'volume-short' | 'reader-rested' | 'read-failed' | 'shard-refused';
+  readonly reason: string;
+}
+
+/** As /info shows it. */
+export interface EndedExport extends ExportEnd {
+  readonly raft_group_id: number;
+  readonly ended_unix_ms: number;
+}
+
 export interface Backups {
   exportGroup(group: number, sink: ExportSink): void;
+  /** Of the groups whose last export through this node ended early. */
+  readonly endedExports: readonly EndedExport[];
   importGroup(group: number, wanted: ImportWish, sink: ImportSink): ImportFeed;
 }
 
@@ -76,7 +90,7 @@ export function handleBackup(call: ServiceCall, backups: Backups, path: string, 
   if (!wanted) {
     return plane.count('other', responder.methodNotAllowed(res, isImport ? 'POST' : 'GET'), startedMs);
   }
-  if (isInfo) return answerInfo(call);
+  if (isInfo) return answerInfo(call, backups.endedExports);
   const group = parseUint53(decodePathSegment(rest[1] as string) ?? '', 'the group');
   const { groupCount } = plane.ctx.gateway;
   if (!group.ok || group.value >= groupCount) {
@@ -87,9 +101,10 @@ export function handleBackup(call: ServiceCall, backups: Backups, path: string, 
   return isImport ? receive(call, backups, group.value) : send(call, backups, group.value);
 }
 
-function answerInfo({ plane, res, responder, startedMs }: ServiceCall): void {
+function answerInfo({ plane, res, responder, startedMs }: ServiceCall, ended: readonly EndedExport[]): void {
   const { groupCount } = plane.ctx.gateway;
-  responder.json(res, 200, JSON.stringify({ format_version: BACKUP_FORMAT_VERSION, raft_group_count: groupCount }));
+  const info = { format_version: BACKUP_FORMAT_VERSION, raft_group_count: groupCount };
+  responder.json(res, 200, JSON.stringify(ended.length === 0 ? info : { ...info, exports_ended_early: ended }));
   plane.count('other', 200, startedMs);
 }
 

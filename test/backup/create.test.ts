@@ -36,6 +36,8 @@ describe('backup-create', () => {
   const folder = temporaryFolder('create');
   const documents: Buffer[] = [];
   const servers: Server[] = [];
+  /** What the nodes say besides. */
+  let ended = {};
 
   before(async () => {
     await withServer({ cores: 1, groups: GROUPS }, async (source) => {
@@ -67,7 +69,7 @@ describe('backup-create', () => {
         const server = createServer((request, response) => {
           const group = Number(/\/group\/(\d+)$/.exec(request.url ?? '')?.[1] ?? -1);
           if (group >= 0) return source(response, documents[group] as Buffer, group);
-          return void response.end(JSON.stringify({ format_version: 1, raft_group_count: GROUPS }));
+          return void response.end(JSON.stringify({ format_version: 1, raft_group_count: GROUPS, ...ended }));
         });
         servers.push(server);
         server.listen(0, '127.0.0.1');
@@ -143,6 +145,15 @@ describe('backup-create', () => {
     failed(await ctl(['backup-verify', '--location', second]), /second holds no backup: there is no manifest\.json/);
     writeFileSync(join(folder, 'note'), '');
     failed(await ctl(create(config, folder)), /is not empty: it holds other files/);
+  });
+
+  test('why a node ended a transfer is said, if it knows', async () => {
+    const one = (group: number, reason: string): object => ({ raft_group_id: group, code: 'volume-short', reason });
+    ended = { exports_ended_early: [one(THEN, 'another group'), one(FIRST, 'no room')] };
+    const dies = await cluster(half(9, (response) => response.destroy()));
+    const said = await ctl(create(dies, join(folder, 'why')));
+    failed(said, /node 1: http:\S+ ended the transfer early \(connection lost\): no room$/m);
+    ended = {};
   });
 
   test('a tool that is killed leaves no backup behind, and says so when it is run again', async () => {

@@ -9,7 +9,8 @@ import { Fault, check } from '../../stream/backup/fault.ts';
 import type { Cluster } from '../cluster.ts';
 import type { ClusterNode } from '../cluster-file.ts';
 import { Failure, Interrupted, reasonOf } from '../failure.ts';
-import { type Download, download } from './transfer.ts';
+import { whyEnded } from './info.ts';
+import { type Download, EndedEarly, download } from './transfer.ts';
 
 export async function createGroup(
   cluster: Cluster,
@@ -35,7 +36,8 @@ export async function createGroup(
     } catch (error) {
       // A location that fails would fail for the next node too; what a node sends may be better on another.
       if (error instanceof Interrupted || !(error instanceof Failure || error instanceof BadDocument)) throw error;
-      reasons.push(`node ${best.node.id}: ${reasonOf(error)}`);
+      const why = error instanceof EndedEarly ? await whyEnded(cluster, best.node, group) : undefined;
+      reasons.push(`node ${best.node.id}: ${reasonOf(error)}${why === undefined ? '' : `: ${why}`}`);
       nodes = others.map(({ node }) => node);
     } finally {
       best.cancel();

@@ -1,6 +1,7 @@
 /** What the first node that answers says of the cluster's backups. */
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
 import type { Cluster } from '../cluster.ts';
+import type { ClusterNode } from '../cluster-file.ts';
 import { Failure, Interrupted, reasonOf } from '../failure.ts';
 import { refusal } from '../http-client.ts';
 
@@ -25,4 +26,20 @@ export async function groupCountOf(cluster: Cluster): Promise<number> {
     }
   }
   throw new Failure(`no node tells about backups; ${reasons.join('; ')}`);
+}
+
+/** What the node says of a download of this group that broke off; undefined when it does not say, or does not answer any more. */
+export async function whyEnded(cluster: Cluster, node: ClusterNode, group: number): Promise<string | undefined> {
+  try {
+    const reply = await cluster.call(node, 'GET', '/__svc/backup/info');
+    const { exports_ended_early: ended } = JSON.parse(reply.text) as { readonly exports_ended_early?: unknown };
+    if (!Array.isArray(ended)) return undefined;
+    const found = (ended as readonly Readonly<Record<string, unknown>>[]).find((one) => one['raft_group_id'] === group);
+    const reason = found?.['reason'];
+    return typeof reason === 'string' ? reason : undefined;
+  } catch (error) {
+    if (error instanceof Failure && !(error instanceof Interrupted)) return undefined;
+    if (error instanceof SyntaxError || error instanceof TypeError) return undefined;
+    throw error;
+  }
 }

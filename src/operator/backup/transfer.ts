@@ -18,6 +18,9 @@ export interface Download {
   cancel(): void;
 }
 
+/** It broke off; the node may know why (info.ts). */
+export class EndedEarly extends Failure {}
+
 /** Resolves when the headers are there. Throws a Failure. */
 export async function download(cluster: Cluster, node: ClusterNode, path: string): Promise<Download> {
   const url = node.adminUrl + path;
@@ -46,11 +49,11 @@ async function* piecesOf(cluster: Cluster, node: ClusterNode, answer: IncomingMe
   } catch (error) {
     if (cluster.signal.aborted) throw new Interrupted();
     if (error instanceof Failure) throw error;
-    throw new Failure(`${origin} ended the transfer early (${causeOf(error)})`, undefined, { cause: error });
+    throw new EndedEarly(`${origin} ended the transfer early (${causeOf(error)})`, undefined, { cause: error });
   } finally {
     answer.destroy();
   }
-  if (!answer.complete) throw new Failure(`${origin} ended the transfer early`);
+  if (!answer.complete) throw new EndedEarly(`${origin} ended the transfer early`);
 }
 
 /** Sends pieces of `size` bytes in all. A node may answer before it has everything. */

@@ -1,8 +1,9 @@
 /** Backups of single groups, as the admin plane offers them. */
-import type { Backups } from '../../http/backup.ts';
+import type { Backups, ExportEnd } from '../../http/backup.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { ReadCold } from './cold-sample.ts';
 import { shardDirectory } from '../shards.ts';
+import { EndedExports } from './ended-exports.ts';
 import { ExportThread } from './export-thread.ts';
 import { exportGroup } from './export.ts';
 import { Import } from './import.ts';
@@ -32,9 +33,17 @@ export function openBackups({ gateway, requests, directory, readCold, log }: Bac
   const readers = new ExportThread(directories);
   const pace = new Pace(requests, () => performance.now());
   const delayMs = (bytes: number): number => pace.delayMs(bytes);
-  const warn = (group: number, reason: string): void => log.warn({ group, reason }, 'an export ended early');
+  const ended = new EndedExports(() => Date.now());
+  const begun = (group: number): void => ended.begun(group);
+  const endedEarly = (group: number, why: ExportEnd): void => {
+    ended.ended(group, why);
+    log.warn({ group, ...why }, 'an export ended early');
+  };
   return {
-    exportGroup: (group, sink) => exportGroup({ gateway, readers, delayMs, warn }, group, sink),
+    exportGroup: (group, sink) => exportGroup({ gateway, readers, delayMs, begun, endedEarly }, group, sink),
+    get endedExports() {
+      return ended.list;
+    },
     importGroup: (group, wanted, sink) => {
       const feed = new Import(gateway, group, { ...wanted, directory, readCold }, sink);
       feed.start();

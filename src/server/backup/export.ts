@@ -4,7 +4,7 @@
  * large one the digest stands at its end only.
  */
 import { errorCode } from '../../base/errors.ts';
-import type { ExportSink } from '../../http/backup.ts';
+import type { ExportEnd, ExportSink } from '../../http/backup.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { Reply } from '../../wire/reply.ts';
 import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, OP_EXPORT, newRequest } from '../../wire/request.ts';
@@ -22,8 +22,8 @@ export interface ExportParts {
   readonly readers: ExportReaders;
   /** So many bytes have left: when as many may follow, in ms from now. */
   delayMs(bytes: number): number;
-  /** Of an export that ended early, why. */
-  warn(group: number, reason: string): void;
+  begun(group: number): void;
+  endedEarly(group: number, why: ExportEnd): void;
 }
 
 export function exportGroup(parts: ExportParts, group: number, sink: ExportSink): void {
@@ -64,6 +64,7 @@ class Export {
   #opened(reply: Reply): void {
     const code = errorCode(reply.code);
     if (code !== 'OK') return this.#sink.fail(code);
+    this.#parts.begun(this.#group);
     this.#id = reply.a;
     if (this.#sink.isOver) return this.#release();
     this.#sink.onOver = () => this.#over();
@@ -80,7 +81,7 @@ class Export {
         this.#complete = true;
         this.#drain();
       },
-      failed: (reason) => this.#fail(reason),
+      failed: (reason) => this.#fail('read-failed', reason),
     });
     return this.#later();
   }
@@ -93,12 +94,13 @@ class Export {
   #hold(): void {
     if (this.#released) return undefined;
     this.#restedMs += HOLD_MS;
-    if (this.#restedMs > REST_MS) return this.#fail(`its reader took nothing for ${REST_MS / 60_000} minutes`);
+    if (this.#restedMs > REST_MS)
+      return this.#fail('reader-rested', `its reader took nothing for ${REST_MS / 60_000} minutes`);
     return this.#ask(EXPORT_HOLD, (reply) => {
       const code = errorCode(reply.code);
       if (code === 'OK' || this.#released) return this.#later();
-      const why = code === 'DISK_FULL' ? 'the volume is short of room, which writes need' : code;
-      return this.#fail(why);
+      if (code === 'DISK_FULL') return this.#fail('volume-short', 'the volume is short of room, which writes need');
+      return this.#fail('shard-refused', `the shard holds it no longer (${code})`);
     });
   }
 
@@ -124,8 +126,8 @@ class Export {
     else this.#parts.readers.after(delayMs, () => this.#run?.left(bytes));
   }
 
-  #fail(reason: string): void {
-    this.#parts.warn(this.#group, reason);
+  #fail(code: ExportEnd['code'], reason: string): void {
+    this.#parts.endedEarly(this.#group, { code, reason });
     this.#sink.fail('INTERNAL');
   }
 

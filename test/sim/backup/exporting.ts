@@ -156,10 +156,10 @@ export class Exporting {
       lateMs: random.pick([0.1, 1, 300]),
       onOpen: (portrait) => (download.portrait = portrait),
     });
-    const warn = (_group: number, reason: string): never => {
+    const endedEarly = (_group: number, { reason }: { readonly reason: string }): never => {
       throw world.failure(`backup: an export ended early: ${reason}`);
     };
-    exportGroup({ gateway, readers, delayMs: () => 0, warn }, group, download);
+    exportGroup({ gateway, readers, delayMs: () => 0, begun: () => undefined, endedEarly }, group, download);
     // Some readers leave in the middle.
     const patienceMs = random.chance(0.1) ? random.int(1, 50) : PATIENCE_MS;
     world.queue.after(patienceMs, () => guarded(world, () => download.over('OUTCOME_UNKNOWN')));

@@ -1,0 +1,136 @@
+// An export that its node ends: the answer is cut, and /info says why.
+import assert from 'node:assert/strict';
+import { type IncomingMessage, get } from 'node:http';
+import { test } from 'node:test';
+import { errorNumber } from '../../src/base/errors.ts';
+import type { ExportSink } from '../../src/http/backup.ts';
+import type { ShardGateway } from '../../src/ports.ts';
+import { EndedExports } from '../../src/server/backup/ended-exports.ts';
+import { exportGroup } from '../../src/server/backup/export.ts';
+import type { ExportTaker } from '../../src/server/backup/export-thread.ts';
+import { Reply } from '../../src/wire/reply.ts';
+import { EXPORT_HOLD } from '../../src/wire/request.ts';
+import { mountSmallDisk } from '../crash/small-disk.ts';
+import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { type TestServer, withServer } from '../support/server.ts';
+
+const MIB = 1024 * 1024;
+const DISK_BYTES = 64 * MIB;
+/** More than the sockets between them hold. */
+const MEBIBYTES = 16;
+
+async function infoOf(server: TestServer): Promise<Record<string, unknown>> {
+  const answer = await requestOnce(server.adminPort, 'GET', '/__svc/backup/info');
+  return JSON.parse(answer.body.toString()) as Record<string, unknown>;
+}
+
+test('a volume that runs short ends an export, the node says so until the group is exported again', async (t) => {
+  const { disk, reason } = await mountSmallDisk(DISK_BYTES);
+  if (disk === undefined) return t.skip(reason);
+  try {
+    await withServer({ cores: 1, groups: 1, dataDir: disk.path, wrapper: disk.enter }, async (server) => {
+      const client = await RawClient.connect(server.port);
+      const type = { 'content-type': 'text/plain' };
+      assert.equal((await client.request('PUT', '/large/stream', type)).status, 201);
+      for (let i = 0; i < MEBIBYTES; i++)
+        assert.equal((await client.request('POST', '/large/stream', type, Buffer.alloc(MIB, 'x'))).status, 204);
+      client.destroy();
+      const path = '/__svc/backup/group/0';
+      const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+        get({ port: server.adminPort, host: '127.0.0.1', path, agent: false }, resolve).on('error', reject);
+      });
+      const from = server.log().length;
+      // Half of what is left above twice the reserve would do.
+      disk.fill('filler', disk.freeBytes() - 4 * MIB);
+      await server.logged(/an export ended early/, from);
+      await assert.rejects(async () => {
+        for await (const piece of answer as AsyncIterable<Uint8Array>) void piece;
+      });
+      const { exports_ended_early: ended, ...rest } = await infoOf(server);
+      assert.deepEqual(rest, { format_version: 1, raft_group_count: 1 });
+      const [{ ended_unix_ms: endedMs, ...one } = {}, ...more] = ended as Record<string, unknown>[];
+      assert.deepEqual(
+        [one, more],
+        [{ raft_group_id: 0, code: 'volume-short', reason: 'the volume is short of room, which writes need' }, []],
+      );
+      assert(typeof endedMs === 'number' && Math.abs(Date.now() - endedMs) < 3_600_000);
+      disk.remove('filler');
+      assert.equal((await requestOnce(server.adminPort, 'GET', path)).status, 200);
+      assert.deepEqual(await infoOf(server), { format_version: 1, raft_group_count: 1 });
+    });
+  } finally {
+    await disk.dispose();
+  }
+});
+
+const unused = (): never => assert.fail('exports do not use this');
+
+test('what is kept of each group is the end of its last export, in a line', () => {
+  let nowMs = 0;
+  const ended = new EndedExports(() => ++nowMs);
+  let holdCode = 0;
+  const gateway: ShardGateway = {
+    groupCount: 4,
+    shardCount: 1,
+    groupOf: unused,
+    send: ({ mode }, { onReply }) => {
+      onReply(Object.assign(new Reply(), { code: mode === EXPORT_HOLD ? holdCode : 0 }));
+      return true;
+    },
+    openTopic: unused,
+    closeTopic: unused,
+  };
+  let taker: ExportTaker | undefined;
+  let timers: (() => void)[] = [];
+  const run = { left: () => undefined, close: () => undefined };
+  const parts = {
+    gateway,
+    readers: {
+      open: (_shard: number, _order: unknown, one: ExportTaker) => {
+        taker = one;
+        return run;
+      },
+      after: (_delayMs: number, timer: () => void) => void timers.push(timer),
+    },
+    delayMs: () => 0,
+    begun: (group: number) => ended.begun(group),
+    endedEarly: (group: number, why: Parameters<EndedExports['ended']>[1]) => ended.ended(group, why),
+  };
+  const begin = (group: number): void => {
+    timers = [];
+    const sink: ExportSink = {
+      isOver: false,
+      onOver: undefined,
+      begin: () => undefined,
+      write: unused,
+      end: unused,
+      fail: () => sink.onOver?.(),
+    };
+    exportGroup(parts, group, sink);
+  };
+  /** A period of the shard's lease. */
+  const hold = (): void => timers.splice(0).forEach((timer) => timer());
+  begin(2);
+  taker?.failed(`Error: ${'x'.repeat(1000)}\n    at somewhere`);
+  begin(1);
+  while (ended.list.length < 2) hold();
+  begin(0);
+  holdCode = errorNumber('INTERNAL');
+  hold();
+  assert.deepEqual(
+    ended.list.map(({ raft_group_id: group, code, ended_unix_ms: ms }) => [group, code, ms]),
+    [
+      [0, 'shard-refused', 3],
+      [1, 'reader-rested', 2],
+      [2, 'read-failed', 1],
+    ],
+  );
+  assert.equal(ended.list[0]?.reason, 'the shard holds it no longer (INTERNAL)');
+  assert.equal(ended.list[1]?.reason, 'its reader took nothing for 5 minutes');
+  assert.equal(ended.list[2]?.reason.length, 300);
+  for (const group of [0, 2]) begin(group);
+  assert.deepEqual(
+    ended.list.map(({ code }) => code),
+    ['reader-rested'],
+  );
+});
