@@ -11,11 +11,15 @@ export interface Follower {
   removed(sub: Subscription): void;
 }
 
+/** No segment is empty. */
+const ANY = '';
+
 export class Directory implements MachineListener {
   follower: Follower | undefined = undefined;
   readonly #tails: Tails;
   readonly #byPath = new Map<string, Set<Subscription>>();
-  readonly #patterned = new Set<Subscription>();
+  /** By the first segment of the pattern; ANY when that is a wildcard. Each event of each stream goes through them. */
+  readonly #patterned = new Map<string, Set<Subscription>>();
 
   constructor(tails: Tails) {
     this.#tails = tails;
@@ -27,19 +31,34 @@ export class Directory implements MachineListener {
 
   /** Those with a pattern that matches the path and no link to it. */
   *matching(path: string): Generator<Subscription> {
-    for (const sub of this.#patterned) if (!sub.links.has(path) && sub.matches(path)) yield sub;
+    const slash = path.indexOf('/');
+    const first = slash < 0 ? path : path.slice(0, slash);
+    for (const subs of [this.#patterned.get(first), this.#patterned.get(ANY)]) {
+      for (const sub of subs ?? []) if (!sub.links.has(path) && sub.matches(path)) yield sub;
+    }
   }
 
   added(sub: Subscription): void {
     if (sub.config.pattern === null) return;
-    this.#patterned.add(sub);
+    const first = firstOf(sub);
+    const subs = this.#patterned.get(first);
+    if (subs === undefined) this.#patterned.set(first, new Set([sub]));
+    else subs.add(sub);
     // What came between the listing and this moment is found by another listing.
     void this.#tails.wantPattern(sub.config.pattern).then(() => this.follower?.sweep(sub));
   }
 
   removed(sub: Subscription): void {
-    if (this.#patterned.delete(sub) && sub.config.pattern !== null) this.#tails.releasePattern(sub.config.pattern);
+    this.#forgetPattern(sub);
     this.follower?.removed(sub);
+  }
+
+  #forgetPattern(sub: Subscription): void {
+    const first = firstOf(sub);
+    const subs = this.#patterned.get(first);
+    if (subs?.delete(sub) !== true || sub.config.pattern === null) return;
+    if (subs.size === 0) this.#patterned.delete(first);
+    this.#tails.releasePattern(sub.config.pattern);
   }
 
   changed(sub: Subscription): void {
@@ -59,4 +78,8 @@ export class Directory implements MachineListener {
     if (subs?.size === 0) this.#byPath.delete(path);
     this.#tails.release(path);
   }
+}
+
+function firstOf(sub: Subscription): string {
+  return sub.glob?.literalFront[0] ?? ANY;
 }
