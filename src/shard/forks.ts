@@ -8,13 +8,17 @@ import { readText } from '../wire/text.ts';
 
 export function answerForks(groups: readonly Group[], query: Query, reply: Reply): void {
   const { maxRecords: most, maxBytes: mostToAsk, topic, value } = query;
-  const place = Number(readText(query.bytes, query.keyAt, query.keyBytes));
+  const [place = 0, token = 0] = readText(query.bytes, query.keyAt, query.keyBytes).split('\0').map(Number);
   const found = { errands: [] as unknown[], questions: [] as unknown[] };
-  for (const { id: group, leads, state, raft } of groups) {
-    // A leader that has not applied what was before its term would find what is done already.
-    if (!leads || state.appliedTerm !== raft.term) continue;
+  // A leader that has not applied what was before its term would find what is done already.
+  const led = groups.filter(({ leads, state, raft }) => leads && state.appliedTerm === raft.term);
+  // Another one is the first each time: there may be more than fits, and none of it can be done now.
+  const first = led.length === 0 ? 0 : token % led.length;
+  for (const { id: group, state } of [...led.slice(first), ...led.slice(0, first)]) {
     const left = most - found.errands.length;
-    if (left > 0) found.errands.push(...errands(state, left).map((errand) => ({ group, ...errand })));
+    if (left > 0) found.errands.push(...errands(state, left, token).map((errand) => ({ group, ...errand })));
+  }
+  for (const { id: group, state } of led) {
     const leftToAsk = mostToAsk - found.questions.length;
     if (group < topic || leftToAsk <= 0) continue;
     const asked = group === topic ? questions(state, place, value, leftToAsk) : questions(state, 0, 0, leftToAsk);

@@ -106,10 +106,10 @@ export class Rig {
     return true;
   }
 
-  #work({ maxBytes: mostToAsk }: Request, reply: Reply): void {
+  #work({ maxBytes: mostToAsk, command }: Request, reply: Reply): void {
     const found = { errands: [] as unknown[], questions: [] as unknown[] };
     this.groups.forEach(({ state }, group) => {
-      found.errands.push(...errands(state, 9).map((one) => ({ group, ...one })));
+      found.errands.push(...errands(state, 9, Number(command.stream)).map((one) => ({ group, ...one })));
       if (mostToAsk > 0) found.questions.push(...questions(state, 0, 0, 9).map((one) => ({ group, ...one })));
     });
     reply.body = encodeUtf8(JSON.stringify(found));

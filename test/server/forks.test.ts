@@ -14,6 +14,7 @@ import {
   COMMAND_FORK_DATA,
   COMMAND_FORK_END,
   COMMAND_FORK_PIN,
+  COMMAND_FORK_UNPIN,
   COMMAND_FORK_UNPINNED,
   COMMAND_PURGE,
 } from '../../src/wire/command.ts';
@@ -137,6 +138,25 @@ test('what was left undone is done by who leads: errands at once, and pins that 
   await rig.pass(30_000);
   assert.equal(rig.left(), '|');
   assert.equal(rig.service.counters.lost, 1);
+  rig.service.stop();
+});
+
+test('what waits for a group without a leader holds up nothing else', async () => {
+  const rig = withSource();
+  rig.groups[1].do(COMMAND_CREATE, 'b/s', TEXT);
+  await rig.fork('b/f', 'a/s');
+  await rig.fork('a/f', 'b/s');
+  rig.before = ({ op, command }) => (op === COMMAND_FORK_UNPIN && command.bucket === 'a' ? 'NO_LEADER' : undefined);
+  rig.service.start();
+  rig.groups[1].do(COMMAND_DELETE, 'b/f');
+  await rig.pass(1500);
+  rig.groups[0].do(COMMAND_DELETE, 'a/f');
+  assert.equal(rig.left(), 'PU|PU');
+  await rig.pass(1500);
+  assert.equal(rig.left(), 'P|U');
+  rig.before = () => undefined;
+  await rig.pass(1500);
+  assert.equal(rig.left(), '|');
   rig.service.stop();
 });
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { apply } from '../../src/stream/apply.ts';
 import { NO_DIGEST } from '../../src/stream/import-mark.ts';
+import { errands } from '../../src/stream/fork/outbox.ts';
 import { State } from '../../src/stream/state.ts';
 import {
   COMMAND_CREATE,
@@ -43,4 +44,15 @@ test('a group that was restored with nothing in it says so', () => {
   assert.equal(answerOf(state, COMMAND_FORK_CHECK), 1);
   state.markImport({ phase: 'done', token: '2', pieces: 0, rows: 0, lastMs: 0, digest: NO_DIGEST });
   assert.equal(answerOf(state, COMMAND_FORK_CHECK), 0);
+});
+
+test('who is to be told is walked from anywhere, and each is found once', () => {
+  const state = new State(1, new SortedMapTx());
+  for (const token of [3, 5, 9]) state.forks.putUnpin({ token, source: Uint8Array.of(97, 0, 98) });
+  const from = (token: number, most: number): number[] => errands(state, most, token).map((errand) => errand.token);
+  assert.deepEqual(from(0, 9), [3, 5, 9]);
+  assert.deepEqual(from(5, 9), [5, 9, 3]);
+  assert.deepEqual(from(6, 2), [9, 3]);
+  assert.deepEqual(from(4, 2), [5, 9]);
+  assert.deepEqual(from(2 ** 48, 9), [3, 5, 9]);
 });

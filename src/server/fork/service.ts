@@ -16,6 +16,8 @@ import { type ForkPort, step } from './steps.ts';
 const LOOK_MS = 1000;
 /** Every so many looks, forks are asked after: a pin that nobody needs is rare, and each question is a command. */
 const ASK_EVERY = 15;
+/** So that what waits for a group without a leader leaves room for what can be done. */
+const ERRANDS_UNDER_WAY_MAX = 4 * FORK_ERRANDS_MAX;
 
 /** The answer of a shard: errands and questions of groups that it leads. */
 export interface ForkWork {
@@ -38,7 +40,10 @@ export class ForkService implements Forks {
   readonly #places: Place[];
   #making = 0;
   #looks = 0;
+  /** Shards that were asked and have not answered; questions under way. */
   #busy = 0;
+  /** Tokens of errands under way. One whose source has no leader is tried for a while; others shall not wait for it. */
+  readonly #underWay = new Set<number>();
   #stopped = false;
 
   constructor(port: ForkPort) {
@@ -118,6 +123,8 @@ export class ForkService implements Forks {
       request.op = OP_FORKS;
       request.group = ALL_GROUPS;
       request.command.bucket = String(place.incarnation);
+      // Errands from here on.
+      request.command.stream = String(this.#port.newToken());
       request.value = place.token;
       request.maxRecords = FORK_ERRANDS_MAX;
       request.maxBytes = asks ? FORK_QUESTIONS_MAX : 0;
@@ -140,8 +147,10 @@ export class ForkService implements Forks {
       this.#busy--;
     };
     for (const errand of errands) {
-      this.#busy++;
-      this.#unpin(errand, over);
+      if (this.#underWay.size >= ERRANDS_UNDER_WAY_MAX) break;
+      if (this.#underWay.has(errand.token)) continue;
+      this.#underWay.add(errand.token);
+      this.#unpin(errand, () => this.#underWay.delete(errand.token));
     }
     for (const question of questions) {
       this.#busy++;

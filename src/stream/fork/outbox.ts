@@ -4,6 +4,7 @@
  */
 import { readText } from '../../wire/text.ts';
 import type { State } from '../state.ts';
+import type { Unpin } from './rows.ts';
 
 export interface ForkErrand {
   readonly token: number;
@@ -16,9 +17,12 @@ export interface ForkQuestion extends ForkErrand {
   readonly incarnation: number;
 }
 
-export function errands(state: State, most: number): ForkErrand[] {
+/** From `token` on, and then those before it: what cannot be done now shall not stand in front of the others for ever. */
+export function errands(state: State, most: number, token = 0): ForkErrand[] {
   const found: ForkErrand[] = [];
-  state.forks.eachUnpin(({ token, source }) => found.push({ token, source: text(source) }) < most);
+  const take = (unpin: Unpin): boolean => found.push({ token: unpin.token, source: text(unpin.source) }) < most;
+  state.forks.eachUnpin(token, take);
+  if (found.length < most) state.forks.eachUnpin(0, (unpin) => unpin.token < token && take(unpin));
   return found;
 }
 

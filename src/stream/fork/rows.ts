@@ -165,9 +165,10 @@ export class ForkRows {
     return this.#overlay.get(unpinKey(this.#prefix, token)) !== undefined;
   }
 
-  eachUnpin(visit: (unpin: Unpin) => boolean): void {
-    const start = taggedKey(this.#prefix, TAG_UNPIN, NOTHING);
-    this.#overlay.range(start, prefixEnd(start), false, (key, source) =>
+  /** In the order of their tokens, from `token` on, until `visit` returns false. */
+  eachUnpin(token: number, visit: (unpin: Unpin) => boolean): void {
+    const end = prefixEnd(taggedKey(this.#prefix, TAG_UNPIN, NOTHING));
+    this.#overlay.range(unpinKey(this.#prefix, token), end, false, (key, source) =>
       visit({ token: lastPosition(key), source: source.slice() }),
     );
   }
