@@ -92,6 +92,7 @@ test('an upload that the node works on for long is waited for', async (t) => {
   assert.deepEqual(await upload(world.cluster, world.node, '/x', {}, 6, pieces('abc', 'def')), {
     status: 200,
     text: 'took abcdef',
+    hadToken: false,
   });
 });
 
@@ -127,7 +128,7 @@ test('a transfer that is cut, refused or interrupted is a sentence', async (t) =
   await assert.rejects(download(full.cluster, full.node, '/x'), /^Error: it answered 507 \(no room\)$/);
   // Before it has everything.
   const early = await upload(full.cluster, full.node, '/x', {}, 10, pieces('abc'));
-  assert.deepEqual(early, { status: 507, text: 'no room\n' });
+  assert.deepEqual(early, { status: 507, text: 'no room\n', hadToken: false });
 
   const stopped = await start(t, () => stopped.interrupt.abort(), alive);
   await assert.rejects(download(stopped.cluster, stopped.node, '/x'), Interrupted);
