@@ -1,77 +1,102 @@
 /**
  * `npm test`, or `npm test -- conformance crash` for the files whose path contains one of the words. Runs the compiled
- * tests with Node's own runner. Paths are listed here because a quoted glob fails on Node 20 and a folder on 22.
+ * tests with Node's own runner: through its API, because `node --test` sorts the files that it is given by name, and a
+ * slow one that starts last keeps one core busy while the others wait.
  */
-import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import process from 'node:process';
+import { run } from 'node:test';
+import { spec } from 'node:test/reporters';
 import { fileURLToPath } from 'node:url';
 
-const DIST = fileURLToPath(new URL('..', import.meta.url));
-
-/** Tests of whole server processes under load. They mostly wait, so two run side by side. */
-const HEAVY_FOLDERS = ['cluster', 'conformance', 'crash', 'fuzz', 'readme'];
+const TESTS = fileURLToPath(new URL('../test', import.meta.url));
 
 /** Some tests of the official suite count on answers within a few hundred milliseconds: they have the machine to themselves. */
-const isAlone = (path: string): boolean => isHeavy(path) && path.endsWith('official.test.js');
+const isAlone = (path: string): boolean => path.endsWith('official.test.js');
 
-/** One file. The slowest (50 crash rounds, the official suite) take a few minutes; one that hangs must not hang CI. */
+/**
+ * These start first, in this order; all others follow by name. The end of a run names the slowest files, so this list can be
+ * kept right; nothing depends on it but the time that the whole takes.
+ */
+const SLOWEST: readonly string[] = [
+  'sim/mutants',
+  'sim/backup/mutants',
+  'sim/sim',
+  'sim/mutations',
+  'crash/sigkill',
+  'cluster/faults',
+  'cluster/cold',
+  'bench/smoke',
+  'readme/operating',
+  'cluster/snapshot',
+  'cluster/operator',
+  'cluster/partitions',
+  'sim/regressions',
+  'stream/differential',
+  'cluster/rolling-restart',
+  'cluster/full-disk',
+  'conformance/tiers',
+  'backup/interrupted',
+  'backup/ctl',
+  'backup/cluster',
+  'fuzz/http',
+  'conformance/bucketed-read',
+  'cluster/failover',
+  'cluster/egress',
+  'crash/many-streams',
+].map((name) => `${name}.test.js`);
+
+/**
+ * Beyond the number of cores, because tests of whole server processes mostly wait: for elections, leases, the disk. One
+ * more keeps two cores busy; a large machine gets no more servers side by side than its disk can take.
+ */
+const WAITING = 1;
+const SIDE_BY_SIDE_MAX = 8;
+
+/** One file. The slowest take a minute or two; one that hangs must not hang CI. */
 const FILE_TIMEOUT_MS = 15 * 60_000;
+const NAMED_AS_SLOW = 12;
 
 interface Tally {
-  readonly ok: boolean;
   readonly counts: Readonly<Record<string, number>>;
+  /** Of each file, from its start to its end. */
+  readonly seconds: ReadonlyMap<string, number>;
 }
 
 function testFiles(words: readonly string[]): string[] {
-  return readdirSync(join(DIST, 'test'), { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.test.js'))
+  const all = readdirSync(TESTS, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.test.js'));
+  const strangers = SLOWEST.filter((path) => !all.includes(path));
+  if (strangers.length > 0) throw new Error(`scripts/test.ts names files that do not exist: ${strangers.join(' ')}`);
+  const place = (path: string): number => (SLOWEST.indexOf(path) + SLOWEST.length + 1) % (SLOWEST.length + 1);
+  return all
     .filter((path) => words.length === 0 || words.some((word) => path.includes(word)))
-    .sort();
+    .sort((a, b) => place(a) - place(b) || (a < b ? -1 : 1));
 }
 
-const isHeavy = (path: string): boolean => HEAVY_FOLDERS.includes(path.split(/[/\\]/)[0] ?? '');
-
-function runFiles(files: readonly string[], concurrency: number): Promise<Tally> {
-  return new Promise((resolve, reject) => {
-    const args = [
-      '--enable-source-maps',
-      '--test',
-      '--test-reporter=spec',
-      `--test-concurrency=${concurrency}`,
-      `--test-timeout=${FILE_TIMEOUT_MS}`,
-      ...files.map((path) => relative(process.cwd(), join(DIST, 'test', path))),
-    ];
-    const color = process.stdout.isTTY ? { FORCE_COLOR: '1' } : {};
-    const child = spawn(process.execPath, args, {
-      stdio: ['ignore', 'pipe', 'inherit'],
-      env: { ...process.env, ...color },
-    });
-    const stop = (): void => void child.kill('SIGTERM');
-    process.once('SIGTERM', stop);
-    let tail = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      process.stdout.write(text);
-      // The closing lines fit many times over; a failure's details may push them apart, hence the room.
-      tail = (tail + text).slice(-1_000_000);
-    });
-    child.on('error', reject);
-    child.on('close', (status) => {
-      process.off('SIGTERM', stop);
-      resolve({ ok: status === 0, counts: closingCounts(tail) });
-    });
-  });
-}
-
-/** `ℹ tests 13`, `ℹ pass 13`, ... as the runner prints them once at the end. */
-function closingCounts(text: string): Record<string, number> {
+async function runFiles(paths: readonly string[], concurrency: number, signal: AbortSignal): Promise<Tally> {
+  const files = paths.map((path) => join(TESTS, path));
+  const stream = run({ files, concurrency, timeout: FILE_TIMEOUT_MS, signal });
   const counts: Record<string, number> = {};
-  for (const match of text.matchAll(/^\S*ℹ (tests|pass|fail|cancelled|skipped|todo) (\d+)/gm)) {
-    counts[match[1] ?? ''] = Number(match[2]);
-  }
-  return counts;
+  const startedMs = new Map<string, number>();
+  const seconds = new Map<string, number>();
+  // A file is a test like those in it, and has its path for a name.
+  stream.on('test:dequeue', ({ name }) => {
+    if (files.includes(name)) startedMs.set(name, performance.now());
+  });
+  // Node 20 has this event; its types do not.
+  stream.on('test:complete' as 'test:dequeue', ({ name }) => {
+    const since = startedMs.get(name);
+    if (since !== undefined) seconds.set(relative(TESTS, name), (performance.now() - since) / 1000);
+  });
+  // `pass 12`, `fail 0`, ... once at the end.
+  stream.on('test:diagnostic', ({ message, nesting }) => {
+    const match = /^(pass|fail|cancelled|skipped|todo) (\d+)$/.exec(message);
+    if (nesting === 0 && match !== null) counts[match[1] as string] = Number(match[2]);
+  });
+  for await (const text of stream.compose(new spec())) process.stdout.write(String(text));
+  return { counts, seconds };
 }
 
 async function main(words: readonly string[]): Promise<number> {
@@ -80,28 +105,35 @@ async function main(words: readonly string[]): Promise<number> {
     process.stderr.write(`no test file matches ${words.join(' ')}\n`);
     return 1;
   }
+  // Handed on to the process of each file; not by the environment, which servers under test would inherit.
+  process.execArgv.push('--enable-source-maps');
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
   const phases = [
-    { files: files.filter((path) => !isHeavy(path)), concurrency: availableParallelism() },
-    { files: files.filter((path) => isHeavy(path) && !isAlone(path)), concurrency: 2 },
+    {
+      files: files.filter((path) => !isAlone(path)),
+      concurrency: Math.max(availableParallelism(), Math.min(availableParallelism() + WAITING, SIDE_BY_SIDE_MAX)),
+    },
     { files: files.filter(isAlone), concurrency: 1 },
   ];
-  let ok = true;
-  let passed = 0;
-  let failed = 0;
-  let skipped = 0;
+  const total = { pass: 0, fail: 0, skipped: 0 };
+  const slowest: [path: string, seconds: number][] = [];
   for (const phase of phases) {
-    if (phase.files.length === 0) continue;
-    const tally = await runFiles(phase.files, phase.concurrency);
-    const count = (name: string): number => tally.counts[name] ?? 0;
-    passed += count('pass');
-    failed += count('fail') + count('cancelled');
-    skipped += count('skipped') + count('todo');
-    ok &&= tally.ok;
+    if (phase.files.length === 0 || stop.signal.aborted) continue;
+    const { counts, seconds } = await runFiles(phase.files, phase.concurrency, stop.signal);
+    const count = (name: string): number => counts[name] ?? 0;
+    total.pass += count('pass');
+    total.fail += count('fail') + count('cancelled');
+    total.skipped += count('skipped') + count('todo');
+    slowest.push(...seconds);
   }
-  // A run that executed nothing proves nothing.
-  if (passed + failed === 0) ok = false;
-  process.stdout.write(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
-  return ok ? 0 : 1;
+  slowest.sort(([, a], [, b]) => b - a);
+  const named = slowest.slice(0, NAMED_AS_SLOW).map(([path, s]) => `${path.replace('.test.js', '')} ${s.toFixed(0)} s`);
+  if (files.length > NAMED_AS_SLOW) process.stdout.write(`\nslowest: ${named.join(', ')}\n`);
+  const { pass, fail, skipped } = total;
+  process.stdout.write(`\n${pass} passed, ${fail} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
+  // A run that executed nothing, or not all, proves nothing.
+  return fail === 0 && pass > 0 && !stop.signal.aborted ? 0 : 1;
 }
 
 process.exitCode = await main(process.argv.slice(2));
