@@ -1,5 +1,6 @@
 // SIGKILL at random moments under load, again and again on the same data directory. After each restart every
-// acknowledged append is there, in order, once; an unacknowledged one is there at most once and in its place.
+// acknowledged append is there, in order, once; an unacknowledged one is there at most once and in its place. KILLS=200 makes
+// more rounds of it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -9,7 +10,7 @@ import { lookAtAll } from './look.ts';
 import { createStream, type StreamModel, type Totals } from './model.ts';
 import { Writer } from './writer.ts';
 
-const ROUNDS = 50;
+const ROUNDS = Number(process.env['KILLS'] ?? 20);
 const WRITERS = 20;
 const SHARED_STREAMS = 4;
 /** A kill comes after so many answers, or after so many milliseconds, at random. */
