@@ -117,7 +117,9 @@ function parseNode(label: string, entry: unknown): ClusterNode {
   const port = portAt(label, entry);
   const fallback = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
   if (adminUrl === undefined && !URL.canParse(fallback))
-    throw new Failure(`${label}: ${JSON.stringify(host)} is not a host name`);
+    throw new Failure(
+      `${label}: ${JSON.stringify(host)} is not a host name${/:\d+$/.test(host) ? '; its port is an admin_port of its own' : ''}`,
+    );
   return {
     id: id as number,
     host,

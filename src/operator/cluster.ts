@@ -1,9 +1,11 @@
 /** The nodes of a cluster over HTTP: every call has a bound in time, and fails with one sentence that names the node's fault. */
 import { type ClusterFile, type ClusterNode, readClusterFile } from './cluster-file.ts';
 import { Failure, Interrupted } from './failure.ts';
-import { type ClientOptions, Mistake, type Reply, ask, refusal } from './http-client.ts';
+import { type ClientOptions, Mistake, type Reply, ask, originOf, refusal } from './http-client.ts';
 import { type NodeReport, parseMetrics } from './report.ts';
 import type { Answer, Sample } from './sample.ts';
+
+const METRICS = '/__svc/metrics';
 
 /** What came of asking a leader to hand over: `reason` says why it did not. */
 export interface TransferReply {
@@ -66,24 +68,26 @@ export class Cluster {
 
   /** From the client plane where the file has it, else from the admin plane. */
   async metrics(node: ClusterNode): Promise<NodeReport> {
-    const path = '/__svc/metrics';
     let reply =
       node.httpUrl === undefined
         ? undefined
-        : await ask(this.#options, 'GET', node.httpUrl + path, { withToken: false, mayEnd: true });
+        : await ask(this.#options, 'GET', node.httpUrl + METRICS, { withToken: false, mayEnd: true });
     // A client plane with a token of its own does not answer operators.
-    if (reply === undefined || reply.status === 401) reply = await this.call(node, 'GET', path);
+    if (reply === undefined || reply.status === 401) reply = await this.call(node, 'GET', METRICS);
     if (reply.status === 401) throw new Mistake(refusal(reply));
+    if (isNoRoute(reply)) throw noAdminPlane(node.httpUrl ?? node.adminUrl);
     if (reply.status !== 200) throw new Failure(refusal(reply));
     const report = parseMetrics(parseJson(reply.text));
     if (report === undefined) throw new Failure('what answers there is not a node of this service');
-    if (report.nodeId !== undefined && report.nodeId !== node.id)
-      throw new Mistake(`${node.httpUrl ?? node.adminUrl} answers as node ${report.nodeId}; mend the cluster file`);
+    checkName(node, node.httpUrl ?? node.adminUrl, report);
     return report;
   }
 
-  /** Sets or lifts the drain mark. Both may be repeated. */
+  /** Sets or lifts the drain mark. Both may be repeated. A Mistake: nothing was changed, and another node least of all. */
   async mark(node: ClusterNode, draining: boolean): Promise<void> {
+    const named = await this.call(node, 'GET', METRICS);
+    const report = named.status === 200 ? parseMetrics(parseJson(named.text)) : undefined;
+    if (report !== undefined) checkName(node, node.adminUrl, report);
     const path = '/__svc/leadership-shed/maintenance';
     const reply = await this.call(node, draining ? 'POST' : 'DELETE', path);
     if (reply.status !== 200) throw new Failure(`node ${node.id}: ${refusal(reply)}`);
@@ -118,9 +122,25 @@ export class Cluster {
   }
 
   /** A call to a node's admin plane. */
-  call(node: ClusterNode, method: string, path: string): Promise<Reply> {
-    return ask(this.#options, method, node.adminUrl + path, { withToken: true, mayEnd: true });
+  async call(node: ClusterNode, method: string, path: string): Promise<Reply> {
+    const reply = await ask(this.#options, method, node.adminUrl + path, { withToken: true, mayEnd: true });
+    if (isNoRoute(reply)) throw noAdminPlane(node.adminUrl);
+    return reply;
   }
+}
+
+/** What a plane says that is not the operators'; what an admin plane does not know otherwise it names. */
+function isNoRoute({ status, text }: Reply): boolean {
+  return status === 404 && ['', 'no such route'].includes(text.trim());
+}
+
+function noAdminPlane(url: string): Mistake {
+  return new Mistake(`${originOf(url)} is no admin plane; the cluster file wants the port of server.admin_listen`);
+}
+
+function checkName(node: ClusterNode, url: string, { nodeId }: NodeReport): void {
+  if (nodeId !== undefined && nodeId !== node.id)
+    throw new Mistake(`${url} answers as node ${nodeId}; mend the cluster file`);
 }
 
 function reasonIn(reply: Reply): string {

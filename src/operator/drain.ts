@@ -6,6 +6,7 @@
 import type { Cluster } from './cluster.ts';
 import type { ClusterNode } from './cluster-file.ts';
 import { EXIT_ABORTED, Failure, Interrupted } from './failure.ts';
+import { Mistake } from './http-client.ts';
 import type { Progress } from './progress.ts';
 import { type Sample, ledBy, nameGroups, reportOf } from './sample.ts';
 import { planDrain } from './successors.ts';
@@ -49,11 +50,15 @@ export async function underMark<T>(
   progress: Progress,
   work: () => Promise<T>,
 ): Promise<T> {
+  let wasMarked = false;
   try {
     await cluster.mark(node, true);
+    wasMarked = true;
     return await work();
   } catch (error) {
     progress.end();
+    if (!wasMarked && error instanceof Mistake)
+      throw new Failure(`node ${node.id}: ${error.message}; nothing was changed`);
     const kept = await lift(cluster, node);
     if (!(error instanceof Failure)) throw error;
     const after =
@@ -94,7 +99,8 @@ export async function giveAway(
   options: DrainOptions,
   progress: Progress,
 ): Promise<number> {
-  const deadlineMs = performance.now() + options.drainTimeoutMs;
+  // From the first look on: however slow that was, every leadership is offered once.
+  let deadlineMs: number | undefined;
   let atFirst = 0;
   let refused = '';
   for (;;) {
@@ -108,6 +114,7 @@ export async function giveAway(
       const groups = nameGroups(stuck.map(({ group }) => group));
       throw new Failure(`nobody can take ${groups}: ${stuck[0]?.why ?? ''}`);
     }
+    deadlineMs ??= performance.now() + options.drainTimeoutMs;
     if (performance.now() >= deadlineMs) {
       const because = refused === '' ? '' : `; the last refusal was: ${refused}`;
       throw new Failure(`${nameGroups(led)} did not move within ${options.drainTimeoutMs / 1000} s${because}`);

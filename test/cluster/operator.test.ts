@@ -238,6 +238,20 @@ describe('the operator looks and drains', () => {
     });
     assert.equal(drained.code, 1);
     assert.match(drained.stderr, /answers as node 2; mend the cluster file; nothing was changed\n$/);
+    // The metrics come from the right node, the mark would go to the other one.
+    const half = `{"nodes":[{"id":1,"admin_url":"http://127.0.0.1:${two}","http_url":"${cluster.node(1).url}"}]}`;
+    const swapped = /^node 1: http:\S+ answers as node 2; mend the cluster file; /;
+    // On the port of clients there are metrics, and nothing that changes a node.
+    const client = `{"nodes":[{"id":1,"admin_url":"${cluster.node(1).url}"}]}`;
+    const wrongPort = /^node 1: http:\S+ is no admin plane; the cluster file wants the port of server\.admin_listen; /;
+    for (const [input, sentence] of [[half, swapped] as const, [client, wrongPort] as const]) {
+      for (const verb of ['drain', 'undrain']) {
+        const refused = await ctl([verb, '--config', '-', '--node', '1', ...(verb === 'drain' ? PACE : [])], { input });
+        assert.match(refused.stderr, sentence, verb);
+        if (verb === 'drain') assert.match(refused.stderr, /; nothing was changed\n$/);
+        assert.equal(refused.code, 1);
+      }
+    }
     const unknown = await run('drain', '--node', '9');
     assert.equal(unknown.code, 1);
     assert.match(unknown.stderr, /^millracectl: node 9 is not in \S+cluster\.toml, which has 1, 2, 3\n$/);

@@ -74,6 +74,7 @@ const BAD: readonly (readonly [string, RegExp])[] = [
   ['{"nodes":[{"id":1,"host":" "}]}', /needs a host/],
   ['{"nodes":[{"id":1,"host":7}]}', /expected host to be a string$/],
   ['{"nodes":[{"id":1,"host":"a b"}]}', /"a b" is not a host name$/],
+  ['{"nodes":[{"id":1,"host":"a:4438"}]}', /"a:4438" is not a host name; its port is an admin_port of its own$/],
   ['{"nodes":[{"id":1,"host":"a","admin_port":0}]}', /expected an admin_port from 1 to 65535, not 0$/],
   ['{"nodes":[{"id":1,"admin_url":"10.0.0.1:4438"}]}', /expected admin_url to be an http:\/\/ or https:\/\/ address/],
   ['{"nodes":[{"id":1,"host":"a"},{"id":1,"host":"b"}]}', /^f: node 1 is listed twice$/],
