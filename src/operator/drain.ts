@@ -140,6 +140,20 @@ async function checkAfterwards(cluster: Cluster, options: DrainOptions, progress
   }
 }
 
+/**
+ * Inside `underMark`, before a node is taken down: mark first, then look. Of two rollouts at once at least one sees the other's
+ * mark and gives up, so never two nodes are down by them.
+ */
+export async function checkAlone(cluster: Cluster, node: ClusterNode, intervalMs: number): Promise<void> {
+  const sample = await patientSample(cluster, intervalMs);
+  const other = sample.find(({ nodeId }) => nodeId !== node.id && isMarked(sample, nodeId));
+  if (other === undefined) return;
+  const { nodeId } = other;
+  throw new Failure(
+    `node ${nodeId} is marked for maintenance too, by another run or one that was killed: wait for it, or undrain --node ${nodeId}`,
+  );
+}
+
 /** One answer that is late or busy is no reason to give a drain up; a node that is gone is. */
 async function patientSample(cluster: Cluster, intervalMs: number): Promise<Sample> {
   for (let attempt = 1; ; attempt++) {

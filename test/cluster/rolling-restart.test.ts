@@ -89,6 +89,18 @@ test('a rollout that cannot go on stops, cleans up and says where it is', async 
       );
       assert.equal(await shed(cluster, 2), 'none');
 
+      // Another rollout, or one that was killed, has its mark on another node: never two are down.
+      const mark = `${cluster.node(1).adminUrl}/__svc/leadership-shed/maintenance`;
+      await fetch(mark, { method: 'POST' });
+      const second = await run('--only', '2');
+      assert.equal(second.code, 2);
+      assert.match(
+        second.stderr,
+        /^node 2: ABORTED \(node 1 is marked for maintenance too, by another run or one that was killed: wait for it, or undrain --node 1\); its drain mark was lifted; /m,
+      );
+      assert.deepEqual([agent.restarted, await shed(cluster, 2)], [[], 'none']);
+      await fetch(mark, { method: 'DELETE' });
+
       // Ctrl-C while the command runs: the node was not touched yet.
       const begun = startCtl([
         'restart',

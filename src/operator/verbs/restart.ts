@@ -16,7 +16,7 @@ import {
   pollInterval,
   seconds,
 } from '../context.ts';
-import { completeSample, describePlan, giveAway, isMarked, preflight, underMark } from '../drain.ts';
+import { checkAlone, completeSample, describePlan, giveAway, isMarked, preflight, underMark } from '../drain.ts';
 import { EXIT_ABORTED, Failure, UsageError } from '../failure.ts';
 import { renderCommand, runCommand, tellsNodesApart } from '../restart-command.ts';
 import type { Sample } from '../sample.ts';
@@ -103,6 +103,7 @@ async function restartOne(context: Context, cluster: Cluster, node: ClusterNode,
   const startedMs = performance.now();
   let drainedMs = 0;
   await underMark(cluster, node, progress, async () => {
+    await checkAlone(cluster, node, options.intervalMs);
     const count = await giveAway(cluster, node, options, progress);
     drainedMs = performance.now();
     progress.note(`node ${node.id}: leads nothing any more (${count} handed over); ${command}`);
