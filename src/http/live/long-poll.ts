@@ -188,6 +188,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler {
     const etag = readEtag(reply, this.#params);
     const status = etagMatches(this.#params.ifNoneMatch, etag) ? 304 : 200;
     this.#responder.begin(this.#res, status);
+    this.#res.writeHeader('content-type', shownContentType(reply));
     writeReadHeaders(this.#res, reply, this.#params);
     this.#writeCursor(reply);
     this.#res.writeHeader('etag', etag);
@@ -195,7 +196,6 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler {
       this.#res.endWithoutBody();
       return status;
     }
-    this.#res.writeHeader('content-type', shownContentType(reply));
     if (reply.body === undefined) this.#res.end();
     else unsentOf(this.#ctx).end(this.#res, reply.body);
     return status;
