@@ -53,13 +53,17 @@ export function handlePublish(
   return exchange.readBody(res, declaredBytes(req.getHeader('content-length')));
 }
 
-/** Undefined: not sent. Null: not a digest. */
+/** Of no snapshot: nobody finds bytes with this digest. */
+const NO_DIGEST = new Uint8Array(DIGEST_BYTES);
+
+/** Undefined: not sent. Null: blank. What is no digest is that of no snapshot, so it does not match (wire-facts 2.18). */
 function parseMatch(req: UwsRequest): Uint8Array | undefined | null {
   let sent: string | undefined;
   req.forEach((name, value) => {
     if (name === 'stream-snapshot-match') sent ??= value;
   });
-  return sent === undefined ? undefined : (fromHex(sent.trim(), DIGEST_BYTES) ?? null);
+  if (sent === undefined) return undefined;
+  return sent.trim() === '' ? null : (fromHex(sent.trim(), DIGEST_BYTES) ?? NO_DIGEST);
 }
 
 class PublishExchange extends PositionExchange {

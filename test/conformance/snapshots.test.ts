@@ -74,6 +74,7 @@ serverSuite('application snapshots', { cores: 1 }, ({ server, test, expect, ask,
     await put(400, '/3', 'x', { ...TEXT, 'Stream-Snapshot-Match': '' });
     await put(204, '/3');
     await put(204, '/3');
+    for (const match of ['zz', 'latest']) await put(409, '/3', 'x', { ...TEXT, 'Stream-Snapshot-Match': match });
     await put(409, '/3', 'y');
     await put(409, '/3', 'x', { 'Content-Type': 'text/html' });
     await put(409, '/0');
