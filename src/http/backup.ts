@@ -1,7 +1,7 @@
 /**
  * Backup and restore on the admin plane (wire-facts 3.12):
  *
- *   GET  /__svc/backup/info                  format and number of groups; why last exports ended early
+ *   GET  /__svc/backup/info                  format, number of groups, graces of the cold store; why last exports ended early
  *   GET  /__svc/backup/group/{g}             the group as this node has applied it
  *   POST /__svc/backup/group/{g}/import      into an empty group, through any node; ?adopt=true: the source is gone for good, and its
  *                                            objects in the cold store are this cluster's to delete from now on
@@ -71,10 +71,19 @@ export interface EndedExport extends ExportEnd {
   readonly ended_unix_ms: number;
 }
 
+/** How long objects in the cold store outlive the stream, or the merge, that they belonged to: a backup refers to them for as long. */
+export interface ColdGraces {
+  readonly cold_gc_grace_ms: number;
+  /** Absent: nothing is merged. */
+  readonly cold_compaction_gc_grace_ms?: number;
+}
+
 export interface Backups {
   exportGroup(group: number, sink: ExportSink): void;
   /** Of the groups whose last export through this node ended early. */
   readonly endedExports: readonly EndedExport[];
+  /** Undefined: there is no cold store. */
+  readonly coldGraces: ColdGraces | undefined;
   importGroup(group: number, wanted: ImportWish, sink: ImportSink): ImportFeed;
 }
 
@@ -90,7 +99,7 @@ export function handleBackup(call: ServiceCall, backups: Backups, path: string, 
   if (!wanted) {
     return plane.count('other', responder.methodNotAllowed(res, isImport ? 'POST' : 'GET'), startedMs);
   }
-  if (isInfo) return answerInfo(call, backups.endedExports);
+  if (isInfo) return answerInfo(call, backups);
   const group = parseUint53(decodePathSegment(rest[1] as string) ?? '', 'the group');
   const { groupCount } = plane.ctx.gateway;
   if (!group.ok || group.value >= groupCount) {
@@ -101,10 +110,14 @@ export function handleBackup(call: ServiceCall, backups: Backups, path: string, 
   return isImport ? receive(call, backups, group.value) : send(call, backups, group.value);
 }
 
-function answerInfo({ plane, res, responder, startedMs }: ServiceCall, ended: readonly EndedExport[]): void {
-  const { groupCount } = plane.ctx.gateway;
-  const info = { format_version: BACKUP_FORMAT_VERSION, raft_group_count: groupCount };
-  responder.json(res, 200, JSON.stringify(ended.length === 0 ? info : { ...info, exports_ended_early: ended }));
+function answerInfo({ plane, res, responder, startedMs }: ServiceCall, { endedExports, coldGraces }: Backups): void {
+  const info = {
+    format_version: BACKUP_FORMAT_VERSION,
+    raft_group_count: plane.ctx.gateway.groupCount,
+    ...coldGraces,
+    ...(endedExports.length === 0 ? {} : { exports_ended_early: endedExports }),
+  };
+  responder.json(res, 200, JSON.stringify(info));
   plane.count('other', 200, startedMs);
 }
 

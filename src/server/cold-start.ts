@@ -9,6 +9,7 @@ import type { Config } from '../config/config.ts';
 import type { ColdConfig } from '../config/cold.ts';
 import { ConfigError } from '../config/error.ts';
 import type { Backend } from '../cold/backend.ts';
+import type { ColdGraces } from '../http/backup.ts';
 import { assembleRead } from '../stream/cold/assemble.ts';
 import { ColdPool, TASKS_PER_THREAD } from '../cold/pool.ts';
 import type { Failed } from '../cold/tasks.ts';
@@ -190,6 +191,12 @@ function useOf(cold: ColdConfig, shardCount: number): Omit<ColdSettings, 'run'> 
     sweepGraceMs: cold.sweepGraceMs,
     compactRunMin: cold.compaction ? COMPACT_RUN_MIN : 0,
   };
+}
+
+/** For those who make backups. */
+export function gracesOf({ backend, gcGraceMs, mergedGraceMs, compaction }: ColdConfig): ColdGraces | undefined {
+  if (backend === 'none') return undefined;
+  return { cold_gc_grace_ms: gcGraceMs, ...(compaction ? { cold_compaction_gc_grace_ms: mergedGraceMs } : {}) };
 }
 
 /** The refusal that people meet first: S3 encrypts by default, many other stores cannot or only over https. */

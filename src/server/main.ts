@@ -11,7 +11,7 @@ import { ListenError, type Planes, createPlanes } from '../http/server.ts';
 import { describeShed } from '../wire/shed.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
 import { type RunningBackups, openBackups } from './backup/backups.ts';
-import { type ColdStore, NO_COLD_STORE_METRICS, startColdStore } from './cold-start.ts';
+import { type ColdStore, NO_COLD_STORE_METRICS, gracesOf, startColdStore } from './cold-start.ts';
 import { completeDataDir, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
 import { openForks } from './fork/forks.ts';
@@ -107,6 +107,7 @@ function openNodeBackups(config: Config, gateway: Gateway, cold: ColdStore | und
     requests: () => gateway.counters.requests,
     directory: config.storage.dataDir,
     readCold: cold?.service.read.bind(cold.service),
+    coldGraces: gracesOf(config.storage.cold),
     log: createLogger('backup'),
   });
 }

@@ -137,6 +137,10 @@ test('a snapshot of format 1 with forks is read, validated and restored, and its
     const answer = await requestOnce(server.adminPort, 'POST', path, { 'x-svc-backup-blake3': contents.digest }, bytes);
     assert.equal(answer.status, 200, answer.body.toString());
     assert.deepEqual(await describe(server), JSON.parse(readFileSync(EXPECTED, 'utf8')));
+    // What is said of the cold store by those who make backups comes from here.
+    const info = await requestOnce(server.adminPort, 'GET', '/__svc/backup/info');
+    const graces = { cold_gc_grace_ms: 60_000, cold_compaction_gc_grace_ms: 7 * 24 * 3_600_000 };
+    assert.deepEqual(JSON.parse(info.body.toString()), { format_version: 1, raft_group_count: 1, ...graces });
     await until('the source has been told', async () => {
       const { body } = await requestOnce(server.adminPort, 'GET', '/__svc/backup/group/0');
       return !kindsOf(read(body).rows).has(TAG_UNPIN);

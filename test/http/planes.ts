@@ -103,6 +103,7 @@ export async function startPlanes(
         requests: () => 0,
         directory: '/nowhere',
         readCold: undefined,
+        coldGraces: undefined,
         log: { warn: () => undefined },
       }),
     },

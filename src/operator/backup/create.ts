@@ -12,6 +12,12 @@ import { Failure, Interrupted, reasonOf } from '../failure.ts';
 import { whyEnded } from './info.ts';
 import { type Download, EndedEarly, download } from './transfer.ts';
 
+export interface Created {
+  readonly entry: GroupEntry;
+  /** In the cold store, to which it refers. */
+  readonly coldObjects: number;
+}
+
 export async function createGroup(
   cluster: Cluster,
   location: Location,
@@ -19,7 +25,7 @@ export async function createGroup(
   groupCount: number,
   absent: Map<number, string>,
   moved: (bytes: number) => void,
-): Promise<GroupEntry> {
+): Promise<Created> {
   const reasons: string[] = [];
   let nodes = cluster.nodes;
   while (nodes.length > 0) {
@@ -72,7 +78,7 @@ async function take(
   group: number,
   groupCount: number,
   moved: (bytes: number) => void,
-): Promise<GroupEntry> {
+): Promise<Created> {
   const reader = new DocumentReader(
     (head) =>
       check(
@@ -93,8 +99,12 @@ async function take(
   const object = objectName(group);
   await location.write(object, looked());
   if (contents === undefined) throw new Failure(`group ${group} was not read to its end`);
-  const { bytes, digest: blake3, buckets, streams, head } = contents;
-  return { raft_group_id: group, object, bytes, blake3, group_commit_index: head.commitIndex, buckets, streams };
+  const { bytes, digest: blake3, buckets, streams, head, objects } = contents;
+  const index = head.commitIndex;
+  return {
+    entry: { raft_group_id: group, object, bytes, blake3, group_commit_index: index, buckets, streams },
+    coldObjects: objects,
+  };
 }
 
 function judge<T>(look: () => T): T {

@@ -4,28 +4,40 @@ import type { Cluster } from '../cluster.ts';
 import type { ClusterNode } from '../cluster-file.ts';
 import { Failure, Interrupted, reasonOf } from '../failure.ts';
 import { refusal } from '../http-client.ts';
+import type { Graces } from './cold-note.ts';
 
-/** The number of groups. */
-export async function groupCountOf(cluster: Cluster): Promise<number> {
+export interface BackupInfo extends Graces {
+  readonly groupCount: number;
+}
+
+/** Throws a Failure when no node tells. */
+export async function infoOf(cluster: Cluster): Promise<BackupInfo> {
   const reasons: string[] = [];
   for (const node of cluster.nodes) {
     try {
       const reply = await cluster.call(node, 'GET', '/__svc/backup/info');
       if (reply.status !== 200) throw new Failure(refusal(reply));
-      const info = JSON.parse(reply.text) as { readonly format_version?: unknown; readonly raft_group_count?: unknown };
-      if (info.format_version !== BACKUP_FORMAT_VERSION) {
-        throw new Failure(
-          `it makes backups of format ${String(info.format_version)}; this program knows ${BACKUP_FORMAT_VERSION}`,
-        );
+      const info = JSON.parse(reply.text) as Readonly<Record<string, unknown>>;
+      const { format_version: version, raft_group_count: count } = info;
+      if (version !== BACKUP_FORMAT_VERSION) {
+        throw new Failure(`it makes backups of format ${String(version)}; this program knows ${BACKUP_FORMAT_VERSION}`);
       }
-      if (!Number.isSafeInteger(info.raft_group_count)) throw new Failure('it names no number of groups');
-      return info.raft_group_count as number;
+      if (!Number.isSafeInteger(count)) throw new Failure('it names no number of groups');
+      return {
+        groupCount: count as number,
+        removedMs: msOf(info['cold_gc_grace_ms']),
+        mergedMs: msOf(info['cold_compaction_gc_grace_ms']),
+      };
     } catch (error) {
       if (error instanceof Interrupted) throw error;
       reasons.push(`node ${node.id}: ${reasonOf(error)}`);
     }
   }
   throw new Failure(`no node tells about backups; ${reasons.join('; ')}`);
+}
+
+function msOf(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined;
 }
 
 /** What the node says of a download of this group that broke off; undefined when it does not say, or does not answer any more. */

@@ -2,9 +2,10 @@
 import { type Location, openLocation, unfinished } from '../../backup/location.ts';
 import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } from '../../backup/manifest.ts';
 import { Fault } from '../../stream/backup/fault.ts';
+import { coldNote } from '../backup/cold-note.ts';
 import { createGroup } from '../backup/create.ts';
 import { checkFree } from '../backup/free.ts';
-import { groupCountOf } from '../backup/info.ts';
+import { infoOf } from '../backup/info.ts';
 import { sendOrder } from '../backup/order.ts';
 import { giveWay } from '../backup/priority.ts';
 import { restoreGroups } from '../backup/restore.ts';
@@ -48,18 +49,22 @@ export const backupCreate: Verb = {
       const { progress, say } = context;
       const createdMs = createdOf(context);
       const cluster = openCluster(context);
-      const count = await groupCountOf(cluster);
+      const { groupCount: count, ...graces } = await infoOf(cluster);
       const isEmpty = await location.isEmpty();
       await endUnfinished(location, progress, 'old');
       if (!isEmpty) throw new Failure(`${location.text} is not empty: ${await whatIsIn(location, count)}`);
       const groups: GroupEntry[] = [];
       const absent = new Map<number, string>();
+      let coldObjects = 0;
       const tell = teller(progress, count, 'written');
       try {
         for (const group of sendOrder(count)) {
           const done = groups.length;
           tell(done, 0);
-          groups.push(await createGroup(cluster, location, group, count, absent, (bytes) => tell(done, bytes)));
+          const moved = (bytes: number): void => tell(done, bytes);
+          const created = await createGroup(cluster, location, group, count, absent, moved);
+          groups.push(created.entry);
+          coldObjects += created.coldObjects;
         }
         groups.sort((a, b) => a.raft_group_id - b.raft_group_id);
         await writeManifest(location, createdMs, groups);
@@ -72,6 +77,8 @@ export const backupCreate: Verb = {
       await endUnfinished(location, progress, 'all');
       for (const [node, reason] of absent)
         progress.note(`node ${node} was left out (${reason}): what only it has applied is not in the backup`);
+      const note = coldNote(coldObjects, graces);
+      if (note !== undefined) progress.note(note);
       progress.end();
       say(
         context.values.isSet('json')
@@ -125,7 +132,7 @@ export const restore: Verb = {
       const { values, progress, say, signal } = context;
       const cluster = openCluster(context);
       const manifest = await verifyBackup(location, progress, signal);
-      await checkTarget(manifest, await groupCountOf(cluster));
+      await checkTarget(manifest, (await infoOf(cluster)).groupCount);
       const { groups } = manifest;
       await leadersOf(cluster, progress);
       const options = { resume: values.isSet('resume'), adopts: values.isSet('adopt-cold-objects') };

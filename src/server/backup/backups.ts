@@ -1,5 +1,5 @@
 /** Backups of single groups, as the admin plane offers them. */
-import type { Backups, ExportEnd } from '../../http/backup.ts';
+import type { Backups, ColdGraces, ExportEnd } from '../../http/backup.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { ReadCold } from './cold-sample.ts';
 import { shardDirectory } from '../shards.ts';
@@ -25,10 +25,18 @@ export interface BackupsOptions {
   /** Of the node; uploads that come faster than the log takes them wait there too. */
   readonly directory: string;
   readonly readCold: ReadCold | undefined;
+  readonly coldGraces: ColdGraces | undefined;
   readonly log: WarningLog;
 }
 
-export function openBackups({ gateway, requests, directory, readCold, log }: BackupsOptions): RunningBackups {
+export function openBackups({
+  gateway,
+  requests,
+  directory,
+  readCold,
+  coldGraces,
+  log,
+}: BackupsOptions): RunningBackups {
   const directories = Array.from({ length: gateway.shardCount }, (_, shard) => shardDirectory(directory, shard));
   const readers = new ExportThread(directories);
   const pace = new Pace(requests, () => performance.now());
@@ -41,6 +49,7 @@ export function openBackups({ gateway, requests, directory, readCold, log }: Bac
   };
   return {
     exportGroup: (group, sink) => exportGroup({ gateway, readers, delayMs, begun, endedEarly }, group, sink),
+    coldGraces,
     get endedExports() {
       return ended.list;
     },
