@@ -67,6 +67,8 @@ export interface Config {
   readonly subscriptions: {
     /** Scheme and authority; undefined: those of the request. */
     readonly publicUrl: string | undefined;
+    /** PEM; undefined: the cluster makes a key. */
+    readonly signingKey: string | undefined;
     readonly deliver: boolean;
     readonly webhooks: boolean;
     readonly localWebhooks: boolean;
@@ -121,6 +123,7 @@ export function toConfig(values: Values): Config {
     },
     subscriptions: {
       publicUrl: values['subscriptions.public_url'],
+      signingKey: signingKeyOf(values),
       deliver: values['subscriptions.deliver'],
       webhooks: values['subscriptions.webhooks'],
       localWebhooks: values['subscriptions.local_webhooks'],
@@ -151,6 +154,18 @@ function checkTlsPair(cert: string, key: string): void {
       `server.tls_cert and server.tls_key: expected a PEM certificate and its private key (${(error as Error).message})`,
     );
   }
+}
+
+function signingKeyOf(values: Values): string | undefined {
+  const path = values['subscriptions.signing_key_file'];
+  if (path === undefined) return undefined;
+  const pem = readText('subscriptions.signing_key_file', path);
+  try {
+    if (createPrivateKey(pem).asymmetricKeyType === 'ed25519') return pem;
+  } catch {
+    // Said below.
+  }
+  throw refuse('subscriptions.signing_key_file', path, 'a PEM file with an Ed25519 private key');
 }
 
 type KeysOf<T> = { [K in OptionKey]: Values[K] extends T ? K : never }[OptionKey];

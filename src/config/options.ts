@@ -168,6 +168,10 @@ export const OPTIONS = {
     kind.url,
     'Under which webhook receivers reach the cluster: callbacks and public keys. Without it: as the client did that made the subscription.',
   ),
+  'subscriptions.signing_key_file': optional(
+    kind.path,
+    'PEM file with the Ed25519 private key that signs webhooks, the same on all nodes. Without it: the cluster makes one and keeps it in its log.',
+  ),
   'subscriptions.deliver': option(
     kind.boolean,
     true,

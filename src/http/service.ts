@@ -9,6 +9,7 @@ import type { Plane, Router } from './plane.ts';
 import { type PeerAddresses, RAFT_PREFIX, handleRaftAdmin } from './raft-admin.ts';
 import { type DrainMark, handleReadShed, handleSetShed } from './shed.ts';
 import type { ServiceCall } from './service-call.ts';
+import { type WebhookKeys, webhookKeyHandlers } from './webhook-keys.ts';
 import type { ColdObjects } from './purge.ts';
 import { handleTenant } from './tenant.ts';
 import { handleUsage } from './usage.ts';
@@ -49,13 +50,14 @@ export interface Operations {
   /** Undefined: this node has no cold store. */
   readonly coldObjects: ColdObjects | undefined;
   readonly backups: Backups;
+  readonly webhookKeys?: WebhookKeys;
 }
 
 /** Router of the admin plane. */
 export function adminRoutes(
   plane: Plane,
   source: MetricsSource,
-  { drainMark, peers, coldObjects, backups }: Operations,
+  { drainMark, peers, coldObjects, backups, webhookKeys }: Operations,
 ): Router {
   const setShed =
     (draining: boolean): Handler =>
@@ -68,6 +70,7 @@ export function adminRoutes(
     ['/__svc/ready', { get: ready }],
     ['/__svc/leadership-shed', { get: readShed(drainMark) }],
     ['/__svc/leadership-shed/maintenance', { post: setShed(true), delete: setShed(false) }],
+    ...(webhookKeys === undefined ? [] : [['/__svc/webhook-keys', webhookKeyHandlers(webhookKeys)] as const]),
   ]);
   return (res, req, method, responder, startedMs) => {
     const path = req.getUrl();

@@ -5,6 +5,7 @@
 import { SUBSCRIPTIONS_MAX, SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX } from '../base/limits.ts';
 import type { Outcome } from './outcome.ts';
 import type { LogRecord, SavedKey } from './record.ts';
+import { SIGNING_KEYS_MAX, type SigningKey, publishedKeys } from './signing-keys.ts';
 import { textBytes } from '../wire/text.ts';
 import { type Link, type Position, Subscription, restore, save } from './subscription.ts';
 import { wakeCommand } from './wake-commands.ts';
@@ -28,7 +29,10 @@ const LINK_BYTES = 80;
 
 export class Machine {
   readonly subscriptions = new Map<string, Subscription>();
+  /** The first one, with the secret of the tokens. */
   key: SavedKey | undefined = undefined;
+  /** Those that came later, in this order. */
+  rotated: readonly SigningKey[] = [];
   /** About as many as a checkpoint of all subscriptions has. */
   bytes = 0;
   links = 0;
@@ -58,6 +62,8 @@ export class Machine {
       case 'key':
         this.key ??= { kid: record.kid, x: record.x, d: record.d, secret: record.secret };
         return OK;
+      case 'rotate':
+        return this.#rotate(record);
       case 'create':
         return this.#create(record);
       default:
@@ -108,6 +114,7 @@ export class Machine {
   clear(): void {
     for (const sub of [...this.subscriptions.values()]) this.#delete(sub);
     this.key = undefined;
+    this.rotated = [];
     this.#folded = 0;
     this.#loading = false;
   }
@@ -117,9 +124,26 @@ export class Machine {
     return [
       { op: 'checkpoint' },
       ...(this.key === undefined ? [] : [{ op: 'key' as const, ...this.key }]),
+      ...this.rotated.map((key) => ({ op: 'rotate' as const, at: 0, ...key })),
       ...[...this.subscriptions.values()].map((sub) => ({ op: 'state' as const, saved: save(sub) })),
       { op: 'checkpoint-end' },
     ];
+  }
+
+  get signingKeys(): SigningKey[] {
+    const { key, rotated } = this;
+    return key === undefined ? [] : [{ kid: key.kid, x: key.x, d: key.d, from: 0, alone: false }, ...rotated];
+  }
+
+  #rotate({ at, kid, x, d, from, alone }: LogRecord & { readonly op: 'rotate' }): Outcome {
+    const known = this.signingKeys;
+    if (known.length === 0 || known.some((key) => key.kid === kid)) return IGNORED;
+    // What nobody is shown any more is forgotten; the first one stays with its secret.
+    const kept = publishedKeys(known, at).reverse();
+    // In a checkpoint (at = 0) they stand as they were.
+    if (at > 0 && kept.length >= SIGNING_KEYS_MAX) return full(`${SIGNING_KEYS_MAX} signing keys within a few minutes`);
+    this.rotated = [...kept.filter((key) => key.kid !== this.key?.kid), { kid, x, d, from, alone }];
+    return OK;
   }
 
   #create(record: LogRecord & { readonly op: 'create' }): Outcome {

@@ -3,6 +3,7 @@
  * it reads (machine.ts), so the place in the log decides which of two commands came first, and what came of it is the same on
  * all nodes. A record that this version does not know changes nothing.
  */
+import type { SigningKey } from './signing-keys.ts';
 import type { Config, Position, SavedSubscription } from './subscription.ts';
 
 interface About {
@@ -49,6 +50,8 @@ export type Command =
   | ({ readonly op: 'release'; readonly generation: number } & AboutWake)
   /** The first one counts. */
   | ({ readonly op: 'key' } & SavedKey)
+  /** Another signing key; the secret stays. */
+  | ({ readonly op: 'rotate'; readonly at: number } & SigningKey)
   | { readonly op: 'checkpoint' }
   | { readonly op: 'state'; readonly saved: SavedSubscription }
   | { readonly op: 'checkpoint-end' };
@@ -59,7 +62,7 @@ export interface SavedKey {
   readonly kid: string;
   /** Public key, base64url. */
   readonly x: string;
-  /** Private key, base64url. */
+  /** Private key, base64url; empty: the nodes have it from a file. */
   readonly d: string;
   /** For tokens, base64url. */
   readonly secret: string;

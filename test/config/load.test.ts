@@ -156,6 +156,10 @@ test('bad files are refused with the key, the value and what was expected', (t) 
     ['[http]\nlong_poll_timeout = 1979-05-27', /^http\.long_poll_timeout = "1979-05-27": expected a duration/],
     ['[http]\ncors_origins = ["https://a.example/"]', /^http\.cors_origins = .*: expected a list of origins/],
     ['[http]\nadmin_token = "a b"', /^http\.admin_token = "\(not shown\)": expected visible ASCII/],
+    [
+      '[subscriptions]\nsigning_key_file = "/dev/null"',
+      /^subscriptions\.signing_key_file = "\/dev\/null": expected a PEM file with an Ed25519 private key/,
+    ],
     ['[raft]\nnode_id = 0', /^raft\.node_id = 0: expected an integer from 1/],
     ['[raft]\ninit_membership = "yes"', /^raft\.init_membership = "yes": expected true or false$/],
     ['[raft]\npeers = [{ node_id = 1, adr = "a:1" }]', /^raft\.peers\[0\]\.adr: unknown key/],

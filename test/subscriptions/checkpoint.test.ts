@@ -33,6 +33,7 @@ function randomRecord(random: (below: number) => number, wakes: readonly string[
     { op: 'expire', ...about, wake, until: at, next: -1 },
     { op: 'release', ...about, wake, generation },
     { op: 'key', kid: `k${random(3)}`, x: 'x', d: 'd', secret: 's' },
+    { op: 'rotate', at: at + 1, kid: `r${random(20)}`, x: 'x', d: 'd', from: at + random(3), alone: random(3) === 0 },
     { op: 'checkpoint' },
     { op: 'checkpoint-end' },
     { op: 'of a later version', ...about } as unknown as LogRecord,

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { createPublicKey, verify } from 'node:crypto';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
+import { type ServerOptions, createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { within } from './server.ts';
 
@@ -39,16 +40,19 @@ export class WebhookReceiver {
   readonly received: Received[] = [];
   answer: Answering;
   #server: Server;
+  readonly #scheme: string;
   #next = 0;
   readonly #waiters: (() => void)[] = [];
 
-  private constructor(answer: Answering) {
+  private constructor(answer: Answering, tls: ServerOptions | undefined) {
     this.answer = answer;
-    this.#server = createServer((request, response) => void this.#take(request, response));
+    this.#scheme = tls === undefined ? 'http' : 'https';
+    const take = (request: IncomingMessage, response: ServerResponse): void => void this.#take(request, response);
+    this.#server = tls === undefined ? createServer(take) : createSecureServer(tls, take);
   }
 
-  static async start(answer: Answering = () => 200): Promise<WebhookReceiver> {
-    const receiver = new WebhookReceiver(answer);
+  static async start(answer: Answering = () => 200, tls?: ServerOptions): Promise<WebhookReceiver> {
+    const receiver = new WebhookReceiver(answer, tls);
     await new Promise<void>((resolve) => {
       receiver.#server.listen(0, '127.0.0.1', resolve);
     });
@@ -56,7 +60,7 @@ export class WebhookReceiver {
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/hook`;
+    return `${this.#scheme}://127.0.0.1:${(this.#server.address() as AddressInfo).port}/hook`;
   }
 
   /** The oldest that no earlier call returned. */

@@ -51,6 +51,9 @@ async function callWebhook(
     }),
   );
   const signature = key.signature(body, nowMs());
+  if (signature === undefined) {
+    return { result: 'failed', reason: 'this node does not have the signing key (subscriptions.signing_key_file)' };
+  }
   return await deliver({ url: sub.config.url ?? '', rules, body, signature, signal });
 }
 

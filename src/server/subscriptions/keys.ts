@@ -13,15 +13,34 @@ import {
   timingSafeEqual,
 } from 'node:crypto';
 import type { SavedKey } from '../../subscriptions/record.ts';
+import { type SigningKey, publishedKeys, signingKey } from '../../subscriptions/signing-keys.ts';
 
 /** A wake that is heard of for so long is another one's by then, or nobody's. */
 const TOKEN_SECONDS = 24 * 3600;
 const SECRET_BYTES = 32;
 
-export function newKey(): SavedKey {
-  const { x, d } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' });
+/** A key pair that is named by its public half. */
+export interface KeyPair {
+  readonly kid: string;
+  readonly x: string;
+  readonly d: string;
+}
+
+export function newKeyPair(pair: KeyObject = generateKeyPairSync('ed25519').privateKey): KeyPair {
+  const { x, d } = pair.export({ format: 'jwk' });
   if (x === undefined || d === undefined) throw new Error('an Ed25519 key has two halves');
-  return { kid: thumbprint(x), x, d, secret: randomBytes(SECRET_BYTES).toString('base64url') };
+  return { kid: thumbprint(x), x, d };
+}
+
+/** Of a PEM file with an Ed25519 private key. */
+export function keyPairOf(pem: string): KeyPair {
+  return newKeyPair(createPrivateKey(pem));
+}
+
+/** `own`: from a file, whose private half stays there. */
+export function newKey(own?: KeyPair): SavedKey {
+  const pair = own === undefined ? newKeyPair() : { ...own, d: '' };
+  return { ...pair, secret: randomBytes(SECRET_BYTES).toString('base64url') };
 }
 
 /** RFC 7638, so the name follows from the key. */
@@ -43,30 +62,64 @@ export type TokenCheck =
 const INVALID: TokenCheck = { ok: false, code: 'TOKEN_INVALID' };
 
 export class Keys {
-  readonly kid: string;
-  readonly #saved: SavedKey;
-  readonly #private: KeyObject;
+  readonly #keys: readonly SigningKey[];
+  readonly #own: KeyPair | undefined;
+  readonly #private = new Map<string, KeyObject>();
   readonly #secret: Buffer;
 
-  constructor(saved: SavedKey) {
-    this.#saved = saved;
-    this.kid = saved.kid;
-    const { x, d } = saved;
-    this.#private = createPrivateKey({ key: { kty: 'OKP', crv: 'Ed25519', x, d }, format: 'jwk' });
-    this.#secret = Buffer.from(saved.secret, 'base64url');
+  /** `keys`: those that sign, over time; `own`: of this node's file. */
+  constructor(secret: string, keys: readonly SigningKey[], own?: KeyPair) {
+    this.#keys = keys;
+    this.#own = own;
+    this.#secret = Buffer.from(secret, 'base64url');
+  }
+
+  /** Of the key that signs now. */
+  kid(nowMs: number): string {
+    const key = signingKey(this.#keys, nowMs, () => true);
+    if (key === undefined) throw new Error('there is a key');
+    return key.kid;
   }
 
   /** The JWK Set: public halves only. */
-  jwks(): { readonly keys: readonly Readonly<Record<string, string>>[] } {
-    const { kid, x } = this.#saved;
-    return { keys: [{ kty: 'OKP', crv: 'Ed25519', kid, use: 'sig', alg: 'EdDSA', x }] };
+  jwks(nowMs: number): { readonly keys: readonly Readonly<Record<string, string>>[] } {
+    const keys = publishedKeys(this.#keys, nowMs).map(({ kid, x }) => {
+      return { kty: 'OKP', crv: 'Ed25519', kid, use: 'sig', alg: 'EdDSA', x };
+    });
+    return { keys };
   }
 
-  /** Value of Webhook-Signature. */
-  signature(body: Uint8Array, nowMs: number): string {
+  /** What operators see: no secrets. */
+  show(nowMs: number): {
+    readonly keys: readonly { readonly kid: string; readonly signs_from: string }[];
+    kid: string;
+  } {
+    const keys = publishedKeys(this.#keys, nowMs).map(({ kid, from }) => {
+      return { kid, signs_from: new Date(from).toISOString() };
+    });
+    return { kid: this.kid(nowMs), keys };
+  }
+
+  /** Value of Webhook-Signature; undefined: this node has no key to sign with. */
+  signature(body: Uint8Array, nowMs: number): string | undefined {
     const seconds = Math.floor(nowMs / 1000);
-    const signed = sign(null, Buffer.concat([Buffer.from(`${seconds}.`), body]), this.#private);
-    return `t=${seconds},kid=${this.kid},ed25519=${signed.toString('base64url')}`;
+    const key = signingKey(this.#keys, nowMs, (one) => this.#privateOf(one) !== '');
+    if (key === undefined) return undefined;
+    const signed = sign(null, Buffer.concat([Buffer.from(`${seconds}.`), body]), this.#keyObject(key));
+    return `t=${seconds},kid=${key.kid},ed25519=${signed.toString('base64url')}`;
+  }
+
+  #privateOf({ kid, d }: SigningKey): string {
+    return d === '' && this.#own?.kid === kid ? this.#own.d : d;
+  }
+
+  #keyObject(key: SigningKey): KeyObject {
+    const known = this.#private.get(key.kid);
+    if (known !== undefined) return known;
+    const jwk = { kty: 'OKP', crv: 'Ed25519', x: key.x, d: this.#privateOf(key) };
+    const made = createPrivateKey({ key: jwk, format: 'jwk' });
+    this.#private.set(key.kid, made);
+    return made;
   }
 
   token({ id, generation, wakeId }: TokenClaims, nowMs: number): string {

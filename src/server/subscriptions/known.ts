@@ -1,18 +1,23 @@
 /** What this node has folded of the subscriptions, and how to be sure that it is not behind. */
 import type { Machine } from '../../subscriptions/machine.ts';
 import type { Subscription } from '../../subscriptions/subscription.ts';
-import { Keys } from './keys.ts';
+import { type KeyPair, Keys } from './keys.ts';
 import type { SubscriptionLog } from './log.ts';
 import { Refusal } from './api-refusal.ts';
 
 export class Known {
   readonly machine: Machine;
   readonly log: SubscriptionLog;
+  /** This node's signing key from a file. */
+  readonly own: KeyPair | undefined;
   #keys: Keys | undefined;
+  /** Names of those that #keys has. */
+  #kids = '';
 
-  constructor(machine: Machine, log: SubscriptionLog) {
+  constructor(machine: Machine, log: SubscriptionLog, own?: KeyPair) {
     this.machine = machine;
     this.log = log;
+    this.own = own;
   }
 
   /** The subscription; before this node says that there is none it catches up. */
@@ -29,7 +34,10 @@ export class Known {
   keys(): Keys | undefined {
     const saved = this.machine.key;
     if (saved === undefined) return undefined;
-    if (this.#keys?.kid !== saved.kid) this.#keys = new Keys(saved);
+    const keys = this.machine.signingKeys;
+    const kids = keys.map(({ kid }) => kid).join(' ');
+    if (this.#keys === undefined || this.#kids !== kids) this.#keys = new Keys(saved.secret, keys, this.own);
+    this.#kids = kids;
     return this.#keys;
   }
 }

@@ -38,9 +38,9 @@ export class Membership {
   }
 
   async jwks(): Promise<ReturnType<Keys['jwks']>> {
-    const { known } = this.#options;
+    const { known, nowMs } = this.#options;
     if (known.keys() === undefined) await known.log.barrier();
-    return known.keys()?.jwks() ?? { keys: [] };
+    return known.keys()?.jwks(nowMs()) ?? { keys: [] };
   }
 
   async create(id: string, config: Config, origin: string): Promise<{ created: boolean; shown: unknown }> {
@@ -126,7 +126,7 @@ export class Membership {
   async #ensureKey(): Promise<void> {
     const { log } = this.#options.known;
     await log.ensure();
-    if (this.#options.known.keys() === undefined) await log.append({ op: 'key', ...newKey() });
+    if (this.#options.known.keys() === undefined) await log.append({ op: 'key', ...newKey(this.#options.known.own) });
   }
 
   #base(origin: string): string {
@@ -136,7 +136,8 @@ export class Membership {
   }
 
   #signing(origin: string): Signing {
-    const kid = this.#options.known.keys()?.kid;
+    const { known, nowMs } = this.#options;
+    const kid = known.keys()?.kid(nowMs());
     if (kid === undefined) throw new MillraceError('CATCHING_UP');
     return { alg: 'ed25519', kid, jwks_url: `${this.#base(origin)}${CONTROL_PATH}/jwks.json` };
   }

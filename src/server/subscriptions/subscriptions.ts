@@ -3,6 +3,7 @@
  * nodes fold; whichever leads next goes on with what the log says.
  */
 import type { ControlPort } from '../../http/control.ts';
+import type { WebhookKeys } from '../../http/webhook-keys.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../../subscriptions/decide.ts';
 import { Machine } from '../../subscriptions/machine.ts';
@@ -13,11 +14,13 @@ import { checkpointDue, writeCheckpoint } from './checkpoint.ts';
 import { type Delivering, delivering } from './delivering.ts';
 import { Directory } from './directory.ts';
 import { Driver } from './driver.ts';
+import { keyPairOf } from './keys.ts';
 import { Known } from './known.ts';
 import { Linker } from './linker.ts';
 import { LOG_BUCKET, LOG_STREAM } from '../../wire/subscription-log.ts';
 import { LOG_PATH, SubscriptionLog } from './log.ts';
 import { Membership } from './membership.ts';
+import { Rotation } from './rotation.ts';
 import { Tails } from './tails.ts';
 import type { WebhookRules } from './webhook-url.ts';
 import { Workers } from './workers.ts';
@@ -33,6 +36,8 @@ export interface SubscriptionsOptions {
   readonly leads: (group: number) => boolean;
   readonly rules: WebhookRules;
   readonly publicUrl: string | undefined;
+  /** PEM of an Ed25519 private key; undefined: the cluster makes one. */
+  readonly signingKey?: string | undefined;
   readonly log: Logger;
   readonly nowMs: () => number;
   readonly random: () => number;
@@ -44,6 +49,7 @@ export interface SubscriptionsOptions {
 
 export class Subscriptions {
   readonly api: ControlPort;
+  readonly webhookKeys: WebhookKeys;
   readonly #options: SubscriptionsOptions;
   readonly #group: number;
   readonly #tails: Tails;
@@ -53,6 +59,7 @@ export class Subscriptions {
   readonly #known: Known;
   readonly #driver: Driver;
   readonly #linker: Linker;
+  readonly #rotation: Rotation;
   #timer: NodeJS.Timeout | undefined;
   #sweptMs = 0;
   #checkpointing = false;
@@ -75,7 +82,8 @@ export class Subscriptions {
     this.#directory = directory;
     this.#machine = machine;
     this.#log = new SubscriptionLog({ gateway, tails, machine, log, lost: () => this.#driver.stop() });
-    this.#known = new Known(machine, this.#log);
+    const own = options.signingKey === undefined ? undefined : keyPairOf(options.signingKey);
+    this.#known = new Known(machine, this.#log, own);
     const known = this.#known;
     this.#driver = new Driver({
       tails,
@@ -105,6 +113,8 @@ export class Subscriptions {
       new Membership({ gateway, known, tails, rules, publicUrl, nowMs }),
       new Workers({ gateway, known, tails, nowMs }),
     );
+    this.#rotation = new Rotation(known, nowMs);
+    this.webhookKeys = this.#rotation;
   }
 
   start(): void {
@@ -195,6 +205,7 @@ export class Subscriptions {
     this.#starting = true;
     try {
       await this.#log.barrier();
+      await this.#rotation.publishOwn();
       if (!this.#options.leads(this.#group) || this.#stopped) return;
       this.#driver.start(this.#machine.subscriptions.values());
       this.#sweepAll();
