@@ -2,7 +2,7 @@
 // survives it and no temporary folder stays behind.
 
 import { spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -146,8 +146,24 @@ const TICK_MS = 10;
 /** Processor time of all threads since the start, user and system; NaN where there is no /proc. */
 export function cpuMsOf(pid: number): number {
   const path = `/proc/${pid}/stat`;
-  if (!existsSync(path)) return Number.NaN;
-  const text = readFileSync(path, 'utf8');
+  return existsSync(path) ? cpuMsIn(readFileSync(path, 'utf8')) : Number.NaN;
+}
+
+/** The same of each thread that lives, by its id; the main thread's is the process'. */
+export function cpuMsOfThreads(pid: number): Map<number, number> {
+  const threads = new Map<number, number>();
+  const folder = `/proc/${pid}/task`;
+  for (const thread of existsSync(folder) ? readdirSync(folder) : []) {
+    try {
+      threads.set(Number(thread), cpuMsIn(readFileSync(`${folder}/${thread}/stat`, 'utf8')));
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  return threads;
+}
+
+function cpuMsIn(text: string): number {
   // The second field is the program's name in parentheses and may hold spaces; the third is fields[0] here.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;

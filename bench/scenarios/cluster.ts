@@ -6,11 +6,11 @@ import { NATS_STREAMS } from '../load/nats-subject.ts';
 import { runPipelined } from '../load/pipelined.ts';
 import { createStreams } from '../load/streams.ts';
 import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
-import { cpuMsOf, startChild } from '../processes.ts';
+import { cpuMsOfThreads, startChild } from '../processes.ts';
 import { check, type Check, type ScenarioReport } from '../report.ts';
 import { median, type LoadResult } from '../stats.ts';
 import { etcd } from '../targets/etcd.ts';
-import { leadersPerNode, millraceCluster } from '../targets/millrace-cluster.ts';
+import { commitsOfNodes, leadersPerNode, millraceCluster } from '../targets/millrace-cluster.ts';
 import { nats } from '../targets/nats.ts';
 import { NODES } from '../targets/nodes.ts';
 import { referenceFile } from '../targets/reference.ts';
@@ -31,8 +31,50 @@ interface Load {
   readonly paths: readonly string[];
 }
 
-function cpuMsOfNodes(target: Running): number {
-  return 'nodes' in target ? (target as RunningCluster).nodes.reduce((sum, { pid }) => sum + cpuMsOf(pid), 0) : 0;
+/** What the measured appends cost all nodes together. */
+interface Cost {
+  readonly appends: number;
+  readonly cpuMs: CpuMs;
+  /** Durable commits, of all nodes. */
+  readonly commits: number;
+}
+
+/** Processor time: of main threads, of shards (a node has one here: the busiest other thread), and of V8's helpers. */
+interface CpuMs {
+  main: number;
+  shard: number;
+  others: number;
+}
+
+async function measureCost(cluster: RunningCluster, work: () => Promise<LoadResult>): Promise<[LoadResult, Cost]> {
+  const commits = await commitsOfNodes(cluster);
+  const before = cluster.nodes.map(({ pid }) => cpuMsOfThreads(pid));
+  const result = await work();
+  const cpuMs: CpuMs = { main: 0, shard: 0, others: 0 };
+  for (const [index, { pid }] of cluster.nodes.entries()) {
+    const used = [...cpuMsOfThreads(pid)].map(([thread, ms]) => ({
+      isMain: thread === pid,
+      ms: ms - (before[index]?.get(thread) ?? 0),
+    }));
+    const others = used.filter(({ isMain }) => !isMain).map(({ ms }) => ms);
+    const shard = Math.max(...others);
+    cpuMs.main += used.find(({ isMain }) => isMain)?.ms ?? Number.NaN;
+    cpuMs.shard += shard;
+    cpuMs.others += others.reduce((sum, ms) => sum + ms, 0) - shard;
+  }
+  return [result, { appends: result.requests, cpuMs, commits: (await commitsOfNodes(cluster)) - commits }];
+}
+
+function describeCosts(costs: readonly Cost[]): string[] {
+  if (costs.length === 0) return [];
+  const micros = (of: (cpuMs: CpuMs) => number): string =>
+    median(costs.map(({ cpuMs, appends }) => (1000 * of(cpuMs)) / appends)).toFixed(1);
+  const perCommit = median(costs.map(({ appends, commits }) => (NODES * appends) / commits)).toFixed(0);
+  return [
+    `processor time of millrace-cluster per append, all nodes: ${micros(({ main, shard, others }) => main + shard + others)} us ` +
+      `(main threads ${micros(({ main }) => main)}, shards ${micros(({ shard }) => shard)}, ` +
+      `others ${micros(({ others }) => others)}); ${perCommit} appends share a commit`,
+  ];
 }
 
 function portsOf(target: Running): number[] {
@@ -60,11 +102,11 @@ async function measureRival(
   return [await shape(streams), await shape(Math.min(SHARED_CONNECTIONS, streams))];
 }
 
-/** `onCpu` is told what the measured appends cost all nodes together. */
+/** `onCost` is told what the measured appends cost a cluster. */
 async function measureHttp(
   { context, streams, pathsFile, paths }: Load,
   target: Running,
-  onCpu?: (cpuMs: number, appends: number) => void,
+  onCost?: (cost: Cost) => void,
 ): Promise<LoadResult> {
   const ports = portsOf(target);
   await createStreams(target.port, paths);
@@ -79,9 +121,14 @@ async function measureHttp(
       load: context.load,
     });
   await append(context.warmUpMs * WARM_UPS);
-  const cpuMs = cpuMsOfNodes(target);
-  const result = await append(context.durationMs);
-  onCpu?.(cpuMsOfNodes(target) - cpuMs, result.requests);
+  const measured = (): Promise<LoadResult> => append(context.durationMs);
+  let result: LoadResult;
+  if (onCost === undefined) result = await measured();
+  else {
+    const [load, cost] = await measureCost(target as RunningCluster, measured);
+    onCost(cost);
+    result = load;
+  }
   if (result.requests > 0) return result;
   return { ...result, failed: streams, failures: `no answer within ${context.durationMs} ms` };
 }
@@ -117,7 +164,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
   const paths = Array.from({ length: streams }, (_, index) => streamPath(`cluster-${index}`));
   const load = { context, streams, paths, pathsFile: writePaths(context.start.dir, NAME, paths) };
   let leaders: number[] = [];
-  const cpuMicros: number[] = [];
+  const costs: Cost[] = [];
   const shared = new Map<string, LoadResult[]>();
   const own = await alternate(context, targets, async (target) => {
     // What the target before this one left unwritten would be paid by this one's first fsync.
@@ -132,7 +179,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
       }
       if (target !== millraceCluster) return await measureHttp(load, running);
       const nodes = running as RunningCluster;
-      const result = await measureHttp(load, nodes, (cpuMs, appends) => cpuMicros.push((1000 * cpuMs) / appends));
+      const result = await measureHttp(load, nodes, (cost) => costs.push(cost));
       leaders = await leadersPerNode(nodes);
       return result;
     } finally {
@@ -151,9 +198,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
       checks: checksOf(rounds),
       notes: [
         ...(leaders.length === 0 ? [] : [`groups led by the nodes of millrace-cluster: ${leaders.join(', ')}`]),
-        ...(cpuMicros.length === 0
-          ? []
-          : [`processor time of millrace-cluster per append, all nodes: ${median(cpuMicros).toFixed(1)} us`]),
+        ...describeCosts(costs),
         'reference-file is one process and replicates nothing',
         `a connection per stream (wrk for HTTP, own clients for gRPC Put and publish); shared: ${SHARED_CONNECTIONS} ` +
           'connections for all writers, the best shape of etcd and NATS and one that HTTP/1.1 does not have',

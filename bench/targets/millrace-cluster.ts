@@ -77,14 +77,25 @@ export const millraceCluster: Target<RunningCluster> = {
 };
 
 interface Metrics {
+  readonly wal_batches: number;
   readonly raft_groups: readonly { readonly leader: number | null }[];
+}
+
+async function metricsOf({ adminPort }: RunningCluster['nodes'][number]): Promise<Metrics> {
+  const exchange = await HttpExchange.open(adminPort);
+  const { body } = await exchange.request('GET', '/__svc/metrics');
+  exchange.close();
+  return JSON.parse(body.toString('utf8')) as Metrics;
+}
+
+/** Durable commits since the start, of all nodes together. */
+export async function commitsOfNodes(cluster: RunningCluster): Promise<number> {
+  const metrics = await Promise.all(cluster.nodes.map(metricsOf));
+  return metrics.reduce((sum, { wal_batches }) => sum + wal_batches, 0);
 }
 
 /** How many groups each node leads, node 1 first, as that node sees it. */
 export async function leadersPerNode(cluster: RunningCluster): Promise<number[]> {
-  const exchange = await HttpExchange.open(cluster.nodes[0]!.adminPort);
-  const { body } = await exchange.request('GET', '/__svc/metrics');
-  exchange.close();
-  const groups = (JSON.parse(body.toString('utf8')) as Metrics).raft_groups;
+  const groups = (await metricsOf(cluster.nodes[0]!)).raft_groups;
   return cluster.nodes.map((_, index) => groups.filter(({ leader }) => leader === index + 1).length);
 }
