@@ -47,7 +47,8 @@ export const unfinished = (name: string): string => `${name}.part`;
 /** Throws a Fault for what is no location. */
 export async function openLocation(text: string, signal: AbortSignal): Promise<Location> {
   if (!text.startsWith('s3://')) {
-    if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text))
+    // s3:/bucket is a slip, and would be a directory with a strange name.
+    if (/^([a-z][a-z0-9+.-]*:\/\/|s3:)/i.test(text))
       throw new Fault(`${text}: a location is a directory or s3://bucket/prefix`);
     return new Directory(text);
   }

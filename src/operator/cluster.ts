@@ -1,7 +1,7 @@
 /** The nodes of a cluster over HTTP: every call has a bound in time, and fails with one sentence that names the node's fault. */
 import { type ClusterFile, type ClusterNode, readClusterFile } from './cluster-file.ts';
 import { Failure, Interrupted } from './failure.ts';
-import { type ClientOptions, Mistake, type Reply, ask, originOf, refusal } from './http-client.ts';
+import { type ClientOptions, Mistake, type Reply, ask, originOf, reasonIn, refusal } from './http-client.ts';
 import { type NodeReport, parseMetrics } from './report.ts';
 import type { Answer, Sample } from './sample.ts';
 
@@ -110,7 +110,7 @@ export class Cluster {
     if (reply.status === 200) return { started: true, reason: '' };
     // 503: its mailbox is full for a moment.
     if (reply.status !== 409 && reply.status !== 503) throw new Failure(`group ${group}: ${refusal(reply)}`);
-    return { started: false, reason: reasonIn(reply) };
+    return { started: false, reason: reasonIn(reply.text) ?? refusal(reply) };
   }
 
   /** False: the node does not lead the group. */
@@ -141,12 +141,6 @@ function noAdminPlane(url: string): Mistake {
 function checkName(node: ClusterNode, url: string, { nodeId }: NodeReport): void {
   if (nodeId !== undefined && nodeId !== node.id)
     throw new Mistake(`${url} answers as node ${nodeId}; mend the cluster file`);
-}
-
-function reasonIn(reply: Reply): string {
-  const body = parseJson(reply.text);
-  const reason = (body as { readonly reason?: unknown } | undefined)?.reason;
-  return typeof reason === 'string' ? reason : refusal(reply);
 }
 
 function parseJson(text: string): unknown {

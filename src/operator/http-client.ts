@@ -108,8 +108,18 @@ export class Mistake extends Failure {}
 export function refusal({ status, text, hadToken }: Reply): string {
   if (status === 401 && hadToken) return 'it has another bearer token than MILLRACE_ADMIN_TOKEN or --token-file gives';
   if (status === 401) return 'it wants a bearer token: set MILLRACE_ADMIN_TOKEN or give --token-file';
-  const sentence = text.trim().split('\n')[0] ?? '';
+  const sentence = reasonIn(text) ?? text.trim().split('\n')[0] ?? '';
   return `it answered ${status}${sentence === '' ? '' : ` (${sentence.slice(0, SHOWN_CHARS_MAX)})`}`;
+}
+
+/** Of answers in JSON that say why. */
+export function reasonIn(text: string): string | undefined {
+  try {
+    const reason = (JSON.parse(text) as { readonly reason?: unknown } | null)?.reason;
+    return typeof reason === 'string' ? reason : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 export function originOf(url: string): string {

@@ -159,7 +159,8 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
     await damaged('no-manifest', (path) => rmSync(join(path, 'manifest.json')), /there is no manifest\.json/);
     await damaged('no-json', (path) => writeFileSync(join(path, 'manifest.json'), '{'), /not JSON/);
     failed(await ctl(['backup-verify', '--location', join(folder, 'nowhere')]), /holds no backup/);
-    failed(await ctl(['backup-verify', '--location', 'ftp://host/x']), /a location is a directory or s3/);
+    for (const slip of ['ftp://host/x', 's3:/bucket/x', 'S3://bucket/x'])
+      failed(await ctl(['backup-verify', '--location', slip]), /a location is a directory or s3/);
     failed(
       await ctl(['backup-create', '--config', config, '--location', join(backup, 'manifest.json', 'x')]),
       /cannot be used/,

@@ -22,7 +22,7 @@ class StandIn {
     if (request.url === '/__svc/backup/info') {
       return void response.end(JSON.stringify({ format_version: 1, raft_group_count: GROUPS }));
     }
-    if (!request.url?.startsWith('/__svc/backup/')) return void response.writeHead(404).end();
+    if (!request.url?.startsWith('/__svc/backup/')) return void response.writeHead(500).end();
     const group = Number(/\/group\/(\d+)\/import$/.exec(request.url ?? '')?.[1]);
     this.asked.push(group);
     request.resume().on('error', () => undefined);
@@ -134,6 +134,27 @@ describe('restore of several groups', () => {
     target.onUpload = (group) => (group === 6 ? target.answer(group, 200, {}) : answer(group));
     const done = await ctl(restore(config, '--resume'));
     assert.equal(done.stdout, 'restore complete: 7 groups, 1 buckets, 1 streams\n', done.stderr);
+    target.close();
+  });
+
+  test('--resume with another backup sends nothing, whichever groups are free', async () => {
+    const target = new StandIn();
+    const config = await target.start();
+    for (const [digest, why] of [
+      ['0'.repeat(64), 'holds another backup'] as const,
+      [null, 'was written to'] as const,
+    ]) {
+      // As a node answers an import of nothing: group 5 has something, the others are free.
+      target.onUpload = (group) =>
+        group === 5
+          ? target.answer(group, 409, { reason: 'x', imported_blake3: digest })
+          : target.answer(group, 400, 'the snapshot is empty');
+      target.asked.length = 0;
+      const run = await ctl(restore(config, '--resume'));
+      assert.equal(run.code, 1);
+      assert.match(run.stderr, new RegExp(`^millracectl: group 5 ${why}, so nothing more was restored: `, 'm'));
+      assert.deepEqual(target.asked, [0, 1, 2, 3, 4, 5], 'asked once each, and sent nothing');
+    }
     target.close();
   });
 

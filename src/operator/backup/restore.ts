@@ -66,6 +66,33 @@ export async function restoreGroups(
   throw new Failure(failure.message + rest, code, { cause: failure });
 }
 
+/**
+ * Before a restore goes on: a group that holds something else ends it while nothing more was sent, or the cluster would become a
+ * mixture of two backups. Asked with an import of nothing, which is refused, and empties what another one left half done.
+ */
+export async function checkResumable(cluster: Cluster, entries: readonly GroupEntry[]): Promise<void> {
+  for (const { raft_group_id: group, blake3 } of entries) {
+    const reply = await anyAnswer(cluster, `/__svc/backup/group/${group}/import`);
+    if (reply?.status !== 409 || importedFrom(reply) === blake3) continue;
+    const why = importedFrom(reply) === undefined ? 'was written to' : 'holds another backup';
+    throw new Failure(
+      `group ${group} ${why}, so nothing more was restored: --resume goes on with the backup that was begun; another one wants a fresh cluster`,
+    );
+  }
+}
+
+/** Of the first node that gives one; what nobody says comes out when the group is sent. */
+async function anyAnswer(cluster: Cluster, path: string): Promise<Reply | undefined> {
+  for (const node of cluster.nodes) {
+    try {
+      return await cluster.call(node, 'POST', path);
+    } catch (error) {
+      if (error instanceof Interrupted || !(error instanceof Failure)) throw error;
+    }
+  }
+  return undefined;
+}
+
 /** 409: another attempt would find the same. */
 class Occupied extends Failure {}
 

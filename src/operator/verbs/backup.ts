@@ -8,7 +8,7 @@ import { checkFree } from '../backup/free.ts';
 import { infoOf } from '../backup/info.ts';
 import { sendOrder } from '../backup/order.ts';
 import { giveWay } from '../backup/priority.ts';
-import { restoreGroups } from '../backup/restore.ts';
+import { checkResumable, restoreGroups } from '../backup/restore.ts';
 import { endUnfinished } from '../backup/unfinished.ts';
 import { verifyBackup } from '../backup/verify.ts';
 import type { Cluster } from '../cluster.ts';
@@ -136,7 +136,7 @@ export const restore: Verb = {
       const { groups } = manifest;
       await leadersOf(cluster, progress);
       const options = { resume: values.isSet('resume'), adopts: values.isSet('adopt-cold-objects') };
-      if (!options.resume) await checkFree(cluster);
+      await (options.resume ? checkResumable(cluster, groups) : checkFree(cluster));
       const tell = teller(progress, groups.length, 'restored');
       const { sampled, unreadable, reason } = await restoreGroups(cluster, location, groups, options, tell);
       progress.end();
