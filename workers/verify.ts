@@ -1,7 +1,8 @@
 /** Thread entry of the pool that verifies backups: reading, hashing and validating one group's file is one task. */
+import { parentPort } from 'node:worker_threads';
 import { openLocation } from '../src/backup/location.ts';
 import type { GroupEntry } from '../src/backup/manifest.ts';
-import { verifyGroup } from '../src/backup/verify.ts';
+import { VERIFIER_LOADED, verifyGroup } from '../src/backup/verify.ts';
 import { Fault } from '../src/stream/backup/fault.ts';
 
 export interface VerifyTask {
@@ -25,3 +26,6 @@ export async function verify({ location: text, entry, groupCount }: VerifyTask):
     throw error;
   }
 }
+
+// Behind what loads this file.
+setImmediate(() => parentPort?.postMessage(VERIFIER_LOADED));

@@ -4,6 +4,9 @@ import { DocumentReader } from './document.ts';
 import type { Location } from './location.ts';
 import type { GroupEntry } from './manifest.ts';
 
+/** What a thread says when all its modules are there. */
+export const VERIFIER_LOADED = 'loaded';
+
 /** Throws a Fault that names the file. */
 export async function verifyGroup(location: Location, entry: GroupEntry, groupCount: number): Promise<void> {
   try {

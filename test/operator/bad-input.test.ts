@@ -111,3 +111,19 @@ test('cluster files', async () => {
   const marked = file('marked.json', '\ufeff{"nodes": [{"id": 1, "host": "127.0.0.1", "admin_port": 1}]}');
   assert.match((await ctl(status(marked))).stdout, /0 of 1 nodes answer/);
 });
+
+test('a backup of which nothing but the manifest is there', async () => {
+  const GROUPS = 256;
+  const groups = Array.from({ length: GROUPS }, (_, raft_group_id) => ({
+    raft_group_id,
+    object: `group-${raft_group_id}.snapshot`,
+    blake3: '0'.repeat(64),
+    ...{ bytes: 1, group_commit_index: 1, buckets: 0, streams: 0 },
+  }));
+  const manifest = file('lost/manifest.json', JSON.stringify({ format_version: 1, raft_group_count: GROUPS, groups }));
+  const args = ['backup-verify', '--location', dirname(manifest)];
+  // Threads that still answer while the pool ends once made an error of their own, every second time.
+  await expectAll(
+    Array.from({ length: 3 }, () => ({ args, code: 1, sentence: /group-\d+\.snapshot: there is no such file$/m })),
+  );
+});

@@ -3,21 +3,25 @@ import { availableParallelism } from 'node:os';
 import { Piscina } from 'piscina';
 import type { Location } from '../../backup/location.ts';
 import { type GroupEntry, type Manifest, readManifest } from '../../backup/manifest.ts';
-import { Failure } from '../failure.ts';
-import { Interrupted } from '../failure.ts';
+import { VERIFIER_LOADED } from '../../backup/verify.ts';
+import { Failure, Interrupted } from '../failure.ts';
 import type { Progress } from '../progress.ts';
 
 /** Each takes some 200 bytes for each stream of its group, besides its buffers. */
 const THREADS_MAX = 8;
+/** A tenth of a second on an idle machine. */
+const START_MS = 5 * 60_000;
 
 export async function verifyBackup(location: Location, progress: Progress, signal: AbortSignal): Promise<Manifest> {
   const manifest = await readManifest(location);
+  const threads = Math.max(1, Math.min(THREADS_MAX, availableParallelism(), manifest.groups.length));
   const pool = new Piscina<unknown, string | undefined>({
     filename: entry(),
-    minThreads: 1,
-    maxThreads: Math.max(1, Math.min(THREADS_MAX, availableParallelism(), manifest.groups.length)),
+    minThreads: threads,
+    maxThreads: threads,
     atomics: 'disabled',
   });
+  const loaded = allLoaded(pool, threads);
   const { raft_group_count: groupCount, groups } = manifest;
   let done = 0;
   const verify = async (one: GroupEntry): Promise<void> => {
@@ -26,6 +30,7 @@ export async function verifyBackup(location: Location, progress: Progress, signa
     progress.step(++done, groupCount, `groups verified`);
   };
   try {
+    await loaded;
     await Promise.all(groups.map(verify));
   } catch (error) {
     if (signal.aborted) throw new Interrupted();
@@ -34,6 +39,27 @@ export async function verifyBackup(location: Location, progress: Progress, signa
     await pool.destroy();
   }
   return manifest;
+}
+
+/**
+ * One that is ended before takes the whole process with it: Node.js 20 finds what piscina requires half-done ("IsGraphAsync must be used on
+ * an instantiated module"). Errors of the pool are listened to for good: the answers of tasks that an ending overtakes are some.
+ */
+async function allLoaded(pool: Piscina<unknown, string | undefined>, threads: number): Promise<void> {
+  // Threads without tasks do not keep this process.
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      timer = setTimeout(() => reject(new Failure('the threads that verify do not start')), START_MS);
+      let count = 0;
+      pool.on('message', (message: unknown) => {
+        if (message === VERIFIER_LOADED && ++count === threads) resolve();
+      });
+      pool.on('error', reject);
+    });
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Source when run from source, compiled when compiled. */
