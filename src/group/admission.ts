@@ -14,6 +14,7 @@ import {
   COMMAND_FORK_END,
   type Command,
 } from '../wire/command.ts';
+import { grows } from './grows.ts';
 
 /** A group counts as refusing for this long after its last refusal: one large body may be refused where small ones pass. */
 const REFUSING_MS = 1000;
@@ -49,6 +50,9 @@ export class Admission {
     this.met(hot);
     // Alone, a body passes that is larger than the bound: nothing would ever make room for it.
     if (hot > 0 && hot + payloadBytes > this.hotBytesMax) {
+      // Only where the state is what the command will meet: behind others it might bring bytes after all.
+      const isExact = building === 0 && raft.lastIndex === state.appliedIndex;
+      if (isExact && !grows(state, command, payloadBytes, nowMs)) return undefined;
       this.counters.hotRefusals++;
       return this.#refuse('BACKPRESSURE', payloadBytes, nowMs);
     }

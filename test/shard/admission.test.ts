@@ -55,6 +55,37 @@ test('what brings no bytes passes at the bound: empty creates, closing, deleting
   for (const slot of slots) assert.equal(code(find(replies, slot)), 'OK');
 });
 
+test('at the bound, what the state refuses anyway is told why, and duplicates are acknowledged', () => {
+  const { harness, appendCode } = bounded();
+  const w = (seq: number): { producer: [string, number, number] } => ({ producer: ['w', 0, seq] });
+  const one = (slot: number): string => code(find(harness.turn(), slot));
+  assert.equal(one(harness.append(0, 's', 'once', w(0))), 'OK');
+  assert.equal(one(harness.create(0, 'closed', { close: true })), 'OK');
+  assert.equal(appendCode('s', 596), 'OK');
+  const large = 'x'.repeat(300_000);
+  const told: readonly [string, () => number][] = [
+    ['STREAM_NOT_FOUND', () => harness.append(0, 'none', 'x')],
+    ['CONTENT_TYPE_MISMATCH', () => harness.append(0, 's', 'x', { type: 'text/html' })],
+    ['CONTENT_TYPE_MISMATCH', () => harness.append(0, 's', large, { type: 'text/html', inLane: true })],
+    ['STREAM_CLOSED', () => harness.append(0, 'closed', 'x')],
+    ['PRODUCER_SEQ_CONFLICT', () => harness.append(0, 's', 'x', w(5))],
+    ['OK', () => harness.append(0, 's', 'once', w(0))],
+    ['OK', () => harness.create(0, 's', { body: 'ignored' })],
+    ['CREATE_CONFLICT', () => harness.create(0, 's', { body: 'ignored', type: 'text/html' })],
+    ['BACKPRESSURE', () => harness.append(0, 's', 'next', w(1))],
+    ['BACKPRESSURE', () => harness.create(0, 'new', { body: 'x' })],
+  ];
+  for (const [expected, ask] of told) assert.equal(one(ask()), expected);
+  assert.equal(harness.shard.groups[0]?.state.hotBytes, BOUND);
+  // Behind a create of the same turn an append would bring bytes.
+  const slots = [harness.create(0, 'fresh'), harness.append(0, 'fresh', 'x')];
+  const replies = harness.turn();
+  assert.deepEqual(
+    slots.map((slot) => code(find(replies, slot))),
+    ['OK', 'BACKPRESSURE'],
+  );
+});
+
 test('bytes of the same turn count, and a body larger than the bound passes when it is alone', () => {
   const { harness, appendCode } = bounded();
   const slots = [400, 300, 100].map((bytes) => harness.append(0, 's', new Uint8Array(bytes)));
