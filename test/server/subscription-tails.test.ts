@@ -86,3 +86,25 @@ test('after a replaced state everything that is wanted is asked for again', asyn
   tails.release('a/b');
   assert.equal(tails.of('a/b'), undefined);
 });
+
+test('of thousands of streams that are wanted at once a group is asked for a few at a time', async () => {
+  const { shards, tails, heard } = followed();
+  const all = Array.from({ length: 5000 }, async (_, i) => await tails.want(`a/${i}`));
+  let most = 0;
+  let answers = 0;
+  while (answers < all.length) {
+    most = Math.max(most, shards.asked.length);
+    assert(shards.asked.length > 0, `somebody asks after ${answers} answers`);
+    for (let left = shards.asked.length; left > 0; left--) {
+      shards.answer(1, 8);
+      answers++;
+    }
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+  }
+  await Promise.all(all);
+  assert(most <= 64, `${most} at once`);
+  assert.equal(heard.length, all.length);
+  assert.deepEqual(tails.of('a/4999'), { incarnation: 1, offset: 8 });
+});

@@ -16,6 +16,7 @@ import {
   type Request,
 } from '../../wire/request.ts';
 import { type Answer, ask } from './calls.ts';
+import { Lanes } from './lanes.ts';
 
 /** A shard that cannot answer yet (full mailbox, catching up, importing) is asked again this much later. */
 const RETRY_MS = 100;
@@ -50,6 +51,7 @@ export class Tails implements TailHandler {
   readonly #topic: number;
   readonly #names = new Map<string, Wanted>();
   readonly #patterns = new Map<string, Pattern>();
+  readonly #lanes = new Lanes();
   #closed = false;
 
   constructor(gateway: ShardGateway, listener: TailListener) {
@@ -212,12 +214,19 @@ export class Tails implements TailHandler {
     atOnce?: (answer: Answer) => void,
   ): Promise<void> {
     const fill = this.#filling(group, mode, bucket, stream);
-    while (!this.#closed && isWanted()) {
-      const { code } = await ask(this.#gateway, fill, undefined, atOnce);
-      if (code === 'OK' || code === 'STOPPING') return;
-      await new Promise((resolve) => {
-        setTimeout(resolve, RETRY_MS).unref();
-      });
+    const turn = this.#lanes.enter(group);
+    if (turn !== undefined) await turn;
+    try {
+      while (!this.#closed && isWanted()) {
+        const { code } = await ask(this.#gateway, fill, undefined, atOnce);
+        if (code === 'OK' || code === 'STOPPING') return;
+        // In its lane: a group that cannot answer now is asked no more often than this by a few.
+        await new Promise((resolve) => {
+          setTimeout(resolve, RETRY_MS).unref();
+        });
+      }
+    } finally {
+      this.#lanes.leave(group);
     }
   }
 }
