@@ -8,7 +8,7 @@ import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** A server that does not listen by then is broken; a million streams on disk open in a second or two. */
-const START_TIMEOUT_MS = 20_000;
+const START_TIMEOUT_MS = 60_000;
 /** Graceful stop, profiles written included; then SIGKILL. */
 const STOP_TIMEOUT_MS = 15_000;
 /** Of a child's output only the end is kept, for the message when it dies. */

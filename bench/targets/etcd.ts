@@ -6,7 +6,7 @@ import { isInstalled } from '../processes.ts';
 import { startNodes, type NodePlace } from './nodes.ts';
 import type { RunningCluster, Target } from './target.ts';
 
-const READY_TIMEOUT_MS = 20_000;
+const READY_TIMEOUT_MS = 60_000;
 const READY_POLL_MS = 50;
 /** Above what a run can write: the default of 2 GB would end it with an alarm. */
 const QUOTA_BYTES = 8 * 2 ** 30;

@@ -9,7 +9,7 @@ import { streamPath, type RunningCluster, type Target } from './target.ts';
 
 /** Three nodes with two threads each and the load share the machine; more shard threads would only take turns. */
 const CORES = 1;
-const READY_TIMEOUT_MS = 20_000;
+const READY_TIMEOUT_MS = 60_000;
 const READY_POLL_MS = 50;
 /** Names enough to fall into each of the 16 groups, all but surely (16 × (15/16)^128 < 0.5 %). */
 const READY_STREAMS = 128;
