@@ -3,6 +3,7 @@ import type { Cluster } from '../cluster.ts';
 import type { ClusterNode } from '../cluster-file.ts';
 import { CONFIG, LAG, NODE, type Verb, asking, openCluster } from '../context.ts';
 import { Failure } from '../failure.ts';
+import type { Progress } from '../progress.ts';
 import { needsPermission } from '../ready.ts';
 import { groupViews, nameGroups } from '../sample.ts';
 import { pause } from '../waiting.ts';
@@ -29,7 +30,8 @@ export const allowRejoin: Verb = {
     const node = cluster.node(values.integer('node'));
     if ((await cluster.answerOf(node)).report === undefined)
       progress.note(`node ${node.id} does not answer, so it is taken at your word that it lost its log`);
-    const armed = await arm(cluster, node, values.integer('lag-tolerance'));
+    const armed = await arm(cluster, node, values.integer('lag-tolerance'), progress);
+    progress.end();
     if (armed.length === 0) return say(`node ${node.id}: has its log in every group, so there is nothing to allow`);
     const where = armed.length < armed[0]!.of ? ` (of ${nameGroups(armed.map(({ group }) => group))})` : '';
     return say(`node ${node.id}: empty-log rejoin armed on every group leader${where}`);
@@ -43,7 +45,7 @@ interface Armed {
 }
 
 /** Rounds until no leader has moved; what was allowed is allowed once, so a repetition does no harm. */
-async function arm(cluster: Cluster, node: ClusterNode, lagMax: number): Promise<readonly Armed[]> {
+async function arm(cluster: Cluster, node: ClusterNode, lagMax: number, progress: Progress): Promise<readonly Armed[]> {
   const deadlineMs = performance.now() + TIMEOUT_MS;
   const done = new Map<number, number>();
   const before = await cluster.sample();
@@ -57,6 +59,8 @@ async function arm(cluster: Cluster, node: ClusterNode, lagMax: number): Promise
     const needy = member.filter(({ id }) => needsPermission(sample, before, node.id, id, lagMax));
     const open = needy.filter(({ id, leader }) => leader === undefined || done.get(id) !== leader);
     if (open.length === 0) return [...done.keys()].map((group) => ({ group, of: member.length }));
+    const mute = open.filter(({ leader }) => leader === undefined).map(({ id }) => id);
+    if (mute.length > 0) progress.waiting(`${nameGroups(mute)} ${mute.length === 1 ? 'has' : 'have'} no leader`);
     const askable = open.filter(({ leader }) => leader !== undefined && leader !== node.id);
     for (let at = 0; at < askable.length; at += CALLS_AT_ONCE) {
       const calls = askable.slice(at, at + CALLS_AT_ONCE).map(async ({ id, leader }) => {
