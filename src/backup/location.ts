@@ -25,8 +25,13 @@ const S3_RETRIES = 5;
 export interface Location {
   /** As the operator wrote it. */
   readonly text: string;
-  /** Nothing is there; a directory that is missing is made. Throws a Fault when it cannot be written. */
-  isEmpty(): Promise<boolean>;
+  /**
+   * Whether nothing is there; a directory that is missing is made, and from now on holds `mark`, until that is written or `release`d, so
+   * that of several who ask one gets yes. Throws a Fault when it cannot be written.
+   */
+  claim(mark: string): Promise<boolean>;
+  /** False: the mark could not be removed. */
+  release(mark: string): Promise<boolean>;
   /** Undefined: there is no such file. */
   sizeOf(name: string): Promise<number | undefined>;
   /** All of it; throws a Fault when it cannot be read, or has another size. */
@@ -85,18 +90,28 @@ class Directory implements Location {
     this.text = text;
   }
 
-  async isEmpty(): Promise<boolean> {
+  async claim(mark: string): Promise<boolean> {
     return this.#say('cannot be used', async () => {
       await makeFolder(this.text);
       const names = await readdir(this.text);
-      // What is there may well have the name of the probe.
       if (names.length > 0) return false;
-      // A directory may be listed and not written.
-      const probe = join(this.text, '.probe');
-      await (await open(probe, 'w')).close();
-      await unlink(probe);
+      try {
+        await (await open(join(this.text, unfinished(mark)), 'wx')).close();
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+        throw error;
+      }
       return true;
     });
+  }
+
+  async release(mark: string): Promise<boolean> {
+    try {
+      await unlink(join(this.text, unfinished(mark)));
+      return true;
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code === 'ENOENT';
+    }
   }
 
   async sizeOf(name: string): Promise<number | undefined> {
@@ -207,8 +222,13 @@ class Bucket implements Location {
     this.#signal = signal;
   }
 
-  async isEmpty(): Promise<boolean> {
+  /** There is no telling who else asks: not every store has conditional writes. */
+  async claim(): Promise<boolean> {
     return this.#say(async () => (await this.#store.list('', '', 1, this.#signal)).objects.length === 0);
+  }
+
+  release(): Promise<boolean> {
+    return Promise.resolve(true);
   }
 
   async sizeOf(name: string): Promise<number | undefined> {

@@ -136,7 +136,7 @@ describe('backup-create', () => {
     failed(
       await ctl(create(config, second)),
       new RegExp(
-        `group ${THEN}: no node .*connection lost\\) \\(.*second holds 1 of 2 groups and no manifest: remove them\\)$`,
+        `group ${THEN}: no node .*connection lost\\) \\(.*second holds 1 of 2 groups and no manifest: remove what is there\\)$`,
         'm',
       ),
     );
@@ -171,6 +171,16 @@ describe('backup-create', () => {
     assert.equal((await ctl(create(sound, location))).code, 0);
   });
 
+  test('of tools that come to one directory at once one makes a backup, and the others leave it alone', async () => {
+    const config = await cluster(whole);
+    const location = join(folder, 'wanted');
+    const runs = await Promise.all([1, 2, 3].map(() => ctl(create(config, location))));
+    const [won, ...others] = runs.toSorted((a, b) => Number(a.code) - Number(b.code));
+    assert.equal(won?.code, 0, won?.stderr);
+    for (const run of others) failed(run, /wanted is not empty: it holds a backup (that was not finished|already)/);
+    assert.equal((await ctl(['backup-verify', '--location', location])).code, 0);
+  });
+
   test('Ctrl-C removes what was begun', async () => {
     const config = await cluster(half(1, () => undefined));
     const location = join(folder, 'interrupted');
@@ -199,8 +209,11 @@ describe('backup-create', () => {
 
   test('a location that others fill meanwhile', async () => {
     const location = join(folder, 'filled');
-    const fillUp = (name: string): void => symlinkSync('/dev/full', join(location, `${name}.part`));
     // Whatever is written there meets a full disk.
+    const fillUp = (name: string): void => {
+      rmSync(join(location, `${name}.part`), { force: true });
+      symlinkSync('/dev/full', join(location, `${name}.part`));
+    };
     const early = await cluster((response, document, group) => {
       fillUp(`group-000${FIRST}.snapshot`);
       whole(response, document, group);
@@ -212,7 +225,7 @@ describe('backup-create', () => {
       if (group === THEN) fillUp('manifest.json');
       whole(response, document, group);
     });
-    const left = '\\S+filled holds 2 of 2 groups and no manifest: remove them';
+    const left = '\\S+filled holds 2 of 2 groups and no manifest: remove what is there';
     failed(await ctl(create(late, location)), new RegExp(`^millracectl: \\S+${full} \\(${left}\\)$`, 'm'));
     assert.deepEqual(readdirSync(location).length, GROUPS);
     failed(await ctl(['backup-verify', '--location', location]), /filled holds no backup: there is no manifest\.json/);

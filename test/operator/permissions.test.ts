@@ -2,7 +2,7 @@
 // root the tool runs as somebody else.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { chmodSync, cpSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { type Server, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -84,9 +84,9 @@ test('a directory that may not be written, made or listed', { skip }, async () =
   assert.deepEqual(readdirSync(closed), []);
   // What is there may have the name under which the tool tries whether it may write.
   const used = own('used');
-  writeFileSync(join(used, '.probe'), 'mine');
-  failed(await create(used), /used is not empty: it holds other files/);
-  assert.equal(readFileSync(join(used, '.probe'), 'utf8'), 'mine');
+  writeFileSync(join(used, 'manifest.json.part'), 'mine');
+  failed(await create(used), /used is not empty: it holds a backup that was not finished/);
+  assert.equal(readFileSync(join(used, 'manifest.json.part'), 'utf8'), 'mine');
   const hidden = own('hidden');
   chmodSync(hidden, 0o333);
   failed(await create(hidden), /hidden cannot be used \(EACCES: permission denied, (scandir|opendir) /);
@@ -96,11 +96,17 @@ test('a directory that may not be written, made or listed', { skip }, async () =
 test('a directory that may not be written any more when a group, or the manifest, comes', { skip }, async () => {
   const early = own('early');
   onExport = () => chmodSync(early, READ_ONLY);
-  failed(await create(early), /early cannot be written \(EACCES: permission denied, open '[^']*'\)$/);
-  assert.deepEqual(readdirSync(early), []);
+  failed(
+    await create(early),
+    /early cannot be written \(EACCES: permission denied, open '[^']*'\) \(\S+early holds 0 of 1 groups and no manifest: remove what is there\)$/,
+  );
+  assert.deepEqual(readdirSync(early), ['manifest.json.part']);
   const late = own('late');
   // The group's file has its name already; that of the manifest is taken by a folder.
-  onExport = () => mkdirSync(join(late, 'manifest.json.part'));
+  onExport = () => {
+    rmSync(join(late, 'manifest.json.part'));
+    mkdirSync(join(late, 'manifest.json.part'));
+  };
   failed(
     await create(late),
     /late cannot be written \(EISDIR: .*\) \(\S+late holds 1 of 1 groups and no manifest: remove /,

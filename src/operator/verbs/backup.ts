@@ -50,14 +50,16 @@ export const backupCreate: Verb = {
       const createdMs = createdOf(context);
       const cluster = openCluster(context);
       const { groupCount: count, ...graces } = await infoOf(cluster);
-      const isEmpty = await location.isEmpty();
-      await endUnfinished(location, progress, 'old');
-      if (!isEmpty) throw new Failure(`${location.text} is not empty: ${await whatIsIn(location, count)}`);
+      if (!(await location.claim(MANIFEST))) {
+        await endUnfinished(location, progress, 'old');
+        throw new Failure(`${location.text} is not empty: ${await whatIsIn(location, count)}`);
+      }
       const groups: GroupEntry[] = [];
       const absent = new Map<number, string>();
       let coldObjects = 0;
       const tell = teller(progress, count, 'written');
       try {
+        await endUnfinished(location, progress, 'old');
         for (const group of sendOrder(count)) {
           const done = groups.length;
           tell(done, 0);
@@ -69,10 +71,12 @@ export const backupCreate: Verb = {
         groups.sort((a, b) => a.raft_group_id - b.raft_group_id);
         await writeManifest(location, createdMs, groups);
       } catch (error) {
-        if (groups.length === 0) throw error;
+        const isLeft = !(await location.release(MANIFEST));
+        if (groups.length === 0 && !isLeft) throw error;
         const { message, exitCode } = asFailure(error);
-        const left = `${location.text} holds ${groups.length} of ${count} groups and no manifest: remove them`;
-        throw new Failure(`${message} (${left})`, exitCode, { cause: error });
+        throw new Failure(`${message} (${await whatIsLeft(location, groups.length, count)})`, exitCode, {
+          cause: error,
+        });
       }
       await endUnfinished(location, progress, 'all');
       for (const [node, reason] of absent)
@@ -88,13 +92,20 @@ export const backupCreate: Verb = {
     }),
 };
 
+/** Two tools at one location of S3 may not see each other, and what the first one made is no leftover. */
+async function whatIsLeft(location: Location, written: number, groupCount: number): Promise<string> {
+  const isWhole = await location.sizeOf(MANIFEST).catch(() => undefined);
+  if (isWhole !== undefined) return `another backup-create has finished at ${location.text}: verify what is there`;
+  return `${location.text} holds ${written} of ${groupCount} groups and no manifest: remove what is there`;
+}
+
 /** A tool that was killed leaves groups behind, and no manifest. */
 async function whatIsIn(location: Location, groupCount: number): Promise<string> {
   const has = async (name: string): Promise<boolean> => (await location.sizeOf(name)) !== undefined;
   if (await has(MANIFEST)) return 'it holds a backup already, and each wants a place of its own';
-  for (const name of sendOrder(groupCount).map(objectName)) {
+  for (const name of [MANIFEST, ...sendOrder(groupCount).map(objectName)]) {
     if ((await has(name)) || (await has(unfinished(name))))
-      return 'it holds a backup that was not finished, for there is no manifest; remove it or take another place';
+      return 'it holds a backup that was not finished, or is on its way: there is no manifest; remove it or take another place';
   }
   return 'it holds other files, and a backup wants a place of its own';
 }
