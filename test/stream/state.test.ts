@@ -44,6 +44,33 @@ test('heads in memory are bounded when the same streams are read again and again
   }
 });
 
+test('what has changed stays in memory until it is written, however much is read meanwhile', () => {
+  const writer = withStreams(10_000);
+  const { replica } = writer;
+  replica.restart(false);
+  const s0 = { ...plainCommand(NOW, 'bucket', 's0'), type: 'text/plain', body: new Uint8Array(2) };
+  writer.write(create('fresh', 'abc'), s0, { ...plainCommand(NOW, 'bucket', 's1'), kind: 'delete' });
+  const look = (): unknown[] =>
+    ['fresh', 's0', 's1'].map((name) => {
+      const { code, next } = replica.query(streamRequest(OP_HEAD, 'bucket', name), NOW).outcome;
+      return [code, next];
+    });
+  const expected = look();
+  // The first round takes away the second chance of what was just used.
+  for (let round = 0; round < 3; round++) {
+    for (let i = 2; i < 10_000; i++) replica.query(streamRequest(OP_HEAD, 'bucket', `s${i}`), NOW);
+    assert.deepEqual(look(), expected);
+  }
+  replica.flush();
+  replica.restart(false);
+  assert.deepEqual(look(), expected);
+  assert.deepEqual(expected, [
+    ['OK', 3],
+    ['OK', 3],
+    ['STREAM_NOT_FOUND', 0],
+  ]);
+});
+
 function withStreams(count: number): Writer {
   const writer = new Writer();
   for (let i = 0; i < count; i++) {
