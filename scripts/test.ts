@@ -3,6 +3,7 @@
  * tests with Node's own runner: through its API, because `node --test` sorts the files that it is given by name, and a
  * slow one that starts last keeps one core busy while the others wait.
  */
+import { setMaxListeners } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
@@ -108,6 +109,8 @@ async function main(words: readonly string[]): Promise<number> {
   // Handed on to the process of each file; not by the environment, which servers under test would inherit.
   process.execArgv.push('--enable-source-maps');
   const stop = new AbortController();
+  // Every file that runs listens to it.
+  setMaxListeners(0, stop.signal);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
   const phases = [
     {
