@@ -22,11 +22,8 @@ function tickLeader(core: Core): void {
       return;
     }
   }
-  core.heartbeatElapsed += 1;
-  if (core.heartbeatElapsed >= core.config.heartbeatTicks) {
-    core.heartbeatElapsed = 0;
-    core.wantHeartbeat = true;
-  }
+  // Not since the election: the groups of a shard, which tick together, send their heartbeats together, in one frame to each peer.
+  if (core.ticksSinceBoot % core.config.heartbeatTicks === 0) core.wantHeartbeat = true;
 }
 
 function onElectionTimeout(core: Core): void {

@@ -49,7 +49,6 @@ export class Core {
   applied: number;
 
   electionElapsed = 0;
-  heartbeatElapsed = 0;
   /** Ticks of this timeout, drawn anew at each change of role (§3.4, §9.3). */
   electionTimeout = 0;
   ticksSinceBoot = 0;

@@ -56,7 +56,6 @@ function enterRole(core: Core, role: Core['role'], leader: number): void {
   core.role = role;
   core.leader = leader;
   core.electionElapsed = 0;
-  core.heartbeatElapsed = 0;
   core.drawElectionTimeout();
   core.ballots.clear();
   if (left === 'leader' && role !== 'leader') {
