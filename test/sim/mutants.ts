@@ -12,8 +12,6 @@ export interface Mutant {
   /** As it stands in the compiled file, once. */
   readonly from: string;
   readonly to: string;
-  /** Runs without forks do not meet it. */
-  readonly forks?: true;
 }
 
 export const MUTANTS: Readonly<Record<string, Mutant>> = {
@@ -157,37 +155,31 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     file: 'src/stream/fork/cutter',
     from: 'const cut = anchor + subOffset;',
     to: 'const cut = Math.max(this.at, anchor + subOffset - 1);',
-    forks: true,
   },
   'half-made-fork-shown': {
     file: 'src/stream/state',
     from: 'head?.forming === true ? undefined : head',
     to: 'head',
-    forks: true,
   },
   'fork-never-given-up': {
     file: 'src/stream/head',
     from: 'return this.touchedAtMs + FORMING_SILENCE_MS;',
     to: 'return this.touchedAtMs + 1e12;',
-    forks: true,
   },
   'name-free-while-forks-live': {
     file: 'src/stream/remove',
     from: 'if (hasPins && !erase)',
     to: 'if (hasPins && !erase && unpin !== undefined)',
-    forks: true,
   },
   'name-kept-for-nobody': {
     file: 'src/stream/fork/unpin',
     from: 'if (forks.hasPins(stone.incarnation))',
     to: 'if (stone.incarnation > 0)',
-    forks: true,
   },
   'living-fork-taken-for-gone': {
     file: 'src/stream/fork/unpin',
     from: 'reply.a = kept ||',
     to: 'reply.a = 0 &&',
-    forks: true,
   },
 };
 

@@ -57,8 +57,8 @@ export interface DiskOptions {
 
 /** Every so many seeds. */
 const STORM_EVERY = 8;
-export const COLD_STORM_EVERY = 11;
-export const FORKS_EVERY = 7;
+const COLD_STORM_EVERY = 11;
+const FORKS_EVERY = 7;
 
 export const FAULT_KINDS = [
   'crash',
