@@ -11,10 +11,10 @@ import type { ExportTaker } from '../../src/server/backup/export-thread.ts';
 import { Reply } from '../../src/wire/reply.ts';
 import { EXPORT_HOLD } from '../../src/wire/request.ts';
 import { mountSmallDisk } from '../crash/small-disk.ts';
-import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { requestOnce } from '../support/raw-client.ts';
 import { type TestServer, withServer } from '../support/server.ts';
+import { MIB, writeLargeStream } from './large-stream.ts';
 
-const MIB = 1024 * 1024;
 const DISK_BYTES = 64 * MIB;
 /** More than the sockets between them hold. */
 const MEBIBYTES = 16;
@@ -29,12 +29,7 @@ test('a volume that runs short ends an export, the node says so until the group 
   if (disk === undefined) return t.skip(reason);
   try {
     await withServer({ cores: 1, groups: 1, dataDir: disk.path, wrapper: disk.enter }, async (server) => {
-      const client = await RawClient.connect(server.port);
-      const type = { 'content-type': 'text/plain' };
-      assert.equal((await client.request('PUT', '/large/stream', type)).status, 201);
-      for (let i = 0; i < MEBIBYTES; i++)
-        assert.equal((await client.request('POST', '/large/stream', type, Buffer.alloc(MIB, 'x'))).status, 204);
-      client.destroy();
+      await writeLargeStream(server.port, MEBIBYTES);
       const path = '/__svc/backup/group/0';
       const answer = await new Promise<IncomingMessage>((resolve, reject) => {
         get({ port: server.adminPort, host: '127.0.0.1', path, agent: false }, resolve).on('error', reject);

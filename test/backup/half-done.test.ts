@@ -4,22 +4,13 @@ import { once } from 'node:events';
 import { type Socket, connect } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { requestOnce } from '../support/raw-client.ts';
 import { type TestServer, withServer } from '../support/server.ts';
+import { writeLargeStream } from './large-stream.ts';
 
-const MIB = 1024 * 1024;
 const POLL_MS = 20;
 const IMPORT = '/__svc/backup/group/0/import';
 const TOML = '[storage.cold]\nbackend = "dir"\nflush_interval = "1h"\n';
-
-async function fill(server: TestServer, mebibytes: number): Promise<void> {
-  const client = await RawClient.connect(server.port);
-  const type = { 'content-type': 'text/plain' };
-  assert.equal((await client.request('PUT', '/large/stream', type)).status, 201);
-  for (let i = 0; i < mebibytes; i++)
-    assert.equal((await client.request('POST', '/large/stream', type, Buffer.alloc(MIB, 'x'))).status, 204);
-  client.destroy();
-}
 
 async function beginUpload(server: TestServer, document: Buffer, bytes: number): Promise<Socket> {
   const socket = connect({ port: server.adminPort, host: '127.0.0.1' });
@@ -60,7 +51,7 @@ async function uploadHalf(server: TestServer, document: Buffer): Promise<Socket>
 
 test('a flush of one stream waits for the end of an import, and leaves nothing behind when that is undone', async () => {
   await withServer({ cores: 1, groups: 1 }, async (source) => {
-    await fill(source, 6);
+    await writeLargeStream(source.port, 6);
     const { body: document } = await requestOnce(source.adminPort, 'GET', '/__svc/backup/group/0');
     await withServer({ cores: 1, groups: 1, toml: TOML }, async (copy) => {
       const socket = await uploadHalf(copy, document);
@@ -80,7 +71,7 @@ test('a flush of one stream waits for the end of an import, and leaves nothing b
 
 test('an import that was given up with its node is undone by an import of nothing', async () => {
   await withServer({ cores: 1, groups: 1 }, async (source) => {
-    await fill(source, 4);
+    await writeLargeStream(source.port, 4);
     const { body: document } = await requestOnce(source.adminPort, 'GET', '/__svc/backup/group/0');
     await withServer({ cores: 1, groups: 1 }, async (copy) => {
       const socket = await uploadHalf(copy, document);

@@ -7,24 +7,13 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ctl, scratchFile, startCtl } from '../support/ctl.ts';
-import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { requestOnce } from '../support/raw-client.ts';
 import { type TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
+import { LARGE_BODY, MIB, writeLargeStream } from './large-stream.ts';
 
-const MIB = 1024 * 1024;
-const BODY = Buffer.alloc(MIB, 'Millrace.');
 const POLL_MS = 50;
 const PATIENCE_MS = 60_000;
 const IMPORT = '/__svc/backup/group/0/import';
-
-async function fill(server: TestServer, mebibytes: number): Promise<void> {
-  const client = await RawClient.connect(server.port);
-  assert.equal((await client.request('PUT', '/large/stream', { 'content-type': 'text/plain' })).status, 201);
-  for (let i = 0; i < mebibytes; i++) {
-    const answer = await client.request('POST', '/large/stream', { 'content-type': 'text/plain' }, BODY);
-    assert.equal(answer.status, 204, answer.body.toString());
-  }
-  client.destroy();
-}
 
 async function status(server: TestServer, method: string, path: string): Promise<number> {
   return (await requestOnce(server.port, method, path)).status;
@@ -50,7 +39,7 @@ async function beginUpload(server: TestServer, document: Buffer): Promise<Socket
 
 test('an upload that breaks off, is altered or loses its node leaves nothing behind, and may be repeated', async () => {
   await withServer({ cores: 1, groups: 1 }, async (source) => {
-    await fill(source, 6);
+    await writeLargeStream(source.port, 6);
     const { body: document } = await requestOnce(source.adminPort, 'GET', '/__svc/backup/group/0');
     await withServer({ cores: 1, groups: 1 }, async (copy) => {
       const upload = (bytes: Buffer): ReturnType<typeof requestOnce> =>
@@ -90,7 +79,7 @@ test('an upload that breaks off, is altered or loses its node leaves nothing beh
       assert.equal(answer.status, 200, answer.body.toString());
       assert.deepEqual(JSON.parse(answer.body.toString()), { buckets: 1, streams: 1, group_commit_index: 1 });
       const read = await requestOnce(copy.port, 'GET', `/large/stream?offset=${5 * MIB}`);
-      assert(read.body.equals(BODY));
+      assert(read.body.equals(LARGE_BODY));
       const used = await upload(document);
       assert.equal(used.status, 409);
       assert.equal(typeof (JSON.parse(used.body.toString()) as Record<string, unknown>)['imported_blake3'], 'string');
@@ -109,7 +98,7 @@ test('a node that is killed while the tool restores: what is there is said, and 
   const configOf = (server: TestServer): string =>
     scratchFile('cluster.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`);
   await withServer({ cores: 1, groups: 1 }, async (source) => {
-    await fill(source, RESTORED_MIB);
+    await writeLargeStream(source.port, RESTORED_MIB);
     const created = await ctl(['backup-create', '--config', configOf(source), '--location', location]);
     assert.equal(created.code, 0, created.stderr);
   });
@@ -189,7 +178,7 @@ test('hundreds of megabytes pass through nodes and tool in bounded memory', asyn
     assert(peak - before < GROWTH_MIB_MAX, `${what}: the node grew by ${peak - before} MiB`);
   };
   await withServer(options, async (source) => {
-    await fill(source, LARGE_MIB);
+    await writeLargeStream(source.port, LARGE_MIB);
     await refuseThird(source);
     const location = join(folder, 'backup');
     await watched(source, 'backup', ['backup-create', '--config', configOf(source), '--location', location]);

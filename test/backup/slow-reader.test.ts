@@ -4,10 +4,9 @@ import { get } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { RawClient } from '../support/raw-client.ts';
 import { withServer } from '../support/server.ts';
+import { MIB, writeLargeStream } from './large-stream.ts';
 
-const MIB = 1024 * 1024;
 /** More than the sockets between them hold. */
 const MEBIBYTES = 24;
 /** uWebSockets.js closes what takes nothing for 10 s, and looks every 4 s. There is no event to wait for: nothing must happen. */
@@ -15,12 +14,7 @@ const REST_MS = 16_000;
 
 test('an export goes on when its reader has rested', async () => {
   await withServer({ cores: 1, groups: 1 }, async ({ port, adminPort }) => {
-    const client = await RawClient.connect(port);
-    const type = { 'content-type': 'text/plain' };
-    assert.equal((await client.request('PUT', '/large/stream', type)).status, 201);
-    for (let i = 0; i < MEBIBYTES; i++)
-      assert.equal((await client.request('POST', '/large/stream', type, Buffer.alloc(MIB, 'x'))).status, 204);
-    client.destroy();
+    await writeLargeStream(port, MEBIBYTES);
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
       get({ port: adminPort, host: '127.0.0.1', path: '/__svc/backup/group/0', agent: false }, resolve).on(
         'error',
