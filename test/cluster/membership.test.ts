@@ -12,20 +12,20 @@ import { newLoad, follow, write } from './load.ts';
 const GROUPS = 4;
 const WRITERS = 6;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
-/** Somebody else's change, or a move of the leadership, is over after a moment. */
-const ATTEMPTS_MAX = 40;
 
 /** Asks the leader of the group, whoever that is by now. */
 async function admin(cluster: TestCluster, group: number, call: string): Promise<RawResponse> {
-  for (let attempt = 1; ; attempt++) {
+  let granted: RawResponse | undefined;
+  // Somebody else's change, or a move of the leadership, is over after a moment.
+  await until(`group ${group} takes ${call}`, async () => {
     const leader = await cluster.leaderOf(group);
-    const path = `/__svc/raft/${group}/${call}`;
-    const answer = await requestOnce(cluster.node(leader).adminPort, 'POST', path);
-    const text = answer.body.toString('utf8');
-    if (answer.status === 200) return answer;
-    assert(answer.status === 409 || answer.status === 503, `${path} on node ${leader}: ${answer.status} ${text}`);
-    assert(attempt < ATTEMPTS_MAX, `${path} on node ${leader}: ${answer.status} ${text}`);
-  }
+    const answer = await requestOnce(cluster.node(leader).adminPort, 'POST', `/__svc/raft/${group}/${call}`);
+    const said = `${call} on node ${leader}: ${answer.status} ${answer.body.toString('utf8')}`;
+    assert([200, 409, 503].includes(answer.status), said);
+    if (answer.status === 200) granted = answer;
+    return granted !== undefined;
+  });
+  return granted as unknown as RawResponse;
 }
 
 async function expectVoters(cluster: TestCluster, ids: readonly number[], voters: readonly number[]): Promise<void> {
