@@ -14,8 +14,9 @@
  *   /{bucket}/{stream}/bootstrap        bootstrap
  *   /{bucket}/{stream}/snapshot[/{offset}], /{bucket}/{stream}/retention[/{offset}]
  */
+import { splitFlatPath } from '../wire/flat-path.ts';
 import { decodePathSegment } from '../wire/header-values.ts';
-import { hasSegment, nameFault } from '../wire/names.ts';
+import { nameFault } from '../wire/names.ts';
 import type { Family } from './contract.ts';
 
 export type RouteKind =
@@ -49,7 +50,6 @@ export function newRoute(): Route {
 const FLAT_PREFIX = '/v1/stream/';
 /** Reserved for subscriptions, in front of all streams. */
 export const CONTROL_PREFIX = `${FLAT_PREFIX}__ds/`;
-const DEFAULT_BUCKET = '_default';
 /** Below a stream, without and with a segment of its own. */
 const WITHOUT_POSITION: ReadonlyMap<string, RouteKind> = new Map([
   ['attrs', 'attrs'],
@@ -85,12 +85,10 @@ function parseFlat(url: string, route: Route): void {
   }
   const path = decodePathSegment(url.slice(FLAT_PREFIX.length));
   if (path === undefined) return invalid(route, BAD_ENCODING);
-  const slash = path.indexOf('/');
-  route.bucket = slash < 0 ? DEFAULT_BUCKET : path.slice(0, slash);
-  route.stream = slash < 0 ? path : path.slice(slash + 1);
+  const { bucket, stream } = splitFlatPath(path);
+  route.bucket = bucket;
+  route.stream = stream;
   route.kind = 'stream';
-  // A leading, doubled or trailing slash here is a mistake in a client's URL building, never meant as a part of a name.
-  if (hasSegment(path, '')) return invalid(route, 'a path segment is empty');
   checkNames(route);
 }
 

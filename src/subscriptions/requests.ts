@@ -6,7 +6,7 @@ import {
   WEBHOOK_URL_BYTES_MAX,
 } from '../base/limits.ts';
 import { flatPath, splitFlatPath } from '../wire/flat-path.ts';
-import { hasSegment, nameFault } from '../wire/names.ts';
+import { nameFault } from '../wire/names.ts';
 import { textBytes } from '../wire/text.ts';
 import type { Config } from './subscription.ts';
 
@@ -127,12 +127,11 @@ function parsePaths(value: unknown): Parsed<string[]> {
   return good([...paths].sort());
 }
 
-/** The one path that a stream has; slashes at its ends do not count. */
+/** The one path that a stream has; a slash in front of it does not count, all others do. */
 export function parsePath(value: unknown): Parsed<string> {
   if (typeof value !== 'string') return fail('a path must be a string');
-  const path = trimSlashes(value);
-  const { bucket, stream } = splitFlatPath(path);
-  const fault = hasSegment(path, '') ? 'a path segment is empty' : nameFault(bucket, stream);
+  const { bucket, stream } = splitFlatPath(withoutLeadingSlash(value));
+  const fault = nameFault(bucket, stream);
   return fault === undefined ? good(flatPath(bucket, stream)) : fail(fault);
 }
 
@@ -140,12 +139,14 @@ function parsePattern(value: unknown): Parsed<string> {
   if (!isText(value, SUBSCRIPTION_TEXT_BYTES_MAX)) {
     return fail(`pattern must be a string of at most ${SUBSCRIPTION_TEXT_BYTES_MAX} bytes`);
   }
-  const pattern = trimSlashes(value);
-  if (pattern === '' || hasSegment(pattern, '')) return fail('pattern: a segment is empty');
-  if (pattern.includes('\0') || hasSegment(pattern, '..')) return fail('pattern holds NUL or a .. segment');
-  if (pattern.startsWith('__')) return fail('pattern: names beginning with __ are reserved');
+  const pattern = withoutLeadingSlash(value);
   // As the paths of streams: the bucket _default is not written. (`_default/**` stays: `**` alone would be every bucket.)
   const { bucket, stream } = splitFlatPath(pattern);
+  if (bucket === '') return fail('pattern: the bucket name is empty');
+  // `**` may be all segments but the last one, so there an empty last segment matches streams like `b/`.
+  if (stream === '' && bucket !== '**') return fail('pattern: the stream name is empty');
+  if (pattern.includes('\0') || pattern.split('/').includes('..')) return fail('pattern holds NUL or a .. segment');
+  if (pattern.startsWith('__')) return fail('pattern: names beginning with __ are reserved');
   return good(stream === '**' ? pattern : flatPath(bucket, stream));
 }
 
@@ -162,10 +163,6 @@ function isText(value: unknown, bytesMax: number): value is string {
   return typeof value === 'string' && textBytes(value) <= bytesMax;
 }
 
-function trimSlashes(path: string): string {
-  let from = 0;
-  let to = path.length;
-  while (from < to && path[from] === '/') from++;
-  while (to > from && path[to - 1] === '/') to--;
-  return path.slice(from, to);
+function withoutLeadingSlash(path: string): string {
+  return path.startsWith('/') ? path.slice(1) : path;
 }

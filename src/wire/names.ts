@@ -1,4 +1,4 @@
-/** Which names buckets and streams may have (decisions.md "Identity"). */
+/** Which names buckets and streams may have. */
 import { NAME_BYTES_MAX } from '../base/limits.ts';
 import { nameBytes } from './command.ts';
 
@@ -27,6 +27,6 @@ function isUnsafe(name: string): boolean {
   return name.includes('..') && hasSegment(name, '..');
 }
 
-export function hasSegment(path: string, segment: string): boolean {
+function hasSegment(path: string, segment: string): boolean {
   return path.includes('/') ? path.split('/').includes(segment) : path === segment;
 }

@@ -10,6 +10,10 @@ const CASES: readonly (readonly [pattern: string, yes: readonly string[], no: re
   ['a/**/b/*/c', ['a/b/x/c', 'a/y/b/x/c', 'a/b/b/b/c', 'a/b/q/b/x/c'], ['a/b/c', 'a/b/x/c/d']],
   ['a/**/b/**/c', ['a/b/c', 'a/1/b/2/3/c', 'a/b/b/c/c'], ['a/c', 'a/c/b']],
   ['a*', ['a*'], ['ab']],
+  // An empty segment is a segment.
+  ['a/*/', ['a/b/', 'a//'], ['a/b', 'a/', 'a/b/c/']],
+  ['**/', ['a/b/', 'a//'], ['a/b']],
+  ['a/*', ['a/'], ['a//']],
   ['exact/name', ['exact/name'], ['exact/names', 'exact']],
 ];
 

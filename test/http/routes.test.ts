@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newRoute, parseRoute } from '../../src/http/routes.ts';
+import { flatPath, splitFlatPath } from '../../src/wire/flat-path.ts';
 
 function parsed(url: string): string {
   const route = newRoute();
@@ -26,6 +27,30 @@ test('a flat path is decoded, then split at the first slash', () => {
   assert.equal(parsed('/v1/stream/b%2Fs'), 'flat b | s');
   assert.equal(parsed('/v1/stream/b/attrs'), 'flat b | attrs');
   assert.equal(parsed('/v1/stream/b/streams'), 'flat b | streams');
+});
+
+test('empty and dotted segments are part of a name on both families', () => {
+  for (const [path, name] of [
+    ['a/b/', 'a | b/'],
+    ['a%2Fb%2f', 'a | b/'],
+    ['a//', 'a | /'],
+    ['a//b', 'a | /b'],
+    ['a/b//c///', 'a | b//c///'],
+    ['_default/b/', '_default | b/'],
+    ['a/.', 'a | .'],
+    ['a/%2e/b', 'a | ./b'],
+    ['a/...', 'a | ...'],
+    ['a/b%252F', 'a | b%2F'],
+  ] as const) {
+    assert.equal(parsed(`/v1/stream/${path}`), `flat ${name}`);
+    const [bucket = '', stream = ''] = name.split(' | ');
+    assert.equal(parsed(`/${bucket}/${encodeURIComponent(stream)}`), `bucketed ${name}`);
+    assert.deepEqual(splitFlatPath(flatPath(bucket, stream)), { bucket, stream }, 'every stream has one path');
+  }
+  // `..` is refused between, before and behind empty segments too.
+  for (const path of ['a/..', 'a//..', 'a/../', 'a//../b', 'a/%2e%2e/', 'a/b/.%2E', '../', '..//b']) {
+    assert.equal(parsed(`/v1/stream/${path}`), 'invalid', path);
+  }
 });
 
 test('sub-resources and lists', () => {
@@ -81,7 +106,7 @@ test('reserved, empty and dangerous names are invalid in both families', () => {
   for (const path of ['/b/', '//x', '/v1', '/v1/x', '/v1/stream', '/v1/stream/', '/v1/stream/v1/x', '/%76%31/x']) {
     assert.equal(parsed(path), 'invalid', path);
   }
-  for (const path of ['/v1/stream//x', '/v1/stream/a//b', '/v1/stream/a/', '/v1/stream/__svc/x', '/v1/stream/__x']) {
+  for (const path of ['/v1/stream//x', '/v1/stream/a/', '/v1/stream/a%2F', '/v1/stream/__svc/x', '/v1/stream/__x']) {
     assert.equal(parsed(path), 'invalid', path);
   }
   for (const path of ['/%5f%5fsvc/x', '/../x', '/%2e%2e/x', '/b/a\u00e9', '/b/a\ufffd', '/b/a b', '/b/a\u0001']) {

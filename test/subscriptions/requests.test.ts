@@ -17,7 +17,7 @@ function value<T>(parsed: Parsed<T>): T {
 const HOOK = { type: 'webhook', pattern: 'events/*', webhook: { url: 'https://x.example/' } };
 
 test('equal configurations become equal texts', () => {
-  const one = { ...HOOK, streams: ['/b/', 'a', 'b', '_default/a'], lease_ttl_ms: 30_000, wake_stream: 'ignored/here' };
+  const one = { ...HOOK, streams: ['/b', 'a', 'b', '_default/a'], lease_ttl_ms: 30_000, wake_stream: 'ignored/here' };
   const other = { streams: ['a', 'b'], ...HOOK, description: null };
   assert.equal(JSON.stringify(value(parseConfig(one))), JSON.stringify(value(parseConfig(other))));
   assert.deepEqual(value(parseConfig(one)).streams, ['a', 'b']);
@@ -25,7 +25,10 @@ test('equal configurations become equal texts', () => {
 
 test('a pattern names streams as their paths do', () => {
   for (const [sent, kept] of [
-    ['/events/*/', 'events/*'],
+    ['/events/*', 'events/*'],
+    ['events/*/', 'events/*/'],
+    ['_default/a/', '_default/a/'],
+    ['**/', '**/'],
     ['_default/*', '*'],
     ['_default/**', '_default/**'],
     ['_default/a/*', '_default/a/*'],
@@ -44,7 +47,11 @@ test('what no subscription can be is refused with a sentence', () => {
     { ...HOOK, pattern: undefined },
     { ...HOOK, pattern: undefined, streams: [] },
     { ...HOOK, pattern: '' },
-    { ...HOOK, pattern: 'a//b' },
+    { ...HOOK, pattern: '/' },
+    { ...HOOK, pattern: '//b' },
+    { ...HOOK, pattern: 'a/' },
+    { ...HOOK, pattern: '*/' },
+    { ...HOOK, pattern: 'a//..' },
     { ...HOOK, pattern: '__ds/*' },
     { ...HOOK, pattern: 'x'.repeat(1025) },
     { ...HOOK, streams: 'a' },
@@ -71,13 +78,19 @@ test('what no subscription can be is refused with a sentence', () => {
 });
 
 test('every stream has one path', () => {
-  assert.equal(value(parsePath('/a/b/')), 'a/b');
+  assert.equal(value(parsePath('/a/b')), 'a/b');
+  // Slashes inside and at the end are part of the name.
+  assert.equal(value(parsePath('a/b/')), 'a/b/');
+  assert.equal(value(parsePath('a//b')), 'a//b');
+  assert.equal(value(parsePath('_default/b/')), '_default/b/');
   assert.equal(value(parsePath('_default/x')), 'x');
   assert.equal(value(parsePath('_default/x/y')), '_default/x/y');
   for (const path of [
     '',
     '/',
-    'a//b',
+    'a/',
+    '//b',
+    'a//..',
     '__ds',
     '__ds/log',
     'a/__b',
