@@ -11,6 +11,7 @@ import * as fs from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { thisHost, unsupported } from './node-support.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const DIST = join(ROOT, 'dist');
@@ -19,14 +20,15 @@ const LOCK = join(ROOT, '.bootstrap.lock');
 const SOURCE_FOLDERS = ['src', 'workers', 'bench', 'test', 'scripts'];
 /** Entry points whose names scripts rely on. */
 const SHIMS = { 'main.js': './src/server/main.js', 'ctl.js': './src/operator/main.js' };
+/** That of a configuration which cannot work: starting again would not help. */
+const EXIT_UNSUPPORTED = 2;
 /** A fresh install takes seconds; one that takes this long has died with its process id taken over by another. */
 const LOCK_WAIT_MS = 300_000;
 const LOCK_POLL_MS = 200;
 
 async function main([command, ...args]) {
-  const [major, minor] = process.versions.node.split('.').map(Number);
-  if (major < 20 || (major === 20 && minor < 19))
-    fail(`Millrace needs Node 20.19 or newer; this is ${process.versions.node}`);
+  const reason = unsupported(thisHost());
+  if (reason !== undefined) fail(reason, EXIT_UNSUPPORTED);
   if (!isInstalled() || !isBuilt()) underLock(prepare);
   if (command === 'run') {
     const file = join(DIST, args[0]);
@@ -83,11 +85,26 @@ function build() {
   for (const [name, target] of Object.entries(SHIMS)) {
     if (!fs.existsSync(join(DIST, target))) continue;
     // Executable, because package.json names one of them as a command.
-    fs.writeFileSync(join(DIST, name), `#!/usr/bin/env node\nimport '${target}';\n`, { mode: 0o755 });
+    fs.writeFileSync(join(DIST, name), shim(target), { mode: 0o755 });
     fs.chmodSync(join(DIST, name), 0o755);
   }
   if (status !== 0) fail(`the build failed (tsc: ${signal ?? `exit status ${status}`})`);
   fs.writeFileSync(BUILD_STAMP, hash);
+}
+
+/** Asks whether this Node will do before it loads anything else. */
+function shim(target) {
+  return `#!/usr/bin/env node
+import { thisHost, unsupported } from '../scripts/node-support.mjs';
+
+const reason = unsupported(thisHost());
+if (reason === undefined) {
+  await import('${target}');
+} else {
+  process.stderr.write(\`millrace: \${reason}\\n\`);
+  process.exitCode = ${EXIT_UNSUPPORTED};
+}
+`;
 }
 
 /** The test of a deleted source must not run again. */
@@ -109,7 +126,13 @@ function sourceFiles() {
 
 function sourceHash(files) {
   const hash = createHash('sha256');
-  for (const path of ['tsconfig.json', 'package-lock.json', 'scripts/bootstrap.mjs', ...files]) {
+  for (const path of [
+    'tsconfig.json',
+    'package-lock.json',
+    'scripts/bootstrap.mjs',
+    'scripts/node-support.mjs',
+    ...files,
+  ]) {
     hash
       .update(`${path}\0`)
       .update(fs.readFileSync(join(ROOT, path)))
@@ -193,9 +216,9 @@ function note(text) {
   process.stderr.write(`millrace: ${text}\n`);
 }
 
-function fail(text) {
+function fail(text, exitCode = 1) {
   note(text);
-  process.exit(1);
+  process.exit(exitCode);
 }
 
 await main(process.argv.slice(2));

@@ -24,6 +24,7 @@ const isAlone = (path: string): boolean => path.endsWith('official.test.js');
 const SLOWEST: readonly string[] = [
   'cluster/faults',
   'cluster/cold',
+  'packaging/node-versions',
   'bench/smoke',
   'readme/operating',
   'sim/sim',

@@ -32,7 +32,12 @@ const HEADER_BLOCK_BYTES_MAX = 16 * 1024 + 2 * ATTRIBUTES_BYTES_MAX;
 const require = createRequire(import.meta.url);
 let loaded: Uws | undefined;
 
-/** Throws an Error with one sentence for the operator when no build fits this host. */
+/** No build of uWebSockets.js loads here; the message is one sentence for the operator. */
+export class HttpLibraryError extends Error {
+  override readonly name = 'HttpLibraryError';
+}
+
+/** Throws HttpLibraryError. */
 export function loadUws(): Uws {
   if (loaded !== undefined) return loaded;
   // Read by the native half once, when it is loaded: later changes have no effect.
@@ -46,9 +51,9 @@ export function loadUws(): Uws {
       failures.push(`${build}: ${lastLine(error)}`);
     }
   }
-  throw new Error(
-    `uWebSockets.js does not load on Node ${process.versions.node} (${process.platform} ${process.arch}); ` +
-      `use Node 20, 22, 24 or 26 on glibc Linux or macOS and install again with the same Node (${failures.join('; ')})`,
+  throw new HttpLibraryError(
+    `uWebSockets.js does not load on Node ${process.versions.node} (${process.platform} ${process.arch}): when another Node ` +
+      `installed the packages, run "npm ci" with this one (${failures.join('; ')})`,
   );
 }
 

@@ -8,11 +8,12 @@ import { VERSION } from '../config/version.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import type { HttpContext } from '../http/contract.ts';
 import { ListenError, type Planes, createPlanes } from '../http/server.ts';
+import { HttpLibraryError, loadUws } from '../http/uws.ts';
 import { describeShed } from '../wire/shed.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
 import { type RunningBackups, openBackups } from './backup/backups.ts';
 import { type ColdStore, NO_COLD_STORE_METRICS, gracesOf, startColdStore } from './cold-start.ts';
-import { completeDataDir, lockDataDir, openDataDir } from './data-dir.ts';
+import { type Layout, completeDataDir, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
 import { openForks } from './fork/forks.ts';
 import type { ForkService } from './fork/service.ts';
@@ -39,19 +40,7 @@ async function main(argv: readonly string[]): Promise<void> {
   const config = loadConfig(argv);
   const log = createLogger('server');
   const startedMs = performance.now();
-  const wanted = {
-    nodeId: config.raft.nodeId,
-    groupCount: config.raft.groupCount,
-    shardCount: Math.min(config.runtime.coreCount, config.raft.groupCount),
-  };
-  await lockDataDir(config.storage.dataDir);
-  const layout = openDataDir(config.storage.dataDir, wanted);
-  if (layout.shardCount !== wanted.shardCount) {
-    log.warn(
-      { asked: wanted.shardCount, used: layout.shardCount },
-      'the data directory was laid out for another number of cores, which stays in force',
-    );
-  }
+  const layout = await claimDataDir(config, log);
   const wasDraining = readDrainMark(config.storage.dataDir);
   const cold = await startColdStore(config, layout.shardCount, createLogger('cold'));
   const shards = new Shards({
@@ -99,6 +88,22 @@ async function main(argv: readonly string[]): Promise<void> {
   onSignal(() => {
     return stop(planes, parts);
   });
+}
+
+/** Nothing is written on a host that cannot serve, or into a directory that another process uses. */
+async function claimDataDir({ raft, runtime, storage }: Config, log: Logger): Promise<Layout> {
+  loadUws();
+  const { nodeId, groupCount } = raft;
+  const shardCount = Math.min(runtime.coreCount, groupCount);
+  await lockDataDir(storage.dataDir);
+  const layout = openDataDir(storage.dataDir, { nodeId, groupCount, shardCount });
+  if (layout.shardCount !== shardCount) {
+    log.warn(
+      { asked: shardCount, used: layout.shardCount },
+      'the data directory was laid out for another number of cores, which stays in force',
+    );
+  }
+  return layout;
 }
 
 function openNodeBackups(config: Config, gateway: Gateway, cold: ColdStore | undefined): RunningBackups {
@@ -274,7 +279,7 @@ process.stdout.on('error', () => undefined);
 try {
   await main(process.argv.slice(2));
 } catch (error) {
-  const known = error instanceof ConfigError || error instanceof ListenError;
-  process.stderr.write(`millrace: ${known ? error.message : String((error as Error).stack ?? error)}\n`);
+  const known = [ConfigError, ListenError, HttpLibraryError].some((kind) => error instanceof kind);
+  process.stderr.write(`millrace: ${known ? (error as Error).message : String((error as Error).stack ?? error)}\n`);
   process.exit(known ? EXIT_CONFIG : EXIT_FAILURE);
 }

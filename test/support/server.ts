@@ -39,6 +39,8 @@ export interface ServerOptions {
   readonly wrapper?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly nodeArgs?: readonly string[];
+  /** Program of another version of Node. */
+  readonly node?: string;
 }
 
 const running = new Set<ChildProcess>();
@@ -212,7 +214,7 @@ export class TestServer {
     flags.push('--listen', `127.0.0.1:${this.#port}`, '--admin-listen', `127.0.0.1:${this.#adminPort}`);
     flags.push('--cores', String(this.options.cores ?? 1));
     if (this.options.groups !== undefined) flags.push('--groups', String(this.options.groups));
-    const node = [process.execPath, ...(this.options.nodeArgs ?? []), this.entry];
+    const node = [this.options.node ?? process.execPath, ...(this.options.nodeArgs ?? []), this.entry];
     return [...(this.options.wrapper ?? []), ...node, ...flags];
   }
 
