@@ -3,7 +3,7 @@
  * whole or absent: it is written under another name, synced, renamed, and the directory is synced.
  */
 import { randomBytes } from 'node:crypto';
-import { type Dirent } from 'node:fs';
+import { type Dirent, constants } from 'node:fs';
 import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import { codeOf, makeFolder } from './folder.ts';
@@ -12,9 +12,9 @@ import { type ObjectPage, type ObjectStore, type StoredObject, checkKey } from '
 import { StoreError } from './store-error.ts';
 
 /**
- * Beside the objects, so that a rename never crosses file systems. It also tells a store from an empty mount point: it stays
- * as long as the store does, and is never made anew. Otherwise objects would be written below the mount point while the file
- * system is away, and hidden as soon as it is back.
+ * Beside the objects, so that a rename never crosses file systems. It also tells a store from an empty mount point: makeDirStore
+ * makes it, nothing else does, and neither it nor a folder above it is ever made anew. Otherwise objects would be written below
+ * the mount point, or beside a store that was moved, while it is away.
  */
 const TEMPORARY = '.tmp';
 /** A temporary file this old was left by a process that died; no put takes that long. */
@@ -26,29 +26,25 @@ export class DirStore implements ObjectStore {
   readonly place: string;
   readonly #root: string;
   #cleaned = false;
-  #isMade: boolean;
 
-  /** `isMade`: makeDirStore was called; else the first put does that. */
-  constructor(directory: string, root: string, isMade = false) {
+  /** Of a directory that makeDirStore has made a store. */
+  constructor(directory: string, root: string) {
     this.#root = rootOf(directory, root);
-    this.#isMade = isMade;
     this.place = `the directory ${this.#root}`;
   }
 
   async put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void> {
     checkKey(key);
-    await this.#guard(key, async () => {
-      if (!this.#isMade) await makeFolder(join(this.#root, TEMPORARY));
-      this.#isMade = true;
-      await this.#clean();
-      const temporary = join(this.#root, TEMPORARY, randomBytes(12).toString('hex'));
+    await this.#inside(key, async (root) => {
+      await this.#clean(root);
+      const temporary = join(root, TEMPORARY, randomBytes(12).toString('hex'));
       try {
         await writeSynced(temporary, body);
         signal.throwIfAborted();
-        await moveInto(temporary, this.#pathOf(key));
-        await this.#syncParents(key);
+        await moveInto(root, temporary, key);
+        await syncParents(root, key);
       } catch (error) {
-        await unlink(temporary).catch(() => undefined);
+        await unlink(temporary).catch(ignoreMissing);
         throw error;
       }
     });
@@ -63,7 +59,7 @@ export class DirStore implements ObjectStore {
   async read(key: string, offset: number, { parts, length }: Parts): Promise<void> {
     checkKey(key);
     await this.#guard(key, async () => {
-      const file = await open(this.#pathOf(key), 'r');
+      const file = await open(pathOf(this.#root, key), 'r');
       try {
         let at = offset;
         for (const part of parts) {
@@ -83,6 +79,7 @@ export class DirStore implements ObjectStore {
 
   async list(prefix: string, after: string, limit: number): Promise<ObjectPage> {
     return this.#guard(prefix, async () => {
+      await this.#expectStore();
       // One more than asked tells whether there is more.
       const objects: StoredObject[] = [];
       await this.#walk('', prefix, after, limit + 1, objects);
@@ -93,24 +90,17 @@ export class DirStore implements ObjectStore {
   async remove(keys: readonly string[]): Promise<void> {
     for (const key of keys) {
       checkKey(key);
-      await this.#guard(key, async () => {
-        const path = this.#pathOf(key);
-        // Gone it counts as only where it would be seen.
-        await unlink(path).catch(async (error: unknown) => {
-          ignoreMissing(error);
-          await this.#expectStore();
-        });
-        await this.#removeEmpty(dirname(path));
+      await this.#inside(key, async (root) => {
+        const path = pathOf(root, key);
+        // Gone it counts as: this is the store, and it would be seen here.
+        await unlink(path).catch(ignoreMissing);
+        await removeEmpty(root, dirname(path));
       });
     }
   }
 
   close(): void {
     // Nothing is held open.
-  }
-
-  #pathOf(key: string): string {
-    return join(this.#root, ...key.split('/'));
   }
 
   /** Depth first in the order of the keys: `a-b/x` comes before `a/x`, so directories sort with their slash. */
@@ -127,45 +117,45 @@ export class DirStore implements ObjectStore {
         // Everything in it comes before `after` unless `after` lies in it.
         if (wanted && (name > after || after.startsWith(name))) await this.#walk(name, prefix, after, limit, found);
       } else if (name.startsWith(prefix) && name > after) {
-        const stats = await stat(this.#pathOf(name)).catch(ignoreMissing);
+        const stats = await stat(pathOf(this.#root, name)).catch(ignoreMissing);
         if (stats !== undefined) found.push({ key: name, bytes: stats.size, mtimeMs: stats.mtimeMs });
       }
     }
   }
 
-  /**
-   * All of them, also those that were there before: another process may have made one a moment ago and not synced it yet.
-   * Syncing a directory without changes costs next to nothing.
-   */
-  async #syncParents(key: string): Promise<void> {
-    let folder = dirname(this.#pathOf(key));
-    for (; folder.startsWith(this.#root + sep); folder = dirname(folder)) await syncDirectory(folder);
-    await syncDirectory(folder);
-    await syncDirectory(dirname(folder));
-  }
-
-  /** Directories that an object's removal left empty go too; the first that holds something ends it. */
-  async #removeEmpty(start: string): Promise<void> {
-    for (let folder = start; folder.startsWith(this.#root + sep); folder = dirname(folder)) {
-      try {
-        await rmdir(folder);
-      } catch {
-        return;
-      }
-    }
-  }
-
   /** Once for each process: files of puts that never ended. */
-  async #clean(): Promise<void> {
+  async #clean(root: string): Promise<void> {
     if (this.#cleaned) return;
     this.#cleaned = true;
-    const folder = join(this.#root, TEMPORARY);
+    const folder = join(root, TEMPORARY);
     for (const { name } of await readdir(folder, { withFileTypes: true }).catch(noEntries)) {
       const path = join(folder, name);
       const stats = await stat(path).catch(ignoreMissing);
       if (stats?.isFile() === true && Date.now() - stats.mtimeMs > TEMPORARY_MS_MAX)
         await unlink(path).catch(ignoreMissing);
     }
+  }
+
+  /**
+   * What changes the store does so through an open descriptor of its root, after a look that it is the store. Should it be moved
+   * or unmounted meanwhile, everything still happens in it, and nothing where its path leads to now.
+   */
+  async #inside(what: string, action: (root: string) => Promise<void>): Promise<void> {
+    await this.#guard(what, async () => {
+      const folder = await open(this.#root, constants.O_RDONLY | constants.O_DIRECTORY).catch((error: unknown) => {
+        ignoreMissing(error);
+        throw this.#gone();
+      });
+      const root = `/proc/self/fd/${folder.fd}`;
+      try {
+        if (!(await isDirStore(root))) throw this.#gone();
+        await action(root);
+      } catch (error) {
+        throw renamed(error, root, this.#root);
+      } finally {
+        await folder.close();
+      }
+    });
   }
 
   async #guard<T>(what: string, action: () => Promise<T>): Promise<T> {
@@ -179,9 +169,14 @@ export class DirStore implements ObjectStore {
 
   /** Something is missing: one object, or the whole store? */
   async #expectStore(): Promise<void> {
-    if (!this.#isMade || (await isDirStore(this.#root))) return;
-    const sentence = `${this.place} is not there or is none of ours (it has no ${TEMPORARY}); is its file system mounted?`;
-    throw new StoreError('unreachable', sentence);
+    if (!(await isDirStore(this.#root))) throw this.#gone();
+  }
+
+  #gone(): StoreError {
+    const sentence =
+      `${this.place} is not there or is none of ours (it has no ${TEMPORARY}); is its file system mounted? ` +
+      `A new one is made when a node starts, not later`;
+    return new StoreError('unreachable', sentence);
   }
 }
 
@@ -189,9 +184,18 @@ function rootOf(directory: string, root: string): string {
   return root === '' ? directory : join(directory, ...root.split('/'));
 }
 
-/** Makes the directory a store, if it is not one yet. */
+/** Makes the directory a store, if it is not one yet: the only place that makes folders outside a store. */
 export async function makeDirStore(directory: string, root: string): Promise<void> {
-  await makeFolder(join(rootOf(directory, root), TEMPORARY));
+  const place = rootOf(directory, root);
+  await makeFolder(join(place, TEMPORARY));
+  // Its folders are as durable as what comes into them. Those of others may be unreadable, and are there for long.
+  for (let folder = place; folder !== dirname(folder); folder = dirname(folder)) {
+    await syncDirectory(folder).catch(() => undefined);
+  }
+}
+
+function pathOf(root: string, key: string): string {
+  return join(root, ...key.split('/'));
 }
 
 /** Whether objects may have been written there. */
@@ -215,15 +219,44 @@ async function writeSynced(path: string, body: Uint8Array): Promise<void> {
   }
 }
 
-async function moveInto(temporary: string, path: string): Promise<void> {
+/** Folders are made one by one below the root. */
+async function moveInto(root: string, temporary: string, key: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
-    await mkdir(dirname(path), { recursive: true });
     try {
-      await rename(temporary, path);
+      await rename(temporary, pathOf(root, key));
       return;
     } catch (error) {
-      // A neighbour's removal took the directory while it was empty.
+      // No such folder yet, or a neighbour's removal took it while it was empty.
       if (codeOf(error) !== 'ENOENT' || attempt === ATTEMPTS) throw error;
+    }
+    let folder = root;
+    for (const name of key.split('/').slice(0, -1)) {
+      folder = join(folder, name);
+      await mkdir(folder).catch((error: unknown) => {
+        // One above was taken again: the next round.
+        if (codeOf(error) !== 'EEXIST' && codeOf(error) !== 'ENOENT') throw error;
+      });
+    }
+  }
+}
+
+/**
+ * All of them, also those that were there before: another process may have made one a moment ago and not synced it yet.
+ * Syncing a directory without changes costs next to nothing.
+ */
+async function syncParents(root: string, key: string): Promise<void> {
+  let folder = dirname(pathOf(root, key));
+  for (; folder.startsWith(root + sep); folder = dirname(folder)) await syncDirectory(folder);
+  await syncDirectory(root);
+}
+
+/** Directories that an object's removal left empty go too; the first that holds something ends it. */
+async function removeEmpty(root: string, start: string): Promise<void> {
+  for (let folder = start; folder.startsWith(root + sep); folder = dirname(folder)) {
+    try {
+      await rmdir(folder);
+    } catch {
+      return;
     }
   }
 }
@@ -245,6 +278,12 @@ function toStoreError(what: string, error: unknown): StoreError {
   const message = `${what}: ${error instanceof Error ? error.message : String(error)}`;
   if (code === 'ENOENT') return new StoreError('missing', `${what}: there is no such object`, { cause: error });
   return new StoreError(DENIED.has(code) ? 'denied' : 'unreachable', message, { cause: error });
+}
+
+/** Messages of the file system show the path that the operator knows. */
+function renamed(error: unknown, from: string, to: string): unknown {
+  if (error instanceof Error && !(error instanceof StoreError)) error.message = error.message.replaceAll(from, to);
+  return error;
 }
 
 function ignoreMissing(error: unknown): undefined {

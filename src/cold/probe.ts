@@ -13,6 +13,16 @@ const LEFTOVER_MS = 60 * 60_000;
 export async function probe(store: ObjectStore, signal: AbortSignal): Promise<void> {
   const body = new Uint8Array(randomBytes(64));
   const key = `${FOLDER}${randomBytes(12).toString('hex')}`;
+  try {
+    await steps(store, key, body, signal);
+  } catch (error) {
+    // Also when it is not known whether the object is there, and when deletes failed a moment ago.
+    await store.remove([key], signal).catch(() => undefined);
+    throw error;
+  }
+}
+
+async function steps(store: ObjectStore, key: string, body: Uint8Array, signal: AbortSignal): Promise<void> {
   await step('write to', store, () => store.put(key, body, signal));
   await step('read from', store, async () => {
     const read = await store.get(key, 16, 32, signal);

@@ -14,42 +14,40 @@ const FILE = 'cold-store.json';
 const FORMAT = 1;
 
 /**
- * True: the store is there from now on. False: it could not be made within `timeoutMs`; what is wrong the proof tells that
- * follows. Throws ConfigError when the store was there once and is not any more.
+ * The store is there from now on, unless the directory does not answer within `timeoutMs` (then nobody makes it before the next
+ * start). Throws ConfigError when it cannot be made, and when it was there once and is not any more.
  */
 export async function prepareDirectory(
   dataDir: string,
   directory: string,
   root: string,
   timeoutMs: number,
-): Promise<boolean> {
+): Promise<void> {
   const place = join(directory, root);
   const wasUsed = (await remembered(dataDir)) === place;
-  const isThere = await within(timeoutMs, isDirStore(directory, root));
+  const within = <T>(promise: Promise<T>): Promise<T | undefined> => inTime(timeoutMs, place, promise);
+  const isThere = await within(isDirStore(directory, root));
   if (wasUsed && isThere === false) {
     throw new ConfigError(
       `storage.cold: ${place} held objects of this node and is not there, or is empty: is its file system mounted? ` +
         `If it is lost for good, remove ${join(dataDir, FILE)}; reads of what it held will fail`,
     );
   }
-  if (isThere === undefined) return false;
-  const isMade = await within(
-    timeoutMs,
-    makeDirStore(directory, root).then(() => true),
-  );
-  if (isMade === undefined) return false;
-  if (!wasUsed) await remember(dataDir, place);
-  return true;
+  if (isThere === undefined) return;
+  const isMade = await within(makeDirStore(directory, root).then(() => true));
+  if (isMade === true && !wasUsed) await remember(dataDir, place);
 }
 
-/** Undefined: it failed, or takes too long (a network file system that hangs). */
-async function within<T>(timeoutMs: number, promise: Promise<T>): Promise<T | undefined> {
+/** Undefined: it takes too long (a network file system that hangs). */
+async function inTime<T>(timeoutMs: number, place: string, promise: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {
     timer = setTimeout(() => resolve(undefined), timeoutMs);
   });
   try {
-    return await Promise.race([promise.catch(() => undefined), late]);
+    return await Promise.race([promise, late]);
+  } catch (error) {
+    throw new ConfigError(`storage.cold: cannot write to the directory ${place}: ${(error as Error).message}`);
   } finally {
     clearTimeout(timer);
   }

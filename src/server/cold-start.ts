@@ -170,8 +170,8 @@ class Proof {
 async function backendOf(dataDir: string, cold: ColdConfig): Promise<Backend | undefined> {
   if (cold.backend === 'none') return undefined;
   if (cold.backend === 'dir') {
-    const isMade = await prepareDirectory(dataDir, cold.dir, cold.root, DIRECTORY_TIMEOUT_MS);
-    return { kind: 'dir', root: cold.root, directory: cold.dir, isMade };
+    await prepareDirectory(dataDir, cold.dir, cold.root, DIRECTORY_TIMEOUT_MS);
+    return { kind: 'dir', root: cold.root, directory: cold.dir };
   }
   return { kind: 's3', root: cold.root, s3: { ...cold.s3, connections: TASKS_PER_THREAD } };
 }

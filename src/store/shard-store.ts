@@ -38,7 +38,7 @@ export class ShardStore implements ShardStorage {
   /** `environment`: what stands for LMDB in the simulator. */
   constructor(directory: string, environment?: Environment) {
     this.#directory = directory;
-    if (environment === undefined) mkdirSync(directory, { recursive: true });
+    if (environment === undefined) makeShardFolder(directory);
     this.#environment = environment ?? new Environment(directory);
     this.#log = new TurnLog(this.#environment);
     this.tx = new LmdbTx(this.#environment.state);
@@ -196,5 +196,14 @@ export class ShardStore implements ShardStorage {
     view.setFloat64(0, term, true);
     view.setFloat64(8, vote, true);
     this.tx.put(systemKey(VOTE_TAG, group), row);
+  }
+}
+
+/** Not with its parents: a data directory that went away since the start is not made anew. */
+function makeShardFolder(path: string): void {
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
 }

@@ -1,6 +1,6 @@
 // Merging in the pool's threads, with the directory backend: what is read, what is written, and what a bad source costs.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, it } from 'node:test';
 import { ColdPool } from '../../src/cold/pool.ts';
@@ -38,6 +38,7 @@ class Rig {
   readonly service: ColdService;
 
   constructor(t: TestContext) {
+    mkdirSync(this.path('.tmp'), { recursive: true });
     const backend = { kind: 'dir', root: 'root', directory: this.folder } as const;
     this.pool = new ColdPool({ backend, timeoutMs: 10_000, onError: (error) => assert.fail(String(error)) });
     this.service = new ColdService(this.pool);

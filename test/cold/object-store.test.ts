@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { DirStore } from '../../src/cold/dir-store.ts';
+import { DirStore, makeDirStore } from '../../src/cold/dir-store.ts';
 import { probe } from '../../src/cold/probe.ts';
 import { S3Store } from '../../src/cold/s3-store.ts';
 import type { ObjectStore } from '../../src/cold/store.ts';
@@ -16,7 +16,7 @@ interface Backend {
   readonly skip: string | undefined;
   start(): Promise<void>;
   stop(): Promise<void>;
-  open(root: string): ObjectStore;
+  open(root: string): Promise<ObjectStore>;
 }
 
 const { signal } = new AbortController();
@@ -35,7 +35,10 @@ function directory(): Backend {
       removeFolder(folder);
       await Promise.resolve();
     },
-    open: (root) => new DirStore(folder, root),
+    open: async (root) => {
+      await makeDirStore(folder, root);
+      return new DirStore(folder, root);
+    },
   };
 }
 
@@ -49,7 +52,7 @@ function s3(): Backend {
       await ceph.createBucket('cold');
     },
     stop: async () => ceph?.stop(),
-    open: (root) => new S3Store(s3Options(ceph as Ceph), root),
+    open: (root) => Promise.resolve(new S3Store(s3Options(ceph as Ceph), root)),
   };
 }
 
@@ -58,7 +61,7 @@ for (const backend of [directory(), s3()]) {
     let store: ObjectStore;
     before(async () => {
       await backend.start();
-      store = backend.open('some/root');
+      store = await backend.open('some/root');
     });
     after(async () => {
       store.close();
@@ -138,8 +141,8 @@ for (const backend of [directory(), s3()]) {
     });
 
     it('keeps roots apart', async () => {
-      const other = backend.open('some');
-      const rootless = backend.open('');
+      const other = await backend.open('some');
+      const rootless = await backend.open('');
       await store.put('mine', bytesOf(10), signal);
       await fails('missing', other.get('mine', 0, 10, signal));
       assert.equal((await other.get('root/mine', 0, 10, signal)).length, 10);

@@ -17,6 +17,7 @@ const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
 function folderOf(t: TestContext): string {
   const folder = temporaryFolder('pool');
+  mkdirSync(join(folder, 'root', '.tmp'), { recursive: true });
   t.after(() => removeFolder(folder));
   return folder;
 }
