@@ -110,10 +110,14 @@ export function advanceOf(report: NodeReport | undefined, nodeId: number): Advan
   };
 }
 
-/** The node answers and has nothing: an empty disk that the leaders were not told to refill, or not yet. */
+/**
+ * The node answers, shall vote, and has not even a log: an empty disk that the leaders were not told to refill, or not yet. Whoever
+ * was taken out and has a log of before has lost nothing.
+ */
 export function hasNothing(sample: Sample, nodeId: number): boolean {
-  const report = reportOf(sample, nodeId);
-  return report !== undefined && advanceOf(report, nodeId).applied === 0;
+  const groups = reportOf(sample, nodeId)?.groups;
+  if (groups === undefined || groups.some(({ applied, lastLog }) => applied > 0 || lastLog > 0)) return false;
+  return groupViews(sample).some(({ voters }) => voters.includes(nodeId));
 }
 
 /**

@@ -300,7 +300,17 @@ describe('the operator looks and drains', () => {
     const stuck = await run('wait', '--node', '2', '--stall-timeout-secs', '1', ...PACE);
     assert.equal(stuck.code, 2);
     assert.match(stuck.stderr, /it has applied nothing at all: if it lost its disk, run allow-rejoin/);
-    const armed = await run('allow-rejoin', '--node', '2');
+    // A leader that does not answer is asked again: here it stands still until the tool says that it waits for it.
+    const leader = await cluster.leaderOf(0);
+    cluster.pause(leader);
+    const arming = startCtl(['allow-rejoin', '--config', file, '--node', '2', '--http-timeout-secs', '0.5']);
+    await new Promise<void>((resolve) => {
+      arming.child.stderr?.on('data', () => /^waiting: .*\bnode/m.test(arming.stderr) && resolve());
+      void arming.ended.then(() => resolve());
+    });
+    cluster.resume(leader);
+    const armed = { code: await arming.ended, stdout: arming.stdout, stderr: arming.stderr };
+    assert.match(armed.stderr, new RegExp(`^waiting: .*node ${leader}`, 'm'));
     assert.equal(armed.stdout, 'node 2: empty-log rejoin armed on every group leader\n', armed.stderr);
     assert.equal((await run('wait', '--node', '2', ...PACE)).stdout, 'node 2: caught up\n');
     assert.equal((await run('verify-cluster', ...PACE)).code, 0);

@@ -66,7 +66,11 @@ test('wait-ready wants exactly the expected groups, each with voters and a leade
 });
 
 test('a node that answers and has applied nothing has lost its disk, or was never filled', () => {
-  assert.equal(hasNothing([node(2, [group(0, undefined, { applied: 0 })])], 2), true);
+  const empty = group(0, undefined, { applied: 0, lastLog: 0 });
+  assert.equal(hasNothing([node(2, [empty])], 2), true);
+  // Taken out while it was away: nobody tells it how much of its log counts.
+  assert.equal(hasNothing([node(2, [group(0, undefined, { applied: 0 })])], 2), false);
+  assert.equal(hasNothing([node(1, [group(0, 1, { voters: [1, 3] })]), node(2, [{ ...empty, term: 0 }])], 2), false);
   assert.equal(hasNothing([node(2, [group(0, 1)])], 2), false);
   assert.equal(hasNothing([silent(2)], 2), false);
 });

@@ -1,15 +1,14 @@
 /** A node that lost its disk is not believed until an operator says so, once, to the leader of each of its groups. */
 import type { Cluster } from '../cluster.ts';
 import type { ClusterNode } from '../cluster-file.ts';
-import { CONFIG, LAG, NODE, type Verb, asking, openCluster } from '../context.ts';
-import { Failure } from '../failure.ts';
+import { CONFIG, LAG, NODE, type Verb, asking, openCluster, seconds } from '../context.ts';
+import { Failure, Interrupted } from '../failure.ts';
+import { Mistake } from '../http-client.ts';
 import type { Progress } from '../progress.ts';
-import { needsPermission } from '../ready.ts';
-import { groupViews, nameGroups } from '../sample.ts';
-import { pause } from '../waiting.ts';
+import { needsPermission, whyLeaderless } from '../ready.ts';
+import { type GroupView, type Sample, groupViews, nameGroups } from '../sample.ts';
+import { failIfMistaken, pause } from '../waiting.ts';
 
-/** Leaders move while they are asked. */
-const TIMEOUT_MS = 30_000;
 const RETRY_MS = 100;
 /** A node that is only behind has applied something after this. */
 const LOOK_MS = 1000;
@@ -22,6 +21,7 @@ export const allowRejoin: Verb = {
     config: CONFIG,
     node: NODE,
     'lag-tolerance': LAG,
+    'timeout-secs': seconds(30, 'bound of the wait for nodes and leaders'),
     ...asking(),
   },
   run: async (context) => {
@@ -30,7 +30,8 @@ export const allowRejoin: Verb = {
     const node = cluster.node(values.integer('node'));
     if ((await cluster.answerOf(node)).report === undefined)
       progress.note(`node ${node.id} does not answer, so it is taken at your word that it lost its log`);
-    const armed = await arm(cluster, node, values.integer('lag-tolerance'), progress);
+    const options = { lagMax: values.integer('lag-tolerance'), timeoutMs: values.ms('timeout-secs') };
+    const armed = await arm(cluster, node, options, progress);
     progress.end();
     if (armed.length === 0) return say(`node ${node.id}: has its log in every group, so there is nothing to allow`);
     const where = armed.length < armed[0]!.of ? ` (of ${nameGroups(armed.map(({ group }) => group))})` : '';
@@ -44,38 +45,77 @@ interface Armed {
   readonly of: number;
 }
 
-/** Rounds until no leader has moved; what was allowed is allowed once, so a repetition does no harm. */
-async function arm(cluster: Cluster, node: ClusterNode, lagMax: number, progress: Progress): Promise<readonly Armed[]> {
-  const deadlineMs = performance.now() + TIMEOUT_MS;
+/**
+ * Rounds until no leader has moved; what was allowed is allowed once, so a repetition does no harm. Whoever does not answer is asked
+ * again until the time is over.
+ */
+async function arm(
+  cluster: Cluster,
+  node: ClusterNode,
+  { lagMax, timeoutMs }: ArmOptions,
+  progress: Progress,
+): Promise<readonly Armed[]> {
+  const deadlineMs = performance.now() + timeoutMs;
   const done = new Map<number, number>();
   const before = await cluster.sample();
   await pause(LOOK_MS, cluster.signal);
   for (;;) {
     const sample = await cluster.sample();
+    failIfMistaken(sample);
     const member = groupViews(sample).filter(({ voters }) => voters.includes(node.id));
-    const silent = sample.every(({ report }) => report === undefined) ? sample[0] : undefined;
-    if (silent !== undefined) throw new Failure(`no node answers; node ${silent.nodeId}: ${silent.error}`);
-    if (member.length === 0) throw new Failure(`no node that answers has node ${node.id} among its voters`);
     const needy = member.filter(({ id }) => needsPermission(sample, before, node.id, id, lagMax));
     const open = needy.filter(({ id, leader }) => leader === undefined || done.get(id) !== leader);
-    if (open.length === 0) return [...done.keys()].map((group) => ({ group, of: member.length }));
-    const mute = open.filter(({ leader }) => leader === undefined).map(({ id }) => id);
-    if (mute.length > 0) progress.waiting(`${nameGroups(mute)} ${mute.length === 1 ? 'has' : 'have'} no leader`);
-    const askable = open.filter(({ leader }) => leader !== undefined && leader !== node.id);
-    for (let at = 0; at < askable.length; at += CALLS_AT_ONCE) {
-      const calls = askable.slice(at, at + CALLS_AT_ONCE).map(async ({ id, leader }) => {
-        if (await cluster.allowRevert(cluster.node(leader as number), id, node.id)) done.set(id, leader as number);
-      });
-      await Promise.all(calls);
-    }
-    if (performance.now() >= deadlineMs) {
-      const groups = nameGroups(open.map(({ id }) => id));
-      throw new Failure(
-        `${groups} had no leader to ask for ${TIMEOUT_MS / 1000} s; without a majority nobody can refill node ${node.id}`,
-      );
-    }
-    if (open.some(({ id, leader }) => done.get(id) !== leader)) await pause(RETRY_MS, cluster.signal);
+    if (member.length > 0 && open.length === 0) return [...done.keys()].map((group) => ({ group, of: member.length }));
+    const refusals = await askLeaders(cluster, node, open, done);
+    const left = open.filter(({ id, leader }) => leader === undefined || done.get(id) !== leader);
+    if (member.length > 0 && left.length === 0) continue;
+    const why = member.length === 0 ? whyNoMember(sample, node.id) : (refusals[0] ?? whyOpen(sample, left, node.id));
+    const hint = member.length === 0 ? '' : `; without a majority nobody can refill node ${node.id}`;
+    if (performance.now() >= deadlineMs) throw new Failure(`not within ${timeoutMs / 1000} s: ${why}${hint}`);
+    progress.waiting(why);
+    await pause(RETRY_MS, cluster.signal);
   }
+}
+
+interface ArmOptions {
+  readonly lagMax: number;
+  readonly timeoutMs: number;
+}
+
+/** Asks the leaders of these groups; why some did not do it. */
+async function askLeaders(
+  cluster: Cluster,
+  node: ClusterNode,
+  groups: readonly GroupView[],
+  done: Map<number, number>,
+): Promise<string[]> {
+  const refusals: string[] = [];
+  const ask = async ({ id, leader }: GroupView): Promise<void> => {
+    if (leader === undefined || leader === node.id) return;
+    try {
+      if (await cluster.allowRevert(cluster.node(leader), id, node.id)) done.set(id, leader);
+    } catch (error) {
+      // Perhaps it has just died, and the group has another leader in a moment.
+      if (error instanceof Interrupted || error instanceof Mistake || !(error instanceof Failure)) throw error;
+      refusals.push(`group ${id} is led by node ${leader}: ${error.message}`);
+    }
+  };
+  for (let at = 0; at < groups.length; at += CALLS_AT_ONCE)
+    await Promise.all(groups.slice(at, at + CALLS_AT_ONCE).map(ask));
+  return refusals;
+}
+
+function whyNoMember(sample: Sample, node: number): string {
+  const silent = sample.filter(({ report }) => report === undefined);
+  const reasons = silent.map(({ nodeId, error }) => `node ${nodeId}: ${error}`).join('; ');
+  if (silent.length === sample.length) return `no node answers (${reasons})`;
+  return `no node that answers has node ${node} among its voters${reasons === '' ? '' : ` (${reasons})`}`;
+}
+
+function whyOpen(sample: Sample, open: readonly GroupView[], node: number): string {
+  const own = open.filter(({ leader }) => leader === node).map(({ id }) => id);
+  if (own.length > 0) return `${nameGroups(own)} ${own.length === 1 ? 'is' : 'are'} led by node ${node} itself`;
+  return whyLeaderless(sample) ?? `the leadership of ${nameGroups(open.map(({ id }) => id))} has just moved`;
 }
 
 export const prepareRestart: Verb = {
