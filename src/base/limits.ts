@@ -28,6 +28,19 @@ export const REPLY_RING_BYTES = 16 * MIB;
 /** Command bytes one turn takes from the ring: bounds the LMDB commit and the latency of everyone in the turn. */
 export const TURN_BYTES_MAX = 4 * MIB;
 
+/**
+ * Commands of a turn become Raft entries of about this size, or one entry for a larger command alone: what one message between
+ * nodes carries anyway, so that no entry waits for more than itself.
+ */
+export const ENTRY_FILL_BYTES = MIB;
+/**
+ * Command of a client or a peer before it is normalised: the largest body, and head, names, attributes and producer from a
+ * header block of 16 KiB. Larger: 413.
+ */
+export const COMMAND_BYTES_MAX = BODY_BYTES_MAX + 64 * KIB;
+/** Data of one Raft entry: the largest command, and where each of its records ends (4 bytes each). */
+export const ENTRY_BYTES_MAX = COMMAND_BYTES_MAX + MIB;
+
 /** Proposed and not yet committed bytes of a group; above the bodies that may be in flight, so the HTTP side refuses first. */
 export const UNCOMMITTED_BYTES_MAX = 512 * MIB;
 /** Frames of one append-batch (wire-facts 2.9): each may be refused on its own, so each costs a result. More: 413. */
@@ -142,6 +155,7 @@ export const WEBHOOK_ANSWER_BYTES_MAX = 64 * KIB;
 /** Nesting of a JSON body (decisions.md). Deeper: 400. */
 export const JSON_DEPTH_MAX = 128;
 
+assert(ENTRY_BYTES_MAX - COMMAND_BYTES_MAX >= 8 * RECORDS_PER_REQUEST_MAX, 'the ends of all records fit in an entry');
 assert(REPLY_RING_BYTES >= 4 * INLINE_PAYLOAD_BYTES_MAX, 'several inline read answers must fit in the reply ring');
 assert(REQUEST_RING_BYTES >= 4 * INLINE_PAYLOAD_BYTES_MAX, 'several inline bodies must fit in the request ring');
 assert(TAIL_EVENT_BYTES_MAX < INLINE_PAYLOAD_BYTES_MAX, 'a tail event always travels inline');

@@ -3,11 +3,12 @@
  * in its turn loop and does the I/O.
  *
  * A turn, from here:
- *   submit()/query() for everything that arrived -> seal() proposes one entry -> the shard persists raft.take() ->
+ *   submit()/query() for everything that arrived -> seal() proposes the last entry -> the shard persists raft.take() ->
  *   raft.persisted() -> applyCommitted() answers and gathers tail events -> flushEvents().
  */
 import { assert } from '../base/assert.ts';
 import { errorNumber } from '../base/errors.ts';
+import { COMMAND_BYTES_MAX, ENTRY_BYTES_MAX, ENTRY_FILL_BYTES } from '../base/limits.ts';
 import { Raft } from '../raft/raft.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry, type RaftConfig } from '../raft/types.ts';
 import { apply, sweepDue } from '../stream/apply.ts';
@@ -80,6 +81,8 @@ export class Group {
   onMissing: ((slot: number) => boolean) | undefined = undefined;
   /** Where this node does not lead: hands the renewal of a stream's lifetime (by key) to the leader. */
   forwardRenewal: ((key: Uint8Array) => void) | undefined = undefined;
+  /** Commands are put together into entries of about so many bytes. */
+  entryFillBytes = ENTRY_FILL_BYTES;
   /** Exports under way: what they refer to stays in the cold store. */
   exports = 0;
   /** For the metrics. */
@@ -108,7 +111,7 @@ export class Group {
     return this.#waiting.reduce((sum, waiting) => sum + waiting.slots.length, this.#slots.length);
   }
 
-  /** Takes a command into this turn's entry, or refuses it at once. `at` is where it lies in the frame. */
+  /** Takes a command into one of this turn's entries, or refuses it at once. `at` is where it lies in the frame. */
   submit(
     slot: number,
     bytes: Uint8Array,
@@ -121,6 +124,8 @@ export class Group {
     command.read(bytes, view, at);
     if (lanePayload !== undefined) command.end = command.payloadAt;
     const reply = this.#reply;
+    const commandBytes = command.end - command.offset + (lanePayload?.length ?? 0);
+    this.#makeRoom(commandBytes);
     if (!this.leads) {
       reply.reset(slot);
       reply.code = errorNumber('NO_LEADER');
@@ -129,6 +134,11 @@ export class Group {
       return;
     }
     reply.reset(slot);
+    if (commandBytes > COMMAND_BYTES_MAX) {
+      reply.code = errorNumber('BODY_TOO_LARGE');
+      this.#sink.send(reply);
+      return;
+    }
     const size = lanePayload?.length ?? command.payloadBytes;
     const refused = this.admission.refuses(command, size, this.state, this.raft, this.#entry.length, nowMs);
     if (refused !== undefined) {
@@ -168,9 +178,10 @@ export class Group {
     if (this.#slots.length === 0) return false;
     const slots = this.#slots;
     this.#slots = [];
-    const index = this.raft.propose(this.#entry.finish());
+    const data = this.#entry.finish();
+    const index = this.raft.propose(data);
     if (index === 0) {
-      this.#refuseAll(slots, 'NO_LEADER');
+      this.#refuseAll(slots, data.length > ENTRY_BYTES_MAX ? 'BODY_TOO_LARGE' : 'NO_LEADER');
       return false;
     }
     this.#waiting.push({ index, term: this.raft.term, slots, sinceMs: this.#lastNowMs });
@@ -206,6 +217,7 @@ export class Group {
     const bytes = new Uint8Array(commandBytesMax(fields));
     const view = new DataView(bytes.buffer);
     writeCommand(fields, bytes, view, 0);
+    this.#makeRoom(bytes.length);
     this.#command.read(bytes, view, 0);
     this.#entry.add(this.#command, this.#clock(nowMs));
     this.#slots.push(slot);
@@ -273,7 +285,15 @@ export class Group {
     }
   }
 
-  #refuseAll(slots: readonly number[], code: 'NO_LEADER' | 'OUTCOME_UNKNOWN' | 'STOPPING'): void {
+  /**
+   * Proposes what is gathered before a command of that size that would not fit beside it. What arrives within a turn has no bound
+   * (other nodes forward between turns, and all that waited for an election comes at once), and an entry travels whole.
+   */
+  #makeRoom(commandBytes: number): void {
+    if (this.#entry.length > 0 && this.#entry.length + commandBytes > this.entryFillBytes) this.seal();
+  }
+
+  #refuseAll(slots: readonly number[], code: 'NO_LEADER' | 'BODY_TOO_LARGE' | 'OUTCOME_UNKNOWN' | 'STOPPING'): void {
     for (const slot of slots) {
       if (slot === NO_SLOT) continue;
       this.#reply.reset(slot);
@@ -300,6 +320,7 @@ export class Group {
       this.#scratch.set(key, fixed);
       this.#scratchView.setUint16(4, key.length, true);
     }
+    this.#makeRoom(this.#scratch.length);
     this.#command.read(this.#scratch, this.#scratchView, 0);
     this.#entry.add(this.#command, this.#clock(nowMs));
     this.#slots.push(NO_SLOT);

@@ -111,9 +111,13 @@ export class Raft {
     campaign(this.#core);
   }
 
-  /** Appends to the log; the index, or 0 when this node does not lead, is handing over or has too much uncommitted. */
+  /**
+   * Appends to the log; the index, or 0 when this node does not lead, is handing over or has too much uncommitted, and for
+   * what no message can carry.
+   */
   propose(data: Uint8Array): number {
     const core = this.#core;
+    if (data.length > core.config.maxEntryBytes) return 0;
     if (core.role !== 'leader' || core.transferee !== 0 || !core.isVoter()) return 0;
     const bytes = core.uncommittedBytes + data.length + ENTRY_OVERHEAD_BYTES;
     if (bytes > core.config.maxUncommittedBytes && core.uncommittedBytes > 0) return 0;

@@ -72,6 +72,8 @@ export interface RaftConfig {
   readonly maxMessageBytes: number;
   /** Largest sum of unacknowledged append bytes per peer: round trip time times wanted throughput. */
   readonly maxInflightBytes: number;
+  /** Largest data of a proposed entry, in bytes: what a message between nodes can carry. */
+  readonly maxEntryBytes: number;
   /** Proposals are refused while this many bytes are not yet committed and delivered. One always goes. */
   readonly maxUncommittedBytes: number;
   /** Seed of the election timeouts; should differ between nodes, groups and boots. */

@@ -1,5 +1,7 @@
 /** What a shard is started with, and what that means for the consensus of its groups. */
-import { UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
+import { ENTRY_BYTES_MAX, ENTRY_FILL_BYTES, UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
+import { Group } from '../group/group.ts';
+import type { ReplySink } from '../group/reply-sink.ts';
 import type { LogReader, RaftConfig } from '../raft/types.ts';
 import type { State } from '../stream/state.ts';
 import type { ColdPort, ColdSettings } from './cold/port.ts';
@@ -33,15 +35,24 @@ export interface ShardOptions {
   readonly uncommittedBytesMax?: number | undefined;
   /** Bounds of messages between nodes, in bytes: the simulator makes them small. */
   readonly messages?: Pick<RaftConfig, 'maxMessageBytes' | 'maxInflightBytes'>;
+  /** Size of the entries that commands are put together into, in bytes: the simulator makes it small. */
+  readonly entryFillBytes?: number;
 }
 
 const MESSAGES: NonNullable<ShardOptions['messages']> = {
-  maxMessageBytes: 1024 * 1024,
+  maxMessageBytes: ENTRY_FILL_BYTES,
   maxInflightBytes: 16 * 1024 * 1024,
 };
 
-/** How consensus of one group starts, from what the storage has. */
-export function raftConfig(options: ShardOptions, state: State, log: LogReader): RaftConfig {
+/** One group, from what the storage has. */
+export function newGroup(options: ShardOptions, state: State, log: LogReader, sink: ReplySink): Group {
+  const group = new Group(state, raftConfig(options, state, log), sink);
+  group.admission.uncommittedBytesMax = options.uncommittedBytesMax || Infinity;
+  group.entryFillBytes = options.entryFillBytes ?? ENTRY_FILL_BYTES;
+  return group;
+}
+
+function raftConfig(options: ShardOptions, state: State, log: LogReader): RaftConfig {
   const { storage, nodeId, seed } = options;
   const { term, vote } = storage.vote(state.group);
   return {
@@ -49,6 +60,7 @@ export function raftConfig(options: ShardOptions, state: State, log: LogReader):
     electionTicks: ELECTION_TICKS,
     heartbeatTicks: HEARTBEAT_TICKS,
     ...(options.messages ?? MESSAGES),
+    maxEntryBytes: ENTRY_BYTES_MAX,
     maxUncommittedBytes: UNCOMMITTED_BYTES_MAX,
     seed: seed + state.group,
     mayVote: !storage.lost(state.group),

@@ -7,7 +7,7 @@
 import { assert } from '../base/assert.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { TURN_BYTES_MAX } from '../base/limits.ts';
-import { Group } from '../group/group.ts';
+import type { Group } from '../group/group.ts';
 import type { LogReader, Message } from '../raft/types.ts';
 import { State } from '../stream/state.ts';
 import { Reply } from '../wire/reply.ts';
@@ -21,7 +21,7 @@ import { type ForwardOrigin, type PeerPort, type RequestSource, StorageFullError
 import { Room } from './room.ts';
 import { RingSink } from './sink.ts';
 import { Snapshots } from './snapshots.ts';
-import { type ShardOptions, raftConfig } from './options.ts';
+import { type ShardOptions, newGroup } from './options.ts';
 import { JoinedNodes, recordConfiguration } from './members.ts';
 import { WholeBuffer, isCommandFrame, touchFrame } from './frames.ts';
 import { Queries } from './queries.ts';
@@ -71,8 +71,7 @@ export class Shard {
     const logs = states.map((state) => storage.openLog(state.group, state.appliedIndex, state.appliedTerm));
     storage.load();
     this.groups = states.map((state, i) => {
-      const group = new Group(state, raftConfig(options, state, logs[i] as LogReader), this.#sink);
-      group.admission.uncommittedBytesMax = options.uncommittedBytesMax || Infinity;
+      const group = newGroup(options, state, logs[i] as LogReader, this.#sink);
       this.#byId.set(group.id, group);
       return group;
     });

@@ -52,13 +52,13 @@ export class EntryBuilder {
 
   /** The entry's data; the builder is empty afterwards. */
   finish(): Uint8Array {
-    const data = this.#memory.copy(this.#bytes.subarray(0, this.#length));
+    const built = this.#bytes.subarray(0, this.#length);
     this.#length = 0;
-    if (this.#bytes.length > KEPT_BYTES) {
-      this.#bytes = new Uint8Array(INITIAL_BYTES);
-      this.#view = new DataView(this.#bytes.buffer);
-    }
-    return data;
+    if (this.#bytes.length <= KEPT_BYTES) return this.#memory.copy(built);
+    // Not copied once more: a body of 32 MiB would be in memory twice.
+    this.#bytes = new Uint8Array(INITIAL_BYTES);
+    this.#view = new DataView(this.#bytes.buffer);
+    return built;
   }
 
   #reserve(extra: number): void {

@@ -39,6 +39,7 @@ class Host {
         heartbeatTicks: 2,
         maxMessageBytes: 1e6,
         maxInflightBytes: 1e6,
+        maxEntryBytes: 1e8,
         maxUncommittedBytes: 1e6,
         seed: 1,
         mayVote: true,

@@ -14,6 +14,7 @@ function single(log: MemoryLog, term: number, applied: number, commit: number): 
     heartbeatTicks: 1,
     maxMessageBytes: 1 << 20,
     maxInflightBytes: 4 << 20,
+    maxEntryBytes: 1e8,
     maxUncommittedBytes: 4 << 20,
     seed: 7,
     mayVote: true,

@@ -1,11 +1,17 @@
 /** What must hold inside the cluster at any time, whatever the clients see (design.md 3, thesis figure 3.2). */
 import { Buffer } from 'node:buffer';
 import type { Group } from '../../src/group/group.ts';
-import type { Entry, Message } from '../../src/raft/types.ts';
+import { ENTRY_FILL_BYTES } from '../../src/base/limits.ts';
+import { ENTRY_DATA, type Entry, type Message } from '../../src/raft/types.ts';
 import type { TurnBatch } from '../../src/shard/ports.ts';
+import { Command } from '../../src/wire/command.ts';
+import { eachCommand } from '../../src/wire/entry.ts';
 import type { SimProcess } from './process.ts';
 import { Reference } from './reference.ts';
 import type { World } from './world.ts';
+
+/** A command grows a little when it is normalised: line ends, and a list of where records end. */
+const NORMALISED_BYTES = 100;
 
 interface Known {
   readonly data: Uint8Array;
@@ -21,6 +27,7 @@ export class Checks {
   /** Told of each node that begins to lead a term. */
   onLeader: (process: SimProcess) => void = () => {};
   readonly #world: World;
+  readonly #command = new Command();
   /** Every entry that ever reached a disk, by group, index and term. */
   readonly #entries = new Map<string, Known>();
   /** By group and term. */
@@ -96,7 +103,8 @@ export class Checks {
     const first = entries[0];
     if (first === undefined) return;
     let termBefore = process.shard.group(group)?.raft.termAt(first.index - 1) ?? -1;
-    for (const { index, term, data } of entries) {
+    for (const { index, term, kind, data } of entries) {
+      if (kind === ENTRY_DATA) this.#isBounded(group, index, data);
       const key = `${group}/${index}/${term}`;
       const known = this.#entries.get(key);
       if (known === undefined) this.#entries.set(key, { data, termBefore });
@@ -110,6 +118,15 @@ export class Checks {
       }
       termBefore = term;
     }
+  }
+
+  /** An entry travels whole, so only a command that is larger by itself may make one that is large. */
+  #isBounded(group: number, index: number, data: Uint8Array): void {
+    const bound = this.#world.options.entryFillBytes ?? ENTRY_FILL_BYTES;
+    if (data.length <= bound + NORMALISED_BYTES) return;
+    let commands = 0;
+    eachCommand(data, this.#command, () => commands++);
+    if (commands > 1) this.#fail(`entry-bound g${group}: ${index} holds ${commands} commands in ${data.length} bytes`);
   }
 
   /** Election safety and leader completeness (§3.4, §3.6.3). */

@@ -32,6 +32,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'export-loses-the-floor': 0xa2,
   'import-lists-no-lifetimes': 0xa2,
   'import-lists-no-hot-streams': 0xa2,
+  'entry-unbounded': 0x9,
   'frontier-moves-back': 0xb,
   'deleted-on-ambiguous-commit': 0x4d,
   'wrong-incarnation-accepted': 0xb,

@@ -16,6 +16,12 @@ export interface Mutant {
 
 export const MUTANTS: Readonly<Record<string, Mutant>> = {
   ...BACKUP_MUTANTS,
+  // All that arrives within a turn becomes one entry.
+  'entry-unbounded': {
+    file: 'src/group/group',
+    from: 'this.#entry.length > 0 &&',
+    to: 'false &&',
+  },
   // The rows of a stream begin further in front after a part of them has left.
   'frontier-moves-back': {
     file: 'src/stream/cold/hot',

@@ -19,6 +19,8 @@ export interface SimOptions {
   readonly disk: DiskOptions;
   /** Bounds of Raft's messages. */
   readonly messages: { readonly maxMessageBytes: number; readonly maxInflightBytes: number };
+  /** Commands are put together into entries of about so many bytes; undefined: as in a server. */
+  readonly entryFillBytes: number | undefined;
   /** Of new leaders that are struck within a few messages' time: elections follow each other, and logs diverge. */
   readonly ambush: number;
   /** Each node gives leaderships away that it has too many of. */
@@ -59,6 +61,10 @@ export interface DiskOptions {
 const STORM_EVERY = 8;
 const COLD_STORM_EVERY = 11;
 const FORKS_EVERY = 7;
+/** Entries that a few appends fill: seeds that found bugs before keep theirs. */
+const SMALL_ENTRIES_EVERY = 13;
+const SMALL_ENTRIES_AT = 9;
+const SMALL_ENTRY_BYTES = 300;
 
 export const FAULT_KINDS = [
   'crash',
@@ -205,6 +211,7 @@ function drawUsual(seed: number): SimOptions {
       { maxMessageBytes: 400, maxInflightBytes: 2000 },
       { maxMessageBytes: 1, maxInflightBytes: 1 },
     ]),
+    entryFillBytes: seed % SMALL_ENTRIES_EVERY === SMALL_ENTRIES_AT ? SMALL_ENTRY_BYTES : undefined,
     ambush: 0,
     balanced: random.chance(0.3),
     lostOutside: random.chance(0.5),

@@ -106,6 +106,7 @@ export class SimProcess implements Endpoint {
       seed: this.#random.int(1, 1e9),
       boot,
       messages: options.messages,
+      ...(options.entryFillBytes === undefined ? {} : { entryFillBytes: options.entryFillBytes }),
       ...this.#coldOptions(),
       log: (level, message, fields) => world.trace(`n${this.id} ${level} ${message} ${JSON.stringify(fields ?? {})}`),
     });

@@ -32,6 +32,7 @@ test('a peer whose answer to a snapshot is lost gets the log behind it when the 
     heartbeatTicks: 2,
     maxMessageBytes: 1024,
     maxInflightBytes: 4096,
+    maxEntryBytes: 1e8,
     maxUncommittedBytes: 4096,
     seed: 1,
     mayVote: true,

@@ -7,23 +7,16 @@
  * checksum of what lies there. Either way the connection is over: nothing behind the damage can be trusted.
  */
 import { assert } from '../../base/assert.ts';
-import { BODY_BYTES_MAX, TURN_BYTES_MAX } from '../../base/limits.ts';
+import { ENTRY_BYTES_MAX } from '../../base/limits.ts';
 import { crc32c } from './crc32c.ts';
 
 export const FRAME_HEAD_BYTES = 12;
 const CRC_AT = 4;
 const CRC_FROM = 8;
 
-/**
- * Payload bound. An entry holds at most what a turn takes for one group, which is TURN_BYTES_MAX plus the one body that
- * crossed it, plus record tables and heads (4 bytes a record, 100,000 records a request): below 40 MiB, and an entry
- * never spans frames. The rest is room for the append around it.
- */
+/** Payload bound. An entry never spans frames, so the largest one has to fit, with the message around it. */
 export const FRAME_PAYLOAD_BYTES_MAX = 64 * 1024 * 1024;
-assert(
-  FRAME_PAYLOAD_BYTES_MAX > BODY_BYTES_MAX + TURN_BYTES_MAX + 16 * 1024 * 1024,
-  'the largest entry fits in a frame',
-);
+assert(FRAME_PAYLOAD_BYTES_MAX >= ENTRY_BYTES_MAX + 1024 * 1024, 'the largest entry fits in a frame');
 
 /** All that a turn has for this peer: messages of many groups. */
 export const FRAME_RAFT = 1;

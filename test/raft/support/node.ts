@@ -64,6 +64,7 @@ export class TestNode {
     this.raft = new Raft({
       nodeId: id,
       ...options,
+      maxEntryBytes: 1e8,
       maxUncommittedBytes: 16 * 1024,
       seed,
       mayVote: disk.mayVote,
