@@ -14,6 +14,7 @@ import { DIGEST_BYTES } from '../digest/blake3.ts';
 import { decodePathSegment, parseUint53 } from '../wire/header-values.ts';
 import { Flow } from './flow.ts';
 import { Gathering } from './gather.ts';
+import { guardAbort, guardData, readData, takeOver } from './guard.ts';
 import { Outpour } from './outpour.ts';
 import { collect } from './query.ts';
 import type { ErrorCode } from '../base/errors.ts';
@@ -166,12 +167,13 @@ function receive({ plane, res, req, responder, startedMs }: ServiceCall, backups
     fail: (code, detail) => flow.answer(() => gathering.refuse(code, detail)),
   });
   // In place of the one that Gathering set.
-  res.onAborted(() => {
+  const gone = guardAbort(plane.logError, gathering, () => {
     gathering.aborted();
     feed.abort();
   });
+  takeOver(res, gathering, gone);
   let bodyEnded = false;
-  res.onData((chunk, last) => {
+  const take = guardData(plane.logError, gathering, (chunk, last) => {
     // An answer given early does not stop the upload: what still comes is thrown away.
     if (bodyEnded || gathering.isOver) return;
     bodyEnded = last;
@@ -181,4 +183,5 @@ function receive({ plane, res, req, responder, startedMs }: ServiceCall, backups
       else flow.came();
     });
   });
+  readData(res, take);
 }

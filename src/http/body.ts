@@ -9,6 +9,7 @@
  * awaited it closes a connection that brings less than 160 KiB in 10 s.
  */
 import { Exchange } from './exchange.ts';
+import { guardData, readData } from './guard.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** The language's own since ES2024 (Node 20 has it); the compiler's library here is ES2023. */
@@ -30,14 +31,7 @@ export abstract class BodyExchange extends Exchange {
   #length = 0;
   #declared = -1;
 
-  readonly #data = (chunk: ArrayBuffer, last: boolean): void => {
-    try {
-      this.#chunk(chunk, last);
-    } catch (error) {
-      this.plane.logError(error, this.operation);
-      this.fail('INTERNAL');
-    }
-  };
+  readonly #data = guardData(this.plane.logError, this, (chunk, last) => this.#chunk(chunk, last));
 
   /** The body is complete. `body` may lie in memory that is gone after the call. */
   protected abstract bodyReady(body: Uint8Array): void;
@@ -53,7 +47,7 @@ export abstract class BodyExchange extends Exchange {
       if (!this.plane.budget.take(declared)) return this.fail('INFLIGHT_FULL');
       this.heldBytes = declared;
     }
-    res.onData(this.#data);
+    readData(res, this.#data);
   }
 
   #chunk(chunk: ArrayBuffer, last: boolean): void {

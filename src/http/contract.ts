@@ -83,6 +83,9 @@ export interface HttpMetrics {
   };
 }
 
+/** Receives what went wrong inside a handler: a bug, never a client's mistake. */
+export type ErrorLog = (error: unknown, what: string) => void;
+
 export interface HttpContext {
   readonly gateway: ShardGateway;
   readonly forks: Forks;
@@ -90,4 +93,5 @@ export interface HttpContext {
   readonly metrics: HttpMetrics;
   /** Milliseconds, monotonic; for durations only. */
   monotonicMs(): number;
+  readonly logError: ErrorLog;
 }

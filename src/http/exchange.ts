@@ -12,6 +12,7 @@ import type { Reply } from '../wire/reply.ts';
 import type { Request } from '../wire/request.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Family, Operation } from './contract.ts';
+import { type GuardedAbort, type ResponseOwner, guardAbort, takeOver } from './guard.ts';
 import type { Plane } from './plane.ts';
 import type { Responder } from './respond.ts';
 import type { UwsResponse } from './uws.ts';
@@ -19,7 +20,7 @@ import type { UwsResponse } from './uws.ts';
 /** The reply while its answer is written; valid only there. A module variable, so the cork callback needs no closure. */
 let answering: Reply | undefined;
 
-export abstract class Exchange implements ReplyHandler {
+export abstract class Exchange implements ReplyHandler, ResponseOwner {
   readonly plane: Plane;
   operation: Operation = 'other';
   family: Family = 'bucketed';
@@ -32,11 +33,12 @@ export abstract class Exchange implements ReplyHandler {
   /** Bytes taken from the budget. */
   heldBytes = 0;
 
-  readonly #abort = (): void => this.#aborted();
+  readonly #abort: GuardedAbort;
   readonly #write = (): void => this.#writeReply();
 
   constructor(plane: Plane) {
     this.plane = plane;
+    this.#abort = guardAbort(plane.logError, this, () => this.#aborted());
   }
 
   /** Writes the whole answer and returns its status. Runs corked; `reply` is valid only inside. */
@@ -54,8 +56,7 @@ export abstract class Exchange implements ReplyHandler {
     this.sent = false;
     this.heldBytes = 0;
     this.plane.open++;
-    this.plane.current = this;
-    res.onAborted(this.#abort);
+    takeOver(res, this, this.#abort);
   }
 
   /** Hands the request to the shard, or answers 503 at once. */

@@ -1,26 +1,30 @@
 /** A request that is answered from several replies: keeps the response until the parts are merged. */
 import type { ErrorCode } from '../base/errors.ts';
 import type { Operation } from './contract.ts';
+import { type ResponseOwner, guardAbort, takeOver } from './guard.ts';
 import type { Plane } from './plane.ts';
 import { JSON_TYPE, type Responder, TEXT_PLAIN } from './respond.ts';
 import type { UwsResponse } from './uws.ts';
 
-export class Gathering {
+export class Gathering implements ResponseOwner {
+  readonly operation: Operation;
   readonly #plane: Plane;
   readonly #responder: Responder;
-  readonly #operation: Operation;
   readonly #startedMs: number;
   #res: UwsResponse | undefined;
 
   constructor(plane: Plane, res: UwsResponse, responder: Responder, operation: Operation, startedMs: number) {
     this.#plane = plane;
     this.#responder = responder;
-    this.#operation = operation;
+    this.operation = operation;
     this.#startedMs = startedMs;
     this.#res = res;
     plane.open++;
-    plane.current = this;
-    res.onAborted(() => this.#over());
+    takeOver(
+      res,
+      this,
+      guardAbort(plane.logError, this, () => this.#over()),
+    );
   }
 
   /** Answered, or the client is gone. */
@@ -79,7 +83,7 @@ export class Gathering {
     try {
       merge();
     } catch (error) {
-      this.#plane.logError(error, this.#operation);
+      this.#plane.logError(error, this.operation);
       this.refuse('INTERNAL');
     }
   }
@@ -94,7 +98,7 @@ export class Gathering {
   }
 
   #finish(status: number): void {
-    this.#plane.count(this.#operation, status, this.#startedMs);
+    this.#plane.count(this.operation, status, this.#startedMs);
     this.#over();
   }
 

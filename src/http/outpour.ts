@@ -8,6 +8,7 @@
 import type { ErrorCode } from '../base/errors.ts';
 import type { Reply } from '../wire/reply.ts';
 import type { Operation } from './contract.ts';
+import { type ResponseOwner, guardAbort, takeOver, whenWritable } from './guard.ts';
 import type { Plane } from './plane.ts';
 import type { Responder } from './respond.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
@@ -18,10 +19,10 @@ import type { UwsResponse } from './uws.ts';
 /** Well below the 10 s, less the granularity of 4 s, in which uWebSockets.js closes a connection that takes nothing (server.ts). */
 const RENEWAL_MS = 3000;
 
-export class Outpour {
+export class Outpour implements ResponseOwner {
+  readonly operation: Operation;
   readonly #plane: Plane;
   readonly #responder: Responder;
-  readonly #operation: Operation;
   readonly #startedMs: number;
   readonly #unsent: Unsent;
   readonly #renewal: NodeJS.Timeout | undefined;
@@ -48,14 +49,17 @@ export class Outpour {
   ) {
     this.#plane = plane;
     this.#responder = responder;
-    this.#operation = operation;
+    this.operation = operation;
     this.#startedMs = startedMs;
     if (isPatient) this.#renewal = setInterval(() => this.#renew(), RENEWAL_MS).unref();
     this.#unsent = unsentOf(plane.ctx);
     this.#res = res;
     plane.open++;
-    plane.current = this;
-    res.onAborted(() => this.#over());
+    takeOver(
+      res,
+      this,
+      guardAbort(plane.logError, this, () => this.#over()),
+    );
   }
 
   /** Answered, cut, or the client is gone. */
@@ -78,7 +82,7 @@ export class Outpour {
       this.#responder.begin(res, status);
       headers(res);
     });
-    res.onWritable(() => this.#writable());
+    whenWritable(res, this.#plane.logError, this, () => this.#writable());
   }
 
   /** `bytes` wait in memory until the next piece is written, for something else than the socket. */
@@ -162,7 +166,7 @@ export class Outpour {
     try {
       follow();
     } catch (error) {
-      this.#plane.logError(error, this.#operation);
+      this.#plane.logError(error, this.operation);
       this.fail('INTERNAL');
     }
   }
@@ -188,7 +192,7 @@ export class Outpour {
   }
 
   #finish(): void {
-    this.#plane.count(this.#operation, this.#status, this.#startedMs);
+    this.#plane.count(this.operation, this.#status, this.#startedMs);
     this.#over();
   }
 

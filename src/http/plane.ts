@@ -2,12 +2,9 @@
 import { BODY_BYTES_MAX } from '../base/limits.ts';
 import { type Request, newRequest } from '../wire/request.ts';
 import type { ErrorCode } from '../base/errors.ts';
-import type { Family, HttpContext, Operation } from './contract.ts';
+import type { ErrorLog, Family, HttpContext, Operation } from './contract.ts';
 import type { Responder } from './respond.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
-
-/** Receives what went wrong inside a handler: a bug, never a client's mistake. */
-export type ErrorLog = (error: unknown, what: string) => void;
 
 /** What a plane does with a request whose method is not OPTIONS and whose sender may use it. */
 export type Router = (
@@ -48,14 +45,12 @@ export class Plane {
   /** Requests accepted and not answered, live readers excepted. */
   open = 0;
   closing = false;
-  /** What the running route handler has opened, so that an exception in it can still be answered. */
-  current: { fail(code: ErrorCode): void } | undefined = undefined;
   #idle: (() => void) | undefined;
 
-  constructor(ctx: HttpContext, budget: BodyBudget, logError: ErrorLog) {
+  constructor(ctx: HttpContext, budget: BodyBudget) {
     this.ctx = ctx;
     this.budget = budget;
-    this.logError = logError;
+    this.logError = ctx.logError;
   }
 
   closed(): void {

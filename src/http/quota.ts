@@ -8,6 +8,7 @@ import { COMMAND_QUOTA } from '../wire/command.ts';
 import { isJson } from '../wire/media-type.ts';
 import { OP_BUCKET, newRequest } from '../wire/request.ts';
 import { Gathering } from './gather.ts';
+import { guardData, readData } from './guard.ts';
 import { askAllShards, firstRefusal, tellAllGroups } from './scatter.ts';
 import type { ServiceCall } from './service-call.ts';
 
@@ -19,7 +20,7 @@ const MEMBERS: ReadonlySet<string> = new Set(['max_streams', 'max_retained_bytes
 export function handlePutQuota({ plane, res, req, responder, startedMs }: ServiceCall, bucket: string): void {
   const contentType = req.getHeader('content-type');
   const gathering = new Gathering(plane, res, responder, 'bucket', startedMs);
-  readBody(res, (body) => {
+  const done = (body: Uint8Array | undefined): void => {
     if (body === undefined) return gathering.text(413, `a quota is at most ${BODY_BYTES_MAX} bytes`);
     if (body.length > 0 && !isJson(contentType)) return gathering.refuse('UNSUPPORTED_MEDIA_TYPE');
     const parsed = parseQuota(body);
@@ -32,23 +33,25 @@ export function handlePutQuota({ plane, res, req, responder, startedMs }: Servic
     return tellAllGroups(plane.ctx.gateway, request, (parts) => {
       const refused = firstRefusal(parts);
       if (refused === undefined) return gathering.empty(204);
-      const done = parts.filter((part) => part.code === 'OK').length;
-      return gathering.refuse(refused.code, `${done} of ${parts.length} groups have the new quota; repeat the call`);
+      const told = parts.filter((part) => part.code === 'OK').length;
+      return gathering.refuse(refused.code, `${told} of ${parts.length} groups have the new quota; repeat the call`);
     });
-  });
+  };
+  const take = collectBody(done);
+  readData(res, guardData(plane.logError, gathering, take));
 }
 
 /** `done` gets undefined for a body over the bound, and nothing when the client goes away (the gathering sees that). */
-function readBody(res: ServiceCall['res'], done: (body: Uint8Array | undefined) => void): void {
+function collectBody(done: (body: Uint8Array | undefined) => void): (chunk: ArrayBuffer, last: boolean) => void {
   const chunks: Uint8Array[] = [];
   let size = 0;
-  res.onData((chunk, last) => {
+  return (chunk, last) => {
     if (size > BODY_BYTES_MAX) return;
     size += chunk.byteLength;
     if (size > BODY_BYTES_MAX) return done(undefined);
     chunks.push(new Uint8Array(chunk.slice(0)));
     if (last) done(Buffer.concat(chunks));
-  });
+  };
 }
 
 type Refused = { readonly code: 'INVALID_JSON' | 'INVALID_QUOTA'; readonly reason: string };

@@ -104,6 +104,9 @@ const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 export class Responder {
   /** HEAD: refusals carry no body. */
   readonly headOnly: boolean;
+  /** The last response whose status was written, and the last one that was answered whole. */
+  begun: UwsResponse | undefined = undefined;
+  ended: UwsResponse | undefined = undefined;
   readonly #unsent: Unsent;
   readonly #noStore: string;
   readonly #noCache: string;
@@ -124,6 +127,7 @@ export class Responder {
    * five minutes `public`.
    */
   begin(res: UwsResponse, status: number, cache: 'no-store' | 'no-cache' | 'public' = 'no-store'): void {
+    this.begun = res;
     res.writeStatus(statusLine(status));
     const block = cache === 'no-store' ? this.#noStore : cache === 'no-cache' ? this.#noCache : this.#cached;
     res.writeHeader(BLOCK_NAME, block);
@@ -131,15 +135,18 @@ export class Responder {
 
   /** As begin, for a status that is known when the code is written; the hot path needs no lookup. */
   beginWith(res: UwsResponse, line: string): void {
+    this.begun = res;
     res.writeStatus(line);
     res.writeHeader(BLOCK_NAME, this.#noStore);
   }
 
   /** The whole answer to OPTIONS. */
   preflight(res: UwsResponse): void {
+    this.begun = res;
     res.writeStatus('204 No Content');
     res.writeHeader(BLOCK_NAME, this.#preflight);
     res.endWithoutBody();
+    this.ended = res;
   }
 
   /** A whole JSON answer. */
@@ -197,6 +204,7 @@ export class Responder {
     else if (typeof body !== 'string') this.#unsent.end(res, body);
     else if (body.length <= SHORT_TEXT_LENGTH) res.end(body);
     else this.#unsent.end(res, encoder.encode(body));
+    this.ended = res;
   }
 }
 

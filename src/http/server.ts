@@ -12,20 +12,18 @@
  * - A second request on a connection whose first waits for its answer (pipelining) closes the connection.
  * HTTP/1.0, absolute-form targets and `*` are answered 505 by the library before any of our code runs.
  */
-import { MillraceError } from '../base/errors.ts';
 import { AppendPool } from './append.ts';
-import { isAuthorized } from './auth.ts';
 import type { HttpContext, HttpSettings } from './contract.ts';
-import { type ControlPort, hasOwnToken } from './control.ts';
+import type { ControlPort } from './control.ts';
 import { CorsPolicy } from './cors.ts';
 import { clientRoutes } from './client.ts';
 import { endAllLive } from './live/live.ts';
 import type { MetricsSource } from './metrics-route.ts';
-import { BodyBudget, type ErrorLog, Plane, type Router } from './plane.ts';
-import { Responder } from './respond.ts';
+import { serve } from './dispatch.ts';
+import { BodyBudget, Plane } from './plane.ts';
 import { type Operations, adminRoutes, clientService } from './service.ts';
-import { type Unsent, unsentOf } from './unsent.ts';
-import { type Uws, type UwsApp, type UwsListenSocket, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
+import { unsentOf } from './unsent.ts';
+import { type Uws, type UwsApp, type UwsListenSocket, loadUws } from './uws.ts';
 
 export interface PlaneOptions {
   readonly ctx: HttpContext;
@@ -33,7 +31,6 @@ export interface PlaneOptions {
   readonly operations: Operations;
   /** Undefined: the reserved routes are not served. */
   readonly control?: ControlPort;
-  readonly logError: ErrorLog;
 }
 
 export interface Planes {
@@ -59,24 +56,29 @@ export class ListenError extends Error {
 }
 
 export function createPlanes(options: PlaneOptions): Planes {
-  const { ctx, source, operations, logError, control } = options;
+  const { ctx, source, operations, control } = options;
   const uws = loadUws();
   const budget = new BodyBudget(ctx.settings.inflightBodyBytes);
-  const client = new Plane(ctx, budget, logError);
-  const admin = new Plane(ctx, budget, logError);
+  const client = new Plane(ctx, budget);
+  const admin = new Plane(ctx, budget);
   const clientListener = new Listener(uws, 'client', ctx.settings.tls);
   const adminListener = new Listener(uws, 'admin', ctx.settings.tls);
   const cors = new CorsPolicy(ctx.settings.corsOrigins);
   // Browsers have no business on the admin plane: no origin is allowed there.
   const noCors = new CorsPolicy([]);
-  serve(
-    clientListener.app,
-    client,
+  const { clientToken, adminToken } = ctx.settings;
+  serve(clientListener.app, {
+    plane: client,
     cors,
-    ctx.settings.clientToken,
-    clientRoutes(client, new AppendPool(), source, clientService(operations), control),
-  );
-  serve(adminListener.app, admin, noCors, ctx.settings.adminToken, adminRoutes(admin, source, operations));
+    token: clientToken,
+    route: clientRoutes(client, new AppendPool(), source, clientService(operations), control),
+  });
+  serve(adminListener.app, {
+    plane: admin,
+    cors: noCors,
+    token: adminToken,
+    route: adminRoutes(admin, source, operations),
+  });
   return {
     listenClient: (host, port) => clientListener.listen(host, port),
     listenAdmin: (host, port) => adminListener.listen(host, port),
@@ -98,75 +100,6 @@ function delay(ms: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms).unref();
   });
-}
-
-/** Everything that comes before the route: CORS, OPTIONS, stopping, authorization; and the net below the handlers. */
-function serve(app: UwsApp, plane: Plane, cors: CorsPolicy, token: string, route: Router): void {
-  const responders = new Responders(cors, unsentOf(plane.ctx));
-  app.any('/*', (res, req) => {
-    const startedMs = plane.ctx.monotonicMs();
-    const method = req.getMethod();
-    const responder = responders.for(req, method === 'head');
-    try {
-      plane.current = undefined;
-      if (method === 'options') {
-        responder.preflight(res);
-        plane.count('other', 204, startedMs);
-      } else if (plane.closing) {
-        plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'STOPPING');
-      } else if (token !== '' && !mayPass(req, token)) {
-        plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'UNAUTHORIZED');
-      } else {
-        route(res, req, method, responder, startedMs);
-      }
-    } catch (error) {
-      plane.logError(error, `${method} handler`);
-      answerCrash(plane, res, responder);
-    }
-  });
-}
-
-function mayPass(req: UwsRequest, token: string): boolean {
-  return isAuthorized(req.getHeader('authorization'), token) || hasOwnToken(req.getUrl());
-}
-
-/** A handler threw. What it opened answers 500; otherwise the response is answered here, unless it is dead already. */
-function answerCrash(plane: Plane, res: UwsResponse, responder: Responder): void {
-  if (plane.current !== undefined) return plane.current.fail('INTERNAL');
-  try {
-    responder.error(res, 'bucketed', 'INTERNAL');
-  } catch (error) {
-    plane.logError(error, 'answering a crash');
-  }
-}
-
-/** Two responders for each CORS result, made once. */
-class Responders {
-  readonly #cors: CorsPolicy;
-  readonly #body = new Map<object, Responder>();
-  readonly #head = new Map<object, Responder>();
-  /** When everybody gets the same, neither the origin nor a map is needed. */
-  readonly #only: { readonly body: Responder; readonly head: Responder } | undefined;
-
-  constructor(cors: CorsPolicy, unsent: Unsent) {
-    this.#cors = cors;
-    for (const blocks of cors.all()) {
-      this.#body.set(blocks, new Responder(blocks, false, unsent));
-      this.#head.set(blocks, new Responder(blocks, true, unsent));
-    }
-    if (!cors.readsOrigin) {
-      const blocks = cors.blocksFor('');
-      this.#only = { body: new Responder(blocks, false, unsent), head: new Responder(blocks, true, unsent) };
-    }
-  }
-
-  for(req: UwsRequest, headOnly: boolean): Responder {
-    if (this.#only !== undefined) return headOnly ? this.#only.head : this.#only.body;
-    const blocks = this.#cors.blocksFor(req.getHeader('origin'));
-    const responder = (headOnly ? this.#head : this.#body).get(blocks);
-    if (responder === undefined) throw new MillraceError('INTERNAL', 'a CORS result without responder');
-    return responder;
-  }
 }
 
 /** The overload with host and options exists in both builds, but only the newer one's types know it. */

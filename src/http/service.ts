@@ -4,6 +4,7 @@ import { BACKUP_PREFIX, type Backups, handleBackup } from './backup.ts';
 import type { Operation } from './contract.ts';
 import { FLUSH_PREFIX, handleFlushCold } from './flush-cold.ts';
 import { Gathering } from './gather.ts';
+import { guardData, readData } from './guard.ts';
 import { type MetricsSource, type RaftGroup, askStatus, handleMetrics } from './metrics-route.ts';
 import type { Plane, Router } from './plane.ts';
 import { type PeerAddresses, RAFT_PREFIX, handleRaftAdmin } from './raft-admin.ts';
@@ -16,8 +17,13 @@ import { handleUsage } from './usage.ts';
 
 type Handler = (call: ServiceCall) => void;
 
-/** Path -> method -> handler. HEAD goes where GET does, without a body. */
-export type ServiceTable = ReadonlyMap<string, Readonly<Record<string, Handler>>>;
+/** Path -> method -> handler, as maps: both names come from outside. HEAD goes where GET does, without a body. */
+export type ServiceTable = ReadonlyMap<string, ReadonlyMap<string, Handler>>;
+
+/** The handlers of one path. */
+function on(...methods: readonly (readonly ['get' | 'post' | 'delete', Handler])[]): ReadonlyMap<string, Handler> {
+  return new Map(methods);
+}
 
 const OPERATION: Operation = 'other';
 
@@ -33,11 +39,11 @@ const readShed =
 
 /** Routes of the client plane. A node without a cluster plane has that one's here too (wire-facts 1.1). */
 export function clientService({ drainMark, hasClusterPlane }: Operations): ServiceTable {
-  return new Map<string, Readonly<Record<string, Handler>>>([
-    ['/__svc/metrics', { get: metrics }],
-    ['/__svc/usage', { get: usage }],
-    ['/__svc/cluster-probe', { post: probe }],
-    ...(hasClusterPlane ? [] : [['/__svc/leadership-shed', { get: readShed(drainMark) }] as const]),
+  return new Map([
+    ['/__svc/metrics', on(['get', metrics])],
+    ['/__svc/usage', on(['get', usage])],
+    ['/__svc/cluster-probe', on(['post', probe])],
+    ...(hasClusterPlane ? [] : [['/__svc/leadership-shed', on(['get', readShed(drainMark)])] as const]),
   ]);
 }
 
@@ -63,13 +69,13 @@ export function adminRoutes(
     (draining: boolean): Handler =>
     ({ res, responder, startedMs }) =>
       handleSetShed(plane, drainMark, draining, res, responder, startedMs);
-  const table: ServiceTable = new Map<string, Readonly<Record<string, Handler>>>([
-    ['/__svc/metrics', { get: metrics }],
-    ['/__svc/usage', { get: usage }],
-    ['/__svc/health', { get: health }],
-    ['/__svc/ready', { get: ready }],
-    ['/__svc/leadership-shed', { get: readShed(drainMark) }],
-    ['/__svc/leadership-shed/maintenance', { post: setShed(true), delete: setShed(false) }],
+  const table: ServiceTable = new Map([
+    ['/__svc/metrics', on(['get', metrics])],
+    ['/__svc/usage', on(['get', usage])],
+    ['/__svc/health', on(['get', health])],
+    ['/__svc/ready', on(['get', ready])],
+    ['/__svc/leadership-shed', on(['get', readShed(drainMark)])],
+    ['/__svc/leadership-shed/maintenance', on(['post', setShed(true)], ['delete', setShed(false)])],
     ...(webhookKeys === undefined ? [] : [['/__svc/webhook-keys', webhookKeyHandlers(webhookKeys)] as const]),
   ]);
   return (res, req, method, responder, startedMs) => {
@@ -87,10 +93,10 @@ export function handleService(table: ServiceTable, path: string, method: string,
   const { plane, res, responder, startedMs } = call;
   const methods = table.get(path);
   if (methods === undefined) return plane.refuse(res, responder, 'bucketed', OPERATION, startedMs, 'ROUTE_NOT_FOUND');
-  const handler = methods[method === 'head' ? 'get' : method];
+  const handler = methods.get(method === 'head' ? 'get' : method);
   if (handler !== undefined) return handler(call);
-  const allowed = Object.keys(methods).map((name) => name.toUpperCase());
-  if (methods['get'] !== undefined) allowed.push('HEAD');
+  const allowed = [...methods.keys()].map((name) => name.toUpperCase());
+  if (methods.has('get')) allowed.push('HEAD');
   return plane.count(OPERATION, responder.methodNotAllowed(res, allowed.join(', ')), startedMs);
 }
 
@@ -98,22 +104,14 @@ export function handleService(table: ServiceTable, path: string, method: string,
 function probe({ plane, res, req, responder, startedMs }: ServiceCall): void {
   const tooLarge = (): void => plane.refuse(res, responder, 'bucketed', OPERATION, startedMs, 'BODY_TOO_LARGE');
   if (Number(req.getHeader('content-length')) > BODY_BYTES_MAX) return tooLarge();
+  const gathering = new Gathering(plane, res, responder, OPERATION, startedMs);
   let bytes = 0;
-  let isOver = false;
-  res.onAborted(() => {
-    isOver = true;
-  });
-  res.onData((chunk, last) => {
+  const take = guardData(plane.logError, gathering, (chunk, last) => {
     bytes += chunk.byteLength;
-    if (isOver || (!last && bytes <= BODY_BYTES_MAX)) return;
-    isOver = true;
-    res.cork(() => {
-      if (bytes > BODY_BYTES_MAX) return tooLarge();
-      responder.begin(res, 200);
-      res.end();
-      return plane.count(OPERATION, 200, startedMs);
-    });
+    if (bytes > BODY_BYTES_MAX) gathering.refuse('BODY_TOO_LARGE');
+    else if (last) gathering.empty(200);
   });
+  readData(res, take);
 }
 
 function health({ plane, res, responder, startedMs }: ServiceCall): void {

@@ -9,10 +9,12 @@ export const QUOTA_PREFIX = '/__svc/quota/';
 
 type TenantHandler = (call: ServiceCall, bucket: string, coldObjects: ColdObjects | undefined) => void;
 
-const HANDLERS: Readonly<Record<string, Readonly<Record<string, TenantHandler>>>> = {
-  [PURGE_PREFIX]: { delete: handlePurge },
-  [QUOTA_PREFIX]: { get: handleGetQuota, head: handleGetQuota, put: handlePutQuota },
-};
+const PURGE_HANDLERS: ReadonlyMap<string, TenantHandler> = new Map([['delete', handlePurge]]);
+const QUOTA_HANDLERS: ReadonlyMap<string, TenantHandler> = new Map<string, TenantHandler>([
+  ['get', handleGetQuota],
+  ['head', handleGetQuota],
+  ['put', handlePutQuota],
+]);
 
 const route = newRoute();
 
@@ -28,14 +30,14 @@ export function handleTenant(
   const { plane, res, responder, startedMs } = call;
   // The rules for names are those of the client plane: what cannot be created needs no purge.
   parseRoute(`/${path.slice(prefix.length)}`, route);
-  const handlers = HANDLERS[prefix] as Readonly<Record<string, TenantHandler>>;
-  const handler = handlers[method];
+  const handlers = prefix === PURGE_PREFIX ? PURGE_HANDLERS : QUOTA_HANDLERS;
+  const handler = handlers.get(method);
   if (route.kind === 'invalid') {
     plane.refuse(res, responder, 'bucketed', 'bucket', startedMs, 'INVALID_NAME', route.detail);
   } else if (route.kind !== 'bucket') {
     plane.refuse(res, responder, 'bucketed', 'bucket', startedMs, 'ROUTE_NOT_FOUND');
   } else if (handler === undefined) {
-    const allow = Object.keys(handlers).map((name) => name.toUpperCase());
+    const allow = [...handlers.keys()].map((name) => name.toUpperCase());
     plane.count('bucket', responder.methodNotAllowed(res, allow.join(', ')), startedMs);
   } else {
     handler(call, route.bucket, coldObjects);

@@ -5,7 +5,8 @@
  * The more waits, the less a read may bring (a client continues from Stream-Next-Offset); at the bound reads are refused
  * with 503, and answers that were under way already are cut.
  */
-import type { HttpContext } from './contract.ts';
+import type { ErrorLog, HttpContext } from './contract.ts';
+import { type ResponseOwner, guardAbort, takeOver, whenWritable } from './guard.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** Bytes that wait for slow clients in this process. A client on a slow line has most of its answer here for a second or so. */
@@ -16,13 +17,15 @@ const SMALL_READ_BYTES = 128 * 1024;
 /** Sockets take this much without help; with the headers it fits the buffer in which uWebSockets.js corks (live/socket.ts). */
 const UNCOUNTED_BYTES = 8 * 1024;
 
-/** Instead of whoever listened before: that one has answered. */
-const nobodyCares = (): void => undefined;
-
 export class Unsent {
   usedBytes = 0;
+  readonly #log: ErrorLog;
   #waiting = 0;
   #idle: (() => void) | undefined;
+
+  constructor(log: ErrorLog) {
+    this.#log = log;
+  }
 
   get full(): boolean {
     return this.usedBytes >= UNSENT_BYTES_MAX;
@@ -45,7 +48,7 @@ export class Unsent {
     const from = res.getWriteOffset();
     const size = body.length - from;
     if (this.usedBytes + size > UNSENT_BYTES_MAX) {
-      res.onAborted(nobodyCares);
+      this.#keep(res, () => undefined);
       res.close();
       return;
     }
@@ -60,12 +63,19 @@ export class Unsent {
       this.#waiting--;
       if (this.#waiting === 0) this.#idle?.();
     };
-    res.onAborted(finish);
-    res.onWritable((offset) => {
+    const owner = this.#keep(res, finish);
+    whenWritable(res, this.#log, owner, (offset) => {
       const [taken, done] = res.tryEnd(rest.subarray(offset - from), body.length);
       if (done) finish();
       return taken;
     });
+  }
+
+  /** In place of whoever had it: that one has answered. */
+  #keep(res: UwsResponse, gone: () => void): ResponseOwner {
+    const owner = { operation: 'unsent answer', fail: () => void res.close() };
+    takeOver(res, owner, guardAbort(this.#log, owner, gone));
+    return owner;
   }
 
   /** Resolves when nothing waits. */
@@ -82,6 +92,6 @@ const unsents = new WeakMap<HttpContext, Unsent>();
 /** The unsent answers of `ctx`. */
 export function unsentOf(ctx: HttpContext): Unsent {
   let unsent = unsents.get(ctx);
-  if (unsent === undefined) unsents.set(ctx, (unsent = new Unsent()));
+  if (unsent === undefined) unsents.set(ctx, (unsent = new Unsent(ctx.logError)));
   return unsent;
 }

@@ -14,12 +14,12 @@ export interface WebhookKeys {
 
 type Handler = (call: ServiceCall) => void;
 
-export function webhookKeyHandlers(keys: WebhookKeys): Readonly<Record<'get' | 'post' | 'delete', Handler>> {
-  return {
-    get: (call) => answer(call, () => keys.show()),
-    post: (call) => answer(call, () => keys.rotate(false)),
-    delete: (call) => answer(call, () => keys.rotate(true)),
-  };
+export function webhookKeyHandlers(keys: WebhookKeys): ReadonlyMap<string, Handler> {
+  return new Map<string, Handler>([
+    ['get', (call) => answer(call, () => keys.show())],
+    ['post', (call) => answer(call, () => keys.rotate(false))],
+    ['delete', (call) => answer(call, () => keys.rotate(true))],
+  ]);
 }
 
 function answer({ plane, res, responder, startedMs }: ServiceCall, act: () => Promise<unknown>): void {

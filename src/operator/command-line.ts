@@ -171,7 +171,7 @@ export function parseCommandLine<V extends VerbDescription>(
 }
 
 function checkFlag(verb: VerbDescription, name: string, value: string): void {
-  const flag = verb.flags[name];
+  const flag = Object.hasOwn(verb.flags, name) ? verb.flags[name] : undefined;
   if (flag === undefined) {
     const known = Object.keys(verb.flags).map((one) => `--${one}`);
     const hint = suggest(`--${name}`, known) || `; see ${verb.name} --help`;

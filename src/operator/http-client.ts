@@ -129,7 +129,7 @@ export function originOf(url: string): string {
 /** In words, where the code has some. A name with several addresses fails with a list of errors. */
 export function causeOf(error: unknown): string {
   const { code, errors, message } = error as { code?: unknown; errors?: readonly unknown[]; message?: unknown };
-  if (typeof code === 'string' && CODES[code] !== undefined) return CODES[code];
+  if (typeof code === 'string' && Object.hasOwn(CODES, code)) return String(CODES[code]);
   if (errors?.[0] !== undefined) return causeOf(errors[0]);
   if (typeof code === 'string' && code.startsWith('HPE_'))
     return 'what answers there does not speak plain HTTP; is its address https://?';

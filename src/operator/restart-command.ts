@@ -5,16 +5,17 @@ import { suggest } from '../config/suggest.ts';
 import type { ClusterNode } from './cluster-file.ts';
 import { Failure, Interrupted, UsageError } from './failure.ts';
 
-const PLACEHOLDERS: Readonly<Record<string, (node: ClusterNode) => string>> = {
-  host: ({ host }) => host,
-  node_id: ({ id }) => String(id),
-  name: ({ name }) => name,
-  instance_id: ({ instanceId }) => instanceId,
-  admin_host: ({ adminUrl }) => new URL(adminUrl).hostname.replace(/^\[|\]$/g, ''),
-  admin_port: portOf,
+/** A map, because an operator may write {constructor}. */
+const PLACEHOLDERS: ReadonlyMap<string, (node: ClusterNode) => string> = new Map([
+  ['host', ({ host }: ClusterNode) => host],
+  ['node_id', ({ id }: ClusterNode) => String(id)],
+  ['name', ({ name }: ClusterNode) => name],
+  ['instance_id', ({ instanceId }: ClusterNode) => instanceId],
+  ['admin_host', ({ adminUrl }: ClusterNode) => new URL(adminUrl).hostname.replace(/^\[|\]$/g, '')],
+  ['admin_port', portOf],
   // No tunnel is opened here: whoever has one lists its local end in the cluster file.
-  local_port: portOf,
-};
+  ['local_port', portOf],
+]);
 
 /** Of what the command said, this much is repeated when it fails. */
 const SHOWN_CHARS_MAX = 300;
@@ -30,8 +31,8 @@ export function renderCommand(template: string, node: ClusterNode): string {
   return template.replace(/\{\{|\$\{[^}]*\}|\{(\w+)\}/g, (whole: string, name: string | undefined) => {
     if (whole === '{{') return '{';
     if (name === undefined) return whole;
-    const value = PLACEHOLDERS[name]?.(node);
-    const known = Object.keys(PLACEHOLDERS).map((one) => `{${one}}`);
+    const value = PLACEHOLDERS.get(name)?.(node);
+    const known = [...PLACEHOLDERS.keys()].map((one) => `{${one}}`);
     if (value === undefined)
       throw new UsageError(
         `the restart command has an unknown ${whole}${suggest(whole, known) || `; there are ${known.join(' ')}`}`,

@@ -161,6 +161,7 @@ interface Parts {
 function compose(parts: Parts): Planes {
   const { config, gateway, forks, subscriptions, shards, drainMark, governance, cold, backups, log } = parts;
   const metrics = new HttpCounters();
+  const http = createLogger('http');
   const ctx: HttpContext = {
     gateway,
     forks,
@@ -177,6 +178,7 @@ function compose(parts: Parts): Planes {
       tls: config.server.tls,
     },
     monotonicMs: () => performance.now(),
+    logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
   };
   const source = {
     mailboxDepths: () => shards.depths(),
@@ -202,7 +204,6 @@ function compose(parts: Parts): Planes {
       ...(cold?.metrics() ?? NO_COLD_STORE_METRICS),
     }),
   };
-  const http = createLogger('http');
   log.debug({ shards: gateway.shardCount, groups: gateway.groupCount }, 'composed');
   const peers = new Map(config.raft.peers.map(({ nodeId, address }) => [nodeId, formatAddress(address)]));
   return createPlanes({
@@ -217,7 +218,6 @@ function compose(parts: Parts): Planes {
       webhookKeys: subscriptions.webhookKeys,
     },
     control: subscriptions.api,
-    logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
   });
 }
 

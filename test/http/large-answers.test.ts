@@ -67,7 +67,7 @@ class SlowSocket {
 
 function answered(write: (responder: Responder, res: UwsResponse) => void): SlowSocket {
   const socket = new SlowSocket();
-  const unsent = new Unsent();
+  const unsent = new Unsent(assert.fail);
   write(new Responder(new CorsPolicy(['*']).blocksFor(''), false, unsent), socket.res);
   for (let i = 0; i < 100 && unsent.usedBytes > 0; i++) socket.read(7000);
   assert.equal(unsent.usedBytes, 0);

@@ -56,7 +56,7 @@ export interface Rig {
   readonly errors: unknown[];
 }
 
-const SETTINGS: HttpSettings = {
+export const SETTINGS: HttpSettings = {
   longPollTimeoutMs: 500,
   sseKeepaliveMs: 15_000,
   sseLifetimeMs: 60_000,
@@ -86,6 +86,7 @@ export async function startPlanes(
       metrics: counters,
       settings: { ...SETTINGS, ...settings },
       monotonicMs: () => performance.now(),
+      logError: (error) => errors.push(error),
     },
     source: {
       mailboxDepths: () => [1, 2],
@@ -107,7 +108,6 @@ export async function startPlanes(
         log: { warn: () => undefined },
       }),
     },
-    logError: (error) => errors.push(error),
   });
   const port = await planes.listenClient('127.0.0.1', 0);
   const adminPort = await planes.listenAdmin('127.0.0.1', 0);

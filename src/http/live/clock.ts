@@ -6,6 +6,7 @@
  * SLOT_MS late (more when the thread is busy). Entries beyond one turn of the wheel wait in their slot for a later turn.
  */
 import { assert } from '../../base/assert.ts';
+import type { ErrorLog } from '../contract.ts';
 
 /** Width of a slot. A long-poll of 500 ms is answered at most 10 % late. */
 export const SLOT_MS = 50;
@@ -21,19 +22,23 @@ export abstract class Timed {
   slot = UNSCHEDULED;
   slotIndex = 0;
   abstract onTime(nowMs: number): void;
+  /** onTime threw, which is logged already. */
+  onTimeFailed(): void {}
 }
 
 export class Clock {
   /** Time of the last tick or schedule, good enough for "when did I write last". */
   nowMs: number;
   readonly #monotonicMs: () => number;
+  readonly #log: ErrorLog;
   readonly #slots: Timed[][] = Array.from({ length: SLOT_COUNT }, () => []);
   /** Number of the last slot that was served, counted from time zero. */
   #tick: number;
   #count = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
 
-  constructor(monotonicMs: () => number) {
+  constructor(monotonicMs: () => number, log: ErrorLog) {
+    this.#log = log;
     this.#monotonicMs = monotonicMs;
     this.nowMs = monotonicMs();
     this.#tick = Math.floor(this.nowMs / SLOT_MS);
@@ -94,7 +99,12 @@ export class Clock {
       }
       entry.slot = UNSCHEDULED;
       this.#count--;
-      entry.onTime(this.nowMs);
+      try {
+        entry.onTime(this.nowMs);
+      } catch (error) {
+        this.#log(error, 'live reader');
+        entry.onTimeFailed();
+      }
     }
   }
 

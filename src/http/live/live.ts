@@ -36,7 +36,7 @@ export class Live implements TopicHost {
   constructor(ctx: HttpContext) {
     this.ctx = ctx;
     this.gateway = ctx.gateway;
-    this.clock = new Clock(() => ctx.monotonicMs());
+    this.clock = new Clock(() => ctx.monotonicMs(), ctx.logError);
   }
 
   get stopping(): boolean {

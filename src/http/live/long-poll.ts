@@ -3,12 +3,14 @@
  * the stream is closed or deleted, or its time is over (204). An event that carries the bytes is the answer itself; only
  * requests that an event cannot serve (addressed by records, bounded by max_bytes, or behind) read again.
  */
+import type { ErrorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../wire/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../wire/request.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
 import { etagMatches, isRecordRead, readEtag, type Responder, shownContentType, writeReadHeaders } from '../respond.ts';
 import { unsentOf } from '../unsent.ts';
+import { type ResponseOwner, guardAbort, takeOver } from '../guard.ts';
 import type { UwsResponse } from '../uws.ts';
 import { Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './cursor.ts';
@@ -41,7 +43,8 @@ export function startLongPoll(
   new LongPoll(live, res, target, params, responder).start();
 }
 
-class LongPoll extends Timed implements Member, EventReader, ReplyHandler {
+class LongPoll extends Timed implements Member, EventReader, ReplyHandler, ResponseOwner {
+  readonly operation = 'long_poll';
   readonly #live: Live;
   readonly #ctx: HttpContext;
   readonly #res: UwsResponse;
@@ -78,9 +81,10 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler {
   }
 
   start(): void {
-    this.#res.onAborted(() => {
+    const gone = guardAbort(this.#ctx.logError, this, () => {
       if (this.#state !== DONE) this.#leave();
     });
+    takeOver(this.#res, this, gone);
     if (this.#topic.read(this.#position, this)) this.#live.clock.schedule(this, this.#params.timeoutMs);
     else this.#answer(() => this.#responder.error(this.#res, this.#target.family, 'SHARD_BUSY'));
   }
@@ -165,6 +169,14 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler {
     if (this.#state === RETRYING && this.#remainingMs() > 0) this.#read();
     else if (this.#tail !== undefined) this.#empty();
     // Else the first answer is late. It is answered as soon as it comes, with bytes or without.
+  }
+
+  override onTimeFailed(): void {
+    this.fail('INTERNAL');
+  }
+
+  fail(code: ErrorCode): void {
+    if (this.#state !== DONE) this.#answer(() => this.#responder.error(this.#res, this.#target.family, code));
   }
 
   #remainingMs(): number {

@@ -17,6 +17,7 @@ import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../..
 import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../wire/request.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
 import { isRecordRead, RECORD_EXTENSION, type Responder, shownContentType } from '../respond.ts';
+import { type ResponseOwner, guardAbort, takeOver, whenWritable } from '../guard.ts';
 import type { UwsResponse } from '../uws.ts';
 import { SLOT_MS, Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './cursor.ts';
@@ -68,7 +69,8 @@ export function startSse(
   new SseReader(live, res, target, params, responder).start();
 }
 
-class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyHandler {
+class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyHandler, ResponseOwner {
+  readonly operation = 'sse_open';
   readonly #live: Live;
   readonly #ctx: HttpContext;
   readonly #res: UwsResponse;
@@ -126,9 +128,10 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   }
 
   start(): void {
-    this.#res.onAborted(() => {
+    const gone = guardAbort(this.#ctx.logError, this, () => {
       if (this.#state !== DONE) this.#leave();
     });
+    takeOver(this.#res, this, gone);
     if (this.#topic.read(this.#position, this)) this.#appoint();
     else this.#refuse('SHARD_BUSY');
   }
@@ -164,7 +167,7 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     this.#res.writeHeader('stream-data-content-type', type);
     if (this.#view === VIEW_BASE64) this.#res.writeHeader('stream-sse-data-encoding', 'base64');
     if (reply.has(REPLY_RECORDS)) this.#res.writeHeader('stream-extensions', RECORD_EXTENSION);
-    this.#res.onWritable(() => this.#onWritable());
+    whenWritable(this.#res, this.#ctx.logError, this, () => this.#onWritable());
     const { metrics } = this.#ctx;
     metrics.live.sseOpened++;
     metrics.response('sse_open', 200, (this.#ctx.monotonicMs() - this.#startedMs) * 1000);
@@ -359,6 +362,16 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     } else {
       this.#endWithError(code);
     }
+  }
+
+  override onTimeFailed(): void {
+    this.fail('INTERNAL');
+  }
+
+  fail(code: ErrorCode): void {
+    if (this.#state === DONE) return;
+    if (this.#opened) this.#endWithError(code);
+    else this.#refuse(code);
   }
 
   /** Answers with a refusal instead of an event stream. */

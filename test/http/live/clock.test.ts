@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Clock, SLOT_MS, Timed } from '../../../src/http/live/clock.ts';
 import { createRandom } from '../../support/random.ts';
+import { rethrow } from './harness.ts';
 
 class Entry extends Timed {
   readonly fired: number[] = [];
@@ -21,7 +22,7 @@ class Entry extends Timed {
 function newClock(): { clock: Clock; at: (ms: number) => void } {
   let nowMs = 12_345.6;
   const start = nowMs;
-  const clock = new Clock(() => nowMs);
+  const clock = new Clock(() => nowMs, rethrow);
   return {
     clock,
     at(ms) {
@@ -131,4 +132,29 @@ test('random schedules, moves and cancels agree with a list', () => {
   assert.equal(clock.size, due.size);
   for (const entry of entries) clock.cancel(entry);
   assert.equal(clock.size, 0);
+});
+
+test('an entry that throws is logged and told, and those after it fire', () => {
+  const errors: unknown[] = [];
+  let nowMs = 0;
+  const clock = new Clock(
+    () => nowMs,
+    (error) => errors.push(error),
+  );
+  let told = 0;
+  class Failing extends Entry {
+    override onTimeFailed(): void {
+      told++;
+    }
+  }
+  const bug = new Error('a bug');
+  const failing = new Failing(() => {
+    throw bug;
+  });
+  const next = new Entry();
+  clock.schedule(failing, 10);
+  clock.schedule(next, 10);
+  nowMs = 1000;
+  clock.advance();
+  assert.deepEqual([errors, told, next.fired.length, clock.size], [[bug], 1, 1, 0]);
 });

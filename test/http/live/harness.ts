@@ -24,6 +24,11 @@ export interface LiveServer {
   url(stream: string, query: string): string;
 }
 
+/** A bug in a callback fails the test that met it. */
+export const rethrow = (error: unknown): never => {
+  throw error;
+};
+
 function newMetrics(): HttpMetrics {
   return {
     response: () => undefined,
@@ -67,6 +72,7 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
     forks: NO_FORKS,
     metrics: newMetrics(),
     monotonicMs: () => nowMs,
+    logError: rethrow,
     settings: {
       longPollTimeoutMs: 30_000,
       sseKeepaliveMs: 15_000,
@@ -80,7 +86,7 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
       ...settings,
     },
   };
-  const responder = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new Unsent());
+  const responder = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new Unsent(rethrow));
   const app = uws.App();
   app.get('/:stream', (res, req) => {
     const params = paramsOf(new URLSearchParams(req.getQuery()), req.getHeader('if-none-match'));

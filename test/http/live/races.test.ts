@@ -12,9 +12,10 @@ import { READ_NOW, READ_OFFSET } from '../../../src/wire/request.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
 import { FakeGateway } from './fake-gateway.ts';
 import { FakeResponse } from './fake-response.ts';
+import { rethrow } from './harness.ts';
 import { NO_FORKS } from '../no-forks.ts';
 
-const RESPONDER = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new Unsent());
+const RESPONDER = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new Unsent(rethrow));
 
 class World {
   readonly gateway = new FakeGateway();
@@ -27,6 +28,7 @@ class World {
       gateway: this.gateway,
       forks: NO_FORKS,
       monotonicMs: () => this.nowMs,
+      logError: rethrow,
       metrics: {
         response: () => undefined,
         live: {

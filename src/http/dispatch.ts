@@ -1,0 +1,127 @@
+/**
+ * Everything that comes before the route, for every request of a plane: CORS, OPTIONS, stopping, authorization; and the net below
+ * the handlers. Whatever a handler does, the request ends in an answer or with its connection, never with the process.
+ */
+import { MillraceError } from '../base/errors.ts';
+import { isAuthorized } from './auth.ts';
+import { hasOwnToken } from './control.ts';
+import type { CorsPolicy } from './cors.ts';
+import { beginHandler, failSafely, isDead, ownerOf } from './guard.ts';
+import type { Plane, Router } from './plane.ts';
+import { Responder } from './respond.ts';
+import { type Unsent, unsentOf } from './unsent.ts';
+import type { UwsApp, UwsRequest, UwsResponse } from './uws.ts';
+
+export interface Service {
+  readonly plane: Plane;
+  readonly cors: CorsPolicy;
+  /** Empty: none is asked for. */
+  readonly token: string;
+  readonly route: Router;
+}
+
+export function serve(app: UwsApp, service: Service): void {
+  const { plane, cors } = service;
+  const responders = new Responders(cors, unsentOf(plane.ctx));
+  app.any('/*', (res, req) => {
+    const startedMs = plane.ctx.monotonicMs();
+    let responder: Responder | undefined;
+    beginHandler(res);
+    try {
+      const method = req.getMethod();
+      responder = responders.for(req, method === 'head');
+      const result: unknown = handle(service, { res, req, method, responder, startedMs });
+      if (result instanceof Promise) watchPromise(plane, res, result);
+      if (ownerOf(res) === undefined && responder.ended !== res && !isDead(res)) {
+        throw new Error('the handler returned without an answer');
+      }
+    } catch (error) {
+      answerCrash({ plane, res, responder, startedMs }, error);
+    }
+  });
+}
+
+interface Arrival {
+  readonly res: UwsResponse;
+  readonly req: UwsRequest;
+  readonly method: string;
+  readonly responder: Responder;
+  readonly startedMs: number;
+}
+
+/** What the route returns is for the net: nothing, unless somebody made a handler async. */
+function handle({ plane, token, route }: Service, { res, req, method, responder, startedMs }: Arrival): unknown {
+  if (method === 'options') {
+    responder.preflight(res);
+    return plane.count('other', 204, startedMs);
+  }
+  if (plane.closing) return plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'STOPPING');
+  if (token !== '' && !mayPass(req, token)) {
+    return plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'UNAUTHORIZED');
+  }
+  return route(res, req, method, responder, startedMs);
+}
+
+function mayPass(req: UwsRequest, token: string): boolean {
+  return isAuthorized(req.getHeader('authorization'), token) || hasOwnToken(req.getUrl());
+}
+
+/** An async handler that took the response over may fail later. */
+function watchPromise(plane: Plane, res: UwsResponse, result: Promise<unknown>): void {
+  const owner = ownerOf(res);
+  result.catch((error: unknown) => {
+    if (owner === undefined) plane.logError(error, 'handler');
+    else failSafely(plane.logError, owner, error);
+  });
+}
+
+interface Crashed {
+  readonly plane: Plane;
+  readonly res: UwsResponse;
+  readonly responder: Responder | undefined;
+  readonly startedMs: number;
+}
+
+/** Whoever took the response over ends it; else it gets 500, or is closed when part of an answer is written. */
+function answerCrash({ plane, res, responder, startedMs }: Crashed, error: unknown): void {
+  const owner = ownerOf(res);
+  if (owner !== undefined) return failSafely(plane.logError, owner, error);
+  plane.logError(error, 'handler');
+  try {
+    if (responder?.ended === res || isDead(res)) return;
+    if (responder === undefined || responder.begun === res) res.close();
+    else plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'INTERNAL');
+  } catch (again) {
+    plane.logError(again, 'answering a crash');
+    if (!isDead(res)) res.close();
+  }
+}
+
+/** Two responders for each CORS result, made once. */
+class Responders {
+  readonly #cors: CorsPolicy;
+  readonly #body = new Map<object, Responder>();
+  readonly #head = new Map<object, Responder>();
+  /** When everybody gets the same, neither the origin nor a map is needed. */
+  readonly #only: { readonly body: Responder; readonly head: Responder } | undefined;
+
+  constructor(cors: CorsPolicy, unsent: Unsent) {
+    this.#cors = cors;
+    for (const blocks of cors.all()) {
+      this.#body.set(blocks, new Responder(blocks, false, unsent));
+      this.#head.set(blocks, new Responder(blocks, true, unsent));
+    }
+    if (!cors.readsOrigin) {
+      const blocks = cors.blocksFor('');
+      this.#only = { body: new Responder(blocks, false, unsent), head: new Responder(blocks, true, unsent) };
+    }
+  }
+
+  for(req: UwsRequest, headOnly: boolean): Responder {
+    if (this.#only !== undefined) return headOnly ? this.#only.head : this.#only.body;
+    const blocks = this.#cors.blocksFor(req.getHeader('origin'));
+    const responder = (headOnly ? this.#head : this.#body).get(blocks);
+    if (responder === undefined) throw new MillraceError('INTERNAL', 'a CORS result without responder');
+    return responder;
+  }
+}

@@ -1,0 +1,178 @@
+// Handlers with every bug that would end the process: each ends in an answer or with its connection, and one log line.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { serve } from '../../src/http/dispatch.ts';
+import { CorsPolicy } from '../../src/http/cors.ts';
+import { guardAbort, guardData, readData, takeOver, whenWritable } from '../../src/http/guard.ts';
+import { Gathering } from '../../src/http/gather.ts';
+import { BodyBudget, Plane, type Router } from '../../src/http/plane.ts';
+import { loadUws } from '../../src/http/uws.ts';
+import { HttpCounters } from '../../src/metrics/http-metrics.ts';
+import { ConnectionLost, RawClient } from '../support/raw-client.ts';
+import { FakeGateway } from './fake-gateway.ts';
+import { NO_FORKS } from './no-forks.ts';
+import { SETTINGS } from './planes.ts';
+
+interface Bug {
+  readonly what: string;
+  /** 0: the connection is closed. */
+  readonly status: number;
+  readonly route: Router;
+}
+
+const boom = (): never => {
+  throw new Error('boom');
+};
+
+function gatheringOf(...[res, , , responder, startedMs]: Parameters<Router>): Gathering {
+  return new Gathering(plane, res, responder, 'other', startedMs);
+}
+
+const BUGS: readonly Bug[] = [
+  { what: 'a throw before anything', status: 500, route: boom },
+  { what: 'a return without an answer', status: 500, route: () => undefined },
+  {
+    what: 'a throw behind the status line',
+    status: 0,
+    route: (res, _req, _method, responder) => {
+      responder.begin(res, 200);
+      boom();
+    },
+  },
+  {
+    what: 'a return behind the status line',
+    status: 0,
+    route: (res, _req, _method, responder) => responder.begin(res, 200),
+  },
+  {
+    what: 'a throw behind the answer',
+    status: 200,
+    route: (res, _req, _method, responder) => {
+      responder.json(res, 200, '{}');
+      boom();
+    },
+  },
+  {
+    what: 'a throw behind an answer that was written past the responder',
+    status: 200,
+    route: (res) => {
+      res.end('ok');
+      boom();
+    },
+  },
+  {
+    what: 'a throw of somebody who keeps the response',
+    status: 500,
+    route: (...call) => {
+      gatheringOf(...call);
+      boom();
+    },
+  },
+  {
+    what: 'a throw in the callback of the body',
+    status: 500,
+    route: (...call) => readData(call[0], guardData(plane.logError, gatheringOf(...call), boom)),
+  },
+  {
+    what: 'a throw in the callback of the body, by somebody whose end throws too',
+    status: 0,
+    route: (res) => {
+      const owner = {
+        operation: 'other',
+        fail: () => {
+          res.close();
+          boom();
+        },
+      };
+      takeOver(
+        res,
+        owner,
+        guardAbort(plane.logError, owner, () => undefined),
+      );
+      readData(res, guardData(plane.logError, owner, boom));
+    },
+  },
+  {
+    what: 'a throw when the client is gone',
+    status: 0,
+    route: (res) => {
+      const owner = { operation: 'other', fail: () => undefined };
+      takeOver(res, owner, guardAbort(plane.logError, owner, boom));
+      setImmediate(() => res.close());
+    },
+  },
+  {
+    what: 'a throw when the socket has room',
+    status: 0,
+    route: (res) => {
+      const owner = { operation: 'other', fail: () => void res.close() };
+      takeOver(
+        res,
+        owner,
+        guardAbort(plane.logError, owner, () => undefined),
+      );
+      whenWritable(res, plane.logError, owner, boom);
+      setImmediate(() => res.cork(() => res.tryEnd(new Uint8Array(1 << 26), 1 << 26)));
+    },
+  },
+  {
+    what: 'an async handler that fails before it takes the response over',
+    status: 500,
+    route: (async () => {
+      await Promise.resolve();
+      boom();
+    }) as Router,
+  },
+  {
+    what: 'an async handler that fails afterwards',
+    status: 500,
+    route: (async (...call: Parameters<Router>) => {
+      gatheringOf(...call);
+      await Promise.resolve();
+      boom();
+    }) as unknown as Router,
+  },
+];
+
+const errors: unknown[] = [];
+const plane = new Plane(
+  {
+    gateway: new FakeGateway(),
+    forks: NO_FORKS,
+    metrics: new HttpCounters(),
+    settings: SETTINGS,
+    monotonicMs: () => performance.now(),
+    logError: (error) => errors.push(error),
+  },
+  new BodyBudget(1024),
+);
+
+for (const { what, status, route } of BUGS) {
+  test(`${what}: ${status === 0 ? 'the connection is closed' : status}, and the next request is served`, async (t) => {
+    errors.length = 0;
+    const uws = loadUws();
+    const app = uws.App();
+    let current = route;
+    serve(app, {
+      plane,
+      cors: new CorsPolicy([]),
+      token: '',
+      route: (...call) => current(...call),
+    });
+    const port = await new Promise<number>((resolve) => {
+      app.listen('127.0.0.1', 0, (socket) => resolve(socket === false ? 0 : uws.us_socket_local_port(socket)));
+    });
+    t.after(() => app.close());
+    const client = await RawClient.connect(port);
+    t.after(() => client.destroy());
+    const asked = client.request('POST', '/x', {}, 'body');
+    if (status === 0) await assert.rejects(asked, ConnectionLost);
+    else assert.equal((await asked).status, status);
+    assert.ok(errors.length > 0, 'it was logged');
+    current = (res, _req, _method, responder) => responder.json(res, 200, '{}');
+    const next = await RawClient.connect(port);
+    t.after(() => next.destroy());
+    assert.equal((await next.request('GET', '/x')).status, 200);
+    assert.equal(plane.open, 0);
+  });
+}
