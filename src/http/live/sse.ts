@@ -10,7 +10,6 @@
  * its answer either covers them or is not up to date, and then the reader reads again.
  */
 import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
-import { READER_BUFFER_BYTES_MAX } from '../../base/limits.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { isText } from '../../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../wire/reply.ts';
@@ -22,8 +21,8 @@ import type { UwsResponse } from '../uws.ts';
 import { SLOT_MS, Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './cursor.ts';
 import type { Batch, FeedReader } from './feed.ts';
-import { BUFFERED_BYTES_MAX, type Live, liveOf } from './live.ts';
-import { writeChunk } from './socket.ts';
+import { EventSocket } from './event-socket.ts';
+import { type Live, liveOf } from './live.ts';
 import {
   COMMENT,
   errorEvent,
@@ -38,8 +37,6 @@ import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES,
 
 /** A step smaller than the longest UTF-8 character could never be sent. */
 const STEP_BYTES_MIN = 4;
-/** A reader whose socket took nothing for this long is gone. */
-const STALL_MS_MAX = 30_000;
 /** A full socket is probed this often, which also keeps uWebSockets.js from closing it after 10 s without a write. */
 const PROBE_MS = 5_000;
 /** Lifetimes differ by up to this part, so that a thousand readers who came together do not come back together. */
@@ -96,10 +93,7 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   /** Everything below has been written. */
   #offset = 0;
   #following = false;
-  #lastWriteMs: number;
-  /** The socket refused bytes at this time and took none since; -1 when it is free. */
-  #stalledMs = -1;
-  #bufferedBytes = 0;
+  readonly #socket: EventSocket;
 
   constructor(live: Live, res: UwsResponse, target: Target, params: ReadParams, responder: Responder) {
     super();
@@ -120,7 +114,7 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
       readFlags: params.readFlags,
     };
     this.#startedMs = live.ctx.monotonicMs();
-    this.#lastWriteMs = this.#startedMs;
+    this.#socket = new EventSocket(live, res);
     const spread = 1 + LIFETIME_SPREAD * (Math.random() - 0.5);
     this.#endMs = this.#startedMs + live.ctx.settings.sseLifetimeMs * spread;
     this.#topic = live.attach(target, this);
@@ -278,44 +272,27 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   // --- the socket
 
   #write(bytes: Uint8Array): boolean {
-    this.#lastWriteMs = this.#live.clock.nowMs;
-    if (writeChunk(this.#res, bytes)) {
-      if (this.#stalledMs >= 0) this.#drained();
-      return true;
-    }
-    this.#bufferedBytes += bytes.length;
-    this.#live.bufferedBytes += bytes.length;
-    if (this.#stalledMs < 0) {
-      this.#stalledMs = this.#lastWriteMs;
-      this.#live.clock.schedule(this, PROBE_MS);
-    }
-    return false;
+    const wasStalled = this.#socket.isStalled;
+    const taken = this.#socket.write(bytes);
+    if (!taken && !wasStalled) this.#live.clock.schedule(this, PROBE_MS);
+    return taken;
   }
 
   #checkBuffer(): void {
-    if (this.#bufferedBytes <= READER_BUFFER_BYTES_MAX && this.#live.bufferedBytes <= BUFFERED_BYTES_MAX) return;
+    if (!this.#socket.isOverfull) return;
     this.#state = DRAINING;
     this.#ctx.metrics.live.slowReaders++;
   }
 
   #onWritable(): boolean {
     if (this.#state === DONE) return true;
-    // The kernel took bytes just now, so the client is alive.
-    if (this.#stalledMs >= 0) this.#stalledMs = this.#live.clock.nowMs;
+    this.#socket.moved();
     this.#probe();
     return true;
   }
 
   #probe(): void {
-    if (!writeChunk(this.#res, COMMENT)) return;
-    if (this.#stalledMs >= 0) this.#drained();
-    if (this.#state === DRAINING) this.#readOn();
-  }
-
-  #drained(): void {
-    this.#stalledMs = -1;
-    this.#live.bufferedBytes -= this.#bufferedBytes;
-    this.#bufferedBytes = 0;
+    if (this.#socket.probe() && this.#state === DRAINING) this.#readOn();
   }
 
   // --- time
@@ -327,14 +304,14 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
       return;
     }
     if (this.#state === RETRYING) this.#readOn();
-    if (this.#stalledMs >= 0) {
-      if (nowMs - this.#stalledMs >= STALL_MS_MAX) {
+    if (this.#socket.isStalled) {
+      if (this.#socket.isDead(nowMs)) {
         // Runs onAborted. There is nobody to say goodbye to.
         this.#res.close();
         return;
       }
       this.#probe();
-    } else if (this.#opened && nowMs - this.#lastWriteMs >= this.#ctx.settings.sseKeepaliveMs) {
+    } else if (this.#opened && nowMs - this.#socket.lastWriteMs >= this.#ctx.settings.sseKeepaliveMs) {
       this.#write(COMMENT);
     }
     if (this.#state !== DONE) this.#appoint();
@@ -343,8 +320,8 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   /** The next thing the clock has to remind this reader of. */
   #appoint(): void {
     const nowMs = this.#live.clock.nowMs;
-    let nextMs = this.#lastWriteMs + this.#ctx.settings.sseKeepaliveMs - nowMs;
-    if (this.#stalledMs >= 0) nextMs = PROBE_MS;
+    let nextMs = this.#socket.lastWriteMs + this.#ctx.settings.sseKeepaliveMs - nowMs;
+    if (this.#socket.isStalled) nextMs = PROBE_MS;
     if (this.#state === RETRYING) nextMs = RETRY_MS;
     this.#live.clock.schedule(this, Math.max(SLOT_MS, Math.min(nextMs, this.#endMs - nowMs)));
   }
@@ -403,7 +380,7 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   #leave(): void {
     this.#state = DONE;
     this.#live.clock.cancel(this);
-    this.#drained();
+    this.#socket.drained();
     this.#topic.feed(this.#view).leave(this);
     this.#topic.stopWaiting(this);
     this.#live.detach(this.#topic, this);

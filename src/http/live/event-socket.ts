@@ -1,0 +1,69 @@
+/** The socket of one event stream: what waits in it, since when it takes nothing, when it was last written to. */
+import { READER_BUFFER_BYTES_MAX } from '../../base/limits.ts';
+import type { UwsResponse } from '../uws.ts';
+import { BUFFERED_BYTES_MAX, type Live } from './live.ts';
+import { writeChunk } from './socket.ts';
+import { COMMENT } from './sse-frames.ts';
+
+/** A reader whose socket took nothing for this long is gone. */
+const STALL_MS_MAX = 30_000;
+
+export class EventSocket {
+  readonly #live: Live;
+  readonly #res: UwsResponse;
+  lastWriteMs: number;
+  /** It refused bytes at this time and took none since; -1 when it is free. */
+  #stalledMs = -1;
+  #bufferedBytes = 0;
+
+  constructor(live: Live, res: UwsResponse) {
+    this.#live = live;
+    this.#res = res;
+    this.lastWriteMs = live.ctx.monotonicMs();
+  }
+
+  get isStalled(): boolean {
+    return this.#stalledMs >= 0;
+  }
+
+  /** It took nothing for so long that nobody can be at its other end. */
+  isDead(nowMs: number): boolean {
+    return this.isStalled && nowMs - this.#stalledMs >= STALL_MS_MAX;
+  }
+
+  /** More waits than one reader may hold, or than all of them together. */
+  get isOverfull(): boolean {
+    return this.#bufferedBytes > READER_BUFFER_BYTES_MAX || this.#live.bufferedBytes > BUFFERED_BYTES_MAX;
+  }
+
+  /** False: the socket is full, and the bytes wait in memory. */
+  write(bytes: Uint8Array): boolean {
+    this.lastWriteMs = this.#live.clock.nowMs;
+    if (writeChunk(this.#res, bytes)) {
+      this.drained();
+      return true;
+    }
+    this.#bufferedBytes += bytes.length;
+    this.#live.bufferedBytes += bytes.length;
+    if (this.#stalledMs < 0) this.#stalledMs = this.lastWriteMs;
+    return false;
+  }
+
+  /** The kernel took bytes just now, so the client is alive. */
+  moved(): void {
+    if (this.isStalled) this.#stalledMs = this.#live.clock.nowMs;
+  }
+
+  /** Writes a comment; true when everything has left. */
+  probe(): boolean {
+    if (!writeChunk(this.#res, COMMENT)) return false;
+    this.drained();
+    return true;
+  }
+
+  drained(): void {
+    this.#stalledMs = -1;
+    this.#live.bufferedBytes -= this.#bufferedBytes;
+    this.#bufferedBytes = 0;
+  }
+}
