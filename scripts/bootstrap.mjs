@@ -170,6 +170,10 @@ function tryLock() {
     fs.writeFileSync(LOCK, String(process.pid), { flag: 'wx' });
     return true;
   } catch (error) {
+    if (['EACCES', 'EPERM', 'EROFS'].includes(error.code))
+      fail(
+        `${ROOT} is not built, and this user cannot write there (${error.code}): run "npm ci && npm run build" in it as its owner, or use a copy of your own`,
+      );
     if (error.code !== 'EEXIST') throw error;
   }
   const owner = readOwner();

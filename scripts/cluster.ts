@@ -52,6 +52,22 @@ function address({ firstPort }: Options, id: number, plane: Plane): string {
 /** Tells a later start that the cluster exists: from then on an empty directory means that a disk was lost. */
 const formedFile = (directory: string): string => join(directory, 'formed');
 
+const configFile = ({ directory }: Options, id: number): string => join(directory, `node-${id}.toml`);
+
+/** For `millracectl`. */
+function writeClusterFile(options: Options): string {
+  const file = join(options.directory, 'cluster.toml');
+  const nodes = Array.from({ length: NODE_COUNT }, (_, i) => [
+    '[[nodes]]',
+    `id = ${i + 1}`,
+    `admin_url = "http://${address(options, i + 1, 'admin')}"`,
+    `http_url = "http://${address(options, i + 1, 'client')}"`,
+    '',
+  ]);
+  writeFileSync(file, nodes.flat().join('\n'));
+  return file;
+}
+
 /** The file is written anew at each start; edit a copy for a cluster of your own. */
 function writeConfig(options: Options, id: number): string {
   const { directory } = options;
@@ -59,7 +75,7 @@ function writeConfig(options: Options, id: number): string {
     { length: NODE_COUNT },
     (_, i) => `  { node_id = ${i + 1}, addr = "${address(options, i + 1, 'cluster')}" },`,
   );
-  const file = join(directory, `node-${id}.toml`);
+  const file = configFile(options, id);
   const lines = [
     `# Node ${id} of the cluster that \`npm run cluster\` starts.`,
     '[server]',
@@ -142,9 +158,11 @@ async function stopAll(nodes: readonly Node[]): Promise<boolean> {
   return ends.every((end) => end === 0);
 }
 
-function announce(nodes: readonly Node[], directory: string): void {
+function announce(nodes: readonly Node[], options: Options): void {
+  const { directory } = options;
   const first = (nodes[0] as Node).client;
   const second = (nodes[1] as Node).client;
+  const last = nodes.at(-1) as Node;
   const lines = nodes.map(
     ({ id, client, admin, child }) => `  node ${id}   clients ${client}   admin ${admin}   pid ${child.pid}`,
   );
@@ -154,7 +172,10 @@ function announce(nodes: readonly Node[], directory: string): void {
       ...lines,
       `  data     ${directory}  (a configuration file per node is there too)`,
       `  try      curl -X PUT ${first}/demo/hello && curl -X POST -H 'Content-Type: text/plain' -d hi ${second}/demo/hello`,
-      '  Kill one of them to see the others go on. Ctrl-C stops all.',
+      `  status   npm run -s ctl -- status --config ${writeClusterFile(options)}`,
+      `  kill     kill -9 ${last.child.pid}                    (node ${last.id}; the others go on)`,
+      `  revive   node dist/main.js --config ${configFile(options, last.id)}`,
+      '  Ctrl-C stops all nodes that were started here.',
       '',
     ].join('\n'),
   );
@@ -201,7 +222,9 @@ async function main(): Promise<number> {
   isUp = await allReady(nodes, ending.signal);
   if (isUp) {
     writeFileSync(formedFile(directory), '');
-    announce(nodes, directory);
+    // From now on an empty directory means a lost disk, also for a node that is revived by hand.
+    for (const { id } of nodes) writeConfig(options, id);
+    announce(nodes, options);
   } else if (!ending.signal.aborted) process.stderr.write(`the cluster was not ready within ${READY_TIMEOUT_MS} ms\n`);
   if (isUp && !ending.signal.aborted) {
     await new Promise<void>((done) => ending.signal.addEventListener('abort', () => done(), { once: true }));

@@ -18,6 +18,7 @@ import type { ControlPort } from './control.ts';
 import { CorsPolicy } from './cors.ts';
 import { clientRoutes } from './client.ts';
 import { endAllLive } from './live/live.ts';
+import { listenError } from './listen-error.ts';
 import type { MetricsSource } from './metrics-route.ts';
 import { serve } from './dispatch.ts';
 import { BodyBudget, Plane } from './plane.ts';
@@ -44,15 +45,6 @@ export interface Planes {
   close(graceMs: number): Promise<void>;
   /** Requests accepted and not answered. */
   openRequests(): number;
-}
-
-export class ListenError extends Error {
-  constructor(plane: string, host: string, port: number) {
-    super(
-      `cannot listen on ${host}:${port} for the ${plane} plane: the address is in use or does not belong to this host`,
-    );
-    this.name = 'ListenError';
-  }
 }
 
 export function createPlanes(options: PlaneOptions): Planes {
@@ -131,7 +123,7 @@ class Listener {
       const listen = this.app.listen.bind(this.app) as unknown as ListenWithHost;
       listen(host, port, EXCLUSIVE_PORT, (socket) => {
         if (socket === false) {
-          reject(new ListenError(this.#name, host, port));
+          void listenError(this.#name, host, port).then(reject);
           return;
         }
         this.#socket = socket;

@@ -7,7 +7,17 @@
  * Groups live in shard (group mod shard count), so the shard count is fixed when the directory is created. A directory
  * that lost a shard is refused: an empty shard in its place would look like data that never existed.
  */
-import { closeSync, fsyncSync, openSync, readFileSync, readdirSync, renameSync, statSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  statSync,
+  statfsSync,
+  writeSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -157,6 +167,14 @@ function read(path: string): Stored {
     );
   }
   return { format, complete: complete === true, nodeId, groupCount, shardCount };
+}
+
+/** Linux names file systems by these numbers (statfs(2)): tmpfs, ramfs. */
+const MEMORY_FILE_SYSTEMS: readonly number[] = [0x01021994, 0x858458f6];
+
+/** True when the directory is in memory: fsync succeeds there and means nothing. */
+export function isVolatile(path: string): boolean {
+  return process.platform === 'linux' && MEMORY_FILE_SYSTEMS.includes(statfsSync(path).type);
 }
 
 function within(value: unknown, most: number): value is number {

@@ -7,17 +7,19 @@ import { formatAddress } from '../base/address.ts';
 import { VERSION } from '../config/version.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import type { HttpContext } from '../http/contract.ts';
-import { ListenError, type Planes, createPlanes } from '../http/server.ts';
+import { ListenError } from '../http/listen-error.ts';
+import { type Planes, createPlanes } from '../http/server.ts';
 import { HttpLibraryError, loadUws } from '../http/uws.ts';
 import { describeShed } from '../wire/shed.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
 import { type RunningBackups, openBackups } from './backup/backups.ts';
 import { type ColdStore, NO_COLD_STORE_METRICS, gracesOf, startColdStore } from './cold-start.ts';
-import { type Layout, completeDataDir, lockDataDir, openDataDir } from './data-dir.ts';
+import { type Layout, completeDataDir, isVolatile, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
 import { openForks } from './fork/forks.ts';
 import type { ForkService } from './fork/service.ts';
 import { Governance } from './governance.ts';
+import { greeting } from './greeting.ts';
 import { collectSeldom } from './heap.ts';
 import { type Logger, createLogger } from './log.ts';
 import { type ClusterData, Shards } from './shards.ts';
@@ -41,6 +43,9 @@ async function main(argv: readonly string[]): Promise<void> {
   const log = createLogger('server');
   const startedMs = performance.now();
   const layout = await claimDataDir(config, log);
+  const onDisk = !isVolatile(config.storage.dataDir);
+  if (!onDisk)
+    log.warn({ path: config.storage.dataDir }, 'the data directory is in memory: a restart of this host loses it');
   const wasDraining = readDrainMark(config.storage.dataDir);
   const cold = await startColdStore(config, layout.shardCount, createLogger('cold'));
   const shards = new Shards({
@@ -82,7 +87,9 @@ async function main(argv: readonly string[]): Promise<void> {
   const planes = compose(parts);
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
-  greet(config, layout.shardCount, performance.now() - startedMs, log);
+  const startMs = performance.now() - startedMs;
+  log.info({ ms: Math.round(startMs) }, 'listening');
+  process.stdout.write(greeting(config, { shardCount: layout.shardCount, startMs, onDisk }));
   if (clusterOf(config) !== undefined) governance.start();
   for (const service of [forks, subscriptions]) service.start();
   onSignal(() => {
@@ -219,27 +226,6 @@ function compose(parts: Parts): Planes {
     },
     control: subscriptions.api,
   });
-}
-
-function greet(config: Config, shardCount: number, startMs: number, log: Logger): void {
-  const scheme = config.server.tls === undefined ? 'http' : 'https';
-  const client = `${scheme}://${formatAddress(config.server.listen)}`;
-  const nodes = Math.max(1, config.raft.peers.length);
-  log.info({ ms: Math.round(startMs) }, 'listening');
-  process.stdout.write(
-    [
-      `Millrace ${VERSION}, node ${config.raft.nodeId}: ready in ${Math.round(startMs)} ms`,
-      `  clients   ${client}`,
-      `  admin     ${scheme}://${formatAddress(config.server.adminListen)}  (/__svc/metrics, /__svc/ready)`,
-      `  data      ${config.storage.dataDir}  (${config.raft.groupCount} groups on ${shardCount} shard${shardCount === 1 ? '' : 's'})`,
-      ...(config.storage.cold.backend === 'none' ? [] : [`  cold      ${config.storage.cold.backend}`]),
-      nodes === 1
-        ? '  durable   every acknowledged write is on disk (fsync) before its answer leaves; single node: one disk'
-        : `  durable   every acknowledged write is on the disks (fsync) of a majority of ${nodes} nodes before its answer leaves`,
-      `  try       curl -X PUT ${client}/demo/hello && curl -X POST -H 'Content-Type: text/plain' -d hi ${client}/demo/hello`,
-      '',
-    ].join('\n'),
-  );
 }
 
 /** First signal: stop cleanly. Another one, later: at once. Ctrl-C under npm arrives twice in the same moment. */

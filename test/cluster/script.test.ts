@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { until } from '../support/cluster.ts';
+import { ctl } from '../support/ctl.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { freePort, removeFolder, run, temporaryFolder, within } from '../support/server.ts';
 
@@ -35,7 +36,7 @@ test('npm run cluster: starts, says where, reports a death, stops together, and 
       () => `the announcement; said so far: ${started.output()}`,
       async () => {
         assert.equal(started.child.exitCode, null, started.output());
-        return started.output().includes('Ctrl-C stops all');
+        return started.output().includes('Ctrl-C stops all nodes');
       },
     );
     const nodes = [...started.output().matchAll(/node \d +clients (\S+) +admin \S+ +pid (\d+)/g)];
@@ -44,18 +45,27 @@ test('npm run cluster: starts, says where, reports a death, stops together, and 
   };
   try {
     const first = await start();
-    assert.match(readFileSync(join(data, 'node-1.toml'), 'utf8'), /init_membership = true/);
+    assert.match(readFileSync(join(data, 'node-1.toml'), 'utf8'), /init_membership = false/, 'formed by now');
     assert.equal(await status(`${first.urls[0]}/demo/hello`, { method: 'PUT', headers: TEXT }), 201);
     assert.equal(await status(`${first.urls[1]}/demo/hello`, { method: 'POST', headers: TEXT, body: 'hi' }), 204);
     assert.doesNotMatch(first.started.output(), /"level"/, 'logs only when asked for');
-    process.kill(first.pids[2] as number, 'SIGKILL');
+    const command = (name: string): string =>
+      new RegExp(`^  ${name} +(.*?)(?: +\\(|$)`, 'm').exec(first.started.output())?.[1] ?? assert.fail(name);
+    const shown = await ctl(command('status').split(' -- ')[1]?.split(' ') ?? []);
+    assert.equal(shown.code, 0, shown.stderr);
+    const killed = run(['sh', '-c', command('kill')]);
+    assert.equal(await killed.exited, 0, killed.output());
     await until('the report of the death', async () => /node 3 ended with SIGKILL/.test(first.started.output()));
     await until('writes go on', async () => {
       return (await status(`${first.urls[1]}/demo/hello`, { method: 'POST', headers: TEXT, body: '!' })) === 204;
     });
+    const revived = run(['sh', '-c', `exec ${command('revive')}`]);
+    await until('node 3 is back', async () => /listening/.test(revived.output()));
     first.started.child.kill('SIGINT');
     assert.equal(await within(first.started.exited, STOP_TIMEOUT_MS, 'the stop'), 0, first.started.output());
     for (const pid of first.pids) assert(!isAlive(pid), `node process ${pid} is left over`);
+    revived.child.kill('SIGTERM');
+    assert.equal(await within(revived.exited, STOP_TIMEOUT_MS, 'the stop of node 3'), 0, revived.output());
 
     const second = await start();
     assert.match(readFileSync(join(data, 'node-1.toml'), 'utf8'), /init_membership = false/);

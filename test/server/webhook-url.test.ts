@@ -97,3 +97,14 @@ test('a name is judged by what it resolves to when the socket connects', async (
     assert.match(String(await connectsTo(['127.0.0.1', '::1', '::ffff:10.0.0.1'], all)), /no public address/);
   }
 });
+
+test('what a developer on one machine meets names the setting', () => {
+  const reason = (url: string, allowLocal: boolean): string => {
+    const target = webhookTarget(url, { enabled: true, allowLocal });
+    return target.ok ? '' : target.reason;
+  };
+  for (const url of ['http://localhost:3000/hook', 'https://127.0.0.1/hook']) {
+    assert.match(reason(url, false), /subscriptions\.local_webhooks = true$/, url);
+  }
+  assert.doesNotMatch(reason('http://worker.example/', true), /local_webhooks/);
+});

@@ -71,6 +71,9 @@ export interface WebhookRules {
   readonly allowLocal: boolean;
 }
 
+const LOCAL_HINT =
+  '; for receivers on localhost while you develop, the server needs subscriptions.local_webhooks = true';
+
 export function webhookTarget(text: string, { enabled, allowLocal }: WebhookRules): WebhookTarget {
   const refused = (reason: string): WebhookTarget => ({ ok: false, reason: `webhook.url ${reason}` });
   if (!enabled) return refused('is not called by this server: subscriptions.webhooks is off');
@@ -79,14 +82,17 @@ export function webhookTarget(text: string, { enabled, allowLocal }: WebhookRule
   if (url.username !== '' || url.password !== '') return refused('must not hold credentials');
   const host = url.hostname.replace(/^\[|\]$/g, '').toLowerCase();
   const isSecure = url.protocol === 'https:';
-  if (!isSecure && (url.protocol !== 'http:' || !allowLocal)) return refused('must use https');
+  if (!isSecure && (url.protocol !== 'http:' || !allowLocal)) {
+    return refused(`must use https${allowLocal ? '' : LOCAL_HINT}`);
+  }
   if (allowLocal && (host === 'localhost' || (isIP(host) === 4 && isLoopbackAddress(host)))) {
     return { ok: true, url, mayConnect: isLoopbackAddress };
   }
   if (!isSecure) return refused('must use https; http is for localhost and 127.0.0.x alone');
   const isLocalName = /(^|\.)(localhost|local|internal|home\.arpa)\.?$/.test(host);
   if (isLocalName || (isIP(host) !== 0 && !isPublicAddress(host))) {
-    return refused('must not target a private, link-local or loopback host');
+    const hint = allowLocal ? '' : LOCAL_HINT;
+    return refused(`must not target a private, link-local or loopback host${hint}`);
   }
   return { ok: true, url, mayConnect: isPublicAddress };
 }
