@@ -23,6 +23,7 @@ import {
   encodeWelcome,
   isChallenge,
   isProof,
+  isSpoken,
   readWord,
 } from '../wire/peer/handshake.ts';
 import type { Hello, Introduction, Refusal, RefusalCode, Word } from '../wire/peer/handshake.ts';
@@ -34,7 +35,13 @@ export type Step =
   /** The other side has proved itself and fits. `say`: the last word; `rest`: what came behind the handshake. */
   | { readonly kind: 'done'; readonly peer: Introduction; readonly say: Uint8Array; readonly rest: Uint8Array }
   /** The connection is over. `say` is empty when the other side would not understand, or said it itself. */
-  | { readonly kind: 'over'; readonly refusal: Refusal; readonly say: Uint8Array };
+  | {
+      readonly kind: 'over';
+      readonly refusal: Refusal;
+      readonly say: Uint8Array;
+      /** The newest that the refuser speaks, when that is why. */
+      readonly newest?: number;
+    };
 
 const NOTHING = new Uint8Array(0);
 const MORE: Step = { kind: 'more' };
@@ -71,17 +78,18 @@ export class ConnectorHandshake {
   readonly #hello: Hello;
   readonly #secret: string;
   readonly #words = new Words();
+  readonly #version: number;
   #helloRaw: Uint8Array = NOTHING;
   #challengeRaw: Uint8Array = NOTHING;
 
-  constructor(hello: Hello, secret: string) {
+  constructor(hello: Hello, secret: string, version: number = PROTOCOL_VERSION) {
     this.#hello = hello;
     this.#secret = secret;
+    this.#version = version;
   }
 
-  /** `version` differs from ours only in tests. */
-  start(version: number = PROTOCOL_VERSION): Uint8Array {
-    this.#helloRaw = encodeHello(this.#hello, version);
+  start(): Uint8Array {
+    this.#helloRaw = encodeHello(this.#hello, this.#version);
     return this.#helloRaw;
   }
 
@@ -91,21 +99,23 @@ export class ConnectorHandshake {
     if (next === undefined) return MORE;
     if (next === 'malformed') return over('malformed', 'the answer is not of the peer protocol');
     const { word, raw } = next;
-    if (word.kind === WORD_REFUSAL) return { kind: 'over', refusal: refusalOf(word), say: NOTHING };
-    if (word.version !== PROTOCOL_VERSION) return over('other-version', versionText(word.version));
+    if (word.kind === WORD_REFUSAL) return refusedBy(word);
+    if (word.version !== this.#version) return over('other-version', versionText(this.#version, word.version));
     if (this.#challengeRaw.length === 0) {
       if (word.kind !== WORD_CHALLENGE || !isChallenge(word.body)) return over('malformed', 'a challenge was due');
       this.#challengeRaw = raw.slice();
-      return { kind: 'say', bytes: encodeProof(hmac(this.#secret, 'connector', this.#helloRaw, this.#challengeRaw)) };
+      const proof = hmac(this.#secret, 'connector', this.#helloRaw, this.#challengeRaw);
+      return { kind: 'say', bytes: encodeProof(proof, this.#version) };
     }
     return this.#onWelcome(word);
   }
 
   #onWelcome(word: Word): Step {
-    const welcome = word.kind === WORD_WELCOME ? decodeWelcome(word.body) : undefined;
+    const welcome = word.kind === WORD_WELCOME ? decodeWelcome(word.body, this.#version) : undefined;
     if (welcome === undefined) return over('malformed', 'a welcome was due');
     const { self: peer, proof } = welcome;
-    const due = hmac(this.#secret, 'acceptor', this.#helloRaw, this.#challengeRaw, encodeIntroduction(peer));
+    const introduction = encodeIntroduction(peer, this.#version);
+    const due = hmac(this.#secret, 'acceptor', this.#helloRaw, this.#challengeRaw, introduction);
     if (!timingSafeEqual(due, proof)) return over('wrong-secret', `node ${peer.node} does not know the cluster secret`);
     const { self, toNode, toShard } = this.#hello;
     const fault = misfit(self, peer) ?? wrongAddress(toNode, toShard, peer);
@@ -114,18 +124,28 @@ export class ConnectorHandshake {
   }
 }
 
+export interface AcceptorOptions {
+  /** As it is to be told to `node`, now. */
+  readonly introduce: (node: number) => Introduction;
+  readonly secret: string;
+  readonly nonce: Uint8Array;
+  /** Differs from ours only in tests. */
+  readonly newest?: number | undefined;
+}
+
 export class AcceptorHandshake {
-  readonly #self: Introduction;
-  readonly #secret: string;
-  readonly #challenge: Uint8Array;
+  readonly #options: AcceptorOptions;
+  readonly #newest: number;
   readonly #words = new Words();
   #hello: Hello | undefined;
   #helloRaw: Uint8Array = NOTHING;
+  #challengeRaw: Uint8Array = NOTHING;
+  /** That of the connector, when we speak it. */
+  #version = 0;
 
-  constructor(self: Introduction, secret: string, nonce: Uint8Array) {
-    this.#self = self;
-    this.#secret = secret;
-    this.#challenge = encodeChallenge(nonce);
+  constructor(options: AcceptorOptions) {
+    this.#options = options;
+    this.#newest = options.newest ?? PROTOCOL_VERSION;
   }
 
   receive(chunk: Uint8Array): Step {
@@ -135,31 +155,40 @@ export class AcceptorHandshake {
     // Whoever does not speak our protocol gets no answer in it.
     if (next === 'malformed') return over('malformed', 'the bytes are not of the peer protocol');
     const { word, raw } = next;
-    if (word.version !== PROTOCOL_VERSION) return refuse('other-version', versionText(word.version));
+    if (this.#version === 0 && isSpoken(word.version, this.#newest)) this.#version = word.version;
+    if (word.version !== this.#version) return this.#refuse('other-version', versionText(this.#newest, word.version));
     // Nobody speaks ahead of the answer.
-    if (this.#words.rest.length > 0) return refuse('malformed', 'bytes behind the word');
+    if (this.#words.rest.length > 0) return this.#refuse('malformed', 'bytes behind the word');
     return this.#hello === undefined ? this.#onHello(word, raw) : this.#onProof(this.#hello, word);
   }
 
   #onHello(word: Word, raw: Uint8Array): Step {
-    const hello = word.kind === WORD_HELLO ? decodeHello(word.body) : undefined;
-    if (hello === undefined) return refuse('malformed', 'a hello was due');
+    const hello = word.kind === WORD_HELLO ? decodeHello(word.body, this.#version) : undefined;
+    if (hello === undefined) return this.#refuse('malformed', 'a hello was due');
     this.#hello = hello;
     this.#helloRaw = raw.slice();
-    return { kind: 'say', bytes: this.#challenge };
+    this.#challengeRaw = encodeChallenge(this.#options.nonce, this.#version);
+    return { kind: 'say', bytes: this.#challengeRaw };
   }
 
   #onProof(hello: Hello, word: Word): Step {
-    const self = this.#self;
-    if (word.kind !== WORD_PROOF || !isProof(word.body)) return refuse('malformed', 'a proof was due');
-    const due = hmac(this.#secret, 'connector', this.#helloRaw, this.#challenge);
+    const { introduce, secret } = this.#options;
+    const self = introduce(hello.self.node);
+    if (word.kind !== WORD_PROOF || !isProof(word.body)) return this.#refuse('malformed', 'a proof was due');
+    const due = hmac(secret, 'connector', this.#helloRaw, this.#challengeRaw);
     if (!timingSafeEqual(due, word.body)) {
-      return refuse('wrong-secret', `the cluster secret differs from that of node ${self.node}`);
+      return this.#refuse('wrong-secret', `the cluster secret differs from that of node ${self.node}`);
     }
     const fault = misfit(self, hello.self) ?? wrongAddress(hello.toNode, hello.toShard, self);
-    if (fault !== undefined) return refuse(fault.code, fault.text);
-    const proof = hmac(this.#secret, 'acceptor', this.#helloRaw, this.#challenge, encodeIntroduction(self));
-    return { kind: 'done', peer: hello.self, say: encodeWelcome({ self, proof }), rest: NOTHING };
+    if (fault !== undefined) return this.#refuse(fault.code, fault.text);
+    const introduction = encodeIntroduction(self, this.#version);
+    const proof = hmac(secret, 'acceptor', this.#helloRaw, this.#challengeRaw, introduction);
+    return { kind: 'done', peer: hello.self, say: encodeWelcome({ self, proof }, this.#version), rest: NOTHING };
+  }
+
+  #refuse(code: RefusalCode, text: string): Step {
+    const told = refusal(code, text);
+    return { kind: 'over', refusal: told, say: encodeRefusal(told, this.#newest) };
   }
 }
 
@@ -176,6 +205,13 @@ function misfit(self: Introduction, peer: Introduction): Refusal | undefined {
     return refusal(
       'other-cluster',
       `node ${peer.node} is of cluster "${peer.clusterId}", node ${self.node} of "${self.clusterId}"`,
+    );
+  }
+  const [theirs, ours] = [peer.standing?.identity ?? '', self.standing?.identity ?? ''];
+  if (theirs !== '' && ours !== '' && theirs !== ours) {
+    return refusal(
+      'other-cluster',
+      `the data directory of node ${peer.node} is of cluster ${theirs}, that of node ${self.node} of ${ours}`,
     );
   }
   if (peer.groupCount !== self.groupCount) {
@@ -195,22 +231,18 @@ function wrongAddress(toNode: number, toShard: number, reached: Introduction): R
   return undefined;
 }
 
-function versionText(theirs: number): string {
-  return `one side speaks peer protocol ${PROTOCOL_VERSION}, the other ${theirs}`;
+function versionText(ours: number, theirs: number): string {
+  return `one side speaks peer protocol ${ours}, the other ${theirs}`;
 }
 
-function refusalOf(word: Word): Refusal {
+function refusedBy(word: Word): Step {
   const { code, text } = decodeRefusal(word.body) ?? refusal('malformed', 'a refusal that cannot be read');
-  return { code, text: text.slice(0, TEXT_CHARS_MAX) };
+  const told = { kind: 'over', refusal: { code, text: text.slice(0, TEXT_CHARS_MAX) }, say: NOTHING } as const;
+  return code === 'other-version' ? { ...told, newest: word.version } : told;
 }
 
 function refusal(code: RefusalCode, text: string): Refusal {
   return { code, text };
-}
-
-function refuse(code: RefusalCode, text: string): Step {
-  const told = refusal(code, text);
-  return { kind: 'over', refusal: told, say: encodeRefusal(told) };
 }
 
 function over(code: RefusalCode, text: string): Step {

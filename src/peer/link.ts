@@ -9,7 +9,7 @@ import { formatAddress } from '../base/address.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import { FRAME_HEAD_BYTES, FRAME_PING, FRAME_PONG, sealFrame } from '../wire/peer/frame.ts';
 import { FrameReader } from '../wire/peer/frame-reader.ts';
-import { NONCE_BYTES } from '../wire/peer/handshake.ts';
+import { NONCE_BYTES, PROTOCOL_VERSION, isSpoken } from '../wire/peer/handshake.ts';
 import type { Introduction } from '../wire/peer/handshake.ts';
 import type { Edge } from './edge.ts';
 import { ConnectorHandshake } from './handshake.ts';
@@ -35,7 +35,8 @@ export interface LinkOptions {
   readonly node: number;
   readonly shard: number;
   readonly address: Address;
-  readonly self: Introduction;
+  /** As it is to be told to the node, now. */
+  readonly introduce: (node: number) => Introduction;
   readonly secret: string;
   readonly limits: PeerLimits;
   readonly edge: Edge;
@@ -44,7 +45,7 @@ export interface LinkOptions {
   /** Where we are, for a peer that does not know us yet; undefined: it does. */
   readonly advertise?: Address | undefined;
   /** Differs from ours only in tests. */
-  readonly version?: number;
+  readonly newest?: number | undefined;
 }
 
 /** A pong has no payload; the acceptor says nothing else. */
@@ -71,6 +72,8 @@ export class Link {
   /** Where frames are put together; used again when the socket has nothing left to read from it. */
   #joined = NO_BYTES;
   #remote: Introduction | undefined;
+  /** What the next connection begins with. */
+  #version: number;
   #stopped = true;
   #backoffMs: number;
   #cancelTimer: () => void = () => {};
@@ -85,6 +88,11 @@ export class Link {
     this.#options = options;
     this.#queue = new SendQueue(options.limits.queueBytesMax);
     this.#backoffMs = options.limits.backoffMinMs;
+    this.#version = this.#newest;
+  }
+
+  get #newest(): number {
+    return this.#options.newest ?? PROTOCOL_VERSION;
   }
 
   /** Who is at the other end; undefined: not connected. */
@@ -216,10 +224,11 @@ export class Link {
   }
 
   #connect(): void {
-    const { address, self, node, shard, secret, edge, limits, version } = this.#options;
+    const { address, introduce, node, shard, secret, edge, limits } = this.#options;
     const handshake = new ConnectorHandshake(
-      { self, toNode: node, toShard: shard, nonce: edge.nonce(NONCE_BYTES) },
+      { self: introduce(node), toNode: node, toShard: shard, nonce: edge.nonce(NONCE_BYTES) },
       secret,
+      this.#version,
     );
     const reader = new FrameReader(CONTROL_BYTES_MAX);
     const socket = connect({ host: address.host, port: address.port, noDelay: true });
@@ -227,7 +236,7 @@ export class Link {
     // Events of a socket that was given up still come in.
     const mine = (): boolean => this.#socket === socket;
     this.#cancelTimer = edge.after(limits.handshakeTimeoutMs, () => this.#end('no handshake in time'));
-    socket.on('connect', () => mine() && socket.write(handshake.start(version)));
+    socket.on('connect', () => mine() && socket.write(handshake.start()));
     socket.on('data', (chunk: Buffer) => {
       if (!mine()) return;
       this.#silentTicks = 0;
@@ -247,6 +256,8 @@ export class Link {
   #onStep(step: Step, socket: Socket, reader: FrameReader): void {
     if (step.kind === 'say') socket.write(step.bytes);
     if (step.kind === 'over') {
+      const { newest } = step;
+      if (newest !== undefined && newest < this.#version && isSpoken(newest, this.#newest)) return this.#speak(newest);
       // A node that does not fit will not fit in a moment either.
       this.#backoffMs = this.#options.limits.backoffMaxMs;
       this.#end(`${step.refusal.code}: ${step.refusal.text}`);
@@ -264,6 +275,15 @@ export class Link {
     // At once: it may need the way back for its first answer.
     if (this.#socket === socket && this.#options.advertise !== undefined) this.#ping();
     if (this.#socket === socket && step.rest.length > 0) this.#onControl(reader, step.rest);
+  }
+
+  /** The peer is of an older version: at once again, in its words. */
+  #speak(version: number): void {
+    this.#version = version;
+    this.#cancelTimer();
+    this.#socket?.destroy();
+    this.#socket = undefined;
+    this.#connect();
   }
 
   #onControl(reader: FrameReader, bytes: Uint8Array): void {
@@ -291,6 +311,8 @@ export class Link {
     this.#socket = undefined;
     const wasConnected = this.#remote !== undefined;
     this.#remote = undefined;
+    // It may come back as another version.
+    this.#version = this.#newest;
     this.#queue.clear();
     if (!this.#stopped) {
       this.failures++;

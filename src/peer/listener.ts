@@ -26,6 +26,8 @@ export interface Session {
 }
 
 export interface ListenerHandler {
+  /** Who has proved to belong here, before it hears that it may. */
+  onHello(peer: Introduction): void;
   onSession(session: Session): void;
   /** `payload` is overwritten after the call. Not called any more once the session was closed. */
   onFrame(session: Session, kind: FrameKind, payload: Uint8Array): void;
@@ -35,7 +37,10 @@ export interface ListenerHandler {
 }
 
 export interface ListenerOptions {
-  readonly self: Introduction;
+  /** As it is to be told to `node`, now. */
+  readonly introduce: (node: number) => Introduction;
+  /** Differs from ours only in tests. */
+  readonly newest?: number | undefined;
   readonly secret: string;
   readonly limits: PeerLimits;
   readonly edge: Edge;
@@ -172,12 +177,12 @@ class Incoming implements Session {
   #over = false;
 
   constructor(socket: Socket, options: ListenerOptions, owner: Owner) {
-    const { self, secret, edge, limits } = options;
+    const { introduce, secret, edge, limits, newest } = options;
     this.#socket = socket;
     this.#options = options;
     this.#owner = owner;
     this.#address = socket.remoteAddress ?? 'unknown';
-    this.#handshake = new AcceptorHandshake(self, secret, edge.nonce(NONCE_BYTES));
+    this.#handshake = new AcceptorHandshake({ introduce, secret, nonce: edge.nonce(NONCE_BYTES), newest });
     this.#cancelTimer = edge.after(limits.handshakeTimeoutMs, () => this.fail('no handshake in time'));
     socket.on('data', this.#onData);
     socket.on('error', this.#onError);
@@ -260,6 +265,7 @@ class Incoming implements Session {
     }
     this.#cancelTimer();
     this.#peer = step.peer;
+    this.#options.handler.onHello(step.peer);
     this.#socket.write(step.say);
     this.#options.handler.onSession(this);
   }

@@ -12,6 +12,7 @@ import type { FrameKind } from '../wire/peer/frame.ts';
 import type { Introduction } from '../wire/peer/handshake.ts';
 import { decodeRaftFrame } from '../wire/peer/raft-frame.ts';
 import { encodeSnapshotAck } from '../wire/peer/snapshot-transfer.ts';
+import type { Standing } from '../wire/peer/standing.ts';
 import { AddressBook } from './address-book.ts';
 import { addLink, newPeerCounters } from './counters.ts';
 import type { PeerCounters } from './counters.ts';
@@ -51,6 +52,10 @@ export interface PeerHandler extends SnapshotHandler {
   onRaft(group: number, message: Message): void;
   /** `bytes` are overwritten after the call. Answer with `Peers.reply`, at once or later, or not at all. */
   onForward(origin: ForwardOrigin, group: number, bytes: Uint8Array): void;
+  /** A shard of another node has proved to belong here and has come to us; before any frame of it. */
+  onHello?(peer: Introduction): void;
+  /** We came to it; it has acted on what we said of ourselves and of it. Before any frame to it. */
+  onWelcome?(peer: Introduction): void;
   /** The way to a shard of a node is open, or broke; it says nothing about the way back. */
   onLinkUp(node: number, shard: number): void;
   onLinkDown(node: number, shard: number): void;
@@ -59,6 +64,10 @@ export interface PeerHandler extends SnapshotHandler {
 export interface PeersOptions {
   /** This shard. All shards of a node give the same boot, so that peers see one run of the process. */
   readonly self: Introduction;
+  /** What `node` is told of this node's data directory, and of what it remembers of the other's. */
+  readonly standing?: (node: number) => Standing;
+  /** The newest protocol version that is spoken; differs from ours only in tests. */
+  readonly newest?: number;
   readonly secret: string;
   /** Of shard 0; this shard listens on port + shard (a free port for port 0). */
   readonly listen: Address;
@@ -130,6 +139,7 @@ export class Peers {
       hasGroup: (group) => this.#groups.has(group),
     };
     const listening = {
+      onHello: (peer: Introduction) => handler.onHello?.(peer),
       onSession: ({ peer }: Session) => {
         this.#routes.learn(peer.node, peer.shardCount);
         this.#routes.toShard(peer.node, peer.shard)?.nudge(peer.boot);
@@ -146,7 +156,8 @@ export class Peers {
       },
     };
     this.#listener = new Listener({
-      self,
+      introduce: (node) => this.#introduce(node),
+      newest: options.newest,
       secret,
       limits,
       edge,
@@ -288,13 +299,19 @@ export class Peers {
     return counters;
   }
 
+  #introduce(node: number): Introduction {
+    const { standing } = this.#options;
+    return standing === undefined ? this.#self : { ...this.#self, standing: standing(node) };
+  }
+
   #openLink(node: number, shard: number, address: Address): Link {
     const { secret, handler } = this.#options;
     return new Link({
       node,
       shard,
       address,
-      self: this.#self,
+      introduce: (to) => this.#introduce(to),
+      newest: this.#options.newest,
       secret,
       limits: this.#limits,
       edge: this.#edge,
@@ -303,6 +320,7 @@ export class Peers {
       handler: {
         onConnected: (link) => {
           const { remote } = link;
+          if (remote !== undefined) handler.onWelcome?.(remote);
           handler.onLinkUp(node, shard);
           // This may end the very link that told it.
           if (remote !== undefined) this.#routes.learn(node, remote.shardCount);

@@ -7,6 +7,8 @@ import { Peers } from '../../src/peer/peers.ts';
 import type { ForwardOrigin, PeerHandler, PeersOptions } from '../../src/peer/peers.ts';
 import type { IncomingSnapshot } from '../../src/peer/snapshot-receiver.ts';
 import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
+import type { Introduction } from '../../src/wire/peer/handshake.ts';
+import type { Standing } from '../../src/wire/peer/standing.ts';
 
 export const SECRET = 'correct horse';
 export const GROUP_COUNT = 16;
@@ -55,6 +57,8 @@ export class Recorder implements PeerHandler {
   readonly forwards: { origin: ForwardOrigin; group: number; bytes: Uint8Array }[] = [];
   readonly snapshots: string[] = [];
   readonly links: string[] = [];
+  /** By the word, in the order of words. */
+  readonly introduced: (readonly [word: string, standing: Standing | undefined])[] = [];
   snapshotBytes = 0;
   onChunk: (snapshot: IncomingSnapshot, bytes: Uint8Array) => void = () => {};
   onForwarded: (origin: ForwardOrigin, group: number, bytes: Uint8Array) => void = () => {};
@@ -73,6 +77,16 @@ export class Recorder implements PeerHandler {
     this.forwards.push({ origin, group, bytes: bytes.slice() });
     this.onForwarded(origin, group, bytes);
     this.waiter.note();
+  }
+
+  onHello({ standing }: Introduction): void {
+    this.introduced.push(['hello', standing]);
+    this.introduced.sort(([a], [b]) => (a < b ? -1 : 1));
+  }
+
+  onWelcome({ standing }: Introduction): void {
+    this.introduced.push(['welcome', standing]);
+    this.introduced.sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
   onLinkUp(node: number, shard: number): void {

@@ -15,7 +15,14 @@ import { Link } from '../../src/peer/link.ts';
 import { LogLimiter } from '../../src/peer/log-limiter.ts';
 import { FRAME_HEAD_BYTES, FRAME_PONG, FRAME_RAFT, sealFrame } from '../../src/wire/peer/frame.ts';
 import type { FrameKind } from '../../src/wire/peer/frame.ts';
-import { NONCE_BYTES, PROTOCOL_VERSION, encodeChallenge, encodeWelcome } from '../../src/wire/peer/handshake.ts';
+import {
+  NONCE_BYTES,
+  PROTOCOL_VERSION,
+  PROTOCOL_VERSION_LEAST,
+  encodeChallenge,
+  encodeWelcome,
+} from '../../src/wire/peer/handshake.ts';
+import type { Standing } from '../../src/wire/peer/standing.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { GROUP_COUNT, HOST, SECRET, Waiter, makePeer } from './fixture.ts';
 import type { LogLine, Overrides, TestPeer } from './fixture.ts';
@@ -63,10 +70,22 @@ async function dialAsPeer(t: TestContext, port: number): Promise<Socket> {
   }
 }
 
+const standingOf = (digit: string): Standing => ({
+  identity: digit.repeat(32),
+  directory: digit.repeat(16),
+  incarnation: 1,
+  remembers: undefined,
+});
+
 const MISFITS: readonly { name: string; other: Overrides; told: RegExp }[] = [
   { name: 'another secret', other: { secret: 'battery staple' }, told: /wrong-secret: the cluster secret differs/ },
   { name: 'no secret', other: { secret: '' }, told: /wrong-secret/ },
   { name: 'another cluster', other: { self: { clusterId: 'other' } }, told: /other-cluster: .*"other".*"test"/ },
+  {
+    name: "another cluster's directory",
+    other: { standing: () => standingOf('b') },
+    told: /other-cluster: .* of node 2 is of cluster b{32}, that of node 1 of a{32}/,
+  },
   { name: 'another group count', other: { self: { groupCount: 8 } }, told: /other-group-count: .* 8.* 16/ },
   { name: 'its own id', other: { self: { node: 1 } }, told: /wrong-node: both sides are node 1/ },
 ];
@@ -74,7 +93,7 @@ const MISFITS: readonly { name: string; other: Overrides; told: RegExp }[] = [
 for (const { name, other, told } of MISFITS) {
   test(`a node with ${name} is refused, and both sides say why`, async (t) => {
     const waiter = new Waiter();
-    const one = await startPeer(t, waiter);
+    const one = await startPeer(t, waiter, { standing: () => standingOf('a') });
     const two = makePeer(t, waiter, 2, { limits: { logWindowMs: 0 }, ...other });
     // As node 9 in the list, so that a node which believes to be node 1 does not skip it as itself.
     await two.peers.start();
@@ -105,7 +124,7 @@ test('an address that leads to another node or shard is refused', async (t) => {
 });
 
 /** A link to a port, with nothing around it. */
-function makeLink(t: TestContext, waiter: Waiter, port: number, version?: number): { link: Link; log: string[] } {
+function makeLink(t: TestContext, waiter: Waiter, port: number, newest?: number): { link: Link; log: string[] } {
   const log: string[] = [];
   const limiter = new LogLimiter(
     (_level, _message, fields) => {
@@ -120,24 +139,24 @@ function makeLink(t: TestContext, waiter: Waiter, port: number, version?: number
     node: 1,
     shard: 0,
     address: { host: HOST, port },
-    self: SELF,
+    introduce: () => SELF,
     secret: SECRET,
     limits: PEER_LIMITS,
     edge: REAL_EDGE,
     log: limiter,
     handler,
-    ...(version === undefined ? {} : { version }),
+    newest,
   });
   t.after(() => link.stop());
   link.start();
   return { link, log };
 }
 
-test('another protocol version is refused, and both sides say why', async (t) => {
+test('a protocol version that is not spoken any more is refused, and both sides say why', async (t) => {
   const waiter = new Waiter();
   const one = await startPeer(t, waiter);
-  const { link, log } = makeLink(t, waiter, one.port, PROTOCOL_VERSION + 1);
-  const said = `one side speaks peer protocol ${PROTOCOL_VERSION}, the other ${PROTOCOL_VERSION + 1}`;
+  const { link, log } = makeLink(t, waiter, one.port, PROTOCOL_VERSION_LEAST - 1);
+  const said = `one side speaks peer protocol ${PROTOCOL_VERSION}, the other ${PROTOCOL_VERSION_LEAST - 1}`;
   await waiter.until('both lines', () => log.length > 0 && one.warnings().length > 0);
   assert.ok(log.join().includes(`other-version: ${said}`), log.join());
   assert.ok(reasons(one.warnings()).includes(`other-version: ${said}`));

@@ -40,7 +40,11 @@ async function deafPeer(t: TestContext): Promise<{ port: number; sockets: Socket
   const self = { clusterId: 'test', groupCount: GROUP_COUNT, node: 2, shard: 0, shardCount: 1, boot: 5 };
   const sockets: Socket[] = [];
   const server = createServer((socket) => {
-    const handshake = new AcceptorHandshake(self, SECRET, REAL_EDGE.nonce(NONCE_BYTES));
+    const handshake = new AcceptorHandshake({
+      introduce: () => self,
+      secret: SECRET,
+      nonce: REAL_EDGE.nonce(NONCE_BYTES),
+    });
     sockets.push(socket);
     t.after(() => socket.destroy());
     const onData = (chunk: Buffer): void => {

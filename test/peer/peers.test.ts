@@ -40,6 +40,43 @@ test('a node that joins is linked, keeps its link while it stays, and is let go'
   await waiter.until('the end of the session', () => four.peers.counters().peer_sessions === 0);
 });
 
+test('nodes of the version before and of this one are linked both ways, and each comes back as either', async (t) => {
+  const waiter = new Waiter();
+  const standing = { identity: 'a'.repeat(32), directory: 'b'.repeat(16), incarnation: 3, remembers: undefined };
+  const here = { standing: () => standing };
+  const one = makePeer(t, waiter, 1, here);
+  const address = { host: HOST, port: await freePorts(1) };
+  const peers = [
+    { node: 1, address: { host: HOST, port: await one.peers.start() } },
+    { node: 2, address },
+  ];
+  one.peers.setPeers(peers);
+  for (const [newest, told] of [
+    [2, undefined],
+    [3, standing],
+    [2, undefined],
+  ] as const) {
+    const two = makePeer(t, waiter, 2, { listen: address, peers, newest, ...here });
+    await two.peers.start();
+    await waiter.until('both ways', () => two.peers.connected(1, 0) && one.peers.connected(2, 0));
+    one.peers.sendRaft(2, 0, heartbeat(1, 2, 1));
+    two.peers.sendRaft(1, 0, heartbeat(2, 1, 1));
+    one.peers.flush();
+    two.peers.flush();
+    await waiter.until('messages', () => one.heard.messages.length > 0 && two.heard.messages.length > 0);
+    for (const { heard } of [one, two]) {
+      assert.deepEqual(heard.introduced, [
+        ['hello', told],
+        ['welcome', told],
+      ]);
+      heard.introduced.length = 0;
+    }
+    await two.peers.stop();
+    await waiter.until('the end', () => !one.peers.connected(2, 0) && one.peers.counters().peer_sessions === 0);
+    one.heard.messages.length = 0;
+  }
+});
+
 test('a node that connects to one that does not know it gets answers, for as long as it stays', async (t) => {
   const waiter = new Waiter();
   const one = makePeer(t, waiter, 1, { self: { shardCount: 2 } });

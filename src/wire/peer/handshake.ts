@@ -13,13 +13,19 @@
  * only to those who know the secret.
  */
 import { Reader, Writer, textFieldBytes } from './cursor.ts';
+import { type Standing, readStanding, standingBytes, writeStanding } from './standing.ts';
 
-/** Changes when frames or words change in a way that the other side would misread. 1: first. */
-export const PROTOCOL_VERSION = 2;
+/**
+ * Changes when frames or words change in a way that the other side would misread. 1: first. 3: introductions tell of data
+ * directories (standing.ts). A connector that is refused for its version comes again with that of the acceptor, down to the least.
+ */
+export const PROTOCOL_VERSION = 3;
+export const PROTOCOL_VERSION_LEAST = 2;
+const VERSION_WITH_STANDING = 3;
 /** "MRPL". */
 const MAGIC = 0x4c50524d;
 const HEAD_BYTES = 12;
-/** A word, head included. The longest, a HELLO, stays below 400 bytes; a stranger can make us keep this much. */
+/** A word, head included. The longest, a HELLO, stays below 600 bytes; a stranger can make us keep this much. */
 export const WORD_BYTES_MAX = 4096;
 export const NONCE_BYTES = 32;
 export const PROOF_BYTES = 32;
@@ -53,6 +59,8 @@ export interface Introduction {
   readonly shardCount: number;
   /** This run of the process. */
   readonly boot: number;
+  /** Missing where version 2 is spoken. */
+  readonly standing?: Standing;
 }
 
 export interface Hello {
@@ -102,26 +110,30 @@ function startsLikeMagic(bytes: Uint8Array): boolean {
   return true;
 }
 
-/** HELLO: introduction | toNode u32 | toShard u16 | nonce. `version` differs from ours only in tests. */
+export function isSpoken(version: number, newest: number): boolean {
+  return version >= PROTOCOL_VERSION_LEAST && version <= newest;
+}
+
+/** HELLO: introduction | toNode u32 | toShard u16 | nonce. */
 export function encodeHello(hello: Hello, version: number = PROTOCOL_VERSION): Uint8Array {
-  const writer = wordWriter(WORD_HELLO, introductionBytes(hello.self) + 6 + NONCE_BYTES, version);
-  writeIntroduction(writer, hello.self);
+  const writer = wordWriter(WORD_HELLO, introductionBytes(hello.self, version) + 6 + NONCE_BYTES, version);
+  writeIntroduction(writer, hello.self, version);
   writer.u32(hello.toNode);
   writer.u16(hello.toShard);
   writer.raw(hello.nonce);
   return writer.finish();
 }
 
-export function decodeHello(body: Uint8Array): Hello | undefined {
+export function decodeHello(body: Uint8Array, version: number = PROTOCOL_VERSION): Hello | undefined {
   const reader = new Reader(body);
-  const self = readIntroduction(reader);
+  const self = readIntroduction(reader, version);
   const hello = { self, toNode: reader.u32(), toShard: reader.u16(), nonce: reader.ownBytes(NONCE_BYTES) };
   return reader.finished ? hello : undefined;
 }
 
 /** CHALLENGE: nonce. */
-export function encodeChallenge(nonce: Uint8Array): Uint8Array {
-  const writer = wordWriter(WORD_CHALLENGE, NONCE_BYTES);
+export function encodeChallenge(nonce: Uint8Array, version: number = PROTOCOL_VERSION): Uint8Array {
+  const writer = wordWriter(WORD_CHALLENGE, NONCE_BYTES, version);
   writer.raw(nonce);
   return writer.finish();
 }
@@ -131,8 +143,8 @@ export function isChallenge(body: Uint8Array): boolean {
 }
 
 /** PROOF: HMAC. */
-export function encodeProof(proof: Uint8Array): Uint8Array {
-  const writer = wordWriter(WORD_PROOF, PROOF_BYTES);
+export function encodeProof(proof: Uint8Array, version: number = PROTOCOL_VERSION): Uint8Array {
+  const writer = wordWriter(WORD_PROOF, PROOF_BYTES, version);
   writer.raw(proof);
   return writer.finish();
 }
@@ -142,29 +154,29 @@ export function isProof(body: Uint8Array): boolean {
 }
 
 /** WELCOME: introduction | HMAC. */
-export function encodeWelcome({ self, proof }: Welcome): Uint8Array {
-  const writer = wordWriter(WORD_WELCOME, introductionBytes(self) + PROOF_BYTES);
-  writeIntroduction(writer, self);
+export function encodeWelcome({ self, proof }: Welcome, version: number = PROTOCOL_VERSION): Uint8Array {
+  const writer = wordWriter(WORD_WELCOME, introductionBytes(self, version) + PROOF_BYTES, version);
+  writeIntroduction(writer, self, version);
   writer.raw(proof);
   return writer.finish();
 }
 
-export function decodeWelcome(body: Uint8Array): Welcome | undefined {
+export function decodeWelcome(body: Uint8Array, version: number = PROTOCOL_VERSION): Welcome | undefined {
   const reader = new Reader(body);
-  const welcome = { self: readIntroduction(reader), proof: reader.ownBytes(PROOF_BYTES) };
+  const welcome = { self: readIntroduction(reader, version), proof: reader.ownBytes(PROOF_BYTES) };
   return reader.finished ? welcome : undefined;
 }
 
 /** An introduction as bytes, for the HMAC. */
-export function encodeIntroduction(self: Introduction): Uint8Array {
-  const writer = new Writer(new Uint8Array(introductionBytes(self)));
-  writeIntroduction(writer, self);
+export function encodeIntroduction(self: Introduction, version: number): Uint8Array {
+  const writer = new Writer(new Uint8Array(introductionBytes(self, version)));
+  writeIntroduction(writer, self, version);
   return writer.finish();
 }
 
-/** REFUSAL: code u8 | sentence. */
-export function encodeRefusal({ code, text }: Refusal): Uint8Array {
-  const writer = wordWriter(WORD_REFUSAL, 1 + textFieldBytes(text));
+/** REFUSAL: code u8 | sentence. Its version is the newest that the refuser speaks. */
+export function encodeRefusal({ code, text }: Refusal, newest: number = PROTOCOL_VERSION): Uint8Array {
+  const writer = wordWriter(WORD_REFUSAL, 1 + textFieldBytes(text), newest);
   writer.u8(REFUSALS.indexOf(code));
   writer.text(text);
   return writer.finish();
@@ -177,7 +189,7 @@ export function decodeRefusal(body: Uint8Array): Refusal | undefined {
   return reader.finished ? { code, text } : undefined;
 }
 
-function wordWriter(kind: number, bodyBytes: number, version: number = PROTOCOL_VERSION): Writer {
+function wordWriter(kind: number, bodyBytes: number, version: number): Writer {
   const writer = new Writer(new Uint8Array(HEAD_BYTES + bodyBytes));
   writer.u32(MAGIC);
   writer.u16(version);
@@ -187,21 +199,23 @@ function wordWriter(kind: number, bodyBytes: number, version: number = PROTOCOL_
   return writer;
 }
 
-/** Introduction: groupCount u16 | node u32 | shard u16 | shardCount u16 | boot f64 | cluster id. */
-function introductionBytes(self: Introduction): number {
-  return 18 + textFieldBytes(self.clusterId);
+/** Introduction: groupCount u16 | node u32 | shard u16 | shardCount u16 | boot f64 | cluster id, and from version 3 on the standing. */
+function introductionBytes(self: Introduction, version: number): number {
+  const standing = version < VERSION_WITH_STANDING ? 0 : standingBytes(self.standing);
+  return 18 + textFieldBytes(self.clusterId) + standing;
 }
 
-function writeIntroduction(writer: Writer, self: Introduction): void {
+function writeIntroduction(writer: Writer, self: Introduction, version: number): void {
   writer.u16(self.groupCount);
   writer.u32(self.node);
   writer.u16(self.shard);
   writer.u16(self.shardCount);
   writer.int53(self.boot);
   writer.text(self.clusterId);
+  if (version >= VERSION_WITH_STANDING) writeStanding(writer, self.standing);
 }
 
-function readIntroduction(reader: Reader): Introduction {
+function readIntroduction(reader: Reader, version: number): Introduction {
   const groupCount = reader.u16();
   const node = reader.u32();
   const shard = reader.u16();
@@ -209,5 +223,6 @@ function readIntroduction(reader: Reader): Introduction {
   const boot = reader.int53(1);
   const clusterId = reader.text();
   if (node === 0 || groupCount === 0 || shard >= shardCount || clusterId.length > CLUSTER_ID_BYTES_MAX) reader.fail();
-  return { clusterId, groupCount, node, shard, shardCount, boot };
+  const self = { clusterId, groupCount, node, shard, shardCount, boot };
+  return version < VERSION_WITH_STANDING ? self : { ...self, standing: readStanding(reader) };
 }

@@ -24,6 +24,8 @@ const seed = `SEED=${random.seed}`;
 
 const self = { clusterId: 'orders-é', groupCount: 16, node: 2 ** 32 - 1, shard: 3, shardCount: 4, boot: 2 ** 40 + 1 };
 const hello: Hello = { self, toNode: 2, toShard: 1, nonce: new Uint8Array(random.bytes(NONCE_BYTES)) };
+/** Of a host that says nothing of it. */
+const NOTHING = { identity: '', directory: '', incarnation: 0, remembers: undefined };
 
 function word(bytes: Uint8Array): Word {
   const found = readWord(bytes);
@@ -35,15 +37,36 @@ function word(bytes: Uint8Array): Word {
 test('the words of the handshake come back as they were sent', () => {
   const said = word(encodeHello(hello));
   assert.deepEqual([said.version, said.kind], [PROTOCOL_VERSION, WORD_HELLO]);
-  assert.deepEqual(decodeHello(said.body), hello);
+  assert.deepEqual(decodeHello(said.body), { ...hello, self: { ...self, standing: NOTHING } });
   const proof = new Uint8Array(random.bytes(32));
-  assert.deepEqual(decodeWelcome(word(encodeWelcome({ self, proof })).body), { self, proof });
+  assert.deepEqual(decodeWelcome(word(encodeWelcome({ self, proof })).body), {
+    self: { ...self, standing: NOTHING },
+    proof,
+  });
   assert.deepEqual(new Uint8Array(word(encodeProof(proof)).body), proof);
   assert.deepEqual(new Uint8Array(word(encodeChallenge(proof)).body), proof);
   const refusal = { code: 'other-cluster', text: 'not mine – really' } as const;
   const refused = word(encodeRefusal(refusal));
   assert.equal(refused.kind, WORD_REFUSAL);
   assert.deepEqual(decodeRefusal(refused.body), refusal);
+});
+
+test('what is said of data directories comes back, and older versions do not say it', () => {
+  const remembers = { directory: '0123456789abcdef', incarnation: 7, boot: 2 ** 31 };
+  for (const standing of [
+    { identity: 'f'.repeat(32), directory: 'fedcba9876543210', incarnation: 8, remembers },
+    { identity: '', directory: '', incarnation: 0, remembers: undefined },
+    { identity: '', directory: '', incarnation: 1, remembers: { ...remembers, directory: '' } },
+  ]) {
+    const introduced = { ...self, standing };
+    assert.deepEqual(decodeHello(word(encodeHello({ ...hello, self: introduced })).body)?.self, introduced);
+    const proof = new Uint8Array(32);
+    assert.deepEqual(decodeWelcome(word(encodeWelcome({ self: introduced, proof })).body)?.self, introduced);
+    const old = word(encodeHello({ ...hello, self: introduced }, 2));
+    assert.deepEqual([old.version, decodeHello(old.body, 2)], [2, { ...hello, self }]);
+  }
+  const standing = { identity: 'x', directory: '', incarnation: 0, remembers: undefined };
+  assert.equal(decodeHello(word(encodeHello({ ...hello, self: { ...self, standing } })).body), undefined);
 });
 
 test('a word of another version is still a word', () => {
@@ -78,5 +101,6 @@ test('mutated and random words never throw', () => {
     if (typeof found !== 'object') continue;
     assert.ok(found.sizeBytes <= bytes.length, seed);
     for (const decode of [decodeHello, decodeWelcome, decodeRefusal]) decode(found.body);
+    decodeHello(found.body, 2);
   }
 });
