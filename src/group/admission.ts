@@ -28,7 +28,13 @@ export class Admission {
   uncommittedBytesMax = Infinity;
   /** Refusals, the payload bytes that were refused, and the highest level of hot bytes so far, on whatever node leads. */
   readonly counters = { hotRefusals: 0, uncommittedRefusals: 0, refusedBytes: 0, hotBytesHighest: 0 };
+  #clockMs = 0;
   #refusedAtMs = -Infinity;
+
+  /** By the clock that never steps. */
+  beginTurn(clockMs: number): void {
+    this.#clockMs = clockMs;
+  }
 
   /** The group has applied something. */
   met(hotBytes: number): void {
@@ -54,19 +60,19 @@ export class Admission {
       const isExact = building === 0 && raft.lastIndex === state.appliedIndex;
       if (isExact && !grows(state, command, payloadBytes, nowMs)) return undefined;
       this.counters.hotRefusals++;
-      return this.#refuse('BACKPRESSURE', payloadBytes, nowMs);
+      return this.#refuse('BACKPRESSURE', payloadBytes);
     }
     if (uncommitted > 0 && uncommitted + payloadBytes > this.uncommittedBytesMax) {
       this.counters.uncommittedRefusals++;
-      return this.#refuse('UNCOMMITTED_FULL', payloadBytes, nowMs);
+      return this.#refuse('UNCOMMITTED_FULL', payloadBytes);
     }
     return undefined;
   }
 
   /** What the metrics show. */
-  stateAt(state: State, nowMs: number): AdmissionState {
-    const sinceMs = nowMs - this.#refusedAtMs;
-    if (state.hotBytes >= this.hotBytesMax || (sinceMs >= 0 && sinceMs < REFUSING_MS)) return 'refusing';
+  show(state: State): AdmissionState {
+    const isRecent = this.#clockMs - this.#refusedAtMs < REFUSING_MS;
+    if (state.hotBytes >= this.hotBytesMax || isRecent) return 'refusing';
     return this.underPressure(state) ? 'pressure' : 'open';
   }
 
@@ -75,9 +81,9 @@ export class Admission {
     return state.hotBytes >= this.hotBytesMax / 2;
   }
 
-  #refuse(code: ErrorCode, payloadBytes: number, nowMs: number): ErrorCode {
+  #refuse(code: ErrorCode, payloadBytes: number): ErrorCode {
     this.counters.refusedBytes += payloadBytes;
-    this.#refusedAtMs = nowMs;
+    this.#refusedAtMs = this.#clockMs;
     return code;
   }
 }

@@ -55,7 +55,7 @@ interface Waiting {
   readonly index: number;
   readonly term: number;
   readonly slots: readonly number[];
-  /** Clock of the proposal. */
+  /** When it was proposed, by the clock that never steps. */
   readonly sinceMs: number;
 }
 
@@ -75,8 +75,10 @@ export class Group {
   readonly #scratchView = new DataView(this.#scratch.buffer);
   #slots: number[] = [];
   readonly #waiting: Waiting[] = [];
-  /** Clock of the last command; it does not run backwards in small steps. */
+  /** Wall clock of the last command; it does not run backwards in small steps. */
   #lastNowMs = 0;
+  /** The clock that never steps, at the beginning of this turn. */
+  #clockMs = 0;
   /** Told of a query for something that is not here; true: it is asked again later, and not answered now. */
   onMissing: ((slot: number) => boolean) | undefined = undefined;
   /** Where this node does not lead: hands the renewal of a stream's lifetime (by key) to the leader. */
@@ -109,6 +111,12 @@ export class Group {
   /** Commands sealed but not yet answered, and commands of this turn. */
   get waitingCount(): number {
     return this.#waiting.reduce((sum, waiting) => sum + waiting.slots.length, this.#slots.length);
+  }
+
+  /** A turn begins. All waits are measured with `clockMs`, which never steps; `nowMs` elsewhere is the wall clock. */
+  beginTurn(clockMs: number): void {
+    this.#clockMs = clockMs;
+    this.admission.beginTurn(clockMs);
   }
 
   /** Takes a command into one of this turn's entries, or refuses it at once. `at` is where it lies in the frame. */
@@ -158,18 +166,18 @@ export class Group {
     const reply = this.#reply;
     reply.reset(slot);
     // By the clock of the commands: a read must not show what a write already found expired.
-    const clockMs = this.#clock(nowMs);
+    const shownMs = this.#clock(nowMs);
     if (isImporting(this.state)) {
       reply.code = errorNumber('GROUP_IMPORTING');
       this.#sink.send(reply);
       return;
     }
-    const used = answerQuery(this.state, this.watchers, query, clockMs, reply);
+    const used = answerQuery(this.state, this.watchers, query, shownMs, reply);
     if (!anyway && reply.code !== 0 && MISSING.has(reply.code) && this.onMissing?.(slot) === true) return;
     if (query.op === OP_READ) this.counters.reads++;
     this.#sink.send(reply);
     if (used !== undefined && (query.flags & READ_FLAG_NO_TOUCH) === 0) {
-      this.#renew(used, clockMs);
+      this.#renew(used, shownMs);
     }
   }
 
@@ -184,7 +192,7 @@ export class Group {
       this.#refuseAll(slots, data.length > ENTRY_BYTES_MAX ? 'BODY_TOO_LARGE' : 'NO_LEADER');
       return false;
     }
-    this.#waiting.push({ index, term: this.raft.term, slots, sinceMs: this.#lastNowMs });
+    this.#waiting.push({ index, term: this.raft.term, slots, sinceMs: this.#clockMs });
     return true;
   }
 
@@ -227,9 +235,9 @@ export class Group {
    * Answers those who have waited too long on a node that no longer leads: the new leader may or may not have their
    * entries. On a leader they wait on, for the disk or for a majority.
    */
-  expireWaiting(nowMs: number, waitMs: number): void {
+  expireWaiting(waitMs: number): void {
     if (this.leads) return;
-    while (this.#waiting.length > 0 && nowMs - (this.#waiting[0] as Waiting).sinceMs > waitMs) {
+    while (this.#waiting.length > 0 && this.#clockMs - (this.#waiting[0] as Waiting).sinceMs > waitMs) {
       this.#refuseAll((this.#waiting.shift() as Waiting).slots, 'OUTCOME_UNKNOWN');
     }
   }

@@ -32,15 +32,15 @@ export async function comeBack(
     const sample = await cluster.sample();
     failIfMistaken(sample);
     const report = reportOf(sample, node.id);
-    const nowMs = performance.now();
-    const isOld = sinceMs !== undefined && isOlderThan(report, nowMs - sinceMs);
+    const clockMs = performance.now();
+    const isOld = sinceMs !== undefined && isOlderThan(report, clockMs - sinceMs);
     const why = isOld
       ? `node ${node.id} still runs the process from before the restart command`
       : whyNotReady(sample, node.id, options.lagMax, before);
     if (why === undefined) return;
     before = sample;
     const advance = report === undefined || isOld ? undefined : advanceOf(report, node.id);
-    if (advance !== undefined && hasGrown(advancedTo, advance)) movedAtMs = nowMs;
+    if (advance !== undefined && hasGrown(advancedTo, advance)) movedAtMs = clockMs;
     advancedTo = advance ?? advancedTo;
     if (advance === undefined) progress.waiting(why);
     else
@@ -52,9 +52,9 @@ export async function comeBack(
     const hint = hasNothing(sample, node.id)
       ? '; it has applied nothing at all: if it lost its disk, run allow-rejoin, else look into its log'
       : '';
-    if (nowMs - movedAtMs >= options.stallTimeoutMs)
+    if (clockMs - movedAtMs >= options.stallTimeoutMs)
       throw new Failure(`no progress for ${options.stallTimeoutMs / 1000} s: ${why}${hint}`);
-    if (nowMs >= deadlineMs) throw new Failure(`not within ${options.readyTimeoutMs / 1000} s: ${why}${hint}`);
+    if (clockMs >= deadlineMs) throw new Failure(`not within ${options.readyTimeoutMs / 1000} s: ${why}${hint}`);
     await pause(options.intervalMs, cluster.signal);
   }
 }

@@ -64,10 +64,10 @@ export class Progress {
   }
 
   #line(text: string): void {
-    const nowMs = performance.now();
-    if (text === this.#lastLine || nowMs - this.#lastLineMs < LINE_INTERVAL_MS) return;
+    const clockMs = performance.now();
+    if (text === this.#lastLine || clockMs - this.#lastLineMs < LINE_INTERVAL_MS) return;
     this.#lastLine = text;
-    this.#lastLineMs = nowMs;
+    this.#lastLineMs = clockMs;
     process.stderr.write(`${text}\n`);
   }
 }

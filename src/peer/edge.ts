@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 
 export interface Edge {
   /** Milliseconds from a clock that never goes back. */
-  nowMs(): number;
+  clockMs(): number;
   /** 0 <= result < 1, for jitter. */
   random(): number;
   /** Unpredictable, for nonces. */
@@ -13,7 +13,7 @@ export interface Edge {
 }
 
 export const REAL_EDGE: Edge = {
-  nowMs: () => performance.now(),
+  clockMs: () => performance.now(),
   random: () => Math.random(),
   nonce: (sizeBytes) => randomBytes(sizeBytes),
   after(delayMs, run) {

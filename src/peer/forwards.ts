@@ -39,7 +39,7 @@ export class Forwards {
     if (this.#waiting.size >= this.#limits.forwardsMax) return undefined;
     const correlation = this.#next;
     this.#next = (correlation + 1) & CORRELATION_MAX;
-    const deadlineMs = this.#edge.nowMs() + this.#limits.forwardTimeoutMs;
+    const deadlineMs = this.#edge.clockMs() + this.#limits.forwardTimeoutMs;
     this.#waiting.set(correlation, { node, shard, deadlineMs, onReply });
     return correlation;
   }
@@ -67,9 +67,9 @@ export class Forwards {
   }
 
   expire(): void {
-    const nowMs = this.#edge.nowMs();
+    const clockMs = this.#edge.clockMs();
     for (const [correlation, one] of this.#waiting) {
-      if (one.deadlineMs > nowMs) return;
+      if (one.deadlineMs > clockMs) return;
       this.#waiting.delete(correlation);
       this.#failOne(one);
     }

@@ -12,19 +12,19 @@ interface Mention {
 
 export class LogLimiter {
   readonly #log: Log;
-  readonly #nowMs: () => number;
+  readonly #clockMs: () => number;
   readonly #windowMs: number;
   readonly #mentions = new Map<string, Mention>();
 
-  constructor(log: Log, nowMs: () => number, windowMs: number) {
+  constructor(log: Log, clockMs: () => number, windowMs: number) {
     this.#log = log;
-    this.#nowMs = nowMs;
+    this.#clockMs = clockMs;
     this.#windowMs = windowMs;
   }
 
   /** Logs unless `subject` was mentioned within the window; says then how many lines it left out. */
   warn(subject: string, message: string, fields: Record<string, unknown>): void {
-    const atMs = this.#nowMs();
+    const atMs = this.#clockMs();
     const last = this.#mentions.get(subject);
     if (last !== undefined && atMs - last.atMs < this.#windowMs) {
       last.suppressed++;

@@ -113,7 +113,7 @@ export class Peers {
     checkLimits(this.#limits);
     this.#edge = options.edge ?? REAL_EDGE;
     const [limits, edge] = [this.#limits, this.#edge];
-    const log = new LogLimiter(options.log, () => edge.nowMs(), limits.logWindowMs);
+    const log = new LogLimiter(options.log, () => edge.clockMs(), limits.logWindowMs);
     this.#log = log;
     this.#routes = new Routes(
       self,

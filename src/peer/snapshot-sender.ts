@@ -60,7 +60,7 @@ export class SnapshotSender {
     this.#edge = edge;
     this.#counters = counters;
     this.#nextId = Math.floor(edge.random() * 2 ** 32);
-    this.#tokensAtMs = edge.nowMs();
+    this.#tokensAtMs = edge.clockMs();
     this.#tokens = limits.snapshotBytesPerSecond * BURST_SECONDS;
   }
 
@@ -86,7 +86,7 @@ export class SnapshotSender {
       sentBytes: 0,
       ackedBytes: 0,
       ended: false,
-      heardAtMs: this.#edge.nowMs(),
+      heardAtMs: this.#edge.clockMs(),
       cancel: () => this.#cancel(transfer),
     };
     this.#transfers.set(key, transfer);
@@ -102,7 +102,7 @@ export class SnapshotSender {
   onAck(node: number, ack: SnapshotAck): boolean {
     const transfer = this.#transfers.get(keyOf(node, ack.group));
     if (transfer === undefined || transfer.id !== ack.transfer) return false;
-    transfer.heardAtMs = this.#edge.nowMs();
+    transfer.heardAtMs = this.#edge.clockMs();
     transfer.ackedBytes = Math.max(transfer.ackedBytes, Math.min(ack.receivedBytes, transfer.sentBytes));
     if (ack.status === 'receiving') this.pump();
     else this.#finish(transfer, ack.status === 'installed' && transfer.ended ? 'installed' : 'failed');
@@ -115,9 +115,9 @@ export class SnapshotSender {
 
   /** Ends those whose receiver has fallen silent. */
   expire(): void {
-    const nowMs = this.#edge.nowMs();
+    const clockMs = this.#edge.clockMs();
     for (const transfer of this.#transfers.values()) {
-      if (nowMs - transfer.heardAtMs < this.#limits.snapshotStallMs) continue;
+      if (clockMs - transfer.heardAtMs < this.#limits.snapshotStallMs) continue;
       this.#sayEnd(transfer, false);
       this.#finish(transfer, 'lost');
     }
@@ -191,10 +191,10 @@ export class SnapshotSender {
 
   #refill(): void {
     const rate = this.#limits.snapshotBytesPerSecond;
-    const nowMs = this.#edge.nowMs();
+    const clockMs = this.#edge.clockMs();
     if (rate === 0) this.#tokens = Infinity;
-    else this.#tokens = Math.min(rate * BURST_SECONDS, this.#tokens + (rate * (nowMs - this.#tokensAtMs)) / 1000);
-    this.#tokensAtMs = nowMs;
+    else this.#tokens = Math.min(rate * BURST_SECONDS, this.#tokens + (rate * (clockMs - this.#tokensAtMs)) / 1000);
+    this.#tokensAtMs = clockMs;
   }
 
   #wake(delayMs: number): void {

@@ -275,9 +275,9 @@ export class ColdReader {
   }
 
   #logNowAndThen(reason: string, sentence: string): void {
-    const nowMs = this.#options.monotonicMs();
-    if (nowMs - this.#loggedMs < LOG_EVERY_MS) return;
-    this.#loggedMs = nowMs;
+    const clockMs = this.#options.monotonicMs();
+    if (clockMs - this.#loggedMs < LOG_EVERY_MS) return;
+    this.#loggedMs = clockMs;
     this.#options.log.error({ reason }, sentence);
   }
 }

@@ -80,8 +80,8 @@ export class ColdService {
 
   /** Whether the store takes, shows and deletes an object now. Whoever asks meanwhile, or a moment later, gets the same answer. */
   reaches(): Promise<boolean> {
-    const nowMs = performance.now();
-    if (this.#proof === undefined || nowMs > this.#proofUntilMs) {
+    const clockMs = performance.now();
+    if (this.#proof === undefined || clockMs > this.#proofUntilMs) {
       this.#proofUntilMs = Infinity;
       this.#proof = this.#pool.run<'probe'>({ op: 'probe' }).then(({ ok }) => {
         this.#proofUntilMs = performance.now() + PROOF_MS;

@@ -136,6 +136,7 @@ function openSubscriptions(config: Config, nodeId: number, gateway: Gateway, gov
     signingKey: config.subscriptions.signingKey,
     log: createLogger('subscriptions'),
     nowMs: () => Date.now(),
+    clockMs: () => performance.now(),
     random: () => Math.random(),
   });
 }

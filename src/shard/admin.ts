@@ -63,24 +63,24 @@ export class Administration {
     return this.#pending.length;
   }
 
-  handle(slot: number, group: Group, query: Query, nowMs: number): void {
-    const answer = this.#start(slot, group, query, nowMs);
+  handle(slot: number, group: Group, query: Query, clockMs: number): void {
+    const answer = this.#start(slot, group, query, clockMs);
     if (answer !== undefined) this.#answer(slot, answer);
   }
 
   /** Once a turn: answers what came true or took too long. */
-  turn(nowMs: number): void {
+  turn(clockMs: number): void {
     if (this.#pending.length === 0) return;
     this.#pending = this.#pending.filter((one) => {
-      const answer = one.look() ?? (nowMs > one.deadlineMs ? sentence(503, one.late) : undefined);
+      const answer = one.look() ?? (clockMs > one.deadlineMs ? sentence(503, one.late) : undefined);
       if (answer !== undefined) this.#answer(one.slot, answer);
       return answer === undefined;
     });
   }
 
-  #start(slot: number, group: Group, query: Query, nowMs: number): Answer | undefined {
+  #start(slot: number, group: Group, query: Query, clockMs: number): Answer | undefined {
     const wait = (look: () => Answer | undefined, late: string): undefined => {
-      this.#pending.push({ slot, deadlineMs: nowMs + WAIT_MS, look, late });
+      this.#pending.push({ slot, deadlineMs: clockMs + WAIT_MS, look, late });
       return undefined;
     };
     if (query.op === OP_FLUSH) {

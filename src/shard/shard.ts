@@ -80,15 +80,13 @@ export class Shard {
     this.cold = ColdTier.of(options, this.groups, this.#sink);
     this.#admin = new Administration(this.#adminHost());
     this.#exports = new Exports(storage, this.#adminHost());
-    const { boot } = options;
-    const status = (): ShardStatus => this.status;
     this.#queries = new Queries({
       groups: this.groups,
-      boot,
+      boot: options.boot,
       admin: this.#admin,
       exports: this.#exports,
       sink: this.#sink,
-      status,
+      status: () => this.status,
       shed: (candidacy) => this.#room.shed(candidacy),
     });
     for (const id of options.groups) if (storage.lost(id)) this.#lost.add(id);
@@ -129,6 +127,7 @@ export class Shard {
   turn(nowMs: number, clockMs: number): void {
     this.counters.turns++;
     this.#clockMs = clockMs;
+    for (const group of this.groups) group.beginTurn(clockMs);
     this.#drain(nowMs);
     this.#keepTime(nowMs, clockMs);
     if (!this.full) this.cold?.turn(nowMs, clockMs);
@@ -286,7 +285,7 @@ export class Shard {
       this.#room.tick();
       for (const group of this.groups) {
         group.raft.tick();
-        group.expireWaiting(nowMs, LEADER_WAIT_MS);
+        group.expireWaiting(LEADER_WAIT_MS);
         if (this.#peers !== undefined) recordConfiguration(group);
       }
       this.#joined?.look(this.groups);

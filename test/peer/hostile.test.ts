@@ -131,7 +131,7 @@ function makeLink(t: TestContext, waiter: Waiter, port: number, newest?: number)
       log.push(String(fields?.['reason']));
       waiter.note();
     },
-    REAL_EDGE.nowMs,
+    REAL_EDGE.clockMs,
     0,
   );
   const handler = { onConnected() {}, onLost() {}, onDrain() {} };
@@ -225,8 +225,11 @@ test('random bytes, other protocols and early ends are closed with one log line 
 
 test('one address that hammers at the port gets one line, and the count later', async (t) => {
   const waiter = new Waiter();
-  let nowMs = 1000;
-  const one = await startPeer(t, waiter, { edge: { ...REAL_EDGE, nowMs: () => nowMs }, limits: { logWindowMs: 1000 } });
+  let clockMs = 1000;
+  const one = await startPeer(t, waiter, {
+    edge: { ...REAL_EDGE, clockMs: () => clockMs },
+    limits: { logWindowMs: 1000 },
+  });
   const knock = async (count: number): Promise<void> => {
     const { peer_refused_connections: before } = one.peers.counters();
     for (let i = 0; i < count; i++) dial(t, one.port).end('hello?').resume();
@@ -234,7 +237,7 @@ test('one address that hammers at the port gets one line, and the count later', 
   };
   await knock(50);
   assert.equal(one.warnings().length, 1);
-  nowMs += 1001;
+  clockMs += 1001;
   await knock(1);
   assert.deepEqual(
     one.warnings().map(({ fields }) => fields['suppressed']),

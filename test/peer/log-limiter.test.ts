@@ -4,15 +4,15 @@ import { LogLimiter } from '../../src/peer/log-limiter.ts';
 
 test('one line per subject and window; the next one says how many were left out', () => {
   const lines: string[] = [];
-  let nowMs = 0;
+  let clockMs = 0;
   const limiter = new LogLimiter(
     (_level, message, fields) => lines.push(`${message} ${JSON.stringify(fields)}`),
-    () => nowMs,
+    () => clockMs,
     1000,
   );
   for (let i = 0; i < 5; i++) limiter.warn('a', 'knock', { i });
   limiter.warn('b', 'knock', {});
-  nowMs = 1000;
+  clockMs = 1000;
   limiter.warn('a', 'knock', {});
   assert.deepEqual(lines, ['knock {"i":0}', 'knock {}', 'knock {"suppressed":4}']);
 });

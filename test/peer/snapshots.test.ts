@@ -111,9 +111,9 @@ test('a transfer ends with its connection, or when the sender gives up', () => {
 test('the sender keeps to the window, and gives up a receiver that falls silent', () => {
   const frames: Uint8Array[] = [];
   const link = { node: 2, queuedBytes: 0, send: (frame: Uint8Array) => frames.push(frame) > 0, flush() {} };
-  let nowMs = 0;
+  let clockMs = 0;
   const limits = { ...PEER_LIMITS, snapshotBytesPerSecond: 0 };
-  const edge = { ...REAL_EDGE, nowMs: () => nowMs, random: () => 0, after: () => () => {} };
+  const edge = { ...REAL_EDGE, clockMs: () => clockMs, random: () => 0, after: () => () => {} };
   const sender = new SnapshotSender(limits, edge, newPeerCounters());
   const outcomes: string[] = [];
   const source = { next: () => new Uint8Array(1000), done: (outcome: string) => outcomes.push(outcome) };
@@ -123,16 +123,16 @@ test('the sender keeps to the window, and gives up a receiver that falls silent'
   assert.equal(inWindow, Math.ceil(limits.snapshotWindowBytes / 1000));
   sender.pump();
   assert.equal(frames.length - 1, inWindow);
-  nowMs = 50_000;
+  clockMs = 50_000;
   const ack = { group: 3, transfer: 0, boot: 1, receivedBytes: 5000, status: 'receiving' as const };
   assert.ok(sender.onAck(2, ack));
   assert.equal(frames.length - 1, inWindow + 5);
   assert.equal(sender.onAck(2, { ...ack, transfer: 1 }), false);
   assert.equal(sender.onAck(3, ack), false);
-  nowMs = 50_000 + limits.snapshotStallMs - 1;
+  clockMs = 50_000 + limits.snapshotStallMs - 1;
   sender.expire();
   assert.deepEqual(outcomes, []);
-  nowMs++;
+  clockMs++;
   sender.expire();
   sender.expire();
   assert.deepEqual(outcomes, ['lost']);

@@ -9,13 +9,13 @@ const PIECE_MS = (PIECE_BYTES * 1000) / EXPORT_BUSY_BYTES_PER_SECOND;
 
 /** Runs `seconds` of pieces that are made in no time, on a node that takes so many requests a second; how many were let go. */
 function piecesIn(seconds: number, requestsPerSecond: number): number {
-  let nowMs = 1000;
+  let clockMs = 1000;
   const pace = new Pace(
-    () => Math.floor((nowMs * requestsPerSecond) / 1000),
-    () => nowMs,
+    () => Math.floor((clockMs * requestsPerSecond) / 1000),
+    () => clockMs,
   );
   let pieces = 0;
-  for (; nowMs < 1000 + seconds * 1000; pieces++) nowMs += Math.max(1, pace.delayMs(PIECE_BYTES));
+  for (; clockMs < 1000 + seconds * 1000; pieces++) clockMs += Math.max(1, pace.delayMs(PIECE_BYTES));
   return pieces;
 }
 
@@ -31,14 +31,14 @@ test('beside clients the exports of a node keep to the bound', () => {
 });
 
 test('pieces of several exports wait one behind the other', () => {
-  let nowMs = 0;
+  let clockMs = 0;
   const pace = new Pace(
-    () => nowMs * 10,
-    () => nowMs,
+    () => clockMs * 10,
+    () => clockMs,
   );
-  nowMs = 200;
+  clockMs = 200;
   assert.equal(pace.delayMs(PIECE_BYTES), PIECE_MS);
   assert.equal(pace.delayMs(PIECE_BYTES), 2 * PIECE_MS);
-  nowMs += 10 * PIECE_MS;
+  clockMs += 10 * PIECE_MS;
   assert.equal(pace.delayMs(PIECE_BYTES), PIECE_MS);
 });

@@ -20,6 +20,7 @@ interface Sending {
 
 class Stage {
   nowMs = 1_000_000;
+  clockMs = 5000;
   isLogBroken = false;
   readonly sending: Sending[] = [];
   readonly ops: string[] = [];
@@ -46,9 +47,15 @@ class Stage {
         }),
       log: pino({ level: 'silent' }),
       nowMs: () => this.nowMs,
+      clockMs: () => this.clockMs,
       random: () => 0.5,
     });
     this.driver.start([]);
+  }
+
+  pass(ms: number): void {
+    this.nowMs += ms;
+    this.clockMs += ms;
   }
 
   subscribe(id: string, url = WEBHOOK.url): void {
@@ -171,7 +178,7 @@ test('a log that takes nothing is not asked in a loop; what could not be noted i
   stage.driver.touch(stage.sub('a'));
   await rest();
   assert.equal(stage.sending.length, 1, 'not before a pause');
-  stage.nowMs += 1000;
+  stage.pass(1000);
   stage.driver.touch(stage.sub('a'));
   await rest();
   assert.deepEqual(stage.ops, ['wake', 'delivered']);
@@ -183,7 +190,7 @@ test('a receiver that is silent beyond its lease has failed, and the wake is ove
   const stage = new Stage();
   stage.subscribe('a');
   await rest();
-  stage.nowMs += WEBHOOK.lease_ttl_ms;
+  stage.pass(WEBHOOK.lease_ttl_ms);
   stage.driver.touch(stage.sub('a'));
   await rest();
   assert.deepEqual(stage.ops, ['wake', 'expire']);
@@ -203,13 +210,13 @@ test('a failure that could not be noted holds up the next attempt all the same',
   stage.sending[0]?.answer({ result: 'failed', reason: 'status 500' });
   for (let i = 0; i < 5; i++) {
     await rest();
-    stage.nowMs += 1000;
+    stage.pass(1000);
     stage.driver.touch(stage.sub('a'));
   }
   await rest();
   assert.equal(stage.sending.length, 1, 'a full disk is no reason to call a receiver every second');
   stage.isLogBroken = false;
-  stage.nowMs += 1000;
+  stage.pass(1000);
   stage.driver.touch(stage.sub('a'));
   await rest();
   assert.deepEqual([stage.ops, stage.sub('a').failures], [['wake', 'failed'], 1]);
@@ -227,7 +234,7 @@ test('dead receivers leave room for the others', async () => {
   }
   await rest();
   assert.equal(stage.sending.length, dead);
-  stage.nowMs += 3000;
+  stage.pass(3000);
   for (const sub of stage.machine.subscriptions.values()) stage.driver.touch(sub);
   await rest();
   assert.equal(stage.sending.length, dead + WEBHOOK_SLOW_DELIVERIES_MAX);
@@ -242,5 +249,30 @@ test('dead receivers leave room for the others', async () => {
   await rest();
   assert(stage.sending.some(({ sub }) => sub.id === 'new'));
   assert.equal(stage.driver.queued, 0);
+  stage.driver.stop();
+});
+
+test('a wall clock that is set back an hour holds up neither a repetition nor a log that is asked again', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const stage = new Stage();
+  stage.nowMs = 1_700_000_000_000;
+  stage.subscribe('a');
+  await rest();
+  stage.sending[0]?.answer({ result: 'failed', reason: 'status 500' });
+  await rest();
+  stage.nowMs -= 3_600_000;
+  stage.clockMs += 1000;
+  t.mock.timers.tick(1000);
+  await rest();
+  assert.equal(stage.sending.length, 2);
+  stage.isLogBroken = true;
+  stage.sending[1]?.answer({ result: 'done' });
+  await rest();
+  stage.isLogBroken = false;
+  stage.nowMs -= 3_600_000;
+  stage.clockMs += 1000;
+  t.mock.timers.tick(1000);
+  await rest();
+  assert.equal(stage.ops.at(-1), 'done');
   stage.driver.stop();
 });

@@ -38,6 +38,7 @@ test('when all subscriptions together are full, an event of a stream that is not
     },
     isDriving: () => true,
     nowMs: () => 0,
+    clockMs: () => 0,
     log: pino({ level: 'silent' }),
   });
   const rest = (): Promise<void> =>

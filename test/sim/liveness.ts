@@ -64,6 +64,12 @@ export class Liveness {
       () => this.#clients.busy === 0,
       () => `${this.#clients.busy} requests have no answer`,
     );
+    // Clients lose their patience; nodes must not forget anybody all the same.
+    const waiting = ({ process }: SimNode): number => process?.waiting ?? 0;
+    until(
+      () => this.#world.nodes.every((node) => waiting(node) === 0),
+      () => `nodes owe answers: ${this.#world.nodes.map(waiting).join(' ')}; ${this.#describe()}`,
+    );
     this.#clients.quotas.liftAll();
     until(
       () => this.#clients.quotas.lifted,

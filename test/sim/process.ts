@@ -7,7 +7,7 @@ import type { TurnBatch } from '../../src/shard/ports.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import type { Reply } from '../../src/wire/reply.ts';
 import { REPLY_COLD, REPLY_RESULT } from '../../src/wire/reply.ts';
-import type { Request } from '../../src/wire/request.ts';
+import { OP_UNWATCH, type Request } from '../../src/wire/request.ts';
 import type { Random } from '../support/random.ts';
 import { ColdReads } from './cold/reads.ts';
 import type { Environment } from '../../src/store/environment.ts';
@@ -152,7 +152,8 @@ export class SimProcess implements Endpoint {
   /** Puts a request into the mailbox. The answer comes, or undefined when the process dies first. */
   request(request: Request, inLane: boolean, onReply: (reply: Reply | undefined) => void): void {
     const slot = ++this.#slots;
-    this.#pending.set(slot, onReply);
+    // This one has no answer.
+    if (request.op !== OP_UNWATCH) this.#pending.set(slot, onReply);
     this.#source.push(request, slot, inLane);
     this.wake();
   }
@@ -163,6 +164,11 @@ export class SimProcess implements Endpoint {
     this.#inOrder.set(slot, onReply);
     this.#source.push(request, slot, false);
     this.wake();
+  }
+
+  /** Requests that have no answer yet. */
+  get waiting(): number {
+    return this.#pending.size;
   }
 
   receive(handle: () => void): void {
@@ -330,7 +336,7 @@ export class SimProcess implements Endpoint {
 
   #edge(): ConstructorParameters<typeof SimPeers>[3] {
     return {
-      nowMs: () => this.#clockMs,
+      clockMs: () => this.#clockMs,
       random: () => this.#random.next(),
       nonce: (sizeBytes) => new Uint8Array(sizeBytes),
       after: (delayMs, run) => {

@@ -21,14 +21,14 @@ export abstract class Timed {
   dueMs = 0;
   slot = UNSCHEDULED;
   slotIndex = 0;
-  abstract onTime(nowMs: number): void;
+  abstract onTime(clockMs: number): void;
   /** onTime threw, which is logged already. */
   onTimeFailed(): void {}
 }
 
 export class Clock {
   /** Time of the last tick or schedule, good enough for "when did I write last". */
-  nowMs: number;
+  clockMs: number;
   readonly #monotonicMs: () => number;
   readonly #log: ErrorLog;
   readonly #slots: Timed[][] = Array.from({ length: SLOT_COUNT }, () => []);
@@ -40,8 +40,8 @@ export class Clock {
   constructor(monotonicMs: () => number, log: ErrorLog) {
     this.#log = log;
     this.#monotonicMs = monotonicMs;
-    this.nowMs = monotonicMs();
-    this.#tick = Math.floor(this.nowMs / SLOT_MS);
+    this.clockMs = monotonicMs();
+    this.#tick = Math.floor(this.clockMs / SLOT_MS);
   }
 
   /** Entries that wait. */
@@ -53,8 +53,8 @@ export class Clock {
   schedule(entry: Timed, delayMs: number): void {
     if (entry.slot !== UNSCHEDULED) this.cancel(entry);
     if (this.#count === 0) this.#start();
-    this.nowMs = this.#monotonicMs();
-    entry.dueMs = this.nowMs + delayMs;
+    this.clockMs = this.#monotonicMs();
+    entry.dueMs = this.clockMs + delayMs;
     this.#put(entry);
     this.#count++;
   }
@@ -76,8 +76,8 @@ export class Clock {
 
   /** Fires what is due. The timer calls it; tests do too. */
   advance(): void {
-    this.nowMs = this.#monotonicMs();
-    const target = Math.floor(this.nowMs / SLOT_MS);
+    this.clockMs = this.#monotonicMs();
+    const target = Math.floor(this.clockMs / SLOT_MS);
     // After a long stall one turn serves every slot; more turns would find the same entries again.
     const first = Math.max(this.#tick + 1, target - SLOT_COUNT + 1);
     this.#tick = target;
@@ -93,14 +93,14 @@ export class Clock {
     for (const entry of entries) entry.slot = FIRING;
     for (const entry of entries) {
       if (entry.slot !== FIRING) continue;
-      if (entry.dueMs > this.nowMs) {
+      if (entry.dueMs > this.clockMs) {
         this.#put(entry);
         continue;
       }
       entry.slot = UNSCHEDULED;
       this.#count--;
       try {
-        entry.onTime(this.nowMs);
+        entry.onTime(this.clockMs);
       } catch (error) {
         this.#log(error, 'live reader');
         entry.onTimeFailed();
@@ -117,8 +117,8 @@ export class Clock {
   }
 
   #start(): void {
-    this.nowMs = this.#monotonicMs();
-    this.#tick = Math.floor(this.nowMs / SLOT_MS);
+    this.clockMs = this.#monotonicMs();
+    this.#tick = Math.floor(this.clockMs / SLOT_MS);
     if (this.#timer !== undefined) return;
     this.#timer = setInterval(() => this.advance(), SLOT_MS);
     // Sockets keep the process alive, not this clock.

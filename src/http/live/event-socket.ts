@@ -27,8 +27,8 @@ export class EventSocket {
   }
 
   /** It took nothing for so long that nobody can be at its other end. */
-  isDead(nowMs: number): boolean {
-    return this.isStalled && nowMs - this.#stalledMs >= STALL_MS_MAX;
+  isDead(clockMs: number): boolean {
+    return this.isStalled && clockMs - this.#stalledMs >= STALL_MS_MAX;
   }
 
   /** More waits than one reader may hold, or than all of them together. */
@@ -38,7 +38,7 @@ export class EventSocket {
 
   /** False: the socket is full, and the bytes wait in memory. */
   write(bytes: Uint8Array): boolean {
-    this.lastWriteMs = this.#live.clock.nowMs;
+    this.lastWriteMs = this.#live.clock.clockMs;
     if (writeChunk(this.#res, bytes)) {
       this.drained();
       return true;
@@ -51,7 +51,7 @@ export class EventSocket {
 
   /** The kernel took bytes just now, so the client is alive. */
   moved(): void {
-    if (this.isStalled) this.#stalledMs = this.#live.clock.nowMs;
+    if (this.isStalled) this.#stalledMs = this.#live.clock.clockMs;
   }
 
   /** Writes a comment; true when everything has left. */

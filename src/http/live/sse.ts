@@ -297,21 +297,21 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
 
   // --- time
 
-  onTime(nowMs: number): void {
-    if (nowMs >= this.#endMs) {
+  onTime(clockMs: number): void {
+    if (clockMs >= this.#endMs) {
       if (this.#opened) this.#finish();
       else this.#refuse('SHARD_BUSY');
       return;
     }
     if (this.#state === RETRYING) this.#readOn();
     if (this.#socket.isStalled) {
-      if (this.#socket.isDead(nowMs)) {
+      if (this.#socket.isDead(clockMs)) {
         // Runs onAborted. There is nobody to say goodbye to.
         this.#res.close();
         return;
       }
       this.#probe();
-    } else if (this.#opened && nowMs - this.#socket.lastWriteMs >= this.#ctx.settings.sseKeepaliveMs) {
+    } else if (this.#opened && clockMs - this.#socket.lastWriteMs >= this.#ctx.settings.sseKeepaliveMs) {
       this.#write(COMMENT);
     }
     if (this.#state !== DONE) this.#appoint();
@@ -319,11 +319,11 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
 
   /** The next thing the clock has to remind this reader of. */
   #appoint(): void {
-    const nowMs = this.#live.clock.nowMs;
-    let nextMs = this.#socket.lastWriteMs + this.#ctx.settings.sseKeepaliveMs - nowMs;
+    const clockMs = this.#live.clock.clockMs;
+    let nextMs = this.#socket.lastWriteMs + this.#ctx.settings.sseKeepaliveMs - clockMs;
     if (this.#socket.isStalled) nextMs = PROBE_MS;
     if (this.#state === RETRYING) nextMs = RETRY_MS;
-    this.#live.clock.schedule(this, Math.max(SLOT_MS, Math.min(nextMs, this.#endMs - nowMs)));
+    this.#live.clock.schedule(this, Math.max(SLOT_MS, Math.min(nextMs, this.#endMs - clockMs)));
   }
 
   // --- ends

@@ -10,36 +10,36 @@ const LOOK_MS = 100;
 
 export class Pace {
   readonly #requests: () => number;
-  readonly #nowMs: () => number;
+  readonly #clockMs: () => number;
   #seen: number;
   #seenAtMs: number;
   #busy = false;
   #nextMs = 0;
 
-  /** `requests`: that the node has taken so far; `nowMs`: monotonic. */
-  constructor(requests: () => number, nowMs: () => number) {
+  /** `requests`: that the node has taken so far; `clockMs`: monotonic. */
+  constructor(requests: () => number, clockMs: () => number) {
     this.#requests = requests;
-    this.#nowMs = nowMs;
+    this.#clockMs = clockMs;
     this.#seen = requests();
-    this.#seenAtMs = nowMs();
+    this.#seenAtMs = clockMs();
   }
 
   /** So many bytes have left: when as many may follow, in ms from now. */
   delayMs(bytes: number): number {
-    const nowMs = this.#nowMs();
-    this.#look(nowMs);
-    this.#nextMs = Math.max(this.#nextMs, nowMs);
+    const clockMs = this.#clockMs();
+    this.#look(clockMs);
+    this.#nextMs = Math.max(this.#nextMs, clockMs);
     if (!this.#busy) return 0;
     this.#nextMs += (bytes * 1000) / EXPORT_BUSY_BYTES_PER_SECOND;
-    return this.#nextMs - nowMs;
+    return this.#nextMs - clockMs;
   }
 
-  #look(nowMs: number): void {
-    const elapsedMs = nowMs - this.#seenAtMs;
+  #look(clockMs: number): void {
+    const elapsedMs = clockMs - this.#seenAtMs;
     if (elapsedMs < LOOK_MS) return;
     const requests = this.#requests();
     this.#busy = (requests - this.#seen) * 1000 >= BUSY_REQUESTS * elapsedMs;
     this.#seen = requests;
-    this.#seenAtMs = nowMs;
+    this.#seenAtMs = clockMs;
   }
 }

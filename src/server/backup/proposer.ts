@@ -15,12 +15,12 @@ type Done = (code: ErrorCode, reply: Pick<Reply, 'b' | 'text'>) => void;
 
 /** A port: the simulator has time of its own. */
 export interface Clock {
-  nowMs(): number;
+  clockMs(): number;
   after(delayMs: number, run: () => void): void;
 }
 
 export const REAL_CLOCK: Clock = {
-  nowMs: () => performance.now(),
+  clockMs: () => performance.now(),
   after: (delayMs, run) => void setTimeout(run, delayMs).unref(),
 };
 
@@ -39,7 +39,7 @@ export class Proposer {
   }
 
   propose(kind: number, payload: Uint8Array, done: Done): void {
-    const begin = (): void => this.#attempt(kind, payload, this.#clock.nowMs() + PATIENCE_MS, done);
+    const begin = (): void => this.#attempt(kind, payload, this.#clock.clockMs() + PATIENCE_MS, done);
     if (this.#busy) {
       this.#queue.push(begin);
       return;
@@ -60,13 +60,13 @@ export class Proposer {
     const sent = this.#gateway.send(request, {
       onReply: (reply) => {
         const code = errorCode(reply.code);
-        if (code !== 'STOPPING' && ERRORS[code].retry && this.#clock.nowMs() < untilMs) return again();
+        if (code !== 'STOPPING' && ERRORS[code].retry && this.#clock.clockMs() < untilMs) return again();
         const { b, text } = reply;
         return this.#finish(() => done(code, { b, text }));
       },
     });
     if (sent) return;
-    if (this.#clock.nowMs() < untilMs) again();
+    if (this.#clock.clockMs() < untilMs) again();
     else this.#finish(() => done('SHARD_BUSY', { b: 0, text: '' }));
   }
 

@@ -28,7 +28,10 @@ export interface DriverOptions {
   readonly append: (command: Command) => Promise<Outcome>;
   readonly send: Delivering;
   readonly log: Logger;
+  /** The wall clock: leases and pauses in the log are told by it. */
   readonly nowMs: () => number;
+  /** The clock that never steps: this node's own waits. */
+  readonly clockMs: () => number;
   /** In [0, 1). */
   readonly random: () => number;
 }
@@ -50,7 +53,7 @@ export class Driver {
   #driving = false;
   readonly #dirty = new Set<Subscription>();
   #flushDue = false;
-  /** When to look again. */
+  /** When to look again, by the clock that never steps: a wall clock that is set meanwhile is looked at in time. */
   readonly #due = new Map<Subscription, number>();
   #timer: NodeJS.Timeout | undefined;
   #timerAtMs = Infinity;
@@ -136,10 +139,9 @@ export class Driver {
   /** Undefined: not now. */
   #nextStep(sub: Subscription): Step | undefined {
     if (this.#busy.has(sub)) return undefined;
-    const nowMs = this.#options.nowMs();
+    const { nowMs, clockMs } = this.#options;
     const pausedUntilMs = this.#pausedUntilMs.get(sub) ?? 0;
-    // Not for longer than a pause takes, whatever the clock was set to meanwhile.
-    if (nowMs < pausedUntilMs && pausedUntilMs <= nowMs + PAUSE_MS) {
+    if (clockMs() < pausedUntilMs) {
       this.#lookAt(sub, pausedUntilMs);
       return undefined;
     }
@@ -150,7 +152,7 @@ export class Driver {
       void this.#recordDelivery(sub, known);
       return undefined;
     }
-    return decide(sub, (path) => this.#options.tails.of(path), nowMs);
+    return decide(sub, (path) => this.#options.tails.of(path), nowMs());
   }
 
   /** Others may go in its place. */
@@ -168,7 +170,7 @@ export class Driver {
       case 'rest':
         return;
       case 'wait':
-        return this.#lookAt(sub, step.untilMs);
+        return this.#lookIn(sub, step.untilMs - nowMs);
       case 'wake': {
         const wake = newWakeId();
         const { tails } = step;
@@ -181,7 +183,7 @@ export class Driver {
         return void this.#record(sub, { op: 'expire', ...about, wake, until: sub.leaseUntilMs, next }, 'expired');
       }
       case 'deliver':
-        this.#lookAt(sub, step.expiresAtMs);
+        this.#lookIn(sub, step.expiresAtMs - nowMs);
         return this.#deliver(sub);
     }
   }
@@ -199,7 +201,7 @@ export class Driver {
       return true;
     } catch (error) {
       this.#options.log.debug({ err: error, subscription: sub.id, op: command.op }, 'a step could not be recorded');
-      if (this.#options.isCurrent(sub)) this.#pausedUntilMs.set(sub, this.#options.nowMs() + PAUSE_MS);
+      if (this.#options.isCurrent(sub)) this.#pausedUntilMs.set(sub, this.#options.clockMs() + PAUSE_MS);
       return false;
     } finally {
       this.#busy.delete(sub);
@@ -216,14 +218,14 @@ export class Driver {
     if (this.#attempts.has(sub)) return this.#waitsNoMore(sub);
     const isSlow = sub.failures > 0 || this.#slowReceivers.has(sub);
     if (!this.#slots.enter(sub, isSlow)) return;
-    const startedMs = this.#options.nowMs();
+    const startedMs = this.#options.clockMs();
     const attempt: Attempt = { wakeId: sub.wake?.id as string, abort: new AbortController(), isSlow, startedMs };
     this.#attempts.set(sub, attempt);
     void this.#attempt(sub, attempt);
   }
 
   async #attempt(sub: Subscription, { wakeId, abort, isSlow, startedMs }: Attempt): Promise<void> {
-    const { log, nowMs } = this.#options;
+    const { log, nowMs, clockMs } = this.#options;
     let sent: Sent;
     try {
       sent = await this.#options.send(sub, abort.signal);
@@ -233,7 +235,7 @@ export class Driver {
     }
     this.#attempts.delete(sub);
     // One that was cut off may have got the wake, and called back.
-    this.#slowReceivers.note(sub, sent.result !== 'failed' || abort.signal.aborted, nowMs() - startedMs);
+    this.#slowReceivers.note(sub, sent.result !== 'failed' || abort.signal.aborted, clockMs() - startedMs);
     this.#slots.leave(isSlow);
     this.#letIn();
     if (abort.signal.aborted) return this.touch(sub);
@@ -246,23 +248,27 @@ export class Driver {
     return this.#recordDelivery(sub, { op: sent.result === 'done' ? 'done' : 'delivered', ...about });
   }
 
+  /** Also when that is over earlier or later by a wall clock that is set meanwhile: what to do is decided anew then. */
+  #lookIn(sub: Subscription, delayMs: number): void {
+    if (delayMs !== Infinity) this.#lookAt(sub, this.#options.clockMs() + Math.min(delayMs, SLEEP_MAX_MS));
+  }
+
   #lookAt(sub: Subscription, atMs: number): void {
-    if (atMs === Infinity) return;
     this.#due.set(sub, atMs);
     if (atMs >= this.#timerAtMs) return;
     clearTimeout(this.#timer);
     this.#timerAtMs = atMs;
-    const sleepMs = Math.min(SLEEP_MAX_MS, Math.max(0, atMs - this.#options.nowMs()));
+    const sleepMs = Math.min(SLEEP_MAX_MS, Math.max(0, atMs - this.#options.clockMs()));
     this.#timer = setTimeout(() => this.#wakeUp(), sleepMs).unref();
   }
 
   #wakeUp(): void {
-    const nowMs = this.#options.nowMs();
+    const clockMs = this.#options.clockMs();
     this.#timerAtMs = Infinity;
     let next: Subscription | undefined;
     let nextMs = Infinity;
     for (const [sub, atMs] of [...this.#due]) {
-      if (atMs <= nowMs) {
+      if (atMs <= clockMs) {
         this.#due.delete(sub);
         this.touch(sub);
       } else if (atMs < nextMs) {

@@ -32,6 +32,7 @@ export interface LinkerOptions {
   readonly append: (commands: readonly Command[]) => Promise<unknown>;
   readonly isDriving: () => boolean;
   readonly nowMs: () => number;
+  readonly clockMs: () => number;
   readonly log: Logger;
 }
 
@@ -175,14 +176,14 @@ export class Linker {
     if (known === 0) return;
     // Seen while another node drove the subscription.
     if (this.#options.tails.ended(path) >= known) return this.#renew(sub, path, known, undefined);
-    const nowMs = this.#options.nowMs();
+    const clockMs = this.#options.clockMs();
     const sinceMs = this.#missingSinceMs.get(path);
     if (sinceMs !== undefined) {
-      if (nowMs - sinceMs > MISSING_MS) void this.#confirmTail(path);
+      if (clockMs - sinceMs > MISSING_MS) void this.#confirmTail(path);
       return;
     }
     if (this.#missingSinceMs.size >= SUBSCRIPTION_LINKS_MAX) this.#missingSinceMs.clear();
-    this.#missingSinceMs.set(path, nowMs);
+    this.#missingSinceMs.set(path, clockMs);
   }
 
   /** What this node says of the stream may be old; the leader of its group knows. */

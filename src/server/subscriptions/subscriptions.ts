@@ -39,7 +39,10 @@ export interface SubscriptionsOptions {
   /** PEM of an Ed25519 private key; undefined: the cluster makes one. */
   readonly signingKey?: string | undefined;
   readonly log: Logger;
+  /** The wall clock, for what goes into the log. */
   readonly nowMs: () => number;
+  /** The clock that never steps, for waits and periods. */
+  readonly clockMs: () => number;
   readonly random: () => number;
   /** In place of webhooks and wake streams; for tests. */
   readonly send?: Delivering;
@@ -68,7 +71,7 @@ export class Subscriptions {
   #checkpoints = 0;
 
   constructor(options: SubscriptionsOptions) {
-    const { gateway, rules, publicUrl, log, nowMs, random } = options;
+    const { gateway, rules, publicUrl, log, nowMs, clockMs, random } = options;
     this.#options = options;
     this.#group = gateway.groupOf(LOG_BUCKET, LOG_STREAM);
     this.#tails = new Tails(gateway, {
@@ -92,6 +95,7 @@ export class Subscriptions {
       send: options.send ?? delivering({ gateway, keys: () => known.keys(), rules, nowMs }),
       log,
       nowMs,
+      clockMs,
       random,
     });
     this.#linker = new Linker({
@@ -102,6 +106,7 @@ export class Subscriptions {
       append: (commands) => this.#log.appendAll(commands),
       isDriving: () => this.#driver.driving,
       nowMs,
+      clockMs,
       log,
     });
     directory.follower = {
@@ -195,7 +200,7 @@ export class Subscriptions {
       void this.#drive();
       return;
     }
-    if (this.#options.nowMs() - this.#sweptMs > SWEEP_MS) this.#sweepAll();
+    if (this.#options.clockMs() - this.#sweptMs > SWEEP_MS) this.#sweepAll();
     if (!this.#checkpointing && checkpointDue(this.#known, this.#options.checkpointBytes)) void this.#checkpoint();
   }
 
@@ -217,7 +222,7 @@ export class Subscriptions {
   }
 
   #sweepAll(): void {
-    this.#sweptMs = this.#options.nowMs();
+    this.#sweptMs = this.#options.clockMs();
     for (const sub of this.#machine.subscriptions.values()) this.#linker.sweep(sub);
   }
 

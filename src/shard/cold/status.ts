@@ -74,7 +74,7 @@ export function describeCold(group: Group, cold: ColdTier | undefined, nowMs: nu
     cold_gc_queue_length: state.cold.gcLength,
     /** Age of the oldest bytes that are not in the cold store; null when there are none, or no store. */
     cold_backlog_age_ms: cold === undefined || oldestMs === undefined ? null : Math.max(0, nowMs - oldestMs),
-    cold_write_admission: admission.stateAt(state, nowMs),
+    cold_write_admission: admission.show(state),
     /** This node leads the group, and what it tried to upload last was not taken by the store. */
     cold_flush_failing: cold?.flusher.isFailing(group) ?? false,
   };

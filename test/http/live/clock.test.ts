@@ -13,20 +13,20 @@ class Entry extends Timed {
     this.#then = then;
   }
 
-  onTime(nowMs: number): void {
-    this.fired.push(nowMs);
+  onTime(clockMs: number): void {
+    this.fired.push(clockMs);
     this.#then(this);
   }
 }
 
 function newClock(): { clock: Clock; at: (ms: number) => void } {
-  let nowMs = 12_345.6;
-  const start = nowMs;
-  const clock = new Clock(() => nowMs, rethrow);
+  let clockMs = 12_345.6;
+  const start = clockMs;
+  const clock = new Clock(() => clockMs, rethrow);
   return {
     clock,
     at(ms) {
-      nowMs = start + ms;
+      clockMs = start + ms;
       clock.advance();
     },
   };
@@ -100,7 +100,7 @@ test('random schedules, moves and cancels agree with a list', () => {
   const { clock, at } = newClock();
   const entries = Array.from({ length: 200 }, () => new Entry());
   const due = new Map<Entry, number>();
-  let nowMs = 0;
+  let clockMs = 0;
   for (let round = 0; round < 5000; round++) {
     const entry = random.pick(entries);
     if (random.int(0, 3) === 0) {
@@ -109,21 +109,21 @@ test('random schedules, moves and cancels agree with a list', () => {
     } else {
       const delayMs = random.int(0, 4999);
       clock.schedule(entry, delayMs);
-      due.set(entry, nowMs + delayMs);
+      due.set(entry, clockMs + delayMs);
     }
     if (random.int(0, 2) !== 0) continue;
     const before = new Map(entries.map((each) => [each, each.fired.length]));
-    nowMs += random.int(0, 299);
-    at(nowMs);
+    clockMs += random.int(0, 299);
+    at(clockMs);
     for (const each of entries) {
       const fired = each.fired.length - (before.get(each) ?? 0);
       const dueMs = due.get(each);
       if (fired === 0) {
-        assert.ok(dueMs === undefined || dueMs + SLOT_MS > nowMs, `round ${round}: due ${dueMs}, now ${nowMs}`);
+        assert.ok(dueMs === undefined || dueMs + SLOT_MS > clockMs, `round ${round}: due ${dueMs}, now ${clockMs}`);
         continue;
       }
       assert.ok(
-        fired === 1 && dueMs !== undefined && dueMs <= nowMs,
+        fired === 1 && dueMs !== undefined && dueMs <= clockMs,
         `round ${round}: fired ${fired} times, due ${dueMs}`,
       );
       due.delete(each);
@@ -136,9 +136,9 @@ test('random schedules, moves and cancels agree with a list', () => {
 
 test('an entry that throws is logged and told, and those after it fire', () => {
   const errors: unknown[] = [];
-  let nowMs = 0;
+  let clockMs = 0;
   const clock = new Clock(
-    () => nowMs,
+    () => clockMs,
     (error) => errors.push(error),
   );
   let told = 0;
@@ -154,7 +154,7 @@ test('an entry that throws is logged and told, and those after it fire', () => {
   const next = new Entry();
   clock.schedule(failing, 10);
   clock.schedule(next, 10);
-  nowMs = 1000;
+  clockMs = 1000;
   clock.advance();
   assert.deepEqual([errors, told, next.fired.length, clock.size], [[bug], 1, 1, 0]);
 });

@@ -66,12 +66,12 @@ function paramsOf(query: URLSearchParams, ifNoneMatch: string): ReadParams {
 export async function startLive(t: TestContext, settings: Partial<HttpSettings> = {}): Promise<LiveServer> {
   const uws = loadUws();
   const gateway = new FakeGateway();
-  let nowMs = 1_000_000;
+  let clockMs = 1_000_000;
   const ctx: HttpContext = {
     gateway,
     forks: NO_FORKS,
     metrics: newMetrics(),
-    monotonicMs: () => nowMs,
+    monotonicMs: () => clockMs,
     logError: rethrow,
     settings: {
       longPollTimeoutMs: 30_000,
@@ -112,7 +112,7 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
     ctx,
     port,
     advance(ms) {
-      nowMs += ms;
+      clockMs += ms;
       liveOf(ctx).clock.advance();
     },
     url: (stream, query) => `http://127.0.0.1:${port}/${stream}?${query}`,

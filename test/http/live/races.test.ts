@@ -20,14 +20,14 @@ const RESPONDER = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new 
 class World {
   readonly gateway = new FakeGateway();
   readonly ctx: HttpContext;
-  nowMs = 0;
+  clockMs = 0;
 
   constructor() {
     this.gateway.manual = true;
     this.ctx = {
       gateway: this.gateway,
       forks: NO_FORKS,
-      monotonicMs: () => this.nowMs,
+      monotonicMs: () => this.clockMs,
       logError: rethrow,
       metrics: {
         response: () => undefined,
@@ -76,7 +76,7 @@ class World {
   }
 
   advance(ms: number): void {
-    this.nowMs += ms;
+    this.clockMs += ms;
     liveOf(this.ctx).clock.advance();
   }
 

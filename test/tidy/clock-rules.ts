@@ -1,0 +1,112 @@
+/**
+ * Which files may read the wall clock, and which may compare what it said. People and other nodes set wall clocks: everything that
+ * waits, gives up, comes back or happens at intervals is measured with the clock that never steps (performance.now, `clockMs`).
+ */
+import { parseSync } from 'oxc-parser';
+import type { Sources } from './import-rules.ts';
+
+type Table = Readonly<Record<string, string>>;
+
+/** Files that read it, and for what. */
+const READERS: Table = {
+  'workers/shard.ts': 'commands carry it',
+  'workers/peer-links.ts': 'commands carry it',
+  'src/server/main.ts': 'records of the log of subscriptions carry it',
+  'src/server/backup/backups.ts': 'shown to operators',
+  'src/cold/dir-store.ts': 'compared with times of files',
+  'src/cold/s3-upload.ts': 'compared with times of uploads',
+  'src/http/live/sse.ts': "cursors of the protocol count the clock's intervals",
+  'src/http/live/feed.ts': "cursors of the protocol count the clock's intervals",
+  'src/http/live/long-poll.ts': "cursors of the protocol count the clock's intervals",
+  'src/operator/verbs/status.ts': 'shown to operators',
+  'src/operator/verbs/backup.ts': 'compared with when a backup was written',
+  'src/operator/backup/unfinished.ts': 'compared with times of files',
+};
+
+/** Files that compare or subtract `nowMs`, which is the wall clock everywhere, and with what. */
+const JUDGES: Table = {
+  'src/group/group.ts': 'smooths it for commands; when streams were last used, as their rows say',
+  'src/stream/head.ts': 'lifetimes of streams, as rows and headers say',
+  'src/stream/import.ts': 'times of commands',
+  'src/shard/cold/status.ts': 'when streams became hot, as rows say',
+  'src/shard/cold/flusher.ts': 'when streams became hot, as rows say',
+  'src/shard/cold/collector.ts': 'when objects were let go of, as rows say',
+  'src/shard/cold/sweeper.ts': 'when objects were written, as the store says',
+  'src/subscriptions/decide.ts': 'leases and pauses in the log, bounded where a clock was wrong',
+  'src/http/live/cursor.ts': "the protocol's intervals of the clock",
+  'src/subscriptions/signing-keys.ts': 'from when keys sign, as records say',
+  'src/server/subscriptions/driver.ts': 'leases and pauses in the log',
+  'src/server/subscriptions/keys.ts': 'when tokens end',
+};
+
+const COMPARES: ReadonlySet<unknown> = new Set(['<', '<=', '>', '>=', '-', '-=']);
+const WALL = /^(nowMs|wallMs|lastNowMs)$/;
+
+type Node = Readonly<Record<string, unknown>>;
+
+/** One sentence for each violation, and for each line of the tables that is not needed. */
+export function clockViolations(sources: Sources, readers = READERS, judges = JUDGES): string[] {
+  const found: string[] = [];
+  const readersSeen = new Set<string>();
+  const judgesSeen = new Set<string>();
+  for (const [path, text] of sources) {
+    const { program, errors } = parseSync(path, text);
+    if (errors.length > 0) throw new Error(`${path}: ${errors[0]?.message}`);
+    for (const node of nodes(program as unknown as Node)) {
+      if (readsWallClock(node)) readersSeen.add(path);
+      if (comparesWallClock(node)) judgesSeen.add(path);
+    }
+  }
+  for (const path of readersSeen) {
+    if (readers[path] === undefined)
+      found.push(`${path} reads the wall clock: waits are measured with performance.now(); see READERS`);
+  }
+  for (const path of judgesSeen) {
+    if (judges[path] === undefined)
+      found.push(`${path} compares nowMs, the wall clock: waits are measured with clockMs; see JUDGES`);
+  }
+  for (const path of Object.keys(readers)) {
+    if (!readersSeen.has(path)) found.push(`${path} does not read the wall clock: take it out of READERS`);
+  }
+  for (const path of Object.keys(judges)) {
+    if (!judgesSeen.has(path)) found.push(`${path} does not compare nowMs: take it out of JUDGES`);
+  }
+  return found;
+}
+
+function readsWallClock(node: Node): boolean {
+  if (node['type'] === 'MemberExpression')
+    return nameOf(node['object']) === 'Date' && nameOf(node['property']) === 'now';
+  const isCall = node['type'] === 'NewExpression' || node['type'] === 'CallExpression';
+  return isCall && nameOf(node['callee']) === 'Date' && (node['arguments'] as readonly unknown[]).length === 0;
+}
+
+function comparesWallClock(node: Node): boolean {
+  if (node['type'] !== 'BinaryExpression' && node['type'] !== 'AssignmentExpression') return false;
+  return COMPARES.has(node['operator']) && (isWall(node['left']) || isWall(node['right']));
+}
+
+/** nowMs, this.#nowMs, options.nowMs() and the like; also nowMs / 1000 and nowMs + x. */
+function isWall(value: unknown): boolean {
+  if (!isNode(value)) return false;
+  if (value['type'] === 'CallExpression') return isWall(value['callee']);
+  if (value['type'] === 'MemberExpression') return isWall(value['property']);
+  if (value['type'] === 'BinaryExpression') return isWall(value['left']) || isWall(value['right']);
+  return WALL.test(String(nameOf(value)));
+}
+
+function* nodes(node: Node): Generator<Node> {
+  yield node;
+  for (const child of Object.values(node)) {
+    for (const one of Array.isArray(child) ? (child as readonly unknown[]) : [child])
+      if (isNode(one)) yield* nodes(one);
+  }
+}
+
+function nameOf(node: unknown): unknown {
+  return isNode(node) ? node['name'] : undefined;
+}
+
+function isNode(value: unknown): value is Node {
+  return typeof value === 'object' && value !== null && 'type' in value;
+}

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { clockViolations } from './clock-rules.ts';
+import { readText, sourcePaths } from './repository.ts';
+
+test('wall clocks go into commands and rows, and into no wait', () => {
+  const sources = new Map(sourcePaths(['src', 'workers']).map((path) => [path, readText(path)]));
+  assert.deepEqual(clockViolations(sources), []);
+});
+
+const PLANTED: readonly (readonly [string, RegExp])[] = [
+  ['export const f = (): number => Date.now();', /x\.ts reads the wall clock/],
+  ['export const f = (): Date => new Date();', /x\.ts reads the wall clock/],
+  ['export const f = (nowMs: number, atMs: number): boolean => nowMs > atMs + 5000;', /x\.ts compares nowMs/],
+  ['export const f = (o: { nowMs(): number }): boolean => o.nowMs() >= 1;', /x\.ts compares nowMs/],
+  [
+    'export class A { #nowMs = 0; f(sinceMs: number): number { return this.#nowMs - sinceMs; } }',
+    /x\.ts compares nowMs/,
+  ],
+  ['export const f = (nowMs: number): boolean => nowMs / 1000 < 7;', /x\.ts compares nowMs/],
+];
+
+test('each planted use of the wall clock is found', () => {
+  for (const [text, expected] of PLANTED) {
+    const found = clockViolations(new Map([['src/shard/x.ts', text]]), {}, {});
+    assert.equal(found.length, 1, text);
+    assert.match(found[0] ?? '', expected);
+  }
+  const harmless = 'export const f = (nowMs: number, g: (at: number) => void): void => g(nowMs + Date.parse("2023"));';
+  assert.deepEqual(clockViolations(new Map([['src/shard/x.ts', harmless]]), {}, {}), []);
+  assert.match(clockViolations(new Map(), { 'src/a.ts': '' }, {})[0] ?? '', /take it out of READERS/);
+  assert.match(clockViolations(new Map(), {}, { 'src/a.ts': '' })[0] ?? '', /take it out of JUDGES/);
+});
