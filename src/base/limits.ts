@@ -117,6 +117,8 @@ export const IMPORT_PIECE_BYTES = MIB - 64 * KIB;
 
 /** Forks that a node makes at once: each holds a piece of its source, a MiB or one message, and the body of its PUT. More: 503. */
 export const FORKS_IN_MAKING_MAX = 32;
+/** Forks of an unknown outcome that a node gives up at once, each a kilobyte; others end after 15 s of silence. */
+export const FORKS_UNDOING_MAX = 1024;
 /** Sources that are told in one go for one shard, each with two commands: what hundreds of forks that expire together need. */
 export const FORK_ERRANDS_MAX = 64;
 /** Forks that are asked after in one go for one shard, with a command each, and only now and then: about one a second. */

@@ -200,6 +200,7 @@ function compose(parts: Parts): Planes {
       mailbox_full_events: gateway.counters.refused,
       pending_requests: gateway.pending,
       forks_in_making: forks.making,
+      forks_undoing: forks.undoing,
       forks_made: forks.counters.made,
       forks_failed: forks.counters.failed,
       fork_ends_told: forks.counters.told,

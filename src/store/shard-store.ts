@@ -1,5 +1,5 @@
 /** A shard's durable storage over one LMDB environment: implements the port that the turn loop commits through. */
-import { mkdirSync, statfsSync } from 'node:fs';
+import { mkdirSync, statfsSync, writeSync } from 'node:fs';
 import type { LogReader } from '../raft/types.ts';
 import {
   StorageFullError,
@@ -22,6 +22,8 @@ const RESERVE_BYTES_MAX = 64 * 1024 * 1024;
 const CLEAR_ROWS_MAX = 8192;
 /** Bytes on disk for a byte of log: the log itself, the rows of a checkpoint, and the pages around them. */
 const SPACE_FACTOR = 3;
+
+const STDERR_FD = 2;
 
 export class ShardStore implements ShardStorage {
   readonly tx: LmdbTx;
@@ -166,6 +168,7 @@ export class ShardStore implements ShardStorage {
     try {
       this.#environment.commit(write);
     } catch (error) {
+      endForeignLine();
       if (this.#isFull(error)) throw new StorageFullError({ cause: error });
       throw error;
     }
@@ -205,5 +208,14 @@ function makeShardFolder(path: string): void {
     mkdirSync(path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+/** LMDB says on stderr why it could not write, without an end of line: the next line of the log would not be JSON. */
+function endForeignLine(): void {
+  try {
+    writeSync(STDERR_FD, '\n');
+  } catch {
+    // Nobody reads it.
   }
 }

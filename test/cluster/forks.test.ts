@@ -155,3 +155,24 @@ test('chains between groups: names stay taken while forks live, and are free eve
     }
   });
 });
+
+test('a fork whose majority was lost while it began is given up when the majority is back', async () => {
+  await withCluster({ groups: 1 }, async (cluster) => {
+    assert.equal((await call(cluster, 1, 'PUT', '/forks/source', TEXT)).status, 201);
+    const leader = await cluster.leaderOf(0);
+    const others = cluster.ids.filter((id) => id !== leader);
+    // It lies in the leader's log, which is the longest, and will be committed after all.
+    for (const id of others) cluster.pause(id);
+    const told = await call(cluster, leader, 'PUT', '/forks/fork', { 'stream-forked-from': '/forks/source' });
+    assert.equal(told.status, 503, told.body.toString());
+    const undoing = async (): Promise<unknown> => (await cluster.metrics(leader))['forks_undoing'];
+    assert.equal(await undoing(), 1);
+    for (const id of others) cluster.resume(id);
+    await until('the fork is given up', async () => (await undoing()) === 0);
+    await until(
+      'its name is free',
+      async () => (await call(cluster, leader, 'PUT', '/forks/fork', TEXT)).status === 201,
+    );
+    await nothingIsLeft(cluster, '/forks/source');
+  });
+});

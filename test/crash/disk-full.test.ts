@@ -2,7 +2,7 @@
 // the server works again as soon as there is space, without a restart and after one.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RawClient, type RawResponse } from '../support/raw-client.ts';
+import { ConnectionLost, RawClient, type RawResponse } from '../support/raw-client.ts';
 import { withServer, type TestServer } from '../support/server.ts';
 import { readAll } from './look.ts';
 import { mountSmallDisk, type SmallDisk } from './small-disk.ts';
@@ -13,6 +13,8 @@ const FILLERS = ['filler-1', 'filler-2'] as const;
 const FILLER_BYTES = 12 * 1024 * 1024;
 const APPEND_BYTES = 32 * 1024;
 const STREAMS = 8;
+/** Of 512 bytes: half a MiB, which small commits reach with a write that begins there. */
+const FILE_BLOCKS_MAX = 1024;
 /** More than the disk can hold: the disk must fill before. */
 const APPENDS_MAX = (2 * DISK_BYTES) / APPEND_BYTES;
 /** Refusals in a row that count as full: one may only be a busy moment. */
@@ -178,4 +180,26 @@ test('a full disk refuses, loses nothing, and recovers without a restart', async
   } finally {
     await disk.dispose();
   }
+});
+
+test('what LMDB says on stderr about a write that failed spoils no line of the log', async () => {
+  // A bound on the size of files: nobody sees it coming, and a log that cannot be written ends the process.
+  const wrapper = ['sh', '-c', `ulimit -f ${FILE_BLOCKS_MAX}; exec "$@"`, 'sh'];
+  await withServer({ cores: 1, groups: 1, wrapper }, async (server) => {
+    const client = await RawClient.connect(server.port);
+    const put = await client.request('PUT', '/full/s', { 'Content-Type': 'text/plain' });
+    assert.equal(put.status, 201);
+    const body = 'd'.repeat(1000);
+    const writing = async (): Promise<void> => {
+      for (;;) await client.request('POST', '/full/s', { 'Content-Type': 'text/plain' }, body);
+    };
+    await assert.rejects(writing(), ConnectionLost);
+    await server.logged(/"fatal"|"error"/);
+    const lines = server.log().split('\n');
+    assert(
+      lines.some((line) => /^Write error: [^{]*$/.test(line)),
+      server.log(),
+    );
+    for (const line of lines.filter((one) => one.includes('"component"'))) JSON.parse(line);
+  });
 });

@@ -78,6 +78,30 @@ test('a fork that gets nowhere is undone, and its source is told', async () => {
   }
 });
 
+test('a fork whose outcome nobody knew is given up as soon as there is a majority again', async () => {
+  for (const lost of [COMMAND_FORK_BEGIN, COMMAND_FORK_PIN, COMMAND_FORK_DATA, COMMAND_FORK_END]) {
+    const rig = withSource();
+    let hasMajority = true;
+    rig.before = ({ op, group, command }) => {
+      if (hasMajority && op !== lost) return undefined;
+      // It is in the log of a leader that will lead again, and nobody is told.
+      if (hasMajority) rig.groups[group as 0 | 1].do(op, `${command.bucket}/${command.stream}`, command);
+      const isFirst = hasMajority;
+      hasMajority = false;
+      return isFirst ? 'OUTCOME_UNKNOWN' : 'NO_LEADER';
+    };
+    assert.equal(errorCode((await rig.fork('b/f', 'a/s')).code), 'NO_LEADER');
+    await rig.pass(60_000);
+    if (lost !== COMMAND_FORK_END) assert.equal(rig.groups[1].code(COMMAND_CREATE, 'b/f', TEXT), 'FORK_FORMING');
+    rig.before = () => undefined;
+    await rig.pass(1000);
+    assert.equal(rig.service.undoing, 0);
+    const isWhole = lost === COMMAND_FORK_END;
+    assert.equal(rig.left(), isWhole ? 'P|F' : '|', `after ${lost}`);
+    assert.equal(rig.groups[1].code(COMMAND_CREATE, 'b/f', TEXT), isWhole ? 'CREATE_CONFLICT' : 'OK');
+  }
+});
+
 test('a source that is trimmed, removed, or made anew in the middle', async () => {
   const cases: readonly (readonly [string, (rig: Rig) => ErrorCode | void, ErrorCode])[] = [
     ['trimmed', () => 'STREAM_GONE', 'FORK_SOURCE_MOVED'],

@@ -39,8 +39,9 @@ interface Source {
   readonly expiresAtMs: number;
 }
 
-/** `undone`: the answer to an ABORT, which may say that the source is to be told. */
-export type Made = (reply: Reply, undone: Reply | undefined) => void;
+/** What is left of a fork that was not made: nothing, the answer to its ABORT (the source may have to be told), or nobody knows what. */
+export type Rest = Reply | 'unknown' | undefined;
+export type Made = (reply: Reply, rest: Rest) => void;
 
 export class ForkMaker {
   readonly #port: ForkPort;
@@ -67,8 +68,10 @@ export class ForkMaker {
     const { offset, subOffset } = this.#wish;
     const request = this.#command(COMMAND_FORK_BEGIN, true);
     request.command.payload = encodeForkBegin(this.#sourceKey, offset, subOffset);
-    step(this.#port, request, (reply) => {
-      if (reply.code !== 0 || !reply.has(REPLY_CREATED)) return this.#done(reply, undefined);
+    step(this.#port, request, (reply, isUnknown) => {
+      // The name may be taken all the same, or be taken when a majority is back: nobody waits for that here.
+      if (reply.code !== 0) return this.#done(reply, isUnknown ? 'unknown' : undefined);
+      if (!reply.has(REPLY_CREATED)) return this.#done(reply, undefined);
       return this.#pin();
     });
   }
@@ -161,7 +164,12 @@ export class ForkMaker {
   }
 
   #undo(answer: Reply): void {
-    step(this.#port, this.#command(COMMAND_FORK_ABORT, false), (undone) => this.#done(answer, undone));
+    step(this.#port, this.abort(), (undone) => this.#done(answer, undone.code === 0 ? undone : 'unknown'));
+  }
+
+  /** The command that gives the fork up; any number of them do no harm. */
+  abort(): Request {
+    return this.#command(COMMAND_FORK_ABORT, false);
   }
 
   #command(kind: number, whole: boolean): Request {

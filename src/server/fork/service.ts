@@ -2,7 +2,7 @@
  * Forks of one node: makes those that its clients ask for, tells sources that a fork is gone, and does so for what other nodes left
  * undone in the groups that this node leads.
  */
-import { FORKS_IN_MAKING_MAX, FORK_ERRANDS_MAX, FORK_QUESTIONS_MAX } from '../../base/limits.ts';
+import { FORKS_IN_MAKING_MAX, FORKS_UNDOING_MAX, FORK_ERRANDS_MAX, FORK_QUESTIONS_MAX } from '../../base/limits.ts';
 import { decodeUtf8 } from '../../base/utf8.ts';
 import type { ForkWish, Forks, ReplyHandler } from '../../ports.ts';
 import type { ForkErrand, ForkQuestion } from '../../stream/fork/outbox.ts';
@@ -16,6 +16,9 @@ import { type ForkPort, step } from './steps.ts';
 const LOOK_MS = 1000;
 /** Every so many looks, forks are asked after: a pin that nobody needs is rare, and each question is a command. */
 const ASK_EVERY = 15;
+/** How long a majority is waited for to give up a fork of an unknown outcome; after a refusal of another kind, again. */
+const UNDO_MS = 10 * 60_000;
+const UNDO_AGAIN_MS = 500;
 /** So that what waits for a group without a leader leaves room for what can be done. */
 const ERRANDS_UNDER_WAY_MAX = 4 * FORK_ERRANDS_MAX;
 
@@ -39,6 +42,7 @@ export class ForkService implements Forks {
   readonly #port: ForkPort;
   readonly #places: Place[];
   #making = 0;
+  #undoing = 0;
   #looks = 0;
   /** Shards that were asked and have not answered; questions under way. */
   #busy = 0;
@@ -64,20 +68,44 @@ export class ForkService implements Forks {
     return this.#making;
   }
 
+  /** Forks of an unknown outcome that are being given up. */
+  get undoing(): number {
+    return this.#undoing;
+  }
+
   create({ command }: Request, wish: ForkWish, handler: ReplyHandler): boolean {
     if (this.#making >= FORKS_IN_MAKING_MAX) return false;
     this.#making++;
     const { payload, attributes } = command;
     const asked = { ...command, payload: payload?.slice(), attributes: attributes?.slice() };
-    const maker = new ForkMaker(this.#port, { ...asked }, wish, (reply, undone) => {
+    const maker = new ForkMaker(this.#port, { ...asked }, wish, (reply, rest) => {
       this.#making--;
       if (reply.code === 0) this.counters.made++;
       else this.counters.failed++;
       handler.onReply(reply);
-      if (undone !== undefined) this.tell(maker.group, undone, () => undefined);
+      if (rest === 'unknown') this.#undoLater(maker);
+      else if (rest !== undefined) this.tell(maker.group, rest, () => undefined);
     });
     maker.start();
     return true;
+  }
+
+  /**
+   * A step may have taken effect without a majority that says so, and the name would be taken until the fork is given up for its
+   * silence. So it is given up as soon as there is a majority again. What is too much, or takes too long, that silence ends.
+   */
+  #undoLater(maker: ForkMaker): void {
+    if (this.#undoing >= FORKS_UNDOING_MAX) return;
+    this.#undoing++;
+    const untilMs = this.#port.monotonicMs() + UNDO_MS;
+    const attempt = (): void =>
+      step(this.#port, maker.abort(), (reply) => {
+        const isOver = reply.code === 0 || this.#stopped || this.#port.monotonicMs() >= untilMs;
+        if (!isOver) return this.#port.after(UNDO_AGAIN_MS, attempt);
+        this.#undoing--;
+        return this.tell(maker.group, reply, () => undefined);
+      });
+    attempt();
   }
 
   tell(group: number, reply: Reply, done: () => void): void {

@@ -34,21 +34,26 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
   'COLD_UNAVAILABLE',
 ]);
 
-export function step(port: ForkPort, request: Request, done: (reply: Reply) => void): void {
-  attempt(port, request, port.monotonicMs() + PATIENCE_MS, done);
-}
+/** `isUnknown`: one of the attempts may have taken effect, or may still do so, whatever the last one was told. */
+export type StepDone = (reply: Reply, isUnknown: boolean) => void;
 
-function attempt(port: ForkPort, request: Request, untilMs: number, done: (reply: Reply) => void): void {
-  const again = (): void => port.after(AGAIN_MS, () => attempt(port, request, untilMs, done));
-  const sent = port.gateway.send(request, {
-    onReply: (reply) => {
-      if (PASSING.has(errorCode(reply.code)) && port.monotonicMs() < untilMs) again();
-      else done(reply);
-    },
-  });
-  if (sent) return;
-  if (port.monotonicMs() < untilMs) return again();
-  return done(refusal('SHARD_BUSY'));
+export function step(port: ForkPort, request: Request, done: StepDone): void {
+  const untilMs = port.monotonicMs() + PATIENCE_MS;
+  let isUnknown = false;
+  const attempt = (): void => {
+    const sent = port.gateway.send(request, {
+      onReply: (reply) => {
+        const code = errorCode(reply.code);
+        isUnknown ||= code === 'OUTCOME_UNKNOWN';
+        if (PASSING.has(code) && port.monotonicMs() < untilMs) port.after(AGAIN_MS, attempt);
+        else done(reply, isUnknown);
+      },
+    });
+    if (sent) return;
+    if (port.monotonicMs() < untilMs) port.after(AGAIN_MS, attempt);
+    else done(refusal('SHARD_BUSY'), isUnknown);
+  };
+  attempt();
 }
 
 export function refusal(code: ErrorCode): Reply {
