@@ -24,6 +24,8 @@ export interface ReadParams {
   readonly timeoutMs: number;
   /** Request cursor; undefined when absent or not a number. */
   readonly cursor: number | undefined;
+  /** The reader has been told before that the stream is closed: its browser only came back because the answer ended. */
+  readonly sawEnd?: boolean;
   /** Raw If-None-Match, empty when absent. */
   readonly ifNoneMatch: string;
 }

@@ -1,5 +1,5 @@
 /**
- * Cross-origin rules of the client plane (decisions.md "Streams"): which origins may read answers, and the two header
+ * Cross-origin rules of the client plane: which origins may read answers, and the two header
  * blocks that say so. Blocks are built once per allowed origin, because an origin list is short and requests are many.
  */
 
@@ -40,10 +40,14 @@ const REQUEST_HEADERS = [
   'Content-Type',
   'Authorization',
   'Accept',
+  'If-Match',
   'If-None-Match',
   'Cache-Control',
   'Last-Event-ID',
   'Prefer',
+  'traceparent',
+  'tracestate',
+  'baggage',
   'Stream-Seq',
   'Stream-TTL',
   'Stream-Expires-At',

@@ -3,6 +3,7 @@ import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wi
 import { OP_READ, READ_NOW } from '../wire/request.ts';
 import type { Family, ReadParams, Target } from './contract.ts';
 import { Exchange } from './exchange.ts';
+import { resumeBehind } from './live/event-id.ts';
 import { startLongPoll } from './live/long-poll.ts';
 import { startSse } from './live/sse.ts';
 import type { Plane } from './plane.ts';
@@ -28,9 +29,11 @@ export function handleRead(
   const group = gateway.groupOf(bucket, stream);
   if (params.live !== '') {
     const target: Target = { family, bucket, stream, group };
-    if (params.live === 'sse') startSse(plane.ctx, res, target, params, responder);
-    else startLongPoll(plane.ctx, res, target, params, responder);
-    return;
+    if (params.live === 'long-poll') return startLongPoll(plane.ctx, res, target, params, responder);
+    const resumed = resumeBehind(params, req.getHeader('last-event-id'));
+    if (resumed !== undefined) return startSse(plane.ctx, res, target, resumed, responder);
+    const detail = 'Last-Event-ID is not the id of an event of this URL';
+    return plane.refuse(res, responder, family, 'sse_open', startedMs, 'INVALID_HEADER', detail);
   }
   const unsent = unsentOf(plane.ctx);
   if (unsent.full) return plane.refuse(res, responder, family, 'read', startedMs, 'ANSWERS_FULL');

@@ -233,8 +233,8 @@ function dataOf(text: string): string {
     .filter((block) => block.startsWith('event: data'))
     .map((block) =>
       block
-        .slice('event: data\n'.length)
         .split('\n')
+        .filter((line) => line.startsWith('data:'))
         .map((line) => line.replace(/^data: ?/, ''))
         .join('\n'),
     )

@@ -136,13 +136,13 @@ serverSuite(
           text += decoder.decode(value, { stream: true });
         }
       };
-      await until(/event: ?data\ndata: ?one\n\nevent: ?control\ndata: ?(\{.*\})\n\n/);
+      await until(/event: ?data\ndata: ?one\nid: 0{19}3\n\nevent: ?control\ndata: ?(\{.*\})\nid: 0{19}3\n\n/);
       const control = JSON.parse(/event: ?control\ndata: ?(\{.*\})\n/.exec(text)?.[1] ?? '') as Record<string, unknown>;
       assert.equal(control['streamNextOffset'], '00000000000000000003');
       assert.equal(control['upToDate'], true);
       assert.match(String(control['streamCursor']), /^\d+$/);
       await expect(204, `POST ${path}`, { headers: TEXT, body: 'two\nlines' });
-      await until(/data: ?two\ndata: ?lines\n\nevent: ?control\n/);
+      await until(/data: ?two\ndata: ?lines\nid: 0{18}12\n\nevent: ?control\n/);
       await expect(204, `POST ${path}`, { headers: CLOSE });
       await until(/"streamClosed":true/);
       for (let ended = false; !ended;) ended = (await reader.read()).done;

@@ -31,6 +31,11 @@ export class Relay {
 
   close(): void {
     this.#server.close();
+    this.cut();
+  }
+
+  /** Ends all connections; new ones may come. */
+  cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
 

@@ -3,9 +3,11 @@
  *
  *   event: data\n            text: one `data:` line for each line of the payload; base64: one line
  *   data:<line>\n
+ *   id: <20 digits>\n        where to go on behind this event (event-id.ts); last, so that a block begins with its type
  *   \n
  *   event: control\n
  *   data:{"streamNextOffset":"<20 digits>","streamCursor":"<digits>","upToDate":true}\n
+ *   id: <20 digits>\n
  *   \n
  *
  * What a client reassembles: a parser joins the lines of an event with LF and drops one blank after `data:`. So a line that
@@ -17,6 +19,7 @@
 import { Buffer } from 'node:buffer';
 import { utf8PrefixBytes } from '../../base/utf8.ts';
 import { formatOffset } from '../../wire/header-values.ts';
+import { controlId, positionId } from './event-id.ts';
 
 /** How payloads travel; fixed when a reader connects, because its response headers say so. */
 export const VIEW_TEXT = 0;
@@ -66,18 +69,20 @@ export function renderEvent(view: View, body: Uint8Array | undefined, control: C
   const before = control.closed ? `${head}${first}${next}${rest}` : `${head}${first}${next},"streamCursor":"`;
   const after = control.closed ? NO_BYTES : Buffer.from(`"${rest}`, 'latin1');
   if (body === undefined || body.length === 0) return { before: Buffer.from(before, 'latin1'), after };
+  const then = `id: ${positionId(control)}\n\n${before}`;
   if (view === VIEW_BASE64) {
     const base64 = Buffer.from(body.buffer, body.byteOffset, body.length).toString('base64');
-    return { before: Buffer.from(`event: data\ndata:${base64}\n\n${before}`, 'latin1'), after };
+    return { before: Buffer.from(`event: data\ndata:${base64}\n${then}`, 'latin1'), after };
   }
-  return { before: textEvent(body, before), after };
+  return { before: textEvent(body, then), after };
 }
 
 function controlRest(control: Control): string {
-  return `${control.upToDate ? ',"upToDate":true' : ''}${control.closed ? ',"streamClosed":true' : ''}}\n\n`;
+  const flags = `${control.upToDate ? ',"upToDate":true' : ''}${control.closed ? ',"streamClosed":true' : ''}`;
+  return `${flags}}\nid: ${controlId(control)}\n\n`;
 }
 
-/** The data event for `body` followed by the ASCII text `then`. */
+/** Type and data lines of the event for `body`, followed by the ASCII text `then`. */
 function textEvent(body: Uint8Array, then: string): Uint8Array {
   const out = Buffer.allocUnsafe(textEventBytes(body) + then.length);
   out.set(DATA_EVENT, 0);
@@ -94,13 +99,12 @@ function textEvent(body: Uint8Array, then: string): Uint8Array {
     if (end === body.length) break;
     start = end + (body[end] === CR && body[end + 1] === LF ? 2 : 1);
   }
-  out[at++] = LF;
   out.write(then, at, 'latin1');
   return out;
 }
 
 function textEventBytes(body: Uint8Array): number {
-  let bytes = DATA_EVENT.length + 1;
+  let bytes = DATA_EVENT.length;
   let start = 0;
   for (;;) {
     const end = lineEnd(body, start);

@@ -11,28 +11,19 @@
  */
 import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
-import { isText } from '../../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../wire/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../wire/request.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
-import { isRecordRead, RECORD_EXTENSION, type Responder, shownContentType } from '../respond.ts';
 import { type ResponseOwner, guardAbort, takeOver, whenWritable } from '../guard.ts';
+import { isRecordRead, type Responder } from '../respond.ts';
 import type { UwsResponse } from '../uws.ts';
 import { SLOT_MS, Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './cursor.ts';
 import type { Batch, FeedReader } from './feed.ts';
 import { EventSocket } from './event-socket.ts';
 import { type Live, liveOf } from './live.ts';
-import {
-  COMMENT,
-  errorEvent,
-  joinFrames,
-  renderEvent,
-  sendableBytes,
-  VIEW_BASE64,
-  VIEW_TEXT,
-  type View,
-} from './sse-frames.ts';
+import { COMMENT, errorEvent, joinFrames, renderEvent, sendableBytes, VIEW_TEXT, type View } from './sse-frames.ts';
+import { answerNothingMore, viewOf, writeStreamHead } from './sse-head.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from './topic.ts';
 
 /** A step smaller than the longest UTF-8 character could never be sent. */
@@ -78,6 +69,7 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   /** The client's own bound of one data event. */
   readonly #stepBytesMax: number;
   readonly #requestedCursor: number | undefined;
+  #sawEnd: boolean;
   /** Addressed by records or in the envelope view: its events are its own, so it reads after every wake-up. */
   readonly #private: boolean;
   readonly #records: boolean;
@@ -105,6 +97,7 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     this.#records = isRecordRead(params);
     this.#private = this.#records || (params.readFlags & READ_FLAG_ENVELOPE) !== 0;
     this.#requestedCursor = params.cursor;
+    this.#sawEnd = params.sawEnd === true;
     this.#stepBytesMax = params.maxBytes === 0 ? Infinity : Math.max(params.maxBytes, STEP_BYTES_MIN);
     this.#position = {
       mode: params.mode,
@@ -137,6 +130,8 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     this.#topic.beforeReply(reply);
     if (reply.code !== 0) {
       this.#failed(errorCode(reply.code), reply);
+    } else if (this.#sawEnd && reply.has(REPLY_CLOSED) && reply.nextOffset === reply.startOffset) {
+      this.#res.cork(() => this.#refused(answerNothingMore(this.#res, this.#responder, reply)));
     } else if (!this.#opened) {
       // Corked: the head and the first events are one write.
       this.#res.cork(() => {
@@ -151,16 +146,12 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   }
 
   #open(reply: Reply): void {
-    const type = shownContentType(reply);
     this.#opened = true;
-    this.#view = isText(type) ? VIEW_TEXT : VIEW_BASE64;
+    this.#sawEnd = false;
+    this.#view = viewOf(reply);
     this.#incarnation = reply.a;
     this.#cursorFloor = cursorFloor(this.#requestedCursor, cursorSpan(Date.now()), Math.random());
-    this.#responder.begin(this.#res, 200, 'no-cache');
-    this.#res.writeHeader('content-type', 'text/event-stream');
-    this.#res.writeHeader('stream-data-content-type', type);
-    if (this.#view === VIEW_BASE64) this.#res.writeHeader('stream-sse-data-encoding', 'base64');
-    if (reply.has(REPLY_RECORDS)) this.#res.writeHeader('stream-extensions', RECORD_EXTENSION);
+    writeStreamHead(this.#res, this.#responder, reply, this.#view);
     whenWritable(this.#res, this.#ctx.logError, this, () => this.#onWritable());
     const { metrics } = this.#ctx;
     metrics.live.sseOpened++;

@@ -111,12 +111,13 @@ function received(response: FakeResponse, start: number): Received {
   let sinceControl = 0;
   let closed = false;
   let error = false;
+  let dataId: string | undefined;
   for (const block of Buffer.concat(response.sent).toString('latin1').split('\n\n')) {
     if (block === '' || block === ':') continue;
     assert.ok(!closed && !error, 'nothing follows the end');
     const lines = block.split('\n');
     const data = lines
-      .slice(1)
+      .filter((line) => line.startsWith('data:'))
       .map((line) => line.slice('data:'.length).replace(/^ /, ''))
       .join('\n');
     if (lines[0] === 'event: error') {
@@ -125,11 +126,16 @@ function received(response: FakeResponse, start: number): Received {
       assert.equal(sinceControl, 0, 'each data event is followed by a control event');
       const bytes = Buffer.from(data, base64 ? 'base64' : 'latin1');
       parts.push(bytes);
+      dataId = lines.at(-1);
       sinceControl = bytes.length;
     } else {
       assert.equal(lines[0], 'event: control');
       const control = JSON.parse(data) as { streamNextOffset: string; streamClosed?: boolean };
       next = Number(control.streamNextOffset);
+      const ids = [lines.at(-1), dataId].filter((line) => line !== undefined);
+      for (const id of ids) assert.match(id, new RegExp(`^id: ${control.streamNextOffset}(;closed)?$`));
+      assert.equal(lines.at(-1)?.endsWith(';closed'), control.streamClosed === true);
+      dataId = undefined;
       if (expected !== undefined) assert.equal(next, expected + sinceControl, 'the control event covers what was sent');
       expected = next;
       sinceControl = 0;

@@ -12,8 +12,8 @@ import {
 import { createRandom } from '../../support/random.ts';
 
 const OPEN: Control = { nextOffset: 42, upToDate: true, closed: false, firstRecord: undefined, nextRecord: undefined };
-const CONTROL =
-  'event: control\ndata:{"streamNextOffset":"00000000000000000042","streamCursor":"7","upToDate":true}\n\n';
+const ID = 'id: 00000000000000000042\n\n';
+const CONTROL = `event: control\ndata:{"streamNextOffset":"00000000000000000042","streamCursor":"7","upToDate":true}\n${ID}`;
 
 function rendered(view: View, body: string | Buffer, control: Partial<Control> = {}): string {
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
@@ -39,13 +39,13 @@ const TEXT_ROWS: readonly (readonly [body: string, lines: string])[] = [
 
 test('text payloads become one data line for each line', () => {
   for (const [body, lines] of TEXT_ROWS) {
-    assert.equal(rendered(VIEW_TEXT, body), `event: data\n${lines}\n${CONTROL}`, JSON.stringify(body));
+    assert.equal(rendered(VIEW_TEXT, body), `event: data\n${lines}${ID}${CONTROL}`, JSON.stringify(body));
   }
 });
 
 test('binary payloads travel as one line of base64', () => {
   const body = Buffer.from([0, 10, 13, 255, 254]);
-  assert.equal(rendered(VIEW_BASE64, body), `event: data\ndata:AAoN//4=\n\n${CONTROL}`);
+  assert.equal(rendered(VIEW_BASE64, body), `event: data\ndata:AAoN//4=\n${ID}${CONTROL}`);
 });
 
 test('shared memory is rendered like any other', () => {
@@ -53,24 +53,30 @@ test('shared memory is rendered like any other', () => {
   shared.set([104, 10, 105]);
   const frame = (view: View): string =>
     Buffer.from(joinFrames([renderEvent(view, shared, OPEN)], 7)).toString('latin1');
-  assert.equal(frame(VIEW_TEXT), `event: data\ndata:h\ndata:i\n\n${CONTROL}`);
-  assert.equal(frame(VIEW_BASE64), `event: data\ndata:aApp\n\n${CONTROL}`);
+  assert.equal(frame(VIEW_TEXT), `event: data\ndata:h\ndata:i\n${ID}${CONTROL}`);
+  assert.equal(frame(VIEW_BASE64), `event: data\ndata:aApp\n${ID}${CONTROL}`);
 });
 
 test('control events say position, records, cursor, freshness and closure, in this order', () => {
   assert.equal(rendered(VIEW_TEXT, ''), CONTROL);
   assert.equal(
     rendered(VIEW_TEXT, '', { upToDate: false }),
-    'event: control\ndata:{"streamNextOffset":"00000000000000000042","streamCursor":"7"}\n\n',
+    `event: control\ndata:{"streamNextOffset":"00000000000000000042","streamCursor":"7"}\n${ID}`,
   );
   assert.equal(
     rendered(VIEW_TEXT, '', { firstRecord: 1, nextRecord: 3 }),
     'event: control\ndata:{"streamNextOffset":"00000000000000000042","streamFirstRecord":1,"streamNextRecord":3,' +
-      '"streamCursor":"7","upToDate":true}\n\n',
+      '"streamCursor":"7","upToDate":true}\nid: record=3\n\n',
   );
   assert.equal(
     rendered(VIEW_TEXT, '', { closed: true }),
-    'event: control\ndata:{"streamNextOffset":"00000000000000000042","upToDate":true,"streamClosed":true}\n\n',
+    'event: control\ndata:{"streamNextOffset":"00000000000000000042","upToDate":true,"streamClosed":true}\n' +
+      'id: 00000000000000000042;closed\n\n',
+  );
+  // Whoever loses the connection between the two has not seen the end.
+  assert.match(
+    rendered(VIEW_TEXT, 'a', { closed: true }),
+    /^event: data\ndata:a\nid: 00000000000000000042\n\nevent: control/,
   );
 });
 
@@ -92,13 +98,14 @@ test('a text is not cut inside a character unless the stream ends there', () => 
 });
 
 /** A parser by the letter of the specification: the reference that any payload must survive. */
-function parse(text: string): { type: string; data: string }[] {
-  const events: { type: string; data: string }[] = [];
+function parse(text: string): { type: string; data: string; id: string }[] {
+  const events: { type: string; data: string; id: string }[] = [];
+  let id = '';
   let type = '';
   let data: string[] = [];
   for (const line of text.split(/\r\n|\r|\n/)) {
     if (line === '') {
-      if (data.length > 0) events.push({ type, data: data.join('\n') });
+      if (data.length > 0) events.push({ type, data: data.join('\n'), id });
       type = '';
       data = [];
       continue;
@@ -107,13 +114,29 @@ function parse(text: string): { type: string; data: string }[] {
     const value = line.slice(colon + 1).replace(/^ /, '');
     if (line.startsWith('event:')) type = value;
     if (line.startsWith('data:')) data.push(value);
+    if (line.startsWith('id:')) id = value;
   }
   return events;
 }
 
 test('any text comes back as it was but for carriage returns, and cannot smuggle in an event', () => {
   const random = createRandom(0x5eed);
-  const alphabet = ['\n', '\r', '\r\n', ' ', ':', 'data:', 'event: control', 'é', '€', '😀', '\0', '\ufeff', 'x'];
+  const alphabet = [
+    '\n',
+    '\r',
+    '\r\n',
+    ' ',
+    ':',
+    'data:',
+    'event: control',
+    'id: 7',
+    'é',
+    '€',
+    '😀',
+    '\0',
+    '\ufeff',
+    'x',
+  ];
   for (let round = 0; round < 2000; round++) {
     let body = '';
     for (let i = random.int(0, 11); i >= 0; i--) body += random.pick(alphabet);
@@ -125,5 +148,6 @@ test('any text comes back as it was but for carriage returns, and cannot smuggle
       JSON.stringify(body),
     );
     assert.equal(events[0]?.data, body.replace(/\r\n?/g, '\n'));
+    for (const { id } of events) assert.equal(id, '00000000000000000042');
   }
 });
