@@ -78,7 +78,10 @@ export const ERRORS = {
   ),
   CONTENT_TYPE_MISMATCH: row(400, "Content-Type differs from the stream's", false, 409),
   STREAM_CLOSED: row(409, 'the stream is closed; nothing can be appended'),
-  STREAM_SEQ_CONFLICT: row(409, 'Stream-Seq must be lexicographically greater than the last accepted value'),
+  SEQ_CONFLICT: row(
+    409,
+    'Sequence conflict: Stream-Seq must be lexicographically greater than the last accepted value',
+  ),
   PRODUCER_EPOCH_STALE: row(
     409,
     'Producer-Epoch is lower than the last accepted epoch; see Producer-Epoch',

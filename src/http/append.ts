@@ -96,8 +96,10 @@ export class AppendExchange extends BodyExchange {
 
   protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
     if (reply.code !== OK) {
-      // Closing what is closed: an error on the bucketed routes, done already on the flat ones (decisions.md).
-      const closedAlready = this.#closeOnly && this.family === 'flat' && reply.code === STREAM_CLOSED;
+      // Closing what is closed: an error on the bucketed routes, done already on the flat ones, unless a producer asks:
+      // somebody else closed the stream, which it has to know.
+      const closedAlready =
+        this.#closeOnly && this.family === 'flat' && reply.code === STREAM_CLOSED && !reply.has(REPLY_PRODUCER);
       if (!closedAlready) return responder.refusal(res, this.family, reply);
       responder.begin(res, 204);
       res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));

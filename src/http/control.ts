@@ -117,9 +117,17 @@ class ControlExchange extends BodyExchange {
   }
 }
 
+/** The code of `{"error":{"code":...}}`, the shape of all refusals here. */
+function codeOf(json: unknown): string | undefined {
+  if (typeof json !== 'object' || json === null || !('error' in json)) return undefined;
+  const { error } = json;
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}
+
 function write(res: UwsResponse, responder: Responder, answer: ControlAnswer): void {
   const { status, json, contentType, cache, retry } = answer;
-  responder.begin(res, status, cache);
+  responder.begin(res, status, cache, codeOf(json));
   if (retry === true) res.writeHeader('retry-after', '1');
   if (status === 401) res.writeHeader('www-authenticate', 'Bearer');
   if (json !== undefined) res.writeHeader('content-type', contentType ?? JSON_TYPE);

@@ -29,6 +29,7 @@ const EXPOSED_HEADERS = [
   'ETag',
   'Location',
   'Retry-After',
+  'Millrace-Error',
   'Allow',
   'Content-Type',
   'Content-Encoding',

@@ -52,6 +52,18 @@ export function statusLine(status: number): string {
   return STATUS_LINES.get(status) ?? `${status} Unknown`;
 }
 
+/** The code of a refusal, for programs: sentences may change. Every answer from 400 on has one. */
+const ERROR_HEADER = 'millrace-error';
+/** Of refusals whose sentence stands in no table. */
+const STATUS_CODES = new Map<number, string>([
+  [400, 'INVALID_REQUEST'],
+  [403, 'FORBIDDEN'],
+  [404, 'NOT_FOUND'],
+  [409, 'CONFLICT'],
+  [413, 'BODY_TOO_LARGE'],
+  [503, 'UNAVAILABLE'],
+]);
+const OTHER_CODE = 'INTERNAL';
 export const TEXT_PLAIN = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json';
 /** What HEAD and reads show until a first body sets the type (decisions.md "Streams"). */
@@ -59,6 +71,8 @@ export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 export const RECORD_EXTENSION = 'json-record-coordinates-v1';
 const RETRY_AFTER_SECONDS = '1';
 const encoder = new TextEncoder();
+/** How long an answer may be kept. */
+type CacheControl = 'no-store' | 'no-cache' | 'public';
 /** Characters that fit the cork buffer however they are encoded: the sentences of refusals, most documents. */
 const SHORT_TEXT_LENGTH = 2048;
 
@@ -82,7 +96,7 @@ const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'CREATE_CONFLICT',
   'FORK_BEYOND_TAIL',
   'CONTENT_TYPE_MISMATCH',
-  'STREAM_SEQ_CONFLICT',
+  'SEQ_CONFLICT',
   'PRODUCER_EPOCH_STALE',
   'PRODUCER_SEQ_CONFLICT',
   'RECORD_PRECONDITION_FAILED',
@@ -124,13 +138,14 @@ export class Responder {
 
   /**
    * Status line and the static block, with `cache-control: no-store`; for event streams `no-cache`; for what anybody may keep for
-   * five minutes `public`.
+   * five minutes `public`. `code` is a refusal's.
    */
-  begin(res: UwsResponse, status: number, cache: 'no-store' | 'no-cache' | 'public' = 'no-store'): void {
+  begin(res: UwsResponse, status: number, cache: CacheControl = 'no-store', code?: string): void {
     this.begun = res;
     res.writeStatus(statusLine(status));
     const block = cache === 'no-store' ? this.#noStore : cache === 'no-cache' ? this.#noCache : this.#cached;
     res.writeHeader(BLOCK_NAME, block);
+    if (status >= 400) res.writeHeader(ERROR_HEADER, code ?? STATUS_CODES.get(status) ?? OTHER_CODE);
   }
 
   /** As begin, for a status that is known when the code is written; the hot path needs no lookup. */
@@ -170,7 +185,7 @@ export class Responder {
   error(res: UwsResponse, family: Family, code: ErrorCode, detail?: string, reply?: Reply): number {
     const row = ERRORS[code];
     const status = row[family];
-    this.begin(res, status);
+    this.begin(res, status, 'no-store', code);
     if (row.retry) res.writeHeader('retry-after', RETRY_AFTER_SECONDS);
     if (code === 'UNAUTHORIZED') res.writeHeader('www-authenticate', 'Bearer');
     if (reply !== undefined) writeRefusalHeaders(res, code, reply);
@@ -188,7 +203,7 @@ export class Responder {
 
   /** 405 with the methods that the route does have. */
   methodNotAllowed(res: UwsResponse, allow: string): number {
-    this.begin(res, 405);
+    this.begin(res, 405, 'no-store', 'METHOD_NOT_ALLOWED');
     res.writeHeader('allow', allow);
     res.writeHeader('content-type', TEXT_PLAIN);
     this.end(res, `${ERRORS.METHOD_NOT_ALLOWED.text}: ${allow}\n`);

@@ -9,6 +9,7 @@ import { sameContentType } from '../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
 import { type Bucket, exceedsRetained, writeUnits } from './buckets.ts';
 import { listHot } from './cold/hot.ts';
+import { explainWrite } from './explain.ts';
 import { type Head, internType } from './head.ts';
 import { type Producer, accept, decide, expectedSeq, newProducer, receiptOf } from './producers.ts';
 import { ROW_PAYLOAD_BYTES_MAX, Row } from './row.ts';
@@ -25,6 +26,12 @@ export function refuse(reply: Reply, code: ErrorCode, head?: Head): void {
   reply.recordFirst = head.recordFirst;
   reply.recordStart = head.recordNext;
   reply.recordNext = head.recordNext;
+}
+
+/** Refuses a write, and says what was compared. */
+export function refuseWrite(reply: Reply, code: ErrorCode, head: Head, command: Command): void {
+  refuse(reply, code, head);
+  reply.text = explainWrite(code, head, command);
 }
 
 /** Refuses because the stream of this name is not there: `head` is undefined, or expired. */
@@ -65,7 +72,7 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
   const size = command.payloadBytes;
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
   const code = checkAppend(head, command);
-  if (code !== 'OK') return refuse(reply, code, head);
+  if (code !== 'OK') return refuseWrite(reply, code, head, command);
   // Last: what can never succeed is not told to wait for room.
   if (size > 0 && exceedsRetained(bucket, size)) return refuse(reply, 'QUOTA_EXCEEDED', head);
 
@@ -105,7 +112,7 @@ export function checkAppend(head: Head, command: Command): ErrorCode {
   if (head.closed) return 'STREAM_CLOSED';
   if (hasBody && head.contentType !== '' && !sameType(head, command)) return 'CONTENT_TYPE_MISMATCH';
   if (command.has(FLAG_SEQ) && head.lastSeq !== undefined && !(command.streamSeq() > head.lastSeq)) {
-    return 'STREAM_SEQ_CONFLICT';
+    return 'SEQ_CONFLICT';
   }
   return 'OK';
 }
@@ -141,12 +148,15 @@ export function admitProducer(head: Head, producer: Producer | undefined, comman
   if (decision === 'stale-epoch') {
     refuse(reply, 'PRODUCER_EPOCH_STALE', head);
     reply.a = (producer as Producer).epoch;
+    reply.text = `received ${epoch}, the last accepted is ${reply.a}`;
   } else if (decision === 'epoch-start') {
     refuse(reply, 'PRODUCER_EPOCH_START', head);
+    reply.text = `epoch ${epoch} began with ${seq}`;
   } else {
     refuse(reply, 'PRODUCER_SEQ_CONFLICT', head);
     reply.b = expectedSeq(producer, epoch);
     reply.c = seq;
+    reply.text = `received ${seq}, expected ${reply.b}`;
   }
   return false;
 }

@@ -18,6 +18,7 @@ import {
   meter,
   refuse,
   refuseAbsent,
+  refuseWrite,
   showRecords,
 } from './append.ts';
 import { type Bucket, exceedsRetained } from './buckets.ts';
@@ -82,7 +83,7 @@ function applyWhole(
   }
   const size = frames.reduce((sum, frame) => sum + frame.to - frame.from, 0);
   const refused = checkAppend(head, command);
-  if (refused !== 'OK') return refuse(reply, refused, head);
+  if (refused !== 'OK') return refuseWrite(reply, refused, head, command);
   if (frames.some((frame) => frame.from === frame.to)) return refuse(reply, 'EMPTY_BODY', head);
   if (exceedsRetained(bucket, size)) return refuse(reply, 'QUOTA_EXCEEDED', head);
   const from = head.tail;

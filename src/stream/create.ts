@@ -3,9 +3,10 @@ import type { ErrorCode } from '../base/errors.ts';
 import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../wire/command.ts';
 import { sameContentType } from '../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_CREATED, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
-import { acceptProducer, appendPayload, meter, refuse } from './append.ts';
+import { acceptProducer, appendPayload, meter, refuse, refuseWrite } from './append.ts';
 import { attributesEqual } from './attributes-equal.ts';
 import { type Bucket, exceedsRetained } from './buckets.ts';
+import { explainCreate } from './explain.ts';
 import { type Head, internType } from './head.ts';
 import { expiryKey } from './keys.ts';
 import { removeStream } from './remove.ts';
@@ -54,6 +55,7 @@ export function admitFirst(command: Command, existing: Head | undefined, reply: 
   refuse(reply, 'PRODUCER_SEQ_CONFLICT', existing);
   reply.b = 0;
   reply.c = command.producerSeq;
+  reply.text = `received ${reply.c}, expected 0`;
   return false;
 }
 
@@ -85,7 +87,12 @@ export function listDeadline(state: State, head: Head): void {
 function describeExisting(state: State, head: Head, command: Command, reply: Reply): void {
   if (head.forming) return refuse(reply, 'FORK_FORMING');
   const code = head.forked ? 'CREATE_CONFLICT' : compareConfiguration(state, head, command);
-  if (code !== 'OK') return refuse(reply, code, head);
+  if (code === 'CREATE_CONFLICT') {
+    refuse(reply, code, head);
+    reply.text = head.forked ? 'it is a fork' : explainCreate(head, command, sameAttributes(state, head, command));
+    return undefined;
+  }
+  if (code !== 'OK') return refuseWrite(reply, code, head, command);
   return describe(head, reply);
 }
 
@@ -111,7 +118,7 @@ export function sameAttributes(state: State, head: Head, command: Command): bool
 
 export function checkSeq(head: Head, command: Command): ErrorCode {
   if (command.has(FLAG_SEQ) && head.lastSeq !== undefined && !(command.streamSeq() > head.lastSeq)) {
-    return 'STREAM_SEQ_CONFLICT';
+    return 'SEQ_CONFLICT';
   }
   return 'OK';
 }

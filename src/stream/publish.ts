@@ -100,6 +100,10 @@ function equal(a: Uint8Array, b: Uint8Array): boolean {
 function refuseAt(reply: Reply, code: ErrorCode, head: Head): void {
   refuse(reply, code, head);
   if (code === 'STREAM_GONE') reply.nextOffset = head.floor;
+  const snapshot = head.snapshotOffset < 0 ? 'none is published' : `it is at ${head.snapshotOffset}`;
+  if (code === 'STREAM_GONE' || code === 'RETENTION_BACKWARDS') reply.text = `the floor is ${head.floor}`;
+  else if (code === 'SNAPSHOT_BEYOND_TAIL') reply.text = `the tail is ${head.tail}`;
+  else if (code === 'SNAPSHOT_STALE' || code === 'RETENTION_BEYOND_SNAPSHOT') reply.text = snapshot;
 }
 
 /** startOffset = the position, nextOffset and records as HEAD has them. */

@@ -52,7 +52,11 @@ export function planRead(state: State, head: Head, query: Query, reply: Reply): 
   if (cold && code === 'OK') code = planCold(state, head, query, plan, budget, records);
   if (code !== 'OK') {
     refuse(reply, code, head);
-    if (code === 'STREAM_GONE') reply.nextOffset = head.floor;
+    if (code === 'STREAM_GONE') {
+      reply.nextOffset = head.floor;
+      reply.text = `the floor is ${head.floor}`;
+    } else if (code === 'OFFSET_OUT_OF_RANGE') reply.text = `the tail is ${head.tail}`;
+    else if (code === 'RECORD_OUT_OF_RANGE') reply.text = `the record tail is ${head.recordNext}`;
     return undefined;
   }
   if (cold) {

@@ -128,7 +128,7 @@ test('refusals by family', async (t) => {
     ['STREAM_NOT_FOUND', 404, 404, {}],
     ['CONTENT_TYPE_MISMATCH', 400, 409, { 'stream-next-offset': OFFSET_5 }],
     ['STREAM_CLOSED', 409, 409, { 'stream-next-offset': OFFSET_5, 'stream-closed': 'true' }],
-    ['STREAM_SEQ_CONFLICT', 409, 409, { 'stream-next-offset': OFFSET_5 }],
+    ['SEQ_CONFLICT', 409, 409, { 'stream-next-offset': OFFSET_5 }],
     ['PRODUCER_EPOCH_STALE', 409, 403, { 'producer-epoch': '3' }],
     ['PRODUCER_SEQ_CONFLICT', 409, 409, { 'producer-expected-seq': '4', 'producer-received-seq': '9' }],
     ['PRODUCER_EPOCH_START', 400, 400, {}],

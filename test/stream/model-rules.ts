@@ -133,7 +133,7 @@ export function compare(stream: ModelStream, command: ModelCommand): string {
     (command.attributes ?? '{}') === stream.attributes;
   if (!same) return 'CREATE_CONFLICT';
   const behind = command.seq !== undefined && stream.lastSeq !== undefined && command.seq <= stream.lastSeq;
-  return behind ? 'STREAM_SEQ_CONFLICT' : 'OK';
+  return behind ? 'SEQ_CONFLICT' : 'OK';
 }
 
 /** Wire-facts 2.8, with the window of decisions.md. Undefined = accepted. */
@@ -176,5 +176,5 @@ export function checkAppend(stream: ModelStream, command: ModelCommand): string 
   if (stream.closed) return 'STREAM_CLOSED';
   if (hasBody && stream.type !== '' && !sameType(command.type, stream.type)) return 'CONTENT_TYPE_MISMATCH';
   const behind = command.seq !== undefined && stream.lastSeq !== undefined && command.seq <= stream.lastSeq;
-  return behind ? 'STREAM_SEQ_CONFLICT' : 'OK';
+  return behind ? 'SEQ_CONFLICT' : 'OK';
 }

@@ -20,8 +20,16 @@ export function applyForkPin(state: State, command: Command, reply: Reply): void
     return refuse(reply, isHeld(state, command) ? 'FORK_SOURCE_DELETED' : 'FORK_SOURCE_NOT_FOUND');
   }
   const type = command.contentType();
-  if (type !== '' && !sameContentType(type, head.shownContentType)) return refuse(reply, 'FORK_TYPE_MISMATCH');
-  if (pin.offset > head.tail) return refuse(reply, 'FORK_BEYOND_TAIL', head);
+  if (type !== '' && !sameContentType(type, head.shownContentType)) {
+    refuse(reply, 'FORK_TYPE_MISMATCH');
+    reply.text = `${type}, the source is ${head.shownContentType}`;
+    return undefined;
+  }
+  if (pin.offset > head.tail) {
+    refuse(reply, 'FORK_BEYOND_TAIL', head);
+    reply.text = `${pin.offset}, the tail is ${head.tail}`;
+    return undefined;
+  }
   if (pin.offset >= 0 && pin.offset < head.floor) {
     refuse(reply, 'STREAM_GONE', head);
     reply.nextOffset = head.floor;
