@@ -1,10 +1,11 @@
 /**
  * The one table of refusals: code -> status on the bucketed routes, status on the flat routes, whether the same request
- * may succeed when repeated, and a sentence for the person who reads the body. The position in the table is the number
- * that crosses threads, so new codes go at the end of their block and nothing is persisted by number.
+ * may succeed when repeated, and a sentence for the person who reads the body. Numbers for frames: error-numbers.ts.
  *
  * Sources: service.md sections 4 and 7; decisions.md "Two route families, one machine" (where the two columns differ).
  */
+import { NUMBERED } from './error-numbers.ts';
+
 export interface ErrorRow {
   /** Status on /{bucket}/{stream} (service.md wins there to the letter). */
   readonly bucketed: number;
@@ -134,18 +135,33 @@ export const ERRORS = {
   FORKS_FULL: row(503, 'too many forks are being made on this node; retry', true),
   IMPORT_RUNNING: row(503, 'another import of this group is under way; retry', true),
   EXPORTS_FULL: row(503, 'too many exports run on this core; retry', true),
+  UNCONFIRMED: row(
+    503,
+    'it is not here, and no leader confirmed in time that it is nowhere; retry, or ask another node',
+    true,
+  ),
+  NOT_APPLIED: row(
+    503,
+    'it is not here yet: this node has not applied all that the cluster has committed; retry, or ask another node',
+    true,
+  ),
   UNCOMMITTED_FULL: row(503, 'too many bytes of this group wait for a majority of the nodes; retry', true),
   INTERNAL: row(500, 'internal error'),
 } as const satisfies Record<string, ErrorRow>;
 
 export type ErrorCode = keyof typeof ERRORS;
 
-const names = Object.keys(ERRORS) as ErrorCode[];
+const numbered: ReadonlySet<string> = new Set(NUMBERED);
+const names: readonly ErrorCode[] = [
+  ...NUMBERED,
+  ...(Object.keys(ERRORS) as ErrorCode[]).filter((name) => !numbered.has(name)),
+];
+const INTERNAL = NUMBERED.indexOf('INTERNAL');
 const numbers = new Map<ErrorCode, number>(names.map((name, index) => [name, index]));
 
 /** Number of a code for a mailbox frame. OK is 0. */
 export function errorNumber(code: ErrorCode): number {
-  return numbers.get(code) ?? names.length - 1;
+  return numbers.get(code) ?? INTERNAL;
 }
 
 /** The code behind a number read from a mailbox frame; INTERNAL for anything unknown. */

@@ -43,10 +43,17 @@ const NO_SLOT = -1;
 /** A sliding lifetime is renewed by a read once this part of it has passed: exact to 2 % at a bounded write rate. */
 const RENEWAL_FRACTION = 64;
 
-/** What a query is told that this node does not have, and another one might. */
+/** What a query is told that this node does not have, and another one might: the stream, the position, or the type of its content. */
 const MISSING: ReadonlySet<number> = new Set(
   (
-    ['STREAM_NOT_FOUND', 'STREAM_DELETED', 'OFFSET_OUT_OF_RANGE', 'RECORD_OUT_OF_RANGE', 'SNAPSHOT_NOT_FOUND'] as const
+    [
+      'STREAM_NOT_FOUND',
+      'STREAM_DELETED',
+      'OFFSET_OUT_OF_RANGE',
+      'RECORD_OUT_OF_RANGE',
+      'RECORDS_UNAVAILABLE',
+      'SNAPSHOT_NOT_FOUND',
+    ] as const
   ).map(errorNumber),
 );
 
@@ -79,8 +86,8 @@ export class Group {
   #lastNowMs = 0;
   /** The clock that never steps, at the beginning of this turn. */
   #clockMs = 0;
-  /** Told of a query for something that is not here; true: it is asked again later, and not answered now. */
-  onMissing: ((slot: number) => boolean) | undefined = undefined;
+  /** Gets every query for something that is not here, in place of its answer; undefined: there are no nodes that know more. */
+  onMissing: ((slot: number) => void) | undefined = undefined;
   /** Where this node does not lead: hands the renewal of a stream's lifetime (by key) to the leader. */
   forwardRenewal: ((key: Uint8Array) => void) | undefined = undefined;
   /** Commands are put together into entries of about so many bytes. */
@@ -161,8 +168,8 @@ export class Group {
     this.#slots.push(slot);
   }
 
-  /** Answers a query about a stream of this group; `anyway` also when another node may know more of it. */
-  query(slot: number, query: Query, nowMs: number, anyway: boolean): void {
+  /** Answers a query about a stream of this group; `confirmed`: this node has applied all that any node knew when it came. */
+  query(slot: number, query: Query, nowMs: number, confirmed: boolean): void {
     const reply = this.#reply;
     reply.reset(slot);
     // By the clock of the commands: a read must not show what a write already found expired.
@@ -173,7 +180,10 @@ export class Group {
       return;
     }
     const used = answerQuery(this.state, this.watchers, query, shownMs, reply);
-    if (!anyway && reply.code !== 0 && MISSING.has(reply.code) && this.onMissing?.(slot) === true) return;
+    if (!confirmed && reply.code !== 0 && this.onMissing !== undefined && MISSING.has(reply.code)) {
+      this.onMissing(slot);
+      return;
+    }
     if (query.op === OP_READ) this.counters.reads++;
     this.#sink.send(reply);
     if (used !== undefined && (query.flags & READ_FLAG_NO_TOUCH) === 0) {

@@ -4,7 +4,17 @@ import type { Group } from '../group/group.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
 import type { Candidacy, ReadState } from '../raft/types.ts';
 import { Reply } from '../wire/reply.ts';
-import { OP_ADMIN, OP_EXPORT, OP_FLUSH, OP_SHED, OP_STATUS, OP_UNWATCH, Query } from '../wire/request.ts';
+import {
+  OP_ADMIN,
+  OP_BUCKET,
+  OP_EXPORT,
+  OP_FLUSH,
+  OP_LIST,
+  OP_SHED,
+  OP_STATUS,
+  OP_UNWATCH,
+  Query,
+} from '../wire/request.ts';
 import { SHED_LATE, SHED_NEVER } from '../wire/shed.ts';
 import type { Administration } from './admin.ts';
 import type { Exports } from './exports.ts';
@@ -36,6 +46,8 @@ export class Queries {
   #frameSize = 0;
   /** Why this node shall not lead (wire/shed.ts). */
   shedBits = 0;
+  /** Other nodes may know more than this one. */
+  #hasOthers = false;
   #nowMs = 0;
   #clockMs = 0;
 
@@ -57,8 +69,9 @@ export class Queries {
   /** There are other nodes, which may know more than this one. */
   askLeaders(): void {
     for (const group of this.#host.groups) {
-      group.onMissing = (slot) => this.#waiting.untilConfirmed(group, slot, this.#frame, this.#clockMs);
+      group.onMissing = (slot) => this.#confirm(group, [group], slot);
     }
+    this.#hasOthers = true;
   }
 
   /** Takes the current request of the source. `group` is undefined for one that concerns all of them. */
@@ -123,20 +136,31 @@ export class Queries {
 
   #end({ group, slot, frame }: WaitingRead, ending: Ending): void {
     if (ending === 'stop') return this.#refuse(slot, 'STOPPING');
-    if (ending === 'refuse') return this.#refuse(slot, 'CATCHING_UP');
+    if (ending === 'not-caught-up') return this.#refuse(slot, 'CATCHING_UP');
+    if (ending === 'not-confirmed') return this.#refuse(slot, 'UNCONFIRMED');
+    if (ending === 'not-applied') return this.#refuse(slot, 'NOT_APPLIED');
     this.#query.read(frame, new DataView(frame.buffer, frame.byteOffset), 0);
     this.#frameBytes = frame;
     this.#frameAt = 0;
     this.#frameSize = frame.length;
-    return this.#answer(group, slot, ending === 'answer-anyway');
+    return this.#answer(group, slot, ending === 'answer-confirmed');
   }
 
-  #answer(group: Group | undefined, slot: number, anyway: boolean): void {
+  #answer(group: Group | undefined, slot: number, confirmed: boolean): void {
     const query = this.#query;
-    if (group !== undefined) return group.query(slot, query, this.#nowMs, anyway);
+    if (group !== undefined) return group.query(slot, query, this.#nowMs, confirmed);
+    // What they leave out is not there.
+    const lists = query.op === OP_LIST || query.op === OP_BUCKET;
+    if (lists && this.#hasOthers && !confirmed) return this.#confirm(undefined, this.#host.groups, slot);
     this.#reply.reset(slot);
     answerSummary(query.op, this.#host.status(), query, this.#nowMs, this.#reply);
     return this.#host.sink.send(this.#reply);
+  }
+
+  /** Keeps the current query until all that was committed when it came is applied here. */
+  #confirm(group: Group | undefined, groups: readonly Group[], slot: number): void {
+    if (this.#waiting.untilConfirmed({ group, slot, frame: this.#frame }, groups, this.#clockMs)) return;
+    this.#refuse(slot, 'UNCONFIRMED');
   }
 
   #refuse(slot: number, code: ErrorCode): void {

@@ -2,22 +2,21 @@
  * Queries of clients that are not answered at once, because this node may know less than it should:
  *
  * - Its group has not caught up since the start (catch-up.ts). Answered when it has; refused when that takes too long.
- * - It asks for a stream or position that is not here: a write that another node acknowledged may not have arrived yet. The leader
- *   is asked for its commit index (thesis 6.4), and the query is answered once that is applied here. Without an answer it is
- *   told what this node knows: a stream that does not exist must not need a leader.
+ * - It asks for a stream or position that is not here, or what there is in a bucket: a write that another node acknowledged may not
+ *   have arrived yet. The leaders are asked for their commit indexes (thesis 6.4), and the query is answered once those are applied
+ *   here. Until then nobody may say that something is not there: without leaders, or far behind them, it is refused in the end.
  */
 import type { Group } from '../group/group.ts';
 import type { ReadState } from '../raft/types.ts';
 import { clearTopic } from '../wire/request.ts';
 
-/** As long as a write waits for a leader (forwarding.ts). */
-const CATCH_UP_WAIT_MS = 5000;
-/** A lagging node is milliseconds behind; without a leader people wait for a 404 that long. */
-const MISSING_WAIT_MS = 1000;
+/** As long as a write waits for a leader (forwarding.ts): longer than an election takes. */
+const WAIT_MS = 5000;
 /** Waiting queries, in bytes per shard: tens of thousands of small ones. */
 const WAITING_BYTES_MAX = 8 * 1024 * 1024;
-/** Charged per query beyond its frame. */
+/** Charged per query beyond its frame, and for each of its bounds. */
 const OVERHEAD_BYTES = 160;
+const BOUND_BYTES = 64;
 /** A read index that was asked for in vain is asked for again after this long. */
 const ASK_AGAIN_MS = 100;
 
@@ -29,10 +28,22 @@ const QUESTIONS_PER_BOOT = 2 ** 32;
 export type Ending =
   /** As any query that just arrived. */
   | 'answer'
-  /** With what is here, whatever that is. */
-  | 'answer-anyway'
-  | 'refuse'
+  /** With what is here, also that something is not. */
+  | 'answer-confirmed'
+  /** Not enough came in time: by a start, by leaders that do not answer, or by what they said is committed. */
+  | 'not-caught-up'
+  | 'not-confirmed'
+  | 'not-applied'
   | 'stop';
+
+/** What of a group must be applied before a query is answered. */
+interface Bound {
+  readonly group: Group;
+  /** The question to the leader that covers it. */
+  readonly question: number;
+  /** Infinity until the leader has answered. */
+  index: number;
+}
 
 export interface WaitingRead {
   /** Undefined: it concerns all groups. */
@@ -40,10 +51,8 @@ export interface WaitingRead {
   readonly slot: number;
   readonly frame: Uint8Array;
   readonly sinceMs: number;
-  /** The question to the leader that covers it; -1: it waits for the group to catch up. */
-  question: number;
-  /** To be applied before it is answered; Infinity until the leader has answered. */
-  index: number;
+  /** None: it waits for the group to catch up. */
+  readonly bounds: readonly Bound[];
 }
 
 /** Questions of one group to its leader. A later one covers everything that an earlier one does. */
@@ -52,7 +61,7 @@ interface Questions {
   /** Queries have come since the last question was sent. */
   due: boolean;
   againAtMs: number;
-  /** Queries that wait for an answer. */
+  /** Bounds that wait for an answer. */
   open: number;
 }
 
@@ -83,19 +92,25 @@ export class WaitingReads {
 
   /** Keeps a copy of the frame until the group has caught up. False: too much waits. */
   untilCaughtUp(group: Group | undefined, slot: number, frame: Uint8Array, clockMs: number): boolean {
-    return this.#add({ group, slot, frame, sinceMs: clockMs, question: -1, index: Infinity });
+    return this.#add({ group, slot, frame, sinceMs: clockMs, bounds: [] });
   }
 
-  /** Keeps a copy of the frame until the leader has told how far its log is committed, and this node is there. */
-  untilConfirmed(group: Group, slot: number, frame: Uint8Array, clockMs: number): boolean {
-    let questions = this.#questions.get(group);
-    if (questions === undefined) {
-      questions = { next: this.#firstQuestion, due: false, againAtMs: 0, open: 0 };
-      this.#questions.set(group, questions);
+  /**
+   * Keeps a copy of the frame until the leaders of `groups` have told how far their logs are committed, and this node is there.
+   * `group` is undefined for a query about all of them. False: too much waits.
+   */
+  untilConfirmed(
+    query: Pick<WaitingRead, 'group' | 'slot' | 'frame'>,
+    groups: readonly Group[],
+    clockMs: number,
+  ): boolean {
+    const asked = groups.map((group) => [group, this.#questionsOf(group)] as const);
+    const bounds = asked.map(([group, { next }]) => ({ group, question: next, index: Infinity }));
+    if (!this.#add({ ...query, sinceMs: clockMs, bounds })) return false;
+    for (const [, questions] of asked) {
+      questions.due = true;
+      questions.open++;
     }
-    if (!this.#add({ group, slot, frame, sinceMs: clockMs, question: questions.next, index: Infinity })) return false;
-    questions.due = true;
-    questions.open++;
     return true;
   }
 
@@ -117,9 +132,11 @@ export class WaitingReads {
     for (const { context, index } of states) {
       // Refused; or the answer to a question of an earlier process.
       if (index === 0 || context >= questions.next) continue;
-      for (const read of this.#waiting) {
-        if (read.group !== group || read.index !== Infinity || read.question < 0 || read.question > context) continue;
-        read.index = index;
+      for (const { bounds } of this.#waiting) {
+        const bound = bounds.length === 1 ? bounds[0] : bounds.find((one) => one.group === group);
+        if (bound === undefined || bound.group !== group) continue;
+        if (bound.index !== Infinity || bound.question > context) continue;
+        bound.index = index;
         questions.open--;
       }
     }
@@ -159,28 +176,41 @@ export class WaitingReads {
   }
 
   #ending(read: WaitingRead, clockMs: number): Ending | undefined {
-    const waitedMs = clockMs - read.sinceMs;
-    if (read.question < 0) {
-      if (!this.#isBehind(read.group)) return 'answer';
-      return waitedMs < CATCH_UP_WAIT_MS ? undefined : 'refuse';
+    const { group, bounds, sinceMs } = read;
+    const isOver = clockMs - sinceMs >= WAIT_MS;
+    if (bounds.length === 0) {
+      if (!this.#isBehind(group)) return 'answer';
+      return isOver ? 'not-caught-up' : undefined;
     }
-    const { appliedIndex } = (read.group as Group).state;
-    return appliedIndex >= read.index || waitedMs >= MISSING_WAIT_MS ? 'answer-anyway' : undefined;
+    if (bounds.every((bound) => bound.group.state.appliedIndex >= bound.index)) return 'answer-confirmed';
+    if (!isOver) return undefined;
+    return bounds.some(({ index }) => index === Infinity) ? 'not-confirmed' : 'not-applied';
   }
 
   #finish(read: WaitingRead, ending: Ending): void {
-    this.#bytes -= read.frame.length + OVERHEAD_BYTES;
-    if (read.question >= 0 && read.index === Infinity) {
-      (this.#questions.get(read.group as Group) as Questions).open--;
-    }
+    this.#bytes -= chargeOf(read);
+    for (const { group, index } of read.bounds) if (index === Infinity) this.#questionsOf(group).open--;
     this.#end(read, ending);
   }
 
+  #questionsOf(group: Group): Questions {
+    let questions = this.#questions.get(group);
+    if (questions === undefined) {
+      questions = { next: this.#firstQuestion, due: false, againAtMs: 0, open: 0 };
+      this.#questions.set(group, questions);
+    }
+    return questions;
+  }
+
   #add(read: WaitingRead): boolean {
-    const bytes = read.frame.length + OVERHEAD_BYTES;
+    const bytes = chargeOf(read);
     if (this.#bytes + bytes > WAITING_BYTES_MAX) return false;
     this.#bytes += bytes;
     this.#waiting.push({ ...read, frame: read.frame.slice() });
     return true;
   }
+}
+
+function chargeOf({ frame, bounds }: WaitingRead): number {
+  return frame.length + OVERHEAD_BYTES + bounds.length * BOUND_BYTES;
 }

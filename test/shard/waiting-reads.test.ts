@@ -1,130 +1,12 @@
 // A node of a cluster and its reads: after a restart, and for what it does not have. The other nodes are the test itself.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { PeerPort } from '../../src/shard/ports.ts';
-import { Shard } from '../../src/shard/shard.ts';
-import type { Entry, Message } from '../../src/raft/types.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, Command, newCommandFields, writeCommand } from '../../src/wire/command.ts';
-import { EntryBuilder } from '../../src/wire/entry.ts';
+import { COMMAND_APPEND } from '../../src/wire/command.ts';
 import { REPLY_TAIL, type Reply } from '../../src/wire/reply.ts';
-import { ALL_GROUPS, OP_HEAD, OP_LIST, OP_READ, OP_STATUS, OP_USAGE, newRequest } from '../../src/wire/request.ts';
+import { OP_HEAD, OP_LIST, OP_READ, OP_STATUS, OP_USAGE, newRequest } from '../../src/wire/request.ts';
 import { code, find, tails, text } from './harness.ts';
-import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 
-const LEADER = 2;
-
-class Follower {
-  readonly storage = new MemoryStorage();
-  source = new ArraySource();
-  target = new ArrayTarget();
-  sent: Message[] = [];
-  clockMs = 5000;
-  boots = 0;
-  shard: Shard;
-  #slot = 0;
-  #round = 0;
-
-  constructor() {
-    this.storage.purgeable = () => 0;
-    this.shard = this.boot();
-  }
-
-  /** Another process on the same disk. */
-  boot(): Shard {
-    this.source = new ArraySource();
-    this.target = new ArrayTarget();
-    this.shard = new Shard({
-      shard: 0,
-      nodeId: 1,
-      groups: [0],
-      storage: this.storage,
-      requests: this.source,
-      replies: this.target,
-      nodes: [1, 2, 3],
-      voters: [1, 2, 3],
-      seed: 7,
-      boot: ++this.boots,
-      log: () => undefined,
-    });
-    const port: Partial<PeerPort> = {
-      sendRaft: (_node, _group, message) => void this.sent.push(message),
-      connected: () => true,
-      forward: () => false,
-      reply: () => false,
-      flush: () => undefined,
-    };
-    this.shard.attachPeers(port as PeerPort, () => undefined);
-    this.shard.start(this.clockMs);
-    return this.shard;
-  }
-
-  turn(afterMs = 1): Reply[] {
-    this.clockMs += afterMs;
-    this.shard.turn(1_700_000_000_000 + this.clockMs, this.clockMs);
-    return this.target.take();
-  }
-
-  /** The leader of `term` sends entries behind `prev`. */
-  append(term: number, prev: readonly [index: number, term: number], entries: readonly Entry[], commit: number): void {
-    this.shard.onRaft(0, {
-      type: 'append',
-      from: LEADER,
-      to: 1,
-      term,
-      prevIndex: prev[0],
-      prevTerm: prev[1],
-      entries,
-      commit,
-      round: ++this.#round,
-      allowedBoot: 0,
-      restored: false,
-    });
-  }
-
-  ask(op: number, topic = 0, offset = 0): number {
-    const request = newRequest();
-    request.op = op;
-    request.group = op === OP_READ || op === OP_HEAD ? 0 : ALL_GROUPS;
-    // Of a usage report this is where it goes on.
-    request.command.bucket = op === OP_USAGE ? '' : 'b';
-    request.command.stream = request.group === 0 ? 's' : '';
-    request.topic = topic;
-    request.value = offset;
-    request.limit = 10;
-    this.source.push(request, ++this.#slot);
-    return this.#slot;
-  }
-
-  /** The questions that it sent to the leader since the last call. */
-  questions(): number[] {
-    return this.sent.splice(0).flatMap((message) => (message.type === 'read-index' ? [message.context] : []));
-  }
-
-  tell(context: number, index: number, term = 1): void {
-    this.shard.onRaft(0, { type: 'read-index-response', from: LEADER, to: 1, term, context, index });
-  }
-}
-
-function entry(index: number, term: number, kind: number, payload?: string): Entry {
-  const fields = newCommandFields();
-  fields.kind = kind;
-  fields.bucket = 'b';
-  fields.stream = 's';
-  fields.contentType = 'text/plain';
-  if (payload !== undefined) fields.payload = new Uint8Array(Buffer.from(payload));
-  const bytes = new Uint8Array(1024);
-  const view = new DataView(bytes.buffer);
-  writeCommand(fields, bytes, view, 0);
-  const command = new Command();
-  command.read(bytes, view, 0);
-  const builder = new EntryBuilder();
-  builder.add(command, 1_700_000_000_000);
-  return { index, term, kind: 0, data: builder.finish() };
-}
-
-const CREATE = entry(1, 1, COMMAND_CREATE);
-const HELLO = entry(2, 1, COMMAND_APPEND, 'hello');
-const empty = (index: number, term: number): Entry => ({ index, term, kind: 2, data: new Uint8Array(0) });
+import { CREATE, Follower, HELLO, empty, entry } from './follower.ts';
 
 /** It has shown 'hello', of which its last checkpoint knows nothing, and starts again. */
 function restarted(): Follower {
@@ -153,10 +35,13 @@ test('after a restart reads wait until the log is applied that was there', () =>
   assert.deepEqual(node.turn(), [], 'not all of it is committed');
   node.append(1, [2, 1], [], 2);
   const replies = node.turn();
-  const [read, head, list, usage] = slots.map((slot) => find(replies, slot));
+  const [listing] = slots.splice(2, 1) as [number];
+  const [read, head, usage] = slots.map((slot) => find(replies, slot));
   assert.equal(text(read as Reply), 'hello');
   assert.equal(head?.nextOffset, 5);
-  assert.match(text(list as Reply), /"s"/);
+  node.turn(100);
+  node.tell(node.questions().at(-1) ?? 0, 2);
+  assert.match(text(find(node.turn(), listing)), /"s"/);
   assert.equal(text(usage as Reply), '[["b",5,1,2,5,1]]');
   assert.equal(statusOf(node).raft_groups[0]?.caught_up, true);
   const again = node.ask(OP_READ);
@@ -268,16 +153,6 @@ test('a refusal that the leader confirms is given at once; the question covers a
   node.tell(again, 1);
   const replies = node.turn();
   for (const slot of slots) assert.equal(code(find(replies, slot)), 'STREAM_NOT_FOUND');
-});
-
-test('when the leader does not answer, a node says what it knows', () => {
-  const node = new Follower();
-  node.append(1, [0, 0], [CREATE], 1);
-  node.turn();
-  const slot = node.ask(OP_READ, 0, 3);
-  for (let i = 0; i < 9; i++) assert.deepEqual(node.turn(100), []);
-  assert(node.questions().length > 5, 'it asks again and again');
-  assert.equal(code(find(node.turn(200), slot)), 'OFFSET_OUT_OF_RANGE');
 });
 
 test('who waits when the node stops is told', () => {

@@ -33,6 +33,8 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'import-lists-no-lifetimes': 0xa2,
   'import-lists-no-hot-streams': 0xa2,
   'entry-unbounded': 0x9,
+  'missing-in-the-end': 0x17,
+  'confirmed-but-not-applied': 0x10,
   'frontier-moves-back': 0xb,
   'deleted-on-ambiguous-commit': 0x4d,
   'wrong-incarnation-accepted': 0xb,

@@ -22,6 +22,17 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     from: 'this.#entry.length > 0 &&',
     to: 'false &&',
   },
+  // After a while a node says that something is not there, whatever the leader said, or none did.
+  'missing-in-the-end': {
+    file: 'src/shard/waiting-reads',
+    from: "return bounds.some(({ index }) => index === Infinity) ? 'not-confirmed' : 'not-applied';",
+    to: "return 'answer-confirmed';",
+  },
+  'confirmed-but-not-applied': {
+    file: 'src/shard/waiting-reads',
+    from: 'bound.group.state.appliedIndex >= bound.index',
+    to: 'bound.index < Infinity',
+  },
   // The rows of a stream begin further in front after a part of them has left.
   'frontier-moves-back': {
     file: 'src/stream/cold/hot',

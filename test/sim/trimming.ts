@@ -26,6 +26,8 @@ const PERHAPS_LATER: ReadonlySet<ErrorCode> = new Set([
   'DISK_FULL',
   'STOPPING',
   'CATCHING_UP',
+  'UNCONFIRMED',
+  'NOT_APPLIED',
   'COLD_UNAVAILABLE',
   'COLD_OBJECT_BAD',
   'BORDER_UNCHECKED',

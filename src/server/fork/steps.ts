@@ -30,6 +30,8 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
   'BACKPRESSURE',
   'UNCOMMITTED_FULL',
   'CATCHING_UP',
+  'UNCONFIRMED',
+  'NOT_APPLIED',
   'COLD_READS_FULL',
   'COLD_UNAVAILABLE',
 ]);

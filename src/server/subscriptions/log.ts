@@ -146,8 +146,8 @@ export class SubscriptionLog {
       const head = await this.#ask((request) => {
         request.op = OP_HEAD;
       });
-      // Without the answer of a leader this node says what it knows, as it does of every stream.
       if (head.code === 'STREAM_NOT_FOUND') return;
+      if (head.code !== 'OK') throw new MillraceError(head.code);
     }
     const answer = await this.#send([{ op: 'checkpoint-end' }], NEVER);
     if (answer.code !== 'RECORD_PRECONDITION_FAILED') throw new MillraceError(answer.code);

@@ -1,0 +1,31 @@
+// Refusals travel between nodes of different versions as numbers.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { NUMBERED } from '../../src/base/error-numbers.ts';
+import { ERRORS, type ErrorCode, errorCode, errorNumber } from '../../src/base/errors.ts';
+
+const ALL = Object.keys(ERRORS) as ErrorCode[];
+
+test('every code has a number of its own', () => {
+  assert.equal(new Set(ALL.map(errorNumber)).size, ALL.length);
+  for (const code of ALL) assert.equal(errorCode(errorNumber(code)), code);
+  assert.equal(new Set(NUMBERED).size, NUMBERED.length);
+});
+
+test('codes that nodes of the first release know keep their numbers, whatever comes into the table', () => {
+  NUMBERED.forEach((code, number) => assert.equal(errorNumber(code), number, code));
+  const first = [
+    'OK',
+    'NO_LEADER',
+    'OUTCOME_UNKNOWN',
+    'DISK_FULL',
+    'STOPPING',
+    'UNCOMMITTED_FULL',
+    'INTERNAL',
+  ] as const;
+  assert.deepEqual(first.map(errorNumber), [0, 61, 63, 64, 65, 78, 79]);
+});
+
+test('a number that this version does not know is an internal error', () => {
+  for (const number of [ALL.length, 65_535, -1, 0.5]) assert.equal(errorCode(number), 'INTERNAL');
+});

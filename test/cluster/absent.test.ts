@@ -1,0 +1,105 @@
+// A node that missed many writes never says that what was acknowledged is not there: it shows it, or says that it cannot say yet.
+import assert from 'node:assert/strict';
+import { Buffer } from 'node:buffer';
+import { test } from 'node:test';
+import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { RawClient, requestOnce } from '../support/raw-client.ts';
+
+const STREAMS = 40;
+const BODY = Buffer.alloc(2 * 1024 * 1024, 'missed ');
+const TEXT = { 'Content-Type': 'text/plain' } as const;
+const NOT_YET = /is not here|has not caught up/;
+
+const path = (i: number): string => `/absent/s${i}`;
+
+/** All that may be asked about a stream with one append, and the statuses that show it. */
+const QUESTIONS: readonly (readonly [method: string, suffix: string, shown: readonly number[]])[] = [
+  ['HEAD', '', [200]],
+  ['GET', `?offset=${BODY.length}`, [200]],
+  ['GET', `?offset=${BODY.length - 1}`, [200]],
+  ['GET', `?offset=${BODY.length}&live=long-poll&timeout_ms=1`, [200, 204]],
+  ['GET', '/attrs', [200]],
+];
+
+async function ask(client: RawClient, method: string, target: string, shown: readonly number[]): Promise<boolean> {
+  const { status, headers, body } = await client.request(method, target);
+  if (shown.includes(status)) return true;
+  assert.equal(status, 503, `${method} ${target}: ${status} ${body.toString()}`);
+  assert.equal(headers.get('retry-after'), '1');
+  // HEAD has no body.
+  if (method !== 'HEAD') assert.match(body.toString(), NOT_YET);
+  return false;
+}
+
+/** Asks the node for everything until it shows it; every answer on the way is checked. */
+async function asked(cluster: TestCluster, node: number): Promise<void> {
+  const one = async (i: number): Promise<void> => {
+    const client = await RawClient.connect(cluster.node(node).port);
+    for (const [method, suffix, shown] of QUESTIONS) {
+      await until(`node ${node} shows ${path(i)}`, () => ask(client, method, `${path(i)}${suffix}`, shown));
+    }
+    client.destroy();
+  };
+  const listing = until(`node ${node} lists all streams`, async () => {
+    const { status, body } = await requestOnce(cluster.node(node).port, 'GET', '/absent/streams');
+    if (status === 503) return false;
+    assert.equal(status, 200, body.toString());
+    assert.equal((JSON.parse(body.toString()) as { stream_count: number }).stream_count, STREAMS, 'a listing is whole');
+    return true;
+  });
+  await Promise.all([...Array.from({ length: STREAMS }, (_, i) => one(i)), listing]);
+}
+
+const AWAY: Readonly<Record<string, (cluster: TestCluster, node: number) => Promise<() => Promise<void>>>> = {
+  stopped: (cluster, node) => {
+    cluster.pause(node);
+    return Promise.resolve(() => Promise.resolve(cluster.resume(node)));
+  },
+  killed: async (cluster, node) => {
+    await cluster.kill(node);
+    return () => cluster.restart(node);
+  },
+};
+
+for (const [how, leave] of Object.entries(AWAY)) {
+  test(`a node that was ${how} while ${STREAMS} streams were written denies none of them`, async () => {
+    await withCluster({ groups: 4 }, async (cluster) => {
+      const comeBack = await leave(cluster, 3);
+      const client = await RawClient.connect(cluster.node(1).port);
+      for (let i = 0; i < STREAMS; i++) {
+        // A group that it led has no leader for a moment.
+        await until(`${path(i)} is created`, async () => {
+          const { status } = await client.request('PUT', path(i), TEXT, BODY);
+          return status === 201 || status === 200;
+        });
+      }
+      client.destroy();
+      await comeBack();
+      await asked(cluster, 3);
+    });
+  });
+}
+
+test('a node that is cut off from the others denies nothing, and serves what it has', async () => {
+  await withCluster({ groups: 2, network: true }, async (cluster) => {
+    const { port } = cluster.node(3);
+    assert.equal((await requestOnce(port, 'PUT', '/b/s', TEXT, 'here')).status, 201);
+    await cluster.settled();
+    cluster.network.isolate(3, cluster.ids);
+    const client = await RawClient.connect(port);
+    const questions: readonly (readonly [string, string])[] = [
+      ['GET', '/b/t'],
+      ['GET', '/b/s?offset=5'],
+      ['GET', '/c'],
+      ['GET', '/b/streams'],
+      ['GET', '/b/t?offset=-1&live=sse'],
+    ];
+    for (const [method, target] of questions) {
+      assert.equal(await ask(client, method, target, []), false);
+      assert.equal((await client.request('GET', '/b/s')).body.toString(), 'here', 'served meanwhile');
+    }
+    client.destroy();
+    cluster.network.heal();
+    await until('it says what is not there', async () => (await requestOnce(port, 'GET', '/b/t')).status === 404);
+  });
+});

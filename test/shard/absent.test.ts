@@ -1,0 +1,110 @@
+// Nothing is said not to be there before the leader has confirmed it and this node has applied as much.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { COMMAND_CREATE } from '../../src/wire/command.ts';
+import {
+  OP_BUCKET,
+  OP_GET_ATTRIBUTES,
+  OP_HEAD,
+  OP_LIST,
+  OP_READ,
+  OP_SNAPSHOT,
+  READ_NOW,
+  READ_RECORD,
+  type Request,
+  SNAPSHOT_ANY,
+  SNAPSHOT_AT,
+  SNAPSHOT_LATEST,
+} from '../../src/wire/request.ts';
+import { code, find, text } from './harness.ts';
+
+import { CREATE, Follower, HELLO, empty, entry } from './follower.ts';
+
+/** Everything that could say that something is not there. */
+const ABSENCES: Readonly<Record<string, (request: Request) => void>> = {
+  'a read': (request) => (request.op = OP_READ),
+  'a read at the tail': (request) => ([request.op, request.mode] = [OP_READ, READ_NOW]),
+  'a read of a record': (request) => ([request.op, request.mode] = [OP_READ, READ_RECORD]),
+  'the start of a live read': (request) => ([request.op, request.topic] = [OP_READ, 7]),
+  HEAD: (request) => (request.op = OP_HEAD),
+  attributes: (request) => (request.op = OP_GET_ATTRIBUTES),
+  'the latest snapshot': (request) => ([request.op, request.mode] = [OP_SNAPSHOT, SNAPSHOT_LATEST]),
+  'a snapshot': (request) => ([request.op, request.mode] = [OP_SNAPSHOT, SNAPSHOT_AT]),
+  'a bootstrap': (request) => ([request.op, request.mode] = [OP_SNAPSHOT, SNAPSHOT_ANY]),
+  'a bucket': (request) => (request.op = OP_BUCKET),
+  'a listing': (request) => (request.op = OP_LIST),
+};
+
+for (const [what, make] of Object.entries(ABSENCES)) {
+  const asked = (): { readonly node: Follower; readonly slot: number } => {
+    const node = new Follower();
+    node.append(1, [0, 0], [empty(1, 1)], 1);
+    node.turn();
+    const slot = node.request(make);
+    assert.deepEqual(node.turn(), []);
+    return { node, slot };
+  };
+
+  test(`${what}: without a leader's word it is refused in the end, not answered`, () => {
+    const { node, slot } = asked();
+    for (let i = 0; i < 49; i++) assert.deepEqual(node.turn(100), []);
+    assert(node.questions().length > 5, 'it asks again and again');
+    assert.equal(code(find(node.turn(200), slot)), 'UNCONFIRMED');
+  });
+
+  test(`${what}: as long as this node has not applied what the leader said, it is refused in the end`, () => {
+    const { node, slot } = asked();
+    const [question = 0] = node.questions();
+    node.tell(question, 3);
+    node.append(1, [1, 1], [empty(2, 1)], 2);
+    for (let i = 0; i < 49; i++) assert.deepEqual(node.turn(100), []);
+    assert.equal(code(find(node.turn(200), slot)), 'NOT_APPLIED');
+  });
+
+  test(`${what}: answered as soon as this node has applied what the leader said`, () => {
+    const { node, slot } = asked();
+    const [question = 0] = node.questions();
+    node.tell(question, 3);
+    node.append(1, [1, 1], [empty(2, 1), empty(3, 1)], 3);
+    const reply = find(node.turn(), slot);
+    assert(!['UNCONFIRMED', 'NOT_APPLIED'].includes(code(reply)), code(reply));
+  });
+
+  test(`${what}: while the disk is full nothing can be applied, so it is refused in the end`, () => {
+    const { node, slot } = asked();
+    node.storage.isFull = true;
+    node.append(1, [1, 1], [entry(2, 1, COMMAND_CREATE)], 2);
+    for (let i = 0; i < 49; i++) assert.deepEqual(node.turn(100), []);
+    assert.match(code(find(node.turn(200), slot)), /UNCONFIRMED|NOT_APPLIED/);
+  });
+}
+
+test('what is there is served meanwhile', () => {
+  const node = new Follower();
+  node.append(1, [0, 0], [CREATE, HELLO], 2);
+  node.turn();
+  const missing = node.ask(OP_READ, 0, 9);
+  const there = node.ask(OP_READ);
+  assert.equal(text(find(node.turn(), there)), 'hello');
+  for (let i = 0; i < 49; i++) node.turn(100);
+  assert.equal(code(find(node.turn(200), missing)), 'UNCONFIRMED');
+});
+
+test('a position beyond the tail is refused as such once the leader has confirmed it', () => {
+  const node = new Follower();
+  node.append(1, [0, 0], [CREATE], 1);
+  node.turn();
+  const slot = node.ask(OP_READ, 0, 3);
+  node.turn();
+  node.tell(node.questions()[0] ?? 0, 1);
+  assert.equal(code(find(node.turn(), slot)), 'OFFSET_OUT_OF_RANGE');
+});
+
+test('queries for what is not there that find no room to wait are refused, not answered', () => {
+  const node = new Follower();
+  node.append(1, [0, 0], [empty(1, 1)], 1);
+  node.turn();
+  for (let i = 0; i < 60_000; i++) node.ask(OP_READ);
+  const codes = new Set(node.turn().map(code));
+  assert.deepEqual([...codes], ['UNCONFIRMED']);
+});

@@ -1,0 +1,146 @@
+// A node of a cluster that follows; the other nodes are the test itself.
+import type { PeerPort } from '../../src/shard/ports.ts';
+import { Shard } from '../../src/shard/shard.ts';
+import type { Entry, Message } from '../../src/raft/types.ts';
+import { COMMAND_APPEND, COMMAND_CREATE, Command, newCommandFields, writeCommand } from '../../src/wire/command.ts';
+import { EntryBuilder } from '../../src/wire/entry.ts';
+import { type Reply } from '../../src/wire/reply.ts';
+import {
+  ALL_GROUPS,
+  OP_BUCKET,
+  OP_HEAD,
+  OP_LIST,
+  OP_READ,
+  OP_USAGE,
+  type Request,
+  newRequest,
+} from '../../src/wire/request.ts';
+import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
+
+const LEADER = 2;
+
+export class Follower {
+  readonly storage = new MemoryStorage();
+  source = new ArraySource();
+  target = new ArrayTarget();
+  sent: Message[] = [];
+  clockMs = 5000;
+  boots = 0;
+  shard: Shard;
+  #slot = 0;
+  #round = 0;
+
+  constructor() {
+    this.storage.purgeable = () => 0;
+    this.shard = this.boot();
+  }
+
+  /** Another process on the same disk. */
+  boot(): Shard {
+    this.source = new ArraySource();
+    this.target = new ArrayTarget();
+    this.shard = new Shard({
+      shard: 0,
+      nodeId: 1,
+      groups: [0],
+      storage: this.storage,
+      requests: this.source,
+      replies: this.target,
+      nodes: [1, 2, 3],
+      voters: [1, 2, 3],
+      seed: 7,
+      boot: ++this.boots,
+      log: () => undefined,
+    });
+    const port: Partial<PeerPort> = {
+      sendRaft: (_node, _group, message) => void this.sent.push(message),
+      connected: () => true,
+      forward: () => false,
+      reply: () => false,
+      flush: () => undefined,
+    };
+    this.shard.attachPeers(port as PeerPort, () => undefined);
+    this.shard.start(this.clockMs);
+    return this.shard;
+  }
+
+  turn(afterMs = 1): Reply[] {
+    this.clockMs += afterMs;
+    this.shard.turn(1_700_000_000_000 + this.clockMs, this.clockMs);
+    return this.target.take();
+  }
+
+  /** The leader of `term` sends entries behind `prev`. */
+  append(term: number, prev: readonly [index: number, term: number], entries: readonly Entry[], commit: number): void {
+    this.shard.onRaft(0, {
+      type: 'append',
+      from: LEADER,
+      to: 1,
+      term,
+      prevIndex: prev[0],
+      prevTerm: prev[1],
+      entries,
+      commit,
+      round: ++this.#round,
+      allowedBoot: 0,
+      restored: false,
+    });
+  }
+
+  ask(op: number, topic = 0, offset = 0): number {
+    const request = newRequest();
+    request.op = op;
+    request.group = op === OP_READ || op === OP_HEAD ? 0 : ALL_GROUPS;
+    // Of a usage report this is where it goes on.
+    request.command.bucket = op === OP_USAGE ? '' : 'b';
+    request.command.stream = request.group === 0 ? 's' : '';
+    request.topic = topic;
+    request.value = offset;
+    request.limit = 10;
+    this.source.push(request, ++this.#slot);
+    return this.#slot;
+  }
+
+  /** A query about stream s, or about all of its bucket. */
+  request(fill: (request: Request) => void): number {
+    const request = newRequest();
+    fill(request);
+    const isShardWide = request.op === OP_BUCKET || request.op === OP_LIST;
+    request.group = isShardWide ? ALL_GROUPS : 0;
+    request.command.bucket = 'b';
+    request.command.stream = isShardWide ? '' : 's';
+    request.limit = 10;
+    this.source.push(request, ++this.#slot);
+    return this.#slot;
+  }
+
+  /** The questions that it sent to the leader since the last call. */
+  questions(): number[] {
+    return this.sent.splice(0).flatMap((message) => (message.type === 'read-index' ? [message.context] : []));
+  }
+
+  tell(context: number, index: number, term = 1): void {
+    this.shard.onRaft(0, { type: 'read-index-response', from: LEADER, to: 1, term, context, index });
+  }
+}
+
+export function entry(index: number, term: number, kind: number, payload?: string): Entry {
+  const fields = newCommandFields();
+  fields.kind = kind;
+  fields.bucket = 'b';
+  fields.stream = 's';
+  fields.contentType = 'text/plain';
+  if (payload !== undefined) fields.payload = new Uint8Array(Buffer.from(payload));
+  const bytes = new Uint8Array(1024);
+  const view = new DataView(bytes.buffer);
+  writeCommand(fields, bytes, view, 0);
+  const command = new Command();
+  command.read(bytes, view, 0);
+  const builder = new EntryBuilder();
+  builder.add(command, 1_700_000_000_000);
+  return { index, term, kind: 0, data: builder.finish() };
+}
+
+export const CREATE = entry(1, 1, COMMAND_CREATE);
+export const HELLO = entry(2, 1, COMMAND_APPEND, 'hello');
+export const empty = (index: number, term: number): Entry => ({ index, term, kind: 2, data: new Uint8Array(0) });
