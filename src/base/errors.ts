@@ -55,6 +55,8 @@ export const ERRORS = {
   ),
   INVALID_POSITION: row(400, 'the position is malformed'),
   ROUTE_NOT_FOUND: row(404, 'no such route'),
+  HOST_NOT_ALLOWED: row(421, 'the request is for a host that this plane does not know'),
+  ORIGIN_NOT_ALLOWED: row(403, 'web pages of this origin may not do that'),
   METHOD_NOT_ALLOWED: row(405, 'the method is not supported here; see Allow'),
   // What the state says.
   BUCKET_NOT_FOUND: row(404, 'bucket not found'),

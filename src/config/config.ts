@@ -5,10 +5,10 @@ import { resolve } from 'node:path';
 import { type ColdConfig, coldOf } from './cold.ts';
 import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
-import type { Peer } from './kinds.ts';
+import type { Peer, PlaneName } from './kinds.ts';
 import type { OptionKey, Values } from './options.ts';
+import { checkDoors } from './doors.ts';
 import { formatAddress } from '../base/address.ts';
-import { isLoopback } from './values.ts';
 import type { Address } from '../base/address.ts';
 
 /** Plain data: it is posted to the shard threads as it is. */
@@ -18,6 +18,10 @@ export interface Config {
     readonly adminListen: Address;
     /** Undefined: this node has no links to others. */
     readonly clusterListen: Address | undefined;
+    /** Further names of the planes; a proxy in front of those of `allowUnauthenticated` checks who asks. */
+    readonly hosts: readonly string[];
+    readonly adminHosts: readonly string[];
+    readonly allowUnauthenticated: readonly PlaneName[];
     readonly inflightBodyBytes: number;
     readonly tls: { readonly certPath: string; readonly keyPath: string } | undefined;
   };
@@ -59,7 +63,7 @@ export interface Config {
     readonly longPollTimeoutMs: number;
     readonly sseKeepaliveMs: number;
     readonly sseLifetimeMs: number;
-    /** `*` for any origin; empty for none. */
+    /** `*` for any origin, `loopback` for those of this host; empty for none. */
     readonly corsOrigins: readonly string[];
     readonly clientToken: string | undefined;
     readonly adminToken: string | undefined;
@@ -77,11 +81,15 @@ export interface Config {
 
 /** Gives every option its place, then checks what no single option can know. */
 export function toConfig(values: Values): Config {
+  const clientToken = secretOf(values, 'http.client_token', 'http.client_token_file');
   const config: Config = {
     server: {
       listen: values['server.listen'],
       adminListen: values['server.admin_listen'],
       clusterListen: values['server.cluster_listen'],
+      hosts: values['server.hosts'],
+      adminHosts: values['server.admin_hosts'],
+      allowUnauthenticated: values['server.allow_unauthenticated'],
       inflightBodyBytes: values['server.http_inflight_body_size'],
       tls: tlsOf(values),
     },
@@ -117,8 +125,8 @@ export function toConfig(values: Values): Config {
       longPollTimeoutMs: values['http.long_poll_timeout'],
       sseKeepaliveMs: values['http.sse_keepalive'],
       sseLifetimeMs: values['http.sse_lifetime'],
-      corsOrigins: values['http.cors_origins'],
-      clientToken: secretOf(values, 'http.client_token', 'http.client_token_file'),
+      corsOrigins: values['http.cors_origins'] ?? (clientToken === undefined ? ['loopback'] : ['*']),
+      clientToken,
       adminToken: secretOf(values, 'http.admin_token', 'http.admin_token_file'),
     },
     subscriptions: {
@@ -130,6 +138,7 @@ export function toConfig(values: Values): Config {
     },
   };
   checkListeners(config);
+  checkDoors(config);
   checkPeers(config);
   return config;
 }
@@ -193,7 +202,7 @@ function readText(key: OptionKey, path: string): string {
   }
 }
 
-function checkListeners({ server, cluster }: Config): void {
+function checkListeners({ server }: Config): void {
   const listeners: readonly (readonly [OptionKey, Address | undefined])[] = [
     ['server.listen', server.listen],
     ['server.admin_listen', server.adminListen],
@@ -207,13 +216,6 @@ function checkListeners({ server, cluster }: Config): void {
     if (other !== undefined)
       throw new ConfigError(`${key} = "${written}": ${other} listens there already; the planes need different ports`);
     taken.set(written, key);
-  }
-  if (server.clusterListen !== undefined && !isLoopback(server.clusterListen) && cluster.secret === undefined) {
-    throw refuse(
-      'cluster.secret',
-      undefined,
-      'a secret (or cluster.secret_file), because server.cluster_listen is reachable from other hosts',
-    );
   }
 }
 

@@ -98,20 +98,54 @@ function prefixOf(written: string): string | undefined {
   return trimmed.split('/').every((part) => /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(part)) ? trimmed : undefined;
 }
 
+/** `loopback`: every origin of this host's loopback, by http and https. */
+const NAMED_ORIGINS: ReadonlySet<string> = new Set(['*', 'null', 'loopback']);
+
 export const origins: Kind<readonly string[]> = {
   label: 'list',
-  expected: 'a list of origins such as ["https://app.example"], ["*"] for any, or [] for none',
+  expected: 'a list of origins such as ["https://app.example"], ["loopback"], ["*"] for any, or [] for none',
   parse: (raw) => {
     if (!Array.isArray(raw)) return undefined;
     const list: string[] = [];
     for (const item of raw) {
-      if (typeof item !== 'string' || !(item === '*' || item === 'null' || isOrigin(item))) return undefined;
+      if (typeof item !== 'string' || !(NAMED_ORIGINS.has(item) || isOrigin(item))) return undefined;
       list.push(item);
     }
     return list;
   },
   format: (value) => JSON.stringify(value),
 };
+
+/** Names or addresses without a port, as they stand in a Host header; without brackets, in small letters. */
+export const hosts: Kind<readonly string[]> = {
+  label: 'list',
+  expected: 'a list of host names or addresses without ports, such as ["millrace.example"]',
+  parse: (raw) => {
+    if (!Array.isArray(raw)) return undefined;
+    const list: string[] = [];
+    for (const item of raw) {
+      if (typeof item !== 'string' || !/^(?:[A-Za-z0-9._-]{1,253}|\[?[0-9A-Fa-f:.]{2,45}\]?)$/.test(item)) return undefined;
+      list.push(item.replace(/^\[|\]$/g, '').toLowerCase());
+    }
+    return list;
+  },
+  format: (value) => JSON.stringify(value),
+};
+
+export type PlaneName = 'client' | 'admin';
+const PLANE_NAMES: ReadonlySet<unknown> = new Set<PlaneName>(['client', 'admin']);
+
+export const planes: Kind<readonly PlaneName[]> = {
+  label: 'list',
+  expected: 'a list of "client", "admin", or both',
+  parse: (raw) => (Array.isArray(raw) && raw.every(isPlaneName) ? raw : undefined),
+  fromFlag: (written) => written.split(','),
+  format: (value) => JSON.stringify(value),
+};
+
+function isPlaneName(raw: unknown): raw is PlaneName {
+  return PLANE_NAMES.has(raw);
+}
 
 export const peers: Kind<readonly Peer[]> = {
   label: 'list',

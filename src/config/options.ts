@@ -6,7 +6,7 @@ import { availableParallelism } from 'node:os';
 import { BODY_BYTES_MAX } from '../base/limits.ts';
 import { COLD_OPTIONS } from './cold-options.ts';
 import * as kind from './kinds.ts';
-import type { Peer } from './kinds.ts';
+import type { Peer, PlaneName } from './kinds.ts';
 import { type Defaulted, type Extra, type Option, option, optional } from './option.ts';
 import { parseAddress } from '../base/address.ts';
 import type { Address } from '../base/address.ts';
@@ -25,23 +25,41 @@ const loopback = (port: number): Address => parseAddress(`127.0.0.1:${port}`) as
 const coreCountDefault = Math.max(1, availableParallelism() - 1);
 
 const noPeers: readonly Peer[] = [];
+const noPlanes: readonly PlaneName[] = [];
+const noHosts: readonly string[] = [];
 
 export const OPTIONS = {
   'server.listen': option(
     kind.address,
     loopback(4437),
-    'Client plane. Loopback only, unless set.',
+    'Client plane. Loopback only, unless set; beyond it `http.client_token_file` is required.',
     flag('listen', 'HOST:PORT'),
   ),
   'server.admin_listen': option(
     kind.address,
     loopback(4438),
-    'Admin plane: metrics, usage, health, operator calls. Keep it away from clients.',
+    'Admin plane: metrics, usage, health, operator calls. Keep it away from clients. Beyond loopback `http.admin_token_file` is required.',
     flag('admin-listen', 'HOST:PORT'),
   ),
   'server.cluster_listen': optional(
     kind.address,
     'Node-to-node links: shard i listens on the port plus i. Beyond loopback a cluster secret is required.',
+  ),
+  'server.allow_unauthenticated': option(
+    kind.planes,
+    noPlanes,
+    'Planes that may listen beyond loopback without a token: `["client", "admin"]`, because a proxy in front of them checks who asks.',
+    flag('allow-unauthenticated', 'PLANES'),
+  ),
+  'server.hosts': option(
+    kind.hosts,
+    noHosts,
+    'Names by which clients reach the client plane. Without a client token, on loopback, requests for other `Host`s are answered 421: they come from pages that gave their own name this address. Loopback names and the host of `server.listen` need not be listed.',
+  ),
+  'server.admin_hosts': option(
+    kind.hosts,
+    noHosts,
+    'Names by which operators reach the admin plane. A request for another `Host` needs the admin token, or is answered 421. Loopback names and the host of `server.admin_listen` need not be listed.',
   ),
   'server.http_inflight_body_size': option(
     kind.size(BODY_BYTES_MAX, 64 * GIB),
@@ -99,7 +117,7 @@ export const OPTIONS = {
   ),
 
   'cluster.name': option(kind.text, 'millrace', 'Nodes of clusters with other names are refused.'),
-  'cluster.secret': optional(kind.token, 'Shared by all nodes.'),
+  'cluster.secret': optional(kind.token, 'Shared by all nodes; 128 random bits at least, as `openssl rand -hex 32` makes them.'),
   'cluster.secret_file': optional(kind.path, 'File with the secret, instead of `cluster.secret`.'),
 
   'governance.cluster_probe.interval': option(
@@ -158,7 +176,10 @@ export const OPTIONS = {
     MINUTE_MS,
     'Age at which an SSE answer ends; clients reconnect where they were.',
   ),
-  'http.cors_origins': option(kind.origins, ['*'], 'Browser origins allowed on the client plane.'),
+  'http.cors_origins': optional(
+    kind.origins,
+    'Origins whose web pages may use the client plane; writes of others are answered 403. `loopback` stands for pages of this host. Without it: `["*"]` (any) with a client token, `["loopback"]` without one.',
+  ),
   'http.client_token': optional(kind.token, 'Bearer token that the client plane requires.'),
   'http.client_token_file': optional(kind.path, 'File with the token, instead of `http.client_token`.'),
   'http.admin_token': optional(kind.token, 'Bearer token that the admin plane requires.'),

@@ -1,5 +1,6 @@
 /** Types that the files of the HTTP side share: where a request points, what a read asks for, what every handler may use. */
 import type { Forks, ShardGateway } from '../ports.ts';
+import type { PlaneHosts } from './known-hosts.ts';
 
 /** The two route families answer some refusals with different statuses (decisions.md). */
 export type Family = 'bucketed' | 'flat';
@@ -35,8 +36,10 @@ export interface HttpSettings {
   readonly longPollTimeoutMs: number;
   readonly sseKeepaliveMs: number;
   readonly sseLifetimeMs: number;
-  /** Origins allowed by CORS; ['*'] = any. */
+  /** Origins whose pages may use the client plane; `*` is any, `loopback` those of this host. */
   readonly corsOrigins: readonly string[];
+  readonly clientHosts: PlaneHosts;
+  readonly adminHosts: PlaneHosts;
   readonly inflightBodyBytes: number;
   /** Live readers (long-poll and SSE) waiting per core; 0 = unlimited. */
   readonly watchersPerCoreMax: number;

@@ -2,6 +2,7 @@
  * Cross-origin rules of the client plane: which origins may read answers, and the two header
  * blocks that say so. Blocks are built once per allowed origin, because an origin list is short and requests are many.
  */
+import { isLoopbackOrigin } from './known-hosts.ts';
 
 /** Every header of an answer that a browser client may look at. */
 const EXPOSED_HEADERS = [
@@ -78,32 +79,54 @@ export interface CorsBlocks {
   readonly preflight: string;
 }
 
+/** Origins of the loopback are many (every port), so their blocks are made when they come, and so many are kept. */
+const LOOPBACK_BLOCKS_MAX = 64;
+
+/** They stand for more than one origin. */
+const NAMES: ReadonlySet<string> = new Set(['*', 'loopback']);
+
 export class CorsPolicy {
+  /** False when every request gets the same. */
+  readonly readsOrigin: boolean;
   readonly #any: CorsBlocks | undefined;
   readonly #allowed: Map<string, CorsBlocks>;
+  readonly #loopback: Map<string, CorsBlocks> | undefined;
   /** For a request without Origin, or from one that is not allowed. */
   readonly #none: CorsBlocks;
 
+  /** `*`: any; `loopback`: those of this host, whatever their port. */
   constructor(origins: readonly string[]) {
     this.#any = origins.includes('*') ? blocks('*') : undefined;
-    this.#allowed = new Map(origins.map((origin) => [origin, blocks(origin)]));
+    this.#loopback = origins.includes('loopback') ? new Map() : undefined;
+    this.#allowed = new Map(origins.filter((one) => !NAMES.has(one)).map((origin) => [origin, blocks(origin)]));
+    this.readsOrigin = origins.length > 0;
     this.#none = { answer: noneAnswer(origins), preflight: '' };
   }
 
-  /** False when every request gets the same. */
-  get readsOrigin(): boolean {
-    return this.#allowed.size > 0;
+  /** Pages from anywhere may do everything that their user may. */
+  get allowsAny(): boolean {
+    return this.#any !== undefined;
   }
 
-  /** All distinct results of blocksFor, so a caller can prebuild what depends on them. */
-  all(): CorsBlocks[] {
-    return [this.#none, ...(this.#any === undefined ? this.#allowed.values() : [this.#any])];
+  allows(origin: string): boolean {
+    return origin !== '' && this.blocksFor(origin) !== this.#none;
   }
 
-  /** `origin` is empty when the request has no Origin header. */
+  /** `origin` is empty when the request has no Origin header. Equal origins get the same object, as long as it is kept. */
   blocksFor(origin: string): CorsBlocks {
     if (origin === '') return this.#none;
-    return this.#any ?? this.#allowed.get(origin) ?? this.#none;
+    return this.#any ?? this.#allowed.get(origin) ?? this.#loopbackBlocks(origin) ?? this.#none;
+  }
+
+  #loopbackBlocks(origin: string): CorsBlocks | undefined {
+    const kept = this.#loopback;
+    if (kept === undefined || !isLoopbackOrigin(origin)) return undefined;
+    const known = kept.get(origin);
+    if (known !== undefined) return known;
+    if (kept.size >= LOOPBACK_BLOCKS_MAX) kept.clear();
+    const made = blocks(origin);
+    kept.set(origin, made);
+    return made;
   }
 }
 

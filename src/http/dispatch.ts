@@ -1,22 +1,20 @@
 /**
- * Everything that comes before the route, for every request of a plane: CORS, OPTIONS, stopping, authorization; and the net below
+ * Everything that comes before the route, for every request of a plane: who may knock, CORS, OPTIONS, stopping; and the net below
  * the handlers. Whatever a handler does, the request ends in an answer or with its connection, never with the process.
  */
-import { MillraceError } from '../base/errors.ts';
-import { isAuthorized } from './auth.ts';
-import { hasOwnToken } from './control.ts';
 import type { CorsPolicy } from './cors.ts';
+import type { Door } from './door.ts';
 import { beginHandler, failSafely, isDead, ownerOf } from './guard.ts';
 import type { Plane, Router } from './plane.ts';
-import { Responder } from './respond.ts';
-import { type Unsent, unsentOf } from './unsent.ts';
+import type { Responder } from './respond.ts';
+import { Responders } from './responders.ts';
+import { unsentOf } from './unsent.ts';
 import type { UwsApp, UwsRequest, UwsResponse } from './uws.ts';
 
 export interface Service {
   readonly plane: Plane;
   readonly cors: CorsPolicy;
-  /** Empty: none is asked for. */
-  readonly token: string;
+  readonly door: Door;
   readonly route: Router;
 }
 
@@ -50,20 +48,17 @@ interface Arrival {
 }
 
 /** What the route returns is for the net: nothing, unless somebody made a handler async. */
-function handle({ plane, token, route }: Service, { res, req, method, responder, startedMs }: Arrival): unknown {
+function handle({ plane, door, route }: Service, { res, req, method, responder, startedMs }: Arrival): unknown {
+  const refusal = door.refuses(req, method);
+  if (refusal !== undefined) {
+    return plane.refuse(res, responder, 'bucketed', 'other', startedMs, refusal.code, refusal.detail);
+  }
   if (method === 'options') {
     responder.preflight(res);
     return plane.count('other', 204, startedMs);
   }
   if (plane.closing) return plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'STOPPING');
-  if (token !== '' && !mayPass(req, token)) {
-    return plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'UNAUTHORIZED');
-  }
   return route(res, req, method, responder, startedMs);
-}
-
-function mayPass(req: UwsRequest, token: string): boolean {
-  return isAuthorized(req.getHeader('authorization'), token) || hasOwnToken(req.getUrl());
 }
 
 /** An async handler that took the response over may fail later. */
@@ -94,34 +89,5 @@ function answerCrash({ plane, res, responder, startedMs }: Crashed, error: unkno
   } catch (again) {
     plane.logError(again, 'answering a crash');
     if (!isDead(res)) res.close();
-  }
-}
-
-/** Two responders for each CORS result, made once. */
-class Responders {
-  readonly #cors: CorsPolicy;
-  readonly #body = new Map<object, Responder>();
-  readonly #head = new Map<object, Responder>();
-  /** When everybody gets the same, neither the origin nor a map is needed. */
-  readonly #only: { readonly body: Responder; readonly head: Responder } | undefined;
-
-  constructor(cors: CorsPolicy, unsent: Unsent) {
-    this.#cors = cors;
-    for (const blocks of cors.all()) {
-      this.#body.set(blocks, new Responder(blocks, false, unsent));
-      this.#head.set(blocks, new Responder(blocks, true, unsent));
-    }
-    if (!cors.readsOrigin) {
-      const blocks = cors.blocksFor('');
-      this.#only = { body: new Responder(blocks, false, unsent), head: new Responder(blocks, true, unsent) };
-    }
-  }
-
-  for(req: UwsRequest, headOnly: boolean): Responder {
-    if (this.#only !== undefined) return headOnly ? this.#only.head : this.#only.body;
-    const blocks = this.#cors.blocksFor(req.getHeader('origin'));
-    const responder = (headOnly ? this.#head : this.#body).get(blocks);
-    if (responder === undefined) throw new MillraceError('INTERNAL', 'a CORS result without responder');
-    return responder;
   }
 }

@@ -39,6 +39,7 @@ const STATUS_LINES = new Map<number, string>([
   [413, '413 Content Too Large'],
   [415, '415 Unsupported Media Type'],
   [416, '416 Range Not Satisfiable'],
+  [421, '421 Misdirected Request'],
   [422, '422 Unprocessable Content'],
   [429, '429 Too Many Requests'],
   [500, '500 Internal Server Error'],

@@ -21,6 +21,8 @@ import { endAllLive } from './live/live.ts';
 import { listenError } from './listen-error.ts';
 import type { MetricsSource } from './metrics-route.ts';
 import { serve } from './dispatch.ts';
+import { Door } from './door.ts';
+import { AdminGate, ClientGate } from './gate.ts';
 import { BodyBudget, Plane } from './plane.ts';
 import { type Operations, adminRoutes, clientService } from './service.ts';
 import { unsentOf } from './unsent.ts';
@@ -58,17 +60,17 @@ export function createPlanes(options: PlaneOptions): Planes {
   const cors = new CorsPolicy(ctx.settings.corsOrigins);
   // Browsers have no business on the admin plane: no origin is allowed there.
   const noCors = new CorsPolicy([]);
-  const { clientToken, adminToken } = ctx.settings;
+  const { clientToken, adminToken, clientHosts, adminHosts } = ctx.settings;
   serve(clientListener.app, {
     plane: client,
     cors,
-    token: clientToken,
+    door: new Door(new ClientGate({ hosts: clientHosts, cors, hasToken: clientToken !== '' }), clientToken),
     route: clientRoutes(client, new AppendPool(), source, clientService(operations), control),
   });
   serve(adminListener.app, {
     plane: admin,
     cors: noCors,
-    token: adminToken,
+    door: new Door(new AdminGate(adminHosts), adminToken),
     route: adminRoutes(admin, source, operations),
   });
   return {

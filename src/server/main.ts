@@ -1,5 +1,6 @@
 /** The server process: configuration, shards, HTTP planes, first words, and a graceful end. */
 import process from 'node:process';
+import { doorWarnings } from '../config/doors.ts';
 import { ConfigError } from '../config/error.ts';
 import type { Config } from '../config/config.ts';
 import { helpOrVersion, loadConfig } from '../config/load.ts';
@@ -42,6 +43,7 @@ async function main(argv: readonly string[]): Promise<void> {
   const config = loadConfig(argv);
   const log = createLogger('server');
   const startedMs = performance.now();
+  for (const sentence of doorWarnings(config)) log.warn(sentence);
   const layout = await claimDataDir(config, log);
   const onDisk = !isVolatile(config.storage.dataDir);
   if (!onDisk)
@@ -179,6 +181,8 @@ function compose(parts: Parts): Planes {
       sseKeepaliveMs: config.http.sseKeepaliveMs,
       sseLifetimeMs: config.http.sseLifetimeMs,
       corsOrigins: config.http.corsOrigins,
+      clientHosts: { listen: config.server.listen.host, names: config.server.hosts },
+      adminHosts: { listen: config.server.adminListen.host, names: config.server.adminHosts },
       inflightBodyBytes: config.server.inflightBodyBytes,
       watchersPerCoreMax: config.runtime.liveReadMaxWaitersPerCore,
       clientToken: config.http.clientToken ?? '',

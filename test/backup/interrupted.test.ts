@@ -31,7 +31,7 @@ async function until(what: string, holds: () => Promise<boolean>): Promise<void>
 async function beginUpload(server: TestServer, document: Buffer): Promise<Socket> {
   const socket = connect({ port: server.adminPort, host: '127.0.0.1' });
   socket.on('error', () => undefined);
-  socket.write(`POST ${IMPORT} HTTP/1.1\r\nhost: x\r\ncontent-length: ${document.length}\r\n\r\n`);
+  socket.write(`POST ${IMPORT} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${document.length}\r\n\r\n`);
   socket.write(document.subarray(0, document.length >> 1));
   await until('the group takes rows', async () => (await status(server, 'PUT', '/other/stream')) === 503);
   return socket;
@@ -125,7 +125,7 @@ test('a node that is killed while the tool restores: what is there is said, and 
 
 /** Two downloads that nobody reads are as many as a core has; when their clients go, their read transactions end. */
 async function refuseThird(server: TestServer): Promise<void> {
-  const ask = `GET /__svc/backup/group/0 HTTP/1.1\r\nhost: x\r\n\r\n`;
+  const ask = `GET /__svc/backup/group/0 HTTP/1.1\r\nhost: localhost\r\n\r\n`;
   const sockets = await Promise.all(
     [1, 2].map(async () => {
       const socket = connect({ port: server.adminPort, host: '127.0.0.1' });

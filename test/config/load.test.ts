@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { toConfig } from '../../src/config/config.ts';
 import { describeOptions } from '../../src/config/describe.ts';
+import { doorWarnings } from '../../src/config/doors.ts';
 import { ConfigError } from '../../src/config/error.ts';
 import { helpOrVersion, loadConfig } from '../../src/config/load.ts';
 import { OPTION_KEYS, OPTIONS } from '../../src/config/options.ts';
@@ -56,7 +57,7 @@ test('without flags and file: the documented defaults, loopback only', () => {
     longPollTimeoutMs: 30_000,
     sseKeepaliveMs: 15_000,
     sseLifetimeMs: 60_000,
-    corsOrigins: ['*'],
+    corsOrigins: ['loopback'],
     clientToken: undefined,
     adminToken: undefined,
   });
@@ -68,6 +69,7 @@ test('flags win over the file, the file over the defaults', (t) => {
     `
     [server]
     listen = "0.0.0.0:80"
+    allow_unauthenticated = ["client"]
     admin_listen = "[::1]:81"
     http_inflight_body_size = "64 MiB"
     [storage]
@@ -217,15 +219,16 @@ test('bad files are refused with the key, the value and what was expected', (t) 
 
 test('secrets come from the key or a file, never both', (t) => {
   const secretPath = join(folder(t), 'secret');
-  writeFileSync(secretPath, 's3cret\n');
+  const secret = '8f14e45fceea167a5a36dedd4bea2543';
+  writeFileSync(secretPath, `${secret}\n`);
   const fromFile = loadConfig([
     '--config',
     file(t, `[cluster]\nsecret_file = "${secretPath}"\n[http]\nclient_token = "abc"`),
   ]);
-  assert.equal(fromFile.cluster.secret, 's3cret');
+  assert.equal(fromFile.cluster.secret, secret);
   assert.equal(fromFile.http.clientToken, 'abc');
   const beyond = `[server]\ncluster_listen = "0.0.0.0:4439"\n[cluster]\nsecret_file = "${secretPath}"`;
-  assert.equal(loadConfig(['--config', file(t, beyond)]).cluster.secret, 's3cret');
+  assert.equal(loadConfig(['--config', file(t, beyond)]).cluster.secret, secret);
   const both = `[cluster]\nsecret = "x"\nsecret_file = "${secretPath}"`;
   assert.match(refusal(['--config', file(t, both)]), /^cluster\.secret_file: give either/);
   writeFileSync(secretPath, '\n');
@@ -233,6 +236,55 @@ test('secrets come from the key or a file, never both', (t) => {
     refusal(['--config', file(t, `[cluster]\nsecret_file = "${secretPath}"`)]),
     /^cluster\.secret_file = .*: expected a file with one line/,
   );
+});
+
+test('what listens beyond loopback wants a token, or a word that somebody else asks for one', (t) => {
+  const load = (toml: string): string[] => doorWarnings(loadConfig(['--config', file(t, toml)]));
+  const beyond = [
+    ['client', 'server.listen', 'listen = "0.0.0.0:4437"', 'http.client_token'],
+    ['admin', 'server.admin_listen', 'admin_listen = "node-1.example:4438"', 'http.admin_token'],
+    ['admin', 'server.admin_listen', 'admin_listen = "[::]:4438"', 'http.admin_token'],
+  ] as const;
+  for (const [plane, key, line, token] of beyond) {
+    const other = plane === 'client' ? 'admin' : 'client';
+    for (const allowed of ['', `\nallow_unauthenticated = ["${other}"]`]) {
+      const sentence = refusal(['--config', file(t, `[server]\n${line}${allowed}`)]);
+      assert(sentence.startsWith(`${key} = "`), sentence);
+      assert(sentence.includes(`set ${token}_file to`), sentence);
+      assert(sentence.endsWith(`server.allow_unauthenticated = ["${plane}"] (--allow-unauthenticated ${plane})`), sentence);
+    }
+    const secret = '8f14e45fceea167a5a36dedd4bea2543';
+    assert.deepEqual(load(`[server]\n${line}\n[http]\n${token.slice(5)} = "${secret}"`), []);
+    assert.match(load(`[server]\n${line}\n[http]\n${token.slice(5)} = "short"`).join(), /which has \d+ bits of entropy/);
+    assert.match(load(`[server]\n${line}\nallow_unauthenticated = ["${plane}"]`).join(), /only a proxy may reach/);
+  }
+  const flags = ['--listen', '0.0.0.0:0', '--admin-listen', '0.0.0.0:0'];
+  assert.match(refusal(flags), /^server\.listen/);
+  assert.match(refusal([...flags, '--allow-unauthenticated', 'client']), /^server\.admin_listen/);
+  const { server } = loadConfig([...flags, '--allow-unauthenticated', 'client,admin']);
+  assert.deepEqual(server.allowUnauthenticated, ['client', 'admin']);
+  assert.match(refusal([...flags, '--allow-unauthenticated', 'all']), /expected a list of "client", "admin", or both/);
+});
+
+test('a cluster secret that can be guessed is refused wherever the node listens, and not shown', (t) => {
+  for (const secret of ['x', 'of-the-tests', 'changeme-changeme-changeme-changeme']) {
+    const sentence = refusal(['--config', file(t, `[cluster]\nsecret = "${secret}"`)]);
+    assert.match(sentence, /^cluster\.secret \(not shown\) .*"openssl rand -hex 32", the same for all nodes$/);
+    assert(!sentence.includes(`"${secret}"`));
+  }
+});
+
+test('pages of this host may use a client plane without token, all pages one with a token', (t) => {
+  const origins = (toml: string): readonly string[] => loadConfig(['--config', file(t, toml)]).http.corsOrigins;
+  assert.deepEqual(origins(''), ['loopback']);
+  assert.deepEqual(origins('[http]\nclient_token = "t"'), ['*']);
+  assert.deepEqual(origins('[http]\nclient_token = "t"\ncors_origins = []'), []);
+  assert.deepEqual(origins('[http]\ncors_origins = ["loopback", "null"]'), ['loopback', 'null']);
+  const { server } = loadConfig(['--config', file(t, '[server]\nhosts = ["A.example", "[::2]"]\nadmin_hosts = ["b"]')]);
+  assert.deepEqual([server.hosts, server.adminHosts], [['a.example', '::2'], ['b']]);
+  for (const name of ['a:80', 'http://a', 'a b', '']) {
+    assert.match(refusal(['--config', file(t, `[server]\nhosts = ["${name}"]`)]), /host names or addresses without ports/);
+  }
 });
 
 test('--help names every flag and fits a terminal; --version is one line', () => {

@@ -29,7 +29,7 @@ serverSuite('a slow reader of a bootstrap', { cores: 1 }, ({ server, test, expec
     await Promise.all(
       sockets.map(async (socket) => {
         await once(socket, 'connect');
-        socket.write(`GET ${path}/bootstrap HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+        socket.write(`GET ${path}/bootstrap HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
         await once(socket, 'readable');
       }),
     );

@@ -17,7 +17,7 @@ export function open(port: number): Promise<Socket> {
 export async function neverReads(port: number, path: string): Promise<Socket> {
   const socket = await open(port);
   socket.pause();
-  socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
   return socket;
 }
 
@@ -25,7 +25,7 @@ export async function neverReads(port: number, path: string): Promise<Socket> {
 export async function halfSent(port: number, path: string, declaredBytes: number, sentBytes: number): Promise<Socket> {
   const socket = await open(port);
   socket.write(
-    `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: ${declaredBytes}\r\n\r\n`,
+    `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: ${declaredBytes}\r\n\r\n`,
   );
   socket.write(Buffer.alloc(sentBytes, 'h'));
   return socket;
@@ -53,7 +53,7 @@ export async function chunkedBody(port: number, path: string, total: number): Pr
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   const answered = new Promise<void>((resolve) => socket.on('data', () => text.includes('\r\n\r\n') && resolve()));
   const piece = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(0x10000, 'c'), Buffer.from('\r\n')]);
-  socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n`);
+  socket.write(`POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n`);
   for (let sent = 0; sent < total && !socket.destroyed && text === ''; sent += 0x10000) {
     const flushed = new Promise<void>((resolve) => socket.write(piece, () => resolve()));
     await Promise.race([flushed, closed, answered]);

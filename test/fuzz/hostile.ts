@@ -58,7 +58,7 @@ function badJson(random: Random): Attack {
   return { label: 'JSON body', bytes: request(method, path, ['Content-Type: application/json'], body), complete: true };
 }
 function badLength(random: Random): Attack {
-  const head = `POST ${random.pick(FAMILIES)}s1 HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n`;
+  const head = `POST ${random.pick(FAMILIES)}s1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n`;
   return {
     label: 'length',
     bytes: latin1(`${head}Content-Length: ${random.pick(BAD_LENGTHS)}\r\n\r\nhello`),
@@ -68,32 +68,32 @@ function badLength(random: Random): Attack {
 function badChunks(random: Random): Attack {
   const coding = random.pick(['chunked', 'chunked', 'Chunked', 'gzip, chunked', 'identity', 'chunked, chunked', 'x']);
   const both = random.chance(0.2) ? 'Content-Length: 5\r\n' : '';
-  const head = `POST ${random.pick(FAMILIES)}s1 HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n${both}Transfer-Encoding: ${coding}\r\n\r\n`;
+  const head = `POST ${random.pick(FAMILIES)}s1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n${both}Transfer-Encoding: ${coding}\r\n\r\n`;
   return { label: 'chunks', bytes: latin1(head + random.pick(BAD_CHUNKS)), complete: false };
 }
 
 function badHead(random: Random): Attack {
   const path = `${random.pick(FAMILIES)}s1`;
   const heads = [
-    `GET ${path} HTTP/1.1\r\nHost: x\r\nX-Big: ${'b'.repeat(random.int(15_000, 70_000))}\r\n\r\n`,
-    `GET ${path} HTTP/1.1\r\nHost: x\r\n${'X-Many: y\r\n'.repeat(random.int(90, 3000))}\r\n`,
-    `GET /${'p'.repeat(random.int(2000, 40_000))} HTTP/1.1\r\nHost: x\r\n\r\n`,
-    `GET ${path}?${'q'.repeat(random.int(2000, 40_000))} HTTP/1.1\r\nHost: x\r\n\r\n`,
+    `GET ${path} HTTP/1.1\r\nHost: localhost\r\nX-Big: ${'b'.repeat(random.int(15_000, 70_000))}\r\n\r\n`,
+    `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${'X-Many: y\r\n'.repeat(random.int(90, 3000))}\r\n`,
+    `GET /${'p'.repeat(random.int(2000, 40_000))} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
+    `GET ${path}?${'q'.repeat(random.int(2000, 40_000))} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
     `GET ${path} HTTP/1.1\r\nno colon here\r\n\r\n`,
     `GET ${path} HTTP/1.1\r\n: empty\r\n\r\n`,
-    `GET ${path} HTTP/1.1\r\nHost: x\r\n folded: y\r\n\r\n`,
-    `GET ${path} HTTP/1.1\r\nHost: x\r\nX\x00Y: z\r\n\r\n`,
+    `GET ${path} HTTP/1.1\r\nHost: localhost\r\n folded: y\r\n\r\n`,
+    `GET ${path} HTTP/1.1\r\nHost: localhost\r\nX\x00Y: z\r\n\r\n`,
     `GET ${path} HTTP/1.1\r\nHost: x\nX: y\n\n`,
     `GET ${path} HTTP/1.1\r\n\r\n`,
     `GET ${path} HTTP/1.0\r\n\r\n`,
     `GET ${path} HTTP/0.9\r\n\r\n`,
-    `GET ${path} HTTP/2.0\r\nHost: x\r\n\r\n`,
-    `GET ${path} HTTP/9999.1\r\nHost: x\r\n\r\n`,
+    `GET ${path} HTTP/2.0\r\nHost: localhost\r\n\r\n`,
+    `GET ${path} HTTP/9999.1\r\nHost: localhost\r\n\r\n`,
     `GET ${path}\r\n\r\n`,
     'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
     '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
     '\r\n\r\n\r\n\r\n',
-    `${'\r\n'.repeat(5000)}GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`,
+    `${'\r\n'.repeat(5000)}GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
   ];
   return { label: 'head', bytes: latin1(random.pick(heads)), complete: false };
 }

@@ -180,7 +180,7 @@ async function startHangersOn(server: TestServer): Promise<{ readonly sockets: S
   for (let i = 0; i < HALF_SENDERS; i++)
     sockets.push(await halfSent(port, `/${FUZZ_BUCKET}/s1`, 1000 + (i * MIB) / 4, 500));
   const slow = Buffer.from(
-    `POST /${FUZZ_BUCKET}/s1 HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 500\r\n\r\n${'s'.repeat(500)}`,
+    `POST /${FUZZ_BUCKET}/s1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 500\r\n\r\n${'s'.repeat(500)}`,
   );
   const slows = await Promise.all(Array.from({ length: SLOW_SENDERS }, () => slowSender(port, slow)));
   sockets.push(...slows.map((sender) => sender.socket));

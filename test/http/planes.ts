@@ -61,6 +61,8 @@ export const SETTINGS: HttpSettings = {
   sseKeepaliveMs: 15_000,
   sseLifetimeMs: 60_000,
   corsOrigins: ['*'],
+  clientHosts: { listen: '127.0.0.1', names: ['x'] },
+  adminHosts: { listen: '127.0.0.1', names: ['x'] },
   inflightBodyBytes: 256 * 1024 * 1024,
   watchersPerCoreMax: 0,
   clientToken: '',

@@ -136,7 +136,7 @@ export class TestCluster {
         '[server]',
         `cluster_listen = "127.0.0.1:${clusterPort}"`,
         '[cluster]',
-        'secret = "of-the-tests"',
+        'secret = "8f14e45fceea167a5a36dedd4bea2543"',
         '[raft]',
         `node_id = ${id}`,
         `init_membership = ${initMembership}`,

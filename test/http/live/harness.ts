@@ -78,6 +78,8 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
       sseKeepaliveMs: 15_000,
       sseLifetimeMs: 60_000,
       corsOrigins: ['*'],
+      clientHosts: { listen: '127.0.0.1', names: ['x'] },
+      adminHosts: { listen: '127.0.0.1', names: ['x'] },
       inflightBodyBytes: 1,
       watchersPerCoreMax: 0,
       clientToken: '',

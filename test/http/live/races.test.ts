@@ -47,6 +47,8 @@ class World {
         sseKeepaliveMs: 15_000,
         sseLifetimeMs: 1_000_000,
         corsOrigins: ['*'],
+        clientHosts: { listen: '127.0.0.1', names: ['x'] },
+        adminHosts: { listen: '127.0.0.1', names: ['x'] },
         inflightBodyBytes: 1,
         watchersPerCoreMax: 0,
         clientToken: '',

@@ -1,0 +1,73 @@
+/** Who may knock: what listens beyond loopback asks for a token or a secret that cannot be guessed. */
+import { formatAddress } from '../base/address.ts';
+import type { Address } from '../base/address.ts';
+import type { Config } from './config.ts';
+import { ConfigError } from './error.ts';
+import { refuse } from './kinds.ts';
+import type { PlaneName } from './kinds.ts';
+import { weaknessOf } from './secret-strength.ts';
+import { isLoopback } from './values.ts';
+
+interface Door {
+  readonly plane: PlaneName;
+  readonly listenKey: string;
+  readonly listen: Address;
+  readonly tokenKey: string;
+  readonly token: string | undefined;
+}
+
+function doorsOf({ server, http }: Config): readonly Door[] {
+  return [
+    {
+      plane: 'client',
+      listenKey: 'server.listen',
+      listen: server.listen,
+      tokenKey: 'http.client_token',
+      token: http.clientToken,
+    },
+    {
+      plane: 'admin',
+      listenKey: 'server.admin_listen',
+      listen: server.adminListen,
+      tokenKey: 'http.admin_token',
+      token: http.adminToken,
+    },
+  ];
+}
+
+/** Throws ConfigError. */
+export function checkDoors(config: Config): void {
+  const { server, cluster } = config;
+  for (const { plane, listenKey, listen, tokenKey, token } of doorsOf(config)) {
+    if (token !== undefined || isLoopback(listen) || server.allowUnauthenticated.includes(plane)) continue;
+    throw new ConfigError(
+      `${listenKey} = "${formatAddress(listen)}" is reachable from other hosts, and anybody could use the ${plane} plane: ` +
+        `set ${tokenKey}_file to a file with a token ("openssl rand -hex 32" makes one), or, if a proxy in front of it checks ` +
+        `who asks, server.allow_unauthenticated = ["${plane}"] (--allow-unauthenticated ${plane})`,
+    );
+  }
+  if (cluster.secret === undefined) {
+    if (server.clusterListen === undefined || isLoopback(server.clusterListen)) return;
+    throw refuse(
+      'cluster.secret',
+      undefined,
+      'a secret (or cluster.secret_file), because server.cluster_listen is reachable from other hosts',
+    );
+  }
+  const weakness = weaknessOf(cluster.secret);
+  if (weakness === undefined) return;
+  throw new ConfigError(
+    `cluster.secret (not shown) ${weakness}: make one with "openssl rand -hex 32", the same for all nodes`,
+  );
+}
+
+/** Sentences for the log: what is allowed, and not as it should be. */
+export function doorWarnings(config: Config): string[] {
+  return doorsOf(config).flatMap(({ plane, listenKey, listen, tokenKey, token }) => {
+    if (isLoopback(listen)) return [];
+    const where = `${listenKey} = "${formatAddress(listen)}"`;
+    if (token === undefined) return [`${where} takes requests without a token: only a proxy may reach the ${plane} plane`];
+    const weakness = weaknessOf(token);
+    return weakness === undefined ? [] : [`${where} is guarded by ${tokenKey}, which ${weakness}`];
+  });
+}

@@ -1,0 +1,41 @@
+/** Two responders for each result of the CORS policy: one for HEAD and one for everything else. */
+import type { CorsBlocks, CorsPolicy } from './cors.ts';
+import { Responder } from './respond.ts';
+import type { Unsent } from './unsent.ts';
+import type { UwsRequest } from './uws.ts';
+
+interface Pair {
+  readonly body: Responder;
+  readonly head: Responder;
+}
+
+export class Responders {
+  readonly #cors: CorsPolicy;
+  readonly #unsent: Unsent;
+  /** As long as the policy keeps the blocks. */
+  readonly #pairs = new WeakMap<CorsBlocks, Pair>();
+  /** When everybody gets the same, neither the origin nor a map is needed. */
+  readonly #only: Pair | undefined;
+
+  constructor(cors: CorsPolicy, unsent: Unsent) {
+    this.#cors = cors;
+    this.#unsent = unsent;
+    this.#only = cors.readsOrigin ? undefined : this.#pairOf(cors.blocksFor(''));
+  }
+
+  for(req: UwsRequest, headOnly: boolean): Responder {
+    const pair = this.#only ?? this.#pairOf(this.#cors.blocksFor(req.getHeader('origin')));
+    return headOnly ? pair.head : pair.body;
+  }
+
+  #pairOf(blocks: CorsBlocks): Pair {
+    const known = this.#pairs.get(blocks);
+    if (known !== undefined) return known;
+    const pair = {
+      body: new Responder(blocks, false, this.#unsent),
+      head: new Responder(blocks, true, this.#unsent),
+    };
+    this.#pairs.set(blocks, pair);
+    return pair;
+  }
+}
