@@ -1,12 +1,23 @@
 /** Who may knock: what listens beyond loopback asks for a token or a secret that cannot be guessed. */
 import { formatAddress } from '../base/address.ts';
 import type { Address } from '../base/address.ts';
-import type { Config } from './config.ts';
 import { ConfigError } from './error.ts';
 import { refuse } from './kinds.ts';
 import type { PlaneName } from './kinds.ts';
 import { weaknessOf } from './secret-strength.ts';
 import { isLoopback } from './values.ts';
+
+/** The part of Config that is looked at. */
+interface Doors {
+  readonly server: {
+    readonly listen: Address;
+    readonly adminListen: Address;
+    readonly clusterListen: Address | undefined;
+    readonly allowUnauthenticated: readonly PlaneName[];
+  };
+  readonly http: { readonly clientToken: string | undefined; readonly adminToken: string | undefined };
+  readonly cluster: { readonly secret: string | undefined };
+}
 
 interface Door {
   readonly plane: PlaneName;
@@ -16,7 +27,7 @@ interface Door {
   readonly token: string | undefined;
 }
 
-function doorsOf({ server, http }: Config): readonly Door[] {
+function doorsOf({ server, http }: Doors): readonly Door[] {
   return [
     {
       plane: 'client',
@@ -36,7 +47,7 @@ function doorsOf({ server, http }: Config): readonly Door[] {
 }
 
 /** Throws ConfigError. */
-export function checkDoors(config: Config): void {
+export function checkDoors(config: Doors): void {
   const { server, cluster } = config;
   for (const { plane, listenKey, listen, tokenKey, token } of doorsOf(config)) {
     if (token !== undefined || isLoopback(listen) || server.allowUnauthenticated.includes(plane)) continue;
@@ -62,7 +73,7 @@ export function checkDoors(config: Config): void {
 }
 
 /** Sentences for the log: what is allowed, and not as it should be. */
-export function doorWarnings(config: Config): string[] {
+export function doorWarnings(config: Doors): string[] {
   return doorsOf(config).flatMap(({ plane, listenKey, listen, tokenKey, token }) => {
     if (isLoopback(listen)) return [];
     const where = `${listenKey} = "${formatAddress(listen)}"`;

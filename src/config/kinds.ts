@@ -1,4 +1,5 @@
 /** The types an option can have. A kind turns a TOML value into the value of `Config`, or says what it expected. */
+import { isIPv6 } from 'node:net';
 import { resolve } from 'node:path';
 import { ConfigError } from './error.ts';
 import { formatAddress, parseAddress } from '../base/address.ts';
@@ -124,8 +125,10 @@ export const hosts: Kind<readonly string[]> = {
     if (!Array.isArray(raw)) return undefined;
     const list: string[] = [];
     for (const item of raw) {
-      if (typeof item !== 'string' || !/^(?:[A-Za-z0-9._-]{1,253}|\[?[0-9A-Fa-f:.]{2,45}\]?)$/.test(item)) return undefined;
-      list.push(item.replace(/^\[|\]$/g, '').toLowerCase());
+      if (typeof item !== 'string') return undefined;
+      const host = item.replace(/^\[|\]$/g, '').toLowerCase();
+      if (!/^[a-z0-9._-]{1,253}$/.test(host) && !isIPv6(host)) return undefined;
+      list.push(host);
     }
     return list;
   },

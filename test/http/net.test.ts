@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { serve } from '../../src/http/dispatch.ts';
 import { CorsPolicy } from '../../src/http/cors.ts';
+import { Door } from '../../src/http/door.ts';
 import { guardAbort, guardData, readData, takeOver, whenWritable } from '../../src/http/guard.ts';
 import { Gathering } from '../../src/http/gather.ts';
 import { BodyBudget, Plane, type Router } from '../../src/http/plane.ts';
@@ -156,7 +157,7 @@ for (const { what, status, route } of BUGS) {
     serve(app, {
       plane,
       cors: new CorsPolicy([]),
-      token: '',
+      door: new Door({ refuses: () => undefined }, ''),
       route: (...call) => current(...call),
     });
     const port = await new Promise<number>((resolve) => {
