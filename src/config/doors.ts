@@ -77,7 +77,8 @@ export function doorWarnings(config: Doors): string[] {
   return doorsOf(config).flatMap(({ plane, listenKey, listen, tokenKey, token }) => {
     if (isLoopback(listen)) return [];
     const where = `${listenKey} = "${formatAddress(listen)}"`;
-    if (token === undefined) return [`${where} takes requests without a token: only a proxy may reach the ${plane} plane`];
+    if (token === undefined)
+      return [`${where} takes requests without a token: only a proxy may reach the ${plane} plane`];
     const weakness = weaknessOf(token);
     return weakness === undefined ? [] : [`${where} is guarded by ${tokenKey}, which ${weakness}`];
   });

@@ -117,7 +117,10 @@ export const OPTIONS = {
   ),
 
   'cluster.name': option(kind.text, 'millrace', 'Nodes of clusters with other names are refused.'),
-  'cluster.secret': optional(kind.token, 'Shared by all nodes; 128 random bits at least, as `openssl rand -hex 32` makes them.'),
+  'cluster.secret': optional(
+    kind.token,
+    'Shared by all nodes; 128 random bits at least, as `openssl rand -hex 32` makes them.',
+  ),
   'cluster.secret_file': optional(kind.path, 'File with the secret, instead of `cluster.secret`.'),
 
   'governance.cluster_probe.interval': option(

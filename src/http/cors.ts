@@ -71,6 +71,12 @@ const METHODS = 'GET, HEAD, POST, PUT, DELETE, OPTIONS';
 /** A browser may keep a preflight this long; the allowed set only changes with a release. */
 const PREFLIGHT_SECONDS = 86_400;
 
+const PREFLIGHT = [
+  `access-control-allow-methods: ${METHODS}`,
+  `access-control-allow-headers: ${REQUEST_HEADERS}`,
+  `access-control-max-age: ${PREFLIGHT_SECONDS}`,
+].join('\r\n');
+
 /** What one answer says about origins, as header lines joined by CRLF; empty when nothing is to be said. */
 export interface CorsBlocks {
   /** For every ordinary answer. */
@@ -100,7 +106,8 @@ export class CorsPolicy {
     this.#loopback = origins.includes('loopback') ? new Map() : undefined;
     this.#allowed = new Map(origins.filter((one) => !NAMES.has(one)).map((origin) => [origin, blocks(origin)]));
     this.readsOrigin = origins.length > 0;
-    this.#none = { answer: noneAnswer(origins), preflight: '' };
+    // Without the origin browsers go no further; what it could ask for is no secret.
+    this.#none = { answer: noneAnswer(origins), preflight: origins.length === 0 ? '' : PREFLIGHT };
   }
 
   /** Pages from anywhere may do everything that their user may. */
@@ -144,10 +151,6 @@ function blocks(origin: string): CorsBlocks {
   if (origin !== '*') lines.push('vary: Origin');
   return {
     answer: lines.join('\r\n'),
-    preflight: [
-      `access-control-allow-methods: ${METHODS}`,
-      `access-control-allow-headers: ${REQUEST_HEADERS}`,
-      `access-control-max-age: ${PREFLIGHT_SECONDS}`,
-    ].join('\r\n'),
+    preflight: PREFLIGHT,
   };
 }

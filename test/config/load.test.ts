@@ -251,11 +251,17 @@ test('what listens beyond loopback wants a token, or a word that somebody else a
       const sentence = refusal(['--config', file(t, `[server]\n${line}${allowed}`)]);
       assert(sentence.startsWith(`${key} = "`), sentence);
       assert(sentence.includes(`set ${token}_file to`), sentence);
-      assert(sentence.endsWith(`server.allow_unauthenticated = ["${plane}"] (--allow-unauthenticated ${plane})`), sentence);
+      assert(
+        sentence.endsWith(`server.allow_unauthenticated = ["${plane}"] (--allow-unauthenticated ${plane})`),
+        sentence,
+      );
     }
     const secret = '8f14e45fceea167a5a36dedd4bea2543';
     assert.deepEqual(load(`[server]\n${line}\n[http]\n${token.slice(5)} = "${secret}"`), []);
-    assert.match(load(`[server]\n${line}\n[http]\n${token.slice(5)} = "short"`).join(), /which has \d+ bits of entropy/);
+    assert.match(
+      load(`[server]\n${line}\n[http]\n${token.slice(5)} = "short"`).join(),
+      /which has \d+ bits of entropy/,
+    );
     assert.match(load(`[server]\n${line}\nallow_unauthenticated = ["${plane}"]`).join(), /only a proxy may reach/);
   }
   const flags = ['--listen', '0.0.0.0:0', '--admin-listen', '0.0.0.0:0'];
@@ -283,7 +289,10 @@ test('pages of this host may use a client plane without token, all pages one wit
   const { server } = loadConfig(['--config', file(t, '[server]\nhosts = ["A.example", "[::2]"]\nadmin_hosts = ["b"]')]);
   assert.deepEqual([server.hosts, server.adminHosts], [['a.example', '::2'], ['b']]);
   for (const name of ['a:80', 'http://a', 'a b', '']) {
-    assert.match(refusal(['--config', file(t, `[server]\nhosts = ["${name}"]`)]), /host names or addresses without ports/);
+    assert.match(
+      refusal(['--config', file(t, `[server]\nhosts = ["${name}"]`)]),
+      /host names or addresses without ports/,
+    );
   }
 });
 

@@ -53,7 +53,9 @@ export async function chunkedBody(port: number, path: string, total: number): Pr
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   const answered = new Promise<void>((resolve) => socket.on('data', () => text.includes('\r\n\r\n') && resolve()));
   const piece = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(0x10000, 'c'), Buffer.from('\r\n')]);
-  socket.write(`POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n`);
+  socket.write(
+    `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n`,
+  );
   for (let sent = 0; sent < total && !socket.destroyed && text === ''; sent += 0x10000) {
     const flushed = new Promise<void>((resolve) => socket.write(piece, () => resolve()));
     await Promise.race([flushed, closed, answered]);

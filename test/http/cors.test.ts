@@ -22,7 +22,7 @@ test('a list of origins', () => {
     /access-control-allow-origin: https:\/\/b\.example\r\n.*vary: Origin/s,
   );
   for (const origin of ['', 'https://c.example', 'https://a.example.evil', 'null']) {
-    assert.deepEqual(policy.blocksFor(origin), { answer: 'vary: Origin', preflight: '' });
+    assert.equal(policy.blocksFor(origin).answer, 'vary: Origin');
   }
   assert.equal(policy.allows('https://b.example'), true);
   assert.equal(policy.allows('https://c.example'), false);
@@ -30,16 +30,27 @@ test('a list of origins', () => {
 
 test('origins of the loopback, whatever their port', () => {
   const policy = new CorsPolicy(['loopback', 'https://a.example']);
-  const good = ['http://localhost', 'https://localhost:3000', 'http://127.0.0.1:8080', 'http://127.9.9.9', 'http://[::1]:1'];
+  const good = [
+    'http://localhost',
+    'https://localhost:3000',
+    'http://127.0.0.1:8080',
+    'http://127.9.9.9',
+    'http://[::1]:1',
+  ];
   for (const origin of [...good, 'https://a.example']) {
     assert(policy.blocksFor(origin).answer.startsWith(`access-control-allow-origin: ${origin}\r\n`), origin);
     assert.equal(policy.blocksFor(origin), policy.blocksFor(origin), 'the same object');
   }
   const bad = [
     ...['', 'null', 'loopback', '*', 'http://localhost.evil.example', 'http://evil.example:127', 'file://localhost'],
-    ...['http://127.0.0.1.evil.example', 'http://[::1].example', 'http://localhost:1\r\nX: y', 'http://localhost:123456'],
+    ...[
+      'http://127.0.0.1.evil.example',
+      'http://[::1].example',
+      'http://localhost:1\r\nX: y',
+      'http://localhost:123456',
+    ],
   ];
-  for (const origin of bad) assert.deepEqual(policy.blocksFor(origin), { answer: 'vary: Origin', preflight: '' }, origin);
+  for (const origin of bad) assert.equal(policy.blocksFor(origin).answer, 'vary: Origin', origin);
 });
 
 test('no origin', () => {

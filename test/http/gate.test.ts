@@ -32,7 +32,13 @@ const FOREIGN_PAGES: readonly Headers[] = [
   { 'sec-fetch-site': 'same-site' },
   { 'sec-fetch-site': 'something-new' },
 ];
-const FOREIGN_HOSTS = ['evil.example', 'evil.example:4438', 'localhost.evil.example', '127.0.0.1.evil.example', '10.0.0.9'];
+const FOREIGN_HOSTS = [
+  'evil.example',
+  'evil.example:4438',
+  'localhost.evil.example',
+  '127.0.0.1.evil.example',
+  '10.0.0.9',
+];
 /** It needs no shard. */
 const HARMLESS = '/__svc/leadership-shed';
 const ADMIN_CALLS: readonly (readonly [string, string])[] = [
@@ -70,7 +76,11 @@ test('the admin plane takes nothing from web pages, and nothing under a name tha
 test('a change from an old browser, and one that an address line cannot send', async (t) => {
   const { admin, drainMark } = await startPlanes(t);
   const path = `${admin}/__svc/leadership-shed/maintenance`;
-  for (const headers of [{ referer: 'http://evil.example/x' }, { 'sec-fetch-site': 'none' }, { referer: 'about:client' }]) {
+  for (const headers of [
+    { referer: 'http://evil.example/x' },
+    { 'sec-fetch-site': 'none' },
+    { referer: 'about:client' },
+  ]) {
     assert.equal((await ask(path, 'POST', headers)).status, 403, JSON.stringify(headers));
   }
   assert.equal(drainMark.draining, false);
@@ -81,7 +91,15 @@ test('tools reach the admin plane as before: by tunnels, by listed names, and wi
   const hosts = { listen: '10.1.2.3', names: ['node-1.example'] };
   const { admin, adminPort } = await startPlanes(t, { adminHosts: hosts });
   const path = admin + HARMLESS;
-  const names = [`127.0.0.1:${adminPort}`, 'localhost:9999', '[::1]:1', 'LOCALHOST', '10.1.2.3', 'Node-1.example:80', 'node-1.example.'];
+  const names = [
+    `127.0.0.1:${adminPort}`,
+    'localhost:9999',
+    '[::1]:1',
+    'LOCALHOST',
+    '10.1.2.3',
+    'Node-1.example:80',
+    'node-1.example.',
+  ];
   for (const host of names) {
     assert.equal((await ask(path, 'GET', { host })).status, 200, host);
     const page = { host, origin: `https://${host}`, 'sec-fetch-site': 'same-origin' };
@@ -161,10 +179,16 @@ test('pages that are allowed, and programs, write', async (t) => {
 });
 
 test('a proxy in front: its names are listed, or allowed origins go by themselves', async (t) => {
-  const onLoopback = await startPlanes(t, { corsOrigins: ['loopback'], clientHosts: { listen: '127.0.0.1', names: ['s.example'] } });
+  const onLoopback = await startPlanes(t, {
+    corsOrigins: ['loopback'],
+    clientHosts: { listen: '127.0.0.1', names: ['s.example'] },
+  });
   const page = { host: 's.example', origin: 'https://s.example', 'sec-fetch-site': 'same-origin' };
   assert.equal((await ask(`${onLoopback.client}/b/s`, 'DELETE', page)).status, 204);
-  const beyond = await startPlanes(t, { corsOrigins: ['https://app.example'], clientHosts: { listen: '10.0.0.1', names: [] } });
+  const beyond = await startPlanes(t, {
+    corsOrigins: ['https://app.example'],
+    clientHosts: { listen: '10.0.0.1', names: [] },
+  });
   const cross = { host: 's.example', origin: 'https://app.example', 'sec-fetch-site': 'cross-site' };
   assert.equal((await ask(`${beyond.client}/b/s`, 'DELETE', cross)).status, 204);
   assert.equal((await ask(`${beyond.client}/b/s`, 'DELETE', { host: 's.example' })).status, 204, 'no browser');

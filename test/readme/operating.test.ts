@@ -178,7 +178,10 @@ test('the files of "Operating" are as the programs want them', () => {
   );
   const [node] = tomlBlocks('## A cluster');
   const secret = scratchFile('secret', '8f14e45fceea167a5a36dedd4bea2543\n');
-  const file = scratchFile('millrace.toml', (node as string).replaceAll(/\/etc\/millrace\/(secret|client-token)/g, secret));
+  const file = scratchFile(
+    'millrace.toml',
+    (node as string).replaceAll(/\/etc\/millrace\/(secret|client-token)/g, secret),
+  );
   const unit = readFileSync(join(REPO_ROOT, 'scripts/millrace.service'), 'utf8');
   const start = /^ExecStart=\S+node dist\/main\.js (.*)$/m.exec(unit)?.[1];
   assert(start !== undefined, unit);
