@@ -42,7 +42,7 @@ function bitsPerCharacter(secret: string, isHex: boolean): number {
 
 /** Of all pairs of neighbours those that are of different kinds. */
 function changes(secret: string): number {
-  const kinds = [...secret].map((character) => {
+  const kinds = Array.from(secret).map((character) => {
     if (/[a-z]/.test(character)) return 'small';
     return /[A-Z]/.test(character) ? 'capital' : 'other';
   });
@@ -50,7 +50,7 @@ function changes(secret: string): number {
 }
 
 function steps(secret: string): number {
-  const codes = [...secret].map((character) => character.charCodeAt(0));
+  const codes = Array.from(secret).map((character) => character.charCodeAt(0));
   return pairs(codes, (left, right) => Math.abs(left - right) <= 1);
 }
 
