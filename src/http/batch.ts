@@ -7,7 +7,8 @@ import { newRequest } from '../wire/request.ts';
 import { BodyExchange } from './body.ts';
 import { collectWriteHeaders, declaredBytes, fillCommand } from './headers.ts';
 import type { Plane } from './plane.ts';
-import { DEFAULT_CONTENT_TYPE, JSON_TYPE, RECORD_EXTENSION, type Responder } from './respond.ts';
+import { JSON_TYPE, RECORD_EXTENSION, type Responder } from './respond.ts';
+import { DEFAULT_CONTENT_TYPE } from './stored-type.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
 export function handleBatch(

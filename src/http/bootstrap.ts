@@ -23,7 +23,8 @@ import {
 import { Outpour } from './outpour.ts';
 import type { Plane } from './plane.ts';
 import { collect } from './query.ts';
-import { DEFAULT_CONTENT_TYPE, type Responder } from './respond.ts';
+import type { Responder } from './respond.ts';
+import { DEFAULT_CONTENT_TYPE, writeStoredType } from './stored-type.ts';
 import { type Published, Slices } from './slices.ts';
 import { snapshotQuery, writeRecordRange } from './snapshot.ts';
 import { unsentOf } from './unsent.ts';
@@ -110,7 +111,8 @@ class Bootstrap implements ReplyHandler {
   }
 
   #writeHeaders(res: UwsResponse, first: Published): void {
-    res.writeHeader('content-type', `multipart/mixed; boundary=${this.#boundary}`);
+    // No media type that a browser shows, so it is saved instead.
+    writeStoredType(res, `multipart/mixed; boundary=${this.#boundary}`);
     res.writeHeader('stream-snapshot-offset', first.offset < 0 ? '-1' : formatOffset(first.offset));
     if (first.offset >= 0) res.writeHeader('stream-snapshot-digest', first.digest);
     res.writeHeader('stream-next-offset', formatOffset(first.tail));

@@ -10,7 +10,8 @@ import type { Family } from './contract.ts';
 import { parseFork } from './fork-headers.ts';
 import { collectWriteHeaders, declaredBytes, fillCommand } from './headers.ts';
 import type { Plane } from './plane.ts';
-import { type Responder, shownContentType } from './respond.ts';
+import type { Responder } from './respond.ts';
+import { shownContentType, writeStoredType } from './stored-type.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
 function scheme(plane: Plane): 'http' | 'https' {
@@ -84,7 +85,7 @@ class CreateExchange extends BodyExchange {
     const status = reply.has(REPLY_CREATED) ? 201 : 200;
     responder.begin(res, status);
     res.writeHeader('location', this.#location);
-    res.writeHeader('content-type', shownContentType(reply));
+    writeStoredType(res, shownContentType(reply));
     writeWriteHeaders(res, reply);
     // The same on a new and on an existing stream, where they were just compared.
     if (ttlSeconds >= 0) res.writeHeader('stream-ttl', String(ttlSeconds));

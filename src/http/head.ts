@@ -6,7 +6,8 @@ import { OP_HEAD, newRequest } from '../wire/request.ts';
 import type { Family } from './contract.ts';
 import { Exchange } from './exchange.ts';
 import type { Plane } from './plane.ts';
-import { RECORD_EXTENSION, type Responder, shownContentType } from './respond.ts';
+import { RECORD_EXTENSION, type Responder } from './respond.ts';
+import { shownContentType, writeStoredType } from './stored-type.ts';
 import type { UwsResponse } from './uws.ts';
 
 export function handleHead(
@@ -27,7 +28,7 @@ class HeadExchange extends Exchange {
   protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
     if (reply.code !== 0) return responder.refusal(res, this.family, reply);
     responder.begin(res, 200);
-    res.writeHeader('content-type', shownContentType(reply));
+    writeStoredType(res, shownContentType(reply));
     res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
     res.writeHeader('stream-up-to-date', 'true');
     res.writeHeader('stream-retained-offset', String(reply.startOffset));

@@ -8,7 +8,8 @@ import { startLongPoll } from './live/long-poll.ts';
 import { startSse } from './live/sse.ts';
 import type { Plane } from './plane.ts';
 import { parseReadQuery } from './query.ts';
-import { type Responder, etagMatches, readEtag, shownContentType, writeReadHeaders } from './respond.ts';
+import { type Responder, etagMatches, readEtag, writeReadHeaders } from './respond.ts';
+import { shownContentType, writeStoredType } from './stored-type.ts';
 import { type Unsent, unsentOf } from './unsent.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
@@ -68,7 +69,7 @@ class ReadExchange extends Exchange {
     const etag = params.mode === READ_NOW ? '' : readEtag(reply, params);
     const status = etag !== '' && etagMatches(params.ifNoneMatch, etag) ? 304 : 200;
     responder.begin(res, status);
-    res.writeHeader('content-type', shownContentType(reply));
+    writeStoredType(res, shownContentType(reply));
     writeReadHeaders(res, reply, params);
     if (etag !== '') res.writeHeader('etag', etag);
     if (status === 304) res.endWithoutBody();

@@ -67,8 +67,6 @@ const STATUS_CODES = new Map<number, string>([
 const OTHER_CODE = 'INTERNAL';
 export const TEXT_PLAIN = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json';
-/** What HEAD and reads show until a first body sets the type (decisions.md "Streams"). */
-export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 export const RECORD_EXTENSION = 'json-record-coordinates-v1';
 const RETRY_AFTER_SECONDS = '1';
 const encoder = new TextEncoder();
@@ -240,11 +238,6 @@ function writeRefusalHeaders(res: UwsResponse, code: ErrorCode, reply: Reply): v
     res.writeHeader('stream-record-next', String(reply.recordNext));
     res.writeHeader('stream-extensions', RECORD_EXTENSION);
   }
-}
-
-/** The type to show for a read or HEAD answer. */
-export function shownContentType(reply: Reply): string {
-  return reply.contentType === '' ? DEFAULT_CONTENT_TYPE : reply.contentType;
 }
 
 /** Was the read addressed by records? Then its answer carries the record range (wire-facts 2.12). */

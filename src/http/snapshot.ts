@@ -17,7 +17,8 @@ import { checkToken, declaredBytes } from './headers.ts';
 import { Outpour } from './outpour.ts';
 import type { Plane } from './plane.ts';
 import { PositionExchange, parsePosition } from './position.ts';
-import { DEFAULT_CONTENT_TYPE, RECORD_EXTENSION, type Responder } from './respond.ts';
+import { RECORD_EXTENSION, type Responder } from './respond.ts';
+import { DEFAULT_CONTENT_TYPE, writeStoredType } from './stored-type.ts';
 import { Slices } from './slices.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
@@ -188,7 +189,7 @@ export function handleReadSnapshot(
   const slices = new Slices(plane, out, query);
   return slices.start((first) => {
     const headers = (target: UwsResponse): void => {
-      target.writeHeader('content-type', first.contentType);
+      writeStoredType(target, first.contentType);
       target.writeHeader('stream-snapshot-offset', formatOffset(first.offset));
       target.writeHeader('stream-snapshot-digest', first.digest);
       target.writeHeader('stream-next-offset', formatOffset(first.offset));

@@ -8,7 +8,8 @@ import type { ReplyHandler } from '../../ports.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../wire/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../wire/request.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
-import { etagMatches, isRecordRead, readEtag, type Responder, shownContentType, writeReadHeaders } from '../respond.ts';
+import { etagMatches, isRecordRead, readEtag, type Responder, writeReadHeaders } from '../respond.ts';
+import { shownContentType, writeStoredType } from '../stored-type.ts';
 import { unsentOf } from '../unsent.ts';
 import { type ResponseOwner, guardAbort, takeOver } from '../guard.ts';
 import type { UwsResponse } from '../uws.ts';
@@ -200,7 +201,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
     const etag = readEtag(reply, this.#params);
     const status = etagMatches(this.#params.ifNoneMatch, etag) ? 304 : 200;
     this.#responder.begin(this.#res, status);
-    this.#res.writeHeader('content-type', shownContentType(reply));
+    writeStoredType(this.#res, shownContentType(reply));
     writeReadHeaders(this.#res, reply, this.#params);
     this.#writeCursor(reply);
     this.#res.writeHeader('etag', etag);

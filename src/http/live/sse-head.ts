@@ -2,7 +2,8 @@
 import { formatOffset } from '../../wire/header-values.ts';
 import { isText } from '../../wire/media-type.ts';
 import { REPLY_RECORDS, type Reply } from '../../wire/reply.ts';
-import { RECORD_EXTENSION, type Responder, shownContentType } from '../respond.ts';
+import { RECORD_EXTENSION, type Responder } from '../respond.ts';
+import { shownContentType } from '../stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
 import { VIEW_BASE64, VIEW_TEXT, type View } from './sse-frames.ts';
 
