@@ -4,6 +4,7 @@
 // arrive after the cut unless the connection was given up meanwhile.
 import assert from 'node:assert/strict';
 import { type Server, type Socket, connect, createServer } from 'node:net';
+import { Bottleneck } from './bottleneck.ts';
 
 /** The two ends of one connection that a proxy joins. */
 interface Pair {
@@ -28,6 +29,8 @@ class Pipe {
   #ended = false;
   #delayed: Promise<void> = Promise.resolve();
   #delayedChunks = 0;
+  /** A chunk is on its way through the bottleneck; the next is read when it has passed. */
+  #passing = false;
 
   constructor(from: Socket, to: Socket, way: Way) {
     this.#from = from;
@@ -51,11 +54,21 @@ class Pipe {
     if (this.#ended) {
       this.#way.pipes.delete(this);
       void this.#delayed.then(() => this.#to.end());
-    } else if (!this.#to.writableNeedDrain) this.#from.resume();
+    } else if (!this.#to.writableNeedDrain && !this.#passing) this.#from.resume();
   }
 
   #forward(chunk: Buffer): void {
-    const { delayMs } = this.#way;
+    const { delayMs, bottleneck } = this.#way;
+    if (bottleneck.bytesPerSecond !== Infinity) {
+      this.#from.pause();
+      this.#passing = true;
+      this.#delayed = this.#delayed.then(async () => {
+        await bottleneck.pass(chunk, (packet) => this.#write(packet));
+        this.#passing = false;
+        this.adjust();
+      });
+      return;
+    }
     if (delayMs === 0 && this.#delayedChunks === 0) return this.#write(chunk);
     const due = performance.now() + delayMs;
     this.#delayedChunks++;
@@ -79,9 +92,11 @@ class Pipe {
 interface Way {
   cut: boolean;
   delayMs: number;
+  readonly bottleneck: Bottleneck;
   readonly pipes: Set<Pipe>;
 }
 
+const newWay = (): Way => ({ cut: false, delayMs: 0, bottleneck: new Bottleneck(), pipes: new Set() });
 const key = (from: number, to: number): string => `${from}>${to}`;
 
 export class Network {
@@ -133,6 +148,14 @@ export class Network {
     this.#set(from, to, (way) => (way.delayMs = delayMs));
   }
 
+  /** All connections together get no more through; what is too much waits, as in the buffers of a router. */
+  limit(from: number, to: number, bytesPerSecond: number): void {
+    this.#set(from, to, ({ bottleneck }) => {
+      bottleneck.bytesPerSecond = bytesPerSecond;
+      bottleneck.pump();
+    });
+  }
+
   /** Breaks the connections between two nodes with a reset; new ones may come at once. */
   reset(a: number, b: number): void {
     for (const name of [key(a, b), key(b, a)]) {
@@ -147,6 +170,8 @@ export class Network {
     for (const way of this.#ways.values()) {
       way.cut = false;
       way.delayMs = 0;
+      way.bottleneck.bytesPerSecond = Infinity;
+      way.bottleneck.pump();
       for (const pipe of way.pipes) pipe.adjust();
     }
     for (const attempt of this.#waiting.splice(0)) this.#accept(attempt);
@@ -154,6 +179,7 @@ export class Network {
 
   async close(): Promise<void> {
     for (const { connector } of this.#waiting) connector.destroy();
+    for (const { bottleneck } of this.#ways.values()) bottleneck.close();
     for (const pairs of this.#connections.values()) {
       for (const { connector, acceptor } of pairs) {
         connector.destroy();
@@ -165,7 +191,7 @@ export class Network {
 
   #way(from: number, to: number): Way {
     let way = this.#ways.get(key(from, to));
-    if (way === undefined) this.#ways.set(key(from, to), (way = { cut: false, delayMs: 0, pipes: new Set() }));
+    if (way === undefined) this.#ways.set(key(from, to), (way = newWay()));
     return way;
   }
 
