@@ -6,8 +6,8 @@ import type { Forward, ForwardReply } from '../wire/peer/forward.ts';
 import { encodeForwardReplies, encodeForwards, forwardBytes } from '../wire/peer/forward.ts';
 import type { Link } from './link.ts';
 
-/** A frame is closed beyond this, so that the peer can begin before all of a turn has arrived. */
-const FRAME_BYTES = 256 * 1024;
+/** A frame is closed beyond this, so that the peer can begin before all of a turn has arrived, and heartbeats get between. */
+const FRAME_BYTES = 64 * 1024;
 
 interface Box {
   forwards: Forward[];

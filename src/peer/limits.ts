@@ -25,7 +25,7 @@ export interface PeerLimits {
   readonly backoffMinMs: number;
   readonly backoffMaxMs: number;
   /**
-   * Frames waiting for one peer. Beyond it the oldest messages of Raft go, which repeats itself. Well above the largest
+   * Frames waiting for one peer, but for the urgent ones. Beyond it the oldest messages of Raft go, which repeats itself. Well above the largest
    * entry: else each heartbeat behind one would throw it out again, and it would never arrive.
    */
   readonly queueBytesMax: number;
@@ -39,7 +39,7 @@ export interface PeerLimits {
   readonly forwardTimeoutMs: number;
   /** Bytes of a snapshot on the way and not acknowledged; bounds both ends. At 1 ms round trip it allows 2 GB/s. */
   readonly snapshotWindowBytes: number;
-  /** A snapshot adds a chunk only while less than this waits: heartbeats queue behind it. */
+  /** A snapshot adds a chunk only while less than this waits. */
   readonly snapshotQueueBytes: number;
   /** Rate of all snapshots that one shard sends, in bytes per second; 0 = as fast as it goes. */
   readonly snapshotBytesPerSecond: number;
@@ -49,7 +49,7 @@ export interface PeerLimits {
   readonly logWindowMs: number;
 }
 
-/** Largest chunk of a snapshot: small against the window, large against its head. */
+/** Largest chunk of a snapshot, which a large row makes: small against the window. */
 export const SNAPSHOT_CHUNK_BYTES_MAX = 256 * KIB;
 
 /** Bytes that a receiver takes between two acknowledgements: a small part of the window. */

@@ -1,6 +1,6 @@
 /**
  * The outgoing connection to one shard of another node: connects, proves itself, sends frames, and tries again for as
- * long as it is wanted. Frames wait in a bounded queue until the socket takes them; what waits when the connection
+ * long as it is wanted. Frames wait in a bounded queue until they may leave (egress.ts); what waits when the connection
  * breaks is dropped and counted, for it would be stale on the next one.
  */
 import { connect } from 'node:net';
@@ -12,11 +12,12 @@ import { FrameReader } from '../wire/peer/frame-reader.ts';
 import { NONCE_BYTES, PROTOCOL_VERSION, isSpoken } from '../wire/peer/handshake.ts';
 import type { Introduction } from '../wire/peer/handshake.ts';
 import type { Edge } from './edge.ts';
+import { Egress } from './egress.ts';
 import { ConnectorHandshake } from './handshake.ts';
 import type { Step } from './handshake.ts';
 import type { PeerLimits } from './limits.ts';
 import type { LogLimiter } from './log-limiter.ts';
-import { SendQueue } from './send-queue.ts';
+import type { Lane } from './send-queue.ts';
 
 export interface Address {
   readonly host: string;
@@ -67,7 +68,7 @@ export class Link {
   sentFrames = 0;
   sentBytes = 0;
   readonly #options: LinkOptions;
-  readonly #queue: SendQueue;
+  readonly #egress: Egress;
   #socket: Socket | undefined;
   /** Where frames are put together; used again when the socket has nothing left to read from it. */
   #joined = NO_BYTES;
@@ -86,7 +87,7 @@ export class Link {
     this.node = options.node;
     this.shard = options.shard;
     this.#options = options;
-    this.#queue = new SendQueue(options.limits.queueBytesMax);
+    this.#egress = new Egress(options.limits.queueBytesMax);
     this.#backoffMs = options.limits.backoffMinMs;
     this.#version = this.#newest;
   }
@@ -106,15 +107,15 @@ export class Link {
 
   /** Bytes that wait in this process. */
   get queuedBytes(): number {
-    return this.#queue.bytes + (this.#socket?.writableLength ?? 0);
+    return this.#egress.queue.bytes + (this.#socket?.writableLength ?? 0);
   }
 
   get droppedFrames(): number {
-    return this.#queue.droppedFrames;
+    return this.#egress.queue.droppedFrames;
   }
 
   get droppedBytes(): number {
-    return this.#queue.droppedBytes;
+    return this.#egress.queue.droppedBytes;
   }
 
   get address(): Address {
@@ -137,21 +138,23 @@ export class Link {
 
   /** True when frames of that size, which do not give way, would be taken; messages of Raft give way to them. */
   hasRoom(bytes: number): boolean {
-    return this.connected && this.#queue.hasRoom(bytes);
+    return this.connected && this.#egress.queue.hasRoom(bytes);
   }
 
   /** Queues a frame for the next flush. False: not connected, or no room; the frame is counted as dropped. */
-  send(frame: Uint8Array): boolean {
+  send(frame: Uint8Array, lane?: Lane): boolean {
     if (!this.connected) return false;
-    return this.#queue.push(frame);
+    return this.#egress.push(frame, lane);
   }
 
-  /** Hands waiting frames to the socket, as far as it takes them. */
+  /** Hands waiting frames to the socket, as far as it takes them and the way carries them. */
   flush(): void {
     const socket = this.#socket;
-    if (socket === undefined || this.#remote === undefined || this.#queue.count === 0) return;
-    const { writeAheadBytes } = this.#options.limits;
+    if (socket === undefined || this.#remote === undefined || this.#egress.queue.count === 0) return;
+    const { limits, edge } = this.#options;
+    const { writeAheadBytes } = limits;
     if (socket.writableLength >= writeAheadBytes) return;
+    const nowMs = edge.clockMs();
     socket.cork();
     let joined = this.#joined;
     let from = 0;
@@ -161,7 +164,7 @@ export class Link {
       from = to;
     };
     while (socket.writableLength + to - from < writeAheadBytes) {
-      const frame = this.#queue.shift();
+      const frame = this.#egress.next(nowMs);
       if (frame === undefined) break;
       this.sentFrames++;
       this.sentBytes += frame.length;
@@ -201,6 +204,7 @@ export class Link {
       this.#end(`no answer for ${this.#silentTicks - 1} pings`);
       return;
     }
+    this.#egress.tick(this.#options.edge.clockMs());
     if (++this.#ticksUp >= 2) this.#backoffMs = this.#options.limits.backoffMinMs;
     this.#ping();
   }
@@ -289,9 +293,15 @@ export class Link {
   #onControl(reader: FrameReader, bytes: Uint8Array): void {
     let unexpected = false;
     const fault = reader.push(bytes, (kind) => {
-      if (kind !== FRAME_PONG) unexpected = true;
+      if (kind === FRAME_PONG) this.#egress.onPong(this.#options.edge.clockMs());
+      else unexpected = true;
     });
-    if (fault !== undefined || unexpected) this.#end(fault ?? 'a frame against the direction of the link');
+    if (fault !== undefined || unexpected) {
+      this.#end(fault ?? 'a frame against the direction of the link');
+      return;
+    }
+    this.flush();
+    this.#options.handler.onDrain(this);
   }
 
   /** The connection, or the attempt, is over. */
@@ -313,7 +323,7 @@ export class Link {
     this.#remote = undefined;
     // It may come back as another version.
     this.#version = this.#newest;
-    this.#queue.clear();
+    this.#egress.clear();
     if (!this.#stopped) {
       this.failures++;
       const fields = { node: this.node, shard: this.shard, address: `${address.host}:${address.port}`, reason };

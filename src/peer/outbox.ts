@@ -1,12 +1,17 @@
-/** Messages of one turn, per link, until they become frames. They are encoded once, into a buffer of the exact size. */
+/**
+ * Messages of one turn, per link, until they become frames. They are encoded once, into a buffer of the exact size. Appends
+ * have frames of their own, so that everything else can overtake them.
+ */
 import type { Message } from '../raft/types.ts';
 import { encodeRaftFrame, raftItemBytes } from '../wire/peer/raft-frame.ts';
 import type { RaftItem } from '../wire/peer/raft-frame.ts';
 import { countSent } from './counters.ts';
 import type { PeerCounters } from './counters.ts';
 import type { Link } from './link.ts';
+import { LANE_CONTROL, LANE_ENTRIES, type Lane } from './send-queue.ts';
 
 interface Box {
+  readonly lane: Lane;
   items: RaftItem[];
   bytes: number;
 }
@@ -14,7 +19,7 @@ interface Box {
 export class Outbox {
   readonly #frameBytes: number;
   readonly #counters: PeerCounters;
-  readonly #boxes = new Map<Link, Box>();
+  readonly #boxes = new Map<Link, { readonly control: Box; readonly entries: Box }>();
 
   /** A frame is closed when it has reached `frameBytes`. */
   constructor(frameBytes: number, counters: PeerCounters) {
@@ -23,11 +28,13 @@ export class Outbox {
   }
 
   add(link: Link, group: number, message: Message): void {
-    let box = this.#boxes.get(link);
-    if (box === undefined) {
-      box = { items: [], bytes: 0 };
-      this.#boxes.set(link, box);
+    let boxes = this.#boxes.get(link);
+    if (boxes === undefined) {
+      boxes = { control: newBox(LANE_CONTROL), entries: newBox(LANE_ENTRIES) };
+      this.#boxes.set(link, boxes);
     }
+    // Without entries too, an append says something about those before it.
+    const box = message.type === 'append' ? boxes.entries : boxes.control;
     const bytes = raftItemBytes(message);
     // A large message does not join others: frames stay near the bound unless one message alone is larger.
     if (box.items.length > 0 && box.bytes + bytes > this.#frameBytes) this.#seal(link, box);
@@ -38,14 +45,17 @@ export class Outbox {
 
   /** Queues what was added. */
   seal(): void {
-    for (const [link, box] of this.#boxes) if (box.items.length > 0) this.#seal(link, box);
+    for (const [link, { control, entries }] of this.#boxes) {
+      if (control.items.length > 0) this.#seal(link, control);
+      if (entries.items.length > 0) this.#seal(link, entries);
+    }
   }
 
   /** The link is gone; the number of messages that were given up. */
   forget(link: Link): number {
-    const count = this.#boxes.get(link)?.items.length ?? 0;
+    const boxes = this.#boxes.get(link);
     this.#boxes.delete(link);
-    return count;
+    return boxes === undefined ? 0 : boxes.control.items.length + boxes.entries.items.length;
   }
 
   #seal(link: Link, box: Box): void {
@@ -58,6 +68,10 @@ export class Outbox {
     if (items.length > counters.raft_grpc_append_stream_batch_items_max) {
       counters.raft_grpc_append_stream_batch_items_max = items.length;
     }
-    link.send(encodeRaftFrame(items, bytes));
+    link.send(encodeRaftFrame(items, bytes), box.lane);
   }
+}
+
+function newBox(lane: Lane): Box {
+  return { lane, items: [], bytes: 0 };
 }

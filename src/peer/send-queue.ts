@@ -1,20 +1,59 @@
-/** Frames that wait for one peer, bounded in bytes. What gives way on overflow is Raft's oldest: Raft repeats itself. */
-import { FRAME_RAFT, frameKind } from '../wire/peer/frame.ts';
+/**
+ * Frames that wait for one peer, in lanes: what is small and urgent overtakes what is large. Each lane keeps its order. The
+ * bounds are in bytes; what gives way on overflow is Raft's oldest, for Raft repeats itself.
+ */
+import {
+  FRAME_FORWARD_REPLY,
+  FRAME_PING,
+  FRAME_SNAPSHOT_ACK,
+  FRAME_SNAPSHOT_BEGIN,
+  FRAME_SNAPSHOT_CHUNK,
+  FRAME_SNAPSHOT_END,
+  frameKind,
+} from '../wire/peer/frame.ts';
+import { FrameLane } from './frame-lane.ts';
 
-/** Handed-out slots at the front that are tolerated before the array is cut. */
-const FRONT_SLOTS_MAX = 1024;
+/** Heartbeats, votes, answers of Raft, pings: a leader stays in office by them. */
+export const LANE_CONTROL = 0;
+/** Answers to forwarded requests: somebody waits, and they are small. */
+export const LANE_REPLIES = 1;
+/** Entries and forwarded requests. */
+export const LANE_ENTRIES = 2;
+export const LANE_SNAPSHOTS = 3;
+export type Lane = 0 | 1 | 2 | 3;
+
+/**
+ * Of the control lane, besides the others': heartbeats and answers of all groups for minutes; a link that carries less is as good
+ * as broken.
+ */
+const CONTROL_BYTES_MAX = 1024 * 1024;
+/** Bytes of entries that pass a waiting snapshot before a piece of it goes: entries that never cease must not starve it. */
+const SNAPSHOT_TURN_BYTES = 256 * 1024;
+
+/** Of a frame with nothing but what its kind says: RAFT counts as entries. */
+export function laneOf(frame: Uint8Array): Lane {
+  switch (frameKind(frame)) {
+    case FRAME_PING:
+    case FRAME_SNAPSHOT_ACK:
+      return LANE_CONTROL;
+    case FRAME_FORWARD_REPLY:
+      return LANE_REPLIES;
+    case FRAME_SNAPSHOT_BEGIN:
+    case FRAME_SNAPSHOT_CHUNK:
+    case FRAME_SNAPSHOT_END:
+      return LANE_SNAPSHOTS;
+    default:
+      return LANE_ENTRIES;
+  }
+}
 
 export class SendQueue {
   readonly #bytesMax: number;
-  /** Undefined: dropped. */
-  #frames: (Uint8Array | undefined)[] = [];
-  #front = 0;
-  /** Nothing droppable lies before this position. */
-  #droppableFrom = 0;
-  #bytes = 0;
-  /** Of frames that do not give way. */
-  #firmBytes = 0;
-  #count = 0;
+  readonly #control = new FrameLane();
+  readonly #replies = new FrameLane();
+  readonly #entries = new FrameLane();
+  readonly #snapshots = new FrameLane();
+  #passedBytes = 0;
   #droppedFrames = 0;
   #droppedBytes = 0;
 
@@ -23,11 +62,11 @@ export class SendQueue {
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#control.bytes + this.#largeBytes;
   }
 
   get count(): number {
-    return this.#count;
+    return this.#control.count + this.#replies.count + this.#entries.count + this.#snapshots.count;
   }
 
   /** Frames that gave way, were refused, or were left at a loss; never reset. */
@@ -41,36 +80,41 @@ export class SendQueue {
 
   /** True when a frame that does not give way, or several of that size in all, would be taken. */
   hasRoom(bytes: number): boolean {
-    return this.#firmBytes === 0 || this.#firmBytes + bytes <= this.#bytesMax;
+    const firmBytes = this.#replies.firmBytes + this.#entries.firmBytes + this.#snapshots.firmBytes;
+    return firmBytes === 0 || firmBytes + bytes <= this.#bytesMax;
   }
 
   /** False: no room, also not by dropping. An empty queue takes a frame of any size, else it could never leave. */
-  push(frame: Uint8Array): boolean {
-    while (this.#count > 0 && this.#bytes + frame.length > this.#bytesMax && this.#dropOldest());
-    if (this.#count > 0 && this.#bytes + frame.length > this.#bytesMax) {
-      this.#countDrop(frame);
-      return false;
+  push(frame: Uint8Array, lane: Lane = laneOf(frame)): boolean {
+    const isControl = lane === LANE_CONTROL;
+    const isFull = (): boolean => {
+      const [waiting, max] = isControl ? [this.#control.bytes, CONTROL_BYTES_MAX] : [this.#largeBytes, this.#bytesMax];
+      return waiting > 0 && waiting + frame.length > max;
+    };
+    while (isFull()) {
+      const dropped = (isControl ? this.#control : this.#entries).dropOldest();
+      if (dropped === undefined) {
+        this.#countDrop(frame);
+        return false;
+      }
+      this.#countDrop(dropped);
     }
-    this.#frames.push(frame);
-    this.#bytes += frame.length;
-    if (frameKind(frame) !== FRAME_RAFT) this.#firmBytes += frame.length;
-    this.#count++;
+    this.#lane(lane).push(frame);
     return true;
   }
 
-  shift(): Uint8Array | undefined {
-    while (this.#front < this.#frames.length) {
-      const frame = this.#frames[this.#front];
-      this.#frames[this.#front++] = undefined;
-      if (frame === undefined) continue;
-      this.#bytes -= frame.length;
-      if (frameKind(frame) !== FRAME_RAFT) this.#firmBytes -= frame.length;
-      this.#count--;
-      this.#cut();
-      return frame;
+  /** The next to leave. `urgent`: only if it must not wait for what is under way. */
+  shift(which: 'all' | 'urgent' = 'all'): Uint8Array | undefined {
+    if (which === 'urgent' || this.#control.count > 0) return this.#control.shift();
+    if (this.#replies.count > 0) return this.#replies.shift();
+    const isTurn = this.#entries.count === 0 || this.#passedBytes >= SNAPSHOT_TURN_BYTES;
+    if (this.#snapshots.count > 0 && isTurn) {
+      this.#passedBytes = 0;
+      return this.#snapshots.shift();
     }
-    this.#cut();
-    return undefined;
+    const frame = this.#entries.shift();
+    this.#passedBytes = this.#snapshots.count === 0 ? 0 : this.#passedBytes + (frame?.length ?? 0);
+    return frame;
   }
 
   /** Gives up all that waits. */
@@ -78,31 +122,18 @@ export class SendQueue {
     for (let frame = this.shift(); frame !== undefined; frame = this.shift()) this.#countDrop(frame);
   }
 
-  #dropOldest(): boolean {
-    let at = Math.max(this.#droppableFrom, this.#front);
-    for (; at < this.#frames.length; at++) {
-      const frame = this.#frames[at];
-      if (frame === undefined || frameKind(frame) !== FRAME_RAFT) continue;
-      this.#frames[at] = undefined;
-      this.#bytes -= frame.length;
-      this.#count--;
-      this.#countDrop(frame);
-      this.#droppableFrom = at + 1;
-      return true;
-    }
-    this.#droppableFrom = at;
-    return false;
+  get #largeBytes(): number {
+    return this.#replies.bytes + this.#entries.bytes + this.#snapshots.bytes;
+  }
+
+  #lane(lane: Lane): FrameLane {
+    if (lane === LANE_CONTROL) return this.#control;
+    if (lane === LANE_REPLIES) return this.#replies;
+    return lane === LANE_ENTRIES ? this.#entries : this.#snapshots;
   }
 
   #countDrop(frame: Uint8Array): void {
     this.#droppedFrames++;
     this.#droppedBytes += frame.length;
-  }
-
-  #cut(): void {
-    if (this.#front < this.#frames.length && this.#front < FRONT_SLOTS_MAX) return;
-    this.#frames.splice(0, this.#front);
-    this.#droppableFrom = Math.max(0, this.#droppableFrom - this.#front);
-    this.#front = 0;
   }
 }

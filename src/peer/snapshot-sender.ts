@@ -1,6 +1,6 @@
 /**
  * Snapshots on their way out. A transfer reads its next chunk only when three bounds allow it: the receiver's window, the
- * queue of the link (heartbeats wait behind it), and the rate. So memory stays at a window per transfer however large the
+ * queue of the link, and the rate. So memory stays at a window per transfer however large the
  * state is, and a receiver that writes slowly slows the sender down.
  */
 import { assert } from '../base/assert.ts';

@@ -9,8 +9,8 @@ import type { SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
 import type { Group } from '../group/group.ts';
 import { type IncomingSnapshot, type Log, type PeerPort, type ShardStorage, StorageFullError } from './ports.ts';
 
-/** Fits a frame of the peer links with room to spare. */
-const CHUNK_BYTES = 200 * 1024;
+/** Heartbeats wait while a chunk passes, also on a thin link; large against its head. */
+const CHUNK_BYTES = 32 * 1024;
 
 /** A snapshot that raft wants sent. */
 export interface Wanted {

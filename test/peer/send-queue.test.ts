@@ -1,7 +1,27 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SendQueue } from '../../src/peer/send-queue.ts';
-import { FRAME_FORWARD, FRAME_HEAD_BYTES, FRAME_RAFT, frameKind, sealFrame } from '../../src/wire/peer/frame.ts';
+import {
+  LANE_CONTROL,
+  LANE_ENTRIES,
+  LANE_REPLIES,
+  LANE_SNAPSHOTS,
+  type Lane,
+  SendQueue,
+  laneOf,
+} from '../../src/peer/send-queue.ts';
+import {
+  FRAME_FORWARD,
+  FRAME_FORWARD_REPLY,
+  FRAME_HEAD_BYTES,
+  FRAME_PING,
+  FRAME_RAFT,
+  FRAME_SNAPSHOT_ACK,
+  FRAME_SNAPSHOT_BEGIN,
+  FRAME_SNAPSHOT_CHUNK,
+  FRAME_SNAPSHOT_END,
+  frameKind,
+  sealFrame,
+} from '../../src/wire/peer/frame.ts';
 import type { FrameKind } from '../../src/wire/peer/frame.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 
@@ -11,7 +31,7 @@ function frame(kind: FrameKind, sizeBytes: number): Uint8Array {
   return sealFrame(new Uint8Array(Math.max(FRAME_HEAD_BYTES, sizeBytes)), kind);
 }
 
-test('the queue does what a plain array with the same rule does', () => {
+test('within the lane of entries the queue does what a plain array with the same rule does', () => {
   for (let round = 0; round < 50; round++) {
     const bytesMax = random.int(200, 2000);
     const queue = new SendQueue(bytesMax);
@@ -43,4 +63,64 @@ test('the queue does what a plain array with the same rule does', () => {
     assert.deepEqual([queue.count, queue.bytes, queue.droppedFrames], [0, 0, dropped + model.length]);
     model = [];
   }
+});
+
+test('what is urgent overtakes, and each lane keeps its order', () => {
+  const queue = new SendQueue(1024 * 1024);
+  const waiting: [Lane, Uint8Array][] = [
+    [LANE_SNAPSHOTS, frame(FRAME_SNAPSHOT_BEGIN, 100)],
+    [LANE_ENTRIES, frame(FRAME_RAFT, 100)],
+    [LANE_ENTRIES, frame(FRAME_FORWARD, 100)],
+    [LANE_REPLIES, frame(FRAME_FORWARD_REPLY, 100)],
+    [LANE_CONTROL, frame(FRAME_RAFT, 100)],
+    [LANE_SNAPSHOTS, frame(FRAME_SNAPSHOT_CHUNK, 100)],
+    [LANE_CONTROL, frame(FRAME_PING, 12)],
+  ];
+  for (const [lane, one] of waiting) assert(queue.push(one, lane));
+  const inOrder = [...waiting].sort(([a], [b]) => a - b).map(([, one]) => one);
+  // What is held back by a full way is everything but the urgent.
+  assert.equal(queue.shift('urgent'), inOrder.shift());
+  assert.equal(queue.shift('urgent'), inOrder.shift());
+  assert.equal(queue.shift('urgent'), undefined);
+  for (const one of inOrder) assert.equal(queue.shift(), one);
+});
+
+test('every kind of frame has its lane', () => {
+  const kinds: readonly FrameKind[] = [
+    FRAME_RAFT,
+    FRAME_FORWARD,
+    FRAME_FORWARD_REPLY,
+    FRAME_SNAPSHOT_BEGIN,
+    FRAME_SNAPSHOT_CHUNK,
+    FRAME_SNAPSHOT_END,
+    FRAME_SNAPSHOT_ACK,
+    FRAME_PING,
+  ];
+  assert.deepEqual(
+    kinds.map((kind) => laneOf(frame(kind, 12))),
+    [2, 2, 1, 3, 3, 3, 0, 0],
+  );
+});
+
+test('entries that never cease let a snapshot pass now and then', () => {
+  const queue = new SendQueue(64 * 1024 * 1024);
+  const chunk = frame(FRAME_SNAPSHOT_CHUNK, 1000);
+  queue.push(chunk);
+  for (let sent = 0; ; sent += 32 * 1024) {
+    queue.push(frame(FRAME_RAFT, 32 * 1024));
+    queue.push(frame(FRAME_RAFT, 32 * 1024));
+    if (queue.shift() === chunk) return;
+    assert(sent <= 256 * 1024, 'a quarter of a MiB goes first');
+  }
+});
+
+test('the urgent lane is bounded by itself: its oldest message of Raft gives way, and no entry does', () => {
+  const queue = new SendQueue(4096);
+  const entry = frame(FRAME_RAFT, 4096);
+  assert(queue.push(entry));
+  for (let i = 0; i < 40; i++) assert(queue.push(frame(FRAME_RAFT, 64 * 1024), LANE_CONTROL));
+  assert.equal(queue.bytes, 1024 * 1024 + 4096);
+  assert.equal(queue.droppedFrames, 24);
+  while (queue.shift('urgent') !== undefined);
+  assert.equal(queue.shift(), entry);
 });
