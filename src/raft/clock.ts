@@ -1,6 +1,7 @@
 import { campaign, mayCampaign } from './election.ts';
 import { quorumValue } from './quorum.ts';
 import { becomeFollower } from './roles.ts';
+import { endStall, noteCommits } from './stall.ts';
 import { tickTransfer } from './transfer.ts';
 import type { Core } from './core.ts';
 
@@ -13,7 +14,10 @@ export function tick(core: Core): void {
 }
 
 function tickLeader(core: Core): void {
+  for (const peer of core.peers) peer.tick(core.ticksSinceBoot);
+  noteCommits(core);
   tickTransfer(core);
+  if (core.role !== 'leader') return;
   if (core.electionElapsed >= core.config.electionTicks) {
     core.electionElapsed = 0;
     if (!quorumIsActive(core)) {
@@ -21,6 +25,8 @@ function tickLeader(core: Core): void {
       becomeFollower(core, core.term, 0);
       return;
     }
+    endStall(core);
+    if (core.role !== 'leader') return;
   }
   // Not since the election: the groups of a shard, which tick together, send their heartbeats together, in one frame to each peer.
   if (core.ticksSinceBoot % core.config.heartbeatTicks === 0) core.wantHeartbeat = true;
@@ -36,14 +42,21 @@ function onElectionTimeout(core: Core): void {
   core.leader = 0;
 }
 
-/** Did a quorum answer since the last check? Starts the next period. */
+/**
+ * Did a quorum answer something that was asked since the last check? Starts the next period. Answers to what was asked before
+ * do not count: behind a thin link they trickle in for long, and nobody may follow any more.
+ */
 function quorumIsActive(core: Core): boolean {
   const active = quorumValue(core.configuration, (node) => {
     if (node === core.id) return 1;
     const peer = core.peer(node);
-    return peer !== undefined && peer.counts && peer.recentlyActive ? 1 : 0;
+    return peer !== undefined && peer.counts && peer.answeredSince(core.checkedRound) ? 1 : 0;
   });
   core.peers = core.peers.filter((peer) => !peer.leaving || peer.recentlyActive);
-  for (const peer of core.peers) peer.recentlyActive = false;
+  for (const peer of core.peers) {
+    peer.wasActive = peer.answeredSince(core.checkedRound);
+    peer.recentlyActive = false;
+  }
+  core.checkedRound = core.round;
   return active >= 1;
 }

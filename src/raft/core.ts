@@ -1,4 +1,5 @@
 import { assert } from '../base/assert.ts';
+import type { WindowBounds } from '../base/flight-window.ts';
 import { decodeConfiguration, isVoter, members } from './configuration.ts';
 import { RaftLog } from './log.ts';
 import { Progress } from './progress.ts';
@@ -21,6 +22,13 @@ export interface PendingRead {
   index: number;
 }
 
+/**
+ * Window of entries under way to a peer when it is new, and at least. Small: all groups of a shard share the link, which must
+ * not take longer than an election timeout for all their windows. It doubles with each round trip.
+ */
+const WINDOW_BYTES_START = 64 * 1024;
+const WINDOW_BYTES_MIN = 4 * 1024;
+
 /** Bytes per read of the log at start, while looking for configuration entries. */
 const SCAN_BYTES = 1024 * 1024;
 
@@ -32,6 +40,7 @@ export class Core {
   readonly id: number;
   readonly bootId: number;
   readonly log: RaftLog;
+  readonly #window: WindowBounds;
   readonly random: Random;
 
   term: number;
@@ -52,6 +61,17 @@ export class Core {
   /** Ticks of this timeout, drawn anew at each change of role (§3.4, §9.3). */
   electionTimeout = 0;
   ticksSinceBoot = 0;
+
+  /** Leader: newest round at the last check of the quorum. */
+  checkedRound = 0;
+  /** See stall.ts. Highest commit index that a leadership of this node has seen, and ticks since, while something waits. */
+  commitSeen = 0;
+  stallTicks = 0;
+  patience = 1;
+  failedTransfers = 0;
+  /** Leaderships that this node gave up because they came to nothing; and until when it takes no other. */
+  abdications = 0;
+  shyUntil = 0;
 
   /** Ballots of the running election, by node. */
   readonly ballots = new Map<number, Ballot>();
@@ -100,6 +120,12 @@ export class Core {
     this.config = config;
     this.id = nodeId;
     this.random = new Random(config.seed);
+    this.#window = {
+      minBytes: WINDOW_BYTES_MIN,
+      startBytes: WINDOW_BYTES_START,
+      maxBytes: config.maxInflightBytes,
+      target: config.electionTicks / 2,
+    };
     this.bootId = config.bootId ?? 1 + this.random.below(0x7fff_ffff);
     assert(this.bootId > 0, 'bootId is positive');
     this.log = new RaftLog(config.log, config.snapshotIndex, config.snapshotTerm, hardState.commit, config.applied);
@@ -152,12 +178,22 @@ export class Core {
   drawElectionTimeout(): void {
     const ticks = this.config.electionTicks;
     // Who had better not lead lets the others try first, but does lead if nobody else does.
-    this.electionTimeout = ticks + this.random.below(ticks) + (this.candidacy === 'late' ? ticks : 0);
+    this.electionTimeout = ticks + this.random.below(ticks) + (this.candidacy === 'late' || this.isShy ? ticks : 0);
   }
 
   /** Nobody should hand leadership to this node. */
   get refusesLead(): boolean {
-    return this.candidacy !== 'usual';
+    return this.candidacy !== 'usual' || this.isShy;
+  }
+
+  /** It has given up a leadership that came to nothing, not long ago. */
+  get isShy(): boolean {
+    return this.ticksSinceBoot < this.shyUntil;
+  }
+
+  /** Leader: nothing was committed for more than so many ticks, and something waits. */
+  isStalled(ticks: number): boolean {
+    return this.stallTicks > ticks;
   }
 
   peer(node: number): Progress | undefined {
@@ -223,7 +259,7 @@ export class Core {
       .filter((node) => node !== this.id)
       .map((node) => {
         const known = this.peer(node);
-        return known !== undefined && !known.leaving ? known : new Progress(node, next, this.round);
+        return known !== undefined && !known.leaving ? known : new Progress(node, next, this.round, this.#window);
       });
     const leaving = this.peers.filter((peer) => staying.every((other) => other.node !== peer.node));
     for (const peer of leaving) peer.leaving = true;

@@ -1,3 +1,5 @@
+import { FlightWindow, type WindowBounds } from '../base/flight-window.ts';
+
 /** Charged to the in-flight window per message beyond its entries, so that the count of messages is bounded too. */
 const MESSAGE_OVERHEAD_BYTES = 256;
 
@@ -23,8 +25,12 @@ export class Progress {
   next: number;
   /** probe: an append is under way; the next goes after an answer or a heartbeat's answer. */
   probeSent = false;
-  /** Answered since the last check of the quorum. */
+  /** probe: an append has left, and may be on its way still; further ones carry little. */
+  probed = false;
+  /** Answered since the last check of the quorum; an answer may be old. */
   recentlyActive = false;
+  /** At the last check of the quorum, it had answered what was asked since the one before. */
+  wasActive = false;
   /** Newest round that the peer answered in: proof that it accepted this leader at that time. */
   ackedRound = 0;
   /** Leader's round when `match` last grew; a refusal below match from a later round means that the peer lost entries. */
@@ -47,17 +53,36 @@ export class Progress {
   /** Match that ends the recovery; Infinity until known. */
   recoveryTarget = Infinity;
 
-  inflightBytes = 0;
-  /** FIFO of sent appends: last index and bytes of each, from #head on. */
+  /** Of sent appends that are not acknowledged; FIFO of the last index of each, from #head on. */
+  readonly #window: FlightWindow;
   #inflightLast: number[] = [];
-  #inflightSize: number[] = [];
   #head = 0;
 
   /** Answers from before `round` are those of an earlier membership of the same node, perhaps with another disk. */
-  constructor(node: number, next: number, round: number) {
+  constructor(node: number, next: number, round: number, window: WindowBounds) {
     this.node = node;
     this.next = next;
     this.floorRound = round;
+    this.#window = new FlightWindow(window);
+  }
+
+  get inflightBytes(): number {
+    return this.#window.bytes;
+  }
+
+  /** Has it answered anything that was asked after this round? */
+  answeredSince(round: number): boolean {
+    return this.ackedRound > round;
+  }
+
+  /** Bytes of entries that may leave now, so that no more are under way than the link carries in half an election timeout. */
+  get room(): number {
+    return this.#window.room;
+  }
+
+  /** Once per tick. */
+  tick(now: number): void {
+    this.#window.check(now);
   }
 
   /** Does it take part in quorums? */
@@ -77,6 +102,7 @@ export class Progress {
     this.state = 'probe';
     this.next = Math.max(next, this.match + 1);
     this.probeSent = false;
+    this.probed = false;
     this.#clearInflight();
   }
 
@@ -94,23 +120,21 @@ export class Progress {
   }
 
   /** An append with entries up to `last` left. */
-  sent(last: number, bytes: number): void {
+  sent(last: number, bytes: number, now: number): void {
     this.next = last + 1;
     this.#inflightLast.push(last);
-    this.#inflightSize.push(bytes + MESSAGE_OVERHEAD_BYTES);
-    this.inflightBytes += bytes + MESSAGE_OVERHEAD_BYTES;
+    this.#window.left(bytes + MESSAGE_OVERHEAD_BYTES, now);
   }
 
   /** The peer has everything up to `index`; returns whether that is news. */
-  acknowledged(index: number): boolean {
+  acknowledged(index: number, now: number): boolean {
     while (this.#head < this.#inflightLast.length && this.#inflightLast[this.#head]! <= index) {
-      this.inflightBytes -= this.#inflightSize[this.#head]!;
+      this.#window.arrived(now);
       this.#head += 1;
     }
     if (this.#head === this.#inflightLast.length) this.#clearInflight();
     else if (this.#head > 256) {
       this.#inflightLast.splice(0, this.#head);
-      this.#inflightSize.splice(0, this.#head);
       this.#head = 0;
     }
     if (index <= this.match) return false;
@@ -131,11 +155,8 @@ export class Progress {
   }
 
   #clearInflight(): void {
-    if (this.#inflightLast.length > 0) {
-      this.#inflightLast = [];
-      this.#inflightSize = [];
-    }
+    if (this.#inflightLast.length > 0) this.#inflightLast = [];
     this.#head = 0;
-    this.inflightBytes = 0;
+    this.#window.clear();
   }
 }

@@ -89,6 +89,14 @@ export class Raft {
   get transferee(): number {
     return this.#core.transferee;
   }
+  /** Leaderships that this node gave up because nothing was committed, or nobody took them over; see stall.ts. */
+  get abdications(): number {
+    return this.#core.abdications;
+  }
+  /** It has done so not long ago, and takes no leadership. */
+  get isShy(): boolean {
+    return this.#core.isShy;
+  }
   get candidacy(): Candidacy {
     return this.#core.candidacy;
   }

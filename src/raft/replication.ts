@@ -9,6 +9,9 @@ import type { Core } from './core.ts';
 import type { Progress } from './progress.ts';
 import type { AppendResponse, HeartbeatResponse } from './types.ts';
 
+/** Entries that a repeated probe may carry: not more than the messages around them take. */
+const REPEAT_BYTES_MAX = 512;
+
 /** Leader, once per `take`: what the peers need, in as few messages as the byte limits allow (§10.2). */
 export function sendToPeers(core: Core): void {
   for (const peer of core.peers) {
@@ -84,7 +87,7 @@ function afterAnswer(core: Core): void {
 
 function onAccept(core: Core, peer: Progress, index: number): void {
   assert(index <= core.log.last, `node ${peer.node} acknowledges ${index}, the leader's log ends at ${core.log.last}`);
-  const news = peer.acknowledged(index);
+  const news = peer.acknowledged(index, core.ticksSinceBoot);
   if (news) peer.matchRound = core.round;
   if (index < peer.match) return;
   if (peer.state === 'probe') peer.becomeReplicate();
@@ -121,14 +124,24 @@ function replicateTo(core: Core, peer: Progress): void {
   // No entries to a peer that waits for permission: it would look as if it were being filled.
   if (peer.recovery === 'asking' || peer.state === 'snapshot') return;
   if (peer.state === 'probe') {
-    if (!peer.probeSent) sendAppend(core, peer, core.config.maxMessageBytes);
+    if (!peer.probeSent) sendAppend(core, peer, peer.probed ? repeatBytes(core, peer) : messageBytes(core, peer));
     return;
   }
-  while (peer.next <= core.log.last && peer.inflightBytes < core.config.maxInflightBytes) {
-    if (!sendAppend(core, peer, core.config.maxMessageBytes)) return;
+  while (peer.next <= core.log.last && peer.room > 0) {
+    if (!sendAppend(core, peer, messageBytes(core, peer))) return;
   }
   // Nothing carried the new commit index: tell it alone, so that followers apply without waiting for a heartbeat.
   if (Math.min(peer.match, core.log.commit) > peer.sentCommit) sendHeartbeat(core, peer, 0);
+}
+
+/** The append that was sent before may be on its way still: if each heartbeat repeated it, that would fill a thin link. */
+function repeatBytes({ log }: Core, { next }: Progress): number {
+  const [first] = next > log.snapshotIndex ? log.entriesFrom(next, 1) : [];
+  return first === undefined || entryBytes(first) > REPEAT_BYTES_MAX ? 0 : REPEAT_BYTES_MAX;
+}
+
+function messageBytes(core: Core, peer: Progress): number {
+  return Math.min(core.config.maxMessageBytes, peer.room);
 }
 
 /** One append from peer.next on; maxBytes 0 sends none of the entries. False when it became a snapshot. */
@@ -157,10 +170,11 @@ function sendAppend(core: Core, peer: Progress, maxBytes: number): boolean {
   });
   if (peer.state === 'probe') {
     peer.probeSent = true;
+    peer.probed = true;
   } else if (entries.length > 0) {
     let bytes = 0;
     for (const entry of entries) bytes += entryBytes(entry);
-    peer.sent(prevIndex + entries.length, bytes);
+    peer.sent(prevIndex + entries.length, bytes, core.ticksSinceBoot);
     peer.sentCommit = Math.max(peer.sentCommit, Math.min(log.commit, prevIndex + entries.length));
   }
   return true;

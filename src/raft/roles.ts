@@ -58,6 +58,10 @@ function enterRole(core: Core, role: Core['role'], leader: number): void {
   core.electionElapsed = 0;
   core.drawElectionTimeout();
   core.ballots.clear();
+  core.checkedRound = core.round;
+  core.commitSeen = core.log.commit;
+  core.stallTicks = 0;
+  core.failedTransfers = 0;
   if (left === 'leader' && role !== 'leader') {
     core.peers = [];
     core.transferee = 0;

@@ -1,4 +1,5 @@
 import { isVoter } from './configuration.ts';
+import { onTransferFailed } from './stall.ts';
 import type { Core } from './core.ts';
 import type { Progress } from './progress.ts';
 import type { TransferOutcome } from './types.ts';
@@ -17,10 +18,10 @@ export function transferLeadership(core: Core, to: number): TransferOutcome {
   if (peer === undefined) return 'not-voter';
   if (!core.configuration.voters.includes(to)) return 'not-voter';
   if (peer.refusesLead || !peer.counts) return 'refused';
-  // Everything was sent and is being answered: what is missing is on its way.
-  if (peer.state !== 'replicate' || !peer.recentlyActive || peer.inflightBytes >= core.config.maxInflightBytes) {
-    return 'lagging';
-  }
+  // Everything was sent and is being answered, so what is missing is on its way; or nobody has more of the log, as behind
+  // links that are full all the time.
+  const isNear = peer.room > 0 || peer.match >= core.log.commit;
+  if (peer.state !== 'replicate' || !peer.recentlyActive || !isNear) return 'lagging';
   core.transferee = to;
   core.transferElapsed = 0;
   finishTransfer(core, peer);
@@ -40,5 +41,7 @@ export function finishTransfer(core: Core, peer: Progress): void {
 export function tickTransfer(core: Core): void {
   if (core.transferee === 0) return;
   core.transferElapsed += 1;
-  if (core.transferElapsed >= core.config.electionTicks) core.transferee = 0;
+  if (core.transferElapsed < core.config.electionTicks) return;
+  core.transferee = 0;
+  onTransferFailed(core);
 }

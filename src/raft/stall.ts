@@ -1,0 +1,80 @@
+import { entryBytes } from './log.ts';
+import { quorumValue } from './quorum.ts';
+import { becomeFollower } from './roles.ts';
+import type { Core } from './core.ts';
+import type { Progress } from './progress.ts';
+
+/**
+ * A leader whose followers answer and who commits nothing all the same: its entries do not get through, behind links that
+ * carry heartbeats and little else, or a transfer of leadership that it owes does not come to an end. It gives its office to the
+ * follower that has the most of the log. Nothing that was acknowledged is lost, for only a log with all that is
+ * committed wins (§3.6.1); what was not may be.
+ *
+ * It may be wrong: the entry is large, or everybody's links are thin. So it takes nothing back for a while, and its
+ * patience doubles each time until something is committed: in the end somebody waits long enough.
+ */
+
+/** Election timeouts without a commit: elections themselves take two. */
+const STALL_TIMEOUTS = 3;
+/** What an entry may take besides, at about a MiB per second. */
+const ENTRY_BYTES_PER_TICK = 100 * 1024;
+/** Election timeouts in which the former leader neither takes a leadership nor is the first to campaign. */
+const SHY_TIMEOUTS = 20;
+const PATIENCE_MAX = 64;
+/** Transfers in a row that came to nothing until a node that must not lead gives its office away without one. */
+const FAILED_TRANSFERS_MAX = 2;
+
+/** Leader, once per tick: how long has nothing been committed, although something waits? */
+export function noteCommits(core: Core): void {
+  const { commit, last } = core.log;
+  if (commit > core.commitSeen) {
+    core.commitSeen = commit;
+    core.stallTicks = 0;
+    core.patience = 1;
+  } else if (commit < last) core.stallTicks += 1;
+  else core.stallTicks = 0;
+}
+
+/** Leader, at each check of the quorum, which has answered: gives its office away when it is stalled. */
+export function endStall(core: Core): void {
+  if (!core.isStalled(patienceTicks(core))) return;
+  const couldCommit = quorumValue(core.configuration, (node) => {
+    const peer = core.peer(node);
+    return node === core.id || (peer !== undefined && isFollowing(core, peer)) ? 1 : 0;
+  });
+  // A new voter that is being filled takes as long under any leader.
+  if (couldCommit >= 1) abdicate(core);
+}
+
+/** A transfer did not come to an end in its time. */
+export function onTransferFailed(core: Core): void {
+  core.failedTransfers += 1;
+  if (core.candidacy !== 'usual' && core.failedTransfers >= FAILED_TRANSFERS_MAX) abdicate(core);
+}
+
+function patienceTicks(core: Core): number {
+  if (core.log.commit === core.log.last) return Infinity;
+  const [first] = core.log.entriesFrom(core.log.commit + 1, 1);
+  const bytes = first === undefined ? 0 : entryBytes(first);
+  return core.patience * (STALL_TIMEOUTS * core.config.electionTicks + bytes / ENTRY_BYTES_PER_TICK);
+}
+
+/** Answers, and gets entries rather than a snapshot. */
+function isFollowing(core: Core, peer: Progress): boolean {
+  return peer.counts && peer.state !== 'snapshot' && (peer.wasActive || peer.answeredSince(core.checkedRound));
+}
+
+/** Does nothing when nobody would take over. */
+function abdicate(core: Core): void {
+  const heirs = core.peers.filter(
+    (peer) => core.configuration.voters.includes(peer.node) && isFollowing(core, peer) && !peer.refusesLead,
+  );
+  const [first, ...others] = heirs;
+  if (first === undefined) return;
+  const heir = others.reduce((best, peer) => (peer.match > best.match ? peer : best), first);
+  core.abdications += 1;
+  core.patience = Math.min(PATIENCE_MAX, 2 * core.patience);
+  core.shyUntil = core.ticksSinceBoot + SHY_TIMEOUTS * core.config.electionTicks;
+  core.send.push({ type: 'timeout-now', from: core.id, to: heir.node, term: core.term });
+  becomeFollower(core, core.term, 0);
+}
