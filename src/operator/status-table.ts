@@ -77,6 +77,7 @@ function stateOf(report: NodeReport, isForeign: boolean): string {
   if (report.shedState.includes('maintenance-drain')) words.push('draining');
   if (report.shedState.includes('cluster-egress')) words.push('cut off');
   if (report.shedState.includes('cold-health')) words.push('no cold store');
+  if (report.shedState.includes('commit-stall')) words.push('stalled');
   if (report.diskFull) words.push('disk full');
   if (report.admission === 'refusing') words.push('refusing writes');
   if (report.groups.some(({ leader }) => leader === undefined)) words.push('no leader');
@@ -138,6 +139,8 @@ function faultsOf(report: NodeReport, foreign: readonly number[]): string[] {
     faults.push('its probes do not reach a majority of the nodes, so it gives its leaderships away');
   if (report.shedState.includes('cold-health'))
     faults.push('it does not reach the cold store, so it gives its leaderships to nodes that do');
+  if (report.shedState.includes('commit-stall'))
+    faults.push('it gave up leaderships under which nothing was committed: look at its links and disks');
   if (report.diskFull) faults.push('its disk is full, writes are answered 507');
   if (report.admission === 'refusing') faults.push('too many bytes wait for the cold store, writes are answered 503');
   if (behind.length > 0) faults.push(`not caught up in ${nameGroups(behind)}, reads wait`);

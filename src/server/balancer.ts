@@ -30,6 +30,8 @@ export interface GroupView {
   readonly voters: readonly number[];
   /** This node leads it, and the cold store does not take its bytes. */
   readonly coldFailing?: boolean;
+  /** This node gave its leadership up, not long ago, because nothing was committed. */
+  readonly stalled?: boolean;
   /** Node -> HOST:PORT of its cluster plane, for those that joined while the cluster ran. */
   readonly addresses?: Readonly<Record<string, string>> | undefined;
 }
@@ -86,8 +88,10 @@ export interface BalancerOptions {
   isDraining(): boolean;
   /** Who may be given something; undefined: everybody. */
   receivers?(): ReadonlySet<number> | undefined;
-  /** Told of every hand-over that was started. */
-  onTransfer(transfer: Transfer): void;
+  /** Told of every hand-over when it has taken effect, or has not in its time. */
+  onTransfer(transfer: Transfer, outcome: 'done' | 'failed'): void;
+  /** What a round has seen. */
+  onGroups?(groups: readonly GroupView[]): Promise<void>;
   onError(error: unknown): void;
 }
 
@@ -144,6 +148,7 @@ export class Balancer {
     const groups = await this.#askGroups();
     if (groups === undefined) return;
     this.groups = groups;
+    await this.#options.onGroups?.(groups);
     const unreachable = this.#unreachable();
     const plan = planTransfers({
       nodeId: this.#options.nodeId,
@@ -164,7 +169,6 @@ export class Balancer {
       if (outcome !== 'started') continue;
       this.transfers++;
       this.#handOvers.set(transfer.group, { to: transfer.to, sinceTick: this.#tick });
-      this.#options.onTransfer(transfer);
       return;
     }
   }
@@ -180,6 +184,7 @@ export class Balancer {
       leader: group.leader,
       voters: group['voter_ids'] as readonly number[],
       coldFailing: group['cold_flush_failing'] === true,
+      stalled: group['stalled'] === true,
       addresses: group['member_addresses'] as GroupView['addresses'],
     }));
   }
@@ -191,9 +196,14 @@ export class Balancer {
       const handOver = this.#handOvers.get(group.id);
       if (handOver === undefined) return group;
       const { to, sinceTick } = handOver;
-      if (group.leader === to) this.#refusals.delete(to);
-      else if (this.#tick - sinceTick < HAND_OVER_TICKS) return { ...group, leader: to };
-      else if (group.leader === nodeId) this.#refused(to);
+      if (group.leader === to) {
+        this.#refusals.delete(to);
+        this.#options.onTransfer({ group: group.id, to }, 'done');
+      } else if (this.#tick - sinceTick < HAND_OVER_TICKS) return { ...group, leader: to };
+      else if (group.leader === nodeId) {
+        this.#refused(to);
+        this.#options.onTransfer({ group: group.id, to }, 'failed');
+      }
       this.#handOvers.delete(group.id);
       return group;
     });

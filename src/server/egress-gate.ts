@@ -33,7 +33,7 @@ export interface EgressOptions extends EgressRules {
   probe(node: number): Promise<ProbeOutcome>;
   /** Rejects when a shard could not be told; the next tick repeats it. */
   apply(egress: Egress): Promise<void>;
-  onChange(egress: Egress, unreached: readonly number[]): void;
+  onChange(egress: Egress, unreached: readonly number[], before: Egress): void;
   onError(error: unknown): void;
 }
 
@@ -90,7 +90,7 @@ export class EgressGate {
     );
     const { isImpaired, mayLead } = this.#egress;
     const isNews = isImpaired !== before.isImpaired || mayLead !== before.mayLead;
-    if (isNews) options.onChange(this.#egress, unreached);
+    if (isNews) options.onChange(this.#egress, unreached, before);
     if (!isNews && this.#applied) return;
     this.#applied = false;
     await options.apply(this.#egress);
@@ -113,6 +113,28 @@ export class EgressGate {
     this.#leaderlessInARow = isLeaderless ? this.#leaderlessInARow + 1 : 0;
     this.#egress = { isImpaired, mayLead: !isImpaired || this.#leaderlessInARow >= LEADERLESS_TICKS };
   }
+}
+
+/** What a change means, in the words of the log: a broken path is told when it breaks, whoever leads then. */
+export function egressNews(
+  before: Egress,
+  now: Egress,
+): readonly { readonly level: 'info' | 'warn'; readonly text: string }[] {
+  if (!now.isImpaired)
+    return before.isImpaired
+      ? [{ level: 'info', text: 'large messages reach a majority again: this node may lead' }]
+      : [];
+  const news: { readonly level: 'info' | 'warn'; readonly text: string }[] = [];
+  if (!before.isImpaired)
+    news.push({
+      level: 'warn',
+      text: 'large messages do not reach a majority: this node does not lead until they do',
+    });
+  if (now.mayLead && (!before.mayLead || !before.isImpaired))
+    news.push({ level: 'warn', text: 'a group has no leader: this node campaigns although it is impaired' });
+  else if (!now.mayLead && before.isImpaired && before.mayLead)
+    news.push({ level: 'info', text: 'every group has a leader: this impaired node does not campaign' });
+  return news;
 }
 
 function hasMajority(voters: readonly number[], unreached: readonly number[]): boolean {

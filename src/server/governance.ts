@@ -5,10 +5,10 @@ import { ClusterProbe } from '../peer/probe.ts';
 import type { ShardGateway } from '../ports.ts';
 import { Balancer, type GroupView } from './balancer.ts';
 import { ColdGate } from './cold-gate.ts';
-import { EgressGate } from './egress-gate.ts';
+import { EgressGate, egressNews } from './egress-gate.ts';
 import { createLogger } from './log.ts';
 import type { ShedState } from './shed-state.ts';
-import { SHED_COLD } from '../wire/shed.ts';
+import { SHED_COLD, reasonsToLeave } from '../wire/shed.ts';
 
 export class Governance {
   readonly balancer: Balancer;
@@ -47,10 +47,8 @@ export class Governance {
         return address === undefined ? Promise.resolve('unknown') : probe.probe(address);
       },
       apply: (egress) => shed.setEgress(egress),
-      onChange: ({ isImpaired, mayLead }, unreached) => {
-        if (!isImpaired) log.info({}, 'large messages reach a majority again: this node may lead');
-        else if (mayLead) log.warn({ unreached }, 'a group has no leader: this node campaigns although it is impaired');
-        else log.warn({ unreached }, 'large messages do not reach a majority: this node does not lead until they do');
+      onChange: (now, unreached, before) => {
+        for (const { level, text } of egressNews(before, now)) log[level]({ unreached }, text);
       },
       onError: (error) => log.error({ err: error }, 'a round failed; the next one follows'),
     });
@@ -136,13 +134,25 @@ function makeBalancer(
   healthy: () => ReadonlySet<number> | undefined,
 ): Balancer {
   const log = createLogger('balancer');
+  let stalled: readonly number[] = [];
   return new Balancer({
     nodeId,
     gateway,
-    isDraining: () => shed.bits !== 0,
+    isDraining: () => reasonsToLeave(shed.bits) !== 0,
+    onGroups: (groups) => {
+      const now = groups.filter((group) => group.stalled === true).map(({ id }) => id);
+      const fresh = now.filter((id) => !stalled.includes(id));
+      if (fresh.length > 0)
+        log.warn({ groups: fresh }, 'leadership given up: followers answer, but nothing was committed for seconds');
+      stalled = now;
+      return shed.setStalled(now.length > 0);
+    },
     // Whoever has another reason to leave gives to anybody.
-    receivers: () => (shed.bits === SHED_COLD ? healthy() : undefined),
-    onTransfer: (transfer) => log[shed.bits !== 0 ? 'info' : 'debug'](transfer, 'leadership handed over'),
+    receivers: () => (reasonsToLeave(shed.bits) === SHED_COLD ? healthy() : undefined),
+    onTransfer: (transfer, outcome) => {
+      const level = reasonsToLeave(shed.bits) !== 0 ? 'info' : 'debug';
+      log[level](transfer, outcome === 'done' ? 'leadership handed over' : 'a leadership was not taken over in time');
+    },
     onError: (error) => log.error({ err: error }, 'a round failed; the next one follows'),
   });
 }

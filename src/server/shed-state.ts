@@ -15,7 +15,7 @@ import { type Part, askAllShards, firstRefusal } from '../http/scatter.ts';
 import type { DrainMark } from '../http/shed.ts';
 import type { ShardGateway } from '../ports.ts';
 import { OP_SHED, newRequest } from '../wire/request.ts';
-import { SHED_COLD, SHED_DRAIN, SHED_EGRESS, SHED_LATE, SHED_NEVER, SHED_USUAL } from '../wire/shed.ts';
+import { SHED_COLD, SHED_DRAIN, SHED_EGRESS, SHED_LATE, SHED_NEVER, SHED_STALL, SHED_USUAL } from '../wire/shed.ts';
 
 const FILE = 'leadership-shed.json';
 const FORMAT = 1;
@@ -81,6 +81,7 @@ export class ShedState implements DrainMark {
   #draining: boolean;
   #egress: Egress = { isImpaired: false, mayLead: true };
   #isColdCut = false;
+  #hasStalled = false;
   /** Changes one after the other, so that file and shards end with the same one. */
   #last: Promise<void> = Promise.resolve();
 
@@ -96,7 +97,7 @@ export class ShedState implements DrainMark {
 
   get bits(): number {
     const found = (this.#egress.isImpaired ? SHED_EGRESS : 0) | (this.#isColdCut ? SHED_COLD : 0);
-    return (this.#draining ? SHED_DRAIN : 0) | found;
+    return (this.#draining ? SHED_DRAIN : 0) | found | (this.#hasStalled ? SHED_STALL : 0);
   }
 
   set(draining: boolean): Promise<void> {
@@ -115,6 +116,15 @@ export class ShedState implements DrainMark {
   setColdCut(isColdCut: boolean): Promise<void> {
     return this.#inTurn(() => {
       this.#isColdCut = isColdCut;
+      return this.apply();
+    });
+  }
+
+  /** Groups of this node gave up leaderships that came to nothing; or that is long ago. Rejects as setEgress() does. */
+  async setStalled(hasStalled: boolean): Promise<void> {
+    if (hasStalled === this.#hasStalled) return;
+    await this.#inTurn(() => {
+      this.#hasStalled = hasStalled;
       return this.apply();
     });
   }

@@ -116,6 +116,7 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
       ...named,
       ...coldCounters(groups, shard.cold),
       disk_full_refusals: counters.refusedDiskFull,
+      leaderships_given_up: sum(groups.map(({ raft }) => raft.abdications)),
       no_leader_refusals: sum(groups.map((group) => group.counters.refusedNoLeader)),
       cached_stream_heads: cachedHeads,
       watched_streams: watched,
@@ -160,6 +161,8 @@ function describeGroup(shard: ShardStatus, group: Group, nowMs: number): Record<
     importing: isImporting(state),
     voter_ids: raft.configuration.voters,
     learner_ids: raft.configuration.learners,
+    leaderships_given_up: raft.abdications,
+    stalled: raft.isShy,
     ...(addresses === undefined ? {} : { member_addresses: Object.fromEntries(addresses) }),
     ...describeCold(group, shard.cold, nowMs),
   };

@@ -9,6 +9,8 @@ export const SHED_DRAIN = 1;
 export const SHED_EGRESS = 2;
 /** This node does not reach the cold store, and others do. */
 export const SHED_COLD = 4;
+/** It gave up leaderships under which nothing was committed, not long ago. */
+export const SHED_STALL = 8;
 
 /** What a shard is told, as the mode of OP_SHED: lead as usual, never, or only when nobody else does. */
 export const SHED_USUAL = 0;
@@ -20,7 +22,13 @@ const REASONS: readonly (readonly [bit: number, name: string])[] = [
   [SHED_EGRESS, 'cluster-egress'],
   [SHED_COLD, 'cold-health'],
   [SHED_DRAIN, 'maintenance-drain'],
+  [SHED_STALL, 'commit-stall'],
 ];
+
+/** Why it gives away what it leads. A stall is about single groups, and those it has given up already. */
+export function reasonsToLeave(bits: number): number {
+  return bits & ~SHED_STALL;
+}
 
 /**
  * The object that peers and operators read. A node without a way to the cold store still campaigns: better a leader that has to
@@ -33,7 +41,7 @@ export function describeShed(bits: number): Record<string, unknown> {
     bits,
     state: names.length === 0 ? 'none' : names.join('|'),
     should_accept_transfer: bits === 0,
-    should_campaign: (bits & ~SHED_COLD) === 0,
-    should_shed_current_leaders: bits !== 0,
+    should_campaign: (bits & ~(SHED_COLD | SHED_STALL)) === 0,
+    should_shed_current_leaders: reasonsToLeave(bits) !== 0,
   };
 }

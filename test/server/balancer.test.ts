@@ -93,6 +93,7 @@ class Cluster {
   readonly gateway = new FakeGateway();
   readonly leaders: (number | null)[];
   readonly transfers: string[] = [];
+  readonly outcomes: string[] = [];
   readonly errors: unknown[] = [];
   draining = false;
   /** Takes effect at once unless told otherwise. */
@@ -120,7 +121,7 @@ class Cluster {
       nodeId: 1,
       gateway: this.gateway,
       isDraining: () => this.draining,
-      onTransfer: () => undefined,
+      onTransfer: ({ group, to }, outcome) => this.outcomes.push(`${group}>${to} ${outcome}`),
       onError: (error) => this.errors.push(error),
     });
   }
@@ -197,6 +198,18 @@ test('a hand-over without effect is waited for, then speaks against its receiver
   assert.deepEqual(await cluster.round(), ['0>3']);
   assert.deepEqual(await cluster.round(), []);
   assert.equal(cluster.leaders[0], 3);
+});
+
+test('a hand-over is reported when it has taken effect, or has not in its time', async () => {
+  const cluster = new Cluster([1, 1, 1, 1]);
+  cluster.takesEffect = false;
+  assert.deepEqual(await cluster.round(), ['0>2']);
+  assert.deepEqual(cluster.outcomes, []);
+  cluster.leaders[0] = 2;
+  await cluster.round();
+  assert.deepEqual(cluster.outcomes, ['0>2 done']);
+  for (let i = 0; i < 3; i++) await cluster.round();
+  assert.deepEqual(cluster.outcomes.slice(1, 2), ['1>3 failed']);
 });
 
 test('when nobody takes anything, a round asks a bounded number of times', async () => {

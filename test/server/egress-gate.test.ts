@@ -6,7 +6,7 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { ClusterProbe, type ProbeOutcome } from '../../src/peer/probe.ts';
 import type { GroupView } from '../../src/server/balancer.ts';
-import { EgressGate } from '../../src/server/egress-gate.ts';
+import { EgressGate, egressNews } from '../../src/server/egress-gate.ts';
 import type { Egress } from '../../src/server/shed-state.ts';
 
 const HOST = '127.0.0.1';
@@ -18,6 +18,7 @@ class Rig {
   failure: Error | undefined;
   readonly applied: Egress[] = [];
   readonly errors: unknown[] = [];
+  readonly news: string[] = [];
   readonly asked: number[] = [];
   readonly gate = new EgressGate({
     nodeId: NODE,
@@ -34,7 +35,7 @@ class Rig {
       this.applied.push(egress);
       return Promise.resolve();
     },
-    onChange: () => {},
+    onChange: (now, _unreached, before) => this.news.push(...egressNews(before, now).map(({ text }) => text)),
     onError: (error) => this.errors.push(error),
   });
 
@@ -74,6 +75,25 @@ test('it trips after so many bad ticks in a row and heals after so many good one
     { isImpaired: false, mayLead: true },
   ]);
   assert.deepEqual(rig.gate.counters, { ticks: 16, badTicks: 8, trips: 1 });
+});
+
+test('the log says that a path is broken when it breaks, also when nobody leads meanwhile, and not when it has healed', async () => {
+  const rig = new Rig();
+  await rig.ticks(1);
+  // Cut off from everybody: this node loses its groups before it finds out why.
+  rig.fail(2, 3);
+  rig.groups = [{ id: 0, leader: null, voters: [1, 2, 3] }];
+  await rig.ticks(3);
+  assert.deepEqual(rig.news.splice(0), [
+    'large messages do not reach a majority: this node does not lead until they do',
+    'a group has no leader: this node campaigns although it is impaired',
+  ]);
+  rig.fail();
+  rig.groups = [{ id: 0, leader: 2, voters: [1, 2, 3] }];
+  await rig.ticks(1);
+  assert.deepEqual(rig.news.splice(0), ['every group has a leader: this impaired node does not campaign']);
+  await rig.ticks(1);
+  assert.deepEqual(rig.news.splice(0), ['large messages reach a majority again: this node may lead']);
 });
 
 test('what counts is a majority of each group in which the node votes', async () => {
