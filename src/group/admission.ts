@@ -1,7 +1,7 @@
 /**
  * Bounds on what a leader takes in: bytes that only the nodes hold (hot), so that a cold store that lags behind or is away
  * costs writes and never memory or disk without end; and bytes that no majority has yet. Refusals are 503 with Retry-After,
- * and end by themselves when the flusher or the peers catch up.
+ * and end by themselves when the flusher or the peers catch up; a large body gets its turn (gate.ts).
  */
 import { type ErrorCode } from '../base/errors.ts';
 import type { Raft } from '../raft/raft.ts';
@@ -14,6 +14,7 @@ import {
   COMMAND_FORK_END,
   type Command,
 } from '../wire/command.ts';
+import { Gate } from './gate.ts';
 import { grows } from './grows.ts';
 
 /** A group counts as refusing for this long after its last refusal: one large body may be refused where small ones pass. */
@@ -22,14 +23,25 @@ const REFUSING_MS = 1000;
 export type AdmissionState = 'open' | 'pressure' | 'refusing';
 
 export class Admission {
-  /** Hot bytes that the group's writes may reach; Infinity without a cold store. */
-  hotBytesMax = Infinity;
-  /** Proposed and not yet committed bytes; consensus has a bound of its own far above. */
-  uncommittedBytesMax = Infinity;
+  readonly #hot = new Gate();
+  readonly #uncommitted = new Gate();
   /** Refusals, the payload bytes that were refused, and the highest level of hot bytes so far, on whatever node leads. */
   readonly counters = { hotRefusals: 0, uncommittedRefusals: 0, refusedBytes: 0, hotBytesHighest: 0 };
   #clockMs = 0;
   #refusedAtMs = -Infinity;
+
+  /** Hot bytes that the group's writes may reach; Infinity without a cold store. */
+  get hotBytesMax(): number {
+    return this.#hot.bytesMax;
+  }
+  set hotBytesMax(bytes: number) {
+    this.#hot.bytesMax = bytes;
+  }
+
+  /** Proposed and not yet committed bytes; consensus has a bound of its own far above. */
+  set uncommittedBytesMax(bytes: number) {
+    this.#uncommitted.bytesMax = bytes;
+  }
 
   /** By the clock that never steps. */
   beginTurn(clockMs: number): void {
@@ -54,18 +66,22 @@ export class Admission {
     const uncommitted = raft.uncommittedBytes + building;
     const hot = state.hotBytes + uncommitted;
     this.met(hot);
-    // Alone, a body passes that is larger than the bound: nothing would ever make room for it.
-    if (hot > 0 && hot + payloadBytes > this.hotBytesMax) {
+    const clockMs = this.#clockMs;
+    if (!this.#hot.hasRoom(hot, payloadBytes, clockMs)) {
       // Only where the state is what the command will meet: behind others it might bring bytes after all.
       const isExact = building === 0 && raft.lastIndex === state.appliedIndex;
       if (isExact && !grows(state, command, payloadBytes, nowMs)) return undefined;
+      this.#hot.refused(payloadBytes, clockMs);
       this.counters.hotRefusals++;
       return this.#refuse('BACKPRESSURE', payloadBytes);
     }
-    if (uncommitted > 0 && uncommitted + payloadBytes > this.uncommittedBytesMax) {
+    if (!this.#uncommitted.hasRoom(uncommitted, payloadBytes, clockMs)) {
+      this.#uncommitted.refused(payloadBytes, clockMs);
       this.counters.uncommittedRefusals++;
       return this.#refuse('UNCOMMITTED_FULL', payloadBytes);
     }
+    this.#hot.passed(payloadBytes, clockMs);
+    this.#uncommitted.passed(payloadBytes, clockMs);
     return undefined;
   }
 
@@ -76,9 +92,9 @@ export class Admission {
     return this.underPressure(state) ? 'pressure' : 'open';
   }
 
-  /** Half full: everything hot is flushed now, whatever its age. */
+  /** Half full, or a large body waits for room: everything hot is flushed now, whatever its age. */
   underPressure(state: State): boolean {
-    return state.hotBytes >= this.hotBytesMax / 2;
+    return state.hotBytes >= this.hotBytesMax / 2 || this.#hot.reservedAt(this.#clockMs) > 0;
   }
 
   #refuse(code: ErrorCode, payloadBytes: number): ErrorCode {

@@ -90,7 +90,7 @@ test('at the bound, what the state refuses anyway is told why, and duplicates ar
 
 test('bytes of the same turn count, and a body larger than the bound passes when it is alone', () => {
   const { harness, appendCode } = bounded();
-  const slots = [400, 300, 100].map((bytes) => harness.append(0, 's', new Uint8Array(bytes)));
+  const slots = [450, 124, 1].map((bytes) => harness.append(0, 's', new Uint8Array(bytes)));
   const replies = harness.turn();
   // What a command costs besides its payload counts until it is committed.
   assert.deepEqual(
