@@ -6,10 +6,10 @@ import { errorNumber } from '../base/errors.ts';
 import { newRequest } from '../wire/request.ts';
 import { BodyExchange } from './body.ts';
 import type { Family } from './contract.ts';
-import { collectWriteHeaders, declaredBytes, fillCommand } from './headers.ts';
+import { type WriteHeaders, declaredBytes, fillCommand, writeHeaders } from './headers.ts';
 import type { Plane } from './plane.ts';
 import { RECORD_EXTENSION, type Responder } from './respond.ts';
-import type { UwsRequest, UwsResponse } from './uws.ts';
+import type { UwsResponse } from './uws.ts';
 
 const OK = 0;
 const STREAM_CLOSED = errorNumber('STREAM_CLOSED');
@@ -33,14 +33,13 @@ export function handleAppend(
   plane: Plane,
   pool: AppendPool,
   res: UwsResponse,
-  req: UwsRequest,
   responder: Responder,
   family: Family,
   bucket: string,
   stream: string,
   startedMs: number,
 ): void {
-  const headers = collectWriteHeaders(req);
+  const headers = writeHeaders();
   const exchange = pool.take(plane);
   const refusal = exchange.prepare(headers, bucket, stream);
   if (refusal !== undefined) {
@@ -64,11 +63,7 @@ export class AppendExchange extends BodyExchange {
     this.#request.command.kind = COMMAND_APPEND;
   }
 
-  prepare(
-    headers: ReturnType<typeof collectWriteHeaders>,
-    bucket: string,
-    stream: string,
-  ): ReturnType<typeof fillCommand> {
+  prepare(headers: WriteHeaders, bucket: string, stream: string): ReturnType<typeof fillCommand> {
     const command = this.#request.command;
     command.bucket = bucket;
     command.stream = stream;

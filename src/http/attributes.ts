@@ -6,10 +6,10 @@ import type { Reply } from '../wire/reply.ts';
 import { OP_GET_ATTRIBUTES, newRequest } from '../wire/request.ts';
 import { BodyExchange } from './body.ts';
 import { Exchange } from './exchange.ts';
-import { collectWriteHeaders, declaredBytes } from './headers.ts';
+import { writeHeaders, declaredBytes } from './headers.ts';
 import type { Plane } from './plane.ts';
 import { JSON_TYPE, type Responder } from './respond.ts';
-import type { UwsRequest, UwsResponse } from './uws.ts';
+import type { UwsResponse } from './uws.ts';
 
 /**
  * Bytes of an attribute body as sent. The limit of 16 KiB counts the normalised form, which may be smaller: blanks, escapes
@@ -43,13 +43,12 @@ class GetExchange extends Exchange {
 export function handlePutAttributes(
   plane: Plane,
   res: UwsResponse,
-  req: UwsRequest,
   responder: Responder,
   bucket: string,
   stream: string,
   startedMs: number,
 ): void {
-  const { contentType, contentLength } = collectWriteHeaders(req);
+  const { contentType, contentLength } = writeHeaders();
   if (contentType === undefined || contentType.trim() === '') {
     return plane.refuse(res, responder, 'bucketed', 'attrs', startedMs, 'MISSING_CONTENT_TYPE');
   }

@@ -5,7 +5,7 @@ import { REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
 import { formatOffset } from '../wire/header-values.ts';
 import { newRequest } from '../wire/request.ts';
 import { BodyExchange } from './body.ts';
-import { collectWriteHeaders, declaredBytes, fillCommand } from './headers.ts';
+import { writeHeaders, declaredBytes, fillCommand } from './headers.ts';
 import type { Plane } from './plane.ts';
 import { JSON_TYPE, RECORD_EXTENSION, type Responder } from './respond.ts';
 import { DEFAULT_CONTENT_TYPE } from './stored-type.ts';
@@ -20,7 +20,7 @@ export function handleBatch(
   stream: string,
   startedMs: number,
 ): void {
-  const headers = collectWriteHeaders(req);
+  const headers = writeHeaders();
   // Of single appends only; a batch takes no part in them.
   headers.streamSeq = undefined;
   headers.streamClosed = undefined;

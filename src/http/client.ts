@@ -41,7 +41,7 @@ export function clientRoutes(
     parseRoute(url, route);
     // The hot path first, without an object for the call.
     if (route.kind === 'stream' && method === 'post') {
-      return handleAppend(plane, pool, res, req, responder, route.family, route.bucket, route.stream, startedMs);
+      return handleAppend(plane, pool, res, responder, route.family, route.bucket, route.stream, startedMs);
     }
     const call: Call = { plane, res, req, method, responder, startedMs };
     switch (route.kind) {
@@ -92,14 +92,14 @@ function onStream(call: Call, route: Route): void {
 }
 
 function onAttributes(call: Call, route: Route): void {
-  const { plane, res, req, responder, startedMs } = call;
+  const { plane, res, responder, startedMs } = call;
   const { bucket, stream } = route;
   switch (call.method) {
     case 'get':
     case 'head':
       return handleGetAttributes(plane, res, responder, bucket, stream, startedMs);
     case 'put':
-      return handlePutAttributes(plane, res, req, responder, bucket, stream, startedMs);
+      return handlePutAttributes(plane, res, responder, bucket, stream, startedMs);
     default:
       return notAllowed(call, 'attrs', 'GET, HEAD, PUT, OPTIONS');
   }

@@ -8,7 +8,7 @@ import { writeWriteHeaders } from './append.ts';
 import { BodyExchange } from './body.ts';
 import type { Family } from './contract.ts';
 import { parseFork } from './fork-headers.ts';
-import { collectWriteHeaders, declaredBytes, fillCommand } from './headers.ts';
+import { writeHeaders, declaredBytes, fillCommand } from './headers.ts';
 import type { Plane } from './plane.ts';
 import type { Responder } from './respond.ts';
 import { shownContentType, writeStoredType } from './stored-type.ts';
@@ -28,7 +28,7 @@ export function handleCreate(
   stream: string,
   startedMs: number,
 ): void {
-  const headers = collectWriteHeaders(req);
+  const headers = writeHeaders();
   // The URL as it was sent: its encoding keeps line breaks in names out of the answer's header block.
   const path = req.getUrl();
   const location = family === 'flat' && headers.host !== undefined ? `${scheme(plane)}://${headers.host}${path}` : path;

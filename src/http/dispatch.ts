@@ -4,7 +4,9 @@
  */
 import type { CorsPolicy } from './cors.ts';
 import type { Door } from './door.ts';
+import { refuseFraming } from './framing.ts';
 import { beginHandler, failSafely, isDead, ownerOf } from './guard.ts';
+import { walkHeaders } from './headers.ts';
 import type { Plane, Router } from './plane.ts';
 import type { Responder } from './respond.ts';
 import { Responders } from './responders.ts';
@@ -49,6 +51,8 @@ interface Arrival {
 
 /** What the route returns is for the net: nothing, unless somebody made a handler async. */
 function handle({ plane, door, route }: Service, { res, req, method, responder, startedMs }: Arrival): unknown {
+  const { fault } = walkHeaders(req).framing;
+  if (fault !== undefined) return refuseFraming(plane, res, responder, startedMs, fault);
   const refusal = door.refuses(req, method);
   if (refusal !== undefined) {
     return plane.refuse(res, responder, 'bucketed', 'other', startedMs, refusal.code, refusal.detail);

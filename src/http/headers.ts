@@ -1,7 +1,7 @@
 /**
  * Request headers -> CommandFields. uWebSockets.js crosses from native code once for every header asked for, present or
- * not (about 0.1 µs each), so the write routes walk over what was sent once instead of asking for ten names. The walk
- * fills one object that is reused: its fields are valid only inside the route handler, as the request itself.
+ * not (about 0.1 µs each), so every request is walked over once, before its route, instead of being asked for ten names. The
+ * walk fills one object that is reused: its fields are valid only inside the route handler, as the request itself.
  *
  * Of a repeated header the first counts (wire-facts 2.3).
  */
@@ -18,10 +18,12 @@ import {
 } from '../wire/header-values.ts';
 import { normalizeContentType } from '../wire/media-type.ts';
 import type { ErrorCode } from '../base/errors.ts';
+import { Framing } from './framing.ts';
 import type { UwsRequest } from './uws.ts';
 
 /** What a write route knows of its headers; undefined: not sent. */
 export class WriteHeaders {
+  readonly framing = new Framing();
   contentType: string | undefined = undefined;
   contentLength: string | undefined = undefined;
   streamClosed: string | undefined = undefined;
@@ -39,6 +41,7 @@ export class WriteHeaders {
   forkSubOffset: string | undefined = undefined;
 
   reset(): void {
+    this.framing.reset();
     this.contentType = undefined;
     this.contentLength = undefined;
     this.streamClosed = undefined;
@@ -78,11 +81,14 @@ export class WriteHeaders {
         if (name === 'stream-closed') this.streamClosed ??= value;
         return;
       case 14:
-        if (name === 'content-length') this.contentLength ??= value;
-        else if (name === 'producer-epoch') this.producerEpoch ??= value;
+        if (name === 'content-length') {
+          this.framing.contentLength(value);
+          this.contentLength ??= value;
+        } else if (name === 'producer-epoch') this.producerEpoch ??= value;
         return;
       case 17:
         if (name === 'stream-expires-at') this.streamExpiresAt ??= value;
+        else if (name === 'transfer-encoding') this.framing.transferEncoding(value);
         return;
       case 18:
         if (name === 'stream-forked-from') this.forkedFrom ??= value;
@@ -102,10 +108,15 @@ export class WriteHeaders {
 const current = new WriteHeaders();
 const take = (name: string, value: string): void => current.take(name, value);
 
-/** All headers of a write request. The result is overwritten by the next call. */
-export function collectWriteHeaders(req: UwsRequest): WriteHeaders {
+/** Walks over the headers of a request, once, before its route. */
+export function walkHeaders(req: UwsRequest): WriteHeaders {
   current.reset();
   req.forEach(take);
+  return current;
+}
+
+/** Those of the request whose route handler runs. */
+export function writeHeaders(): WriteHeaders {
   return current;
 }
 

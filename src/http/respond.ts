@@ -195,6 +195,16 @@ export class Responder {
     return status;
   }
 
+  /** error(), and the connection is closed. */
+  lastWords(res: UwsResponse, code: ErrorCode, detail: string): number {
+    const { bucketed, text } = ERRORS[code];
+    this.begin(res, bucketed);
+    res.writeHeader('content-type', TEXT_PLAIN);
+    if (this.headOnly) res.endWithoutBody(0, true);
+    else res.end(`${text}: ${detail}\n`, true);
+    return bucketed;
+  }
+
   /** error() for a reply that came back with a code other than OK. */
   refusal(res: UwsResponse, family: Family, reply: Reply): number {
     return this.error(res, family, errorCode(reply.code), undefined, reply);

@@ -1,0 +1,71 @@
+/**
+ * Where a request ends. Two readers of one connection that disagree about it see different requests: a proxy lets one through,
+ * the server behind it acts on another one. uWebSockets.js 20.51 takes the first Content-Length of several, an empty one as 0, and any
+ * Transfer-Encoding as chunked. So every request is looked at before a handler acts, in the walk over its headers that is made anyway.
+ *
+ * What cannot be seen from here: the lines between chunks (a bare LF ends one), and headers behind one without a name.
+ * Proxies write both anew (test/proxy/framing.test.ts).
+ */
+import type { ResponseOwner } from './guard.ts';
+import { guardAbort, takeOver } from './guard.ts';
+import type { Plane } from './plane.ts';
+import type { Responder } from './respond.ts';
+import type { UwsResponse } from './uws.ts';
+
+const CHUNKED = 'chunked';
+const DIGITS = /^[0-9]+$/;
+
+/** What the headers of one request say about its length. */
+export class Framing {
+  #lengths = 0;
+  #encodings = 0;
+  #fault: string | undefined;
+
+  reset(): void {
+    this.#lengths = 0;
+    this.#encodings = 0;
+    this.#fault = undefined;
+  }
+
+  contentLength(value: string): void {
+    this.#lengths++;
+    if (!DIGITS.test(value)) this.#fault ??= 'Content-Length must be one number';
+  }
+
+  transferEncoding(value: string): void {
+    this.#encodings++;
+    if (value.toLowerCase() !== CHUNKED) this.#fault ??= 'Transfer-Encoding must be chunked and nothing else';
+  }
+
+  /** Why nobody can be sure where the request ends. */
+  get fault(): string | undefined {
+    if (this.#fault !== undefined || this.#lengths + this.#encodings < 2) return this.#fault;
+    if (this.#encodings === 0) return 'Content-Length is given more than once';
+    return this.#lengths === 0
+      ? 'Transfer-Encoding is given more than once'
+      : 'Content-Length and Transfer-Encoding exclude each other';
+  }
+}
+
+/**
+ * 400, and the connection is closed. Not at once: answered inside the handler, what follows on the connection would be taken for
+ * the next request. While this answer is pending the library closes the connection instead of reading on.
+ */
+export function refuseFraming(
+  plane: Plane,
+  res: UwsResponse,
+  responder: Responder,
+  startedMs: number,
+  fault: string,
+): void {
+  let isGone = false;
+  const owner: ResponseOwner = { operation: 'framing', fail: () => void res.close() };
+  const gone = guardAbort(plane.logError, owner, () => {
+    isGone = true;
+  });
+  takeOver(res, owner, gone);
+  setImmediate(() => {
+    if (isGone) return;
+    res.cork(() => plane.count('other', responder.lastWords(res, 'INVALID_HEADER', fault), startedMs));
+  });
+}
