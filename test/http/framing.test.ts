@@ -130,3 +130,26 @@ test('requests in a row: those that are answered at once all get their answers, 
   const third = client.send(Buffer.alloc(0));
   assert.deepEqual([(await first).status, (await second).status, (await third).status], [404, 204, 404]);
 });
+
+test('a request behind one that waits ends the connection: no answer is given twice or to the wrong one', async (t) => {
+  const { gateway, port, planes } = await startPlanes(t);
+  const one = 'GET /b/one HTTP/1.1\r\nHost: x\r\n\r\n';
+  const two = 'GET /b/two HTTP/1.1\r\nHost: x\r\n\r\n';
+  gateway.script = () => false;
+  // In one piece.
+  assert.deepEqual(statuses(await talk(port, one + two)), []);
+  // The second when the first has reached its shard.
+  const client = await RawClient.connect(port);
+  const arrived = gateway.nextRequest();
+  const lost = assert.rejects(client.send(Buffer.from(one)));
+  await arrived;
+  client.socket.write(two);
+  await lost;
+  await client.closed;
+  assert.ok(
+    gateway.asked.every(({ stream }) => stream === 'one'),
+    'the second was never read',
+  );
+  gateway.release();
+  assert.equal(planes.openRequests(), 0);
+});

@@ -1,0 +1,115 @@
+// Real reverse proxies on loopback in front of a server: nginx and HAProxy, without root, each with a configuration of its own. They
+// die with the test process.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Run, freePort, removeFolder, run, temporaryFolder } from './server.ts';
+
+const START_MS = 20_000;
+const POLL_MS = 20;
+
+/** Why the program cannot be used here; undefined when it can. */
+export function proxyMissing(program: 'nginx' | 'haproxy'): string | undefined {
+  const found = spawnSync('sh', ['-c', `PATH="$PATH:/usr/sbin" command -v ${program}`]).status === 0;
+  return found ? undefined : `${program} is not installed: apt-get install -y --no-install-recommends ${program}`;
+}
+
+export interface NginxOptions {
+  readonly upstreamPort: number;
+  /** Directives of `location /`, in front of proxy_pass. */
+  readonly location?: string;
+  /** Directives of `http`. */
+  readonly http?: string;
+  /** Paths below this one are refused with 403. */
+  readonly denied?: string;
+}
+
+/** One worker, connections to the server kept. The result is the port. */
+export async function startNginx(t: TestContext, options: NginxOptions): Promise<number> {
+  const folder = temporaryFolder('nginx');
+  const port = await freePort();
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (kind) => `${kind}_temp_path ${join(folder, kind)};`,
+  );
+  writeFileSync(
+    join(folder, 'nginx.conf'),
+    `daemon off; master_process off; pid ${join(folder, 'pid')}; error_log stderr;
+events { worker_connections 512; }
+http {
+  access_log off; ${temporary.join(' ')}
+  ${options.http ?? ''}
+  upstream node { server 127.0.0.1:${options.upstreamPort}; keepalive 4; }
+  server {
+    listen 127.0.0.1:${port};
+    client_max_body_size 64m;
+    ${options.denied === undefined ? '' : `location ${options.denied} { return 403; }`}
+    location / { ${options.location ?? ''} proxy_pass http://node; }
+  }
+}
+`,
+  );
+  await start(t, ['/usr/sbin/nginx', '-e', 'stderr', '-p', folder, '-c', join(folder, 'nginx.conf')], port, folder);
+  return port;
+}
+
+export interface HaproxyOptions {
+  readonly upstreamPort: number;
+  readonly denied?: string;
+}
+
+/** Connections to the server are shared among all clients. The result is the port. */
+export async function startHaproxy(t: TestContext, { upstreamPort, denied }: HaproxyOptions): Promise<number> {
+  const folder = temporaryFolder('haproxy');
+  const port = await freePort();
+  writeFileSync(
+    join(folder, 'haproxy.cfg'),
+    `global
+  maxconn 200
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+  http-reuse always
+frontend clients
+  bind 127.0.0.1:${port}
+  http-request set-uri %[pathq]
+  ${denied === undefined ? '' : `http-request deny if { path_beg ${denied} }`}
+  default_backend nodes
+backend nodes
+  server node 127.0.0.1:${upstreamPort} pool-max-conn 2
+`,
+  );
+  await start(t, ['/usr/sbin/haproxy', '-db', '-f', join(folder, 'haproxy.cfg')], port, folder);
+  return port;
+}
+
+async function start(t: TestContext, command: readonly string[], port: number, folder: string): Promise<void> {
+  const proxy: Run = run(command);
+  t.after(async () => {
+    proxy.child.kill('SIGKILL');
+    await proxy.exited;
+    removeFolder(folder);
+  });
+  const deadlineMs = performance.now() + START_MS;
+  while (!(await listens(port))) {
+    assert(proxy.child.exitCode === null, `${command[0]} ended:\n${proxy.output()}`);
+    assert(performance.now() < deadlineMs, `${command[0]} does not listen after ${START_MS} ms:\n${proxy.output()}`);
+    await delay(POLL_MS);
+  }
+}
+
+function listens(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}
