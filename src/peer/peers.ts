@@ -282,6 +282,10 @@ export class Peers {
     return this.#receiving.result(snapshot, status);
   }
 
+  paceSnapshot(snapshot: IncomingSnapshot, pace: 'hold' | 'resume'): void {
+    this.#receiving.pace(snapshot, pace);
+  }
+
   /** A fresh copy with the gauges of now. */
   counters(): PeerCounters {
     const counters = { ...this.#counters };

@@ -13,7 +13,7 @@ export interface IncomingSnapshot {
 export interface SnapshotHandler {
   /** `metadata` is overwritten after the call. A transfer that is under way for the group was ended before. */
   onSnapshotBegin(snapshot: IncomingSnapshot, message: SnapshotRequest, metadata: Uint8Array): void;
-  /** In order, without a gap. The sender is told that the bytes are dealt with when this returns. */
+  /** In order, without a gap. When this returns, the sender is told that the bytes are dealt with, unless the transfer is on hold. */
   onSnapshotChunk(snapshot: IncomingSnapshot, bytes: Uint8Array): void;
   /** All bytes were handed out: install, then say so with `Peers.snapshotResult`. */
   onSnapshotComplete(snapshot: IncomingSnapshot): void;
@@ -28,6 +28,7 @@ class Incoming implements IncomingSnapshot {
   readonly session: Session;
   receivedBytes = 0;
   ackedBytes = 0;
+  onHold = false;
   /** All is there and only the result is missing: the connection is not needed any more. */
   complete = false;
 
@@ -71,9 +72,8 @@ export class SnapshotReceiver {
     }
     incoming.receivedBytes += bytes.length;
     this.#handler.onSnapshotChunk(incoming, bytes);
-    if (incoming.receivedBytes - incoming.ackedBytes < SNAPSHOT_ACK_BYTES || !this.#isCurrent(incoming)) return;
-    incoming.ackedBytes = incoming.receivedBytes;
-    this.#ack(incoming, 'receiving');
+    if (incoming.onHold || !this.#isCurrent(incoming)) return;
+    if (incoming.receivedBytes - incoming.ackedBytes >= SNAPSHOT_ACK_BYTES) this.#ackAll(incoming);
   }
 
   onEnd(session: Session, { group, transfer, totalBytes, complete }: SnapshotEnd): void {
@@ -92,6 +92,16 @@ export class SnapshotReceiver {
     for (const incoming of this.#incoming.values()) {
       if (incoming.session === session && !incoming.complete) this.#abort(incoming);
     }
+  }
+
+  /** hold: what comes is not dealt with for now. The sender learns that this end lives, and waits when its window is full. */
+  pace(snapshot: IncomingSnapshot, pace: 'hold' | 'resume'): void {
+    const incoming = this.#incoming.get(snapshot.group);
+    if (incoming === undefined || incoming !== snapshot) return;
+    const wasOnHold = incoming.onHold;
+    incoming.onHold = pace === 'hold';
+    if (incoming.onHold) this.#ack(incoming, 'receiving', incoming.ackedBytes);
+    else if (wasOnHold) this.#ackAll(incoming);
   }
 
   /** How it ended here; also in the middle of it. False: it is over already. */
@@ -118,7 +128,13 @@ export class SnapshotReceiver {
     this.#handler.onSnapshotAborted(incoming);
   }
 
-  #ack({ session, group, transfer, receivedBytes }: Incoming, status: SnapshotAck['status']): void {
+  #ackAll(incoming: Incoming): void {
+    incoming.ackedBytes = incoming.receivedBytes;
+    this.#ack(incoming, 'receiving');
+  }
+
+  #ack(incoming: Incoming, status: SnapshotAck['status'], receivedBytes = incoming.receivedBytes): void {
+    const { session, group, transfer } = incoming;
     this.#sendAck(session, { group, transfer, boot: session.peer.boot, receivedBytes, status });
   }
 }

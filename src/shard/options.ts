@@ -6,7 +6,7 @@ import type { LogReader, RaftConfig } from '../raft/types.ts';
 import type { State } from '../stream/state.ts';
 import type { ColdPort, ColdSettings } from './cold/port.ts';
 import type { Log, ReplyTarget, RequestSource, ShardStorage } from './ports.ts';
-import { stateConfiguration } from './snapshots.ts';
+import { decodeConfiguration } from '../raft/configuration.ts';
 
 /** A leader that is silent for one to two seconds is replaced; a follower's commit may stall that long unnoticed. */
 const ELECTION_TICKS = 10;
@@ -76,4 +76,9 @@ function raftConfig(options: ShardOptions, state: State, log: LogReader): RaftCo
     snapshotIndex: state.appliedIndex,
     snapshotTerm: state.appliedTerm,
   };
+}
+
+/** The configuration in a group's state; undefined before the first change. */
+function stateConfiguration(encoded: Uint8Array): ReturnType<typeof decodeConfiguration> | undefined {
+  return encoded.length === 0 ? undefined : decodeConfiguration(encoded);
 }

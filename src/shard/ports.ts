@@ -76,8 +76,8 @@ export interface ShardStorage {
   openSnapshot(group: number): SnapshotReader;
   /** Adds rows of a snapshot to the half of the group's key space that its state does not use; durable. */
   stage(group: number, rows: Uint8Array): void;
-  /** Empties that half, in so many commits at most; true when it is empty. */
-  clearStage(group: number, commitsMax?: number): boolean;
+  /** Deletes some rows of that half, a few milliseconds' worth, in one commit; true when it is empty. */
+  clearStage(group: number): boolean;
   /** Log records waiting for deletion by the next commit. */
   readonly doomedRecords: number;
   /** False when the file system is down to its reserve; sampled, may be a moment old. */
@@ -132,6 +132,8 @@ export interface PeerPort {
   /** Nodes that joined beside those of the configuration file, with their addresses; replaces what was said before. */
   setJoined(addresses: ReadonlyMap<number, string>): void;
   snapshotResult(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean;
+  /** hold: its bytes wait here, so the sender learns that this end lives, and sends no more than a window. resume: they do not. */
+  paceSnapshot(snapshot: IncomingSnapshot, pace: 'hold' | 'resume'): void;
   flush(): void;
 }
 

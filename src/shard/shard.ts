@@ -20,7 +20,8 @@ import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
 import { type ForwardOrigin, type PeerPort, type RequestSource, StorageFullError, type TurnBatch } from './ports.ts';
 import { Room } from './room.ts';
 import { RingSink } from './sink.ts';
-import { Snapshots } from './snapshots.ts';
+import { IncomingSnapshots } from './incoming-snapshots.ts';
+import { OutgoingSnapshots } from './outgoing-snapshots.ts';
 import { type ShardOptions, newGroup } from './options.ts';
 import { JoinedNodes, recordConfiguration } from './members.ts';
 import { WholeBuffer, isCommandFrame, touchFrame } from './frames.ts';
@@ -54,7 +55,9 @@ export class Shard {
   #sweepAtMs = 0;
   #peers: PeerPort | undefined;
   #forwarding: Forwarding | undefined;
-  #snapshots: Snapshots | undefined;
+  #outgoing: OutgoingSnapshots | undefined;
+  /** What peers send to this node. */
+  snapshots: IncomingSnapshots | undefined;
   #joined: JoinedNodes | undefined;
   /** Messages that may leave once the commit of their batch is on disk. */
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
@@ -101,7 +104,7 @@ export class Shard {
       checkpoint: (group) => !this.full && this.#commits.commit([], [group], this.#clockMs),
       checkpointed: (group) => this.#commits.lastCheckpoint(group),
       purge: (group, index) => {
-        const upTo = Math.min(index, this.#snapshots?.pinned(group.id) ?? Infinity);
+        const upTo = Math.min(index, this.#outgoing?.pinned(group.id) ?? Infinity);
         storage.purge(group.id, upTo);
         group.raft.compacted(upTo);
         return group.raft.purgedIndex;
@@ -139,7 +142,7 @@ export class Shard {
       assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     }
     // While the disk is full, what was received may not have taken its place yet.
-    if (this.#commits.stuck.length === 0) this.#snapshots?.settle(!this.full);
+    if (this.#commits.stuck.length === 0) this.snapshots?.settle(!this.full, clockMs);
     this.#forwarding?.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);
@@ -157,7 +160,8 @@ export class Shard {
     this.#peers = peers;
     this.#joined = new JoinedNodes((addresses) => peers.setJoined(addresses));
     this.#joined.look(this.groups);
-    this.#snapshots = new Snapshots(storage, this.#options.groups, peers, log, wake);
+    this.#outgoing = new OutgoingSnapshots(storage, peers, log, wake);
+    this.snapshots = new IncomingSnapshots(storage, this.#options.groups, peers, log, wake);
     const forwarding = new Forwarding(peers, nodeId, (reply) => this.#sink.send(reply), wake);
     this.#forwarding = forwarding;
     this.#sink.remote = (reply) => forwarding.answer(reply);
@@ -186,10 +190,6 @@ export class Shard {
       return;
     }
     group.submit(slot, bytes, view, frame.byteOffset + REQUEST_HEAD_BYTES, undefined, nowMs);
-  }
-
-  get snapshots(): Snapshots | undefined {
-    return this.#snapshots;
   }
 
   group(id: number): Group | undefined {
@@ -342,7 +342,7 @@ export class Shard {
 
   #sendAll(group: Group, messages: readonly Message[]): void {
     for (const message of messages) {
-      if (message.type === 'snapshot') this.#snapshots?.want(group, message);
+      if (message.type === 'snapshot') this.#outgoing?.want(group, message);
       else this.#peers?.sendRaft(message.to, group.id, message);
     }
   }
@@ -354,19 +354,19 @@ export class Shard {
     if (snapshot === undefined) return;
     group.installState(new State(id, storage.tx, storage.prefix(id)));
     assert(group.state.appliedIndex === snapshot.index, `group ${id} holds the snapshot up to ${snapshot.index}`);
-    this.#snapshots?.installed(id);
+    this.snapshots?.installed(id);
   }
 
   /** Checkpoints the groups of which a peer needs a snapshot now, and starts the transfers. */
   #sendSnapshots(clockMs: number): void {
-    const wanted = this.full ? [] : (this.#snapshots?.due() ?? []);
+    const wanted = this.full ? [] : (this.#outgoing?.due() ?? []);
     if (wanted.length === 0) return;
     const groups = [...new Set(wanted.map(({ group }) => group))];
     if (!this.#commits.commit([], groups, clockMs)) {
       for (const { group, message } of wanted) group.raft.snapshotFailed(message.to);
       return;
     }
-    for (const { group, message } of wanted) this.#snapshots?.send(group, message);
+    for (const { group, message } of wanted) this.#outgoing?.send(group, message);
     this.#peers?.flush();
   }
 
@@ -389,7 +389,7 @@ export class Shard {
   /** Lets go of log that a checkpoint covers, but for a tail that slow followers may still need. */
   #purge(group: Group): void {
     const { storage } = this.#options;
-    let upTo = Math.min(group.state.appliedIndex, this.#snapshots?.pinned(group.id) ?? Infinity);
+    let upTo = Math.min(group.state.appliedIndex, this.#outgoing?.pinned(group.id) ?? Infinity);
     if (this.#peers !== undefined) upTo = storage.purgeable(group.id, upTo, LOG_KEPT_BYTES);
     if (upTo <= 0) return;
     storage.purge(group.id, upTo);

@@ -18,8 +18,6 @@ import { TurnLog } from './turn-log.ts';
 const TRIM_VALUES_MAX = 1024;
 /** Space kept free on the volume: covers the commits between two samples. A twentieth of a small volume. */
 const RESERVE_BYTES_MAX = 64 * 1024 * 1024;
-/** Rows deleted per commit when a snapshot's half is emptied. */
-const CLEAR_ROWS_MAX = 8192;
 /** Bytes on disk for a byte of log: the log itself, the rows of a checkpoint, and the pages around them. */
 const SPACE_FACTOR = 3;
 
@@ -32,6 +30,8 @@ export class ShardStore implements ShardStorage {
   readonly #log: TurnLog;
   spaceLeft = true;
   roomToGrow = true;
+  /** Rows deleted per commit when a snapshot's half is emptied: some 10 ms for which the groups of the shard wait. */
+  clearRowsMax = 512;
   /** Bytes that checkpoints are going to write for what is in the log already. */
   owedBytes: () => number = () => 0;
   /** What may be written before the next sample. */
@@ -140,16 +140,13 @@ export class ShardStore implements ShardStorage {
     });
   }
 
-  clearStage(group: number, commitsMax = Infinity): boolean {
+  clearStage(group: number): boolean {
     const start = prefixKey(this.#stagePrefix(group));
     const end = prefixKey(this.#stagePrefix(group) + 1);
-    for (let commits = 0; ; commits++) {
-      const doomed: Uint8Array[] = [];
-      this.tx.range(start, end, false, (key) => doomed.push(key.slice()) < CLEAR_ROWS_MAX);
-      if (doomed.length === 0) return true;
-      if (commits >= commitsMax) return false;
-      this.#guarded(() => doomed.forEach((key) => this.tx.delete(key)));
-    }
+    const doomed: Uint8Array[] = [];
+    this.tx.range(start, end, false, (key) => doomed.push(key.slice()) < this.clearRowsMax);
+    if (doomed.length > 0) this.#guarded(() => doomed.forEach((key) => this.tx.delete(key)));
+    return doomed.length < this.clearRowsMax;
   }
 
   #stagePrefix(group: number): number {

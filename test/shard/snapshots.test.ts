@@ -5,7 +5,8 @@ import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../../src/base/
 import type { Group } from '../../src/group/group.ts';
 import type { SnapshotRequest } from '../../src/raft/types.ts';
 import type { IncomingSnapshot, PeerPort, ShardStorage } from '../../src/shard/ports.ts';
-import { Snapshots } from '../../src/shard/snapshots.ts';
+import { IncomingSnapshots } from '../../src/shard/incoming-snapshots.ts';
+import { OutgoingSnapshots } from '../../src/shard/outgoing-snapshots.ts';
 
 type Outcome = 'installed' | 'lost';
 
@@ -26,7 +27,8 @@ class Rig {
   wakes = 0;
   /** Nodes without a connection. */
   readonly unreachable = new Set<number>();
-  readonly snapshots: Snapshots;
+  readonly snapshots: OutgoingSnapshots;
+  readonly incoming: IncomingSnapshots;
 
   constructor() {
     const storage = {
@@ -36,8 +38,9 @@ class Rig {
         return { next: () => undefined, close: () => this.openReaders-- };
       },
     };
-    const peers: Pick<PeerPort, 'sendSnapshot' | 'snapshotResult'> = {
+    const peers: Pick<PeerPort, 'sendSnapshot' | 'snapshotResult' | 'paceSnapshot'> = {
       snapshotResult: () => true,
+      paceSnapshot: () => undefined,
       sendSnapshot: (node, group, message, metadata, source) => {
         if (this.unreachable.has(node)) return undefined;
         this.sent.push({ message, metadata });
@@ -46,12 +49,19 @@ class Rig {
         return {};
       },
     };
-    this.snapshots = new Snapshots(
-      storage as unknown as ShardStorage,
-      [],
-      peers as PeerPort,
+    const port = storage as unknown as ShardStorage;
+    this.snapshots = new OutgoingSnapshots(
+      port,
+      peers,
       () => {},
       () => this.wakes++,
+    );
+    this.incoming = new IncomingSnapshots(
+      port,
+      [],
+      peers,
+      () => {},
+      () => undefined,
     );
   }
 
@@ -103,11 +113,11 @@ class Rig {
   /** What the receiver's raft is told of it; undefined when it is refused. */
   receive(message: SnapshotRequest, metadata: Uint8Array): SnapshotRequest | undefined {
     const incoming = { group: 7 } as unknown as IncomingSnapshot;
-    this.snapshots.begin(incoming, message, metadata);
+    this.incoming.begin(incoming, message, metadata);
     let told: SnapshotRequest | undefined;
     const raft = { step: (one: SnapshotRequest) => (told = one) };
-    this.snapshots.complete(incoming, { raft } as unknown as Group);
-    this.snapshots.settle(true);
+    this.incoming.complete(incoming, { raft } as unknown as Group);
+    this.incoming.settle(true, 0);
     return told;
   }
 

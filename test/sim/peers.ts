@@ -144,6 +144,10 @@ export class SimPeers implements PeerPort {
     return this.#receiving.result(snapshot, status);
   }
 
+  paceSnapshot(snapshot: IncomingSnapshot, pace: 'hold' | 'resume'): void {
+    this.#receiving.pace(snapshot, pace);
+  }
+
   flush(): void {
     this.#forwarding.seal();
     this.#outbox.seal();

@@ -91,6 +91,8 @@ export class SimProcess implements Endpoint {
     const { logKeptBytes } = options.disk;
     const purgeable = this.store.purgeable.bind(this.store);
     this.store.purgeable = (group, index) => purgeable(group, index, logKeptBytes);
+    // A half of the key space is cleared in many steps, as that of a large group is.
+    if (options.disk.chunkBytes < 1000) this.store.clearRowsMax = 5;
     mutation?.onStore?.(this.store, this);
     this.store.spaceLeft = node.spaceLeft;
     if (this.store.fresh) this.store.markUsed(lostLog ? options.groups : []);

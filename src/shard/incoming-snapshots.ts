@@ -1,0 +1,198 @@
+/**
+ * Snapshots that other nodes send to this one. Their rows go into the half of the group's key space that its state does not use;
+ * raft decides whether they are wanted, and the half changes with one put (store/shard-store.ts).
+ *
+ * That half may hold rows: the state before the last snapshot, or a part of a snapshot that never ended. They are deleted a few
+ * at a time between turns, for every group of the shard waits meanwhile; the transfer is held up until the half is empty.
+ */
+import { WRITE_UNIT_BYTES } from '../base/limits.ts';
+import type { SnapshotRequest } from '../raft/types.ts';
+import type { Group } from '../group/group.ts';
+import { type IncomingSnapshot, type Log, type PeerPort, type ShardStorage, StorageFullError } from './ports.ts';
+import { withMetadata } from './snapshot-metadata.ts';
+
+/** Rows that wait for the half to be empty, in bytes per transfer: what a sender has on the way unacknowledged, twice. */
+export const HELD_BYTES_MAX = 4 * 1024 * 1024;
+/** A sender that waits is told so often that this node lives: a small part of what it takes for silence. */
+const HOLD_MS = 5000;
+
+type Port = Pick<PeerPort, 'snapshotResult' | 'paceSnapshot'>;
+
+interface Incoming {
+  readonly snapshot: IncomingSnapshot;
+  readonly message: SnapshotRequest;
+  /** Rows that wait until the half is empty; undefined: it is. */
+  held: Uint8Array[] | undefined;
+  heldBytes: number;
+  heldSinceMs: number;
+  /** All rows are here: raft is told when they are in their place. */
+  complete: Group | undefined;
+  /** All rows are in their place and raft has the message. */
+  stepped: boolean;
+}
+
+export class IncomingSnapshots {
+  readonly #storage: ShardStorage;
+  readonly #peers: Port;
+  readonly #log: Log;
+  /** Asks for a turn soon. */
+  readonly #wake: () => void;
+  readonly #incoming = new Map<number, Incoming>();
+  /** Groups whose unused half may hold rows. */
+  readonly #untidy: Set<number>;
+  #clockMs = 0;
+  readonly counters = { received: 0, failed: 0 };
+
+  constructor(storage: ShardStorage, groups: readonly number[], peers: Port, log: Log, wake: () => void) {
+    this.#storage = storage;
+    this.#peers = peers;
+    this.#log = log;
+    this.#wake = wake;
+    this.#untidy = new Set(groups);
+  }
+
+  /** `metadata` as the sender makes it; copied. */
+  begin(snapshot: IncomingSnapshot, request: SnapshotRequest, metadata: Uint8Array): void {
+    const { group, node: from } = snapshot;
+    const message = withMetadata(request, metadata);
+    if (message === undefined) {
+      const why = `refused a snapshot: unreadable, or usage not in units of ${WRITE_UNIT_BYTES} bytes`;
+      this.#log('error', why, { group, from });
+    }
+    // Raft was told of a complete one: its rows must stay until the commit that makes them the group's state.
+    if (message === undefined || this.#incoming.get(group)?.stepped === true) {
+      this.#peers.snapshotResult(snapshot, 'failed');
+      return;
+    }
+    const about = { heldBytes: 0, heldSinceMs: this.#clockMs, complete: undefined, stepped: false };
+    const incoming: Incoming = { snapshot, message, held: undefined, ...about };
+    this.#incoming.set(group, incoming);
+    if (this.#untidy.has(group)) {
+      incoming.held = [];
+      this.#tidy(group);
+      if (this.#incoming.get(group) !== incoming) return;
+      if (incoming.held !== undefined) this.#peers.paceSnapshot(snapshot, 'hold');
+    }
+    this.#untidy.add(group);
+    this.#log('info', 'receiving a snapshot', { group, from, index: message.snapshot.index });
+  }
+
+  chunk(snapshot: IncomingSnapshot, rows: Uint8Array): void {
+    const incoming = this.#incoming.get(snapshot.group);
+    if (incoming?.snapshot !== snapshot) return;
+    if (incoming.held === undefined) {
+      this.#stage(incoming, rows);
+      return;
+    }
+    incoming.heldBytes += rows.length;
+    if (incoming.heldBytes > HELD_BYTES_MAX) this.#fail(incoming);
+    else incoming.held.push(rows.slice());
+  }
+
+  /** All rows are here: raft decides whether they are wanted; installed() follows in any case. */
+  complete(snapshot: IncomingSnapshot, group: Group): void {
+    const incoming = this.#incoming.get(snapshot.group);
+    if (incoming?.snapshot !== snapshot) return;
+    incoming.complete = group;
+    this.#step(incoming);
+  }
+
+  aborted(snapshot: IncomingSnapshot): void {
+    const incoming = this.#incoming.get(snapshot.group);
+    // Once raft was told, only the end of the turn ends it.
+    if (incoming?.snapshot !== snapshot || incoming.stepped) return;
+    this.#incoming.delete(snapshot.group);
+    this.#log('info', 'a snapshot ended before all of it was here: the log of its sender says why', {
+      group: snapshot.group,
+      from: snapshot.node,
+    });
+  }
+
+  /** The staged rows are the group's state now. */
+  installed(group: number): void {
+    const incoming = this.#incoming.get(group);
+    if (incoming === undefined) return;
+    this.#incoming.delete(group);
+    this.counters.received++;
+    this.#peers.snapshotResult(incoming.snapshot, 'installed');
+  }
+
+  /** After a turn: what raft was told of and did not take, because its log got there on its own, is over. */
+  settle(hasRoom: boolean, clockMs: number): void {
+    this.#clockMs = clockMs;
+    let urgent: Incoming | undefined;
+    for (const [group, incoming] of this.#incoming) {
+      if (incoming.stepped) this.installed(group);
+      else if (incoming.held !== undefined) {
+        urgent ??= incoming;
+        this.#sayHold(incoming);
+      }
+    }
+    if (urgent !== undefined && !hasRoom) this.#fail(urgent);
+    if (!hasRoom) return;
+    if (urgent !== undefined) {
+      this.#tidy(urgent.snapshot.group);
+      this.#wake();
+      return;
+    }
+    // Nobody waits for the others.
+    for (const group of this.#untidy) if (!this.#incoming.has(group)) return this.#tidy(group);
+  }
+
+  /** One step, in one commit. */
+  #tidy(group: number): void {
+    const incoming = this.#incoming.get(group);
+    let isClean = false;
+    const isDone = this.#hasRoom(() => (isClean = this.#storage.clearStage(group)));
+    if (isClean) this.#untidy.delete(group);
+    if (incoming === undefined) return;
+    if (!isDone) this.#fail(incoming);
+    else if (isClean) this.#release(incoming);
+  }
+
+  /** The half is empty: what waited goes into its place. */
+  #release(incoming: Incoming): void {
+    const { snapshot, held = [] } = incoming;
+    incoming.held = undefined;
+    this.#untidy.add(snapshot.group);
+    for (const rows of held) if (!this.#stage(incoming, rows)) return;
+    this.#peers.paceSnapshot(snapshot, 'resume');
+    this.#step(incoming);
+  }
+
+  #sayHold(incoming: Incoming): void {
+    if (this.#clockMs - incoming.heldSinceMs < HOLD_MS) return;
+    incoming.heldSinceMs = this.#clockMs;
+    this.#peers.paceSnapshot(incoming.snapshot, 'hold');
+  }
+
+  #step(incoming: Incoming): void {
+    if (incoming.complete === undefined || incoming.held !== undefined) return;
+    incoming.stepped = true;
+    incoming.complete.raft.step(incoming.message);
+    this.#wake();
+  }
+
+  #stage(incoming: Incoming, rows: Uint8Array): boolean {
+    const isDone = this.#hasRoom(() => this.#storage.stage(incoming.snapshot.group, rows));
+    if (!isDone) this.#fail(incoming);
+    return isDone;
+  }
+
+  #fail({ snapshot }: Incoming): void {
+    this.#incoming.delete(snapshot.group);
+    this.counters.failed++;
+    this.#peers.snapshotResult(snapshot, 'failed');
+  }
+
+  /** False: the disk is full, and `write` did not happen as a whole. */
+  #hasRoom(write: () => void): boolean {
+    try {
+      write();
+      return true;
+    } catch (error) {
+      if (error instanceof StorageFullError) return false;
+      throw error;
+    }
+  }
+}

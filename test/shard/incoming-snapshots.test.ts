@@ -1,0 +1,141 @@
+// A snapshot that comes while its half of the key space is not empty: it waits, step by step, and nothing of either is lost.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Group } from '../../src/group/group.ts';
+import type { SnapshotRequest } from '../../src/raft/types.ts';
+import { HELD_BYTES_MAX, IncomingSnapshots } from '../../src/shard/incoming-snapshots.ts';
+import { encodeMetadata } from '../../src/shard/snapshot-metadata.ts';
+import { type IncomingSnapshot, type ShardStorage, StorageFullError } from '../../src/shard/ports.ts';
+
+const configuration = { voters: [1, 2], votersOutgoing: [], learners: [] };
+const META = { index: 5, term: 1, configuration };
+const MESSAGE = { type: 'snapshot', from: 2, to: 1, snapshot: META } as unknown as SnapshotRequest;
+const GROUP = 7;
+
+class Rig {
+  /** Steps that are left until the half is empty. */
+  steps = 0;
+  isFull = false;
+  readonly events: string[] = [];
+  readonly incoming: IncomingSnapshots;
+  wakes = 0;
+
+  constructor(groups: readonly number[] = [GROUP]) {
+    const guard = (): void => {
+      if (this.isFull) throw new StorageFullError();
+    };
+    const storage: Pick<ShardStorage, 'clearStage' | 'stage'> = {
+      clearStage: () => {
+        guard();
+        this.events.push('clear');
+        return --this.steps <= 0;
+      },
+      stage: (_group, rows) => {
+        guard();
+        this.events.push(`stage ${rows[0]}`);
+      },
+    };
+    this.incoming = new IncomingSnapshots(
+      storage as ShardStorage,
+      groups,
+      {
+        snapshotResult: (_snapshot, status) => this.events.push(status) > 0,
+        paceSnapshot: (_snapshot, pace) => void this.events.push(pace),
+      },
+      () => undefined,
+      () => this.wakes++,
+    );
+  }
+
+  begin(): IncomingSnapshot {
+    const snapshot = { group: GROUP, node: 2 };
+    this.incoming.begin(snapshot, MESSAGE, encodeMetadata(META));
+    return snapshot;
+  }
+
+  complete(snapshot: IncomingSnapshot): void {
+    const raft = { step: () => this.events.push('told') };
+    this.incoming.complete(snapshot, { raft } as unknown as Group);
+  }
+
+  take(): string[] {
+    return this.events.splice(0);
+  }
+}
+
+const rows = (first: number, bytes = 10): Uint8Array => new Uint8Array(bytes).fill(first);
+
+test('an empty half holds nothing up', () => {
+  const rig = new Rig();
+  const snapshot = rig.begin();
+  rig.incoming.chunk(snapshot, rows(1));
+  rig.complete(snapshot);
+  rig.incoming.settle(true, 0);
+  assert.deepEqual(
+    rig.take(),
+    ['clear', 'resume', 'stage 1', 'told', 'installed', 'clear'],
+    'the other half is the empty one now',
+  );
+});
+
+test('a half that is not empty is cleared by one step a turn, and what comes meanwhile waits in order', () => {
+  const rig = new Rig();
+  rig.steps = 4;
+  const snapshot = rig.begin();
+  assert.deepEqual(rig.take(), ['clear', 'hold'], 'one step only where a socket is read');
+  const buffer = rows(1);
+  rig.incoming.chunk(snapshot, buffer);
+  buffer.fill(9);
+  rig.incoming.chunk(snapshot, rows(2));
+  rig.incoming.settle(true, 100);
+  assert.deepEqual([rig.take(), rig.wakes], [['clear'], 1], 'and the next turn comes at once');
+  rig.complete(snapshot);
+  rig.incoming.settle(true, 200);
+  assert.deepEqual(rig.take(), ['clear']);
+  rig.incoming.settle(true, 300);
+  assert.deepEqual(rig.take(), ['clear', 'stage 1', 'stage 2', 'resume', 'told']);
+  rig.incoming.settle(true, 400);
+  assert.deepEqual(rig.take(), ['installed', 'clear']);
+});
+
+test('a sender that waits hears of this node every few seconds', () => {
+  const rig = new Rig();
+  rig.steps = 1000;
+  rig.begin();
+  rig.take();
+  for (let ms = 0; ms <= 20_000; ms += 100) rig.incoming.settle(true, ms);
+  assert.equal(rig.take().filter((event) => event === 'hold').length, 4);
+});
+
+test('more than a window, or a full disk, ends the transfer; the next one finds the half cleared further', () => {
+  const rig = new Rig();
+  rig.steps = 5;
+  const first = rig.begin();
+  for (let bytes = 0; bytes <= HELD_BYTES_MAX; bytes += 2 ** 20) rig.incoming.chunk(first, rows(1, 2 ** 20));
+  assert.deepEqual(rig.take(), ['clear', 'hold', 'failed']);
+  rig.begin();
+  rig.isFull = true;
+  rig.incoming.settle(false, 0);
+  assert.deepEqual(rig.take(), ['clear', 'hold', 'failed']);
+  rig.begin();
+  assert.deepEqual(rig.take(), ['failed']);
+  rig.isFull = false;
+  for (let i = 0; i < 3; i++) rig.incoming.settle(true, 0);
+  assert.deepEqual(rig.take(), ['clear', 'clear', 'clear'], 'nobody waits, and it goes on');
+  rig.incoming.settle(true, 0);
+  assert.deepEqual(rig.take(), []);
+});
+
+test('an aborted transfer leaves rows that the next one waits for', () => {
+  const rig = new Rig();
+  const first = rig.begin();
+  rig.incoming.chunk(first, rows(1));
+  rig.incoming.aborted(first);
+  rig.take();
+  rig.steps = 2;
+  const second = rig.begin();
+  rig.incoming.chunk(first, rows(1));
+  rig.incoming.chunk(second, rows(2));
+  rig.incoming.settle(true, 0);
+  assert.deepEqual(rig.take(), ['clear', 'hold', 'clear', 'stage 2', 'resume']);
+});
