@@ -12,7 +12,7 @@ import { OTHER_HALF } from '../wire/key-space.ts';
 import { eachRow } from '../wire/rows.ts';
 import { Environment, LmdbTx } from './environment.ts';
 import { HALF_TAG, LOST_TAG, USED_TAG, VOTE_TAG, halfOf, prefixKey, systemKey } from './rows.ts';
-import { TurnLog } from './turn-log.ts';
+import { type LogMemory, TurnLog } from './turn-log.ts';
 
 /** Values of old log records deleted per commit: keeps one commit from paying for a long backlog. */
 const TRIM_VALUES_MAX = 1024;
@@ -112,6 +112,23 @@ export class ShardStore implements ShardStorage {
 
   purgeable(group: number, index: number, keepBytes: number): number {
     return this.#log.purgeable(group, index, keepBytes);
+  }
+
+  logBytesBehind(group: number, index: number): number {
+    return this.#log.bytesBehind(group, index);
+  }
+
+  get logMemoryBytes(): number {
+    return this.#log.memoryBytes;
+  }
+
+  /** Entries of the log that were read back from disk. */
+  get logReadBack(): number {
+    return this.#log.readBack;
+  }
+
+  setLogMemory(memory: LogMemory): void {
+    this.#log.memory = memory;
   }
 
   /**

@@ -19,17 +19,30 @@
  */
 import { assert } from '../base/assert.ts';
 import { PAGE_VALUE_BYTES } from '../base/limits.ts';
-import type { Entry, EntryKind, LogReader } from '../raft/types.ts';
+import type { Entry, EntryKind } from '../raft/types.ts';
 import type { Environment } from './environment.ts';
+import { GroupLog, type Stored } from './group-log.ts';
 
 const ENTRY_HEAD_BYTES = 24;
 const KEY_BYTES = 12;
 /** Of a record that cuts a log; raft's kinds are small. */
 const KIND_CUT = 0xff;
 const NO_DATA = new Uint8Array(0);
-const NO_TURNS: readonly number[] = [];
 /** A scratch buffer that held one huge turn gives the memory back. */
 const SCRATCH_KEPT_BYTES = 4 * 1024 * 1024;
+
+/** Bytes of entries (with an overhead for each) that stay in memory; what is older is read back when a peer needs it. */
+export interface LogMemory {
+  /** Of one group, but for its newest entry. */
+  readonly groupBytes: number;
+  readonly shardBytes: number;
+}
+
+/**
+ * A group: what slow followers are left (shard.ts) and what a checkpoint leaves until the next one, so that the usual path never
+ * reads. A shard: that of eight busy groups.
+ */
+const LOG_MEMORY: LogMemory = { groupBytes: 6 * 1024 * 1024, shardBytes: 48 * 1024 * 1024 };
 
 interface LogPosition {
   readonly index: number;
@@ -41,115 +54,6 @@ interface LogBatch {
   readonly group: number;
   readonly entries: readonly Entry[];
   readonly snapshot?: LogPosition | undefined;
-}
-
-interface Stored {
-  readonly turn: number;
-  readonly entry: Entry;
-  /** Data bytes of all entries before this one, from some point on. */
-  readonly before: number;
-}
-
-/** One group's log; what raft reads. Entries stay in memory until purged, which the checkpoints bound. */
-export class GroupLog implements LogReader {
-  #entries: Stored[] = [];
-  #first = 1;
-  #snapshotTerm = 0;
-  /** `before` of the next entry. */
-  #bytes = 0;
-
-  /** Starts behind the applied state; called once, before entries are loaded. */
-  startAt(snapshotIndex: number, snapshotTerm: number): void {
-    assert(this.#entries.length === 0, 'a log starts empty');
-    this.#first = snapshotIndex + 1;
-    this.#snapshotTerm = snapshotTerm;
-  }
-
-  firstIndex(): number {
-    return this.#first;
-  }
-
-  lastIndex(): number {
-    return this.#first + this.#entries.length - 1;
-  }
-
-  term(index: number): number {
-    if (index === this.#first - 1) return this.#snapshotTerm;
-    return this.#at(index).entry.term;
-  }
-
-  entries(lo: number, hi: number, maxBytes: number): Entry[] {
-    const out: Entry[] = [];
-    let bytes = 0;
-    for (let index = lo; index < hi; index++) {
-      const { entry } = this.#at(index);
-      bytes += entry.data.length;
-      if (out.length > 0 && bytes > maxBytes) break;
-      out.push(entry);
-    }
-    return out;
-  }
-
-  /** Adds an entry of `turn`; returns the turns of entries that it replaces. */
-  push(turn: number, entry: Entry): readonly number[] {
-    const keep = entry.index - this.#first;
-    assert(keep >= 0 && keep <= this.#entries.length, `entry ${entry.index} fits behind ${this.lastIndex()}`);
-    const first = this.#entries[keep];
-    if (first !== undefined) this.#bytes = first.before;
-    const replaced = first === undefined ? NO_TURNS : this.#entries.splice(keep).map((stored) => stored.turn);
-    this.#entries.push({ turn, entry, before: this.#bytes });
-    this.#bytes += entry.data.length;
-    return replaced;
-  }
-
-  /** Adds an entry read back from disk; returns the turns of entries that it replaces, undefined when it is void itself. */
-  load(turn: number, entry: Entry): readonly number[] | undefined {
-    const keep = entry.index - this.#first;
-    if (keep > this.#entries.length) return undefined;
-    return keep < 0 ? this.#entries.splice(0).map((stored) => stored.turn) : this.push(turn, entry);
-  }
-
-  /** The greatest index up to `index` behind which entries of `keepBytes` remain; 0 when there are fewer. */
-  purgeable(index: number, keepBytes: number): number {
-    const upTo = this.#bytes - keepBytes;
-    let low = 0;
-    let high = Math.min(this.#entries.length, index - this.#first + 1);
-    // Entries [0, low) begin early enough; busy logs are looked at many times a second, hence not one by one.
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#entries[middle] as Stored).before < upTo) low = middle + 1;
-      else high = middle;
-    }
-    return low === 0 ? 0 : this.#first + low - 1;
-  }
-
-  /** Starts afresh behind an installed snapshot; returns the turns of all entries. */
-  restartAt(snapshotIndex: number, snapshotTerm: number): readonly number[] {
-    const dropped = this.#entries.splice(0).map((stored) => stored.turn);
-    this.#first = snapshotIndex + 1;
-    this.#snapshotTerm = snapshotTerm;
-    return dropped;
-  }
-
-  /** Drops what was read back so far; returns the turns of the entries. */
-  cut(): readonly number[] {
-    return this.#entries.splice(0).map((stored) => stored.turn);
-  }
-
-  /** Drops entries up to `index`; returns their turns. */
-  drop(index: number): readonly number[] {
-    if (index < this.#first) return [];
-    this.#snapshotTerm = this.term(index);
-    const dropped = this.#entries.splice(0, index - this.#first + 1);
-    this.#first = index + 1;
-    return dropped.map((stored) => stored.turn);
-  }
-
-  #at(index: number): Stored {
-    const stored = this.#entries[index - this.#first];
-    assert(stored !== undefined, `log holds ${index} (first ${this.#first}, last ${this.lastIndex()})`);
-    return stored;
-  }
 }
 
 export class TurnLog {
@@ -168,6 +72,11 @@ export class TurnLog {
   #written = 0;
   #scratch = new Uint8Array(64 * 1024);
   #view = new DataView(this.#scratch.buffer);
+  readonly #head = new Uint8Array(ENTRY_HEAD_BYTES);
+  readonly #headView = new DataView(this.#head.buffer);
+  memory: LogMemory = LOG_MEMORY;
+  /** Entries read back. */
+  readBack = 0;
 
   constructor(environment: Environment) {
     this.#environment = environment;
@@ -175,7 +84,7 @@ export class TurnLog {
 
   /** The log of `group`, starting behind (snapshotIndex, snapshotTerm). Before load(). */
   open(group: number, snapshotIndex: number, snapshotTerm: number): GroupLog {
-    const log = new GroupLog();
+    const log = new GroupLog((stored, index) => this.#read(group, stored, index));
     log.startAt(snapshotIndex, snapshotTerm);
     this.#groups.set(group, log);
     return log;
@@ -195,6 +104,7 @@ export class TurnLog {
       const { buffer, byteOffset, length } = Buffer.concat(parts);
       this.#loadRecord(turn, new Uint8Array(buffer, byteOffset, length), voids);
       this.#release(turn);
+      this.#evict();
       parts = [];
     };
     for (const { key, value } of this.#environment.log.getRange({})) {
@@ -215,6 +125,7 @@ export class TurnLog {
       const kind = value[at + 2] as number;
       const group = view.getUint16(at, true);
       const size = view.getUint32(at + 4, true);
+      const entryAt = at;
       const dataAt = at + ENTRY_HEAD_BYTES;
       const entry: Entry = {
         term: view.getFloat64(at + 8, true),
@@ -225,7 +136,7 @@ export class TurnLog {
       at = dataAt + size;
       const log = this.#groups.get(group);
       assert(log !== undefined, `group ${group} of the log belongs to this shard`);
-      const replaced = kind === KIND_CUT ? log.cut() : log.load(turn, entry);
+      const replaced = kind === KIND_CUT ? log.cut() : log.load(turn, entryAt, entry);
       if (replaced === undefined) {
         voids.set(log, [...(voids.get(log) ?? []), turn]);
         continue;
@@ -282,13 +193,22 @@ export class TurnLog {
     const turn = this.#nextTurn++;
     this.#parts.set(turn, this.#written);
     this.#hold(turn);
+    let at = 0;
     for (const { group, entries, snapshot } of batches) {
       const log = this.#groups.get(group) as GroupLog;
-      // The cut stays as long as any record that holds what it cut off.
-      if (snapshot !== undefined) this.#replace(log.restartAt(snapshot.index, snapshot.term), turn);
-      for (const entry of entries) this.#push(log, turn, entry);
+      if (snapshot !== undefined) {
+        // The cut stays as long as any record that holds what it cut off.
+        this.#replace(log.restartAt(snapshot.index, snapshot.term), turn);
+        at += ENTRY_HEAD_BYTES;
+      }
+      for (const entry of entries) {
+        this.#hold(turn);
+        this.#replace(log.push(turn, at, entry), turn);
+        at += ENTRY_HEAD_BYTES + entry.data.length;
+      }
     }
     this.#release(turn);
+    this.#evict();
     if (this.#scratch.length > SCRATCH_KEPT_BYTES) this.#reset();
   }
 
@@ -307,13 +227,70 @@ export class TurnLog {
     return (this.#groups.get(group) as GroupLog).purgeable(index, keepBytes);
   }
 
+  /** What the log behind `index` costs on disk. */
+  bytesBehind(group: number, index: number): number {
+    return (this.#groups.get(group) as GroupLog).bytesBehind(index);
+  }
+
+  /** What all logs hold in memory. */
+  get memoryBytes(): number {
+    let bytes = 0;
+    for (const log of this.#groups.values()) bytes += log.memoryBytes;
+    return bytes;
+  }
+
   get doomedCount(): number {
     return this.#doomed.length;
   }
 
-  #push(log: GroupLog, turn: number, entry: Entry): void {
-    this.#hold(turn);
-    this.#replace(log.push(turn, entry), turn);
+  /** Lets go of entries that are on disk: each group's oldest, then those of the group that has the most. */
+  #evict(): void {
+    const { groupBytes, shardBytes } = this.memory;
+    let total = 0;
+    for (const log of this.#groups.values()) {
+      if (log.memoryBytes > groupBytes) log.evict(groupBytes, 'keep newest');
+      total += log.memoryBytes;
+    }
+    while (total > shardBytes) {
+      let largest: GroupLog | undefined;
+      for (const log of this.#groups.values()) {
+        if (largest === undefined || log.memoryBytes > largest.memoryBytes) largest = log;
+      }
+      if (largest === undefined || largest.memoryBytes === 0) return;
+      const before = largest.memoryBytes;
+      largest.evict(before / 2, 'all');
+      total -= before - largest.memoryBytes;
+    }
+  }
+
+  /** An entry that is not in memory any more, compared with what is known of it. */
+  #read(group: number, { turn, at, term, kind, size }: Stored, index: number): Entry {
+    const head = this.#headView;
+    this.#readPart(turn, at, this.#head);
+    const isIt =
+      head.getUint16(0, true) === group &&
+      this.#head[2] === kind &&
+      head.getUint32(4, true) === size &&
+      head.getFloat64(8, true) === term &&
+      head.getFloat64(16, true) === index;
+    assert(isIt, `turn ${turn} of the log holds entry ${index} of group ${group} at ${at}`);
+    const data = new Uint8Array(size);
+    this.#readPart(turn, at + ENTRY_HEAD_BYTES, data);
+    this.readBack++;
+    return { index, term, kind, data };
+  }
+
+  #readPart(turn: number, at: number, into: Uint8Array): void {
+    for (let done = 0; done < into.length;) {
+      const part = Math.floor((at + done) / PAGE_VALUE_BYTES);
+      const from = (at + done) % PAGE_VALUE_BYTES;
+      const value = this.#environment.log.getBinaryFast(partKey(turn, part));
+      assert(value !== undefined && value.length > from, `part ${part} of turn ${turn} of the log is there`);
+      const size = Math.min(value.length - from, into.length - done);
+      // A view: what lmdb-js lends is as long as its buffer for whoever copies from it.
+      into.set(new Uint8Array(value.buffer, value.byteOffset + from, size), done);
+      done += size;
+    }
   }
 
   /** Entries of the `older` turns, one each, were replaced in `turn`. */

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ENTRY_DATA, type Entry, type HardState, type LogReader } from '../../src/raft/types.ts';
 import type { TurnBatch } from '../../src/shard/ports.ts';
 import type { ShardStore } from '../../src/store/shard-store.ts';
-import { GroupLog } from '../../src/store/turn-log.ts';
+import { GroupLog } from '../../src/store/group-log.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { TemporaryStore } from './temporary.ts';
 
@@ -215,6 +215,9 @@ test('what was replaced stays replaced when another group keeps its record and a
   assert.equal(again.doomedRecords, 0, 'nothing is left on disk');
 });
 
+/** Nothing, next to nothing, what a few entries take, and all. */
+const MEMORIES = [0, 150, 700, 1e9].map((bytes) => ({ groupBytes: bytes, shardBytes: 2 * bytes }));
+
 /** What the log should hold, and what of it may be forgotten. */
 interface Expected {
   entries: Entry[];
@@ -243,7 +246,9 @@ test('random turns, conflicts, snapshots, checkpoints, trims and restarts: a log
     new Map([...model].map(([group, one]) => [group, [one.applied, one.appliedTerm] as const]));
   let logs = open(store, applied());
   let term = 1;
+  let readBack = 0;
   for (let turn = 0; turn < 1500; turn++) {
+    store.setLogMemory(random.pick(MEMORIES));
     const batches: TurnBatch[] = [];
     for (const group of groups) {
       if (random.chance(0.4)) continue;
@@ -271,7 +276,9 @@ test('random turns, conflicts, snapshots, checkpoints, trims and restarts: a log
       if (one.applied > 0) store.purge(group, one.applied);
     }
     if (random.chance(0.04)) {
+      readBack += store.logReadBack;
       store = await temporary.reopen();
+      store.setLogMemory(random.pick(MEMORIES));
       logs = open(store, applied());
     }
     for (const [group, one] of model) {
@@ -285,16 +292,17 @@ test('random turns, conflicts, snapshots, checkpoints, trims and restarts: a log
       assert(log.firstIndex() <= one.applied + 1, `SEED=${seed} turn ${turn}`);
     }
   }
+  assert(readBack > 1000, `${readBack} entries were read back`);
 });
 
 test('what may be purged leaves the bytes to keep, whatever was replaced, dropped or restarted before', () => {
   const random = createRandom(seedFromEnvironment());
-  const log = new GroupLog();
+  const log = new GroupLog(() => assert.fail('all is in memory'));
   log.startAt(0, 0);
   for (let turn = 1; turn < 3000; turn++) {
     const behind = random.chance(0.05) ? random.int(0, Math.min(5, log.lastIndex() - log.firstIndex() + 1)) : 0;
     const index = log.lastIndex() + 1 - behind;
-    log.push(turn, { index, term: turn, kind: ENTRY_DATA, data: new Uint8Array(random.int(0, 50)) });
+    log.push(turn, 0, { index, term: turn, kind: ENTRY_DATA, data: new Uint8Array(random.int(0, 50)) });
     if (random.chance(0.02)) log.drop(random.int(log.firstIndex() - 1, log.lastIndex()));
     if (random.chance(0.002)) log.restartAt(log.lastIndex() + random.int(0, 10), turn);
     const [upTo, keepBytes] = [random.int(0, log.lastIndex() + 2), random.int(0, 2000)];
@@ -305,4 +313,50 @@ test('what may be purged leaves the bytes to keep, whatever was replaced, droppe
     }
     assert.equal(log.purgeable(upTo, keepBytes), expected);
   }
+});
+
+test('entries beyond the budget are on disk only, and come back as they were, whatever their size', (t) => {
+  const temporary = new TemporaryStore(t);
+  const { store } = temporary;
+  const logs = open(store, FRESH);
+  store.setLogMemory({ groupBytes: 100_000, shardBytes: 150_000 });
+  const texts = new Map<number, string[]>([
+    [1, []],
+    [2, []],
+  ]);
+  for (let i = 1; i <= 60; i++) {
+    const batches = [1, 2].map((group) => {
+      const text = `${group}/${i} ${'x'.repeat((i * 1709) % 30_000)}`;
+      texts.get(group)?.push(text);
+      return batch(group, [entry(i, 1, text)]);
+    });
+    store.commit(batches, undefined);
+    assert(store.logMemoryBytes <= 150_000, `turn ${i}: ${store.logMemoryBytes} bytes in memory`);
+  }
+  const large = `large ${'y'.repeat(1_000_000)}`;
+  store.commit([batch(1, [entry(61, 1, large), entry(62, 1, 'small')])], undefined);
+  assert(store.logMemoryBytes <= 150_000);
+  texts.get(1)?.push(large, 'small');
+  for (const [group, all] of texts) {
+    const log = logs.get(group) as LogReader;
+    const found = log.entries(1, all.length + 1, Infinity).map(({ data }) => Buffer.from(data).toString());
+    assert.deepEqual(found, all);
+    assert.equal(log.entries(1, all.length + 1, 1).length, 1);
+  }
+  assert(store.logBytesBehind(1, 60) >= large.length);
+  assert(store.logBytesBehind(1, 60) <= large.length + 1000);
+  assert.equal(store.logBytesBehind(1, 62), 0);
+});
+
+test('the newest entry of a group stays in memory while the shard has room, for it is what peers are sent next', (t) => {
+  const temporary = new TemporaryStore(t);
+  const { store } = temporary;
+  const log = open(store, FRESH).get(1) as LogReader;
+  store.setLogMemory({ groupBytes: 1000, shardBytes: 1e6 });
+  store.commit([batch(1, [entry(1, 1, 'x'.repeat(50_000))])], undefined);
+  log.entries(1, 2, Infinity);
+  assert.equal(store.logReadBack, 0);
+  store.commit([batch(1, [entry(2, 1)])], undefined);
+  log.entries(1, 2, Infinity);
+  assert.equal(store.logReadBack, 1);
 });
