@@ -70,12 +70,15 @@ class PutExchange extends BodyExchange {
     super(plane);
     this.#bucket = bucket;
     this.#stream = stream;
+    this.bytesMax = SENT_BYTES_MAX;
+  }
+
+  protected override tooLarge(): void {
+    this.fail('INVALID_ATTRIBUTES', `the body exceeds ${SENT_BYTES_MAX} bytes`);
   }
 
   protected override bodyReady(body: Uint8Array): void {
     if (body.length === 0) return this.fail('INVALID_ATTRIBUTES', 'the body is empty; send {} to clear them');
-    if (body.length > SENT_BYTES_MAX)
-      return this.fail('INVALID_ATTRIBUTES', `the body exceeds ${SENT_BYTES_MAX} bytes`);
     const request = newRequest();
     request.op = COMMAND_SET_ATTRIBUTES;
     request.command.kind = COMMAND_SET_ATTRIBUTES;

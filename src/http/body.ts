@@ -4,9 +4,10 @@
  * so a chunked body is copied once, and its pages go back to the system at once, not when the collector gets to it (a few
  * large bodies would otherwise stay resident for as long as the process is idle).
  *
- * Bounds: a declared size over the limit is refused before the body is read, a chunked one as soon as it passes it; all
- * bodies together stay within the budget. Half-sent bodies and slow senders are ended by uWebSockets.js: while a body is
- * awaited it closes a connection that brings less than 160 KiB in 10 s.
+ * Bounds: a declared size over the limit is refused before the body is read, a chunked one as soon as it passes it. All bodies
+ * together stay within a budget, which is charged as bytes arrive: what is only announced holds no room that others need. Slow
+ * senders: uWebSockets.js closes a connection that brings less than 160 KiB in 10 s while a body is awaited, slow-bodies.ts one
+ * whose body takes too long as a whole.
  */
 import { Exchange } from './exchange.ts';
 import { guardData, readData } from './guard.ts';
@@ -33,6 +34,20 @@ export abstract class BodyExchange extends Exchange {
 
   readonly #data = guardData(this.plane.logError, this, (chunk, last) => this.#chunk(chunk, last));
 
+  /** Bytes of the body; a route that takes less than the plane sets it. */
+  bytesMax = this.plane.bodyBytesMax;
+
+  /** Answers a body of more than bytesMax. */
+  protected tooLarge(): void {
+    this.fail('BODY_TOO_LARGE');
+  }
+
+  /** The body takes too long: the client may not even read an answer. */
+  cutOff(): void {
+    this.#drop();
+    this.close(408);
+  }
+
   /** The body is complete. `body` may lie in memory that is gone after the call. */
   protected abstract bodyReady(body: Uint8Array): void;
 
@@ -42,11 +57,9 @@ export abstract class BodyExchange extends Exchange {
     this.#declared = declared;
     this.#length = 0;
     // A body that is never read is discarded by uWebSockets.js, and the connection closed if that takes over 10 s.
-    if (declared > this.plane.bodyBytesMax) return this.fail('BODY_TOO_LARGE');
-    if (declared > 0) {
-      if (!this.plane.budget.take(declared)) return this.fail('INFLIGHT_FULL');
-      this.heldBytes = declared;
-    }
+    if (declared > this.bytesMax) return this.tooLarge();
+    // Only a look: it would not fit if it came now.
+    if (!this.budget.hasRoom(declared)) return this.fail('INFLIGHT_FULL');
     readData(res, this.#data);
   }
 
@@ -55,6 +68,7 @@ export abstract class BodyExchange extends Exchange {
     if (this.res === undefined) return;
     const size = this.#length + chunk.byteLength;
     if (size > this.heldBytes && !this.#hold(size)) return;
+    if (!last && this.#length === 0) this.plane.slowBodies.add(this);
     if (last && this.#length === 0) return this.bodyReady(new Uint8Array(chunk));
     if (chunk.byteLength > 0) {
       new Uint8Array(this.#reserve(size)).set(new Uint8Array(chunk), this.#length);
@@ -68,14 +82,14 @@ export abstract class BodyExchange extends Exchange {
     }
   }
 
-  /** Takes what a chunked body needs beyond what it holds already; false when it was refused. */
+  /** Takes what the body needs beyond what it holds already; false when it was refused. */
   #hold(size: number): boolean {
-    if (size > this.plane.bodyBytesMax) {
+    if (size > this.bytesMax) {
       this.#drop();
-      this.fail('BODY_TOO_LARGE');
+      this.tooLarge();
       return false;
     }
-    if (!this.plane.budget.take(size - this.heldBytes)) {
+    if (!this.budget.take(size - this.heldBytes)) {
       this.#drop();
       this.fail('INFLIGHT_FULL');
       return false;
@@ -86,13 +100,14 @@ export abstract class BodyExchange extends Exchange {
 
   /** The buffer, with room for `size` bytes. Only the address range of the largest body is taken at once. */
   #reserve(size: number): ResizableBuffer {
-    const most = this.#declared >= 0 ? Math.max(this.#declared, size) : this.plane.bodyBytesMax;
+    const most = this.#declared >= 0 ? Math.max(this.#declared, size) : this.bytesMax;
     const buffer = (this.#buffer ??= new newResizable(0, { maxByteLength: most }));
     if (size > buffer.byteLength) buffer.resize(Math.min(Math.max(size, buffer.byteLength + GROWTH_BYTES), most));
     return buffer;
   }
 
   #drop(): void {
+    this.plane.slowBodies.delete(this);
     this.#buffer?.resize(0);
     this.#buffer = undefined;
     this.#length = 0;

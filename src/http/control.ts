@@ -10,7 +10,8 @@ import { JSON_TYPE, type Responder } from './respond.ts';
 import { CONTROL_PREFIX } from './routes.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
-export interface ControlRequest {
+/** A request without its body. */
+export interface ControlHead {
   /** In lower case; HEAD comes as get. */
   readonly method: string;
   /** Below the prefix, as it was sent. */
@@ -19,8 +20,6 @@ export interface ControlRequest {
   readonly authorization: string;
   /** Scheme and authority that the client used. */
   readonly origin: string;
-  /** The request's own. */
-  readonly body: Uint8Array;
 }
 
 export interface ControlAnswer {
@@ -36,8 +35,19 @@ export interface ControlAnswer {
   readonly retry?: boolean;
 }
 
+/** A request whose head is right. */
+export interface ControlTask {
+  /** Its token may be anybody's: this node cannot tell yet. */
+  readonly fromStranger?: boolean;
+  /** `body`: the task's own; empty for GET. */
+  run(body: Uint8Array<ArrayBuffer>): Promise<ControlAnswer>;
+}
+
 export interface ControlPort {
-  handle(request: ControlRequest): Promise<ControlAnswer>;
+  /** What can be said before the body, or who takes it. */
+  open(head: ControlHead): ControlAnswer | ControlTask;
+  /** An exception of open() or run() that is a refusal; others are bugs. */
+  refusal(error: unknown): ControlAnswer | undefined;
 }
 
 /** Tokens of their own protect them, and public keys are public: the plane's token is not asked for. */
@@ -57,55 +67,70 @@ export function handleControl(
   startedMs: number,
 ): void {
   const scheme = plane.ctx.settings.tls === undefined ? 'http' : 'https';
-  const exchange = new ControlExchange(plane, port, {
+  const head: ControlHead = {
     method: method === 'head' ? 'get' : method,
     path: req.getUrl().slice(CONTROL_PREFIX.length),
     authorization: req.getHeader('authorization'),
     origin: `${scheme}://${req.getHeader('host')}`,
-  });
+  };
   const declared = declaredBytes(req.getHeader('content-length'));
+  const opened = openTask(port, head);
+  const exchange = new ControlExchange(plane, port, 'run' in opened ? opened : undefined);
   exchange.open(res, responder, 'flat', 'other', startedMs);
-  if (method === 'get' || method === 'head') exchange.begin(new Uint8Array(0));
-  else if (declared > SUBSCRIPTION_BODY_BYTES_MAX) exchange.tooLarge();
+  if (!('run' in opened)) exchange.write(opened);
+  else if (head.method === 'get') exchange.begin(new Uint8Array(0));
   else exchange.readBody(res, declared);
+}
+
+function openTask(port: ControlPort, head: ControlHead): ControlAnswer | ControlTask {
+  try {
+    return port.open(head);
+  } catch (error) {
+    const answer = port.refusal(error);
+    if (answer === undefined) throw error;
+    return answer;
+  }
 }
 
 class ControlExchange extends BodyExchange {
   readonly #port: ControlPort;
-  readonly #request: Omit<ControlRequest, 'body'>;
+  readonly #task: ControlTask | undefined;
 
-  constructor(plane: Plane, port: ControlPort, request: Omit<ControlRequest, 'body'>) {
+  constructor(plane: Plane, port: ControlPort, task: ControlTask | undefined) {
     super(plane);
     this.#port = port;
-    this.#request = request;
+    this.#task = task;
+    this.bytesMax = SUBSCRIPTION_BODY_BYTES_MAX;
+    if (task?.fromStranger === true) this.budget = plane.strangers;
   }
 
-  begin(body: Uint8Array): void {
-    this.#port.handle({ ...this.#request, body }).then(
-      (answer) => this.#write(answer),
+  begin(body: Uint8Array<ArrayBuffer>): void {
+    this.#task?.run(body).then(
+      (answer) => this.write(answer),
       (error: unknown) => {
-        this.plane.logError(error, `${this.#request.method} ${this.#request.path}`);
-        this.fail('INTERNAL');
+        const answer = this.#port.refusal(error);
+        if (answer !== undefined) return this.write(answer);
+        this.plane.logError(error, this.operation);
+        return this.fail('INTERNAL');
       },
     );
   }
 
-  tooLarge(): void {
+  protected override tooLarge(): void {
     const message = `the body exceeds ${SUBSCRIPTION_BODY_BYTES_MAX} bytes`;
-    this.#write({ status: 413, json: { error: { code: 'INVALID_REQUEST', message } } });
+    this.write({ status: 413, json: { error: { code: 'INVALID_REQUEST', message } } });
   }
 
   protected override bodyReady(body: Uint8Array): void {
-    if (body.length > SUBSCRIPTION_BODY_BYTES_MAX) this.tooLarge();
     // The memory is gone after this call.
-    else this.begin(body.slice());
+    this.begin(body.slice());
   }
 
   protected override answer(): number {
     throw new Error('no shard answers a control request');
   }
 
-  #write(answer: ControlAnswer): void {
+  write(answer: ControlAnswer): void {
     const { res, responder } = this;
     // The client is gone.
     if (res === undefined || responder === undefined) return;

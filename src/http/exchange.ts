@@ -13,7 +13,7 @@ import type { Request } from '../wire/request.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Family, Operation } from './contract.ts';
 import { type GuardedAbort, type ResponseOwner, guardAbort, takeOver } from './guard.ts';
-import type { Plane } from './plane.ts';
+import type { BodyBudget, Plane } from './plane.ts';
 import type { Responder } from './respond.ts';
 import type { UwsResponse } from './uws.ts';
 
@@ -30,7 +30,9 @@ export abstract class Exchange implements ReplyHandler, ResponseOwner {
   responder: Responder | undefined = undefined;
   /** Handed to a shard: onReply will come. */
   sent = false;
-  /** Bytes taken from the budget. */
+  /** Where the bytes of the body are counted. */
+  budget: BodyBudget;
+  /** Bytes taken from it. */
   heldBytes = 0;
 
   readonly #abort: GuardedAbort;
@@ -38,6 +40,7 @@ export abstract class Exchange implements ReplyHandler, ResponseOwner {
 
   constructor(plane: Plane) {
     this.plane = plane;
+    this.budget = plane.budget;
     this.#abort = guardAbort(plane.logError, this, () => this.#aborted());
   }
 
@@ -87,6 +90,14 @@ export abstract class Exchange implements ReplyHandler, ResponseOwner {
     if (!this.sent) this.#over();
   }
 
+  /** Cuts the connection; `status` is what the metrics count. */
+  close(status: number): void {
+    const { res } = this;
+    if (res === undefined) return;
+    this.done(status);
+    res.close();
+  }
+
   /** A bug in answering: log it and cut the connection, because part of an answer may be out already. */
   crash(error: unknown): void {
     this.plane.logError(error, this.operation);
@@ -115,7 +126,7 @@ export abstract class Exchange implements ReplyHandler, ResponseOwner {
   }
 
   #over(): void {
-    if (this.heldBytes > 0) this.plane.budget.give(this.heldBytes);
+    if (this.heldBytes > 0) this.budget.give(this.heldBytes);
     this.heldBytes = 0;
     this.responder = undefined;
     this.plane.closed();

@@ -1,9 +1,10 @@
 /** What the handlers of one listener share: the context, the budget of bodies in flight, and how many requests are open. */
-import { BODY_BYTES_MAX } from '../base/limits.ts';
+import { BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
 import { type Request, newRequest } from '../wire/request.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { ErrorLog, Family, HttpContext, Operation } from './contract.ts';
 import type { Responder } from './respond.ts';
+import { SlowBodies } from './slow-bodies.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
 /** What a plane does with a request whose method is not OPTIONS and whose sender may use it. */
@@ -25,9 +26,14 @@ export class BodyBudget {
   }
 
   take(bytes: number): boolean {
-    if (this.usedBytes + bytes > this.limitBytes) return false;
+    if (!this.hasRoom(bytes)) return false;
     this.usedBytes += bytes;
     return true;
+  }
+
+  /** Whether so many bytes would fit now. */
+  hasRoom(bytes: number): boolean {
+    return this.usedBytes + bytes <= this.limitBytes;
   }
 
   give(bytes: number): void {
@@ -35,9 +41,15 @@ export class BodyBudget {
   }
 }
 
+/** Four requests of the largest size; usual ones take some hundred bytes. */
+const STRANGER_BYTES_MAX = 4 * SUBSCRIPTION_BODY_BYTES_MAX;
+
 export class Plane {
   readonly ctx: HttpContext;
   readonly budget: BodyBudget;
+  /** Of bodies whose sender may be anybody: they take no room from the others. */
+  readonly strangers = new BodyBudget(STRANGER_BYTES_MAX);
+  readonly slowBodies: SlowBodies;
   readonly logError: ErrorLog;
   readonly bodyBytesMax = BODY_BYTES_MAX;
   /** For queries: filled and sent in one go. */
@@ -50,6 +62,7 @@ export class Plane {
   constructor(ctx: HttpContext, budget: BodyBudget) {
     this.ctx = ctx;
     this.budget = budget;
+    this.slowBodies = new SlowBodies(() => ctx.monotonicMs());
     this.logError = ctx.logError;
   }
 

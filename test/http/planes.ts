@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { HttpSettings } from '../../src/http/contract.ts';
+import type { ControlPort } from '../../src/http/control.ts';
 import { type Planes, createPlanes } from '../../src/http/server.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { FakeGateway } from './fake-gateway.ts';
@@ -75,6 +76,7 @@ export async function startPlanes(
   t: TestContext,
   settings: Partial<HttpSettings> = {},
   hasClusterPlane = true,
+  control?: ControlPort,
 ): Promise<Rig> {
   const gateway = new FakeGateway();
   const counters = new HttpCounters();
@@ -110,6 +112,7 @@ export async function startPlanes(
         log: { warn: () => undefined },
       }),
     },
+    ...(control === undefined ? {} : { control }),
   });
   const port = await planes.listenClient('127.0.0.1', 0);
   const adminPort = await planes.listenAdmin('127.0.0.1', 0);

@@ -59,6 +59,14 @@ export type TokenCheck =
   | { readonly ok: true; readonly claims: TokenClaims }
   | { readonly ok: false; readonly code: 'TOKEN_INVALID' | 'TOKEN_EXPIRED' };
 
+/** Claims, among them an id of 256 bytes of anything, and the code of 32 bytes. */
+const TOKEN_SHAPE = /^[A-Za-z0-9_-]{1,4096}\.[A-Za-z0-9_-]{43}$/;
+
+/** Whether it can be a token of any cluster. */
+export function hasTokenShape(token: string): boolean {
+  return TOKEN_SHAPE.test(token);
+}
+
 const INVALID: TokenCheck = { ok: false, code: 'TOKEN_INVALID' };
 
 export class Keys {

@@ -10,6 +10,7 @@ import { Machine } from '../../subscriptions/machine.ts';
 import type { Subscription } from '../../subscriptions/subscription.ts';
 import type { Logger } from '../log.ts';
 import { SubscriptionApi } from './api.ts';
+import { Bodies } from './bodies.ts';
 import { checkpointDue, writeCheckpoint } from './checkpoint.ts';
 import { type Delivering, delivering } from './delivering.ts';
 import { Directory } from './directory.ts';
@@ -63,6 +64,7 @@ export class Subscriptions {
   readonly #driver: Driver;
   readonly #linker: Linker;
   readonly #rotation: Rotation;
+  readonly #bodies = new Bodies();
   #timer: NodeJS.Timeout | undefined;
   #sweptMs = 0;
   #checkpointing = false;
@@ -117,6 +119,7 @@ export class Subscriptions {
     this.api = new SubscriptionApi(
       new Membership({ gateway, known, tails, rules, publicUrl, nowMs }),
       new Workers({ gateway, known, tails, nowMs }),
+      this.#bodies,
     );
     this.#rotation = new Rotation(known, nowMs);
     this.webhookKeys = this.#rotation;
@@ -140,6 +143,7 @@ export class Subscriptions {
     this.stop();
     this.#tails.close();
     this.#log.close();
+    this.#bodies.close();
   }
 
   metrics(): Record<string, unknown> {

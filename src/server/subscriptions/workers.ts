@@ -10,7 +10,7 @@ import type { Config, Subscription } from '../../subscriptions/subscription.ts';
 import { parseUint53 } from '../../wire/header-values.ts';
 import { Refusal, refuseUnless } from './api-refusal.ts';
 import { newWakeId } from './driver.ts';
-import type { Keys } from './keys.ts';
+import type { Keys, TokenClaims } from './keys.ts';
 import type { Known } from './known.ts';
 import { reaches } from './locate.ts';
 import type { Tails } from './tails.ts';
@@ -85,16 +85,31 @@ export class Workers {
     refuseUnless(await known.log.append({ op: 'release', id, at: nowMs(), wake, generation }), 'OK');
   }
 
-  async #authorized(id: string, type: Config['type'], token: string, request: WakeRequest): Promise<Subscription> {
-    const { known, nowMs } = this.#options;
-    // First of all: these routes are open to anybody, and what follows may ask the whole cluster.
+  /** Whether the token is this subscription's; false: this node cannot tell yet. Throws the refusal. */
+  recognizes(id: string, token: string): boolean {
+    const keys = this.#options.known.keys();
+    if (keys === undefined) return false;
+    this.#claims(keys, id, token);
+    return true;
+  }
+
+  /** As recognizes(), with the help of the cluster. These routes are open to anybody, so it comes before anything else. */
+  async authenticate(id: string, token: string): Promise<TokenClaims> {
+    const { known } = this.#options;
     if (known.keys() === undefined) await known.log.barrier();
-    const check = this.#keys().check(token, id, nowMs());
-    if (!check.ok)
-      throw new Refusal(check.code, check.code === 'TOKEN_EXPIRED' ? 'the token is too old' : 'the token is not valid');
-    const sub = await known.subscription(id);
+    return this.#claims(this.#keys(), id, token);
+  }
+
+  #claims(keys: Keys, id: string, token: string): TokenClaims {
+    const check = keys.check(token, id, this.#options.nowMs());
+    if (check.ok) return check.claims;
+    throw new Refusal(check.code, check.code === 'TOKEN_EXPIRED' ? 'the token is too old' : 'the token is not valid');
+  }
+
+  async #authorized(id: string, type: Config['type'], token: string, request: WakeRequest): Promise<Subscription> {
+    const { generation, wakeId } = await this.authenticate(id, token);
+    const sub = await this.#options.known.subscription(id);
     requireType(sub, type);
-    const { generation, wakeId } = check.claims;
     if (generation !== request.generation || wakeId !== request.wakeId) {
       throw new Refusal('FENCED', 'the token belongs to another wake');
     }
