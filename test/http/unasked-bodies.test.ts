@@ -122,11 +122,12 @@ const settle = (port: number): Promise<unknown> => requestOnce(port, 'PUT', '/bu
 
 test('128 connections that announce 2 MiB hold no room for what they have not sent', async (t) => {
   const { port, gateway } = await startPlanes(t, { inflightBodyBytes: 3 * MIB });
-  await announce(t, port, '/b/s', 0);
+  const announced = await announce(t, port, '/b/s', 0);
   await settle(port);
   const write = await requestOnce(port, 'POST', '/b/s', { 'content-type': 'a/b' }, 'x'.repeat(2 * MIB));
   assert.equal(write.status, 204);
   assert.equal(gateway.asked.length, 1);
+  assert.equal(announced.length, 128);
 });
 
 test('bodies of strangers have a bound of their own', async (t) => {
