@@ -14,13 +14,13 @@ interface SlowBody {
 }
 
 export class SlowBodies {
-  readonly #nowMs: () => number;
+  readonly #clockMs: () => number;
   /** When the first piece came; the longest ago is the first. */
   readonly #since = new Map<SlowBody, number>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(nowMs: () => number) {
-    this.#nowMs = nowMs;
+  constructor(clockMs: () => number) {
+    this.#clockMs = clockMs;
   }
 
   get size(): number {
@@ -29,7 +29,7 @@ export class SlowBodies {
 
   /** Its first piece came, and it was not all. */
   add(body: SlowBody): void {
-    this.#since.set(body, this.#nowMs());
+    this.#since.set(body, this.#clockMs());
     this.#timer ??= setInterval(() => this.sweep(), SWEEP_MS).unref();
   }
 
@@ -41,7 +41,7 @@ export class SlowBodies {
   }
 
   sweep(): void {
-    const latestMs = this.#nowMs() - BODY_MS_MAX;
+    const latestMs = this.#clockMs() - BODY_MS_MAX;
     for (const [body, sinceMs] of this.#since) {
       if (sinceMs > latestMs) return;
       this.delete(body);
