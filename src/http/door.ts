@@ -9,11 +9,16 @@ const UNAUTHORIZED: GateRefusal = { code: 'UNAUTHORIZED', detail: '' };
 export class Door {
   readonly #gate: Gate;
   /** Empty: none is asked for. */
-  readonly #token: string;
+  #token: string;
 
   constructor(gate: Gate, token: string) {
     this.#gate = gate;
     this.#token = token;
+  }
+
+  /** A plane does not begin or cease to ask for a token: what else follows from that is decided at the start. */
+  changeToken(token: string): void {
+    if (this.#token !== '' && token !== '') this.#token = token;
   }
 
   refuses(req: UwsRequest, method: string): GateRefusal | undefined {

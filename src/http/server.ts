@@ -18,15 +18,15 @@ import type { ControlPort } from './control.ts';
 import { CorsPolicy } from './cors.ts';
 import { clientRoutes } from './client.ts';
 import { endAllLive } from './live/live.ts';
-import { listenError } from './listen-error.ts';
+import { Listener } from './listener.ts';
 import type { MetricsSource } from './metrics-route.ts';
-import { serve } from './dispatch.ts';
+import { type Service, serve } from './dispatch.ts';
 import { Door } from './door.ts';
 import { AdminGate, ClientGate } from './gate.ts';
 import { BodyBudget, Plane } from './plane.ts';
 import { type Operations, adminRoutes, clientService } from './service.ts';
 import { unsentOf } from './unsent.ts';
-import { type Uws, type UwsApp, type UwsListenSocket, loadUws } from './uws.ts';
+import { loadUws } from './uws.ts';
 
 export interface PlaneOptions {
   readonly ctx: HttpContext;
@@ -47,6 +47,10 @@ export interface Planes {
   close(graceMs: number): Promise<void>;
   /** Requests accepted and not answered. */
   openRequests(): number;
+  /** From the next request on. A plane that asks for no token keeps asking for none. */
+  changeTokens(tokens: { readonly client: string; readonly admin: string }): void;
+  /** From the next connection on. Throws when a plane cannot have them, which keeps those that it has. */
+  renewCertificates(files: NonNullable<HttpSettings['tls']>): void;
 }
 
 export function createPlanes(options: PlaneOptions): Planes {
@@ -55,28 +59,36 @@ export function createPlanes(options: PlaneOptions): Planes {
   const budget = new BodyBudget(ctx.settings.inflightBodyBytes);
   const client = new Plane(ctx, budget);
   const admin = new Plane(ctx, budget);
-  const clientListener = new Listener(uws, 'client', ctx.settings.tls);
-  const adminListener = new Listener(uws, 'admin', ctx.settings.tls);
   const cors = new CorsPolicy(ctx.settings.corsOrigins);
   // Browsers have no business on the admin plane: no origin is allowed there.
   const noCors = new CorsPolicy([]);
-  const { clientToken, adminToken, clientHosts, adminHosts } = ctx.settings;
-  serve(clientListener.app, {
+  const { clientToken, adminToken, clientHosts, adminHosts, tls } = ctx.settings;
+  const clientPlane: Service = {
     plane: client,
     cors,
     door: new Door(new ClientGate({ hosts: clientHosts, cors, hasToken: clientToken !== '' }), clientToken),
     route: clientRoutes(client, new AppendPool(), source, clientService(operations), control),
-  });
-  serve(adminListener.app, {
+  };
+  const adminPlane: Service = {
     plane: admin,
     cors: noCors,
     door: new Door(new AdminGate(adminHosts), adminToken),
     route: adminRoutes(admin, source, operations),
-  });
+  };
+  const clientListener = new Listener({ uws, name: 'client', tls, install: (app) => serve(app, clientPlane) });
+  const adminListener = new Listener({ uws, name: 'admin', tls, install: (app) => serve(app, adminPlane) });
   return {
     listenClient: (host, port) => clientListener.listen(host, port),
     listenAdmin: (host, port) => adminListener.listen(host, port),
     openRequests: () => client.open + admin.open,
+    changeTokens: (tokens) => {
+      clientPlane.door.changeToken(tokens.client);
+      adminPlane.door.changeToken(tokens.admin);
+    },
+    renewCertificates: (files) => {
+      clientListener.renew(files);
+      adminListener.renew(files);
+    },
     close: async (graceMs) => {
       client.closing = true;
       admin.closing = true;
@@ -94,55 +106,4 @@ function delay(ms: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms).unref();
   });
-}
-
-/** The overload with host and options exists in both builds, but only the newer one's types know it. */
-type ListenWithHost = (
-  host: string,
-  port: number,
-  options: number,
-  callback: (socket: UwsListenSocket | false) => void,
-) => void;
-
-/** LIBUS_LISTEN_EXCLUSIVE_PORT: without it a second process shares the port silently. */
-const EXCLUSIVE_PORT = 1;
-
-class Listener {
-  readonly app: UwsApp;
-  readonly #uws: Uws;
-  readonly #name: string;
-  #socket: UwsListenSocket | undefined;
-  #closed = false;
-
-  constructor(uws: Uws, name: string, tls: HttpSettings['tls']) {
-    this.#uws = uws;
-    this.#name = name;
-    this.app = tls === undefined ? uws.App() : uws.SSLApp({ cert_file_name: tls.certPath, key_file_name: tls.keyPath });
-  }
-
-  listen(host: string, port: number): Promise<number> {
-    return new Promise((resolve, reject) => {
-      const listen = this.app.listen.bind(this.app) as unknown as ListenWithHost;
-      listen(host, port, EXCLUSIVE_PORT, (socket) => {
-        if (socket === false) {
-          void listenError(this.#name, host, port).then(reject);
-          return;
-        }
-        this.#socket = socket;
-        resolve(this.#uws.us_socket_local_port(socket));
-      });
-    });
-  }
-
-  stopListening(): void {
-    if (this.#socket === undefined) return;
-    this.#uws.us_listen_socket_close(this.#socket);
-    this.#socket = undefined;
-  }
-
-  closeConnections(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.app.close();
-  }
 }

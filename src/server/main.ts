@@ -24,6 +24,7 @@ import { greeting } from './greeting.ts';
 import { collectSeldom } from './heap.ts';
 import { type Logger, createLogger } from './log.ts';
 import { type ClusterData, Shards } from './shards.ts';
+import { Reloads } from './reload.ts';
 import { ShedState, readDrainMark } from './shed-state.ts';
 import { Subscriptions } from './subscriptions/subscriptions.ts';
 
@@ -42,6 +43,8 @@ async function main(argv: readonly string[]): Promise<void> {
   collectSeldom();
   const config = loadConfig(argv);
   const log = createLogger('server');
+  const reloads = new Reloads(argv, config, log);
+  endOnBug(log);
   const startedMs = performance.now();
   for (const sentence of doorWarnings(config)) log.warn(sentence);
   const layout = await claimDataDir(config, log);
@@ -94,8 +97,15 @@ async function main(argv: readonly string[]): Promise<void> {
   process.stdout.write(greeting(config, { shardCount: layout.shardCount, startMs, onDisk }));
   if (clusterOf(config) !== undefined) governance.start();
   for (const service of [forks, subscriptions]) service.start();
-  onSignal(() => {
-    return stop(planes, parts);
+  reloads.begin(planes);
+  onSignal(() => stop(planes, parts, reloads));
+}
+
+/** A rejection that nobody handles comes here too. Doubtful state is not carried on. */
+function endOnBug(log: Logger): void {
+  process.on('uncaughtException', (error) => {
+    log.fatal({ err: error }, 'a bug; the process ends, acknowledged data is on disk');
+    process.exit(EXIT_FAILURE);
   });
 }
 
@@ -253,7 +263,8 @@ function onSignal(run: () => Promise<void>): void {
   process.on('SIGINT', handle);
 }
 
-async function stop(planes: Planes, parts: Parts): Promise<void> {
+async function stop(planes: Planes, parts: Parts, reloads: Reloads): Promise<void> {
+  reloads.end();
   const { shards, gateway, governance, forks, subscriptions, cold, backups, log } = parts;
   for (const service of [governance, forks, subscriptions]) service.stop();
   log.info({ pending: gateway.pending }, 'stopping: no new requests, open ones are finished');
@@ -268,6 +279,8 @@ async function stop(planes: Planes, parts: Parts): Promise<void> {
 
 // Nobody reads the greeting any more, or the disk that it goes to is full: no reason not to serve.
 process.stdout.on('error', () => undefined);
+// Without a listener the signal ends the process; what it reloads is there a moment later.
+process.on('SIGHUP', () => undefined);
 try {
   await main(process.argv.slice(2));
 } catch (error) {

@@ -1,0 +1,100 @@
+/**
+ * One plane's socket. A certificate is renewed by a second app of the library that listens in the place of the first: the library
+ * has no call that changes the certificate of an app, but for clients that name the host (SNI), and many come by address.
+ * Connections stay with the app, and the certificate, that they began with. Between the two listeners no port is open, for the
+ * microseconds of two system calls; a client that comes just then is refused and has to try again.
+ */
+import { resolve as resolvePath } from 'node:path';
+import type { HttpSettings } from './contract.ts';
+import { listenError } from './listen-error.ts';
+import type { Uws, UwsApp, UwsListenSocket } from './uws.ts';
+
+/** The overload with host and options exists in both builds, but only the newer one's types know it. */
+type ListenWithHost = (
+  host: string,
+  port: number,
+  options: number,
+  callback: (socket: UwsListenSocket | false) => void,
+) => void;
+
+/** LIBUS_LISTEN_EXCLUSIVE_PORT: without it a second process shares the port silently. */
+const EXCLUSIVE_PORT = 1;
+
+type Tls = HttpSettings['tls'];
+
+export interface ListenerOptions {
+  readonly uws: Uws;
+  readonly name: string;
+  readonly tls: Tls;
+  /** Registers routes and filters with an app. */
+  readonly install: (app: UwsApp) => void;
+}
+
+export class Listener {
+  readonly #options: ListenerOptions;
+  /** The last one listens; those before it have the connections that came while they did. */
+  readonly #apps: UwsApp[] = [];
+  #socket: UwsListenSocket | undefined;
+  #address: { readonly host: string; readonly port: number } | undefined;
+  #closed = false;
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+    this.#apps.push(this.#make(options.tls));
+  }
+
+  async listen(host: string, port: number): Promise<number> {
+    const taken = this.#open(host, port);
+    if (taken === undefined) throw await listenError(this.#options.name, host, port);
+    return taken;
+  }
+
+  /** New connections get the certificate of these files. Throws when that cannot be; the one before stays then. */
+  renew(tls: NonNullable<Tls>): void {
+    if (this.#closed || this.#socket === undefined || this.#address === undefined) return;
+    const { host, port } = this.#address;
+    this.#apps.push(this.#make(tls));
+    this.stopListening();
+    if (this.#open(host, port) !== undefined) return;
+    this.#apps.pop();
+    const failure = `the ${this.#options.name} plane could not listen again with the new certificate`;
+    if (this.#open(host, port) === undefined) throw new Error(`${failure}, nor with the old one: restart this node`);
+    throw new Error(failure);
+  }
+
+  stopListening(): void {
+    if (this.#socket === undefined) return;
+    this.#options.uws.us_listen_socket_close(this.#socket);
+    this.#socket = undefined;
+  }
+
+  closeConnections(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    for (const app of this.#apps) app.close();
+  }
+
+  #make(tls: Tls): UwsApp {
+    const { uws, install } = this.#options;
+    const app =
+      tls === undefined
+        ? uws.App()
+        : uws.SSLApp({ cert_file_name: resolvePath(tls.certPath), key_file_name: resolvePath(tls.keyPath) });
+    install(app);
+    return app;
+  }
+
+  /** The port; undefined when it cannot be had. The library calls back before it returns. */
+  #open(host: string, port: number): number | undefined {
+    const app = this.#apps.at(-1);
+    if (app === undefined) return undefined;
+    const listen = app.listen.bind(app) as unknown as ListenWithHost;
+    listen(host, port, EXCLUSIVE_PORT, (socket) => {
+      this.#socket = socket === false ? undefined : socket;
+    });
+    if (this.#socket === undefined) return undefined;
+    const taken = this.#options.uws.us_socket_local_port(this.#socket);
+    this.#address = { host, port: taken };
+    return taken;
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * SIGHUP: the configuration is read again, and what can change while the node runs is put in force: certificates and tokens.
+ * Everything else waits for the next start. A configuration that cannot be read or used changes nothing.
+ */
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import process from 'node:process';
+import type { Config } from '../config/config.ts';
+import { ConfigError } from '../config/error.ts';
+import { loadConfig } from '../config/load.ts';
+import type { Planes } from '../http/server.ts';
+import type { Logger } from './log.ts';
+
+type Reloaded = Pick<Planes, 'changeTokens' | 'renewCertificates'>;
+type Outcome = 'none' | 'unchanged' | 'changed';
+
+interface Pems {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Exists from the first moment of the process: a signal that nobody handles would end it. */
+export class Reloads {
+  readonly #argv: readonly string[];
+  readonly #log: Logger;
+  #config: Config;
+  #pems: Pems | undefined;
+  #planes: Reloaded | undefined;
+
+  constructor(argv: readonly string[], config: Config, log: Logger) {
+    this.#argv = argv;
+    this.#config = config;
+    this.#pems = readPems(config);
+    this.#log = log;
+    process.on('SIGHUP', () => this.run());
+  }
+
+  begin(planes: Reloaded): void {
+    this.#planes = planes;
+  }
+
+  /** The node stops: a signal does nothing from now on. */
+  end(): void {
+    this.#planes = undefined;
+  }
+
+  run(): void {
+    if (this.#planes === undefined) {
+      this.#log.warn('nothing is reloaded while the node starts or stops');
+      return;
+    }
+    try {
+      this.#reload(this.#planes);
+    } catch (error) {
+      const reason = error instanceof ConfigError ? error.message : String(error);
+      this.#log.error({ reason }, 'the reload failed; certificates and tokens stay as they were');
+    }
+  }
+
+  #reload(planes: Reloaded): void {
+    const before = this.#config;
+    const now = loadConfig(this.#argv);
+    checkSwitches(before, now);
+    const pems = readPems(now);
+    const certificate = outcome(textOf(this.#pems), textOf(pems));
+    // First what may fail.
+    if (certificate === 'changed' && now.server.tls !== undefined) planes.renewCertificates(now.server.tls);
+    planes.changeTokens({ client: now.http.clientToken ?? '', admin: now.http.adminToken ?? '' });
+    this.#config = now;
+    this.#pems = pems;
+    const said = {
+      certificate,
+      ...(pems === undefined
+        ? {}
+        : { certificate_valid_to: new Date(new X509Certificate(pems.cert).validTo).toISOString() }),
+      client_token: outcome(before.http.clientToken, now.http.clientToken),
+      admin_token: outcome(before.http.adminToken, now.http.adminToken),
+    };
+    this.#log.info(said, 'reloaded; the log goes to stderr, so there is no file to open again');
+  }
+}
+
+/** What would make another kind of plane. */
+function checkSwitches(before: Config, now: Config): void {
+  const switches = [
+    ['server.tls_cert', before.server.tls, now.server.tls],
+    ['http.client_token', before.http.clientToken, now.http.clientToken],
+    ['http.admin_token', before.http.adminToken, now.http.adminToken],
+  ] as const;
+  for (const [key, old, wanted] of switches) {
+    if ((old === undefined) === (wanted === undefined)) continue;
+    const change = old === undefined ? 'is set now and was not at the start' : 'was set at the start and is not now';
+    throw new ConfigError(`${key} ${change}: that takes a restart`);
+  }
+}
+
+function readPems({ server: { tls } }: Config): Pems | undefined {
+  if (tls === undefined) return undefined;
+  return { cert: readFileSync(tls.certPath, 'utf8'), key: readFileSync(tls.keyPath, 'utf8') };
+}
+
+function textOf(pems: Pems | undefined): string | undefined {
+  return pems === undefined ? undefined : `${pems.cert}\0${pems.key}`;
+}
+
+function outcome(before: string | undefined, now: string | undefined): Outcome {
+  if (now === undefined) return 'none';
+  return before === now ? 'unchanged' : 'changed';
+}

@@ -1,0 +1,126 @@
+// SIGHUP against a real process: new certificates and tokens, connections that stay, reloads that fail, and no end of the process.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { type TLSSocket, connect } from 'node:tls';
+import { makeCertificate } from '../support/certificate.ts';
+import { requestOnce } from '../support/raw-client.ts';
+import { TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
+
+const OLD = 'the-old-token-0123456789abcdef';
+const NEW = 'the-new-token-0123456789abcdef';
+
+/** Sends the signal and waits for the line that it causes. */
+async function hangUp(server: TestServer): Promise<Record<string, unknown>> {
+  const from = server.log().length;
+  process.kill(server.pid, 'SIGHUP');
+  const line = await server.logged(/"reloaded|"the reload failed/, from);
+  return JSON.parse(line) as Record<string, unknown>;
+}
+
+async function statusWith(port: number, token: string): Promise<number> {
+  return (await requestOnce(port, 'GET', '/b', { Authorization: `Bearer ${token}` })).status;
+}
+
+test('SIGHUP without anything to reload changes nothing', async () => {
+  await withServer({}, async (server) => {
+    const said = await hangUp(server);
+    assert.deepEqual([said['certificate'], said['client_token'], said['admin_token']], ['none', 'none', 'none']);
+    // Twice in a row, as impatient tools do.
+    process.kill(server.pid, 'SIGHUP');
+    await hangUp(server);
+    assert.equal((await requestOnce(server.port, 'PUT', '/b')).status, 201);
+    assert.equal(await server.stop(), 0);
+  });
+});
+
+test('a token file is read again; one that cannot be used leaves the token before', async () => {
+  const folder = temporaryFolder('tokens');
+  const file = join(folder, 'token');
+  writeFileSync(file, `${OLD}\n`, { mode: 0o600 });
+  const server = new TestServer();
+  writeFileSync(server.configFile, `[http]\nclient_token_file = "${file}"\n`);
+  try {
+    await server.start();
+    assert.deepEqual([await statusWith(server.port, OLD), await statusWith(server.port, NEW)], [404, 401]);
+    writeFileSync(file, `${NEW}\n`);
+    assert.equal((await hangUp(server))['client_token'], 'changed');
+    assert.deepEqual([await statusWith(server.port, OLD), await statusWith(server.port, NEW)], [401, 404]);
+    writeFileSync(file, 'two words\n');
+    assert.match(String((await hangUp(server))['reason']), /client_token_file/);
+    writeFileSync(server.configFile, '[http]\n');
+    assert.match(String((await hangUp(server))['reason']), /http\.client_token was set at the start and is not now/);
+    writeFileSync(server.configFile, 'this is not TOML\n');
+    assert.match(String((await hangUp(server))['reason']), /not valid TOML/);
+    assert.deepEqual([await statusWith(server.port, OLD), await statusWith(server.port, NEW)], [401, 404]);
+  } finally {
+    await server.dispose();
+    removeFolder(folder);
+  }
+});
+
+/** A connection that trusts whatever it is shown. */
+async function dial(t: TestContext, port: number): Promise<TLSSocket> {
+  const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  t.after(() => socket.destroy());
+  await once(socket, 'secureConnect');
+  return socket;
+}
+
+async function ask(socket: TLSSocket): Promise<string> {
+  socket.write('GET /__svc/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  const [chunk] = (await once(socket, 'data')) as [Buffer];
+  return chunk.toString('latin1').split('\r\n', 1)[0] ?? '';
+}
+
+function serialOf(socket: TLSSocket): string {
+  return socket.getPeerCertificate().serialNumber;
+}
+
+/** TLS keeps the helper of the other tests from asking whether the server is ready. */
+class TlsServer extends TestServer {
+  override async waitUntil(): Promise<number | string | undefined> {
+    await this.logged(/"listening"|millrace:/);
+    return undefined;
+  }
+}
+
+test('a certificate is renewed on both planes; connections go on; a bad one leaves the one before', async (t) => {
+  const folder = temporaryFolder('certificates');
+  const { certPath, keyPath } = makeCertificate(folder);
+  const server = new TlsServer();
+  writeFileSync(server.configFile, `[server]\ntls_cert = "${certPath}"\ntls_key = "${keyPath}"\n`);
+  try {
+    await server.start();
+    const ports = [server.port, server.adminPort];
+    const early = await Promise.all(ports.map((port) => dial(t, port)));
+    const first = early.map(serialOf);
+    makeCertificate(folder);
+    const said = await hangUp(server);
+    assert.equal(said['certificate'], 'changed');
+    assert.ok(Date.parse(String(said['certificate_valid_to'])) > Date.now());
+    for (const [i, port] of ports.entries()) {
+      const late = await dial(t, port);
+      assert.notEqual(serialOf(late), first[i], 'a new connection gets the new certificate');
+      assert.equal(await ask(late), 'HTTP/1.1 200 OK');
+      assert.equal(await ask(early[i] as TLSSocket), 'HTTP/1.1 200 OK', 'an old connection goes on');
+    }
+    assert.equal((await hangUp(server))['certificate'], 'unchanged');
+    const second = serialOf(await dial(t, server.port));
+    // A key of another certificate.
+    const key = readFileSync(keyPath);
+    makeCertificate(folder);
+    writeFileSync(keyPath, key);
+    assert.match(String((await hangUp(server))['reason']), /the key belongs to another certificate/);
+    writeFileSync(certPath, 'nothing');
+    assert.match(String((await hangUp(server))['reason']), /server\.tls_cert/);
+    assert.equal(serialOf(await dial(t, server.port)), second);
+    // Everything that was opened on the way is closed at the end.
+    assert.equal(await server.stop(), 0);
+  } finally {
+    await server.dispose();
+    removeFolder(folder);
+  }
+});
