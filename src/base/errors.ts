@@ -48,6 +48,7 @@ export const ERRORS = {
   TOO_MANY_FRAMES: row(413, 'the batch holds more than 512 frames; split it into several batches'),
   TOO_MANY_RECORDS: row(413, 'the JSON array holds more than 100,000 records; split it into several appends'),
   UNAUTHORIZED: row(401, 'a valid bearer token is required'),
+  CONTENT_ENCODING: row(415, 'bodies are taken as they are, without Content-Encoding'),
   UNSUPPORTED_MEDIA_TYPE: row(415, 'Content-Type must be application/json'),
   INVALID_QUOTA: row(
     422,
@@ -93,6 +94,7 @@ export const ERRORS = {
   ),
   PRODUCER_SEQ_CONFLICT: row(409, 'Producer-Seq is not the expected one; see Producer-Expected-Seq'),
   RECORD_PRECONDITION_FAILED: row(412, 'the record tail differs from Stream-Record-Match; see Stream-Record-Next'),
+  PRECONDITION_FAILED: row(412, 'the stream is not in a state that If-Match or If-None-Match allows'),
   POSITION_INSIDE_MESSAGE: row(
     400,
     'the position is not where a message or record begins; see Stream-Next-Offset of its write',

@@ -2,7 +2,7 @@
 import { errorNumber } from '../base/errors.ts';
 import { toHex } from '../base/hex.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
-import { refuse, refuseAbsent } from '../stream/append.ts';
+import { refuse, refuseAbsent, tagOf } from '../stream/append.ts';
 import { gcOfBucket } from '../stream/cold/objects.ts';
 import type { Head } from '../stream/head.ts';
 import { planRead } from '../stream/read.ts';
@@ -120,7 +120,7 @@ function answerSnapshot(state: State, head: Head, query: Query, reply: Reply): H
 function describeHead(state: State, head: Head, reply: Reply): void {
   const snapshot = published(state, head);
   const more = snapshot === undefined ? [] : [snapshot.offset, toHex(snapshot.digest)];
-  reply.text = [head.hotStart, ...more].join(' ');
+  reply.text = [tagOf(head), head.hotStart, ...more].join(' ');
   reply.contentType = head.shownContentType;
   reply.startOffset = head.floor;
   reply.nextOffset = head.tail;

@@ -25,6 +25,10 @@ export function handleBatch(
   headers.streamSeq = undefined;
   headers.streamClosed = undefined;
   headers.recordMatch = undefined;
+  if (headers.ifMatch !== '' || headers.ifNoneMatch !== '') {
+    const detail = 'If-Match and If-None-Match belong to single appends';
+    return plane.refuse(res, responder, 'bucketed', 'batch', startedMs, 'INVALID_HEADER', detail);
+  }
   const exchange = new BatchExchange(plane, wantsMinimal(req.getHeader('prefer')));
   const { command } = exchange.request;
   const refusal = fillCommand(headers, command, false);

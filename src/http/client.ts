@@ -8,6 +8,7 @@ import type { Operation } from './contract.ts';
 import { type ControlPort, handleControl } from './control.ts';
 import { handleCreate } from './create.ts';
 import { handleDelete, handleHead } from './head.ts';
+import { checkEncoding, writeHeaders } from './headers.ts';
 import type { MetricsSource } from './metrics-route.ts';
 import type { Plane, Router } from './plane.ts';
 import { handleRead } from './read.ts';
@@ -42,6 +43,10 @@ export function clientRoutes(
     // The hot path first, without an object for the call.
     if (route.kind === 'stream' && method === 'post') {
       return handleAppend(plane, pool, res, responder, route.family, route.bucket, route.stream, startedMs);
+    }
+    const refusal = method === 'put' || method === 'post' ? checkEncoding(writeHeaders().contentEncoding) : undefined;
+    if (refusal !== undefined) {
+      return plane.refuse(res, responder, route.family, 'other', startedMs, refusal.code, refusal.detail);
     }
     const call: Call = { plane, res, req, method, responder, startedMs };
     switch (route.kind) {

@@ -8,14 +8,21 @@ import { writeWriteHeaders } from './append.ts';
 import { BodyExchange } from './body.ts';
 import type { Family } from './contract.ts';
 import { parseFork } from './fork-headers.ts';
-import { writeHeaders, declaredBytes, fillCommand } from './headers.ts';
+import { type WriteHeaders, declaredBytes, fillCommand, writeHeaders } from './headers.ts';
 import type { Plane } from './plane.ts';
 import type { Responder } from './respond.ts';
 import { shownContentType, writeStoredType } from './stored-type.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
-function scheme(plane: Plane): 'http' | 'https' {
-  return plane.ctx.settings.tls === undefined ? 'http' : 'https';
+/**
+ * The path as it was sent: its encoding keeps line breaks in names out of the answer's header block. On the flat routes the protocol
+ * wants a whole URL; behind a proxy that ends TLS, its scheme is the proxy's. Only the sender of the request is told.
+ */
+function locationOf(plane: Plane, family: Family, path: string, headers: WriteHeaders): string {
+  if (family !== 'flat' || headers.host === undefined) return path;
+  const own = plane.ctx.settings.tls === undefined ? 'http' : 'https';
+  const outer = headers.forwardedProto?.trim().toLowerCase();
+  return `${outer === 'https' || outer === 'http' ? outer : own}://${headers.host}${path}`;
 }
 
 export function handleCreate(
@@ -29,15 +36,17 @@ export function handleCreate(
   startedMs: number,
 ): void {
   const headers = writeHeaders();
-  // The URL as it was sent: its encoding keeps line breaks in names out of the answer's header block.
-  const path = req.getUrl();
-  const location = family === 'flat' && headers.host !== undefined ? `${scheme(plane)}://${headers.host}${path}` : path;
+  const location = locationOf(plane, family, req.getUrl(), headers);
   const fork = parseFork(headers);
   if (!fork.ok) return plane.refuse(res, responder, family, 'create', startedMs, 'INVALID_HEADER', fork.reason);
   const exchange = new CreateExchange(plane, bucket, stream, location, fork.wish);
   const refusal = fillCommand(headers, exchange.request.command, true);
   if (refusal !== undefined) {
     return plane.refuse(res, responder, family, 'create', startedMs, refusal.code, refusal.detail);
+  }
+  if (fork.wish !== undefined && exchange.request.command.condition !== '') {
+    const detail = 'If-Match and If-None-Match cannot be used with Stream-Forked-From';
+    return plane.refuse(res, responder, family, 'create', startedMs, 'INVALID_HEADER', detail);
   }
   const declared = declaredBytes(headers.contentLength);
   exchange.open(res, responder, family, 'create', startedMs);

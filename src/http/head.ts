@@ -1,5 +1,6 @@
 /** HEAD and DELETE on a stream. */
 import { COMMAND_DELETE } from '../wire/command.ts';
+import { conditionText } from '../wire/condition.ts';
 import { formatOffset, formatRfc3339 } from '../wire/header-values.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, Reply } from '../wire/reply.ts';
 import { OP_HEAD, newRequest } from '../wire/request.ts';
@@ -8,6 +9,7 @@ import { Exchange } from './exchange.ts';
 import type { Plane } from './plane.ts';
 import { RECORD_EXTENSION, type Responder } from './respond.ts';
 import { shownContentType, writeStoredType } from './stored-type.ts';
+import { TOO_MANY_TAGS, writeHeaders } from './headers.ts';
 import type { UwsResponse } from './uws.ts';
 
 export function handleHead(
@@ -32,7 +34,8 @@ class HeadExchange extends Exchange {
     res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
     res.writeHeader('stream-up-to-date', 'true');
     res.writeHeader('stream-retained-offset', String(reply.startOffset));
-    const [hotStart, snapshotOffset, snapshotDigest] = reply.text.split(' ');
+    const [tag, hotStart, snapshotOffset, snapshotDigest] = reply.text.split(' ');
+    if (tag !== undefined && tag !== '') res.writeHeader('etag', `"${tag}"`);
     if (hotStart !== undefined && hotStart !== '') res.writeHeader('stream-cold-hot-start-offset', hotStart);
     if (snapshotDigest !== undefined) {
       res.writeHeader('stream-snapshot-offset', formatOffset(Number(snapshotOffset)));
@@ -61,6 +64,11 @@ export function handleDelete(
   stream: string,
   startedMs: number,
 ): void {
+  const headers = writeHeaders();
+  const condition = conditionText(headers.ifMatch, headers.ifNoneMatch);
+  if (condition === undefined) {
+    return plane.refuse(res, responder, family, 'delete', startedMs, 'INVALID_HEADER', TOO_MANY_TAGS);
+  }
   const group = plane.ctx.gateway.groupOf(bucket, stream);
   const exchange = new DeleteExchange(plane, group);
   exchange.open(res, responder, family, 'delete', startedMs);
@@ -69,6 +77,7 @@ export function handleDelete(
   request.command.kind = COMMAND_DELETE;
   request.command.bucket = bucket;
   request.command.stream = stream;
+  request.command.condition = condition;
   request.group = group;
   exchange.send(request);
 }

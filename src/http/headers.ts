@@ -8,6 +8,7 @@
 import { TOKEN_BYTES_MAX } from '../base/limits.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { CommandFields } from '../wire/command.ts';
+import { conditionText } from '../wire/condition.ts';
 import {
   parseBooleanTrue,
   parseOrdinal,
@@ -39,6 +40,10 @@ export class WriteHeaders {
   forkedFrom: string | undefined = undefined;
   forkOffset: string | undefined = undefined;
   forkSubOffset: string | undefined = undefined;
+  forwardedProto: string | undefined = undefined;
+  contentEncoding = '';
+  ifMatch = '';
+  ifNoneMatch = '';
 
   reset(): void {
     this.framing.reset();
@@ -57,6 +62,10 @@ export class WriteHeaders {
     this.forkedFrom = undefined;
     this.forkOffset = undefined;
     this.forkSubOffset = undefined;
+    this.forwardedProto = undefined;
+    this.contentEncoding = '';
+    this.ifMatch = '';
+    this.ifNoneMatch = '';
   }
 
   /** One header; names come in lower case. By length first: most headers of a request are none of ours. */
@@ -64,6 +73,9 @@ export class WriteHeaders {
     switch (name.length) {
       case 4:
         if (name === 'host') this.host ??= value;
+        return;
+      case 8:
+        if (name === 'if-match') this.ifMatch = joined(this.ifMatch, value);
         return;
       case 10:
         if (name === 'stream-seq') this.streamSeq ??= value;
@@ -79,6 +91,7 @@ export class WriteHeaders {
         return;
       case 13:
         if (name === 'stream-closed') this.streamClosed ??= value;
+        else if (name === 'if-none-match') this.ifNoneMatch = joined(this.ifNoneMatch, value);
         return;
       case 14:
         if (name === 'content-length') {
@@ -86,9 +99,13 @@ export class WriteHeaders {
           this.contentLength ??= value;
         } else if (name === 'producer-epoch') this.producerEpoch ??= value;
         return;
+      case 16:
+        if (name === 'content-encoding') this.contentEncoding = joined(this.contentEncoding, value);
+        return;
       case 17:
         if (name === 'stream-expires-at') this.streamExpiresAt ??= value;
         else if (name === 'transfer-encoding') this.framing.transferEncoding(value);
+        else if (name === 'x-forwarded-proto') this.forwardedProto ??= value;
         return;
       case 18:
         if (name === 'stream-forked-from') this.forkedFrom ??= value;
@@ -103,6 +120,11 @@ export class WriteHeaders {
       default:
     }
   }
+}
+
+/** A header that is a list may come in several lines. */
+function joined(before: string, value: string): string {
+  return before === '' ? value : `${before},${value}`;
 }
 
 const current = new WriteHeaders();
@@ -135,6 +157,8 @@ export function fillCommand(headers: WriteHeaders, command: CommandFields, isCre
   command.expiresAtMs = -1;
   command.attributes = undefined;
   const refusal =
+    checkEncoding(headers.contentEncoding) ??
+    fillCondition(headers, command) ??
     (isCreate ? fillLifetime(headers, command) : fillRecordMatch(headers, command)) ??
     fillProducer(headers, command) ??
     fillTexts(headers, command);
@@ -145,6 +169,25 @@ export function fillCommand(headers: WriteHeaders, command: CommandFields, isCre
     return invalidHeader('Stream-Attrs is not UTF-8; write other characters as JSON escapes');
   }
   if (isCreate && headers.streamAttrs !== undefined) command.attributes = encodeUtf8(headers.streamAttrs);
+  return undefined;
+}
+
+/** Bytes are stored as they come, so a compressed body would be stored compressed, and read as what its type says. */
+export function checkEncoding(contentEncoding: string): Refusal | undefined {
+  if (contentEncoding === '') return undefined;
+  const codings = contentEncoding.split(',').map((coding) => coding.trim().toLowerCase());
+  if (codings.every((coding) => coding === '' || coding === 'identity')) return undefined;
+  return { code: 'CONTENT_ENCODING', detail: contentEncoding.slice(0, 100) };
+}
+
+export const TOO_MANY_TAGS = 'If-Match and If-None-Match may list 16 tags each';
+
+function fillCondition({ ifMatch, ifNoneMatch }: WriteHeaders, command: CommandFields): Refusal | undefined {
+  command.condition = '';
+  if (ifMatch === '' && ifNoneMatch === '') return undefined;
+  const condition = conditionText(ifMatch, ifNoneMatch);
+  if (condition === undefined) return invalidHeader(TOO_MANY_TAGS);
+  command.condition = condition;
   return undefined;
 }
 

@@ -12,7 +12,7 @@
  * - Idle timeout: see the notes in server.ts.
  */
 import { type ErrorCode, ERRORS, errorCode } from '../base/errors.ts';
-import { hash64Hex } from '../base/hash.ts';
+import { rangeTag } from '../wire/condition.ts';
 import { formatOffset } from '../wire/header-values.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET } from '../wire/request.ts';
@@ -99,6 +99,7 @@ const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'PRODUCER_EPOCH_STALE',
   'PRODUCER_SEQ_CONFLICT',
   'RECORD_PRECONDITION_FAILED',
+  'PRECONDITION_FAILED',
   'OFFSET_OUT_OF_RANGE',
   'STREAM_GONE',
   'POSITION_INSIDE_MESSAGE',
@@ -186,6 +187,7 @@ export class Responder {
     const status = row[family];
     this.begin(res, status, 'no-store', code);
     if (row.retry) res.writeHeader('retry-after', RETRY_AFTER_SECONDS);
+    if (code === 'CONTENT_ENCODING') res.writeHeader('accept-encoding', 'identity');
     if (code === 'UNAUTHORIZED') res.writeHeader('www-authenticate', 'Bearer');
     if (reply !== undefined) writeRefusalHeaders(res, code, reply);
     const json = JSON_BODIES.get(code);
@@ -280,7 +282,7 @@ export function writeReadHeaders(res: UwsResponse, reply: Reply, params: ReadPar
 export function readEtag(reply: Reply, params: ReadParams): string {
   const flags =
     (reply.flags & (REPLY_CLOSED | REPLY_UP_TO_DATE)) | (params.readFlags & READ_FLAG_ENVELOPE ? 1 << 16 : 0);
-  return `"${hash64Hex([reply.a, reply.c, reply.startOffset, reply.nextOffset, flags])}"`;
+  return `"${rangeTag(reply.a, reply.c, reply.startOffset, reply.nextOffset, flags)}"`;
 }
 
 /** If-None-Match: `*`, or a list of tags; a weak tag matches its strong twin (RFC 9110 13.1.2). */

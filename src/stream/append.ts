@@ -5,6 +5,7 @@
  */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { type Command, FLAG_CLOSE, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../wire/command.ts';
+import { conditionHolds, streamTag } from '../wire/condition.ts';
 import { sameContentType } from '../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
 import { type Bucket, exceedsRetained, writeUnits } from './buckets.ts';
@@ -101,9 +102,19 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
   state.listener?.changed(head, from);
 }
 
+/** Does the precondition of the write hold? */
+export function isAllowed(head: Head | undefined, command: Command): boolean {
+  return command.conditionBytes === 0 || conditionHolds(command.condition(), head && tagOf(head));
+}
+
+export function tagOf(head: Head): string {
+  return streamTag(head.incarnation, head.createdAtMs, head.tail, head.closed);
+}
+
 /** What the command would be refused for, its producer and the quota aside. */
 export function checkAppend(head: Head, command: Command): ErrorCode {
   const hasBody = command.payloadBytes > 0;
+  if (!isAllowed(head, command)) return 'PRECONDITION_FAILED';
   if (command.has(FLAG_MATCH)) {
     const records = head.json || (head.contentType === '' && command.has(FLAG_RECORDS));
     if (!records) return 'RECORD_MATCH_WITHOUT_RECORDS';

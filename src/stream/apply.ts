@@ -36,7 +36,7 @@ import {
 } from '../wire/command.ts';
 import { RELEASE_CHUNKS_AT_ONCE, RELEASE_CHUNKS_PER_SWEEP } from '../base/limits.ts';
 import type { Reply } from '../wire/reply.ts';
-import { applyAppend, refuse, refuseAbsent } from './append.ts';
+import { applyAppend, isAllowed, refuse, refuseAbsent, refuseWrite } from './append.ts';
 import { applyBatch } from './batch.ts';
 import { applyCompact } from './cold/compact.ts';
 import { applyDoom, applyFlush, applyGcDone } from './cold/flush.ts';
@@ -148,6 +148,7 @@ function applyDelete(state: State, command: Command, reply: Reply): void {
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
   if (head === undefined) return refuseAbsent(state, head, command, reply);
   const expired = head.expired(command.nowMs);
+  if (!expired && !isAllowed(head, command)) return refuseWrite(reply, 'PRECONDITION_FAILED', head, command);
   showUnpin(removeStream(state, head, command.nowMs), reply);
   return expired ? refuseAbsent(state, head, command, reply) : undefined;
 }

@@ -3,7 +3,7 @@ import type { ErrorCode } from '../base/errors.ts';
 import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../wire/command.ts';
 import { sameContentType } from '../wire/media-type.ts';
 import { REPLY_CLOSED, REPLY_CREATED, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
-import { acceptProducer, appendPayload, meter, refuse, refuseWrite } from './append.ts';
+import { acceptProducer, appendPayload, isAllowed, meter, refuse, refuseWrite } from './append.ts';
 import { attributesEqual } from './attributes-equal.ts';
 import { type Bucket, exceedsRetained } from './buckets.ts';
 import { explainCreate } from './explain.ts';
@@ -16,6 +16,11 @@ export function applyCreate(state: State, command: Command, reply: Reply): void 
   const existing = state.findAny(command.bytes, command.keyAt, command.keyBytes);
   const expired = existing !== undefined && existing.expired(command.nowMs);
   if (!admitFirst(command, expired ? undefined : existing, reply)) return undefined;
+  const known = expired ? undefined : existing;
+  if (!isAllowed(known, command)) {
+    if (known === undefined) return refuse(reply, 'PRECONDITION_FAILED');
+    return refuseWrite(reply, 'PRECONDITION_FAILED', known, command);
+  }
   if (existing !== undefined && !expired) return describeExisting(state, existing, command, reply);
   if (existing !== undefined) removeStream(state, existing, command.nowMs);
   if (isHeld(state, command)) return refuse(reply, 'NAME_HELD');

@@ -4,6 +4,7 @@
  */
 import type { ErrorCode } from '../base/errors.ts';
 import { type Command, FLAG_CLOSE } from '../wire/command.ts';
+import { streamTag } from '../wire/condition.ts';
 import { sameContentType } from '../wire/media-type.ts';
 import type { Head } from './head.ts';
 
@@ -19,6 +20,8 @@ export function explainWrite(code: ErrorCode, head: Head, command: Command): str
       return `${quoted(command.streamSeq())} does not come after ${quoted(head.lastSeq ?? '')}`;
     case 'RECORD_PRECONDITION_FAILED':
       return `Stream-Record-Match is ${command.recordMatch}, the record tail is ${head.recordNext}`;
+    case 'PRECONDITION_FAILED':
+      return `its ETag is "${streamTag(head.incarnation, head.createdAtMs, head.tail, head.closed)}"`;
     default:
       return '';
   }

@@ -41,6 +41,12 @@ export const COMMAND_FORK_UNPINNED = 27;
 /** Is the fork with this token still there? Changes nothing; a command, so that the answer holds for good. */
 export const COMMAND_FORK_CHECK = 28;
 
+/**
+ * Added to the kind of a command that has a condition (condition.ts): a node of a version without conditions does not know the
+ * sum and stops at it, where it would otherwise apply the write unconditionally. Kinds stay below.
+ */
+export const KIND_CONDITIONAL = 64;
+
 export const FLAG_CLOSE = 1;
 export const FLAG_PRODUCER = 2;
 export const FLAG_SEQ = 4;

@@ -9,12 +9,12 @@
  *     LIFETIME  ttlSeconds f64 (-1 none), expiresAtMs f64 (-1 none)
  *     SEQ       seqBytes u16
  *     FORK      token f64
+ *     (kind + KIND_CONDITIONAL)  conditionBytes u16
  *     ATTRS     attributeBytes u32
- *   then key, content type, producer id, seq, attributes, payload, record ends (u32 each, relative to the payload).
+ *   then key, content type, producer id, seq, condition, attributes, payload, record ends (u32 each, relative to the payload).
  *
  * Little-endian. The key is bucket, NUL, stream (names hold no NUL). Bucket-wide commands carry the bucket alone.
  */
-import { assert } from '../base/assert.ts';
 import {
   FLAG_ATTRS,
   FLAG_CLOSE,
@@ -22,8 +22,8 @@ import {
   FLAG_LIFETIME,
   FLAG_MATCH,
   FLAG_PRODUCER,
-  FLAG_RECORDS,
   FLAG_SEQ,
+  KIND_CONDITIONAL,
 } from './command-kinds.ts';
 import { readText, textBytes, writeText } from './text.ts';
 
@@ -54,6 +54,8 @@ export interface CommandFields {
   expiresAtMs: number;
   /** Names a fork, from 1; 0: none. */
   forkToken: number;
+  /** As condition.ts writes it; empty: none. */
+  condition: string;
   /** Attribute JSON as sent by the client (the shard normalises it); undefined: none sent. */
   attributes: Uint8Array | undefined;
   payload: Uint8Array | undefined;
@@ -75,6 +77,7 @@ export function newCommandFields(): CommandFields {
     ttlSeconds: -1,
     expiresAtMs: -1,
     forkToken: 0,
+    condition: '',
     attributes: undefined,
     payload: undefined,
   };
@@ -86,6 +89,7 @@ export function commandBytesMax(fields: CommandFields): number {
     fields.bucket.length +
     fields.stream.length +
     fields.contentType.length +
+    fields.condition.length +
     (fields.streamSeq?.length ?? 0) +
     fields.producerId.length;
   return FIXED_BYTES + 64 + 3 * text + (fields.attributes?.length ?? 0) + (fields.payload?.length ?? 0);
@@ -104,7 +108,7 @@ export function writeCommand(
 ): number {
   let flags = 0;
   let at = offset + FIXED_BYTES;
-  // Where the producer and sequence parts begin; 0 = absent (offset 0 holds the fixed part).
+  // Where the parts with a text begin; 0 = absent (offset 0 holds the fixed part).
   let producerIdAt = 0;
   let seqAt = 0;
   if (fields.close) flags |= FLAG_CLOSE;
@@ -136,24 +140,35 @@ export function writeCommand(
     view.setFloat64(at, fields.forkToken, true);
     at += 8;
   }
+  let conditionAt = 0;
+  if (fields.condition !== '') {
+    conditionAt = at;
+    at += 2;
+  }
   if (fields.attributes !== undefined) {
     flags |= FLAG_ATTRS;
     view.setUint32(at, fields.attributes.length, true);
     at += 4;
   }
-  at = writeTexts(fields, bytes, view, offset, at, producerIdAt, seqAt);
+  at = writeTexts(fields, bytes, view, offset, at, { producerIdAt, seqAt, conditionAt });
   const payload = fields.payload;
   if (payload !== undefined && !payloadInLane) {
     bytes.set(payload, at);
     at += payload.length;
   }
-  bytes[offset] = fields.kind;
+  bytes[offset] = conditionAt === 0 ? fields.kind : fields.kind + KIND_CONDITIONAL;
   bytes[offset + 1] = 0;
   view.setUint16(offset + 2, flags, true);
   view.setFloat64(offset + 8, fields.nowMs, true);
   view.setUint32(offset + 16, payload?.length ?? 0, true);
   view.setUint32(offset + 20, 0, true);
   return at - offset;
+}
+
+interface PartsWithText {
+  readonly producerIdAt: number;
+  readonly seqAt: number;
+  readonly conditionAt: number;
 }
 
 /** The variable part up to the payload, and the sizes that describe it; returns where it ends. */
@@ -163,8 +178,7 @@ function writeTexts(
   view: DataView,
   offset: number,
   keyAt: number,
-  producerIdAt: number,
-  seqAt: number,
+  { producerIdAt, seqAt, conditionAt }: PartsWithText,
 ): number {
   let at = keyAt + writeText(bytes, keyAt, fields.bucket);
   if (fields.stream !== '') {
@@ -183,6 +197,11 @@ function writeTexts(
   if (fields.streamSeq !== undefined) {
     const size = writeText(bytes, at, fields.streamSeq);
     view.setUint16(seqAt, size, true);
+    at += size;
+  }
+  if (conditionAt !== 0) {
+    const size = writeText(bytes, at, fields.condition);
+    view.setUint16(conditionAt, size, true);
     at += size;
   }
   if (fields.attributes !== undefined) {
@@ -215,6 +234,9 @@ export class Command {
   forkToken = 0;
   seqAt = 0;
   seqBytes = 0;
+  conditionAt = 0;
+  /** 0: it is unconditional. */
+  conditionBytes = 0;
   attributesAt = 0;
   attributesBytes = 0;
   payloadAt = 0;
@@ -229,7 +251,9 @@ export class Command {
     this.bytes = bytes;
     this.view = view;
     this.offset = offset;
-    this.kind = bytes[offset] as number;
+    const kind = bytes[offset] as number;
+    const conditional = (kind & KIND_CONDITIONAL) !== 0;
+    this.kind = conditional ? kind - KIND_CONDITIONAL : kind;
     const flags = view.getUint16(offset + 2, true);
     this.flags = flags;
     this.keyBytes = view.getUint16(offset + 4, true);
@@ -237,7 +261,29 @@ export class Command {
     this.nowMs = view.getFloat64(offset + 8, true);
     this.payloadBytes = view.getUint32(offset + 16, true);
     this.recordCount = view.getUint32(offset + 20, true);
-    let at = offset + FIXED_BYTES;
+    let at = this.#readParts(flags, conditional, offset + FIXED_BYTES);
+    this.keyAt = at;
+    at += this.keyBytes;
+    this.contentTypeAt = at;
+    at += this.contentTypeBytes;
+    this.producerIdAt = at;
+    at += this.producerIdBytes;
+    this.seqAt = at;
+    at += this.seqBytes;
+    this.conditionAt = at;
+    at += this.conditionBytes;
+    this.attributesAt = at;
+    at += this.attributesBytes;
+    this.payloadAt = at;
+    at += this.payloadBytes;
+    this.endsAt = at;
+    this.end = at + 4 * this.recordCount;
+  }
+
+  /** The optional parts; returns where the texts begin. */
+  #readParts(flags: number, conditional: boolean, partsAt: number): number {
+    const view = this.view;
+    let at = partsAt;
     this.producerIdBytes = 0;
     if ((flags & FLAG_PRODUCER) !== 0) {
       this.producerEpoch = view.getFloat64(at, true);
@@ -267,25 +313,17 @@ export class Command {
       this.forkToken = view.getFloat64(at, true);
       at += 8;
     }
+    this.conditionBytes = 0;
+    if (conditional) {
+      this.conditionBytes = view.getUint16(at, true);
+      at += 2;
+    }
     this.attributesBytes = 0;
     if ((flags & FLAG_ATTRS) !== 0) {
       this.attributesBytes = view.getUint32(at, true);
       at += 4;
     }
-    this.keyAt = at;
-    at += this.keyBytes;
-    this.contentTypeAt = at;
-    at += this.contentTypeBytes;
-    this.producerIdAt = at;
-    at += this.producerIdBytes;
-    this.seqAt = at;
-    at += this.seqBytes;
-    this.attributesAt = at;
-    at += this.attributesBytes;
-    this.payloadAt = at;
-    at += this.payloadBytes;
-    this.endsAt = at;
-    this.end = at + 4 * this.recordCount;
+    return at;
   }
 
   has(flag: number): boolean {
@@ -308,57 +346,15 @@ export class Command {
     return readText(this.bytes, this.seqAt, this.seqBytes);
   }
 
+  condition(): string {
+    return readText(this.bytes, this.conditionAt, this.conditionBytes);
+  }
+
   /** Sets the clock in place: the shard does this when it proposes, so replicas never look at their own. */
   stampNow(nowMs: number): void {
     this.view.setFloat64(this.offset + 8, nowMs, true);
     this.nowMs = nowMs;
   }
-}
-
-/** Exact size of `command` with another payload and record table; see rewriteCommand. */
-export function rewrittenBytes(command: Command, attributes: number, payload: number, records: number): number {
-  return command.attributesAt - command.offset + attributes + payload + 4 * records;
-}
-
-/**
- * Writes `command` at `offset` of `bytes` with other attributes and payload: what the shard proposes after it has
- * normalised JSON or taken a payload from the lane. `ends` are the record ends, undefined for plain bytes.
- */
-export function rewriteCommand(
-  command: Command,
-  attributes: Uint8Array | undefined,
-  payload: Uint8Array,
-  ends: readonly number[] | undefined,
-  bytes: Uint8Array,
-  view: DataView,
-  offset: number,
-): number {
-  assert(command.has(FLAG_ATTRS) === (attributes !== undefined), 'attributes are replaced, never added or dropped');
-  const front = command.attributesAt - command.offset;
-  bytes.set(command.bytes.subarray(command.offset, command.attributesAt), offset);
-  let at = offset + front;
-  let flags = command.flags;
-  if (attributes !== undefined) {
-    bytes.set(attributes, at);
-    at += attributes.length;
-    // The attribute size is the last optional part, right before the key.
-    view.setUint32(offset + (command.keyAt - command.offset) - 4, attributes.length, true);
-  }
-  bytes.set(payload, at);
-  at += payload.length;
-  view.setUint32(offset + 16, payload.length, true);
-  if (ends === undefined) {
-    view.setUint32(offset + 20, 0, true);
-  } else {
-    flags |= FLAG_RECORDS;
-    view.setUint32(offset + 20, ends.length, true);
-    for (const end of ends) {
-      view.setUint32(at, end, true);
-      at += 4;
-    }
-  }
-  view.setUint16(offset + 2, flags, true);
-  return at - offset;
 }
 
 /** UTF-8 size of a stream's name as the limit counts it: bucket and stream together. */

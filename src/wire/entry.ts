@@ -3,7 +3,8 @@
  * The leader fills one builder per group and turn; everyone iterates when the entry commits.
  */
 import { Slab } from '../base/slab.ts';
-import { type Command, rewriteCommand, rewrittenBytes } from './command.ts';
+import type { Command } from './command.ts';
+import { rewriteCommand, rewrittenBytes } from './rewrite-command.ts';
 
 const INITIAL_BYTES = 4096;
 /** A builder that held one huge command gives the memory back. */

@@ -67,6 +67,7 @@ test('nothing sent is nothing set, also after a request that sent everything', (
     ttlSeconds: -1,
     expiresAtMs: -1,
     forkToken: 0,
+    condition: '',
     attributes: undefined,
     payload: undefined,
   });
