@@ -11,18 +11,19 @@ export interface VerifyTask {
   readonly groupCount: number;
 }
 
-/** What is wrong in a sentence, or undefined. Errors lose their class on the way between threads. */
-export async function verify({ location: text, entry, groupCount }: VerifyTask): Promise<string | undefined> {
+/** Errors lose their class on the way between threads, so what is wrong is a sentence. */
+export type Verified = { readonly fault: string } | { readonly bucketNames: readonly string[] };
+
+export async function verify({ location: text, entry, groupCount }: VerifyTask): Promise<Verified> {
   try {
     const location = await openLocation(text, new AbortController().signal);
     try {
-      await verifyGroup(location, entry, groupCount);
+      return { bucketNames: await verifyGroup(location, entry, groupCount) };
     } finally {
       location.close();
     }
-    return undefined;
   } catch (error) {
-    if (error instanceof Fault) return error.message;
+    if (error instanceof Fault) return { fault: error.message };
     throw error;
   }
 }

@@ -7,8 +7,12 @@ import type { GroupEntry } from './manifest.ts';
 /** What a thread says when all its modules are there. */
 export const VERIFIER_LOADED = 'loaded';
 
-/** Throws a Fault that names the file. */
-export async function verifyGroup(location: Location, entry: GroupEntry, groupCount: number): Promise<void> {
+/** The names of its buckets. Throws a Fault that names the file. */
+export async function verifyGroup(
+  location: Location,
+  entry: GroupEntry,
+  groupCount: number,
+): Promise<readonly string[]> {
   try {
     const size = await location.sizeOf(entry.object);
     check(size !== undefined, 'there is no such file');
@@ -26,6 +30,7 @@ export async function verifyGroup(location: Location, entry: GroupEntry, groupCo
     const same = contents.buckets === entry.buckets && contents.streams === entry.streams;
     check(same, `it holds ${contents.buckets} buckets and ${contents.streams} streams, not what the manifest says`);
     check(contents.head.commitIndex === entry.group_commit_index, 'its commit index is not that of the manifest');
+    return contents.bucketNames;
   } catch (error) {
     if (error instanceof Fault) throw new Fault(`${entry.object}: ${error.message}`);
     throw error;

@@ -76,6 +76,14 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
     const { buckets, streams, ...rest } = JSON.parse(asJson.stdout) as Record<string, unknown>;
     assert.equal(`${GROUPS} groups, ${String(buckets)} buckets, ${String(streams)} streams`, counts);
     assert(typeof rest['bytes'] === 'number' && rest['bytes'] > 0);
+    const usage = (await (await fetch(`${source.adminUrl}/__svc/usage`)).json()) as {
+      buckets: Record<string, { stream_count: number }>;
+    };
+    const withStreams = Object.values(usage.buckets).filter(({ stream_count: count }) => count > 0).length;
+    const entries = manifest['groups'] as readonly { buckets: number }[];
+    const inGroups = entries.reduce((sum, entry) => sum + entry.buckets, 0);
+    assert(inGroups > withStreams, `${inGroups} in the groups: some have streams in several`);
+    assert.equal(buckets, withStreams, 'each bucket counts once');
     assert.deepEqual([rest['location'], rest['created_unix_ms']], [backup, CREATED_MS]);
 
     await withServer({ cores: 1, groups: GROUPS }, async (copy) => {

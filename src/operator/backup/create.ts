@@ -16,6 +16,7 @@ export interface Created {
   readonly entry: GroupEntry;
   /** In the cold store, to which it refers. */
   readonly coldObjects: number;
+  readonly bucketNames: readonly string[];
 }
 
 export async function createGroup(
@@ -104,6 +105,7 @@ async function take(
   return {
     entry: { raft_group_id: group, object, bytes, blake3, group_commit_index: index, buckets, streams },
     coldObjects: objects,
+    bucketNames: contents.bucketNames,
   };
 }
 

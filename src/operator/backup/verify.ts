@@ -12,10 +12,23 @@ const THREADS_MAX = 8;
 /** A tenth of a second on an idle machine. */
 const START_MS = 5 * 60_000;
 
-export async function verifyBackup(location: Location, progress: Progress, signal: AbortSignal): Promise<Manifest> {
+export interface VerifiedBackup {
+  readonly manifest: Manifest;
+  /** In all groups together, each counted once. */
+  readonly buckets: number;
+}
+
+/** What a thread answers (workers/verify.ts). */
+type Answer = { readonly fault: string } | { readonly bucketNames: readonly string[] };
+
+export async function verifyBackup(
+  location: Location,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<VerifiedBackup> {
   const manifest = await readManifest(location);
   const threads = Math.max(1, Math.min(THREADS_MAX, availableParallelism(), manifest.groups.length));
-  const pool = new Piscina<unknown, string | undefined>({
+  const pool = new Piscina<unknown, Answer>({
     filename: entry(),
     minThreads: threads,
     maxThreads: threads,
@@ -24,9 +37,11 @@ export async function verifyBackup(location: Location, progress: Progress, signa
   const loaded = allLoaded(pool, threads);
   const { raft_group_count: groupCount, groups } = manifest;
   let done = 0;
+  const buckets = new Set<string>();
   const verify = async (one: GroupEntry): Promise<void> => {
-    const fault = await pool.run({ location: location.text, entry: one, groupCount }, { signal, name: 'verify' });
-    if (fault !== undefined) throw new Failure(fault);
+    const answer = await pool.run({ location: location.text, entry: one, groupCount }, { signal, name: 'verify' });
+    if ('fault' in answer) throw new Failure(answer.fault);
+    for (const name of answer.bucketNames) buckets.add(name);
     progress.step(++done, groupCount, `groups verified`);
   };
   try {
@@ -38,14 +53,14 @@ export async function verifyBackup(location: Location, progress: Progress, signa
   } finally {
     await pool.destroy();
   }
-  return manifest;
+  return { manifest, buckets: buckets.size };
 }
 
 /**
  * One that is ended before takes the whole process with it: Node.js 20 finds what piscina requires half-done ("IsGraphAsync must be used on
  * an instantiated module"). Errors of the pool are listened to for good: the answers of tasks that an ending overtakes are some.
  */
-async function allLoaded(pool: Piscina<unknown, string | undefined>, threads: number): Promise<void> {
+async function allLoaded(pool: Piscina<unknown, Answer>, threads: number): Promise<void> {
   // Threads without tasks do not keep this process.
   let timer: NodeJS.Timeout | undefined;
   try {

@@ -55,6 +55,7 @@ export const backupCreate: Verb = {
         throw new Failure(`${location.text} is not empty: ${await whatIsIn(location, count)}`);
       }
       const groups: GroupEntry[] = [];
+      const buckets = new Set<string>();
       const absent = new Map<number, string>();
       let coldObjects = 0;
       const tell = teller(progress, count, 'written');
@@ -67,6 +68,7 @@ export const backupCreate: Verb = {
           const created = await createGroup(cluster, location, group, count, absent, moved);
           groups.push(created.entry);
           coldObjects += created.coldObjects;
+          for (const name of created.bucketNames) buckets.add(name);
         }
         groups.sort((a, b) => a.raft_group_id - b.raft_group_id);
         await writeManifest(location, createdMs, groups);
@@ -86,8 +88,8 @@ export const backupCreate: Verb = {
       progress.end();
       say(
         context.values.isSet('json')
-          ? asJson(location, createdMs, groups)
-          : `backup created: ${countsOf(groups)} -> ${location.text}`,
+          ? asJson(location, createdMs, groups, buckets.size)
+          : `backup created: ${countsOf(groups, buckets.size)} -> ${location.text}`,
       );
     }),
 };
@@ -117,9 +119,14 @@ export const backupVerify: Verb = {
   run: (context) =>
     atLocation(context, async (location) => {
       const { values, progress, say, signal } = context;
-      const { groups, created_unix_ms: createdMs } = await verifyBackup(location, progress, signal);
+      const { manifest, buckets } = await verifyBackup(location, progress, signal);
+      const { groups, created_unix_ms: createdMs } = manifest;
       progress.end();
-      say(values.isSet('json') ? asJson(location, createdMs, groups) : `backup verified: ${countsOf(groups)}`);
+      say(
+        values.isSet('json')
+          ? asJson(location, createdMs, groups, buckets)
+          : `backup verified: ${countsOf(groups, buckets)}`,
+      );
     }),
 };
 
@@ -142,7 +149,7 @@ export const restore: Verb = {
     atLocation(context, async (location) => {
       const { values, progress, say, signal } = context;
       const cluster = openCluster(context);
-      const manifest = await verifyBackup(location, progress, signal);
+      const { manifest, buckets } = await verifyBackup(location, progress, signal);
       await checkTarget(manifest, (await infoOf(cluster)).groupCount);
       const { groups } = manifest;
       await leadersOf(cluster, progress);
@@ -153,11 +160,15 @@ export const restore: Verb = {
       progress.end();
       if (unreadable > 0) {
         throw new Failure(
-          `all groups are restored (${countsOf(groups)}), but of ${sampled} objects in the cold store that were looked at ${unreadable} cannot be read (${reason}); give every node the storage.cold settings of the source, or a copy of what it stored, and start it again`,
+          `all groups are restored (${countsOf(groups, buckets)}), but of ${sampled} objects in the cold store that were looked at ${unreadable} cannot be read (${reason}); give every node the storage.cold settings of the source, or a copy of what it stored, and start it again`,
         );
       }
       const { created_unix_ms: createdMs } = manifest;
-      say(values.isSet('json') ? asJson(location, createdMs, groups) : `restore complete: ${countsOf(groups)}`);
+      say(
+        values.isSet('json')
+          ? asJson(location, createdMs, groups, buckets)
+          : `restore complete: ${countsOf(groups, buckets)}`,
+      );
     }),
 };
 
@@ -213,23 +224,23 @@ function teller(progress: Progress, groups: number, done: string): (group: numbe
   };
 }
 
-/** A bucket counts once for each group that has streams of it. */
-function totalsOf(groups: readonly GroupEntry[]): { groups: number; buckets: number; streams: number; bytes: number } {
+/** The numbers of streams and bytes add up; a bucket may have streams in every group, so `buckets` comes from the names. */
+function totalsOf(groups: readonly GroupEntry[]): { groups: number; streams: number; bytes: number } {
   const sum = (of: (group: GroupEntry) => number): number => groups.reduce((total, group) => total + of(group), 0);
   return {
     groups: groups.length,
-    buckets: sum((group) => group.buckets),
     streams: sum((group) => group.streams),
     bytes: sum((group) => group.bytes),
   };
 }
 
-function countsOf(entries: readonly GroupEntry[]): string {
-  const { groups, buckets, streams } = totalsOf(entries);
+function countsOf(entries: readonly GroupEntry[], buckets: number): string {
+  const { groups, streams } = totalsOf(entries);
   return `${groups} groups, ${buckets} buckets, ${streams} streams`;
 }
 
 /** `bytes` of the snapshots; what lies in the cold store is not counted. */
-function asJson(location: Location, createdMs: number, groups: readonly GroupEntry[]): string {
-  return JSON.stringify({ location: location.text, created_unix_ms: createdMs, ...totalsOf(groups) });
+function asJson(location: Location, createdMs: number, entries: readonly GroupEntry[], buckets: number): string {
+  const { groups, streams, bytes } = totalsOf(entries);
+  return JSON.stringify({ location: location.text, created_unix_ms: createdMs, groups, buckets, streams, bytes });
 }

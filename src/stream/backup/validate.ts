@@ -41,6 +41,8 @@ import { StreamEntry } from './streams.ts';
 /** What a backup of one group amounts to; an import needs all of it. */
 export interface Summary {
   readonly buckets: number;
+  /** Of those buckets: other groups of the same backup have some of them too. */
+  readonly bucketNames: readonly string[];
   readonly streams: number;
   readonly rows: number;
   readonly hotBytes: number;
@@ -105,9 +107,9 @@ export class Validator {
       sums.every((n) => n <= COUNT_MAX),
       'the streams have more bytes together than can be',
     );
-    let buckets = 0;
+    const bucketNames: string[] = [];
     for (const { bucket, retainedBytes, streamCount } of this.#buckets.values()) {
-      if (bucket.exists) buckets++;
+      if (bucket.exists) bucketNames.push(bucket.text);
       const right = bucket.retainedBytes === retainedBytes && bucket.streamCount === streamCount;
       check(
         right,
@@ -115,7 +117,8 @@ export class Validator {
       );
     }
     return {
-      buckets,
+      buckets: bucketNames.length,
+      bucketNames,
       streams: this.#streams.size,
       rows: this.#rows,
       hotBytes: this.#hotBytes,
