@@ -121,9 +121,24 @@ export class Cluster {
     throw new Failure(`group ${group}: node ${leader.id}: ${refusal(reply)}`);
   }
 
+  /** A call that every node takes: the first that can be reached gets it. */
+  async callAny(method: string, path: string, json?: string): Promise<Reply> {
+    const reasons: string[] = [];
+    for (const node of this.nodes) {
+      try {
+        return await this.call(node, method, path, json);
+      } catch (error) {
+        if (error instanceof Interrupted || error instanceof Mistake || !(error instanceof Failure)) throw error;
+        reasons.push(`node ${node.id}: ${error.message}`);
+      }
+    }
+    throw new Failure(`no node takes the call (${reasons.join('; ')})`);
+  }
+
   /** A call to a node's admin plane. */
-  async call(node: ClusterNode, method: string, path: string): Promise<Reply> {
-    const reply = await ask(this.#options, method, node.adminUrl + path, { withToken: true, mayEnd: true });
+  async call(node: ClusterNode, method: string, path: string, json?: string): Promise<Reply> {
+    const manner = { withToken: true, mayEnd: true, ...(json === undefined ? {} : { json }) };
+    const reply = await ask(this.#options, method, node.adminUrl + path, manner);
     if (isNoRoute(reply)) throw noAdminPlane(node.adminUrl);
     return reply;
   }

@@ -17,11 +17,20 @@ export interface DrainOptions {
   readonly drainTimeoutMs: number;
   readonly readyTimeoutMs: number;
   readonly lagMax: number;
+  /** Whether another node may be marked as well. */
+  readonly force: boolean;
 }
 
+/**
+ * Leaderships that are on their way at once: each costs its group's writers a moment, and a cluster with many groups would give all of
+ * its writers that moment together.
+ */
+const TRANSFERS_AT_ONCE = 4;
 /** The mark is lifted in so many attempts when something went wrong. */
 const LIFT_ATTEMPTS = 3;
 const LIFT_PAUSE_MS = 1000;
+/** A hand-over takes some ten milliseconds; the next few follow soon. */
+const TRANSFER_LOOK_MS = 250;
 /** A node that does not answer so often in a row is gone. */
 const LOOKS_MAX = 3;
 
@@ -29,11 +38,17 @@ const LOOKS_MAX = 3;
 export async function preflight(
   cluster: Cluster,
   node: ClusterNode,
-  { intervalMs, readyTimeoutMs, lagMax }: DrainOptions,
+  { intervalMs, readyTimeoutMs, lagMax, force }: DrainOptions,
   progress: Progress,
 ): Promise<void> {
   try {
-    await clusterReady(cluster, { intervalMs, timeoutMs: readyTimeoutMs }, lagMax, progress);
+    const sample = await clusterReady(cluster, { intervalMs, timeoutMs: readyTimeoutMs }, lagMax, progress);
+    const other = force ? undefined : otherMarked(sample, node.id);
+    if (other !== undefined) {
+      throw new Failure(
+        `node ${other} is marked for maintenance already, and with node ${node.id} down too a group may lose its majority: undrain --node ${other} first, or give --force`,
+      );
+    }
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     if (error instanceof Interrupted) throw new Failure('interrupted, nothing was changed', error.exitCode);
@@ -119,12 +134,12 @@ export async function giveAway(
       const because = refused === '' ? '' : `; the last refusal was: ${refused}`;
       throw new Failure(`${nameGroups(led)} did not move within ${options.drainTimeoutMs / 1000} s${because}`);
     }
-    for (const { group, to } of transfers) {
+    for (const { group, to } of transfers.slice(0, TRANSFERS_AT_ONCE)) {
       // The balancer may have been faster, and a receiver may be behind for a moment: the next round looks again.
       const { started, reason } = await cluster.transfer(node, group, to);
       if (!started) refused = `group ${group} to node ${to}: ${reason}`;
     }
-    await pause(options.intervalMs, cluster.signal);
+    await pause(Math.min(options.intervalMs, TRANSFER_LOOK_MS), cluster.signal);
   }
   await checkAfterwards(cluster, options, progress);
   return atFirst;
@@ -145,13 +160,16 @@ async function checkAfterwards(cluster: Cluster, options: DrainOptions, progress
  * mark and gives up, so never two nodes are down by them.
  */
 export async function checkAlone(cluster: Cluster, node: ClusterNode, intervalMs: number): Promise<void> {
-  const sample = await patientSample(cluster, intervalMs);
-  const other = sample.find(({ nodeId }) => nodeId !== node.id && isMarked(sample, nodeId));
+  const other = otherMarked(await patientSample(cluster, intervalMs), node.id);
   if (other === undefined) return;
-  const { nodeId } = other;
   throw new Failure(
-    `node ${nodeId} is marked for maintenance too, by another run or one that was killed: wait for it, or undrain --node ${nodeId}`,
+    `node ${other} is marked for maintenance too, by another run or one that was killed: wait for it, or undrain --node ${other}`,
   );
+}
+
+/** Another node that has the drain mark; undefined when there is none. */
+export function otherMarked(sample: Sample, nodeId: number): number | undefined {
+  return sample.find((answer) => answer.nodeId !== nodeId && isMarked(sample, answer.nodeId))?.nodeId;
 }
 
 /** One answer that is late or busy is no reason to give a drain up; a node that is gone is. */

@@ -11,6 +11,16 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   wait: ['millracectl wait --node 2'],
   'verify-cluster': ['millracectl verify-cluster --timeout-secs 30'],
   'allow-rejoin': ['millracectl allow-rejoin --node 3'],
+  members: ['millracectl members'],
+  'add-member': ['millracectl add-member --node 4 --addr 10.0.0.4:4440'],
+  'remove-member': ['millracectl remove-member --node 3'],
+  quota: [
+    'millracectl quota --bucket demo',
+    'millracectl quota --bucket demo --max-streams 1000 --max-retained-bytes 1073741824',
+  ],
+  purge: ['millracectl purge --bucket demo --confirm demo'],
+  'flush-cold': ['millracectl flush-cold --bucket demo --stream log'],
+  'webhook-keys': ['millracectl webhook-keys', 'millracectl webhook-keys --rotate'],
   'prepare-restart': ['millracectl prepare-restart --node 3'],
   'backup-create': [
     'millracectl backup-create --location /var/backups/millrace/2026-11-21',

@@ -29,6 +29,8 @@ export interface Manner {
   readonly withToken: boolean;
   /** An interruption of the tool ends the call. */
   readonly mayEnd: boolean;
+  /** The request's body, small. */
+  readonly json?: string;
 }
 
 /** Metrics of many groups are some hundred KiB. */
@@ -41,15 +43,18 @@ export async function ask(
   options: ClientOptions,
   method: string,
   url: string,
-  { withToken, mayEnd }: Manner,
+  { withToken, mayEnd, json }: Manner,
 ): Promise<Reply> {
   const { timeoutMs, signal } = options;
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
     const token = withToken ? options.token : undefined;
-    const request = open({ ...options, token }, method, url, {}, mayEnd ? AbortSignal.any([timeout, signal]) : timeout);
+    const headers =
+      json === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) };
+    const ending = mayEnd ? AbortSignal.any([timeout, signal]) : timeout;
+    const request = open({ ...options, token }, method, url, headers, ending);
     const answer = answerTo(request);
-    request.end();
+    request.end(json);
     return await readReply(await answer, token !== undefined);
   } catch (error) {
     if (mayEnd && signal.aborted) throw new Interrupted();

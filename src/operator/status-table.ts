@@ -3,7 +3,7 @@ import Table from 'cli-table3';
 import type { ClusterNode } from './cluster-file.ts';
 import { cut, wrap } from './fit.ts';
 import type { NodeReport } from './report.ts';
-import { type Sample, foreignTo, groupViews, lagOf, leaderships, listOf, nameGroups } from './sample.ts';
+import { type Sample, foreignTo, groupViews, lagOf, leaderships, ledBy, listOf, nameGroups } from './sample.ts';
 
 const HEAD = [
   ...['node', 'host', 'state', 'leads', 'groups', 'lag', 'term', 'hot', 'cold', 'backlog', 'mailbox', 'memory', 'up'],
@@ -56,7 +56,7 @@ function rowOf({ id, host }: ClusterNode, sample: Sample): string[] {
   return [
     String(id),
     host,
-    stateOf(report, foreignTo(sample, id).length > 0),
+    stateOf(report, { isForeign: foreignTo(sample, id).length > 0, isLeading: ledBy(sample, id).length > 0 }),
     String(leads),
     String(report.groups.length),
     String(lagOf(sample, id)),
@@ -70,11 +70,17 @@ function rowOf({ id, host }: ClusterNode, sample: Sample): string[] {
   ];
 }
 
+interface NodeFacts {
+  readonly isForeign: boolean;
+  /** As far as any node knows. */
+  readonly isLeading: boolean;
+}
+
 /** In one or two words; the sentences below the table say more. */
-function stateOf(report: NodeReport, isForeign: boolean): string {
+function stateOf(report: NodeReport, { isForeign, isLeading }: NodeFacts): string {
   const words: string[] = [];
   if (isForeign) words.push('not a member');
-  if (report.shedState.includes('maintenance-drain')) words.push('draining');
+  if (report.shedState.includes('maintenance-drain')) words.push(isLeading ? 'draining' : 'drained');
   if (report.shedState.includes('cluster-egress')) words.push('cut off');
   if (report.shedState.includes('cold-health')) words.push('no cold store');
   if (report.shedState.includes('commit-stall')) words.push('stalled');

@@ -2,10 +2,12 @@
 import type { Verb } from './context.ts';
 import { backupCreate, backupVerify, restore } from './verbs/backup.ts';
 import { drain, undrain } from './verbs/drain.ts';
+import { addMemberVerb, members, removeMemberVerb } from './verbs/members.ts';
 import { verifyCluster, wait, waitReady } from './verbs/ready.ts';
 import { allowRejoin, prepareRestart } from './verbs/rejoin.ts';
 import { restart } from './verbs/restart.ts';
 import { status } from './verbs/status.ts';
+import { flushCold, purge, quota, webhookKeys } from './verbs/tenants.ts';
 
 export const VERBS: readonly Verb[] = [
   status,
@@ -17,6 +19,13 @@ export const VERBS: readonly Verb[] = [
   verifyCluster,
   allowRejoin,
   prepareRestart,
+  members,
+  addMemberVerb,
+  removeMemberVerb,
+  quota,
+  purge,
+  flushCold,
+  webhookKeys,
   backupCreate,
   backupVerify,
   restore,

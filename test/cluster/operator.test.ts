@@ -140,7 +140,7 @@ describe('the operator looks and drains', () => {
     assert.equal(await shed(2), 'maintenance-drain');
     const again = await run('drain', '--node', '2', ...PACE);
     assert.equal(again.stdout, 'node 2: drained (it led nothing; marked until undrain)\n');
-    assert.match((await run('status')).stdout, /\n2 +127\.0\.0\.1 +draining +0 /);
+    assert.match((await run('status')).stdout, /\n2 +127\.0\.0\.1 +drained +0 /);
     assert.equal(
       (await run('drain', '--node', '2', '--dry-run')).stdout,
       'node 2: leads no groups, nothing to transfer\n',

@@ -32,10 +32,10 @@ test('the table for a tired person', () => {
   assert.equal(
     renderStatus(NODES, sample).join('\n'),
     [
-      'node  host  state             leads  groups  lag  term      hot     cold     backlog  mailbox   memory     up',
-      '1     h1    ok                    2       2    0   3-5  5.0 MiB  3.2 TiB  700 B, 1 s     64 B  300 MiB  1 min',
-      '2     h2    draining, behind      0       2   40     5      0 B      0 B         0 B      0 B      0 B    2 d',
-      '3     h3    unreachable           -       -    -     -        -        -           -        -        -      -',
+      'node  host  state            leads  groups  lag  term      hot     cold     backlog  mailbox   memory     up',
+      '1     h1    ok                   2       2    0   3-5  5.0 MiB  3.2 TiB  700 B, 1 s     64 B  300 MiB  1 min',
+      '2     h2    drained, behind      0       2   40     5      0 B      0 B         0 B      0 B      0 B    2 d',
+      '3     h3    unreachable          -       -    -     -        -        -           -        -        -      -',
       '',
       '2 of 3 nodes answer; 2 groups, leaders={1: 2}',
       'node 2 (h2): marked for maintenance, leads nothing until undrain',
@@ -63,7 +63,7 @@ test('a narrow window goes without the columns that matter least, and says so; s
   assert.deepEqual(at(60), [
     'node  host  state        leads  groups  lag  hot  backlog',
     '1     h1    ok               1       1    0  0 B      0 B',
-    '2     h2    draining         0       1    0  0 B      0 B',
+    '2     h2    drained          0       1    0  0 B      0 B',
     '3     h3    unreachable      -       -    -    -        -',
     'not shown in so few columns: up, memory, term, cold,',
     '  mailbox',
@@ -75,7 +75,7 @@ test('a narrow window goes without the columns that matter least, and says so; s
   ]);
   assert.deepEqual(
     at(20).slice(0, 4),
-    ['node  state        …', '1     ok           …', '2     draining     …', '3     unreachable  …'].map(
+    ['node  state        …', '1     ok           …', '2     drained      …', '3     unreachable  …'].map(
       (line) => line.slice(0, 18) + '…',
     ),
   );
@@ -103,7 +103,7 @@ test('what stops writes is said in words', () => {
 test('whatever keeps a node from leading is said', () => {
   const shed = { shedState: 'maintenance-drain+cluster-egress+cold-health', acceptsTransfers: false };
   const text = renderStatus(NODES, [node(1, [group(0, 2)], shed), node(2, [group(0, 2)]), silent(3)]).join('\n');
-  assert.match(text, /\n1 +h1 +draining, cut off, no cold store +0 /);
+  assert.match(text, /\n1 +h1 +drained, cut off, no cold store +0 /);
   assert.match(
     text,
     /\nnode 1 \(h1\): it does not reach the cold store, so it gives its leaderships to nodes that do\n/,

@@ -10,7 +10,7 @@ import {
   pollInterval,
   seconds,
 } from '../context.ts';
-import { completeSample, describePlan, giveAway, preflight, underMark } from '../drain.ts';
+import { checkAlone, completeSample, describePlan, giveAway, preflight, underMark } from '../drain.ts';
 import { Failure } from '../failure.ts';
 
 export const drain: Verb = {
@@ -24,6 +24,7 @@ export const drain: Verb = {
     'poll-interval-secs': pollInterval(),
     'lag-tolerance': LAG,
     'dry-run': DRY_RUN,
+    force: { kind: 'switch', about: 'also while another node is marked' },
     ...asking(),
   },
   run: async (context) => {
@@ -39,9 +40,14 @@ export const drain: Verb = {
       drainTimeoutMs: values.ms('drain-timeout-secs'),
       readyTimeoutMs: values.ms('ready-timeout-secs'),
       lagMax: values.integer('lag-tolerance'),
+      force: values.isSet('force'),
     };
     await preflight(cluster, node, options, progress);
-    const count = await underMark(cluster, node, progress, () => giveAway(cluster, node, options, progress));
+    const count = await underMark(cluster, node, progress, async () => {
+      // Of two drains that begin together, at least one sees the other's mark.
+      if (!options.force) await checkAlone(cluster, node, options.intervalMs);
+      return await giveAway(cluster, node, options, progress);
+    });
     progress.end();
     const had = count === 0 ? 'it led nothing' : `${count} leadership${count === 1 ? '' : 's'} handed over`;
     say(`node ${node.id}: drained (${had}; marked until undrain)`);

@@ -98,6 +98,8 @@ async function restartOne(context: Context, cluster: Cluster, node: ClusterNode,
     drainTimeoutMs: values.ms('drain-timeout-secs'),
     readyTimeoutMs: Math.min(PREFLIGHT_MS_MAX, values.ms('ready-timeout-secs')),
     lagMax: values.integer('lag-tolerance'),
+    // Looked at under this node's own mark, below.
+    force: true,
   };
   await preflight(cluster, node, options, progress);
   const startedMs = performance.now();

@@ -1,0 +1,135 @@
+/**
+ * Moving the voters of all groups: a node is added as a learner, catches up, and votes; a node that goes hands over what it
+ * leads and is taken out. Group by group, a few at once; every step may be repeated, so a run that was killed is finished by
+ * another one.
+ */
+import type { Cluster } from './cluster.ts';
+import { Failure, Interrupted } from './failure.ts';
+import { Mistake, reasonIn, refusal } from './http-client.ts';
+import type { Progress } from './progress.ts';
+import { type GroupView, type Sample, groupOf, groupViews, nameGroups } from './sample.ts';
+import { planDrain } from './successors.ts';
+import { failIfMistaken, pause } from './waiting.ts';
+
+/** Snapshots go to a node two at a time per core, and each change makes its group's log wait for it. */
+const GROUPS_AT_ONCE = 4;
+
+export interface MoveOptions {
+  readonly timeoutMs: number;
+  readonly intervalMs: number;
+}
+
+/** What a group still needs; undefined when it is done. */
+type Step = (group: GroupView, sample: Sample) => Promise<string | undefined>;
+
+/** Makes the node a voter of every group. `address` is empty when the nodes have it in raft.peers. */
+export function addMember(
+  cluster: Cluster,
+  node: number,
+  address: string,
+  options: MoveOptions,
+  progress: Progress,
+): Promise<number> {
+  const isDone = ({ voters }: GroupView): boolean => voters.includes(node);
+  const query = address === '' ? '' : `?addr=${encodeURIComponent(address)}`;
+  const step: Step = async ({ id, leader, voters }) => {
+    if (leader === undefined) return `group ${id} has no leader`;
+    const learner = await change(cluster, leader, `/__svc/raft/${id}/learners/${node}${query}`);
+    if (learner !== undefined) return learner;
+    return await change(cluster, leader, `/__svc/raft/${id}/membership?voters=${[...voters, node].join(',')}`);
+  };
+  return throughGroups(cluster, { isDone, step, what: `groups have node ${node} as a voter` }, options, progress);
+}
+
+/** Takes the node out of every group; it may be dead. */
+export function removeMember(
+  cluster: Cluster,
+  node: number,
+  options: MoveOptions,
+  progress: Progress,
+): Promise<number> {
+  const isDone = (group: GroupView, sample: Sample): boolean =>
+    !group.voters.includes(node) && !learnersOf(sample, group).includes(node);
+  const step: Step = async (group, sample) => {
+    const { id, leader } = group;
+    if (leader === undefined) return `group ${id} has no leader`;
+    if (!group.voters.includes(node))
+      return await change(cluster, leader, `/__svc/raft/${id}/learners/${node}`, 'DELETE');
+    const rest = group.voters.filter((voter) => voter !== node);
+    checkRest(sample, id, node, rest);
+    if (leader !== node) return await change(cluster, leader, `/__svc/raft/${id}/membership?voters=${rest.join(',')}`);
+    const { transfers, stuck } = planDrain(sample, node);
+    const to = transfers.find((one) => one.group === id)?.to;
+    if (to === undefined)
+      return `group ${id}: ${stuck.find((one) => one.group === id)?.why ?? 'its leader has just moved'}`;
+    const { started, reason } = await cluster.transfer(cluster.node(leader), id, to);
+    return started ? `group ${id} is on its way to node ${to}` : `group ${id} to node ${to}: ${reason}`;
+  };
+  return throughGroups(cluster, { isDone, step, what: `groups are without node ${node}` }, options, progress);
+}
+
+/** Voters that would stay must be able to go on without the one that leaves. */
+function checkRest(sample: Sample, group: number, node: number, rest: readonly number[]): void {
+  if (rest.length === 0) throw new Failure(`node ${node} is the only voter of group ${group}; add another node first`);
+  const answering = rest.filter((voter) =>
+    sample.some(({ nodeId, report }) => nodeId === voter && report !== undefined),
+  );
+  if (answering.length * 2 > rest.length) return;
+  throw new Failure(
+    `without node ${node} the voters of group ${group} are ${rest.join(', ')}, and most of them do not answer: the group would stop`,
+  );
+}
+
+function learnersOf(sample: Sample, { id }: GroupView): readonly number[] {
+  return sample.flatMap(({ report }) => groupOf(report, id)?.learners ?? []);
+}
+
+/** Undefined: done. A string: why not yet. */
+async function change(cluster: Cluster, leader: number, path: string, method = 'POST'): Promise<string | undefined> {
+  try {
+    const reply = await cluster.call(cluster.node(leader), method, path);
+    if (reply.status === 200) return undefined;
+    // 409: the leader has moved; 503: it takes longer, or another change is under way.
+    if (reply.status === 409 || reply.status === 503) return reasonIn(reply.text) ?? refusal(reply);
+    throw new Mistake(`node ${leader}: ${refusal(reply)}`);
+  } catch (error) {
+    if (error instanceof Interrupted || error instanceof Mistake || !(error instanceof Failure)) throw error;
+    return error.message;
+  }
+}
+
+interface Work {
+  readonly isDone: (group: GroupView, sample: Sample) => boolean;
+  readonly step: Step;
+  /** Of the groups that are done. */
+  readonly what: string;
+}
+
+/** The number of groups. */
+async function throughGroups(
+  cluster: Cluster,
+  { isDone, step, what }: Work,
+  { timeoutMs, intervalMs }: MoveOptions,
+  progress: Progress,
+): Promise<number> {
+  const deadlineMs = performance.now() + timeoutMs;
+  for (;;) {
+    const sample = await cluster.sample();
+    failIfMistaken(sample);
+    const groups = groupViews(sample);
+    const open = groups.filter((group) => !isDone(group, sample));
+    if (groups.length > 0 && open.length === 0) return groups.length;
+    progress.step(groups.length - open.length, groups.length, what);
+    const reasons = await Promise.all(open.slice(0, GROUPS_AT_ONCE).map((group) => step(group, sample)));
+    const reason = groups.length === 0 ? 'no node reports a group' : reasons.find((one) => one !== undefined);
+    if (reason === undefined) continue;
+    progress.waiting(reason);
+    if (performance.now() >= deadlineMs) {
+      const left = open.map(({ id }) => id);
+      throw new Failure(
+        `not within ${timeoutMs / 1000} s: ${left.length === 0 ? '' : `${nameGroups(left)} left; `}${reason}; repeat the command to go on`,
+      );
+    }
+    await pause(intervalMs, cluster.signal);
+  }
+}

@@ -1,0 +1,98 @@
+/** Who votes: shown, and moved. A voter is replaced by add-member of the new node and remove-member of the old one. */
+import type { Flag } from '../command-line.ts';
+import { CONFIG, NODE, type Verb, asking, openCluster, pollInterval, seconds } from '../context.ts';
+import { addMember, removeMember } from '../membership.ts';
+import { type Sample, groupViews, nameGroups } from '../sample.ts';
+
+/** The bytes of the groups have to travel. */
+const MOVE_TIMEOUT_SECONDS = 3600;
+/** A call is answered when a change is committed, or after 10 s. */
+const CALL_TIMEOUT_SECONDS = 30;
+
+const MOVE_FLAGS: Readonly<Record<string, Flag>> = {
+  config: CONFIG,
+  node: NODE,
+  'timeout-secs': seconds(MOVE_TIMEOUT_SECONDS, 'bound of the whole'),
+  'poll-interval-secs': pollInterval(0.5),
+  ...asking(CALL_TIMEOUT_SECONDS),
+};
+
+export const members: Verb = {
+  name: 'members',
+  about: 'show who votes and who learns in which groups',
+  flags: { config: CONFIG, json: { kind: 'switch', about: 'the result as JSON, for programs' }, ...asking() },
+  run: async (context) => {
+    const sample = await openCluster(context).sample();
+    const all = membersOf(sample);
+    if (context.values.isSet('json')) return context.say(JSON.stringify({ members: all }));
+    if (all.length === 0) return context.say('no node reports a group');
+    const total = groupViews(sample).length;
+    for (const { node_id: node, voter_of: votes, learner_of: learns } of all) {
+      const parts = [
+        ...(votes.length === 0 ? [] : [`voter of ${rangeOf(votes, total)}`]),
+        ...(learns.length === 0 ? [] : [`learner of ${rangeOf(learns, total)}`]),
+      ];
+      context.say(`node ${node}: ${parts.join(', ')}`);
+    }
+  },
+};
+
+interface Member {
+  readonly node_id: number;
+  readonly voter_of: readonly number[];
+  readonly learner_of: readonly number[];
+}
+
+function membersOf(sample: Sample): Member[] {
+  const members = new Map<number, { voter: Set<number>; learner: Set<number> }>();
+  const of = (node: number): { voter: Set<number>; learner: Set<number> } => {
+    const known = members.get(node) ?? { voter: new Set(), learner: new Set() };
+    members.set(node, known);
+    return known;
+  };
+  for (const { id, voters } of groupViews(sample)) {
+    for (const node of voters) of(node).voter.add(id);
+    for (const { report } of sample) {
+      const group = report?.groups.find((one) => one.id === id);
+      for (const node of group?.learners ?? []) if (!voters.includes(node)) of(node).learner.add(id);
+    }
+  }
+  return [...members]
+    .sort(([a], [b]) => a - b)
+    .map(([node, { voter, learner }]) => ({ node_id: node, voter_of: [...voter], learner_of: [...learner] }));
+}
+
+function rangeOf(groups: readonly number[], total: number): string {
+  return groups.length === total ? `all ${total} groups` : nameGroups(groups);
+}
+
+export const addMemberVerb: Verb = {
+  name: 'add-member',
+  about: 'make a node a voter of every group; start it first, with an empty directory and without init_membership',
+  flags: {
+    ...MOVE_FLAGS,
+    addr: { kind: 'text', value: 'HOST:PORT', about: 'its cluster_listen, when raft.peers of the others lack it' },
+  },
+  run: async (context) => {
+    const { values, progress, say } = context;
+    const node = values.integer('node');
+    const options = { timeoutMs: values.ms('timeout-secs'), intervalMs: values.ms('poll-interval-secs') };
+    const count = await addMember(openCluster(context), node, values.text('addr') ?? '', options, progress);
+    progress.end();
+    say(`node ${node}: voter of all ${count} groups`);
+  },
+};
+
+export const removeMemberVerb: Verb = {
+  name: 'remove-member',
+  about: 'take a node out of every group; stop it afterwards',
+  flags: MOVE_FLAGS,
+  run: async (context) => {
+    const { values, progress, say } = context;
+    const node = values.integer('node');
+    const options = { timeoutMs: values.ms('timeout-secs'), intervalMs: values.ms('poll-interval-secs') };
+    const count = await removeMember(openCluster(context), node, options, progress);
+    progress.end();
+    say(`node ${node}: no member of any of ${count} groups; stop it, and take it out of raft.peers`);
+  },
+};

@@ -1,0 +1,141 @@
+/** Verbs about buckets and streams: their quotas, their end, and their way to the cold store. */
+import type { Cluster } from '../cluster.ts';
+import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
+import type { Flag } from '../command-line.ts';
+import { Failure, UsageError } from '../failure.ts';
+import { type Reply, refusal } from '../http-client.ts';
+
+const BUCKET: Flag = { kind: 'text', value: 'BUCKET', about: 'the bucket', required: true };
+/** A purge deletes stream after stream, and then objects. */
+const PURGE_TIMEOUT_SECONDS = 600;
+const FLUSH_TIMEOUT_SECONDS = 30;
+/** Leaders may move while they are asked. */
+const LEADERS_MAX = 5;
+
+export const quota: Verb = {
+  name: 'quota',
+  about: 'show or set what a bucket may hold',
+  flags: {
+    config: CONFIG,
+    bucket: BUCKET,
+    'max-streams': { kind: 'integer', about: 'most streams' },
+    'max-retained-bytes': { kind: 'text', value: 'BYTES', about: 'most bytes that are kept' },
+    clear: { kind: 'switch', about: 'no bounds' },
+    ...asking(),
+  },
+  run: async (context) => {
+    const { values, say } = context;
+    const cluster = openCluster(context);
+    const path = `/__svc/quota/${encodeURIComponent(values.text('bucket') as string)}`;
+    const bounds = boundsOf(context);
+    if (bounds !== undefined) expectStatus(await cluster.callAny('PUT', path, bounds), 204);
+    say(expectStatus(await cluster.callAny('GET', path), 200).text.trim());
+  },
+};
+
+/** The body of the PUT; undefined when nothing is to be changed. A bound that is left out stays away. */
+function boundsOf({ values }: Context): string | undefined {
+  const clears = values.isSet('clear');
+  const bytes = values.text('max-retained-bytes');
+  const streams = values.text('max-streams') === undefined ? undefined : values.integer('max-streams');
+  if (clears && (bytes !== undefined || streams !== undefined))
+    throw new UsageError('quota: --clear stands alone, because it takes both bounds away');
+  if (clears) return '{}';
+  if (bytes === undefined && streams === undefined) return undefined;
+  if (bytes !== undefined && !/^\d{1,15}$/.test(bytes))
+    throw new UsageError(`--max-retained-bytes ${bytes}: expected a number of bytes`);
+  return JSON.stringify({
+    ...(streams === undefined ? {} : { max_streams: streams }),
+    ...(bytes === undefined ? {} : { max_retained_bytes: Number(bytes) }),
+  });
+}
+
+export const purge: Verb = {
+  name: 'purge',
+  about: 'erase a bucket with all its streams, for good',
+  flags: {
+    config: CONFIG,
+    bucket: BUCKET,
+    confirm: { kind: 'text', value: 'BUCKET', about: 'its name once more: nothing brings it back', required: true },
+    ...asking(PURGE_TIMEOUT_SECONDS),
+  },
+  run: async (context) => {
+    const { values, say } = context;
+    const bucket = values.text('bucket') as string;
+    if (values.text('confirm') !== bucket)
+      throw new UsageError(`--confirm ${values.text('confirm')} is not the bucket ${bucket}; nothing was purged`);
+    const reply = expectStatus(
+      await openCluster(context).callAny('DELETE', `/__svc/purge/${encodeURIComponent(bucket)}`),
+      200,
+    );
+    const report = JSON.parse(reply.text) as {
+      readonly removed_streams: number;
+      readonly cold_gc_entries_reclaimed: number;
+    };
+    const { removed_streams: streams, cold_gc_entries_reclaimed: objects } = report;
+    say(`bucket ${bucket}: ${streams} streams and ${objects} objects of the cold store are gone`);
+  },
+};
+
+export const webhookKeys: Verb = {
+  name: 'webhook-keys',
+  about: 'show, rotate or replace the keys that sign webhooks',
+  flags: {
+    config: CONFIG,
+    rotate: { kind: 'switch', about: 'add a key, which signs when receivers had time to learn it' },
+    replace: { kind: 'switch', about: 'one new key at once, because the old ones are in wrong hands' },
+    ...asking(),
+  },
+  run: async (context) => {
+    const { values, say } = context;
+    const [rotates, replaces] = [values.isSet('rotate'), values.isSet('replace')];
+    if (rotates && replaces) throw new UsageError('webhook-keys: give --rotate or --replace, not both');
+    const method = rotates ? 'POST' : replaces ? 'DELETE' : 'GET';
+    say(expectStatus(await openCluster(context).callAny(method, '/__svc/webhook-keys'), 200).text.trim());
+  },
+};
+
+export const flushCold: Verb = {
+  name: 'flush-cold',
+  about: "move a stream's bytes to the cold store now",
+  flags: {
+    config: CONFIG,
+    bucket: BUCKET,
+    stream: { kind: 'text', value: 'STREAM', about: 'the stream', required: true },
+    ...asking(FLUSH_TIMEOUT_SECONDS),
+  },
+  run: async (context) => {
+    const { values, say } = context;
+    const cluster = openCluster(context);
+    const names = [values.text('bucket') as string, values.text('stream') as string];
+    const name = names.join('/');
+    const reply = await atLeader(cluster, `/__svc/flush-cold/${names.map(encodeURIComponent).join('/')}`);
+    if (reply.status === 204) return say(`${name}: nothing to flush`);
+    return say(`${name}: ${expectStatus(reply, 200).text.trim()}`);
+  },
+};
+
+/** Only the leader of the stream's group can; the others name it. */
+async function atLeader(cluster: Cluster, path: string): Promise<Reply> {
+  let reply = await cluster.callAny('POST', path);
+  for (let attempt = 1; attempt < LEADERS_MAX && reply.status === 409; attempt++) {
+    const leader = leaderIn(reply.text);
+    if (leader === undefined) break;
+    reply = await cluster.call(cluster.node(leader), 'POST', path);
+  }
+  return reply;
+}
+
+function leaderIn(text: string): number | undefined {
+  try {
+    const leader = (JSON.parse(text) as { readonly current_leader?: unknown } | null)?.current_leader;
+    return typeof leader === 'number' ? leader : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function expectStatus(reply: Reply, status: number): Reply {
+  if (reply.status !== status) throw new Failure(refusal(reply));
+  return reply;
+}
