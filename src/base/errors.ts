@@ -139,6 +139,11 @@ export const ERRORS = {
   FORKS_FULL: row(503, 'too many forks are being made on this node; retry', true),
   IMPORT_RUNNING: row(503, 'another import of this group is under way; retry', true),
   EXPORTS_FULL: row(503, 'too many exports run on this core; retry', true),
+  LEADER_BUSY: row(
+    503,
+    'too many bytes wait on this node for the leader of the group of this stream; nothing was written; retry',
+    true,
+  ),
   UNCONFIRMED: row(
     503,
     'it is not here, and no leader confirmed in time that it is nowhere; retry, or ask another node',

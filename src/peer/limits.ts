@@ -1,6 +1,6 @@
 /** Bounds of the peer links with units and reasons. Tests make them smaller. */
 import { assert } from '../base/assert.ts';
-import { BODY_BYTES_MAX, TURN_BYTES_MAX } from '../base/limits.ts';
+import { BODY_BYTES_MAX, ENTRY_BYTES_MAX } from '../base/limits.ts';
 import { FRAME_PAYLOAD_BYTES_MAX } from '../wire/peer/frame.ts';
 
 const KIB = 1024;
@@ -35,7 +35,7 @@ export interface PeerLimits {
   readonly raftFrameBytes: number;
   /** Forwarded requests that wait for an answer, of one shard: as many as its ring can bring in about two turns. */
   readonly forwardsMax: number;
-  /** Then the outcome counts as unknown. Above the five seconds that a write waits for a leader. */
+  /** Then the outcome counts as unknown. Above the time that a busy leader takes for the largest bodies of several nodes. */
   readonly forwardTimeoutMs: number;
   /** Bytes of a snapshot on the way and not acknowledged; bounds both ends. At 1 ms round trip it allows 2 GB/s. */
   readonly snapshotWindowBytes: number;
@@ -65,11 +65,11 @@ export const PEER_LIMITS: PeerLimits = {
   silentTicksMax: 5,
   backoffMinMs: 100,
   backoffMaxMs: 2000,
-  queueBytesMax: 64 * MIB,
+  queueBytesMax: 80 * MIB,
   writeAheadBytes: 256 * KIB,
   raftFrameBytes: MIB,
   forwardsMax: 32_768,
-  forwardTimeoutMs: 10_000,
+  forwardTimeoutMs: 20_000,
   snapshotWindowBytes: 2 * MIB,
   snapshotQueueBytes: 512 * KIB,
   snapshotBytesPerSecond: 64 * MIB,
@@ -78,8 +78,8 @@ export const PEER_LIMITS: PeerLimits = {
 };
 
 assert(
-  PEER_LIMITS.queueBytesMax >= BODY_BYTES_MAX + TURN_BYTES_MAX + 16 * MIB,
-  'the largest entry and what a few turns say behind it fit into the queue',
+  PEER_LIMITS.queueBytesMax / 2 >= ENTRY_BYTES_MAX + MIB && PEER_LIMITS.queueBytesMax / 2 >= BODY_BYTES_MAX + MIB,
+  'the largest entry fits into the queue beside the largest request',
 );
 assert(SNAPSHOT_CHUNK_BYTES_MAX < FRAME_PAYLOAD_BYTES_MAX, 'a chunk fits in a frame');
 

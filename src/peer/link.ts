@@ -7,9 +7,9 @@ import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { formatAddress } from '../base/address.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
-import { FRAME_HEAD_BYTES, FRAME_PING, FRAME_PONG, sealFrame } from '../wire/peer/frame.ts';
+import { FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, FRAME_PING, FRAME_PONG, sealFrame } from '../wire/peer/frame.ts';
 import { FrameReader } from '../wire/peer/frame-reader.ts';
-import { NONCE_BYTES, PROTOCOL_VERSION, isSpoken } from '../wire/peer/handshake.ts';
+import { NONCE_BYTES, PROTOCOL_VERSION, VERSION_WITH_PIECES, isSpoken } from '../wire/peer/handshake.ts';
 import type { Introduction } from '../wire/peer/handshake.ts';
 import type { Edge } from './edge.ts';
 import { Egress } from './egress.ts';
@@ -107,7 +107,7 @@ export class Link {
 
   /** Bytes that wait in this process. */
   get queuedBytes(): number {
-    return this.#egress.queue.bytes + (this.#socket?.writableLength ?? 0);
+    return this.#egress.bytes + (this.#socket?.writableLength ?? 0);
   }
 
   get droppedFrames(): number {
@@ -144,13 +144,19 @@ export class Link {
   /** Queues a frame for the next flush. False: not connected, or no room; the frame is counted as dropped. */
   send(frame: Uint8Array, lane?: Lane): boolean {
     if (!this.connected) return false;
+    if (frame.length > FRAME_HEAD_BYTES + FRAME_PAYLOAD_BYTES_MAX && !this.#egress.takesPieces) {
+      const { node, shard } = this;
+      const text = 'an entry of an old log is too large for a peer of the version before: upgrade that node';
+      this.#options.log.warn(`${text} ${node}/${shard}`, text, { node, shard, bytes: frame.length });
+      return false;
+    }
     return this.#egress.push(frame, lane);
   }
 
   /** Hands waiting frames to the socket, as far as it takes them and the way carries them. */
   flush(): void {
     const socket = this.#socket;
-    if (socket === undefined || this.#remote === undefined || this.#egress.queue.count === 0) return;
+    if (socket === undefined || this.#remote === undefined || this.#egress.isEmpty) return;
     const { limits, edge } = this.#options;
     const { writeAheadBytes } = limits;
     if (socket.writableLength >= writeAheadBytes) return;
@@ -269,6 +275,7 @@ export class Link {
     if (step.kind !== 'done') return;
     this.#cancelTimer();
     this.#remote = step.peer;
+    this.#egress.takesPieces = this.#version >= VERSION_WITH_PIECES;
     this.#silentTicks = 0;
     this.#ticksUp = 0;
     this.#takenAtTick = 0;

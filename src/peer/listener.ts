@@ -6,7 +6,14 @@
 import { createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
 import { assert } from '../base/assert.ts';
-import { FRAME_HEAD_BYTES, FRAME_PING, FRAME_PONG, sealFrame } from '../wire/peer/frame.ts';
+import {
+  FRAME_HEAD_BYTES,
+  FRAME_PIECE,
+  FRAME_PING,
+  FRAME_PONG,
+  LARGE_PAYLOAD_BYTES_MAX,
+  sealFrame,
+} from '../wire/peer/frame.ts';
 import type { FrameKind } from '../wire/peer/frame.ts';
 import { FrameReader } from '../wire/peer/frame-reader.ts';
 import { NONCE_BYTES, encodeRefusal } from '../wire/peer/handshake.ts';
@@ -169,6 +176,8 @@ class Incoming implements Session {
   readonly #address: string;
   readonly #handshake: AcceptorHandshake;
   readonly #reader = new FrameReader();
+  /** Frames that come in pieces. */
+  readonly #large = new FrameReader(LARGE_PAYLOAD_BYTES_MAX);
   readonly #cancelTimer: () => void;
   #peer: Introduction | undefined;
   /** The first bytes while it is open what they are; then undefined. */
@@ -287,6 +296,16 @@ class Incoming implements Session {
     const fault = this.#reader.push(bytes, (kind, payload) => {
       if (this.#over) return;
       if (kind === FRAME_PING) this.#onPing(payload);
+      else if (kind === FRAME_PIECE) this.#onPiece(payload);
+      else this.#options.handler.onFrame(this, kind, payload);
+    });
+    if (fault !== undefined) this.fail(fault);
+  }
+
+  #onPiece(bytes: Uint8Array): void {
+    const fault = this.#large.push(bytes, (kind, payload) => {
+      if (this.#over) return;
+      if (kind === FRAME_PIECE || kind === FRAME_PING) this.fail('a piece within a piece');
       else this.#options.handler.onFrame(this, kind, payload);
     });
     if (fault !== undefined) this.fail(fault);

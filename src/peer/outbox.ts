@@ -3,6 +3,7 @@
  * have frames of their own, so that everything else can overtake them.
  */
 import type { Message } from '../raft/types.ts';
+import { LARGE_PAYLOAD_BYTES_MAX } from '../wire/peer/frame.ts';
 import { encodeRaftFrame, raftItemBytes } from '../wire/peer/raft-frame.ts';
 import type { RaftItem } from '../wire/peer/raft-frame.ts';
 import { countSent } from './counters.ts';
@@ -36,6 +37,11 @@ export class Outbox {
     // Without entries too, an append says something about those before it.
     const box = message.type === 'append' ? boxes.entries : boxes.control;
     const bytes = raftItemBytes(message);
+    if (bytes > LARGE_PAYLOAD_BYTES_MAX) {
+      // No version before could write such an entry, nor does this one.
+      this.#counters.peer_dropped_messages++;
+      return;
+    }
     // A large message does not join others: frames stay near the bound unless one message alone is larger.
     if (box.items.length > 0 && box.bytes + bytes > this.#frameBytes) this.#seal(link, box);
     box.items.push({ group, message });

@@ -78,10 +78,13 @@ export class SendQueue {
     return this.#droppedBytes;
   }
 
-  /** True when a frame that does not give way, or several of that size in all, would be taken. */
+  /**
+   * True when a frame that does not give way, or several of that size in all, would be taken. They may take half of the queue: with
+   * requests for a leader everywhere, no entry would find room.
+   */
   hasRoom(bytes: number): boolean {
     const firmBytes = this.#replies.firmBytes + this.#entries.firmBytes + this.#snapshots.firmBytes;
-    return firmBytes === 0 || firmBytes + bytes <= this.#bytesMax;
+    return firmBytes === 0 || firmBytes + bytes <= this.#bytesMax / 2;
   }
 
   /** False: no room, also not by dropping. An empty queue takes a frame of any size, else it could never leave. */
@@ -103,10 +106,10 @@ export class SendQueue {
     return true;
   }
 
-  /** The next to leave. `urgent`: only if it must not wait for what is under way. */
-  shift(which: 'all' | 'urgent' = 'all'): Uint8Array | undefined {
+  /** The next to leave. `urgent`: only if it must not wait for what is under way; `small`: neither for a large frame. */
+  shift(which: 'all' | 'small' | 'urgent' = 'all'): Uint8Array | undefined {
     if (which === 'urgent' || this.#control.count > 0) return this.#control.shift();
-    if (this.#replies.count > 0) return this.#replies.shift();
+    if (which === 'small' || this.#replies.count > 0) return this.#replies.shift();
     const isTurn = this.#entries.count === 0 || this.#passedBytes >= SNAPSHOT_TURN_BYTES;
     if (this.#snapshots.count > 0 && isTurn) {
       this.#passedBytes = 0;

@@ -58,6 +58,8 @@ export class Core {
   applied: number;
 
   electionElapsed = 0;
+  /** Ticks on top of the timeout: a leader that has just sent many bytes writes them too, and is silent while it does. */
+  writingTicks = 0;
   /** Ticks of this timeout, drawn anew at each change of role (§3.4, §9.3). */
   electionTimeout = 0;
   ticksSinceBoot = 0;

@@ -1,5 +1,6 @@
 import { assert } from '../base/assert.ts';
 import { decodeConfiguration } from './configuration.ts';
+import { writingTicks } from './clock.ts';
 import { noteRecovery } from './recovery.ts';
 import { becomeFollower } from './roles.ts';
 import { ENTRY_CONFIG } from './types.ts';
@@ -11,6 +12,7 @@ export function onAppend(core: Core, message: AppendRequest): void {
   follow(core, message);
   const { log } = core;
   const { prevIndex, entries } = message;
+  if (entries.length > 0) core.writingTicks = writingTicks(entries.reduce((sum, { data }) => sum + data.length, 0));
   // A committed prefix is the leader's too (§3.6.3), also where it is already compacted here.
   if (prevIndex > log.commit && !log.matches(prevIndex, message.prevTerm)) {
     reject(core, message);
@@ -59,6 +61,7 @@ function follow(core: Core, message: AppendRequest | Heartbeat | SnapshotRequest
   assert(core.leader === 0 || core.leader === message.from, `two leaders in term ${core.term}`);
   core.leader = message.from;
   core.electionElapsed = 0;
+  core.writingTicks = 0;
   noteRecovery(core, message);
 }
 

@@ -56,6 +56,7 @@ function enterRole(core: Core, role: Core['role'], leader: number): void {
   core.role = role;
   core.leader = leader;
   core.electionElapsed = 0;
+  core.writingTicks = 0;
   core.drawElectionTimeout();
   core.ballots.clear();
   core.checkedRound = core.round;

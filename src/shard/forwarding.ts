@@ -23,6 +23,11 @@ export const REMOTE_SLOTS = 0x4000_0000;
 const REMOTE_SLOTS_END = 0x7fff_ffff;
 /** A write waits this long for a leader (decisions.md). */
 export const LEADER_WAIT_MS = 5000;
+/**
+ * And so long for a leader that is there: it may have other large bodies to write first. Three of 32 MiB take some five seconds
+ * beside other work on a slow disk.
+ */
+const BUSY_WAIT_MS = 15_000;
 /** Requests that wait for a leader or for an answer, in bytes per shard; more are refused at once. */
 const WAITING_BYTES_MAX = 64 * 1024 * 1024;
 const NO_LEADER = errorNumber('NO_LEADER');
@@ -42,7 +47,9 @@ interface Parked {
   readonly group: Group;
   readonly slot: number;
   readonly frame: Uint8Array;
+  /** When it gives up where nobody leads, and where somebody does but takes no more bytes. */
   readonly deadlineMs: number;
+  readonly busyDeadlineMs: number;
   /** The node that said last that it does not lead, and when it may be asked again. */
   refusedBy: number;
   askAgainMs: number;
@@ -100,13 +107,14 @@ export class Forwarding {
   submit(group: Group, slot: number, frame: Uint8Array, payload: Uint8Array | undefined, nowMs: number): void {
     this.#nowMs = nowMs;
     const size = frame.length + (payload?.length ?? 0);
-    if (this.#waitingBytes + size > WAITING_BYTES_MAX) return this.#refuse(slot, 'NO_LEADER');
+    if (this.#waitingBytes + size > WAITING_BYTES_MAX) return this.#refuse(slot, 'LEADER_BUSY');
     const whole = this.#memory.take(size);
     whole.set(frame);
     if (payload !== undefined) whole.set(payload, frame.length);
     this.#waitingBytes += size;
     const deadlineMs = this.#clockMs + LEADER_WAIT_MS;
-    this.#send({ group, slot, frame: whole, deadlineMs, refusedBy: 0, askAgainMs: 0 });
+    const busyDeadlineMs = this.#clockMs + BUSY_WAIT_MS;
+    this.#send({ group, slot, frame: whole, deadlineMs, busyDeadlineMs, refusedBy: 0, askAgainMs: 0 });
   }
 
   /** The command frame of a write that nobody waits for. */
@@ -191,13 +199,14 @@ export class Forwarding {
       return;
     }
     this.#flying.delete(flying);
-    if (this.#clockMs < one.deadlineMs) {
+    const isBusy = leader !== 0 && leader !== this.#nodeId && this.#peers.connected(leader, group.id);
+    if (this.#clockMs < (isBusy ? one.busyDeadlineMs : one.deadlineMs)) {
       this.counters.parked++;
       this.#parked.push(one);
       return;
     }
     this.#waitingBytes -= frame.length;
-    this.#refuse(slot, 'NO_LEADER');
+    this.#refuse(slot, isBusy ? 'LEADER_BUSY' : 'NO_LEADER');
   }
 
   #giveUp(): void {
@@ -232,7 +241,7 @@ export class Forwarding {
     }
     this.#waitingBytes -= frame.length;
     if (slot === NOBODY) return undefined;
-    const deadlineMs = this.#clockMs + LEADER_WAIT_MS;
+    const deadlineMs = this.#clockMs + BUSY_WAIT_MS;
     const bytes = this.#memory.copy(answer.subarray(8));
     this.#held.push({ group, slot, index: view.getFloat64(answer.byteOffset, true), bytes, deadlineMs });
     return undefined;
@@ -252,7 +261,7 @@ export class Forwarding {
     return true;
   }
 
-  #refuse(slot: number, code: 'NO_LEADER' | 'OUTCOME_UNKNOWN' | 'STOPPING'): void {
+  #refuse(slot: number, code: 'NO_LEADER' | 'LEADER_BUSY' | 'OUTCOME_UNKNOWN' | 'STOPPING'): void {
     if (slot === NOBODY) return;
     this.#reply.reset(slot);
     this.#reply.code = errorNumber(code);

@@ -89,10 +89,10 @@ test('a peer that does not read costs a bounded queue; messages give way to forw
   t.diagnostic(
     `${turns} frames of 64 KiB: ${droppedFrames} dropped, ${(grownBytes / MIB).toFixed(0)} MiB more buffers`,
   );
-  // Forwards are not dropped: messages give way, and when there are none left the caller hears it.
+  // Forwards are not dropped: messages give way in half of the queue, and when that is full the caller hears it.
   let accepted = 0;
   while (one.peers.forward(2, 1, new Uint8Array(64 * 1024), () => {})) accepted++;
-  assert.ok(accepted > 60 && accepted <= 64, `${accepted} accepted`);
+  assert.ok(accepted > 28 && accepted <= 32, `${accepted} accepted`);
   assert.ok(one.peers.counters().peer_queued_bytes <= boundBytes);
 });
 

@@ -17,6 +17,7 @@ import type { World } from './world.ts';
 /** Nothing was done and nothing will be; anything else that is no success may still take effect. */
 const NOT_DONE: ReadonlySet<ErrorCode> = new Set([
   'NO_LEADER',
+  'LEADER_BUSY',
   'DISK_FULL',
   'STREAM_CLOSED',
   'RECORD_PRECONDITION_FAILED',
@@ -30,6 +31,7 @@ const NOT_DONE: ReadonlySet<ErrorCode> = new Set([
 /** Refusals that end by themselves. */
 export const FOR_A_WHILE: ReadonlySet<ErrorCode> = new Set([
   'NO_LEADER',
+  'LEADER_BUSY',
   'DISK_FULL',
   'STOPPING',
   'BACKPRESSURE',

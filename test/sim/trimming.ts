@@ -23,6 +23,7 @@ const FINE: ReadonlySet<ErrorCode> = new Set([
 const PERHAPS_LATER: ReadonlySet<ErrorCode> = new Set([
   'OUTCOME_UNKNOWN',
   'NO_LEADER',
+  'LEADER_BUSY',
   'DISK_FULL',
   'STOPPING',
   'CATCHING_UP',

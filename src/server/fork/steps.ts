@@ -25,6 +25,7 @@ const AGAIN_MS = 50;
 
 const PASSING: ReadonlySet<ErrorCode> = new Set([
   'NO_LEADER',
+  'LEADER_BUSY',
   'OUTCOME_UNKNOWN',
   'SHARD_BUSY',
   'BACKPRESSURE',

@@ -22,6 +22,8 @@ import { type Standing, readStanding, standingBytes, writeStanding } from './sta
 export const PROTOCOL_VERSION = 3;
 export const PROTOCOL_VERSION_LEAST = 2;
 const VERSION_WITH_STANDING = 3;
+/** From here on large frames travel in pieces. */
+export const VERSION_WITH_PIECES = 3;
 /** "MRPL". */
 const MAGIC = 0x4c50524d;
 const HEAD_BYTES = 12;

@@ -18,6 +18,7 @@ const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   'GROUP_IMPORTING',
   'STREAM_NOT_FOUND',
   'NO_LEADER',
+  'LEADER_BUSY',
   'DISK_FULL',
   'STOPPING',
   'OUTCOME_UNKNOWN',

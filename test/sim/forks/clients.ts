@@ -34,6 +34,7 @@ export interface Twig extends StreamName {
 const MAY_BE: ReadonlySet<ErrorCode> = new Set([
   'OUTCOME_UNKNOWN',
   'NO_LEADER',
+  'LEADER_BUSY',
   'DISK_FULL',
   'STOPPING',
   'BACKPRESSURE',

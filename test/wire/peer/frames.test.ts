@@ -134,7 +134,7 @@ test('an oversized length, a wrong checksum and an unknown kind are told apart',
     damaged[at] = (damaged[at] as number) ^ 0x40;
     assert.equal(new FrameReader().push(damaged, none), 'wrong checksum');
   }
-  for (const kind of [0, 10, 255]) {
+  for (const kind of [0, 11, 255]) {
     const unknown = sealFrame(new Uint8Array(FRAME_HEAD_BYTES + 4), kind as FrameKind);
     assert.equal(new FrameReader().push(unknown, none), 'unknown frame kind');
   }

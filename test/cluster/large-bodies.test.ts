@@ -1,0 +1,57 @@
+// The largest bodies while a leader dies: both survivors take them, neither of them ends, and the new leader stays in office while
+// it and its follower write 31 MiB at a time.
+import assert from 'node:assert/strict';
+import { Buffer } from 'node:buffer';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { until, withCluster } from '../support/cluster.ts';
+import { RawClient, requestOnce } from '../support/raw-client.ts';
+
+const WRITERS_PER_NODE = 3;
+const BODY = Buffer.alloc(31 * 1024 * 1024, 'large ');
+const TYPE = { 'Content-Type': 'text/plain' } as const;
+/** On each survivor. */
+const WANTED = 2;
+/** Each costs seconds where everything else runs beside it. */
+const PATIENCE_MS = 150_000;
+
+test('bodies of 31 MiB are acknowledged by both survivors of a leader that is killed', async (t) => {
+  await withCluster({ groups: 1 }, async (cluster) => {
+    const first = await cluster.leaderOf(0);
+    const survivors = cluster.ids.filter((id) => id !== first);
+    for (const id of survivors) {
+      assert.equal((await requestOnce(cluster.node(first).port, 'PUT', `/b/s${id}`, TYPE)).status, 201);
+    }
+    await cluster.settled();
+    const acknowledged = new Map(survivors.map((id) => [id, 0]));
+    let isOver = false;
+    const write = async (id: number): Promise<void> => {
+      const client = await RawClient.connect(cluster.node(id).port);
+      while (!isOver) {
+        const { status, headers, body } = await client.request('POST', `/b/s${id}`, TYPE, BODY);
+        if (status === 204) acknowledged.set(id, (acknowledged.get(id) as number) + 1);
+        else {
+          assert.equal(status, 503, body.toString());
+          await delay(1000 * Number(headers.get('retry-after')));
+        }
+      }
+      client.destroy();
+    };
+    await cluster.kill(first);
+    const startMs = performance.now();
+    const writers = survivors.flatMap((id) => Array.from({ length: WRITERS_PER_NODE }, () => write(id)));
+    const enough = until(
+      () => `both survivors acknowledge large bodies; now ${[...acknowledged.values()].join(' and ')}`,
+      () => Promise.resolve([...acknowledged.values()].every((count) => count >= WANTED)),
+      PATIENCE_MS,
+    );
+    try {
+      await Promise.race([enough, Promise.all(writers)]);
+      t.diagnostic(`${[...acknowledged.values()].join(' and ')} after ${Math.round(performance.now() - startMs)} ms`);
+    } finally {
+      isOver = true;
+      await Promise.allSettled(writers);
+    }
+    for (const id of survivors) assert(cluster.node(id).isRunning, `node ${id} runs`);
+  });
+});
