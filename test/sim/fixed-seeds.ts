@@ -1,3 +1,5 @@
+import { THIN_SEEDS } from './options.ts';
+
 /** Run by every `npm run check`. Seeds that found a bug once come first and stay. */
 const FOUND_SOMETHING: readonly number[] = [
   // A crash right after a snapshot took over left the rows of the state before it.
@@ -10,6 +12,8 @@ const FOUND_SOMETHING: readonly number[] = [
   0x114,
 ];
 const COUNT = 200;
+/** Two of each kind of runs behind thin links (options.ts). */
+const BEHIND_THIN_LINKS = Array.from({ length: 8 }, (_, i) => THIN_SEEDS + i);
 
 /** The seed that finds a planted bug (mutants.ts, mutations.ts), so that its test need not search for it: finding.ts. */
 export const FOUND_BY: Readonly<Record<string, number>> = {
@@ -107,8 +111,17 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'orphans-not-found': 0xb,
   'pressure-for-ever': 0x1,
   'old-term-committed-by-counting': 0xaf0,
+  'urgent-waits-in-line': 0x70000,
+  'stale-answers-count': 0x70003,
+  'window-never-shrinks': 0x70000,
+  'stall-is-endured': 0x70002,
 };
 
 export const FIXED_SEEDS: readonly number[] = [
-  ...new Set([...FOUND_SOMETHING, ...Array.from({ length: COUNT }, (_, i) => i + 1), ...Object.values(FOUND_BY)]),
+  ...new Set([
+    ...FOUND_SOMETHING,
+    ...Array.from({ length: COUNT }, (_, i) => i + 1),
+    ...BEHIND_THIN_LINKS,
+    ...Object.values(FOUND_BY),
+  ]),
 ];

@@ -1,10 +1,12 @@
 import { test } from 'node:test';
 import { mustBeFound } from './finding.ts';
 import { MUTATIONS } from './mutations.ts';
+import { THIN_MUTATIONS } from './thin-mutations.ts';
 import { Simulation } from './simulation.ts';
 
 /**
- * clock-in-apply: the clients of the simulation do not ask when streams expire. mark-forgotten: they do not ask who leads.
+ * clock-in-apply: the clients of the simulation do not ask when streams expire. mark-forgotten: they do not ask who leads. Those of
+ * thin links: nor how long messages wait.
  * The others: seen by so few seeds that a change of the code elsewhere could hide them.
  */
 const INSIDE_ONLY: ReadonlySet<string> = new Set([
@@ -13,6 +15,7 @@ const INSIDE_ONLY: ReadonlySet<string> = new Set([
   'ack-before-sync',
   'mark-forgotten',
   'old-term-committed-by-counting',
+  ...Object.keys(THIN_MUTATIONS),
 ]);
 
 for (const [name, mutation] of Object.entries(MUTATIONS)) {

@@ -12,6 +12,7 @@ import { eachRow, rowSize, writeRow } from '../../src/wire/rows.ts';
 import { Command } from '../../src/wire/command.ts';
 import { eachCommand } from '../../src/wire/entry.ts';
 import { Reply } from '../../src/wire/reply.ts';
+import { THIN_MUTATIONS } from './thin-mutations.ts';
 import type { Mutation } from './world.ts';
 
 /** How long a disk that lies keeps a commit in its memory. */
@@ -329,4 +330,5 @@ export const MUTATIONS: Readonly<Record<string, () => Mutation>> = {
   'mark-forgotten': markForgotten,
   // Found by about one in a hundred of the runs with fallen leaders (options.ts).
   'old-term-committed-by-counting': oldTermCommittedByCounting,
+  ...THIN_MUTATIONS,
 };

@@ -20,6 +20,16 @@ export interface Endpoint {
   onFrame(connection: Connection, frame: Uint8Array): void;
   /** The other end's link broke; nothing more comes on it. */
   onSessionEnd(connection: Connection): void;
+  /** A ping on this connection was answered. */
+  onPong(connection: Connection): void;
+}
+
+/** A way of bounded width: frames leave one after the other. */
+interface Narrow {
+  readonly bytesPerMs: number;
+  /** Larger messages of Raft never arrive. */
+  readonly frameBytesMax: number;
+  freeAtMs: number;
 }
 
 export class Connection {
@@ -42,6 +52,7 @@ export class Connection {
 /** A connection over which nothing comes back is given up after about this long (ticks of the links). */
 const SILENT_MS_MIN = 2000;
 const SILENT_MS_MAX = 6000;
+const PONG_BYTES = 12;
 const RECONNECT_MS_MIN = 50;
 const RECONNECT_MS_MAX = 1000;
 
@@ -53,6 +64,13 @@ export class Network {
   /** By from and to. */
   readonly #connections = new Map<string, Connection>();
   readonly #cuts = new Set<string>();
+  readonly #narrow = new Map<string, Narrow>();
+  /** Nothing passes, and nobody finds out. */
+  readonly #held = new Set<string>();
+  /** Frames that must not wait, and since when they do. */
+  readonly #urgent = new WeakMap<Uint8Array, number>();
+  /** Hears how long each of those took. */
+  onUrgent: (waitMs: number) => void = () => {};
 
   constructor(queue: EventQueue, random: Random, options: NetworkOptions) {
     this.#queue = queue;
@@ -104,8 +122,18 @@ export class Network {
     });
   }
 
+  narrow(from: number, to: number, bytesPerMs: number, frameBytesMax = Infinity): void {
+    this.#narrow.set(keyOf(from, to), { bytesPerMs, frameBytesMax, freeAtMs: 0 });
+  }
+
+  hold(from: number, to: number): void {
+    this.#held.add(keyOf(from, to));
+  }
+
   heal(): void {
     this.#cuts.clear();
+    this.#narrow.clear();
+    this.#held.clear();
     for (const connection of this.#connections.values()) {
       for (const frame of connection.held.splice(0)) this.send(connection, frame, false);
     }
@@ -119,6 +147,7 @@ export class Network {
 
   send(connection: Connection, frame: Uint8Array, lossy: boolean): void {
     const random = this.#random;
+    if (this.#sendNarrow(connection, frame, lossy)) return;
     const cut = this.#cuts.has(keyOf(connection.from.id, connection.to.id));
     if (!lossy) {
       if (cut) {
@@ -138,10 +167,45 @@ export class Network {
     if (random.chance(duplicate)) this.#arrive(connection, frame.slice(), atMs + this.#delay() * random.int(1, 30));
   }
 
+  noteUrgent(connection: Connection, frame: Uint8Array): void {
+    this.#urgent.set(frame, connection.from.nowMs);
+  }
+
+  /** The other end answers a ping. */
+  pong(connection: Connection): void {
+    const { from, to } = connection;
+    const way = this.#narrow.get(keyOf(to.id, from.id));
+    let atMs = to.nowMs + this.#options.delayMs;
+    if (way !== undefined) {
+      way.freeAtMs = Math.max(way.freeAtMs, to.nowMs) + PONG_BYTES / way.bytesPerMs;
+      atMs = way.freeAtMs + this.#options.delayMs;
+    }
+    this.#queue.at(atMs, () => from.receive(() => from.onPong(connection)));
+  }
+
+  /** True: it was a matter of a bounded way, without any chance. */
+  #sendNarrow(connection: Connection, frame: Uint8Array, lossy: boolean): boolean {
+    const { from, to } = connection;
+    const key = keyOf(from.id, to.id);
+    if (this.#held.has(key)) {
+      connection.held.push(frame);
+      return true;
+    }
+    const way = this.#narrow.get(key);
+    if (way === undefined) return false;
+    if (lossy && frame.length > way.frameBytesMax) return true;
+    way.freeAtMs = Math.max(way.freeAtMs, from.nowMs) + frame.length / way.bytesPerMs;
+    connection.fifoAtMs = Math.max(connection.fifoAtMs, way.freeAtMs + this.#options.delayMs);
+    this.#arrive(connection, frame, connection.fifoAtMs);
+    return true;
+  }
+
   #arrive(connection: Connection, frame: Uint8Array, atMs: number): void {
     this.#queue.at(atMs, () => {
       if (atMs > connection.endAtMs) return;
       const { to } = connection;
+      const sinceMs = this.#urgent.get(frame);
+      if (sinceMs !== undefined) this.onUrgent(atMs - sinceMs);
       to.receive(() => to.onFrame(connection, frame));
     });
   }

@@ -17,6 +17,8 @@ export interface SimOptions {
   readonly thinkMs: number;
   readonly network: NetworkOptions;
   readonly disk: DiskOptions;
+  /** One node is behind thin links, and nothing else happens. */
+  readonly thin: ThinLinks | undefined;
   /** Bounds of Raft's messages. */
   readonly messages: { readonly maxMessageBytes: number; readonly maxInflightBytes: number };
   /** Commands are put together into entries of about so many bytes; undefined: as in a server. */
@@ -39,6 +41,12 @@ export interface SimOptions {
   /** Mean time between two faults of a kind, in milliseconds; Infinity: never. */
   readonly faults: Readonly<Record<FaultKind, number>>;
 }
+
+/**
+ * thin: what comes to the node, or goes both ways, has little room. large: only small messages leave it. stale: answers to it trickle in,
+ * and in the end nobody hears it.
+ */
+export type ThinLinks = 'thin in' | 'thin both' | 'large' | 'stale';
 
 export interface NetworkOptions {
   readonly delayMs: number;
@@ -107,8 +115,14 @@ const USUAL_MS: Readonly<Record<FaultKind, number>> = {
 /** They found their bugs when there were no backups and no quotas in a run, and would not with them. */
 const AS_BEFORE: ReadonlySet<number> = new Set([0x42d]);
 
+/** Runs behind thin links have seeds of their own, so that all others stay as they are. */
+export const THIN_SEEDS = 0x7_0000;
+const THIN_KINDS: readonly ThinLinks[] = ['thin in', 'thin both', 'large', 'stale'];
+
 export function drawOptions(seed: number): SimOptions {
   const options = drawUsual(seed);
+  const thin = Math.floor(seed / 0x1000) === THIN_SEEDS / 0x1000 ? THIN_KINDS[seed % THIN_KINDS.length] : undefined;
+  if (thin !== undefined) return behindThinLinks(options, thin);
   if (AS_BEFORE.has(seed)) return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false };
   if (seed % STORM_EVERY === 0) return storm(options);
   return seed % COLD_STORM_EVERY === 0 ? coldStorm(options) : options;
@@ -140,6 +154,32 @@ function storm(options: SimOptions): SimOptions {
     purges: false,
     quotas: false,
     faults: { ...quiet, crash: 10_000, transfer: 10_000 },
+  };
+}
+
+function behindThinLinks(options: SimOptions, thin: ThinLinks): SimOptions {
+  return {
+    ...options,
+    nodes: [1, 2, 3],
+    voters: [1, 2, 3],
+    groups: [0, 1, 2],
+    served: [0, 1, 2],
+    clients: 2,
+    safetyMs: 25_000,
+    thinkMs: 200,
+    network: { delayMs: 1, loss: 0, duplicate: 0, reorder: 0 },
+    disk: { commitMs: 0.3, crash: 0, logKeptBytes: 4 * 1024 * 1024, chunkBytes: 200_000 },
+    thin,
+    messages: { maxMessageBytes: 1024 * 1024, maxInflightBytes: 16 * 1024 * 1024 },
+    ambush: 0,
+    balanced: false,
+    lostOutside: false,
+    forks: false,
+    cold: undefined,
+    backup: NO_BACKUP,
+    purges: false,
+    quotas: false,
+    faults: Object.fromEntries(FAULT_KINDS.map((kind) => [kind, Infinity])) as Record<FaultKind, number>,
   };
 }
 
@@ -206,6 +246,7 @@ function drawUsual(seed: number): SimOptions {
       logKeptBytes: random.pick([1, 600, 4000, 4 * 1024 * 1024]),
       chunkBytes: random.pick([200, 2000, 200_000]),
     },
+    thin: undefined,
     messages: random.pick([
       { maxMessageBytes: 1024 * 1024, maxInflightBytes: 16 * 1024 * 1024 },
       { maxMessageBytes: 400, maxInflightBytes: 2000 },

@@ -4,6 +4,7 @@
  */
 import { newPeerCounters } from '../../src/peer/counters.ts';
 import type { Edge } from '../../src/peer/edge.ts';
+import { Egress } from '../../src/peer/egress.ts';
 import { ForwardOutbox } from '../../src/peer/forward-outbox.ts';
 import { Forwards } from '../../src/peer/forwards.ts';
 import { PEER_LIMITS } from '../../src/peer/limits.ts';
@@ -11,6 +12,7 @@ import type { Link } from '../../src/peer/link.ts';
 import type { Session } from '../../src/peer/listener.ts';
 import { Outbox } from '../../src/peer/outbox.ts';
 import type { PeerHandler } from '../../src/peer/peers.ts';
+import { LANE_CONTROL, type Lane, laneOf } from '../../src/peer/send-queue.ts';
 import { onSnapshotFrame } from '../../src/peer/snapshot-frames.ts';
 import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
 import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
@@ -21,6 +23,7 @@ import {
   FRAME_FORWARD,
   FRAME_FORWARD_REPLY,
   FRAME_HEAD_BYTES,
+  FRAME_PING,
   FRAME_RAFT,
   checkFrame,
   frameKind,
@@ -35,22 +38,32 @@ export const SIM_LIMITS = { ...PEER_LIMITS, snapshotStallMs: 10_000 };
 /** The way to one node; the parts of a Link that outbox and snapshots use. */
 class SimLink {
   readonly node: number;
-  readonly queuedBytes = 0;
   connection: Connection | undefined;
   readonly #network: Network;
+  /** What the real links have; undefined: whatever is said leaves at once. */
+  readonly #egress: Egress | undefined;
   #queue: Uint8Array[] = [];
 
-  constructor(node: number, network: Network) {
+  constructor(node: number, network: Network, egress: Egress | undefined) {
     this.node = node;
     this.#network = network;
+    this.#egress = egress;
+  }
+
+  get queuedBytes(): number {
+    return this.#egress?.queue.bytes ?? 0;
   }
 
   get connected(): boolean {
     return this.connection !== undefined;
   }
 
-  send(frame: Uint8Array): boolean {
+  send(frame: Uint8Array, lane: Lane = laneOf(frame)): boolean {
     if (this.connection === undefined) return false;
+    if (this.#egress !== undefined) {
+      if (lane === LANE_CONTROL) this.#network.noteUrgent(this.connection, frame);
+      return this.#egress.push(frame, lane);
+    }
     this.#queue.push(frame);
     return true;
   }
@@ -58,13 +71,28 @@ class SimLink {
   flush(): void {
     const { connection } = this;
     if (connection === undefined) return;
-    for (const frame of this.#queue) this.#network.send(connection, frame, frameKind(frame) === FRAME_RAFT);
-    this.#queue = [];
+    for (let frame = this.#next(connection); frame !== undefined; frame = this.#next(connection)) {
+      this.#network.send(connection, frame, frameKind(frame) === FRAME_RAFT);
+    }
+  }
+
+  pong(nowMs: number): void {
+    this.#egress?.onPong(nowMs);
+    this.flush();
+  }
+
+  tick(nowMs: number): void {
+    this.#egress?.tick(nowMs);
+  }
+
+  #next(connection: Connection): Uint8Array | undefined {
+    return this.#egress === undefined ? this.#queue.shift() : this.#egress.next(connection.from.nowMs);
   }
 
   lost(): void {
     this.connection = undefined;
     this.#queue = [];
+    this.#egress?.clear();
   }
 
   /** Sound: those who get it use nothing else of a link. */
@@ -77,6 +105,7 @@ export class SimPeers implements PeerPort {
   readonly #node: number;
   readonly #boot: number;
   readonly #network: Network;
+  readonly #isPaced: boolean;
   readonly #handler: PeerHandler;
   readonly #links = new Map<number, SimLink>();
   readonly #sessions = new Map<Connection, Session>();
@@ -88,7 +117,15 @@ export class SimPeers implements PeerPort {
   /** Looks at every message before it leaves. */
   onSend: (to: number, group: number, message: Message) => void = () => {};
 
-  constructor(node: number, boot: number, network: Network, edge: Edge, handler: PeerHandler) {
+  constructor(
+    node: number,
+    boot: number,
+    network: Network,
+    edge: Edge,
+    handler: PeerHandler,
+    pacing: 'paced' | 'at once',
+  ) {
+    this.#isPaced = pacing === 'paced';
     this.#node = node;
     this.#boot = boot;
     this.#network = network;
@@ -154,8 +191,16 @@ export class SimPeers implements PeerPort {
     for (const link of this.#links.values()) link.flush();
   }
 
+  pong(connection: Connection): void {
+    const link = this.#link(connection.to.id);
+    if (link.connection !== connection) return;
+    link.pong(connection.from.nowMs);
+    this.#sending.pump();
+  }
+
   /** About once a second. */
   expire(): void {
+    for (const link of this.#links.values()) if (link.connection !== undefined) link.tick(link.connection.from.nowMs);
     this.#forwards.expire();
     this.#sending.expire();
   }
@@ -190,15 +235,20 @@ export class SimPeers implements PeerPort {
   frame(connection: Connection, frame: Uint8Array): void {
     const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength);
     const kind = checkFrame(view, 0, frame.length);
-    if (!this.#dispatch(this.#session(connection), kind, frame.subarray(FRAME_HEAD_BYTES))) {
+    if (!this.#dispatch(connection, kind, frame.subarray(FRAME_HEAD_BYTES))) {
       throw new Error(`node ${this.#node} cannot read a frame of kind ${kind}`);
     }
     // The buffer of a socket is used again.
     frame.fill(0xa5);
   }
 
-  #dispatch(session: Session, kind: number | string, payload: Uint8Array): boolean {
+  #dispatch(connection: Connection, kind: number | string, payload: Uint8Array): boolean {
+    const session = this.#session(connection);
     const { node } = session.peer;
+    if (kind === FRAME_PING) {
+      this.#network.pong(connection);
+      return true;
+    }
     if (kind === FRAME_RAFT) {
       return decodeRaftFrame(payload, node, this.#node, (group, message) => this.#handler.onRaft(group, message));
     }
@@ -226,7 +276,7 @@ export class SimPeers implements PeerPort {
   #link(node: number): SimLink {
     let link = this.#links.get(node);
     if (link === undefined) {
-      link = new SimLink(node, this.#network);
+      link = new SimLink(node, this.#network, this.#isPaced ? new Egress(SIM_LIMITS.queueBytesMax) : undefined);
       this.#links.set(node, link);
     }
     return link;

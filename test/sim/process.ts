@@ -112,7 +112,14 @@ export class SimProcess implements Endpoint {
       ...this.#coldOptions(),
       log: (level, message, fields) => world.trace(`n${this.id} ${level} ${message} ${JSON.stringify(fields ?? {})}`),
     });
-    this.peers = new SimPeers(this.id, boot, network, this.#edge(), this.#handler());
+    this.peers = new SimPeers(
+      this.id,
+      boot,
+      network,
+      this.#edge(),
+      this.#handler(),
+      options.thin === undefined ? 'at once' : 'paced',
+    );
     this.shard.attachPeers(this.peers, () => this.wake());
     this.#target.onReply = (reply) => this.#onReply(reply);
     mutation?.onProcess?.(this);
@@ -193,6 +200,10 @@ export class SimProcess implements Endpoint {
 
   onFrame(connection: Connection, frame: Uint8Array): void {
     this.peers.frame(connection, frame);
+  }
+
+  onPong(connection: Connection): void {
+    this.peers.pong(connection);
   }
 
   onSessionEnd(connection: Connection): void {

@@ -37,6 +37,8 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
     assert((totals[what] ?? 0) >= 10, `${what} happened ${totals[what] ?? 0} times`);
   }
   // Rare.
+  assert((totals['givenUp'] ?? 0) > 0, 'no leadership was given up');
+  assert((totals['unheard'] ?? 0) > 0, 'no leader was made unheard');
   assert((totals['fork NAME_HELD'] ?? 0) > 0, 'no name was held');
   for (const what of [
     'append OK',
@@ -58,6 +60,7 @@ test('no fixed seed loses, doubles or reorders anything, and every cluster comes
     'importPieces',
     'knock GROUP_IMPORTING',
     'fork OK',
+    'thinWrites',
   ]) {
     assert((totals[what] ?? 0) >= 100, `${what} happened ${totals[what] ?? 0} times`);
   }

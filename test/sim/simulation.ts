@@ -15,6 +15,7 @@ import { Forking } from './forks/forking.ts';
 import { Liveness } from './liveness.ts';
 import { Network } from './network.ts';
 import { SimNode } from './node.ts';
+import { ThinRun } from './thin-run.ts';
 import { type SimOptions, drawOptions } from './options.ts';
 import { EventQueue } from './queue.ts';
 import { type Mutation, SimFailure, type World } from './world.ts';
@@ -45,6 +46,7 @@ export class Simulation implements World {
   readonly blind: boolean;
   readonly #faults: Faults;
   readonly #balancing: Balancing;
+  readonly #thin: ThinRun | undefined;
   readonly #exporting: Exporting;
   readonly #restoring: Restoring | undefined;
   readonly #coldChecks: ColdChecks | undefined;
@@ -68,6 +70,7 @@ export class Simulation implements World {
     this.#faults = new Faults(this);
     this.#balancing = new Balancing(this);
     this.#exporting = new Exporting(this);
+    if (this.options.thin !== undefined) this.#thin = new ThinRun(this, this.clients, this.options.thin);
     const { restore } = this.options.backup;
     if (restore !== undefined) this.#restoring = new Restoring(this, this.#exporting, this.clients, restore);
   }
@@ -104,6 +107,7 @@ export class Simulation implements World {
     this.cold?.start();
     this.#faults.start();
     this.#balancing.start();
+    this.#thin?.start();
     this.#exporting.start();
     this.#restoring?.start();
     this.#runUntil(this.options.safetyMs);
@@ -127,6 +131,7 @@ export class Simulation implements World {
         ...this.checks.counts,
         ...this.clients.watching.counts,
         ...this.#balancing.counts,
+        ...this.#thin?.counts,
         ...this.#exporting.counts,
         ...this.#restoring?.allCounts,
         ...this.cold?.counts,
