@@ -96,7 +96,7 @@ class Directory implements Location {
       const names = await readdir(this.text);
       if (names.length > 0) return false;
       try {
-        await (await open(join(this.text, unfinished(mark)), 'wx')).close();
+        await (await open(join(this.text, unfinished(mark)), 'wx', 0o600)).close();
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
         throw error;
@@ -143,7 +143,7 @@ class Directory implements Location {
     const path = join(this.text, name);
     const part = unfinished(path);
     await this.#say('cannot be written', async () => {
-      const file = await open(part, 'w');
+      const file = await open(part, 'w', 0o600);
       try {
         await pour(file, pieces);
       } catch (error) {

@@ -210,7 +210,7 @@ export async function isDirStore(directory: string, root = ''): Promise<boolean>
 }
 
 async function writeSynced(path: string, body: Uint8Array): Promise<void> {
-  const file = await open(path, 'wx');
+  const file = await open(path, 'wx', 0o600);
   try {
     await file.writeFile(body);
     await file.sync();
@@ -232,7 +232,7 @@ async function moveInto(root: string, temporary: string, key: string): Promise<v
     let folder = root;
     for (const name of key.split('/').slice(0, -1)) {
       folder = join(folder, name);
-      await mkdir(folder).catch((error: unknown) => {
+      await mkdir(folder, 0o700).catch((error: unknown) => {
         // One above was taken again: the next round.
         if (codeOf(error) !== 'EEXIST' && codeOf(error) !== 'ENOENT') throw error;
       });

@@ -3,13 +3,16 @@ import { mkdir, opendir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { StoreError } from './store-error.ts';
 
+/** For the user of this process alone. */
+const PRIVATE = { mode: 0o700 } as const;
+
 /**
  * Makes a folder with its parents. Not mkdir's `recursive`: where a file system takes no directories and says ENOENT (an
  * automounter without its server, /proc), Node tries for ever.
  */
 export async function makeFolder(path: string): Promise<void> {
   try {
-    await mkdir(path);
+    await mkdir(path, PRIVATE);
     return;
   } catch (error) {
     // It may be a file.
@@ -17,7 +20,7 @@ export async function makeFolder(path: string): Promise<void> {
     if (codeOf(error) !== 'ENOENT') throw error;
   }
   if (dirname(path) !== path) await makeFolder(dirname(path));
-  await mkdir(path).catch((error: unknown) => {
+  await mkdir(path, PRIVATE).catch((error: unknown) => {
     if (codeOf(error) === 'EEXIST') return;
     if (codeOf(error) !== 'ENOENT') throw error;
     throw new StoreError('denied', `${path} cannot be made there (ENOENT)`, { cause: error });

@@ -67,7 +67,7 @@ async function remembered(dataDir: string): Promise<string | undefined> {
 /** Atomic and durable, like the drain mark. */
 async function remember(dataDir: string, directory: string): Promise<void> {
   const file = join(dataDir, FILE);
-  const fresh = await open(`${file}.new`, 'w');
+  const fresh = await open(`${file}.new`, 'w', 0o600);
   try {
     await fresh.writeFile(`${JSON.stringify({ format: FORMAT, directory })}\n`);
     await fresh.sync();

@@ -133,7 +133,7 @@ export function completeDataDir(path: string, layout: Layout): void {
 function store(path: string, stored: Stored): void {
   const file = join(path, FILE);
   try {
-    const descriptor = openSync(`${file}.new`, 'w');
+    const descriptor = openSync(`${file}.new`, 'w', 0o600);
     writeSync(descriptor, `${JSON.stringify(stored, undefined, 2)}\n`);
     fsyncSync(descriptor);
     closeSync(descriptor);

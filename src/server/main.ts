@@ -19,6 +19,7 @@ import { type Layout, completeDataDir, isVolatile, lockDataDir, openDataDir } fr
 import { Gateway } from './gateway.ts';
 import { openForks } from './fork/forks.ts';
 import type { ForkService } from './fork/service.ts';
+import { makePrivate } from './private-files.ts';
 import { Governance } from './governance.ts';
 import { greeting } from './greeting.ts';
 import { collectSeldom } from './heap.ts';
@@ -115,6 +116,7 @@ async function claimDataDir({ raft, runtime, storage }: Config, log: Logger): Pr
   const { nodeId, groupCount } = raft;
   const shardCount = Math.min(runtime.coreCount, groupCount);
   await lockDataDir(storage.dataDir);
+  makePrivate(storage.dataDir, log);
   const layout = openDataDir(storage.dataDir, { nodeId, groupCount, shardCount });
   if (layout.shardCount !== shardCount) {
     log.warn(
@@ -277,6 +279,8 @@ async function stop(planes: Planes, parts: Parts, reloads: Reloads): Promise<voi
   log.info('stopped');
 }
 
+// Of everything that this process and its threads make: folders 0700, files 0600.
+process.umask(0o077);
 // Nobody reads the greeting any more, or the disk that it goes to is full: no reason not to serve.
 process.stdout.on('error', () => undefined);
 // Without a listener the signal ends the process; what it reloads is there a moment later.

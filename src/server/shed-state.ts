@@ -51,7 +51,7 @@ export function readDrainMark(dataDir: string): boolean {
 /** Atomic and durable: the old file or the new one, and the new one once this resolves. */
 export async function writeDrainMark(dataDir: string, draining: boolean): Promise<void> {
   const file = join(dataDir, FILE);
-  const fresh = await open(`${file}.new`, 'w');
+  const fresh = await open(`${file}.new`, 'w', 0o600);
   try {
     await fresh.writeFile(`${JSON.stringify({ format: FORMAT, maintenance_drain: draining })}\n`);
     await fresh.sync();

@@ -219,7 +219,7 @@ export class ShardStore implements ShardStorage {
 /** Not with its parents: a data directory that went away since the start is not made anew. */
 function makeShardFolder(path: string): void {
   try {
-    mkdirSync(path);
+    mkdirSync(path, { mode: 0o700 });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }

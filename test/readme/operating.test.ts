@@ -193,6 +193,10 @@ test('the files of "Operating" are as the programs want them', () => {
 
 /** By systemd's own rules, where it is installed. */
 function checkUnit(unit: string): void {
+  for (const line of ['UMask=0077', 'StateDirectoryMode=0700', 'NoNewPrivileges=true', 'CapabilityBoundingSet=']) {
+    assert(unit.split('\n').includes(line), line);
+  }
+  assert.doesNotMatch(unit, /^MemoryDenyWriteExecute/m, 'V8 compiles at run time');
   const file = scratchFile('millrace.service', unit.replace('/usr/bin/node', process.execPath));
   const found = spawnSync('systemd-analyze', ['verify', file], { encoding: 'utf8' });
   if ((found.error as NodeJS.ErrnoException | undefined)?.code === 'ENOENT') return;

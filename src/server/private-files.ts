@@ -1,0 +1,56 @@
+/**
+ * A data directory that other users of the host can read or change: copied from elsewhere, or made by a version that did not care.
+ * What belongs to this process is closed to the others, and the log says so; what does not is named.
+ */
+import { type Stats, chmodSync, lstatSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Logger } from './log.ts';
+
+const OTHERS = 0o077;
+const SHARD_FOLDER = /^shard-\d+$/;
+
+/** Folders that are closed need no look inside, but for those of the shards: what is in them may be linked from elsewhere. */
+export function makePrivate(dataDir: string, log: Pick<Logger, 'warn'>): void {
+  const closed: string[] = [];
+  const foreign: string[] = [];
+  for (const [path, { mode }] of entriesOf(dataDir)) {
+    if ((mode & OTHERS) === 0) continue;
+    try {
+      chmodSync(path, mode & 0o700);
+      closed.push(path);
+    } catch {
+      foreign.push(path);
+    }
+  }
+  if (closed.length > 0) {
+    const sentence = 'the data directory was open to other users of this host; it is closed to them now';
+    log.warn({ path: dataDir, entries: closed.length, first: closed[0] }, sentence);
+  }
+  if (foreign.length > 0) {
+    const sentence =
+      'a part of the data directory is open to other users of this host and belongs to another user: chmod it';
+    log.warn({ path: dataDir, entries: foreign.length, first: foreign[0] }, sentence);
+  }
+}
+
+/** The directory may be a link to a disk; links inside are left alone. */
+function* entriesOf(dataDir: string): Generator<readonly [path: string, stats: Stats]> {
+  yield [dataDir, statSync(dataDir)];
+  for (const name of readdirSync(dataDir)) {
+    const path = join(dataDir, name);
+    const stats = entryAt(path);
+    if (stats === undefined) continue;
+    yield [path, stats];
+    if (!stats.isDirectory() || !SHARD_FOLDER.test(name)) continue;
+    for (const inner of readdirSync(path)) {
+      const innerStats = entryAt(join(path, inner));
+      if (innerStats !== undefined) yield [join(path, inner), innerStats];
+    }
+  }
+}
+
+/** Files and folders. */
+function entryAt(path: string): Stats | undefined {
+  const stats = lstatSync(path);
+  return stats.isFile() || stats.isDirectory() ? stats : undefined;
+}
