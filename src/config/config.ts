@@ -23,6 +23,10 @@ export interface Config {
     readonly adminHosts: readonly string[];
     readonly allowUnauthenticated: readonly PlaneName[];
     readonly inflightBodyBytes: number;
+    /** Undefined: what the limit of open files leaves. */
+    readonly maxConnections: number | undefined;
+    /** Undefined: half of those. */
+    readonly maxConnectionsPerAddress: number | undefined;
     readonly tls: { readonly certPath: string; readonly keyPath: string } | undefined;
   };
   readonly storage: {
@@ -91,6 +95,8 @@ export function toConfig(values: Values): Config {
       adminHosts: values['server.admin_hosts'],
       allowUnauthenticated: values['server.allow_unauthenticated'],
       inflightBodyBytes: values['server.http_inflight_body_size'],
+      maxConnections: values['server.max_connections'],
+      maxConnectionsPerAddress: values['server.max_connections_per_address'],
       tls: tlsOf(values),
     },
     storage: { dataDir: resolve(values['storage.data_dir']), cold: coldOf(values) },

@@ -24,6 +24,9 @@ const loopback = (port: number): Address => parseAddress(`127.0.0.1:${port}`) as
 /** One core stays with the main thread, which does all of HTTP. */
 const coreCountDefault = Math.max(1, availableParallelism() - 1);
 
+/** More than a process can have open anyway (`fs.nr_open`). */
+const CONNECTIONS_MAX = 1_000_000;
+
 const noPeers: readonly Peer[] = [];
 const noPlanes: readonly PlaneName[] = [];
 const noHosts: readonly string[] = [];
@@ -65,6 +68,16 @@ export const OPTIONS = {
     kind.size(BODY_BYTES_MAX, 64 * GIB),
     256 * MIB,
     'Request bodies held in memory at once by this node; more are answered 503.',
+  ),
+  'server.max_connections': optional(
+    kind.integer(1, CONNECTIONS_MAX),
+    'Connections to the client plane; more are closed as they come. The limit of open files (`ulimit -n`) must have room for them.',
+    { defaultNote: 'what the limit of open files leaves' },
+  ),
+  'server.max_connections_per_address': optional(
+    kind.integer(1, CONNECTIONS_MAX),
+    'Of these from one address (IPv6: one /64), so that one host cannot shut out the others. Behind a proxy all come from its address.',
+    { defaultNote: 'half of `server.max_connections`' },
   ),
   'server.tls_cert': optional(kind.path, 'PEM certificate chain; with it both planes speak HTTPS.'),
   'server.tls_key': optional(kind.path, 'PEM private key of `server.tls_cert`.'),

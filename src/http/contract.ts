@@ -1,5 +1,6 @@
 /** Types that the files of the HTTP side share: where a request points, what a read asks for, what every handler may use. */
 import type { Forks, ShardGateway } from '../ports.ts';
+import type { Connections } from './connections.ts';
 import type { PlaneHosts } from './known-hosts.ts';
 
 /** The two route families answer some refusals with different statuses (decisions.md). */
@@ -99,4 +100,5 @@ export interface HttpContext {
   /** Milliseconds, monotonic; for durations only. */
   monotonicMs(): number;
   readonly logError: ErrorLog;
+  readonly connections: Connections;
 }

@@ -5,7 +5,7 @@
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { ErrorLog } from './contract.ts';
-import type { UwsResponse } from './uws.ts';
+import type { UwsApp, UwsResponse } from './uws.ts';
 
 /** Keeps a response after its route handler has returned. */
 export interface ResponseOwner {
@@ -87,6 +87,17 @@ export function whenWritable(
     } catch (error) {
       failSafely(log, owner, error);
       return true;
+    }
+  });
+}
+
+/** `changed` hears of each connection that comes (1) or goes (-1). */
+export function watchConnections(app: UwsApp, log: ErrorLog, changed: (res: UwsResponse, by: number) => void): void {
+  app.filter((res, by) => {
+    try {
+      changed(res, Number(by));
+    } catch (error) {
+      log(error, 'connection');
     }
   });
 }

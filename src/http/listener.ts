@@ -5,7 +5,9 @@
  * microseconds of two system calls; a client that comes just then is refused and has to try again.
  */
 import { resolve as resolvePath } from 'node:path';
-import type { HttpSettings } from './contract.ts';
+import type { PlaneConnections } from './connections.ts';
+import type { ErrorLog, HttpSettings } from './contract.ts';
+import { watchConnections } from './guard.ts';
 import { listenError } from './listen-error.ts';
 import type { Uws, UwsApp, UwsListenSocket } from './uws.ts';
 
@@ -26,8 +28,10 @@ export interface ListenerOptions {
   readonly uws: Uws;
   readonly name: string;
   readonly tls: Tls;
-  /** Registers routes and filters with an app. */
+  /** Registers the routes with an app. */
   readonly install: (app: UwsApp) => void;
+  readonly connections: PlaneConnections;
+  readonly log: ErrorLog;
 }
 
 export class Listener {
@@ -75,12 +79,13 @@ export class Listener {
   }
 
   #make(tls: Tls): UwsApp {
-    const { uws, install } = this.#options;
+    const { uws, install, connections, log } = this.#options;
     const app =
       tls === undefined
         ? uws.App()
         : uws.SSLApp({ cert_file_name: resolvePath(tls.certPath), key_file_name: resolvePath(tls.keyPath) });
     install(app);
+    watchConnections(app, log, (res, by) => connections.changed(res, by));
     return app;
   }
 
@@ -95,6 +100,7 @@ export class Listener {
     if (this.#socket === undefined) return undefined;
     const taken = this.#options.uws.us_socket_local_port(this.#socket);
     this.#address = { host, port: taken };
+    this.#options.connections.port = taken;
     return taken;
   }
 }

@@ -97,6 +97,7 @@ function snapshot(plane: Plane, source: MetricsSource, status: MergedStatus): Re
     sse_error_events: live.sseErrorEvents,
     live_read_slow_readers: live.slowReaders,
     live_read_backpressure_events: live.refused,
+    ...plane.ctx.connections.metrics(),
     http_inflight_body_bytes: budget.usedBytes,
     http_inflight_body_bytes_max: budget.limitBytes,
     http_unsent_answer_bytes: unsentOf(plane.ctx).usedBytes,

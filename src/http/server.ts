@@ -75,8 +75,19 @@ export function createPlanes(options: PlaneOptions): Planes {
     door: new Door(new AdminGate(adminHosts), adminToken),
     route: adminRoutes(admin, source, operations),
   };
-  const clientListener = new Listener({ uws, name: 'client', tls, install: (app) => serve(app, clientPlane) });
-  const adminListener = new Listener({ uws, name: 'admin', tls, install: (app) => serve(app, adminPlane) });
+  const common = { uws, tls, log: ctx.logError };
+  const clientListener = new Listener({
+    ...common,
+    name: 'client',
+    connections: ctx.connections.client,
+    install: (app) => serve(app, clientPlane),
+  });
+  const adminListener = new Listener({
+    ...common,
+    name: 'admin',
+    connections: ctx.connections.admin,
+    install: (app) => serve(app, adminPlane),
+  });
   return {
     listenClient: (host, port) => clientListener.listen(host, port),
     listenAdmin: (host, port) => adminListener.listen(host, port),

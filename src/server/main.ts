@@ -26,6 +26,7 @@ import { collectSeldom } from './heap.ts';
 import { type Logger, createLogger } from './log.ts';
 import { type ClusterData, Shards } from './shards.ts';
 import { Reloads } from './reload.ts';
+import { openConnections } from './file-limit.ts';
 import { ShedState, readDrainMark } from './shed-state.ts';
 import { Subscriptions } from './subscriptions/subscriptions.ts';
 
@@ -202,6 +203,7 @@ function compose(parts: Parts): Planes {
       tls: config.server.tls,
     },
     monotonicMs: () => performance.now(),
+    connections: openConnections(config, http),
     logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
   };
   const source = {

@@ -1,5 +1,6 @@
 // Handlers with every bug that would end the process: each ends in an answer or with its connection, and one log line.
 import assert from 'node:assert/strict';
+import { newConnections } from './new-connections.ts';
 import { test } from 'node:test';
 import { serve } from '../../src/http/dispatch.ts';
 import { CorsPolicy } from '../../src/http/cors.ts';
@@ -142,6 +143,7 @@ const plane = new Plane(
     forks: NO_FORKS,
     metrics: new HttpCounters(),
     settings: SETTINGS,
+    connections: newConnections(),
     monotonicMs: () => performance.now(),
     logError: (error) => errors.push(error),
   },

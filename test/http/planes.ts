@@ -1,7 +1,8 @@
 // Both planes over a fake gateway on free ports of the loopback.
 import assert from 'node:assert/strict';
+import { newConnections } from './new-connections.ts';
 import type { TestContext } from 'node:test';
-import type { HttpSettings } from '../../src/http/contract.ts';
+import type { HttpContext, HttpSettings } from '../../src/http/contract.ts';
 import type { ControlPort } from '../../src/http/control.ts';
 import { type Planes, createPlanes } from '../../src/http/server.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
@@ -74,7 +75,10 @@ export const SETTINGS: HttpSettings = {
 /** Starts the planes for one test and closes them after it, checking that nothing was left open and no handler failed. */
 export async function startPlanes(
   t: TestContext,
-  settings: Partial<HttpSettings> = {},
+  {
+    connections = newConnections(),
+    ...settings
+  }: Partial<HttpSettings> & Pick<Partial<HttpContext>, 'connections'> = {},
   hasClusterPlane = true,
   control?: ControlPort,
 ): Promise<Rig> {
@@ -89,6 +93,7 @@ export async function startPlanes(
       forks: NO_FORKS,
       metrics: counters,
       settings: { ...SETTINGS, ...settings },
+      connections,
       monotonicMs: () => performance.now(),
       logError: (error) => errors.push(error),
     },

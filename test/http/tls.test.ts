@@ -1,11 +1,14 @@
 // Both planes over TLS, with a certificate made for the test.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { once } from 'node:events';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { type TLSSocket, connect } from 'node:tls';
 import { makeCertificate } from '../support/certificate.ts';
+import { newConnections } from './new-connections.ts';
 import { startPlanes } from './planes.ts';
 
 function get(port: number, path: string, ca: Buffer, method = 'GET'): Promise<{ status: number; location: string }> {
@@ -30,4 +33,23 @@ test('both planes speak HTTPS when a certificate is configured', async (t) => {
   const created = await get(port, '/v1/stream/demo/x', ca, 'PUT');
   assert.match(created.location, /^https:\/\//);
   await assert.rejects(fetch(`http://127.0.0.1:${port}/demo`, { method: 'PUT' }), 'plain HTTP is not understood');
+});
+
+test('a TLS connection beyond the bound is closed before its handshake, and the first one goes on', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-tls-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const tls = makeCertificate(folder);
+  const { port } = await startPlanes(t, { tls, connections: newConnections({ all: 1, perAddress: 1 }) });
+  const dial = (): TLSSocket => connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  const first = dial();
+  t.after(() => first.destroy());
+  await once(first, 'secureConnect');
+  for (let i = 0; i < 3; i++) {
+    const late = dial();
+    late.on('error', () => undefined);
+    await new Promise((resolve) => late.once('close', resolve));
+  }
+  first.write('PUT /demo HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n');
+  const [answer] = (await once(first, 'data')) as [Buffer];
+  assert.match(answer.toString(), /^HTTP\/1\.1 201 /);
 });

@@ -1,5 +1,6 @@
 // A real uWebSockets.js server whose only routes are the live ones, over the fake gateway, and clients that read event streams.
 import assert from 'node:assert/strict';
+import { newConnections } from '../new-connections.ts';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
@@ -71,6 +72,7 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
     gateway,
     forks: NO_FORKS,
     metrics: newMetrics(),
+    connections: newConnections(),
     monotonicMs: () => clockMs,
     logError: rethrow,
     settings: {

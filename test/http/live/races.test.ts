@@ -1,5 +1,6 @@
 // Readers, writers, full sockets and full mailboxes in random order, step by step: nobody may lose, repeat or reorder a byte.
 import assert from 'node:assert/strict';
+import { newConnections } from '../new-connections.ts';
 import { test } from 'node:test';
 import type { HttpContext, ReadParams, Target } from '../../../src/http/contract.ts';
 import { CorsPolicy } from '../../../src/http/cors.ts';
@@ -27,6 +28,7 @@ class World {
     this.ctx = {
       gateway: this.gateway,
       forks: NO_FORKS,
+      connections: newConnections(),
       monotonicMs: () => this.clockMs,
       logError: rethrow,
       metrics: {
