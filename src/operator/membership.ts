@@ -51,12 +51,12 @@ export function removeMember(
   const isDone = (group: GroupView, sample: Sample): boolean =>
     !group.voters.includes(node) && !learnersOf(sample, group).includes(node);
   const step: Step = async (group, sample) => {
-    const { id, leader } = group;
+    const { id, leader, voters } = group;
+    const rest = voters.filter((voter) => voter !== node);
+    // First: a group that has no leader because of that is not waited for.
+    if (voters.includes(node)) checkRest(sample, id, node, rest);
     if (leader === undefined) return `group ${id} has no leader`;
-    if (!group.voters.includes(node))
-      return await change(cluster, leader, `/__svc/raft/${id}/learners/${node}`, 'DELETE');
-    const rest = group.voters.filter((voter) => voter !== node);
-    checkRest(sample, id, node, rest);
+    if (!voters.includes(node)) return await change(cluster, leader, `/__svc/raft/${id}/learners/${node}`, 'DELETE');
     if (leader !== node) return await change(cluster, leader, `/__svc/raft/${id}/membership?voters=${rest.join(',')}`);
     const { transfers, stuck } = planDrain(sample, node);
     const to = transfers.find((one) => one.group === id)?.to;
