@@ -89,3 +89,60 @@ test('a leader that handed over may still answer; one that says nothing is given
   for (let i = 0; i < 30; i++) cutOff.turn(100);
   assert.deepEqual(cutOff.told, ['OUTCOME_UNKNOWN'], 'told once');
 });
+
+/** A leader that is there; the link to it takes one write at a time. */
+function narrow(): {
+  readonly forwarding: Forwarding;
+  readonly told: string[];
+  readonly waiting: ((answer: Uint8Array | undefined) => void)[];
+  readonly raft: { leader: number };
+  turn(afterMs: number): void;
+} {
+  const raft = { leader: 2 };
+  const group = { id: 0, accepts: false, raft, state: { appliedIndex: 1 } } as unknown as Group;
+  const told: string[] = [];
+  const waiting: ((answer: Uint8Array | undefined) => void)[] = [];
+  const peers = {
+    connected: () => true,
+    forward: (_node: number, _group: number, _frame: Uint8Array, onReply: (typeof waiting)[number]) =>
+      waiting.length === 0 && waiting.push(onReply) > 0,
+  } as unknown as PeerPort;
+  const forwarding = new Forwarding(
+    peers,
+    1,
+    (reply) => told.push(`${reply.id} ${errorCode(reply.code)}`),
+    () => undefined,
+  );
+  let clockMs = 1000;
+  const turn = (afterMs: number): void => {
+    clockMs += afterMs;
+    forwarding.turn(clockMs, clockMs);
+  };
+  turn(0);
+  for (const slot of [1, 2]) forwarding.submit(group, slot, new Uint8Array(31 * 1024 * 1024), undefined, clockMs);
+  forwarding.submit(group, 3, new Uint8Array(31 * 1024 * 1024), undefined, clockMs);
+  return { forwarding, told, waiting, raft, turn };
+}
+
+test('what finds no room on the way to a leader that is there waits for longer than without one', () => {
+  const { told, waiting, turn } = narrow();
+  assert.deepEqual(told, ['3 LEADER_BUSY'], 'more than may wait');
+  for (let i = 0; i < 60; i++) turn(100);
+  assert.deepEqual(told, ['3 LEADER_BUSY'], 'six seconds');
+  waiting.pop()?.(undefined);
+  turn(100);
+  assert.equal(waiting.length, 1, 'the second is on its way');
+  assert.deepEqual(told, ['3 LEADER_BUSY', '1 OUTCOME_UNKNOWN']);
+});
+
+test('it does not wait for ever, and not so long when the leader is gone', () => {
+  const busy = narrow();
+  for (let i = 0; i < 149; i++) busy.turn(100);
+  assert.deepEqual(busy.told, ['3 LEADER_BUSY']);
+  for (let i = 0; i < 3; i++) busy.turn(100);
+  assert.deepEqual(busy.told, ['3 LEADER_BUSY', '2 LEADER_BUSY']);
+  const gone = narrow();
+  gone.raft.leader = 0;
+  for (let i = 0; i < 52; i++) gone.turn(100);
+  assert.deepEqual(gone.told, ['3 LEADER_BUSY', '2 NO_LEADER']);
+});

@@ -1,0 +1,80 @@
+// A data directory whose log ends with an entry that is larger than any frame, as the first release wrote it when writes had waited
+// for an election: the node starts, leads with it, and its follower gets it whole.
+import assert from 'node:assert/strict';
+import { Buffer } from 'node:buffer';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
+import { ShardStore } from '../../src/store/shard-store.ts';
+import { State } from '../../src/stream/state.ts';
+import { COMMAND_APPEND, Command, commandBytesMax, newCommandFields, writeCommand } from '../../src/wire/command.ts';
+import { EntryBuilder } from '../../src/wire/entry.ts';
+import { FRAME_PAYLOAD_BYTES_MAX } from '../../src/wire/peer/frame.ts';
+import { until, withCluster } from '../support/cluster.ts';
+import { requestOnce } from '../support/raw-client.ts';
+
+const BODY = Buffer.alloc(23 * 1024 * 1024, 'parked ');
+const BODIES = 3;
+const TYPE = { 'Content-Type': 'text/plain' } as const;
+
+/** As all that was gathered in a turn was put together, without a bound. */
+function unboundedEntry(): Uint8Array {
+  const builder = new EntryBuilder();
+  const fields = newCommandFields();
+  Object.assign(fields, { kind: COMMAND_APPEND, bucket: 'b', stream: 's', contentType: 'text/plain', payload: BODY });
+  const bytes = new Uint8Array(commandBytesMax(fields));
+  const view = new DataView(bytes.buffer);
+  writeCommand(fields, bytes, view, 0);
+  const command = new Command();
+  command.read(bytes, view, 0);
+  for (let i = 0; i < BODIES; i++) builder.add(command, Date.now());
+  return builder.finish();
+}
+
+/** Puts the entry at the end of the group's log; how many bytes it has. */
+async function writeInto(directory: string): Promise<number> {
+  const store = new ShardStore(join(directory, 'shard-0'));
+  const state = new State(0, store.tx, store.prefix(0));
+  const log = store.openLog(0, state.appliedIndex, state.appliedTerm);
+  store.load();
+  const { term } = store.vote(0);
+  const index = log.lastIndex() + 1;
+  const data = unboundedEntry();
+  const entries: readonly Entry[] = [{ term, index, kind: ENTRY_DATA, data }];
+  const batch = {
+    group: 0,
+    entries,
+    hardState: undefined,
+    snapshot: undefined,
+    persistIndex: index,
+    persistTerm: term,
+  };
+  store.commit([batch], undefined);
+  await store.close();
+  return data.length;
+}
+
+test('an entry above every frame in the log of one node reaches the others', async () => {
+  await withCluster({ groups: 1 }, async (cluster) => {
+    assert.equal((await requestOnce(cluster.node(1).port, 'PUT', '/b/s', TYPE)).status, 201);
+    await cluster.settled();
+    for (const id of cluster.ids) await cluster.kill(id);
+    assert((await writeInto(cluster.node(1).dataDir)) > FRAME_PAYLOAD_BYTES_MAX);
+    // The third one stays away, so nobody can lead without node 1, whose log is longer.
+    await cluster.startAll([1, 2]);
+    const tail = String(BODIES * BODY.length).padStart(20, '0');
+    for (const id of [1, 2]) {
+      await until(`node ${id} shows what the entry holds`, async () => {
+        assert(cluster.node(id).isRunning, `node ${id} ended`);
+        const { headers } = await requestOnce(cluster.node(id).port, 'HEAD', '/b/s');
+        return headers.get('stream-next-offset') === tail;
+      });
+    }
+    assert.equal((await requestOnce(cluster.node(2).port, 'POST', '/b/s', TYPE, 'more')).status, 204);
+    await cluster.restart(3);
+    await until('node 3 shows it too', async () => {
+      const { headers } = await requestOnce(cluster.node(3).port, 'HEAD', '/b/s');
+      return Number(headers.get('stream-next-offset')) === BODIES * BODY.length + 4;
+    });
+  });
+});

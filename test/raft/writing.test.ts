@@ -1,0 +1,89 @@
+// Who writes many bytes is silent meanwhile: neither a leader nor a follower is given up for that, but both are in the end.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Message } from '../../src/raft/types.ts';
+import { TestNode, type NodeOptions, emptyDisk } from './support/node.ts';
+
+const MIB = 1024 * 1024;
+const OPTIONS: NodeOptions = {
+  electionTicks: 10,
+  heartbeatTicks: 2,
+  maxMessageBytes: MIB,
+  maxInflightBytes: 16 * MIB,
+};
+const LARGE = new Uint8Array(31 * MIB);
+const SMALL = new Uint8Array(100);
+/** 31 MiB at 2 MiB a tick. */
+const WRITING_TICKS = 15;
+
+function nodes(): [TestNode, TestNode] {
+  const configuration = { voters: [1, 2], votersOutgoing: [], learners: [] };
+  const payloads = new Map();
+  const node = (id: number): TestNode => new TestNode(id, emptyDisk(configuration), OPTIONS, id, payloads);
+  return [node(1), node(2)];
+}
+
+function exchange(pair: readonly [TestNode, TestNode]): void {
+  for (let rounds = 0; rounds < 20; rounds++) {
+    const messages: Message[] = pair.flatMap((node) => node.turn());
+    for (const message of messages) pair[message.to - 1]?.raft.step(message);
+  }
+}
+
+function led(): [TestNode, TestNode] {
+  const pair = nodes();
+  pair[0].raft.campaign();
+  exchange(pair);
+  assert.equal(pair[0].raft.role, 'leader');
+  // Two checks of the quorum, which both pass.
+  for (let tick = 0; tick < 25; tick++) {
+    for (const { raft } of pair) raft.tick();
+    exchange(pair);
+  }
+  return pair;
+}
+
+/** Ticks until the role of `node` changes. */
+function ticksUntilChange(node: TestNode): number {
+  const { role } = node.raft;
+  for (let ticks = 1; ticks < 100; ticks++) {
+    node.raft.tick();
+    node.turn();
+    if (node.raft.role !== role) return ticks;
+  }
+  return Infinity;
+}
+
+for (const [name, data, more] of [
+  ['a few bytes', SMALL, 0],
+  ['31 MiB', LARGE, WRITING_TICKS],
+] as const) {
+  test(`a leader that sent ${name} waits for an answer`, () => {
+    const [leader] = led();
+    leader.raft.propose(data);
+    leader.turn();
+    const ticks = ticksUntilChange(leader);
+    // The first check may still count an answer from before.
+    assert(ticks > more && ticks <= 2 * (OPTIONS.electionTicks + more), `${ticks} ticks`);
+  });
+
+  test(`a follower that got ${name} waits for its leader`, () => {
+    const [leader, follower] = led();
+    leader.raft.propose(data);
+    for (const message of leader.turn()) follower.raft.step(message);
+    follower.turn();
+    const ticks = ticksUntilChange(follower);
+    const { electionTicks } = OPTIONS;
+    assert(ticks >= electionTicks + more && ticks <= 2 * electionTicks + more, `${ticks} ticks`);
+  });
+}
+
+test('the next word of a leader ends the patience', () => {
+  const [leader, follower] = led();
+  leader.raft.propose(LARGE);
+  for (const message of leader.turn()) follower.raft.step(message);
+  follower.turn();
+  for (let tick = 0; tick < OPTIONS.heartbeatTicks; tick++) leader.raft.tick();
+  for (const message of leader.turn()) if (message.type === 'heartbeat') follower.raft.step(message);
+  assert(ticksUntilChange(follower) <= 2 * OPTIONS.electionTicks);
+});
