@@ -30,11 +30,14 @@ export interface PoolOptions {
   /** Bound of one operation. */
   readonly timeoutMs: number;
   readonly onError: (error: unknown) => void;
+  /** What became of each task, before whoever asked is told. */
+  readonly onOutcome?: (op: ColdTask['op'], outcome: ColdOutcome<ColdTask['op']>) => void;
 }
 
 export class ColdPool {
   readonly #piscina: Piscina<ColdTask, ColdOutcome<ColdTask['op']>>;
   readonly #timeoutMs: number;
+  readonly #onOutcome: PoolOptions['onOutcome'];
   #closed = false;
   #tasks = 0;
   #bytes = 0;
@@ -42,6 +45,7 @@ export class ColdPool {
 
   constructor(options: PoolOptions) {
     this.#timeoutMs = options.timeoutMs;
+    this.#onOutcome = options.onOutcome;
     this.#piscina = new Piscina({
       filename: entry(),
       name: 'cold',
@@ -111,13 +115,17 @@ export class ColdPool {
   #bounded(done: Promise<ColdOutcome<ColdTask['op']>>, task: ColdTask): Promise<ColdOutcome<ColdTask['op']>> {
     const boundMs = this.#timeoutMs * stepsOf(task) + LATE_MS;
     return new Promise((resolve) => {
+      const end = (outcome: ColdOutcome<ColdTask['op']>): void => {
+        this.#onOutcome?.(task.op, outcome);
+        resolve(outcome);
+      };
       const timer = setTimeout(() => {
-        resolve({ ok: false, failure: 'unreachable', message: `${task.op}: no answer within ${boundMs} ms` });
+        end({ ok: false, failure: 'unreachable', message: `${task.op}: no answer within ${boundMs} ms` });
       }, boundMs);
       // #perform() does not reject.
       void done.then((outcome) => {
         clearTimeout(timer);
-        resolve(outcome);
+        end(outcome);
       });
     });
   }

@@ -19,7 +19,7 @@ const READ_BYTES_IN_FLIGHT_MAX = 256 * 1024 * 1024;
 /** Positions at which a reader that goes on would be recognized. */
 const TRAIL_MAX = 4096;
 /** The reason of failed reads is logged at most this often. */
-const LOG_EVERY_MS = 1000;
+const LOG_EVERY_MS = 60_000;
 
 /** Fills the reply from the chunks; returns the ref that is not what it should be, if one is (stream/cold/assemble.ts). */
 export type Assemble = (plan: ColdPlan, chunks: readonly Uint8Array[], reply: Reply) => ChunkRef | undefined;
@@ -205,7 +205,6 @@ export class ColdReader {
       case 'denied':
       case 'unreachable':
         this.counters.unavailable++;
-        this.#logNowAndThen(failed.message, 'reads from the cold store fail');
         this.#refuse(job, 'COLD_UNAVAILABLE');
         break;
     }

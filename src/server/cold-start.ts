@@ -11,18 +11,17 @@ import { ConfigError } from '../config/error.ts';
 import type { Backend } from '../cold/backend.ts';
 import type { ColdGraces } from '../http/backup.ts';
 import { assembleRead } from '../stream/cold/assemble.ts';
-import { ColdPool, TASKS_PER_THREAD } from '../cold/pool.ts';
+import { ColdPool, type PoolOptions, TASKS_PER_THREAD } from '../cold/pool.ts';
 import type { Failed } from '../cold/tasks.ts';
 import type { ColdSettings } from '../shard/cold/port.ts';
 import { ChunkLoader } from './chunk-loader.ts';
 import { prepareDirectory } from './cold-directory.ts';
+import { ColdHealth } from './cold-health.ts';
 import { ColdReader } from './cold-reader.ts';
 import { ColdService } from './cold-service.ts';
 import type { Gateway } from './gateway.ts';
 import type { Logger } from './log.ts';
 
-const RETRY_MS_MIN = 1000;
-const RETRY_MS_MAX = 30_000;
 /** Uploads under way when the server stops; what is not finished is uploaded again after the next start. */
 const STOP_WAIT_MS = 5000;
 /** A directory has no bound of its own; on a network file system that hangs, callers wait so long. */
@@ -44,17 +43,23 @@ export async function startColdStore(config: Config, shardCount: number, log: Lo
   const { cold } = config.storage;
   const backend = await backendOf(config.storage.dataDir, cold);
   if (backend === undefined) return undefined;
+  let met: PoolOptions['onOutcome'];
   const pool = new ColdPool({
     backend,
+    onOutcome: (op, outcome) => met?.(op, outcome),
     timeoutMs: backend.kind === 's3' ? cold.s3.timeoutMs : DIRECTORY_TIMEOUT_MS,
     onError: (error) => log.error({ err: error }, 'a thread of the pool failed; another one takes its place'),
   });
-  const proof = new Proof(pool, log);
-  const failed = await proof.first();
-  if (failed !== undefined) {
+  const health = watch(pool, log);
+  met = (op, outcome) => health.met(op, outcome);
+  const proof = await pool.run<'probe'>({ op: 'probe' });
+  // What no repeat can mend.
+  if (!proof.ok && proof.failure !== 'unreachable') {
+    health.stop();
     await pool.close(0);
-    throw new ConfigError(`storage.cold: ${failed.message}${hint(cold, failed)}`);
+    throw new ConfigError(`storage.cold: ${proof.message}${hint(cold, proof)}`);
   }
+  health.start();
   const service = new ColdService(pool);
   const loader = new ChunkLoader(service.read.bind(service), cold.cacheBytesMax);
   let reader: ColdReader | undefined;
@@ -73,7 +78,7 @@ export async function startColdStore(config: Config, shardCount: number, log: Lo
       gateway.useCold(reader);
     },
     metrics: () => ({
-      cold_store: { ...describe(cold), reachable: proof.passed },
+      cold_store: { ...describe(cold), ...health.report() },
       cold_pool_tasks: pool.tasks,
       cold_pool_bytes: pool.bytes,
       ...readMetrics(loader, reader),
@@ -88,7 +93,7 @@ export async function startColdStore(config: Config, shardCount: number, log: Lo
       cold_store_merge_errors: service.counters.mergeErrors,
     }),
     close: async () => {
-      proof.stop();
+      health.stop();
       await pool.close(STOP_WAIT_MS);
     },
   };
@@ -120,51 +125,18 @@ export const NO_COLD_STORE_METRICS: Readonly<Record<string, unknown>> = {
   cold_store: { backend: 'none', root: null, bucket: null, region: null, endpoint: null, encryption: null },
 };
 
-/** Asks until the store has answered once. */
-class Proof {
-  readonly #pool: ColdPool;
-  readonly #log: Logger;
-  #timer: NodeJS.Timeout | undefined;
-  #stopped = false;
-  passed = false;
-
-  constructor(pool: ColdPool, log: Logger) {
-    this.#pool = pool;
-    this.#log = log;
-  }
-
-  /** The failure that no repeat can mend. */
-  async first(): Promise<Failed | undefined> {
-    const outcome = await this.#pool.run<'probe'>({ op: 'probe' });
-    this.passed = outcome.ok;
-    if (outcome.ok) return undefined;
-    if (outcome.failure !== 'unreachable') return outcome;
-    this.#log.warn(
-      { reason: outcome.message },
-      'the cold store does not answer; it is tried again, hot data is served',
-    );
-    this.#again(RETRY_MS_MIN);
-    return undefined;
-  }
-
-  stop(): void {
-    this.#stopped = true;
-    clearTimeout(this.#timer);
-  }
-
-  #again(delayMs: number): void {
-    if (this.#stopped) return;
-    this.#timer = setTimeout(() => {
-      // run() does not reject.
-      void this.#pool.run<'probe'>({ op: 'probe' }).then((outcome) => {
-        this.passed = outcome.ok;
-        if (outcome.ok) return this.#log.info('the cold store answers now');
-        if (outcome.failure !== 'unreachable') this.#log.error({ reason: outcome.message }, 'the cold store refuses');
-        return this.#again(Math.min(2 * delayMs, RETRY_MS_MAX));
-      });
-    }, delayMs);
-    this.#timer.unref();
-  }
+function watch(pool: ColdPool, log: Logger): ColdHealth {
+  return new ColdHealth({
+    run: (op) =>
+      op === 'probe' ? pool.run<'probe'>({ op }) : pool.run<'list'>({ op: 'list', prefix: 'probe/', after: '', limit: 1 }),
+    log: (level, fields, sentence) => log[level](fields, sentence),
+    after: (ms, run) => {
+      const timer = setTimeout(run, ms).unref();
+      return () => clearTimeout(timer);
+    },
+    monotonicMs: () => performance.now(),
+    wallMs: () => Date.now(),
+  });
 }
 
 async function backendOf(dataDir: string, cold: ColdConfig): Promise<Backend | undefined> {

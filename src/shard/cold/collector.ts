@@ -41,7 +41,6 @@ export interface CollectorOptions {
 
 export class Collector {
   readonly counters = { reclaimed: 0, errors: 0 };
-  lastError = '';
   readonly #options: CollectorOptions;
   readonly #lanes: readonly Lane[];
   readonly #asked = new Map<number, { readonly lane: Lane; readonly job: Job }>();
@@ -82,11 +81,9 @@ export class Collector {
     this.#dueAtMs = 0;
     if (answer.error === undefined) {
       job.state = 'deleted';
-      this.lastError = '';
       return;
     }
     this.counters.errors++;
-    this.lastError = answer.error;
     lane.backOff.failed(this.#clockMs);
     lane.job = undefined;
   }

@@ -93,8 +93,6 @@ export class Flusher {
     pressurePasses: 0,
     pressureSlices: 0,
   };
-  /** The last failure, for the log and the metrics; empty after a success. */
-  lastError = '';
   readonly #options: FlusherOptions;
   readonly #lanes: readonly Lane[];
   readonly #lookMs: number;
@@ -161,14 +159,12 @@ export class Flusher {
     if ('error' in answer) {
       this.#own.delete(job.object.seq);
       this.counters.uploadErrors++;
-      this.lastError = answer.error;
       if (lane === undefined) return;
       lane.refused = true;
       lane.backOff.failed(this.#clockMs);
       this.#end(lane, 'failed', answer.error);
       return;
     }
-    this.lastError = '';
     this.counters.uploads++;
     this.counters.uploadBytes += job.bytes;
     this.counters.uploadMs += this.#clockMs - job.startedMs;

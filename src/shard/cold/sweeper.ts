@@ -42,7 +42,6 @@ export interface SweeperOptions {
 
 export class Sweeper {
   readonly counters = { passes: 0, listed: 0, orphans: 0, orphanBytes: 0, errors: 0 };
-  lastError = '';
   readonly #options: SweeperOptions;
   readonly #lanes: readonly Lane[];
   readonly #asked = new Map<number, Lane>();
@@ -89,11 +88,9 @@ export class Sweeper {
     this.#dueAtMs = 0;
     if ('error' in answer) {
       this.counters.errors++;
-      this.lastError = answer.error;
       this.#end(lane, Math.min(RETRY_MS, this.#options.settings.sweepIntervalMs));
       return;
     }
-    this.lastError = '';
     this.counters.listed += answer.objects.length;
     lane.page = answer;
   }

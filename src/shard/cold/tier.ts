@@ -10,9 +10,6 @@ import type { ColdPort, ColdSettings, ListAnswer, MergeAnswer, RemoveAnswer, Upl
 import { Proposals } from './proposals.ts';
 import { Sweeper } from './sweeper.ts';
 
-/** A store that fails now and then is not reported more often. */
-const REPORT_MS = 10_000;
-
 export interface ColdTierOptions {
   readonly groups: readonly Group[];
   readonly port: ColdPort;
@@ -29,15 +26,11 @@ export class ColdTier {
   readonly collector: Collector;
   readonly sweeper: Sweeper;
   readonly compactor: Compactor;
-  readonly #log: Log;
   #lastId = 0;
   /** Of the objects of this run; 0 is that of the empty flush. */
   #lastSeq = 0;
-  #failing = false;
-  #reportAtMs = -Infinity;
 
   constructor(options: ColdTierOptions) {
-    this.#log = options.log;
     const shared = {
       ...options,
       proposals: this.proposals,
@@ -69,7 +62,6 @@ export class ColdTier {
     this.collector.turn(nowMs, clockMs);
     this.sweeper.turn(nowMs, clockMs);
     this.compactor.turn(nowMs, clockMs);
-    this.#report(clockMs);
   }
 
   /** When a turn is due although nothing arrives. */
@@ -92,15 +84,5 @@ export class ColdTier {
 
   onMerged(id: number, answer: MergeAnswer): void {
     this.compactor.onMerged(id, answer);
-  }
-
-  /** People are told once that the store fails, and once that it works again. */
-  #report(clockMs: number): void {
-    const error = this.flusher.lastError || this.collector.lastError || this.sweeper.lastError;
-    if ((error !== '') === this.#failing || clockMs < this.#reportAtMs) return;
-    this.#failing = error !== '';
-    this.#reportAtMs = clockMs + REPORT_MS;
-    if (this.#failing) this.#log('warn', 'the cold store fails; bytes stay on the nodes until it works', { error });
-    else this.#log('info', 'the cold store works again');
   }
 }
