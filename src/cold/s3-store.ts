@@ -1,6 +1,5 @@
 /** Objects in a bucket of S3 or a store that speaks its protocol. The SDK repeats what may succeed when repeated. */
 import {
-  DeleteObjectsCommand,
   GetObjectCommand,
   ListObjectsV2Command,
   PutObjectCommand,
@@ -12,6 +11,7 @@ import { Parts } from './parts.ts';
 import { type ObjectPage, type ObjectStore, checkKey } from './store.ts';
 import { StoreError } from './store-error.ts';
 import { toStoreError } from './s3-errors.ts';
+import { refusesBatches, removeBatch, removeOne } from './s3-remove.ts';
 import { S3Upload, abortUpload, openUploads } from './s3-upload.ts';
 
 export interface S3Options {
@@ -38,6 +38,8 @@ export interface S3Options {
 const CONNECT_MS_MAX = 3000;
 /** S3's own bound for one request. */
 const REMOVE_MAX = 1000;
+/** Where batches are refused; as many connections as a thread has. */
+const SINGLY_AT_ONCE = 32;
 
 export class S3Store implements ObjectStore {
   readonly place: string;
@@ -45,6 +47,8 @@ export class S3Store implements ObjectStore {
   readonly #options: S3Options;
   /** '' or ends in a slash. */
   readonly #prefix: string;
+  /** The store has refused a batch as such, not its keys. */
+  #deletesSingly = false;
 
   constructor(options: S3Options, root: string) {
     this.#options = options;
@@ -167,21 +171,26 @@ export class S3Store implements ObjectStore {
 
   async remove(keys: readonly string[], signal: AbortSignal): Promise<void> {
     for (const key of keys) checkKey(key);
-    for (let i = 0; i < keys.length; i += REMOVE_MAX) {
-      const part = keys.slice(i, i + REMOVE_MAX);
-      await this.#send(part[0] as string, signal, async (abortSignal) => {
-        const { Errors: errors = [] } = await this.#client.send(
-          new DeleteObjectsCommand({
-            Bucket: this.#options.bucket,
-            Delete: { Objects: part.map((key) => ({ Key: this.#prefix + key })), Quiet: true },
-          }),
-          { abortSignal },
-        );
-        const first = errors.find(({ Code }) => Code !== 'NoSuchKey');
-        if (first === undefined) return;
-        const message = `${first.Key ?? ''}: ${first.Code ?? ''} ${first.Message ?? ''} (${errors.length} of ${part.length} not removed)`;
-        throw new StoreError(first.Code === 'AccessDenied' ? 'denied' : 'unreachable', message);
-      });
+    const names = keys.map((key) => this.#prefix + key);
+    for (let i = 0; i < keys.length; i += REMOVE_MAX) await this.#removeSome(names.slice(i, i + REMOVE_MAX), signal);
+  }
+
+  async #removeSome(names: readonly string[], signal: AbortSignal): Promise<void> {
+    const { bucket: Bucket } = this.#options;
+    const first = names[0] as string;
+    if (!this.#deletesSingly) {
+      try {
+        return await this.#send(first, signal, (one) => removeBatch(this.#client, Bucket, names, one));
+      } catch (error) {
+        if (!refusesBatches(error)) throw error;
+        this.#deletesSingly = true;
+      }
+    }
+    for (let i = 0; i < names.length; i += SINGLY_AT_ONCE) {
+      const part = names.slice(i, i + SINGLY_AT_ONCE);
+      await Promise.all(
+        part.map((name) => this.#send(name, signal, (one) => removeOne(this.#client, Bucket, name, one))),
+      );
     }
   }
 

@@ -35,6 +35,16 @@ export interface NodeReport {
   readonly diskFull: boolean;
   /** `open`, `pressure` or `refusing`. */
   readonly admission: string;
+  /** Undefined: the node reaches its cold store, has none, or does not say. */
+  readonly coldAway: ColdAway | undefined;
+}
+
+export interface ColdAway {
+  /** ISO 8601; empty when the node does not say. */
+  readonly since: string;
+  /** The store has answered since the node started. */
+  readonly wasReached: boolean;
+  readonly reason: string;
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -61,6 +71,7 @@ export function parseMetrics(value: unknown): NodeReport | undefined {
     residentBytes: numberAt(value, 'process_rss_bytes'),
     diskFull: value['disk_full'] === true,
     admission: admissionOf(value),
+    coldAway: coldAwayOf(objectAt(value, 'cold_store')),
   };
 }
 
@@ -82,6 +93,16 @@ function parseGroup(group: Json): GroupReport {
 function admissionOf(value: Json): string {
   const state = objectAt(value, 'cold_write_admission')['state'];
   return typeof state === 'string' ? state : 'open';
+}
+
+function coldAwayOf(store: Json): ColdAway | undefined {
+  if (store['reachable'] !== false) return undefined;
+  const { unreachable_since: since, last_error: reason, was_reached: wasReached } = store;
+  return {
+    since: typeof since === 'string' ? since : '',
+    wasReached: wasReached !== false,
+    reason: typeof reason === 'string' ? reason : '',
+  };
 }
 
 function isObject(value: unknown): value is Json {

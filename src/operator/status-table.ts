@@ -2,7 +2,7 @@
 import Table from 'cli-table3';
 import type { ClusterNode } from './cluster-file.ts';
 import { cut, wrap } from './fit.ts';
-import type { NodeReport } from './report.ts';
+import type { ColdAway, NodeReport } from './report.ts';
 import { type Sample, foreignTo, groupViews, lagOf, leaderships, ledBy, listOf, nameGroups } from './sample.ts';
 
 const HEAD = [
@@ -83,6 +83,7 @@ function stateOf(report: NodeReport, { isForeign, isLeading }: NodeFacts): strin
   if (report.shedState.includes('maintenance-drain')) words.push(isLeading ? 'draining' : 'drained');
   if (report.shedState.includes('cluster-egress')) words.push('cut off');
   if (report.shedState.includes('cold-health')) words.push('no cold store');
+  else if (report.coldAway !== undefined) words.push('cold store away');
   if (report.shedState.includes('commit-stall')) words.push('stalled');
   if (report.diskFull) words.push('disk full');
   if (report.admission === 'refusing') words.push('refusing writes');
@@ -147,10 +148,20 @@ function faultsOf(report: NodeReport, foreign: readonly number[]): string[] {
     faults.push('it does not reach the cold store, so it gives its leaderships to nodes that do');
   if (report.shedState.includes('commit-stall'))
     faults.push('it gave up leaderships under which nothing was committed: look at its links and disks');
+  if (report.coldAway !== undefined) faults.push(coldFault(report, report.coldAway));
   if (report.diskFull) faults.push('its disk is full, writes are answered 507');
   if (report.admission === 'refusing') faults.push('too many bytes wait for the cold store, writes are answered 503');
   if (behind.length > 0) faults.push(`not caught up in ${nameGroups(behind)}, reads wait`);
   return faults;
+}
+
+function coldFault({ backlogBytes }: NodeReport, { since, wasReached, reason }: ColdAway): string {
+  const sinceWhen = since === '' ? '' : ` since ${since}`;
+  const what = wasReached
+    ? `the cold store fails${sinceWhen}`
+    : `the cold store was not reached since the node started${since === '' ? '' : ` (${since})`}`;
+  const why = reason === '' ? '' : ` (${reason})`;
+  return `${what}, ${formatBytes(backlogBytes)} of what it leads wait for it${why}`;
 }
 
 function hasMajority(voters: readonly number[], answering: readonly number[]): boolean {
@@ -193,6 +204,8 @@ export function statusJson(nodes: readonly ClusterNode[], sample: Sample): Recor
         cold_bytes: report.coldBytes,
         cold_flush_backlog_bytes: report.backlogBytes,
         cold_flush_backlog_age_ms: report.backlogAgeMs,
+        cold_store_away_since: report.coldAway?.since ?? null,
+        cold_store_error: report.coldAway?.reason ?? null,
         mailbox_bytes: report.mailboxBytes,
         mailbox_capacity_bytes: report.mailboxCapacityBytes,
         process_rss_bytes: report.residentBytes,

@@ -84,7 +84,8 @@ export class ColdHealth {
     if (!outcome.ok && (outcome.failure === 'busy' || outcome.failure === 'stopped')) return;
     this.#metAtMs = this.#options.monotonicMs();
     // An object that is missing or altered was looked for in a store that answers.
-    if (outcome.ok || (op !== 'probe' && (outcome.failure === 'missing' || outcome.failure === 'bad'))) this.#worked(op);
+    if (outcome.ok || (op !== 'probe' && (outcome.failure === 'missing' || outcome.failure === 'bad')))
+      this.#worked(op);
     else this.#failed(op, outcome.message);
   }
 

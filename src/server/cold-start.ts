@@ -128,7 +128,9 @@ export const NO_COLD_STORE_METRICS: Readonly<Record<string, unknown>> = {
 function watch(pool: ColdPool, log: Logger): ColdHealth {
   return new ColdHealth({
     run: (op) =>
-      op === 'probe' ? pool.run<'probe'>({ op }) : pool.run<'list'>({ op: 'list', prefix: 'probe/', after: '', limit: 1 }),
+      op === 'probe'
+        ? pool.run<'probe'>({ op })
+        : pool.run<'list'>({ op: 'list', prefix: 'probe/', after: '', limit: 1 }),
     log: (level, fields, sentence) => log[level](fields, sentence),
     after: (ms, run) => {
       const timer = setTimeout(run, ms).unref();

@@ -36,6 +36,7 @@ export function node(nodeId: number, groups: readonly GroupReport[], more: Parti
     residentBytes: 0,
     diskFull: false,
     admission: 'open',
+    coldAway: undefined,
     ...more,
   };
   return { nodeId, report, error: '' };

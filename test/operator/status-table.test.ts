@@ -54,6 +54,26 @@ test('the table for a tired person', () => {
   assert.equal(nodes[1]?.['lag'], 40);
 });
 
+test('a cold store that is away shows in the table, and below since when, why and how much waits', () => {
+  const metrics = (cold_store: Record<string, unknown>): ReturnType<typeof parseMetrics> =>
+    parseMetrics({ node_id: 1, raft_groups: [], cold_flush_backlog_bytes: 3 * 1024 * 1024, cold_store });
+  const since = '2026-11-22T16:00:00.000Z';
+  const away = metrics({ reachable: false, unreachable_since: since, was_reached: true, last_error: 'ECONNREFUSED' });
+  const never = metrics({ reachable: false, unreachable_since: since, was_reached: false, last_error: '' });
+  assert(away !== undefined && never !== undefined);
+  const lines = renderStatus(NODES, [{ nodeId: 1, report: away, error: '' }]);
+  assert.match(lines[1] ?? '', /h1 +cold store away /);
+  assert(
+    lines.includes(
+      `node 1 (h1): the cold store fails since ${since}, 3.0 MiB of what it leads wait for it (ECONNREFUSED)`,
+    ),
+  );
+  const sentences = renderStatus(NODES, [{ nodeId: 1, report: never, error: '' }]).join('\n');
+  assert.match(sentences, /was not reached since the node started \(2026-.*\), 3\.0 MiB/);
+  for (const store of [{ backend: 'none' }, { reachable: true, unreachable_since: null, last_error: null }])
+    assert.equal(metrics(store)?.coldAway, undefined);
+});
+
 test('a narrow window goes without the columns that matter least, and says so; sentences are broken', () => {
   const sample = [node(1, [group(0, 1)]), node(2, [group(0, 1)], { ...DRAINING }), silent(3)];
   const at = (columns: number): string[] => renderStatus(NODES, sample, columns);

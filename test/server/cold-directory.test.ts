@@ -84,10 +84,16 @@ cache.max_size = 0
       return (counts['cold_store_upload_errors'] as number) > 0 && (counts['cold_store_remove_errors'] as number) > 0;
     });
     assert.deepEqual(objects(), [], 'nothing below the mount point');
+    const shown = (await metrics())['cold_store'] as unknown as Record<string, unknown>;
+    assert.deepEqual([shown['reachable'], shown['was_reached']], [false, true]);
+    assert.match(String(shown['last_error']), /is its file system mounted/);
+    assert.equal((await requestOnce(server.adminPort, 'GET', '/__svc/ready')).status, 200);
+    assert.equal(server.log().split('the cold store fails').length - 1, 1, 'an outage is one line');
     rmdirSync(store);
     renameSync(`${store}.away`, store);
     await until('what was deleted meanwhile leaves the store', () => Promise.resolve(!holds('doomed')));
     assert.equal((await requestOnce(server.port, 'GET', '/kept/s?offset=-1')).body.toString(), 'first second');
+    await server.logged(/the cold store works again/);
     await server.stop();
     renameSync(store, `${store}.away`);
     mkdirSync(store);

@@ -1,0 +1,85 @@
+/**
+ * Deletion of objects, in batches where the store takes them. A batch carries Content-MD5: stores that speak an older S3 (Swift)
+ * insist on it, and the SDK sends a newer checksum instead, which others do not know.
+ */
+import { DeleteObjectCommand, DeleteObjectsCommand, type S3Client } from '@aws-sdk/client-s3';
+import { createHash } from 'node:crypto';
+import { StoreError } from './store-error.ts';
+
+/** A request as the SDK's middleware sees it after it was serialized. */
+interface HttpRequest {
+  readonly headers: Record<string, string>;
+  readonly body?: unknown;
+}
+
+/** Statuses of a store that does not know batches, or wants them in a way that this one does not. */
+const REFUSED = new Set([400, 403, 405, 411, 501]);
+/** What a store calls a refusal that has nothing to do with batches; the reason of a 403 then. */
+const OF_THE_CALLER =
+  /AccessDenied|SignatureDoesNotMatch|InvalidAccessKeyId|ExpiredToken|InvalidToken|RequestTimeTooSkewed/;
+
+export async function removeBatch(
+  client: S3Client,
+  bucket: string,
+  names: readonly string[],
+  abortSignal: AbortSignal,
+): Promise<void> {
+  const command = new DeleteObjectsCommand({
+    Bucket: bucket,
+    Delete: { Objects: names.map((Key) => ({ Key })), Quiet: true },
+  });
+  command.middlewareStack.add(
+    (next) => (args) => {
+      if (isHttpRequest(args.request)) useMd5(args.request);
+      return next(args);
+    },
+    // After the SDK's own checksum, before the signature.
+    { step: 'build', name: 'contentMd5', priority: 'low' },
+  );
+  const { Errors: errors = [] } = await client.send(command, { abortSignal });
+  const first = errors.find(({ Code }) => Code !== 'NoSuchKey');
+  if (first === undefined) return;
+  const message = `${first.Key ?? ''}: ${first.Code ?? ''} ${first.Message ?? ''} (${errors.length} of ${names.length} not removed)`;
+  throw new StoreError(first.Code === 'AccessDenied' ? 'denied' : 'unreachable', message);
+}
+
+export async function removeOne(
+  client: S3Client,
+  Bucket: string,
+  Key: string,
+  abortSignal: AbortSignal,
+): Promise<void> {
+  try {
+    await client.send(new DeleteObjectCommand({ Bucket, Key }), { abortSignal });
+  } catch (error) {
+    // S3 says 204 for a key that is not there; others say that it is not.
+    if (statusOf(error) !== 404 || nameOf(error) === 'NoSuchBucket') throw error;
+  }
+}
+
+/** What a batch met is about batches: one by one may go. */
+export function refusesBatches(error: unknown): boolean {
+  if (!(error instanceof StoreError) || error.cause === undefined) return false;
+  return REFUSED.has(statusOf(error.cause)) && !OF_THE_CALLER.test(nameOf(error.cause));
+}
+
+function useMd5({ headers, body }: HttpRequest): void {
+  if (typeof body !== 'string' && !(body instanceof Uint8Array)) return;
+  for (const name of Object.keys(headers)) {
+    if (/^x-amz-(checksum-|sdk-checksum-)/i.test(name)) delete headers[name];
+  }
+  headers['content-md5'] = createHash('md5').update(body).digest('base64');
+}
+
+function isHttpRequest(value: unknown): value is HttpRequest {
+  return typeof value === 'object' && value !== null && 'headers' in value;
+}
+
+function statusOf(error: unknown): number {
+  const { $metadata: metadata } = (error ?? {}) as { readonly $metadata?: { readonly httpStatusCode?: number } };
+  return metadata?.httpStatusCode ?? 0;
+}
+
+function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : '';
+}
