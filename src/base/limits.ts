@@ -115,6 +115,16 @@ export const EXPORT_BUSY_BYTES_PER_SECOND = 16 * MIB;
 /** Rows of a backup in one replicated command. */
 export const IMPORT_PIECE_BYTES = MIB - 64 * KIB;
 
+/** Buckets of which a node remembers whether they have a quota, with some 300 bytes each; the oldest are asked after again. */
+export const QUOTA_BUCKETS_MAX = 65_536;
+/** Writes that wait for what the groups say of their bucket's quota, in number and bytes. More: 503. */
+export const QUOTA_HELD_MAX = 10_000;
+export const QUOTA_HELD_BYTES_MAX = 64 * MIB;
+
+/** Bytes that forks in the making inherit, on a node; a larger fork is made alone. More: 503. */
+export const FORK_BYTES_IN_MAKING_MAX = 64 * MIB;
+/** What forks of a node copy in a second together: each byte is read, sent to all nodes and written by each. */
+export const FORK_BYTES_PER_SECOND = 32 * MIB;
 /** Forks that a node makes at once: each holds a piece of its source, a MiB or one message, and the body of its PUT. More: 503. */
 export const FORKS_IN_MAKING_MAX = 32;
 /** Forks of an unknown outcome that a node gives up at once, each a kilobyte; others end after 15 s of silence. */

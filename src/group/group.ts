@@ -29,8 +29,10 @@ import {
 } from '../wire/command.ts';
 import { EntryBuilder, eachCommand } from '../wire/entry.ts';
 import { REPLY_DUPLICATE, Reply } from '../wire/reply.ts';
-import { OP_READ, READ_FLAG_NO_TOUCH, type Query } from '../wire/request.ts';
+import { QuotaExtras } from '../stream/quota-extras.ts';
+import { OP_READ, READ_FLAG_NO_TOUCH, type Query, isOverQuota } from '../wire/request.ts';
 import { Admission } from './admission.ts';
+import { grows } from './grows.ts';
 import { prepare } from './prepare.ts';
 import { answerQuery } from './queries.ts';
 import type { ReplySink } from './reply-sink.ts';
@@ -94,6 +96,8 @@ export class Group {
   entryFillBytes = ENTRY_FILL_BYTES;
   /** Exports under way: what they refer to stays in the cold store. */
   exports = 0;
+  /** What counts for quotas beside the bytes of streams. */
+  readonly quotaExtras = new QuotaExtras();
   /** For the metrics. */
   readonly counters = { commands: 0, appends: 0, reads: 0, entries: 0, refusedNoLeader: 0 };
 
@@ -155,6 +159,11 @@ export class Group {
       return;
     }
     const size = lanePayload?.length ?? command.payloadBytes;
+    if (isOverQuota(view, at) && grows(this.state, command, size, this.#clock(nowMs))) {
+      reply.code = errorNumber('QUOTA_EXCEEDED');
+      this.#sink.send(reply);
+      return;
+    }
     const refused = this.admission.refuses(command, size, this.state, this.raft, this.#entry.length, nowMs);
     if (refused !== undefined) {
       reply.code = errorNumber(refused);

@@ -12,6 +12,7 @@ import {
   COMMAND_APPEND,
   COMMAND_APPEND_BATCH,
   COMMAND_CREATE,
+  COMMAND_FORK_BEGIN,
   type Command,
   FLAG_MATCH,
   FLAG_PRODUCER,
@@ -26,6 +27,8 @@ export function grows(state: State, command: Command, payloadBytes: number, nowM
     case COMMAND_APPEND:
     case COMMAND_APPEND_BATCH:
       return appendGrows(state, command, payloadBytes, nowMs);
+    case COMMAND_FORK_BEGIN:
+      return beginGrows(state, command, nowMs);
     default:
       return true;
   }
@@ -39,6 +42,12 @@ function createGrows(state: State, command: Command, payloadBytes: number, nowMs
   if (isJson(command.contentType())) return true;
   const key = command.bytes.slice(command.keyAt, command.keyAt + command.keyBytes);
   return !exceedsQuota(state.buckets.of(state.tx, key, 0, key.indexOf(0)), payloadBytes);
+}
+
+/** One that is there, or is being made, is told so. */
+function beginGrows(state: State, command: Command, nowMs: number): boolean {
+  const existing = state.findAny(command.bytes, command.keyAt, command.keyBytes);
+  return existing === undefined ? !isHeld(state, command) : existing.expired(nowMs);
 }
 
 function appendGrows(state: State, command: Command, payloadBytes: number, nowMs: number): boolean {

@@ -1,7 +1,4 @@
-/**
- * PUT and GET /__svc/quota/{bucket} (wire-facts 5.3). Each group goes by its own record and its own gauges, so a bucket spread
- * over all groups may hold up to the quota times the number of groups.
- */
+/** PUT and GET /__svc/quota/{bucket}: one bound for the cluster, kept in every group (server/quota-gate.ts goes by it). */
 import { decodeUtf8 } from '../base/utf8.ts';
 import { type Quota, encodeQuota } from '../wire/bucket-command.ts';
 import { COMMAND_QUOTA } from '../wire/command.ts';
@@ -86,7 +83,7 @@ function parseBound(value: unknown): number | undefined {
   return Math.min(value, Number.MAX_SAFE_INTEGER);
 }
 
-/** What the groups have, the largest where a change is under way; null: no bound. */
+/** The bounds, the largest where a change is under way, null: none; and what the bucket has. */
 export function handleGetQuota({ plane, res, responder, startedMs }: ServiceCall, bucket: string): void {
   const gathering = new Gathering(plane, res, responder, 'bucket', startedMs);
   const query = newRequest();
@@ -102,6 +99,8 @@ export function handleGetQuota({ plane, res, responder, startedMs }: ServiceCall
     return gathering.json(200, {
       max_streams: largest(parts.map((part) => part.streamsMax)),
       max_retained_bytes: largest(parts.map((part) => part.retainedBytesMax)),
+      used_streams: parts.reduce((sum, { a }) => sum + a, 0),
+      used_retained_bytes: parts.reduce((sum, { c }) => sum + c, 0),
     });
   });
 }

@@ -13,6 +13,7 @@ export interface Part {
   readonly body: string;
   readonly a: number;
   readonly b: number;
+  readonly c: number;
   /** BUCKET: its quota, -1 = no bound. */
   readonly streamsMax: number;
   readonly retainedBytesMax: number;
@@ -37,6 +38,7 @@ class Collector {
           body: reply.body === undefined ? '' : decodeUtf8(reply.body),
           a: reply.a,
           b: reply.b,
+          c: reply.c,
           streamsMax: reply.recordStart,
           retainedBytesMax: reply.recordNext,
         });
@@ -51,7 +53,7 @@ class Collector {
   }
 }
 
-const BUSY: Part = { code: 'SHARD_BUSY', text: '', body: '', a: 0, b: 0, streamsMax: -1, retainedBytesMax: -1 };
+const BUSY: Part = { code: 'SHARD_BUSY', text: '', body: '', a: 0, b: 0, c: 0, streamsMax: -1, retainedBytesMax: -1 };
 
 /** `done` gets one part for each shard, in their order, never inside this call when a shard was reached. */
 export function askAllShards(gateway: ShardGateway, request: Request, done: (parts: Part[]) => void): void {

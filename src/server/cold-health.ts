@@ -109,10 +109,9 @@ export class ColdHealth {
   }
 
   #failed(op: Op, reason: string): void {
-    const { monotonicMs, wallMs } = this.#options;
-    const clockMs = monotonicMs();
+    const clockMs = this.#options.monotonicMs();
     if (this.#failing.size === 0) {
-      this.#sinceMs = wallMs();
+      this.#sinceMs = this.#options.wallMs();
       this.#sinceClockMs = clockMs;
       this.#retryMs = RETRY_MS_MIN;
       // The next look is not an idle one.

@@ -11,7 +11,7 @@ import { ConfigError } from '../config/error.ts';
 import type { Backend } from '../cold/backend.ts';
 import type { ColdGraces } from '../http/backup.ts';
 import { assembleRead } from '../stream/cold/assemble.ts';
-import { ColdPool, type PoolOptions, TASKS_PER_THREAD } from '../cold/pool.ts';
+import { ColdPool, TASKS_PER_THREAD } from '../cold/pool.ts';
 import type { Failed } from '../cold/tasks.ts';
 import type { ColdSettings } from '../shard/cold/port.ts';
 import { ChunkLoader } from './chunk-loader.ts';
@@ -43,15 +43,15 @@ export async function startColdStore(config: Config, shardCount: number, log: Lo
   const { cold } = config.storage;
   const backend = await backendOf(config.storage.dataDir, cold);
   if (backend === undefined) return undefined;
-  let met: PoolOptions['onOutcome'];
+  const watched: { health?: ColdHealth } = {};
   const pool = new ColdPool({
     backend,
-    onOutcome: (op, outcome) => met?.(op, outcome),
+    onOutcome: (op, outcome) => watched.health?.met(op, outcome),
     timeoutMs: backend.kind === 's3' ? cold.s3.timeoutMs : DIRECTORY_TIMEOUT_MS,
     onError: (error) => log.error({ err: error }, 'a thread of the pool failed; another one takes its place'),
   });
   const health = watch(pool, log);
-  met = (op, outcome) => health.met(op, outcome);
+  watched.health = health;
   const proof = await pool.run<'probe'>({ op: 'probe' });
   // What no repeat can mend.
   if (!proof.ok && proof.failure !== 'unreachable') {

@@ -17,6 +17,7 @@ import { type RunningBackups, openBackups } from './backup/backups.ts';
 import { type ColdStore, NO_COLD_STORE_METRICS, gracesOf, startColdStore } from './cold-start.ts';
 import { type Layout, completeDataDir, isVolatile, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
+import { QuotaGate } from './quota-gate.ts';
 import { openForks } from './fork/forks.ts';
 import type { ForkService } from './fork/service.ts';
 import { makePrivate } from './private-files.ts';
@@ -87,10 +88,11 @@ async function main(argv: readonly string[]): Promise<void> {
     drainMark,
     cold === undefined ? undefined : () => cold.service.reaches(),
   );
-  const forks = openForks(gateway);
+  const quotas = new QuotaGate(gateway, () => performance.now());
+  const forks = openForks(quotas);
   const subscriptions = openSubscriptions(config, layout.nodeId, gateway, governance);
   const backups = openNodeBackups(config, gateway, cold);
-  const parts: Parts = { config, gateway, forks, subscriptions, shards, drainMark, governance, cold, backups, log };
+  const parts: Parts = { config, gateway, quotas, forks, subscriptions, shards, drainMark, governance, cold, backups, log };
   const planes = compose(parts);
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
@@ -171,6 +173,7 @@ function clusterOf({ raft, cluster, server }: Config): ClusterData | undefined {
 interface Parts {
   readonly config: Config;
   readonly gateway: Gateway;
+  readonly quotas: QuotaGate;
   readonly forks: ForkService;
   readonly shards: Shards;
   readonly drainMark: ShedState;
@@ -182,11 +185,11 @@ interface Parts {
 }
 
 function compose(parts: Parts): Planes {
-  const { config, gateway, forks, subscriptions, shards, drainMark, governance, cold, backups, log } = parts;
+  const { config, gateway, quotas, forks, subscriptions, shards, drainMark, governance, cold, backups, log } = parts;
   const metrics = new HttpCounters();
   const http = createLogger('http');
   const ctx: HttpContext = {
-    gateway,
+    gateway: quotas,
     forks,
     metrics,
     settings: {
@@ -219,6 +222,9 @@ function compose(parts: Parts): Planes {
       pending_requests: gateway.pending,
       forks_in_making: forks.making,
       forks_undoing: forks.undoing,
+      fork_bytes_in_making: forks.bytesInMaking,
+      quota_questions: quotas.counters.asked,
+      quota_refusals: quotas.counters.refused,
       forks_made: forks.counters.made,
       forks_failed: forks.counters.failed,
       fork_ends_told: forks.counters.told,

@@ -1,4 +1,4 @@
-/** Quotas of buckets: each group holds its own record and goes by its own gauges (wire-facts 5.3). */
+/** Quotas of buckets: each group keeps the bound and never passes it alone; the sum over all groups is looked after elsewhere. */
 import { decodeQuota } from '../wire/bucket-command.ts';
 import type { Command } from '../wire/command.ts';
 import type { Reply } from '../wire/reply.ts';

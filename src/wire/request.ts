@@ -1,7 +1,7 @@
 /**
  * Frames main thread -> shard. A frame is a 16-byte head and either a command (see command.ts) or the parameters of a query.
  *
- *   0 op u8 | 1 flags u8 (1 = payload in the lane) | 2 group u16 | 4 slot u32 | 8 laneId u32 | 12 zero u32
+ *   0 op u8 | 1 flags u8 (1 = payload in the lane) | 2 group u16 | 4 slot u32 | 8 laneId u32 | 12 marks u32 (1 = over the quota)
  *  16 command, or query:
  *       READ          mode u8, flags u8, keyBytes u16, topic u32, value f64, maxBytes u32, maxRecords u32, key
  *       HEAD, ATTRS   keyBytes u16 at 18, key at 40 (same places as READ)
@@ -81,6 +81,12 @@ export const ALL_GROUPS = 0xffff;
 export const REQUEST_HEAD_BYTES = 16;
 export const REQUEST_FLAG_LANE = 1;
 const QUERY_BYTES = 40;
+const MARK_OVER_QUOTA = 1;
+
+/** The mark of the command that lies at `at`, behind the head of its frame. */
+export function isOverQuota(view: DataView, at: number): boolean {
+  return at >= REQUEST_HEAD_BYTES && view.getUint32(at - 4, true) === MARK_OVER_QUOTA;
+}
 
 /** Where a read starts. */
 export const READ_OFFSET = 0;
@@ -102,6 +108,11 @@ export const READ_FLAG_PARTS = 4;
 
 /** What a caller fills in for any request; reused, so set every field that the op reads (see newRequest). */
 export interface Request {
+  /**
+   * Commands: what it would bring is more than the bucket's quota. The leader refuses it then, and answers as ever what would
+   * bring nothing. An older one takes no notice.
+   */
+  overQuota: boolean;
   op: number;
   group: number;
   /** For commands: everything. For queries only bucket and stream are read from here. */
@@ -128,6 +139,7 @@ export interface Request {
 
 export function newRequest(): Request {
   return {
+    overQuota: false,
     op: 0,
     group: 0,
     command: newCommandFields(),
@@ -163,7 +175,7 @@ export function writeRequest(
   view.setUint16(offset + 2, request.group, true);
   view.setUint32(offset + 4, slot, true);
   view.setUint32(offset + 8, laneId, true);
-  view.setUint32(offset + 12, 0, true);
+  view.setUint32(offset + 12, request.overQuota ? MARK_OVER_QUOTA : 0, true);
   if (request.op < OP_READ) {
     const size = writeCommand(request.command, bytes, view, offset + REQUEST_HEAD_BYTES, laneId !== 0);
     return REQUEST_HEAD_BYTES + size;

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { type ErrorCode, errorNumber } from '../../src/base/errors.ts';
 import { encodeUtf8 } from '../../src/base/utf8.ts';
 import { ForkService } from '../../src/server/fork/service.ts';
+import type { ForkPort } from '../../src/server/fork/steps.ts';
 import type { ReplyHandler } from '../../src/ports.ts';
 import { errands, questions } from '../../src/stream/fork/outbox.ts';
 import { planRead } from '../../src/stream/read.ts';
@@ -27,6 +28,8 @@ export class Rig {
   readonly groups = [new Group(0), new Group(1)] as const;
   /** What is to happen instead of, or before, the answer to a request; the code of a refusal. */
   before: (request: Request) => ErrorCode | void = () => undefined;
+  /** The quota; there is room unless a test says otherwise. */
+  reserve: ForkPort['reserve'] = (_bucket, _bytes, done) => done({ used: () => undefined, end: () => undefined });
   readonly service: ForkService;
   readonly asked: number[] = [];
   clockMs = 0;
@@ -41,6 +44,7 @@ export class Rig {
         groupOf: (bucket) => (bucket === 'a' ? 0 : 1),
         send: (request, handler) => this.#send(request, handler),
       },
+      reserve: (bucket, bytes, done, denied) => this.reserve(bucket, bytes, done, denied),
       after: (ms, run) => void this.#timers.push({ atMs: this.clockMs + ms, run }),
       monotonicMs: () => this.clockMs,
       newToken: () => ++this.#tokens,

@@ -25,6 +25,8 @@ import {
   type Request,
   newRequest,
 } from '../../wire/request.ts';
+import type { Reserved } from '../quota-gate.ts';
+import type { ForkPacer } from './pacer.ts';
 import { type ForkPort, keep, refusal, step } from './steps.ts';
 
 /** A message or record began there when the source was pinned, so now the floor is higher, or it is another stream. */
@@ -43,6 +45,11 @@ interface Source {
 export type Rest = Reply | 'unknown' | undefined;
 export type Made = (reply: Reply, rest: Rest) => void;
 
+export interface ForkSurroundings {
+  readonly port: ForkPort;
+  readonly pacer: ForkPacer;
+}
+
 export class ForkMaker {
   readonly #port: ForkPort;
   readonly #asked: CommandFields;
@@ -51,11 +58,16 @@ export class ForkMaker {
   readonly #done: Made;
   readonly group: number;
   readonly #sourceGroup: number;
+  readonly #pacer: ForkPacer;
   #source: Source | undefined;
+  /** What it inherits, as far as it was let in. */
+  #bytes = 0;
+  #room: Reserved | undefined;
 
   /** `asked`: the fields of a CREATE, this maker's own. */
-  constructor(port: ForkPort, asked: CommandFields, wish: ForkWish, done: Made) {
+  constructor({ port, pacer }: ForkSurroundings, asked: CommandFields, wish: ForkWish, done: Made) {
     this.#port = port;
+    this.#pacer = pacer;
     this.#asked = asked;
     this.#wish = wish;
     this.#done = done;
@@ -70,8 +82,8 @@ export class ForkMaker {
     request.command.payload = encodeForkBegin(this.#sourceKey, offset, subOffset);
     step(this.#port, request, (reply, isUnknown) => {
       // The name may be taken all the same, or be taken when a majority is back: nobody waits for that here.
-      if (reply.code !== 0) return this.#done(reply, isUnknown ? 'unknown' : undefined);
-      if (!reply.has(REPLY_CREATED)) return this.#done(reply, undefined);
+      if (reply.code !== 0) return this.#over(reply, isUnknown ? 'unknown' : undefined);
+      if (!reply.has(REPLY_CREATED)) return this.#over(reply, undefined);
       return this.#pin();
     });
   }
@@ -103,10 +115,35 @@ export class ForkMaker {
         floor: reply.startOffset,
         recordFirst: reply.recordFirst,
       });
-      // The first piece says where the fork begins, also when it inherits nothing.
-      if (cutter.done) return this.#write(cutter, cutter.at, cutter.record, { ends: [], bytes: new Uint8Array(0) });
-      return this.#read(cutter);
+      return this.#reserve(anchor - reply.startOffset + this.#wish.subOffset, () => {
+        // The first piece says where the fork begins, also when it inherits nothing.
+        if (cutter.done) return this.#write(cutter, cutter.at, cutter.record, { ends: [], bytes: new Uint8Array(0) });
+        return this.#read(cutter);
+      });
     });
+  }
+
+  /** All of the room that the copy takes, on this node and in the bucket's quota, before the first byte is copied. */
+  #reserve(bytes: number, run: () => void): void {
+    if (!this.#pacer.begin(bytes)) return this.#fail('FORKS_FULL');
+    this.#bytes = bytes;
+    const all = bytes + (this.#asked.payload?.length ?? 0);
+    if (all === 0) return run();
+    return this.#port.reserve(
+      this.#asked.bucket,
+      all,
+      (room) => {
+        this.#room = room;
+        run();
+      },
+      (reply) => this.#undo(reply),
+    );
+  }
+
+  #over(reply: Reply, rest: Rest): void {
+    this.#pacer.end(this.#bytes);
+    this.#room?.end();
+    this.#done(reply, rest);
   }
 
   /** By the local state, which has applied the pin: what was there then is there now. */
@@ -140,7 +177,9 @@ export class ForkMaker {
     request.command.payload = encodeForkData({ anchor: source.anchor, at, record, ...parts });
     step(this.#port, request, (reply) => {
       if (reply.code !== 0) return this.#undo(keep(reply));
-      return cutter.done ? this.#end(source) : this.#read(cutter);
+      this.#room?.used(parts.bytes.length);
+      if (cutter.done) return this.#end(source);
+      return this.#pacer.pass(parts.bytes.length, () => this.#read(cutter));
     });
   }
 
@@ -155,7 +194,7 @@ export class ForkMaker {
     command.expiresAtMs = inherits ? source.expiresAtMs : expiresAtMs;
     step(this.#port, request, (reply) => {
       if (reply.code !== 0) return this.#undo(keep(reply));
-      return this.#done(reply, undefined);
+      return this.#over(reply, undefined);
     });
   }
 
@@ -164,7 +203,7 @@ export class ForkMaker {
   }
 
   #undo(answer: Reply): void {
-    step(this.#port, this.abort(), (undone) => this.#done(answer, undone.code === 0 ? undone : 'unknown'));
+    step(this.#port, this.abort(), (undone) => this.#over(answer, undone.code === 0 ? undone : 'unknown'));
   }
 
   /** The command that gives the fork up; any number of them do no harm. */

@@ -10,6 +10,7 @@ import { COMMAND_FORK_CHECK, COMMAND_FORK_UNPIN, COMMAND_FORK_UNPINNED } from '.
 import type { Reply } from '../../wire/reply.ts';
 import { ALL_GROUPS, OP_FORKS, type Request, newRequest } from '../../wire/request.ts';
 import { ForkMaker } from './maker.ts';
+import { ForkPacer } from './pacer.ts';
 import { type ForkPort, step } from './steps.ts';
 
 /** How often what was left undone is looked for: forks that expired, and those of nodes that died. */
@@ -41,6 +42,7 @@ export class ForkService implements Forks {
   readonly counters = { made: 0, failed: 0, told: 0, lost: 0 };
   readonly #port: ForkPort;
   readonly #places: Place[];
+  readonly #pacer: ForkPacer;
   #making = 0;
   #undoing = 0;
   #looks = 0;
@@ -52,6 +54,7 @@ export class ForkService implements Forks {
 
   constructor(port: ForkPort) {
     this.#port = port;
+    this.#pacer = new ForkPacer(port);
     this.#places = Array.from({ length: port.gateway.shardCount }, () => START);
   }
 
@@ -68,6 +71,11 @@ export class ForkService implements Forks {
     return this.#making;
   }
 
+  /** Bytes that these inherit. */
+  get bytesInMaking(): number {
+    return this.#pacer.bytes;
+  }
+
   /** Forks of an unknown outcome that are being given up. */
   get undoing(): number {
     return this.#undoing;
@@ -78,7 +86,7 @@ export class ForkService implements Forks {
     this.#making++;
     const { payload, attributes } = command;
     const asked = { ...command, payload: payload?.slice(), attributes: attributes?.slice() };
-    const maker = new ForkMaker(this.#port, { ...asked }, wish, (reply, rest) => {
+    const maker = new ForkMaker({ port: this.#port, pacer: this.#pacer }, { ...asked }, wish, (reply, rest) => {
       this.#making--;
       if (reply.code === 0) this.counters.made++;
       else this.counters.failed++;

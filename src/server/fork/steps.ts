@@ -5,11 +5,14 @@
 import { type ErrorCode, errorCode, errorNumber } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { Reply } from '../../wire/reply.ts';
+import type { Reserved } from '../quota-gate.ts';
 import type { Request } from '../../wire/request.ts';
 
 /** What the service for forks needs from its surroundings. */
 export interface ForkPort {
   readonly gateway: Pick<ShardGateway, 'groupOf' | 'groupCount' | 'shardCount' | 'send'>;
+  /** Room in the bucket's quota for what a fork inherits. One of the two is called, later. */
+  reserve(bucket: string, bytes: number, done: (room: Reserved) => void, denied: (reply: Reply) => void): void;
   /** Calls `run` once, later. */
   after(ms: number, run: () => void): void;
   monotonicMs(): number;

@@ -38,6 +38,8 @@ export class ForkServices {
           return true;
         },
       },
+      // Quotas are the main thread's.
+      reserve: (_bucket, _bytes, done) => done({ used: () => undefined, end: () => undefined }),
       after: (ms, run) => process.later(ms, run),
       monotonicMs: () => queue.nowMs,
       newToken: () => ++this.#tokens,

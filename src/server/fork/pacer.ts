@@ -1,0 +1,41 @@
+/** How much forks of a node copy: bytes of those in the making, and bytes a second of all of them together. */
+import { FORK_BYTES_IN_MAKING_MAX, FORK_BYTES_PER_SECOND } from '../../base/limits.ts';
+import type { ForkPort } from './steps.ts';
+
+/** Shorter waits are none: timers are no more exact. */
+const WAIT_MS_MIN = 2;
+
+export class ForkPacer {
+  readonly #port: Pick<ForkPort, 'after' | 'monotonicMs'>;
+  #bytes = 0;
+  #nextMs = 0;
+
+  constructor(port: Pick<ForkPort, 'after' | 'monotonicMs'>) {
+    this.#port = port;
+  }
+
+  /** Bytes that forks in the making inherit. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** False: there are too many already. A fork that is larger than the bound is made alone. */
+  begin(bytes: number): boolean {
+    if (this.#bytes > 0 && this.#bytes + bytes > FORK_BYTES_IN_MAKING_MAX) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  end(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+
+  /** So many bytes were copied: `run` goes on when it is their turn. */
+  pass(bytes: number, run: () => void): void {
+    const nowMs = this.#port.monotonicMs();
+    this.#nextMs = Math.max(this.#nextMs, nowMs) + (1000 * bytes) / FORK_BYTES_PER_SECOND;
+    const waitMs = this.#nextMs - nowMs;
+    if (waitMs < WAIT_MS_MIN) run();
+    else this.#port.after(waitMs, run);
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * Bytes that count for a bucket's quota beside those of its streams: published snapshots and what is known of producers. No gauge of
+ * the state holds them, so they are looked up, a bounded part of the streams at a time: a bucket of many streams is as
+ * new as the last pass over it.
+ */
+import type { Bucket } from './buckets.ts';
+import { type Head, decodeHead } from './head.ts';
+import { TAG_PRODUCER, incarnationKey, prefixEnd } from './keys.ts';
+import { eachHead } from './list.ts';
+import type { State } from './state.ts';
+
+/** Streams looked at for one question: about a millisecond. */
+const STREAMS_MAX = 256;
+/** Rows of producers of one stream that are added up; those beyond count nothing. */
+const PRODUCERS_MAX = 1024;
+/** Buckets with a quota that are remembered; forgotten all at once beyond this. */
+const BUCKETS_MAX = 4096;
+const NOTHING = new Uint8Array(0);
+
+interface Pass {
+  after: Uint8Array;
+  sum: number;
+  /** Of the last pass that reached the end. */
+  whole: number;
+}
+
+export class QuotaExtras {
+  readonly #passes = new Map<string, Pass>();
+
+  /** 0 for a bucket without a quota. */
+  of(state: State, bucket: Bucket): number {
+    if (bucket.streamsMax < 0 && bucket.retainedBytesMax < 0) return 0;
+    const pass = this.#passOf(bucket.text);
+    let seen = 0;
+    let last: Uint8Array = NOTHING;
+    eachHead(state, bucket.name, NOTHING, pass.after, (key, changed, row) => {
+      if (seen++ === STREAMS_MAX) return false;
+      last = key.slice(bucket.name.length + 1);
+      const head = changed ?? decodeHead(key.slice(), 0, row as Uint8Array);
+      if (!head.dead) pass.sum += bytesOf(state, head);
+      return true;
+    });
+    if (seen > STREAMS_MAX) {
+      pass.after = last;
+      return Math.max(pass.whole, pass.sum);
+    }
+    pass.whole = pass.sum;
+    pass.sum = 0;
+    pass.after = NOTHING;
+    return pass.whole;
+  }
+
+  #passOf(name: string): Pass {
+    const known = this.#passes.get(name);
+    if (known !== undefined) return known;
+    if (this.#passes.size >= BUCKETS_MAX) this.#passes.clear();
+    const pass = { after: NOTHING, sum: 0, whole: 0 };
+    this.#passes.set(name, pass);
+    return pass;
+  }
+}
+
+function bytesOf(state: State, head: Head): number {
+  let bytes = head.snapshotOffset < 0 ? 0 : state.snapshots.of(state.tx, head.incarnation).size;
+  if (!head.hasProducers) return bytes;
+  // As they are stored: those of the last second may be missing.
+  const start = incarnationKey(state.prefix, TAG_PRODUCER, head.incarnation);
+  let rows = 0;
+  state.tx.range(start, prefixEnd(start), false, (key, value) => {
+    bytes += key.length + value.length;
+    return ++rows < PRODUCERS_MAX;
+  });
+  return bytes;
+}
