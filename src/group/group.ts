@@ -26,9 +26,11 @@ import {
   commandBytesMax,
   newCommandFields,
   writeCommand,
+  FLAG_PRODUCER,
 } from '../wire/command.ts';
 import { EntryBuilder, eachCommand } from '../wire/entry.ts';
-import { REPLY_DUPLICATE, Reply } from '../wire/reply.ts';
+import { REPLY_DUPLICATE, REPLY_PRODUCER, Reply } from '../wire/reply.ts';
+import { refuse } from '../stream/append.ts';
 import { QuotaExtras } from '../stream/quota-extras.ts';
 import { OP_READ, READ_FLAG_NO_TOUCH, type Query, isOverQuota } from '../wire/request.ts';
 import { Admission } from './admission.ts';
@@ -160,7 +162,8 @@ export class Group {
     }
     const size = lanePayload?.length ?? command.payloadBytes;
     if (isOverQuota(view, at) && grows(this.state, command, size, this.#clock(nowMs))) {
-      reply.code = errorNumber('QUOTA_EXCEEDED');
+      refuse(reply, 'QUOTA_EXCEEDED', this.state.find(bytes, command.keyAt, command.keyBytes));
+      if (command.has(FLAG_PRODUCER)) reply.flags |= REPLY_PRODUCER;
       this.#sink.send(reply);
       return;
     }

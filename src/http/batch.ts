@@ -1,5 +1,6 @@
 /** POST /{bucket}/{stream}/append-batch: several appends with a result each (wire-facts 2.9; stream/batch.ts). */
-import { batchShape } from '../wire/batch.ts';
+import { errorCode } from '../base/errors.ts';
+import { batchShape, frameCount } from '../wire/batch.ts';
 import { COMMAND_APPEND_BATCH } from '../wire/command.ts';
 import { REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
 import { formatOffset } from '../wire/header-values.ts';
@@ -51,6 +52,7 @@ function wantsMinimal(prefer: string): boolean {
 class BatchExchange extends BodyExchange {
   readonly request = newRequest();
   readonly #minimal: boolean;
+  #frames = 0;
 
   constructor(plane: Plane, minimal: boolean) {
     super(plane);
@@ -65,6 +67,7 @@ class BatchExchange extends BodyExchange {
     if (shape === 'empty') return this.fail('INVALID_BATCH', 'it holds no frame');
     if (shape === 'truncated') return this.fail('INVALID_BATCH', 'the last frame is cut short');
     const { command } = this.request;
+    this.#frames = frameCount(body);
     command.payload = body;
     this.request.group = this.plane.ctx.gateway.groupOf(command.bucket, command.stream);
     this.send(this.request);
@@ -72,6 +75,14 @@ class BatchExchange extends BodyExchange {
   }
 
   protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
+    // The frames of a batch without a producer are refused one by one, also where none of them came in.
+    if (errorCode(reply.code) === 'QUOTA_EXCEEDED' && !reply.has(REPLY_PRODUCER)) {
+      responder.begin(res, 200);
+      res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
+      res.writeHeader('content-type', JSON_TYPE);
+      responder.end(res, `[${Array.from({ length: this.#frames }, () => '{"status":429}').join(',')}]`);
+      return 200;
+    }
     if (reply.code !== 0) return responder.refusal(res, this.family, reply);
     const withRecords = reply.has(REPLY_RECORDS) && reply.recordNext > reply.recordStart;
     const minimal = this.#minimal && reply.c === 0 && !withRecords;

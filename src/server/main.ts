@@ -92,7 +92,19 @@ async function main(argv: readonly string[]): Promise<void> {
   const forks = openForks(quotas);
   const subscriptions = openSubscriptions(config, layout.nodeId, gateway, governance);
   const backups = openNodeBackups(config, gateway, cold);
-  const parts: Parts = { config, gateway, quotas, forks, subscriptions, shards, drainMark, governance, cold, backups, log };
+  const parts: Parts = {
+    config,
+    gateway,
+    quotas,
+    forks,
+    subscriptions,
+    shards,
+    drainMark,
+    governance,
+    cold,
+    backups,
+    log,
+  };
   const planes = compose(parts);
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);

@@ -17,6 +17,7 @@ import {
   COMMAND_PURGE,
   COMMAND_QUOTA,
 } from '../wire/command.ts';
+import { FRAME_HEAD_BYTES, frameCount } from '../wire/batch.ts';
 import { Reply } from '../wire/reply.ts';
 import { OP_BUCKET, type Request, newRequest } from '../wire/request.ts';
 
@@ -343,8 +344,10 @@ function describe({ streamsMax, bytesMax, streams, bytes, reserved }: Entry): st
 function needOf({ op, command }: Request): Need {
   const makes = op === COMMAND_CREATE || op === COMMAND_FORK_BEGIN;
   // The payload of a BEGIN says what is forked; its bytes are reserved when they are known.
-  const bytes = op === COMMAND_FORK_BEGIN ? 0 : (command.payload?.length ?? 0);
-  return { streams: makes ? 1 : 0, bytes };
+  const { payload } = command;
+  if (payload === undefined || op === COMMAND_FORK_BEGIN) return { streams: makes ? 1 : 0, bytes: 0 };
+  const heads = op === COMMAND_APPEND_BATCH ? FRAME_HEAD_BYTES * frameCount(payload) : 0;
+  return { streams: makes ? 1 : 0, bytes: payload.length - heads };
 }
 
 function copyOf(request: Request): Request {

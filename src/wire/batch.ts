@@ -36,6 +36,13 @@ export function batchShape(body: Uint8Array): BatchShape {
   return frames === 0 ? 'empty' : 'ok';
 }
 
+/** How many frames there are in a body of the right shape. */
+export function frameCount(body: Uint8Array): number {
+  let frames = 0;
+  for (let at = 0; at < body.length; at = frameEnd(body, at)) frames++;
+  return frames;
+}
+
 /** Puts frames together again. */
 export function joinFrames(frames: readonly Uint8Array[]): Uint8Array {
   const bytes = new Uint8Array(frames.reduce((sum, frame) => sum + FRAME_HEAD_BYTES + frame.length, 0));

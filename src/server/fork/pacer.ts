@@ -21,7 +21,7 @@ export class ForkPacer {
 
   /** False: there are too many already. A fork that is larger than the bound is made alone. */
   begin(bytes: number): boolean {
-    if (this.#bytes > 0 && this.#bytes + bytes > FORK_BYTES_IN_MAKING_MAX) return false;
+    if (bytes > 0 && this.#bytes > 0 && this.#bytes + bytes > FORK_BYTES_IN_MAKING_MAX) return false;
     this.#bytes += bytes;
     return true;
   }
