@@ -88,8 +88,7 @@ async function main(argv: readonly string[]): Promise<void> {
     drainMark,
     cold === undefined ? undefined : () => cold.service.reaches(),
   );
-  const quotas = new QuotaGate(gateway, () => performance.now());
-  const forks = openForks(quotas);
+  const { quotas, forks } = openWrites(gateway);
   const subscriptions = openSubscriptions(config, layout.nodeId, gateway, governance);
   const backups = openNodeBackups(config, gateway, cold);
   const parts: Parts = {
@@ -140,6 +139,12 @@ async function claimDataDir({ raft, runtime, storage }: Config, log: Logger): Pr
     );
   }
   return layout;
+}
+
+/** What writes of clients go through. */
+function openWrites(gateway: Gateway): Pick<Parts, 'quotas' | 'forks'> {
+  const quotas = new QuotaGate(gateway, () => performance.now());
+  return { quotas, forks: openForks(quotas) };
 }
 
 function openNodeBackups(config: Config, gateway: Gateway, cold: ColdStore | undefined): RunningBackups {
