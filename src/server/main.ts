@@ -88,22 +88,10 @@ async function main(argv: readonly string[]): Promise<void> {
     drainMark,
     cold === undefined ? undefined : () => cold.service.reaches(),
   );
-  const { quotas, forks } = openWrites(gateway);
+  const writes = openWrites(gateway);
   const subscriptions = openSubscriptions(config, layout.nodeId, gateway, governance);
   const backups = openNodeBackups(config, gateway, cold);
-  const parts: Parts = {
-    config,
-    gateway,
-    quotas,
-    forks,
-    subscriptions,
-    shards,
-    drainMark,
-    governance,
-    cold,
-    backups,
-    log,
-  };
+  const parts: Parts = { config, gateway, writes, subscriptions, shards, drainMark, governance, cold, backups, log };
   const planes = compose(parts);
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
@@ -111,7 +99,7 @@ async function main(argv: readonly string[]): Promise<void> {
   log.info({ ms: Math.round(startMs) }, 'listening');
   process.stdout.write(greeting(config, { shardCount: layout.shardCount, startMs, onDisk }));
   if (clusterOf(config) !== undefined) governance.start();
-  for (const service of [forks, subscriptions]) service.start();
+  for (const service of [writes.forks, subscriptions]) service.start();
   reloads.begin(planes);
   onSignal(() => stop(planes, parts, reloads));
 }
@@ -142,7 +130,7 @@ async function claimDataDir({ raft, runtime, storage }: Config, log: Logger): Pr
 }
 
 /** What writes of clients go through. */
-function openWrites(gateway: Gateway): Pick<Parts, 'quotas' | 'forks'> {
+function openWrites(gateway: Gateway): Parts['writes'] {
   const quotas = new QuotaGate(gateway, () => performance.now());
   return { quotas, forks: openForks(quotas) };
 }
@@ -190,8 +178,7 @@ function clusterOf({ raft, cluster, server }: Config): ClusterData | undefined {
 interface Parts {
   readonly config: Config;
   readonly gateway: Gateway;
-  readonly quotas: QuotaGate;
-  readonly forks: ForkService;
+  readonly writes: { readonly quotas: QuotaGate; readonly forks: ForkService };
   readonly shards: Shards;
   readonly drainMark: ShedState;
   readonly governance: Governance;
@@ -202,7 +189,8 @@ interface Parts {
 }
 
 function compose(parts: Parts): Planes {
-  const { config, gateway, quotas, forks, subscriptions, shards, drainMark, governance, cold, backups, log } = parts;
+  const { config, gateway, writes, subscriptions, shards, drainMark, governance, cold, backups, log } = parts;
+  const { quotas, forks } = writes;
   const metrics = new HttpCounters();
   const http = createLogger('http');
   const ctx: HttpContext = {
@@ -292,8 +280,8 @@ function onSignal(run: () => Promise<void>): void {
 
 async function stop(planes: Planes, parts: Parts, reloads: Reloads): Promise<void> {
   reloads.end();
-  const { shards, gateway, governance, forks, subscriptions, cold, backups, log } = parts;
-  for (const service of [governance, forks, subscriptions]) service.stop();
+  const { shards, gateway, governance, writes, subscriptions, cold, backups, log } = parts;
+  for (const service of [governance, writes.forks, subscriptions]) service.stop();
   log.info({ pending: gateway.pending }, 'stopping: no new requests, open ones are finished');
   await planes.close(STOP_GRACE_MS);
   subscriptions.close();
