@@ -264,10 +264,10 @@ export class QuotaGate implements ShardGateway {
 
   /** In the background, a few a second: another node may have been told of a quota. */
   #look(entry: Entry): void {
-    const nowMs = this.#monotonicMs();
-    if (entry.asking || nowMs - entry.askedAtMs < FRESH_MS) return;
-    if (nowMs - this.#looksSinceMs >= FRESH_MS) {
-      this.#looksSinceMs = nowMs;
+    const clockMs = this.#monotonicMs();
+    if (entry.asking || clockMs - entry.askedAtMs < FRESH_MS) return;
+    if (clockMs - this.#looksSinceMs >= FRESH_MS) {
+      this.#looksSinceMs = clockMs;
       this.#looks = 0;
     }
     if (this.#looks++ < LOOKS_MAX) this.#ask(entry);

@@ -13,6 +13,7 @@ const READERS: Table = {
   'workers/peer-links.ts': 'commands carry it',
   'src/server/main.ts': 'records of the log of subscriptions carry it',
   'src/server/backup/backups.ts': 'shown to operators',
+  'src/server/cold-start.ts': 'since when the store is away, shown to operators',
   'src/cold/dir-store.ts': 'compared with times of files',
   'src/cold/s3-upload.ts': 'compared with times of uploads',
   'src/http/live/sse.ts': "cursors of the protocol count the clock's intervals",

@@ -32,9 +32,9 @@ export class ForkPacer {
 
   /** So many bytes were copied: `run` goes on when it is their turn. */
   pass(bytes: number, run: () => void): void {
-    const nowMs = this.#port.monotonicMs();
-    this.#nextMs = Math.max(this.#nextMs, nowMs) + (1000 * bytes) / FORK_BYTES_PER_SECOND;
-    const waitMs = this.#nextMs - nowMs;
+    const clockMs = this.#port.monotonicMs();
+    this.#nextMs = Math.max(this.#nextMs, clockMs) + (1000 * bytes) / FORK_BYTES_PER_SECOND;
+    const waitMs = this.#nextMs - clockMs;
     if (waitMs < WAIT_MS_MIN) run();
     else this.#port.after(waitMs, run);
   }
