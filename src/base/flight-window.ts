@@ -3,7 +3,8 @@
  * long each piece takes to be acknowledged. While that is less than the target, the window grows by what arrives, which
  * doubles it per round trip; when it is more, a queue has built up on the way, and the window becomes the rate at which
  * pieces arrived meanwhile, times the target. So the queue stays between one and two targets whatever the way carries.
- * Pieces are acknowledged in the order in which they left. Time is in whatever unit the caller counts.
+ * Who answers late without a queue, like a slow disk, is told by small pieces that had nothing before them: their wait raises
+ * the target, up to three times. Pieces are acknowledged in the order in which they left. Time is in whatever unit the caller counts.
  */
 export interface WindowBounds {
   readonly minBytes: number;
@@ -11,8 +12,13 @@ export interface WindowBounds {
   readonly maxBytes: number;
   /** Wait for an acknowledgement that is taken for a queue on the way. Above the longest round trip without one. */
   readonly target: number;
+  /** Pieces up to this size show a latency rather than the width of the way. */
+  readonly smallBytes: number;
 }
 
+/** What a wait without a queue may be, in targets; and what is granted on top of it. */
+const LATENCY_TARGETS_MAX = 2;
+const LATENCY_FACTOR = 1.5;
 /** Acknowledged slots at the front that are tolerated before the array is cut. */
 const FRONT_SLOTS_MAX = 256;
 
@@ -21,6 +27,8 @@ interface Piece {
   readonly leftAt: number;
   /** Bytes that had arrived when it left. */
   readonly arrivedBefore: number;
+  /** It is small, and nothing was under way when it left. */
+  readonly showsLatency: boolean;
 }
 
 export class FlightWindow {
@@ -30,10 +38,12 @@ export class FlightWindow {
   #bytes = 0;
   #limit: number;
   #arrived = 0;
+  #target: number;
 
   constructor(bounds: WindowBounds) {
     this.#bounds = bounds;
     this.#limit = Math.min(bounds.startBytes, bounds.maxBytes);
+    this.#target = bounds.target;
   }
 
   /** Under way. */
@@ -56,7 +66,8 @@ export class FlightWindow {
   }
 
   left(bytes: number, now: number): void {
-    this.#pieces.push({ bytes, leftAt: now, arrivedBefore: this.#arrived });
+    const showsLatency = this.#bytes === 0 && bytes <= this.#bounds.smallBytes;
+    this.#pieces.push({ bytes, leftAt: now, arrivedBefore: this.#arrived, showsLatency });
     this.#bytes += bytes;
   }
 
@@ -69,7 +80,8 @@ export class FlightWindow {
     this.#bytes -= piece.bytes;
     this.#arrived += piece.bytes;
     this.#cut();
-    if (now - piece.leftAt > this.#bounds.target) this.#shrink(piece, now);
+    if (piece.showsLatency) this.#noteLatency(now - piece.leftAt);
+    if (now - piece.leftAt > this.#target) this.#shrink(piece, now);
     // What was never filled says nothing about what the way carries.
     else if (wasFull) this.#limit = Math.min(this.#bounds.maxBytes, this.#limit + piece.bytes);
   }
@@ -77,7 +89,7 @@ export class FlightWindow {
   /** Now and then: a way on which nothing arrives any more is noticed too. */
   check(now: number): void {
     const oldest = this.#pieces[this.#front];
-    if (oldest !== undefined && now - oldest.leftAt > this.#bounds.target) this.#shrink(oldest, now);
+    if (oldest !== undefined && now - oldest.leftAt > this.#target) this.#shrink(oldest, now);
   }
 
   /** What was under way is given up. */
@@ -87,9 +99,14 @@ export class FlightWindow {
     this.#bytes = 0;
   }
 
+  #noteLatency(wait: number): void {
+    const { target } = this.#bounds;
+    this.#target = Math.max(target, LATENCY_FACTOR * Math.min(wait, LATENCY_TARGETS_MAX * target));
+  }
+
   #shrink({ leftAt, arrivedBefore }: Piece, now: number): void {
-    const { minBytes, target } = this.#bounds;
-    const carried = ((this.#arrived - arrivedBefore) * target) / (now - leftAt);
+    const { minBytes } = this.#bounds;
+    const carried = ((this.#arrived - arrivedBefore) * this.#target) / (now - leftAt);
     this.#limit = Math.min(this.#limit, Math.max(minBytes, carried));
   }
 

@@ -14,6 +14,8 @@ const START_BYTES = 256 * 1024;
 const MIN_BYTES = 16 * 1024;
 /** A gigabit for a tenth of a second. */
 const MAX_BYTES = 12 * 1024 * 1024;
+/** The pings of a quiet link. */
+const SMALL_BYTES = 1024;
 /** A larger frame goes in pieces of this size, between which urgent ones leave. */
 const PIECE_BYTES = 64 * 1024;
 
@@ -115,5 +117,11 @@ export class Egress {
 }
 
 function newWindow(): FlightWindow {
-  return new FlightWindow({ minBytes: MIN_BYTES, startBytes: START_BYTES, maxBytes: MAX_BYTES, target: TARGET_MS });
+  return new FlightWindow({
+    minBytes: MIN_BYTES,
+    startBytes: START_BYTES,
+    maxBytes: MAX_BYTES,
+    target: TARGET_MS,
+    smallBytes: SMALL_BYTES,
+  });
 }

@@ -28,6 +28,7 @@ export interface PendingRead {
  */
 const WINDOW_BYTES_START = 64 * 1024;
 const WINDOW_BYTES_MIN = 4 * 1024;
+const WINDOW_BYTES_SMALL = 16 * 1024;
 
 /** Bytes per read of the log at start, while looking for configuration entries. */
 const SCAN_BYTES = 1024 * 1024;
@@ -127,6 +128,7 @@ export class Core {
       startBytes: WINDOW_BYTES_START,
       maxBytes: config.maxInflightBytes,
       target: config.electionTicks / 2,
+      smallBytes: WINDOW_BYTES_SMALL,
     };
     this.bootId = config.bootId ?? 1 + this.random.below(0x7fff_ffff);
     assert(this.bootId > 0, 'bootId is positive');
