@@ -243,14 +243,14 @@ serverSuite('metrics, health and headers', { cores: 2, groups: 8 }, ({ server, t
   test('CORS: preflight answered, stream headers exposed', async () => {
     const path = `/${freshBucket()}/s`;
     const headers = {
-      Origin: 'https://app.example',
+      Origin: 'http://localhost:3000',
       'Access-Control-Request-Method': 'POST',
       'Access-Control-Request-Headers': 'content-type,producer-id,stream-seq,if-none-match',
     };
     for (const target of [`OPTIONS ${path}`, `OPTIONS /v1/stream${path}`]) {
       const preflight = await ask(target, { headers });
       assert(preflight.status === 204 || preflight.status === 200, `${target}: ${preflight.status}`);
-      assert.match(preflight.headers.get('access-control-allow-origin') ?? '', /^(\*|https:\/\/app\.example)$/);
+      assert.match(preflight.headers.get('access-control-allow-origin') ?? '', /^(\*|http:\/\/localhost:3000)$/);
       for (const method of ['GET', 'PUT', 'POST', 'HEAD', 'DELETE']) {
         assert.match(preflight.headers.get('access-control-allow-methods') ?? '', new RegExp(method));
       }
@@ -267,8 +267,8 @@ serverSuite('metrics, health and headers', { cores: 2, groups: 8 }, ({ server, t
         assert(allowed.includes(name), `allowed headers must hold ${name}: ${allowed}`);
       }
     }
-    const created = await expect(201, `PUT ${path}`, { headers: { ...TEXT, Origin: 'https://app.example' } });
-    assert.match(created.headers.get('access-control-allow-origin') ?? '', /^(\*|https:\/\/app\.example)$/);
+    const created = await expect(201, `PUT ${path}`, { headers: { ...TEXT, Origin: 'http://localhost:3000' } });
+    assert.match(created.headers.get('access-control-allow-origin') ?? '', /^(\*|http:\/\/localhost:3000)$/);
     const exposed = (created.headers.get('access-control-expose-headers') ?? '').toLowerCase();
     for (const name of [
       'stream-next-offset',

@@ -32,6 +32,8 @@ export interface ServerOptions {
   readonly groups?: number;
   /** TOML lines in front of the test's own `[http]` table. */
   readonly toml?: string;
+  /** Lines of that table. */
+  readonly http?: string;
   readonly longPollTimeout?: string;
   /** Kept when given; otherwise a temporary folder that is removed at the end. */
   readonly dataDir?: string;
@@ -148,7 +150,10 @@ export class TestServer {
     this.dataDir = options.dataDir ?? join(this.#scratch, 'data');
     this.configFile = join(this.#scratch, 'millrace.toml');
     const wait = options.longPollTimeout ?? '500ms';
-    writeFileSync(this.configFile, `${options.toml ?? ''}\n[http]\nlong_poll_timeout = "${wait}"\n`);
+    writeFileSync(
+      this.configFile,
+      `${options.toml ?? ''}\n[http]\nlong_poll_timeout = "${wait}"\n${options.http ?? ''}\n`,
+    );
   }
 
   get port(): number {

@@ -5,6 +5,7 @@ import { assert } from '../../base/assert.ts';
 import { type Hasher, createHasher } from '../../digest/blake3.ts';
 import { Canonical } from '../../stream/backup/canonical.ts';
 import { BACKUP_TAGS } from '../../stream/backup/order.ts';
+import { WithoutKeys } from '../../stream/backup/without-keys.ts';
 import { decodeBucket } from '../../stream/buckets.ts';
 import { ColdCounters } from '../../stream/cold/counters.ts';
 import { TAG_BUCKET, TAG_HEAD, TAG_META } from '../../stream/keys.ts';
@@ -67,10 +68,11 @@ export class GroupExport {
       this.#pieces.push(piece);
     });
     this.#document = document;
+    const withoutKeys = new WithoutKeys((key, value) => document.row(key, value));
     this.#canonical = new Canonical((key, value) => {
       if (key[0] === TAG_HEAD) this.#streams++;
       else if (key[0] === TAG_BUCKET && decodeBucket(key.slice(1), value).exists) this.#buckets++;
-      document.row(key, value);
+      withoutKeys.row(key, value);
     });
   }
 

@@ -7,6 +7,7 @@ import type { Known } from './known.ts';
 export class Rotation implements WebhookKeys {
   readonly #known: Known;
   readonly #nowMs: () => number;
+  #replacing = false;
 
   constructor(known: Known, nowMs: () => number) {
     this.#known = known;
@@ -29,6 +30,19 @@ export class Rotation implements WebhookKeys {
     const at = this.#nowMs();
     const { code, message } = await this.#append(newKeyPair(), at, alone ? at : at + PUBLISH_MS, alone);
     return code === 'OK' ? this.#shown() : (message ?? code);
+  }
+
+  /** Subscriptions without a key come from a backup, which holds none: the cluster draws another one. */
+  async replaceLost(): Promise<void> {
+    const { machine, log, own } = this.#known;
+    if (this.#replacing || machine.key !== undefined || machine.subscriptions.size === 0) return;
+    this.#replacing = true;
+    try {
+      await log.barrier();
+      if (machine.key === undefined) await log.append({ op: 'key', ...newKey(own) });
+    } finally {
+      this.#replacing = false;
+    }
   }
 
   /** The private half of the node's own key stays in its file. */

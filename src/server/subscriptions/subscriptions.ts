@@ -204,6 +204,9 @@ export class Subscriptions {
       void this.#drive();
       return;
     }
+    void this.#rotation.replaceLost().catch((error: unknown) => {
+      this.#options.log.debug({ err: error }, 'no key could be drawn; it is tried again');
+    });
     if (this.#options.clockMs() - this.#sweptMs > SWEEP_MS) this.#sweepAll();
     if (!this.#checkpointing && checkpointDue(this.#known, this.#options.checkpointBytes)) void this.#checkpoint();
   }
