@@ -43,6 +43,7 @@ export function helpText(): string {
         'MILLRACE_LOG',
         'Verbosity: a level (trace, debug, info, warn, error, fatal, silent), or info,raft=debug,http=warn.',
       ],
+      ['MILLRACE_LOG_FILE', 'Where the log goes instead of stderr. SIGHUP opens it again.'],
     ]),
     '',
     'Exit status: 0 after a clean stop, 2 for a bad configuration or a port in use, 1 otherwise.',

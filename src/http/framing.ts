@@ -1,7 +1,7 @@
 /**
  * Where a request ends. Two readers of one connection that disagree about it see different requests: a proxy lets one through,
- * the server behind it acts on another one. uWebSockets.js 20.51 takes the first Content-Length of several, an empty one as 0, and any
- * Transfer-Encoding as chunked. So every request is looked at before a handler acts, in the walk over its headers that is made anyway.
+ * the server behind it acts on another one. uWebSockets.js (20.51.4 and 20.69.0 alike) takes the first Content-Length of several, an empty one as
+ * 0, and any Transfer-Encoding as chunked. So every request is looked at before a handler acts, in the walk over its headers that is made anyway.
  *
  * What cannot be seen from here: the lines between chunks (a bare LF ends one), and headers behind one without a name.
  * Proxies write both anew (test/proxy/framing.test.ts).

@@ -1,5 +1,5 @@
 /**
- * Logging. One line per event on stderr: JSON for machines, a readable form when stderr is a terminal. Writes are
+ * Logging. One line per event on stderr: JSON for machines, a readable form when stderr is a terminal; or to MILLRACE_LOG_FILE. Writes are
  * synchronous (no worker-thread transport), so the line that explains a crash is written before the process is gone.
  * MILLRACE_LOG sets the verbosity: a level, or a level and exceptions by component (`info,raft=debug,http=warn`).
  */
@@ -8,6 +8,7 @@ import { isatty } from 'node:tty';
 import { destination, pino } from 'pino';
 import type { DestinationStream, Logger } from 'pino';
 import { ConfigError } from '../config/error.ts';
+import { LogFile } from './log-file.ts';
 
 export type { Logger } from 'pino';
 
@@ -52,7 +53,7 @@ let shared: { readonly verbosity: Verbosity; readonly stream: DestinationStream 
 
 /** A logger whose lines carry the component's name. The first call of a thread reads MILLRACE_LOG and may throw ConfigError. */
 export function createLogger(component: string): Logger {
-  shared ??= { verbosity: parseVerbosity(process.env['MILLRACE_LOG']), stream: openStderr() };
+  shared ??= { verbosity: parseVerbosity(process.env['MILLRACE_LOG']), stream: openStream() };
   return loggerTo(shared.stream, shared.verbosity, component);
 }
 
@@ -67,6 +68,19 @@ export function loggerTo(stream: DestinationStream, verbosity: Verbosity, compon
     },
     stream,
   );
+}
+
+/** The path of the log file has been given to another file. The result is the path; undefined when lines go to stderr. */
+export function reopenLog(): string | undefined {
+  if (!(shared?.stream instanceof LogFile)) return undefined;
+  shared.stream.lookNow();
+  return process.env['MILLRACE_LOG_FILE'];
+}
+
+/** Worker threads have the environment of the process, and so the same file. */
+function openStream(): DestinationStream {
+  const path = process.env['MILLRACE_LOG_FILE'] ?? '';
+  return path === '' ? openStderr() : new LogFile(path, () => performance.now());
 }
 
 function openStderr(): DestinationStream {

@@ -1,5 +1,6 @@
 /**
- * SIGHUP: the configuration is read again, and what can change while the node runs is put in force: certificates and tokens.
+ * SIGHUP: the log file is opened again, the configuration is read again, and what can change while the node runs is put in force:
+ * certificates and tokens.
  * Everything else waits for the next start. A configuration that cannot be read or used changes nothing.
  */
 import { X509Certificate } from 'node:crypto';
@@ -9,7 +10,7 @@ import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Planes } from '../http/server.ts';
-import type { Logger } from './log.ts';
+import { type Logger, reopenLog } from './log.ts';
 
 type Reloaded = Pick<Planes, 'changeTokens' | 'renewCertificates'>;
 type Outcome = 'none' | 'unchanged' | 'changed';
@@ -49,6 +50,8 @@ export class Reloads {
       this.#log.warn('nothing is reloaded while the node starts or stops');
       return;
     }
+    // Also when the rest fails.
+    reopenLog();
     try {
       this.#reload(this.#planes);
     } catch (error) {
@@ -76,7 +79,7 @@ export class Reloads {
       client_token: outcome(before.http.clientToken, now.http.clientToken),
       admin_token: outcome(before.http.adminToken, now.http.adminToken),
     };
-    this.#log.info(said, 'reloaded; the log goes to stderr, so there is no file to open again');
+    this.#log.info({ ...said, log_file: reopenLog() ?? 'none' }, 'reloaded');
   }
 }
 

@@ -1,0 +1,64 @@
+/**
+ * A log file that is opened again when its path names another file, as after a rotation. Each thread has it open for itself and looks
+ * for itself, so no thread has to be told.
+ */
+import { statSync } from 'node:fs';
+import { type DestinationStream, destination } from 'pino';
+import { ConfigError } from '../config/error.ts';
+
+/** A line costs two system calls more once in this time; a rotated file gets its last line this late at most. */
+const LOOK_PAUSE_MS = 1000;
+const OWNER_ONLY = 0o600;
+
+export class LogFile implements DestinationStream {
+  readonly #path: string;
+  readonly #monotonicMs: () => number;
+  readonly #file: ReturnType<typeof destination>;
+  #nextLookMs = 0;
+  /** Device and inode of the open file. */
+  #opened: string | undefined;
+
+  /** Throws ConfigError when the file cannot be opened. */
+  constructor(path: string, monotonicMs: () => number) {
+    this.#path = path;
+    this.#monotonicMs = monotonicMs;
+    try {
+      this.#file = destination({ dest: path, append: true, sync: true, mode: OWNER_ONLY });
+    } catch (error) {
+      throw new ConfigError(`MILLRACE_LOG_FILE: ${path} cannot be opened (${String(error)})`);
+    }
+    this.#opened = this.#identify();
+    // As with stderr: a log that cannot be written ends no node.
+    this.#file.on('error', () => undefined);
+  }
+
+  /** The next line looks, whatever the time. */
+  lookNow(): void {
+    this.#nextLookMs = 0;
+  }
+
+  write(line: string): void {
+    const clockMs = this.#monotonicMs();
+    if (clockMs >= this.#nextLookMs) {
+      this.#nextLookMs = clockMs + LOOK_PAUSE_MS;
+      if (this.#identify() !== this.#opened) this.#reopen();
+    }
+    this.#file.write(line);
+  }
+
+  /** What the path names now; undefined: nothing. */
+  #identify(): string | undefined {
+    const found = statSync(this.#path, { throwIfNoEntry: false });
+    return found === undefined ? undefined : `${found.dev}:${found.ino}`;
+  }
+
+  /** The file before stays when that fails. */
+  #reopen(): void {
+    try {
+      this.#file.reopen();
+      this.#opened = this.#identify();
+    } catch {
+      // It is tried again with a later line.
+    }
+  }
+}

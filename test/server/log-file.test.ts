@@ -1,0 +1,73 @@
+// A log file that is moved away: the lines that follow go to a new one, from every thread, with SIGHUP and without.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { ConfigError } from '../../src/config/error.ts';
+import { LogFile } from '../../src/server/log-file.ts';
+import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
+
+test('a file that was moved or removed is opened again within a second of lines; a folder that is away loses none', (t) => {
+  const folder = temporaryFolder('log');
+  t.after(() => removeFolder(folder));
+  const path = join(folder, 'node.log');
+  let clockMs = 10_000;
+  const log = new LogFile(path, () => clockMs);
+  log.write('one\n');
+  renameSync(path, `${path}.1`);
+  log.write('two\n');
+  assert.equal(readFileSync(`${path}.1`, 'utf8'), 'one\ntwo\n');
+  clockMs += 1000;
+  log.write('three\n');
+  assert.equal(readFileSync(path, 'utf8'), 'three\n');
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+  rmSync(path);
+  log.lookNow();
+  log.write('four\n');
+  assert.equal(readFileSync(path, 'utf8'), 'four\n');
+  renameSync(folder, `${folder}-away`);
+  log.lookNow();
+  log.write('five\n');
+  assert.equal(readFileSync(join(`${folder}-away`, 'node.log'), 'utf8'), 'four\nfive\n');
+  mkdirSync(folder);
+  rmSync(`${folder}-away`, { recursive: true });
+  log.lookNow();
+  log.write('six\n');
+  assert.equal(readFileSync(path, 'utf8'), 'six\n');
+});
+
+test('a file that cannot be opened is a sentence', () => {
+  assert.throws(
+    () => new LogFile('/nowhere/at/all/node.log', () => 0),
+    (error) => error instanceof ConfigError && error.message.startsWith('MILLRACE_LOG_FILE: /nowhere/at/all/node.log'),
+  );
+});
+
+test('a running node writes to the new file after SIGHUP', async () => {
+  const folder = temporaryFolder('log');
+  const path = join(folder, 'node.log');
+  const server = new TestServer({ env: { MILLRACE_LOG_FILE: path } });
+  try {
+    await server.start();
+    assert.match(readFileSync(path, 'utf8'), /"msg":"listening"/);
+    renameSync(path, `${path}.1`);
+    process.kill(server.pid, 'SIGHUP');
+    // Nothing tells across processes that a file has grown.
+    const read = (): string => {
+      try {
+        return readFileSync(path, 'utf8');
+      } catch {
+        return '';
+      }
+    };
+    while (!/"msg":"reloaded"/.test(read())) await delay(10);
+    assert.match(read(), new RegExp(`"log_file":"${path}"`));
+    assert.equal(await server.stop(), 0);
+    assert.match(read(), /"msg":"stopped"/);
+    assert.doesNotMatch(readFileSync(`${path}.1`, 'utf8'), /reloaded|stopped/);
+  } finally {
+    await server.dispose();
+    removeFolder(folder);
+  }
+});
