@@ -5,6 +5,7 @@ import type { ReplySink } from '../group/reply-sink.ts';
 import type { LogReader, RaftConfig } from '../raft/types.ts';
 import type { State } from '../stream/state.ts';
 import type { ColdPort, ColdSettings } from './cold/port.ts';
+import type { PinBounds } from './log-pins.ts';
 import type { Log, ReplyTarget, RequestSource, ShardStorage } from './ports.ts';
 import { decodeConfiguration } from '../raft/configuration.ts';
 
@@ -37,6 +38,8 @@ export interface ShardOptions {
   readonly messages?: Pick<RaftConfig, 'maxMessageBytes' | 'maxInflightBytes'>;
   /** Size of the entries that commands are put together into, in bytes: the simulator makes it small. */
   readonly entryFillBytes?: number;
+  /** How far a node that gets a snapshot may be behind: the simulator makes it small. */
+  readonly pinBounds?: PinBounds;
 }
 
 const MESSAGES: NonNullable<ShardOptions['messages']> = {

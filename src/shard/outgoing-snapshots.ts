@@ -1,15 +1,21 @@
 /**
  * Group snapshots for other nodes: the rows of applied state as one LMDB read transaction shows them, so appends go on meanwhile.
- * What the receiver does with them: incoming-snapshots.ts.
+ * The log behind them is kept within bounds (log-pins.ts). What the receiver does with them: incoming-snapshots.ts.
  */
 import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../base/limits.ts';
 import type { SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
 import type { Group } from '../group/group.ts';
-import type { Log, PeerPort, ShardStorage } from './ports.ts';
+import { type Behind, LogPins, type Pin, type PinBounds } from './log-pins.ts';
+import type { Log, PeerPort, ShardStorage, SnapshotSending } from './ports.ts';
+import { Retries } from './retries.ts';
 import { encodeMetadata } from './snapshot-metadata.ts';
 
 /** Heartbeats wait while a chunk passes, also on a thin link; large against its head. */
 const CHUNK_BYTES = 32 * 1024;
+
+/** Said to operators; the figures come with it. */
+export const TOO_FAR_BEHIND =
+  'a node takes a snapshot and the log behind it more slowly than the group is written: it is given up, and tried again later';
 
 /** A snapshot that raft wants sent. */
 export interface Wanted {
@@ -19,35 +25,40 @@ export interface Wanted {
 
 type Port = Pick<PeerPort, 'sendSnapshot'>;
 
+export interface OutgoingOptions {
+  readonly storage: ShardStorage;
+  readonly peers: Port;
+  readonly log: Log;
+  /** Asks for a turn soon. */
+  readonly wake: () => void;
+  readonly bounds?: PinBounds | undefined;
+}
+
 export class OutgoingSnapshots {
   readonly #storage: ShardStorage;
   readonly #peers: Port;
   readonly #log: Log;
-  /** Asks for a turn soon. */
   readonly #wake: () => void;
   /** By group and node, in the order in which raft asked; a later request for the same replaces the earlier one. */
   readonly #wanted = new Map<string, Wanted>();
-  /** Transfers under way by node. */
-  readonly #sending = new Map<number, number>();
-  /** Transfers under way by group: the log behind these indexes must stay. */
-  readonly #pinned = new Map<number, number[]>();
-  readonly counters = { sent: 0 };
+  /** Transfers under way. */
+  readonly #sending = new Map<Pin, SnapshotSending>();
+  readonly pins: LogPins;
+  readonly #retries = new Retries();
+  #clockMs = 0;
+  readonly counters = { sent: 0, failed: 0, tooFarBehind: 0 };
 
-  constructor(storage: ShardStorage, peers: Port, log: Log, wake: () => void) {
+  constructor({ storage, peers, log, wake, bounds }: OutgoingOptions) {
     this.#storage = storage;
     this.#peers = peers;
     this.#log = log;
     this.#wake = wake;
-  }
-
-  /** Oldest applied index whose following log entries a transfer still needs; Infinity when none. */
-  pinned(group: number): number {
-    return Math.min(Infinity, ...(this.#pinned.get(group) ?? []));
+    this.pins = new LogPins(storage, bounds);
   }
 
   /** It is sent when its turn comes; until then raft sends nothing else to that node. */
   want(group: Group, message: SnapshotRequest): void {
-    this.#wanted.set(`${group.id}/${message.to}`, { group, message });
+    this.#wanted.set(keyOf(group, message.to), { group, message });
   }
 
   get waiting(): number {
@@ -55,23 +66,21 @@ export class OutgoingSnapshots {
   }
 
   /** Those whose turn it is. The caller checkpoints their groups, and then sends them or tells raft that it cannot. */
-  due(): Wanted[] {
+  due(clockMs: number): Wanted[] {
     if (this.#wanted.size === 0) return [];
     const due: Wanted[] = [];
-    const sending = new Map(this.#sending);
-    let free = SNAPSHOTS_SENT_MAX - [...sending.values()].reduce((sum, count) => sum + count, 0);
+    const busy = [...this.#sending.keys()].map(({ node }) => node);
     for (const [key, wanted] of this.#wanted) {
-      if (free <= 0) break;
+      if (busy.length >= SNAPSHOTS_SENT_MAX) break;
       const { group, message } = wanted;
       if (!isStillWanted(group, message.to)) {
         this.#wanted.delete(key);
         continue;
       }
-      const toNode = sending.get(message.to) ?? 0;
-      if (toNode >= SNAPSHOTS_SENT_PER_NODE_MAX) continue;
+      if (busy.filter((node) => node === message.to).length >= SNAPSHOTS_SENT_PER_NODE_MAX) continue;
+      if (!this.#retries.mayTry(key, clockMs)) continue;
       this.#wanted.delete(key);
-      sending.set(message.to, toNode + 1);
-      free--;
+      busy.push(message.to);
       due.push(wanted);
     }
     return due;
@@ -82,45 +91,73 @@ export class OutgoingSnapshots {
     const { state, raft } = group;
     const index = state.appliedIndex;
     const meta: SnapshotMeta = { index, term: state.appliedTerm, configuration: raft.configurationAt(index) };
-    const metadata = encodeMetadata(meta);
     const reader = this.#storage.openSnapshot(group.id);
-    this.#pin(group.id, index);
-    this.#count(message.to, 1);
-    const started = this.#peers.sendSnapshot(message.to, group.id, { ...message, snapshot: meta }, metadata, {
-      next: () => reader.next(CHUNK_BYTES),
+    const pin = this.pins.add(group, message.to);
+    const request = { ...message, snapshot: meta };
+    const sending = this.#peers.sendSnapshot(message.to, group.id, request, encodeMetadata(meta), {
+      next: () => {
+        const rows = reader.next(CHUNK_BYTES);
+        pin.sentBytes += rows?.length ?? 0;
+        return rows;
+      },
       done: (outcome) => {
         reader.close();
-        this.#unpin(group.id, index);
-        this.#count(message.to, -1);
-        if (outcome === 'installed') {
-          this.counters.sent++;
-          raft.snapshotInstalled(message.to, index);
-        } else raft.snapshotFailed(message.to);
+        this.#sending.delete(pin);
+        if (outcome === 'installed') this.#installed(pin, index);
+        else this.#failed(pin);
         this.#log('info', 'snapshot sent', { group: group.id, to: message.to, index, outcome });
         if (this.#wanted.size > 0) this.#wake();
       },
     });
-    if (started !== undefined) return;
+    if (sending !== undefined) {
+      this.#sending.set(pin, sending);
+      return;
+    }
     reader.close();
-    this.#unpin(group.id, index);
-    this.#count(message.to, -1);
+    this.pins.remove(pin);
     raft.snapshotFailed(message.to);
   }
 
-  #count(node: number, change: number): void {
-    this.#sending.set(node, (this.#sending.get(node) ?? 0) + change);
+  #installed(pin: Pin, index: number): void {
+    this.counters.sent++;
+    this.pins.follow(pin, this.#clockMs);
+    pin.group.raft.snapshotInstalled(pin.node, index);
   }
 
-  #pin(group: number, index: number): void {
-    this.#pinned.set(group, [...(this.#pinned.get(group) ?? []), index]);
+  #failed(pin: Pin): void {
+    this.counters.failed++;
+    this.pins.remove(pin);
+    this.#retries.failed(keyOf(pin.group, pin.node), this.#clockMs);
+    pin.group.raft.snapshotFailed(pin.node);
   }
 
-  #unpin(group: number, index: number): void {
-    const left = (this.#pinned.get(group) ?? []).slice();
-    left.splice(left.indexOf(index), 1);
-    if (left.length === 0) this.#pinned.delete(group);
-    else this.#pinned.set(group, left);
+  /** Once a turn: ends what has fallen too far behind. */
+  look(clockMs: number): void {
+    this.#clockMs = clockMs;
+    for (const [pin, sending] of this.#sending) {
+      const behind = this.pins.tooFarBehind(pin);
+      if (behind === undefined) continue;
+      sending.cancel();
+      this.#sayBehind(pin, behind);
+    }
+    this.pins.look(clockMs, (pin, how) => {
+      const key = keyOf(pin.group, pin.node);
+      if (how === 'caught up') this.#retries.succeeded(key);
+      if (typeof how !== 'object') return;
+      this.#retries.failed(key, this.#clockMs);
+      this.#sayBehind(pin, how);
+    });
   }
+
+  #sayBehind({ group, node: to, index, sentBytes }: Pin, { bytes, entries, bytesMax }: Behind): void {
+    this.counters.tooFarBehind++;
+    const figures = { sentBytes, logBytes: bytes, logBytesMax: bytesMax, logEntries: entries };
+    this.#log('warn', TOO_FAR_BEHIND, { group: group.id, to, index, ...figures });
+  }
+}
+
+function keyOf(group: Group, node: number): string {
+  return `${group.id}/${node}`;
 }
 
 /** Not when another node leads by now, or the peer got the entries in another way, or left. */

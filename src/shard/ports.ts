@@ -72,6 +72,8 @@ export interface ShardStorage {
   purge(group: number, index: number): void;
   /** The greatest index up to `index` behind which the log still holds `keepBytes`; 0 when it holds less. */
   purgeable(group: number, index: number, keepBytes: number): number;
+  /** What the log behind `index` costs, in bytes. */
+  logBytesBehind(group: number, index: number): number;
   /** All rows of a group's state as they are now, unmoved by later commits. */
   openSnapshot(group: number): SnapshotReader;
   /** Adds rows of a snapshot to the half of the group's key space that its state does not use; durable. */
@@ -111,6 +113,12 @@ export interface SnapshotSource {
   done(outcome: 'installed' | 'failed' | 'lost' | 'cancelled'): void;
 }
 
+/** A transfer under way. */
+export interface SnapshotSending {
+  /** The receiver forgets it, and the source is done. */
+  cancel(): void;
+}
+
 /** Links to the same groups on other nodes (src/peer); undefined on a single node. */
 export interface PeerPort {
   connected(node: number, group: number): boolean;
@@ -128,7 +136,7 @@ export interface PeerPort {
     message: SnapshotRequest,
     metadata: Uint8Array,
     source: SnapshotSource,
-  ): unknown;
+  ): SnapshotSending | undefined;
   /** Nodes that joined beside those of the configuration file, with their addresses; replaces what was said before. */
   setJoined(addresses: ReadonlyMap<number, string>): void;
   snapshotResult(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean;

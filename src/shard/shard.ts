@@ -21,6 +21,7 @@ import { type ForwardOrigin, type PeerPort, type RequestSource, StorageFullError
 import { Room } from './room.ts';
 import { RingSink } from './sink.ts';
 import { IncomingSnapshots } from './incoming-snapshots.ts';
+import { LOG_KEPT_BYTES } from './log-pins.ts';
 import { OutgoingSnapshots } from './outgoing-snapshots.ts';
 import { type ShardOptions, newGroup } from './options.ts';
 import { JoinedNodes, recordConfiguration } from './members.ts';
@@ -30,8 +31,6 @@ import type { ShardStatus } from './summaries.ts';
 
 /** One tick of Raft's logical time. */
 export const TICK_MS = 100;
-/** Log behind a checkpoint that is kept for slow followers, in bytes per group; beyond it they get a snapshot. */
-const LOG_KEPT_BYTES = 4 * 1024 * 1024;
 const SWEEP_MS = 250;
 /** Rounds of persist-apply within one turn; more would mean raft makes work out of nothing. */
 const ROUNDS_MAX = 8;
@@ -104,7 +103,7 @@ export class Shard {
       checkpoint: (group) => !this.full && this.#commits.commit([], [group], this.#clockMs),
       checkpointed: (group) => this.#commits.lastCheckpoint(group),
       purge: (group, index) => {
-        const upTo = Math.min(index, this.#outgoing?.pinned(group.id) ?? Infinity);
+        const upTo = Math.min(index, this.#outgoing?.pins.oldest(group.id) ?? Infinity);
         storage.purge(group.id, upTo);
         group.raft.compacted(upTo);
         return group.raft.purgedIndex;
@@ -143,6 +142,7 @@ export class Shard {
     }
     // While the disk is full, what was received may not have taken its place yet.
     if (this.#commits.stuck.length === 0) this.snapshots?.settle(!this.full, clockMs);
+    this.#outgoing?.look(clockMs);
     this.#forwarding?.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);
@@ -160,7 +160,7 @@ export class Shard {
     this.#peers = peers;
     this.#joined = new JoinedNodes((addresses) => peers.setJoined(addresses));
     this.#joined.look(this.groups);
-    this.#outgoing = new OutgoingSnapshots(storage, peers, log, wake);
+    this.#outgoing = new OutgoingSnapshots({ storage, peers, log, wake, bounds: this.#options.pinBounds });
     this.snapshots = new IncomingSnapshots(storage, this.#options.groups, peers, log, wake);
     const forwarding = new Forwarding(peers, nodeId, (reply) => this.#sink.send(reply), wake);
     this.#forwarding = forwarding;
@@ -359,7 +359,7 @@ export class Shard {
 
   /** Checkpoints the groups of which a peer needs a snapshot now, and starts the transfers. */
   #sendSnapshots(clockMs: number): void {
-    const wanted = this.full ? [] : (this.#outgoing?.due() ?? []);
+    const wanted = this.full ? [] : (this.#outgoing?.due(clockMs) ?? []);
     if (wanted.length === 0) return;
     const groups = [...new Set(wanted.map(({ group }) => group))];
     if (!this.#commits.commit([], groups, clockMs)) {
@@ -389,7 +389,7 @@ export class Shard {
   /** Lets go of log that a checkpoint covers, but for a tail that slow followers may still need. */
   #purge(group: Group): void {
     const { storage } = this.#options;
-    let upTo = Math.min(group.state.appliedIndex, this.#outgoing?.pinned(group.id) ?? Infinity);
+    let upTo = Math.min(group.state.appliedIndex, this.#outgoing?.pins.oldest(group.id) ?? Infinity);
     if (this.#peers !== undefined) upTo = storage.purgeable(group.id, upTo, LOG_KEPT_BYTES);
     if (upTo <= 0) return;
     storage.purge(group.id, upTo);

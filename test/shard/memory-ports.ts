@@ -121,6 +121,13 @@ export class MemoryStorage implements ShardStorage {
     this.setLost(lost, true);
   }
 
+  logBytesBehind(group: number, index: number): number {
+    const log = this.logs.get(group) as MemoryLog;
+    if (index >= log.lastIndex()) return 0;
+    const entries = log.entries(Math.max(index + 1, log.firstIndex()), log.lastIndex() + 1, Infinity);
+    return entries.reduce((sum, { data }) => sum + data.length, 0);
+  }
+
   purgeable(group: number, index: number): number {
     const log = this.logs.get(group) as MemoryLog;
     return Math.min(index, log.lastIndex());

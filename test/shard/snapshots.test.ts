@@ -4,11 +4,22 @@ import { test } from 'node:test';
 import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../../src/base/limits.ts';
 import type { Group } from '../../src/group/group.ts';
 import type { SnapshotRequest } from '../../src/raft/types.ts';
-import type { IncomingSnapshot, PeerPort, ShardStorage } from '../../src/shard/ports.ts';
+import type { IncomingSnapshot, PeerPort, ShardStorage, SnapshotSource } from '../../src/shard/ports.ts';
 import { IncomingSnapshots } from '../../src/shard/incoming-snapshots.ts';
-import { OutgoingSnapshots } from '../../src/shard/outgoing-snapshots.ts';
+import { OutgoingSnapshots, TOO_FAR_BEHIND } from '../../src/shard/outgoing-snapshots.ts';
 
-type Outcome = 'installed' | 'lost';
+const BOUNDS = { bytes: 1000, entries: 100 };
+const CHUNK_BYTES = 32 * 1024;
+/** A group of the rig. */
+interface Scene {
+  leads: boolean;
+  readonly needy: Set<number>;
+  /** What nodes have of its log. */
+  readonly match: Map<number, number>;
+  readonly asGroup: Group;
+}
+
+type Outcome = 'installed' | 'lost' | 'cancelled';
 
 interface Sent {
   readonly message: SnapshotRequest;
@@ -22,20 +33,30 @@ class Rig {
   readonly sent: Sent[] = [];
   readonly addresses = new Map<number, string>();
   readonly #running = new Map<string, (outcome: Outcome) => void>();
-  readonly #groups = new Map<number, { leads: boolean; needy: Set<number>; asGroup: Group }>();
+  readonly #sources = new Map<string, SnapshotSource>();
+  readonly #groups = new Map<number, Scene>();
   openReaders = 0;
+  clockMs = 0;
+  /** Log behind any index, in bytes. */
+  readonly disk = { kept: 0, roomToGrow: true };
+  readonly logged: string[] = [];
   wakes = 0;
   /** Nodes without a connection. */
   readonly unreachable = new Set<number>();
   readonly snapshots: OutgoingSnapshots;
   readonly incoming: IncomingSnapshots;
 
-  constructor() {
+  constructor(bounds = BOUNDS) {
+    const { disk } = this;
     const storage = {
       clearStage: () => true,
+      get roomToGrow(): boolean {
+        return disk.roomToGrow;
+      },
+      logBytesBehind: () => disk.kept,
       openSnapshot: () => {
         this.openReaders++;
-        return { next: () => undefined, close: () => this.openReaders-- };
+        return { next: () => new Uint8Array(CHUNK_BYTES), close: () => this.openReaders-- };
       },
     };
     const peers: Pick<PeerPort, 'sendSnapshot' | 'snapshotResult' | 'paceSnapshot'> = {
@@ -46,16 +67,18 @@ class Rig {
         this.sent.push({ message, metadata });
         this.started.push(`${group}>${node}`);
         this.#running.set(`${group}>${node}`, (outcome) => source.done(outcome));
-        return {};
+        this.#sources.set(`${group}>${node}`, source);
+        return { cancel: () => this.end(`${group}>${node}`, 'cancelled') };
       },
     };
     const port = storage as unknown as ShardStorage;
-    this.snapshots = new OutgoingSnapshots(
-      port,
+    this.snapshots = new OutgoingSnapshots({
+      storage: port,
       peers,
-      () => {},
-      () => this.wakes++,
-    );
+      log: (_level, message) => this.logged.push(message),
+      wake: () => this.wakes++,
+      bounds,
+    });
     this.incoming = new IncomingSnapshots(
       port,
       [],
@@ -65,10 +88,11 @@ class Rig {
     );
   }
 
-  group(id: number): { leads: boolean; needy: Set<number>; asGroup: Group } {
+  group(id: number): Scene {
     const known = this.#groups.get(id);
     if (known !== undefined) return known;
     const needy = new Set<number>();
+    const match = new Map<number, number>();
     const tell = (what: string) => (node: number) => {
       this.told.push(`${id}>${node} ${what}`);
       needy.delete(node);
@@ -78,8 +102,14 @@ class Rig {
       leads: true,
       state: { appliedIndex: 10 * id, appliedTerm: 1 },
       raft: {
+        lastIndex: 10 * id,
         configurationAt: () => ({ voters: [1, 2, 3], votersOutgoing: [], learners: [4], addresses: this.addresses }),
-        peers: () => [2, 3, 4].map((node) => ({ node, state: needy.has(node) ? 'snapshot' : 'probe' })),
+        peers: () =>
+          [2, 3, 4].map((node) => ({
+            node,
+            state: needy.has(node) ? 'snapshot' : 'probe',
+            match: match.get(node) ?? 0,
+          })),
         snapshotInstalled: tell('installed'),
         snapshotFailed: tell('failed'),
       },
@@ -92,6 +122,7 @@ class Rig {
         group.leads = value;
       },
       needy,
+      match,
       asGroup: group as unknown as Group,
     };
     this.#groups.set(id, made);
@@ -104,9 +135,15 @@ class Rig {
     this.snapshots.want(asGroup, { type: 'snapshot', to } as unknown as SnapshotRequest);
   }
 
+  /** The node asks for so many chunks. */
+  take(group: number, node: number, chunks: number): void {
+    for (let i = 0; i < chunks; i++) this.#sources.get(`${group}>${node}`)?.next();
+  }
+
   /** The end of a turn; what started in it. */
   turn(): string[] {
-    for (const { group, message } of this.snapshots.due()) this.snapshots.send(group, message);
+    this.snapshots.look(this.clockMs);
+    for (const { group, message } of this.snapshots.due(this.clockMs)) this.snapshots.send(group, message);
     return this.started.splice(0);
   }
 
@@ -213,4 +250,102 @@ test('a request that is repeated while it waits is sent once, as it was asked la
   assert.equal(rig.snapshots.waiting, 1);
   rig.end('0>2', 'installed');
   assert.deepEqual(rig.turn(), ['1>2']);
+});
+
+test('the log behind a snapshot is kept while it travels, and until the node has that log too', () => {
+  const rig = new Rig({ bytes: 1e9, entries: 100 });
+  const group = rig.group(3);
+  rig.want(3, 2);
+  rig.turn();
+  const { pins } = rig.snapshots;
+  assert.deepEqual([pins.oldest(3), pins.oldest(4)], [30, Infinity]);
+  rig.end('3>2', 'installed');
+  group.match.set(2, 30);
+  rig.disk.kept = 3 * 1024 * 1024;
+  rig.turn();
+  assert.equal(pins.oldest(3), 30, 'else it would need the next one at once');
+  group.match.set(2, 34);
+  rig.turn();
+  assert.equal(pins.oldest(3), 34);
+  rig.disk.kept = 100;
+  rig.turn();
+  assert.equal(pins.oldest(3), Infinity);
+  assert.equal(rig.snapshots.counters.tooFarBehind, 0);
+});
+
+test('who takes less than is written is given up, whether it is sent the snapshot or the log behind it', () => {
+  const rig = new Rig();
+  rig.want(3, 2);
+  rig.turn();
+  rig.disk.kept = BOUNDS.bytes;
+  rig.turn();
+  assert.deepEqual(rig.told, []);
+  rig.disk.kept++;
+  rig.turn();
+  assert.deepEqual([rig.told, rig.snapshots.pins.oldest(3), rig.openReaders], [['3>2 failed'], Infinity, 0]);
+  assert(rig.logged.includes(TOO_FAR_BEHIND));
+  rig.disk.kept = 0;
+  rig.want(3, 2);
+  rig.clockMs += 500;
+  assert.deepEqual(rig.turn(), ['3>2']);
+  rig.end('3>2', 'installed');
+  rig.group(3).match.set(2, 30);
+  rig.disk.kept = 3 * 1024 * 1024;
+  rig.turn();
+  assert.deepEqual([rig.snapshots.pins.oldest(3), rig.snapshots.counters.tooFarBehind], [Infinity, 2]);
+});
+
+test('who has taken much may be behind as much, unless the volume runs short', () => {
+  const rig = new Rig();
+  rig.want(3, 2);
+  rig.turn();
+  rig.take(3, 2, 100);
+  const taken = 100 * CHUNK_BYTES;
+  rig.disk.kept = taken;
+  rig.turn();
+  assert.deepEqual(rig.told, []);
+  rig.disk.kept = 5 * 1024 * 1024;
+  rig.take(3, 2, 200);
+  rig.disk.roomToGrow = false;
+  rig.turn();
+  assert.deepEqual(rig.told, ['3>2 failed']);
+});
+
+test('a snapshot that fails is tried again after a pause that doubles, up to a minute, until one has come to something', () => {
+  const rig = new Rig();
+  const pauses: number[] = [];
+  for (let i = 0; i < 9; i++) {
+    rig.want(3, 2);
+    let waitedMs = 0;
+    while (rig.turn().length === 0) {
+      waitedMs += 500;
+      rig.clockMs += 500;
+    }
+    pauses.push(waitedMs);
+    rig.end('3>2', 'lost');
+  }
+  assert.deepEqual(pauses, [0, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000]);
+  rig.want(3, 2);
+  rig.clockMs += 60_000;
+  assert.deepEqual(rig.turn(), ['3>2']);
+  rig.group(3).match.set(2, 30);
+  rig.end('3>2', 'installed');
+  rig.turn();
+  rig.want(3, 2);
+  assert.deepEqual(rig.turn(), ['3>2'], 'nothing is held against it');
+});
+
+test('the log of a node that has its snapshot and goes away is let go of after half a minute', () => {
+  const rig = new Rig();
+  rig.want(3, 2);
+  rig.turn();
+  rig.end('3>2', 'installed');
+  rig.disk.kept = 900;
+  rig.turn();
+  rig.clockMs += 30_000;
+  rig.turn();
+  assert.equal(rig.snapshots.pins.oldest(3), 30);
+  rig.clockMs++;
+  rig.turn();
+  assert.equal(rig.snapshots.pins.oldest(3), Infinity);
 });

@@ -21,7 +21,7 @@ interface Known {
 
 export class Checks {
   readonly references: readonly Reference[];
-  readonly counts = { checkpoints: 0, entries: 0, leaders: 0, snapshots: 0 };
+  readonly counts = { checkpoints: 0, entries: 0, leaders: 0, snapshots: 0, tooFarBehind: 0, readBack: 0 };
   /** Voters are those of the start, and every disk is the one of the start: majorities can be counted. */
   countable = true;
   /** Told of each node that begins to lead a term. */

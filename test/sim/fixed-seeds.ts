@@ -10,6 +10,8 @@ const FOUND_SOMETHING: readonly number[] = [
   0xf,
   // or began again one that had been given up, and nobody went on with it.
   0x114,
+  // Nodes that get snapshots and fall too far behind (options.ts).
+  ...Array.from({ length: 8 }, (_, i) => 0x5000 + i),
 ];
 const COUNT = 200;
 /** Two of each kind of runs behind thin links (options.ts). */
@@ -69,6 +71,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'name-free-while-forks-live': 0xe,
   'name-kept-for-nobody': 0x1c,
   'living-fork-taken-for-gone': 0x4d,
+  'entry-read-back-wrong': 0x42d,
   'ack-before-sync': 0x42d,
   'vote-not-persisted': 0x42d,
   'vote-not-persisted, blind': 0x42d,

@@ -16,6 +16,12 @@ export interface Mutant {
 
 export const MUTANTS: Readonly<Record<string, Mutant>> = {
   ...BACKUP_MUTANTS,
+  // An entry that is read back begins with its own head.
+  'entry-read-back-wrong': {
+    file: 'src/store/turn-log',
+    from: 'this.#readPart(turn, at + ENTRY_HEAD_BYTES, data);',
+    to: 'this.#readPart(turn, at, data);',
+  },
   // All that arrives within a turn becomes one entry.
   'entry-unbounded': {
     file: 'src/group/group',

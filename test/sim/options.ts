@@ -1,6 +1,7 @@
 /** Everything that a seed decides before its run begins. Each kind of fault is absent, usual or frequent in a run. */
 import { type BackupOptions, NO_BACKUP, drawBackup } from './backup/options.ts';
 import { COLD_STORM, type ColdOptions, drawCold } from './cold/options.ts';
+import type { PinBounds } from '../../src/shard/log-pins.ts';
 import { type Random, createRandom } from '../support/random.ts';
 
 export interface SimOptions {
@@ -40,6 +41,8 @@ export interface SimOptions {
   readonly quotas: boolean;
   /** Mean time between two faults of a kind, in milliseconds; Infinity: never. */
   readonly faults: Readonly<Record<FaultKind, number>>;
+  /** How far a node that gets a snapshot may be behind, if not as usual. */
+  readonly pinBounds?: PinBounds;
 }
 
 /**
@@ -69,6 +72,9 @@ export interface DiskOptions {
 const STORM_EVERY = 8;
 const COLD_STORM_EVERY = 11;
 const FORKS_EVERY = 7;
+/** Seeds from here on, so many: nodes that get snapshots fall too far behind. */
+const LAGGING_FROM = 0x5000;
+const LAGGING = 256;
 /** Entries that a few appends fill: seeds that found bugs before keep theirs. */
 const SMALL_ENTRIES_EVERY = 13;
 const SMALL_ENTRIES_AT = 9;
@@ -124,6 +130,7 @@ export function drawOptions(seed: number): SimOptions {
   const thin = Math.floor(seed / 0x1000) === THIN_SEEDS / 0x1000 ? THIN_KINDS[seed % THIN_KINDS.length] : undefined;
   if (thin !== undefined) return behindThinLinks(options, thin);
   if (AS_BEFORE.has(seed)) return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false };
+  if (seed >= LAGGING_FROM && seed < LAGGING_FROM + LAGGING) return lagging(options);
   if (seed % STORM_EVERY === 0) return storm(options);
   return seed % COLD_STORM_EVERY === 0 ? coldStorm(options) : options;
 }
@@ -180,6 +187,20 @@ function behindThinLinks(options: SimOptions, thin: ThinLinks): SimOptions {
     purges: false,
     quotas: false,
     faults: Object.fromEntries(FAULT_KINDS.map((kind) => [kind, Infinity])) as Record<FaultKind, number>,
+  };
+}
+
+/** Next to no log is kept, and the network is slow. */
+function lagging(options: SimOptions): SimOptions {
+  const { seed, faults } = options;
+  return {
+    ...options,
+    clients: 8,
+    thinkMs: 20,
+    network: { ...options.network, delayMs: 30 },
+    disk: { ...options.disk, commitMs: 0.3, logKeptBytes: 1, chunkBytes: 200 },
+    faults: { ...faults, crash: USUAL_MS.crash, partition: USUAL_MS.partition },
+    pinBounds: { bytes: [300, 2000, 10_000][seed % 3] as number, entries: 1000 },
   };
 }
 

@@ -15,7 +15,7 @@ import type { PeerHandler } from '../../src/peer/peers.ts';
 import { LANE_CONTROL, type Lane, laneOf } from '../../src/peer/send-queue.ts';
 import { onSnapshotFrame } from '../../src/peer/snapshot-frames.ts';
 import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
-import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
+import { SnapshotSender, type SnapshotSending } from '../../src/peer/snapshot-sender.ts';
 import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
 import type { ForwardOrigin, IncomingSnapshot, PeerPort, SnapshotSource } from '../../src/shard/ports.ts';
 import { decodeForwardReplies, decodeForwards } from '../../src/wire/peer/forward.ts';
@@ -170,7 +170,7 @@ export class SimPeers implements PeerPort {
     message: SnapshotRequest,
     metadata: Uint8Array,
     source: SnapshotSource,
-  ): unknown {
+  ): SnapshotSending | undefined {
     return this.#sending.send(this.#link(node).asLink, group, message, metadata, source);
   }
 

@@ -2,6 +2,7 @@
  * One life of a node's process: the real shard on a simulated disk, network, mailbox and clock. It ends by a crash (also in
  * the middle of a commit) or a stop; the disk stays.
  */
+import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-snapshots.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import type { TurnBatch } from '../../src/shard/ports.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
@@ -75,6 +76,7 @@ export class SimProcess implements Endpoint {
   readonly #pending = new Map<number, (reply: Reply | undefined) => void>();
   readonly #inOrder = new Map<number, (reply: Reply) => void>();
   #slots = 0;
+  #readBack = 0;
   readonly #coldReads: ColdReads | undefined;
 
   constructor(world: World, node: SimNode, boot: number, lostLog: boolean) {
@@ -93,6 +95,8 @@ export class SimProcess implements Endpoint {
     this.store.purgeable = (group, index) => purgeable(group, index, logKeptBytes);
     // A half of the key space is cleared in many steps, as that of a large group is.
     if (options.disk.chunkBytes < 1000) this.store.clearRowsMax = 5;
+    // Where little log is kept, next to none of it stays in memory.
+    if (logKeptBytes < 1000) this.store.setLogMemory({ groupBytes: 100, shardBytes: 150 });
     mutation?.onStore?.(this.store, this);
     this.store.spaceLeft = node.spaceLeft;
     if (this.store.fresh) this.store.markUsed(lostLog ? options.groups : []);
@@ -110,7 +114,11 @@ export class SimProcess implements Endpoint {
       messages: options.messages,
       ...(options.entryFillBytes === undefined ? {} : { entryFillBytes: options.entryFillBytes }),
       ...this.#coldOptions(),
-      log: (level, message, fields) => world.trace(`n${this.id} ${level} ${message} ${JSON.stringify(fields ?? {})}`),
+      ...(options.pinBounds === undefined ? {} : { pinBounds: options.pinBounds }),
+      log: (level, message, fields) => {
+        if (message === TOO_FAR_BEHIND) world.checks.counts.tooFarBehind++;
+        world.trace(`n${this.id} ${level} ${message} ${JSON.stringify(fields ?? {})}`);
+      },
     });
     this.peers = new SimPeers(
       this.id,
@@ -261,6 +269,8 @@ export class SimProcess implements Endpoint {
     this.guard(() => this.shard.turn(this.wallMs, this.#clockMs));
     if (this.dead) return;
     this.#world.checks.afterTurn(this);
+    this.#world.checks.counts.readBack += this.store.logReadBack - this.#readBack;
+    this.#readBack = this.store.logReadBack;
     const waitMs = this.shard.waitMs(this.#clockMs) / this.node.clockRate;
     this.#schedule(this.nowMs + Math.max(0.1, waitMs));
   }
