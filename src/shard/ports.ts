@@ -74,6 +74,9 @@ export interface ShardStorage {
   purgeable(group: number, index: number, keepBytes: number): number;
   /** What the log behind `index` costs, in bytes. */
   logBytesBehind(group: number, index: number): number;
+  /** What the logs of all groups hold in memory; what is older is read back from disk. */
+  readonly logMemoryBytes: number;
+  readonly logReadBack: number;
   /** All rows of a group's state as they are now, unmoved by later commits. */
   openSnapshot(group: number): SnapshotReader;
   /** Adds rows of a snapshot to the half of the group's key space that its state does not use; durable. */

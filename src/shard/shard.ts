@@ -95,19 +95,14 @@ export class Shard {
   }
 
   #adminHost(): AdminHost {
-    const { nodeId, nodes, storage } = this.#options;
+    const { nodeId, nodes } = this.#options;
     return {
       nodeId,
       knownNodes: nodes,
       cold: this.cold,
       checkpoint: (group) => !this.full && this.#commits.commit([], [group], this.#clockMs),
       checkpointed: (group) => this.#commits.lastCheckpoint(group),
-      purge: (group, index) => {
-        const upTo = Math.min(index, this.#outgoing?.pins.oldest(group.id) ?? Infinity);
-        storage.purge(group.id, upTo);
-        group.raft.compacted(upTo);
-        return group.raft.purgedIndex;
-      },
+      purge: (group, index) => this.#letGo(group, index),
       deliver: (reply) => this.#sink.send(reply),
     };
   }
@@ -266,11 +261,13 @@ export class Shard {
 
   /** What STATUS shows beyond the groups. */
   get status(): ShardStatus {
-    const { nodeId } = this.#options;
+    const { nodeId, storage } = this.#options;
+    const transfers = { storage, outgoing: this.#outgoing, incoming: this.snapshots };
     const counters = { ...this.counters, ...this.#commits.counters };
     const isBehind = (group: Group): boolean => this.#queries.isBehind(group);
     const snapshotIndex = (group: Group): number => this.#commits.lastCheckpoint(group);
-    return { nodeId, groups: this.groups, cold: this.cold, isBehind, snapshotIndex, full: this.full, counters };
+    const { groups, cold, full } = this;
+    return { nodeId, groups, cold, full, counters, isBehind, snapshotIndex, ...transfers };
   }
 
   #refuse(slot: number, code: ErrorCode): void {
@@ -389,10 +386,15 @@ export class Shard {
   /** Lets go of log that a checkpoint covers, but for a tail that slow followers may still need. */
   #purge(group: Group): void {
     const { storage } = this.#options;
-    let upTo = Math.min(group.state.appliedIndex, this.#outgoing?.pins.oldest(group.id) ?? Infinity);
-    if (this.#peers !== undefined) upTo = storage.purgeable(group.id, upTo, LOG_KEPT_BYTES);
-    if (upTo <= 0) return;
-    storage.purge(group.id, upTo);
+    const { appliedIndex } = group.state;
+    const isAlone = this.#peers === undefined;
+    this.#letGo(group, isAlone ? appliedIndex : storage.purgeable(group.id, appliedIndex, LOG_KEPT_BYTES));
+  }
+
+  #letGo(group: Group, index: number): number {
+    const upTo = Math.min(index, this.#outgoing?.pins.oldest(group.id) ?? Infinity);
+    if (upTo > 0) this.#options.storage.purge(group.id, upTo);
     group.raft.compacted(upTo);
+    return group.raft.purgedIndex;
   }
 }

@@ -2,6 +2,9 @@
 import { errorNumber } from '../base/errors.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
+import type { IncomingSnapshots } from './incoming-snapshots.ts';
+import type { OutgoingSnapshots } from './outgoing-snapshots.ts';
+import type { ShardStorage } from './ports.ts';
 import { coldCounters, describeCold } from './cold/status.ts';
 import type { ColdTier } from './cold/tier.ts';
 import { isImporting } from '../stream/import.ts';
@@ -66,6 +69,10 @@ export interface ShardStatus {
   /** All up to it is in the state on disk, so the log before it may go. */
   snapshotIndex(group: Group): number;
   readonly full: boolean;
+  readonly storage: Pick<ShardStorage, 'logBytesBehind' | 'logMemoryBytes' | 'logReadBack'>;
+  /** Snapshots to and from other nodes; undefined on a single node. */
+  readonly outgoing: OutgoingSnapshots | undefined;
+  readonly incoming: IncomingSnapshots | undefined;
   readonly counters: Readonly<
     Record<
       'turns' | 'commits' | 'commitMicros' | 'committedEntries' | 'requests' | 'checkpoints' | 'refusedDiskFull',
@@ -116,6 +123,7 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
       served_reads: reads,
       ...named,
       ...coldCounters(groups, shard.cold),
+      ...snapshotCounters(shard),
       disk_full_refusals: counters.refusedDiskFull,
       leaderships_given_up: sum(groups.map(({ raft }) => raft.abdications)),
       no_leader_refusals: sum(groups.map((group) => group.counters.refusedNoLeader)),
@@ -126,6 +134,18 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
     per_core: perCore,
     per_group: perGroup,
   });
+}
+
+function snapshotCounters({ storage, outgoing, incoming }: ShardStatus): Record<string, number> {
+  const { sent = 0, failed = 0, tooFarBehind = 0 } = outgoing?.counters ?? {};
+  return {
+    group_snapshots_sent: sent,
+    group_snapshots_failed: failed,
+    group_snapshots_too_far_behind: tooFarBehind,
+    group_snapshots_received: incoming?.counters.received ?? 0,
+    log_memory_bytes: storage.logMemoryBytes,
+    log_entries_read_back: storage.logReadBack,
+  };
 }
 
 /** An array indexed by group id, 0 for groups of other shards. */
@@ -158,6 +178,7 @@ function describeGroup(shard: ShardStatus, group: Group, nowMs: number): Record<
     last_applied_term: state.appliedTerm,
     snapshot_index: shard.snapshotIndex(group),
     purged_index: raft.purgedIndex,
+    log_bytes: shard.storage.logBytesBehind(group.id, raft.purgedIndex),
     caught_up: !shard.isBehind(group),
     importing: isImporting(state),
     voter_ids: raft.configuration.voters,

@@ -128,6 +128,9 @@ export class MemoryStorage implements ShardStorage {
     return entries.reduce((sum, { data }) => sum + data.length, 0);
   }
 
+  readonly logMemoryBytes = 0;
+  readonly logReadBack = 0;
+
   purgeable(group: number, index: number): number {
     const log = this.logs.get(group) as MemoryLog;
     return Math.min(index, log.lastIndex());

@@ -1,0 +1,73 @@
+// A node that takes its snapshot more slowly than the group is written: what the leader keeps for it is bounded, and it is told.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-snapshots.ts';
+import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { RawClient } from '../support/raw-client.ts';
+
+const MIB = 1024 * 1024;
+const TEXT = { 'Content-Type': 'text/plain' } as const;
+/** Far more than the 4 MiB of log that slow followers are left. */
+const STATE_BYTES = 24 * MIB;
+const THIN_BYTES_PER_SECOND = 100_000;
+/** What one node may be behind while it gets a snapshot (log-pins.ts), and what one turn may add before that is seen. */
+const KEPT_BYTES_MAX = 64 * MIB + 16 * MIB;
+const MEMORY_BYTES_MAX = 8 * MIB;
+
+async function write(cluster: TestCluster, id: number, name: string, bytes: number): Promise<void> {
+  const client = await RawClient.connect(cluster.node(id).port);
+  const path = `/behind/${name}`;
+  assert.equal((await client.request('PUT', path, TEXT)).status, 201);
+  for (let left = bytes; left > 0; left -= MIB) {
+    const answer = await client.request('POST', path, TEXT, Buffer.alloc(MIB, name));
+    assert.equal(answer.status, 204, answer.body.toString('utf8'));
+  }
+  client.destroy();
+}
+
+interface Seen {
+  readonly keptBytes: number;
+  readonly memoryBytes: number;
+  readonly tooFarBehind: number;
+}
+
+async function look(cluster: TestCluster, id: number): Promise<Seen> {
+  const metrics = await cluster.metrics(id);
+  const [group] = metrics['raft_groups'] as readonly { readonly log_bytes: number }[];
+  return {
+    keptBytes: group?.log_bytes ?? NaN,
+    memoryBytes: metrics['log_memory_bytes'] as number,
+    tooFarBehind: metrics['group_snapshots_too_far_behind'] as number,
+  };
+}
+
+test('a transfer that falls too far behind ends with a reason, and succeeds when the node takes more', async () => {
+  await withCluster({ groups: 1, network: true }, async (cluster) => {
+    await cluster.kill(3);
+    await cluster.ready([1, 2]);
+    const leader = await cluster.leaderOf(0);
+    await write(cluster, leader, 'before', STATE_BYTES);
+    for (const id of [1, 2]) cluster.network.limit(id, 3, THIN_BYTES_PER_SECOND);
+    await cluster.restart(3);
+    await until('a snapshot is on its way', async () => /receiving a snapshot/.test(cluster.node(3).log()));
+    let kept = 0;
+    for (let n = 0; ; n++) {
+      await write(cluster, leader, `during${n}`, 8 * MIB);
+      const seen = await look(cluster, leader);
+      kept = Math.max(kept, seen.keptBytes);
+      assert(seen.keptBytes <= KEPT_BYTES_MAX, `${seen.keptBytes} bytes of log are kept`);
+      assert(seen.memoryBytes <= MEMORY_BYTES_MAX, `${seen.memoryBytes} bytes of log are in memory`);
+      if (seen.tooFarBehind > 0) break;
+      assert(n < 20, 'the transfer ends');
+    }
+    assert(kept > MEMORY_BYTES_MAX, 'the log was kept for the node');
+    assert(cluster.node(leader).log().includes(TOO_FAR_BEHIND));
+    cluster.network.heal();
+    await until('the node hears that it is over', async () =>
+      /ended before all of it was here/.test(cluster.node(3).log()),
+    );
+    await cluster.ready(cluster.ids);
+    await cluster.settled(cluster.ids);
+    await until('the log is let go of', async () => (await look(cluster, leader)).keptBytes <= MEMORY_BYTES_MAX);
+  });
+});
