@@ -1,0 +1,22 @@
+// Forwarded requests that wait for their answers are so many at most.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { REAL_EDGE } from '../../src/peer/edge.ts';
+import { Forwards } from '../../src/peer/forwards.ts';
+import { PEER_LIMITS } from '../../src/peer/limits.ts';
+
+test('beyond the bound a request is not forwarded, and an answer makes room', () => {
+  const forwards = new Forwards({ ...PEER_LIMITS, forwardsMax: 3 }, REAL_EDGE);
+  const numbers = [1, 2, 3].map(() => forwards.add(2, 0, () => undefined));
+  assert(numbers.every((one) => one !== undefined));
+  assert.equal(
+    forwards.add(2, 0, () => assert.fail('never asked')),
+    undefined,
+  );
+  assert(forwards.answer(2, numbers[1] ?? -1, new Uint8Array(0)));
+  assert.notEqual(
+    forwards.add(2, 0, () => undefined),
+    undefined,
+  );
+  assert.equal(forwards.waiting, 3);
+});
