@@ -54,9 +54,16 @@ export function onTransferFailed(core: Core): void {
 
 function patienceTicks(core: Core): number {
   if (core.log.commit === core.log.last) return Infinity;
-  const [first] = core.log.entriesFrom(core.log.commit + 1, 1);
-  const bytes = first === undefined ? 0 : entryBytes(first);
+  // What a follower is asked for first after an election comes before anything is counted as its own.
+  const probed = core.peers.filter(({ counts, state }) => counts && state === 'probe').map(({ next }) => next);
+  const bytes = Math.max(...[core.log.commit + 1, ...probed].map((index) => bytesAt(core, index)));
   return core.patience * (STALL_TIMEOUTS * core.config.electionTicks + bytes / ENTRY_BYTES_PER_TICK);
+}
+
+function bytesAt(core: Core, index: number): number {
+  if (index <= core.log.snapshotIndex) return 0;
+  const [entry] = core.log.entriesFrom(index, 1);
+  return entry === undefined ? 0 : entryBytes(entry);
 }
 
 /** Answers, and gets entries rather than a snapshot. */

@@ -87,3 +87,27 @@ test('the next word of a leader ends the patience', () => {
   for (const message of leader.turn()) if (message.type === 'heartbeat') follower.raft.step(message);
   assert(ticksUntilChange(follower) <= 2 * OPTIONS.electionTicks);
 });
+
+test('a new leader that first has to send a large entry of an earlier term stays while its follower answers', () => {
+  const pair = led();
+  const [before] = pair;
+  // On the disk of the leader only, behind small ones whose commit the next leader has to find out.
+  assert(before.raft.propose(LARGE) > 0);
+  before.turn();
+  const configuration = { voters: [1, 2], votersOutgoing: [], learners: [] };
+  const again = new TestNode(1, before.disk, OPTIONS, 1, new Map());
+  const follower = new TestNode(2, { ...pair[1].disk, configuration }, OPTIONS, 2, new Map());
+  again.raft.campaign();
+  for (let tick = 0; tick < 200; tick++) {
+    again.raft.tick();
+    follower.raft.tick();
+    for (let rounds = 0; rounds < 6; rounds++) {
+      // The large entry is under way all the time.
+      const small = (message: Message): boolean =>
+        message.type !== 'append' || message.entries.every(({ data }) => data.length < MIB);
+      for (const message of again.turn().filter(small)) follower.raft.step(message);
+      for (const message of follower.turn()) again.raft.step(message);
+    }
+    if (tick > 5) assert.equal(again.raft.role, 'leader', `after ${tick} ticks`);
+  }
+});
