@@ -70,7 +70,7 @@ test('a backup of the version before is verified and restored', async () => {
   const location = temporaryFolder('golden');
   unpack('backup', location);
   assert.equal((await ctl(['backup-verify', '--location', location])).code, 0);
-  await withServer({ cores: 1, groups: GROUPS }, async (server) => {
+  await withServer({ cores: 1, groups: GROUPS, http: 'cors_origins = ["*"]' }, async (server) => {
     const toml = `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`;
     const file = scratchFile('cluster.toml', toml);
     const restored = await ctl(['restore', '--config', file, '--location', location]);
