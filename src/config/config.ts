@@ -69,6 +69,7 @@ export interface Config {
     readonly sseLifetimeMs: number;
     /** `*` for any origin, `loopback` for those of this host; empty for none. */
     readonly corsOrigins: readonly string[];
+    readonly readCache: 'none' | 'private' | 'public';
     readonly clientToken: string | undefined;
     readonly adminToken: string | undefined;
   };
@@ -132,6 +133,7 @@ export function toConfig(values: Values): Config {
       sseKeepaliveMs: values['http.sse_keepalive'],
       sseLifetimeMs: values['http.sse_lifetime'],
       corsOrigins: values['http.cors_origins'] ?? (clientToken === undefined ? ['loopback'] : ['*']),
+      readCache: values['http.read_cache'],
       clientToken,
       adminToken: secretOf(values, 'http.admin_token', 'http.admin_token_file'),
     },
@@ -146,6 +148,7 @@ export function toConfig(values: Values): Config {
   checkListeners(config);
   checkDoors(config);
   checkPeers(config);
+  checkReadCache(config);
   return config;
 }
 
@@ -223,6 +226,14 @@ function checkListeners({ server }: Config): void {
       throw new ConfigError(`${key} = "${written}": ${other} listens there already; the planes need different ports`);
     taken.set(written, key);
   }
+}
+
+/** A shared cache gives what one client's token opened to everybody. */
+function checkReadCache({ http }: Config): void {
+  if (http.readCache !== 'public' || http.clientToken === undefined) return;
+  throw new ConfigError(
+    'http.read_cache = "public" with http.client_token: shared caches would show what the token guards; use "private"',
+  );
 }
 
 function checkPeers({ raft, server }: Config): void {

@@ -196,6 +196,11 @@ export const OPTIONS = {
     kind.origins,
     'Origins whose web pages may use the client plane; writes of others are answered 403. `loopback` stands for pages of this host. Without it: `["*"]` (any) with a client token, `["loopback"]` without one.',
   ),
+  'http.read_cache': option(
+    kind.choice('none', 'private', 'public'),
+    'none',
+    'What caches may keep of reads: nothing; the client itself; also shared caches (see Caches). With a client token not `public`.',
+  ),
   'http.client_token': optional(kind.token, 'Bearer token that the client plane requires.'),
   'http.client_token_file': optional(kind.path, 'File with the token, instead of `http.client_token`.'),
   'http.admin_token': optional(kind.token, 'Bearer token that the admin plane requires.'),

@@ -32,6 +32,9 @@ export interface ReadParams {
   readonly ifNoneMatch: string;
 }
 
+/** Which caches may keep reads. */
+export type ReadCache = 'none' | 'private' | 'public';
+
 /** Configuration values that HTTP code needs. Times in ms, sizes in bytes. */
 export interface HttpSettings {
   readonly longPollTimeoutMs: number;
@@ -41,6 +44,8 @@ export interface HttpSettings {
   readonly corsOrigins: readonly string[];
   readonly clientHosts: PlaneHosts;
   readonly adminHosts: PlaneHosts;
+  /** What caches may do with reads. */
+  readonly readCache: ReadCache;
   readonly inflightBodyBytes: number;
   /** Live readers (long-poll and SSE) waiting per core; 0 = unlimited. */
   readonly watchersPerCoreMax: number;

@@ -81,6 +81,8 @@ const PREFLIGHT = [
 export interface CorsBlocks {
   /** For every ordinary answer. */
   readonly answer: string;
+  /** As `answer`, for answers that a cache gives to others too: what depends on the origin is said, or there for everybody. */
+  readonly shared: string;
   /** Added to the 204 of a preflight. */
   readonly preflight: string;
 }
@@ -107,7 +109,8 @@ export class CorsPolicy {
     this.#allowed = new Map(origins.filter((one) => !NAMES.has(one)).map((origin) => [origin, blocks(origin)]));
     this.readsOrigin = origins.length > 0;
     // Without the origin browsers go no further; what it could ask for is no secret.
-    this.#none = { answer: noneAnswer(origins), preflight: origins.length === 0 ? '' : PREFLIGHT };
+    const none = noneAnswer(origins);
+    this.#none = { answer: none, shared: this.#any?.answer ?? none, preflight: origins.length === 0 ? '' : PREFLIGHT };
   }
 
   /** Pages from anywhere may do everything that their user may. */
@@ -149,8 +152,10 @@ function noneAnswer(origins: readonly string[]): string {
 function blocks(origin: string): CorsBlocks {
   const lines = [`access-control-allow-origin: ${origin}`, `access-control-expose-headers: ${EXPOSED_HEADERS}`];
   if (origin !== '*') lines.push('vary: Origin');
+  const answer = lines.join('\r\n');
   return {
-    answer: lines.join('\r\n'),
+    answer,
+    shared: answer,
     preflight: PREFLIGHT,
   };
 }

@@ -22,7 +22,7 @@ export interface Service {
 
 export function serve(app: UwsApp, service: Service): void {
   const { plane, cors } = service;
-  const responders = new Responders(cors, unsentOf(plane.ctx));
+  const responders = new Responders(cors, unsentOf(plane.ctx), plane.ctx.settings.readCache);
   app.any('/*', (res, req) => {
     const startedMs = plane.ctx.monotonicMs();
     let responder: Responder | undefined;

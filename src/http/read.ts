@@ -8,6 +8,7 @@ import { startLongPoll } from './live/long-poll.ts';
 import { startSse } from './live/sse.ts';
 import type { Plane } from './plane.ts';
 import { parseReadQuery } from './query.ts';
+import { cacheOfRead } from './read-cache.ts';
 import { type Responder, etagMatches, readEtag, writeReadHeaders } from './respond.ts';
 import { shownContentType, writeStoredType } from './stored-type.ts';
 import { type Unsent, unsentOf } from './unsent.ts';
@@ -68,7 +69,7 @@ class ReadExchange extends Exchange {
     const params = this.#params;
     const etag = params.mode === READ_NOW ? '' : readEtag(reply, params);
     const status = etag !== '' && etagMatches(params.ifNoneMatch, etag) ? 304 : 200;
-    responder.begin(res, status);
+    responder.begin(res, status, cacheOfRead(params, reply));
     writeStoredType(res, shownContentType(reply));
     writeReadHeaders(res, reply, params);
     if (etag !== '') res.writeHeader('etag', etag);

@@ -16,8 +16,9 @@ import { rangeTag } from '../wire/condition.ts';
 import { formatOffset } from '../wire/header-values.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET } from '../wire/request.ts';
-import type { Family, ReadParams } from './contract.ts';
+import type { Family, ReadCache, ReadParams } from './contract.ts';
 import type { CorsBlocks } from './cors.ts';
+import { type CacheControl, cacheValues } from './read-cache.ts';
 import type { Unsent } from './unsent.ts';
 import type { UwsResponse } from './uws.ts';
 
@@ -70,8 +71,6 @@ export const JSON_TYPE = 'application/json';
 export const RECORD_EXTENSION = 'json-record-coordinates-v1';
 const RETRY_AFTER_SECONDS = '1';
 const encoder = new TextEncoder();
-/** How long an answer may be kept. */
-type CacheControl = 'no-store' | 'no-cache' | 'public';
 /** Characters that fit the cork buffer however they are encoded: the sentences of refusals, most documents. */
 const SHORT_TEXT_LENGTH = 2048;
 
@@ -126,26 +125,46 @@ export class Responder {
   readonly #noCache: string;
   readonly #cached: string;
   readonly #preflight: string;
+  readonly #read: string;
+  readonly #turn: string;
 
-  constructor(cors: CorsBlocks, headOnly: boolean, unsent: Unsent) {
+  constructor(cors: CorsBlocks, headOnly: boolean, unsent: Unsent, readCache: ReadCache = 'none') {
     this.headOnly = headOnly;
     this.#unsent = unsent;
     this.#noStore = staticBlock('no-store', cors.answer);
     this.#noCache = staticBlock('no-cache', cors.answer);
     this.#cached = staticBlock('public, max-age=300', cors.answer);
+    const { read, turn } = cacheValues(readCache);
+    const shared = readCache === 'none' ? cors.answer : cors.shared;
+    this.#read = staticBlock(read, shared);
+    this.#turn = staticBlock(turn, shared);
     this.#preflight = cors.preflight === '' ? this.#noStore : `${this.#noStore}\r\n${cors.preflight}`;
   }
 
   /**
    * Status line and the static block, with `cache-control: no-store`; for event streams `no-cache`; for what anybody may keep for
-   * five minutes `public`. `code` is a refusal's.
+   * five minutes `public`; for reads read-cache.ts. `code` is a refusal's.
    */
   begin(res: UwsResponse, status: number, cache: CacheControl = 'no-store', code?: string): void {
     this.begun = res;
     res.writeStatus(statusLine(status));
-    const block = cache === 'no-store' ? this.#noStore : cache === 'no-cache' ? this.#noCache : this.#cached;
-    res.writeHeader(BLOCK_NAME, block);
+    res.writeHeader(BLOCK_NAME, this.#block(cache));
     if (status >= 400) res.writeHeader(ERROR_HEADER, code ?? STATUS_CODES.get(status) ?? OTHER_CODE);
+  }
+
+  #block(cache: CacheControl): string {
+    switch (cache) {
+      case 'no-store':
+        return this.#noStore;
+      case 'no-cache':
+        return this.#noCache;
+      case 'public':
+        return this.#cached;
+      case 'read':
+        return this.#read;
+      case 'turn':
+        return this.#turn;
+    }
   }
 
   /** As begin, for a status that is known when the code is written; the hot path needs no lookup. */

@@ -1,5 +1,6 @@
 /** Two responders for each result of the CORS policy: one for HEAD and one for everything else. */
 import type { CorsBlocks, CorsPolicy } from './cors.ts';
+import type { ReadCache } from './contract.ts';
 import { Responder } from './respond.ts';
 import type { Unsent } from './unsent.ts';
 import type { UwsRequest } from './uws.ts';
@@ -12,12 +13,14 @@ interface Pair {
 export class Responders {
   readonly #cors: CorsPolicy;
   readonly #unsent: Unsent;
+  readonly #readCache: ReadCache;
   /** As long as the policy keeps the blocks. */
   readonly #pairs = new WeakMap<CorsBlocks, Pair>();
   /** When everybody gets the same, neither the origin nor a map is needed. */
   readonly #only: Pair | undefined;
 
-  constructor(cors: CorsPolicy, unsent: Unsent) {
+  constructor(cors: CorsPolicy, unsent: Unsent, readCache: ReadCache) {
+    this.#readCache = readCache;
     this.#cors = cors;
     this.#unsent = unsent;
     this.#only = cors.readsOrigin ? undefined : this.#pairOf(cors.blocksFor(''));
@@ -32,8 +35,8 @@ export class Responders {
     const known = this.#pairs.get(blocks);
     if (known !== undefined) return known;
     const pair = {
-      body: new Responder(blocks, false, this.#unsent),
-      head: new Responder(blocks, true, this.#unsent),
+      body: new Responder(blocks, false, this.#unsent, this.#readCache),
+      head: new Responder(blocks, true, this.#unsent, this.#readCache),
     };
     this.#pairs.set(blocks, pair);
     return pair;

@@ -30,6 +30,7 @@ import { Reloads } from './reload.ts';
 import { openConnections } from './file-limit.ts';
 import { ShedState, readDrainMark } from './shed-state.ts';
 import { Subscriptions } from './subscriptions/subscriptions.ts';
+import { httpSettings } from './http-settings.ts';
 
 const EXIT_FAILURE = 1;
 const EXIT_CONFIG = 2;
@@ -197,19 +198,7 @@ function compose(parts: Parts): Planes {
     gateway: quotas,
     forks,
     metrics,
-    settings: {
-      longPollTimeoutMs: config.http.longPollTimeoutMs,
-      sseKeepaliveMs: config.http.sseKeepaliveMs,
-      sseLifetimeMs: config.http.sseLifetimeMs,
-      corsOrigins: config.http.corsOrigins,
-      clientHosts: { listen: config.server.listen.host, names: config.server.hosts },
-      adminHosts: { listen: config.server.adminListen.host, names: config.server.adminHosts },
-      inflightBodyBytes: config.server.inflightBodyBytes,
-      watchersPerCoreMax: config.runtime.liveReadMaxWaitersPerCore,
-      clientToken: config.http.clientToken ?? '',
-      adminToken: config.http.adminToken ?? '',
-      tls: config.server.tls,
-    },
+    settings: httpSettings(config),
     monotonicMs: () => performance.now(),
     connections: openConnections(config, http),
     logError: (error, where) => http.error({ err: error, where }, 'handler failed'),

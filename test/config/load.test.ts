@@ -57,6 +57,7 @@ test('without flags and file: the documented defaults, loopback only', () => {
     longPollTimeoutMs: 30_000,
     sseKeepaliveMs: 15_000,
     sseLifetimeMs: 60_000,
+    readCache: 'none',
     corsOrigins: ['loopback'],
     clientToken: undefined,
     adminToken: undefined,
@@ -211,6 +212,11 @@ test('bad files are refused with the key, the value and what was expected', (t) 
       '[server]\ntls_key = "/nowhere"\ntls_cert = "/nowhere"',
       /^server\.tls_cert = "\/nowhere": expected a readable file/,
     ],
+    [
+      'http.read_cache = "public"\nhttp.client_token = "x"',
+      /^http\.read_cache = "public" with http\.client_token: .*"private"$/,
+    ],
+    ['http.read_cache = "shared"', /http\.read_cache/],
     ['[server', /millrace\.toml:1:\d+: not valid TOML: /],
     ['[raft]\nnode_id = 99999999999999999999', /not valid TOML: integer value/],
   ];

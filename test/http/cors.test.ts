@@ -56,7 +56,7 @@ test('origins of the loopback, whatever their port', () => {
 test('no origin', () => {
   const policy = new CorsPolicy([]);
   assert.equal(policy.readsOrigin, false);
-  assert.deepEqual(policy.blocksFor('https://a.example'), { answer: '', preflight: '' });
+  assert.deepEqual(policy.blocksFor('https://a.example'), { answer: '', shared: '', preflight: '' });
 });
 
 test('bearer tokens', () => {

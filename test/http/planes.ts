@@ -62,6 +62,7 @@ export const SETTINGS: HttpSettings = {
   longPollTimeoutMs: 500,
   sseKeepaliveMs: 15_000,
   sseLifetimeMs: 60_000,
+  readCache: 'none',
   corsOrigins: ['*'],
   clientHosts: { listen: '127.0.0.1', names: ['x'] },
   adminHosts: { listen: '127.0.0.1', names: ['x'] },

@@ -38,7 +38,7 @@ export async function startNginx(t: TestContext, options: NginxOptions): Promise
   writeFileSync(
     join(folder, 'nginx.conf'),
     `daemon off; master_process off; pid ${join(folder, 'pid')}; error_log stderr;
-events { worker_connections 512; }
+events { worker_connections 4096; }
 http {
   access_log off; ${temporary.join(' ')}
   ${options.http ?? ''}

@@ -8,6 +8,7 @@ import type { ReplyHandler } from '../../ports.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../wire/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../wire/request.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
+import { cacheOfRead, cacheOfTurn } from '../read-cache.ts';
 import { etagMatches, isRecordRead, readEtag, type Responder, writeReadHeaders } from '../respond.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
 import { unsentOf } from '../unsent.ts';
@@ -200,7 +201,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
   #ok(reply: Reply): number {
     const etag = readEtag(reply, this.#params);
     const status = etagMatches(this.#params.ifNoneMatch, etag) ? 304 : 200;
-    this.#responder.begin(this.#res, status);
+    this.#responder.begin(this.#res, status, cacheOfRead(this.#params, reply));
     writeStoredType(this.#res, shownContentType(reply));
     writeReadHeaders(this.#res, reply, this.#params);
     this.#writeCursor(reply);
@@ -218,7 +219,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
   #empty(): void {
     const tail = this.#tail as Reply;
     this.#answer(() => {
-      this.#responder.begin(this.#res, 204);
+      this.#responder.begin(this.#res, 204, cacheOfTurn(this.#params));
       writeReadHeaders(this.#res, tail, this.#params);
       this.#writeCursor(tail);
       this.#res.endWithoutBody();

@@ -79,6 +79,7 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
       longPollTimeoutMs: 30_000,
       sseKeepaliveMs: 15_000,
       sseLifetimeMs: 60_000,
+      readCache: 'none',
       corsOrigins: ['*'],
       clientHosts: { listen: '127.0.0.1', names: ['x'] },
       adminHosts: { listen: '127.0.0.1', names: ['x'] },

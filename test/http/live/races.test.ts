@@ -48,6 +48,7 @@ class World {
         longPollTimeoutMs: 30_000,
         sseKeepaliveMs: 15_000,
         sseLifetimeMs: 1_000_000,
+        readCache: 'none',
         corsOrigins: ['*'],
         clientHosts: { listen: '127.0.0.1', names: ['x'] },
         adminHosts: { listen: '127.0.0.1', names: ['x'] },
