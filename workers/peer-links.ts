@@ -4,18 +4,22 @@ import type { Parker } from '../src/mailbox/wake.ts';
 import { Peers } from '../src/peer/peers.ts';
 import type { Logger } from '../src/server/log.ts';
 import type { ClusterData, ShardData } from '../src/server/shards.ts';
+import type { Directories } from '../src/shard/directories.ts';
 import type { Shard } from '../src/shard/shard.ts';
 import { describeShed } from '../src/wire/shed.ts';
 import type { StoreProbes } from './cold-port.ts';
 
-export async function openPeers(
-  data: ShardData,
-  cluster: ClusterData,
-  shard: Shard,
-  parker: Parker,
-  log: Logger,
-  probes: StoreProbes,
-): Promise<Peers> {
+export interface PeerParts {
+  readonly data: ShardData;
+  readonly cluster: ClusterData;
+  readonly shard: Shard;
+  readonly directories: Directories;
+  readonly parker: Parker;
+  readonly log: Logger;
+  readonly probes: StoreProbes;
+}
+
+export async function openPeers({ data, cluster, shard, directories, parker, log, probes }: PeerParts): Promise<Peers> {
   const wake = (): void => parker.unpark();
   const peers: Peers = new Peers({
     self: {
@@ -26,6 +30,7 @@ export async function openPeers(
       shardCount: data.shardCount,
       boot: data.boot,
     },
+    standing: (node) => directories.standing(node),
     secret: cluster.secret,
     listen: cluster.listen,
     peers: cluster.peers.map(({ nodeId, address }) => ({ node: nodeId, address })),
@@ -41,6 +46,8 @@ export async function openPeers(
         shard.onForward(origin, group, bytes, Date.now());
         wake();
       },
+      onHello: (peer) => directories.onHello(peer),
+      onWelcome: (peer) => directories.onWelcome(peer),
       onLinkUp: wake,
       onLinkDown: wake,
       onSnapshotBegin: (snapshot, message, metadata) => shard.snapshots?.begin(snapshot, message, metadata),

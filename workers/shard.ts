@@ -8,12 +8,14 @@ import { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import { Parker, Waker } from '../src/mailbox/wake.ts';
 import { type Logger, createLogger } from '../src/server/log.ts';
 import type { ShardData, ToShard } from '../src/server/shards.ts';
+import type { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';
 import type { ShardOptions } from '../src/shard/options.ts';
 import { owedBytes } from '../src/shard/room.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ShardStore } from '../src/store/shard-store.ts';
 import { StoreProbes, deliver, openColdPort } from './cold-port.ts';
+import { checkFormation, heard, openDirectories, openIdentity } from './membership.ts';
 import { openPeers } from './peer-links.ts';
 import { RingReplies, RingRequests } from './ring-ports.ts';
 
@@ -37,8 +39,10 @@ function shardOptions(
   port: MessagePort,
   storage: ShardStore,
   reader: RingReader,
+  identity: ClusterIdentity,
   log: Logger,
 ): ShardOptions {
+  const nodes = data.cluster?.peers.map(({ nodeId }) => nodeId) ?? [data.nodeId];
   return {
     shard: data.shard,
     nodeId: data.nodeId,
@@ -50,8 +54,10 @@ function shardOptions(
       new Waker(data.replyRing),
       new LaneSender(data.replyLane.port, data.replyLane.shared),
     ),
-    nodes: data.cluster?.peers.map(({ nodeId }) => nodeId) ?? [data.nodeId],
-    voters: data.cluster?.peers.map(({ nodeId }) => nodeId) ?? [data.nodeId],
+    nodes,
+    // Of a directory that a single node made, the others have nothing yet.
+    voters: data.membership.single === true ? [data.nodeId] : nodes,
+    identity,
     seed: data.seed,
     boot: data.boot,
     cold: data.cold && {
@@ -68,7 +74,10 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
   const store = new ShardStore(data.directory);
   if (store.fresh) store.markUsed(data.cluster === undefined || data.cluster.initMembership ? [] : data.groups);
   const reader = new RingReader(data.requestRing);
-  const shard = new Shard(shardOptions(data, port, store, reader, log));
+  const identity = openIdentity(data, port);
+  const shard = new Shard(shardOptions(data, port, store, reader, identity, log));
+  checkFormation(data, shard);
+  const directories = openDirectories(data, port, store, identity, shard);
   if (data.draining) for (const { raft } of shard.groups) raft.candidacy = 'never';
   store.owedBytes = () => owedBytes(shard.groups);
   const parker = new Parker(reader);
@@ -76,6 +85,7 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
   let stopping = false;
   port.on('message', (message: ToShard) => {
     if (message === 'stop') stopping = true;
+    else if ('found' in message) heard(message.found, identity, directories, shard);
     else if (shard.cold !== undefined) deliver(shard.cold, probes, message);
     parker.unpark();
   });
@@ -88,7 +98,9 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
   }, SPACE_SAMPLE_MS);
   store.sampleSpace();
   const peers =
-    data.cluster === undefined ? undefined : await openPeers(data, data.cluster, shard, parker, log, probes);
+    data.cluster === undefined
+      ? undefined
+      : await openPeers({ data, cluster: data.cluster, shard, directories, parker, log, probes });
   shard.start(performance.now());
   shard.turn(Date.now(), performance.now());
   port.postMessage('ready');

@@ -5,6 +5,7 @@ import type { Location } from './location.ts';
 
 export const MANIFEST = 'manifest.json';
 const MANIFEST_BYTES_MAX = 64 * 1024 * 1024;
+const CLUSTER_ID = /^[0-9a-f]{32}$/;
 const NOTE =
   'Bytes that had been flushed are in the cold store, under the keys that the snapshots name: keep those objects for as long as ' +
   'this backup shall be restorable, and let the restored cluster use the same storage.cold.root, or a copy of it.';
@@ -25,7 +26,14 @@ export interface Manifest {
   readonly raft_group_count: number;
   readonly groups: readonly GroupEntry[];
   readonly cold_store_note: string;
+  /** Identity of the cluster that was saved; null in manifests of versions without, and of a cluster that has none yet. */
+  readonly cluster_id: string | null;
+  /** Clusters from whose backups that one was restored. */
+  readonly restored_from: readonly string[];
 }
+
+/** Which cluster a backup is of. */
+export type Lineage = Pick<Manifest, 'cluster_id' | 'restored_from'>;
 
 export function objectName(group: number): string {
   return `group-${String(group).padStart(4, '0')}.snapshot`;
@@ -40,6 +48,7 @@ export async function writeManifest(
   location: Location,
   createdUnixMs: number,
   groups: readonly GroupEntry[],
+  { cluster_id, restored_from }: Lineage,
 ): Promise<void> {
   const manifest: Manifest = {
     format_version: BACKUP_FORMAT_VERSION,
@@ -47,6 +56,8 @@ export async function writeManifest(
     raft_group_count: groups.length,
     groups,
     cold_store_note: NOTE,
+    cluster_id,
+    restored_from,
   };
   const text = Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
   await location.write(
@@ -92,6 +103,17 @@ export function parseManifest(text: string): Manifest {
     raft_group_count: count,
     groups: entries.sort((a, b) => a.raft_group_id - b.raft_group_id),
     cold_store_note: NOTE,
+    ...lineageIn(parsed),
+  };
+}
+
+/** Of a manifest, or of what a node says of its backups. What is no identity is left out. */
+export function lineageIn(found: Readonly<Record<string, unknown>>): Lineage {
+  const { cluster_id: id, restored_from: sources } = found;
+  const isIdentity = (one: unknown): one is string => typeof one === 'string' && CLUSTER_ID.test(one);
+  return {
+    cluster_id: isIdentity(id) ? id : null,
+    restored_from: Array.isArray(sources) ? sources.filter(isIdentity) : [],
   };
 }
 

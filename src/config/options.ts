@@ -116,7 +116,7 @@ export const OPTIONS = {
   'raft.init_membership': option(
     kind.boolean,
     false,
-    'For the very first start of a cluster with peers: an empty data directory may vote at once. Never set it for a node that lost its disk.',
+    'For the very first start of a cluster with peers: an empty data directory may vote at once, unless a peer knew another one of this node. Refused with the directory of a single node.',
   ),
   'raft.max_uncommitted_size_per_group': option(
     kind.size(0, 64 * GIB),

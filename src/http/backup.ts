@@ -1,7 +1,7 @@
 /**
  * Backup and restore on the admin plane (wire-facts 3.12):
  *
- *   GET  /__svc/backup/info                  format, number of groups, graces of the cold store; why last exports ended early
+ *   GET  /__svc/backup/info                  format, number of groups, which cluster, graces of the cold store; why last exports ended early
  *   GET  /__svc/backup/group/{g}             the group as this node has applied it
  *   POST /__svc/backup/group/{g}/import      into an empty group, through any node; ?adopt=true: the source is gone for good, and its
  *                                            objects in the cold store are this cluster's to delete from now on
@@ -22,6 +22,7 @@ import type { ServiceCall } from './service-call.ts';
 
 export const BACKUP_PREFIX = '/__svc/backup/';
 const ADOPT: ReadonlySet<string> = new Set(['adopt']);
+const CLUSTER_ID = /^[0-9a-f]{32}$/;
 
 /** Where an export goes. */
 export interface ExportSink {
@@ -58,6 +59,8 @@ export interface ImportWish {
   /** What the client says that the whole upload has. */
   readonly digest: string | undefined;
   readonly adopts: boolean;
+  /** Identity of the cluster that the backup is of, if whoever uploads knows it. */
+  readonly source: string | undefined;
 }
 
 /** Why an export ended early: a word for programs, and a sentence. */
@@ -79,7 +82,14 @@ export interface ColdGraces {
   readonly cold_compaction_gc_grace_ms?: number;
 }
 
+/** Which cluster this is, and whose backups it was restored from. */
+export interface Lineage {
+  readonly cluster_id: string | null;
+  readonly restored_from: readonly string[];
+}
+
 export interface Backups {
+  readonly lineage: Lineage;
   exportGroup(group: number, sink: ExportSink): void;
   /** Of the groups whose last export through this node ended early. */
   readonly endedExports: readonly EndedExport[];
@@ -111,10 +121,14 @@ export function handleBackup(call: ServiceCall, backups: Backups, path: string, 
   return isImport ? receive(call, backups, group.value) : send(call, backups, group.value);
 }
 
-function answerInfo({ plane, res, responder, startedMs }: ServiceCall, { endedExports, coldGraces }: Backups): void {
+function answerInfo(
+  { plane, res, responder, startedMs }: ServiceCall,
+  { endedExports, coldGraces, lineage }: Backups,
+): void {
   const info = {
     format_version: BACKUP_FORMAT_VERSION,
     raft_group_count: plane.ctx.gateway.groupCount,
+    ...lineage,
     ...coldGraces,
     ...(endedExports.length === 0 ? {} : { exports_ended_early: endedExports }),
   };
@@ -150,13 +164,22 @@ function receive({ plane, res, req, responder, startedMs }: ServiceCall, backups
     responder.text(res, 400, 'x-svc-backup-blake3 must be the 64 hexadecimal digits of a digest');
     return plane.count('other', 400, startedMs);
   }
+  const source = req.getHeader('x-svc-backup-cluster');
+  if (source !== '' && !CLUSTER_ID.test(source)) {
+    responder.text(res, 400, 'x-svc-backup-cluster must be the 32 hexadecimal digits of a cluster_id');
+    return plane.count('other', 400, startedMs);
+  }
   const query = collect(req.getQuery() ?? '', ADOPT);
   const adopt = query.ok ? (query.value.get('adopt') ?? 'false') : '';
   if (adopt !== 'true' && adopt !== 'false') {
     responder.text(res, 400, query.ok ? 'adopt must be true or false' : query.reason);
     return plane.count('other', 400, startedMs);
   }
-  const wanted = { digest: named === '' ? undefined : named.toLowerCase(), adopts: adopt === 'true' };
+  const wanted = {
+    digest: named === '' ? undefined : named.toLowerCase(),
+    adopts: adopt === 'true',
+    source: source === '' ? undefined : source,
+  };
   const gathering = new Gathering(plane, res, responder, 'other', startedMs);
   const flow = new Flow(res, gathering);
   const feed = backups.importGroup(group, wanted, {

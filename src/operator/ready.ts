@@ -134,7 +134,9 @@ export function needsPermission(
 ): boolean {
   const report = reportOf(sample, nodeId);
   const own = groupOf(report, group);
-  if (own === undefined || own.lastLog === 0) return true;
+  if (own === undefined) return true;
+  if (own.logLost) return !own.refilled;
+  if (own.lastLog === 0) return true;
   if (gapOf(sample, nodeId, report, group) <= lagMax) return false;
   return own.applied <= (groupOf(reportOf(before, nodeId), group)?.applied ?? -1);
 }

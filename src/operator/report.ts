@@ -12,6 +12,10 @@ export interface GroupReport {
   readonly learners: readonly number[];
   /** False: the node may know less than it acknowledged before its start. */
   readonly caughtUp: boolean;
+  /** It lost its log, or has an older copy of it, and does not vote before a leader has refilled it. */
+  readonly logLost: boolean;
+  /** A leader was told to, and the node has heard of it. */
+  readonly refilled: boolean;
 }
 
 export interface NodeReport {
@@ -87,6 +91,8 @@ function parseGroup(group: Json): GroupReport {
     voters: idsAt(group, 'voter_ids'),
     learners: idsAt(group, 'learner_ids'),
     caughtUp: group['caught_up'] !== false,
+    logLost: group['log_lost'] !== undefined,
+    refilled: group['log_lost'] === 'allowed',
   };
 }
 

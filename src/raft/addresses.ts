@@ -5,18 +5,32 @@
 import { encodeUtf8, decodeUtf8Strict } from '../base/utf8.ts';
 import type { Addresses, Configuration } from './types.ts';
 
-/** `configuration` with those of the addresses whose nodes are members of it. */
+/**
+ * Where the cluster's identity stands among the addresses: a node of this number cannot be a member, so versions that do not know of
+ * identities drop it.
+ */
+const IDENTITY_AT = 0;
+
+/** `configuration` with those of the addresses whose nodes are members of it, and with the identity that stands among them. */
 export function withAddresses(configuration: Configuration, addresses: Addresses | undefined): Configuration {
   const { voters, votersOutgoing, learners } = configuration;
+  const identity = addresses?.get(IDENTITY_AT) ?? configuration.identity;
   const all = new Set([...voters, ...votersOutgoing, ...learners]);
   const kept = new Map([...(addresses ?? [])].filter(([node]) => all.has(node)).sort(([a], [b]) => a - b));
-  return kept.size === 0 ? { voters, votersOutgoing, learners } : { voters, votersOutgoing, learners, addresses: kept };
+  return {
+    voters,
+    votersOutgoing,
+    learners,
+    ...(kept.size === 0 ? {} : { addresses: kept }),
+    ...(identity === undefined ? {} : { identity }),
+  };
 }
 
 /** Layout: count (u16 LE), then for each, ascending: node (f64 LE), bytes (u16 LE), text in UTF-8. Nothing at all for none. */
-export function encodeAddresses(addresses: Addresses | undefined): Uint8Array {
-  if (addresses === undefined || addresses.size === 0) return new Uint8Array(0);
-  const texts = [...addresses].map(([node, text]) => ({ node, text: encodeUtf8(text) }));
+export function encodeAddresses({ addresses, identity }: Configuration): Uint8Array {
+  const all: (readonly [number, string])[] = identity === undefined ? [] : [[IDENTITY_AT, identity]];
+  const texts = [...all, ...(addresses ?? [])].map(([node, text]) => ({ node, text: encodeUtf8(text) }));
+  if (texts.length === 0) return new Uint8Array(0);
   const bytes = new Uint8Array(texts.reduce((sum, { text }) => sum + 10 + text.length, 2));
   const view = new DataView(bytes.buffer);
   view.setUint16(0, texts.length, true);

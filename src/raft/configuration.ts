@@ -8,6 +8,8 @@ export interface Target {
   readonly learners: readonly number[];
   /** Beside those that the configuration has, or instead. */
   readonly addresses?: Addresses;
+  /** For a configuration that has none. */
+  readonly identity?: string | undefined;
 }
 
 export function isVoter(configuration: Configuration, node: number): boolean {
@@ -41,13 +43,14 @@ export function firstStep(current: Configuration, target: Target): Configuration
   const learners = sorted(target.learners).filter((id) => !voters.includes(id));
   const same = voters.length === current.voters.length && voters.every((id) => current.voters.includes(id));
   const addresses = new Map([...(current.addresses ?? []), ...(target.addresses ?? [])]);
-  return withAddresses({ voters, votersOutgoing: same ? [] : sorted(current.voters), learners }, addresses);
+  const identity = current.identity ?? target.identity;
+  const lists = { voters, votersOutgoing: same ? [] : sorted(current.voters), learners };
+  return withAddresses(identity === undefined ? lists : { ...lists, identity }, addresses);
 }
 
 /** Second step: the outgoing half leaves. */
 export function withoutOutgoing(joint: Configuration): Configuration {
-  const { voters, learners, addresses } = joint;
-  return withAddresses({ voters, votersOutgoing: [], learners }, addresses);
+  return withAddresses({ ...joint, votersOutgoing: [] }, joint.addresses);
 }
 
 /**
@@ -57,7 +60,7 @@ export function withoutOutgoing(joint: Configuration): Configuration {
 export function encodeConfiguration(configuration: Configuration): Uint8Array {
   const lists = [configuration.voters, configuration.votersOutgoing, configuration.learners];
   const count = lists.reduce((sum, list) => sum + list.length, 0);
-  const addresses = encodeAddresses(configuration.addresses);
+  const addresses = encodeAddresses(configuration);
   const bytes = new Uint8Array(6 + 8 * count + addresses.length);
   bytes.set(addresses, 6 + 8 * count);
   const view = new DataView(bytes.buffer);

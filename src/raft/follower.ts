@@ -1,7 +1,7 @@
 import { assert } from '../base/assert.ts';
 import { decodeConfiguration } from './configuration.ts';
 import { writingTicks } from './clock.ts';
-import { noteRecovery } from './recovery.ts';
+import { loseLog, noteRecovery } from './recovery.ts';
 import { becomeFollower } from './roles.ts';
 import { ENTRY_CONFIG } from './types.ts';
 import type { Core } from './core.ts';
@@ -27,7 +27,9 @@ export function onAppend(core: Core, message: AppendRequest): void {
 export function onHeartbeat(core: Core, message: Heartbeat): void {
   follow(core, message);
   const { log } = core;
-  // The leader cut `commit` to what this log acknowledged; a log that was lost is not the one that it spoke of.
+  // The leader cut `commit` to what this log acknowledged: a log that ends before it is an older copy.
+  if (core.lost === 0 && message.commit > log.last) loseLog(core);
+  // And one that was lost is not the one that it spoke of.
   if (core.lost === 0 && message.commit > log.commit && message.commit <= log.last) log.commitTo(message.commit);
   if (message.round === 0) return;
   core.send.push({

@@ -6,7 +6,7 @@ import { campaign, onOwnVoteDurable, setCandidacy } from './election.ts';
 import { entryBytes } from './log.ts';
 import { proposeConfiguration } from './membership.ts';
 import { readIndex } from './read-index.ts';
-import { allowNextRevert } from './recovery.ts';
+import { allowNextRevert, loseLog } from './recovery.ts';
 import { sendToPeers, snapshotFailed, snapshotInstalled } from './replication.ts';
 import { appendAsLeader } from './roles.ts';
 import { step } from './step.ts';
@@ -81,9 +81,15 @@ export class Raft {
   get appliedIndex(): number {
     return this.#core.applied;
   }
-  /** Turns true when a leader has restored a node that lost its log; the host then removes its marker. */
+  /** Turns false when a leader shows that the log was lost, and true when one has restored it; the host keeps that on disk. */
   get mayVote(): boolean {
     return this.#core.mayVote;
+  }
+  /** Its log is lost; `allowed`: a leader was told to refill it. */
+  get lostLog(): 'no' | 'asking' | 'allowed' {
+    const { lost } = this.#core;
+    if (lost === 0) return 'no';
+    return lost === 1 ? 'asking' : 'allowed';
   }
   /** Target of a running transfer; 0 = none. */
   get transferee(): number {
@@ -145,6 +151,11 @@ export class Raft {
   /** Leader only, once per call: `node` may come back with an older or empty log. False when not leader or unknown. */
   allowNextRevert(node: number): boolean {
     return allowNextRevert(this.#core, node);
+  }
+
+  /** The host knows that this node's disk is not the one that acknowledged what the others remember. */
+  loseLog(): void {
+    loseLog(this.#core);
   }
 
   /** Asks for a read index; the answer comes as a ReadState, or never if a message is lost. False: nobody to ask now. */

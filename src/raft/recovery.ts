@@ -1,6 +1,7 @@
 import { advanceCommit } from './commit.ts';
 import { isVoter } from './configuration.ts';
 import { confirmedRound } from './read-index.ts';
+import { becomeFollower } from './roles.ts';
 import type { Core } from './core.ts';
 import type { Progress } from './progress.ts';
 import type { AppendRequest, AppendResponse, Heartbeat, HeartbeatResponse, SnapshotRequest } from './types.ts';
@@ -31,6 +32,18 @@ import type { AppendRequest, AppendResponse, Heartbeat, HeartbeatResponse, Snaps
  * timeouts after its start before it votes again, and its vote in the present term goes to the present leader.
  */
 export const RECOVERY_WAIT_TIMEOUTS = 2;
+
+/**
+ * This node's log is not what it acknowledged: its disk is another one, or an older copy. What it has stays until a leader replaces
+ * it; whatever it voted for since its start, it waits again before it votes.
+ */
+export function loseLog(core: Core): void {
+  if (core.lost !== 0) return;
+  core.lost = 1;
+  core.mayVote = false;
+  core.ticksSinceBoot = 0;
+  if (core.role !== 'follower') becomeFollower(core, core.term, 0);
+}
 
 /** Operator: `node` may come back with an older log, once. False when this node does not lead or does not know it. */
 export function allowNextRevert(core: Core, node: number): boolean {

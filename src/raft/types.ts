@@ -47,6 +47,8 @@ export interface Configuration {
   readonly learners: readonly number[];
   /** Of members that the hosts do not know by themselves, ascending; missing when there are none. See addresses.ts. */
   readonly addresses?: Addresses;
+  /** Of the cluster, once it has one: drawn by a leader, never changed. Consensus only carries it along. */
+  readonly identity?: string;
 }
 
 /**

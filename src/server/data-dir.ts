@@ -1,12 +1,14 @@
 /**
  * The data directory: who may use it and how it is laid out.
  *
- *   millrace.json   format, node id, group count and shard count, and whether all shards were ever there
+ *   millrace.json   format, node id, group count and shard count, and whether all shards were ever there; the identity of the
+ *                   cluster, which directory this is, and how often it was started
  *   shard-N/        LMDB environment of shard N
  *
  * Groups live in shard (group mod shard count), so the shard count is fixed when the directory is created. A directory
  * that lost a shard is refused: an empty shard in its place would look like data that never existed.
  */
+import { randomBytes } from 'node:crypto';
 import {
   closeSync,
   fsyncSync,
@@ -24,10 +26,17 @@ import process from 'node:process';
 import { GROUP_COUNT_MAX } from '../base/hash.ts';
 import { makeFolder } from '../cold/folder.ts';
 import { ConfigError } from '../config/error.ts';
+import type { DirectoryRun } from '../wire/peer/standing.ts';
 
 const FILE = 'millrace.json';
 /** 2: streams have a cold part, buckets a quota. */
 const FORMAT = 2;
+export const CLUSTER_ID_BYTES = 16;
+const CLUSTER_ID = /^[0-9a-f]{32}$/;
+const DIRECTORY_ID_BYTES = 8;
+const DIRECTORY_ID = /^[0-9a-f]{16}$/;
+/** Losses of disks, and restores, that are remembered; each is an operator's affair. */
+const SETTLED_MAX = 64;
 const SHARD_FOLDER = /^shard-(\d+)$/;
 
 export interface Layout {
@@ -36,10 +45,33 @@ export interface Layout {
   readonly shardCount: number;
 }
 
-interface Stored extends Layout {
+/** What tells this directory from all others. Versions that do not know of it leave it alone. */
+export interface Directory {
+  /** Of the cluster; empty: not known yet. */
+  readonly clusterId: string;
+  readonly directoryId: string;
+  /** This start on it; the first is 1. */
+  readonly incarnation: number;
+  /** Made by a version that does not draw ids. */
+  readonly migrated: boolean;
+  /** Made by a node without peers; undefined: by a version that did not note it. */
+  readonly single: boolean | undefined;
+  /** Runs of this node, on other directories or on a newer state of this one, whose loss it has noticed. */
+  readonly settled: readonly DirectoryRun[];
+  /** Clusters whose backups came in through this node. */
+  readonly restoredFrom: readonly string[];
+}
+
+interface Stored extends Layout, Directory {
   readonly format: number;
   /** All shards have been opened once, so each must be there from now on. */
   readonly complete: boolean;
+}
+
+/** How the node is started. */
+export interface Wanted extends Layout {
+  /** Without peers. */
+  readonly single: boolean;
 }
 
 function refused(path: string, why: string): ConfigError {
@@ -69,8 +101,11 @@ export async function lockDataDir(path: string): Promise<void> {
   });
 }
 
-/** Reads or creates the layout; returns the one in force. Throws ConfigError with what to change. */
-export function openDataDir(path: string, wanted: Layout): Layout {
+/**
+ * Reads or creates the layout; returns the one in force. Throws ConfigError with what to change. Each call is a start: from now on no
+ * earlier copy of the directory can pass for this one.
+ */
+export function openDataDir(path: string, wanted: Wanted): Layout & Directory {
   let names: string[];
   try {
     names = readdirSync(path);
@@ -82,8 +117,10 @@ export function openDataDir(path: string, wanted: Layout): Layout {
     if (shards.length > 0) {
       throw refused(path, `holds shards but no ${FILE}; restore that file or name another directory`);
     }
-    store(path, { format: FORMAT, complete: false, ...wanted });
-    return wanted;
+    // The other nodes of a new cluster agree on an identity with this one; a single node has nobody to ask.
+    const clusterId = wanted.single ? draw(CLUSTER_ID_BYTES) : '';
+    const fresh = { clusterId, directoryId: draw(DIRECTORY_ID_BYTES), incarnation: 1, migrated: false };
+    return store(path, { format: FORMAT, complete: false, ...wanted, ...fresh, settled: [], restoredFrom: [] });
   }
   const stored = read(path);
   if (stored.nodeId !== wanted.nodeId) {
@@ -95,7 +132,23 @@ export function openDataDir(path: string, wanted: Layout): Layout {
     );
   }
   checkShards(path, stored, shards);
-  return stored;
+  const isOld = stored.directoryId === '';
+  const started = {
+    ...stored,
+    directoryId: isOld ? draw(DIRECTORY_ID_BYTES) : stored.directoryId,
+    migrated: stored.migrated || isOld,
+    incarnation: stored.incarnation + 1,
+  };
+  try {
+    return store(path, started);
+  } catch {
+    // A full disk must not keep a node from serving what it has. Its peers are not told of a start that was not noted.
+    return { ...started, directoryId: '' };
+  }
+}
+
+function draw(bytes: number): string {
+  return randomBytes(bytes).toString('hex');
 }
 
 function checkShards(path: string, stored: Stored, found: readonly number[]): void {
@@ -123,14 +176,39 @@ function sizeOf(file: string): number {
 }
 
 /** All shards are open: from now on each of them must be there. Their directory entries are on disk when this returns. */
-export function completeDataDir(path: string, layout: Layout): void {
-  if (read(path).complete) return;
-  for (let shard = 0; shard < layout.shardCount; shard++) syncFolder(join(path, `shard-${shard}`));
-  const { nodeId, groupCount, shardCount } = layout;
-  store(path, { format: FORMAT, complete: true, nodeId, groupCount, shardCount });
+export function completeDataDir(path: string, { single }: Pick<Wanted, 'single'>): void {
+  const stored = read(path);
+  if (stored.complete && stored.single !== undefined) return;
+  for (let shard = 0; shard < stored.shardCount; shard++) syncFolder(join(path, `shard-${shard}`));
+  store(path, { ...stored, complete: true, single: stored.single ?? single });
 }
 
-function store(path: string, stored: Stored): void {
+/** The cluster that the directory belongs to from now on. False: it belongs to another one. */
+export function noteClusterId(path: string, clusterId: string): boolean {
+  const stored = read(path);
+  if (stored.clusterId === '') store(path, { ...stored, clusterId });
+  return stored.clusterId === '' || stored.clusterId === clusterId;
+}
+
+/** A peer remembers a run of this node that this directory has never seen; all shards have marked their logs as lost. */
+export function noteLoss(path: string, run: DirectoryRun): boolean {
+  const stored = read(path);
+  const settled = [...stored.settled, run].slice(-SETTLED_MAX);
+  const isOwn = run.directory === stored.directoryId;
+  store(path, { ...stored, settled, incarnation: Math.max(stored.incarnation, isOwn ? run.incarnation : 0) });
+  return true;
+}
+
+/** A backup of that cluster came in. */
+export function noteSource(path: string, clusterId: string): boolean {
+  const stored = read(path);
+  const { restoredFrom } = stored;
+  if (!restoredFrom.includes(clusterId))
+    store(path, { ...stored, restoredFrom: [...restoredFrom, clusterId].slice(-SETTLED_MAX) });
+  return true;
+}
+
+function store<T extends Stored>(path: string, stored: T): T {
   const file = join(path, FILE);
   try {
     const descriptor = openSync(`${file}.new`, 'w', 0o600);
@@ -142,6 +220,7 @@ function store(path: string, stored: Stored): void {
   } catch (error) {
     throw refused(path, `cannot be written (${(error as Error).message})`);
   }
+  return stored;
 }
 
 /** A new name is durable once its folder is. */
@@ -158,7 +237,7 @@ function read(path: string): Stored {
   } catch (error) {
     throw refused(path, `${FILE} cannot be read (${(error as Error).message})`);
   }
-  const { format, nodeId, groupCount, shardCount, complete } = (found ?? {}) as Partial<Stored>;
+  const { format, nodeId, groupCount, shardCount, complete, ...rest } = (found ?? {}) as Partial<Stored>;
   if (format !== FORMAT) throw refused(path, `written by another version (format ${String(format)})`);
   if (!within(nodeId, 2 ** 32) || !within(groupCount, GROUP_COUNT_MAX) || !within(shardCount, groupCount)) {
     throw refused(
@@ -166,7 +245,35 @@ function read(path: string): Stored {
       `${FILE} is damaged: expected node id, group count, and a shard count of at most the group count`,
     );
   }
-  return { format, complete: complete === true, nodeId, groupCount, shardCount };
+  return { format, complete: complete === true, nodeId, groupCount, shardCount, ...directoryOf(path, rest) };
+}
+
+function directoryOf(path: string, found: Partial<Directory>): Directory {
+  const {
+    clusterId = '',
+    directoryId = '',
+    incarnation = 0,
+    migrated,
+    single,
+    settled = [],
+    restoredFrom = [],
+  } = found;
+  const isGood =
+    (clusterId === '' || (typeof clusterId === 'string' && CLUSTER_ID.test(clusterId))) &&
+    (directoryId === '' || (typeof directoryId === 'string' && DIRECTORY_ID.test(directoryId))) &&
+    Number.isSafeInteger(incarnation) &&
+    Array.isArray(settled) &&
+    Array.isArray(restoredFrom);
+  if (!isGood) throw refused(path, `${FILE} is damaged: clusterId, directoryId or incarnation is not what this wrote`);
+  return {
+    clusterId,
+    directoryId,
+    incarnation,
+    migrated: migrated === true,
+    single: typeof single === 'boolean' ? single : undefined,
+    settled,
+    restoredFrom,
+  };
 }
 
 /** Linux names file systems by these numbers (statfs(2)): tmpfs, ramfs. */

@@ -15,7 +15,7 @@ import { describeShed } from '../wire/shed.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
 import { type RunningBackups, openBackups } from './backup/backups.ts';
 import { type ColdStore, NO_COLD_STORE_METRICS, gracesOf, startColdStore } from './cold-start.ts';
-import { type Layout, completeDataDir, isVolatile, lockDataDir, openDataDir } from './data-dir.ts';
+import { type Directory, type Layout, completeDataDir, isVolatile, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
 import { QuotaGate } from './quota-gate.ts';
 import { openForks } from './fork/forks.ts';
@@ -25,6 +25,7 @@ import { Governance } from './governance.ts';
 import { greeting } from './greeting.ts';
 import { collectSeldom } from './heap.ts';
 import { type Logger, createLogger } from './log.ts';
+import { Membership } from './membership.ts';
 import { type ClusterData, Shards } from './shards.ts';
 import { Reloads } from './reload.ts';
 import { openConnections } from './file-limit.ts';
@@ -52,6 +53,8 @@ async function main(argv: readonly string[]): Promise<void> {
   const startedMs = performance.now();
   for (const sentence of doorWarnings(config)) log.warn(sentence);
   const layout = await claimDataDir(config, log);
+  const onFailure = endWith(log);
+  const membership = new Membership(config.storage.dataDir, layout, log, onFailure);
   const onDisk = !isVolatile(config.storage.dataDir);
   if (!onDisk)
     log.warn({ path: config.storage.dataDir }, 'the data directory is in memory: a restart of this host loses it');
@@ -63,20 +66,18 @@ async function main(argv: readonly string[]): Promise<void> {
     nodeId: layout.nodeId,
     dataDir: config.storage.dataDir,
     cluster: clusterOf(config),
+    membership,
     draining: wasDraining,
     cold,
     uncommittedBytesMax: config.raft.maxUncommittedBytesPerGroup,
-    onFailure: (error) => {
-      log.fatal({ err: error }, 'a shard failed; the process ends, acknowledged data is on disk');
-      process.exit(EXIT_FAILURE);
-    },
+    onFailure,
   });
   const gateway = new Gateway(layout.groupCount, shards.links, (error) =>
     log.error({ err: error }, 'an answer could not be delivered'),
   );
   cold?.serve(gateway);
   await shards.ready();
-  completeDataDir(config.storage.dataDir, layout);
+  completeDataDir(config.storage.dataDir, { single: clusterOf(config) === undefined });
   const drainMark = new ShedState(gateway, config.storage.dataDir, wasDraining);
   // Before traffic. That they shall not lead the shards knew from the start.
   await drainMark.apply();
@@ -91,8 +92,9 @@ async function main(argv: readonly string[]): Promise<void> {
   );
   const writes = openWrites(gateway);
   const subscriptions = openSubscriptions(config, layout.nodeId, gateway, governance);
-  const backups = openNodeBackups(config, gateway, cold);
-  const parts: Parts = { config, gateway, writes, subscriptions, shards, drainMark, governance, cold, backups, log };
+  const backups = openNodeBackups(config, membership, gateway, cold);
+  const services = { writes, subscriptions, shards, governance, cold, backups };
+  const parts: Parts = { config, membership, gateway, drainMark, log, ...services };
   const planes = compose(parts);
   await planes.listenClient(config.server.listen.host, config.server.listen.port);
   await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
@@ -105,6 +107,13 @@ async function main(argv: readonly string[]): Promise<void> {
   onSignal(() => stop(planes, parts, reloads));
 }
 
+function endWith(log: Logger): (error: Error) => void {
+  return (error) => {
+    log.fatal({ err: error }, 'a shard failed; the process ends, acknowledged data is on disk');
+    process.exit(EXIT_FAILURE);
+  };
+}
+
 /** A rejection that nobody handles comes here too. Doubtful state is not carried on. */
 function endOnBug(log: Logger): void {
   process.on('uncaughtException', (error) => {
@@ -114,13 +123,15 @@ function endOnBug(log: Logger): void {
 }
 
 /** Nothing is written on a host that cannot serve, or into a directory that another process uses. */
-async function claimDataDir({ raft, runtime, storage }: Config, log: Logger): Promise<Layout> {
+async function claimDataDir(config: Config, log: Logger): Promise<Layout & Directory> {
+  const { raft, runtime, storage } = config;
   loadUws();
   const { nodeId, groupCount } = raft;
+  const single = clusterOf(config) === undefined;
   const shardCount = Math.min(runtime.coreCount, groupCount);
   await lockDataDir(storage.dataDir);
   makePrivate(storage.dataDir, log);
-  const layout = openDataDir(storage.dataDir, { nodeId, groupCount, shardCount });
+  const layout = openDataDir(storage.dataDir, { nodeId, groupCount, shardCount, single });
   if (layout.shardCount !== shardCount) {
     log.warn(
       { asked: shardCount, used: layout.shardCount },
@@ -136,13 +147,19 @@ function openWrites(gateway: Gateway): Parts['writes'] {
   return { quotas, forks: openForks(quotas) };
 }
 
-function openNodeBackups(config: Config, gateway: Gateway, cold: ColdStore | undefined): RunningBackups {
+function openNodeBackups(
+  config: Config,
+  membership: Membership,
+  gateway: Gateway,
+  cold: ColdStore | undefined,
+): RunningBackups {
   return openBackups({
     gateway,
     requests: () => gateway.counters.requests,
     directory: config.storage.dataDir,
     readCold: cold?.service.read.bind(cold.service),
     coldGraces: gracesOf(config.storage.cold),
+    membership,
     log: createLogger('backup'),
   });
 }
@@ -178,6 +195,7 @@ function clusterOf({ raft, cluster, server }: Config): ClusterData | undefined {
 
 interface Parts {
   readonly config: Config;
+  readonly membership: Membership;
   readonly gateway: Gateway;
   readonly writes: { readonly quotas: QuotaGate; readonly forks: ForkService };
   readonly shards: Shards;
@@ -187,6 +205,10 @@ interface Parts {
   readonly cold: ColdStore | undefined;
   readonly backups: RunningBackups;
   readonly log: Logger;
+}
+
+function whoIs({ config, membership }: Parts): Readonly<Record<string, unknown>> {
+  return { node_id: config.raft.nodeId, cluster_id: membership.clusterId, version: VERSION };
 }
 
 function compose(parts: Parts): Planes {
@@ -208,8 +230,7 @@ function compose(parts: Parts): Planes {
     mailboxCapacities: () => shards.depths().map(() => REQUEST_RING_BYTES),
     http: () => ({ ...metrics.snapshot() }),
     extra: () => ({
-      node_id: config.raft.nodeId,
-      version: VERSION,
+      ...whoIs(parts),
       uptime_ms: Math.round(process.uptime() * 1000),
       mailbox_used_bytes: shards.usedBytes(),
       mailbox_full_events: gateway.counters.refused,

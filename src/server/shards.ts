@@ -11,6 +11,7 @@ import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '..
 import type { ColdSettings } from '../shard/cold/port.ts';
 import { type ColdAnswer, type ColdCalls, type ColdQuestion, answerShard } from './cold-bridge.ts';
 import { type ShardLink } from './gateway.ts';
+import type { Finding, Membership, MembershipData } from './membership.ts';
 
 /** Bodies under way beside the rings, per direction and shard; above the 256 MiB that HTTP admits. */
 const LANE_BYTES_MAX = 512 * 1024 * 1024;
@@ -32,9 +33,14 @@ export interface ClusterData {
 }
 
 /** What a shard thread says: it serves, it has stopped, or the configuration cannot work and why. */
-export type ShardMessage = 'ready' | 'stopped' | { readonly refused: string } | ColdQuestion;
+export type ShardMessage =
+  | 'ready'
+  | 'stopped'
+  | { readonly refused: string }
+  | { readonly found: Finding }
+  | ColdQuestion;
 /** What it is told after its start. */
-export type ToShard = 'stop' | ColdAnswer;
+export type ToShard = 'stop' | { readonly found: Finding } | ColdAnswer;
 /** The run of an object id is the thread's own to draw. */
 export type ColdUse = Omit<ColdSettings, 'run'>;
 
@@ -51,6 +57,7 @@ export interface ShardData {
   readonly shardCount: number;
   /** Undefined: a single node. */
   readonly cluster: ClusterData | undefined;
+  readonly membership: MembershipData;
   /** The node is marked: it shall not lead, from its first turn on. */
   readonly draining: boolean;
   /** Undefined: no cold store. */
@@ -69,6 +76,7 @@ export interface ShardsOptions {
   readonly nodeId: number;
   readonly dataDir: string;
   readonly cluster: ClusterData | undefined;
+  readonly membership: Membership;
   /** The node is marked: it shall not lead, from its first turn on. */
   readonly draining: boolean;
   /** Where old bytes go, and how. */
@@ -91,6 +99,7 @@ export class Shards {
   constructor(options: ShardsOptions) {
     const boot = randomInt(1, 2 ** 31);
     this.#running = Array.from({ length: options.count }, (_, shard) => start(shard, boot, options));
+    options.membership.tell = (found) => this.#running.forEach(({ worker }) => worker.postMessage({ found }));
   }
 
   get links(): readonly ShardLink[] {
@@ -145,6 +154,7 @@ function start(shard: number, boot: number, options: ShardsOptions): Running {
     groupCount: options.groupCount,
     shardCount: options.count,
     cluster: options.cluster,
+    membership: options.membership.data,
     draining: options.draining,
     cold: options.cold?.use,
     uncommittedBytesMax: options.uncommittedBytesMax,
@@ -164,6 +174,10 @@ function start(shard: number, boot: number, options: ShardsOptions): Running {
       stopped.resolve();
     }
     if (typeof message !== 'object') return;
+    if ('found' in message) {
+      options.membership.found(message.found);
+      return;
+    }
     if ('ask' in message) {
       void answerShard(worker, options.cold?.service, message);
       return;

@@ -4,7 +4,8 @@
  * has applied the log that it started with: all that the process before can have applied was in it.
  *
  * The end of that log may never be committed: then a leader cuts it off, and the bound falls with it. A node that lost its log
- * does not know what it acknowledged: it shows nothing before it was restored, and then as much as it had been restored with.
+ * does not know what it acknowledged: it shows nothing before it was restored, and then as much as it had been restored with. That
+ * it lost its log a node may learn later, from its peers.
  */
 import type { Group } from '../group/group.ts';
 
@@ -12,18 +13,26 @@ export class CatchUp {
   /** Groups that are behind, and the index that they must have applied. */
   readonly #bounds = new Map<Group, number>();
 
+  readonly #groups: readonly Group[];
+
   constructor(groups: readonly Group[]) {
+    this.#groups = groups;
     for (const group of groups) this.#bounds.set(group, group.raft.mayVote ? group.raft.lastIndex : Infinity);
     this.observe();
   }
 
-  /** Every group shows what it has. Stays so. */
+  /** Every group shows what it has. */
   get done(): boolean {
     return this.#bounds.size === 0;
   }
 
   isBehind(group: Group): boolean {
     return this.#bounds.has(group);
+  }
+
+  /** None of the logs is what it was. */
+  lose(): void {
+    for (const group of this.#groups) if (!group.raft.mayVote) this.#bounds.set(group, Infinity);
   }
 
   /** Once a turn, after apply. */

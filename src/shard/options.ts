@@ -4,6 +4,7 @@ import { Group } from '../group/group.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
 import type { LogReader, RaftConfig } from '../raft/types.ts';
 import type { State } from '../stream/state.ts';
+import type { ClusterIdentity } from './cluster-identity.ts';
 import type { ColdPort, ColdSettings } from './cold/port.ts';
 import type { PinBounds } from './log-pins.ts';
 import type { Log, ReplyTarget, RequestSource, ShardStorage } from './ports.ts';
@@ -25,6 +26,8 @@ export interface ShardOptions {
   readonly voters: readonly number[];
   /** All nodes of the configuration file. */
   readonly nodes: readonly number[];
+  /** Undefined: nothing is known of clusters and their directories. */
+  readonly identity?: ClusterIdentity | undefined;
   /** Differs between boots; seeds election timeouts. */
   readonly seed: number;
   /** Names this run of the process to its peers; positive. */

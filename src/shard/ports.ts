@@ -1,6 +1,7 @@
 /** What a shard needs from the outside; the simulator swaps all of it. */
 import type { Entry, HardState, LogReader, Message, SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
 import type { Tx } from '../stream/tx.ts';
+import type { DirectoryRun } from '../wire/peer/standing.ts';
 
 /** Requests from the main thread: a ring reader. */
 export interface RequestSource {
@@ -89,6 +90,14 @@ export interface ShardStorage {
   readonly spaceLeft: boolean;
   /** The file system could take commits that find no page to use again; sampled too, and false before spaceLeft is. */
   readonly roomToGrow: boolean;
+}
+
+/** What a shard remembers of other nodes (directories.ts). */
+export interface DirectoryStorage {
+  /** The last run of a node that this shard linked to. */
+  peerRun(node: number): DirectoryRun | undefined;
+  /** On disk when it returns. */
+  rememberPeer(node: number, run: DirectoryRun): void;
 }
 
 /** Rows of a group in chunks, for another node: keyBytes u16, valueBytes u32, key without its prefix, value. */

@@ -61,6 +61,11 @@ export class Queries {
     );
   }
 
+  /** See CatchUp. */
+  lose(): void {
+    this.#catchUp.lose();
+  }
+
   /** The group may know less than it acknowledged before the start of this process. */
   isBehind(group: Group): boolean {
     return this.#catchUp.isBehind(group);

@@ -17,13 +17,14 @@ import { ColdTier } from './cold/tier.ts';
 import { Commits } from './commits.ts';
 import { Exports } from './exports.ts';
 import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
-import { type ForwardOrigin, type PeerPort, type RequestSource, StorageFullError, type TurnBatch } from './ports.ts';
+import { type ForwardOrigin, type PeerPort, type RequestSource, type TurnBatch } from './ports.ts';
 import { Room } from './room.ts';
 import { RingSink } from './sink.ts';
 import { IncomingSnapshots } from './incoming-snapshots.ts';
 import { LOG_KEPT_BYTES } from './log-pins.ts';
 import { OutgoingSnapshots } from './outgoing-snapshots.ts';
 import { type ShardOptions, newGroup } from './options.ts';
+import { LostGroups } from './lost-groups.ts';
 import { JoinedNodes, recordConfiguration } from './members.ts';
 import { WholeBuffer, isCommandFrame, touchFrame } from './frames.ts';
 import { Queries } from './queries.ts';
@@ -60,8 +61,7 @@ export class Shard {
   #joined: JoinedNodes | undefined;
   /** Messages that may leave once the commit of their batch is on disk. */
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
-  /** Groups whose log this node lost and has not got back. */
-  readonly #lost = new Set<number>();
+  readonly #lost: LostGroups;
   readonly counters = { turns: 0, committedEntries: 0, requests: 0, refusedDiskFull: 0 };
 
   constructor(options: ShardOptions) {
@@ -91,7 +91,7 @@ export class Shard {
       status: () => this.status,
       shed: (candidacy) => this.#room.shed(candidacy),
     });
-    for (const id of options.groups) if (storage.lost(id)) this.#lost.add(id);
+    this.#lost = new LostGroups(storage, this.groups, () => this.#queries.lose());
   }
 
   #adminHost(): AdminHost {
@@ -142,6 +142,8 @@ export class Shard {
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);
     for (const group of this.groups) group.flushEvents();
+    // Before anybody is told that a restored node has caught up: a restart would take that back.
+    if (!this.full) this.#lost.look();
     this.#queries.turn(nowMs, clockMs);
     this.#commits.checkpoints.observe(clockMs);
     this.#options.replies.publish();
@@ -185,6 +187,11 @@ export class Shard {
       return;
     }
     group.submit(slot, bytes, view, frame.byteOffset + REQUEST_HEAD_BYTES, undefined, nowMs);
+  }
+
+  /** The directory is another one, or an older copy of it, than the one that its peers know. */
+  declareLost(): void {
+    this.#lost.declare();
   }
 
   group(id: number): Group | undefined {
@@ -283,10 +290,11 @@ export class Shard {
       for (const group of this.groups) {
         group.raft.tick();
         group.expireWaiting(LEADER_WAIT_MS);
-        if (this.#peers !== undefined) recordConfiguration(group);
+        const { identity } = this.#options;
+        if (this.#peers !== undefined || identity !== undefined) recordConfiguration(group, identity?.firstOf(group));
+        identity?.look(group);
       }
       this.#joined?.look(this.groups);
-      this.#noteRestored();
     }
     if (clockMs >= this.#sweepAtMs) {
       this.#sweepAtMs = clockMs + SWEEP_MS;
@@ -365,22 +373,6 @@ export class Shard {
     }
     for (const { group, message } of wanted) this.#outgoing?.send(group, message);
     this.#peers?.flush();
-  }
-
-  /** A node that lost its log and was restored by a leader may vote from now on, also after a restart. */
-  #noteRestored(): void {
-    const { storage } = this.#options;
-    for (const group of this.groups) {
-      if (!group.raft.mayVote || !this.#lost.has(group.id)) continue;
-      try {
-        storage.setLost([group.id], false);
-      } catch (error) {
-        if (!(error instanceof StorageFullError)) throw error;
-        // The marker on disk only makes the next start more careful; another try comes with the next tick.
-        return;
-      }
-      this.#lost.delete(group.id);
-    }
   }
 
   /** Lets go of log that a checkpoint covers, but for a tail that slow followers may still need. */

@@ -4,7 +4,7 @@ import { decodeAddresses, encodeAddresses, withAddresses } from '../raft/address
 import type { SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
 
 export function encodeMetadata({ configuration }: SnapshotMeta): Uint8Array {
-  const addresses = encodeAddresses(configuration.addresses);
+  const addresses = encodeAddresses(configuration);
   const metadata = new Uint8Array(4 + addresses.length);
   new DataView(metadata.buffer).setUint32(0, WRITE_UNIT_BYTES, true);
   metadata.set(addresses, 4);

@@ -181,6 +181,7 @@ function describeGroup(shard: ShardStatus, group: Group, nowMs: number): Record<
     log_bytes: shard.storage.logBytesBehind(group.id, raft.purgedIndex),
     caught_up: !shard.isBehind(group),
     importing: isImporting(state),
+    ...(raft.mayVote ? {} : { log_lost: raft.lostLog }),
     voter_ids: raft.configuration.voters,
     learner_ids: raft.configuration.learners,
     leaderships_given_up: raft.abdications,

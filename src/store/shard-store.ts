@@ -5,13 +5,16 @@ import {
   StorageFullError,
   type ShardStorage,
   type SnapshotReader,
+  type DirectoryStorage,
   type StoredVote,
   type TurnBatch,
 } from '../shard/ports.ts';
 import { OTHER_HALF } from '../wire/key-space.ts';
+import type { DirectoryRun } from '../wire/peer/standing.ts';
 import { eachRow } from '../wire/rows.ts';
+import { readText, textBytes, writeText } from '../wire/text.ts';
 import { Environment, LmdbTx } from './environment.ts';
-import { HALF_TAG, LOST_TAG, USED_TAG, VOTE_TAG, halfOf, prefixKey, systemKey } from './rows.ts';
+import { HALF_TAG, LOST_TAG, USED_TAG, VOTE_TAG, halfOf, peerKey, prefixKey, systemKey } from './rows.ts';
 import { type LogMemory, TurnLog } from './turn-log.ts';
 
 /** Values of old log records deleted per commit: keeps one commit from paying for a long backlog. */
@@ -23,7 +26,7 @@ const SPACE_FACTOR = 3;
 
 const STDERR_FD = 2;
 
-export class ShardStore implements ShardStorage {
+export class ShardStore implements ShardStorage, DirectoryStorage {
   readonly tx: LmdbTx;
   readonly #directory: string;
   readonly #environment: Environment;
@@ -71,6 +74,23 @@ export class ShardStore implements ShardStorage {
 
   setLost(groups: readonly number[], lost: boolean): void {
     this.#guarded(() => groups.forEach((group) => this.#putFlag(systemKey(LOST_TAG, group), lost)));
+  }
+
+  peerRun(node: number): DirectoryRun | undefined {
+    const row = this.tx.get(peerKey(node));
+    if (row === undefined) return undefined;
+    const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
+    const directory = readText(row, 16, row.length - 16);
+    return { directory, incarnation: view.getFloat64(0, true), boot: view.getFloat64(8, true) };
+  }
+
+  rememberPeer(node: number, { directory, incarnation, boot }: DirectoryRun): void {
+    const row = new Uint8Array(16 + textBytes(directory));
+    const view = new DataView(row.buffer);
+    view.setFloat64(0, incarnation, true);
+    view.setFloat64(8, boot, true);
+    writeText(row, 16, directory);
+    this.#guarded(() => this.tx.put(peerKey(node), row));
   }
 
   get fresh(): boolean {

@@ -92,6 +92,13 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
       assert.equal(restored.code, 0, restored.stderr);
       assert.equal(restored.stdout, `restore complete: ${counts}\n`);
       assert.deepEqual(await describeWorld(copy, world), before);
+      // It is a cluster of its own, and its backups tell whose it began with.
+      const again = join(folder, 'again');
+      assert.equal((await ctl(['backup-create', '--config', target, '--location', again])).code, 0);
+      const lineage = JSON.parse(readFileSync(join(again, 'manifest.json'), 'utf8')) as Record<string, unknown>;
+      assert.deepEqual(lineage['restored_from'], [manifest['cluster_id']]);
+      assert.match(`${String(lineage['cluster_id'])} ${String(manifest['cluster_id'])}`, /^[0-9a-f]{32} [0-9a-f]{32}$/);
+      assert.notEqual(lineage['cluster_id'], manifest['cluster_id']);
       // What is there is not written over, and a restore that is complete may be resumed.
       failed(
         await ctl(['restore', '--config', target, '--location', backup]),

@@ -115,6 +115,7 @@ export async function startPlanes(
         directory: '/nowhere',
         readCold: undefined,
         coldGraces: undefined,
+        membership: { lineage: { cluster_id: null, restored_from: [] }, restored: () => undefined },
         log: { warn: () => undefined },
       }),
     },

@@ -15,6 +15,8 @@ export function group(id: number, leader: number | undefined, more: Partial<Grou
     voters: VOTERS,
     learners: [],
     caughtUp: true,
+    logLost: false,
+    refilled: false,
     ...more,
   };
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { decodeAddresses } from '../../src/raft/addresses.ts';
 import {
   decodeConfiguration,
   encodeConfiguration,
@@ -67,4 +68,24 @@ test('changing voters goes through a joint step, changing learners does not', ()
   assert.throws(() => firstStep(joint, { voters: [1], learners: [] }), /under way/);
   assert.throws(() => firstStep(three, { voters: [], learners: [] }), /voter/);
   assert.throws(() => firstStep(three, { voters: [0.5], learners: [] }), /node id/);
+});
+
+test('the identity of the cluster is carried through every change, and unknown to versions before', () => {
+  const identity = 'f'.repeat(32);
+  const first = firstStep({ voters: [1], votersOutgoing: [], learners: [] }, { voters: [1], learners: [2], identity });
+  assert.equal(first.identity, identity);
+  const other = { voters: [1, 2], learners: [], identity: 'e'.repeat(32), addresses: new Map([[2, 'h:1']]) };
+  const joint = decodeConfiguration(encodeConfiguration(firstStep(first, other)));
+  assert.deepEqual([joint.identity, joint.votersOutgoing], [identity, [1]]);
+  const last = decodeConfiguration(encodeConfiguration(withoutOutgoing(joint)));
+  assert.deepEqual(last, {
+    voters: [1, 2],
+    votersOutgoing: [],
+    learners: [],
+    addresses: new Map([[2, 'h:1']]),
+    identity,
+  });
+  // It stands among the addresses under the number of no node, so those drop it.
+  const bytes = encodeConfiguration({ voters: [1], votersOutgoing: [], learners: [], identity });
+  assert.deepEqual([...(decodeAddresses(bytes.subarray(6 + 8)) ?? [])], [[0, identity]]);
 });

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { ConfigError } from '../../src/config/error.ts';
-import { completeDataDir, openDataDir } from '../../src/server/data-dir.ts';
+import { completeDataDir, noteClusterId, noteLoss, openDataDir } from '../../src/server/data-dir.ts';
 
-const LAYOUT = { nodeId: 1, groupCount: 16, shardCount: 2 };
+const LAYOUT = { nodeId: 1, groupCount: 16, shardCount: 2, single: true };
 
 function folder(t: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), 'millrace-data-dir-'));
@@ -34,7 +34,8 @@ function refusal(path: string, layout = LAYOUT): string {
 
 test('the layout of the first start stays in force', (t) => {
   const path = folder(t);
-  assert.deepEqual(openDataDir(path, LAYOUT), LAYOUT);
+  const { nodeId, groupCount, shardCount } = openDataDir(path, LAYOUT);
+  assert.deepEqual({ nodeId, groupCount, shardCount, single: true }, LAYOUT);
   assert.equal(openDataDir(path, { ...LAYOUT, shardCount: 4 }).shardCount, 2);
   assert.match(refusal(path, { ...LAYOUT, nodeId: 2 }), /belongs to node 1/);
   assert.match(refusal(path, { ...LAYOUT, groupCount: 8 }), /was created with 16 groups/);
@@ -83,4 +84,45 @@ test('a damaged layout is refused with a sentence', (t) => {
     writeFileSync(join(path, 'millrace.json'), typeof content === 'string' ? content : JSON.stringify(content));
     assert.match(refusal(path), expected);
   }
+});
+
+const NOBODY = { clusterId: '', single: false, migrated: false, settled: [] };
+
+test('a directory is told from all others, and each start on it from the ones before', (t) => {
+  const [path, other] = [folder(t), folder(t)];
+  const cluster = { ...LAYOUT, single: false };
+  const first = openDataDir(path, cluster);
+  assert.match(first.directoryId, /^[0-9a-f]{16}$/);
+  assert.deepEqual({ ...first, ...NOBODY, incarnation: 1 }, first);
+  const again = openDataDir(path, cluster);
+  assert.deepEqual(again, { ...first, incarnation: 2 });
+  assert.notEqual(openDataDir(other, cluster).directoryId, first.directoryId);
+  const id = 'c'.repeat(32);
+  assert.equal(noteClusterId(path, id), true);
+  assert.equal(noteClusterId(path, id), true);
+  assert.equal(noteClusterId(path, 'd'.repeat(32)), false);
+  // It turned out to be an older copy: from now on it counts on from where the newer one was.
+  const newer = { directory: first.directoryId, incarnation: 7, boot: 1 };
+  noteLoss(path, newer);
+  noteLoss(path, { directory: 'e'.repeat(16), incarnation: 90, boot: 1 });
+  const then = openDataDir(path, { ...cluster, single: true });
+  assert.deepEqual([then.clusterId, then.incarnation, then.single], [id, 8, false]);
+  assert.deepEqual(then.settled[0], newer);
+  // A single node has nobody to agree with.
+  assert.match(openDataDir(folder(t), LAYOUT).clusterId, /^[0-9a-f]{32}$/);
+});
+
+test('a directory of the version before gets an id, and is known not to be new', (t) => {
+  const path = folder(t);
+  const { nodeId, groupCount, shardCount } = LAYOUT;
+  writeFileSync(
+    join(path, 'millrace.json'),
+    JSON.stringify({ format: 2, complete: true, nodeId, groupCount, shardCount }),
+  );
+  addShards(path);
+  const first = openDataDir(path, LAYOUT);
+  assert.match(first.directoryId, /^[0-9a-f]{16}$/);
+  assert.deepEqual([first.migrated, first.incarnation, first.single, first.clusterId], [true, 1, undefined, '']);
+  completeDataDir(path, LAYOUT);
+  assert.deepEqual(openDataDir(path, LAYOUT), { ...first, incarnation: 2, single: true });
 });

@@ -3,6 +3,7 @@
  * after a crash. The disk survives the processes that use it.
  */
 import { Buffer } from 'node:buffer';
+import type { DirectoryRun } from '../../src/wire/peer/standing.ts';
 import { RowHash } from './row-hash.ts';
 import { Table } from './table.ts';
 
@@ -17,6 +18,9 @@ export class SimDisk {
   readonly hash = new RowHash();
   readonly log = new Table();
   readonly state = new Table((key, before, after) => this.hash.changed(key, before, after));
+  /** The runs of peers, as far as this directory remembers them; and which losses were noticed on it. */
+  readonly peerRuns = new Map<number, DirectoryRun>();
+  readonly settled: DirectoryRun[] = [];
   readonly #logs = new Map<number, DurableLog>();
   #notes: (() => void)[] = [];
   #inCommit = false;

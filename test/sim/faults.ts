@@ -289,7 +289,7 @@ export class Faults {
   #noticeRestored(): void {
     const node = this.#world.nodes[this.#wiped - 1];
     const process = node?.process;
-    if (node === undefined || process === undefined) return;
+    if (node === undefined || process === undefined || !node.knowsLoss) return;
     if (this.#world.options.groups.some((group) => process.store.lost(group))) return;
     this.#count('restored', `n${node.id}`);
     node.lostLog = false;

@@ -92,6 +92,8 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'applied-twice, blind': 0x42d,
   'lost-marker-forgotten': 0x3a,
   'lost-marker-forgotten, blind': 0x44,
+  'directories-not-remembered': 0xc,
+  'directories-not-remembered, blind': 0xc,
   'forwarded-twice': 0x42d,
   'forwarded-twice, blind': 0x42d,
   'broken-link-means-not-done': 0xf,

@@ -180,6 +180,16 @@ const lostMarkerForgotten = (): Mutation => ({
     store.lost = () => false;
     store.setLost = () => undefined;
   },
+  onProcess: ({ directories }) => {
+    directories.onHello = () => undefined;
+  },
+});
+
+/** Nobody knows that a node had another disk before, so a wiped one that was told nothing else votes. */
+const directoriesNotRemembered = (): Mutation => ({
+  onProcess: ({ node }) => {
+    node.disk.peerRuns.set = () => node.disk.peerRuns;
+  },
 });
 
 /** A forwarded write is sent twice. */
@@ -318,6 +328,7 @@ export const MUTATIONS: Readonly<Record<string, () => Mutation>> = {
   'snapshot-with-wrong-index': snapshotWithWrongIndex,
   'applied-twice': appliedTwice,
   'lost-marker-forgotten': lostMarkerForgotten,
+  'directories-not-remembered': directoriesNotRemembered,
   'forwarded-twice': forwardedTwice,
   'broken-link-means-not-done': brokenLinkMeansNotDone,
   'unknown-means-not-done': unknownMeansNotDone,

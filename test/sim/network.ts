@@ -3,6 +3,7 @@
  * late and out of order; everything else arrives once and in order as long as the connection lasts, as on TCP. What was
  * under way when a connection breaks arrives or does not; neither end knows.
  */
+import type { Directories } from '../../src/shard/directories.ts';
 import type { Random } from '../support/random.ts';
 import type { NetworkOptions } from './options.ts';
 import type { EventQueue } from './queue.ts';
@@ -11,6 +12,7 @@ import type { EventQueue } from './queue.ts';
 export interface Endpoint {
   readonly id: number;
   readonly boot: number;
+  readonly directories: Directories;
   /** Its present: ahead of the queue's while it works. */
   readonly nowMs: number;
   /** Runs `handle` as soon as the process has time for it; never when it has died. */

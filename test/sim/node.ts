@@ -25,14 +25,19 @@ export class SimNode {
   slowMs = 0;
   /** The next process finds an empty disk under a used node id. */
   lostLog = false;
+  /** Disks that it has had. */
+  disks = 1;
   /** Set by the operator: shall not lead. */
   draining = false;
   boots = 0;
+  /** Apart from all other draws. */
+  readonly #tellings: Random;
   readonly #world: World;
 
   constructor(world: World, id: number) {
     this.#world = world;
     this.id = id;
+    this.#tellings = createRandom((world.options.seed ^ 0x1d_e471) * 31 + id);
     this.random = createRandom(world.options.seed * 31 + id);
     this.wallOffsetMs = this.random.int(-200, 200);
     this.lostLog = world.options.lostOutside && !world.options.voters.includes(id);
@@ -75,9 +80,18 @@ export class SimNode {
     if (this.process !== undefined) this.process.store.spaceLeft = spaceLeft;
   }
 
-  /** The disk is replaced by an empty one; the process must have ended. */
+  /**
+   * The disk is replaced by an empty one; the process must have ended. Whoever did it may have left init_membership in the file: then
+   * only the peers know that something was lost.
+   */
   wipe(): void {
     this.disk = new SimDisk();
-    this.lostLog = true;
+    this.disks++;
+    this.lostLog = !this.#tellings.chance(0.5);
+  }
+
+  /** A loss was noticed, by the operator or by a peer. */
+  get knowsLoss(): boolean {
+    return this.lostLog || this.disk.settled.length > 0;
   }
 }

@@ -2,6 +2,7 @@
  * One life of a node's process: the real shard on a simulated disk, network, mailbox and clock. It ends by a crash (also in
  * the middle of a commit) or a stop; the disk stays.
  */
+import type { Directories } from '../../src/shard/directories.ts';
 import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-snapshots.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import type { TurnBatch } from '../../src/shard/ports.ts';
@@ -12,6 +13,7 @@ import { OP_UNWATCH, type Request } from '../../src/wire/request.ts';
 import type { Random } from '../support/random.ts';
 import { ColdReads } from './cold/reads.ts';
 import type { Environment } from '../../src/store/environment.ts';
+import { openDirectories, shakeHands } from './directories.ts';
 import type { SimDisk } from './disk.ts';
 import { openEnvironment } from './environment.ts';
 import { SimSource, SimTarget } from './mailbox.ts';
@@ -59,6 +61,7 @@ export class SimProcess implements Endpoint {
   readonly store: SimStore;
   readonly peers: SimPeers;
   readonly shard: Shard;
+  readonly directories: Directories;
   dead = false;
   /** Every shard has acknowledged that it is draining. */
   isMarked = false;
@@ -120,14 +123,9 @@ export class SimProcess implements Endpoint {
         world.trace(`n${this.id} ${level} ${message} ${JSON.stringify(fields ?? {})}`);
       },
     });
-    this.peers = new SimPeers(
-      this.id,
-      boot,
-      network,
-      this.#edge(),
-      this.#handler(),
-      options.thin === undefined ? 'at once' : 'paced',
-    );
+    this.directories = openDirectories(this, (line) => world.trace(line));
+    const pace = options.thin === undefined ? 'at once' : 'paced';
+    this.peers = new SimPeers(this.id, boot, network, this.#edge(), this.#handler(), pace);
     this.shard.attachPeers(this.peers, () => this.wake());
     this.#target.onReply = (reply) => this.#onReply(reply);
     mutation?.onProcess?.(this);
@@ -199,6 +197,7 @@ export class SimProcess implements Endpoint {
   }
 
   onLinkUp(connection: Connection): void {
+    shakeHands(this, connection.to);
     this.peers.linkUp(connection);
   }
 

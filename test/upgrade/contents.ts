@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { type Ports, type World, describeWorld, fillWorld } from '../backup/world.ts';
+import { type Ports, type World, aboutStreams, describeWorld, fillWorld } from '../backup/world.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { createRandom } from '../support/random.ts';
 import { requestOnce } from '../support/raw-client.ts';
@@ -33,7 +33,7 @@ const FORKS = ['/orders/fork', '/orders/fork-of-fork'];
 export interface Golden {
   readonly world: World;
   readonly seen: Record<string, unknown>;
-  readonly producers: unknown;
+  readonly producers: readonly unknown[];
 }
 
 /** Streams of all kinds: text, JSON, producers, TTL, attributes, snapshots, closed and deleted ones, forks, a subscription. */
@@ -65,11 +65,11 @@ export async function describe(ports: Ports, world: World): Promise<Record<strin
   const subscription = await requestOnce(ports.port, 'GET', SUBSCRIPTION);
   const { id, type, pattern } = JSON.parse(subscription.body.toString()) as Record<string, unknown>;
   const seen = { ...(await describeWorld(ports, world)), subscription: [id, type, pattern] };
-  return JSON.parse(JSON.stringify(seen)) as Record<string, unknown>;
+  return aboutStreams(seen);
 }
 
 export function readGolden(name: string): Golden {
-  return JSON.parse(gunzipSync(readFileSync(join(GOLDEN, `${name}.json.gz`))).toString()) as Golden;
+  return aboutStreams(JSON.parse(gunzipSync(readFileSync(join(GOLDEN, `${name}.json.gz`))).toString()) as Golden);
 }
 
 export function writeGolden(name: string, golden: Golden): void {

@@ -1,4 +1,5 @@
 /** What the first node that answers says of the cluster's backups. */
+import { type Lineage, lineageIn } from '../../backup/manifest.ts';
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
 import type { Cluster } from '../cluster.ts';
 import type { ClusterNode } from '../cluster-file.ts';
@@ -8,6 +9,7 @@ import type { Graces } from './cold-note.ts';
 
 export interface BackupInfo extends Graces {
   readonly groupCount: number;
+  readonly clusterId: string | null;
 }
 
 /** Throws a Failure when no node tells. */
@@ -25,6 +27,7 @@ export async function infoOf(cluster: Cluster): Promise<BackupInfo> {
       if (!Number.isSafeInteger(count)) throw new Failure('it names no number of groups');
       return {
         groupCount: count as number,
+        clusterId: lineageIn(info).cluster_id,
         removedMs: msOf(info['cold_gc_grace_ms']),
         mergedMs: msOf(info['cold_compaction_gc_grace_ms']),
       };
@@ -34,6 +37,20 @@ export async function infoOf(cluster: Cluster): Promise<BackupInfo> {
     }
   }
   throw new Failure(`no node tells about backups; ${reasons.join('; ')}`);
+}
+
+/** Each node tells of the restores that it took part in. One that does not answer is left out. */
+export async function lineageOf(cluster: Cluster, clusterId: string | null): Promise<Lineage> {
+  const told = cluster.nodes.map(async (node) => {
+    try {
+      const { text } = await cluster.call(node, 'GET', '/__svc/backup/info');
+      return lineageIn(JSON.parse(text) as Readonly<Record<string, unknown>>).restored_from;
+    } catch (error) {
+      if (error instanceof Interrupted) throw error;
+      return [];
+    }
+  });
+  return { cluster_id: clusterId, restored_from: [...new Set((await Promise.all(told)).flat())].sort() };
 }
 
 function msOf(value: unknown): number | undefined {

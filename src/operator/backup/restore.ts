@@ -13,6 +13,8 @@ export interface RestoreOptions {
   readonly resume: boolean;
   /** The objects of the source become this cluster's. */
   readonly adopts: boolean;
+  /** Identity of the cluster that the backup is of, as its manifest has it. */
+  readonly source: string | null;
 }
 
 /** What nodes say of the objects in the cold store that the groups refer to; they look at a few of each group. */
@@ -101,11 +103,15 @@ async function restoreGroup(
   cluster: Cluster,
   location: Location,
   entry: GroupEntry,
-  { resume, adopts }: RestoreOptions,
+  { resume, adopts, source }: RestoreOptions,
   moved: (bytes: number) => void,
 ): Promise<Reply | undefined> {
   const group = entry.raft_group_id;
-  const headers = { 'content-type': BACKUP_CONTENT_TYPE, 'x-svc-backup-blake3': entry.blake3 };
+  const headers = {
+    'content-type': BACKUP_CONTENT_TYPE,
+    'x-svc-backup-blake3': entry.blake3,
+    ...(source === null ? {} : { 'x-svc-backup-cluster': source }),
+  };
   const path = `/__svc/backup/group/${group}/import${adopts ? '?adopt=true' : ''}`;
   const reasons: string[] = [];
   for (const node of cluster.nodes) {

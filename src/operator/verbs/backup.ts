@@ -5,7 +5,7 @@ import { Fault } from '../../stream/backup/fault.ts';
 import { coldNote } from '../backup/cold-note.ts';
 import { createGroup } from '../backup/create.ts';
 import { checkFree } from '../backup/free.ts';
-import { infoOf } from '../backup/info.ts';
+import { infoOf, lineageOf } from '../backup/info.ts';
 import { sendOrder } from '../backup/order.ts';
 import { giveWay } from '../backup/priority.ts';
 import { checkResumable, restoreGroups } from '../backup/restore.ts';
@@ -49,7 +49,7 @@ export const backupCreate: Verb = {
       const { progress, say } = context;
       const createdMs = createdOf(context);
       const cluster = openCluster(context);
-      const { groupCount: count, ...graces } = await infoOf(cluster);
+      const { groupCount: count, clusterId, ...graces } = await infoOf(cluster);
       if (!(await location.claim(MANIFEST))) {
         await endUnfinished(location, progress, 'old');
         throw new Failure(`${location.text} is not empty: ${await whatIsIn(location, count)}`);
@@ -71,7 +71,7 @@ export const backupCreate: Verb = {
           for (const name of created.bucketNames) buckets.add(name);
         }
         groups.sort((a, b) => a.raft_group_id - b.raft_group_id);
-        await writeManifest(location, createdMs, groups);
+        await writeManifest(location, createdMs, groups, await lineageOf(cluster, clusterId));
       } catch (error) {
         const isLeft = !(await location.release(MANIFEST));
         if (groups.length === 0 && !isLeft) throw error;
@@ -153,7 +153,11 @@ export const restore: Verb = {
       await checkTarget(manifest, (await infoOf(cluster)).groupCount);
       const { groups } = manifest;
       await leadersOf(cluster, progress);
-      const options = { resume: values.isSet('resume'), adopts: values.isSet('adopt-cold-objects') };
+      const options = {
+        resume: values.isSet('resume'),
+        adopts: values.isSet('adopt-cold-objects'),
+        source: manifest.cluster_id,
+      };
       await (options.resume ? checkResumable(cluster, groups) : checkFree(cluster));
       const tell = teller(progress, groups.length, 'restored');
       const { sampled, unreadable, reason } = await restoreGroups(cluster, location, groups, options, tell);

@@ -6,7 +6,7 @@ import { Failure, Interrupted } from '../failure.ts';
 import { Mistake } from '../http-client.ts';
 import type { Progress } from '../progress.ts';
 import { needsPermission, whyLeaderless } from '../ready.ts';
-import { type GroupView, type Sample, groupViews, nameGroups } from '../sample.ts';
+import { type GroupView, type Sample, groupOf, groupViews, nameGroups, reportOf } from '../sample.ts';
 import { failIfMistaken, pause } from '../waiting.ts';
 
 const RETRY_MS = 100;
@@ -64,11 +64,14 @@ async function arm(
     failIfMistaken(sample);
     const member = groupViews(sample).filter(({ voters }) => voters.includes(node.id));
     const needy = member.filter(({ id }) => needsPermission(sample, before, node.id, id, lagMax));
-    const open = needy.filter(({ id, leader }) => leader === undefined || done.get(id) !== leader);
-    if (member.length > 0 && open.length === 0) return [...done.keys()].map((group) => ({ group, of: member.length }));
+    const open = needy.filter((view) => view.leader === undefined || done.get(view.id) !== view.term);
+    // A permission is gone with the leader that had it, unless the node has heard of it.
+    const unheard = needy.filter(({ id }) => groupOf(reportOf(sample, node.id), id)?.logLost === true);
+    if (member.length > 0 && open.length === 0 && unheard.length === 0)
+      return [...done.keys()].map((group) => ({ group, of: member.length }));
     const refusals = await askLeaders(cluster, node, open, done);
-    const left = open.filter(({ id, leader }) => leader === undefined || done.get(id) !== leader);
-    if (member.length > 0 && left.length === 0) continue;
+    const left = open.filter((view) => view.leader === undefined || done.get(view.id) !== view.term);
+    if (member.length > 0 && left.length === 0 && unheard.length === 0) continue;
     const why = member.length === 0 ? whyNoMember(sample, node.id) : (refusals[0] ?? whyOpen(sample, left, node.id));
     const hint = member.length === 0 ? '' : `; without a majority nobody can refill node ${node.id}`;
     if (performance.now() >= deadlineMs) throw new Failure(`not within ${timeoutMs / 1000} s: ${why}${hint}`);
@@ -90,10 +93,10 @@ async function askLeaders(
   done: Map<number, number>,
 ): Promise<string[]> {
   const refusals: string[] = [];
-  const ask = async ({ id, leader }: GroupView): Promise<void> => {
+  const ask = async ({ id, leader, term }: GroupView): Promise<void> => {
     if (leader === undefined || leader === node.id) return;
     try {
-      if (await cluster.allowRevert(cluster.node(leader), id, node.id)) done.set(id, leader);
+      if (await cluster.allowRevert(cluster.node(leader), id, node.id)) done.set(id, term);
     } catch (error) {
       // Perhaps it has just died, and the group has another leader in a moment.
       if (error instanceof Interrupted || error instanceof Mistake || !(error instanceof Failure)) throw error;
@@ -115,6 +118,7 @@ function whyNoMember(sample: Sample, node: number): string {
 function whyOpen(sample: Sample, open: readonly GroupView[], node: number): string {
   const own = open.filter(({ leader }) => leader === node).map(({ id }) => id);
   if (own.length > 0) return `${nameGroups(own)} ${own.length === 1 ? 'is' : 'are'} led by node ${node} itself`;
+  if (open.length === 0) return `node ${node} has yet to hear of it`;
   return whyLeaderless(sample) ?? `the leadership of ${nameGroups(open.map(({ id }) => id))} has just moved`;
 }
 

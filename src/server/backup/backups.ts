@@ -1,5 +1,5 @@
 /** Backups of single groups, as the admin plane offers them. */
-import type { Backups, ColdGraces, ExportEnd } from '../../http/backup.ts';
+import type { Backups, ColdGraces, ExportEnd, ImportSink, Lineage } from '../../http/backup.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { ReadCold } from './cold-sample.ts';
 import { shardDirectory } from '../shards.ts';
@@ -26,6 +26,8 @@ export interface BackupsOptions {
   readonly directory: string;
   readonly readCold: ReadCold | undefined;
   readonly coldGraces: ColdGraces | undefined;
+  /** Whose backups these are, and whose came in. */
+  readonly membership: { readonly lineage: Lineage; restored(clusterId: string): void };
   readonly log: WarningLog;
 }
 
@@ -35,6 +37,7 @@ export function openBackups({
   directory,
   readCold,
   coldGraces,
+  membership,
   log,
 }: BackupsOptions): RunningBackups {
   const directories = Array.from({ length: gateway.shardCount }, (_, shard) => shardDirectory(directory, shard));
@@ -50,11 +53,20 @@ export function openBackups({
   return {
     exportGroup: (group, sink) => exportGroup({ gateway, readers, delayMs, begun, endedEarly }, group, sink),
     coldGraces,
+    get lineage() {
+      return membership.lineage;
+    },
     get endedExports() {
       return ended.list;
     },
     importGroup: (group, wanted, sink) => {
-      const feed = new Import(gateway, group, { ...wanted, directory, readCold }, sink);
+      const { source } = wanted;
+      const json: ImportSink['json'] = (status, value) => {
+        if (source !== undefined) membership.restored(source);
+        sink.json(status, value);
+      };
+      const told = source === undefined ? sink : { ...sink, json };
+      const feed = new Import(gateway, group, { ...wanted, directory, readCold }, told);
       feed.start();
       return feed;
     },

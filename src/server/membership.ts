@@ -1,0 +1,91 @@
+/** What the shards find out about this node's cluster and its data directory: for millrace.json, and for the other shards. */
+import { randomBytes } from 'node:crypto';
+import type { Lineage } from '../http/backup.ts';
+import { CLUSTER_ID_BYTES, type Directory, noteClusterId, noteLoss, noteSource } from './data-dir.ts';
+import type { Logger } from './log.ts';
+import type { DirectoryRun } from '../wire/peer/standing.ts';
+
+/** What every shard of this start is told. */
+export interface MembershipData extends Directory {
+  /** The identity of the cluster, if this node is the one to decide. */
+  readonly drawnId: string;
+}
+
+/** What a shard found out. */
+export type Finding =
+  | { readonly learned: string }
+  /** A node remembers a run that this directory has not seen. */
+  | { readonly lost: DirectoryRun; readonly node: number };
+
+export class Membership {
+  readonly data: MembershipData;
+  /** Another shard found that out. */
+  tell: (finding: Finding) => void = () => undefined;
+  readonly #path: string;
+  readonly #log: Logger;
+  readonly #fail: (error: Error) => void;
+  #clusterId: string;
+  #restoredFrom: readonly string[];
+
+  constructor(path: string, directory: Directory, log: Logger, fail: (error: Error) => void) {
+    this.#path = path;
+    this.#log = log;
+    this.#fail = fail;
+    this.#clusterId = directory.clusterId;
+    this.#restoredFrom = directory.restoredFrom;
+    this.data = { ...directory, drawnId: randomBytes(CLUSTER_ID_BYTES).toString('hex') };
+  }
+
+  /** Of the cluster; null: not known yet. */
+  get clusterId(): string | null {
+    return this.#clusterId === '' ? null : this.#clusterId;
+  }
+
+  /** Of backups: whose they are, and from whose the cluster was restored, as far as this node took part. */
+  get lineage(): Lineage {
+    return { cluster_id: this.clusterId, restored_from: this.#restoredFrom };
+  }
+
+  /** A backup of that cluster came in. */
+  restored(clusterId: string): void {
+    if (this.#restoredFrom.includes(clusterId)) return;
+    this.#restoredFrom = [...this.#restoredFrom, clusterId];
+    this.#try(() => noteSource(this.#path, clusterId));
+  }
+
+  found(finding: Finding): void {
+    if ('learned' in finding && finding.learned === this.#clusterId) return;
+    if ('learned' in finding) this.#learned(finding.learned);
+    else this.#lost(finding.lost, finding.node);
+    this.tell(finding);
+  }
+
+  #learned(clusterId: string): void {
+    if (!this.#try(() => noteClusterId(this.#path, clusterId))) return;
+    this.#clusterId = clusterId;
+    this.#log.info({ cluster_id: clusterId }, 'the data directory belongs to this cluster from now on');
+  }
+
+  #lost(run: DirectoryRun, node: number): void {
+    const isOwn = run.directory === this.data.directoryId;
+    this.#log.error(
+      { node, remembers: run, directory: this.data.directoryId, start: this.data.incarnation },
+      isOwn
+        ? 'the data directory is an older copy of the one that a peer knows; this node votes again when a leader has refilled it: run allow-rejoin'
+        : 'the data directory is not the one that a peer knows under this node id; this node votes when a leader has filled it: run allow-rejoin',
+    );
+    this.#try(() => noteLoss(this.#path, run));
+  }
+
+  /** A full disk is no reason to end: the shards know, and the next start finds it out again. */
+  #try(note: () => boolean): boolean {
+    try {
+      if (note()) return true;
+      this.#fail(new Error(`the data directory ${this.#path} belongs to another cluster than the peers do`));
+    } catch (error) {
+      this.#log.warn({ err: error }, 'millrace.json could not be written');
+      return true;
+    }
+    return false;
+  }
+}

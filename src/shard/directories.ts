@@ -1,0 +1,89 @@
+/**
+ * Data directories of other nodes, as far as this shard has linked to them, and what the others remember of its own. A node whose
+ * directory is not the one that its peers knew (a new disk under an old name), or an older run of it (a disk image that was brought
+ * back), may have voted and acknowledged what it does not know: it lost its log, and hears of it before any other word.
+ *
+ * What a peer's welcome says is kept on disk: by then it has acted on what this node remembered. A hello alone does not count.
+ */
+import type { Introduction } from '../wire/peer/handshake.ts';
+import type { DirectoryRun, Standing } from '../wire/peer/standing.ts';
+import type { ClusterIdentity } from './cluster-identity.ts';
+import type { DirectoryStorage } from './ports.ts';
+
+/** This node's own directory, in this run. */
+export interface OwnDirectory extends DirectoryRun {
+  /** Made by a version that has directory ids: what a peer remembers of the version before is then another directory. */
+  readonly isNew: boolean;
+  /** Of earlier directories of this node, and how far: the loss of those was noticed and is over, or being mended. */
+  readonly settled: readonly DirectoryRun[];
+}
+
+export interface DirectoriesOptions {
+  readonly own: OwnDirectory;
+  readonly storage: DirectoryStorage;
+  readonly identity: ClusterIdentity;
+  /** The directory is not the one that `node` remembers: no vote before a leader has restored it. On disk when it returns. */
+  readonly lost: (node: number, remembered: DirectoryRun) => void;
+}
+
+export class Directories {
+  readonly #options: DirectoriesOptions;
+  readonly #settled: DirectoryRun[];
+
+  constructor(options: DirectoriesOptions) {
+    this.#options = options;
+    this.#settled = [...options.own.settled];
+  }
+
+  /** What `node` is told. */
+  standing(node: number): Standing {
+    const { own, storage, identity } = this.#options;
+    const { directory, incarnation } = own;
+    return { identity: identity.known, directory, incarnation, remembers: storage.peerRun(node) };
+  }
+
+  onHello({ node, standing }: Introduction): void {
+    this.#options.identity.met(node, standing !== undefined);
+    if (standing === undefined) return;
+    this.#options.identity.adopt(standing.identity);
+    const { remembers } = standing;
+    if (remembers === undefined || !this.#isLost(remembers)) return;
+    this.#settled.push(remembers);
+    this.#options.lost(node, remembers);
+  }
+
+  onWelcome(peer: Introduction): void {
+    this.onHello(peer);
+    const { storage } = this.#options;
+    const { node, standing, boot } = peer;
+    const known = storage.peerRun(node);
+    // A start that could not be noted says nothing, nor does the version before: better an older memory than none.
+    if (standing?.directory === '' || (standing === undefined && known !== undefined)) return;
+    const { directory, incarnation } = standing ?? { directory: '', incarnation: 0 };
+    const run = { directory, incarnation, boot: standing === undefined ? 0 : boot };
+    if (known === undefined || !isSame(known, run)) storage.rememberPeer(node, run);
+  }
+
+  /** Another shard found that out. */
+  settle(run: DirectoryRun): void {
+    this.#settled.push(run);
+  }
+
+  #isLost(remembered: DirectoryRun): boolean {
+    const { own } = this.#options;
+    if (
+      this.#settled.some((run) => run.directory === remembered.directory && run.incarnation >= remembered.incarnation)
+    )
+      return false;
+    // This start could not be noted.
+    if (own.directory === '') return false;
+    if (remembered.directory === '') return own.isNew;
+    if (remembered.directory !== own.directory) return true;
+    if (remembered.incarnation === own.incarnation) return remembered.boot !== own.boot;
+    return remembered.incarnation > own.incarnation;
+  }
+}
+
+function isSame(a: DirectoryRun, b: DirectoryRun): boolean {
+  return a.directory === b.directory && a.incarnation === b.incarnation && a.boot === b.boot;
+}

@@ -1,0 +1,73 @@
+// From one node to three, by the steps of the README, while clients write: what the single node acknowledged is on all three at
+// the end, and any of them may go.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { readAll } from '../crash/look.ts';
+import { TestCluster } from '../support/cluster.ts';
+import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
+import { RawClient } from '../support/raw-client.ts';
+import { checkStream, newStream, newTally } from './history.ts';
+import { newLoad, write } from './load.ts';
+
+const WRITERS = 3;
+const TEXT = { 'Content-Type': 'text/plain' } as const;
+
+test('a single node grows into a cluster of three while clients write', async () => {
+  const cluster = await TestCluster.create({ groups: 3 });
+  const load = newLoad(cluster, 'grow');
+  try {
+    const first = cluster.node(1);
+    writeFileSync(first.configFile, '[raft]\nnode_id = 1\n');
+    await first.start();
+    const streams = Array.from({ length: 6 }, (_, i) => newStream('grow', `s${i}`));
+    const client = await RawClient.connect(first.port);
+    for (const { path } of streams) assert.equal((await client.request('PUT', path, TEXT)).status, 201);
+    client.destroy();
+    const work = Promise.all(Array.from({ length: WRITERS }, (_, id) => write(load, id, streams, id % 2 === 0, id)));
+    const grow = async (): Promise<void> => {
+      // 1. The first node gets its peers, and no leave to vote as a new one.
+      for (const id of cluster.ids) cluster.configure(id, false);
+      assert.equal(await first.stop(), 0);
+      await first.start();
+      // 2. The others start empty.
+      for (const id of [2, 3]) await cluster.node(id).start('health');
+      const file = scratchFile('cluster.toml', clusterToml(cluster));
+      // 3. One after the other they are filled, and vote.
+      for (const id of [2, 3]) {
+        const added = await ctl(['add-member', '--config', file, '--node', `${id}`]);
+        assert.deepEqual([added.code, added.stdout], [0, `node ${id}: voter of all 3 groups\n`], added.stderr);
+      }
+      assert.equal((await ctl(['add-member', '--config', file, '--node', '3'])).code, 0, 'repeatable');
+      assert.equal((await ctl(['verify-cluster', '--config', file])).code, 0);
+    };
+    try {
+      await Promise.race([grow(), work]);
+    } finally {
+      load.stop = true;
+      await Promise.allSettled([work]);
+    }
+    await work;
+    const ids = await Promise.all(cluster.ids.map(async (id) => (await cluster.metrics(id))['cluster_id']));
+    assert(typeof ids[0] === 'string' && ids.every((id) => id === ids[0]), ids.join());
+    await cluster.kill(1);
+    await cluster.ready([2, 3]);
+    const tally = newTally();
+    const reader = await RawClient.connect(cluster.node(3).port);
+    for (const stream of streams) {
+      const found = await readAll(reader, stream.path, false);
+      assert(found !== undefined, `node 3 has ${stream.name}`);
+      checkStream(stream, found.content, tally);
+      assert.equal((await reader.request('POST', stream.path, TEXT, 'end\n')).status, 204);
+    }
+    reader.destroy();
+    assert(tally.acknowledged > 0);
+    process.stdout.write(`grow: ${tally.acknowledged} appends acknowledged meanwhile, none lost\n`);
+  } catch (error) {
+    process.stderr.write(cluster.logs());
+    throw error;
+  } finally {
+    load.stop = true;
+    await cluster.dispose();
+  }
+});

@@ -1,0 +1,187 @@
+// Which cluster a data directory belongs to, and which directory it is: what must not be mixed is not, and a node whose disk is not
+// the one that the others know does not vote.
+import assert from 'node:assert/strict';
+import { cpSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { TestCluster, until, withCluster } from '../support/cluster.ts';
+import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
+import { requestOnce } from '../support/raw-client.ts';
+import { TestServer, removeFolder, temporaryFolder, within } from '../support/server.ts';
+
+const TEXT = { 'content-type': 'text/plain' };
+const ID = /^[0-9a-f]{32}$/;
+const EXIT_CONFIG = 2;
+const WAIT_MS = 30_000;
+
+interface Stored {
+  readonly clusterId: string;
+  readonly directoryId: string;
+  readonly settled: readonly unknown[];
+}
+
+function stored(server: TestServer): Stored {
+  return JSON.parse(readFileSync(join(server.dataDir, 'millrace.json'), 'utf8')) as Stored;
+}
+
+async function put(server: TestServer, path: string, body: string): Promise<void> {
+  assert.equal((await requestOnce(server.port, 'PUT', path, TEXT, body)).status, 201);
+}
+
+async function read(server: TestServer, path: string): Promise<string> {
+  return (await requestOnce(server.port, 'GET', `${path}?offset=0`)).body.toString();
+}
+
+/** The identity that a node shows, once it is on its disk too. */
+async function identityOf(cluster: TestCluster, id: number): Promise<string> {
+  let shown: unknown;
+  await until(`node ${id} knows its cluster`, async () => {
+    shown = (await cluster.metrics(id))['cluster_id'];
+    return shown !== null && shown === stored(cluster.node(id)).clusterId;
+  });
+  assert(typeof shown === 'string' && ID.test(shown), String(shown));
+  return shown;
+}
+
+test('the nodes of a new cluster agree on an identity, which outlives restarts and the loss of a disk', async () => {
+  await withCluster({ groups: 3, cores: 2 }, async (cluster) => {
+    const identity = await identityOf(cluster, 1);
+    for (const id of [2, 3]) assert.equal(await identityOf(cluster, id), identity);
+    await Promise.all(cluster.ids.map((id) => cluster.kill(id)));
+    await cluster.startAll();
+    for (const id of cluster.ids) assert.equal(await identityOf(cluster, id), identity);
+    await cluster.kill(2);
+    cluster.wipe(2);
+    await cluster.restart(2);
+    assert.equal(await identityOf(cluster, 2), identity);
+  });
+});
+
+test('nodes with the directories of two clusters do not talk to each other, and say why', async () => {
+  const [first, second] = [await TestCluster.create({ groups: 1 }), await TestCluster.create({ groups: 1 })];
+  try {
+    for (const cluster of [first, second]) await cluster.startAll();
+    const [ours, theirs] = [await identityOf(first, 1), await identityOf(second, 1)];
+    assert.notEqual(ours, theirs);
+    await put(first.node(1), '/mix/first', 'ours');
+    await put(second.node(1), '/mix/second', 'theirs');
+    for (const cluster of [first, second]) for (const id of cluster.ids) await identityOf(cluster, id);
+    // Somebody mounts the wrong volume.
+    await Promise.all([first.kill(3), second.kill(3)]);
+    rmSync(first.node(3).dataDir, { recursive: true });
+    cpSync(second.node(3).dataDir, first.node(3).dataDir, { recursive: true });
+    await first.restart(3);
+    await first.node(3).logged(new RegExp(`other-cluster: .*${theirs}.*${ours}|other-cluster: .*${ours}.*${theirs}`));
+    assert.equal((await first.readiness(3)).status, 503);
+    assert.equal((await requestOnce(first.node(1).port, 'GET', '/mix/second?offset=0')).status, 404);
+    assert.equal(await identityOf(first, 3), theirs);
+  } catch (error) {
+    process.stderr.write(first.logs() + second.logs());
+    throw error;
+  } finally {
+    await Promise.all([first.dispose(), second.dispose()]);
+  }
+});
+
+test('the directory of a single node is no member of a new cluster, and that of a member no single node', async () => {
+  const cluster = await TestCluster.create({ groups: 2 });
+  const folder = temporaryFolder('single');
+  const single = new TestServer({ groups: 2, dataDir: join(folder, 'data') });
+  try {
+    await single.start();
+    await put(single, '/demo/hello', 'of the single node');
+    await within(single.logged(/belongs to this cluster|listening/), WAIT_MS, 'a start');
+    assert.equal(await single.stop(), 0);
+    cpSync(single.dataDir, cluster.node(1).dataDir, { recursive: true });
+    await assert.rejects(cluster.node(1).start('health'), /ended with 2/);
+    assert.equal(await cluster.node(1).exited, EXIT_CONFIG);
+    assert.match(cluster.node(1).log(), /raft\.init_membership = true: .* written by a single node.*add-member/);
+    // The others are a cluster of their own meanwhile; a file that says otherwise does not bring them together.
+    await Promise.all([2, 3].map((id) => cluster.node(id).start('health')));
+    await cluster.ready([2, 3]);
+    await identityOf(cluster, 2);
+    cluster.configure(1, false);
+    await cluster.node(1).start('health');
+    await cluster.node(1).logged(/other-cluster/);
+    assert.equal(await read(cluster.node(1), '/demo/hello'), 'of the single node');
+    assert.equal((await requestOnce(cluster.node(2).port, 'GET', '/demo/hello?offset=0')).status, 404);
+
+    await cluster.kill(2);
+    const other = new TestServer({ groups: 2, dataDir: join(folder, 'member') });
+    cpSync(cluster.node(2).dataDir, other.dataDir, { recursive: true });
+    const asNode2 = new TestServer({ groups: 2, dataDir: other.dataDir, toml: '[raft]\nnode_id = 2\n' });
+    await assert.rejects(asNode2.start(), /ended with 2.*that of a member of a cluster.*raft\.peers/s);
+    await Promise.all([other.dispose(), asNode2.dispose()]);
+  } catch (error) {
+    process.stderr.write(cluster.logs());
+    throw error;
+  } finally {
+    await Promise.all([cluster.dispose(), single.dispose()]);
+    removeFolder(folder);
+  }
+});
+
+test('a wiped node does not vote although its file says that the cluster is new', async () => {
+  await withCluster({ groups: 2 }, async (cluster) => {
+    const file = scratchFile('c.toml', clusterToml(cluster));
+    await put(cluster.node(1), '/wiped/before', 'acknowledged');
+    await cluster.settled();
+    await cluster.kill(3);
+    await cluster.kill(2);
+    cluster.wipe(2);
+    // init_membership is true still. With node 3 away, its vote would be the one that counts.
+    await cluster.restart(2);
+    await cluster.node(2).logged(/not the one that a peer knows under this node id/);
+    await cluster.kill(1);
+    await cluster.restart(3);
+    // Nor after a restart, when whoever could tell it is away.
+    await cluster.kill(2);
+    await cluster.restart(2);
+    await cluster.restart(1);
+    await cluster.ready([1, 3]);
+    assert.equal((await cluster.readiness(2)).status, 503);
+    const armed = await ctl(['allow-rejoin', '--config', file, '--node', '2']);
+    assert.equal(armed.stdout, 'node 2: empty-log rejoin armed on every group leader\n', armed.stderr);
+    await cluster.ready([2]);
+    assert.equal(await read(cluster.node(2), '/wiped/before'), 'acknowledged');
+    // That is over for good: neither a restart nor a peer that was away meanwhile begins it again.
+    await cluster.kill(2);
+    await cluster.restart(2);
+    await cluster.ready();
+  });
+});
+
+test('a directory that was rolled back is noticed at the first contact, also by a node that never led, and not forgotten', async () => {
+  await withCluster({ groups: 2 }, async (cluster) => {
+    const file = scratchFile('c.toml', clusterToml(cluster));
+    const folder = temporaryFolder('image');
+    await put(cluster.node(1), '/image/a', 'a');
+    await cluster.settled();
+    await cluster.kill(2);
+    cpSync(cluster.node(2).dataDir, join(folder, 'image'), { recursive: true });
+    await cluster.restart(2);
+    await cluster.ready();
+    await put(cluster.node(1), '/image/b', 'b');
+    await cluster.settled();
+    await Promise.all([1, 2].map((id) => cluster.kill(id)));
+    rmSync(cluster.node(2).dataDir, { recursive: true });
+    cpSync(join(folder, 'image'), cluster.node(2).dataDir, { recursive: true });
+    await cluster.restart(2);
+    await cluster.node(2).logged(/older copy of the one that a peer knows/);
+    await until('the file says so', async () => stored(cluster.node(2)).settled.length === 1);
+    // Nobody leads: of the two that are there one may not vote.
+    assert.equal((await cluster.readiness(3)).status, 503);
+    await cluster.kill(2);
+    await cluster.restart(2);
+    await cluster.restart(1);
+    await cluster.ready([1, 3]);
+    assert.equal((await cluster.readiness(2)).status, 503);
+    const groups = await cluster.groups(2);
+    assert(groups.every((group) => (group as unknown as Record<string, unknown>)['log_lost'] === 'asking'));
+    const armed = await ctl(['allow-rejoin', '--config', file, '--node', '2']);
+    assert.equal(armed.stdout, 'node 2: empty-log rejoin armed on every group leader\n', armed.stderr);
+    await cluster.ready();
+    assert.equal(await read(cluster.node(2), '/image/b'), 'b');
+    removeFolder(folder);
+  });
+});

@@ -1,0 +1,101 @@
+// What a node concludes from what its peers remember of it.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ClusterIdentity } from '../../src/shard/cluster-identity.ts';
+import { Directories, type OwnDirectory } from '../../src/shard/directories.ts';
+import type { Introduction } from '../../src/wire/peer/handshake.ts';
+import type { DirectoryRun, Standing } from '../../src/wire/peer/standing.ts';
+
+const [MINE, OTHER] = ['a'.repeat(16), 'b'.repeat(16)];
+const CLUSTER = 'c'.repeat(32);
+
+interface Rig {
+  readonly directories: Directories;
+  readonly identity: ClusterIdentity;
+  readonly memory: Map<number, DirectoryRun>;
+  readonly losses: DirectoryRun[];
+  readonly learned: string[];
+}
+
+function rig(own: Partial<OwnDirectory> = {}): Rig {
+  const memory = new Map<number, DirectoryRun>();
+  const losses: DirectoryRun[] = [];
+  const learned: string[] = [];
+  const identity = new ClusterIdentity({ nodeId: 1, known: '', drawn: '', learned: (id) => learned.push(id) });
+  const directories = new Directories({
+    own: { directory: MINE, incarnation: 5, boot: 50, isNew: true, settled: [], ...own },
+    storage: { peerRun: (node) => memory.get(node), rememberPeer: (node, run) => void memory.set(node, run) },
+    identity,
+    lost: (_, run) => losses.push(run),
+  });
+  return { directories, identity, memory, losses, learned };
+}
+
+function peer(remembers: DirectoryRun | undefined, more: Partial<Standing> = {}): Introduction {
+  const standing = { identity: '', directory: OTHER, incarnation: 9, remembers, ...more };
+  return { clusterId: '', groupCount: 1, node: 2, shard: 0, shardCount: 1, boot: 90, standing };
+}
+
+function old(): Introduction {
+  const { standing: _, ...rest } = peer(undefined);
+  return rest;
+}
+
+const run = (directory: string, incarnation: number, boot = 1): DirectoryRun => ({ directory, incarnation, boot });
+
+test('a directory that the peer does not know, or knows from an earlier start, is what it was', () => {
+  for (const remembered of [undefined, run(MINE, 4), run(MINE, 1), run(MINE, 5, 50)]) {
+    const { directories, losses } = rig();
+    directories.onHello(peer(remembered));
+    directories.onWelcome(peer(remembered));
+    assert.deepEqual(losses, []);
+  }
+});
+
+test('another directory, a later start on this one, and another start of the same number are losses, each told once', () => {
+  for (const remembered of [run(OTHER, 1), run(MINE, 6), run(MINE, 5, 51)]) {
+    const { directories, losses } = rig();
+    directories.onHello(peer(remembered));
+    directories.onWelcome(peer(remembered));
+    assert.deepEqual(losses, [remembered]);
+    // Nor is what was noticed in an earlier run.
+    const later = rig({ incarnation: 7, settled: losses });
+    later.directories.onHello(peer(remembered));
+    assert.deepEqual(later.losses, []);
+    // But what comes after it.
+    later.directories.onHello(peer(run(remembered.directory, 8)));
+    assert.equal(later.losses.length, 1);
+  }
+});
+
+test('what a peer knew in the version before is a loss for a directory that this version made', () => {
+  for (const isNew of [true, false]) {
+    const { directories, losses } = rig({ isNew });
+    directories.onHello(peer(run('', 0, 0)));
+    assert.equal(losses.length, isNew ? 1 : 0);
+  }
+});
+
+test('a peer is remembered when it has acted on what was remembered of it, and not by its hello', () => {
+  const { directories, memory } = rig();
+  directories.onHello(peer(undefined));
+  assert.equal(memory.size, 0);
+  directories.onWelcome(old());
+  assert.deepEqual(memory.get(2), run('', 0, 0));
+  directories.onWelcome(peer(undefined));
+  assert.deepEqual(memory.get(2), run(OTHER, 9, 90));
+  assert.deepEqual(directories.standing(2).remembers, run(OTHER, 9, 90));
+  // The way back to the version before, and a start that could not be noted, tell nothing new.
+  directories.onWelcome(old());
+  directories.onWelcome(peer(undefined, { directory: '', incarnation: 10 }));
+  assert.deepEqual(memory.get(2), run(OTHER, 9, 90));
+});
+
+test('the identity of the cluster is learned from a peer, once', () => {
+  const { directories, identity, learned } = rig();
+  directories.onHello(peer(undefined));
+  directories.onHello(peer(undefined, { identity: CLUSTER }));
+  directories.onWelcome(peer(undefined, { identity: CLUSTER }));
+  assert.deepEqual([identity.known, learned], [CLUSTER, [CLUSTER]]);
+  assert.equal(directories.standing(3).identity, CLUSTER);
+});

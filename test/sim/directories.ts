@@ -1,0 +1,40 @@
+/** What a simulated node and its peers know of each other's disks, as workers/membership.ts has it. */
+import { ClusterIdentity } from '../../src/shard/cluster-identity.ts';
+import { Directories } from '../../src/shard/directories.ts';
+import type { Introduction } from '../../src/wire/peer/handshake.ts';
+import type { Endpoint } from './network.ts';
+import type { SimProcess } from './process.ts';
+
+export function openDirectories(process: SimProcess, trace: (line: string) => void): Directories {
+  const { id, boot, node } = process;
+  const { disk } = node;
+  return new Directories({
+    own: { directory: `${id}/${node.disks}`, incarnation: node.boots, boot, isNew: true, settled: disk.settled },
+    // Durable at once, and without draws: what is stored costs the runs nothing.
+    storage: {
+      peerRun: (peer) => disk.peerRuns.get(peer),
+      rememberPeer: (peer, run) => void disk.peerRuns.set(peer, run),
+    },
+    identity: new ClusterIdentity({ nodeId: id, known: '', drawn: '', learned: () => undefined }),
+    lost: (peer, run) => {
+      trace(`n${id} hears of n${peer} that it lost its directory: ${JSON.stringify(run)}`);
+      disk.settled.push(run);
+      process.shard.declareLost();
+      process.wake();
+    },
+  });
+}
+
+/** What the handshake says comes before all frames; the other end may stand still, and hears its part when it goes on. */
+export function shakeHands(from: SimProcess, to: Endpoint): void {
+  from.directories.onHello(introductionOf(to, from.id));
+  to.receive(() => {
+    to.directories.onHello(introductionOf(from, to.id));
+    if (!from.dead) from.guard(() => from.directories.onWelcome(introductionOf(to, from.id)));
+  });
+}
+
+function introductionOf({ id, boot, directories }: Endpoint, node: number): Introduction {
+  const standing = directories.standing(node);
+  return { clusterId: 'sim', groupCount: 0, node: id, shard: 0, shardCount: 1, boot, standing };
+}
