@@ -149,7 +149,9 @@ const ANSWERED = /^HTTP\/1\.[01] 200 [\s\S]*only for one$/;
 /** HAProxy hands the client's version on. */
 const REFUSED = /^HTTP\/1\.1 (400|505) /;
 
-const KEPT = 'proxy_http_version 1.1; proxy_set_header Connection "";';
+const KEPT = 'proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;';
+/** What clients here call the node. */
+const HOSTS = '[server]\nhosts = ["x"]\n';
 const PROXIES: readonly Proxy[] = [
   {
     name: 'nginx',
@@ -175,7 +177,7 @@ const PROXIES: readonly Proxy[] = [
 for (const { name, program, ancient: wanted, start } of PROXIES) {
   const skip = proxyMissing(program) ?? false;
   test(`${name}: nobody smuggles, and clients of every age get their answers`, { skip }, async (t) => {
-    await withServer({}, async (server) => {
+    await withServer({ toml: HOSTS }, async (server) => {
       const port = await start(t, server.port);
       await withstands(port, server.port);
       await inARow(port);
