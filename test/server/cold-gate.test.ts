@@ -125,3 +125,14 @@ test('such a node takes no leadership but campaigns, unless something else forbi
   assert.equal(describeShed(5)['should_campaign'], false);
   assert.equal(describeShed(7)['state'], 'cluster-egress|cold-health|maintenance-drain');
 });
+
+test('a node under which groups stalled takes no leadership, keeps the others that it has, and campaigns', () => {
+  assert.deepEqual(describeShed(8), {
+    bits: 8,
+    state: 'commit-stall',
+    should_accept_transfer: false,
+    should_campaign: true,
+    should_shed_current_leaders: false,
+  });
+  assert.equal(describeShed(10)['should_shed_current_leaders'], true);
+});
