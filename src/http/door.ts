@@ -1,7 +1,7 @@
 /** What a request must bring before a plane looks at it: nothing that the gate refuses, and the plane's bearer token. */
 import { isAuthorized } from './auth.ts';
 import { hasOwnToken } from './control.ts';
-import type { Gate, GateRefusal } from './gate.ts';
+import { type Gate, type GateRefusal, PROBES } from './gate.ts';
 import type { UwsRequest } from './uws.ts';
 
 const UNAUTHORIZED: GateRefusal = { code: 'UNAUTHORIZED', detail: '' };
@@ -21,13 +21,20 @@ export class Door {
     if (this.#token !== '' && token !== '') this.#token = token;
   }
 
+  /** Does the request carry the token, if there is one? */
+  knows(req: UwsRequest): boolean {
+    return isAuthorized(req.getHeader('authorization'), this.#token);
+  }
+
   refuses(req: UwsRequest, method: string): GateRefusal | undefined {
     const token = this.#token;
     const authorized = token !== '' && isAuthorized(req.getHeader('authorization'), token);
     const refusal = this.#gate.refuses(req, method, authorized);
     if (refusal !== undefined) return refusal;
     // Browsers send no token with a preflight.
-    if (token === '' || authorized || method === 'options' || hasOwnToken(req.getUrl())) return undefined;
-    return UNAUTHORIZED;
+    if (token === '' || authorized || method === 'options') return undefined;
+    const url = req.getUrl();
+    const isProbe = (method === 'get' || method === 'head') && PROBES.has(url);
+    return hasOwnToken(url) || isProbe ? undefined : UNAUTHORIZED;
   }
 }

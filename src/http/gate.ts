@@ -23,7 +23,7 @@ export interface Gate {
 /** They change nothing; what they answer a page of another origin cannot read. */
 const SAFE: ReadonlySet<string> = new Set(['get', 'head', 'options']);
 /** Asked by load balancers, under any name; they tell nothing but that the process is there. */
-const PROBES: ReadonlySet<string> = new Set(['/__svc/health', '/__svc/ready']);
+export const PROBES: ReadonlySet<string> = new Set(['/__svc/health', '/__svc/ready']);
 const SHOWN_CHARS_MAX = 80;
 
 /**

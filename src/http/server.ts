@@ -69,11 +69,12 @@ export function createPlanes(options: PlaneOptions): Planes {
     door: new Door(new ClientGate({ hosts: clientHosts, cors, hasToken: clientToken !== '' }), clientToken),
     route: clientRoutes(client, new AppendPool(), source, clientService(operations), control),
   };
+  const adminDoor = new Door(new AdminGate(adminHosts), adminToken);
   const adminPlane: Service = {
     plane: admin,
     cors: noCors,
-    door: new Door(new AdminGate(adminHosts), adminToken),
-    route: adminRoutes(admin, source, operations),
+    door: adminDoor,
+    route: adminRoutes(admin, source, operations, (req) => adminDoor.knows(req)),
   };
   const common = { uws, tls, log: ctx.logError };
   const clientListener = new Listener({

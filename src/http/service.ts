@@ -5,8 +5,9 @@ import type { Operation } from './contract.ts';
 import { FLUSH_PREFIX, handleFlushCold } from './flush-cold.ts';
 import { Gathering } from './gather.ts';
 import { guardData, readData } from './guard.ts';
-import { type MetricsSource, type RaftGroup, askStatus, handleMetrics } from './metrics-route.ts';
+import { type MetricsSource, handleMetrics } from './metrics-route.ts';
 import type { Plane, Router } from './plane.ts';
+import { type Knows, ReadyProbe, answerHealth } from './probes.ts';
 import { type PeerAddresses, RAFT_PREFIX, handleRaftAdmin } from './raft-admin.ts';
 import { type DrainMark, handleReadShed, handleSetShed } from './shed.ts';
 import type { ServiceCall } from './service-call.ts';
@@ -37,11 +38,18 @@ const readShed =
   ({ plane, res, responder, startedMs }) =>
     handleReadShed(plane, drainMark, res, responder, startedMs);
 
+function readyWithDetail(knows: Knows): Handler {
+  const probe = new ReadyProbe(knows);
+  return (call) => probe.answer(call);
+}
+
 /** Routes of the client plane. A node without a cluster plane has that one's here too (wire-facts 1.1). */
 export function clientService({ drainMark, hasClusterPlane }: Operations): ServiceTable {
   return new Map([
     ['/__svc/metrics', on(['get', metrics])],
     ['/__svc/usage', on(['get', usage])],
+    ['/__svc/health', on(['get', answerHealth])],
+    ['/__svc/ready', on(['get', readyWithDetail(() => false)])],
     ['/__svc/cluster-probe', on(['post', probe])],
     ...(hasClusterPlane ? [] : [['/__svc/leadership-shed', on(['get', readShed(drainMark)])] as const]),
   ]);
@@ -64,6 +72,7 @@ export function adminRoutes(
   plane: Plane,
   source: MetricsSource,
   { drainMark, peers, coldObjects, backups, webhookKeys }: Operations,
+  knows: Knows,
 ): Router {
   const setShed =
     (draining: boolean): Handler =>
@@ -72,8 +81,8 @@ export function adminRoutes(
   const table: ServiceTable = new Map([
     ['/__svc/metrics', on(['get', metrics])],
     ['/__svc/usage', on(['get', usage])],
-    ['/__svc/health', on(['get', health])],
-    ['/__svc/ready', on(['get', ready])],
+    ['/__svc/health', on(['get', answerHealth])],
+    ['/__svc/ready', on(['get', readyWithDetail(knows)])],
     ['/__svc/leadership-shed', on(['get', readShed(drainMark)])],
     ['/__svc/leadership-shed/maintenance', on(['post', setShed(true)], ['delete', setShed(false)])],
     ...(webhookKeys === undefined ? [] : [['/__svc/webhook-keys', webhookKeyHandlers(webhookKeys)] as const]),
@@ -112,28 +121,4 @@ function probe({ plane, res, req, responder, startedMs }: ServiceCall): void {
     else if (last) gathering.empty(200);
   });
   readData(res, take);
-}
-
-function health({ plane, res, responder, startedMs }: ServiceCall): void {
-  responder.json(res, 200, '{"status":"up"}');
-  plane.count(OPERATION, 200, startedMs);
-}
-
-/** 200 when every group has a leader and has applied what it knows to be committed; else 503 and what is missing. */
-function ready({ plane, res, responder, startedMs }: ServiceCall): void {
-  const gathering = new Gathering(plane, res, responder, OPERATION, startedMs);
-  askStatus(plane, gathering, ({ raftGroups }) => {
-    const leaderless = raftGroups.filter((group) => group.leader === null).map((group) => group.raft_group_id);
-    const behind = raftGroups.filter(isBehind).map((group) => group.raft_group_id);
-    const missing = plane.ctx.gateway.groupCount - raftGroups.length;
-    const isReady = leaderless.length === 0 && behind.length === 0 && missing === 0;
-    const answer = { ready: isReady, groups: raftGroups.length, leaderless_groups: leaderless, groups_behind: behind };
-    if (isReady) gathering.json(200, answer);
-    else gathering.unavailable(answer);
-  });
-}
-
-/** A shard that knows says `caught_up`; a busy group is always a few entries behind its commit index. */
-function isBehind(group: RaftGroup): boolean {
-  return group['caught_up'] === false;
 }

@@ -143,7 +143,7 @@ test('tokens on each plane', async (t) => {
   const { client, admin } = await startPlanes(t, { clientToken: 'one', adminToken: 'two' });
   for (const [url, token] of [
     [`${client}/b`, 'one'],
-    [`${admin}/__svc/health`, 'two'],
+    [`${admin}/__svc/leadership-shed`, 'two'],
   ] as const) {
     const method = url.endsWith('/b') ? 'PUT' : 'GET';
     const refused = await fetch(url, { method });

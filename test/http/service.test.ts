@@ -178,7 +178,8 @@ test('admin plane: health and readiness, and no stream routes', async (t) => {
   };
   assert.equal((await fetch(`${admin}/__svc/ready`)).status, 503, 'two groups are missing');
   assert.equal((await fetch(`${admin}/demo/s`, { method: 'PUT' })).status, 404);
-  assert.equal((await fetch(`${client}/__svc/ready`)).status, 404);
+  const shown = await fetch(`${client}/__svc/ready`);
+  assert.deepEqual([shown.status, await shown.json()], [503, { ready: false }], 'clients are told whether, not why');
 });
 
 test('a shard that answers nonsense gives 500, and the node goes on', async (t) => {

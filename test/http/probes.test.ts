@@ -1,0 +1,36 @@
+// Health and readiness without a token: whether, on both planes; what is missing, for who has the admin plane's token.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startPlanes } from './planes.ts';
+
+test('load balancers need no token, and learn nothing but whether', async (t) => {
+  const { gateway, client, admin } = await startPlanes(t, { clientToken: 'c'.repeat(32), adminToken: 'a'.repeat(32) });
+  gateway.script = (asked, reply) => {
+    const groups = [0, 1].map((n) => ({ raft_group_id: 2 * (asked.shard ?? 0) + n, leader: 1 }));
+    reply.body = new TextEncoder().encode(JSON.stringify({ raft_groups: groups }));
+  };
+  const ask = async (url: string, token?: string): Promise<[number, unknown]> => {
+    const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    const response = await fetch(url, { headers });
+    return [response.status, await response.json().catch(() => undefined)];
+  };
+  for (const base of [client, admin]) {
+    assert.deepEqual(await ask(`${base}/__svc/health`), [200, { status: 'up' }]);
+    for (let i = 0; i < 2; i++) {
+      assert.deepEqual(await ask(`${base}/__svc/ready`), [200, { ready: true }]);
+    }
+    assert.equal((await fetch(`${base}/__svc/ready`, { method: 'HEAD' })).status, 200);
+    assert.equal(
+      (await fetch(`${base}/__svc/health`, { method: 'POST' })).status,
+      401,
+      'a change is nothing for strangers',
+    );
+    for (const path of ['/__svc/metrics', '/__svc/health/', '/__svc/ready/x']) {
+      assert.equal((await fetch(`${base}${path}`)).status, 401, path);
+    }
+  }
+  const [, detailed] = await ask(`${admin}/__svc/ready`, 'a'.repeat(32));
+  assert('leaderless_groups' in (detailed as object));
+  const [, plain] = await ask(`${client}/__svc/ready`, 'c'.repeat(32));
+  assert.deepEqual(Object.keys(plain as object), ['ready']);
+});
