@@ -25,6 +25,7 @@ function oldBuild(folder: string): string {
   symlinkSync(join(REPO_ROOT, 'node_modules'), join(folder, 'node_modules'));
   for (const part of ['src', 'workers', 'main.js'])
     cpSync(join(dirname(SERVER_ENTRY), part), join(folder, 'dist', part), { recursive: true });
+  cpSync(join(REPO_ROOT, 'scripts/node-support.mjs'), join(folder, 'scripts/node-support.mjs'));
   const file = join(folder, 'dist/src/config/version.js');
   const text = readFileSync(file, 'utf8');
   assert(text.includes(`'${VERSION}'`), text);
