@@ -44,6 +44,7 @@ test('a TLS connection beyond the bound is closed before its handshake, and the 
   const first = dial();
   t.after(() => first.destroy());
   await once(first, 'secureConnect');
+  first.on('error', () => undefined);
   for (let i = 0; i < 3; i++) {
     const late = dial();
     late.on('error', () => undefined);
