@@ -1,4 +1,5 @@
 /** Router of the client plane: route and method -> handler. */
+import { ALLOW, allowOfSnapshot } from './allow.ts';
 import { type AppendPool, handleAppend } from './append.ts';
 import { handleGetAttributes, handlePutAttributes } from './attributes.ts';
 import { handleBatch } from './batch.ts';
@@ -92,7 +93,7 @@ function onStream(call: Call, route: Route): void {
     case 'delete':
       return handleDelete(plane, res, responder, family, bucket, stream, startedMs);
     default:
-      return notAllowed(call, 'other', 'GET, HEAD, POST, PUT, DELETE, OPTIONS');
+      return notAllowed(call, 'other', ALLOW.stream);
   }
 }
 
@@ -106,13 +107,13 @@ function onAttributes(call: Call, route: Route): void {
     case 'put':
       return handlePutAttributes(plane, res, responder, bucket, stream, startedMs);
     default:
-      return notAllowed(call, 'attrs', 'GET, HEAD, PUT, OPTIONS');
+      return notAllowed(call, 'attrs', ALLOW.attrs);
   }
 }
 
 function onBatch(call: Call, { bucket, stream }: Route): void {
   const { plane, res, req, responder, startedMs } = call;
-  if (call.method !== 'post') return notAllowed(call, 'batch', 'POST, OPTIONS');
+  if (call.method !== 'post') return notAllowed(call, 'batch', ALLOW.batch);
   return handleBatch(plane, res, req, responder, bucket, stream, startedMs);
 }
 
@@ -130,18 +131,18 @@ function onSnapshot(call: Call, { bucket, stream, detail }: Route): void {
     case 'delete':
       if (!isLatest) return handleDeleteSnapshot(plane, res, responder, bucket, stream, detail, startedMs);
   }
-  return notAllowed(call, 'snapshot', isLatest ? 'GET, HEAD, PUT, OPTIONS' : 'GET, HEAD, PUT, DELETE, OPTIONS');
+  return notAllowed(call, 'snapshot', allowOfSnapshot(detail));
 }
 
 function onRetention(call: Call, { bucket, stream, detail }: Route): void {
   const { plane, res, req, responder, startedMs } = call;
-  if (call.method !== 'put') return notAllowed(call, 'retention', 'PUT, OPTIONS');
+  if (call.method !== 'put') return notAllowed(call, 'retention', ALLOW.retention);
   return handleRetention(plane, res, req, responder, bucket, stream, detail, startedMs);
 }
 
 function onBootstrap(call: Call, { bucket, stream }: Route): void {
   const { plane, res, req, responder, startedMs } = call;
-  if (call.method !== 'get' && call.method !== 'head') return notAllowed(call, 'bootstrap', 'GET, HEAD, OPTIONS');
+  if (call.method !== 'get' && call.method !== 'head') return notAllowed(call, 'bootstrap', ALLOW.bootstrap);
   return handleBootstrap(plane, res, req, responder, bucket, stream, startedMs);
 }
 
@@ -156,13 +157,13 @@ function onBucket(call: Call, bucket: string): void {
     case 'delete':
       return handleDeleteBucket(plane, res, responder, bucket, startedMs);
     default:
-      return notAllowed(call, 'bucket', 'GET, HEAD, PUT, DELETE, OPTIONS');
+      return notAllowed(call, 'bucket', ALLOW.bucket);
   }
 }
 
 function onList(call: Call, bucket: string): void {
   const { plane, res, req, responder, startedMs } = call;
-  if (call.method !== 'get' && call.method !== 'head') return notAllowed(call, 'list', 'GET, HEAD, OPTIONS');
+  if (call.method !== 'get' && call.method !== 'head') return notAllowed(call, 'list', ALLOW.list);
   return handleListStreams(plane, res, req, responder, bucket, startedMs);
 }
 

@@ -82,6 +82,18 @@ export function handleControl(
   else exchange.readBody(res, declared);
 }
 
+/** What `Allow` names for a path below the prefix: what the port says to a method that nothing has. */
+export function allowOfControl(port: ControlPort, url: string): string {
+  const head: ControlHead = {
+    method: 'options',
+    path: url.slice(CONTROL_PREFIX.length),
+    authorization: '',
+    origin: '',
+  };
+  const opened = openTask(port, head);
+  return 'run' in opened ? '' : (opened.allow ?? '');
+}
+
 function openTask(port: ControlPort, head: ControlHead): ControlAnswer | ControlTask {
   try {
     return port.open(head);

@@ -2,6 +2,7 @@
  * Everything that comes before the route, for every request of a plane: who may knock, CORS, OPTIONS, stopping; and the net below
  * the handlers. Whatever a handler does, the request ends in an answer or with its connection, never with the process.
  */
+import type { AllowOf } from './allow.ts';
 import type { CorsPolicy } from './cors.ts';
 import type { Door } from './door.ts';
 import { refuseFraming } from './framing.ts';
@@ -18,6 +19,8 @@ export interface Service {
   readonly cors: CorsPolicy;
   readonly door: Door;
   readonly route: Router;
+  /** For OPTIONS; undefined: it names no methods. */
+  readonly allow?: AllowOf;
 }
 
 export function serve(app: UwsApp, service: Service): void {
@@ -50,7 +53,7 @@ interface Arrival {
 }
 
 /** What the route returns is for the net: nothing, unless somebody made a handler async. */
-function handle({ plane, door, route }: Service, { res, req, method, responder, startedMs }: Arrival): unknown {
+function handle({ plane, door, route, allow }: Service, { res, req, method, responder, startedMs }: Arrival): unknown {
   const { fault } = walkHeaders(req).framing;
   if (fault !== undefined) return refuseFraming(plane, res, responder, startedMs, fault);
   const refusal = door.refuses(req, method);
@@ -58,7 +61,7 @@ function handle({ plane, door, route }: Service, { res, req, method, responder, 
     return plane.refuse(res, responder, 'bucketed', 'other', startedMs, refusal.code, refusal.detail);
   }
   if (method === 'options') {
-    responder.preflight(res);
+    responder.preflight(res, allow?.(req.getUrl()) ?? '');
     return plane.count('other', 204, startedMs);
   }
   if (plane.closing) return plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'STOPPING');

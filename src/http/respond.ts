@@ -174,11 +174,12 @@ export class Responder {
     res.writeHeader(BLOCK_NAME, this.#noStore);
   }
 
-  /** The whole answer to OPTIONS. */
-  preflight(res: UwsResponse): void {
+  /** The whole answer to OPTIONS. `allow`: the methods of the route, '' when they are not told. */
+  preflight(res: UwsResponse, allow: string): void {
     this.begun = res;
     res.writeStatus('204 No Content');
     res.writeHeader(BLOCK_NAME, this.#preflight);
+    if (allow !== '') res.writeHeader('allow', allow);
     res.endWithoutBody();
     this.ended = res;
   }

@@ -12,6 +12,7 @@
  * - A second request on a connection whose first waits for its answer (pipelining) closes the connection.
  * HTTP/1.0, absolute-form targets and `*` are answered 505 by the library before any of our code runs.
  */
+import { clientAllow } from './allow.ts';
 import { AppendPool } from './append.ts';
 import type { HttpContext, HttpSettings } from './contract.ts';
 import type { ControlPort } from './control.ts';
@@ -63,11 +64,13 @@ export function createPlanes(options: PlaneOptions): Planes {
   // Browsers have no business on the admin plane: no origin is allowed there.
   const noCors = new CorsPolicy([]);
   const { clientToken, adminToken, clientHosts, adminHosts, tls } = ctx.settings;
+  const service = clientService(operations);
   const clientPlane: Service = {
     plane: client,
     cors,
     door: new Door(new ClientGate({ hosts: clientHosts, cors, hasToken: clientToken !== '' }), clientToken),
-    route: clientRoutes(client, new AppendPool(), source, clientService(operations), control),
+    route: clientRoutes(client, new AppendPool(), source, service, control),
+    allow: clientAllow(service, control),
   };
   const adminDoor = new Door(new AdminGate(adminHosts), adminToken);
   const adminPlane: Service = {

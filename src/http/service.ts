@@ -104,9 +104,16 @@ export function handleService(table: ServiceTable, path: string, method: string,
   if (methods === undefined) return plane.refuse(res, responder, 'bucketed', OPERATION, startedMs, 'ROUTE_NOT_FOUND');
   const handler = methods.get(method === 'head' ? 'get' : method);
   if (handler !== undefined) return handler(call);
+  return plane.count(OPERATION, responder.methodNotAllowed(res, allowOfService(table, path)), startedMs);
+}
+
+/** What `Allow` names for a path; '' when nothing is there. */
+export function allowOfService(table: ServiceTable, path: string): string {
+  const methods = table.get(path);
+  if (methods === undefined) return '';
   const allowed = [...methods.keys()].map((name) => name.toUpperCase());
   if (methods.has('get')) allowed.push('HEAD');
-  return plane.count(OPERATION, responder.methodNotAllowed(res, allowed.join(', ')), startedMs);
+  return [...allowed, 'OPTIONS'].join(', ');
 }
 
 /** Peers post large bodies here to see that they get through. A body is discarded as it comes, so no budget is needed. */

@@ -111,6 +111,47 @@ serverSuite('conditional writes', { cores: 2, groups: 4 }, ({ test, expect, ask,
     await expect(201, `PUT ${path}`, { headers: { ...JSON_TYPE, 'Content-Encoding': 'identity' }, body: '{}' });
   });
 
+  test('OPTIONS names the methods that each route has, as 405 does, with and without a preflight', async () => {
+    const bucket = freshBucket();
+    const methods: readonly (readonly [string, string])[] = [
+      [`/${bucket}/s`, 'GET, HEAD, POST, PUT, DELETE, OPTIONS'],
+      [`/v1/stream/${bucket}/s`, 'GET, HEAD, POST, PUT, DELETE, OPTIONS'],
+      [`/${bucket}`, 'GET, HEAD, PUT, DELETE, OPTIONS'],
+      [`/${bucket}/streams`, 'GET, HEAD, OPTIONS'],
+      [`/${bucket}/s/attrs`, 'GET, HEAD, PUT, OPTIONS'],
+      [`/${bucket}/s/append-batch`, 'POST, OPTIONS'],
+      [`/${bucket}/s/snapshot`, 'GET, HEAD, PUT, OPTIONS'],
+      [`/${bucket}/s/snapshot/0`, 'GET, HEAD, PUT, DELETE, OPTIONS'],
+      [`/${bucket}/s/retention/0`, 'PUT, OPTIONS'],
+      [`/${bucket}/s/bootstrap`, 'GET, HEAD, OPTIONS'],
+      ['/__svc/metrics', 'GET, HEAD, OPTIONS'],
+      ['/__svc/usage', 'GET, HEAD, OPTIONS'],
+      ['/__svc/health', 'GET, HEAD, OPTIONS'],
+      ['/__svc/ready', 'GET, HEAD, OPTIONS'],
+      ['/__svc/cluster-probe', 'POST, OPTIONS'],
+      ['/__svc/leadership-shed', 'GET, HEAD, OPTIONS'],
+      ['/v1/stream/__ds/jwks.json', 'GET, HEAD, OPTIONS'],
+      ['/v1/stream/__ds/subscriptions/s', 'GET, HEAD, PUT, DELETE, OPTIONS'],
+      ['/v1/stream/__ds/subscriptions/s/streams', 'POST, OPTIONS'],
+      ['/v1/stream/__ds/subscriptions/s/streams/a', 'DELETE, OPTIONS'],
+      ...['claim', 'callback', 'ack', 'release'].map(
+        (verb) => [`/v1/stream/__ds/subscriptions/s/${verb}`, 'POST, OPTIONS'] as const,
+      ),
+    ];
+    const preflight = { Origin: 'http://localhost:1', 'Access-Control-Request-Method': 'PUT' };
+    for (const [path, allow] of methods) {
+      for (const headers of [{}, preflight]) {
+        const answer = await expect(204, `OPTIONS ${path}`, { headers });
+        assert.equal(answer.headers.get('allow'), allow, path);
+        assertHeaders(answer, { 'access-control-allow-methods': 'GET, HEAD, POST, PUT, DELETE, OPTIONS' });
+      }
+      assert.equal((await expect(405, `PATCH ${path}`)).headers.get('allow'), allow, path);
+    }
+    for (const path of ['/', '/__svc/x', `/${bucket}/s/x`, '/v1/stream/__ds/x', '/v1/stream/__ds/subscriptions/']) {
+      assert.equal((await expect(204, `OPTIONS ${path}`)).headers.get('allow'), null, path);
+    }
+  });
+
   test('Location is a path on the bucketed routes, and a URL of the scheme that the client used on the flat ones', async () => {
     const bucket = freshBucket();
     assertHeaders(await expect(201, `PUT /${bucket}/s`), { location: `/${bucket}/s` });

@@ -152,7 +152,7 @@ test('metrics merge groups and counters', async (t) => {
   assert((metrics['process_rss_bytes'] as number) > 0);
   const again = (await (await fetch(`${admin}/__svc/metrics`)).json()) as Record<string, unknown>;
   assert.deepEqual(again['responses_by_status'], { 200: 1 });
-  assert.equal((await fetch(`${client}/__svc/metrics`, { method: 'POST' })).headers.get('allow'), 'GET, HEAD');
+  assert.equal((await fetch(`${client}/__svc/metrics`, { method: 'POST' })).headers.get('allow'), 'GET, HEAD, OPTIONS');
 });
 
 test('admin plane: health and readiness, and no stream routes', async (t) => {

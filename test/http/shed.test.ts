@@ -24,7 +24,7 @@ test('the mark is set and lifted, each as often as one likes', async (t) => {
   const head = await fetch(`${admin}/__svc/leadership-shed`, { method: 'HEAD' });
   assert.deepEqual([head.status, head.headers.get('content-type')], [200, 'application/json']);
   const wrong = await fetch(`${admin}/__svc/leadership-shed/maintenance`, { method: 'PUT' });
-  assert.deepEqual([wrong.status, wrong.headers.get('allow')], [405, 'POST, DELETE']);
+  assert.deepEqual([wrong.status, wrong.headers.get('allow')], [405, 'POST, DELETE, OPTIONS']);
   assert.equal((await fetch(`${client}/__svc/leadership-shed/maintenance`, { method: 'POST' })).status, 404);
 });
 
