@@ -7,7 +7,7 @@ import type { CorsPolicy } from './cors.ts';
 import type { Door } from './door.ts';
 import { refuseFraming } from './framing.ts';
 import { beginHandler, failSafely, isDead, ownerOf } from './guard.ts';
-import { walkHeaders } from './headers.ts';
+import { type WriteHeaders, walkHeaders } from './headers.ts';
 import type { Plane, Router } from './plane.ts';
 import type { Responder } from './respond.ts';
 import { Responders } from './responders.ts';
@@ -32,8 +32,9 @@ export function serve(app: UwsApp, service: Service): void {
     beginHandler(res);
     try {
       const method = req.getMethod();
-      responder = responders.for(req, method === 'head');
-      const result: unknown = handle(service, { res, req, method, responder, startedMs });
+      const headers = walkHeaders(req);
+      responder = responders.for(headers.origin, method === 'head');
+      const result: unknown = handle(service, { res, req, method, headers, responder, startedMs });
       if (result instanceof Promise) watchPromise(plane, res, result);
       if (ownerOf(res) === undefined && responder.ended !== res && !isDead(res)) {
         throw new Error('the handler returned without an answer');
@@ -48,15 +49,17 @@ interface Arrival {
   readonly res: UwsResponse;
   readonly req: UwsRequest;
   readonly method: string;
+  readonly headers: WriteHeaders;
   readonly responder: Responder;
   readonly startedMs: number;
 }
 
 /** What the route returns is for the net: nothing, unless somebody made a handler async. */
-function handle({ plane, door, route, allow }: Service, { res, req, method, responder, startedMs }: Arrival): unknown {
-  const { fault } = walkHeaders(req).framing;
+function handle({ plane, door, route, allow }: Service, arrival: Arrival): unknown {
+  const { res, req, method, headers, responder, startedMs } = arrival;
+  const { fault } = headers.framing;
   if (fault !== undefined) return refuseFraming(plane, res, responder, startedMs, fault);
-  const refusal = door.refuses(req, method);
+  const refusal = door.refuses(headers, req.getUrl(), method);
   if (refusal !== undefined) {
     return plane.refuse(res, responder, 'bucketed', 'other', startedMs, refusal.code, refusal.detail);
   }

@@ -2,7 +2,7 @@
 import { isAuthorized } from './auth.ts';
 import { hasOwnToken } from './control.ts';
 import { type Gate, type GateRefusal, PROBES } from './gate.ts';
-import type { UwsRequest } from './uws.ts';
+import type { WriteHeaders } from './headers.ts';
 
 const UNAUTHORIZED: GateRefusal = { code: 'UNAUTHORIZED', detail: '' };
 
@@ -22,18 +22,17 @@ export class Door {
   }
 
   /** Does the request carry the token, if there is one? */
-  knows(req: UwsRequest): boolean {
-    return isAuthorized(req.getHeader('authorization'), this.#token);
+  knows({ authorization }: Pick<WriteHeaders, 'authorization'>): boolean {
+    return isAuthorized(authorization, this.#token);
   }
 
-  refuses(req: UwsRequest, method: string): GateRefusal | undefined {
+  refuses(headers: WriteHeaders, url: string, method: string): GateRefusal | undefined {
     const token = this.#token;
-    const authorized = token !== '' && isAuthorized(req.getHeader('authorization'), token);
-    const refusal = this.#gate.refuses(req, method, authorized);
+    const authorized = token !== '' && isAuthorized(headers.authorization, token);
+    const refusal = this.#gate.refuses(headers, url, method, authorized);
     if (refusal !== undefined) return refusal;
     // Browsers send no token with a preflight.
     if (token === '' || authorized || method === 'options') return undefined;
-    const url = req.getUrl();
     const isProbe = (method === 'get' || method === 'head') && PROBES.has(url);
     return hasOwnToken(url) || isProbe ? undefined : UNAUTHORIZED;
   }

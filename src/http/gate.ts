@@ -6,18 +6,19 @@
 import type { ErrorCode } from '../base/errors.ts';
 import type { CorsPolicy } from './cors.ts';
 import { KnownHosts, type PlaneHosts, isLoopbackHost } from './known-hosts.ts';
-import type { UwsRequest } from './uws.ts';
+import type { WriteHeaders } from './headers.ts';
 
 export interface GateRefusal {
   readonly code: ErrorCode;
   readonly detail: string;
 }
 
-export type GateRequest = Pick<UwsRequest, 'getHeader' | 'getUrl'>;
+/** What the walk over the headers found. */
+export interface Knock extends Pick<WriteHeaders, 'host' | 'origin' | 'site' | 'referer'> {}
 
 export interface Gate {
   /** `authorized`: the request carries the plane's bearer token, which a page of somebody else cannot know. */
-  refuses(req: GateRequest, method: string, authorized: boolean): GateRefusal | undefined;
+  refuses(knock: Knock, url: string, method: string, authorized: boolean): GateRefusal | undefined;
 }
 
 /** They change nothing; what they answer a page of another origin cannot read. */
@@ -37,19 +38,20 @@ export class AdminGate implements Gate {
     this.#hosts = new KnownHosts(hosts);
   }
 
-  refuses(req: GateRequest, method: string, authorized: boolean): GateRefusal | undefined {
-    const host = req.getHeader('host');
-    const origin = req.getHeader('origin');
-    const site = req.getHeader('sec-fetch-site');
+  refuses(
+    { host = '', origin, site, referer }: Knock,
+    url: string,
+    method: string,
+    authorized: boolean,
+  ): GateRefusal | undefined {
     if (origin !== '' && !isOriginOf(origin, host)) return foreign(origin, 'the admin plane serves no web pages');
     if (site !== '' && site !== 'same-origin' && !(site === 'none' && SAFE.has(method))) {
       return foreign(site, 'the admin plane serves no web pages');
     }
-    if (!SAFE.has(method) && origin === '' && site === '') {
-      const referer = req.getHeader('referer');
-      if (referer !== '' && !isBelow(referer, host)) return foreign(referer, 'the admin plane serves no web pages');
+    if (!SAFE.has(method) && origin === '' && site === '' && referer !== '' && !isBelow(referer, host)) {
+      return foreign(referer, 'the admin plane serves no web pages');
     }
-    if (authorized || this.#hosts.has(host) || PROBES.has(req.getUrl())) return undefined;
+    if (authorized || this.#hosts.has(host) || PROBES.has(url)) return undefined;
     return misdirected(host, 'server.admin_hosts');
   }
 }
@@ -77,14 +79,11 @@ export class ClientGate implements Gate {
     this.#trustsHost = hasToken;
   }
 
-  refuses(req: GateRequest, method: string): GateRefusal | undefined {
+  refuses({ host = '', origin, site }: Knock, url: string, method: string): GateRefusal | undefined {
     if (this.#cors.allowsAny) return undefined;
-    const host = req.getHeader('host');
-    if (this.#isStrict && !this.#hosts.has(host) && !PROBES.has(req.getUrl())) return misdirected(host, 'server.hosts');
+    if (this.#isStrict && !this.#hosts.has(host) && !PROBES.has(url)) return misdirected(host, 'server.hosts');
     if (SAFE.has(method)) return undefined;
-    const origin = req.getHeader('origin');
     if (origin === '') {
-      const site = req.getHeader('sec-fetch-site');
       return site === '' || site === 'same-origin' ? undefined : foreign(site, 'see http.cors_origins');
     }
     if (this.#cors.allows(origin)) return undefined;

@@ -22,7 +22,7 @@ import type { ErrorCode } from '../base/errors.ts';
 import { Framing } from './framing.ts';
 import type { UwsRequest } from './uws.ts';
 
-/** What a write route knows of its headers; undefined: not sent. */
+/** What the door, CORS and the write routes know of the headers of a request; undefined: not sent. */
 export class WriteHeaders {
   readonly framing = new Framing();
   contentType: string | undefined = undefined;
@@ -44,6 +44,11 @@ export class WriteHeaders {
   contentEncoding = '';
   ifMatch = '';
   ifNoneMatch = '';
+  authorization = '';
+  origin = '';
+  /** Sec-Fetch-Site. */
+  site = '';
+  referer = '';
 
   reset(): void {
     this.framing.reset();
@@ -66,6 +71,10 @@ export class WriteHeaders {
     this.contentEncoding = '';
     this.ifMatch = '';
     this.ifNoneMatch = '';
+    this.authorization = '';
+    this.origin = '';
+    this.site = '';
+    this.referer = '';
   }
 
   /** One header; names come in lower case. By length first: most headers of a request are none of ours. */
@@ -73,6 +82,12 @@ export class WriteHeaders {
     switch (name.length) {
       case 4:
         if (name === 'host') this.host ??= value;
+        return;
+      case 6:
+        if (name === 'origin' && this.origin === '') this.origin = value;
+        return;
+      case 7:
+        if (name === 'referer' && this.referer === '') this.referer = value;
         return;
       case 8:
         if (name === 'if-match') this.ifMatch = joined(this.ifMatch, value);
@@ -92,12 +107,14 @@ export class WriteHeaders {
       case 13:
         if (name === 'stream-closed') this.streamClosed ??= value;
         else if (name === 'if-none-match') this.ifNoneMatch = joined(this.ifNoneMatch, value);
+        else if (name === 'authorization' && this.authorization === '') this.authorization = value;
         return;
       case 14:
         if (name === 'content-length') {
           this.framing.contentLength(value);
           this.contentLength ??= value;
         } else if (name === 'producer-epoch') this.producerEpoch ??= value;
+        else if (name === 'sec-fetch-site' && this.site === '') this.site = value;
         return;
       case 16:
         if (name === 'content-encoding') this.contentEncoding = joined(this.contentEncoding, value);

@@ -5,10 +5,10 @@
 import { Gathering } from './gather.ts';
 import { type RaftGroup, askStatus } from './metrics-route.ts';
 import type { ServiceCall } from './service-call.ts';
-import type { UwsRequest } from './uws.ts';
+import { type WriteHeaders, writeHeaders } from './headers.ts';
 
 /** Does the sender of a request have the plane's token, or does the plane ask for none? */
-export type Knows = (req: UwsRequest) => boolean;
+export type Knows = (headers: WriteHeaders) => boolean;
 
 /** Every shard is asked for an answer, so strangers share one for so long. */
 const SHARED_MS = 1000;
@@ -29,8 +29,8 @@ export class ReadyProbe {
   }
 
   /** 200 when every group has a leader and has applied what it knows to be committed; else 503 and what is missing. */
-  answer({ plane, res, req, responder, startedMs }: ServiceCall): void {
-    const withDetail = this.#knows(req);
+  answer({ plane, res, responder, startedMs }: ServiceCall): void {
+    const withDetail = this.#knows(writeHeaders());
     const gathering = new Gathering(plane, res, responder, 'other', startedMs);
     const isFresh = startedMs - this.#foundMs < SHARED_MS;
     if (!withDetail && isFresh && this.#isReady !== undefined) return tell(gathering, this.#isReady);

@@ -3,7 +3,6 @@ import type { CorsBlocks, CorsPolicy } from './cors.ts';
 import type { ReadCache } from './contract.ts';
 import { Responder } from './respond.ts';
 import type { Unsent } from './unsent.ts';
-import type { UwsRequest } from './uws.ts';
 
 interface Pair {
   readonly body: Responder;
@@ -26,8 +25,8 @@ export class Responders {
     this.#only = cors.readsOrigin ? undefined : this.#pairOf(cors.blocksFor(''));
   }
 
-  for(req: UwsRequest, headOnly: boolean): Responder {
-    const pair = this.#only ?? this.#pairOf(this.#cors.blocksFor(req.getHeader('origin')));
+  for(origin: string, headOnly: boolean): Responder {
+    const pair = this.#only ?? this.#pairOf(this.#cors.blocksFor(origin));
     return headOnly ? pair.head : pair.body;
   }
 

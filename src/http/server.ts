@@ -77,7 +77,7 @@ export function createPlanes(options: PlaneOptions): Planes {
     plane: admin,
     cors: noCors,
     door: adminDoor,
-    route: adminRoutes(admin, source, operations, (req) => adminDoor.knows(req)),
+    route: adminRoutes(admin, source, operations, (headers) => adminDoor.knows(headers)),
   };
   const common = { uws, tls, log: ctx.logError };
   const clientListener = new Listener({

@@ -1,0 +1,71 @@
+// What a request costs in calls to the native half: its headers are walked over once, and nobody asks for one of them again.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { AppendPool } from '../../src/http/append.ts';
+import { clientRoutes } from '../../src/http/client.ts';
+import { CorsPolicy } from '../../src/http/cors.ts';
+import { serve } from '../../src/http/dispatch.ts';
+import { Door } from '../../src/http/door.ts';
+import { ClientGate } from '../../src/http/gate.ts';
+import { BodyBudget, Plane } from '../../src/http/plane.ts';
+import { type UwsApp, type UwsRequest, loadUws } from '../../src/http/uws.ts';
+import { HttpCounters } from '../../src/metrics/http-metrics.ts';
+import { requestOnce } from '../support/raw-client.ts';
+import { FakeGateway } from './fake-gateway.ts';
+import { newConnections } from './new-connections.ts';
+import { NO_FORKS } from './no-forks.ts';
+import { SETTINGS } from './planes.ts';
+
+/** The app, whose requests note what they are asked. */
+function noting(app: UwsApp, asked: string[]): UwsApp {
+  const any: UwsApp['any'] = (pattern, handler) =>
+    app.any(pattern, (res, req) => {
+      const noted = new Proxy(req, {
+        get: (target, name: keyof UwsRequest) => {
+          asked.push(name);
+          return target[name].bind(target);
+        },
+      });
+      return handler(res, noted);
+    });
+  return { ...app, any };
+}
+
+const TOKEN = 'c'.repeat(32);
+
+for (const token of ['', TOKEN]) {
+  test(`an append ${token === '' ? 'without' : 'with'} a token: one walk, no look-up of a single header`, async (t) => {
+    const plane = new Plane(
+      {
+        gateway: new FakeGateway(),
+        forks: NO_FORKS,
+        metrics: new HttpCounters(),
+        settings: SETTINGS,
+        connections: newConnections(),
+        monotonicMs: () => performance.now(),
+        logError: (error) => assert.fail(String(error)),
+      },
+      new BodyBudget(1024),
+    );
+    const source = { mailboxDepths: () => [], mailboxCapacities: () => [], http: () => ({}), extra: () => ({}) };
+    const uws = loadUws();
+    const app = uws.App();
+    const asked: string[] = [];
+    const cors = new CorsPolicy(['loopback']);
+    const hosts = { listen: '127.0.0.1', names: ['x'] };
+    serve(noting(app, asked), {
+      plane,
+      cors,
+      door: new Door(new ClientGate({ hosts, cors, hasToken: token !== '' }), token),
+      route: clientRoutes(plane, new AppendPool(), source, new Map(), undefined),
+    });
+    const port = await new Promise<number>((resolve) => {
+      app.listen('127.0.0.1', 0, (socket) => resolve(socket === false ? 0 : uws.us_socket_local_port(socket)));
+    });
+    t.after(() => app.close());
+    const headers = { 'content-type': 'text/plain', authorization: `Bearer ${token}` };
+    const { status } = await requestOnce(port, 'POST', '/b/s', headers, Buffer.from('x'));
+    assert.equal(status, 204);
+    assert.deepEqual(asked, ['getMethod', 'forEach', 'getUrl', 'getUrl']);
+  });
+}
