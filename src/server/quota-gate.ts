@@ -2,7 +2,8 @@
  * Quotas of buckets, one number for the cluster. Every group holds the bounds, but only its own gauges, so the node that a write
  * came to asks all groups what the bucket holds. Far below a bound it asks once a second; near it one round of writes at a time, each
  * after all that it sent before is answered: what one node admits is exact, and nodes together may pass the bound by what
- * they have under way at the same moment. What does not fit is marked, and the leader refuses it if it would bring anything.
+ * they have under way at the same moment, and by what they do not know while a group has no leader. What does not fit is marked,
+ * and the leader refuses it if it would bring anything.
  */
 import { errorCode, errorNumber, type ErrorCode } from '../base/errors.ts';
 import { QUOTA_BUCKETS_MAX, QUOTA_HELD_BYTES_MAX, QUOTA_HELD_MAX } from '../base/limits.ts';
@@ -19,7 +20,7 @@ import {
 } from '../wire/command.ts';
 import { FRAME_HEAD_BYTES, frameCount } from '../wire/batch.ts';
 import { Reply } from '../wire/reply.ts';
-import { OP_BUCKET, type Request, newRequest } from '../wire/request.ts';
+import { BUCKET_FLAG_SOON, OP_BUCKET, type Request, newRequest } from '../wire/request.ts';
 
 /** What the groups said is good for so long while there is room; also how late a node notices another one's new quota. */
 const FRESH_MS = 1000;
@@ -234,6 +235,8 @@ export class QuotaGate implements ShardGateway {
     this.counters.asked++;
     const query = newRequest();
     query.op = OP_BUCKET;
+    // One group without a leader must not keep the others from their writes.
+    query.readFlags = BUCKET_FLAG_SOON;
     query.command.bucket = entry.bucket;
     const askedAtMs = this.#monotonicMs();
     let isInside = true;

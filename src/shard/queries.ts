@@ -5,6 +5,7 @@ import type { ReplySink } from '../group/reply-sink.ts';
 import type { Candidacy, ReadState } from '../raft/types.ts';
 import { Reply } from '../wire/reply.ts';
 import {
+  BUCKET_FLAG_SOON,
   OP_ADMIN,
   OP_BUCKET,
   OP_EXPORT,
@@ -21,7 +22,7 @@ import type { Exports } from './exports.ts';
 import { CatchUp } from './catch-up.ts';
 import type { RequestSource } from './ports.ts';
 import { type ShardStatus, answerSummary } from './summaries.ts';
-import { type Ending, type WaitingRead, WaitingReads } from './waiting-reads.ts';
+import { type Asked, type Ending, type WaitingRead, WaitingReads } from './waiting-reads.ts';
 
 export interface QueriesHost {
   readonly groups: readonly Group[];
@@ -107,7 +108,7 @@ export class Queries {
     this.#frameAt = source.offset;
     this.#frameSize = source.length;
     if (query.op === OP_STATUS || this.#catchUp.done || !this.#isBehind(group)) this.#answer(group, slot, false);
-    else if (!this.#waiting.untilCaughtUp(group, slot, this.#frame, clockMs)) this.#refuse(slot, 'CATCHING_UP');
+    else if (!this.#waiting.untilCaughtUp(this.#asked(group, slot), clockMs)) this.#refuse(slot, 'CATCHING_UP');
   }
 
   /** Before the messages of a turn leave. */
@@ -135,6 +136,10 @@ export class Queries {
     return this.#frameBytes.subarray(this.#frameAt, this.#frameAt + this.#frameSize);
   }
 
+  #asked(group: Group | undefined, slot: number): Asked {
+    return { group, slot, frame: this.#frame, isSoon: isSoon(this.#query) };
+  }
+
   #isBehind(group: Group | undefined): boolean {
     return group === undefined ? !this.#catchUp.done : this.#catchUp.isBehind(group);
   }
@@ -148,7 +153,7 @@ export class Queries {
     this.#frameBytes = frame;
     this.#frameAt = 0;
     this.#frameSize = frame.length;
-    return this.#answer(group, slot, ending === 'answer-confirmed');
+    return this.#answer(group, slot, ending !== 'answer');
   }
 
   #answer(group: Group | undefined, slot: number, confirmed: boolean): void {
@@ -164,7 +169,7 @@ export class Queries {
 
   /** Keeps the current query until all that was committed when it came is applied here. */
   #confirm(group: Group | undefined, groups: readonly Group[], slot: number): void {
-    if (this.#waiting.untilConfirmed({ group, slot, frame: this.#frame }, groups, this.#clockMs)) return;
+    if (this.#waiting.untilConfirmed(this.#asked(group, slot), groups, this.#clockMs)) return;
     this.#refuse(slot, 'UNCONFIRMED');
   }
 
@@ -173,6 +178,10 @@ export class Queries {
     this.#reply.code = errorNumber(code);
     this.#host.sink.send(this.#reply);
   }
+}
+
+function isSoon({ op, flags }: Query): boolean {
+  return op === OP_BUCKET && (flags & BUCKET_FLAG_SOON) !== 0;
 }
 
 function candidacyOf(mode: number): Candidacy {

@@ -10,7 +10,7 @@ import type { ColdTier } from './cold/tier.ts';
 import { isImporting } from '../stream/import.ts';
 import { type Listed, listStreams } from '../stream/list.ts';
 import type { Reply } from '../wire/reply.ts';
-import { OP_BUCKET, OP_FORKS, OP_LIST, OP_STATUS, OP_USAGE, type Query } from '../wire/request.ts';
+import { BUCKET_FLAG_SOON, OP_BUCKET, OP_FORKS, OP_LIST, OP_STATUS, OP_USAGE, type Query } from '../wire/request.ts';
 import { compareText } from '../wire/text.ts';
 import { answerForks } from './forks.ts';
 import { answerUsage } from './usage.ts';
@@ -22,7 +22,8 @@ function json(reply: Reply, value: unknown): void {
 /** Answers a query about the whole shard. */
 export function answerSummary(op: number, shard: ShardStatus, query: Query, nowMs: number, reply: Reply): void {
   // Half of a backup is nothing to be shown.
-  if (op !== OP_STATUS && shard.groups.some(({ state }) => isImporting(state)))
+  const isShown = op !== OP_STATUS && !(op === OP_BUCKET && (query.flags & BUCKET_FLAG_SOON) !== 0);
+  if (isShown && shard.groups.some(({ state }) => isImporting(state)))
     reply.code = errorNumber('GROUP_IMPORTING');
   else if (op === OP_LIST) answerList(shard.groups, query, nowMs, reply);
   else if (op === OP_BUCKET) answerBucket(shard.groups, query, reply);

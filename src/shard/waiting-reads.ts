@@ -12,6 +12,8 @@ import { clearTopic } from '../wire/request.ts';
 
 /** As long as a write waits for a leader (forwarding.ts): longer than an election takes. */
 const WAIT_MS = 5000;
+/** Who takes what is here if the rest does not come soon: a few round trips, and less than an election. */
+const SOON_MS = 200;
 /** Waiting queries, in bytes per shard: tens of thousands of small ones. */
 const WAITING_BYTES_MAX = 8 * 1024 * 1024;
 /** Charged per query beyond its frame, and for each of its bounds. */
@@ -30,6 +32,8 @@ export type Ending =
   | 'answer'
   /** With what is here, also that something is not. */
   | 'answer-confirmed'
+  /** With what is here, for that was asked for, although not enough came in time. */
+  | 'answer-soon'
   /** Not enough came in time: by a start, by leaders that do not answer, or by what they said is committed. */
   | 'not-caught-up'
   | 'not-confirmed'
@@ -53,7 +57,11 @@ export interface WaitingRead {
   readonly sinceMs: number;
   /** None: it waits for the group to catch up. */
   readonly bounds: readonly Bound[];
+  /** It takes what is here in the end; a bucket's bounds, say. */
+  readonly isSoon: boolean;
 }
+
+export type Asked = Pick<WaitingRead, 'group' | 'slot' | 'frame' | 'isSoon'>;
 
 /** Questions of one group to its leader. A later one covers everything that an earlier one does. */
 interface Questions {
@@ -91,19 +99,15 @@ export class WaitingReads {
   }
 
   /** Keeps a copy of the frame until the group has caught up. False: too much waits. */
-  untilCaughtUp(group: Group | undefined, slot: number, frame: Uint8Array, clockMs: number): boolean {
-    return this.#add({ group, slot, frame, sinceMs: clockMs, bounds: [] });
+  untilCaughtUp(query: Asked, clockMs: number): boolean {
+    return this.#add({ ...query, sinceMs: clockMs, bounds: [] });
   }
 
   /**
    * Keeps a copy of the frame until the leaders of `groups` have told how far their logs are committed, and this node is there.
    * `group` is undefined for a query about all of them. False: too much waits.
    */
-  untilConfirmed(
-    query: Pick<WaitingRead, 'group' | 'slot' | 'frame'>,
-    groups: readonly Group[],
-    clockMs: number,
-  ): boolean {
+  untilConfirmed(query: Asked, groups: readonly Group[], clockMs: number): boolean {
     const asked = groups.map((group) => [group, this.#questionsOf(group)] as const);
     const bounds = asked.map(([group, { next }]) => ({ group, question: next, index: Infinity }));
     if (!this.#add({ ...query, sinceMs: clockMs, bounds })) return false;
@@ -176,14 +180,16 @@ export class WaitingReads {
   }
 
   #ending(read: WaitingRead, clockMs: number): Ending | undefined {
-    const { group, bounds, sinceMs } = read;
-    const isOver = clockMs - sinceMs >= WAIT_MS;
+    const { group, bounds, sinceMs, isSoon } = read;
+    const isOver = clockMs - sinceMs >= (isSoon ? SOON_MS : WAIT_MS);
     if (bounds.length === 0) {
       if (!this.#isBehind(group)) return 'answer';
+      if (isOver && isSoon) return 'answer-soon';
       return isOver ? 'not-caught-up' : undefined;
     }
     if (bounds.every((bound) => bound.group.state.appliedIndex >= bound.index)) return 'answer-confirmed';
     if (!isOver) return undefined;
+    if (isSoon) return 'answer-soon';
     return bounds.some(({ index }) => index === Infinity) ? 'not-confirmed' : 'not-applied';
   }
 

@@ -6,7 +6,7 @@
  *       READ          mode u8, flags u8, keyBytes u16, topic u32, value f64, maxBytes u32, maxRecords u32, key
  *       HEAD, ATTRS   keyBytes u16 at 18, key at 40 (same places as READ)
  *       LIST          limit u32 at 20, bucketBytes u16 at 18, prefixBytes u16 at 24, afterBytes u16 at 26, texts at 40
- *       BUCKET        keyBytes u16 at 18, key at 40
+ *       BUCKET        flags u8 at 17, keyBytes u16 at 18, key at 40
  *       UNWATCH       topic u32 at 20
  *       SHED          mode u8 (1 = do not lead), value f64 (bits of shed.ts)
  *       USAGE         key = the bucket behind which to go on, maxRecords = how many (0: all)
@@ -105,6 +105,8 @@ export const READ_FLAG_NO_TOUCH = 2;
  * their \n). A byte stream's answer holds whole messages then, as a JSON stream's always holds whole records.
  */
 export const READ_FLAG_PARTS = 4;
+/** BUCKET: in a moment with what this node has, if the leaders have not confirmed it by then. Somebody waits who has no use for them. */
+export const BUCKET_FLAG_SOON = 1;
 
 /** What a caller fills in for any request; reused, so set every field that the op reads (see newRequest). */
 export interface Request {

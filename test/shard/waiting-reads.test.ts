@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { COMMAND_APPEND } from '../../src/wire/command.ts';
 import { REPLY_TAIL, type Reply } from '../../src/wire/reply.ts';
-import { OP_HEAD, OP_LIST, OP_READ, OP_STATUS, OP_USAGE, newRequest } from '../../src/wire/request.ts';
+import { BUCKET_FLAG_SOON, OP_BUCKET, OP_HEAD, OP_LIST, OP_READ, OP_STATUS, OP_USAGE, newRequest } from '../../src/wire/request.ts';
 import { code, find, tails, text } from './harness.ts';
 
 import { CREATE, Follower, HELLO, empty, entry } from './follower.ts';
@@ -54,6 +54,27 @@ test('without a leader they are refused in the end, and the state of the node is
   assert.deepEqual(node.turn(), []);
   assert.deepEqual(node.turn(4900), []);
   assert.equal(code(find(node.turn(200), slot)), 'CATCHING_UP');
+});
+
+test('what a bucket has, for a write that cannot wait, is told without a leader too, after a moment', () => {
+  const node = new Follower();
+  node.append(1, [0, 0], [CREATE, HELLO], 2);
+  node.turn();
+  const ask = (): number =>
+    node.request((request) => {
+      request.op = OP_BUCKET;
+      request.readFlags = BUCKET_FLAG_SOON;
+    });
+  const slot = ask();
+  assert.deepEqual(node.turn(), [], 'the leader may know more');
+  assert.deepEqual(node.turn(150), []);
+  const reply = find(node.turn(50), slot);
+  assert.deepEqual([code(reply), reply.a, reply.c], ['OK', 1, 5]);
+  // The same before its log is known to be committed: what is in the state counts.
+  node.boot();
+  const early = ask();
+  assert.deepEqual(node.turn(), []);
+  assert.equal(code(find(node.turn(200), early)), 'OK');
 });
 
 test('a new leader cuts off the end of the log, and the bound falls with it', () => {
