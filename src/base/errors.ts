@@ -154,6 +154,11 @@ export const ERRORS = {
     'it is not here yet: this node has not applied all that the cluster has committed; retry, or ask another node',
     true,
   ),
+  UPGRADE_UNFINISHED: row(
+    503,
+    'If-Match and If-None-Match on writes need every node of the cluster in a version that knows them; upgrade all, then retry',
+    true,
+  ),
   UNCOMMITTED_FULL: row(503, 'too many bytes of this group wait for a majority of the nodes; retry', true),
   INTERNAL: row(500, 'internal error'),
 } as const satisfies Record<string, ErrorRow>;

@@ -17,6 +17,7 @@ import { type RunningBackups, openBackups } from './backup/backups.ts';
 import { type ColdStore, NO_COLD_STORE_METRICS, gracesOf, startColdStore } from './cold-start.ts';
 import { type Directory, type Layout, completeDataDir, isVolatile, lockDataDir, openDataDir } from './data-dir.ts';
 import { Gateway } from './gateway.ts';
+import { ConditionGate } from './condition-gate.ts';
 import { QuotaGate } from './quota-gate.ts';
 import { openForks } from './fork/forks.ts';
 import type { ForkService } from './fork/service.ts';
@@ -212,12 +213,13 @@ function whoIs({ config, membership }: Parts): Readonly<Record<string, unknown>>
 }
 
 function compose(parts: Parts): Planes {
-  const { config, gateway, writes, subscriptions, shards, drainMark, governance, cold, backups, log } = parts;
+  const { config, membership, gateway, writes, subscriptions, shards, drainMark, governance, cold, backups, log } = parts;
   const { quotas, forks } = writes;
   const metrics = new HttpCounters();
   const http = createLogger('http');
   const ctx: HttpContext = {
-    gateway: quotas,
+    // A cluster gets its identity when all of its nodes understand that, and conditions with it.
+    gateway: new ConditionGate(quotas, () => membership.clusterId !== null),
     forks,
     metrics,
     settings: httpSettings(config),

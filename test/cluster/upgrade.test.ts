@@ -6,9 +6,10 @@ import { copyFileSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSy
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { VERSION } from '../../src/config/version.ts';
-import { TestCluster } from '../support/cluster.ts';
+import { TestCluster, until } from '../support/cluster.ts';
 import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
 import { HostAgent } from '../support/host-agent.ts';
+import { requestOnce } from '../support/raw-client.ts';
 import { REPO_ROOT, SERVER_ENTRY } from '../support/paths.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { GROUPS, count, underLoad } from './under-load.ts';
@@ -31,6 +32,14 @@ function oldBuild(folder: string): string {
   assert(text.includes(`'${VERSION}'`), text);
   writeFileSync(file, text.replace(`'${VERSION}'`, `'${OLD_VERSION}'`));
   return join(folder, 'dist/main.js');
+}
+
+let conditions = 0;
+
+async function conditional(cluster: TestCluster, id: number): Promise<string> {
+  const headers = { 'Content-Type': 'text/plain', 'If-None-Match': '*' };
+  const answer = await requestOnce(cluster.node(id).port, 'PUT', `/conditions/s${conditions++}`, headers);
+  return `${answer.status} ${answer.headers.get('millrace-error') ?? ''}`;
 }
 
 test('two versions serve together on the way from one to the other', async () => {
@@ -58,6 +67,9 @@ test('two versions serve together on the way from one to the other', async () =>
       await restart(SERVER_ENTRY, '--only', '1');
       count(faults, 'node 1 up');
       assert.deepEqual(await versions(), [VERSION, before, before]);
+      // What nodes of the first release would stop at.
+      const made = await conditional(cluster, 1);
+      if (process.env['OLD_DIST'] !== undefined) assert.equal(made, '503 UPGRADE_UNFINISHED');
       // Whoever leads: a group of an old leader is sent by the new node, and the other way round.
       const location = join(folder, 'backup');
       const created = await ctl(['backup-create', '--config', file, '--location', location]);
@@ -69,6 +81,7 @@ test('two versions serve together on the way from one to the other', async () =>
       await restart(SERVER_ENTRY);
       count(faults, 'all up');
       assert.deepEqual(await versions(), [VERSION, VERSION, VERSION]);
+      await until('conditions are known everywhere', async () => (await conditional(cluster, 2)).startsWith('201'));
     });
     agent.close();
   } catch (error) {
