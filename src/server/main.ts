@@ -213,7 +213,8 @@ function whoIs({ config, membership }: Parts): Readonly<Record<string, unknown>>
 }
 
 function compose(parts: Parts): Planes {
-  const { config, membership, gateway, writes, subscriptions, shards, drainMark, governance, cold, backups, log } = parts;
+  const { config, membership, gateway, writes, subscriptions, shards, drainMark, governance, cold, backups, log } =
+    parts;
   const { quotas, forks } = writes;
   const metrics = new HttpCounters();
   const http = createLogger('http');

@@ -25,6 +25,7 @@ import {
   COMMAND_SET_ATTRIBUTES,
   COMMAND_TOUCH,
   Command,
+  KIND_CONDITIONAL,
   newCommandFields,
   writeCommand,
 } from '../wire/command.ts';
@@ -75,12 +76,17 @@ export class WholeBuffer {
   }
 }
 
+/** Of the command in a frame that has one, whether or not it has a condition. */
+export function commandKind(frame: Uint8Array): number {
+  return (frame[REQUEST_HEAD_BYTES] as number) & ~KIND_CONDITIONAL;
+}
+
 /** Reused: one check at a time. */
 const checked = new Command();
 
 /** True for a whole command frame with its payload inside; anything else from a peer is dropped. `bytes`, `view`: around it. */
 export function isCommandFrame(bytes: Uint8Array, view: DataView, frame: Uint8Array): boolean {
-  if (frame.length < FRAME_BYTES_MIN || !FORWARDED.has(frame[REQUEST_HEAD_BYTES] as number)) return false;
+  if (frame.length < FRAME_BYTES_MIN || !FORWARDED.has(commandKind(frame))) return false;
   const at = frame.byteOffset + REQUEST_HEAD_BYTES;
   try {
     checked.read(bytes, view, at);

@@ -26,7 +26,7 @@ import { OutgoingSnapshots } from './outgoing-snapshots.ts';
 import { type ShardOptions, newGroup } from './options.ts';
 import { LostGroups } from './lost-groups.ts';
 import { JoinedNodes, recordConfiguration } from './members.ts';
-import { WholeBuffer, isCommandFrame, touchFrame } from './frames.ts';
+import { WholeBuffer, commandKind, isCommandFrame, touchFrame } from './frames.ts';
 import { Queries } from './queries.ts';
 import type { ShardStatus } from './summaries.ts';
 
@@ -181,7 +181,7 @@ export class Shard {
     const { bytes, view } = this.#received.of(frame);
     if (!isCommandFrame(bytes, view, frame)) return;
     const slot = forwarding.accept(origin, group);
-    if (group.leads && this.#room.refuses(group, frame[REQUEST_HEAD_BYTES] as number)) {
+    if (group.leads && this.#room.refuses(group, commandKind(frame))) {
       // After NO_LEADER the other node asks again.
       this.#refuse(slot, this.#room.mayPass ? 'NO_LEADER' : 'DISK_FULL');
       return;

@@ -23,8 +23,7 @@ function json(reply: Reply, value: unknown): void {
 export function answerSummary(op: number, shard: ShardStatus, query: Query, nowMs: number, reply: Reply): void {
   // Half of a backup is nothing to be shown.
   const isShown = op !== OP_STATUS && !(op === OP_BUCKET && (query.flags & BUCKET_FLAG_SOON) !== 0);
-  if (isShown && shard.groups.some(({ state }) => isImporting(state)))
-    reply.code = errorNumber('GROUP_IMPORTING');
+  if (isShown && shard.groups.some(({ state }) => isImporting(state))) reply.code = errorNumber('GROUP_IMPORTING');
   else if (op === OP_LIST) answerList(shard.groups, query, nowMs, reply);
   else if (op === OP_BUCKET) answerBucket(shard.groups, query, reply);
   else if (op === OP_USAGE) answerUsage(shard.groups, query, reply);

@@ -83,6 +83,19 @@ describe('three nodes act as one', () => {
     }
   }
 
+  test('conditional writes go through every node, whoever leads', async () => {
+    for (const id of cluster.ids) {
+      for (let i = 0; i < 8; i++) {
+        const path = `/conditions/${id}-${i}`;
+        await expect(201, id, 'PUT', path, { ...TEXT, 'If-None-Match': '*' }, 'x');
+        await expect(412, id, 'PUT', path, { ...TEXT, 'If-None-Match': '*' }, 'x');
+        await expect(204, id, 'POST', path, { ...TEXT, 'If-Match': '*' }, 'y');
+        await expect(412, id, 'DELETE', path, { 'If-None-Match': '*' });
+        await expect(204, id, 'DELETE', path, { 'If-Match': '*' });
+      }
+    }
+  });
+
   test('what a node acknowledged the same node shows at once, on both route families', async () => {
     for (let i = 0; i < STREAMS; i++) {
       const id = 1 + (i % 3);

@@ -3,7 +3,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { COMMAND_APPEND } from '../../src/wire/command.ts';
 import { REPLY_TAIL, type Reply } from '../../src/wire/reply.ts';
-import { BUCKET_FLAG_SOON, OP_BUCKET, OP_HEAD, OP_LIST, OP_READ, OP_STATUS, OP_USAGE, newRequest } from '../../src/wire/request.ts';
+import {
+  BUCKET_FLAG_SOON,
+  OP_BUCKET,
+  OP_HEAD,
+  OP_LIST,
+  OP_READ,
+  OP_STATUS,
+  OP_USAGE,
+  newRequest,
+} from '../../src/wire/request.ts';
 import { code, find, tails, text } from './harness.ts';
 
 import { CREATE, Follower, HELLO, empty, entry } from './follower.ts';

@@ -1,0 +1,35 @@
+// Frames that a leader takes from other nodes: every command that a node sends for its clients, with and without a condition.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { commandKind, isCommandFrame } from '../../src/shard/frames.ts';
+import {
+  COMMAND_APPEND,
+  COMMAND_APPEND_BATCH,
+  COMMAND_CREATE,
+  COMMAND_DELETE,
+  COMMAND_SET_ATTRIBUTES,
+  COMMAND_SWEEP,
+} from '../../src/wire/command.ts';
+import { newRequest, requestBytesMax, writeRequest } from '../../src/wire/request.ts';
+
+function frameOf(kind: number, condition: string): Uint8Array {
+  const request = newRequest();
+  request.op = kind;
+  Object.assign(request.command, { kind, bucket: 'b', stream: 's', payload: new Uint8Array(4), condition });
+  const bytes = new Uint8Array(requestBytesMax(request));
+  return bytes.subarray(0, writeRequest(request, 1, 0, bytes, new DataView(bytes.buffer), 0));
+}
+
+const isTaken = (frame: Uint8Array): boolean => isCommandFrame(frame, new DataView(frame.buffer), frame);
+
+test('a leader takes the writes of other nodes, also conditional ones', () => {
+  for (const kind of [COMMAND_CREATE, COMMAND_APPEND, COMMAND_APPEND_BATCH, COMMAND_DELETE, COMMAND_SET_ATTRIBUTES]) {
+    for (const condition of ['', '- *', '0123456789abcdef -']) {
+      const frame = frameOf(kind, condition);
+      assert(isTaken(frame), `kind ${kind}, condition "${condition}"`);
+      assert.equal(commandKind(frame), kind);
+      for (let size = 0; size < frame.length; size++) assert(!isTaken(frame.slice(0, size)), `${size} bytes of it`);
+    }
+  }
+  for (const condition of ['', '- *']) assert(!isTaken(frameOf(COMMAND_SWEEP, condition)), "a leader's own");
+});
