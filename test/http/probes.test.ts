@@ -1,6 +1,8 @@
 // Health and readiness without a token: whether, on both planes; what is missing, for who has the admin plane's token.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ConnectionLost, RawClient } from '../support/raw-client.ts';
+import { eventually } from '../support/subscriber.ts';
 import { startPlanes } from './planes.ts';
 
 test('load balancers need no token, and learn nothing but whether', async (t) => {
@@ -33,4 +35,28 @@ test('load balancers need no token, and learn nothing but whether', async (t) =>
   assert('leaderless_groups' in (detailed as object));
   const [, plain] = await ask(`${client}/__svc/ready`, 'c'.repeat(32));
   assert.deepEqual(Object.keys(plain as object), ['ready']);
+});
+
+test('a crowd of strangers costs one question to each shard, however long it takes and whoever leaves', async (t) => {
+  const { gateway, planes, client, port } = await startPlanes(t, { clientToken: 'c'.repeat(32) });
+  gateway.script = () => false;
+  const open = (count: number): Promise<void> =>
+    eventually(`${count} requests are open`, () => Promise.resolve(planes.openRequests() === count));
+  const first = await RawClient.connect(port);
+  const left = assert.rejects(first.request('GET', '/__svc/ready'), ConnectionLost);
+  await open(1);
+  const crowd = Array.from({ length: 20 }, async () => {
+    const response = await fetch(`${client}/__svc/ready`);
+    return [response.status, await response.json()];
+  });
+  await open(21);
+  first.destroy();
+  await left;
+  await open(20);
+  gateway.release((asked, reply) => {
+    const groups = [0, 1].map((n) => ({ raft_group_id: 2 * (asked.shard ?? 0) + n, leader: 1 }));
+    reply.body = new TextEncoder().encode(JSON.stringify({ raft_groups: groups }));
+  });
+  for (const answer of await Promise.all(crowd)) assert.deepEqual(answer, [200, { ready: true }]);
+  assert.equal(gateway.asked.length, 2);
 });
