@@ -4,6 +4,7 @@ import { conditionText } from '../wire/condition.ts';
 import { formatOffset, formatRfc3339 } from '../wire/header-values.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, Reply } from '../wire/reply.ts';
 import { OP_HEAD, newRequest } from '../wire/request.ts';
+import { writeHeadVary } from './coding.ts';
 import type { Family } from './contract.ts';
 import { Exchange } from './exchange.ts';
 import type { Plane } from './plane.ts';
@@ -35,6 +36,7 @@ class HeadExchange extends Exchange {
     res.writeHeader('stream-up-to-date', 'true');
     res.writeHeader('stream-retained-offset', String(reply.startOffset));
     const [tag, hotStart, snapshotOffset, snapshotDigest] = reply.text.split(' ');
+    writeHeadVary(res, responder, reply);
     if (tag !== undefined && tag !== '') res.writeHeader('etag', `"${tag}"`);
     if (hotStart !== undefined && hotStart !== '') res.writeHeader('stream-cold-hot-start-offset', hotStart);
     if (snapshotDigest !== undefined) {

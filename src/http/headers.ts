@@ -42,6 +42,7 @@ export class WriteHeaders {
   forkSubOffset: string | undefined = undefined;
   forwardedProto: string | undefined = undefined;
   contentEncoding = '';
+  acceptEncoding = '';
   ifMatch = '';
   ifNoneMatch = '';
   authorization = '';
@@ -69,6 +70,7 @@ export class WriteHeaders {
     this.forkSubOffset = undefined;
     this.forwardedProto = undefined;
     this.contentEncoding = '';
+    this.acceptEncoding = '';
     this.ifMatch = '';
     this.ifNoneMatch = '';
     this.authorization = '';
@@ -115,6 +117,9 @@ export class WriteHeaders {
           this.contentLength ??= value;
         } else if (name === 'producer-epoch') this.producerEpoch ??= value;
         else if (name === 'sec-fetch-site' && this.site === '') this.site = value;
+        return;
+      case 15:
+        if (name === 'accept-encoding') this.acceptEncoding = joined(this.acceptEncoding, value);
         return;
       case 16:
         if (name === 'content-encoding') this.contentEncoding = joined(this.contentEncoding, value);

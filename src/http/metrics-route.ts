@@ -7,6 +7,7 @@
  */
 import process from 'node:process';
 import { OP_STATUS, newRequest } from '../wire/request.ts';
+import { compressionOf } from './compression.ts';
 import { coldSummary } from './cold-metrics.ts';
 import { Gathering } from './gather.ts';
 import type { Plane } from './plane.ts';
@@ -100,6 +101,7 @@ function snapshot(plane: Plane, source: MetricsSource, status: MergedStatus): Re
     ...plane.ctx.connections.metrics(),
     http_inflight_body_bytes: budget.usedBytes,
     http_inflight_body_bytes_max: budget.limitBytes,
+    http_compressing_bytes: compressionOf(plane.ctx).usedBytes,
     http_unsent_answer_bytes: unsentOf(plane.ctx).usedBytes,
     process_rss_bytes: process.memoryUsage.rss(),
     ...source.extra(),

@@ -1,6 +1,7 @@
 /** GET on a stream: catch-up reads here, live ones in live/. */
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
 import { OP_READ, READ_NOW } from '../wire/request.ts';
+import { ReadCoding } from './coding.ts';
 import type { Family, ReadParams, Target } from './contract.ts';
 import { Exchange } from './exchange.ts';
 import { resumeBehind } from './live/event-id.ts';
@@ -9,7 +10,7 @@ import { startSse } from './live/sse.ts';
 import type { Plane } from './plane.ts';
 import { parseReadQuery } from './query.ts';
 import { cacheOfRead } from './read-cache.ts';
-import { type Responder, etagMatches, readEtag, writeReadHeaders } from './respond.ts';
+import { type Responder, readEtag, writeReadHeaders } from './respond.ts';
 import { shownContentType, writeStoredType } from './stored-type.ts';
 import { type Unsent, unsentOf } from './unsent.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
@@ -39,7 +40,8 @@ export function handleRead(
   }
   const unsent = unsentOf(plane.ctx);
   if (unsent.full) return plane.refuse(res, responder, family, 'read', startedMs, 'ANSWERS_FULL');
-  const exchange = new ReadExchange(plane, params, noBytes, unsent);
+  const coding = new ReadCoding(plane.ctx, params, bucket, stream);
+  const exchange = new ReadExchange(plane, { params, noBytes, coding, unsent });
   exchange.open(res, responder, family, 'read', startedMs);
   const query = plane.streamQuery(OP_READ, group, bucket, stream);
   query.mode = params.mode;
@@ -51,35 +53,55 @@ export function handleRead(
   exchange.send(query);
 }
 
+interface Reading {
+  readonly params: ReadParams;
+  readonly noBytes: boolean;
+  readonly coding: ReadCoding;
+  readonly unsent: Unsent;
+}
+
 class ReadExchange extends Exchange {
   readonly #params: ReadParams;
   readonly #noBytes: boolean;
+  readonly #coding: ReadCoding;
   readonly #unsent: Unsent;
 
-  constructor(plane: Plane, params: ReadParams, noBytes: boolean, unsent: Unsent) {
+  constructor(plane: Plane, { params, noBytes, coding, unsent }: Reading) {
     super(plane);
-    this.#unsent = unsent;
     this.#params = params;
     this.#noBytes = noBytes;
+    this.#coding = coding;
+    this.#unsent = unsent;
+  }
+
+  /** Until the answer is compressed it counts as not yet come: who leaves meanwhile is forgotten when it is. */
+  override onReply(reply: Reply): void {
+    const isAnswered = reply.code === 0 && !this.#noBytes && this.res !== undefined;
+    if (isAnswered && this.#coding.defers(reply, (answer) => super.onReply(answer))) return;
+    super.onReply(reply);
   }
 
   protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
     if (reply.code !== 0) return responder.refusal(res, this.family, reply);
     if (this.#noBytes) stripBytes(reply);
     const params = this.#params;
-    const etag = params.mode === READ_NOW ? '' : readEtag(reply, params);
-    const status = etag !== '' && etagMatches(params.ifNoneMatch, etag) ? 304 : 200;
+    const coding = this.#coding;
+    const tag = params.mode === READ_NOW ? undefined : readEtag(reply, params);
+    const known = tag === undefined ? undefined : coding.known(tag);
+    const status = known === undefined ? 200 : 304;
     responder.begin(res, status, cacheOfRead(params, reply));
     writeStoredType(res, shownContentType(reply));
     writeReadHeaders(res, reply, params);
-    if (etag !== '') res.writeHeader('etag', etag);
+    coding.writeHeaders(res, responder, reply);
+    if (tag !== undefined) res.writeHeader('etag', known ?? coding.etag(tag));
     if (status === 304) res.endWithoutBody();
     else this.#end(res, reply);
     return status;
   }
 
   #end(res: UwsResponse, reply: Reply): void {
-    if (reply.body !== undefined) this.#unsent.end(res, reply.body);
+    const body = this.#coding.body(reply);
+    if (body !== undefined) this.#unsent.end(res, body);
     else if (reply.has(REPLY_RECORDS)) res.end('[]');
     else res.end();
   }

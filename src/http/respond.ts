@@ -117,6 +117,8 @@ const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 export class Responder {
   /** HEAD: refusals carry no body. */
   readonly headOnly: boolean;
+  /** Vary of an answer that comes in two codings. Some caches keep the last Vary only, so it names all. */
+  readonly codingVary: string;
   /** The last response whose status was written, and the last one that was answered whole. */
   begun: UwsResponse | undefined = undefined;
   ended: UwsResponse | undefined = undefined;
@@ -137,6 +139,7 @@ export class Responder {
     const { read, turn } = cacheValues(readCache);
     const shared = readCache === 'none' ? cors.answer : cors.shared;
     this.#read = staticBlock(read, shared);
+    this.codingVary = shared.includes('vary: Origin') ? 'Origin, Accept-Encoding' : 'Accept-Encoding';
     this.#turn = staticBlock(turn, shared);
     this.#preflight = cors.preflight === '' ? this.#noStore : `${this.#noStore}\r\n${cors.preflight}`;
   }

@@ -20,8 +20,10 @@ export function streamTag(incarnation: number, createdAtMs: number, tail: number
 
 const NOT_SENT = '-';
 const ANY = '*';
+/** Ends the tag of a read that was sent compressed. It names the same state, so a write may be made to depend on it. */
+export const GZIP_SUFFIX = '-gzip';
 /** Digits of a tag. */
-const TAG = /^"([0-9a-f]{16})"$/;
+const TAG = /^"([0-9a-f]{16})(?:-gzip)?"$/;
 /** Tags in one header: whoever sends more does not know what they want. */
 const TAGS_MAX = 16;
 

@@ -7,9 +7,10 @@ import type { ErrorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../wire/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../wire/request.ts';
+import { ReadCoding } from '../coding.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
 import { cacheOfRead, cacheOfTurn } from '../read-cache.ts';
-import { etagMatches, isRecordRead, readEtag, type Responder, writeReadHeaders } from '../respond.ts';
+import { isRecordRead, readEtag, type Responder, writeReadHeaders } from '../respond.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
 import { unsentOf } from '../unsent.ts';
 import { type ResponseOwner, guardAbort, takeOver } from '../guard.ts';
@@ -23,7 +24,9 @@ const READING = 0;
 /** The mailbox was full; the clock tries again. */
 const RETRYING = 1;
 const WAITING = 2;
-const DONE = 3;
+/** What it brings is being compressed. */
+const PACKING = 3;
+const DONE = 4;
 
 /** Serves `live=long-poll`. Call it in the route handler; it takes over `res`. */
 export function startLongPoll(
@@ -56,6 +59,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
   readonly #topic: Topic;
   readonly #position: ReadPosition;
   readonly #records: boolean;
+  readonly #coding: ReadCoding;
   readonly #startedMs: number;
   #state = READING;
   /** The last answer without bytes, for the 204. */
@@ -70,6 +74,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
     this.#params = params;
     this.#responder = responder;
     this.#records = isRecordRead(params);
+    this.#coding = new ReadCoding(live.ctx, params, target.bucket, target.stream);
     this.#startedMs = live.ctx.monotonicMs();
     this.#position = {
       mode: params.mode,
@@ -99,7 +104,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
     } else if (this.#tail !== undefined && reply.a !== this.#tail.a) {
       this.onDeleted();
     } else if (reply.nextOffset > reply.startOffset || !reply.has(REPLY_UP_TO_DATE)) {
-      this.#answer(() => this.#ok(reply));
+      this.#bring(reply);
     } else {
       this.#keep(reply);
       // Over without a word to this request: the stream was replaced meanwhile. The client looks again.
@@ -117,7 +122,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
     if (event.startOffset !== offset || !this.#servedBy(event)) {
       this.onGap();
     } else if (event.nextOffset > offset) {
-      this.#answer(() => this.#ok(event));
+      this.#bring(event);
     } else {
       this.#keep(event);
       this.#empty();
@@ -157,6 +162,8 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
   }
 
   onDeleted(): void {
+    // It has what it waited for.
+    if (this.#state === PACKING) return;
     // The answer to a READ under way says more than this event: the stream may exist anew.
     if (this.#state === READING && this.#tail === undefined) return;
     this.#answer(() => this.#responder.error(this.#res, this.#target.family, 'STREAM_NOT_FOUND'));
@@ -197,21 +204,36 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
     tail.a = reply.a;
   }
 
+  /** Answers with the bytes of an answer or event, or does so when they are compressed. */
+  #bring(reply: Reply): void {
+    const later = (answer: Reply): void => {
+      if (this.#state === PACKING) this.#answer(() => this.#ok(answer));
+    };
+    if (!this.#coding.defers(reply, later)) return this.#answer(() => this.#ok(reply));
+    this.#state = PACKING;
+    this.#live.clock.cancel(this);
+    this.#topic.stopWaiting(this);
+  }
+
   /** 200 with the bytes of an answer or event, or 304. */
   #ok(reply: Reply): number {
-    const etag = readEtag(reply, this.#params);
-    const status = etagMatches(this.#params.ifNoneMatch, etag) ? 304 : 200;
+    const coding = this.#coding;
+    const tag = readEtag(reply, this.#params);
+    const known = coding.known(tag);
+    const status = known === undefined ? 200 : 304;
     this.#responder.begin(this.#res, status, cacheOfRead(this.#params, reply));
     writeStoredType(this.#res, shownContentType(reply));
     writeReadHeaders(this.#res, reply, this.#params);
     this.#writeCursor(reply);
-    this.#res.writeHeader('etag', etag);
+    coding.writeHeaders(this.#res, this.#responder, reply);
+    this.#res.writeHeader('etag', known ?? coding.etag(tag));
     if (status === 304) {
       this.#res.endWithoutBody();
       return status;
     }
-    if (reply.body === undefined) this.#res.end();
-    else unsentOf(this.#ctx).end(this.#res, reply.body);
+    const body = coding.body(reply);
+    if (body === undefined) this.#res.end();
+    else unsentOf(this.#ctx).end(this.#res, body);
     return status;
   }
 

@@ -1,0 +1,119 @@
+// What clients say about gzip, and what compressing holds while it lasts.
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import { prefersGzip } from '../../src/http/accept-encoding.ts';
+import { Compression } from '../../src/http/compression.ts';
+
+test('Accept-Encoding: who gets gzip', () => {
+  const wanted = [
+    'gzip',
+    'GZip',
+    'x-gzip',
+    'gzip, deflate, br',
+    'br;q=1.0, gzip;q=0.001',
+    'deflate , gzip ; q=0.5',
+    'gzip;Q=1.000',
+    '*',
+    '*;q=0.1',
+    'br, *;q=0.1',
+    'gzip, identity;q=0.5',
+    'gzip;q=0.5, identity;q=0.4',
+    'identity;q=0, gzip;q=0.1',
+    'identity;q=0, *',
+    ',,gzip,',
+  ];
+  for (const header of wanted) assert(prefersGzip(header), header);
+  const refused = [
+    '',
+    'identity',
+    'deflate, br',
+    'gzip;q=0',
+    'gzip;q=0.000',
+    'gzip;q=0, *',
+    '*;q=0',
+    'gzip;q=0, identity;q=0',
+    'gzip, identity',
+    'gzip;q=0.5, identity;q=0.5',
+    'gzip;q=0.4, identity',
+    '*, identity',
+    // Nobody can tell what is meant.
+    'gzip;q=2',
+    'gzip;q=0.1234',
+    'gzip;q=',
+    'gzip;q=x',
+    'gzip;level=1',
+    'gzip;q=1;q=0',
+    'gzip q=1',
+    'gzipped',
+    ';q=1',
+    '\u0000',
+  ];
+  for (const header of refused) assert(!prefersGzip(header), header);
+});
+
+function compressing(): { compression: Compression; errors: unknown[] } {
+  const errors: unknown[] = [];
+  return { compression: new Compression((error) => errors.push(error)), errors };
+}
+
+test('the bytes may be reused at once, and who asks for the same ones waits for the same work', async () => {
+  const { compression, errors } = compressing();
+  const body = new TextEncoder().encode('[1,2,3]'.repeat(5000));
+  const before = body.slice();
+  let held = 0;
+  const packs = Array.from(
+    { length: 100 },
+    () =>
+      new Promise<Uint8Array | undefined>((resolve) => {
+        assert(compression.start('one', body, (copy, packed) => resolve(packed === undefined ? copy : packed)));
+        held ||= compression.usedBytes;
+        assert.equal(compression.usedBytes, held, 'once for all of them');
+      }),
+  );
+  body.fill(0);
+  const [first, ...others] = await Promise.all(packs);
+  assert(first !== undefined && first.length < before.length / 5);
+  assert.deepEqual(new Uint8Array(gunzipSync(first)), before);
+  for (const other of others) assert.equal(other, first);
+  assert.equal(compression.usedBytes, 0);
+  assert.deepEqual(errors, []);
+});
+
+test('what cannot be made smaller stays as it is', async () => {
+  const { compression } = compressing();
+  const body = new Uint8Array(randomBytes(20_000));
+  const packed = await new Promise((resolve) => {
+    compression.start('noise', body, (copy, result) => resolve([copy, result]));
+  });
+  assert.deepEqual(packed, [body, undefined]);
+});
+
+test('beyond the bound nothing is begun, and room comes back', async () => {
+  const { compression } = compressing();
+  const body = new Uint8Array(1024 * 1024);
+  const done: Promise<void>[] = [];
+  for (;;) {
+    let finish = (): void => undefined;
+    const finished = new Promise<void>((resolve) => (finish = resolve));
+    if (!compression.start(`${done.length}`, body, finish)) break;
+    done.push(finished);
+    assert(done.length < 100, 'there is no bound');
+  }
+  assert(done.length >= 2);
+  assert(!compression.start('large', new Uint8Array(32 * 1024 * 1024), () => undefined));
+  await Promise.all(done);
+  assert.equal(compression.usedBytes, 0);
+  await new Promise<void>((resolve) => assert(compression.start('again', body, () => resolve())));
+});
+
+test('an answer that throws is logged, and the others come', async () => {
+  const { compression, errors } = compressing();
+  const body = new Uint8Array(20_000);
+  compression.start('one', body, () => {
+    throw new Error('planted');
+  });
+  await new Promise<void>((resolve) => compression.start('one', body, () => resolve()));
+  assert.equal(errors.length, 1);
+});
