@@ -223,7 +223,7 @@ export class Responder {
   /** error(), and the connection is closed. */
   lastWords(res: UwsResponse, code: ErrorCode, detail: string): number {
     const { bucketed, text } = ERRORS[code];
-    this.begin(res, bucketed);
+    this.begin(res, bucketed, 'no-store', code);
     res.writeHeader('content-type', TEXT_PLAIN);
     if (this.headOnly) res.endWithoutBody(0, true);
     else res.end(`${text}: ${detail}\n`, true);
