@@ -3,7 +3,8 @@
  * on the main thread on uWebSockets.js.
  *
  * Timeouts of uWebSockets.js, as its source has them (20.51 to 20.69), all fixed at 10 s with a granularity of 4 s:
- * - A connection that has sent no request, or none since its last answer, is closed after 10 s.
+ * - A connection that has sent no request, or none since its last answer, is closed after 8 to 12 s (measured). No member of
+ *   AppOptions and no environment variable changes that: the only one that the builds read is UWS_HTTP_MAX_HEADERS_SIZE.
  * - While a request waits for its answer there is NO timeout: a long-poll may wait for minutes.
  * - While a body is awaited the connection must bring 160 KiB in 10 s or finish, else it is aborted.
  * - A write that the kernel did not take whole starts a 10 s timeout, which progress renews. When such a backlog drains on

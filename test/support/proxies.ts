@@ -42,7 +42,7 @@ events { worker_connections 4096; }
 http {
   access_log off; ${temporary.join(' ')}
   ${options.http ?? ''}
-  upstream node { server 127.0.0.1:${options.upstreamPort}; keepalive 4; }
+  upstream node { server 127.0.0.1:${options.upstreamPort}; keepalive 4; keepalive_timeout 5s; }
   server {
     listen 127.0.0.1:${port};
     client_max_body_size 64m;
