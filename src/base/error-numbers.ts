@@ -83,4 +83,5 @@ export const NUMBERED = [
   'EXPORTS_FULL',
   'UNCOMMITTED_FULL',
   'INTERNAL',
+  'QUOTA_UNKNOWN',
 ] as const;

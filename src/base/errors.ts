@@ -113,6 +113,7 @@ export const ERRORS = {
   IMPORT_LOST: row(409, 'another import of this group took over'),
   BUCKET_NOT_EMPTY: row(409, 'the bucket still holds streams; delete them first'),
   QUOTA_EXCEEDED: row(429, "the bucket's quota is used up"),
+  QUOTA_UNKNOWN: row(503, 'this node has just learnt that the bucket has a quota; nothing was written; retry', true),
   // What the node can do at the moment. A repeat may succeed.
   SHARD_BUSY: row(503, 'the shard mailbox is full; retry', true),
   INFLIGHT_FULL: row(503, 'too many request bodies are in flight on this node; retry', true),

@@ -32,11 +32,11 @@ import { EntryBuilder, eachCommand } from '../wire/entry.ts';
 import { REPLY_DUPLICATE, REPLY_PRODUCER, Reply } from '../wire/reply.ts';
 import { refuse } from '../stream/append.ts';
 import { QuotaExtras } from '../stream/quota-extras.ts';
-import { OP_READ, READ_FLAG_NO_TOUCH, type Query, isOverQuota } from '../wire/request.ts';
+import { OP_READ, READ_FLAG_NO_TOUCH, type Query, quotaMark } from '../wire/request.ts';
 import { Admission } from './admission.ts';
-import { grows } from './grows.ts';
 import { prepare } from './prepare.ts';
 import { answerQuery } from './queries.ts';
+import { quotaRefusal } from './quota-refusal.ts';
 import type { ReplySink } from './reply-sink.ts';
 import { Watchers } from './watchers.ts';
 
@@ -161,8 +161,9 @@ export class Group {
       return;
     }
     const size = lanePayload?.length ?? command.payloadBytes;
-    if (isOverQuota(view, at) && grows(this.state, command, size, this.#clock(nowMs))) {
-      refuse(reply, 'QUOTA_EXCEEDED', this.state.find(bytes, command.keyAt, command.keyBytes));
+    const overQuota = quotaRefusal(quotaMark(view, at), this.state, command, size, this.#clock(nowMs));
+    if (overQuota !== undefined) {
+      refuse(reply, overQuota, this.state.find(bytes, command.keyAt, command.keyBytes));
       if (command.has(FLAG_PRODUCER)) reply.flags |= REPLY_PRODUCER;
       this.#sink.send(reply);
       return;

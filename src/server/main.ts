@@ -144,7 +144,11 @@ async function claimDataDir(config: Config, log: Logger): Promise<Layout & Direc
 
 /** What writes of clients go through. */
 function openWrites(gateway: Gateway): Parts['writes'] {
-  const quotas = new QuotaGate(gateway, () => performance.now());
+  const quotas = new QuotaGate(
+    gateway,
+    () => performance.now(),
+    (ms, run) => void setTimeout(run, ms).unref(),
+  );
   return { quotas, forks: openForks(quotas) };
 }
 

@@ -1,7 +1,7 @@
 /**
  * Frames main thread -> shard. A frame is a 16-byte head and either a command (see command.ts) or the parameters of a query.
  *
- *   0 op u8 | 1 flags u8 (1 = payload in the lane) | 2 group u16 | 4 slot u32 | 8 laneId u32 | 12 marks u32 (1 = over the quota)
+ *   0 op u8 | 1 flags u8 (1 = payload in the lane) | 2 group u16 | 4 slot u32 | 8 laneId u32 | 12 mark u32 (one of QUOTA_*)
  *  16 command, or query:
  *       READ          mode u8, flags u8, keyBytes u16, topic u32, value f64, maxBytes u32, maxRecords u32, key
  *       HEAD, ATTRS   keyBytes u16 at 18, key at 40 (same places as READ)
@@ -81,11 +81,17 @@ export const ALL_GROUPS = 0xffff;
 export const REQUEST_HEAD_BYTES = 16;
 export const REQUEST_FLAG_LANE = 1;
 const QUERY_BYTES = 40;
-const MARK_OVER_QUOTA = 1;
+
+/** The sender says nothing, as nodes of the version before, or has found that it fits: the group's own part of the quota holds. */
+export const QUOTA_UNMARKED = 0;
+/** It does not fit: the leader refuses it if it would bring anything. */
+export const QUOTA_OVER = 1;
+/** The sender knows of no quota: the leader refuses it if there is one and it would bring anything. */
+export const QUOTA_UNKNOWN = 2;
 
 /** The mark of the command that lies at `at`, behind the head of its frame. */
-export function isOverQuota(view: DataView, at: number): boolean {
-  return at >= REQUEST_HEAD_BYTES && view.getUint32(at - 4, true) === MARK_OVER_QUOTA;
+export function quotaMark(view: DataView, at: number): number {
+  return at >= REQUEST_HEAD_BYTES ? view.getUint32(at - 4, true) : QUOTA_UNMARKED;
 }
 
 /** Where a read starts. */
@@ -110,11 +116,8 @@ export const BUCKET_FLAG_SOON = 1;
 
 /** What a caller fills in for any request; reused, so set every field that the op reads (see newRequest). */
 export interface Request {
-  /**
-   * Commands: what it would bring is more than the bucket's quota. The leader refuses it then, and answers as ever what would
-   * bring nothing. An older one takes no notice.
-   */
-  overQuota: boolean;
+  /** Commands: one of QUOTA_*. What would bring nothing is answered as ever. Older leaders take no notice. */
+  quotaMark: number;
   op: number;
   group: number;
   /** For commands: everything. For queries only bucket and stream are read from here. */
@@ -141,7 +144,7 @@ export interface Request {
 
 export function newRequest(): Request {
   return {
-    overQuota: false,
+    quotaMark: QUOTA_UNMARKED,
     op: 0,
     group: 0,
     command: newCommandFields(),
@@ -177,7 +180,7 @@ export function writeRequest(
   view.setUint16(offset + 2, request.group, true);
   view.setUint32(offset + 4, slot, true);
   view.setUint32(offset + 8, laneId, true);
-  view.setUint32(offset + 12, request.overQuota ? MARK_OVER_QUOTA : 0, true);
+  view.setUint32(offset + 12, request.quotaMark, true);
   if (request.op < OP_READ) {
     const size = writeCommand(request.command, bytes, view, offset + REQUEST_HEAD_BYTES, laneId !== 0);
     return REQUEST_HEAD_BYTES + size;

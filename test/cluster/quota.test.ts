@@ -36,6 +36,13 @@ class Rig {
   }
 }
 
+/** Buckets without a quota cost no question, on any node. */
+async function unbounded(rig: Rig): Promise<void> {
+  const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => rig.call('PUT', `/free${i}/s`, TEXT)));
+  assert(answers.every(({ status }) => status === 201));
+  for (const id of rig.cluster.ids) assert.equal((await rig.cluster.metrics(id))['quota_questions'], 0);
+}
+
 async function streams(rig: Rig): Promise<void> {
   await rig.quota('q', { max_streams: 2 });
   const made: string[] = [];
@@ -117,6 +124,7 @@ async function forks(rig: Rig): Promise<void> {
 test('quotas count what all groups hold: streams, bytes, snapshots, producers, forks', async () => {
   await withCluster({ groups: 16 }, async (cluster) => {
     const rig = new Rig(cluster);
+    await unbounded(rig);
     await streams(rig);
     await bytes(rig);
     await others(rig);

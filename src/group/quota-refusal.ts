@@ -1,0 +1,22 @@
+/** What the leader says to a write by the mark that its gate put on it (server/quota-gate.ts), before it is proposed. */
+import type { State } from '../stream/state.ts';
+import type { Command } from '../wire/command.ts';
+import { QUOTA_OVER, QUOTA_UNKNOWN } from '../wire/request.ts';
+import { grows } from './grows.ts';
+
+export function quotaRefusal(
+  mark: number,
+  state: State,
+  command: Command,
+  payloadBytes: number,
+  nowMs: number,
+): 'QUOTA_EXCEEDED' | 'QUOTA_UNKNOWN' | undefined {
+  if (mark === QUOTA_OVER) return grows(state, command, payloadBytes, nowMs) ? 'QUOTA_EXCEEDED' : undefined;
+  if (mark !== QUOTA_UNKNOWN || !isBounded(state, command)) return undefined;
+  return grows(state, command, payloadBytes, nowMs) ? 'QUOTA_UNKNOWN' : undefined;
+}
+
+function isBounded(state: State, { bytes, keyAt }: Command): boolean {
+  const bucket = state.buckets.of(state.tx, bytes, keyAt, bytes.indexOf(0, keyAt) - keyAt);
+  return bucket.streamsMax >= 0 || bucket.retainedBytesMax >= 0;
+}
