@@ -45,7 +45,7 @@ function tickLeader(core: Core): void {
 /** Peers that write many bytes answer when they are done. Of those that are there: others have nothing under way that matters. */
 function peersWritingTicks(core: Core): number {
   let bytes = 0;
-  for (const peer of core.peers) if (peer.wasActive) bytes = Math.max(bytes, peer.inflightBytes);
+  for (const peer of core.peers) if (peer.wasActive) bytes = Math.max(bytes, peer.writingBytes);
   return writingTicks(bytes);
 }
 

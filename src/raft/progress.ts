@@ -27,6 +27,8 @@ export class Progress {
   probeSent = false;
   /** probe: an append has left, and may be on its way still; further ones carry little. */
   probed = false;
+  /** probe: bytes of the largest append that has left, which the peer may be writing. */
+  probedBytes = 0;
   /** Answered since the last check of the quorum; an answer may be old. */
   recentlyActive = false;
   /** At the last check of the quorum, it had answered what was asked since the one before. */
@@ -70,6 +72,11 @@ export class Progress {
     return this.#window.bytes;
   }
 
+  /** What the peer may be writing. */
+  get writingBytes(): number {
+    return Math.max(this.inflightBytes, this.probedBytes);
+  }
+
   /** Has it answered anything that was asked after this round? */
   answeredSince(round: number): boolean {
     return this.ackedRound > round;
@@ -103,6 +110,7 @@ export class Progress {
     this.next = Math.max(next, this.match + 1);
     this.probeSent = false;
     this.probed = false;
+    this.probedBytes = 0;
     this.#clearInflight();
   }
 
@@ -110,6 +118,7 @@ export class Progress {
     this.state = 'replicate';
     this.next = this.match + 1;
     this.probeSent = false;
+    this.probedBytes = 0;
     this.#clearInflight();
   }
 

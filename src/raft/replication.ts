@@ -168,12 +168,13 @@ function sendAppend(core: Core, peer: Progress, maxBytes: number): boolean {
     allowedBoot: peer.allowedBoot,
     restored: peer.restored,
   });
+  let bytes = 0;
+  for (const entry of entries) bytes += entryBytes(entry);
   if (peer.state === 'probe') {
     peer.probeSent = true;
     peer.probed = true;
+    peer.probedBytes = Math.max(peer.probedBytes, bytes);
   } else if (entries.length > 0) {
-    let bytes = 0;
-    for (const entry of entries) bytes += entryBytes(entry);
     peer.sent(prevIndex + entries.length, bytes, core.ticksSinceBoot);
     peer.sentCommit = Math.max(peer.sentCommit, Math.min(log.commit, prevIndex + entries.length));
   }

@@ -37,6 +37,8 @@ export function noteCommits(core: Core): void {
 
 /** Leader, at each check of the quorum, which has answered: gives its office away when it is stalled. */
 export function endStall(core: Core): void {
+  // The sizes of entries may have to be read from disk, so only when they matter.
+  if (!core.isStalled(core.patience * STALL_TIMEOUTS * core.config.electionTicks)) return;
   if (!core.isStalled(patienceTicks(core))) return;
   const couldCommit = quorumValue(core.configuration, (node) => {
     const peer = core.peer(node);
@@ -54,9 +56,10 @@ export function onTransferFailed(core: Core): void {
 
 function patienceTicks(core: Core): number {
   if (core.log.commit === core.log.last) return Infinity;
-  // What a follower is asked for first after an election comes before anything is counted as its own.
-  const probed = core.peers.filter(({ counts, state }) => counts && state === 'probe').map(({ next }) => next);
-  const bytes = Math.max(...[core.log.commit + 1, ...probed].map((index) => bytesAt(core, index)));
+  // What a follower gets first after an election lies behind what is known to be committed.
+  const following = core.peers.filter(({ counts, state }) => counts && state !== 'snapshot');
+  const awaited = following.map(({ state, next, match }) => (state === 'probe' ? next : match + 1));
+  const bytes = Math.max(...[core.log.commit + 1, ...awaited].map((index) => bytesAt(core, index)));
   return core.patience * (STALL_TIMEOUTS * core.config.electionTicks + bytes / ENTRY_BYTES_PER_TICK);
 }
 

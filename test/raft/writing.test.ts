@@ -111,3 +111,29 @@ test('a new leader that first has to send a large entry of an earlier term stays
     if (tick > 5) assert.equal(again.raft.role, 'leader', `after ${tick} ticks`);
   }
 });
+
+test('so does one whose follower is silent because it writes that entry', () => {
+  const pair = led();
+  const [before] = pair;
+  assert(before.raft.propose(LARGE) > 0);
+  before.turn();
+  const configuration = { voters: [1, 2], votersOutgoing: [], learners: [] };
+  const again = new TestNode(1, before.disk, OPTIONS, 1, new Map());
+  const follower = new TestNode(2, { ...pair[1].disk, configuration }, OPTIONS, 2, new Map());
+  again.raft.campaign();
+  let isUnderWay = false;
+  // What leaves after it comes after it, but for what is urgent.
+  const comes = (message: Message): boolean => {
+    isUnderWay ||= message.type === 'append' && message.entries.some(({ data }) => data.length > MIB);
+    return !isUnderWay || message.type !== 'append';
+  };
+  for (let tick = 0; tick < OPTIONS.electionTicks + 2; tick++) {
+    again.raft.tick();
+    for (let rounds = 0; rounds < 6; rounds++) {
+      for (const message of again.turn()) if (comes(message)) follower.raft.step(message);
+      for (const message of follower.turn()) again.raft.step(message);
+    }
+  }
+  assert(isUnderWay && again.raft.role === 'leader');
+  assert(ticksUntilChange(again) > 2 * OPTIONS.electionTicks, 'not after the next check of the quorum');
+});
