@@ -42,6 +42,8 @@ export function loseLog(core: Core): void {
   core.lost = 1;
   core.mayVote = false;
   core.ticksSinceBoot = 0;
+  // In those ticks: it would not take a leadership for as long as it has run.
+  core.shyUntil = 0;
   if (core.role !== 'follower') becomeFollower(core, core.term, 0);
 }
 

@@ -154,6 +154,10 @@ test('a leader that commits nothing gives its office to a follower that answers,
   raft.step({ type: 'timeout-now', from: 2, to: 1, term: 1 });
   leader.sent();
   assert.equal(raft.role, 'follower');
+  // A lost log is another life, with a count of ticks that begins anew.
+  assert(raft.isShy);
+  raft.loseLog();
+  assert(!raft.isShy);
 });
 
 test('a leader goes on when nobody else wants to lead, and waits longer for a large entry', () => {
