@@ -38,6 +38,8 @@ const ASK_AGAIN_MS = 50;
  * its clients waiting until the link is found dead. One that handed over in order answers well before.
  */
 const FORMER_LEADER_MS = 1000;
+/** And what a large body takes to get there and be refused, between busy nodes: 32 MiB in four seconds. */
+const FORMER_LEADER_BYTES_PER_MS = 8192;
 /** Whether such a node leads no more is looked at this often. */
 const LOOK_MS = 100;
 /** Nobody waits for the answer. */
@@ -216,7 +218,8 @@ export class Forwarding {
       const { leader } = one.group.raft;
       if (leader === to || leader === 0) continue;
       if (flying.formerSinceMs === 0) flying.formerSinceMs = this.#clockMs;
-      if (this.#clockMs - flying.formerSinceMs < FORMER_LEADER_MS) continue;
+      const patienceMs = FORMER_LEADER_MS + one.frame.length / FORMER_LEADER_BYTES_PER_MS;
+      if (this.#clockMs - flying.formerSinceMs < patienceMs) continue;
       this.#flying.delete(flying);
       this.#waitingBytes -= one.frame.length;
       this.#refuse(one.slot, 'OUTCOME_UNKNOWN');

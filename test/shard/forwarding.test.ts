@@ -20,7 +20,7 @@ interface Scene {
   turn(afterMs: number): void;
 }
 
-function scene(): Scene {
+function scene(bytes = 64): Scene {
   const raft = { leader: 2 };
   const group = { id: 0, accepts: false, raft, state: { appliedIndex: 1 } } as unknown as Group;
   const told: string[] = [];
@@ -43,7 +43,7 @@ function scene(): Scene {
     forwarding.turn(clockMs, clockMs);
   };
   turn(0);
-  forwarding.submit(group, SLOT, new Uint8Array(64), undefined, clockMs);
+  forwarding.submit(group, SLOT, new Uint8Array(bytes), undefined, clockMs);
   assert.equal(replies.length, 1, 'sent at once');
   const answer = (): void => {
     const reply = new Reply();
@@ -88,6 +88,16 @@ test('a leader that handed over may still answer; one that says nothing is given
   cutOff.answer();
   for (let i = 0; i < 30; i++) cutOff.turn(100);
   assert.deepEqual(cutOff.told, ['OUTCOME_UNKNOWN'], 'told once');
+});
+
+test('a large body is still on its way to a former leader when a small one would have been answered', () => {
+  const { raft, told, turn } = scene(31 * 1024 * 1024);
+  turn(100);
+  raft.leader = 3;
+  for (let i = 0; i < 45; i++) turn(100);
+  assert.deepEqual(told, []);
+  for (let i = 0; i < 10; i++) turn(100);
+  assert.deepEqual(told, ['OUTCOME_UNKNOWN']);
 });
 
 /** A leader that is there; the link to it takes one write at a time. */
