@@ -218,8 +218,8 @@ describe('the operator looks and drains', () => {
 
   test('two drained nodes of three: the last one keeps what nobody can take, and says so', async () => {
     assert.equal((await run('drain', '--node', '1', ...PACE)).code, 0);
-    assert.equal((await run('drain', '--node', '2', ...PACE)).code, 0);
-    const third = await run('drain', '--node', '3', ...PACE);
+    assert.equal((await run('drain', '--node', '2', '--force', ...PACE)).code, 0);
+    const third = await run('drain', '--node', '3', '--force', ...PACE);
     assert.equal(third.code, 2);
     assert.match(
       third.stderr,
