@@ -70,7 +70,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'fork-never-given-up': 0x7,
   'name-free-while-forks-live': 0x31,
   'name-kept-for-nobody': 0x1c,
-  'living-fork-taken-for-gone': 0xd2,
+  'living-fork-taken-for-gone': 0xe,
   'entry-read-back-wrong': 0x42d,
   'ack-before-sync': 0x42d,
   'vote-not-persisted': 0x42d,

@@ -1,11 +1,12 @@
 /**
  * The end of a run with forks, when nothing fails any more: nothing is left half-made, each fork that lives is known to its source and
- * nobody else is, and when all of them are deleted nothing is left of them.
+ * nobody else is, also after sources have asked for them, and when all of them are deleted nothing is left of them.
  */
 import { errorCode } from '../../../src/base/errors.ts';
 import { type Head, decodeHead } from '../../../src/stream/head.ts';
 import { TAG_FORK, TAG_HEAD, TAG_PIN, TAG_TOMBSTONE, TAG_UNPIN, readUint } from '../../../src/stream/keys.ts';
 import { decodeOrigin, decodePin, decodeTombstone } from '../../../src/stream/fork/rows.ts';
+import { COMMAND_FORK_CHECK } from '../../../src/wire/command.ts';
 import { readText } from '../../../src/wire/text.ts';
 import type { Clients } from '../clients.ts';
 import type { Until } from '../liveness.ts';
@@ -23,6 +24,8 @@ interface Found {
   readonly pins: Set<string>;
   /** The same, as the forks have it, or what is left of them. */
   readonly links: Set<string>;
+  /** Of the pins. */
+  readonly tokens: Set<number>;
   unpins: number;
   stones: number;
 }
@@ -33,11 +36,20 @@ export class ForkEnd {
   readonly #world: World;
   readonly #all: Clients;
   readonly #clients: ForkClients;
+  /** Tokens of forks that were asked after. */
+  readonly #asked = new Set<number>();
 
   constructor(world: World, all: Clients, clients: ForkClients) {
     this.#world = world;
     this.#all = all;
     this.#clients = clients;
+    for (const reference of world.checks.references) {
+      const { after } = reference;
+      reference.after = (state, command, reply) => {
+        after(state, command, reply);
+        if (command.kind === COMMAND_FORK_CHECK) this.#asked.add(command.forkToken);
+      };
+    }
   }
 
   run(until: Until): void {
@@ -48,6 +60,15 @@ export class ForkEnd {
         return unpins === 0 && heads.every(({ forming }) => !forming);
       },
       () => 'fork: one stays half-made, or a source is not told',
+    );
+    until(
+      () => this.#difference() === '',
+      () => this.#difference(),
+    );
+    // Most runs are over before it is time to ask.
+    until(
+      () => this.#unasked() === 0,
+      () => `fork: ${this.#unasked()} are never asked after`,
     );
     until(
       () => this.#difference() === '',
@@ -99,6 +120,10 @@ export class ForkEnd {
     return idle.length > 0 ? `fork: ${idle[0]} is kept by its source and is not there` : '';
   }
 
+  #unasked(): number {
+    return [...this.#look().tokens].filter((token) => !this.#asked.has(token)).length;
+  }
+
   #leftOver(): string {
     const { pins, links, unpins, stones } = this.#look();
     const left = pins.size + links.size + unpins + stones;
@@ -107,7 +132,7 @@ export class ForkEnd {
 
   /** What the rows of all groups say. */
   #look(): Found {
-    const found: Found = { heads: [], pins: new Set(), links: new Set(), unpins: 0, stones: 0 };
+    const found: Found = { heads: [], pins: new Set(), links: new Set(), tokens: new Set(), unpins: 0, stones: 0 };
     for (const reference of this.#world.checks.references) {
       const heads = new Map<number, Head>();
       const origins: [number, Uint8Array][] = [];
@@ -125,7 +150,9 @@ export class ForkEnd {
             break;
           case TAG_PIN: {
             const { fork, source } = decodePin(value);
-            found.pins.add(`${name(fork)} of ${name(source)} (${readUint(key, 9, 8)})`);
+            const token = readUint(key, 9, 8);
+            found.pins.add(`${name(fork)} of ${name(source)} (${token})`);
+            found.tokens.add(token);
             break;
           }
           case TAG_TOMBSTONE: {
