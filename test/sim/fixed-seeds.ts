@@ -56,7 +56,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'forgotten-before-removed': 0x25,
   'gc-without-removal': 0xb,
   'retention-takes-one-more': 0xb,
-  'floor-without-rows': 0x77,
+  'floor-without-rows': 0x2c,
   'rows-stay': 0xb,
   'snapshots-stay': 0xb,
   'foreign-objects-taken': 0xb,

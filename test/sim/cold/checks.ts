@@ -4,7 +4,7 @@
  * moves forward only; what left the GC queue is gone; and its books balance.
  */
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
-import { decodeHead } from '../../../src/stream/head.ts';
+import { type Head, decodeHead } from '../../../src/stream/head.ts';
 import { TAG_CHUNK, TAG_GC, TAG_HEAD, TAG_OBJECT, readUint } from '../../../src/stream/keys.ts';
 import { chunksAt } from '../../../src/stream/cold/chunks.ts';
 import { gcDue, storedObject } from '../../../src/stream/cold/objects.ts';
@@ -97,7 +97,7 @@ export class ColdChecks {
     if (command.kind === COMMAND_FLUSH || command.kind === COMMAND_COMPACT) this.#flushed(state, command, reply);
     else if (command.kind === COMMAND_RETENTION && reply.code === 0) {
       const head = state.find(command.bytes, command.keyAt, command.keyBytes);
-      if (head !== undefined) this.#frontier(state, head.incarnation, head.hotStart);
+      if (head !== undefined) this.#judgeFrontier(state, head);
     }
   }
 
@@ -120,6 +120,12 @@ export class ColdChecks {
       if (at?.start !== slice.start || at.object.run !== object.run || at.object.seq !== object.seq) continue;
       this.#whole(key, head.incarnation, at);
     }
+  }
+
+  /** A flush soon hides that rows were not given up, so this is asked after each retention too. */
+  #judgeFrontier(state: State, { incarnation, hotStart, floor }: Head): void {
+    this.#frontier(state, incarnation, hotStart);
+    if (floor > hotStart) this.#fail(`g${state.group}: rows of ${incarnation} begin in front of the floor`);
   }
 
   #frontier(state: State, incarnation: number, hotStart: number): void {
@@ -189,9 +195,7 @@ export class ColdChecks {
       if (key[2] !== TAG_HEAD) continue;
       const head = decodeHead(key.slice(3), 0, value);
       hotBytes += head.tail - head.hotStart;
-      this.#frontier(state, head.incarnation, head.hotStart);
-      if (head.floor > head.hotStart)
-        this.#fail(`g${state.group}: rows of ${head.incarnation} begin in front of the floor`);
+      this.#judgeFrontier(state, head);
       const end = ends.get(head.incarnation);
       if (head.hotStart > head.floor && end !== head.hotStart)
         this.#fail(`g${state.group}: chunks of ${head.incarnation} end at ${end}, rows begin at ${head.hotStart}`);
