@@ -9,6 +9,8 @@ import { requestOnce } from '../support/raw-client.ts';
 const GROUPS = 6;
 /** Quick looks; the bounds are long because the machine may be busy. */
 const PACE = ['--poll-interval-secs', '0.1'];
+/** One of them is slower than the balancer, which moves one leadership a second. */
+const DRAINS_MAX = 10;
 
 describe('the operator looks and drains', () => {
   let cluster: TestCluster;
@@ -76,6 +78,25 @@ describe('the operator looks and drains', () => {
       stderr: '',
     });
     assert.equal(await shed(id), 'none');
+  }
+
+  /** How a drain of node 3 ends that is killed before or after its nth call that changes something. */
+  async function drainKilledAt(nth: number, moment: string): Promise<number | string> {
+    let calls = 0;
+    const killed: { run: CtlRun | undefined } = { run: undefined };
+    const cut = ({ method }: Call, when: string): void => {
+      if (method === 'POST' && when === moment && ++calls === nth) killed.run?.child.kill('SIGKILL');
+    };
+    proxy.before = (call) => {
+      cut(call, 'before');
+      return killed.run?.child.killed === true ? 'lost' : 'pass';
+    };
+    proxy.after = (call) => cut(call, 'after');
+    killed.run = startCtl(['drain', '--config', proxied, '--node', '3', ...PACE]);
+    const ended = await killed.run.ended;
+    assert(ended === 'SIGKILL' || ended === 0, `${moment} call ${nth}: ${ended} ${killed.run.stderr}`);
+    proxy.reset();
+    return ended;
   }
 
   test('wait-ready and verify-cluster say when all is well, and what is missing when it is not', async () => {
@@ -151,20 +172,14 @@ describe('the operator looks and drains', () => {
   test('a drain that is killed at any step is finished by another one', async () => {
     // The calls that change something are the mark and two transfers: each is cut off before and after it took effect.
     for (const [nth, moment] of [1, 2, 3].flatMap((n) => [[n, 'before'] as const, [n, 'after'] as const])) {
-      await spread();
-      let calls = 0;
-      const killed: { run: CtlRun | undefined } = { run: undefined };
-      const cut = ({ method }: Call, when: string): void => {
-        if (method === 'POST' && when === moment && ++calls === nth) killed.run?.child.kill('SIGKILL');
-      };
-      proxy.before = (call) => {
-        cut(call, 'before');
-        return killed.run?.child.killed === true ? 'lost' : 'pass';
-      };
-      proxy.after = (call) => cut(call, 'after');
-      killed.run = startCtl(['drain', '--config', proxied, '--node', '3', ...PACE]);
-      assert.equal(await killed.run.ended, 'SIGKILL', `${moment} call ${nth}: ${killed.run.stderr}`);
-      proxy.reset();
+      let ended: number | string = 0;
+      // The node's own balancer gives leaderships away as well: when it is faster, the drain ends before the call that is meant.
+      for (let attempt = 1; ended !== 'SIGKILL'; attempt++) {
+        assert(attempt <= DRAINS_MAX, `${DRAINS_MAX} drains ended before call ${nth}`);
+        await spread();
+        ended = await drainKilledAt(nth, moment);
+        if (ended !== 'SIGKILL') await expectUndrained(3);
+      }
       const finished = await run('drain', '--node', '3', ...PACE);
       assert.equal(finished.code, 0, finished.stderr);
       assert.match(finished.stdout, /^node 3: drained/);
