@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ConnectionLost, RawClient, type RawResponse } from '../support/raw-client.ts';
-import { withServer, type TestServer } from '../support/server.ts';
+import { TestServer, withServer } from '../support/server.ts';
 import { readAll } from './look.ts';
 import { mountSmallDisk, type SmallDisk } from './small-disk.ts';
 
@@ -15,6 +15,8 @@ const APPEND_BYTES = 32 * 1024;
 const STREAMS = 8;
 /** Of 512 bytes: half a MiB, which small commits reach with a write that begins there. */
 const FILE_BLOCKS_MAX = 1024;
+/** Of those, about two in three hear from LMDB. */
+const SERVERS_MAX = 10;
 /** More than the disk can hold: the disk must fill before. */
 const APPENDS_MAX = (2 * DISK_BYTES) / APPEND_BYTES;
 /** Refusals in a row that count as full: one may only be a busy moment. */
@@ -182,10 +184,13 @@ test('a full disk refuses, loses nothing, and recovers without a restart', async
   }
 });
 
-test('what LMDB says on stderr about a write that failed spoils no line of the log', async () => {
+/** What a server logs that dies because its files may not grow any more. */
+async function lastWords(): Promise<string[]> {
   // A bound on the size of files: nobody sees it coming, and a log that cannot be written ends the process.
   const wrapper = ['sh', '-c', `ulimit -f ${FILE_BLOCKS_MAX}; exec "$@"`, 'sh'];
-  await withServer({ cores: 1, groups: 1, wrapper }, async (server) => {
+  const server = new TestServer({ cores: 1, groups: 1, wrapper });
+  try {
+    await server.start();
     const client = await RawClient.connect(server.port);
     const put = await client.request('PUT', '/full/s', { 'Content-Type': 'text/plain' });
     assert.equal(put.status, 201);
@@ -194,12 +199,20 @@ test('what LMDB says on stderr about a write that failed spoils no line of the l
       for (;;) await client.request('POST', '/full/s', { 'Content-Type': 'text/plain' }, body);
     };
     await assert.rejects(writing(), ConnectionLost);
-    await server.logged(/"fatal"|"error"/);
-    const lines = server.log().split('\n');
-    assert(
-      lines.some((line) => /^Write error: [^{]*$/.test(line)),
-      server.log(),
-    );
+    await server.exited;
+    return server.log().split('\n');
+  } finally {
+    await server.dispose();
+  }
+}
+
+test('what LMDB says on stderr about a write that failed spoils no line of the log', async () => {
+  let said = false;
+  // LMDB says nothing of a write that ended half-way, as about every third does here.
+  for (let attempt = 1; !said; attempt++) {
+    assert(attempt <= SERVERS_MAX, `LMDB said nothing in ${SERVERS_MAX} servers`);
+    const lines = await lastWords();
     for (const line of lines.filter((one) => one.includes('"component"'))) JSON.parse(line);
-  });
+    said = lines.some((line) => /^Write error: [^{]*$/.test(line));
+  }
 });
