@@ -170,7 +170,7 @@ test('metrics are read by the names of either manual; what is not a node is noti
   assert.equal(report?.nodeId, 7);
   assert.deepEqual(report?.groups[0], {
     ...{ id: 4, leader: 7, term: 0, committed: 0, applied: 9, lastLog: 0 },
-    ...{ voters: [7], learners: [], caughtUp: true },
+    ...{ voters: [7], learners: [], caughtUp: true, logLost: false, refilled: false },
   });
   const ours = {
     node_id: 1,
