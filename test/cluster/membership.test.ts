@@ -156,11 +156,20 @@ test('a node that was taken out while it was down says that it is not ready, and
     const file = scratchFile('c.toml', clusterToml(cluster));
     assert.equal((await requestOnce(cluster.node(3).port, 'PUT', '/out/before', TEXT, 'x')).status, 201);
     await cluster.settled();
-    // In the log that it starts with and not in its checkpoint: how much of it counts only a leader could tell it.
-    await Promise.all(
-      Array.from({ length: 20 }, () => requestOnce(cluster.node(3).port, 'POST', '/out/before', TEXT, 'y')),
+    // In the log that it starts with and not in its checkpoint, so it dies under load: how much of it counts only a leader could
+    // tell it.
+    let acknowledged = 0;
+    const writers = Promise.allSettled(
+      Array.from({ length: 8 }, async () => {
+        for (;;) {
+          await requestOnce(cluster.node(3).port, 'POST', '/out/before', TEXT, 'y');
+          acknowledged++;
+        }
+      }),
     );
+    await until('writes are acknowledged', async () => acknowledged > 50);
     await cluster.kill(3);
+    await writers;
     await admin(cluster, 0, 'membership?voters=1,2');
     await expectVoters(cluster, [1, 2], [1, 2]);
     await cluster.restart(3);
