@@ -224,7 +224,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
       return true;
     if (code !== 5 && code !== 'EIO' && !/input\/output/i.test(message ?? '')) return false;
     const { bavail, bsize } = statfsSync(this.#directory);
-    return bavail * bsize < 1024 * 1024;
+    return bavail * bsize < SHORT_WRITE_BYTES;
   }
 
   #putVote(group: number, term: number, vote: number): void {
@@ -244,6 +244,9 @@ function makeShardFolder(path: string): void {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
 }
+
+/** A write ends short when less is left than it wanted, and gives back what it took: a turn with a checkpoint is some MiB. */
+const SHORT_WRITE_BYTES = 8 * 1024 * 1024;
 
 /** LMDB says on stderr why it could not write, without an end of line: the next line of the log would not be JSON. */
 function endForeignLine(): void {
