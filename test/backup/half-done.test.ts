@@ -14,6 +14,8 @@ const TOML = '[storage.cold]\nbackend = "dir"\nflush_interval = "1h"\n';
 
 async function beginUpload(server: TestServer, document: Buffer, bytes: number): Promise<Socket> {
   const socket = connect({ port: server.adminPort, host: '127.0.0.1' });
+  // The node may be killed under it.
+  socket.on('error', () => undefined);
   await once(socket, 'connect');
   socket.write(`POST ${IMPORT} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${document.length}\r\n\r\n`);
   socket.write(document.subarray(0, bytes));

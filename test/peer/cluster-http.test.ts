@@ -1,6 +1,5 @@
 // HTTP on the port of the peer links: two routes, and nothing that a stranger could keep or fill.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
@@ -8,6 +7,7 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { BODY_BYTES_MAX } from '../../src/base/limits.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { closed } from '../support/sockets.ts';
 import { HOST, Waiter, makeCluster, makePeer } from './fixture.ts';
 import type { Overrides, TestPeer } from './fixture.ts';
 
@@ -66,7 +66,7 @@ test('one connection serves many requests, however its bytes are cut', async (t)
   assert.equal(peers.counters().cluster_http_connections, 1);
   const slow = dial(t, port).setNoDelay(true).setEncoding('utf8');
   const text = 'POST /__svc/cluster-probe HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc';
-  const closed = once(slow, 'close');
+  const isClosed = closed(slow);
   let answer = '';
   slow.on('data', (chunk: string) => (answer += chunk));
   for (const char of text) {
@@ -74,7 +74,7 @@ test('one connection serves many requests, however its bytes are cut', async (t)
     // Another connection's answer: the character was read meanwhile.
     await requestOnce(port, 'GET', '/__svc/leadership-shed');
   }
-  await closed;
+  await isClosed;
   assert.match(answer, /^HTTP\/1\.1 200 OK\r\n/);
 });
 
@@ -125,7 +125,7 @@ test('what is no request after all, and requests that never end, are closed with
   for (const [i, text] of openings.entries()) {
     const socket = dial(t, port).resume();
     socket.write(text);
-    await once(socket, 'close');
+    await closed(socket);
     await waiter.until('a log line', () => warnings().length === i + 1);
   }
   assert(warnings().every(({ message }) => message === 'cluster-plane request refused'));

@@ -24,6 +24,7 @@ import {
 } from '../../src/wire/peer/handshake.ts';
 import type { Standing } from '../../src/wire/peer/standing.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
+import { closed } from '../support/sockets.ts';
 import { GROUP_COUNT, HOST, SECRET, Waiter, makePeer } from './fixture.ts';
 import type { LogLine, Overrides, TestPeer } from './fixture.ts';
 
@@ -255,7 +256,7 @@ test('connections that say nothing, or stop in the middle, are closed in time', 
     SECRET,
   );
   halfway.write(handshake.start());
-  await Promise.all([once(silent, 'close'), once(halfway, 'close')]);
+  await Promise.all([closed(silent), closed(halfway)]);
   assert.equal(one.warnings().length, 2);
   assert.match(reasons(one.warnings()), /no handshake in time/);
 });
@@ -275,7 +276,7 @@ test('a peer that falls silent is closed', async (t) => {
   const waiter = new Waiter();
   const one = await startPeer(t, waiter, { limits: { tickMs: 20, silentTicksMax: 3, logWindowMs: 0 } });
   const socket = await dialAsPeer(t, one.port);
-  await once(socket.resume(), 'close');
+  await closed(socket.resume());
   assert.match(reasons(one.warnings()), /peer connection closed: no ping in time/);
 });
 
@@ -344,7 +345,7 @@ for (const { name, bytes, told } of BAD_FRAMES) {
     const one = await startPeer(t, waiter);
     const socket = await dialAsPeer(t, one.port);
     socket.write(bytes());
-    await once(socket.resume(), 'close');
+    await closed(socket.resume());
     await waiter.until('the end', () => one.peers.counters().peer_sessions === 0);
     assert.equal(one.warnings().length, 1);
     assert.match(reasons(one.warnings()), new RegExp(`peer connection closed: ${told.source}`));
@@ -356,9 +357,9 @@ test('a second connection of the same shard replaces the first', async (t) => {
   const waiter = new Waiter();
   const one = await startPeer(t, waiter);
   const first = await dialAsPeer(t, one.port);
-  const closed = once(first.resume(), 'close');
+  const isClosed = closed(first.resume());
   await dialAsPeer(t, one.port);
-  await closed;
+  await isClosed;
   assert.equal(one.peers.counters().peer_sessions, 1);
   assert.match(reasons(one.warnings()), /replaced by a newer connection/);
 });

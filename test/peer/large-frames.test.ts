@@ -23,6 +23,7 @@ import {
   sealFrame,
 } from '../../src/wire/peer/frame.ts';
 import { NONCE_BYTES, PROTOCOL_VERSION } from '../../src/wire/peer/handshake.ts';
+import { closed } from '../support/sockets.ts';
 import { GROUP_COUNT, HOST, SECRET, type TestPeer, Waiter, freePorts, makePeer } from './fixture.ts';
 
 const MIB = 1024 * 1024;
@@ -194,7 +195,7 @@ for (const [what, make] of Object.entries(NONSENSE)) {
     }
     socket.on('data', () => undefined);
     socket.write(make());
-    await once(socket, 'close');
+    await closed(socket);
     two.peers.sendRaft(1, 0, { ...appendOf(10, 1), from: 2, to: 1 });
     two.peers.flush();
     await waiter.until('the others go on', () => lastIndex(one) === 1);

@@ -1,9 +1,9 @@
 // What only real sockets show: back-pressure, the library's own timeouts, many connections.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import { closed } from '../../support/sockets.ts';
 import { openSse, type SseClient, startLive } from './harness.ts';
 
 function offsetText(offset: number): string {
@@ -109,7 +109,7 @@ test("quiet readers outlive the library's idle timeout", async (t) => {
   const idle = connect(server.port, '127.0.0.1');
   idle.write('GET /none?offset=-1&live=long-poll HTTP/1.1\r\nHost: x\r\n\r\n');
   idle.resume();
-  await once(idle, 'close');
+  await closed(idle);
   server.gateway.append('b/s', 'still here');
   await Promise.all([quiet, drained].map((client) => client.until(() => client.payload().endsWith('still here'))));
   assert.equal(await (await poll).text(), 'still here');
