@@ -25,8 +25,8 @@ import type { Context, Scenario } from './scenarios/scenario.ts';
 import { singleWriter } from './scenarios/single-writer.ts';
 import { bare, broadcaster } from './targets/bare.ts';
 import { etcd } from './targets/etcd.ts';
-import { millraceCluster } from './targets/millrace-cluster.ts';
-import { millrace } from './targets/millrace.ts';
+import { millraceCluster, millraceClusterBefore } from './targets/millrace-cluster.ts';
+import { millrace, millraceBefore } from './targets/millrace.ts';
 import { nats } from './targets/nats.ts';
 import { redis } from './targets/redis.ts';
 import { referenceFile, referenceMemory } from './targets/reference.ts';
@@ -49,12 +49,14 @@ const SCENARIOS: readonly Scenario[] = [
 ];
 const TARGETS: readonly Target[] = [
   millrace,
+  millraceBefore,
   referenceFile,
   referenceMemory,
   bare,
   broadcaster,
   redis,
   millraceCluster,
+  millraceClusterBefore,
   etcd,
   nats,
 ];
@@ -87,6 +89,12 @@ function selectScenarios(options: Options): Scenario[] {
   return SCENARIOS.filter(({ name }) => wanted.length === 0 || wanted.includes(name));
 }
 
+function wantedTargets({ profile, targets, before }: Options): ReadonlySet<string> | undefined {
+  if (profile) return new Set(['millrace', 'millrace-cluster']);
+  const builds = TARGETS.filter(({ name }) => name.startsWith('millrace'));
+  return targets ?? (before === undefined ? undefined : new Set(builds.map(({ name }) => name)));
+}
+
 function contextOf(options: Options, dir: string, profileDir: string, notRun: string[]): Context {
   const interactive = process.stderr.isTTY;
   return {
@@ -101,12 +109,13 @@ function contextOf(options: Options, dir: string, profileDir: string, notRun: st
       cores: options.cores ?? Math.max(1, availableParallelism() - 1),
       nodeArgs: options.profile ? ['--cpu-prof', `--cpu-prof-dir=${profileDir}`] : [],
       entry: options.server ?? join(REPO_ROOT, 'dist', 'main.js'),
+      before: options.before,
     },
     load: {
       cpus: options.loadCpus,
       threads: options.loadThreads ?? Math.max(1, availableParallelism() >> 2),
     },
-    only: options.profile ? new Set(['millrace', 'millrace-cluster']) : options.targets,
+    only: wantedTargets(options),
     say: (line) => {
       if (interactive) process.stderr.write(`\r\x1b[K${line}`);
     },
@@ -131,12 +140,13 @@ async function main(): Promise<number> {
   const notRun: string[] = [];
   const context = contextOf(options, dir, profileDir, notRun);
   const machine = describeMachine(dir);
-  const durability = Object.fromEntries(TARGETS.map((target) => [target.name, target.durability]));
+  const offered = TARGETS.filter(({ isBefore }) => !isBefore || options.before !== undefined);
+  const durability = Object.fromEntries(offered.map(({ name, durability: promise }) => [name, promise]));
   console.log(machineLine(machine));
   if (options.smoke) console.log('smoke run: the parameters are tiny, the figures and goals mean nothing');
   if (machine.fileSystem === 'tmpfs')
     console.log('warning: data is in memory, so durable figures mean nothing (--dir)');
-  for (const [name, promise] of Object.entries(durability)) console.log(`  ${name.padEnd(16)} ${promise}`);
+  for (const [name, promise] of Object.entries(durability)) console.log(`  ${name.padEnd(24)} ${promise}`);
 
   const startedAt = new Date().toISOString();
   const reports: ScenarioReport[] = [];

@@ -1,10 +1,14 @@
 // The command line of the benchmark.
 
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
 export const HELP_FLAGS = `flags:
   --seconds N      length of one run of one target in one round (default 4)
   --rounds N       rounds; targets alternate within a round (default 3)
+  --before PATH    another build to compare with, a file (dist/main.js) or the folder above it: adds millrace-before and
+                   millrace-cluster-before, and runs only the pairs unless --targets says more
   --targets A,B    only these: millrace reference-file reference-memory bare broadcaster redis
                    millrace-cluster etcd nats
   --cores N        shard threads of millrace (default: cores of the machine less one; a cluster's nodes have one each)
@@ -35,6 +39,8 @@ export interface Options {
   readonly profile: boolean;
   readonly profileDir: string | undefined;
   readonly server: string | undefined;
+  /** Entry point of the build to compare with. */
+  readonly before: string | undefined;
   readonly help: boolean;
 }
 
@@ -49,6 +55,14 @@ function whole(name: string, text: string | undefined): number | undefined {
   const value = positive(name, text);
   if (value !== undefined && !Number.isInteger(value)) throw new Error(`--${name} must be a whole number, not ${text}`);
   return value;
+}
+
+/** The entry point of a build that is given as its file, its dist folder or its checkout. */
+function entryIn(path: string): string {
+  const entries = [path, join(path, 'main.js'), join(path, 'dist', 'main.js')];
+  const entry = entries.find((file) => existsSync(file) && statSync(file).isFile());
+  if (entry === undefined) throw new Error(`--before: no build at ${path}: none of ${entries.join(', ')} is a file`);
+  return entry;
 }
 
 export function parseOptions(argv: readonly string[]): Options {
@@ -69,6 +83,7 @@ export function parseOptions(argv: readonly string[]): Options {
       profile: { type: 'boolean', default: false },
       'profile-dir': { type: 'string' },
       server: { type: 'string' },
+      before: { type: 'string' },
       help: { type: 'boolean', default: false },
     },
   });
@@ -91,6 +106,7 @@ export function parseOptions(argv: readonly string[]): Options {
     profile: values.profile || values['profile-dir'] !== undefined,
     profileDir: values['profile-dir'],
     server: values.server,
+    before: values.before === undefined ? undefined : entryIn(values.before),
     help: values.help,
   };
 }

@@ -1,6 +1,7 @@
 // What a run says: for people as tables, for scripts as JSON of the same figures.
 
 import type { Machine } from './machine.ts';
+import { renderPair, type Pair } from './pair.ts';
 import type { LoadResult } from './stats.ts';
 
 /** A figure with the goal it is measured against. `pass` is undefined when a target needed for it did not run. */
@@ -25,6 +26,8 @@ export interface ScenarioReport {
   readonly rows: readonly Row[];
   readonly checks: readonly Check[];
   readonly notes: readonly string[];
+  /** Two builds of Millrace, with --before. */
+  readonly pairs?: readonly Pair[];
 }
 
 export interface BenchReport {
@@ -76,8 +79,9 @@ export function renderScenario(report: ScenarioReport): string {
     formatMs(row.p999Ms),
     formatMs(row.maxMs),
     String(row.failed),
+    row.cpuUs === undefined ? '' : formatMs(row.cpuUs.all),
   ]);
-  const header = ['target', report.rateUnit, 'p50 ms', 'p99 ms', 'p99.9 ms', 'max ms', 'failed'];
+  const header = ['target', report.rateUnit, 'p50 ms', 'p99 ms', 'p99.9 ms', 'max ms', 'failed', 'CPU us'];
   const failures = report.rows
     .filter((row) => row.failures !== '')
     .map((row) => `  ${row.target}: failures of one round: ${row.failures}`);
@@ -86,5 +90,6 @@ export function renderScenario(report: ScenarioReport): string {
   );
   const notes = report.notes.map((note) => `  ${note}`);
   const table = lines.length === 0 ? [] : [renderTable(header, lines)];
-  return [`\n${report.scenario}: ${report.title}`, ...table, ...failures, ...checks, ...notes].join('\n');
+  const pairs = (report.pairs ?? []).map(renderPair);
+  return [`\n${report.scenario}: ${report.title}`, ...table, ...failures, ...checks, ...pairs, ...notes].join('\n');
 }

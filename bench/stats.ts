@@ -1,6 +1,7 @@
 // Order statistics of the benchmark. Samples are plain numbers; units are the caller's.
 
 import assert from 'node:assert/strict';
+import type { CpuUsPerOperation } from './cpu.ts';
 
 /** What one run of a load generator saw. Latencies in milliseconds, from request sent to response complete. */
 export interface LoadResult {
@@ -15,6 +16,8 @@ export interface LoadResult {
   readonly failed: number;
   /** Why requests failed, for the notes under the table; empty when none did. */
   readonly failures: string;
+  /** What an operation costs the server; absent where nobody watches its processes. */
+  readonly cpuUs?: CpuUsPerOperation;
 }
 
 /** Nearest-rank percentile of ascending samples. */
@@ -49,6 +52,8 @@ export function summarize(samples: Float64Array): { p50Ms: number; p99Ms: number
 export function medianOfRounds(rounds: readonly LoadResult[]): LoadResult {
   assert(rounds.length > 0, 'a target without a single round has no figures');
   const column = (pick: (round: LoadResult) => number): number => median(rounds.map(pick));
+  const costs = rounds.flatMap(({ cpuUs }) => (cpuUs === undefined ? [] : [cpuUs]));
+  const cost = (pick: (one: CpuUsPerOperation) => number): number => median(costs.map(pick));
   return {
     ratePerSecond: column((r) => r.ratePerSecond),
     bytesPerSecond: column((r) => r.bytesPerSecond),
@@ -59,6 +64,9 @@ export function medianOfRounds(rounds: readonly LoadResult[]): LoadResult {
     requests: rounds.reduce((sum, r) => sum + r.requests, 0),
     failed: rounds.reduce((sum, r) => sum + r.failed, 0),
     failures: rounds.map((r) => r.failures).find((text) => text !== '') ?? '',
+    ...(costs.length === 0
+      ? {}
+      : { cpuUs: { all: cost((c) => c.all), main: cost((c) => c.main), shard: cost((c) => c.shard) } }),
   };
 }
 

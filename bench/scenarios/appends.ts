@@ -1,13 +1,15 @@
 // Durable appends of many independent writers: one stream per connection, one append in flight per connection.
 
+import { withCpu } from '../cpu.ts';
 import { measureFsync, type FsyncFigures } from '../load/fsync.ts';
 import { redisBenchmarkMissing, runRedisBenchmark } from '../load/redis-benchmark.ts';
 import { createStreams } from '../load/streams.ts';
 import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
+import { pairsOf } from '../pair.ts';
 import { check, formatMs, type Check, type ScenarioReport } from '../report.ts';
 import { median, type LoadResult } from '../stats.ts';
 import { bare } from '../targets/bare.ts';
-import { millrace } from '../targets/millrace.ts';
+import { millrace, millraceBefore } from '../targets/millrace.ts';
 import { redis } from '../targets/redis.ts';
 import { referenceFile } from '../targets/reference.ts';
 import { streamPath, type Running } from '../targets/target.ts';
@@ -86,7 +88,7 @@ async function run(context: Context, name: string, wantedStreams: number): Promi
     context.notRun(`${name}: ${wrkMissing()}`);
     return [];
   }
-  const targets = selectTargets(context, name, [millrace, referenceFile, bare, redis]);
+  const targets = selectTargets(context, name, [millrace, millraceBefore, referenceFile, bare, redis]);
   const wanted = missing === undefined ? targets : targets.filter((target) => target.name !== 'redis');
   if (wanted.length < targets.length) context.notRun(`${name}: redis: ${missing}`);
   const paths = Array.from({ length: streams }, (_, index) => streamPath(`append-${index}`));
@@ -99,7 +101,7 @@ async function run(context: Context, name: string, wantedStreams: number): Promi
     const fsyncs: FsyncFigures[] = [];
     const rounds = await alternate(context, running, async (target) => {
       if (target === running[0]) fsyncs.push(measureFsync(context.start.dir, context.smoke ? 20 : FSYNC_PROBE_MS));
-      return await measureAppends(context, target, streams, pathsFile, context.durationMs);
+      return await withCpu(target, () => measureAppends(context, target, streams, pathsFile, context.durationMs));
     });
     const [p50, p99] = [median(fsyncs.map((f) => f.p50Ms)), median(fsyncs.map((f) => f.p99Ms))];
     return [
@@ -109,6 +111,7 @@ async function run(context: Context, name: string, wantedStreams: number): Promi
         rateUnit: 'appends/s',
         rows: rowsOf(rounds),
         checks: checksOf(streams, rounds, fsyncs),
+        pairs: pairsOf(rounds),
         notes: [
           `fdatasync of 4 KiB in this run: p50 ${formatMs(p50)} ms, p99 ${formatMs(p99)} ms`,
           'wrk corrects its latencies for the waiting it caused itself, redis-benchmark does not',

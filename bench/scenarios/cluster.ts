@@ -2,15 +2,17 @@
 // replicated rivals. Only one target runs at a time, with fresh data: three idle clusters beside it
 // would not be idle enough.
 
+import { measureCpu, withCost, type CpuMs } from '../cpu.ts';
 import { NATS_STREAMS } from '../load/nats-subject.ts';
 import { runPipelined } from '../load/pipelined.ts';
 import { createStreams } from '../load/streams.ts';
 import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
-import { cpuMsOfThreads, startChild } from '../processes.ts';
+import { pairsOf } from '../pair.ts';
+import { startChild } from '../processes.ts';
 import { check, type Check, type ScenarioReport } from '../report.ts';
 import { median, type LoadResult } from '../stats.ts';
 import { etcd } from '../targets/etcd.ts';
-import { commitsOfNodes, leadersPerNode, millraceCluster } from '../targets/millrace-cluster.ts';
+import { commitsOfNodes, leadersPerNode, millraceCluster, millraceClusterBefore } from '../targets/millrace-cluster.ts';
 import { nats } from '../targets/nats.ts';
 import { NODES } from '../targets/nodes.ts';
 import { referenceFile } from '../targets/reference.ts';
@@ -39,30 +41,13 @@ interface Cost {
   readonly commits: number;
 }
 
-/** Processor time: of main threads, of shards (a node has one here: the busiest other thread), and of V8's helpers. */
-interface CpuMs {
-  main: number;
-  shard: number;
-  others: number;
-}
-
 async function measureCost(cluster: RunningCluster, work: () => Promise<LoadResult>): Promise<[LoadResult, Cost]> {
   const commits = await commitsOfNodes(cluster);
-  const before = cluster.nodes.map(({ pid }) => cpuMsOfThreads(pid));
-  const result = await work();
-  const cpuMs: CpuMs = { main: 0, shard: 0, others: 0 };
-  for (const [index, { pid }] of cluster.nodes.entries()) {
-    const used = [...cpuMsOfThreads(pid)].map(([thread, ms]) => ({
-      isMain: thread === pid,
-      ms: ms - (before[index]?.get(thread) ?? 0),
-    }));
-    const others = used.filter(({ isMain }) => !isMain).map(({ ms }) => ms);
-    const shard = Math.max(...others);
-    cpuMs.main += used.find(({ isMain }) => isMain)?.ms ?? Number.NaN;
-    cpuMs.shard += shard;
-    cpuMs.others += others.reduce((sum, ms) => sum + ms, 0) - shard;
-  }
-  return [result, { appends: result.requests, cpuMs, commits: (await commitsOfNodes(cluster)) - commits }];
+  const [result, cpuMs] = await measureCpu(cluster.processes ?? [], work);
+  return [
+    withCost(result, cpuMs),
+    { appends: result.requests, cpuMs, commits: (await commitsOfNodes(cluster)) - commits },
+  ];
 }
 
 function describeCosts(costs: readonly Cost[]): string[] {
@@ -157,7 +142,13 @@ async function run(context: Context): Promise<ScenarioReport[]> {
     context.notRun(`${NAME}: ${missing}`);
     return [];
   }
-  const targets = selectTargets(context, NAME, [millraceCluster, referenceFile, etcd, nats] satisfies Target[]);
+  const targets = selectTargets(context, NAME, [
+    millraceCluster,
+    millraceClusterBefore,
+    referenceFile,
+    etcd,
+    nats,
+  ] satisfies Target[]);
   if (targets.length === 0) return [];
   // wrk gives each of its threads, one per node, the same whole number of connections.
   const streams = context.smoke ? NODES * 2 : Math.ceil(500 / NODES) * NODES;
@@ -177,10 +168,12 @@ async function run(context: Context): Promise<ScenarioReport[]> {
         shared.set(name, [...(shared.get(name) ?? []), best]);
         return result;
       }
-      if (target !== millraceCluster) return await measureHttp(load, running);
+      if (!('nodes' in running)) return await measureHttp(load, running);
       const nodes = running as RunningCluster;
-      const result = await measureHttp(load, nodes, (cost) => costs.push(cost));
-      leaders = await leadersPerNode(nodes);
+      const result = await measureHttp(load, nodes, (cost) => {
+        if (target === millraceCluster) costs.push(cost);
+      });
+      if (target === millraceCluster) leaders = await leadersPerNode(nodes);
       return result;
     } finally {
       await running.stop();
@@ -196,6 +189,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
       rateUnit: 'appends/s',
       rows: rowsOf(rounds),
       checks: checksOf(rounds),
+      pairs: pairsOf(rounds),
       notes: [
         ...(leaders.length === 0 ? [] : [`groups led by the nodes of millrace-cluster: ${leaders.join(', ')}`]),
         ...describeCosts(costs),

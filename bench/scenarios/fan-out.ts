@@ -1,9 +1,11 @@
 // One stream, many live readers: every event must reach every reader, in order, soon.
 
+import { withCpu } from '../cpu.ts';
 import { runFanOut } from '../load/fan-out.ts';
+import { pairsOf } from '../pair.ts';
 import { check, type Check, type ScenarioReport } from '../report.ts';
 import { broadcaster } from '../targets/bare.ts';
-import { millrace } from '../targets/millrace.ts';
+import { millrace, millraceBefore } from '../targets/millrace.ts';
 import { referenceMemory } from '../targets/reference.ts';
 import { streamPath } from '../targets/target.ts';
 import {
@@ -54,19 +56,21 @@ function checksOf(rounds: Rounds): Check[] {
 
 async function run(context: Context): Promise<ScenarioReport[]> {
   const { readers, events, warmUpEvents } = parametersOf(context);
-  const targets = selectTargets(context, NAME, [millrace, referenceMemory, broadcaster]);
+  const targets = selectTargets(context, NAME, [millrace, millraceBefore, referenceMemory, broadcaster]);
   return await withTargets(context, targets, async (running) => {
     const rounds = await alternate(context, running, (target, round) =>
-      runFanOut({
-        port: target.port,
-        path: streamPath(`fan-out-${round}`),
-        readers,
-        eventsPerSecond: EVENTS_PER_SECOND,
-        eventBytes: EVENT_BYTES,
-        events,
-        warmUpEvents,
-        cpus: context.load.cpus,
-      }),
+      withCpu(target, () =>
+        runFanOut({
+          port: target.port,
+          path: streamPath(`fan-out-${round}`),
+          readers,
+          eventsPerSecond: EVENTS_PER_SECOND,
+          eventBytes: EVENT_BYTES,
+          events,
+          warmUpEvents,
+          cpus: context.load.cpus,
+        }),
+      ),
     );
     return [
       {
@@ -75,7 +79,11 @@ async function run(context: Context): Promise<ScenarioReport[]> {
         rateUnit: 'deliveries/s',
         rows: rowsOf(rounds),
         checks: checksOf(rounds),
-        notes: ['latency: from the append sent to the event received, per event and reader'],
+        pairs: pairsOf(rounds),
+        notes: [
+          'latency: from the append sent to the event received, per event and reader',
+          'processor time: per delivery, the opening of the readers included',
+        ],
       },
     ];
   });

@@ -1,12 +1,14 @@
 // Catch-up reads: many clients read a whole stream from the start, over and over.
 
+import { withCpu } from '../cpu.ts';
 import { HttpExchange } from '../load/exchange.ts';
 import { runLanes, type SetupRequest } from '../load/streams.ts';
 import { runWrk, wrkMissing, writePaths } from '../load/wrk.ts';
+import { pairsOf } from '../pair.ts';
 import { check, type ScenarioReport } from '../report.ts';
 import type { LoadResult } from '../stats.ts';
 import { bare } from '../targets/bare.ts';
-import { millrace } from '../targets/millrace.ts';
+import { millrace, millraceBefore } from '../targets/millrace.ts';
 import { referenceMemory } from '../targets/reference.ts';
 import { streamPath, type Running } from '../targets/target.ts';
 import { alternate, compare, rowsOf, selectTargets, withTargets, type Context, type Scenario } from './scenario.ts';
@@ -58,7 +60,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
   }
   const [clients, appends] = context.smoke ? [4, 10] : [100, 200];
   const streamBytes = appends * APPEND_BYTES;
-  const targets = selectTargets(context, NAME, [millrace, referenceMemory, bare]);
+  const targets = selectTargets(context, NAME, [millrace, millraceBefore, referenceMemory, bare]);
   const paths = Array.from({ length: clients }, (_, index) => streamPath(`replay-${index}`));
   return await withTargets(context, targets, async (running) => {
     for (const target of running) if (target.name !== 'bare') await fill(target, paths, appends);
@@ -82,7 +84,9 @@ async function run(context: Context): Promise<ScenarioReport[]> {
           load: context.load,
         });
       for (const target of running) await measure(target, context.warmUpMs);
-      const rounds = await alternate(context, running, (target) => measure(target, context.durationMs));
+      const rounds = await alternate(context, running, (target) =>
+        withCpu(target, () => measure(target, context.durationMs)),
+      );
       reports.push({
         scenario: NAME,
         title: `${clients} clients read ${streamBytes / 1024} KiB from the start, again and again, ${variant}`,
@@ -95,6 +99,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
           (result) => result.bytesPerSecond,
           (ratio) => check('bytes/s / reference-memory', ratio, 'x', { atLeast: 3 }),
         ),
+        pairs: pairsOf(rounds),
         notes: pageCount > 1 ? [`millrace answers a replay in ${pageCount} pages; latencies are per page`] : [],
       });
     }

@@ -34,6 +34,7 @@ export interface Scenario {
 /** The targets of a scenario that are wanted and can run; says once why others cannot. */
 export function selectTargets(context: Context, scenario: string, targets: readonly Target[]): Target[] {
   return targets.filter((target) => {
+    if (target.isBefore && context.start.before === undefined) return false;
     if (context.only !== undefined && !context.only.has(target.name)) return false;
     const reason = target.missing(context.start);
     if (reason !== undefined) context.notRun(`${scenario}: ${target.name}: ${reason}`);

@@ -1,11 +1,13 @@
 // Latency without company: one stream, one writer, one append at a time.
 
+import { withCpu } from '../cpu.ts';
 import { createStreams } from '../load/streams.ts';
 import { runSingleWriter } from '../load/single-writer.ts';
+import { pairsOf } from '../pair.ts';
 import { check, type ScenarioReport } from '../report.ts';
 import { median } from '../stats.ts';
 import { bare } from '../targets/bare.ts';
-import { millrace } from '../targets/millrace.ts';
+import { millrace, millraceBefore } from '../targets/millrace.ts';
 import { redis } from '../targets/redis.ts';
 import { referenceFile } from '../targets/reference.ts';
 import { streamPath } from '../targets/target.ts';
@@ -16,14 +18,14 @@ const STREAM = 'single';
 const PAYLOAD_BYTES = 256;
 
 async function run(context: Context): Promise<ScenarioReport[]> {
-  const targets = selectTargets(context, NAME, [millrace, referenceFile, bare, redis]);
+  const targets = selectTargets(context, NAME, [millrace, millraceBefore, referenceFile, bare, redis]);
   return await withTargets(context, targets, async (running) => {
     for (const target of running) {
       if (target.protocol === 'http') await createStreams(target.port, [streamPath(STREAM)]);
       await runSingleWriter(target, STREAM, PAYLOAD_BYTES, context.warmUpMs);
     }
     const rounds = await alternate(context, running, (target) =>
-      runSingleWriter(target, STREAM, PAYLOAD_BYTES, context.durationMs),
+      withCpu(target, () => runSingleWriter(target, STREAM, PAYLOAD_BYTES, context.durationMs)),
     );
     const ours = rounds.get('millrace');
     return [
@@ -33,6 +35,7 @@ async function run(context: Context): Promise<ScenarioReport[]> {
         rateUnit: 'appends/s',
         rows: rowsOf(rounds),
         checks: ours === undefined ? [] : [check('p50', median(ours.map((r) => r.p50Ms)), ' ms', { atMost: 1 })],
+        pairs: pairsOf(rounds),
         notes: [],
       },
     ];

@@ -1,11 +1,12 @@
 // Three Millrace nodes as a user starts them: one TOML per node, every default but the number of cores.
 
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HttpExchange } from '../load/exchange.ts';
+import { entryOf, missingEntry } from './millrace.ts';
 import { startNodes, type NodePlace } from './nodes.ts';
-import { streamPath, type RunningCluster, type Target } from './target.ts';
+import { streamPath, type RunningCluster, type StartOptions, type Target } from './target.ts';
 
 /** Three nodes with two threads each and the load share the machine; more shard threads would only take turns. */
 const CORES = 1;
@@ -53,27 +54,41 @@ async function ready(places: readonly NodePlace[]): Promise<void> {
   }
 }
 
+const DURABILITY = 'fsync on a majority of three nodes before every acknowledgement (Raft log in LMDB)';
+
+function start(name: RunningCluster['name'], entry: string, options: StartOptions): Promise<RunningCluster> {
+  return startNodes(
+    {
+      name,
+      protocol: 'http',
+      // In order: --cpu-prof writes its files at the end.
+      end: 'stop',
+      shardThreads: CORES,
+      command: (place, all) => {
+        mkdirSync(place.dir);
+        const file = join(place.dir, 'node.toml');
+        writeFileSync(file, toml({ ...place, dir: join(place.dir, 'data') }, all));
+        return [process.execPath, ...options.nodeArgs, entry, '--config', file];
+      },
+      ready,
+    },
+    options,
+  );
+}
+
 export const millraceCluster: Target<RunningCluster> = {
   name: 'millrace-cluster',
-  durability: 'fsync on a majority of three nodes before every acknowledgement (Raft log in LMDB)',
-  missing: ({ entry }) => (existsSync(entry) ? undefined : `${entry} does not exist: npm run build`),
-  start: (options) =>
-    startNodes(
-      {
-        name: 'millrace-cluster',
-        protocol: 'http',
-        // In order: --cpu-prof writes its files at the end.
-        end: 'stop',
-        command: (place, all) => {
-          mkdirSync(place.dir);
-          const file = join(place.dir, 'node.toml');
-          writeFileSync(file, toml({ ...place, dir: join(place.dir, 'data') }, all));
-          return [process.execPath, ...options.nodeArgs, options.entry, '--config', file];
-        },
-        ready,
-      },
-      options,
-    ),
+  durability: DURABILITY,
+  missing: (options) => missingEntry('now', options),
+  start: (options) => start('millrace-cluster', entryOf('now', options), options),
+};
+
+export const millraceClusterBefore: Target<RunningCluster> = {
+  name: 'millrace-cluster-before',
+  durability: `${DURABILITY}, the build of --before`,
+  isBefore: true,
+  missing: (options) => missingEntry('before', options),
+  start: (options) => start('millrace-cluster-before', entryOf('before', options), options),
 };
 
 interface Metrics {

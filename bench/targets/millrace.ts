@@ -1,5 +1,6 @@
 // Our server, as a user starts it: one node, every default, the data on a real file system.
 
+import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { freePort, memoryOf, removeFolder, startChild, temporaryFolder, waitForPort } from '../processes.ts';
 import { HttpExchange } from '../load/exchange.ts';
@@ -8,18 +9,22 @@ import { streamPath, type Running, type StartOptions, type Target } from './targ
 /** A single voter elects itself within an election timeout; this only covers a machine that is very busy. */
 const LEADER_TIMEOUT_MS = 10_000;
 
-async function start(options: StartOptions): Promise<Running> {
+/** The one under test, or the one of --before. */
+export type Build = 'now' | 'before';
+
+async function start(name: Running['name'], entry: string, options: StartOptions): Promise<Running> {
   const folder = temporaryFolder(options.dir, 'millrace');
   const [port, adminPort] = [await freePort(), await freePort()];
   const flags = ['--data', folder, '--listen', `127.0.0.1:${port}`, '--admin-listen', `127.0.0.1:${adminPort}`];
-  const args = [...options.nodeArgs, options.entry, ...flags, '--cores', String(options.cores)];
+  const args = [...options.nodeArgs, entry, ...flags, '--cores', String(options.cores)];
   const child = startChild(process.execPath, args, options.cpus);
   await waitForPort(child, port, 'millrace');
   await waitForLeaders(port);
   return {
-    name: 'millrace',
+    name,
     port,
     protocol: 'http',
+    processes: [{ pid: child.pid, shardThreads: options.cores }],
     memory: () => memoryOf(child.pid),
     stop: async () => {
       await child.stop();
@@ -41,9 +46,31 @@ export async function waitForLeaders(port: number): Promise<void> {
   exchange.close();
 }
 
+/** The entry point of a build. */
+export function entryOf(build: Build, options: StartOptions): string {
+  const entry = build === 'before' ? options.before : options.entry;
+  assert(entry !== undefined, 'a build to compare with needs --before');
+  return entry;
+}
+
+export function missingEntry(build: Build, options: StartOptions): string | undefined {
+  const entry = entryOf(build, options);
+  return existsSync(entry) ? undefined : `${entry} does not exist: npm run build`;
+}
+
+const DURABILITY = 'fsync before every acknowledgement (Raft log in LMDB, one voter)';
+
 export const millrace: Target = {
   name: 'millrace',
-  durability: 'fsync before every acknowledgement (Raft log in LMDB, one voter)',
-  missing: ({ entry }) => (existsSync(entry) ? undefined : `${entry} does not exist: npm run build`),
-  start,
+  durability: DURABILITY,
+  missing: (options) => missingEntry('now', options),
+  start: (options) => start('millrace', entryOf('now', options), options),
+};
+
+export const millraceBefore: Target = {
+  name: 'millrace-before',
+  durability: `${DURABILITY}, the build of --before`,
+  isBefore: true,
+  missing: (options) => missingEntry('before', options),
+  start: (options) => start('millrace-before', entryOf('before', options), options),
 };

@@ -32,6 +32,8 @@ export interface Program {
   readonly protocol: RunningCluster['protocol'];
   /** How it ends: a rival's data is thrown away, and its graceful end would only cost time. */
   readonly end: 'stop' | 'kill';
+  /** Of our own nodes: their processor time is counted. */
+  readonly shardThreads?: number;
   command(place: NodePlace, all: readonly NodePlace[]): readonly [file: string, ...args: string[]];
   /** Resolves when every append is taken by every node. */
   ready(places: readonly NodePlace[]): Promise<void>;
@@ -39,6 +41,7 @@ export interface Program {
 
 export async function startNodes(program: Program, options: StartOptions): Promise<RunningCluster> {
   const folder = temporaryFolder(options.dir, program.name);
+  const { shardThreads } = program;
   const ports = await freePorts(NODES * 3);
   const places = Array.from({ length: NODES }, (_, index) => ({
     id: index + 1,
@@ -69,6 +72,7 @@ export async function startNodes(program: Program, options: StartOptions): Promi
     port: places[0]!.port,
     protocol: program.protocol,
     nodes: places.map(({ port, adminPort }, index) => ({ port, adminPort, pid: children[index]!.pid })),
+    ...(shardThreads === undefined ? {} : { processes: children.map(({ pid }) => ({ pid, shardThreads })) }),
     memory: () => children.map(({ pid }) => memoryOf(pid)).reduce(added),
     stop,
   };

@@ -1,15 +1,18 @@
 // What the scenarios know about a server: how to start it, what it promises, and where it answers.
 
+import type { Watched } from '../cpu.ts';
 import type { Memory } from '../processes.ts';
 
 export type TargetName =
   | 'millrace'
+  | 'millrace-before'
   | 'reference-file'
   | 'reference-memory'
   | 'bare'
   | 'broadcaster'
   | 'redis'
   | 'millrace-cluster'
+  | 'millrace-cluster-before'
   | 'etcd'
   | 'nats';
 
@@ -24,12 +27,16 @@ export interface StartOptions {
   readonly nodeArgs: readonly string[];
   /** The compiled entry point of millrace. */
   readonly entry: string;
+  /** The same of the build that millrace-before runs; without it those targets do not exist. */
+  readonly before: string | undefined;
 }
 
 export interface Target<R extends Running = Running> {
   readonly name: TargetName;
   /** What an acknowledgement means, printed with the figures: a rate without it says nothing. */
   readonly durability: string;
+  /** It runs `StartOptions.before`, and only when there is one. */
+  readonly isBefore?: true;
   /** Why the target cannot run here, in one line that says what to do; undefined when it can. */
   missing(options: StartOptions): string | undefined;
   start(options: StartOptions): Promise<R>;
@@ -39,6 +46,8 @@ export interface Running {
   readonly name: TargetName;
   readonly port: number;
   readonly protocol: 'http' | 'redis' | 'etcd' | 'nats';
+  /** Whose processor time is counted. */
+  readonly processes?: readonly Watched[];
   memory(): Memory;
   stop(): Promise<void>;
 }

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { REPO_ROOT } from '../../bench/paths.ts';
 import type { BenchReport } from '../../bench/report.ts';
 
 const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
@@ -24,6 +25,15 @@ const ROWS: Readonly<Record<string, readonly string[]>> = {
   'cold-bounded': ['millrace'],
   'backup-load': ['alone', 'beside a backup'],
   cluster: ['millrace-cluster', 'reference-file', 'etcd', 'etcd, shared', 'nats', 'nats, shared'],
+};
+
+/** Scenario → the target that gets a twin of another build. */
+const PAIRED: Readonly<Record<string, string>> = {
+  'appends-100': 'millrace',
+  'single-writer': 'millrace',
+  'fan-out': 'millrace',
+  replay: 'millrace',
+  cluster: 'millrace-cluster',
 };
 
 function runBench(args: readonly string[]): Promise<{ code: number | null; output: string }> {
@@ -69,10 +79,47 @@ test('every scenario runs against every target and cleans up after itself', asyn
   assert.deepEqual(readdirSync(dir), ['report.json'], 'data folders are removed');
 });
 
+test('two builds run in one go and each pair is compared', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'bench-pairs-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const json = join(dir, 'report.json');
+  const args = ['--smoke', '--json', json, '--dir', dir, '--before', REPO_ROOT, ...Object.keys(PAIRED)];
+  const { code, output } = await runBench(args);
+  assert.equal(code, 0, output);
+  const report = JSON.parse(readFileSync(json, 'utf8')) as BenchReport;
+  const withoutWrk = report.notRun.filter((line) => /: wrk is not installed: apt install/.test(line));
+  assert.deepEqual(report.notRun, withoutWrk, output);
+  for (const [scenario, target] of Object.entries(PAIRED)) {
+    if (withoutWrk.some((line) => line.startsWith(`${scenario}: `))) continue;
+    const found = report.scenarios.filter((one) => one.scenario === scenario);
+    assert.ok(found.length > 0, `${scenario} has no report\n${output}`);
+    for (const { rows, pairs } of found) {
+      assert.deepEqual(rows.map((row) => row.target).sort(), [target, `${target}-before`], output);
+      assert.deepEqual(
+        rows.map(({ failed }) => failed),
+        [0, 0],
+        output,
+      );
+      const names = pairs?.map(({ now, before }) => [now, before]);
+      assert.deepEqual(names, [[target, `${target}-before`]], output);
+      assert.ok(
+        pairs?.[0]?.figures.some(({ what }) => what === 'rate'),
+        output,
+      );
+    }
+  }
+});
+
 test('an unknown scenario, target or flag ends with usage and code 2', async () => {
-  for (const args of [['no-such-scenario'], ['--targets', 'no-such-target'], ['--no-such-flag'], ['--seconds', 'x']]) {
+  for (const args of [
+    ['no-such-scenario'],
+    ['--targets', 'no-such-target'],
+    ['--no-such-flag'],
+    ['--seconds', 'x'],
+    ['--before', 'x'],
+  ]) {
     const { code, output } = await runBench(args);
     assert.equal(code, 2, output);
-    assert.match(output, /no scenario|no target|Unknown option|must be a number/);
+    assert.match(output, /no scenario|no target|Unknown option|must be a number|no build at/);
   }
 });
