@@ -14,7 +14,7 @@ export function openIdentity({ nodeId, membership }: ShardData, port: MessagePor
     nodeId,
     known: membership.clusterId,
     drawn: membership.drawnId,
-    learned: (learned) => port.postMessage({ found: { learned } satisfies Finding }),
+    learned: (learned, source) => port.postMessage({ found: { learned, source } satisfies Finding }),
   });
 }
 
@@ -38,7 +38,7 @@ export function openDirectories(
 }
 
 export function heard(finding: Finding, identity: ClusterIdentity, directories: Directories, shard: Shard): void {
-  if ('learned' in finding) return identity.adopt(finding.learned);
+  if ('learned' in finding) return identity.settle(finding.learned);
   directories.settle(finding.lost);
   return shard.declareLost();
 }

@@ -45,7 +45,9 @@ export type Step =
 
 const NOTHING = new Uint8Array(0);
 const MORE: Step = { kind: 'more' };
-const TEXT_CHARS_MAX = 200;
+/** Long enough for two identities of clusters and a hint. */
+const TEXT_CHARS_MAX = 320;
+const TWO_CLUSTERS = 'give each cluster its own cluster.name, or correct the address in cluster.peers';
 
 /** Takes at most one word's worth of bytes. */
 class Words {
@@ -79,13 +81,21 @@ export class ConnectorHandshake {
   readonly #secret: string;
   readonly #words = new Words();
   readonly #version: number;
+  readonly #now: () => Introduction;
   #helloRaw: Uint8Array = NOTHING;
   #challengeRaw: Uint8Array = NOTHING;
 
-  constructor(hello: Hello, secret: string, version: number = PROTOCOL_VERSION) {
+  /** `now`: as this node would introduce itself at the end, when it may have learnt who it is from another peer. */
+  constructor(
+    hello: Hello,
+    secret: string,
+    version: number = PROTOCOL_VERSION,
+    now: () => Introduction = () => hello.self,
+  ) {
     this.#hello = hello;
     this.#secret = secret;
     this.#version = version;
+    this.#now = now;
   }
 
   start(): Uint8Array {
@@ -117,8 +127,8 @@ export class ConnectorHandshake {
     const introduction = encodeIntroduction(peer, this.#version);
     const due = hmac(this.#secret, 'acceptor', this.#helloRaw, this.#challengeRaw, introduction);
     if (!timingSafeEqual(due, proof)) return over('wrong-secret', `node ${peer.node} does not know the cluster secret`);
-    const { self, toNode, toShard } = this.#hello;
-    const fault = misfit(self, peer) ?? wrongAddress(toNode, toShard, peer);
+    const { toNode, toShard } = this.#hello;
+    const fault = misfit(this.#now(), peer) ?? wrongAddress(toNode, toShard, peer);
     if (fault !== undefined) return { kind: 'over', refusal: fault, say: NOTHING };
     return { kind: 'done', peer, say: NOTHING, rest: this.#words.rest };
   }
@@ -200,7 +210,7 @@ function hmac(secret: string, role: 'connector' | 'acceptor', ...said: readonly 
 }
 
 /** Nodes that cannot be in one cluster. */
-function misfit(self: Introduction, peer: Introduction): Refusal | undefined {
+export function misfit(self: Introduction, peer: Introduction): Refusal | undefined {
   if (peer.clusterId !== self.clusterId) {
     return refusal(
       'other-cluster',
@@ -211,7 +221,7 @@ function misfit(self: Introduction, peer: Introduction): Refusal | undefined {
   if (theirs !== '' && ours !== '' && theirs !== ours) {
     return refusal(
       'other-cluster',
-      `the data directory of node ${peer.node} is of cluster ${theirs}, that of node ${self.node} of ${ours}`,
+      `the data directory of node ${peer.node} is of cluster ${theirs}, that of node ${self.node} of ${ours}; ${TWO_CLUSTERS}`,
     );
   }
   if (peer.groupCount !== self.groupCount) {

@@ -13,7 +13,7 @@ import { NONCE_BYTES, PROTOCOL_VERSION, VERSION_WITH_PIECES, isSpoken } from '..
 import type { Introduction } from '../wire/peer/handshake.ts';
 import type { Edge } from './edge.ts';
 import { Egress } from './egress.ts';
-import { ConnectorHandshake } from './handshake.ts';
+import { ConnectorHandshake, misfit } from './handshake.ts';
 import type { Step } from './handshake.ts';
 import type { PeerLimits } from './limits.ts';
 import type { LogLimiter } from './log-limiter.ts';
@@ -204,7 +204,14 @@ export class Link {
 
   /** Once per limits.tickMs: pings, and notices a peer that does not answer. */
   tick(): void {
-    if (!this.connected) return;
+    const remote = this.#remote;
+    if (remote === undefined) return;
+    // This node learns its cluster late, perhaps from another shard.
+    const fault = misfit(this.#options.introduce(this.node), remote);
+    if (fault !== undefined) {
+      this.#backoffMs = this.#options.limits.backoffMaxMs;
+      return this.#end(`${fault.code}: ${fault.text}`);
+    }
     if (this.#isMoving()) this.#silentTicks = 0;
     if (++this.#silentTicks > this.#options.limits.silentTicksMax) {
       this.#end(`no answer for ${this.#silentTicks - 1} pings`);
@@ -239,6 +246,7 @@ export class Link {
       { self: introduce(node), toNode: node, toShard: shard, nonce: edge.nonce(NONCE_BYTES) },
       secret,
       this.#version,
+      () => introduce(node),
     );
     const reader = new FrameReader(CONTROL_BYTES_MAX);
     const socket = connect({ host: address.host, port: address.port, noDelay: true });

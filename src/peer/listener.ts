@@ -20,7 +20,7 @@ import { NONCE_BYTES, encodeRefusal } from '../wire/peer/handshake.ts';
 import type { Introduction, Refusal } from '../wire/peer/handshake.ts';
 import { ClusterHttp, looksLikeHttp } from './cluster-http.ts';
 import type { Edge } from './edge.ts';
-import { AcceptorHandshake } from './handshake.ts';
+import { AcceptorHandshake, misfit } from './handshake.ts';
 import type { PeerLimits } from './limits.ts';
 import type { Address } from './link.ts';
 import type { LogLimiter } from './log-limiter.ts';
@@ -238,7 +238,11 @@ class Incoming implements Session {
   }
 
   tick(): void {
-    if (++this.#silentTicks > this.#options.limits.silentTicksMax) this.fail('no ping in time');
+    const { introduce, limits } = this.#options;
+    // This node learns its cluster late, perhaps from another shard.
+    const fault = misfit(introduce(this.peer.node), this.peer);
+    if (fault !== undefined) return this.fail(`${fault.code}: ${fault.text}`);
+    if (++this.#silentTicks > limits.silentTicksMax) this.fail('no ping in time');
   }
 
   #end(): void {

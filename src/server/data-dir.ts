@@ -183,11 +183,16 @@ export function completeDataDir(path: string, { single }: Pick<Wanted, 'single'>
   store(path, { ...stored, complete: true, single: stored.single ?? single });
 }
 
-/** The cluster that the directory belongs to from now on. False: it belongs to another one. */
-export function noteClusterId(path: string, clusterId: string): boolean {
+/**
+ * The cluster that the directory belongs to from now on, also in place of `heard`, which was hearsay. False: it belongs to another
+ * one.
+ */
+export function noteClusterId(path: string, clusterId: string, heard = ''): boolean {
   const stored = read(path);
-  if (stored.clusterId === '') store(path, { ...stored, clusterId });
-  return stored.clusterId === '' || stored.clusterId === clusterId;
+  if (stored.clusterId === clusterId) return true;
+  if (stored.clusterId !== '' && stored.clusterId !== heard) return false;
+  store(path, { ...stored, clusterId });
+  return true;
 }
 
 /** A peer remembers a run of this node that this directory has never seen; all shards have marked their logs as lost. */

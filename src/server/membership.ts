@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Lineage } from '../http/backup.ts';
 import { CLUSTER_ID_BYTES, type Directory, noteClusterId, noteLoss, noteSource } from './data-dir.ts';
 import type { Logger } from './log.ts';
+import type { IdentitySource } from '../shard/cluster-identity.ts';
 import type { DirectoryRun } from '../wire/peer/standing.ts';
 
 /** What every shard of this start is told. */
@@ -13,7 +14,7 @@ export interface MembershipData extends Directory {
 
 /** What a shard found out. */
 export type Finding =
-  | { readonly learned: string }
+  | { readonly learned: string; readonly source: IdentitySource }
   /** A node remembers a run that this directory has not seen. */
   | { readonly lost: DirectoryRun; readonly node: number };
 
@@ -25,6 +26,8 @@ export class Membership {
   readonly #log: Logger;
   readonly #fail: (error: Error) => void;
   #clusterId: string;
+  /** A peer said so in this run; no majority yet. */
+  #isHeard = false;
   #restoredFrom: readonly string[];
 
   constructor(path: string, directory: Directory, log: Logger, fail: (error: Error) => void) {
@@ -54,16 +57,33 @@ export class Membership {
   }
 
   found(finding: Finding): void {
-    if ('learned' in finding && finding.learned === this.#clusterId) return;
-    if ('learned' in finding) this.#learned(finding.learned);
-    else this.#lost(finding.lost, finding.node);
+    if ('learned' in finding) return this.#learned(finding.learned, finding.source);
+    this.#lost(finding.lost, finding.node);
     this.tell(finding);
   }
 
-  #learned(clusterId: string): void {
-    if (!this.#try(() => noteClusterId(this.#path, clusterId))) return;
+  /** Shards may hear of two clusters at once: the first one counts, and one that a majority has agreed on before any hearsay. */
+  #learned(clusterId: string, source: IdentitySource): void {
+    const known = this.#clusterId;
+    if (clusterId === known) {
+      if (source === 'decided') this.#isHeard = false;
+      return;
+    }
+    if (known !== '') {
+      this.#log.error(
+        { cluster_id: known, other_cluster_id: clusterId },
+        'peers are of two clusters: give each its own cluster.name and cluster.secret, or correct the addresses in cluster.peers',
+      );
+    }
+    if (known !== '' && source === 'heard') return this.tell({ learned: known, source });
+    if (!this.#try(() => noteClusterId(this.#path, clusterId, this.#isHeard ? known : ''))) {
+      const told = `of cluster ${known}, the configuration that its groups agreed on of ${clusterId}`;
+      return this.#fail(new Error(`the data directory ${this.#path} is ${told}; restore the right millrace.json`));
+    }
     this.#clusterId = clusterId;
+    this.#isHeard = source === 'heard';
     this.#log.info({ cluster_id: clusterId }, 'the data directory belongs to this cluster from now on');
+    this.tell({ learned: clusterId, source });
   }
 
   #lost(run: DirectoryRun, node: number): void {
@@ -80,12 +100,10 @@ export class Membership {
   /** A full disk is no reason to end: the shards know, and the next start finds it out again. */
   #try(note: () => boolean): boolean {
     try {
-      if (note()) return true;
-      this.#fail(new Error(`the data directory ${this.#path} belongs to another cluster than the peers do`));
+      return note();
     } catch (error) {
       this.#log.warn({ err: error }, 'millrace.json could not be written');
       return true;
     }
-    return false;
   }
 }

@@ -3,7 +3,6 @@
  * in the configuration of group 0, where a leader puts it: into the first one of all, or, in a cluster from before there were
  * identities, once every member understands them. Nodes know it when they have applied that, or when a peer tells them.
  */
-import { assert } from '../base/assert.ts';
 import type { Group } from '../group/group.ts';
 import { members } from '../raft/configuration.ts';
 import { isUnrecorded } from './members.ts';
@@ -11,14 +10,16 @@ import { isUnrecorded } from './members.ts';
 /** The group whose configuration has it. */
 const IDENTITY_GROUP = 0;
 
+export type IdentitySource = 'heard' | 'decided';
+
 export interface IdentityOptions {
   readonly nodeId: number;
   /** Of the data directory; empty: not known yet. */
   readonly known: string;
   /** What it shall be if this node is the one to decide. */
   readonly drawn: string;
-  /** For the data directory, and the other shards. */
-  readonly learned: (identity: string) => void;
+  /** For the data directory, and the other shards. Decided: the configuration of this node's own group has it. */
+  readonly learned: (identity: string, source: IdentitySource) => void;
 }
 
 export class ClusterIdentity {
@@ -37,12 +38,16 @@ export class ClusterIdentity {
     return this.#known;
   }
 
-  /** Another shard, or a peer, knows it. */
-  adopt(identity: string): void {
-    if (identity === '' || identity === this.#known) return;
-    assert(this.#known === '', `the data directory is of cluster ${this.#known}, what it is given of ${identity}`);
+  /** A peer knows it. The first one counts: the handshake refuses peers of another, and links to them end. */
+  hear(identity: string): void {
+    if (identity === '' || this.#known !== '') return;
     this.#known = identity;
-    this.#options.learned(identity);
+    this.#options.learned(identity, 'heard');
+  }
+
+  /** What counts for all shards of the node, whatever this one has heard first. */
+  settle(identity: string): void {
+    this.#known = identity;
   }
 
   /** A node was met that knows of identities, or that does not. */
@@ -57,7 +62,14 @@ export class ClusterIdentity {
     const { raft, state } = group;
     const { identity } = raft.configuration;
     if (identity === undefined) this.#complete(group);
-    else if (raft.configurationIndex <= state.appliedIndex) this.adopt(identity);
+    else if (raft.configurationIndex <= state.appliedIndex) this.#decide(identity);
+  }
+
+  /** What a majority has agreed on counts for more than what a peer has said. */
+  #decide(identity: string): void {
+    if (identity === this.#known) return;
+    this.#known = identity;
+    this.#options.learned(identity, 'decided');
   }
 
   /** For the first configuration of a group. */

@@ -45,7 +45,7 @@ export class Directories {
   onHello({ node, standing }: Introduction): void {
     this.#options.identity.met(node, standing !== undefined);
     if (standing === undefined) return;
-    this.#options.identity.adopt(standing.identity);
+    this.#options.identity.hear(standing.identity);
     const { remembers } = standing;
     if (remembers === undefined || !this.#isLost(remembers)) return;
     this.#settled.push(remembers);

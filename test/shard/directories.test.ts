@@ -99,3 +99,14 @@ test('the identity of the cluster is learned from a peer, once', () => {
   assert.deepEqual([identity.known, learned], [CLUSTER, [CLUSTER]]);
   assert.equal(directories.standing(3).identity, CLUSTER);
 });
+
+test('of two identities the first one counts, until the node settles on the other', () => {
+  const { directories, identity, learned } = rig();
+  const another = 'd'.repeat(32);
+  directories.onHello(peer(undefined, { identity: CLUSTER }));
+  directories.onWelcome(peer(undefined, { identity: another }));
+  assert.deepEqual([identity.known, learned], [CLUSTER, [CLUSTER]]);
+  // Another shard was first.
+  identity.settle(another);
+  assert.equal(directories.standing(3).identity, another);
+});
