@@ -21,6 +21,8 @@ export interface GroupReport {
 export interface NodeReport {
   /** Undefined when the answer does not say whose it is. */
   readonly nodeId: number | undefined;
+  /** Of the cluster that its data directory belongs to; undefined: it does not know yet, or does not say. */
+  readonly clusterId: string | undefined;
   readonly groups: readonly GroupReport[];
   /** `none`, or why the node shall not lead. */
   readonly shedState: string;
@@ -61,6 +63,7 @@ export function parseMetrics(value: unknown): NodeReport | undefined {
   const ownId = value['node_id'] ?? objectAt(value, 'raft_groups', 0)['node_id'];
   return {
     nodeId: typeof ownId === 'number' ? ownId : undefined,
+    clusterId: typeof value['cluster_id'] === 'string' ? value['cluster_id'] : undefined,
     groups: groups.toSorted((a, b) => a.id - b.id),
     shedState: typeof shed['state'] === 'string' ? shed['state'] : 'none',
     acceptsTransfers: shed['should_accept_transfer'] !== false,

@@ -24,7 +24,9 @@ const NO_FRAME = {
 /** Lines for a window of so many columns. */
 export function renderStatus(nodes: readonly ClusterNode[], sample: Sample, columns: number = Infinity): string[] {
   const sentences = summary(nodes, sample).flatMap((line) => wrap(line, columns));
-  return [...tableOf(nodes, sample, columns), '', ...sentences];
+  const [clusterId] = clusterIdsOf(sample).keys();
+  const head = clusterId === undefined ? [] : [cut(`cluster_id ${clusterId}`, columns)];
+  return [...head, ...tableOf(nodes, sample, columns), '', ...sentences];
 }
 
 function tableOf(nodes: readonly ClusterNode[], sample: Sample, columns: number): string[] {
@@ -99,13 +101,11 @@ export function summary(nodes: readonly ClusterNode[], sample: Sample): string[]
   const leaders = [...leaderships(sample)].sort(([a], [b]) => a - b).map(([id, count]) => `${id}: ${count}`);
   const groups = views.length === 1 ? '1 group' : `${views.length} groups`;
   const lines = [`${answers.length} of ${nodes.length} nodes answer; ${groups}, leaders={${leaders.join(', ')}}`];
-  const versions = versionsOf(sample);
-  if (versions.size > 1) {
-    const parts = [...versions].map(
-      ([version, ids]) => `${version} on node${ids.length > 1 ? 's' : ''} ${listOf(ids)}`,
-    );
-    lines.push(`versions differ: ${parts.join(', ')}`);
-  }
+  const versions = told(sample, ({ version }) => (version === '' ? undefined : version));
+  if (versions.size > 1) lines.push(`versions differ: ${nameTold(versions)}`);
+  const clusterIds = clusterIdsOf(sample);
+  if (clusterIds.size > 1)
+    lines.push(`the data directories are of several clusters (cluster_id), which do not talk: ${nameTold(clusterIds)}`);
   for (const { nodeId, report, error } of sample) {
     const name = `node ${nodeId} (${nodes.find(({ id }) => id === nodeId)?.host ?? ''})`;
     if (report === undefined) lines.push(`${name}: metrics unavailable — ${error}`);
@@ -125,14 +125,24 @@ export function summary(nodes: readonly ClusterNode[], sample: Sample): string[]
   return lines;
 }
 
-/** Of the nodes that tell theirs. */
-function versionsOf(sample: Sample): Map<string, number[]> {
-  const versions = new Map<string, number[]>();
+/** Which nodes say what, of those that say it. */
+function told(sample: Sample, what: (report: NodeReport) => string | undefined): Map<string, number[]> {
+  const all = new Map<string, number[]>();
   for (const { nodeId, report } of sample) {
-    if (report === undefined || report.version === '') continue;
-    versions.set(report.version, [...(versions.get(report.version) ?? []), nodeId]);
+    const said = report === undefined ? undefined : what(report);
+    if (said !== undefined) all.set(said, [...(all.get(said) ?? []), nodeId]);
   }
-  return versions;
+  return all;
+}
+
+function nameTold(all: ReadonlyMap<string, readonly number[]>): string {
+  return [...all].map(([said, ids]) => `${said} on node${ids.length > 1 ? 's' : ''} ${listOf(ids)}`).join(', ');
+}
+
+/** What most nodes say comes first. */
+function clusterIdsOf(sample: Sample): Map<string, number[]> {
+  const all = told(sample, ({ clusterId }) => clusterId);
+  return new Map([...all].sort(([, a], [, b]) => b.length - a.length));
 }
 
 function faultsOf(report: NodeReport, foreign: readonly number[]): string[] {
@@ -187,13 +197,16 @@ export function formatAge(ms: number): string {
 
 /** `--json`: names as in the metrics, times in milliseconds. */
 export function statusJson(nodes: readonly ClusterNode[], sample: Sample): Record<string, unknown> {
+  const [clusterId = null] = clusterIdsOf(sample).keys();
   return {
+    cluster_id: clusterId,
     nodes: nodes.map(({ id, host, adminUrl }) => {
       const { report, error } = sample.find(({ nodeId }) => nodeId === id) ?? { report: undefined, error: '' };
       const base = { id, host, admin_url: adminUrl, reachable: report !== undefined };
       if (report === undefined) return { ...base, error };
       return {
         ...base,
+        cluster_id: report.clusterId ?? null,
         state: report.shedState,
         draining: report.shedState.includes('maintenance-drain'),
         groups: report.groups.length,

@@ -116,12 +116,14 @@ describe('the operator looks and drains', () => {
     const table = await run('status');
     assert.equal(table.code, 0, table.stderr);
     const lines = table.stdout.split('\n');
+    assert.match(lines.shift() as string, /^cluster_id [0-9a-f]{32}$/);
     assert.match(lines[0] as string, /^node +host +state +leads +groups +lag +term +hot +cold +backlog +mailbox/);
     for (const id of cluster.ids)
       assert.match(lines[id] as string, new RegExp(`^${id} +127\\.0\\.0\\.1 +ok +\\d +6 +\\d+ `));
     assert.match(table.stdout, /\n3 of 3 nodes answer; 6 groups, leaders=\{1: \d, 2: \d, 3: \d\}\n/);
     const { stdout } = await run('status', '--json');
     const found = JSON.parse(stdout) as {
+      cluster_id: string;
       nodes: { id: number; reachable: boolean; groups_led: number[]; draining: boolean; lag: number }[];
       groups: { leader: number; voter_ids: number[]; last_applied: Record<string, number> }[];
     };
@@ -129,6 +131,7 @@ describe('the operator looks and drains', () => {
       found.nodes.map(({ id }) => id),
       [1, 2, 3],
     );
+    assert.match(found.cluster_id, /^[0-9a-f]{32}$/);
     assert.equal(found.nodes.flatMap((node) => node.groups_led).length, GROUPS);
     assert(found.nodes.every((node) => node.reachable && !node.draining));
     for (const group of found.groups) {

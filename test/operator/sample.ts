@@ -24,6 +24,7 @@ export function group(id: number, leader: number | undefined, more: Partial<Grou
 export function node(nodeId: number, groups: readonly GroupReport[], more: Partial<NodeReport> = {}): Answer {
   const report: NodeReport = {
     nodeId,
+    clusterId: undefined,
     groups,
     shedState: 'none',
     acceptsTransfers: true,

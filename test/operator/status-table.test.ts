@@ -137,6 +137,24 @@ test('nodes of several versions are named', () => {
   assert.doesNotMatch(renderStatus(NODES, [at(1, ''), at(2, '2.0.0'), silent(3)]).join('\n'), /versions/);
 });
 
+test('the identity of the cluster heads the table, and nodes of another one are named', () => {
+  const [ours, theirs] = ['a'.repeat(32), 'b'.repeat(32)];
+  const at = (id: number, clusterId?: string): ReturnType<typeof node> => node(id, [group(0, 1)], { clusterId });
+  const agreed = [at(1, ours), at(2), silent(3)];
+  const lines = renderStatus(NODES, agreed);
+  assert.equal(lines[0], `cluster_id ${ours}`);
+  assert.match(lines[1] ?? '', /^node +host/);
+  assert.doesNotMatch(lines.join('\n'), /several clusters/);
+  const json = statusJson(NODES, agreed) as { cluster_id: unknown; nodes: Record<string, unknown>[] };
+  assert.deepEqual([json.cluster_id, ...json.nodes.map((one) => one['cluster_id'])], [ours, ours, null, undefined]);
+  const mixed = renderStatus(NODES, [at(1, theirs), at(2, ours), at(3, ours)]);
+  assert.equal(mixed[0], `cluster_id ${ours}`);
+  assert.match(mixed.join('\n'), /several clusters .*: a{32} on nodes 2 and 3, b{32} on node 1$/);
+  for (let columns = 1; columns <= 60; columns++)
+    for (const line of renderStatus(NODES, agreed, columns)) assert(line.length < Math.max(columns, 2), line);
+  assert.equal(statusJson(NODES, [silent(1)])['cluster_id'], null);
+});
+
 test('a node that was taken out of the voters while it was away is told from one that waits for a leader', () => {
   const now = { voters: [1, 2], term: 7 };
   const before = group(0, undefined, { term: 6, caughtUp: false });
@@ -181,6 +199,8 @@ test('metrics are read by the names of either manual; what is not a node is noti
   assert.equal(parseMetrics(ours)?.groups[0]?.leader, undefined);
   assert.equal(parseMetrics(ours)?.mailboxBytes, 7);
   assert.equal(parseMetrics({ raft_groups: [] })?.nodeId, undefined);
+  assert.equal(parseMetrics({ raft_groups: [], cluster_id: 'c'.repeat(32) })?.clusterId, 'c'.repeat(32));
+  assert.equal(parseMetrics({ raft_groups: [], cluster_id: null })?.clusterId, undefined);
   for (const other of [undefined, null, 1, 'x', [], {}, { raft_groups: 1 }])
     assert.equal(parseMetrics(other), undefined);
 });

@@ -45,7 +45,10 @@ test('what a majority has agreed on counts for more than what a peer has said in
   membership.found({ learned: ONE, source: 'heard' });
   membership.found(decided);
   membership.found({ learned: ONE, source: 'heard' });
-  assert.deepEqual([membership.clusterId, told.slice(1), failures], [TWO, [decided, { ...decided, source: 'heard' }], []]);
+  assert.deepEqual(
+    [membership.clusterId, told.slice(1), failures],
+    [TWO, [decided, { ...decided, source: 'heard' }], []],
+  );
   assert.equal(openDataDir(path, WANTED).clusterId, TWO);
 });
 
