@@ -6,39 +6,19 @@ import { errorNumber } from '../base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import { Reply } from '../wire/reply.ts';
 import type { Request } from '../wire/request.ts';
+import { PassThroughGateway } from './pass-through-gateway.ts';
 
-export class ConditionGate implements ShardGateway {
-  readonly #inner: ShardGateway;
+export class ConditionGate extends PassThroughGateway {
   readonly #isUnderstood: () => boolean;
 
   /** `isUnderstood`: by every node of the cluster. */
   constructor(inner: ShardGateway, isUnderstood: () => boolean) {
-    this.#inner = inner;
+    super(inner);
     this.#isUnderstood = isUnderstood;
   }
 
-  get groupCount(): number {
-    return this.#inner.groupCount;
-  }
-
-  get shardCount(): number {
-    return this.#inner.shardCount;
-  }
-
-  groupOf(bucket: string, stream: string): number {
-    return this.#inner.groupOf(bucket, stream);
-  }
-
-  openTopic(handler: Parameters<ShardGateway['openTopic']>[0]): number {
-    return this.#inner.openTopic(handler);
-  }
-
-  closeTopic(topic: number, group: number): void {
-    this.#inner.closeTopic(topic, group);
-  }
-
   send(request: Request, handler: ReplyHandler, shard?: number): boolean {
-    if (request.command.condition === '' || this.#isUnderstood()) return this.#inner.send(request, handler, shard);
+    if (request.command.condition === '' || this.#isUnderstood()) return this.inner.send(request, handler, shard);
     const reply = new Reply();
     reply.code = errorNumber('UPGRADE_UNFINISHED');
     // No answer comes inside send().

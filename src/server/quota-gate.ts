@@ -21,6 +21,7 @@ import {
 } from '../wire/command.ts';
 import { Reply } from '../wire/reply.ts';
 import { BUCKET_FLAG_SOON, OP_BUCKET, QUOTA_OVER, QUOTA_UNMARKED, type Request, newRequest } from '../wire/request.ts';
+import { PassThroughGateway } from './pass-through-gateway.ts';
 import { type Entry, FRESH_MS, describe, fits, isBounded, needOf, newEntry, verdict } from './quota-entry.ts';
 import { HeldRequests, UncheckedWrites } from './unchecked-writes.ts';
 
@@ -34,9 +35,8 @@ export interface Reserved {
   end(): void;
 }
 
-export class QuotaGate implements ShardGateway {
+export class QuotaGate extends PassThroughGateway {
   readonly counters = { asked: 0, refused: 0 };
-  readonly #inner: ShardGateway;
   readonly #monotonicMs: () => number;
   readonly #later: (ms: number, run: () => void) => void;
   /** Buckets that are known to have a quota. */
@@ -45,7 +45,7 @@ export class QuotaGate implements ShardGateway {
   readonly #unchecked: UncheckedWrites;
 
   constructor(inner: ShardGateway, monotonicMs: () => number, later: (ms: number, run: () => void) => void) {
-    this.#inner = inner;
+    super(inner);
     this.#monotonicMs = monotonicMs;
     this.#later = later;
     this.#unchecked = new UncheckedWrites({
@@ -62,26 +62,6 @@ export class QuotaGate implements ShardGateway {
     });
   }
 
-  get groupCount(): number {
-    return this.#inner.groupCount;
-  }
-
-  get shardCount(): number {
-    return this.#inner.shardCount;
-  }
-
-  groupOf(bucket: string, stream: string): number {
-    return this.#inner.groupOf(bucket, stream);
-  }
-
-  openTopic(handler: Parameters<ShardGateway['openTopic']>[0]): number {
-    return this.#inner.openTopic(handler);
-  }
-
-  closeTopic(topic: number, group: number): void {
-    this.#inner.closeTopic(topic, group);
-  }
-
   send(request: Request, handler: ReplyHandler, shard?: number): boolean {
     switch (request.op) {
       case COMMAND_QUOTA:
@@ -94,7 +74,7 @@ export class QuotaGate implements ShardGateway {
       case COMMAND_PUBLISH_SNAPSHOT:
         return this.#count(request, handler);
       default:
-        return this.#inner.send(request, handler, shard);
+        return this.inner.send(request, handler, shard);
     }
   }
 
@@ -138,7 +118,7 @@ export class QuotaGate implements ShardGateway {
       if (entry !== undefined) entry.toldAtMs = -Infinity;
     };
     forget();
-    return this.#inner.send(request, {
+    return this.inner.send(request, {
       onReply: (reply) => {
         forget();
         handler.onReply(reply);
@@ -151,7 +131,7 @@ export class QuotaGate implements ShardGateway {
     const entry = this.#unchecked.isFree(bucket) ? undefined : this.#entries.get(bucket);
     if (entry === undefined) return this.#unchecked.send(request, handler);
     const need = needOf(request);
-    if (need.streams === 0 && need.bytes === 0) return this.#inner.send(request, handler);
+    if (need.streams === 0 && need.bytes === 0) return this.inner.send(request, handler);
     if (entry.isLate) this.#askAgain(entry);
     const known = entry.waiting.length === 0 ? verdict(entry, need, this.#monotonicMs()) : undefined;
     if (known !== undefined) return this.#send(entry, request, handler, known === 'over');
@@ -180,7 +160,7 @@ export class QuotaGate implements ShardGateway {
 
   #send(entry: Entry, request: Request, handler: ReplyHandler, isOver: boolean): boolean {
     request.quotaMark = isOver ? QUOTA_OVER : QUOTA_UNMARKED;
-    const sent = this.#inner.send(request, {
+    const sent = this.inner.send(request, {
       onReply: (reply) => {
         entry.pending--;
         if (errorCode(reply.code) === 'QUOTA_EXCEEDED') {
@@ -241,7 +221,7 @@ export class QuotaGate implements ShardGateway {
     query.command.bucket = entry.bucket;
     entry.askedAtMs = this.#monotonicMs();
     let isInside = true;
-    askAllShards(this.#inner, query, (parts) => {
+    askAllShards(this.inner, query, (parts) => {
       const take = (): void => this.#told(entry, parts, flags === BUCKET_FLAG_SOON);
       if (isInside) queueMicrotask(take);
       else take();
