@@ -1,6 +1,6 @@
 /**
  * The numbers of refusals in frames. Answers to forwarded writes travel between nodes, which may be of different versions during
- * an upgrade, so the order here never changes: what a release has added since goes to the end of its list.
+ * an upgrade, so the order here never changes, and what is new goes to the end. The table in errors.ts has a row for each.
  */
 export const NUMBERED = [
   'OK',
@@ -84,4 +84,12 @@ export const NUMBERED = [
   'UNCOMMITTED_FULL',
   'INTERNAL',
   'QUOTA_UNKNOWN',
+  'CONTENT_ENCODING',
+  'HOST_NOT_ALLOWED',
+  'ORIGIN_NOT_ALLOWED',
+  'PRECONDITION_FAILED',
+  'LEADER_BUSY',
+  'UNCONFIRMED',
+  'NOT_APPLIED',
+  'UPGRADE_UNFINISHED',
 ] as const;

@@ -23,7 +23,9 @@ const row = (status: number, text: string, retry = false, flat = status): ErrorR
   text,
 });
 
-export const ERRORS = {
+export type ErrorCode = (typeof NUMBERED)[number];
+
+export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   OK: row(200, 'ok'),
   // What the request says about itself.
   INVALID_NAME: row(400, 'the bucket or stream name is not usable'),
@@ -162,17 +164,10 @@ export const ERRORS = {
   ),
   UNCOMMITTED_FULL: row(503, 'too many bytes of this group wait for a majority of the nodes; retry', true),
   INTERNAL: row(500, 'internal error'),
-} as const satisfies Record<string, ErrorRow>;
+};
 
-export type ErrorCode = keyof typeof ERRORS;
-
-const numbered: ReadonlySet<string> = new Set(NUMBERED);
-const names: readonly ErrorCode[] = [
-  ...NUMBERED,
-  ...(Object.keys(ERRORS) as ErrorCode[]).filter((name) => !numbered.has(name)),
-];
 const INTERNAL = NUMBERED.indexOf('INTERNAL');
-const numbers = new Map<ErrorCode, number>(names.map((name, index) => [name, index]));
+const numbers = new Map<ErrorCode, number>(NUMBERED.map((name, index) => [name, index]));
 
 /** Number of a code for a mailbox frame. OK is 0. */
 export function errorNumber(code: ErrorCode): number {
@@ -181,7 +176,7 @@ export function errorNumber(code: ErrorCode): number {
 
 /** The code behind a number read from a mailbox frame; INTERNAL for anything unknown. */
 export function errorCode(number: number): ErrorCode {
-  return names[number] ?? 'INTERNAL';
+  return NUMBERED[number] ?? 'INTERNAL';
 }
 
 /** A refusal that travels as an exception at the edges. The pure core returns codes instead. */
