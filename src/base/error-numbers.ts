@@ -92,4 +92,9 @@ export const NUMBERED = [
   'UNCONFIRMED',
   'NOT_APPLIED',
   'UPGRADE_UNFINISHED',
+  'INVALID_REQUEST',
+  'FORBIDDEN',
+  'NOT_FOUND',
+  'CONFLICT',
+  'UNAVAILABLE',
 ] as const;

@@ -164,7 +164,22 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   ),
   UNCOMMITTED_FULL: row(503, 'too many bytes of this group wait for a majority of the nodes; retry', true),
   INTERNAL: row(500, 'internal error'),
+  // Of refusals that say a sentence of their own.
+  INVALID_REQUEST: row(400, 'the request is malformed'),
+  FORBIDDEN: row(403, 'that is not allowed'),
+  NOT_FOUND: row(404, 'not found'),
+  CONFLICT: row(409, 'the request does not fit the present state'),
+  UNAVAILABLE: row(503, 'the node cannot do that at the moment; retry', true),
 };
+
+/** A status has one of these at most. */
+const GENERAL = ['INVALID_REQUEST', 'FORBIDDEN', 'NOT_FOUND', 'CONFLICT', 'BODY_TOO_LARGE', 'UNAVAILABLE'] as const;
+const generalCodes = new Map<number, ErrorCode>(GENERAL.map((code) => [ERRORS[code].bucketed, code]));
+
+/** The code of a refusal with this status whose sentence stands in no row. */
+export function generalCode(status: number): ErrorCode {
+  return generalCodes.get(status) ?? 'INTERNAL';
+}
 
 const INTERNAL = NUMBERED.indexOf('INTERNAL');
 const numbers = new Map<ErrorCode, number>(NUMBERED.map((name, index) => [name, index]));

@@ -11,7 +11,7 @@
  * - A header value may hold CRLF, so a block of static headers is one writeHeader call.
  * - Idle timeout: see the notes in server.ts.
  */
-import { type ErrorCode, ERRORS, errorCode } from '../base/errors.ts';
+import { type ErrorCode, ERRORS, errorCode, generalCode } from '../base/errors.ts';
 import { rangeTag } from '../wire/condition.ts';
 import { formatOffset } from '../wire/header-values.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
@@ -56,16 +56,6 @@ export function statusLine(status: number): string {
 
 /** The code of a refusal, for programs: sentences may change. Every answer from 400 on has one. */
 const ERROR_HEADER = 'millrace-error';
-/** Of refusals whose sentence stands in no table. */
-const STATUS_CODES = new Map<number, string>([
-  [400, 'INVALID_REQUEST'],
-  [403, 'FORBIDDEN'],
-  [404, 'NOT_FOUND'],
-  [409, 'CONFLICT'],
-  [413, 'BODY_TOO_LARGE'],
-  [503, 'UNAVAILABLE'],
-]);
-const OTHER_CODE = 'INTERNAL';
 export const TEXT_PLAIN = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json';
 export const RECORD_EXTENSION = 'json-record-coordinates-v1';
@@ -152,7 +142,7 @@ export class Responder {
     this.begun = res;
     res.writeStatus(statusLine(status));
     res.writeHeader(BLOCK_NAME, this.#block(cache));
-    if (status >= 400) res.writeHeader(ERROR_HEADER, code ?? STATUS_CODES.get(status) ?? OTHER_CODE);
+    if (status >= 400) res.writeHeader(ERROR_HEADER, code ?? generalCode(status));
   }
 
   #block(cache: CacheControl): string {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NUMBERED } from '../../src/base/error-numbers.ts';
-import { ERRORS, type ErrorCode, errorCode, errorNumber } from '../../src/base/errors.ts';
+import { ERRORS, type ErrorCode, errorCode, errorNumber, generalCode } from '../../src/base/errors.ts';
 
 const ALL = Object.keys(ERRORS) as ErrorCode[];
 
@@ -28,6 +28,12 @@ test('codes that nodes of the first release know keep their numbers, whatever co
     'UPGRADE_UNFINISHED',
   ] as const;
   assert.deepEqual(first.map(errorNumber), [0, 61, 63, 64, 65, 78, 79, 80, 81, 88]);
+});
+
+test('refusals with a sentence of their own have the code of their status', () => {
+  const statuses = [400, 403, 404, 409, 413, 503, 500, 418];
+  const codes = ['INVALID_REQUEST', 'FORBIDDEN', 'NOT_FOUND', 'CONFLICT', 'BODY_TOO_LARGE', 'UNAVAILABLE'];
+  assert.deepEqual(statuses.map(generalCode), [...codes, 'INTERNAL', 'INTERNAL']);
 });
 
 test('a number that this version does not know is an internal error', () => {
