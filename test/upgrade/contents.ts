@@ -1,40 +1,41 @@
-// What the data directories of the version before hold, how they are packed, and what a client sees of them.
+// What the data directories of earlier versions hold, and what a client sees of them.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { gunzipSync, gzipSync } from 'node:zlib';
 import { type Ports, type World, aboutStreams, describeWorld, fillWorld } from '../backup/world.ts';
-import { REPO_ROOT } from '../support/paths.ts';
+import { until } from '../support/cluster.ts';
 import { createRandom } from '../support/random.ts';
 import { requestOnce } from '../support/raw-client.ts';
 
-export const GOLDEN: string = join(REPO_ROOT, 'test', 'upgrade', 'version-0.1.0');
 export const GROUPS = 2;
-/** A disk of the single node has a cold store too; nothing is flushed but what is asked for. */
-export const SINGLE = {
+const COLD_TOML = '[storage.cold]\nbackend = "dir"\nroot = "test"\nflush_interval = "1h"\n';
+/** Takes a backup: subscriptions are shown when there is a new key, which those draw who deliver. */
+export const RESTORED = {
   cores: 1,
   groups: GROUPS,
-  toml: '[storage.cold]\nbackend = "dir"\nroot = "test"\nflush_interval = "1h"\n\n[subscriptions]\ndeliver = false\n',
+  toml: COLD_TOML,
   // The answers were written down when that was the default.
   http: 'cors_origins = ["*"]',
 };
+/** A disk of the single node has a cold store too; nothing is flushed but what is asked for. */
+export const SINGLE = { ...RESTORED, toml: `${COLD_TOML}\n[subscriptions]\ndeliver = false\n` };
 /** These lines go on with the table [http]. */
 export const CLUSTER = { groups: GROUPS, toml: 'cors_origins = ["*"]' };
+
+/** The nodes of a cluster share a cold store; nothing is flushed but what is asked for. */
+export const clusterWithCold = (directory: string): typeof CLUSTER => ({
+  groups: GROUPS,
+  toml: [
+    CLUSTER.toml,
+    `[storage.cold]\nbackend = "dir"\ndir = "${directory}"\nroot = "test"\nflush_interval = "1h"`,
+    '[subscriptions]\ndeliver = false',
+  ].join('\n'),
+});
 
 const STREAMS = 12;
 const LARGE_BYTES = 3000;
 const TEXT = { 'content-type': 'text/plain' };
-const SUBSCRIPTION = '/v1/stream/__ds/subscriptions/jobs';
+export const SUBSCRIPTIONS = '/v1/stream/__ds/subscriptions';
 const COLD = '/cold_only/cold';
 const FORKS = ['/orders/fork', '/orders/fork-of-fork'];
-
-/** What was written, and what clients were told of it. */
-export interface Golden {
-  readonly world: World;
-  readonly seen: Record<string, unknown>;
-  readonly producers: readonly unknown[];
-}
 
 /** Streams of all kinds: text, JSON, producers, TTL, attributes, snapshots, closed and deleted ones, forks, a subscription. */
 export async function fill(ports: Ports): Promise<World> {
@@ -48,40 +49,43 @@ export async function fill(ports: Ports): Promise<World> {
   await made('POST', FORKS[0] as string, TEXT, 'of the fork,');
   await made('PUT', FORKS[1] as string, { 'stream-forked-from': FORKS[0] });
   const wish = '{"type":"pull-wake","pattern":"orders/*","wake_stream":"wake/pool"}';
-  await made('PUT', SUBSCRIPTION, { 'content-type': 'application/json' }, wish);
+  await made('PUT', `${SUBSCRIPTIONS}/jobs`, { 'content-type': 'application/json' }, wish);
   return { ...world, streams: [...world.streams, '/orders/source', ...FORKS] };
 }
 
 /** A stream whose bytes lie in the cold store, but for the last. */
-export async function addCold(ports: Ports, world: World): Promise<World> {
-  await requestOnce(ports.port, 'PUT', COLD, TEXT, Buffer.from('c'.repeat(LARGE_BYTES)));
-  const flushed = await requestOnce(ports.adminPort, 'POST', `/__svc/flush-cold${COLD}`);
-  assert.equal(flushed.status, 200, flushed.body.toString());
-  await requestOnce(ports.port, 'POST', COLD, TEXT, Buffer.from('hot'));
+export async function addCold(nodes: readonly Ports[], world: World): Promise<World> {
+  const { port } = nodes[0] as Ports;
+  await requestOnce(port, 'PUT', COLD, TEXT, Buffer.from('c'.repeat(LARGE_BYTES)));
+  await flushCold(nodes, COLD);
+  await requestOnce(port, 'POST', COLD, TEXT, Buffer.from('hot'));
   return { ...world, streams: [...world.streams, COLD] };
 }
 
+/** Only the leader of the stream's group does it. */
+export async function flushCold(nodes: readonly Ports[], path: string): Promise<void> {
+  const answers: string[] = [];
+  for (const { adminPort } of [...nodes, ...nodes]) {
+    const { status, body } = await requestOnce(adminPort, 'POST', `/__svc/flush-cold${path}`);
+    if (status === 200) return;
+    answers.push(body.toString());
+  }
+  assert.fail(answers.join('\n'));
+}
+
+/** Shown once the node has caught up, and after a restore once there is a new key. */
+export async function subscription({ port }: Ports, id: string): Promise<Record<string, unknown>> {
+  let shown: Record<string, unknown> = {};
+  await until(`the subscription ${id} is shown`, async () => {
+    const { status, body } = await requestOnce(port, 'GET', `${SUBSCRIPTIONS}/${id}`);
+    shown = JSON.parse(body.toString()) as Record<string, unknown>;
+    return status === 200;
+  });
+  return shown;
+}
+
 export async function describe(ports: Ports, world: World): Promise<Record<string, unknown>> {
-  const subscription = await requestOnce(ports.port, 'GET', SUBSCRIPTION);
-  const { id, type, pattern } = JSON.parse(subscription.body.toString()) as Record<string, unknown>;
+  const { id, type, pattern } = await subscription(ports, 'jobs');
   const seen = { ...(await describeWorld(ports, world)), subscription: [id, type, pattern] };
   return aboutStreams(seen);
-}
-
-export function readGolden(name: string): Golden {
-  return aboutStreams(JSON.parse(gunzipSync(readFileSync(join(GOLDEN, `${name}.json.gz`))).toString()) as Golden);
-}
-
-export function writeGolden(name: string, golden: Golden): void {
-  writeFileSync(join(GOLDEN, `${name}.json.gz`), gzipSync(JSON.stringify(golden)));
-}
-
-/** The folder as it was, holes and all. */
-export function pack(folder: string, name: string): void {
-  execFileSync('tar', ['--sparse', '--sort=name', '-czf', join(GOLDEN, `${name}.tar.gz`), '-C', folder, '.']);
-}
-
-export function unpack(name: string, folder: string): void {
-  mkdirSync(folder, { recursive: true });
-  execFileSync('tar', ['-xzf', join(GOLDEN, `${name}.tar.gz`), '-C', folder]);
 }

@@ -1,14 +1,45 @@
-// Data directories and a backup as the version before wrote them: this version opens them and serves every byte. make.ts wrote them.
+// Data directories and backups as earlier versions wrote them: this version opens them and serves every byte. make.ts wrote them.
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { repeatProducers } from '../backup/world.ts';
-import { TestCluster } from '../support/cluster.ts';
+import { type Ports, type World, repeatProducers } from '../backup/world.ts';
+import { type ClusterOptions, TestCluster } from '../support/cluster.ts';
 import { ctl, scratchFile } from '../support/ctl.ts';
 import { requestOnce } from '../support/raw-client.ts';
-import { TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
-import { CLUSTER, GROUPS, SINGLE, describe, readGolden, unpack } from './contents.ts';
+import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
+import { Archive } from './archive.ts';
+import { CLUSTER, RESTORED, SINGLE, clusterWithCold, describe } from './contents.ts';
+import { appendWhere, describeAll } from './more-contents.ts';
 
 const TEXT = { 'content-type': 'text/plain' };
+
+interface Version {
+  readonly archive: Archive;
+  readonly describe: (ports: Ports, world: World) => Promise<Record<string, unknown>>;
+  /** Data directories of single nodes. */
+  readonly singles: readonly string[];
+  readonly cluster: (cold: string) => ClusterOptions;
+  /** The nodes of the cluster share a cold store, which the backup needs too. */
+  readonly hasSharedCold: boolean;
+}
+
+const VERSIONS: Readonly<Record<string, Version>> = {
+  '0.1.0': {
+    archive: new Archive('version-0.1.0'),
+    describe,
+    singles: ['single'],
+    cluster: () => CLUSTER,
+    hasSharedCold: false,
+  },
+  // The last one before issue 11 laid the code out anew.
+  '4b63d0f': {
+    archive: new Archive('commit-4b63d0f'),
+    describe: describeAll,
+    singles: ['single', 'restored'],
+    cluster: clusterWithCold,
+    hasSharedCold: true,
+  },
+};
 
 /** But for the sentences. */
 const answersOf = (answers: readonly unknown[]): unknown[] =>
@@ -21,21 +52,27 @@ async function append({ port }: TestServer, path: string): Promise<void> {
   assert.equal((await requestOnce(port, 'GET', `${path}?offset=0`)).body.toString(), `${before}later`);
 }
 
-test('the data directory of a single node of the version before', async () => {
-  const { world, seen, producers } = readGolden('single');
+/** Where there is one: earlier versions kept no tag. */
+async function appendToSeen(server: TestServer, { etag }: Record<string, unknown>): Promise<void> {
+  if (typeof etag === 'string') await appendWhere(server, etag);
+}
+
+async function openSingle(version: Version, name: string): Promise<void> {
+  const { world, seen, producers } = version.archive.read(name);
   const server = new TestServer(SINGLE);
-  unpack('single', server.dataDir);
+  version.archive.unpack(name, server.dataDir);
   try {
     await server.start();
-    assert.deepEqual(await describe(server, world), seen);
+    assert.deepEqual(await version.describe(server, world), seen);
     assert.deepEqual(answersOf(await repeatProducers(server, world)), answersOf(producers));
     for (const path of ['/orders/source', '/orders/fork', '/cold_only/cold']) await append(server, path);
-    const after = await describe(server, world);
+    await appendToSeen(server, seen);
+    const after = await version.describe(server, world);
     // Whatever this version made of it, it finds it again.
     for (const end of ['stop', 'kill'] as const) {
       await server[end]();
       await server.start();
-      assert.deepEqual(await describe(server, world), after);
+      assert.deepEqual(await version.describe(server, world), after);
     }
   } catch (error) {
     process.stderr.write(server.log());
@@ -43,43 +80,64 @@ test('the data directory of a single node of the version before', async () => {
   } finally {
     await server.dispose();
   }
-});
+}
 
-test('the data directories of a cluster of the version before', async () => {
-  const { world, seen, producers } = readGolden('cluster');
-  const cluster = await TestCluster.create(CLUSTER);
+async function openCluster(version: Version): Promise<void> {
+  const { world, seen, producers } = version.archive.read('cluster');
+  const cold = temporaryFolder('golden');
+  if (version.hasSharedCold) version.archive.unpack('cold', cold);
+  const cluster = await TestCluster.create(version.cluster(cold));
   try {
-    for (const id of cluster.ids) unpack(`node-${id}`, cluster.node(id).dataDir);
+    for (const id of cluster.ids) version.archive.unpack(`node-${id}`, cluster.node(id).dataDir);
     await cluster.startAll();
     await cluster.settled();
-    for (const id of cluster.ids) assert.deepEqual(await describe(cluster.node(id), world), seen, `node ${id}`);
+    for (const id of cluster.ids) assert.deepEqual(await version.describe(cluster.node(id), world), seen, `node ${id}`);
     assert.deepEqual(answersOf(await repeatProducers(cluster.node(2), world)), answersOf(producers));
     for (const id of cluster.ids) await append(cluster.node(id), '/orders/fork');
+    await appendToSeen(cluster.node(1), seen);
     await cluster.settled();
-    const after = await describe(cluster.node(1), world);
+    const after = await version.describe(cluster.node(1), world);
     await Promise.all(cluster.ids.map((id) => cluster.kill(id)));
     await cluster.startAll();
     await cluster.settled();
-    for (const id of cluster.ids) assert.deepEqual(await describe(cluster.node(id), world), after, `node ${id}`);
+    for (const id of cluster.ids)
+      assert.deepEqual(await version.describe(cluster.node(id), world), after, `node ${id}`);
   } catch (error) {
     process.stderr.write(cluster.logs());
     throw error;
   } finally {
     await cluster.dispose();
+    removeFolder(cold);
   }
-});
+}
 
-test('a backup of the version before is verified and restored', async () => {
-  const { world, seen } = readGolden('cluster');
+async function restoreBackup(version: Version): Promise<void> {
+  const { world, seen } = version.archive.read('cluster');
   const location = temporaryFolder('golden');
-  unpack('backup', location);
+  version.archive.unpack('backup', location);
   assert.equal((await ctl(['backup-verify', '--location', location])).code, 0);
-  await withServer({ cores: 1, groups: GROUPS, http: 'cors_origins = ["*"]' }, async (server) => {
+  const server = new TestServer(RESTORED);
+  if (version.hasSharedCold) version.archive.unpack('cold', join(server.dataDir, 'cold'));
+  try {
+    await server.start();
     const toml = `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${server.adminPort}\n`;
     const file = scratchFile('cluster.toml', toml);
     const restored = await ctl(['restore', '--config', file, '--location', location]);
     assert.equal(restored.code, 0, restored.stderr);
-    assert.deepEqual(await describe(server, world), seen);
-  });
-  removeFolder(location);
-});
+    assert.deepEqual(await version.describe(server, world), seen);
+    await appendToSeen(server, seen);
+  } catch (error) {
+    process.stderr.write(server.log());
+    throw error;
+  } finally {
+    await server.dispose();
+    removeFolder(location);
+  }
+}
+
+for (const [name, version] of Object.entries(VERSIONS)) {
+  for (const single of version.singles)
+    test(`the data directory "${single}" of version ${name}`, () => openSingle(version, single));
+  test(`the data directories of a cluster of version ${name}`, () => openCluster(version));
+  test(`a backup of version ${name} is verified and restored`, () => restoreBackup(version));
+}

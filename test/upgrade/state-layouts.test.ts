@@ -1,0 +1,205 @@
+// Every kind of command as it stands in the log, what it answers, and every kind of row that it leaves in the store.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { snapshotDigest } from '../../src/http/snapshot.ts';
+import { configurationOf } from './layout-inputs.ts';
+import { encodeConfiguration, decodeConfiguration } from '../../src/raft/configuration.ts';
+import { releaseChunks } from '../../src/stream/cold/release.ts';
+import { garbageBelow } from '../../src/stream/garbage.ts';
+import { eachChunk } from '../../src/stream/cold/chunks.ts';
+import { type CompactSlice, sliceOf } from '../../src/stream/cold/compactor.ts';
+import type { State } from '../../src/stream/state.ts';
+import { encodePurge, encodeQuota } from '../../src/wire/bucket-command.ts';
+import { type StoredChunk, encodeDoomList } from '../../src/wire/cold.ts';
+import * as kind from '../../src/wire/command.ts';
+import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../src/wire/fork-command.ts';
+import { joinFrames } from '../../src/wire/batch.ts';
+import {
+  PUBLISH_HEAD_BYTES,
+  type Position,
+  encodeRetention,
+  writePublishHead,
+} from '../../src/wire/position-command.ts';
+import { createRandom } from '../support/random.ts';
+import { ColdRun } from '../stream/cold-run.ts';
+import { Layouts, utf8 } from './layouts.ts';
+import { NOW, Teller } from './state-teller.ts';
+
+/** Both bytes of the prefix of keys count. */
+const GROUP = 0x0102;
+const TEXT = 'text/plain';
+const JSON_TYPE = 'application/json';
+/** More than a row. */
+const LONG = utf8('long '.repeat(1000));
+
+const key = (stream: string): string => `orders\0${stream}`;
+const at = (offset: number): Position => ({
+  ...{ byRecord: false, value: offset, checkedIncarnation: 0, checkedOffset: 0, checkedRecord: 0 },
+});
+
+function publish(offset: number, bytes: Uint8Array, match?: Uint8Array): Uint8Array {
+  const payload = new Uint8Array(PUBLISH_HEAD_BYTES + bytes.length);
+  payload.set(bytes, PUBLISH_HEAD_BYTES);
+  writePublishHead(payload, { position: at(offset), digest: snapshotDigest('text/x-state', bytes), match });
+  return payload;
+}
+
+test('streams: appends, producers, attributes, lifetimes, snapshots, floors, quotas', () => {
+  const layouts = new Layouts('state: streams');
+  const teller = new Teller(GROUP, layouts);
+  const create = { kind: kind.COMMAND_CREATE };
+  const append = { kind: kind.COMMAND_APPEND };
+  const text = { stream: 'text', contentType: TEXT };
+  const json = { stream: 'jsön', contentType: JSON_TYPE };
+  const attributes = utf8('{"title":"T","metadata":{"n":1.00}}');
+  teller.say('create with everything', {
+    ...{ ...create, ...text, attributes, ttlSeconds: 3600, payload: utf8('first,'), streamSeq: 'a1' },
+    ...{ producerId: 'Ünï', producerEpoch: 2, producerSeq: 0 },
+  });
+  const produced = { ...append, ...text, producerId: 'Ünï', producerEpoch: 2 };
+  teller.say('append of a producer', { ...produced, producerSeq: 1, payload: utf8('second,'), streamSeq: 'a2' });
+  teller.say('append of a producer again', { ...produced, producerSeq: 1, payload: utf8('second,') });
+  teller.say('append with a gap', { ...produced, producerSeq: 9, payload: utf8('never,') });
+  teller.say('append of more than a row', { ...append, ...text, payload: LONG });
+  teller.say('create of JSON', { ...create, ...json, expiresAtMs: NOW + 86_400_000 });
+  teller.say('append of JSON', { ...append, ...json, recordMatch: 0, payload: utf8('[{"n": 1}, [2.50], 1e400]') });
+  teller.say('append at another record', { ...append, ...json, recordMatch: 1, payload: utf8('7') });
+  const frames = (...texts: string[]): Uint8Array => joinFrames(texts.map(utf8));
+  const batch = { kind: kind.COMMAND_APPEND_BATCH };
+  teller.say('batch', { ...batch, ...text, payload: frames('x', 'yy') });
+  teller.say('batch of JSON', { ...batch, ...json, payload: frames('{"a":1}', '[2,3]') });
+  teller.say('conditional append', { ...append, ...text, condition: '* -', payload: utf8('cond,') });
+  teller.say('conditional append in vain', {
+    ...append,
+    ...text,
+    condition: '0123456789abcdef -',
+    payload: utf8('no'),
+  });
+  teller.say('create without a type', { ...create, stream: 'untyped' });
+  teller.say('append gives the type', { ...append, stream: 'untyped', contentType: TEXT, payload: utf8('typed') });
+  teller.say('close', { ...append, stream: 'untyped', close: true });
+  teller.say('append to what is closed', { ...append, stream: 'untyped', contentType: TEXT, payload: utf8('late') });
+  teller.say('attributes', { kind: kind.COMMAND_SET_ATTRIBUTES, stream: 'jsön', attributes: utf8('{"title":"J"}') });
+  const publishing = { kind: kind.COMMAND_PUBLISH_SNAPSHOT, stream: 'text', contentType: 'text/x-state' };
+  teller.say('snapshot', { ...publishing, payload: publish(6, LONG) });
+  const digest = snapshotDigest('text/x-state', LONG);
+  teller.say('snapshot in place of one', { ...publishing, payload: publish(13, LONG.subarray(5), digest) });
+  teller.say('snapshot in place of another', { ...publishing, payload: publish(13, utf8('s'), digest) });
+  teller.say('retention', { kind: kind.COMMAND_RETENTION, stream: 'text', payload: encodeRetention(at(6)) });
+  const byRecord = { ...at(1), byRecord: true };
+  teller.say('retention by record', {
+    kind: kind.COMMAND_RETENTION,
+    stream: 'jsön',
+    payload: encodeRetention(byRecord),
+  });
+  teller.say('touch', { kind: kind.COMMAND_TOUCH, stream: 'text' });
+  const quota = { streamsMax: 9, retainedBytesMax: 1e9 };
+  teller.say('quota', { kind: kind.COMMAND_QUOTA, payload: encodeQuota(quota) });
+  teller.say('quota of one kind', {
+    ...{ kind: kind.COMMAND_QUOTA, bucket: 'reserved' },
+    payload: encodeQuota({ streamsMax: -1, retainedBytesMax: 4096 }),
+  });
+  teller.state.configuration = layouts.same('configuration', encodeConfiguration(configurationOf('joint')));
+  assert.deepEqual(decodeConfiguration(teller.state.configuration), configurationOf('joint'));
+  const plain = layouts.same('configuration, plain', encodeConfiguration(configurationOf('plain')));
+  assert.deepEqual(decodeConfiguration(plain), configurationOf('plain'));
+  teller.rows('before removals');
+  teller.say('create what expires', { ...create, stream: 'short', contentType: TEXT, expiresAtMs: NOW + 60_000 });
+  teller.nowMs = NOW + 120_000;
+  teller.say('sweep', { kind: kind.COMMAND_SWEEP, bucket: '' });
+  teller.say('delete', { kind: kind.COMMAND_DELETE, stream: 'untyped' });
+  teller.say('delete what is not there', { kind: kind.COMMAND_DELETE, stream: 'nobody' });
+  teller.say('purge', { kind: kind.COMMAND_PURGE, payload: encodePurge('') });
+  teller.say('purge from a stream on', { kind: kind.COMMAND_PURGE, bucket: 'reserved', payload: encodePurge('ü') });
+  teller.say('create in a bucket', { ...create, bucket: 'other', stream: 's', contentType: TEXT });
+  teller.say('delete the stream', { kind: kind.COMMAND_DELETE, bucket: 'other', stream: 's' });
+  teller.say('delete the bucket', { kind: kind.COMMAND_DELETE_BUCKET, bucket: 'other' });
+  teller.rows('after removals');
+  layouts.same('garbage below a position', garbageBelow(2 ** 40 + 1, 77));
+  layouts.end();
+});
+
+test('forks: each step, what is left of sources, who is to be told', () => {
+  const layouts = new Layouts('state: forks');
+  const teller = new Teller(GROUP, layouts);
+  const source = { stream: 'source', contentType: TEXT };
+  teller.say('source', { kind: kind.COMMAND_CREATE, ...source, ttlSeconds: 900, payload: utf8('one,') });
+  teller.say('source goes on', { kind: kind.COMMAND_APPEND, ...source, payload: utf8('two,') });
+  const token = 2 ** 50 + 3;
+  const fork = { stream: 'fork', forkToken: token };
+  const begin = { kind: kind.COMMAND_FORK_BEGIN, ...fork, payload: encodeForkBegin(key('source'), 4, 2) };
+  teller.say('begin', { ...begin, ttlSeconds: 60 });
+  const pin = { kind: kind.COMMAND_FORK_PIN, stream: 'source', forkToken: token };
+  teller.say('pin', { ...pin, payload: encodeForkPin(key('fork'), 4) });
+  const piece = { anchor: 4, at: 0, record: 0, ends: [4, 6], bytes: utf8('one,tw') };
+  teller.say('data', { kind: kind.COMMAND_FORK_DATA, ...fork, contentType: TEXT, payload: encodeForkData(piece) });
+  teller.rows('while the fork is made');
+  teller.say('check', { kind: kind.COMMAND_FORK_CHECK, ...fork });
+  const end = { kind: kind.COMMAND_FORK_END, ...fork, contentType: TEXT, ttlSeconds: 60, payload: utf8('own') };
+  teller.say('end', { ...end, producerId: 'p', producerEpoch: 1, producerSeq: 0 });
+  const second = { stream: 'second', forkToken: 8 };
+  teller.say('begin at the tail', {
+    ...{ kind: kind.COMMAND_FORK_BEGIN, ...second },
+    payload: encodeForkBegin(key('source'), -1, 0),
+  });
+  teller.say('pin at the tail', { ...pin, forkToken: 8, payload: encodeForkPin(key('second'), -1) });
+  teller.say('abort', { kind: kind.COMMAND_FORK_ABORT, ...second });
+  teller.rows('with somebody to be told');
+  teller.say('unpin', { kind: kind.COMMAND_FORK_UNPIN, stream: 'source', forkToken: 8 });
+  teller.say('unpinned', { kind: kind.COMMAND_FORK_UNPINNED, stream: 'second', forkToken: 8 });
+  teller.say('the source is removed', { kind: kind.COMMAND_DELETE, stream: 'source' });
+  teller.rows('with a tombstone');
+  teller.say('the fork is removed', { kind: kind.COMMAND_DELETE, stream: 'fork' });
+  teller.rows('with both gone');
+  layouts.end();
+});
+
+/** Those of the JSON stream, as they are to be merged. */
+function twoChunks(state: State): CompactSlice {
+  const stream = utf8(key('jsön'));
+  const head = state.find(stream, 0, stream.length);
+  assert(head !== undefined);
+  const chunks: StoredChunk[] = [];
+  eachChunk(state, head.incarnation, 0, (chunk) => chunks.push(chunk) > 0);
+  assert.equal(chunks.length, 2);
+  return sliceOf(state, head, stream, chunks);
+}
+
+test('the cold tier: objects, chunks, merged chunks, the queue of objects, releases', () => {
+  const layouts = new Layouts('state: cold');
+  const teller = new Teller(GROUP, layouts);
+  const cold = new ColdRun(createRandom(1));
+  const flush = (name: string): void => {
+    const uploaded = cold.upload(teller.state, { hotBeforeMs: Infinity, maxBytes: Infinity });
+    assert(uploaded !== undefined, `${name} has something to upload`);
+    const object = cold.objects.get(uploaded.list.key) as Uint8Array;
+    layouts.sameText(`${name}: key`, uploaded.list.key);
+    cold.objects.set(uploaded.list.key, layouts.same(`${name}: object`, object));
+    teller.hear(name, cold.entry(uploaded, teller.nowMs));
+  };
+  const json = { stream: 'jsön', contentType: JSON_TYPE };
+  const text = { stream: 'text', contentType: TEXT };
+  teller.say('JSON', { kind: kind.COMMAND_CREATE, ...json, payload: utf8('[{"n":1},2]') });
+  flush('flush of a stream');
+  teller.say('text', { kind: kind.COMMAND_CREATE, ...text, payload: LONG });
+  teller.say('more JSON', { kind: kind.COMMAND_APPEND, ...json, payload: utf8('[3,4]') });
+  flush('flush of two streams');
+  teller.rows('after two flushes');
+  const merged = cold.merge(teller.state, { bucket: 'orders', incarnation: 1, slices: [twoChunks(teller.state)] });
+  layouts.same('compact: object', cold.objects.get(merged.list.key) as Uint8Array);
+  teller.hear('compact', cold.entry(merged, teller.nowMs));
+  const orphan = { object: { run: 'ff10a0b0c0d0e0f0', seq: 2 ** 40 + 1 }, key: 'g0102-ff10a0b0c0d0e0f0/orders/pack/x' };
+  teller.hear('doom', cold.propose(kind.COMMAND_DOOM, 'orders', encodeDoomList([orphan]), teller.nowMs));
+  teller.say('text is removed', { kind: kind.COMMAND_DELETE, stream: 'text' });
+  teller.rows('with objects to delete');
+  teller.state.releaseLeft = 0;
+  releaseChunks(teller.state, 1, 2 ** 40 + 1, NOW, false);
+  teller.rows('with chunks to release');
+  releaseChunks(teller.state, 1, Infinity, NOW, true);
+  teller.rows('with all chunks to release');
+  const collected = cold.collect(teller.state, teller.nowMs, 100, true);
+  assert(collected !== undefined);
+  teller.hear('GC done', collected);
+  teller.rows('after the collection');
+  layouts.end();
+});
