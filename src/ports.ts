@@ -1,6 +1,6 @@
 /** Interfaces between the folders that must not import each other. Implementations are wired in src/server and workers/. */
-import type { Reply } from './wire/reply.ts';
-import type { Request } from './wire/request.ts';
+import type { Reply } from './protocol/reply.ts';
+import type { Request } from './protocol/request.ts';
 
 /** Gets the answer to one request. */
 export interface ReplyHandler {
@@ -44,7 +44,7 @@ export interface ForkWish {
   readonly subOffset: number;
 }
 
-/** Makes forks, and tells sources when they are gone (server/fork/). */
+/** Makes forks, and tells sources when they are gone (forks/service/). */
 export interface Forks {
   /**
    * `request` is a CREATE; copies what it needs. The handler gets the answer to it, with the lifetime in its text: seconds and

@@ -1,8 +1,8 @@
 /** The cold store from within a shard thread: questions to the main thread, which has the service and its pool. */
 import type { MessagePort } from 'node:worker_threads';
-import type { ColdAnswer, ColdQuestion } from '../src/server/cold-bridge.ts';
-import type { ColdPort } from '../src/shard/cold/port.ts';
-import type { ColdTier } from '../src/shard/cold/tier.ts';
+import type { ColdAnswer, ColdQuestion } from '../src/cold/service/bridge.ts';
+import type { ColdPort } from '../src/cold/shard/port.ts';
+import type { ColdTier } from '../src/cold/shard/tier.ts';
 
 export function openColdPort(port: MessagePort): ColdPort {
   const send = (question: ColdQuestion, transfer: ArrayBuffer[] = []): void => port.postMessage(question, transfer);

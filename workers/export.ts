@@ -2,7 +2,7 @@
 import { constants, setPriority } from 'node:os';
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../src/base/assert.ts';
-import { Exporting, type FromExports, type ToExports } from '../src/server/backup/exporting.ts';
+import { Exporting, type FromExports, type ToExports } from '../src/backup/export/exporting.ts';
 import { StoreReader } from '../src/store/group-reader.ts';
 
 assert(!isMainThread && parentPort !== null, 'workers/export runs in a worker thread');

@@ -6,7 +6,7 @@ import type { Logger } from '../src/server/log.ts';
 import type { ClusterData, ShardData } from '../src/server/shards.ts';
 import type { Directories } from '../src/shard/directories.ts';
 import type { Shard } from '../src/shard/shard.ts';
-import { describeShed } from '../src/wire/shed.ts';
+import { describeShed } from '../src/placement/state/shed.ts';
 import type { StoreProbes } from './cold-port.ts';
 
 export interface PeerParts {

@@ -1,9 +1,9 @@
 /** Thread entry of the pool that verifies backups: reading, hashing and validating one group's file is one task. */
 import { parentPort } from 'node:worker_threads';
-import { openLocation } from '../src/backup/location.ts';
-import type { GroupEntry } from '../src/backup/manifest.ts';
-import { VERIFIER_LOADED, verifyGroup } from '../src/backup/verify.ts';
-import { Fault } from '../src/stream/backup/fault.ts';
+import { openLocation } from '../src/backup/format/location.ts';
+import type { GroupEntry } from '../src/backup/format/manifest.ts';
+import { VERIFIER_LOADED, verifyGroup } from '../src/backup/format/verify.ts';
+import { Fault } from '../src/backup/state/fault.ts';
 
 export interface VerifyTask {
   readonly location: string;

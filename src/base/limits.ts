@@ -97,7 +97,7 @@ export const RELEASE_CHUNKS_PER_SWEEP = 1024;
 export const SNAPSHOTS_SENT_MAX = 2;
 export const SNAPSHOTS_SENT_PER_NODE_MAX = 1;
 
-/** Of group snapshots and manifests (src/backup/document.ts); a newer one is refused. */
+/** Of group snapshots and manifests (src/backup/format/document.ts); a newer one is refused. */
 export const BACKUP_FORMAT_VERSION = 1;
 export const BACKUP_CONTENT_TYPE = 'application/x-msgpack';
 /**

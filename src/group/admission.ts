@@ -13,7 +13,7 @@ import {
   COMMAND_FORK_DATA,
   COMMAND_FORK_END,
   type Command,
-} from '../wire/command.ts';
+} from '../protocol/command.ts';
 import { Gate } from './gate.ts';
 import { grows } from './grows.ts';
 

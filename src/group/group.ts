@@ -13,7 +13,7 @@ import { Raft } from '../raft/raft.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry, type RaftConfig } from '../raft/types.ts';
 import { apply, sweepDue } from '../stream/apply.ts';
 import type { Head } from '../stream/head.ts';
-import { isImporting } from '../stream/import.ts';
+import { isImporting } from '../backup/state/import.ts';
 import type { State } from '../stream/state.ts';
 import {
   COMMAND_APPEND,
@@ -27,12 +27,12 @@ import {
   newCommandFields,
   writeCommand,
   FLAG_PRODUCER,
-} from '../wire/command.ts';
-import { EntryBuilder, eachCommand } from '../wire/entry.ts';
-import { REPLY_DUPLICATE, REPLY_PRODUCER, Reply } from '../wire/reply.ts';
+} from '../protocol/command.ts';
+import { EntryBuilder, eachCommand } from './entry.ts';
+import { REPLY_DUPLICATE, REPLY_PRODUCER, Reply } from '../protocol/reply.ts';
 import { refuse } from '../stream/append.ts';
 import { QuotaExtras } from '../stream/quota-extras.ts';
-import { OP_READ, READ_FLAG_NO_TOUCH, type Query, quotaMark } from '../wire/request.ts';
+import { OP_READ, READ_FLAG_NO_TOUCH, type Query, quotaMark } from '../protocol/request.ts';
 import { Admission } from './admission.ts';
 import { prepare } from './prepare.ts';
 import { answerQuery } from './queries.ts';

@@ -16,8 +16,8 @@ import {
   type Command,
   FLAG_MATCH,
   FLAG_PRODUCER,
-} from '../wire/command.ts';
-import { isJson } from '../wire/media-type.ts';
+} from '../protocol/command.ts';
+import { isJson } from '../protocol/media-type.ts';
 
 /** `command` as it was received; what can only be known once it is prepared counts as bytes. */
 export function grows(state: State, command: Command, payloadBytes: number, nowMs: number): boolean {

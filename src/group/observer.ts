@@ -11,16 +11,16 @@ import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { Head } from '../stream/head.ts';
 import type { State } from '../stream/state.ts';
-import { flatPath } from '../wire/flat-path.ts';
-import { REPLY_BODY_OMITTED, REPLY_TAIL, REPLY_UP_TO_DATE, Reply } from '../wire/reply.ts';
+import { flatPath } from '../protocol/flat-path.ts';
+import { REPLY_BODY_OMITTED, REPLY_TAIL, REPLY_UP_TO_DATE, Reply } from '../protocol/reply.ts';
 import {
   OBSERVE_FORGET_NAME,
   OBSERVE_FORGET_PATTERN,
   OBSERVE_NAME,
   OBSERVE_PATTERN,
   type Query,
-} from '../wire/request.ts';
-import { readText } from '../wire/text.ts';
+} from '../protocol/request.ts';
+import { readText } from '../base/text.ts';
 import type { ReplySink } from './reply-sink.ts';
 
 /** Streams whose names were compared with the patterns; forgotten all at once beyond this (some 10 MB). */

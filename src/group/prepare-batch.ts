@@ -2,7 +2,7 @@
 import type { ErrorCode } from '../base/errors.ts';
 import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
 import { normalizeJson } from '../stream/json-records.ts';
-import { FRAME_HEAD_BYTES, frameEnd, joinFrames } from '../wire/batch.ts';
+import { FRAME_HEAD_BYTES, frameEnd, joinFrames } from '../protocol/append-batch.ts';
 
 export type BatchResult =
   | { readonly ok: true; readonly bytes: Uint8Array; readonly ends: readonly number[] }

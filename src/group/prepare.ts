@@ -6,12 +6,12 @@ import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
 import { parseAttributes } from '../stream/attributes.ts';
 import { normalizeJson } from '../stream/json-records.ts';
-import { batchShape } from '../wire/batch.ts';
-import { type Command, FLAG_ATTRS } from '../wire/command.ts';
-import { COMMAND_APPEND, COMMAND_APPEND_BATCH, COMMAND_CREATE, COMMAND_FORK_END } from '../wire/command.ts';
+import { batchShape } from '../protocol/append-batch.ts';
+import { type Command, FLAG_ATTRS } from '../protocol/command.ts';
+import { COMMAND_APPEND, COMMAND_APPEND_BATCH, COMMAND_CREATE, COMMAND_FORK_END } from '../protocol/command.ts';
 import { normalizeBatch } from './prepare-batch.ts';
-import type { EntryBuilder } from '../wire/entry.ts';
-import type { Reply } from '../wire/reply.ts';
+import type { EntryBuilder } from './entry.ts';
+import type { Reply } from '../protocol/reply.ts';
 
 const NOTHING = new Uint8Array(0);
 /** Whose payload is a client's body. */

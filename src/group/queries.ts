@@ -3,13 +3,13 @@ import { errorNumber } from '../base/errors.ts';
 import { toHex } from '../base/hex.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import { refuse, refuseAbsent, tagOf } from '../stream/append.ts';
-import { gcOfBucket } from '../stream/cold/objects.ts';
+import { gcOfBucket } from '../cold/state/objects.ts';
 import type { Head } from '../stream/head.ts';
 import { planRead } from '../stream/read.ts';
 import { published } from '../stream/publish.ts';
 import type { State } from '../stream/state.ts';
-import { isOwnObject } from '../wire/object-key.ts';
-import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
+import { isOwnObject } from '../protocol/object-key.ts';
+import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
 import {
   OP_BUCKET_GC,
   OP_GET_ATTRIBUTES,
@@ -21,8 +21,8 @@ import {
   SNAPSHOT_ANY,
   SNAPSHOT_AT,
   SNAPSHOT_LATEST,
-} from '../wire/request.ts';
-import { readText } from '../wire/text.ts';
+} from '../protocol/request.ts';
+import { readText } from '../base/text.ts';
 import type { Watchers } from './watchers.ts';
 
 const NO_ATTRIBUTES = encodeUtf8('{}');

@@ -1,7 +1,7 @@
-/** What the leader says to a write by the mark that its gate put on it (server/quota-gate.ts), before it is proposed. */
+/** What the leader says to a write by the mark that its gate put on it (gateway/quota-gate.ts), before it is proposed. */
 import type { State } from '../stream/state.ts';
-import type { Command } from '../wire/command.ts';
-import { QUOTA_OVER, QUOTA_UNKNOWN } from '../wire/request.ts';
+import type { Command } from '../protocol/command.ts';
+import { QUOTA_OVER, QUOTA_UNKNOWN } from '../protocol/request.ts';
 import { grows } from './grows.ts';
 
 export function quotaRefusal(

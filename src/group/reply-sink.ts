@@ -1,4 +1,4 @@
-import type { Reply } from '../wire/reply.ts';
+import type { Reply } from '../protocol/reply.ts';
 
 /** Where answers and events go; implemented by the shard over the reply ring. */
 export interface ReplySink {

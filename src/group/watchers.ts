@@ -9,7 +9,7 @@ import type { StateListener } from '../stream/listener.ts';
 import type { State } from '../stream/state.ts';
 import { Observer } from './observer.ts';
 import type { ReplySink } from './reply-sink.ts';
-import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_TAIL, Reply } from '../wire/reply.ts';
+import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_TAIL, Reply } from '../protocol/reply.ts';
 
 export class Watchers implements StateListener {
   #state: State;

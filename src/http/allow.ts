@@ -1,7 +1,7 @@
 /** Methods of each route of the client plane, as `Allow` names them in answers to OPTIONS and in refusals with 405. */
-import { type ControlPort, allowOfControl } from './control.ts';
+import { type ControlPort, allowOfControl } from './routes/control.ts';
 import { type RouteKind, newRoute, parseRoute } from './routes.ts';
-import { type ServiceTable, allowOfService } from './service.ts';
+import { type ServiceTable, allowOfService } from './routes/admin/service.ts';
 
 /** What OPTIONS says of a path; '' when nothing is there. */
 export type AllowOf = (url: string) => string;

@@ -1,23 +1,23 @@
 /** Router of the client plane: route and method -> handler. */
 import { ALLOW, allowOfSnapshot } from './allow.ts';
-import { type AppendPool, handleAppend } from './append.ts';
-import { handleGetAttributes, handlePutAttributes } from './attributes.ts';
-import { handleBatch } from './batch.ts';
-import { handleBootstrap } from './bootstrap.ts';
-import { handleCreateBucket, handleDeleteBucket, handleDescribeBucket, handleListStreams } from './bucket.ts';
+import { type AppendPool, handleAppend } from './routes/append.ts';
+import { handleGetAttributes, handlePutAttributes } from './routes/attributes.ts';
+import { handleBatch } from './routes/batch.ts';
+import { handleBootstrap } from './routes/bootstrap.ts';
+import { handleCreateBucket, handleDeleteBucket, handleDescribeBucket, handleListStreams } from './routes/bucket.ts';
 import type { Operation } from './contract.ts';
-import { type ControlPort, handleControl } from './control.ts';
-import { handleCreate } from './create.ts';
-import { handleDelete, handleHead } from './head.ts';
+import { type ControlPort, handleControl } from './routes/control.ts';
+import { handleCreate } from './routes/create.ts';
+import { handleDelete, handleHead } from './routes/head.ts';
 import { checkEncoding, writeHeaders } from './headers.ts';
-import type { MetricsSource } from './metrics-route.ts';
+import type { MetricsSource } from './routes/admin/metrics-route.ts';
 import type { Plane, Router } from './plane.ts';
-import { handleRead } from './read.ts';
-import { handleRetention } from './retention.ts';
+import { handleRead } from './routes/read.ts';
+import { handleRetention } from './routes/retention.ts';
 import type { Responder } from './respond.ts';
 import { type Route, newRoute, parseRoute } from './routes.ts';
-import { type ServiceTable, handleService } from './service.ts';
-import { handleDeleteSnapshot, handleLatestSnapshot, handlePublish, handleReadSnapshot } from './snapshot.ts';
+import { type ServiceTable, handleService } from './routes/admin/service.ts';
+import { handleDeleteSnapshot, handleLatestSnapshot, handlePublish, handleReadSnapshot } from './routes/snapshot.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
 /** What the functions below need of one request. */

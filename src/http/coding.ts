@@ -2,8 +2,8 @@
  * The form in which one read is answered: as it is, or compressed. Only large answers of JSON streams come in two forms; each has an
  * ETag of its own, because a strong one names bytes. Both say `Vary`, also in a 304.
  */
-import { GZIP_SUFFIX } from '../wire/condition.ts';
-import { REPLY_RECORDS, Reply } from '../wire/reply.ts';
+import { GZIP_SUFFIX } from '../protocol/condition.ts';
+import { REPLY_RECORDS, Reply } from '../protocol/reply.ts';
 import { prefersGzip } from './accept-encoding.ts';
 import { compressionOf } from './compression.ts';
 import type { HttpContext, ReadParams } from './contract.ts';

@@ -1,6 +1,6 @@
 /** What a request must bring before a plane looks at it: nothing that the gate refuses, and the plane's bearer token. */
 import { isAuthorized } from './auth.ts';
-import { hasOwnToken } from './control.ts';
+import { hasOwnToken } from './routes/control.ts';
 import { type Gate, type GateRefusal, PROBES } from './gate.ts';
 import type { WriteHeaders } from './headers.ts';
 

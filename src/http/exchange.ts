@@ -8,8 +8,8 @@
  * other routes make one object for each request and let it go.
  */
 import type { ReplyHandler } from '../ports.ts';
-import type { Reply } from '../wire/reply.ts';
-import type { Request } from '../wire/request.ts';
+import type { Reply } from '../protocol/reply.ts';
+import type { Request } from '../protocol/request.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Family, Operation } from './contract.ts';
 import { type GuardedAbort, type ResponseOwner, guardAbort, takeOver } from './guard.ts';

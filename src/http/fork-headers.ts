@@ -1,7 +1,7 @@
 /** What a PUT says of the stream that it forks: Stream-Forked-From, Stream-Fork-Offset, Stream-Fork-Sub-Offset. */
 import type { ForkWish } from '../ports.ts';
-import { FORK_AT_TAIL } from '../wire/fork-command.ts';
-import { OFFSET_START, parseOffset, parseUint53 } from '../wire/header-values.ts';
+import { FORK_AT_TAIL } from '../protocol/fork-command.ts';
+import { OFFSET_START, parseOffset, parseUint53 } from '../protocol/header-values.ts';
 import type { WriteHeaders } from './headers.ts';
 import { newRoute, parseRoute } from './routes.ts';
 

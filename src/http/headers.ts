@@ -7,8 +7,8 @@
  */
 import { TOKEN_BYTES_MAX } from '../base/limits.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
-import type { CommandFields } from '../wire/command.ts';
-import { conditionText } from '../wire/condition.ts';
+import type { CommandFields } from '../protocol/command.ts';
+import { conditionText } from '../protocol/condition.ts';
 import {
   parseBooleanTrue,
   parseOrdinal,
@@ -16,8 +16,8 @@ import {
   parseRfc3339,
   parseTtl,
   parseUint53,
-} from '../wire/header-values.ts';
-import { normalizeContentType } from '../wire/media-type.ts';
+} from '../protocol/header-values.ts';
+import { normalizeContentType } from '../protocol/media-type.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import { Framing } from './framing.ts';
 import type { UwsRequest } from './uws.ts';

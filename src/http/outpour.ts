@@ -6,7 +6,7 @@
  * chunked body has no end.
  */
 import type { ErrorCode } from '../base/errors.ts';
-import type { Reply } from '../wire/reply.ts';
+import type { Reply } from '../protocol/reply.ts';
 import type { Operation } from './contract.ts';
 import { type ResponseOwner, guardAbort, takeOver, whenWritable } from './guard.ts';
 import type { Plane } from './plane.ts';

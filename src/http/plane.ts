@@ -1,6 +1,6 @@
 /** What the handlers of one listener share: the context, the budget of bodies in flight, and how many requests are open. */
 import { BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
-import { type Request, newRequest } from '../wire/request.ts';
+import { type Request, newRequest } from '../protocol/request.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { ErrorLog, Family, HttpContext, Operation } from './contract.ts';
 import type { Responder } from './respond.ts';

@@ -4,7 +4,7 @@
  * second `offset` is refused, because the two could only mean different things.
  */
 import { LIST_LIMIT_MAX } from '../base/limits.ts';
-import { OFFSET_START, parseOffset, parseOrdinal, parseUint53 } from '../wire/header-values.ts';
+import { OFFSET_START, parseOffset, parseOrdinal, parseUint53 } from '../protocol/header-values.ts';
 import {
   READ_FLAG_ENVELOPE,
   READ_NOW,
@@ -12,7 +12,7 @@ import {
   READ_RECORD,
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
-} from '../wire/request.ts';
+} from '../protocol/request.ts';
 import type { ReadParams } from './contract.ts';
 
 /** A query that was understood, or the sentence for the 400. */

@@ -6,8 +6,8 @@
  * Live readers that wait at one URL share an answer too: with bytes as above, and for a moment without. The cursor that
  * comes with it makes the next URL of all of them the same again, and another one than before.
  */
-import { REPLY_CLOSED, type Reply } from '../wire/reply.ts';
-import { READ_OFFSET, READ_RECORD } from '../wire/request.ts';
+import { REPLY_CLOSED, type Reply } from '../protocol/reply.ts';
+import { READ_OFFSET, READ_RECORD } from '../protocol/request.ts';
 import type { ReadCache, ReadParams } from './contract.ts';
 
 /** What an answer says to caches; `read` and `turn` mean what http.read_cache makes of them. */

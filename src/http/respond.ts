@@ -12,10 +12,10 @@
  * - Idle timeout: see the notes in server.ts.
  */
 import { type ErrorCode, ERRORS, errorCode, generalCode } from '../base/errors.ts';
-import { rangeTag } from '../wire/condition.ts';
-import { formatOffset } from '../wire/header-values.ts';
-import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET } from '../wire/request.ts';
+import { rangeTag } from '../protocol/condition.ts';
+import { formatOffset } from '../protocol/header-values.ts';
+import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
+import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET } from '../protocol/request.ts';
 import type { Family, ReadCache, ReadParams } from './contract.ts';
 import type { CorsBlocks } from './cors.ts';
 import { type CacheControl, cacheValues } from './read-cache.ts';

@@ -14,9 +14,9 @@
  *   /{bucket}/{stream}/bootstrap        bootstrap
  *   /{bucket}/{stream}/snapshot[/{offset}], /{bucket}/{stream}/retention[/{offset}]
  */
-import { splitFlatPath } from '../wire/flat-path.ts';
-import { decodePathSegment } from '../wire/header-values.ts';
-import { nameFault } from '../wire/names.ts';
+import { splitFlatPath } from '../protocol/flat-path.ts';
+import { decodePathSegment } from '../protocol/header-values.ts';
+import { nameFault } from '../protocol/names.ts';
 import type { Family } from './contract.ts';
 
 export type RouteKind =

@@ -14,19 +14,19 @@
  * HTTP/1.0, absolute-form targets and `*` are answered 505 by the library before any of our code runs.
  */
 import { clientAllow } from './allow.ts';
-import { AppendPool } from './append.ts';
+import { AppendPool } from './routes/append.ts';
 import type { HttpContext, HttpSettings } from './contract.ts';
-import type { ControlPort } from './control.ts';
+import type { ControlPort } from './routes/control.ts';
 import { CorsPolicy } from './cors.ts';
 import { clientRoutes } from './client.ts';
 import { endAllLive } from './live/live.ts';
 import { Listener } from './listener.ts';
-import type { MetricsSource } from './metrics-route.ts';
+import type { MetricsSource } from './routes/admin/metrics-route.ts';
 import { type Service, serve } from './dispatch.ts';
 import { Door } from './door.ts';
 import { AdminGate, ClientGate } from './gate.ts';
 import { BodyBudget, Plane } from './plane.ts';
-import { type Operations, adminRoutes, clientService } from './service.ts';
+import { type Operations, adminRoutes, clientService } from './routes/admin/service.ts';
 import { unsentOf } from './unsent.ts';
 import { loadUws } from './uws.ts';
 

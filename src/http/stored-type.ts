@@ -9,7 +9,7 @@
  * | HTML, SVG, XML (and all `+xml`), PDF, scripts                         | `Content-Security-Policy: sandbox`            |
  * | anything else, also what is no media type or several                  | the same and `Content-Disposition: attachment`|
  */
-import type { Reply } from '../wire/reply.ts';
+import type { Reply } from '../protocol/reply.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** What HEAD and reads show until a first body sets the type. */
@@ -63,7 +63,7 @@ const ONE_TYPE = /^([a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+)(?:;[^,]*)?$/;
 
 export type Danger = 'inert' | 'active' | 'unknown';
 
-/** `type` in its normal form (wire/media-type.ts). */
+/** `type` in its normal form (protocol/media-type.ts). */
 export function dangerOf(type: string): Danger {
   const media = ONE_TYPE.exec(type)?.[1];
   if (media === undefined) return 'unknown';

@@ -1,7 +1,7 @@
 /** Admin routes about one bucket: /__svc/purge/{bucket} and /__svc/quota/{bucket}. */
-import type { ServiceCall } from './service-call.ts';
-import { type ColdObjects, handlePurge } from './purge.ts';
-import { handleGetQuota, handlePutQuota } from './quota.ts';
+import type { ServiceCall } from './routes/admin/service-call.ts';
+import { type ColdObjects, handlePurge } from './routes/admin/purge.ts';
+import { handleGetQuota, handlePutQuota } from './routes/admin/quota.ts';
 import { newRoute, parseRoute } from './routes.ts';
 
 export const PURGE_PREFIX = '/__svc/purge/';

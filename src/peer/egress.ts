@@ -4,7 +4,7 @@
  * pongs say that everything before has arrived. What must not wait goes first, and is not held back.
  */
 import { FlightWindow } from '../base/flight-window.ts';
-import { FRAME_HEAD_BYTES, FRAME_PING, frameKind, pieceOf, sealFrame } from '../wire/peer/frame.ts';
+import { FRAME_HEAD_BYTES, FRAME_PING, frameKind, pieceOf, sealFrame } from './codec/frame.ts';
 import { type Lane, SendQueue } from './send-queue.ts';
 
 /** Time that what is under way may take, beyond which an urgent frame waits too long; heartbeats come every 200 ms. */

@@ -2,8 +2,8 @@
  * Forwarded requests and answers of one turn, per link, until they become frames: with hundreds of clients a turn forwards
  * dozens, and a frame of its own for each cost more than all the rest of its way.
  */
-import type { Forward, ForwardReply } from '../wire/peer/forward.ts';
-import { encodeForwardReplies, encodeForwards, forwardBytes } from '../wire/peer/forward.ts';
+import type { Forward, ForwardReply } from './codec/forward.ts';
+import { encodeForwardReplies, encodeForwards, forwardBytes } from './codec/forward.ts';
 import type { Link } from './link.ts';
 
 /** A frame is closed beyond this, so that the peer can begin before all of a turn has arrived, and heartbeats get between. */

@@ -1,5 +1,5 @@
 /** Frames in their order. Messages of Raft may be dropped from among them. */
-import { FRAME_RAFT, frameKind } from '../wire/peer/frame.ts';
+import { FRAME_RAFT, frameKind } from './codec/frame.ts';
 
 /** Handed-out slots at the front that are tolerated before the array is cut. */
 const FRONT_SLOTS_MAX = 1024;

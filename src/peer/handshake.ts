@@ -1,5 +1,5 @@
 /**
- * Both sides of the handshake as machines over bytes; words and their order are described in src/wire/peer/handshake.ts.
+ * Both sides of the handshake as machines over bytes; words and their order are described in src/peer/codec/handshake.ts.
  * The HMAC covers every byte said so far and the role, so a proof fits this conversation and this direction only. The
  * secret guards who may talk; what is said afterwards is neither hidden nor signed.
  */
@@ -25,8 +25,8 @@ import {
   isProof,
   isSpoken,
   readWord,
-} from '../wire/peer/handshake.ts';
-import type { Hello, Introduction, Refusal, RefusalCode, Word } from '../wire/peer/handshake.ts';
+} from './codec/handshake.ts';
+import type { Hello, Introduction, Refusal, RefusalCode, Word } from './codec/handshake.ts';
 
 /** What to do after some bytes came in. */
 export type Step =

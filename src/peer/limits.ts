@@ -1,7 +1,7 @@
 /** Bounds of the peer links with units and reasons. Tests make them smaller. */
 import { assert } from '../base/assert.ts';
 import { BODY_BYTES_MAX, ENTRY_BYTES_MAX } from '../base/limits.ts';
-import { FRAME_PAYLOAD_BYTES_MAX } from '../wire/peer/frame.ts';
+import { FRAME_PAYLOAD_BYTES_MAX } from './codec/frame.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

@@ -13,11 +13,11 @@ import {
   FRAME_PONG,
   LARGE_PAYLOAD_BYTES_MAX,
   sealFrame,
-} from '../wire/peer/frame.ts';
-import type { FrameKind } from '../wire/peer/frame.ts';
-import { FrameReader } from '../wire/peer/frame-reader.ts';
-import { NONCE_BYTES, encodeRefusal } from '../wire/peer/handshake.ts';
-import type { Introduction, Refusal } from '../wire/peer/handshake.ts';
+} from './codec/frame.ts';
+import type { FrameKind } from './codec/frame.ts';
+import { FrameReader } from './codec/frame-reader.ts';
+import { NONCE_BYTES, encodeRefusal } from './codec/handshake.ts';
+import type { Introduction, Refusal } from './codec/handshake.ts';
 import { ClusterHttp, looksLikeHttp } from './cluster-http.ts';
 import type { Edge } from './edge.ts';
 import { AcceptorHandshake, misfit } from './handshake.ts';

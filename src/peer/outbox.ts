@@ -3,9 +3,9 @@
  * have frames of their own, so that everything else can overtake them.
  */
 import type { Message } from '../raft/types.ts';
-import { LARGE_PAYLOAD_BYTES_MAX } from '../wire/peer/frame.ts';
-import { encodeRaftFrame, raftItemBytes } from '../wire/peer/raft-frame.ts';
-import type { RaftItem } from '../wire/peer/raft-frame.ts';
+import { LARGE_PAYLOAD_BYTES_MAX } from './codec/frame.ts';
+import { encodeRaftFrame, raftItemBytes } from './codec/raft-frame.ts';
+import type { RaftItem } from './codec/raft-frame.ts';
 import { countSent } from './counters.ts';
 import type { PeerCounters } from './counters.ts';
 import type { Link } from './link.ts';

@@ -1,6 +1,6 @@
 /** The groups of this shard, and memory for the entries that come for each: a group lets go of its log from the front. */
 import { Slab } from '../base/slab.ts';
-import type { Introduction } from '../wire/peer/handshake.ts';
+import type { Introduction } from './codec/handshake.ts';
 
 export class OwnGroups {
   readonly #self: Introduction;

@@ -6,13 +6,13 @@
  */
 import { assert } from '../base/assert.ts';
 import type { Message, SnapshotRequest } from '../raft/types.ts';
-import { decodeForwardReplies, decodeForwards, forwardBytes } from '../wire/peer/forward.ts';
-import { FRAME_FORWARD, FRAME_FORWARD_REPLY, FRAME_PAYLOAD_BYTES_MAX, FRAME_RAFT } from '../wire/peer/frame.ts';
-import type { FrameKind } from '../wire/peer/frame.ts';
-import type { Introduction } from '../wire/peer/handshake.ts';
-import { decodeRaftFrame } from '../wire/peer/raft-frame.ts';
-import { encodeSnapshotAck } from '../wire/peer/snapshot-transfer.ts';
-import type { Standing } from '../wire/peer/standing.ts';
+import { decodeForwardReplies, decodeForwards, forwardBytes } from './codec/forward.ts';
+import { FRAME_FORWARD, FRAME_FORWARD_REPLY, FRAME_PAYLOAD_BYTES_MAX, FRAME_RAFT } from './codec/frame.ts';
+import type { FrameKind } from './codec/frame.ts';
+import type { Introduction } from './codec/handshake.ts';
+import { decodeRaftFrame } from './codec/raft-frame.ts';
+import { encodeSnapshotAck } from './codec/snapshot-transfer.ts';
+import type { Standing } from './codec/standing.ts';
 import { AddressBook } from './address-book.ts';
 import { addLink, newPeerCounters } from './counters.ts';
 import type { PeerCounters } from './counters.ts';

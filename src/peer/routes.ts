@@ -3,7 +3,7 @@
  * shards; a peer's number is learnt from its shard 0, which always exists, or from whatever link it opens to us.
  */
 import { assert } from '../base/assert.ts';
-import type { Introduction } from '../wire/peer/handshake.ts';
+import type { Introduction } from './codec/handshake.ts';
 import type { Address, Link } from './link.ts';
 
 /** A node and the address of its shard 0; shard i listens on port + i. */

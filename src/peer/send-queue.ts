@@ -10,7 +10,7 @@ import {
   FRAME_SNAPSHOT_CHUNK,
   FRAME_SNAPSHOT_END,
   frameKind,
-} from '../wire/peer/frame.ts';
+} from './codec/frame.ts';
 import { FrameLane } from './frame-lane.ts';
 
 /** Heartbeats, votes, answers of Raft, pings: a leader stays in office by them. */

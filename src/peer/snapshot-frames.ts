@@ -1,16 +1,11 @@
 /** Frames about snapshots on their way to who deals with them: the receiving end here, or the sending one that they answer. */
-import {
-  FRAME_SNAPSHOT_ACK,
-  FRAME_SNAPSHOT_BEGIN,
-  FRAME_SNAPSHOT_CHUNK,
-  FRAME_SNAPSHOT_END,
-} from '../wire/peer/frame.ts';
+import { FRAME_SNAPSHOT_ACK, FRAME_SNAPSHOT_BEGIN, FRAME_SNAPSHOT_CHUNK, FRAME_SNAPSHOT_END } from './codec/frame.ts';
 import {
   decodeSnapshotAck,
   decodeSnapshotBegin,
   decodeSnapshotChunk,
   decodeSnapshotEnd,
-} from '../wire/peer/snapshot-transfer.ts';
+} from './codec/snapshot-transfer.ts';
 import type { Session } from './listener.ts';
 import type { SnapshotReceiver } from './snapshot-receiver.ts';
 import type { SnapshotSender } from './snapshot-sender.ts';

@@ -1,6 +1,6 @@
 /** Snapshots on their way in: order, gaps and ends are checked here, the bytes belong to the handler. */
 import type { SnapshotRequest } from '../raft/types.ts';
-import type { SnapshotAck, SnapshotBegin, SnapshotChunk, SnapshotEnd } from '../wire/peer/snapshot-transfer.ts';
+import type { SnapshotAck, SnapshotBegin, SnapshotChunk, SnapshotEnd } from './codec/snapshot-transfer.ts';
 import { SNAPSHOT_ACK_BYTES } from './limits.ts';
 import type { Session } from './listener.ts';
 

@@ -5,8 +5,8 @@
  */
 import { assert } from '../base/assert.ts';
 import type { SnapshotRequest } from '../raft/types.ts';
-import { encodeSnapshotBegin, encodeSnapshotChunk, encodeSnapshotEnd } from '../wire/peer/snapshot-transfer.ts';
-import type { SnapshotAck } from '../wire/peer/snapshot-transfer.ts';
+import { encodeSnapshotBegin, encodeSnapshotChunk, encodeSnapshotEnd } from './codec/snapshot-transfer.ts';
+import type { SnapshotAck } from './codec/snapshot-transfer.ts';
 import type { PeerCounters } from './counters.ts';
 import type { Edge } from './edge.ts';
 import { SNAPSHOT_CHUNK_BYTES_MAX } from './limits.ts';

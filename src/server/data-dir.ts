@@ -24,9 +24,9 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import process from 'node:process';
 import { GROUP_COUNT_MAX } from '../base/hash.ts';
-import { makeFolder } from '../cold/folder.ts';
+import { makeFolder } from '../cold/store/folder.ts';
 import { ConfigError } from '../config/error.ts';
-import type { DirectoryRun } from '../wire/peer/standing.ts';
+import type { DirectoryRun } from '../peer/codec/standing.ts';
 
 const FILE = 'millrace.json';
 /** 2: streams have a cold part, buckets a quota. */

@@ -8,9 +8,9 @@ import type { Address } from '../base/address.ts';
 import { REPLY_RING_BYTES, REQUEST_RING_BYTES } from '../base/limits.ts';
 import { type Lane, LaneReceiver, LaneSender, createLane } from '../mailbox/lane.ts';
 import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '../mailbox/ring.ts';
-import type { ColdSettings } from '../shard/cold/port.ts';
-import { type ColdAnswer, type ColdCalls, type ColdQuestion, answerShard } from './cold-bridge.ts';
-import { type ShardLink } from './gateway.ts';
+import type { ColdSettings } from '../cold/shard/port.ts';
+import { type ColdAnswer, type ColdCalls, type ColdQuestion, answerShard } from '../cold/service/bridge.ts';
+import { type ShardLink } from '../gateway/gateway.ts';
 import type { Finding, Membership, MembershipData } from './membership.ts';
 
 /** Bodies under way beside the rings, per direction and shard; above the 256 MiB that HTTP admits. */

@@ -6,10 +6,10 @@ import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
 import type { Configuration } from '../raft/types.ts';
 import { type Answer, notLeader, sentence } from './answers.ts';
-import { flushCall } from './cold/calls.ts';
-import type { ColdTier } from './cold/tier.ts';
-import { readText } from '../wire/text.ts';
-import { Reply } from '../wire/reply.ts';
+import { flushCall } from '../cold/shard/calls.ts';
+import type { ColdTier } from '../cold/shard/tier.ts';
+import { readText } from '../base/text.ts';
+import { Reply } from '../protocol/reply.ts';
 import {
   ADMIN_ALLOW_REVERT,
   ADMIN_FORGET_LEARNER,
@@ -20,7 +20,7 @@ import {
   ADMIN_TRANSFER,
   OP_FLUSH,
   type Query,
-} from '../wire/request.ts';
+} from '../protocol/request.ts';
 
 /** Learners and membership changes are awaited this long (decisions.md). */
 const WAIT_MS = 10_000;

@@ -5,8 +5,8 @@
  *
  * What a peer's welcome says is kept on disk: by then it has acted on what this node remembered. A hello alone does not count.
  */
-import type { Introduction } from '../wire/peer/handshake.ts';
-import type { DirectoryRun, Standing } from '../wire/peer/standing.ts';
+import type { Introduction } from '../peer/codec/handshake.ts';
+import type { DirectoryRun, Standing } from '../peer/codec/standing.ts';
 import type { ClusterIdentity } from './cluster-identity.ts';
 import type { DirectoryStorage } from './ports.ts';
 

@@ -1,7 +1,7 @@
 /**
  * Exports of groups for a backup, as far as the shard has part in them: a checkpoint, so that the group's state is in the store,
  * and while one runs the collector leaves the group's objects alone. The rows are read by a thread of their own
- * (server/backup/exporting.ts) in one LMDB read transaction; appends go on meanwhile and wait for nothing.
+ * (backup/export/exporting.ts) in one LMDB read transaction; appends go on meanwhile and wait for nothing.
  *
  * While that is open, pages that commits replace are not used again, so the file grows by about what is written; it does not
  * shrink, but later commits use the pages. The log is not held back. When the volume runs short, the export is ended and not
@@ -10,9 +10,9 @@
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { EXPORTS_MAX } from '../base/limits.ts';
 import type { Group } from '../group/group.ts';
-import { isImporting } from '../stream/import.ts';
-import { Reply } from '../wire/reply.ts';
-import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, type Query } from '../wire/request.ts';
+import { isImporting } from '../backup/state/import.ts';
+import { Reply } from '../protocol/reply.ts';
+import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, type Query } from '../protocol/request.ts';
 import type { ShardStorage } from './ports.ts';
 
 /** Nobody held it for so long: whoever began it is gone. Many times the interval in which it is held (export.ts). */

@@ -1,10 +1,10 @@
-/** What there is to be done for forks in the groups that this node leads (stream/fork/outbox.ts). */
+/** What there is to be done for forks in the groups that this node leads (forks/state/outbox.ts). */
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
-import { errands, questions } from '../stream/fork/outbox.ts';
-import type { Reply } from '../wire/reply.ts';
-import type { Query } from '../wire/request.ts';
-import { readText } from '../wire/text.ts';
+import { errands, questions } from '../forks/state/outbox.ts';
+import type { Reply } from '../protocol/reply.ts';
+import type { Query } from '../protocol/request.ts';
+import { readText } from '../base/text.ts';
 
 export function answerForks(groups: readonly Group[], query: Query, reply: Reply): void {
   const { maxRecords: most, maxBytes: mostToAsk, topic, value } = query;

@@ -10,8 +10,8 @@
 import { errorNumber } from '../base/errors.ts';
 import { Slab } from '../base/slab.ts';
 import type { Group } from '../group/group.ts';
-import { Reply } from '../wire/reply.ts';
-import { REQUEST_HEAD_BYTES } from '../wire/request.ts';
+import { Reply } from '../protocol/reply.ts';
+import { REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 import { WholeBuffer } from './frames.ts';
 import type { PeerPort, ForwardOrigin } from './ports.ts';
 

@@ -28,9 +28,9 @@ import {
   KIND_CONDITIONAL,
   newCommandFields,
   writeCommand,
-} from '../wire/command.ts';
-import { decodeGcList } from '../wire/cold.ts';
-import { REQUEST_HEAD_BYTES } from '../wire/request.ts';
+} from '../protocol/command.ts';
+import { decodeGcList } from '../protocol/cold.ts';
+import { REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 
 /** Commands that a node may forward for its clients. */
 const FORWARDED: ReadonlySet<number> = new Set([

@@ -5,7 +5,7 @@ import type { ReplySink } from '../group/reply-sink.ts';
 import type { LogReader, RaftConfig } from '../raft/types.ts';
 import type { State } from '../stream/state.ts';
 import type { ClusterIdentity } from './cluster-identity.ts';
-import type { ColdPort, ColdSettings } from './cold/port.ts';
+import type { ColdPort, ColdSettings } from '../cold/shard/port.ts';
 import type { PinBounds } from './log-pins.ts';
 import type { Log, ReplyTarget, RequestSource, ShardStorage } from './ports.ts';
 import { decodeConfiguration } from '../raft/configuration.ts';

@@ -1,7 +1,7 @@
 /** What a shard needs from the outside; the simulator swaps all of it. */
 import type { Entry, HardState, LogReader, Message, SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
 import type { Tx } from '../stream/tx.ts';
-import type { DirectoryRun } from '../wire/peer/standing.ts';
+import type { DirectoryRun } from '../peer/codec/standing.ts';
 
 /** Requests from the main thread: a ring reader. */
 export interface RequestSource {

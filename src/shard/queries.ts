@@ -3,7 +3,7 @@ import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import type { Group } from '../group/group.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
 import type { Candidacy, ReadState } from '../raft/types.ts';
-import { Reply } from '../wire/reply.ts';
+import { Reply } from '../protocol/reply.ts';
 import {
   BUCKET_FLAG_SOON,
   OP_ADMIN,
@@ -15,8 +15,8 @@ import {
   OP_STATUS,
   OP_UNWATCH,
   Query,
-} from '../wire/request.ts';
-import { SHED_LATE, SHED_NEVER } from '../wire/shed.ts';
+} from '../protocol/request.ts';
+import { SHED_LATE, SHED_NEVER } from '../placement/state/shed.ts';
 import type { Administration } from './admin.ts';
 import type { Exports } from './exports.ts';
 import { CatchUp } from './catch-up.ts';
@@ -45,7 +45,7 @@ export class Queries {
   #frameBytes: Uint8Array = new Uint8Array(0);
   #frameAt = 0;
   #frameSize = 0;
-  /** Why this node shall not lead (wire/shed.ts). */
+  /** Why this node shall not lead (placement/state/shed.ts). */
   shedBits = 0;
   /** Other nodes may know more than this one. */
   #hasOthers = false;

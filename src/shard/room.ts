@@ -13,7 +13,7 @@ import {
   COMMAND_IMPORT_ABORT,
   COMMAND_PURGE,
   COMMAND_RETENTION,
-} from '../wire/command.ts';
+} from '../protocol/command.ts';
 import type { Commits } from './commits.ts';
 import { passOn } from './hand-over.ts';
 import type { ShardStorage } from './ports.ts';

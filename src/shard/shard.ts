@@ -10,10 +10,10 @@ import { TURN_BYTES_MAX } from '../base/limits.ts';
 import type { Group } from '../group/group.ts';
 import type { LogReader, Message } from '../raft/types.ts';
 import { State } from '../stream/state.ts';
-import { Reply } from '../wire/reply.ts';
-import { ALL_GROUPS, OP_READ, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../wire/request.ts';
+import { Reply } from '../protocol/reply.ts';
+import { ALL_GROUPS, OP_READ, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 import { type AdminHost, Administration } from './admin.ts';
-import { ColdTier } from './cold/tier.ts';
+import { ColdTier } from '../cold/shard/tier.ts';
 import { Commits } from './commits.ts';
 import { Exports } from './exports.ts';
 import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
@@ -261,7 +261,7 @@ export class Shard {
     return payload?.length ?? 0;
   }
 
-  /** Why this node shall not lead (wire/shed.ts), for peers that ask. */
+  /** Why this node shall not lead (placement/state/shed.ts), for peers that ask. */
   get shedBits(): number {
     return this.#queries.shedBits;
   }

@@ -1,8 +1,8 @@
 /** Writes answers and tail events into the reply ring; bodies that would hog the ring go beside it. */
 import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
-import { REPLY_RESULT, type Reply } from '../wire/reply.ts';
-import { OWN_SLOTS } from './cold/proposals.ts';
+import { REPLY_RESULT, type Reply } from '../protocol/reply.ts';
+import { OWN_SLOTS } from '../cold/shard/proposals.ts';
 import { REMOTE_SLOTS } from './forwarding.ts';
 import type { ReplyTarget } from './ports.ts';
 

@@ -5,13 +5,21 @@ import type { Group } from '../group/group.ts';
 import type { IncomingSnapshots } from './incoming-snapshots.ts';
 import type { OutgoingSnapshots } from './outgoing-snapshots.ts';
 import type { ShardStorage } from './ports.ts';
-import { coldCounters, describeCold } from './cold/status.ts';
-import type { ColdTier } from './cold/tier.ts';
-import { isImporting } from '../stream/import.ts';
+import { coldCounters, describeCold } from '../cold/shard/status.ts';
+import type { ColdTier } from '../cold/shard/tier.ts';
+import { isImporting } from '../backup/state/import.ts';
 import { type Listed, listStreams } from '../stream/list.ts';
-import type { Reply } from '../wire/reply.ts';
-import { BUCKET_FLAG_SOON, OP_BUCKET, OP_FORKS, OP_LIST, OP_STATUS, OP_USAGE, type Query } from '../wire/request.ts';
-import { compareText } from '../wire/text.ts';
+import type { Reply } from '../protocol/reply.ts';
+import {
+  BUCKET_FLAG_SOON,
+  OP_BUCKET,
+  OP_FORKS,
+  OP_LIST,
+  OP_STATUS,
+  OP_USAGE,
+  type Query,
+} from '../protocol/request.ts';
+import { compareText } from '../base/text.ts';
 import { answerForks } from './forks.ts';
 import { answerUsage } from './usage.ts';
 

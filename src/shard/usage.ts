@@ -2,9 +2,9 @@
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
 import { isMetered } from '../stream/buckets.ts';
-import type { Reply } from '../wire/reply.ts';
-import type { Query } from '../wire/request.ts';
-import { compareText } from '../wire/text.ts';
+import type { Reply } from '../protocol/reply.ts';
+import type { Query } from '../protocol/request.ts';
+import { compareText } from '../base/text.ts';
 
 type Row = [
   name: string,

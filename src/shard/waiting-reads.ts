@@ -8,7 +8,7 @@
  */
 import type { Group } from '../group/group.ts';
 import type { ReadState } from '../raft/types.ts';
-import { clearTopic } from '../wire/request.ts';
+import { clearTopic } from '../protocol/request.ts';
 
 /** As long as a write waits for a leader (forwarding.ts): longer than an election takes. */
 const WAIT_MS = 5000;
@@ -148,7 +148,7 @@ export class WaitingReads {
 
   /**
    * The topic is over before its read was answered: the answer subscribes nothing. Many may leave during one catch-up, so they
-   * are looked for together, when answers are given; a number is not used again for another topic meanwhile (server/gateway.ts).
+   * are looked for together, when answers are given; a number is not used again for another topic meanwhile (gateway/gateway.ts).
    */
   unwatch(topic: number): void {
     if (this.#waiting.length > 0) this.#left.add(topic);

@@ -10,7 +10,7 @@ import { type Database, type RootDatabase, open } from 'lmdb';
 import type { SnapshotReader } from '../shard/ports.ts';
 import type { Tx } from '../stream/tx.ts';
 import { checkDataFile } from './data-file.ts';
-import { rowSize, writeRow } from '../wire/rows.ts';
+import { rowSize, writeRow } from '../base/row-bytes.ts';
 
 /** Address space reserved for the map; the file itself grows as needed. */
 const MAP_BYTES = 256 * 1024 * 1024 * 1024;
@@ -69,7 +69,7 @@ export class Environment {
     return Math.max(0, main.lastPageNumber + 1 - used) * main.pageSize;
   }
 
-  /** All rows of the state table in each [start, end), as of now, in chunks (wire/rows.ts). */
+  /** All rows of the state table in each [start, end), as of now, in chunks (base/row-bytes.ts). */
   openRanges(ranges: readonly (readonly [start: Uint8Array, end: Uint8Array])[]): SnapshotReader {
     const transaction = this.state.useReadTransaction();
     const { state } = this;

@@ -9,10 +9,10 @@ import {
   type StoredVote,
   type TurnBatch,
 } from '../shard/ports.ts';
-import { OTHER_HALF } from '../wire/key-space.ts';
-import type { DirectoryRun } from '../wire/peer/standing.ts';
-import { eachRow } from '../wire/rows.ts';
-import { readText, textBytes, writeText } from '../wire/text.ts';
+import { OTHER_HALF } from './key-space.ts';
+import type { DirectoryRun } from '../peer/codec/standing.ts';
+import { eachRow } from '../base/row-bytes.ts';
+import { readText, textBytes, writeText } from '../base/text.ts';
 import { Environment, LmdbTx } from './environment.ts';
 import { HALF_TAG, LOST_TAG, USED_TAG, VOTE_TAG, halfOf, peerKey, prefixKey, systemKey } from './rows.ts';
 import { type LogMemory, TurnLog } from './turn-log.ts';

@@ -4,12 +4,12 @@
  * the closure first (protocol 5.2.1): no epoch or sequence would help it.
  */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
-import { type Command, FLAG_CLOSE, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../wire/command.ts';
-import { conditionHolds, streamTag } from '../wire/condition.ts';
-import { sameContentType } from '../wire/media-type.ts';
-import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
+import { type Command, FLAG_CLOSE, FLAG_MATCH, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../protocol/command.ts';
+import { conditionHolds, streamTag } from '../protocol/condition.ts';
+import { sameContentType } from '../protocol/media-type.ts';
+import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../protocol/reply.ts';
 import { type Bucket, exceedsRetained, writeUnits } from './buckets.ts';
-import { listHot } from './cold/hot.ts';
+import { listHot } from '../cold/state/hot.ts';
 import { explainWrite } from './explain.ts';
 import { type Head, internType } from './head.ts';
 import { type Producer, accept, decide, expectedSeq, newProducer, receiptOf } from './producers.ts';

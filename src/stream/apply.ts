@@ -33,20 +33,26 @@ import {
   COMMAND_SWEEP,
   COMMAND_TOUCH,
   type Command,
-} from '../wire/command.ts';
+} from '../protocol/command.ts';
 import { RELEASE_CHUNKS_AT_ONCE, RELEASE_CHUNKS_PER_SWEEP } from '../base/limits.ts';
-import type { Reply } from '../wire/reply.ts';
+import type { Reply } from '../protocol/reply.ts';
 import { applyAppend, isAllowed, refuse, refuseAbsent, refuseWrite } from './append.ts';
 import { applyBatch } from './batch.ts';
-import { applyCompact } from './cold/compact.ts';
-import { applyDoom, applyFlush, applyGcDone } from './cold/flush.ts';
-import { releaseDue, sweepReleases } from './cold/release.ts';
+import { applyCompact } from '../cold/state/compact.ts';
+import { applyDoom, applyFlush, applyGcDone } from '../cold/state/flush.ts';
+import { releaseDue, sweepReleases } from '../cold/state/release.ts';
 import { applyCreate, commandAttributes, listDeadline } from './create.ts';
-import { applyForkBegin } from './fork/begin.ts';
-import { applyForkData, applyForkEnd } from './fork/form.ts';
-import { applyForkPin } from './fork/pin.ts';
-import { applyForkAbort, applyForkCheck, applyForkUnpin, applyForkUnpinned, showUnpin } from './fork/unpin.ts';
-import { applyImportAbort, applyImportBegin, applyImportEnd, applyImportRows, isImporting } from './import.ts';
+import { applyForkBegin } from '../forks/state/begin.ts';
+import { applyForkData, applyForkEnd } from '../forks/state/form.ts';
+import { applyForkPin } from '../forks/state/pin.ts';
+import { applyForkAbort, applyForkCheck, applyForkUnpin, applyForkUnpinned, showUnpin } from '../forks/state/unpin.ts';
+import {
+  applyImportAbort,
+  applyImportBegin,
+  applyImportEnd,
+  applyImportRows,
+  isImporting,
+} from '../backup/state/import.ts';
 import { expiryKey, readUint } from './keys.ts';
 import { applyPublish, applyRetention } from './publish.ts';
 import { applyPurge } from './purge.ts';

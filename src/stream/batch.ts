@@ -7,9 +7,9 @@
  */
 import { ERRORS, type ErrorCode } from '../base/errors.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
-import { FRAME_HEAD_BYTES, frameBytes } from '../wire/batch.ts';
-import { type Command, FLAG_PRODUCER, FLAG_RECORDS } from '../wire/command.ts';
-import { REPLY_DUPLICATE, type Reply } from '../wire/reply.ts';
+import { FRAME_HEAD_BYTES, frameBytes } from '../protocol/append-batch.ts';
+import { type Command, FLAG_PRODUCER, FLAG_RECORDS } from '../protocol/command.ts';
+import { REPLY_DUPLICATE, type Reply } from '../protocol/reply.ts';
 import {
   acceptProducer,
   admitProducer,

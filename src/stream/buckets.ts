@@ -7,7 +7,7 @@
  */
 import { assert } from '../base/assert.ts';
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
-import { readText } from '../wire/text.ts';
+import { readText } from '../base/text.ts';
 import { TAG_BUCKET, compareBytes, equalsPart, hashBytes, prefixEnd, taggedKey } from './keys.ts';
 import type { Tx } from './tx.ts';
 

@@ -1,8 +1,8 @@
 /** Create: a new stream, or the answer that an existing one has the same configuration (200) or another one (409). */
 import type { ErrorCode } from '../base/errors.ts';
-import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../wire/command.ts';
-import { sameContentType } from '../wire/media-type.ts';
-import { REPLY_CLOSED, REPLY_CREATED, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../wire/reply.ts';
+import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../protocol/command.ts';
+import { sameContentType } from '../protocol/media-type.ts';
+import { REPLY_CLOSED, REPLY_CREATED, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../protocol/reply.ts';
 import { acceptProducer, appendPayload, isAllowed, meter, refuse, refuseWrite } from './append.ts';
 import { attributesEqual } from './attributes-equal.ts';
 import { type Bucket, exceedsRetained } from './buckets.ts';

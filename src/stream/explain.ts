@@ -3,9 +3,9 @@
  * (base/errors.ts) stands in front.
  */
 import type { ErrorCode } from '../base/errors.ts';
-import { type Command, FLAG_CLOSE } from '../wire/command.ts';
-import { streamTag } from '../wire/condition.ts';
-import { sameContentType } from '../wire/media-type.ts';
+import { type Command, FLAG_CLOSE } from '../protocol/command.ts';
+import { streamTag } from '../protocol/condition.ts';
+import { sameContentType } from '../protocol/media-type.ts';
 import type { Head } from './head.ts';
 
 /** Of a value that is shown; types and tokens may be as long as a header block. */

@@ -9,8 +9,8 @@
  * 112 hotRecord f64 | 120 hotSinceMs f64 | 128 snapshotOffset f64 | 136 content type, seq
  */
 import { assert } from '../base/assert.ts';
-import { isJson } from '../wire/media-type.ts';
-import { readText, textBytes, writeText } from '../wire/text.ts';
+import { isJson } from '../protocol/media-type.ts';
+import { readText, textBytes, writeText } from '../base/text.ts';
 import type { Producer } from './producers.ts';
 import type { Row } from './row.ts';
 

@@ -1,11 +1,11 @@
 /**
  * Keys of a group's rows. All of a group's state lies under its two-byte prefix, so a group can be scanned, exported or
- * moved as one range (wire/key-space.ts). Numbers are big-endian, so key order is number order.
+ * moved as one range (store/key-space.ts). Numbers are big-endian, so key order is number order.
  *
  *   prefix u16 | tag u8 | rest
  *     'a' attributes          incarnation u48
  *     'b' bucket and usage    bucket
- *     'c' chunk               incarnation u48, start offset u64 -> where it lies in the cold store (wire/cold.ts)
+ *     'c' chunk               incarnation u48, start offset u64 -> where it lies in the cold store (protocol/cold.ts)
  *     'C' chunk by record     incarnation u48, first record u64 -> start offset; only of chunks in which a record ends
  *     'd' data row            incarnation u48, start offset u64
  *     'f' flush index         hot since ms u64, incarnation u48 -> stream key, of streams with bytes in rows

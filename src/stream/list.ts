@@ -1,5 +1,5 @@
 /** Listing of a bucket's streams in one group, in byte order of the stream name, changed and stored heads together. */
-import { readText } from '../wire/text.ts';
+import { readText } from '../base/text.ts';
 import { type Head, decodeHead } from './head.ts';
 import { NUL, TAG_HEAD, compareBytes, prefixEnd, taggedKey } from './keys.ts';
 import type { State } from './state.ts';

@@ -6,8 +6,8 @@
  */
 import { assert } from '../base/assert.ts';
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
-import { readText, writeText } from '../wire/text.ts';
-import type { ColdCounters } from './cold/counters.ts';
+import { readText, writeText } from '../base/text.ts';
+import type { ColdCounters } from '../cold/state/counters.ts';
 
 const FORMAT = 3;
 const FORMAT_BEFORE = 2;

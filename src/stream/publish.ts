@@ -3,12 +3,12 @@
  * position; the floor may rise up to there, never beyond.
  */
 import type { ErrorCode } from '../base/errors.ts';
-import type { Command } from '../wire/command.ts';
-import { type Position, decodePublish, decodeRetention } from '../wire/position-command.ts';
-import { REPLY_RECORDS, type Reply } from '../wire/reply.ts';
+import type { Command } from '../protocol/command.ts';
+import { type Position, decodePublish, decodeRetention } from '../protocol/position-command.ts';
+import { REPLY_RECORDS, type Reply } from '../protocol/reply.ts';
 import { refuse, refuseAbsent } from './append.ts';
-import { recordAt } from './cold/hot.ts';
-import { advanceFloor } from './cold/retention.ts';
+import { recordAt } from '../cold/state/hot.ts';
+import { advanceFloor } from '../cold/state/retention.ts';
 import type { Head } from './head.ts';
 import { offsetOfRecord } from './read.ts';
 import type { Snapshot } from './snapshots.ts';

@@ -6,13 +6,13 @@
  * from the start: the bucket is gone only when its gauge says that no stream is left, in the same command.
  */
 import { RELEASE_CHUNKS_PER_SWEEP } from '../base/limits.ts';
-import { decodePurge } from '../wire/bucket-command.ts';
-import type { Command } from '../wire/command.ts';
-import type { Reply } from '../wire/reply.ts';
-import { readText } from '../wire/text.ts';
+import { decodePurge } from '../protocol/bucket-command.ts';
+import type { Command } from '../protocol/command.ts';
+import type { Reply } from '../protocol/reply.ts';
+import { readText } from '../base/text.ts';
 import { refuse } from './append.ts';
-import { sweepReleases } from './cold/release.ts';
-import type { Tombstone } from './fork/rows.ts';
+import { sweepReleases } from '../cold/state/release.ts';
+import type { Tombstone } from '../forks/state/rows.ts';
 import { eachHead } from './list.ts';
 import { removeStream } from './remove.ts';
 import type { State } from './state.ts';

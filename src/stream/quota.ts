@@ -1,7 +1,7 @@
 /** Quotas of buckets: each group keeps the bound and never passes it alone; the sum over all groups is looked after elsewhere. */
-import { decodeQuota } from '../wire/bucket-command.ts';
-import type { Command } from '../wire/command.ts';
-import type { Reply } from '../wire/reply.ts';
+import { decodeQuota } from '../protocol/bucket-command.ts';
+import type { Command } from '../protocol/command.ts';
+import type { Reply } from '../protocol/reply.ts';
 import { refuse } from './append.ts';
 import type { State } from './state.ts';
 

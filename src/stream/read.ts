@@ -4,7 +4,7 @@
  */
 import type { ErrorCode } from '../base/errors.ts';
 import { READ_BYTES_MAX } from '../base/limits.ts';
-import { REPLY_CLOSED, REPLY_COLD, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../wire/reply.ts';
+import { REPLY_CLOSED, REPLY_COLD, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
 import {
   READ_FLAG_ENVELOPE,
   READ_FLAG_PARTS,
@@ -13,10 +13,10 @@ import {
   READ_RECORD,
   READ_RECORD_NOW,
   type Query,
-} from '../wire/request.ts';
+} from '../protocol/request.ts';
 import { refuse } from './append.ts';
-import { recordAt } from './cold/hot.ts';
-import { planCold } from './cold/plan.ts';
+import { recordAt } from '../cold/state/hot.ts';
+import { planCold } from '../cold/state/plan.ts';
 import { type Plan, collect } from './collect.ts';
 import type { Head } from './head.ts';
 import { hotRows } from './hot-rows.ts';

@@ -1,7 +1,7 @@
 /** Removes a stream, with what others know of it. */
-import { unlistHot } from './cold/hot.ts';
-import { releaseChunks } from './cold/release.ts';
-import type { Unpin } from './fork/rows.ts';
+import { unlistHot } from '../cold/state/hot.ts';
+import { releaseChunks } from '../cold/state/release.ts';
+import type { Unpin } from '../forks/state/rows.ts';
 import type { Head } from './head.ts';
 import { expiryKey } from './keys.ts';
 import type { State } from './state.ts';

@@ -7,8 +7,8 @@
  */
 import { assert } from '../base/assert.ts';
 import { PAGE_VALUE_BYTES } from '../base/limits.ts';
-import { DIGEST_BYTES } from '../wire/cold.ts';
-import { Reader, Writer, textFieldBytes } from '../wire/peer/cursor.ts';
+import { DIGEST_BYTES } from '../protocol/cold.ts';
+import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
 import { TAG_SNAPSHOT, positionKey } from './keys.ts';
 import type { Tx } from './tx.ts';
 

@@ -25,10 +25,10 @@ import {
   producerKey,
   taggedKey,
 } from './keys.ts';
-import { ColdCounters } from './cold/counters.ts';
-import { ForkRows } from './fork/rows.ts';
+import { ColdCounters } from '../cold/state/counters.ts';
+import { ForkRows } from '../forks/state/rows.ts';
 import { garbageBelow, reclaim } from './garbage.ts';
-import { type ImportMark, decodeImportMark, encodeImportMark } from './import-mark.ts';
+import { type ImportMark, decodeImportMark, encodeImportMark } from '../backup/state/import-mark.ts';
 import type { StateListener } from './listener.ts';
 import { decodeMeta, encodeMeta } from './meta.ts';
 import { Overlay } from './overlay.ts';

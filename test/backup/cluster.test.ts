@@ -14,7 +14,7 @@ import {
   type S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
-import { S3Store } from '../../src/cold/s3-store.ts';
+import { S3Store } from '../../src/cold/store/s3-store.ts';
 import { s3Options } from '../cold/s3.ts';
 import { Ceph, cephMissing } from '../support/ceph.ts';
 import { until, withCluster } from '../support/cluster.ts';

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Contents, DocumentReader } from '../../src/backup/document.ts';
-import { BACKUP_TAGS } from '../../src/stream/backup/order.ts';
-import { nextCompaction } from '../../src/stream/cold/compactor.ts';
-import { errands, questions } from '../../src/stream/fork/outbox.ts';
-import { nextFlush } from '../../src/stream/cold/flusher.ts';
-import { encodePurge } from '../../src/wire/bucket-command.ts';
+import { type Contents, DocumentReader } from '../../src/backup/format/document.ts';
+import { BACKUP_TAGS } from '../../src/backup/state/order.ts';
+import { nextCompaction } from '../../src/cold/state/compactor.ts';
+import { errands, questions } from '../../src/forks/state/outbox.ts';
+import { nextFlush } from '../../src/cold/state/flusher.ts';
+import { encodePurge } from '../../src/protocol/bucket-command.ts';
 import {
   COMMAND_APPEND,
   COMMAND_CREATE,
@@ -33,12 +33,12 @@ import {
   commandBytesMax,
   newCommandFields,
   writeCommand,
-} from '../../src/wire/command.ts';
-import { EntryBuilder } from '../../src/wire/entry.ts';
-import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../src/wire/fork-command.ts';
-import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../src/wire/import-command.ts';
-import { NO_ORIGIN } from '../../src/wire/object-key.ts';
-import { encodeRetention } from '../../src/wire/position-command.ts';
+} from '../../src/protocol/command.ts';
+import { EntryBuilder } from '../../src/group/entry.ts';
+import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../src/protocol/fork-command.ts';
+import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../src/protocol/import-command.ts';
+import { NO_ORIGIN } from '../../src/protocol/object-key.ts';
+import { encodeRetention } from '../../src/protocol/position-command.ts';
 import {
   OP_GET_ATTRIBUTES,
   OP_HEAD,
@@ -50,11 +50,11 @@ import {
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
   SNAPSHOT_LATEST,
-} from '../../src/wire/request.ts';
-import { rowSize, writeRow } from '../../src/wire/rows.ts';
+} from '../../src/protocol/request.ts';
+import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import type { Random } from '../support/random.ts';
-import { type Row, exportOf, validated } from '../stream/exporting.ts';
+import { type Row, exportOf, validated } from './state/exporting.ts';
 import { Replica, streamRequest } from '../stream/replica.ts';
 
 const FOLDER = join(REPO_ROOT, 'test', 'backup', 'golden', 'format-1');

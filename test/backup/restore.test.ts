@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { Manifest } from '../../src/backup/manifest.ts';
+import type { Manifest } from '../../src/backup/format/manifest.ts';
 import { until } from '../support/cluster.ts';
 import { ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { requestOnce } from '../support/raw-client.ts';

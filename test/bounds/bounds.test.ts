@@ -237,14 +237,14 @@ const BOUNDS: readonly Bound[] = [
     source: limits('FORKS_IN_MAKING_MAX'),
     holds: '32',
     full: '503, Retry-After',
-    shownBy: ['test/server/forks.test.ts', 'only so many are made at once'],
+    shownBy: ['test/forks/service/forks.test.ts', 'only so many are made at once'],
   },
   {
     what: 'webhook requests',
     source: limits('WEBHOOK_DELIVERIES_MAX'),
     holds: '64 of a node',
     full: 'the others wait in turn',
-    shownBy: ['test/server/subscription-driver.test.ts', 'so many deliveries at once, then the others in turn'],
+    shownBy: ['test/subscriptions/service/driver.test.ts', 'so many deliveries at once, then the others in turn'],
   },
   {
     what: 'subscriptions and their links',
@@ -255,11 +255,11 @@ const BOUNDS: readonly Bound[] = [
   },
   {
     what: 'uploads of backups that wait on disk',
-    source: ['src/server/backup/spool.ts', 'class Spool'],
+    source: ['src/backup/import/spool.ts', 'class Spool'],
     holds: 'half of what is free',
     full: '507',
     shownBy: [
-      'test/server/spool.test.ts',
+      'test/backup/import/spool.test.ts',
       'a spool gives back what it took, and refuses what its volume has no room for',
     ],
   },

@@ -7,9 +7,15 @@ import { test } from 'node:test';
 import { ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import { State } from '../../src/stream/state.ts';
-import { COMMAND_APPEND, Command, commandBytesMax, newCommandFields, writeCommand } from '../../src/wire/command.ts';
-import { EntryBuilder } from '../../src/wire/entry.ts';
-import { FRAME_PAYLOAD_BYTES_MAX } from '../../src/wire/peer/frame.ts';
+import {
+  COMMAND_APPEND,
+  Command,
+  commandBytesMax,
+  newCommandFields,
+  writeCommand,
+} from '../../src/protocol/command.ts';
+import { EntryBuilder } from '../../src/group/entry.ts';
+import { FRAME_PAYLOAD_BYTES_MAX } from '../../src/peer/codec/frame.ts';
 import { until, withCluster } from '../support/cluster.ts';
 import { requestOnce } from '../support/raw-client.ts';
 

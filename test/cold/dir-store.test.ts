@@ -4,8 +4,8 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { DirStore, makeDirStore } from '../../src/cold/dir-store.ts';
-import { StoreError } from '../../src/cold/store-error.ts';
+import { DirStore, makeDirStore } from '../../src/cold/store/dir-store.ts';
+import { StoreError } from '../../src/cold/store/store-error.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 
 const ROUNDS = 40;
@@ -72,6 +72,6 @@ test('folders are made with their parents only where a start, or a backup that b
     const text = readFileSync(join('src', name), 'utf8');
     return /mkdir(Sync)?\([^;]*recursive|makeFolder\(/.test(text);
   });
-  const known = ['backup/location.ts', 'cold/dir-store.ts', 'cold/folder.ts', 'server/data-dir.ts'];
+  const known = ['backup/format/location.ts', 'cold/store/dir-store.ts', 'cold/store/folder.ts', 'server/data-dir.ts'];
   assert.deepEqual(makers.sort(), known, 'makeFolder: lockDataDir, makeDirStore and Location.claim');
 });

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, it } from 'node:test';
-import { ColdPool } from '../../src/cold/pool.ts';
+import { ColdPool } from '../../src/cold/store/pool.ts';
 import { digestOf } from '../../src/digest/blake3.ts';
-import { ColdService } from '../../src/server/cold-service.ts';
-import type { MergeAnswer, MergeSlice, MergedSlice } from '../../src/shard/cold/port.ts';
+import { ColdService } from '../../src/cold/service/service.ts';
+import type { MergeAnswer, MergeSlice, MergedSlice } from '../../src/cold/shard/port.ts';
 import { Row } from '../../src/stream/row.ts';
-import { CHUNK_HEAD_BYTES, decodeChunk, writeChunkHead } from '../../src/wire/cold-chunk.ts';
-import type { ChunkRef } from '../../src/wire/cold.ts';
+import { CHUNK_HEAD_BYTES, decodeChunk, writeChunkHead } from '../../src/cold/state/chunk-layout.ts';
+import type { ChunkRef } from '../../src/protocol/cold.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 
 const MESSAGE_BYTES = 10;

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { DirStore, makeDirStore } from '../../src/cold/dir-store.ts';
-import { probe } from '../../src/cold/probe.ts';
-import { S3Store } from '../../src/cold/s3-store.ts';
-import type { ObjectStore } from '../../src/cold/store.ts';
-import { StoreError, type StoreFailure } from '../../src/cold/store-error.ts';
+import { DirStore, makeDirStore } from '../../src/cold/store/dir-store.ts';
+import { probe } from '../../src/cold/store/probe.ts';
+import { S3Store } from '../../src/cold/store/s3-store.ts';
+import type { ObjectStore } from '../../src/cold/store/store.ts';
+import { StoreError, type StoreFailure } from '../../src/cold/store/store-error.ts';
 import { Ceph, cephMissing } from '../support/ceph.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { s3Options } from './s3.ts';

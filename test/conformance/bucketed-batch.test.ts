@@ -1,6 +1,6 @@
 // POST .../append-batch against wire-facts 2.9 and 13.5: frames, results, producers, limits, usage.
 import assert from 'node:assert/strict';
-import { joinFrames } from '../../src/wire/batch.ts';
+import { joinFrames } from '../../src/protocol/append-batch.ts';
 import { type Answer, JSON_TYPE, TEXT, assertHeaders, offsetOf, producer, serverSuite } from '../support/suite.ts';
 
 const OCTETS = { 'Content-Type': 'application/octet-stream' } as const;

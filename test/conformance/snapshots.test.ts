@@ -1,6 +1,6 @@
 // Application snapshots, retention and bootstrap: wire-facts 2.18 to 2.20 and 13.6.
 import assert from 'node:assert/strict';
-import { snapshotDigest } from '../../src/http/snapshot.ts';
+import { snapshotDigest } from '../../src/http/routes/snapshot.ts';
 import { type Answer, JSON_TYPE, TEXT, assertHeaders, offsetOf, serverSuite } from '../support/suite.ts';
 import { multipart } from '../support/multipart.ts';
 

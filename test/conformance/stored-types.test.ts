@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test as plainTest } from 'node:test';
 import { type Danger, dangerOf } from '../../src/http/stored-type.ts';
-import { normalizeContentType } from '../../src/wire/media-type.ts';
+import { normalizeContentType } from '../../src/protocol/media-type.ts';
 import { type Answer, serverSuite } from '../support/suite.ts';
 
 const TYPES: readonly (readonly [type: string, danger: Danger])[] = [

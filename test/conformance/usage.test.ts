@@ -1,6 +1,6 @@
 // The usage report beyond one page, and exact over everything that changes it: service.md "Usage rules", wire-facts 5.1.
 import assert from 'node:assert/strict';
-import { joinFrames } from '../../src/wire/batch.ts';
+import { joinFrames } from '../../src/protocol/append-batch.ts';
 import { JSON_TYPE, TEXT, producer, serverSuite } from '../support/suite.ts';
 
 interface Report {

@@ -8,11 +8,11 @@ import { Group } from '../../src/group/group.ts';
 import { Raft } from '../../src/raft/raft.ts';
 import { ENTRY_DATA, type Entry, type LogReader, type RaftConfig } from '../../src/raft/types.ts';
 import { State } from '../../src/stream/state.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, Command } from '../../src/wire/command.ts';
-import { eachCommand } from '../../src/wire/entry.ts';
-import { encodeRaftFrame, raftItemBytes } from '../../src/wire/peer/raft-frame.ts';
-import type { Reply } from '../../src/wire/reply.ts';
-import { REQUEST_HEAD_BYTES, newRequest, requestBytesMax, writeRequest } from '../../src/wire/request.ts';
+import { COMMAND_APPEND, COMMAND_CREATE, Command } from '../../src/protocol/command.ts';
+import { eachCommand } from '../../src/group/entry.ts';
+import { encodeRaftFrame, raftItemBytes } from '../../src/peer/codec/raft-frame.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
+import { REQUEST_HEAD_BYTES, newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
 
 const MIB = 1024 * 1024;

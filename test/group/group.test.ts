@@ -5,9 +5,9 @@ import { errorCode } from '../../src/base/errors.ts';
 import { Group } from '../../src/group/group.ts';
 import { ENTRY_EMPTY, type Entry, type LogReader, type Message } from '../../src/raft/types.ts';
 import { State } from '../../src/stream/state.ts';
-import { COMMAND_CREATE } from '../../src/wire/command.ts';
-import type { Reply } from '../../src/wire/reply.ts';
-import { REQUEST_HEAD_BYTES, newRequest, requestBytesMax, writeRequest } from '../../src/wire/request.ts';
+import { COMMAND_CREATE } from '../../src/protocol/command.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
+import { REQUEST_HEAD_BYTES, newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
 
 class Log implements LogReader {

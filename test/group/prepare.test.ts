@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RECORDS_PER_REQUEST_MAX } from '../../src/base/limits.ts';
-import { COMMAND_APPEND, Command, FLAG_RECORDS } from '../../src/wire/command.ts';
-import { eachCommand } from '../../src/wire/entry.ts';
+import { COMMAND_APPEND, Command, FLAG_RECORDS } from '../../src/protocol/command.ts';
+import { eachCommand } from '../../src/group/entry.ts';
 import type { ModelCommand } from '../stream/model-command.ts';
 import { Proposer } from '../stream/propose.ts';
 import { plainCommand } from '../stream/random-commands.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { quotaRefusal } from '../../src/group/quota-refusal.ts';
 import { State } from '../../src/stream/state.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, Command } from '../../src/wire/command.ts';
+import { COMMAND_APPEND, COMMAND_CREATE, Command } from '../../src/protocol/command.ts';
 import {
   QUOTA_OVER,
   QUOTA_UNKNOWN,
@@ -13,7 +13,7 @@ import {
   quotaMark,
   requestBytesMax,
   writeRequest,
-} from '../../src/wire/request.ts';
+} from '../../src/protocol/request.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
 
 const bucketOf = (state: State): ReturnType<State['buckets']['of']> =>

@@ -1,7 +1,7 @@
 // A gateway without shards: remembers what it was asked and answers what the test says, always after send() has returned.
 import type { ReplyHandler, ShardGateway, TailHandler } from '../../src/ports.ts';
-import { Reply } from '../../src/wire/reply.ts';
-import type { Request } from '../../src/wire/request.ts';
+import { Reply } from '../../src/protocol/reply.ts';
+import type { Request } from '../../src/protocol/request.ts';
 
 /** A copy of a request, because the sender reuses its own. */
 export interface Asked {

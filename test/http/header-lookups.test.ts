@@ -1,7 +1,7 @@
 // What a request costs in calls to the native half: its headers are walked over once, and nobody asks for one of them again.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AppendPool } from '../../src/http/append.ts';
+import { AppendPool } from '../../src/http/routes/append.ts';
 import { clientRoutes } from '../../src/http/client.ts';
 import { CorsPolicy } from '../../src/http/cors.ts';
 import { serve } from '../../src/http/dispatch.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseFork } from '../../src/http/fork-headers.ts';
 import { type Refusal, WriteHeaders, declaredBytes, fillCommand } from '../../src/http/headers.ts';
-import { type CommandFields, newCommandFields } from '../../src/wire/command.ts';
+import { type CommandFields, newCommandFields } from '../../src/protocol/command.ts';
 
 function fill(headers: Record<string, string>, isCreate = false): CommandFields | Refusal {
   const taken = new WriteHeaders();

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { newConnections } from './new-connections.ts';
 import type { TestContext } from 'node:test';
 import type { HttpContext, HttpSettings } from '../../src/http/contract.ts';
-import type { ControlPort } from '../../src/http/control.ts';
+import type { ControlPort } from '../../src/http/routes/control.ts';
 import { type Planes, createPlanes } from '../../src/http/server.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { FakeGateway } from './fake-gateway.ts';
-import { openBackups } from '../../src/server/backup/backups.ts';
+import { openBackups } from '../../src/backup/backups.ts';
 import { NO_FORKS } from './no-forks.ts';
 
 /** A drain mark without a disk or shards. */

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
-import { decodePurge } from '../../src/wire/bucket-command.ts';
-import { decodeGcList } from '../../src/wire/cold.ts';
-import { COMMAND_GC_DONE, COMMAND_PURGE } from '../../src/wire/command.ts';
-import { OP_BUCKET_GC } from '../../src/wire/request.ts';
+import { decodePurge } from '../../src/protocol/bucket-command.ts';
+import { decodeGcList } from '../../src/protocol/cold.ts';
+import { COMMAND_GC_DONE, COMMAND_PURGE } from '../../src/protocol/command.ts';
+import { OP_BUCKET_GC } from '../../src/protocol/request.ts';
 import type { Asked, Script } from './fake-gateway.ts';
 import { type Rig, startPlanes } from './planes.ts';
 

@@ -11,7 +11,7 @@ import {
   ADMIN_SNAPSHOT,
   ADMIN_TRANSFER,
   OP_ADMIN,
-} from '../../src/wire/request.ts';
+} from '../../src/protocol/request.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 

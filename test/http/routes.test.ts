@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newRoute, parseRoute } from '../../src/http/routes.ts';
-import { flatPath, splitFlatPath } from '../../src/wire/flat-path.ts';
+import { flatPath, splitFlatPath } from '../../src/protocol/flat-path.ts';
 
 function parsed(url: string): string {
   const route = newRoute();

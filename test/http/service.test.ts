@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
-import { compareText } from '../../src/wire/text.ts';
-import { COMMAND_DELETE_BUCKET } from '../../src/wire/command.ts';
-import { ALL_GROUPS, OP_BUCKET, OP_LIST, OP_STATUS, OP_USAGE } from '../../src/wire/request.ts';
+import { compareText } from '../../src/base/text.ts';
+import { COMMAND_DELETE_BUCKET } from '../../src/protocol/command.ts';
+import { ALL_GROUPS, OP_BUCKET, OP_LIST, OP_STATUS, OP_USAGE } from '../../src/protocol/request.ts';
 import { startPlanes } from './planes.ts';
 
 const json = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import type { ErrorCode } from '../../src/base/errors.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE, COMMAND_SET_ATTRIBUTES } from '../../src/wire/command.ts';
+import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE, COMMAND_SET_ATTRIBUTES } from '../../src/protocol/command.ts';
 import {
   REPLY_CLOSED,
   REPLY_CREATED,
@@ -11,8 +11,8 @@ import {
   REPLY_PRODUCER,
   REPLY_RECORDS,
   REPLY_UP_TO_DATE,
-} from '../../src/wire/reply.ts';
-import { OP_GET_ATTRIBUTES, OP_HEAD, OP_READ } from '../../src/wire/request.ts';
+} from '../../src/protocol/reply.ts';
+import { OP_GET_ATTRIBUTES, OP_HEAD, OP_READ } from '../../src/protocol/request.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 

@@ -1,7 +1,7 @@
 // The examples of --help are command lines that the tool takes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openLocation } from '../../src/backup/location.ts';
+import { openLocation } from '../../src/backup/format/location.ts';
 import { Values, helpOfVerb, parseCommandLine } from '../../src/operator/command-line.ts';
 import { EXAMPLES } from '../../src/operator/examples.ts';
 import { VERBS } from '../../src/operator/verbs.ts';

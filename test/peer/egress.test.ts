@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Egress } from '../../src/peer/egress.ts';
 import { LANE_CONTROL } from '../../src/peer/send-queue.ts';
-import { FRAME_FORWARD, FRAME_PING, FRAME_RAFT, frameKind, sealFrame } from '../../src/wire/peer/frame.ts';
+import { FRAME_FORWARD, FRAME_PING, FRAME_RAFT, frameKind, sealFrame } from '../../src/peer/codec/frame.ts';
 
 const RUN_MS = 20_000;
 const HEARTBEAT_MS = 200;

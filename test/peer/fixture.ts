@@ -7,8 +7,8 @@ import { Peers } from '../../src/peer/peers.ts';
 import type { ForwardOrigin, PeerHandler, PeersOptions } from '../../src/peer/peers.ts';
 import type { IncomingSnapshot } from '../../src/peer/snapshot-receiver.ts';
 import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
-import type { Introduction } from '../../src/wire/peer/handshake.ts';
-import type { Standing } from '../../src/wire/peer/standing.ts';
+import type { Introduction } from '../../src/peer/codec/handshake.ts';
+import type { Standing } from '../../src/peer/codec/standing.ts';
 
 export const SECRET = 'correct horse';
 export const GROUP_COUNT = 16;

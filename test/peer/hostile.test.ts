@@ -13,16 +13,16 @@ import { ConnectorHandshake } from '../../src/peer/handshake.ts';
 import { PEER_LIMITS } from '../../src/peer/limits.ts';
 import { Link } from '../../src/peer/link.ts';
 import { LogLimiter } from '../../src/peer/log-limiter.ts';
-import { FRAME_HEAD_BYTES, FRAME_PONG, FRAME_RAFT, sealFrame } from '../../src/wire/peer/frame.ts';
-import type { FrameKind } from '../../src/wire/peer/frame.ts';
+import { FRAME_HEAD_BYTES, FRAME_PONG, FRAME_RAFT, sealFrame } from '../../src/peer/codec/frame.ts';
+import type { FrameKind } from '../../src/peer/codec/frame.ts';
 import {
   NONCE_BYTES,
   PROTOCOL_VERSION,
   PROTOCOL_VERSION_LEAST,
   encodeChallenge,
   encodeWelcome,
-} from '../../src/wire/peer/handshake.ts';
-import type { Standing } from '../../src/wire/peer/standing.ts';
+} from '../../src/peer/codec/handshake.ts';
+import type { Standing } from '../../src/peer/codec/standing.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { closed } from '../support/sockets.ts';
 import { GROUP_COUNT, HOST, SECRET, Waiter, makePeer } from './fixture.ts';

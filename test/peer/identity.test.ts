@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { AcceptorHandshake, ConnectorHandshake } from '../../src/peer/handshake.ts';
-import { type Introduction, NONCE_BYTES } from '../../src/wire/peer/handshake.ts';
-import type { Standing } from '../../src/wire/peer/standing.ts';
+import { type Introduction, NONCE_BYTES } from '../../src/peer/codec/handshake.ts';
+import type { Standing } from '../../src/peer/codec/standing.ts';
 import { GROUP_COUNT, HOST, SECRET, type TestPeer, Waiter, makePeer } from './fixture.ts';
 
 const SELF = { clusterId: 'test', groupCount: GROUP_COUNT, node: 2, shard: 0, shardCount: 1, boot: 77 };

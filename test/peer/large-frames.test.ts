@@ -8,7 +8,7 @@ import { Egress } from '../../src/peer/egress.ts';
 import { ConnectorHandshake } from '../../src/peer/handshake.ts';
 import { LANE_CONTROL } from '../../src/peer/send-queue.ts';
 import type { Message } from '../../src/raft/types.ts';
-import { FrameReader } from '../../src/wire/peer/frame-reader.ts';
+import { FrameReader } from '../../src/peer/codec/frame-reader.ts';
 import {
   FRAME_FORWARD,
   FRAME_FORWARD_REPLY,
@@ -21,8 +21,8 @@ import {
   frameKind,
   pieceOf,
   sealFrame,
-} from '../../src/wire/peer/frame.ts';
-import { NONCE_BYTES, PROTOCOL_VERSION } from '../../src/wire/peer/handshake.ts';
+} from '../../src/peer/codec/frame.ts';
+import { NONCE_BYTES, PROTOCOL_VERSION } from '../../src/peer/codec/handshake.ts';
 import { closed } from '../support/sockets.ts';
 import { GROUP_COUNT, HOST, SECRET, type TestPeer, Waiter, freePorts, makePeer } from './fixture.ts';
 

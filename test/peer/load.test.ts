@@ -11,7 +11,7 @@ import { AcceptorHandshake } from '../../src/peer/handshake.ts';
 import { SNAPSHOT_CHUNK_BYTES_MAX } from '../../src/peer/limits.ts';
 import type { SnapshotOutcome, SnapshotSource } from '../../src/peer/snapshot-sender.ts';
 import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
-import { NONCE_BYTES } from '../../src/wire/peer/handshake.ts';
+import { NONCE_BYTES } from '../../src/peer/codec/handshake.ts';
 import { GROUP_COUNT, HOST, SECRET, Waiter, makeCluster, makePeer } from './fixture.ts';
 import type { Overrides, TestPeer } from './fixture.ts';
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { ForwardOrigin } from '../../src/peer/peers.ts';
 import type { Message } from '../../src/raft/types.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
-import { MESSAGE_TYPES, randomMessage } from '../wire/peer/random-messages.ts';
+import { MESSAGE_TYPES, randomMessage } from '../raft/codec/random-messages.ts';
 import { HOST, Waiter, freePorts, makeCluster, makePeer } from './fixture.ts';
 import type { TestPeer } from './fixture.ts';
 

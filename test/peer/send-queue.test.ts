@@ -21,8 +21,8 @@ import {
   FRAME_SNAPSHOT_END,
   frameKind,
   sealFrame,
-} from '../../src/wire/peer/frame.ts';
-import type { FrameKind } from '../../src/wire/peer/frame.ts';
+} from '../../src/peer/codec/frame.ts';
+import type { FrameKind } from '../../src/peer/codec/frame.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 
 const random = createRandom(seedFromEnvironment());

@@ -10,8 +10,8 @@ import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
 import type { IncomingSnapshot } from '../../src/peer/snapshot-receiver.ts';
 import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
 import type { SnapshotRequest } from '../../src/raft/types.ts';
-import { FRAME_HEAD_BYTES, FRAME_SNAPSHOT_END, frameKind } from '../../src/wire/peer/frame.ts';
-import { decodeSnapshotEnd } from '../../src/wire/peer/snapshot-transfer.ts';
+import { FRAME_HEAD_BYTES, FRAME_SNAPSHOT_END, frameKind } from '../../src/peer/codec/frame.ts';
+import { decodeSnapshotEnd } from '../../src/peer/codec/snapshot-transfer.ts';
 
 const configuration = { voters: [1, 2], votersOutgoing: [], learners: [] };
 const MESSAGE: SnapshotRequest = {

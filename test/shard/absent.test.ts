@@ -1,7 +1,7 @@
 // Nothing is said not to be there before the leader has confirmed it and this node has applied as much.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { COMMAND_CREATE } from '../../src/wire/command.ts';
+import { COMMAND_CREATE } from '../../src/protocol/command.ts';
 import {
   OP_BUCKET,
   OP_GET_ATTRIBUTES,
@@ -15,7 +15,7 @@ import {
   SNAPSHOT_ANY,
   SNAPSHOT_AT,
   SNAPSHOT_LATEST,
-} from '../../src/wire/request.ts';
+} from '../../src/protocol/request.ts';
 import { code, find, text } from './harness.ts';
 
 import { CREATE, Follower, HELLO, empty, entry } from './follower.ts';

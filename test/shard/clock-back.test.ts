@@ -5,8 +5,8 @@ import { errorCode } from '../../src/base/errors.ts';
 import type { Message } from '../../src/raft/types.ts';
 import { type PeerPort } from '../../src/shard/ports.ts';
 import { Shard } from '../../src/shard/shard.ts';
-import { COMMAND_APPEND, COMMAND_CREATE } from '../../src/wire/command.ts';
-import { ADMIN_LEARNER, OP_ADMIN, OP_HEAD, OP_READ, type Request, newRequest } from '../../src/wire/request.ts';
+import { COMMAND_APPEND, COMMAND_CREATE } from '../../src/protocol/command.ts';
+import { ADMIN_LEARNER, OP_ADMIN, OP_HEAD, OP_READ, type Request, newRequest } from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 
 const HOUR_MS = 3_600_000;

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ClusterIdentity } from '../../src/shard/cluster-identity.ts';
 import { Directories, type OwnDirectory } from '../../src/shard/directories.ts';
-import type { Introduction } from '../../src/wire/peer/handshake.ts';
-import type { DirectoryRun, Standing } from '../../src/wire/peer/standing.ts';
+import type { Introduction } from '../../src/peer/codec/handshake.ts';
+import type { DirectoryRun, Standing } from '../../src/peer/codec/standing.ts';
 
 const [MINE, OTHER] = ['a'.repeat(16), 'b'.repeat(16)];
 const CLUSTER = 'c'.repeat(32);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CHECKPOINT_MS } from '../../src/shard/checkpoints.ts';
-import { COMMAND_IMPORT_ABORT, COMMAND_IMPORT_BEGIN, COMMAND_IMPORT_ROWS } from '../../src/wire/command.ts';
-import { encodeImportRows, encodeImportToken } from '../../src/wire/import-command.ts';
-import { OP_STATUS, newRequest } from '../../src/wire/request.ts';
+import { COMMAND_IMPORT_ABORT, COMMAND_IMPORT_BEGIN, COMMAND_IMPORT_ROWS } from '../../src/protocol/command.ts';
+import { encodeImportRows, encodeImportToken } from '../../src/protocol/import-command.ts';
+import { OP_STATUS, newRequest } from '../../src/protocol/request.ts';
 import { Harness, code, find, text } from './harness.ts';
 
 function prepared(): Harness {

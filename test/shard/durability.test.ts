@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { REPLY_RESULT } from '../../src/wire/reply.ts';
+import { REPLY_RESULT } from '../../src/protocol/reply.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { Harness, code, find, text } from './harness.ts';
 

@@ -5,8 +5,8 @@ import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
 import type { Group } from '../../src/group/group.ts';
 import { Exports } from '../../src/shard/exports.ts';
 import type { ShardStorage } from '../../src/shard/ports.ts';
-import type { Reply } from '../../src/wire/reply.ts';
-import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, Query } from '../../src/wire/request.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
+import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, Query } from '../../src/protocol/request.ts';
 
 interface World {
   readonly storage: { roomToGrow: boolean };

@@ -2,9 +2,9 @@
 import type { PeerPort } from '../../src/shard/ports.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import type { Entry, Message } from '../../src/raft/types.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, Command, newCommandFields, writeCommand } from '../../src/wire/command.ts';
-import { EntryBuilder } from '../../src/wire/entry.ts';
-import { type Reply } from '../../src/wire/reply.ts';
+import { COMMAND_APPEND, COMMAND_CREATE, Command, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
+import { EntryBuilder } from '../../src/group/entry.ts';
+import { type Reply } from '../../src/protocol/reply.ts';
 import {
   ALL_GROUPS,
   OP_BUCKET,
@@ -14,7 +14,7 @@ import {
   OP_USAGE,
   type Request,
   newRequest,
-} from '../../src/wire/request.ts';
+} from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 
 const LEADER = 2;

@@ -5,7 +5,7 @@ import { errorCode } from '../../src/base/errors.ts';
 import type { Group } from '../../src/group/group.ts';
 import { Forwarding } from '../../src/shard/forwarding.ts';
 import type { PeerPort } from '../../src/shard/ports.ts';
-import { Reply } from '../../src/wire/reply.ts';
+import { Reply } from '../../src/protocol/reply.ts';
 
 const SLOT = 7;
 

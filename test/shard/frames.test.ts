@@ -9,8 +9,8 @@ import {
   COMMAND_DELETE,
   COMMAND_SET_ATTRIBUTES,
   COMMAND_SWEEP,
-} from '../../src/wire/command.ts';
-import { newRequest, requestBytesMax, writeRequest } from '../../src/wire/request.ts';
+} from '../../src/protocol/command.ts';
+import { newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 
 function frameOf(kind: number, condition: string): Uint8Array {
   const request = newRequest();

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { errorCode } from '../../src/base/errors.ts';
 import type { ShardOptions } from '../../src/shard/options.ts';
 import { Shard } from '../../src/shard/shard.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE } from '../../src/wire/command.ts';
-import { REPLY_RESULT, REPLY_TAIL, type Reply } from '../../src/wire/reply.ts';
-import { ALL_GROUPS, OP_READ, OP_UNWATCH, type Request, newRequest } from '../../src/wire/request.ts';
+import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE } from '../../src/protocol/command.ts';
+import { REPLY_RESULT, REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
+import { ALL_GROUPS, OP_READ, OP_UNWATCH, type Request, newRequest } from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 
 export interface Fields {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ALL_GROUPS, OP_USAGE, newRequest } from '../../src/wire/request.ts';
+import { ALL_GROUPS, OP_USAGE, newRequest } from '../../src/protocol/request.ts';
 import { Harness, code, find, text } from './harness.ts';
 
 function usage(harness: Harness): { stream_count: number; retained_bytes: number; committed_append_bytes: number } {

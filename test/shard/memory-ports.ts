@@ -11,8 +11,8 @@ import {
   type StoredVote,
   type TurnBatch,
 } from '../../src/shard/ports.ts';
-import { Reply } from '../../src/wire/reply.ts';
-import { type Request, requestBytesMax, writeRequest } from '../../src/wire/request.ts';
+import { Reply } from '../../src/protocol/reply.ts';
+import { type Request, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
 
 class MemoryLog implements LogReader {

@@ -1,7 +1,7 @@
 // What subscriptions hear of a shard's streams.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { REPLY_TAIL, type Reply } from '../../src/wire/reply.ts';
+import { REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
 import {
   OBSERVE_FORGET_NAME,
   OBSERVE_FORGET_PATTERN,
@@ -9,7 +9,7 @@ import {
   OBSERVE_PATTERN,
   OP_OBSERVE,
   newRequest,
-} from '../../src/wire/request.ts';
+} from '../../src/protocol/request.ts';
 import { Harness, find } from './harness.ts';
 
 const TOPIC = 9;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ADMIN_PURGE, ADMIN_SNAPSHOT } from '../../src/wire/request.ts';
+import { ADMIN_PURGE, ADMIN_SNAPSHOT } from '../../src/protocol/request.ts';
 import { adminRequest } from '../sim/requests.ts';
 import { Harness, find, text } from './harness.ts';
 

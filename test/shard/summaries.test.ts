@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ALL_GROUPS, OP_BUCKET, OP_LIST, OP_USAGE, newRequest } from '../../src/wire/request.ts';
+import { ALL_GROUPS, OP_BUCKET, OP_LIST, OP_USAGE, newRequest } from '../../src/protocol/request.ts';
 import { Harness, find, text } from './harness.ts';
 
 function list(harness: Harness, prefix: string, after: string, limit: number): string[] {

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TAIL_EVENT_BYTES_MAX } from '../../src/base/limits.ts';
-import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_TAIL, REPLY_UP_TO_DATE } from '../../src/wire/reply.ts';
+import {
+  REPLY_BODY_OMITTED,
+  REPLY_CLOSED,
+  REPLY_DELETED,
+  REPLY_TAIL,
+  REPLY_UP_TO_DATE,
+} from '../../src/protocol/reply.ts';
 import { Harness, code, find, tails } from './harness.ts';
 
 const TOPIC = 77;

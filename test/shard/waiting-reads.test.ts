@@ -1,8 +1,8 @@
 // A node of a cluster and its reads: after a restart, and for what it does not have. The other nodes are the test itself.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { COMMAND_APPEND } from '../../src/wire/command.ts';
-import { REPLY_TAIL, type Reply } from '../../src/wire/reply.ts';
+import { COMMAND_APPEND } from '../../src/protocol/command.ts';
+import { REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
 import {
   BUCKET_FLAG_SOON,
   OP_BUCKET,
@@ -12,7 +12,7 @@ import {
   OP_STATUS,
   OP_USAGE,
   newRequest,
-} from '../../src/wire/request.ts';
+} from '../../src/protocol/request.ts';
 import { code, find, tails, text } from './harness.ts';
 
 import { CREATE, Follower, HELLO, empty, entry } from './follower.ts';

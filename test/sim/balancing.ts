@@ -1,7 +1,7 @@
-/** The plan of src/server/balancer.ts, carried out with the same frames on simulated time. */
+/** The plan of src/placement/balancer.ts, carried out with the same frames on simulated time. */
 import { Buffer } from 'node:buffer';
-import { type GroupView, type Transfer, planTransfers } from '../../src/server/balancer.ts';
-import { ADMIN_TRANSFER } from '../../src/wire/request.ts';
+import { type GroupView, type Transfer, planTransfers } from '../../src/placement/balancer.ts';
+import { ADMIN_TRANSFER } from '../../src/protocol/request.ts';
 import type { SimNode } from './node.ts';
 import { adminRequest, statusRequest } from './requests.ts';
 import type { World } from './world.ts';

@@ -1,7 +1,7 @@
 /** Reads of clients while things go wrong: what may be shown, and what must be. */
 import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
-import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../../src/wire/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS, type Request } from '../../src/wire/request.ts';
+import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../../src/protocol/reply.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS, type Request } from '../../src/protocol/request.ts';
 import type { Random } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
 import { isDeleted } from './cold/reads.ts';

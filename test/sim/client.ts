@@ -1,8 +1,8 @@
 /** One client: does one thing at a time, through any node, and repeats what is safe to repeat. */
 import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
-import { REPLY_DUPLICATE, type Reply } from '../../src/wire/reply.ts';
-import { COMMAND_APPEND_BATCH } from '../../src/wire/command.ts';
-import type { Request } from '../../src/wire/request.ts';
+import { REPLY_DUPLICATE, type Reply } from '../../src/protocol/reply.ts';
+import { COMMAND_APPEND_BATCH } from '../../src/protocol/command.ts';
+import type { Request } from '../../src/protocol/request.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
 import type { AppendOp } from './history.ts';

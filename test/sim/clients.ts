@@ -1,6 +1,6 @@
 /** Clients: each does one thing at a time, through any node, and repeats what is safe to repeat. */
-import type { Reply } from '../../src/wire/reply.ts';
-import type { Request } from '../../src/wire/request.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
+import type { Request } from '../../src/protocol/request.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import { Client } from './client.ts';
 import { StreamHistory } from './history.ts';

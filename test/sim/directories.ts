@@ -1,7 +1,7 @@
 /** What a simulated node and its peers know of each other's disks, as workers/membership.ts has it. */
 import { ClusterIdentity } from '../../src/shard/cluster-identity.ts';
 import { Directories } from '../../src/shard/directories.ts';
-import type { Introduction } from '../../src/wire/peer/handshake.ts';
+import type { Introduction } from '../../src/peer/codec/handshake.ts';
 import type { Endpoint } from './network.ts';
 import type { SimProcess } from './process.ts';
 

@@ -3,7 +3,7 @@
  * after a crash. The disk survives the processes that use it.
  */
 import { Buffer } from 'node:buffer';
-import type { DirectoryRun } from '../../src/wire/peer/standing.ts';
+import type { DirectoryRun } from '../../src/peer/codec/standing.ts';
 import { RowHash } from './row-hash.ts';
 import { Table } from './table.ts';
 

@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer';
 import type { SnapshotReader } from '../../src/shard/ports.ts';
 import type { Environment } from '../../src/store/environment.ts';
-import { rowSize, writeRow } from '../../src/wire/rows.ts';
+import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import type { SimDisk } from './disk.ts';
 import { latin1 } from '../support/sorted-rows.ts';
 import type { Table } from './table.ts';

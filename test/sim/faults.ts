@@ -6,7 +6,7 @@ import {
   ADMIN_PURGE,
   ADMIN_SNAPSHOT,
   ADMIN_TRANSFER,
-} from '../../src/wire/request.ts';
+} from '../../src/protocol/request.ts';
 import type { Group } from '../../src/group/group.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import { FAULT_KINDS, type FaultKind } from './options.ts';

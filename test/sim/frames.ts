@@ -1,7 +1,7 @@
 /** Batches of appends, and what their answers say about each of them. */
 import { Buffer } from 'node:buffer';
-import { FRAME_HEAD_BYTES, frameEnd } from '../../src/wire/batch.ts';
-import type { Reply } from '../../src/wire/reply.ts';
+import { FRAME_HEAD_BYTES, frameEnd } from '../../src/protocol/append-batch.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
 
 interface Result {
   readonly status: number;

@@ -1,7 +1,7 @@
 /** After the faults: the cluster must come to rest within bounded time, and everything ever acknowledged must be there. */
 import { errorCode } from '../../src/base/errors.ts';
 import type { Group } from '../../src/group/group.ts';
-import { ADMIN_LEARNER, ADMIN_MEMBERSHIP } from '../../src/wire/request.ts';
+import { ADMIN_LEARNER, ADMIN_MEMBERSHIP } from '../../src/protocol/request.ts';
 import { FOR_A_WHILE } from './client.ts';
 import type { Clients, SimStream } from './clients.ts';
 import type { Exporting } from './backup/exporting.ts';

@@ -1,6 +1,6 @@
 /** The main thread's side of a shard, without threads: request frames in, reply frames out. */
-import { Reply } from '../../src/wire/reply.ts';
-import { type Request, requestBytesMax, writeRequest } from '../../src/wire/request.ts';
+import { Reply } from '../../src/protocol/reply.ts';
+import { type Request, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import type { ReplyTarget, RequestSource } from '../../src/shard/ports.ts';
 
 /** Frames that wait for the next turn. What was handled is scribbled over, as the ring will be. */

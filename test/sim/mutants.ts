@@ -41,85 +41,85 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // The rows of a stream begin further in front after a part of them has left.
   'frontier-moves-back': {
-    file: 'src/stream/cold/hot',
+    file: 'src/cold/state/hot',
     from: 'head.hotStart = offset;',
     to: 'head.hotStart = offset < head.tail ? head.floor : offset;',
   },
   // Leadership is lost, the command's outcome is not known, and the flusher cleans up after itself.
   'deleted-on-ambiguous-commit': {
-    file: 'src/shard/cold/flusher',
+    file: 'src/cold/shard/flusher',
     from: 'this.counters.forgotten++;',
     to: 'this.#options.port.remove({ id: this.#options.nextId(), keys: [job.key] });',
   },
   'wrong-incarnation-accepted': {
-    file: 'src/stream/cold/flush',
+    file: 'src/cold/state/flush',
     from: 'head === undefined || head.incarnation !== first.incarnation',
     to: 'head === undefined',
   },
   'flush-anywhere': {
-    file: 'src/stream/cold/flush',
+    file: 'src/cold/state/flush',
     from: 'first.start !== head.hotStart || first.firstRecord !== head.hotRecord',
     to: 'first.start > head.hotStart',
   },
   'sweep-takes-uploads': {
-    file: 'src/shard/cold/sweeper',
+    file: 'src/cold/shard/sweeper',
     from: 'owns(object) || objectKnown(',
     to: 'objectKnown(',
   },
   // The object of a merge goes while its answer is on the way; what it is published as then is not there.
   'sweep-takes-merges': {
-    file: 'src/shard/cold/tier',
+    file: 'src/cold/shard/tier',
     from: 'this.flusher.owns(object) || this.compactor.owns(object)',
     to: 'this.flusher.owns(object)',
   },
   'merge-keeps-references': {
-    file: 'src/stream/cold/compact',
+    file: 'src/cold/state/compact',
     from: 'dropChunks(state, head.incarnation, run, nowMs, GC_MERGED);',
     to: 'dropChunks(state, head.incarnation, run.slice(1), nowMs, GC_MERGED);',
   },
   // What a sweep listed may have become known meanwhile.
   'doom-of-known-objects': {
-    file: 'src/stream/cold/flush',
+    file: 'src/cold/state/flush',
     from: 'if (objectKnown(state, object))\n            continue;',
     to: '',
   },
   'pack-counted-short': {
-    file: 'src/stream/cold/flush',
+    file: 'src/cold/state/flush',
     from: 'refs: accepted, bytes',
     to: 'refs: Math.min(accepted, Math.max(1, accepted - 1)), bytes',
   },
   'release-counts-double': {
-    file: 'src/stream/cold/objects',
+    file: 'src/cold/state/objects',
     from: 'stored.refs -= count;',
     to: 'stored.refs = Math.max(0, stored.refs - 2 * count);',
   },
   'split-shifts-bytes': {
-    file: 'src/stream/cold/hot',
+    file: 'src/cold/state/hot',
     from: 'view.copy(from, view.length, row.bytes, 0);',
     to: 'view.copy(Math.max(0, from - 1), view.length - 1, row.bytes, 0);',
   },
   'split-loses-the-rest': {
-    file: 'src/stream/cold/hot',
+    file: 'src/cold/state/hot',
     from: 'head.rows.unshift(rest);',
     to: '',
   },
   'forgotten-before-removed': {
-    file: 'src/shard/cold/collector',
+    file: 'src/cold/shard/collector',
     from: 'if (answer.error === undefined) {',
     to: 'if (true) {',
   },
   'gc-without-removal': {
-    file: 'src/shard/cold/collector',
+    file: 'src/cold/shard/collector',
     from: 'port.remove({ id, keys });',
     to: 'port.remove({ id, keys: keys.slice(1) });',
   },
   'retention-takes-one-more': {
-    file: 'src/stream/cold/release',
+    file: 'src/cold/state/release',
     from: 'if (chunk.end > limit)',
     to: 'if (chunk.start > limit)',
   },
   'floor-without-rows': {
-    file: 'src/stream/cold/retention',
+    file: 'src/cold/state/retention',
     from: 'if (offset > head.hotStart)',
     to: 'if (offset > head.hotStart + 1_000_000)',
   },
@@ -134,12 +134,12 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     to: 'TAG_ATTRIBUTES]',
   },
   'orphans-not-found': {
-    file: 'src/shard/cold/sweeper',
+    file: 'src/cold/shard/sweeper',
     from: 'orphans.push({ object, key: listed.key });',
     to: ';',
   },
   'foreign-objects-taken': {
-    file: 'src/wire/object-key',
+    file: 'src/protocol/object-key',
     from: 'if (origin === undefined || run === undefined || seq === undefined)\n        return undefined;',
     to: "if (origin === undefined || run === undefined || seq === undefined) return { origin: key.slice(6, 22), run: '0'.repeat(16), seq: 1 };",
   },
@@ -149,7 +149,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     to: 'const hot = this.counters.hotBytesHighest + uncommitted;',
   },
   'flushed-bytes-still-counted': {
-    file: 'src/stream/cold/hot',
+    file: 'src/cold/state/hot',
     from: 'state.hotBytes -= offset - head.hotStart;',
     to: 'state.hotBytes -= rest === undefined ? offset - head.hotStart : 0;',
   },
@@ -170,12 +170,12 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // A cold read may begin in the chunk behind.
   'plan-skips-a-chunk': {
-    file: 'src/stream/cold/plan',
+    file: 'src/cold/state/plan',
     from: 'eachChunk(state, head.incarnation, first.start, (chunk) => {',
     to: 'eachChunk(state, head.incarnation, first.start + 1, (chunk) => { if (chunks.length === 0) end = chunk.start;',
   },
   'fork-cut-short': {
-    file: 'src/stream/fork/cutter',
+    file: 'src/forks/state/cutter',
     from: 'const cut = anchor + subOffset;',
     to: 'const cut = Math.max(this.at, anchor + subOffset - 1);',
   },
@@ -195,12 +195,12 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     to: 'if (hasPins && !erase && unpin !== undefined)',
   },
   'name-kept-for-nobody': {
-    file: 'src/stream/fork/unpin',
+    file: 'src/forks/state/unpin',
     from: 'if (forks.hasPins(stone.incarnation))',
     to: 'if (stone.incarnation > 0)',
   },
   'living-fork-taken-for-gone': {
-    file: 'src/stream/fork/unpin',
+    file: 'src/forks/state/unpin',
     from: 'reply.a = kept ||',
     to: 'reply.a = 0 &&',
   },

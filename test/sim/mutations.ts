@@ -8,10 +8,10 @@ import { RaftLog } from '../../src/raft/log.ts';
 import type { AppendRequest, Message } from '../../src/raft/types.ts';
 import { CatchUp } from '../../src/shard/catch-up.ts';
 import { TAG_META, TAG_PRODUCER } from '../../src/stream/keys.ts';
-import { eachRow, rowSize, writeRow } from '../../src/wire/rows.ts';
-import { Command } from '../../src/wire/command.ts';
-import { eachCommand } from '../../src/wire/entry.ts';
-import { Reply } from '../../src/wire/reply.ts';
+import { eachRow, rowSize, writeRow } from '../../src/base/row-bytes.ts';
+import { Command } from '../../src/protocol/command.ts';
+import { eachCommand } from '../../src/group/entry.ts';
+import { Reply } from '../../src/protocol/reply.ts';
 import { THIN_MUTATIONS } from './thin-mutations.ts';
 import type { Mutation } from './world.ts';
 

@@ -18,7 +18,7 @@ import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
 import { SnapshotSender, type SnapshotSending } from '../../src/peer/snapshot-sender.ts';
 import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
 import type { ForwardOrigin, IncomingSnapshot, PeerPort, SnapshotSource } from '../../src/shard/ports.ts';
-import { decodeForwardReplies, decodeForwards } from '../../src/wire/peer/forward.ts';
+import { decodeForwardReplies, decodeForwards } from '../../src/peer/codec/forward.ts';
 import {
   FRAME_FORWARD,
   FRAME_FORWARD_REPLY,
@@ -27,9 +27,9 @@ import {
   FRAME_RAFT,
   checkFrame,
   frameKind,
-} from '../../src/wire/peer/frame.ts';
-import { decodeRaftFrame } from '../../src/wire/peer/raft-frame.ts';
-import { encodeSnapshotAck } from '../../src/wire/peer/snapshot-transfer.ts';
+} from '../../src/peer/codec/frame.ts';
+import { decodeRaftFrame } from '../../src/peer/codec/raft-frame.ts';
+import { encodeSnapshotAck } from '../../src/peer/codec/snapshot-transfer.ts';
 import type { Connection, Network } from './network.ts';
 
 /** A stalled snapshot blocks the next one; the liveness phase should not have to wait a minute for that. */

@@ -1,5 +1,5 @@
 /**
- * Erases a bucket in one group through any node, as the HTTP side does it (src/http/purge.ts, purge-objects.ts): command after
+ * Erases a bucket in one group through any node, as the HTTP side does it (src/http/routes/admin/purge.ts, purge-objects.ts): command after
  * command until nothing is left, then the bucket's objects in the cold store without the usual wait.
  */
 import { Buffer } from 'node:buffer';

@@ -6,15 +6,15 @@ import { errorCode, errorNumber } from '../../src/base/errors.ts';
 import { decodeHead } from '../../src/stream/head.ts';
 import { TAG_HEAD } from '../../src/stream/keys.ts';
 import type { State } from '../../src/stream/state.ts';
-import { type Quota, decodeQuota } from '../../src/wire/bucket-command.ts';
+import { type Quota, decodeQuota } from '../../src/protocol/bucket-command.ts';
 import {
   COMMAND_APPEND,
   COMMAND_APPEND_BATCH,
   COMMAND_CREATE,
   COMMAND_QUOTA,
   type Command,
-} from '../../src/wire/command.ts';
-import { REPLY_CREATED, REPLY_DUPLICATE, type Reply } from '../../src/wire/reply.ts';
+} from '../../src/protocol/command.ts';
+import { REPLY_CREATED, REPLY_DUPLICATE, type Reply } from '../../src/protocol/reply.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import { latin1 } from '../support/sorted-rows.ts';
 import type { Clients } from './clients.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Raft } from '../../src/raft/raft.ts';
 import type { Message } from '../../src/raft/types.ts';
-import { ADMIN_SNAPSHOT } from '../../src/wire/request.ts';
+import { ADMIN_SNAPSHOT } from '../../src/protocol/request.ts';
 import { Harness, code, find } from '../shard/harness.ts';
 import { MemoryLog } from '../raft/support/memory-log.ts';
 import { adminRequest } from './requests.ts';

@@ -1,7 +1,7 @@
 /** Request frames as the HTTP side makes them. */
-import { joinFrames } from '../../src/wire/batch.ts';
-import { encodeGcList } from '../../src/wire/cold.ts';
-import { type Quota, encodePurge, encodeQuota } from '../../src/wire/bucket-command.ts';
+import { joinFrames } from '../../src/protocol/append-batch.ts';
+import { encodeGcList } from '../../src/protocol/cold.ts';
+import { type Quota, encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
 import {
   COMMAND_APPEND,
   COMMAND_APPEND_BATCH,
@@ -12,13 +12,13 @@ import {
   COMMAND_PURGE,
   COMMAND_QUOTA,
   COMMAND_RETENTION,
-} from '../../src/wire/command.ts';
+} from '../../src/protocol/command.ts';
 import {
   PUBLISH_HEAD_BYTES,
   type Position,
   encodeRetention,
   writePublishHead,
-} from '../../src/wire/position-command.ts';
+} from '../../src/protocol/position-command.ts';
 import {
   ALL_GROUPS,
   OP_ADMIN,
@@ -34,8 +34,8 @@ import {
   READ_RECORD_NOW,
   type Request,
   newRequest,
-} from '../../src/wire/request.ts';
-import { SHED_DRAIN } from '../../src/wire/shed.ts';
+} from '../../src/protocol/request.ts';
+import { SHED_DRAIN } from '../../src/placement/state/shed.ts';
 
 export interface StreamName {
   readonly group: number;

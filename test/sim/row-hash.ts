@@ -6,7 +6,7 @@
  * is gone, and of living ones those in front of their hotStart (both are reclaimed some time later).
  */
 import { TAG_ATTRIBUTES, TAG_DATA, TAG_GARBAGE, TAG_HEAD, TAG_PRODUCER, TAG_RECORD } from '../../src/stream/keys.ts';
-import { SYSTEM_PREFIX } from '../../src/wire/key-space.ts';
+import { SYSTEM_PREFIX } from '../../src/store/key-space.ts';
 
 const BY_INCARNATION = new Set([TAG_ATTRIBUTES, TAG_DATA, TAG_PRODUCER, TAG_RECORD]);
 /** Where an encoded head (stream/head.ts) has its incarnation, and the positions in front of which rows are garbage. */

@@ -1,11 +1,11 @@
 /**
  * An application that publishes snapshots of its streams and gives up what is in front of them, as the HTTP side does it
- * (src/http/position.ts): a border that only the cold store knows is looked up and sent along.
+ * (src/http/routes/position.ts): a border that only the cold store knows is looked up and sent along.
  */
 import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
 import { digestOf } from '../../src/digest/blake3.ts';
-import type { Reply } from '../../src/wire/reply.ts';
-import type { Position } from '../../src/wire/position-command.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
+import type { Position } from '../../src/protocol/position-command.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
 import { partsRequest, publishRequest, retentionRequest } from './requests.ts';
@@ -144,7 +144,7 @@ export class Trimming {
 /** The same for everybody who makes one at this place. */
 function snapshotOf({ name }: SimStream, at: number): { bytes: Uint8Array; digest: Uint8Array } {
   const bytes = new TextEncoder().encode(`${name} up to ${at} `.repeat(1 + (at % 40)));
-  // Of the usual content type and the bytes (http/snapshot.ts).
+  // Of the usual content type and the bytes (http/routes/snapshot.ts).
   const type = new TextEncoder().encode('application/octet-stream');
   const digest = digestOf(new Uint8Array([type.length, 0, 0, 0, 0, 0, 0, 0, ...type, ...bytes]));
   return { bytes, digest };

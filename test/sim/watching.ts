@@ -2,7 +2,7 @@
  * Live readers: at most one topic per stream and life of a node, as the main thread keeps it. Events must follow each other
  * without a gap, carry what reads show, and have come to the tail when the cluster is at rest.
  */
-import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, type Reply } from '../../src/wire/reply.ts';
+import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, type Reply } from '../../src/protocol/reply.ts';
 import type { SimStream } from './clients.ts';
 import type { SimProcess } from './process.ts';
 import { unwatchRequest, watchRequest } from './requests.ts';

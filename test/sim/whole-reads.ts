@@ -1,8 +1,8 @@
 /** Reads a stream from end to end through one node, in one of the ways that there are, and checks every byte. */
 import { Buffer } from 'node:buffer';
 import { errorCode } from '../../src/base/errors.ts';
-import { REPLY_UP_TO_DATE, type Reply } from '../../src/wire/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../src/wire/request.ts';
+import { REPLY_UP_TO_DATE, type Reply } from '../../src/protocol/reply.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../src/protocol/request.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
 import type { SimNode } from './node.ts';

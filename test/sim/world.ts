@@ -1,5 +1,5 @@
 /** What the parts of a simulation share. */
-import type { Reply } from '../../src/wire/reply.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
 import type { SimColdStore } from './cold/store.ts';
 import type { Checks } from './checks.ts';
 import type { SimDisk } from './disk.ts';

@@ -1,7 +1,7 @@
 // The half of a group's key space that its state does not use is emptied in steps: nobody waits for all of it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { rowSize, writeRow } from '../../src/wire/rows.ts';
+import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { TemporaryStore } from './temporary.ts';
 
 function rows(count: number, from: number): Uint8Array {

@@ -1,13 +1,13 @@
 // The comparison itself: two replicas with different flush schedules against the model.
 import assert from 'node:assert/strict';
-import { COMMAND_PUBLISH_SNAPSHOT, COMMAND_RETENTION } from '../../src/wire/command.ts';
+import { COMMAND_PUBLISH_SNAPSHOT, COMMAND_RETENTION } from '../../src/protocol/command.ts';
 import {
   PUBLISH_HEAD_BYTES,
   type Position,
   encodeRetention,
   writePublishHead,
-} from '../../src/wire/position-command.ts';
-import { OP_GET_ATTRIBUTES, OP_HEAD, OP_READ } from '../../src/wire/request.ts';
+} from '../../src/protocol/position-command.ts';
+import { OP_GET_ATTRIBUTES, OP_HEAD, OP_READ } from '../../src/protocol/request.ts';
 import {
   READ_FLAG_ENVELOPE,
   READ_FLAG_PARTS,
@@ -16,17 +16,17 @@ import {
   READ_RECORD,
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
-} from '../../src/wire/request.ts';
+} from '../../src/protocol/request.ts';
 import { Model } from './model.ts';
 import { type ModelCommand, outcomeText } from './model-command.ts';
 import type { ModelStream } from './model-rules.ts';
 import { type ModelRead, modelList, modelRead, modelUsage } from './model-read.ts';
 import { Proposer } from './propose.ts';
 import { type World, plainCommand, randomCommand } from './random-commands.ts';
-import { checkBackup } from './exporting.ts';
+import { checkBackup } from '../backup/state/exporting.ts';
 import { type Answer, GROUP, Replica, streamRequest } from './replica.ts';
-import { checkColdRows } from './cold-rows.ts';
-import { ColdRun } from './cold-run.ts';
+import { checkColdRows } from '../cold/state/cold-rows.ts';
+import { ColdRun } from '../cold/state/cold-run.ts';
 
 const MODES = {
   offset: READ_OFFSET,

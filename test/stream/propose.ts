@@ -16,9 +16,9 @@ import {
   commandBytesMax,
   newCommandFields,
   writeCommand,
-} from '../../src/wire/command.ts';
-import { EntryBuilder } from '../../src/wire/entry.ts';
-import { Reply } from '../../src/wire/reply.ts';
+} from '../../src/protocol/command.ts';
+import { EntryBuilder } from '../../src/group/entry.ts';
+import { Reply } from '../../src/protocol/reply.ts';
 import type { ModelCommand } from './model-command.ts';
 
 const KINDS = {

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { errorCode } from '../../src/base/errors.ts';
 import { apply } from '../../src/stream/apply.ts';
 import { PURGE_STREAMS_MAX } from '../../src/stream/purge.ts';
-import { encodePurge } from '../../src/wire/bucket-command.ts';
+import { encodePurge } from '../../src/protocol/bucket-command.ts';
 import {
   COMMAND_APPEND,
   COMMAND_CREATE,
@@ -14,8 +14,8 @@ import {
   commandBytesMax,
   newCommandFields,
   writeCommand,
-} from '../../src/wire/command.ts';
-import { Reply } from '../../src/wire/reply.ts';
+} from '../../src/protocol/command.ts';
+import { Reply } from '../../src/protocol/reply.ts';
 import { Replica } from './replica.ts';
 
 class Tenants {

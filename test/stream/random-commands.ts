@@ -1,9 +1,9 @@
 // Random commands that hit something: sizes around the row borders, sequences around the expected one, types that
 // almost match, lifetimes that end soon. Looks at the model for what would be accepted, and then often does otherwise.
 import { PAGE_VALUE_BYTES } from '../../src/base/limits.ts';
-import { encodePurge, encodeQuota } from '../../src/wire/bucket-command.ts';
-import { joinFrames } from '../../src/wire/batch.ts';
-import { TIMESTAMP_MS_MAX } from '../../src/wire/header-values.ts';
+import { encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
+import { joinFrames } from '../../src/protocol/append-batch.ts';
+import { TIMESTAMP_MS_MAX } from '../../src/protocol/header-values.ts';
 import { ROW_PAYLOAD_BYTES_MAX as ROW_BYTES_TARGET } from '../../src/stream/row.ts';
 import { hashBytes } from '../../src/stream/keys.ts';
 import type { Random } from '../support/random.ts';

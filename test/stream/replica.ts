@@ -6,7 +6,7 @@ import { answerQuery } from '../../src/group/queries.ts';
 import type { ReplySink } from '../../src/group/reply-sink.ts';
 import { Watchers } from '../../src/group/watchers.ts';
 import { apply, sweepDue } from '../../src/stream/apply.ts';
-import { assembleRead } from '../../src/stream/cold/assemble.ts';
+import { assembleRead } from '../../src/cold/state/assemble.ts';
 import { isMetered } from '../../src/stream/buckets.ts';
 import type { Head } from '../../src/stream/head.ts';
 import { listStreams } from '../../src/stream/list.ts';
@@ -14,9 +14,9 @@ import type { Plan } from '../../src/stream/collect.ts';
 import { planTail } from '../../src/stream/read.ts';
 import { State } from '../../src/stream/state.ts';
 import { COLD_REFS_MAX } from '../../src/base/limits.ts';
-import { type ColdPlan, decodeColdPlan } from '../../src/wire/cold.ts';
-import { COMMAND_PURGE, Command } from '../../src/wire/command.ts';
-import { eachCommand } from '../../src/wire/entry.ts';
+import { type ColdPlan, decodeColdPlan } from '../../src/protocol/cold.ts';
+import { COMMAND_PURGE, Command } from '../../src/protocol/command.ts';
+import { eachCommand } from '../../src/group/entry.ts';
 import {
   REPLY_CLOSED,
   REPLY_COLD,
@@ -26,8 +26,8 @@ import {
   REPLY_RECORDS,
   REPLY_UP_TO_DATE,
   Reply,
-} from '../../src/wire/reply.ts';
-import { Query, type Request, newRequest, requestBytesMax, writeRequest } from '../../src/wire/request.ts';
+} from '../../src/protocol/reply.ts';
+import { Query, type Request, newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import type { Outcome } from './model-command.ts';
 import { SortedMapTx } from './sorted-map-tx.ts';
 

@@ -1,7 +1,7 @@
 // What the differential test cannot see: the bounds of the caches.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OP_HEAD, OP_READ } from '../../src/wire/request.ts';
+import { OP_HEAD, OP_READ } from '../../src/protocol/request.ts';
 import type { ModelCommand } from './model-command.ts';
 import { Proposer } from './propose.ts';
 import { plainCommand } from './random-commands.ts';

@@ -9,14 +9,14 @@
 // S is BUCKET/STREAM, or STREAM in bucket b. `json` and `text` abbreviate types. In bodies \s is a blank, \n a line
 // break, and x*8000 is 8000 times x.
 import assert from 'node:assert/strict';
-import { OP_GET_ATTRIBUTES, OP_HEAD, OP_READ } from '../../src/wire/request.ts';
+import { OP_GET_ATTRIBUTES, OP_HEAD, OP_READ } from '../../src/protocol/request.ts';
 import {
   READ_FLAG_ENVELOPE,
   READ_NOW,
   READ_RECORD,
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
-} from '../../src/wire/request.ts';
+} from '../../src/protocol/request.ts';
 import type { Command } from '../raft/support/scenario.ts';
 import type { ModelCommand, Outcome } from './model-command.ts';
 import { Proposer } from './propose.ts';

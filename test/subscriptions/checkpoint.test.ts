@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRandom } from '../support/random.ts';
-import type { Machine } from '../../src/subscriptions/machine.ts';
-import type { LogRecord } from '../../src/subscriptions/record.ts';
-import type { Position } from '../../src/subscriptions/subscription.ts';
+import type { Machine } from '../../src/subscriptions/state/machine.ts';
+import type { LogRecord } from '../../src/subscriptions/state/record.ts';
+import type { Position } from '../../src/subscriptions/state/subscription.ts';
 import { PULL, Scene, WEBHOOK } from './scene.ts';
 
 const SEEDS = 200;

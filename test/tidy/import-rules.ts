@@ -8,37 +8,95 @@ export type Sources = ReadonlyMap<string, string>;
 /** Interfaces between folders (and the errors they throw): adapters implement them, so they may know them. */
 const PORTS = new Set(['src/ports.ts', 'src/raft/types.ts', 'src/shard/ports.ts', 'src/stream/tx.ts']);
 
-const PURE = ['base', 'raft', 'stream', 'wire', 'group', 'subscriptions'];
-const ADAPTERS = ['store', 'cold', 'peer', 'http', 'mailbox'];
-const CORE = [...PURE, 'shard'];
+/** The replicated state machine: streams, and what each feature adds to them. Files among these have no cycles. */
+const STATE = ['stream', 'cold/state', 'forks/state', 'backup/state'];
+const PURE = [
+  'base',
+  'protocol',
+  'raft',
+  'raft/codec',
+  'peer/codec',
+  'group',
+  ...STATE,
+  'subscriptions/state',
+  'placement/state',
+];
+/** Everything that a shard's thread runs, without its adapters. */
+const SHARD = [...PURE, 'shard', 'cold/shard'];
 
-/** What each folder may import besides itself. Raft and the state machine do not know each other. */
+/** What is composed into a process. The operator's tool is a program of its own. */
+const MAIN_THREAD = [
+  ...[...SHARD, 'digest', 'metrics', 'config', 'mailbox', 'store', 'peer', 'gateway', 'http', 'placement'],
+  ...['cold/store', 'cold/service', 'forks/service', 'subscriptions/service', 'subscriptions/webhooks'],
+  ...['backup', 'backup/format', 'backup/export', 'backup/import'],
+];
+
+/**
+ * What each room may import besides itself. A room is a folder of src/, or one of the parts of a feature that have rules of their own.
+ * Raft and the state machine do not know each other.
+ */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   base: [],
-  wire: ['base'],
-  raft: ['base', 'wire'],
-  stream: ['base', 'wire'],
-  group: ['base', 'raft', 'stream', 'wire'],
-  subscriptions: ['base', 'wire'],
-  shard: ['base', 'raft', 'stream', 'wire', 'group', 'metrics'],
-  config: ['base'],
-  metrics: ['base'],
+  protocol: ['base'],
+  raft: ['base'],
+  'raft/codec': ['base', 'raft'],
+  'peer/codec': ['base', 'raft', 'raft/codec'],
+  ...Object.fromEntries(STATE.map((room) => [room, ['base', 'protocol', 'subscriptions/state', ...STATE]])),
+  'subscriptions/state': ['base', 'protocol'],
+  'placement/state': ['base'],
+  group: ['base', 'protocol', 'raft', ...STATE],
+  shard: [...SHARD, 'metrics'],
+  'cold/shard': [...SHARD, 'metrics'],
+  // Adapters.
   digest: [],
-  backup: ['base', 'wire', 'stream', 'digest', 'cold'],
-  ...Object.fromEntries(ADAPTERS.map((folder) => [folder, ['base', 'wire', 'digest']])),
-  server: [...CORE, ...ADAPTERS, 'config', 'metrics', 'digest', 'backup'],
+  metrics: ['base'],
+  config: ['base'],
+  mailbox: ['base'],
+  store: ['base', 'peer/codec'],
+  peer: ['base', 'raft', 'raft/codec', 'peer/codec'],
+  'cold/store': ['base', 'protocol', 'digest'],
+  // The main thread.
+  gateway: ['base', 'protocol', 'mailbox'],
+  http: ['base', 'protocol', 'digest', 'gateway', 'placement/state'],
+  'backup/format': ['base', 'protocol', 'backup/state', 'digest', 'cold/store'],
+  'backup/export': [...PURE, 'digest', 'backup/format', 'cold/store', 'gateway', 'http'],
+  'backup/import': [...PURE, 'digest', 'backup/format', 'backup/export', 'gateway', 'http'],
+  backup: ['base', 'backup/export', 'backup/import', 'http', 'server'],
+  'cold/service': [...PURE, 'config', 'digest', 'cold/shard', 'cold/store', 'gateway', 'http', 'server'],
+  'forks/service': ['base', 'protocol', 'forks/state', 'gateway'],
+  'subscriptions/webhooks': ['base', 'protocol', 'subscriptions/state', 'subscriptions/service', 'http'],
+  'subscriptions/service': [
+    'base',
+    'protocol',
+    'subscriptions/state',
+    'subscriptions/webhooks',
+    'gateway',
+    'http',
+    'server',
+  ],
+  placement: ['base', 'protocol', 'placement/state', 'config', 'gateway', 'http', 'peer', 'server'],
   // A client of the nodes like any other: what it knows of them came over HTTP. `backup` verifies, `cold` reaches the store.
-  operator: ['base', 'wire', 'stream', 'config', 'digest', 'backup', 'cold'],
-  workers: [...CORE, ...ADAPTERS, 'config', 'metrics', 'digest', 'backup', 'server'],
+  operator: [
+    'base',
+    'protocol',
+    'config',
+    'digest',
+    'backup/format',
+    'backup/state',
+    'cold/store',
+    'subscriptions/state',
+  ],
+  server: MAIN_THREAD,
+  workers: [...MAIN_THREAD, 'server'],
 };
 
-/** Packages that only these folders may know: whoever else needs one goes through a port. */
+/** Packages that only these rooms may know: whoever else needs one goes through a port. */
 const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^uws-/, 'http'],
   [/^lmdb$/, 'store'],
   [/^blake3(-wasm)?$/, 'digest'],
-  [/^msgpackr$/, 'backup'],
-  [/^@(aws-sdk|smithy)\//, 'cold'],
+  [/^msgpackr$/, 'backup/format'],
+  [/^@(aws-sdk|smithy)\//, 'cold/store'],
   [/^(yargs|smol-toml)$/, 'config', 'operator'],
   [/^(yaml|cli-table3|cli-progress)$/, 'operator'],
 ];
@@ -105,10 +163,12 @@ function parse(path: string, text: string): Parsed {
   return { body: program.body as unknown as readonly Node[], imports };
 }
 
-/** `base` of src/base/x.ts, `workers` of workers/x.ts, `src` of src/ports.ts, `test` of test/... */
+/** The room of a file: `base` of src/base/x.ts, `cold/state` of src/cold/state/x.ts, `http` of src/http/live/x.ts, `src` of src/ports.ts, `workers` of workers/x.ts. */
 function folderOf(path: string): string {
-  const [top = '', second, third] = path.split('/');
-  return top === 'src' && second !== undefined && third !== undefined ? second : top;
+  const [top = '', second, third, fourth] = path.split('/');
+  if (top !== 'src' || second === undefined || third === undefined) return top;
+  const part = `${second}/${third}`;
+  return fourth !== undefined && Object.hasOwn(MAY_IMPORT, part) ? part : second;
 }
 
 function importFault(folder: string, target: string, one: Import, sources: Sources): string | undefined {

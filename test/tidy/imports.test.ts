@@ -11,7 +11,7 @@ test('the source tree keeps the import rules', () => {
 
 /** Every rule, each with a planted violation. A gate that cannot fail guards nothing. */
 const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
-  ['base imports up', 'src/base/x.ts', `import { a } from '../wire/a.ts'; a();`, /base must not import wire/],
+  ['base imports up', 'src/base/x.ts', `import { a } from '../protocol/a.ts'; a();`, /base must not import protocol/],
   [
     'raft imports stream',
     'src/raft/x.ts',
@@ -24,7 +24,12 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
     `export { a } from '../raft/a.ts'; export const b = 1;`,
     /stream must not import raft/,
   ],
-  ['wire imports group', 'src/wire/x.ts', `import { a } from '../group/a.ts'; a();`, /wire must not import group/],
+  [
+    'protocol imports group',
+    'src/protocol/x.ts',
+    `import { a } from '../group/a.ts'; a();`,
+    /protocol must not import group/,
+  ],
   ['group imports shard', 'src/group/x.ts', `import { a } from '../shard/a.ts'; a();`, /group must not import shard/],
   [
     'shard imports an adapter',
@@ -62,7 +67,7 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
     `import type { A } from '../raft/types.ts'; export type B = A;`,
     /stream must not import raft/,
   ],
-  ['ports with code', 'src/ports.ts', `import { a } from './wire/a.ts'; a();`, /ports are types/],
+  ['ports with code', 'src/ports.ts', `import { a } from './protocol/a.ts'; a();`, /ports are types/],
   [
     'configuration imports the server',
     'src/config/x.ts',
@@ -92,7 +97,7 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
   ['unknown folder', 'src/misc/x.ts', `export const a = 1;`, /no place in the layers/],
   [
     'node module in a pure folder',
-    'src/wire/x.ts',
+    'src/protocol/x.ts',
     `import { join } from 'node:path'; join();`,
     /nothing from outside/,
   ],
@@ -109,6 +114,24 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
     /only re-exports/,
   ],
   ['index file', 'src/shard/index.ts', `export const a = 1;`, /only re-exports/],
+  [
+    "a feature's pure state imports its service",
+    'src/cold/state/x.ts',
+    `import { a } from '../service/a.ts'; a();`,
+    /cold\/state must not import cold\/service/,
+  ],
+  [
+    "timers in a feature's pure state",
+    'src/forks/state/x.ts',
+    `export const f = () => setTimeout(f, 1);`,
+    /: setTimeout in/,
+  ],
+  [
+    'a feature imports HTTP',
+    'src/cold/shard/x.ts',
+    `import { a } from '../../http/a.ts'; a();`,
+    /cold\/shard must not import http/,
+  ],
   ['cycle of one', 'src/shard/x.ts', `import { x } from './x.ts'; export const y = x;`, /import cycle/],
   [
     'cycle through types',
@@ -120,7 +143,7 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
   ['new Date', 'src/raft/x.ts', `export const f = () => new Date();`, /: Date in a pure/],
   ['Math.random', 'src/base/x.ts', `export const f = () => Math.random();`, /: Math\.random in/],
   ['performance', 'src/group/x.ts', `export const f = () => performance.now();`, /: performance in/],
-  ['process', 'src/wire/x.ts', `export const f = () => process.pid;`, /: process in/],
+  ['process', 'src/protocol/x.ts', `export const f = () => process.pid;`, /: process in/],
   ['timers', 'src/stream/x.ts', `export const f = () => setTimeout(f, 1);`, /: setTimeout in/],
   ['Buffer', 'src/stream/x.ts', `export const f = (x: string) => Buffer.from(x);`, /: Buffer in/],
   ['crypto', 'src/base/x.ts', `export const f = () => crypto.randomUUID();`, /: crypto in/],
@@ -133,9 +156,21 @@ const PLANTED: readonly (readonly [string, string, string, RegExp])[] = [
 
 /** What the planted files may refer to. */
 const SURROUNDINGS: readonly (readonly [string, string])[] = [
-  ...['base', 'wire', 'raft', 'stream', 'group', 'shard', 'store', 'mailbox', 'server', 'config', 'operator'].map(
-    (folder) => [`src/${folder}/a.ts`, 'export const a = () => 1; export type A = 1;'] as const,
-  ),
+  ...[
+    'base',
+    'protocol',
+    'raft',
+    'stream',
+    'group',
+    'shard',
+    'store',
+    'mailbox',
+    'server',
+    'config',
+    'operator',
+    'http',
+    'cold/service',
+  ].map((folder) => [`src/${folder}/a.ts`, 'export const a = () => 1; export type A = 1;'] as const),
   ['src/raft/types.ts', 'export const a = () => 1;'],
   ['src/shard/b.ts', 'export type B = 1;'],
   ['src/shard/loop.ts', `import type { X } from './x.ts'; export type A = X;`],
@@ -170,7 +205,7 @@ test('what only looks like a violation is left alone', () => {
     ],
     [
       'src/http/x.ts',
-      `import { a } from '../wire/a.ts'; import process from 'node:process'; export const f = async () => a(process.pid);`,
+      `import { a } from '../protocol/a.ts'; import process from 'node:process'; export const f = async () => a(process.pid);`,
     ],
     ['src/shard/y.ts', `export type { B } from './b.ts'; export const y = 1;`],
     ['src/operator/x.ts', `import yargs from 'yargs'; import { a } from '../config/a.ts'; yargs(a);`],

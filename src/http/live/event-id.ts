@@ -6,8 +6,8 @@
  *   record=17                       the next record, for readers that are addressed by records; fits `?record=17`
  *   ...;closed                      behind either: the reader has been told that the stream is closed
  */
-import { formatOffset, parseOrdinal, parseUint53 } from '../../wire/header-values.ts';
-import { READ_OFFSET, READ_RECORD } from '../../wire/request.ts';
+import { formatOffset, parseOrdinal, parseUint53 } from '../../protocol/header-values.ts';
+import { READ_OFFSET, READ_RECORD } from '../../protocol/request.ts';
 import type { ReadParams } from '../contract.ts';
 import { isRecordRead } from '../respond.ts';
 

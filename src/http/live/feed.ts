@@ -5,7 +5,7 @@
  * each reader. A write is a system call of about 5 µs, so with 1000 readers a second event that came along in the same
  * drain costs nothing; and while the thread writes, more events collect. There is no timer and nothing to tune.
  */
-import { REPLY_CLOSED, REPLY_RECORDS, type Reply } from '../../wire/reply.ts';
+import { REPLY_CLOSED, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import { cursorSpan } from './cursor.ts';
 import { type EventFrame, joinFrames, renderEvent, sendableBytes, type View } from './sse-frames.ts';
 

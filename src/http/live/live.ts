@@ -1,6 +1,6 @@
 /** All live readers of one HTTP context: their topics, their clock, and the bounds that they share. */
 import { assert } from '../../base/assert.ts';
-import { newRequest } from '../../wire/request.ts';
+import { newRequest } from '../../protocol/request.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { HttpContext, Target } from '../contract.ts';
 import { Clock } from './clock.ts';

@@ -5,8 +5,8 @@
  */
 import type { ErrorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
-import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../wire/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../wire/request.ts';
+import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../protocol/reply.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../protocol/request.ts';
 import { ReadCoding } from '../coding.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
 import { cacheOfRead, cacheOfTurn } from '../read-cache.ts';

@@ -18,7 +18,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { utf8PrefixBytes } from '../../base/utf8.ts';
-import { formatOffset } from '../../wire/header-values.ts';
+import { formatOffset } from '../../protocol/header-values.ts';
 import { controlId, positionId } from './event-id.ts';
 
 /** How payloads travel; fixed when a reader connects, because its response headers say so. */

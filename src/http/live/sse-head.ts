@@ -1,7 +1,7 @@
 /** Heads of answers to readers of event streams. */
-import { formatOffset } from '../../wire/header-values.ts';
-import { isText } from '../../wire/media-type.ts';
-import { REPLY_RECORDS, type Reply } from '../../wire/reply.ts';
+import { formatOffset } from '../../protocol/header-values.ts';
+import { isText } from '../../protocol/media-type.ts';
+import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import { RECORD_EXTENSION, type Responder } from '../respond.ts';
 import { shownContentType } from '../stored-type.ts';
 import type { UwsResponse } from '../uws.ts';

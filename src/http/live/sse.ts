@@ -11,8 +11,8 @@
  */
 import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
-import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../wire/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../wire/request.ts';
+import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../protocol/request.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
 import { type ResponseOwner, guardAbort, takeOver, whenWritable } from '../guard.ts';
 import { isRecordRead, type Responder } from '../respond.ts';

@@ -15,8 +15,8 @@
 import { errorCode } from '../../base/errors.ts';
 import { INLINE_PAYLOAD_BYTES_MAX } from '../../base/limits.ts';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../../ports.ts';
-import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_UP_TO_DATE, Reply } from '../../wire/reply.ts';
-import { OP_READ, READ_FLAG_NO_TOUCH, READ_OFFSET, type Request } from '../../wire/request.ts';
+import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_UP_TO_DATE, Reply } from '../../protocol/reply.ts';
+import { OP_READ, READ_FLAG_NO_TOUCH, READ_OFFSET, type Request } from '../../protocol/request.ts';
 import type { Target } from '../contract.ts';
 import { type Clock, Timed } from './clock.ts';
 import { Feed } from './feed.ts';

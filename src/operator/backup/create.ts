@@ -2,10 +2,10 @@
  * One group: the nodes are asked what they have, the one that has applied most sends it, and it is looked at on its way. A node that
  * does not answer is no failure; `absent` then says why.
  */
-import { type Contents, DocumentReader } from '../../backup/document.ts';
-import type { Location } from '../../backup/location.ts';
-import { type GroupEntry, objectName } from '../../backup/manifest.ts';
-import { Fault, check } from '../../stream/backup/fault.ts';
+import { type Contents, DocumentReader } from '../../backup/format/document.ts';
+import type { Location } from '../../backup/format/location.ts';
+import { type GroupEntry, objectName } from '../../backup/format/manifest.ts';
+import { Fault, check } from '../../backup/state/fault.ts';
 import type { Cluster } from '../cluster.ts';
 import type { ClusterNode } from '../cluster-file.ts';
 import { Failure, Interrupted, reasonOf } from '../failure.ts';

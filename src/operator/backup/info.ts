@@ -1,5 +1,5 @@
 /** What the first node that answers says of the cluster's backups. */
-import { type Lineage, lineageIn } from '../../backup/manifest.ts';
+import { type Lineage, lineageIn } from '../../backup/format/manifest.ts';
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
 import type { Cluster } from '../cluster.ts';
 import type { ClusterNode } from '../cluster-file.ts';

@@ -4,7 +4,7 @@
  * subscription pass over the next events.
  */
 import { fnv1a64mod } from '../../base/hash.ts';
-import { LOG_BUCKET, LOG_STREAM } from '../../wire/subscription-log.ts';
+import { LOG_BUCKET, LOG_STREAM } from '../../subscriptions/state/log-stream.ts';
 
 export function sendOrder(groupCount: number): number[] {
   const first = fnv1a64mod(LOG_BUCKET, LOG_STREAM, groupCount);

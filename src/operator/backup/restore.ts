@@ -1,8 +1,8 @@
 /** The groups of a verified backup into an empty cluster, several at once, each through the first node that takes it. */
-import type { Location } from '../../backup/location.ts';
-import type { GroupEntry } from '../../backup/manifest.ts';
+import type { Location } from '../../backup/format/location.ts';
+import type { GroupEntry } from '../../backup/format/manifest.ts';
 import { BACKUP_CONTENT_TYPE } from '../../base/limits.ts';
-import { Fault } from '../../stream/backup/fault.ts';
+import { Fault } from '../../backup/state/fault.ts';
 import type { Cluster } from '../cluster.ts';
 import { Failure, Interrupted } from '../failure.ts';
 import { type Reply, refusal } from '../http-client.ts';

@@ -2,9 +2,9 @@
  * Uploads to S3 that an attempt before left open when it was killed: the bucket keeps their parts, shows them to nobody and charges for
  * them. Whoever repeats the command gets rid of them.
  */
-import type { Location } from '../../backup/location.ts';
-import { isPartOfBackup } from '../../backup/manifest.ts';
-import { Fault } from '../../stream/backup/fault.ts';
+import type { Location } from '../../backup/format/location.ts';
+import { isPartOfBackup } from '../../backup/format/manifest.ts';
+import { Fault } from '../../backup/state/fault.ts';
 import type { Progress } from '../progress.ts';
 
 /** No group takes so long. */

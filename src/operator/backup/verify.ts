@@ -1,9 +1,9 @@
 /** Looks at a whole backup, several groups at once in threads of their own. Touches no cluster and no cold object. */
 import { availableParallelism } from 'node:os';
 import { Piscina } from 'piscina';
-import type { Location } from '../../backup/location.ts';
-import { type GroupEntry, type Manifest, readManifest } from '../../backup/manifest.ts';
-import { VERIFIER_LOADED } from '../../backup/verify.ts';
+import type { Location } from '../../backup/format/location.ts';
+import { type GroupEntry, type Manifest, readManifest } from '../../backup/format/manifest.ts';
+import { VERIFIER_LOADED } from '../../backup/format/verify.ts';
 import { Failure, Interrupted } from '../failure.ts';
 import type { Progress } from '../progress.ts';
 

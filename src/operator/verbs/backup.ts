@@ -1,7 +1,7 @@
 /** backup-create, backup-verify and restore (wire-facts 7.7). */
-import { type Location, openLocation, unfinished } from '../../backup/location.ts';
-import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } from '../../backup/manifest.ts';
-import { Fault } from '../../stream/backup/fault.ts';
+import { type Location, openLocation, unfinished } from '../../backup/format/location.ts';
+import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } from '../../backup/format/manifest.ts';
+import { Fault } from '../../backup/state/fault.ts';
 import { coldNote } from '../backup/cold-note.ts';
 import { createGroup } from '../backup/create.ts';
 import { checkFree } from '../backup/free.ts';

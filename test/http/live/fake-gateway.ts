@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers';
 import { errorNumber } from '../../../src/base/errors.ts';
 import { TAIL_EVENT_BYTES_MAX } from '../../../src/base/limits.ts';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../../../src/ports.ts';
-import { isJson } from '../../../src/wire/media-type.ts';
+import { isJson } from '../../../src/protocol/media-type.ts';
 import {
   REPLY_BODY_OMITTED,
   REPLY_CLOSED,
@@ -14,7 +14,7 @@ import {
   REPLY_TAIL,
   REPLY_UP_TO_DATE,
   Reply,
-} from '../../../src/wire/reply.ts';
+} from '../../../src/protocol/reply.ts';
 import {
   OP_READ,
   READ_FLAG_NO_TOUCH,
@@ -23,7 +23,7 @@ import {
   READ_RECORD,
   READ_RECORD_NOW,
   type Request,
-} from '../../../src/wire/request.ts';
+} from '../../../src/protocol/request.ts';
 
 interface FakeStream {
   readonly incarnation: number;

@@ -12,7 +12,7 @@ import { startSse } from '../../../src/http/live/sse.ts';
 import { Responder } from '../../../src/http/respond.ts';
 import { Unsent } from '../../../src/http/unsent.ts';
 import { loadUws } from '../../../src/http/uws.ts';
-import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/wire/request.ts';
+import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/protocol/request.ts';
 import { FakeGateway } from './fake-gateway.ts';
 import { NO_FORKS } from '../no-forks.ts';
 

@@ -11,7 +11,7 @@ import { endAllLive, liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { Responder } from '../../../src/http/respond.ts';
 import { Unsent } from '../../../src/http/unsent.ts';
-import { READ_OFFSET } from '../../../src/wire/request.ts';
+import { READ_OFFSET } from '../../../src/protocol/request.ts';
 import { FakeResponse } from './fake-response.ts';
 import { type LiveServer, rethrow, startLive } from './harness.ts';
 

@@ -9,7 +9,7 @@ import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
 import { Responder } from '../../../src/http/respond.ts';
 import { Unsent } from '../../../src/http/unsent.ts';
-import { READ_NOW, READ_OFFSET } from '../../../src/wire/request.ts';
+import { READ_NOW, READ_OFFSET } from '../../../src/protocol/request.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
 import { FakeGateway } from './fake-gateway.ts';
 import { FakeResponse } from './fake-response.ts';

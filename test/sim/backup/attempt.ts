@@ -1,10 +1,10 @@
 /**
- * One upload of a document through a node, by the product's own code on its main thread (server/backup/import.ts): in parts, now
+ * One upload of a document through a node, by the product's own code on its main thread (backup/import/import.ts): in parts, now
  * and then altered or broken off. It ends with an answer, or in silence when its node dies.
  */
 import type { ErrorCode } from '../../../src/base/errors.ts';
-import type { ImportFeed, ImportSink } from '../../../src/http/backup.ts';
-import { Import } from '../../../src/server/backup/import.ts';
+import type { ImportFeed, ImportSink } from '../../../src/http/routes/admin/backup.ts';
+import { Import } from '../../../src/backup/import/import.ts';
 import type { Random } from '../../support/random.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';

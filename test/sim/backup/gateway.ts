@@ -1,7 +1,7 @@
 /** What the main thread of a node has of its shard, for the product's own export and import. */
 import type { ReplyHandler, ShardGateway } from '../../../src/ports.ts';
-import type { Reply } from '../../../src/wire/reply.ts';
-import type { Request } from '../../../src/wire/request.ts';
+import type { Reply } from '../../../src/protocol/reply.ts';
+import type { Request } from '../../../src/protocol/request.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 

@@ -6,7 +6,7 @@ import { errorCode } from '../../../src/base/errors.ts';
 import type { Head } from '../../../src/stream/head.ts';
 import { TAG_PRODUCER, readUint } from '../../../src/stream/keys.ts';
 import { type Producer as Known, decodeProducer } from '../../../src/stream/producers.ts';
-import { REPLY_DUPLICATE } from '../../../src/wire/reply.ts';
+import { REPLY_DUPLICATE } from '../../../src/protocol/reply.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import { latin1 } from '../../support/sorted-rows.ts';
 import { FOR_A_WHILE } from '../client.ts';

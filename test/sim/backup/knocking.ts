@@ -1,6 +1,6 @@
 /** Clients at a group that is not there yet: they read and write, and may be shown nothing of what comes in before all of it is there. */
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
-import { ALL_GROUPS, OP_BUCKET, type Request, newRequest } from '../../../src/wire/request.ts';
+import { ALL_GROUPS, OP_BUCKET, type Request, newRequest } from '../../../src/protocol/request.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import type { Clients, SimStream } from '../clients.ts';
 import { StreamHistory } from '../history.ts';

@@ -7,10 +7,10 @@ import {
   COMMAND_IMPORT_BEGIN,
   COMMAND_IMPORT_END,
   COMMAND_IMPORT_ROWS,
-} from '../../../src/wire/command.ts';
-import { decodeImportRows, encodeImportEnd } from '../../../src/wire/import-command.ts';
-import { NO_ORIGIN } from '../../../src/wire/object-key.ts';
-import { type Request, newRequest } from '../../../src/wire/request.ts';
+} from '../../../src/protocol/command.ts';
+import { decodeImportRows, encodeImportEnd } from '../../../src/protocol/import-command.ts';
+import { NO_ORIGIN } from '../../../src/protocol/object-key.ts';
+import { type Request, newRequest } from '../../../src/protocol/request.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';

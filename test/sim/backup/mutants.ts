@@ -4,58 +4,58 @@ import type { Mutant } from '../mutants.ts';
 export const BACKUP_MUTANTS: Readonly<Record<string, Mutant>> = {
   // The answer was lost, and the piece comes again.
   'import-piece-taken-twice': {
-    file: 'src/stream/import',
+    file: 'src/backup/state/import',
     from: 'if (piece.seq < mark.pieces)',
     to: 'if (false)',
   },
   'import-piece-of-anybody': {
-    file: 'src/stream/import',
+    file: 'src/backup/state/import',
     from: "mark?.phase !== 'rows' || mark.token !== piece.token || piece.seq > mark.pieces",
     to: "mark?.phase !== 'rows' || piece.seq > mark.pieces",
   },
   'import-end-unchecked': {
-    file: 'src/stream/import',
+    file: 'src/backup/state/import',
     from: "mark?.phase === 'rows' && mark.token === end.token && mark.pieces === end.pieces && mark.rows === end.rows",
     to: "mark?.phase === 'rows'",
   },
   'import-counts-no-hot-bytes': {
-    file: 'src/stream/import',
+    file: 'src/backup/state/import',
     from: 'state.hotBytes = end.hotBytes;',
     to: '',
   },
   'import-numbers-from-one': {
-    file: 'src/stream/import',
+    file: 'src/backup/state/import',
     from: 'state.nextIncarnation = end.nextIncarnation;',
     to: '',
   },
   'import-goes-on-counting': {
-    file: 'src/stream/import',
+    file: 'src/backup/state/import',
     from: 'state.mutations = 0;',
     to: '',
   },
   // A node that was asked for a bucket before knows that it is not there.
   'import-keeps-old-buckets': {
-    file: 'src/stream/import',
+    file: 'src/backup/state/import',
     from: 'state.buckets.forget();\n    state.forks',
     to: 'state.forks',
   },
   'import-takes-over-at-once': {
-    file: 'src/stream/import',
+    file: 'src/backup/state/import',
     from: "return refuse(reply, 'IMPORT_RUNNING');",
     to: ';',
   },
   'import-undone-by-its-own-begin': {
-    file: 'src/stream/import',
+    file: 'src/backup/state/import',
     from: 'if (mark.token !== token) {',
     to: "if (mark.pieces > 0) state.markImport({ ...mark, phase: 'undoing' }); if (mark.token !== token) {",
   },
   'import-undone-but-for-indexes': {
-    file: 'src/stream/import',
+    file: 'src/backup/state/import',
     from: 'for (const tag of IMPORTED_TAGS) {',
     to: 'for (const tag of IMPORTED_TAGS.slice(0, -4)) {',
   },
   'import-begins-again-late': {
-    file: 'src/stream/import',
+    file: 'src/backup/state/import',
     from: "mark?.phase === 'undone' && mark.token === token",
     to: 'false',
   },
@@ -85,22 +85,22 @@ export const BACKUP_MUTANTS: Readonly<Record<string, Mutant>> = {
     to: 'if (false)',
   },
   'export-loses-producers': {
-    file: 'src/stream/backup/canonical',
+    file: 'src/backup/state/canonical',
     from: 'are in no backup`);\n                return true;',
     to: 'are in no backup`);\n                return false;',
   },
   'export-loses-the-floor': {
-    file: 'src/stream/backup/canonical',
+    file: 'src/backup/state/canonical',
     from: '        });\n        this.#sink(key, value);',
     to: '        });\n        const lost = value.slice(); lost.fill(0, 40, 56); this.#sink(key, lost);',
   },
   'import-lists-no-lifetimes': {
-    file: 'src/stream/backup/derive',
+    file: 'src/backup/state/derive',
     from: 'if (head.indexedDeadlineMs >= 0)',
     to: 'if (false)',
   },
   'import-lists-no-hot-streams': {
-    file: 'src/stream/backup/derive',
+    file: 'src/backup/state/derive',
     from: 'if (head.hotSinceMs >= 0)',
     to: 'if (false)',
   },
@@ -109,7 +109,7 @@ export const BACKUP_MUTANTS: Readonly<Record<string, Mutant>> = {
 /** No bugs: the same with other bounds, which a simulation is too small for. */
 export const BACKUP_VARIANTS: Readonly<Record<string, Mutant>> = {
   'import-undone-in-many-steps': {
-    file: 'src/stream/import',
+    file: 'src/backup/state/import',
     from: 'const UNDO_ROWS = 4096;',
     to: 'const UNDO_ROWS = 3;',
   },

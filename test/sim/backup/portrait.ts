@@ -1,10 +1,10 @@
 /**
  * What a backup has to preserve of a group, taken from the raw rows of a store by rules of its own: the product's way from rows
- * to a document (stream/backup/canonical.ts, derive.ts) is what is judged by it.
+ * to a document (backup/state/canonical.ts, derive.ts) is what is judged by it.
  */
 import { Buffer } from 'node:buffer';
-import { decodeChunkRow, decodeObjectId } from '../../../src/wire/cold.ts';
-import { decodeTombstone } from '../../../src/stream/fork/rows.ts';
+import { decodeChunkRow, decodeObjectId } from '../../../src/protocol/cold.ts';
+import { decodeTombstone } from '../../../src/forks/state/rows.ts';
 import { type Head, decodeHead } from '../../../src/stream/head.ts';
 import {
   TAG_ATTRIBUTES,
@@ -53,7 +53,7 @@ export interface Portrait {
   readonly origin: string;
 }
 
-/** Offsets in an object row (stream/cold/objects.ts), a bucket row and the meta row. */
+/** Offsets in an object row (cold/state/objects.ts), a bucket row and the meta row. */
 const REFS_AT = 0;
 const OBJECT_BYTES_AT = 8;
 const GC_SEQ_AT = 16;

@@ -1,10 +1,10 @@
 /**
- * The thread of exports of a simulated node: the product's own work (server/backup/exporting.ts) over the rows that the node's
+ * The thread of exports of a simulated node: the product's own work (backup/export/exporting.ts) over the rows that the node's
  * disk holds at some moment after the shard let the export begin. Messages between the two threads take a moment each.
  */
-import type { ExportReaders, ExportRun, ExportTaker } from '../../../src/server/backup/export-thread.ts';
-import { Exporting, type FromExports } from '../../../src/server/backup/exporting.ts';
-import type { ExportOrder, GroupRows } from '../../../src/server/backup/group-export.ts';
+import type { ExportReaders, ExportRun, ExportTaker } from '../../../src/backup/export/export-thread.ts';
+import { Exporting, type FromExports } from '../../../src/backup/export/exporting.ts';
+import type { ExportOrder, GroupRows } from '../../../src/backup/export/group-export.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import { guarded } from './gateway.ts';

@@ -3,8 +3,8 @@
  * end, at its end everything is as it was in the group that was exported, and what is given up leaves nothing.
  */
 import { toHex } from '../../../src/base/hex.ts';
-import type { ImportMark } from '../../../src/stream/import-mark.ts';
-import { isImporting } from '../../../src/stream/import.ts';
+import type { ImportMark } from '../../../src/backup/state/import-mark.ts';
+import { isImporting } from '../../../src/backup/state/import.ts';
 import {
   TAG_ATTRIBUTES,
   TAG_BUCKET,
@@ -36,11 +36,11 @@ import {
   COMMAND_SWEEP,
   COMMAND_TOUCH,
   type Command,
-} from '../../../src/wire/command.ts';
+} from '../../../src/protocol/command.ts';
 import { errorNumber } from '../../../src/base/errors.ts';
-import { decodeImportEnd } from '../../../src/wire/import-command.ts';
-import { NO_ORIGIN } from '../../../src/wire/object-key.ts';
-import type { Reply } from '../../../src/wire/reply.ts';
+import { decodeImportEnd } from '../../../src/protocol/import-command.ts';
+import { NO_ORIGIN } from '../../../src/protocol/object-key.ts';
+import type { Reply } from '../../../src/protocol/reply.ts';
 import { latin1 } from '../../support/sorted-rows.ts';
 import type { World } from '../world.ts';
 import type { Taken } from './exporting.ts';
@@ -71,7 +71,7 @@ const TAGS: readonly number[] = [
 ];
 const NOTHING = new Uint8Array(0);
 const TOKEN_BYTES = 8;
-/** What an attempt may be silent at least (stream/import.ts). */
+/** What an attempt may be silent at least (backup/state/import.ts). */
 const SILENCE_MS = 10_000;
 
 export class Restored {

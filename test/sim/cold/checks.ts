@@ -6,21 +6,21 @@
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
 import { type Head, decodeHead } from '../../../src/stream/head.ts';
 import { TAG_CHUNK, TAG_GC, TAG_HEAD, TAG_OBJECT, readUint } from '../../../src/stream/keys.ts';
-import { chunksAt } from '../../../src/stream/cold/chunks.ts';
-import { gcDue, storedObject } from '../../../src/stream/cold/objects.ts';
-import { isImporting } from '../../../src/stream/import.ts';
+import { chunksAt } from '../../../src/cold/state/chunks.ts';
+import { gcDue, storedObject } from '../../../src/cold/state/objects.ts';
+import { isImporting } from '../../../src/backup/state/import.ts';
 import type { State } from '../../../src/stream/state.ts';
-import { decodeChunk } from '../../../src/wire/cold-chunk.ts';
-import { type Chunk, decodeChunkRow, decodeFlushList, decodeGcList } from '../../../src/wire/cold.ts';
+import { decodeChunk } from '../../../src/cold/state/chunk-layout.ts';
+import { type Chunk, decodeChunkRow, decodeFlushList, decodeGcList } from '../../../src/protocol/cold.ts';
 import {
   COMMAND_COMPACT,
   COMMAND_FLUSH,
   COMMAND_GC_DONE,
   COMMAND_RETENTION,
   type Command,
-} from '../../../src/wire/command.ts';
-import { isOwnObject, parseObjectKey } from '../../../src/wire/object-key.ts';
-import type { Reply } from '../../../src/wire/reply.ts';
+} from '../../../src/protocol/command.ts';
+import { isOwnObject, parseObjectKey } from '../../../src/protocol/object-key.ts';
+import type { Reply } from '../../../src/protocol/reply.ts';
 import type { Reference } from '../reference.ts';
 import type { World } from '../world.ts';
 import type { SimColdStore } from './store.ts';

@@ -3,8 +3,8 @@
  * the store becomes empty, whatever went wrong before.
  */
 import { errorCode } from '../../../src/base/errors.ts';
-import { SYSTEM_PREFIX } from '../../../src/wire/key-space.ts';
-import { NO_ORIGIN, objectPrefix } from '../../../src/wire/object-key.ts';
+import { SYSTEM_PREFIX } from '../../../src/store/key-space.ts';
+import { NO_ORIGIN, objectPrefix } from '../../../src/protocol/object-key.ts';
 import type { Clients, SimStream } from '../clients.ts';
 import { type Until } from '../liveness.ts';
 import { Purging } from '../purging.ts';

@@ -1,5 +1,5 @@
 /** What a seed decides about the cold store of its run. Drawn apart from everything else, so that it moves nothing there. */
-import type { ColdSettings } from '../../../src/shard/cold/port.ts';
+import type { ColdSettings } from '../../../src/cold/shard/port.ts';
 import { createRandom } from '../../support/random.ts';
 
 export interface ColdOptions {

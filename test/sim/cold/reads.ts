@@ -1,15 +1,15 @@
 /**
- * What the main thread does with a plan instead of an answer (src/server/cold-reader.ts), on simulated time: it fetches the
+ * What the main thread does with a plan instead of an answer (src/cold/service/reader.ts), on simulated time: it fetches the
  * chunks, verifies them, puts the answer together, and asks the shard once more when an object is missing.
  */
 import { errorNumber, type ErrorCode } from '../../../src/base/errors.ts';
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
-import { assembleRead } from '../../../src/stream/cold/assemble.ts';
-import { storedObject } from '../../../src/stream/cold/objects.ts';
-import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../../src/wire/cold.ts';
-import { parseObjectKey } from '../../../src/wire/object-key.ts';
-import { REPLY_COLD, Reply } from '../../../src/wire/reply.ts';
-import { OP_READ, READ_FLAG_NO_TOUCH, type Request, newRequest } from '../../../src/wire/request.ts';
+import { assembleRead } from '../../../src/cold/state/assemble.ts';
+import { storedObject } from '../../../src/cold/state/objects.ts';
+import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../../src/protocol/cold.ts';
+import { parseObjectKey } from '../../../src/protocol/object-key.ts';
+import { REPLY_COLD, Reply } from '../../../src/protocol/reply.ts';
+import { OP_READ, READ_FLAG_NO_TOUCH, type Request, newRequest } from '../../../src/protocol/request.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import type { Got, SimColdStore } from './store.ts';

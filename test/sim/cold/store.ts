@@ -17,12 +17,12 @@ import type {
   RemoveRequest,
   UploadAnswer,
   UploadRequest,
-} from '../../../src/shard/cold/port.ts';
-import { mergeChunks } from '../../../src/stream/cold/merge.ts';
+} from '../../../src/cold/shard/port.ts';
+import { mergeChunks } from '../../../src/cold/state/merge.ts';
 import { type Random, createRandom } from '../../support/random.ts';
-import { decodeObjectRow } from '../../../src/stream/cold/objects.ts';
+import { decodeObjectRow } from '../../../src/cold/state/objects.ts';
 import { TAG_OBJECT } from '../../../src/stream/keys.ts';
-import { decodeObjectId } from '../../../src/wire/cold.ts';
+import { decodeObjectId } from '../../../src/protocol/cold.ts';
 import type { Portrait } from '../backup/portrait.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';

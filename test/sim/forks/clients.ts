@@ -5,13 +5,13 @@
 import { Buffer } from 'node:buffer';
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
 import type { ForkWish } from '../../../src/ports.ts';
-import { COMMAND_CREATE } from '../../../src/wire/command.ts';
-import { REPLY_CREATED, REPLY_UP_TO_DATE, type Reply } from '../../../src/wire/reply.ts';
+import { COMMAND_CREATE } from '../../../src/protocol/command.ts';
+import { REPLY_CREATED, REPLY_UP_TO_DATE, type Reply } from '../../../src/protocol/reply.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import type { Clients, SimStream } from '../clients.ts';
 import type { StreamHistory } from '../history.ts';
 import { type StreamName, appendRequest, createRequest, deleteRequest } from '../requests.ts';
-import { OP_READ, newRequest } from '../../../src/wire/request.ts';
+import { OP_READ, newRequest } from '../../../src/protocol/request.ts';
 import { jsonPayload, textPayload } from '../tokens.ts';
 import type { World } from '../world.ts';
 import type { ForkServices } from './services.ts';

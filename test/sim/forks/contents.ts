@@ -12,9 +12,9 @@ import {
   COMMAND_FORK_END,
   COMMAND_FORK_PIN,
   type Command,
-} from '../../../src/wire/command.ts';
-import { decodeForkData } from '../../../src/wire/fork-command.ts';
-import { REPLY_CREATED, REPLY_DUPLICATE, type Reply } from '../../../src/wire/reply.ts';
+} from '../../../src/protocol/command.ts';
+import { decodeForkData } from '../../../src/protocol/fork-command.ts';
+import { REPLY_CREATED, REPLY_DUPLICATE, type Reply } from '../../../src/protocol/reply.ts';
 import { acceptedFrames } from '../frames.ts';
 import type { World } from '../world.ts';
 

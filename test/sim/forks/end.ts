@@ -5,9 +5,9 @@
 import { errorCode } from '../../../src/base/errors.ts';
 import { type Head, decodeHead } from '../../../src/stream/head.ts';
 import { TAG_FORK, TAG_HEAD, TAG_PIN, TAG_TOMBSTONE, TAG_UNPIN, readUint } from '../../../src/stream/keys.ts';
-import { decodeOrigin, decodePin, decodeTombstone } from '../../../src/stream/fork/rows.ts';
-import { COMMAND_FORK_CHECK } from '../../../src/wire/command.ts';
-import { readText } from '../../../src/wire/text.ts';
+import { decodeOrigin, decodePin, decodeTombstone } from '../../../src/forks/state/rows.ts';
+import { COMMAND_FORK_CHECK } from '../../../src/protocol/command.ts';
+import { readText } from '../../../src/base/text.ts';
 import type { Clients } from '../clients.ts';
 import type { Until } from '../liveness.ts';
 import { createRequest } from '../requests.ts';

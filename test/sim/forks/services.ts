@@ -1,8 +1,8 @@
-/** The service for forks that a node's main thread has (src/server/fork/), one in each process, on simulated time. */
-import { ForkService } from '../../../src/server/fork/service.ts';
+/** The service for forks that a node's main thread has (src/forks/service/), one in each process, on simulated time. */
+import { ForkService } from '../../../src/forks/service/service.ts';
 import type { ForkWish } from '../../../src/ports.ts';
-import { Reply } from '../../../src/wire/reply.ts';
-import type { Request } from '../../../src/wire/request.ts';
+import { Reply } from '../../../src/protocol/reply.ts';
+import type { Request } from '../../../src/protocol/request.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 

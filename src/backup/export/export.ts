@@ -1,0 +1,151 @@
+/**
+ * A group as this node has applied it, as a document, at the pace of whoever reads: the shard makes a checkpoint, and the pieces
+ * come from a thread of their own. A small document is held until it is whole, so that its digest can stand in a header; of a
+ * large one the digest stands at its end only.
+ */
+import { errorCode } from '../../base/errors.ts';
+import type { ExportEnd, ExportSink } from '../../http/routes/admin/backup.ts';
+import type { ShardGateway } from '../../ports.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, OP_EXPORT, newRequest } from '../../protocol/request.ts';
+import type { ExportReaders, ExportRun } from './export-thread.ts';
+
+/** A shard whose mailbox is full is asked again. */
+const AGAIN_MS = 20;
+/** How often the shard is told that the export goes on, and tells that it may. */
+const HOLD_MS = 500;
+/** Nothing left for so long: the reader is gone, or will never come back. Above what a store may take for a part of a backup. */
+const REST_MS = 5 * 60_000;
+
+export interface ExportParts {
+  readonly gateway: ShardGateway;
+  readonly readers: ExportReaders;
+  /** So many bytes have left: when as many may follow, in ms from now. */
+  delayMs(bytes: number): number;
+  begun(group: number): void;
+  endedEarly(group: number, why: ExportEnd): void;
+}
+
+export function exportGroup(parts: ExportParts, group: number, sink: ExportSink): void {
+  new Export(parts, group, sink).start();
+}
+
+class Export {
+  readonly #parts: ExportParts;
+  readonly #group: number;
+  readonly #sink: ExportSink;
+  readonly #request = newRequest();
+  #id = 0;
+  #run: ExportRun | undefined;
+  /** Made and not yet written. */
+  readonly #pieces: Uint8Array[] = [];
+  #writing = false;
+  /** Nothing more comes. */
+  #complete = false;
+  #released = false;
+  /** Since something left. */
+  #restedMs = 0;
+
+  constructor(parts: ExportParts, group: number, sink: ExportSink) {
+    this.#parts = parts;
+    this.#group = group;
+    this.#sink = sink;
+    this.#request.op = OP_EXPORT;
+    this.#request.group = group;
+  }
+
+  start(): void {
+    this.#request.mode = EXPORT_OPEN;
+    const { gateway } = this.#parts;
+    const sent = gateway.send(this.#request, { onReply: (reply) => this.#opened(reply) });
+    if (!sent) this.#sink.fail('SHARD_BUSY');
+  }
+
+  #opened(reply: Reply): void {
+    const code = errorCode(reply.code);
+    if (code !== 'OK') return this.#sink.fail(code);
+    this.#parts.begun(this.#group);
+    this.#id = reply.a;
+    if (this.#sink.isOver) return this.#release();
+    this.#sink.onOver = () => this.#over();
+    const { gateway, readers } = this.#parts;
+    const { groupCount, shardCount } = gateway;
+    const order = { group: this.#group, groupCount, commitIndex: reply.b, origin: reply.text };
+    this.#run = readers.open(this.#group % shardCount, order, {
+      begun: (commitIndex, digest) => this.#sink.begin(commitIndex, digest),
+      piece: (piece) => {
+        this.#pieces.push(piece);
+        this.#drain();
+      },
+      end: () => {
+        this.#complete = true;
+        this.#drain();
+      },
+      failed: (reason) => this.#fail('read-failed', reason),
+    });
+    return this.#later();
+  }
+
+  #later(): void {
+    this.#parts.readers.after(HOLD_MS, () => this.#hold());
+  }
+
+  /** The shard lets go of what nobody holds, and ends what keeps pages from it that it needs. */
+  #hold(): void {
+    if (this.#released) return undefined;
+    this.#restedMs += HOLD_MS;
+    if (this.#restedMs > REST_MS)
+      return this.#fail('reader-rested', `its reader took nothing for ${REST_MS / 60_000} minutes`);
+    return this.#ask(EXPORT_HOLD, (reply) => {
+      const code = errorCode(reply.code);
+      if (code === 'OK' || this.#released) return this.#later();
+      if (code === 'DISK_FULL') return this.#fail('volume-short', 'the volume is short of room, which writes need');
+      return this.#fail('shard-refused', `the shard holds it no longer (${code})`);
+    });
+  }
+
+  #drain(): void {
+    if (this.#writing || this.#sink.isOver) return;
+    const piece = this.#pieces.shift();
+    if (piece === undefined) {
+      if (this.#complete) this.#sink.end();
+      return;
+    }
+    this.#writing = true;
+    this.#sink.write(piece, () => {
+      this.#writing = false;
+      this.#restedMs = 0;
+      this.#left(piece.length);
+      this.#drain();
+    });
+  }
+
+  #left(bytes: number): void {
+    const delayMs = this.#parts.delayMs(bytes);
+    if (delayMs === 0) this.#run?.left(bytes);
+    else this.#parts.readers.after(delayMs, () => this.#run?.left(bytes));
+  }
+
+  #fail(code: ExportEnd['code'], reason: string): void {
+    this.#parts.endedEarly(this.#group, { code, reason });
+    this.#sink.fail('INTERNAL');
+  }
+
+  #over(): void {
+    this.#run?.close();
+    this.#release();
+  }
+
+  #release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#ask(EXPORT_CLOSE, () => undefined);
+  }
+
+  #ask(mode: number, onReply: (reply: Reply) => void): void {
+    this.#request.mode = mode;
+    this.#request.value = this.#id;
+    const { gateway, readers } = this.#parts;
+    if (!gateway.send(this.#request, { onReply })) readers.after(AGAIN_MS, () => this.#ask(mode, onReply));
+  }
+}

@@ -1,0 +1,286 @@
+/** Where a backup lies: a directory, or `s3://bucket/prefix` with the credentials and the region of the environment. */
+import { type FileHandle, open, readdir, rename, stat, unlink } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
+import { Fault } from '../state/fault.ts';
+import { inWords } from './store-words.ts';
+import { makeFolder } from '../../cold/store/folder.ts';
+import type { S3Store } from '../../cold/store/s3-store.ts';
+import { StoreError } from '../../cold/store/store-error.ts';
+
+/** A part of a file under way, held in memory. S3 takes 10,000 parts of an object: 160 GiB. */
+const PIECE_BYTES = 16 * 1024 * 1024;
+/** A file in a directory is written in parts of this size. */
+const WRITE_BYTES = 1024 * 1024;
+/**
+ * And after so many bytes it is synchronized: what waits in memory and goes to the disk at once keeps everybody else waiting
+ * who wants something on the same disk, a node's log for one.
+ */
+const SYNC_BYTES = 8 * 1024 * 1024;
+/** One request to the store, repeats included. */
+const S3_TIMEOUT_MS = 120_000;
+const S3_RETRIES = 5;
+
+export interface Location {
+  /** As the operator wrote it. */
+  readonly text: string;
+  /**
+   * Whether nothing is there; a directory that is missing is made, and from now on holds `mark`, until that is written or `release`d, so
+   * that of several who ask one gets yes. Throws a Fault when it cannot be written.
+   */
+  claim(mark: string): Promise<boolean>;
+  /** False: the mark could not be removed. */
+  release(mark: string): Promise<boolean>;
+  /** Undefined: there is no such file. */
+  sizeOf(name: string): Promise<number | undefined>;
+  /** All of it; throws a Fault when it cannot be read, or has another size. */
+  read(name: string, size: number): AsyncIterable<Uint8Array>;
+  /** The file is there when this returns, and not before. What the pieces throw ends it without a file. */
+  write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
+  /**
+   * Gives up what attempts before had begun to write there and nobody sees, if they began it before then; how many. Throws a Fault when
+   * that may not be done.
+   */
+  endUnfinished(isOne: (name: string) => boolean, begunBeforeMs: number): Promise<number>;
+  close(): void;
+}
+
+/** What a file of a directory is called until it is whole. */
+export const unfinished = (name: string): string => `${name}.part`;
+
+/** Throws a Fault for what is no location. */
+export async function openLocation(text: string, signal: AbortSignal): Promise<Location> {
+  if (!text.startsWith('s3://')) {
+    // s3:/bucket is a slip, and would be a directory with a strange name.
+    if (/^([a-z][a-z0-9+.-]*:\/\/|s3:)/i.test(text))
+      throw new Fault(`${text}: a location is a directory or s3://bucket/prefix`);
+    return new Directory(text);
+  }
+  // Credentials have no place there, and none in a log or on a screen.
+  if (/^s3:\/\/[^/]*@/.test(text))
+    throw new Fault('s3://...@...: expected s3://bucket/prefix; credentials come from the environment');
+  const [bucket = '', ...rest] = text.slice('s3://'.length).split('/');
+  const prefix = rest.filter((part) => part !== '').join('/');
+  if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket)) throw new Fault(`${text}: expected s3://bucket/prefix`);
+  // Node 20 is supported here for as long as this version of the SDK runs on it; its daily reminder helps nobody.
+  process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';
+  const { S3Store: Store } = await import('../../cold/store/s3-store.ts');
+  const endpoint = process.env['AWS_ENDPOINT_URL_S3'] ?? process.env['AWS_ENDPOINT_URL'];
+  const options = {
+    bucket,
+    region: undefined,
+    endpoint,
+    // Other stores than AWS rarely have a host name for each bucket.
+    pathStyle: endpoint !== undefined,
+    credentials: undefined,
+    encryption: 'none' as const,
+    kmsKeyId: undefined,
+    timeoutMs: S3_TIMEOUT_MS,
+    maxRetries: S3_RETRIES,
+    connections: 4,
+  };
+  return new Bucket(text, new Store(options, prefix), signal);
+}
+
+class Directory implements Location {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  async claim(mark: string): Promise<boolean> {
+    return this.#say('cannot be used', async () => {
+      await makeFolder(this.text);
+      const names = await readdir(this.text);
+      if (names.length > 0) return false;
+      try {
+        await (await open(join(this.text, unfinished(mark)), 'wx', 0o600)).close();
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+        throw error;
+      }
+      return true;
+    });
+  }
+
+  async release(mark: string): Promise<boolean> {
+    try {
+      await unlink(join(this.text, unfinished(mark)));
+      return true;
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code === 'ENOENT';
+    }
+  }
+
+  async sizeOf(name: string): Promise<number | undefined> {
+    try {
+      return (await stat(join(this.text, name))).size;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+      throw new Fault(`${join(this.text, name)} cannot be read (${(error as Error).message})`);
+    }
+  }
+
+  async *read(name: string, size: number): AsyncIterable<Uint8Array> {
+    const path = join(this.text, name);
+    const pieces = createReadStream(path, { highWaterMark: 1024 * 1024 }) as AsyncIterable<Uint8Array>;
+    let bytes = 0;
+    try {
+      for await (const piece of pieces) {
+        bytes += piece.length;
+        yield piece;
+      }
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
+      throw new Fault(`${path} cannot be read (${(error as Error).message})`);
+    }
+    if (bytes !== size) throw new Fault(`${path} has ${bytes} bytes now, and had ${size} before`);
+  }
+
+  async write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+    const path = join(this.text, name);
+    const part = unfinished(path);
+    await this.#say('cannot be written', async () => {
+      const file = await open(part, 'w', 0o600);
+      try {
+        await pour(file, pieces);
+      } catch (error) {
+        await unlink(part).catch(() => undefined);
+        throw error;
+      } finally {
+        await file.close();
+      }
+      await rename(part, path);
+      const directory = await open(this.text, 'r');
+      await directory.sync();
+      await directory.close();
+    });
+  }
+
+  /** Everybody sees what lies in a directory. */
+  endUnfinished(): Promise<number> {
+    return Promise.resolve(0);
+  }
+
+  close(): void {}
+
+  async #say<T>(what: string, action: () => Promise<T>): Promise<T> {
+    try {
+      return await action();
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      const isOfFileSystem = error instanceof StoreError || (code !== undefined && /^E[A-Z]+$/.test(code));
+      if (!isOfFileSystem) throw error;
+      throw new Fault(`${this.text} ${what} (${message})`);
+    }
+  }
+}
+
+/** Everything is on the disk when this returns. */
+async function pour(file: FileHandle, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+  const held = new Uint8Array(WRITE_BYTES);
+  let heldBytes = 0;
+  let unsynced = 0;
+  // At once, so that whoever looks sees that it has begun.
+  let isFirst = true;
+  const write = async (): Promise<void> => {
+    await writeAll(file, held.subarray(0, heldBytes));
+    unsynced += heldBytes;
+    heldBytes = 0;
+    if (unsynced < SYNC_BYTES) return;
+    await file.datasync();
+    unsynced = 0;
+  };
+  for await (const piece of pieces) {
+    for (let at = 0; at < piece.length;) {
+      const part = piece.subarray(at, at + WRITE_BYTES - heldBytes);
+      held.set(part, heldBytes);
+      heldBytes += part.length;
+      at += part.length;
+      if (heldBytes === WRITE_BYTES || isFirst) await write();
+      isFirst = false;
+    }
+  }
+  await write();
+  await file.datasync();
+}
+
+async function writeAll(file: FileHandle, piece: Uint8Array): Promise<void> {
+  for (let at = 0; at < piece.length;) at += (await file.write(piece, at, piece.length - at)).bytesWritten;
+}
+
+class Bucket implements Location {
+  readonly text: string;
+  readonly #store: S3Store;
+  readonly #signal: AbortSignal;
+
+  constructor(text: string, store: S3Store, signal: AbortSignal) {
+    this.text = text;
+    this.#store = store;
+    this.#signal = signal;
+  }
+
+  /** There is no telling who else asks: not every store has conditional writes. */
+  async claim(): Promise<boolean> {
+    return this.#say(async () => (await this.#store.list('', '', 1, this.#signal)).objects.length === 0);
+  }
+
+  release(): Promise<boolean> {
+    return Promise.resolve(true);
+  }
+
+  async sizeOf(name: string): Promise<number | undefined> {
+    return this.#say(async () => {
+      const { objects } = await this.#store.list(name, '', 1, this.#signal);
+      return objects.find(({ key }) => key === name)?.bytes;
+    });
+  }
+
+  async *read(name: string, size: number): AsyncIterable<Uint8Array> {
+    for (let at = 0; at < size; at += PIECE_BYTES) {
+      const length = Math.min(PIECE_BYTES, size - at);
+      yield await this.#say(() => this.#store.get(name, at, length, this.#signal));
+    }
+  }
+
+  async write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+    const parts = gather(pieces);
+    const next = async (): Promise<Uint8Array | undefined> => (await parts.next()).value;
+    await this.#say(() => this.#store.putPieces(name, next, this.#signal));
+  }
+
+  async endUnfinished(isOne: (name: string) => boolean, begunBeforeMs: number): Promise<number> {
+    return this.#say(() => this.#store.endUploads(isOne, begunBeforeMs, this.#signal));
+  }
+
+  close(): void {
+    this.#store.close();
+  }
+
+  async #say<T>(action: () => Promise<T>): Promise<T> {
+    try {
+      return await action();
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      throw new Fault(`${this.text}: ${inWords(error.message)}`);
+    }
+  }
+}
+
+/** Small pieces become parts; the last one may be small. */
+async function* gather(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, undefined> {
+  let held: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of pieces) {
+    held.push(piece);
+    bytes += piece.length;
+    if (bytes < PIECE_BYTES) continue;
+    yield Buffer.concat(held);
+    held = [];
+    bytes = 0;
+  }
+  if (bytes > 0) yield Buffer.concat(held);
+  return undefined;
+}

@@ -1,0 +1,141 @@
+/** manifest.json (wire-facts 7.7): what a backup consists of. Written last, so a location without one holds no backup. */
+import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
+import { check } from '../state/fault.ts';
+import type { Location } from './location.ts';
+
+export const MANIFEST = 'manifest.json';
+const MANIFEST_BYTES_MAX = 64 * 1024 * 1024;
+const CLUSTER_ID = /^[0-9a-f]{32}$/;
+const NOTE =
+  'Bytes that had been flushed are in the cold store, under the keys that the snapshots name: keep those objects for as long as ' +
+  'this backup shall be restorable, and let the restored cluster use the same storage.cold.root, or a copy of it.';
+
+export interface GroupEntry {
+  readonly raft_group_id: number;
+  readonly object: string;
+  readonly bytes: number;
+  readonly blake3: string;
+  readonly group_commit_index: number;
+  readonly buckets: number;
+  readonly streams: number;
+}
+
+export interface Manifest {
+  readonly format_version: number;
+  readonly created_unix_ms: number;
+  readonly raft_group_count: number;
+  readonly groups: readonly GroupEntry[];
+  readonly cold_store_note: string;
+  /** Identity of the cluster that was saved; null in manifests of versions without, and of a cluster that has none yet. */
+  readonly cluster_id: string | null;
+  /** Clusters from whose backups that one was restored. */
+  readonly restored_from: readonly string[];
+}
+
+/** Which cluster a backup is of. */
+export type Lineage = Pick<Manifest, 'cluster_id' | 'restored_from'>;
+
+export function objectName(group: number): string {
+  return `group-${String(group).padStart(4, '0')}.snapshot`;
+}
+
+/** Whether a backup consists of files with such names. */
+export function isPartOfBackup(name: string): boolean {
+  return name === MANIFEST || /^group-\d{4,}\.snapshot$/.test(name);
+}
+
+export async function writeManifest(
+  location: Location,
+  createdUnixMs: number,
+  groups: readonly GroupEntry[],
+  { cluster_id, restored_from }: Lineage,
+): Promise<void> {
+  const manifest: Manifest = {
+    format_version: BACKUP_FORMAT_VERSION,
+    created_unix_ms: createdUnixMs,
+    raft_group_count: groups.length,
+    groups,
+    cold_store_note: NOTE,
+    cluster_id,
+    restored_from,
+  };
+  const text = Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
+  await location.write(
+    MANIFEST,
+    (async function* () {
+      yield await Promise.resolve(text);
+    })(),
+  );
+}
+
+/** Throws a Fault for a manifest that is not there, not one, from the future, or incomplete. */
+export async function readManifest(location: Location): Promise<Manifest> {
+  const size = await location.sizeOf(MANIFEST);
+  check(size !== undefined, `${location.text} holds no backup: there is no ${MANIFEST}, which is written last`);
+  check(size <= MANIFEST_BYTES_MAX, `${MANIFEST} is larger than a manifest can be`);
+  const pieces: Uint8Array[] = [];
+  for await (const piece of location.read(MANIFEST, size)) pieces.push(piece);
+  return parseManifest(Buffer.concat(pieces).toString('utf8'));
+}
+
+export function parseManifest(text: string): Manifest {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    check(false, `${MANIFEST} is not JSON`);
+  }
+  check(isTable(parsed), `${MANIFEST} is not a manifest`);
+  const { format_version: version, raft_group_count: count, groups, created_unix_ms: created } = parsed;
+  check(isCount(version) && version >= 1, `${MANIFEST} names no format version`);
+  check(
+    version <= BACKUP_FORMAT_VERSION,
+    `the backup has format version ${version}; this program reads up to ${BACKUP_FORMAT_VERSION}, use a newer one`,
+  );
+  check(isCount(count) && count > 0 && Array.isArray(groups), `${MANIFEST} lists no groups`);
+  check(groups.length === count, `${MANIFEST} lists ${groups.length} of ${count} groups`);
+  const entries = groups.map((entry: unknown) => readEntry(entry, count));
+  const ids = new Set(entries.map((entry) => entry.raft_group_id));
+  check(ids.size === entries.length, `${MANIFEST} lists a group twice`);
+  return {
+    format_version: version,
+    created_unix_ms: isCount(created) ? created : 0,
+    raft_group_count: count,
+    groups: entries.sort((a, b) => a.raft_group_id - b.raft_group_id),
+    cold_store_note: NOTE,
+    ...lineageIn(parsed),
+  };
+}
+
+/** Of a manifest, or of what a node says of its backups. What is no identity is left out. */
+export function lineageIn(found: Readonly<Record<string, unknown>>): Lineage {
+  const { cluster_id: id, restored_from: sources } = found;
+  const isIdentity = (one: unknown): one is string => typeof one === 'string' && CLUSTER_ID.test(one);
+  return {
+    cluster_id: isIdentity(id) ? id : null,
+    restored_from: Array.isArray(sources) ? sources.filter(isIdentity) : [],
+  };
+}
+
+function readEntry(entry: unknown, groupCount: number): GroupEntry {
+  check(isTable(entry), `${MANIFEST} has an entry that is no group`);
+  const { raft_group_id: id, object, bytes, blake3, group_commit_index: index, buckets, streams } = entry;
+  check(isCount(id) && id < groupCount, `${MANIFEST} lists a group that cannot be: ${String(id)}`);
+  // What comes from a file is not used as a path anywhere else.
+  check(
+    typeof object === 'string' && /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(object),
+    `${MANIFEST}: group ${id} has no usable object name`,
+  );
+  check(typeof blake3 === 'string' && /^[0-9a-f]{64}$/.test(blake3), `${MANIFEST}: group ${id} has no BLAKE3`);
+  const counted = isCount(bytes) && isCount(index) && isCount(buckets) && isCount(streams);
+  check(counted, `${MANIFEST}: group ${id} lacks a number`);
+  return { raft_group_id: id, object, bytes, blake3, group_commit_index: index, buckets, streams };
+}
+
+function isTable(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}

@@ -1,0 +1,38 @@
+/** One group's file against what the manifest says of it: there, whole, unaltered, and a state that a group can be in. */
+import { Fault, check } from '../state/fault.ts';
+import { DocumentReader } from './document.ts';
+import type { Location } from './location.ts';
+import type { GroupEntry } from './manifest.ts';
+
+/** What a thread says when all its modules are there. */
+export const VERIFIER_LOADED = 'loaded';
+
+/** The names of its buckets. Throws a Fault that names the file. */
+export async function verifyGroup(
+  location: Location,
+  entry: GroupEntry,
+  groupCount: number,
+): Promise<readonly string[]> {
+  try {
+    const size = await location.sizeOf(entry.object);
+    check(size !== undefined, 'there is no such file');
+    check(size === entry.bytes, `it has ${size} bytes, not the ${entry.bytes} of the manifest`);
+    const reader = new DocumentReader(
+      (head) => {
+        check(head.group === entry.raft_group_id, `it is of group ${head.group}`);
+        check(head.groupCount === groupCount, `it is of a cluster with ${head.groupCount} groups`);
+      },
+      () => undefined,
+    );
+    for await (const piece of location.read(entry.object, size)) reader.push(piece);
+    const contents = reader.end();
+    check(contents.digest === entry.blake3, 'its BLAKE3 is not that of the manifest');
+    const same = contents.buckets === entry.buckets && contents.streams === entry.streams;
+    check(same, `it holds ${contents.buckets} buckets and ${contents.streams} streams, not what the manifest says`);
+    check(contents.head.commitIndex === entry.group_commit_index, 'its commit index is not that of the manifest');
+    return contents.bucketNames;
+  } catch (error) {
+    if (error instanceof Fault) throw new Fault(`${entry.object}: ${error.message}`);
+    throw error;
+  }
+}

@@ -1,0 +1,301 @@
+/**
+ * An upload becomes commands: BEGIN, pieces of rows that were looked at, END; each is proposed when the one before is answered,
+ * and the upload waits meanwhile. What fails is undone before it is answered, so nothing half-done stays behind unless this node
+ * dies; then the next attempt undoes it.
+ */
+import { randomBytes } from 'node:crypto';
+import { type Contents, type DocumentHead, DocumentReader } from '../format/document.ts';
+import { fromHex } from '../../base/hex.ts';
+import { ERRORS, type ErrorCode } from '../../base/errors.ts';
+import { IMPORT_PIECE_BYTES } from '../../base/limits.ts';
+import type { ImportFeed, ImportSink } from '../../http/routes/admin/backup.ts';
+import type { ShardGateway } from '../../ports.ts';
+import { Fault, check } from '../state/fault.ts';
+import {
+  COMMAND_IMPORT_ABORT,
+  COMMAND_IMPORT_BEGIN,
+  COMMAND_IMPORT_END,
+  COMMAND_IMPORT_ROWS,
+} from '../../protocol/command.ts';
+import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../protocol/import-command.ts';
+import { NO_ORIGIN } from '../../protocol/object-key.ts';
+import { rowSize, writeRow } from '../../base/row-bytes.ts';
+import { type ColdReport, ColdSample, type ReadCold } from '../export/cold-sample.ts';
+import { type Clock, Proposer, REAL_CLOCK } from './proposer.ts';
+import { Spool, SpoolError } from './spool.ts';
+
+const TOKEN_BYTES = 8;
+const newToken = (): string => randomBytes(TOKEN_BYTES).toString('hex');
+const PREFIX = new Uint8Array(2);
+/** Rounds of BEGIN and undoing what an attempt before left. */
+const ROUNDS_MAX = 3;
+
+export interface Upload {
+  /** BLAKE3 that the client names. */
+  readonly digest: string | undefined;
+  /** The objects of the source are this cluster's to delete from now on. */
+  readonly adopts: boolean;
+  /** Where what waits may lie. */
+  readonly directory: string;
+  /** Undefined: this node has no cold store. */
+  readonly readCold: ReadCold | undefined;
+}
+
+/** What an import has of its surroundings; the simulator has others. */
+export interface ImportHost {
+  readonly clock: Clock;
+  readonly pieceBytes: number;
+  newToken(): string;
+  lookAt(sample: ColdSample, read: ReadCold | undefined, tell: (report: ColdReport | undefined) => void): void;
+}
+
+const REAL_HOST: ImportHost = {
+  clock: REAL_CLOCK,
+  pieceBytes: IMPORT_PIECE_BYTES,
+  newToken,
+  lookAt: (sample, read, tell) => void sample.look(read).then((report) => tell(report)),
+};
+
+export class Import implements ImportFeed {
+  readonly #group: number;
+  readonly #groupCount: number;
+  readonly #expected: string | undefined;
+  readonly #adopts: boolean;
+  readonly #sink: ImportSink;
+  readonly #host: ImportHost;
+  #token: string;
+  readonly #proposer: Proposer;
+  readonly #reader: DocumentReader;
+  readonly #spool: Spool;
+  readonly #sample = new ColdSample();
+  readonly #readCold: ReadCold | undefined;
+  #ended = false;
+  #rows: Uint8Array[] = [];
+  #rowsBytes = 0;
+  /** Full pieces that wait. */
+  #pieces: Uint8Array[] = [];
+  #proposed = 0;
+  #rowCount = 0;
+  /** The group takes rows. */
+  #begun = false;
+  #busy = false;
+  #contents: Contents | undefined;
+  #over = false;
+
+  constructor(
+    gateway: ShardGateway,
+    group: number,
+    { digest, adopts, directory, readCold }: Upload,
+    sink: ImportSink,
+    host = REAL_HOST,
+  ) {
+    this.#host = host;
+    this.#token = host.newToken();
+    this.#group = group;
+    this.#groupCount = gateway.groupCount;
+    this.#expected = digest;
+    this.#adopts = adopts;
+    this.#readCold = readCold;
+    this.#sink = sink;
+    this.#spool = new Spool(directory);
+    this.#proposer = new Proposer(gateway, group, host.clock);
+    this.#reader = new DocumentReader(
+      (head) => this.#checkHead(head),
+      (key, value) => this.#row(key, value),
+    );
+  }
+
+  start(): void {
+    // Nothing is taken before it is known that the group is empty.
+    this.#sink.pause();
+    this.#begin(0);
+  }
+
+  push(piece: Uint8Array): void {
+    if (this.#over) return;
+    this.#try(() => this.#spool.push(piece));
+    this.#pump();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#pump();
+  }
+
+  abort(): void {
+    if (this.#over) return;
+    this.#stop();
+    if (this.#begun || this.#busy) this.#undo(() => undefined);
+  }
+
+  #begin(round: number): void {
+    this.#busy = true;
+    this.#proposer.propose(COMMAND_IMPORT_BEGIN, encodeImportToken(this.#token), (code, reply) => {
+      this.#busy = false;
+      if (this.#over) return undefined;
+      if (code === 'GROUP_NOT_EMPTY') return this.#refuseUsed(reply.text);
+      if (code !== 'OK') return this.#fail(code);
+      if (reply.b === 1) {
+        if (round === ROUNDS_MAX) return this.#fail('IMPORT_LOST');
+        return this.#undo(() => this.#beginAnew(round + 1));
+      }
+      this.#begun = true;
+      return this.#pump();
+    });
+  }
+
+  /** With another token: commands of the round before may come late. */
+  #beginAnew(round: number): void {
+    if (this.#over) return;
+    this.#token = this.#host.newToken();
+    this.#begin(round);
+  }
+
+  /** With the backup that it came from, so that a restore can tell what it has done already. */
+  #refuseUsed(digest: string): void {
+    if (this.#over) return;
+    this.#stop();
+    this.#sink.json(409, {
+      raft_group_id: this.#group,
+      reason: ERRORS.GROUP_NOT_EMPTY.text,
+      imported_blake3: digest === '' ? null : digest,
+    });
+  }
+
+  #checkHead({ group, groupCount, origin }: DocumentHead): void {
+    check(
+      groupCount === this.#groupCount,
+      `the snapshot is of a cluster with ${groupCount} groups; this one has ${this.#groupCount}`,
+    );
+    check(group === this.#group, `the snapshot is of group ${group}, not of group ${this.#group}`);
+    check(
+      !this.#adopts || origin !== undefined,
+      "the snapshot does not say which objects were its cluster's own, so they cannot be adopted",
+    );
+  }
+
+  #row(key: Uint8Array, value: Uint8Array): void {
+    this.#sample.row(key, value);
+    const whole = new Uint8Array(PREFIX.length + key.length);
+    whole.set(key, PREFIX.length);
+    const row = new Uint8Array(rowSize(whole, value));
+    writeRow(row, 0, whole, value);
+    if (this.#rowsBytes + row.length > this.#host.pieceBytes) this.#cut();
+    this.#rows.push(row);
+    this.#rowsBytes += row.length;
+    this.#rowCount++;
+  }
+
+  /** What was gathered becomes a piece. */
+  #cut(): void {
+    if (this.#rows.length === 0) return;
+    const piece = new Uint8Array(this.#rowsBytes);
+    let at = 0;
+    for (const row of this.#rows) {
+      piece.set(row, at);
+      at += row.length;
+    }
+    this.#rows = [];
+    this.#rowsBytes = 0;
+    this.#pieces.push(piece);
+  }
+
+  /** Looks at what waits until there is a piece to propose; lets more come when nothing waits. */
+  #pump(): void {
+    for (;;) {
+      if (this.#over) return;
+      if (!this.#begun || this.#busy) return this.#sink.pause();
+      const rows = this.#pieces.shift();
+      if (rows !== undefined) return this.#send(rows);
+      if (this.#contents !== undefined) return this.#finish(this.#contents);
+      if (!this.#spool.isEmpty) this.#try(() => this.#look());
+      else if (this.#ended) this.#try(() => this.#readEnd());
+      else return this.#sink.resume();
+    }
+  }
+
+  #look(): void {
+    const bytes = this.#spool.shift();
+    if (bytes !== undefined) this.#reader.push(bytes);
+  }
+
+  #readEnd(): void {
+    const contents = this.#reader.end();
+    const same = this.#expected === undefined || this.#expected === contents.digest;
+    check(same, `the upload has the BLAKE3 ${contents.digest}, not the one that its header names`);
+    this.#cut();
+    this.#contents = contents;
+  }
+
+  #send(rows: Uint8Array): void {
+    this.#sink.pause();
+    const piece = encodeImportRows({ token: this.#token, seq: this.#proposed++, rows });
+    this.#propose(COMMAND_IMPORT_ROWS, piece, () => this.#pump());
+  }
+
+  #finish(contents: Contents): void {
+    const { nextIncarnation, hotBytes, coldBytes, objects, objectBytes, buckets, streams } = contents;
+    const end = encodeImportEnd({
+      token: this.#token,
+      pieces: this.#proposed,
+      rows: this.#rowCount,
+      nextIncarnation,
+      hotBytes,
+      coldBytes,
+      objects,
+      objectBytes,
+      digest: fromHex(contents.digest, 32) as Uint8Array,
+      origin: (this.#adopts ? contents.head.origin : undefined) ?? NO_ORIGIN,
+    });
+    this.#propose(COMMAND_IMPORT_END, end, () => {
+      this.#stop();
+      const counts = { buckets, streams, group_commit_index: 1 };
+      this.#host.lookAt(this.#sample, this.#readCold, (cold) => this.#sink.json(200, { ...counts, ...cold }));
+    });
+  }
+
+  #propose(kind: number, payload: Uint8Array, done: () => void): void {
+    this.#busy = true;
+    this.#proposer.propose(kind, payload, (code) => {
+      this.#busy = false;
+      if (this.#over) return undefined;
+      return code === 'OK' ? done() : this.#fail(code);
+    });
+  }
+
+  #try(step: () => void): void {
+    if (this.#over) return;
+    try {
+      step();
+    } catch (error) {
+      if (error instanceof SpoolError) return this.#fail(error.code, error.message);
+      if (!(error instanceof Fault)) throw error;
+      this.#stop();
+      const { message } = error;
+      this.#undo(() => this.#sink.text(400, message));
+    }
+  }
+
+  #fail(code: ErrorCode, detail?: string): void {
+    if (this.#over) return;
+    this.#stop();
+    // Whoever took over does the undoing; a group that takes no commands cannot. A BEGIN on its way may still come to pass.
+    if (code === 'IMPORT_LOST' || !(this.#begun || this.#busy)) this.#sink.fail(code, detail);
+    else this.#undo(() => this.#sink.fail(code, detail));
+  }
+
+  /** Nothing more is taken. */
+  #stop(): void {
+    this.#over = true;
+    this.#spool.close();
+    this.#pieces = [];
+  }
+
+  /** Takes out what was put in, and then goes on, whether that worked or not. */
+  #undo(then: () => void): void {
+    this.#proposer.propose(COMMAND_IMPORT_ABORT, encodeImportToken(this.#token), (code, reply) => {
+      if (code === 'OK' && reply.b === 1) this.#undo(then);
+      else then();
+    });
+  }
+}

@@ -1,0 +1,113 @@
+/**
+ * Rows of a group as its store has them, in the order of a backup -> the rows of the backup. What only waits to be reclaimed is
+ * left out: rows of removed streams, rows and chunks in front of a frontier, objects that nothing refers to.
+ */
+import { assert } from '../../base/assert.ts';
+import { decodeChunkRow, decodeObjectId } from '../../protocol/cold.ts';
+import { decodeObjectRow, encodeObjectRow } from '../../cold/state/objects.ts';
+import { decodeTombstone } from '../../forks/state/rows.ts';
+import { decodeHead } from '../../stream/head.ts';
+import {
+  TAG_ATTRIBUTES,
+  TAG_BUCKET,
+  TAG_CHUNK,
+  TAG_DATA,
+  TAG_FORK,
+  TAG_HEAD,
+  TAG_OBJECT,
+  TAG_PIN,
+  TAG_PRODUCER,
+  TAG_SNAPSHOT,
+  TAG_TOMBSTONE,
+  TAG_UNPIN,
+  readUint,
+} from '../../stream/keys.ts';
+import type { RowSink } from './order.ts';
+
+interface Live {
+  readonly floor: number;
+  readonly hotStart: number;
+  readonly hasSnapshot: boolean;
+  readonly hasAttributes: boolean;
+  readonly forked: boolean;
+  readonly hasPins: boolean;
+}
+
+export class Canonical {
+  readonly #sink: RowSink;
+  readonly #live = new Map<number, Live>();
+  /** Incarnations of tombstones. */
+  readonly #stones = new Set<number>();
+  /** References of living streams by object. */
+  readonly #refs = new Map<string, number>();
+
+  constructor(sink: RowSink) {
+    this.#sink = sink;
+  }
+
+  row(key: Uint8Array, value: Uint8Array): void {
+    const tag = key[0] as number;
+    if (tag === TAG_BUCKET || tag === TAG_UNPIN) return this.#sink(key, value);
+    if (tag === TAG_TOMBSTONE) return this.#tombstone(key, value);
+    if (tag === TAG_HEAD) return this.#head(key, value);
+    if (tag === TAG_OBJECT) return this.#object(key, value);
+    const incarnation = readUint(key, 1, 6);
+    if (tag === TAG_PIN && this.#stones.has(incarnation)) return this.#sink(key, value);
+    const live = this.#live.get(incarnation);
+    if (live !== undefined && this.#belongs(tag, live, key, value)) this.#sink(key, value);
+  }
+
+  #head(key: Uint8Array, value: Uint8Array): void {
+    const head = decodeHead(key.slice(1), 0, value);
+    this.#live.set(head.incarnation, {
+      floor: head.floor,
+      hotStart: head.hotStart,
+      hasSnapshot: head.snapshotOffset >= 0,
+      hasAttributes: head.hasAttributes,
+      forked: head.forked,
+      hasPins: head.hasPins,
+    });
+    this.#sink(key, value);
+  }
+
+  #tombstone(key: Uint8Array, value: Uint8Array): void {
+    this.#stones.add(decodeTombstone(value).incarnation);
+    this.#sink(key, value);
+  }
+
+  #belongs(tag: number, live: Live, key: Uint8Array, value: Uint8Array): boolean {
+    switch (tag) {
+      case TAG_DATA:
+        return readUint(key, 7, 8) >= live.hotStart;
+      case TAG_CHUNK:
+        return this.#refer(live, value);
+      case TAG_ATTRIBUTES:
+        return live.hasAttributes;
+      case TAG_SNAPSHOT:
+        return live.hasSnapshot;
+      case TAG_FORK:
+        return live.forked;
+      case TAG_PIN:
+        return live.hasPins;
+      default:
+        assert(tag === TAG_PRODUCER, `rows of tag ${tag} are in no backup`);
+        return true;
+    }
+  }
+
+  /** A chunk below the floor is on its way out. */
+  #refer(live: Live, value: Uint8Array): boolean {
+    const { end, object } = decodeChunkRow(value);
+    if (end <= live.floor) return false;
+    const id = `${object.run}-${object.seq}`;
+    this.#refs.set(id, (this.#refs.get(id) ?? 0) + 1);
+    return true;
+  }
+
+  #object(key: Uint8Array, value: Uint8Array): void {
+    const object = decodeObjectId(key, 1);
+    const refs = this.#refs.get(`${object.run}-${object.seq}`);
+    if (refs === undefined) return;
+    this.#sink(key, encodeObjectRow({ ...decodeObjectRow(object, value), refs, gcSeq: -1 }));
+  }
+}

@@ -1,0 +1,46 @@
+/** Rows that a backup leaves out because others tell them: indexes. Keys have no prefix. */
+import { decodeChunkRow } from '../../protocol/cold.ts';
+import type { Head } from '../../stream/head.ts';
+import {
+  TAG_CHUNK,
+  TAG_CHUNK_RECORD,
+  TAG_DATA,
+  TAG_RECORD,
+  expiryKey,
+  flushKey,
+  positionKey,
+  readUint,
+} from '../../stream/keys.ts';
+import { RowView } from '../../stream/row-view.ts';
+import type { RowSink } from './order.ts';
+
+const view = new RowView();
+
+/** The key functions want a prefix, which rows in a backup do not have. */
+const bare = (key: Uint8Array): Uint8Array => key.subarray(2);
+
+function startValue(start: number): Uint8Array {
+  const value = new Uint8Array(8);
+  new DataView(value.buffer).setFloat64(0, start, true);
+  return value;
+}
+
+/** The entries of a stream in the expiry index and in the flush index. */
+export function deriveOfHead(head: Head, sink: RowSink): void {
+  if (head.indexedDeadlineMs >= 0) sink(bare(expiryKey(0, head.indexedDeadlineMs, head.incarnation)), head.key);
+  if (head.hotSinceMs >= 0) sink(bare(flushKey(0, head.hotSinceMs, head.incarnation)), head.key);
+}
+
+/** The entry of a JSON stream's row or chunk in the index by record. */
+export function deriveOfPart(key: Uint8Array, value: Uint8Array, sink: RowSink): void {
+  const incarnation = readUint(key, 1, 6);
+  const start = readUint(key, 7, 8);
+  if (key[0] === TAG_DATA) {
+    view.ofValue(start, value);
+    if (view.count > 0) sink(bare(positionKey(0, TAG_RECORD, incarnation, view.firstRecord)), startValue(start));
+  } else if (key[0] === TAG_CHUNK) {
+    const { firstRecord, recordNext } = decodeChunkRow(value);
+    if (recordNext > firstRecord)
+      sink(bare(positionKey(0, TAG_CHUNK_RECORD, incarnation, firstRecord)), startValue(start));
+  }
+}

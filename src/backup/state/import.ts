@@ -1,0 +1,141 @@
+/**
+ * A backup comes into an empty group: BEGIN, any number of ROWS in order, END. What the rows are was looked at by the node that
+ * read the upload (backup/validate.ts); here they are put where they belong, and nobody sees them before END. ABORT takes them
+ * out again, a bounded number at a time. Between BEGIN and END, and until an attempt is undone, the group serves nobody else.
+ */
+import { toHex } from '../../base/hex.ts';
+import type { Command } from '../../protocol/command.ts';
+import { decodeImportEnd, decodeImportRows, decodeImportToken } from '../../protocol/import-command.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import { areRows, eachRow } from '../../base/row-bytes.ts';
+import { IMPORTED_TAGS } from './order.ts';
+import { refuse } from '../../stream/append.ts';
+import { TAG_BUCKET, TAG_HEAD, prefixEnd, taggedKey } from '../../stream/keys.ts';
+import { NO_DIGEST } from './import-mark.ts';
+import type { State } from '../../stream/state.ts';
+
+/** An attempt that has been silent for so long may be replaced: its node died. */
+export const IMPORT_SILENCE_MS = 10_000;
+/** Rows that one ABORT deletes: about 20 ms of apply. */
+const UNDO_ROWS = 4096;
+/** What a row costs the next checkpoint beside its bytes. */
+const ROW_DIRTY_BYTES = 32;
+const NOTHING = new Uint8Array(0);
+
+/** Another command than those of an import would find a group that is not there yet. */
+export function isImporting(state: State): boolean {
+  return state.imported?.phase === 'rows' || state.imported?.phase === 'undoing';
+}
+
+/**
+ * b = 1: rows of an earlier attempt have to go first (ABORT). A refusal names the backup that the group came from. One that comes
+ * again, perhaps long after its attempt went on or was undone, changes nothing.
+ */
+export function applyImportBegin(state: State, command: Command, reply: Reply): void {
+  const token = decodeImportToken(payloadOf(command));
+  if (token === undefined) return refuse(reply, 'INTERNAL');
+  const mark = state.imported;
+  if (mark !== undefined && isImporting(state)) {
+    if (mark.token !== token) {
+      const silent = command.nowMs - mark.lastMs;
+      if (silent >= 0 && silent < IMPORT_SILENCE_MS) return refuse(reply, 'IMPORT_RUNNING');
+      state.markImport({ ...mark, phase: 'undoing', token, lastMs: command.nowMs });
+    }
+    if (state.imported?.phase === 'undoing') reply.b = 1;
+    return undefined;
+  }
+  if (mark?.phase === 'undone' && mark.token === token) return refuse(reply, 'IMPORT_LOST');
+  if (holdsAnything(state)) {
+    refuse(reply, 'GROUP_NOT_EMPTY');
+    reply.text = mark?.phase === 'done' ? toHex(mark.digest) : '';
+    return undefined;
+  }
+  state.markImport({ phase: 'rows', token, pieces: 0, rows: 0, lastMs: command.nowMs, digest: NO_DIGEST });
+  return undefined;
+}
+
+/** A piece that is there already is a repetition: its first answer was lost. */
+export function applyImportRows(state: State, command: Command, reply: Reply): void {
+  const piece = decodeImportRows(payloadOf(command));
+  const mark = state.imported;
+  if (piece === undefined) return refuse(reply, 'INTERNAL');
+  if (mark?.phase !== 'rows' || mark.token !== piece.token || piece.seq > mark.pieces)
+    return refuse(reply, 'IMPORT_LOST');
+  if (piece.seq < mark.pieces) return undefined;
+  if (!areRows(piece.rows)) return refuse(reply, 'INTERNAL');
+  let rows = 0;
+  for (const { key, value } of eachRow(piece.rows, state.prefix)) {
+    if (!IMPORTED_TAGS.includes(key[2] as number)) continue;
+    state.overlay.put(key, value);
+    state.dirtyBytes += key.length + value.length + ROW_DIRTY_BYTES;
+    rows++;
+  }
+  state.markImport({ ...mark, pieces: mark.pieces + 1, rows: mark.rows + rows, lastMs: command.nowMs });
+  return undefined;
+}
+
+export function applyImportEnd(state: State, command: Command, reply: Reply): void {
+  const end = decodeImportEnd(payloadOf(command));
+  const mark = state.imported;
+  if (end === undefined) return refuse(reply, 'INTERNAL');
+  if (mark?.phase === 'done' && mark.token === end.token) return undefined;
+  const whole =
+    mark?.phase === 'rows' && mark.token === end.token && mark.pieces === end.pieces && mark.rows === end.rows;
+  if (!whole) return refuse(reply, 'IMPORT_LOST');
+  state.buckets.forget();
+  state.forks.forget();
+  state.hotBytes = end.hotBytes;
+  state.nextIncarnation = end.nextIncarnation;
+  const { cold } = state;
+  cold.bytes = end.coldBytes;
+  cold.objects = end.objects;
+  cold.objectBytes = end.objectBytes;
+  cold.gcLength = 0;
+  // Objects of the cluster that the backup came from are not this one's to delete, unless it takes that cluster's place.
+  cold.origin = end.origin;
+  // The import counts as one mutation.
+  state.mutations = 0;
+  state.markImport({ ...mark, phase: 'done', lastMs: command.nowMs, digest: end.digest });
+  return undefined;
+}
+
+/** b = 1: rows are left. */
+export function applyImportAbort(state: State, command: Command, reply: Reply): void {
+  const token = decodeImportToken(payloadOf(command));
+  const mark = state.imported;
+  if (mark === undefined || mark.phase === 'done' || mark.token !== token) return refuse(reply, 'IMPORT_LOST');
+  if (mark.phase === 'undone') return undefined;
+  const doomed: Uint8Array[] = [];
+  for (const tag of IMPORTED_TAGS) {
+    if (doomed.length === UNDO_ROWS) break;
+    const start = taggedKey(state.prefix, tag, NOTHING);
+    state.overlay.range(start, prefixEnd(start), false, (key) => doomed.push(key.slice()) < UNDO_ROWS);
+  }
+  for (const key of doomed) state.overlay.delete(key);
+  state.dirtyBytes += ROW_DIRTY_BYTES * doomed.length;
+  if (doomed.length < UNDO_ROWS) {
+    state.buckets.forget();
+    state.markImport({ ...mark, phase: 'undone', pieces: 0, rows: 0, lastMs: command.nowMs });
+    return undefined;
+  }
+  state.markImport({ ...mark, phase: 'undoing', lastMs: command.nowMs });
+  reply.b = 1;
+  return undefined;
+}
+
+/** A bucket, also one that was removed: its counters are there. Streams are in buckets, but may not be stored yet. */
+export function holdsAnything(state: State): boolean {
+  let found = state.buckets.dirtyCount > 0;
+  for (const tag of [TAG_BUCKET, TAG_HEAD]) {
+    const start = taggedKey(state.prefix, tag, NOTHING);
+    state.tx.range(start, prefixEnd(start), false, () => {
+      found = true;
+      return false;
+    });
+  }
+  return found;
+}
+
+function payloadOf({ bytes, payloadAt, payloadBytes }: Command): Uint8Array {
+  return bytes.subarray(payloadAt, payloadAt + payloadBytes);
+}

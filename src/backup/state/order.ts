@@ -1,0 +1,46 @@
+/**
+ * Which rows a backup holds, and in which order: whatever cannot be told from other rows, heads (and what is left of streams that
+ * have forks) before what belongs to their streams, objects behind the chunks that refer to them. Indexes are left out and made again (derive.ts); what was removed
+ * and waits to be reclaimed, and the GC queue, are not of this cluster any more.
+ *
+ * A key here is the key of keys.ts without the prefix: tag, then the rest.
+ */
+import {
+  TAG_ATTRIBUTES,
+  TAG_BUCKET,
+  TAG_CHUNK,
+  TAG_CHUNK_RECORD,
+  TAG_DATA,
+  TAG_EXPIRY,
+  TAG_FLUSH,
+  TAG_FORK,
+  TAG_HEAD,
+  TAG_OBJECT,
+  TAG_PIN,
+  TAG_PRODUCER,
+  TAG_RECORD,
+  TAG_SNAPSHOT,
+  TAG_TOMBSTONE,
+  TAG_UNPIN,
+} from '../../stream/keys.ts';
+
+export const BACKUP_TAGS: readonly number[] = [
+  TAG_BUCKET,
+  TAG_HEAD,
+  TAG_TOMBSTONE,
+  TAG_CHUNK,
+  TAG_DATA,
+  TAG_ATTRIBUTES,
+  TAG_PRODUCER,
+  TAG_SNAPSHOT,
+  TAG_FORK,
+  TAG_PIN,
+  TAG_OBJECT,
+  TAG_UNPIN,
+];
+
+/** Rows that an import writes. */
+export const IMPORTED_TAGS: readonly number[] = [...BACKUP_TAGS, TAG_CHUNK_RECORD, TAG_FLUSH, TAG_RECORD, TAG_EXPIRY];
+
+/** Visits a row; key and value are valid during the call only. */
+export type RowSink = (key: Uint8Array, value: Uint8Array) => void;

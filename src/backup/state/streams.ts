@@ -1,0 +1,60 @@
+/** What is remembered of each stream of a group while its rows go by in the order of a backup (order.ts). */
+import { type Head } from '../../stream/head.ts';
+
+/** Of a stream without chunks, or without rows, so far. */
+const NONE = -1;
+/** Of a published snapshot that begins inside a message. */
+export const NOWHERE = -2;
+
+/** One for each stream of the group: about 200 bytes, and nothing else of a backup stays in memory. */
+export class StreamEntry {
+  readonly name: Uint8Array;
+  readonly json: boolean;
+  readonly floor: number;
+  readonly recordFirst: number;
+  readonly hotStart: number;
+  readonly hotRecord: number;
+  readonly tail: number;
+  readonly recordNext: number;
+  readonly tailRowStart: number;
+  readonly snapshotOffset: number;
+  readonly hasAttributes: boolean;
+  readonly hasProducers: boolean;
+  readonly forked: boolean;
+  readonly forming: boolean;
+  readonly hasPins: boolean;
+  /** How far chunks and rows have come. */
+  coldEnd = NONE;
+  coldRecord = NONE;
+  rowStart = NONE;
+  rowEnd = NONE;
+  rowRecord = NONE;
+  /** A message or record ends at the end of the last row. */
+  endsWhole = true;
+  /** The same of the last chunk. */
+  coldEndsWhole = true;
+  /** Ordinal at the published snapshot, if that lies among the rows. */
+  snapshotRecord = NONE;
+  seenAttributes = false;
+  seenSnapshot = false;
+  seenFork = false;
+  seenPin = false;
+
+  constructor(head: Head) {
+    this.name = head.key;
+    this.json = head.json;
+    this.floor = head.floor;
+    this.recordFirst = head.recordFirst;
+    this.hotStart = head.hotStart;
+    this.hotRecord = head.hotRecord;
+    this.tail = head.tail;
+    this.recordNext = head.recordNext;
+    this.tailRowStart = head.tailRowStart;
+    this.snapshotOffset = head.snapshotOffset;
+    this.hasAttributes = head.hasAttributes;
+    this.hasProducers = head.hasProducers;
+    this.forked = head.forked;
+    this.forming = head.forming;
+    this.hasPins = head.hasPins;
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * Leaves the secrets of the cluster out of a backup: the private keys that sign webhooks and the secret of callback tokens, which are
+ * records of the log of subscriptions. Bytes at an offset never change, so such a record stays as long as it was, with blanks
+ * instead of its members and a kind that no version knows, so that every version skips it.
+ *
+ *   {"op":"key","kid":"ds_…","x":"…","d":"…","secret":"…"}   becomes   {"op":"Key"                                  }
+ *   {"op":"rotate", …}                                       becomes   {"op":"rOtate" … }
+ */
+import { encodeUtf8 } from '../../base/utf8.ts';
+import { LOG_BUCKET, LOG_STREAM } from '../../subscriptions/state/log-stream.ts';
+import { decodeHead } from '../../stream/head.ts';
+import { TAG_DATA, TAG_HEAD, compareBytes, readUint } from '../../stream/keys.ts';
+import { END_BYTES, ROW_HEAD_BYTES } from '../../stream/row.ts';
+import { RowView } from '../../stream/row-view.ts';
+import type { RowSink } from './order.ts';
+
+const LOG_NAME = encodeUtf8(`${LOG_BUCKET}\0${LOG_STREAM}`);
+const view = new RowView();
+
+export class WithoutKeys {
+  readonly #sink: RowSink;
+  readonly #blanker = new KeyBlanker();
+  #incarnation = -1;
+
+  constructor(sink: RowSink) {
+    this.#sink = sink;
+  }
+
+  /** Heads come before data, and the rows of a stream in their order. */
+  row(key: Uint8Array, value: Uint8Array): void {
+    if (key[0] === TAG_HEAD && compareBytes(key.subarray(1), LOG_NAME) === 0) {
+      this.#incarnation = decodeHead(key.slice(1), 0, value).incarnation;
+    }
+    const isLog = key[0] === TAG_DATA && readUint(key, 1, 6) === this.#incarnation;
+    this.#sink(key, isLog ? this.#blank(value) : value);
+  }
+
+  #blank(value: Uint8Array): Uint8Array {
+    const copy = value.slice();
+    view.ofValue(0, copy);
+    this.#blanker.blank(copy.subarray(ROW_HEAD_BYTES + END_BYTES * view.count));
+    return copy;
+  }
+}
+
+const PREFIX = encodeUtf8('{"op":"');
+const byteOf = (character: string): number => character.charCodeAt(0);
+const LINE_FEED = byteOf('\n');
+const QUOTE = byteOf('"');
+const BRACE = byteOf('}');
+const BLANK = byteOf(' ');
+/** The two letters that tell these kinds from all others: key, and of release, remove, rewind only rotate goes on with an o. */
+const [K, R, O] = [byteOf('k'), byteOf('r'), byteOf('o')];
+const CAPITAL = -32;
+
+/** One record a line, the kind in front, as nodes write them. A line may go on in the next piece. */
+export class KeyBlanker {
+  #at: 'begin' | 'kind' | 'r' | 'rest-of-kind' | 'members' | 'other' = 'begin';
+  #matched = 0;
+
+  /** In place. */
+  blank(bytes: Uint8Array): void {
+    for (let i = 0; i < bytes.length; i++) {
+      const byte = bytes[i] as number;
+      bytes[i] = this.#step(byte);
+      if (byte !== LINE_FEED) continue;
+      this.#at = 'begin';
+      this.#matched = 0;
+    }
+  }
+
+  #step(byte: number): number {
+    switch (this.#at) {
+      case 'begin':
+        if (byte !== PREFIX[this.#matched]) this.#at = 'other';
+        else if (++this.#matched === PREFIX.length) this.#at = 'kind';
+        return byte;
+      case 'kind':
+        if (byte === K) return this.#secret(byte);
+        this.#at = byte === R ? 'r' : 'other';
+        return byte;
+      case 'r':
+        if (byte === O) return this.#secret(byte);
+        this.#at = 'other';
+        return byte;
+      case 'rest-of-kind':
+        if (byte === QUOTE) this.#at = 'members';
+        return byte;
+      case 'members':
+        // No member holds a brace, so the only one is the end.
+        return byte === BRACE || byte === LINE_FEED ? byte : BLANK;
+      case 'other':
+        return byte;
+    }
+  }
+
+  #secret(byte: number): number {
+    this.#at = 'rest-of-kind';
+    return byte + CAPITAL;
+  }
+}

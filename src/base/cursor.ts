@@ -1,0 +1,165 @@
+/**
+ * Reading and writing positions in a frame, little-endian. Reading is total: beyond the end, or on a value that cannot
+ * be, a reader turns bad and gives zeros from then on, so a decoder reads to its end and asks once.
+ */
+import { assert } from './assert.ts';
+import type { Slab } from './slab.ts';
+import { readText, textBytes, writeText } from './text.ts';
+
+const NO_BYTES = new Uint8Array(0);
+
+export class Reader {
+  #bytes: Uint8Array;
+  #view: DataView;
+  #at = 0;
+  #end: number;
+  #bad = false;
+  /** Where own bytes come from. */
+  memory: Slab | undefined = undefined;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#end = bytes.length;
+  }
+
+  get bad(): boolean {
+    return this.#bad;
+  }
+
+  get leftBytes(): number {
+    return this.#end - this.#at;
+  }
+
+  /** Everything was read and all of it was good. */
+  get finished(): boolean {
+    return !this.#bad && this.#at === this.#end;
+  }
+
+  /** For a value that was read and cannot be. */
+  fail(): void {
+    this.#bad = true;
+    this.#at = this.#end;
+  }
+
+  u8(): number {
+    const at = this.#take(1);
+    return at < 0 ? 0 : (this.#bytes[at] as number);
+  }
+
+  u16(): number {
+    const at = this.#take(2);
+    return at < 0 ? 0 : this.#view.getUint16(at, true);
+  }
+
+  u32(): number {
+    const at = this.#take(4);
+    return at < 0 ? 0 : this.#view.getUint32(at, true);
+  }
+
+  /** A whole number from `lowest` to 2^53 - 1, as f64. */
+  int53(lowest = 0): number {
+    const at = this.#take(8);
+    if (at < 0) return 0;
+    const value = this.#view.getFloat64(at, true);
+    if (Number.isSafeInteger(value) && value >= lowest) return value + 0; // -0 becomes 0
+    this.fail();
+    return 0;
+  }
+
+  /** A view, not a copy: valid as long as the frame's buffer is. */
+  bytes(size: number): Uint8Array {
+    const at = this.#take(size);
+    return at < 0 ? NO_BYTES : this.#bytes.subarray(at, at + size);
+  }
+
+  /** The one copy out of the receive buffer, for bytes that outlive it. */
+  ownBytes(size: number): Uint8Array {
+    const at = this.#take(size);
+    if (at < 0) return NO_BYTES;
+    // Not slice(): for a Buffer that is a view, and through Uint8Array's own method it is still a Buffer.
+    const own = this.memory?.take(size) ?? new Uint8Array(size);
+    own.set(this.#bytes.subarray(at, at + size));
+    return own;
+  }
+
+  /** All that is left, as a view. */
+  rest(): Uint8Array {
+    return this.bytes(this.leftBytes);
+  }
+
+  /** Length u16, then UTF-8; invalid sequences become U+FFFD. */
+  text(): string {
+    const size = this.u16();
+    const at = this.#take(size);
+    return at < 0 ? '' : readText(this.#bytes, at, size);
+  }
+
+  #take(size: number): number {
+    const at = this.#at;
+    if (this.#end - at < size) {
+      this.fail();
+      return -1;
+    }
+    this.#at = at + size;
+    return at;
+  }
+}
+
+/** Writes into a buffer whose size the caller has computed before; a sum that was wrong is caught by `finish`. */
+export class Writer {
+  readonly bytes: Uint8Array;
+  readonly #view: DataView;
+  #at: number;
+
+  constructor(bytes: Uint8Array, at = 0) {
+    this.bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#at = at;
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+
+  u8(value: number): void {
+    this.#view.setUint8(this.#at, value);
+    this.#at += 1;
+  }
+
+  u16(value: number): void {
+    this.#view.setUint16(this.#at, value, true);
+    this.#at += 2;
+  }
+
+  u32(value: number): void {
+    this.#view.setUint32(this.#at, value, true);
+    this.#at += 4;
+  }
+
+  int53(value: number): void {
+    this.#view.setFloat64(this.#at, value, true);
+    this.#at += 8;
+  }
+
+  raw(bytes: Uint8Array): void {
+    this.bytes.set(bytes, this.#at);
+    this.#at += bytes.length;
+  }
+
+  text(text: string): void {
+    const size = writeText(this.bytes, this.#at + 2, text);
+    this.#view.setUint16(this.#at, size, true);
+    this.#at += 2 + size;
+  }
+
+  finish(): Uint8Array {
+    assert(this.#at === this.bytes.length, `${this.#at} bytes written where ${this.bytes.length} were announced`);
+    return this.bytes;
+  }
+}
+
+/** Size of `text` as Writer.text writes it. */
+export function textFieldBytes(text: string): number {
+  return 2 + textBytes(text);
+}

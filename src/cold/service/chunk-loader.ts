@@ -1,0 +1,157 @@
+/**
+ * Chunks of the cold store in memory. A chunk never changes and its object's key is never used again, so what was verified
+ * once stays true. Each chunk is fetched once however many readers wait for it; fetches are bounded, and those that only run
+ * ahead of a reader give way to those that somebody waits for.
+ */
+import { LRUCache } from 'lru-cache';
+import type { ColdOutcome, Failed } from '../store/tasks.ts';
+import type { ChunkRef } from '../../protocol/cold.ts';
+
+/** Fetches at once: what keeps a store across a network busy. */
+const LOADS_MAX = 64;
+/** Read-ahead stops here, so that the rest is for readers that wait. */
+const AHEAD_LOADS_MAX = 32;
+/** Memory of an entry besides its bytes; streams that grow slowly have chunks of a few bytes. */
+const ENTRY_BYTES = 512;
+
+/** Of one read ahead: fewer and larger reads are cheaper for the store and for us. */
+const AHEAD_BYTES_MAX = 8 * 1024 * 1024;
+
+/** Chunks that follow each other in one object, verified. Never rejects. */
+export type ReadChunks = (refs: readonly ChunkRef[]) => Promise<ColdOutcome<'get'>>;
+
+/** A chunk, or why there is none. */
+export type Loaded = { readonly ok: true; readonly value: Uint8Array } | Failed;
+
+interface Waiting {
+  readonly ref: ChunkRef;
+  readonly resolve: (outcome: Loaded) => void;
+}
+
+export class ChunkLoader {
+  readonly counters = { hits: 0, misses: 0, reads: 0, readBytes: 0, aheadReads: 0, readErrors: 0 };
+  readonly #read: ReadChunks;
+  readonly #cache: LRUCache<string, Uint8Array> | undefined;
+  readonly #loads = new Map<string, Promise<Loaded>>();
+  /** In order of arrival; those before #next are done with. */
+  #waiting: Waiting[] = [];
+  #next = 0;
+  #running = 0;
+
+  /** `cacheBytesMax` 0: nothing is kept. */
+  constructor(read: ReadChunks, cacheBytesMax: number) {
+    this.#read = read;
+    this.#cache =
+      cacheBytesMax === 0
+        ? undefined
+        : new LRUCache({ maxSize: cacheBytesMax, sizeCalculation: (bytes) => bytes.length + ENTRY_BYTES });
+  }
+
+  get cachedBytes(): number {
+    return this.#cache?.calculatedSize ?? 0;
+  }
+
+  /** Fetches that wait for their turn. */
+  get waiting(): number {
+    return this.#waiting.length - this.#next;
+  }
+
+  /** From memory, if it is there. */
+  cached(ref: ChunkRef): Uint8Array | undefined {
+    const bytes = this.#cache?.get(nameOf(ref));
+    if (bytes === undefined) this.counters.misses++;
+    else this.counters.hits++;
+    return bytes;
+  }
+
+  /** From the store. */
+  load(ref: ChunkRef): Promise<Loaded> {
+    const name = nameOf(ref);
+    const running = this.#loads.get(name);
+    if (running !== undefined) return running;
+    const load = new Promise<Loaded>((resolve) => this.#waiting.push({ ref, resolve }));
+    this.#track(name, load);
+    this.#startWaiting();
+    return load;
+  }
+
+  /** Fetches what will probably be asked for next, while there is nothing better to do. */
+  loadAhead(refs: readonly ChunkRef[]): void {
+    const cache = this.#cache;
+    if (cache === undefined) return;
+    const missing = refs.filter((ref) => {
+      const name = nameOf(ref);
+      // What is there is used soon, and must not go before what this reader has left behind: when more is read again and
+      // again than the cache holds, the oldest chunks of all are those that come next.
+      return !this.#loads.has(name) && cache.get(name) === undefined;
+    });
+    // Not one by one as the reader moves on: the window is filled again when half of it is used up.
+    const [first] = missing;
+    if (first === undefined || 2 * refs.indexOf(first) > refs.length) return;
+    for (const run of runsOf(missing)) {
+      if (this.waiting > 0 || this.#running >= AHEAD_LOADS_MAX) return;
+      this.counters.aheadReads += run.length;
+      const reading = this.#start(run);
+      run.forEach((ref, i) => this.#track(nameOf(ref), this.#ofRun(reading, ref, i)));
+    }
+  }
+
+  /** A run fails as a whole; somebody may be waiting for the part of it that is good. */
+  async #ofRun(reading: Promise<ColdOutcome<'get'>>, ref: ChunkRef, index: number): Promise<Loaded> {
+    const outcome = await reading;
+    return outcome.ok ? { ok: true, value: outcome.value[index] as Uint8Array } : this.#single(ref);
+  }
+
+  async #single(ref: ChunkRef): Promise<Loaded> {
+    const outcome = await this.#start([ref]);
+    return outcome.ok ? { ok: true, value: outcome.value[0] as Uint8Array } : outcome;
+  }
+
+  #track(name: string, load: Promise<Loaded>): void {
+    this.#loads.set(name, load);
+    void load.then((outcome) => {
+      this.#loads.delete(name);
+      if (outcome.ok) this.#cache?.set(name, outcome.value);
+    });
+  }
+
+  #startWaiting(): void {
+    while (this.waiting > 0 && this.#running < LOADS_MAX) {
+      const { ref, resolve } = this.#waiting[this.#next++] as Waiting;
+      if (this.#next === this.#waiting.length) {
+        this.#waiting = [];
+        this.#next = 0;
+      }
+      void this.#single(ref).then(resolve);
+    }
+  }
+
+  async #start(refs: readonly ChunkRef[]): Promise<ColdOutcome<'get'>> {
+    this.#running++;
+    const outcome = await this.#read(refs);
+    this.#running--;
+    this.counters.reads++;
+    if (outcome.ok) for (const { length } of outcome.value) this.counters.readBytes += length;
+    else this.counters.readErrors++;
+    this.#startWaiting();
+    return outcome;
+  }
+}
+
+/** Neighbours in an object together, up to AHEAD_BYTES_MAX. */
+function runsOf(refs: readonly ChunkRef[]): ChunkRef[][] {
+  const runs: ChunkRef[][] = [];
+  for (const ref of refs) {
+    const run = runs.at(-1);
+    const [first] = run ?? [];
+    const last = run?.at(-1);
+    const isNext = last?.key === ref.key && last.at + last.length === ref.at;
+    if (isNext && first !== undefined && ref.at + ref.length - first.at <= AHEAD_BYTES_MAX) run?.push(ref);
+    else runs.push([ref]);
+  }
+  return runs;
+}
+
+function nameOf(ref: ChunkRef): string {
+  return `${ref.key}:${ref.at}`;
+}

@@ -1,0 +1,78 @@
+/**
+ * The directory of the `dir` backend when the server starts. A node that has used it remembers that beside its data: should
+ * the directory be empty at a later start, its file system is most likely not mounted, and what was written to the mount point
+ * would be hidden as soon as it is. That is refused, not guessed.
+ *
+ *   cold-store.json   {"format":1,"directory":"/mnt/cold/root"}; missing: none was used yet
+ */
+import { open, readFile, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isDirStore, makeDirStore } from '../store/dir-store.ts';
+import { ConfigError } from '../../config/error.ts';
+
+const FILE = 'cold-store.json';
+const FORMAT = 1;
+
+/**
+ * The store is there from now on, unless the directory does not answer within `timeoutMs` (then nobody makes it before the next
+ * start). Throws ConfigError when it cannot be made, and when it was there once and is not any more.
+ */
+export async function prepareDirectory(
+  dataDir: string,
+  directory: string,
+  root: string,
+  timeoutMs: number,
+): Promise<void> {
+  const place = join(directory, root);
+  const wasUsed = (await remembered(dataDir)) === place;
+  const within = <T>(promise: Promise<T>): Promise<T | undefined> => inTime(timeoutMs, place, promise);
+  const isThere = await within(isDirStore(directory, root));
+  if (wasUsed && isThere === false) {
+    throw new ConfigError(
+      `storage.cold: ${place} held objects of this node and is not there, or is empty: is its file system mounted? ` +
+        `If it is lost for good, remove ${join(dataDir, FILE)}; reads of what it held will fail`,
+    );
+  }
+  if (isThere === undefined) return;
+  const isMade = await within(makeDirStore(directory, root).then(() => true));
+  if (isMade === true && !wasUsed) await remember(dataDir, place);
+}
+
+/** Undefined: it takes too long (a network file system that hangs). */
+async function inTime<T>(timeoutMs: number, place: string, promise: Promise<T>): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), timeoutMs);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } catch (error) {
+    throw new ConfigError(`storage.cold: cannot write to the directory ${place}: ${(error as Error).message}`);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function remembered(dataDir: string): Promise<string | undefined> {
+  try {
+    const found: unknown = JSON.parse(await readFile(join(dataDir, FILE), 'utf8'));
+    const { format, directory } = (found ?? {}) as { format?: unknown; directory?: unknown };
+    if (format === FORMAT && typeof directory === 'string') return directory;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+  }
+  throw new ConfigError(`storage.data_dir ${dataDir}: ${FILE} is damaged or cannot be read; remove it if it is`);
+}
+
+/** Atomic and durable, like the drain mark. */
+async function remember(dataDir: string, directory: string): Promise<void> {
+  const file = join(dataDir, FILE);
+  const fresh = await open(`${file}.new`, 'w', 0o600);
+  try {
+    await fresh.writeFile(`${JSON.stringify({ format: FORMAT, directory })}\n`);
+    await fresh.sync();
+  } finally {
+    await fresh.close();
+  }
+  await rename(`${file}.new`, file);
+}

@@ -1,0 +1,111 @@
+/** The cold store on the main thread: what shards ask of it goes to the pool and comes back, exactly once and never as an exception. */
+import { DIGEST_BYTES } from '../../digest/blake3.ts';
+import { assert } from '../../base/assert.ts';
+import type { ColdPool } from '../store/pool.ts';
+import type { ColdOutcome } from '../store/tasks.ts';
+import type { ChunkRef } from '../../protocol/cold.ts';
+import type { ListAnswer, MergeAnswer, MergeSlice, Part, RemoveAnswer, UploadAnswer } from '../shard/port.ts';
+
+/** Peers and strangers may ask as often as they like: the store is asked no more often than that. */
+const PROOF_MS = 1000;
+
+export class ColdService {
+  readonly #pool: ColdPool;
+  #proof: Promise<boolean> | undefined;
+  #proofUntilMs = -Infinity;
+  readonly counters = {
+    uploads: 0,
+    uploadBytes: 0,
+    uploadErrors: 0,
+    removes: 0,
+    removeErrors: 0,
+    lists: 0,
+    listErrors: 0,
+    merges: 0,
+    mergeErrors: 0,
+  };
+
+  constructor(pool: ColdPool) {
+    this.#pool = pool;
+  }
+
+  /** `body` is detached. */
+  async upload(key: string, body: Uint8Array<ArrayBuffer>, parts: readonly Part[]): Promise<UploadAnswer> {
+    const bytes = body.length;
+    const outcome = await this.#pool.run<'put'>({ op: 'put', key, body, slices: parts });
+    if (!outcome.ok) {
+      this.counters.uploadErrors++;
+      return { error: outcome.message };
+    }
+    this.counters.uploads++;
+    this.counters.uploadBytes += bytes;
+    const digests = outcome.value;
+    return { digests: parts.map((_, i) => digests.subarray(i * DIGEST_BYTES, (i + 1) * DIGEST_BYTES)) };
+  }
+
+  async remove(keys: readonly string[]): Promise<RemoveAnswer> {
+    const outcome = await this.#pool.run<'remove'>({ op: 'remove', keys });
+    if (outcome.ok) {
+      this.counters.removes += keys.length;
+      return {};
+    }
+    this.counters.removeErrors++;
+    return { error: outcome.message };
+  }
+
+  async list(prefix: string, after: string, limit: number): Promise<ListAnswer> {
+    const outcome = await this.#pool.run<'list'>({ op: 'list', prefix, after, limit });
+    if (!outcome.ok) {
+      this.counters.listErrors++;
+      return { error: outcome.message };
+    }
+    this.counters.lists++;
+    const { objects, more } = outcome.value;
+    return {
+      objects: objects.map(({ key, bytes, mtimeMs }) => ({ key, bytes, writtenAtMs: mtimeMs })),
+      next: more ? objects.at(-1)?.key : undefined,
+    };
+  }
+
+  /** Writes an object with one chunk for each run of chunks. */
+  async merge(key: string, slices: readonly MergeSlice[]): Promise<MergeAnswer> {
+    const outcome = await this.#pool.run<'merge'>({ op: 'merge', key, slices });
+    if (outcome.ok) {
+      this.counters.merges++;
+      return outcome.value;
+    }
+    this.counters.mergeErrors++;
+    return { error: outcome.message };
+  }
+
+  /** Whether the store takes, shows and deletes an object now. Whoever asks meanwhile, or a moment later, gets the same answer. */
+  reaches(): Promise<boolean> {
+    const clockMs = performance.now();
+    if (this.#proof === undefined || clockMs > this.#proofUntilMs) {
+      this.#proofUntilMs = Infinity;
+      this.#proof = this.#pool.run<'probe'>({ op: 'probe' }).then(({ ok }) => {
+        this.#proofUntilMs = performance.now() + PROOF_MS;
+        return ok;
+      });
+    }
+    return this.#proof;
+  }
+
+  /** Chunks that follow each other in one object, verified. */
+  read(refs: readonly StoredRange[]): Promise<ColdOutcome<'get'>> {
+    const [first] = refs;
+    assert(first !== undefined, 'a read has a range');
+    const digests = new Uint8Array(refs.length * DIGEST_BYTES);
+    refs.forEach(({ digest }, i) => digests.set(digest, i * DIGEST_BYTES));
+    return this.#pool.run<'get'>({
+      op: 'get',
+      key: first.key,
+      offset: first.at,
+      lengths: refs.map(({ length }) => length),
+      digests,
+    });
+  }
+}
+
+/** As a chunk's reference names it. */
+export type StoredRange = Pick<ChunkRef, 'key' | 'at' | 'length' | 'digest'>;

@@ -1,0 +1,195 @@
+/**
+ * The cold store when the server starts: it proves that it can write, read, list and delete under its root. What no repeat
+ * can mend ends the start with a sentence. A store that does not answer is a warning: hot data can be served without it, and
+ * it is tried again until it answers.
+ */
+import process from 'node:process';
+import { COMPACT_RUN_MIN } from '../../base/limits.ts';
+import type { Config } from '../../config/config.ts';
+import type { ColdConfig } from '../../config/cold.ts';
+import { ConfigError } from '../../config/error.ts';
+import type { Backend } from '../store/backend.ts';
+import type { ColdGraces } from '../../http/routes/admin/backup.ts';
+import { assembleRead } from '../state/assemble.ts';
+import { ColdPool, TASKS_PER_THREAD } from '../store/pool.ts';
+import type { Failed } from '../store/tasks.ts';
+import type { ColdSettings } from '../shard/port.ts';
+import { ChunkLoader } from './chunk-loader.ts';
+import { prepareDirectory } from './directory.ts';
+import { ColdHealth } from './health.ts';
+import { ColdReader } from './reader.ts';
+import { ColdService } from './service.ts';
+import type { Gateway } from '../../gateway/gateway.ts';
+import type { Logger } from '../../server/log.ts';
+
+/** Uploads under way when the server stops; what is not finished is uploaded again after the next start. */
+const STOP_WAIT_MS = 5000;
+/** A directory has no bound of its own; on a network file system that hangs, callers wait so long. */
+const DIRECTORY_TIMEOUT_MS = 30_000;
+
+export interface ColdStore {
+  readonly service: ColdService;
+  /** How shards use it, but for the name of their run. */
+  readonly use: Omit<ColdSettings, 'run'>;
+  /** Reads of cold bytes are answered from now on. */
+  serve(gateway: Gateway): void;
+  /** The member `cold_store` of the metrics, and counters. */
+  metrics(): Record<string, unknown>;
+  close(): Promise<void>;
+}
+
+/** Undefined: no cold store is configured. Throws ConfigError when it cannot work. */
+export async function startColdStore(config: Config, shardCount: number, log: Logger): Promise<ColdStore | undefined> {
+  const { cold } = config.storage;
+  const backend = await backendOf(config.storage.dataDir, cold);
+  if (backend === undefined) return undefined;
+  const watched: { health?: ColdHealth } = {};
+  const pool = new ColdPool({
+    backend,
+    onOutcome: (op, outcome) => watched.health?.met(op, outcome),
+    timeoutMs: backend.kind === 's3' ? cold.s3.timeoutMs : DIRECTORY_TIMEOUT_MS,
+    onError: (error) => log.error({ err: error }, 'a thread of the pool failed; another one takes its place'),
+  });
+  const health = watch(pool, log);
+  watched.health = health;
+  const proof = await pool.run<'probe'>({ op: 'probe' });
+  // What no repeat can mend.
+  if (!proof.ok && proof.failure !== 'unreachable') {
+    health.stop();
+    await pool.close(0);
+    throw new ConfigError(`storage.cold: ${proof.message}${hint(cold, proof)}`);
+  }
+  health.start();
+  const service = new ColdService(pool);
+  const loader = new ChunkLoader(service.read.bind(service), cold.cacheBytesMax);
+  let reader: ColdReader | undefined;
+  return {
+    service,
+    use: useOf(cold, shardCount),
+    serve: (gateway) => {
+      reader = new ColdReader({
+        loader,
+        assemble: assembleRead,
+        send: (request, handler) => gateway.send(request, handler),
+        aheadChunks: cold.readAheadChunks,
+        log,
+        monotonicMs: () => performance.now(),
+      });
+      gateway.useCold(reader);
+    },
+    metrics: () => ({
+      cold_store: { ...describe(cold), ...health.report() },
+      cold_pool_tasks: pool.tasks,
+      cold_pool_bytes: pool.bytes,
+      ...readMetrics(loader, reader),
+      cold_store_uploads: service.counters.uploads,
+      cold_store_upload_bytes: service.counters.uploadBytes,
+      cold_store_upload_errors: service.counters.uploadErrors,
+      cold_store_removes: service.counters.removes,
+      cold_store_remove_errors: service.counters.removeErrors,
+      cold_store_lists: service.counters.lists,
+      cold_store_list_errors: service.counters.listErrors,
+      cold_store_merges: service.counters.merges,
+      cold_store_merge_errors: service.counters.mergeErrors,
+    }),
+    close: async () => {
+      health.stop();
+      await pool.close(STOP_WAIT_MS);
+    },
+  };
+}
+
+function readMetrics(loader: ChunkLoader, reader: ColdReader | undefined): Record<string, number> {
+  const { hits, misses, reads, readBytes, aheadReads, readErrors } = loader.counters;
+  return {
+    cold_cache_bytes: loader.cachedBytes,
+    cold_cache_hits: hits,
+    cold_cache_misses: misses,
+    cold_store_reads: reads,
+    cold_store_read_bytes: readBytes,
+    cold_store_read_errors: readErrors,
+    cold_store_reads_ahead: aheadReads,
+    cold_store_reads_waiting: loader.waiting,
+    cold_read_answers: reader?.counters.answers ?? 0,
+    cold_read_pending: reader?.pending ?? 0,
+    cold_read_pending_bytes: reader?.pendingBytes ?? 0,
+    cold_read_refused: reader?.counters.refused ?? 0,
+    cold_read_replanned: reader?.counters.replanned ?? 0,
+    cold_read_bad_objects: reader?.counters.bad ?? 0,
+    cold_read_unavailable: reader?.counters.unavailable ?? 0,
+  };
+}
+
+/** What the metrics say without a cold store. */
+export const NO_COLD_STORE_METRICS: Readonly<Record<string, unknown>> = {
+  cold_store: { backend: 'none', root: null, bucket: null, region: null, endpoint: null, encryption: null },
+};
+
+function watch(pool: ColdPool, log: Logger): ColdHealth {
+  return new ColdHealth({
+    run: (op) =>
+      op === 'probe'
+        ? pool.run<'probe'>({ op })
+        : pool.run<'list'>({ op: 'list', prefix: 'probe/', after: '', limit: 1 }),
+    log: (level, fields, sentence) => log[level](fields, sentence),
+    after: (ms, run) => {
+      const timer = setTimeout(run, ms).unref();
+      return () => clearTimeout(timer);
+    },
+    monotonicMs: () => performance.now(),
+    wallMs: () => Date.now(),
+  });
+}
+
+async function backendOf(dataDir: string, cold: ColdConfig): Promise<Backend | undefined> {
+  if (cold.backend === 'none') return undefined;
+  if (cold.backend === 'dir') {
+    await prepareDirectory(dataDir, cold.dir, cold.root, DIRECTORY_TIMEOUT_MS);
+    return { kind: 'dir', root: cold.root, directory: cold.dir };
+  }
+  return { kind: 's3', root: cold.root, s3: { ...cold.s3, connections: TASKS_PER_THREAD } };
+}
+
+function useOf(cold: ColdConfig, shardCount: number): Omit<ColdSettings, 'run'> {
+  return {
+    flushIntervalMs: cold.flushIntervalMs,
+    flushBytes: cold.flushBytes,
+    flushBytesMax: cold.flushBytesMax,
+    uploadsMax: Math.max(1, Math.floor(cold.uploadsMax / shardCount)),
+    hotBytesMax: cold.maxHotBytesPerGroup,
+    gcIntervalMs: cold.gcIntervalMs,
+    gcEntriesMax: cold.gcEntriesMax,
+    gcGraceMs: cold.gcGraceMs,
+    mergedGraceMs: cold.mergedGraceMs,
+    sweepIntervalMs: cold.sweepIntervalMs,
+    sweepGraceMs: cold.sweepGraceMs,
+    compactRunMin: cold.compaction ? COMPACT_RUN_MIN : 0,
+  };
+}
+
+/** For those who make backups. */
+export function gracesOf({ backend, gcGraceMs, mergedGraceMs, compaction }: ColdConfig): ColdGraces | undefined {
+  if (backend === 'none') return undefined;
+  return { cold_gc_grace_ms: gcGraceMs, ...(compaction ? { cold_compaction_gc_grace_ms: mergedGraceMs } : {}) };
+}
+
+/** The refusal that people meet first: S3 encrypts by default, many other stores cannot or only over https. */
+function hint(cold: ColdConfig, failed: Failed): string {
+  const mayBeEncryption = cold.backend === 's3' && cold.s3.encryption !== 'none' && / (400|501) /.test(failed.message);
+  return mayBeEncryption
+    ? ` (storage.cold.s3.server_side_encryption is "${cold.s3.encryption}"; "none" if the store cannot encrypt)`
+    : '';
+}
+
+function describe(cold: ColdConfig): Record<string, unknown> {
+  const isS3 = cold.backend === 's3';
+  return {
+    backend: cold.backend,
+    root: cold.root === '' ? null : cold.root,
+    directory: isS3 ? null : cold.dir,
+    bucket: isS3 ? cold.s3.bucket : null,
+    region: isS3 ? (cold.s3.region ?? process.env['AWS_REGION'] ?? null) : null,
+    endpoint: isS3 ? (cold.s3.endpoint ?? null) : null,
+    encryption: isS3 ? cold.s3.encryption : null,
+  };
+}

@@ -1,0 +1,66 @@
+/**
+ * An operator's flush of one stream (wire-facts 3.4): looked at once a turn until there is an answer. Everything that depends
+ * on the operator is a 4xx, also a node without a cold store and one that does not lead; a store that fails is a 502.
+ */
+import { ERRORS } from '../../base/errors.ts';
+import type { Group } from '../../group/group.ts';
+import { isImporting } from '../../backup/state/import.ts';
+import type { Query } from '../../protocol/request.ts';
+import { type Answer, notLeader, sentence } from '../../shard/answers.ts';
+import type { FlushCall } from './flusher.ts';
+import type { ColdTier } from './tier.ts';
+
+/** Of one object, whatever the caller asks for: it is held in memory. */
+const CALL_BYTES_MAX = 8 * 1024 * 1024;
+/** Calls that wait for the job of their group. */
+const CALLS_MAX = 16;
+
+const NO_STORE = 'this node has no cold store: set storage.cold.backend and start it again';
+
+/** What to look at until it gives an answer. */
+export function flushCall(cold: ColdTier | undefined, group: Group, query: Query): () => Answer | undefined {
+  if (cold === undefined) return () => sentence(409, NO_STORE);
+  const stream = query.bytes.slice(query.keyAt, query.keyAt + query.keyBytes);
+  const wanted = Math.max(1, query.value);
+  const maxBytes = query.maxBytes === 0 ? CALL_BYTES_MAX : Math.min(query.maxBytes, CALL_BYTES_MAX);
+  let call: FlushCall | undefined;
+  return () => {
+    if (!group.leads) return notLeader(group, {});
+    // A leader that has not applied what was before its term may not know the stream yet.
+    if (group.state.appliedTerm !== group.raft.term) return undefined;
+    // A stream that is looked up stays in the cache: of an import that is undone it would be a stream without rows.
+    if (isImporting(group.state)) return sentence(503, ERRORS.GROUP_IMPORTING.text);
+    if (call === undefined) {
+      const early = refusal(group, stream, wanted);
+      if (early !== undefined) return early;
+      if (cold.flusher.callsOf(group) >= CALLS_MAX) return sentence(503, 'other flushes of this group wait; retry');
+      call = { stream, maxBytes, done: undefined, reason: '' };
+      cold.flusher.call(group, call);
+    }
+    return call.done === undefined ? undefined : outcome(group, call);
+  };
+}
+
+function refusal(group: Group, stream: Uint8Array, wanted: number): Answer | undefined {
+  const head = group.state.find(stream, 0, stream.length);
+  if (head === undefined) return sentence(404, 'stream not found');
+  return head.tail - head.hotStart < wanted ? { status: 204, body: '' } : undefined;
+}
+
+function outcome(group: Group, { stream, done, reason }: FlushCall): Answer {
+  switch (done) {
+    case 'flushed': {
+      const head = group.state.find(stream, 0, stream.length);
+      if (head === undefined) return sentence(404, 'stream not found');
+      // Applied mutations, as backups count them: not the index in the log.
+      const { mutations } = group.state;
+      return { status: 200, body: { hot_start_offset: head.hotStart, group_commit_index: mutations } };
+    }
+    case 'failed':
+      return sentence(502, `the cold store did not take the object: ${reason}`);
+    case 'leader-lost':
+      return notLeader(group, {});
+    default:
+      return { status: 204, body: '' };
+  }
+}

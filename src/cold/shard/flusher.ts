@@ -1,0 +1,367 @@
+/**
+ * Moves hot bytes of the groups that this node leads to the cold store: gather some whole rows into an object, upload it, and
+ * publish it with a FLUSH command. One job per group, so each begins where the last one ended.
+ *
+ * Safe by order: bytes leave the nodes when the command is applied, and the command is proposed only when the object is in
+ * the store, by the leader that gathered it and in the same term. An object is never deleted here: when the outcome of its
+ * upload or of its command is not known, it stays, the next try has a new id, and the sweep finds what nothing refers to.
+ */
+import type { Group } from '../../group/group.ts';
+import { Random } from '../../raft/random.ts';
+import { type FlushPlan, nextFlush } from '../state/flusher.ts';
+import { type ObjectId, encodeFlushList } from '../../protocol/cold.ts';
+import { COMMAND_FLUSH, newCommandFields } from '../../protocol/command.ts';
+import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import { BackOff } from './back-off.ts';
+import type { ColdPort, ColdSettings, UploadAnswer } from './port.ts';
+import type { Outcome, Proposals } from './proposals.ts';
+
+/** Groups are looked at this often for bytes that have become old enough, or four times per interval. */
+const LOOK_MS = 250;
+const LOOK_MS_MIN = 5;
+/**
+ * Ages go by the wall clock of whoever led. Should it have been ahead, or be set back, bytes would look young for as long:
+ * so once in a while, by the clock that never steps, everything moves.
+ */
+const EVERYTHING_MS = 60_000;
+
+/** An operator's wish to flush one stream now. */
+export interface FlushCall {
+  readonly stream: Uint8Array;
+  readonly maxBytes: number;
+  done: 'flushed' | 'nothing' | 'failed' | 'leader-lost' | undefined;
+  reason: string;
+}
+
+interface Job {
+  readonly group: Group;
+  readonly term: number;
+  readonly object: ObjectId;
+  readonly key: string;
+  readonly plan: FlushPlan;
+  /** Size of the object; the plan's body is not ours any more. */
+  readonly bytes: number;
+  readonly startedMs: number;
+  readonly call: FlushCall | undefined;
+  digests: readonly Uint8Array[] | undefined;
+  proposedMs: number;
+}
+
+interface Lane {
+  readonly group: Group;
+  readonly backOff: BackOff;
+  readonly calls: FlushCall[];
+  job: Job | undefined;
+  /** The store did not take what was uploaded last. */
+  refused: boolean;
+  /** The group's origin is being settled. */
+  claiming: boolean;
+  /** When everything moves next, whatever its age. */
+  everythingAtMs: number;
+}
+
+export interface FlusherOptions {
+  readonly groups: readonly Group[];
+  readonly port: ColdPort;
+  readonly settings: ColdSettings;
+  readonly proposals: Proposals;
+  readonly seed: number;
+  /** The disk is down to its reserve: everything that can leave shall leave. */
+  readonly short: () => boolean;
+  readonly nextId: () => number;
+  /** Number of the next object of this run. */
+  readonly nextSeq: () => number;
+  /** Slices of the group were published. */
+  readonly onPublished: (group: Group, slices: FlushPlan['slices']) => void;
+}
+
+export class Flusher {
+  readonly counters = {
+    uploads: 0,
+    uploadBytes: 0,
+    uploadMs: 0,
+    uploadErrors: 0,
+    packs: 0,
+    packBytes: 0,
+    packSlices: 0,
+    publishes: 0,
+    publishBytes: 0,
+    publishMs: 0,
+    stale: 0,
+    forgotten: 0,
+    pressurePasses: 0,
+    pressureSlices: 0,
+  };
+  readonly #options: FlusherOptions;
+  readonly #lanes: readonly Lane[];
+  readonly #lookMs: number;
+  /** Uploads not yet answered, also those whose job was forgotten: their memory is in use. */
+  readonly #uploads = new Map<number, Job>();
+  /** Sequence numbers of objects that are being uploaded or proposed: no orphans. */
+  readonly #own = new Set<number>();
+  #next = 0;
+  #lookAtMs = 0;
+  #nowMs = 0;
+  #clockMs = 0;
+
+  constructor(options: FlusherOptions) {
+    this.#options = options;
+    const random = new Random(options.seed);
+    this.#lanes = options.groups.map((group) => ({
+      group,
+      backOff: new BackOff(random),
+      calls: [],
+      job: undefined,
+      refused: false,
+      claiming: false,
+      everythingAtMs: options.settings.flushIntervalMs + EVERYTHING_MS,
+    }));
+    this.#lookMs = Math.max(LOOK_MS_MIN, Math.min(LOOK_MS, options.settings.flushIntervalMs / 4));
+  }
+
+  /** When the next turn is due for it. */
+  get dueAtMs(): number {
+    return this.#lookAtMs;
+  }
+
+  get uploading(): number {
+    return this.#uploads.size;
+  }
+
+  /** The object is one of this run that is under way. */
+  owns(object: ObjectId): boolean {
+    return object.run === this.#options.settings.run && this.#own.has(object.seq);
+  }
+
+  turn(nowMs: number, clockMs: number): void {
+    this.#nowMs = nowMs;
+    this.#clockMs = clockMs;
+    for (const lane of this.#lanes) if (lane.job !== undefined) this.#settle(lane, lane.job);
+    if (clockMs < this.#lookAtMs) return;
+    this.#lookAtMs = clockMs + this.#lookMs;
+    // Gathering reads and copies a whole object: at most one in a turn, so that appends do not wait for several.
+    const count = this.#lanes.length;
+    for (let step = 0; step < count; step++) {
+      const at = (this.#next + step) % count;
+      if (!this.#start(this.#lanes[at] as Lane)) continue;
+      this.#next = (at + 1) % count;
+      this.#lookAtMs = clockMs;
+      return;
+    }
+  }
+
+  onUploaded(id: number, answer: UploadAnswer): void {
+    const job = this.#uploads.get(id);
+    if (job === undefined) return;
+    this.#uploads.delete(id);
+    const lane = this.#laneOf(job);
+    if ('error' in answer) {
+      this.#own.delete(job.object.seq);
+      this.counters.uploadErrors++;
+      if (lane === undefined) return;
+      lane.refused = true;
+      lane.backOff.failed(this.#clockMs);
+      this.#end(lane, 'failed', answer.error);
+      return;
+    }
+    this.counters.uploads++;
+    this.counters.uploadBytes += job.bytes;
+    this.counters.uploadMs += this.#clockMs - job.startedMs;
+    for (const other of this.#lanes) {
+      other.backOff.hope();
+      other.refused = false;
+    }
+    // The next turn proposes it; a forgotten job ends here, and its object with it.
+    if (lane === undefined) this.#own.delete(job.object.seq);
+    else job.digests = answer.digests;
+  }
+
+  /** The call is answered in `done`, in one of the next turns. */
+  call(group: Group, call: FlushCall): void {
+    const lane = this.#lanes.find((one) => one.group === group);
+    if (lane === undefined) return;
+    lane.calls.push(call);
+    this.#lookAtMs = 0;
+  }
+
+  /** It leads the group and has bytes to bring away, but the store does not take them. */
+  isFailing(group: Group): boolean {
+    const refused = this.#lanes.find((one) => one.group === group)?.refused === true;
+    return refused && group.leads && group.state.hotBytes > 0;
+  }
+
+  /** Calls that wait for their turn. */
+  callsOf(group: Group): number {
+    return this.#lanes.find((one) => one.group === group)?.calls.length ?? 0;
+  }
+
+  #laneOf(job: Job): Lane | undefined {
+    return this.#lanes.find((lane) => lane.job === job);
+  }
+
+  #settle(lane: Lane, job: Job): void {
+    const { group } = lane;
+    if (!group.leads || group.raft.term !== job.term) {
+      this.counters.forgotten++;
+      if (job.digests !== undefined && job.proposedMs < 0) this.#own.delete(job.object.seq);
+      this.#end(lane, 'leader-lost', '');
+    } else if (job.digests !== undefined && job.proposedMs < 0 && group.accepts) {
+      this.#publish(lane, job, job.digests);
+    }
+  }
+
+  /** True when a job was started. */
+  #start(lane: Lane): boolean {
+    const { group, calls } = lane;
+    if (!group.leads) {
+      for (const call of calls.splice(0)) call.done = 'leader-lost';
+      return false;
+    }
+    if (lane.job !== undefined || lane.claiming || !group.accepts || group.state.hotBytes === 0) {
+      for (const call of group.state.hotBytes === 0 ? calls.splice(0) : []) call.done = 'nothing';
+      return false;
+    }
+    if (this.#uploads.size >= this.#options.settings.uploadsMax) return false;
+    if (calls.length === 0 && this.#clockMs < lane.backOff.notBeforeMs) return false;
+    if (group.state.cold.origin === NO_ORIGIN) {
+      this.#claim(lane);
+      return false;
+    }
+    const call = calls.shift();
+    const plan = call === undefined ? this.#gather(lane) : this.#gatherOne(group, call);
+    if (plan === undefined) {
+      if (call !== undefined) call.done = 'nothing';
+      return false;
+    }
+    this.#upload(lane, plan, call);
+    return true;
+  }
+
+  #gather(lane: Lane): FlushPlan | undefined {
+    const { settings, short } = this.#options;
+    const { group } = lane;
+    const overdue = this.#clockMs >= lane.everythingAtMs;
+    if (overdue) lane.everythingAtMs = this.#clockMs + settings.flushIntervalMs + EVERYTHING_MS;
+    const pressure = group.admission.underPressure(group.state) || short();
+    const everything = pressure || overdue || group.state.hotBytes >= settings.flushBytes;
+    const plan = nextFlush(group.state, {
+      hotBeforeMs: everything ? Infinity : this.#nowMs - settings.flushIntervalMs,
+      maxBytes: settings.flushBytesMax,
+    });
+    if (pressure && plan !== undefined) {
+      this.counters.pressurePasses++;
+      this.counters.pressureSlices += plan.slices.length;
+    }
+    return plan;
+  }
+
+  #gatherOne(group: Group, call: FlushCall): FlushPlan | undefined {
+    return nextFlush(group.state, {
+      hotBeforeMs: Infinity,
+      maxBytes: call.maxBytes,
+      only: call.stream,
+    });
+  }
+
+  /**
+   * Before its very first upload a group settles under which name all its objects lie, with an empty flush: the sweep looks
+   * for orphans only there.
+   */
+  #claim(lane: Lane): void {
+    const { settings, proposals } = this.#options;
+    lane.claiming = true;
+    const fields = newCommandFields();
+    fields.kind = COMMAND_FLUSH;
+    // The number of no upload.
+    const object = { run: settings.run, seq: 0 };
+    const key = objectKey(lane.group.id, settings.run, '', 0, object);
+    fields.payload = encodeFlushList({ object, key, bytes: 0, slices: [] });
+    proposals.propose(lane.group, fields, this.#nowMs, () => {
+      lane.claiming = false;
+      this.#lookAtMs = 0;
+    });
+  }
+
+  #upload(lane: Lane, plan: FlushPlan, call: FlushCall | undefined): void {
+    const { port, settings, nextId, nextSeq } = this.#options;
+    const { group } = lane;
+    const object = { run: settings.run, seq: nextSeq() };
+    const key = objectKey(group.id, group.state.cold.origin, plan.bucket, plan.incarnation, object);
+    const job: Job = {
+      group,
+      term: group.raft.term,
+      object,
+      key,
+      plan,
+      bytes: plan.body.length,
+      startedMs: this.#clockMs,
+      call,
+      digests: undefined,
+      proposedMs: -1,
+    };
+    const id = nextId();
+    lane.job = job;
+    this.#uploads.set(id, job);
+    this.#own.add(object.seq);
+    port.upload({ id, key, body: plan.body, parts: plan.slices.map(({ at, length }) => ({ at, length })) });
+  }
+
+  #publish(lane: Lane, job: Job, digests: readonly Uint8Array[]): void {
+    const { plan, object, key } = job;
+    job.proposedMs = this.#clockMs;
+    const fields = newCommandFields();
+    fields.kind = COMMAND_FLUSH;
+    fields.bucket = plan.bucket;
+    fields.payload = encodeFlushList({
+      object,
+      key,
+      bytes: job.bytes,
+      slices: plan.slices.map((slice, i) => ({ ...slice, digest: digests[i] as Uint8Array })),
+    });
+    this.#options.proposals.propose(lane.group, fields, this.#nowMs, (outcome, reply) =>
+      this.#published(lane, job, outcome, reply),
+    );
+  }
+
+  #published(lane: Lane, job: Job, outcome: Outcome, reply: Reply): void {
+    this.#own.delete(job.object.seq);
+    if (lane.job !== job) return;
+    if (outcome !== 'applied') {
+      lane.backOff.failed(this.#clockMs);
+      this.#end(lane, 'failed', 'the command was not confirmed');
+      return;
+    }
+    if (reply.a === 0) {
+      // Deleted or moved meanwhile. Should that ever happen again and again, it happens slowly.
+      this.counters.stale++;
+      lane.backOff.failed(this.#clockMs);
+    } else {
+      this.#count(job);
+      lane.backOff.succeeded();
+      this.#options.onPublished(lane.group, job.plan.slices);
+    }
+    this.#end(lane, 'flushed', '');
+  }
+
+  #count({ plan, bytes, proposedMs }: Job): void {
+    const { counters } = this;
+    counters.publishes++;
+    counters.publishBytes += plan.bytes;
+    counters.publishMs += this.#clockMs - proposedMs;
+    if (plan.incarnation !== 0) return;
+    counters.packs++;
+    counters.packBytes += bytes;
+    counters.packSlices += plan.slices.length;
+  }
+
+  /** The group is free for its next job, which may be due at once. */
+  #end(lane: Lane, how: NonNullable<FlushCall['done']>, reason: string): void {
+    const call = lane.job?.call;
+    lane.job = undefined;
+    this.#lookAtMs = 0;
+    if (call === undefined) return;
+    call.done = how;
+    call.reason = reason;
+  }
+}

@@ -1,0 +1,88 @@
+/** What a shard does for the cold tier of the groups that it leads. Deterministic: driven by turns and by the port's answers. */
+import type { Group } from '../../group/group.ts';
+import type { ShardOptions } from '../../shard/options.ts';
+import type { Log } from '../../shard/ports.ts';
+import type { RingSink } from '../../shard/sink.ts';
+import { Collector } from './collector.ts';
+import { Flusher } from './flusher.ts';
+import { Compactor } from './compactor.ts';
+import type { ColdPort, ColdSettings, ListAnswer, MergeAnswer, RemoveAnswer, UploadAnswer } from './port.ts';
+import { Proposals } from './proposals.ts';
+import { Sweeper } from './sweeper.ts';
+
+export interface ColdTierOptions {
+  readonly groups: readonly Group[];
+  readonly port: ColdPort;
+  readonly settings: ColdSettings;
+  readonly seed: number;
+  readonly log: Log;
+  /** The disk is down to its reserve. */
+  readonly short: () => boolean;
+}
+
+export class ColdTier {
+  readonly proposals = new Proposals();
+  readonly flusher: Flusher;
+  readonly collector: Collector;
+  readonly sweeper: Sweeper;
+  readonly compactor: Compactor;
+  #lastId = 0;
+  /** Of the objects of this run; 0 is that of the empty flush. */
+  #lastSeq = 0;
+
+  constructor(options: ColdTierOptions) {
+    const shared = {
+      ...options,
+      proposals: this.proposals,
+      nextId: (): number => ++this.#lastId,
+      nextSeq: (): number => ++this.#lastSeq,
+    };
+    this.compactor = new Compactor(shared);
+    this.flusher = new Flusher({ ...shared, onPublished: (group, slices) => this.compactor.flushed(group, slices) });
+    this.collector = new Collector(shared);
+    this.sweeper = new Sweeper({
+      ...shared,
+      owns: (object) => this.flusher.owns(object) || this.compactor.owns(object),
+    });
+    const { hotBytesMax } = options.settings;
+    for (const { admission } of options.groups) admission.hotBytesMax = hotBytesMax === 0 ? Infinity : hotBytesMax;
+  }
+
+  static of(options: ShardOptions, groups: readonly Group[], sink: RingSink): ColdTier | undefined {
+    if (options.cold === undefined) return undefined;
+    const { storage, seed, log } = options;
+    const tier = new ColdTier({ ...options.cold, groups, seed, log, short: () => !storage.spaceLeft });
+    sink.own = (reply) => tier.proposals.answered(reply);
+    return tier;
+  }
+
+  /** Before the turn's entries are sealed: what it proposes goes into them. */
+  turn(nowMs: number, clockMs: number): void {
+    this.flusher.turn(nowMs, clockMs);
+    this.collector.turn(nowMs, clockMs);
+    this.sweeper.turn(nowMs, clockMs);
+    this.compactor.turn(nowMs, clockMs);
+  }
+
+  /** When a turn is due although nothing arrives. */
+  get dueAtMs(): number {
+    return Math.min(this.flusher.dueAtMs, this.collector.dueAtMs, this.sweeper.dueAtMs, this.compactor.dueAtMs);
+  }
+
+  /** Answers of the port; the next turn acts on them. */
+  onUploaded(id: number, answer: UploadAnswer): void {
+    this.flusher.onUploaded(id, answer);
+  }
+
+  onRemoved(id: number, answer: RemoveAnswer): void {
+    this.collector.onRemoved(id, answer);
+  }
+
+  onListed(id: number, answer: ListAnswer): void {
+    this.sweeper.onListed(id, answer);
+  }
+
+  onMerged(id: number, answer: MergeAnswer): void {
+    this.compactor.onMerged(id, answer);
+  }
+}

@@ -1,0 +1,60 @@
+/** The command COMPACT: a chunk takes the place of a run of chunks that hold the same bytes. */
+import { decodeUtf8 } from '../../base/utf8.ts';
+import { type ObjectId, type Slice, type StoredChunk, decodeFlushList } from '../../protocol/cold.ts';
+import type { Command } from '../../protocol/command.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import type { State } from '../../stream/state.ts';
+import { CHUNK_DIRTY_BYTES, eachChunk, putChunk } from './chunks.ts';
+import { GC_MERGED, addObject, objectKnown, sameObject } from './objects.ts';
+import { dropChunks } from './release.ts';
+
+/**
+ * An object was uploaded whose slices hold what runs of chunks hold. Each slice is judged for itself: it is refused when
+ * its stream has other chunks by now (removed, recreated, merged by another leader, floor beyond). What the runs refer to
+ * is given back, with a grace of its own for backups that were taken before. Otherwise as a flush: an object without
+ * references is garbage, one that is known is a repetition.
+ */
+export function applyCompact(state: State, command: Command, reply: Reply): void {
+  const list = decodeFlushList(command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes));
+  if (objectKnown(state, list.object)) return;
+  const bucket = command.bytes.subarray(command.keyAt, command.keyAt + command.keyBytes);
+  let accepted = 0;
+  for (const slice of list.slices) if (acceptSlice(state, list.object, slice, command.nowMs)) accepted++;
+  const { object, key, bytes } = list;
+  addObject(state, { object, refs: accepted, bytes, bucket: decodeUtf8(bucket), key }, command.nowMs);
+  reply.a = accepted;
+}
+
+function acceptSlice(state: State, object: ObjectId, slice: Slice, nowMs: number): boolean {
+  const head = state.findAny(slice.stream, 0, slice.stream.length);
+  if (head === undefined || head.incarnation !== slice.incarnation) return false;
+  const run: StoredChunk[] = [];
+  eachChunk(state, head.incarnation, slice.start, (chunk) => chunk.end <= slice.end && run.push(chunk) > 0);
+  if (!isWhole(run, slice, object)) return false;
+  // Chunks below the floor are about to be given back.
+  if ((run[0] as StoredChunk).end <= head.floor) return false;
+  dropChunks(state, head.incarnation, run, nowMs, GC_MERGED);
+  putChunk(state, head, object, slice);
+  state.touch(head, CHUNK_DIRTY_BYTES * (run.length + 1));
+  return true;
+}
+
+/** The chunks are several, and together what the slice is. None is of the object itself: two slices may be alike. */
+function isWhole(run: readonly StoredChunk[], slice: Slice, object: ObjectId): boolean {
+  const first = run[0];
+  const last = run[run.length - 1];
+  if (first === undefined || last === undefined || first === last) return false;
+  if (first.start !== slice.start || first.firstRecord !== slice.firstRecord) return false;
+  if (last.end !== slice.end || last.recordNext !== slice.recordNext) return false;
+  if (lastEndOf(run) !== slice.lastEnd) return false;
+  return run.every((chunk) => !sameObject(chunk.object, object));
+}
+
+/** Offset at which the last message of the run ends; its start when none does. */
+export function lastEndOf(run: readonly StoredChunk[]): number {
+  for (let i = run.length - 1; i >= 0; i--) {
+    const { firstRecord, recordNext, lastEnd } = run[i] as StoredChunk;
+    if (recordNext > firstRecord) return lastEnd;
+  }
+  return (run[0] as StoredChunk).start;
+}

@@ -1,0 +1,88 @@
+/** The commands of the cold tier: FLUSH, GC_DONE, DOOM. */
+import { decodeUtf8 } from '../../base/utf8.ts';
+import { type FlushList, type Slice, decodeDoomList, decodeFlushList, decodeGcList } from '../../protocol/cold.ts';
+import type { Command } from '../../protocol/command.ts';
+import { NO_ORIGIN } from '../../protocol/object-key.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import type { Head } from '../../stream/head.ts';
+import type { State } from '../../stream/state.ts';
+import { CHUNK_DIRTY_BYTES, putChunk } from './chunks.ts';
+import { moveHotStart, recordAt } from './hot.ts';
+import { addObject, forgetObject, objectKnown } from './objects.ts';
+
+/**
+ * An object was uploaded: its slices replace the rows that they hold. Slices whose stream went on differently since
+ * (removed, recreated, flushed by another leader, floor beyond) are refused, all of a stream together; an object that is
+ * left without references is garbage. An object that is known already is a repetition of the command: nothing happens.
+ */
+export function applyFlush(state: State, command: Command, reply: Reply): void {
+  const list = decodeFlushList(command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes));
+  if (objectKnown(state, list.object)) return;
+  if (state.cold.origin === NO_ORIGIN) state.cold.origin = list.object.run;
+  // Without slices nothing was uploaded: the first flush of a group, which settles its origin.
+  if (list.slices.length === 0) return;
+  const bucket = command.bytes.subarray(command.keyAt, command.keyAt + command.keyBytes);
+  let accepted = 0;
+  for (let i = 0; i < list.slices.length;) {
+    const run = runAt(list.slices, i);
+    if (acceptRun(state, list, run, command.nowMs)) accepted += run.length;
+    i += run.length;
+  }
+  const { object, key, bytes } = list;
+  addObject(state, { object, refs: accepted, bytes, bucket: decodeUtf8(bucket), key }, command.nowMs);
+  reply.a = accepted;
+}
+
+/** The slices of one stream from `first` on. */
+function runAt(slices: readonly Slice[], first: number): readonly Slice[] {
+  const { incarnation } = slices[first] as Slice;
+  let end = first + 1;
+  while (slices[end]?.incarnation === incarnation) end++;
+  return slices.slice(first, end);
+}
+
+function acceptRun(state: State, list: FlushList, run: readonly Slice[], nowMs: number): boolean {
+  const [first] = run as readonly [Slice];
+  const last = run[run.length - 1] as Slice;
+  const head = state.findAny(first.stream, 0, first.stream.length);
+  if (head === undefined || head.incarnation !== first.incarnation) return false;
+  if (first.start !== head.hotStart || first.firstRecord !== head.hotRecord) return false;
+  if (!follows(run) || !endsWell(state, head, last)) return false;
+  for (const slice of run) putChunk(state, head, list.object, slice);
+  state.touch(head, CHUNK_DIRTY_BYTES * run.length);
+  moveHotStart(state, head, last.end, last.recordNext, nowMs);
+  return true;
+}
+
+/** Without a gap, and in themselves possible. */
+function follows(run: readonly Slice[]): boolean {
+  let { start, firstRecord } = run[0] as Slice;
+  for (const slice of run) {
+    if (slice.start !== start || slice.end <= start || slice.firstRecord !== firstRecord) return false;
+    if (slice.recordNext < firstRecord || slice.lastEnd < start || slice.lastEnd > slice.end) return false;
+    start = slice.end;
+    firstRecord = slice.recordNext;
+  }
+  return true;
+}
+
+/** At the border of a message or record that the stream has. */
+function endsWell(state: State, head: Head, last: Slice): boolean {
+  if (last.end > head.tail || last.lastEnd !== last.end) return false;
+  return recordAt(state, head, last.end) === last.recordNext;
+}
+
+/** Objects were deleted from the store. Entries that are gone already are a repetition. */
+export function applyGcDone(state: State, command: Command): void {
+  const bytes = command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes);
+  for (const seq of decodeGcList(bytes)) forgetObject(state, seq);
+}
+
+/** Objects that nobody refers to, unless they have become known meanwhile. */
+export function applyDoom(state: State, command: Command): void {
+  const bytes = command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes);
+  for (const { object, key } of decodeDoomList(bytes)) {
+    if (objectKnown(state, object)) continue;
+    addObject(state, { object, refs: 0, bytes: 0, bucket: '', key }, command.nowMs);
+  }
+}

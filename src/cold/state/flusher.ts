@@ -1,0 +1,129 @@
+/**
+ * What the leader of a group should upload next: the oldest bytes in rows, as chunks in one body. Looks at the state only;
+ * the FLUSH command that follows the upload says what became of it.
+ *
+ * A flush ends at the border of a message, so that no record ever lies half in the cold store. A single message larger
+ * than the limits goes alone.
+ */
+import { FLUSH_LIST_BYTES_MAX, FLUSH_SLICES_MAX } from '../../base/limits.ts';
+import { type Slice, sliceBytes } from '../../protocol/cold.ts';
+import { readText } from '../../base/text.ts';
+import type { Head } from '../../stream/head.ts';
+import { hotRows } from '../../stream/hot-rows.ts';
+import { TAG_FLUSH, flushKey, readUint, taggedKey } from '../../stream/keys.ts';
+import { RowView } from '../../stream/row-view.ts';
+import type { State } from '../../stream/state.ts';
+import { ChunkWriter } from './chunk-writer.ts';
+
+const view = new RowView();
+const NOTHING = new Uint8Array(0);
+/** Entries of the flush index that one search looks at, for those of the bucket of the first. */
+const LOOKS_MAX = 4 * FLUSH_SLICES_MAX;
+/** A stream of which less than this fits is left for the next object, rather than cut. */
+const CUT_BYTES_MIN = 64 * 1024;
+
+export interface FlushLimits {
+  /** Streams with bytes in rows since before this; Infinity: all that have any. */
+  readonly hotBeforeMs: number;
+  /** Payload of the object, unless one message is larger. */
+  readonly maxBytes: number;
+  readonly maxSlices?: number;
+  /** Size of a chunk, unless one row is larger. */
+  readonly chunkBytes?: number;
+  /** Key of the one stream that is wanted. */
+  readonly only?: Uint8Array;
+}
+
+export interface FlushPlan {
+  readonly bucket: string;
+  /** Of the one stream in the object; 0 = several. */
+  readonly incarnation: number;
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly slices: readonly Omit<Slice, 'digest'>[];
+  /** Payload. */
+  readonly bytes: number;
+}
+
+/** Undefined: nothing is due. */
+export function nextFlush(state: State, limits: FlushLimits): FlushPlan | undefined {
+  const slicesMax = Math.min(limits.maxSlices ?? FLUSH_SLICES_MAX, FLUSH_SLICES_MAX);
+  const streams = limits.only === undefined ? oldest(state, limits.hotBeforeMs, slicesMax) : [limits.only];
+  const writer = new ChunkWriter();
+  const slices: Omit<Slice, 'digest'>[] = [];
+  let listBytes = 0;
+  let left = limits.maxBytes;
+  for (const stream of streams) {
+    const head = state.findAny(stream, 0, stream.length);
+    if (head === undefined || head.hotStart === head.tail) continue;
+    if (slices.length > 0 && left < Math.min(CUT_BYTES_MIN, head.tail - head.hotStart)) break;
+    const to = flushEnd(state, head, left);
+    // Longer than what is left: it begins the next object.
+    if (slices.length > 0 && to - head.hotStart > left) break;
+    for (let start = head.hotStart; start < to;) {
+      const chunk = writer.add(hotRows.of(state, head), head.incarnation, start, to, limits.chunkBytes);
+      slices.push({ stream, incarnation: head.incarnation, ...chunk });
+      listBytes += sliceBytes(stream.length);
+      start = chunk.end;
+    }
+    left -= to - head.hotStart;
+    if (left <= 0 || slices.length >= slicesMax || listBytes >= FLUSH_LIST_BYTES_MAX) break;
+  }
+  const [first] = slices;
+  if (first === undefined) return undefined;
+  const single = slices.every(({ incarnation }) => incarnation === first.incarnation);
+  return {
+    bucket: readText(first.stream, 0, first.stream.indexOf(0)),
+    incarnation: single ? first.incarnation : 0,
+    body: writer.finish(),
+    slices,
+    bytes: slices.reduce((sum, slice) => sum + slice.end - slice.start, 0),
+  };
+}
+
+/** Milliseconds since which the oldest bytes lie in rows; undefined: none do. */
+export function oldestHotMs(state: State): number | undefined {
+  let since: number | undefined;
+  const from = taggedKey(state.prefix, TAG_FLUSH, NOTHING);
+  state.overlay.range(from, flushKey(state.prefix, Number.MAX_SAFE_INTEGER, 0), false, (key) => {
+    since = readUint(key, 3, 8);
+    return false;
+  });
+  return since;
+}
+
+/** Keys of the streams of one bucket that have been waiting longest, oldest first. */
+function oldest(state: State, beforeMs: number, most: number): Uint8Array[] {
+  const streams: Uint8Array[] = [];
+  const from = taggedKey(state.prefix, TAG_FLUSH, NOTHING);
+  const to = flushKey(state.prefix, Math.min(beforeMs, Number.MAX_SAFE_INTEGER), 0);
+  let bucketBytes = 0;
+  let looks = 0;
+  state.overlay.range(from, to, false, (_key, stream) => {
+    if (streams.length === 0) bucketBytes = stream.indexOf(0) + 1;
+    if (streams.length === 0 || sameBucket(streams[0] as Uint8Array, stream, bucketBytes)) streams.push(stream.slice());
+    return streams.length < most && ++looks < LOOKS_MAX;
+  });
+  return streams;
+}
+
+function sameBucket(a: Uint8Array, b: Uint8Array, bucketBytes: number): boolean {
+  for (let i = 0; i < bucketBytes; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
+
+/** Where a flush of about `most` bytes of the stream ends: the last end of a message up to there, else the first at all. */
+function flushEnd(state: State, head: Head, most: number): number {
+  if (head.tail - head.hotStart <= most) return head.tail;
+  const rows = hotRows.of(state, head);
+  let limit = head.hotStart + Math.max(1, most);
+  rows.viewAt(view, limit - 1, -1);
+  for (;;) {
+    const ends = view.endsUpTo(limit - view.start);
+    if (ends > 0) return view.start + view.end(ends - 1);
+    if (view.start <= head.hotStart) break;
+    limit = view.start;
+    rows.viewAt(view, limit - 1, -1);
+  }
+  for (rows.viewAt(view, head.hotStart, head.hotStart); view.count === 0;) rows.viewAt(view, view.stop, view.stop);
+  return view.start + view.end(0);
+}

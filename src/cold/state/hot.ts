@@ -1,0 +1,68 @@
+/** Where the rows of a stream begin, and the flush index: which streams have bytes in rows, and since when. */
+import { assert } from '../../base/assert.ts';
+import type { Head } from '../../stream/head.ts';
+import { flushKey } from '../../stream/keys.ts';
+import { RowView } from '../../stream/row-view.ts';
+import { Row } from '../../stream/row.ts';
+import type { State } from '../../stream/state.ts';
+import { hotRows } from '../../stream/hot-rows.ts';
+
+const view = new RowView();
+
+/** The stream gets its first byte in rows. */
+export function listHot(state: State, head: Head, nowMs: number): void {
+  head.hotSinceMs = nowMs;
+  state.overlay.put(flushKey(state.prefix, nowMs, head.incarnation), head.key);
+}
+
+export function unlistHot(state: State, head: Head): void {
+  if (head.hotSinceMs < 0) return;
+  state.overlay.delete(flushKey(state.prefix, head.hotSinceMs, head.incarnation));
+  head.hotSinceMs = -1;
+}
+
+/** Ordinal of the message or record that begins at `offset`; -1 when none does. */
+export function recordAt(state: State, head: Head, offset: number): number {
+  if (offset === head.tail) return head.recordNext;
+  if (offset === head.hotStart) return head.hotRecord;
+  hotRows.of(state, head).viewAt(view, offset - 1, -1);
+  const ends = view.endsUpTo(offset - view.start);
+  return ends > 0 && view.end(ends - 1) === offset - view.start ? view.firstRecord + ends : -1;
+}
+
+/**
+ * The rows begin at `offset` from now on, where message or record `record` begins; those in front become garbage. A row
+ * over the border is split, so replicas hold the same rows whatever they have written already.
+ */
+export function moveHotStart(state: State, head: Head, offset: number, record: number, nowMs: number): void {
+  assert(offset > head.hotStart && offset <= head.tail, 'rows begin further behind, up to the tail');
+  const rest = offset === head.tail ? undefined : rowFrom(state, head, offset);
+  state.hotBytes -= offset - head.hotStart;
+  head.hotStart = offset;
+  head.hotRecord = record;
+  head.rows = head.rows.filter((row) => row.start >= offset);
+  if (head.tailRowStart < offset) head.tailRowStart = offset;
+  if (rest !== undefined) {
+    assert(rest.firstRecord === record, 'a record begins where the rows begin');
+    head.rows.unshift(rest);
+  }
+  state.markGarbage(head);
+  unlistHot(state, head);
+  if (offset < head.tail) listHot(state, head, nowMs);
+  state.touch(head, rest?.encodedBytes ?? 0);
+}
+
+/** What the row that holds `offset` has from there on, as a row of its own; undefined when a row begins there anyway. */
+function rowFrom(state: State, head: Head, offset: number): Row | undefined {
+  hotRows.of(state, head).viewAt(view, offset, -1);
+  if (view.start === offset) return undefined;
+  const from = offset - view.start;
+  const before = view.endsUpTo(from);
+  const row = new Row(offset, view.firstRecord + before, new Uint8Array(view.length - from));
+  view.copy(from, view.length, row.bytes, 0);
+  row.length = view.length - from;
+  row.ends = new Uint32Array(view.count - before);
+  for (let i = before; i < view.count; i++) row.ends[i - before] = view.end(i) - from;
+  row.count = row.ends.length;
+  return row;
+}

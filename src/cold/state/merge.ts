@@ -1,0 +1,107 @@
+/**
+ * Makes one chunk of a run of chunks. Rows are filled again: chunks that were flushed one by one hold a message each. Pure;
+ * runs in the threads of the pool.
+ */
+import { PAGE_VALUE_BYTES } from '../../base/limits.ts';
+import { CHUNK_HEAD_BYTES, CHUNK_ROW_BYTES, decodeChunk, writeChunkHead } from './chunk-layout.ts';
+import type { Chunk } from '../../protocol/cold.ts';
+import { END_BYTES, ROW_FORMAT, ROW_HEAD_BYTES, Row } from '../../stream/row.ts';
+import { RowView } from '../../stream/row-view.ts';
+
+type Source = Pick<Chunk, 'start' | 'end' | 'firstRecord' | 'recordNext'>;
+
+const view = new RowView();
+const scratch = new Uint8Array(PAGE_VALUE_BYTES);
+
+/** Full rows of one stream, one behind the other. */
+class Refill {
+  readonly rows: Row[] = [];
+  #row: Row;
+  #record: number;
+
+  constructor(start: number, record: number) {
+    this.#row = new Row(start, record);
+    this.#record = record;
+    this.rows.push(this.#row);
+  }
+
+  /** Takes [from, to) of the viewed row. */
+  add(from: number, to: number): void {
+    for (let at = from; at < to;) {
+      if (this.#row.space === 0) {
+        this.#row = new Row(this.#row.end, this.#record);
+        this.rows.push(this.#row);
+      }
+      const size = Math.min(to - at, this.#row.space);
+      view.copy(at, at + size, scratch, 0);
+      this.#row.append(scratch, 0, size);
+      at += size;
+    }
+  }
+
+  endMessage(): void {
+    this.#row.addEnd();
+    this.#record++;
+  }
+}
+
+/** `sources[i]` says what the chunk `chunks[i]` is. Undefined: one is not what it should be, or they do not follow each other. */
+export function mergeChunks(
+  incarnation: number,
+  sources: readonly Source[],
+  chunks: readonly Uint8Array[],
+): Uint8Array | undefined {
+  const first = sources[0];
+  if (first === undefined) return undefined;
+  const refill = new Refill(first.start, first.firstRecord);
+  let at = first.start;
+  let record = first.firstRecord;
+  for (const [i, source] of sources.entries()) {
+    const chunk = decodeChunk(chunks[i] ?? new Uint8Array(0));
+    if (chunk === undefined || chunk.incarnation !== incarnation || source.start !== at) return undefined;
+    if (chunk.start !== source.start || chunk.end !== source.end || source.firstRecord !== record) return undefined;
+    if (chunk.firstRecord !== source.firstRecord || chunk.recordNext !== source.recordNext) return undefined;
+    for (const value of chunk.rows) {
+      if (!isRow(value)) return undefined;
+      view.ofValue(at, value);
+      // A row without an end says which message ends next, too.
+      if (view.firstRecord !== record) return undefined;
+      let from = 0;
+      for (let end = 0; end < view.count; end++, from = view.end(end - 1)) {
+        const to = view.end(end);
+        if (to <= from || to > view.length) return undefined;
+        refill.add(from, to);
+        refill.endMessage();
+      }
+      refill.add(from, view.length);
+      at = view.stop;
+      record += view.count;
+    }
+    if (at !== source.end || record !== source.recordNext) return undefined;
+  }
+  return encode(
+    { incarnation, start: first.start, end: at, firstRecord: first.firstRecord, recordNext: record },
+    refill,
+  );
+}
+
+function isRow(value: Uint8Array): boolean {
+  if (value.length <= ROW_HEAD_BYTES || value[0] !== ROW_FORMAT) return false;
+  const count = new DataView(value.buffer, value.byteOffset, ROW_HEAD_BYTES).getUint32(4, true);
+  return value.length > ROW_HEAD_BYTES + END_BYTES * count;
+}
+
+function encode(head: Parameters<typeof writeChunkHead>[0], { rows }: Refill): Uint8Array {
+  const bytes = new Uint8Array(rows.reduce((sum, row) => sum + CHUNK_ROW_BYTES + row.encodedBytes, CHUNK_HEAD_BYTES));
+  const out = new DataView(bytes.buffer);
+  writeChunkHead(head, rows.length, out, 0);
+  let at = CHUNK_HEAD_BYTES;
+  for (const row of rows) {
+    const size = row.encodedBytes;
+    out.setUint32(at, size, true);
+    at += CHUNK_ROW_BYTES;
+    row.encode(bytes.subarray(at, at + size), new DataView(bytes.buffer, at, size));
+    at += size;
+  }
+  return bytes;
+}

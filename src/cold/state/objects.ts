@@ -1,0 +1,225 @@
+/**
+ * Objects of the cold store as a group knows them: how many chunks refer to each, and the queue of those that are to be
+ * deleted. An object has its row from its first mention until it is known to be deleted; nothing refers to it again once
+ * it is queued.
+ *
+ *   'o' row: refs u32 | flags u32 (1 = merged) | bytes f64 | GC seq f64 (-1: not queued) | bucketBytes u16 | bucket | key text
+ *   'q' row: queued since ms f64 | lane u8 | object, 14 bytes | bucket
+ *
+ * The queue has lanes, because entries of each become due in order only among themselves. The lane is part of a GC seq.
+ */
+import { assert } from '../../base/assert.ts';
+import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
+import { type ChunkRef, type ObjectId, type StoredChunk, decodeObjectId, encodeObjectId } from '../../protocol/cold.ts';
+import { TAG_GC, TAG_OBJECT, incarnationKey, prefixEnd, readUint, taggedKey } from '../../stream/keys.ts';
+import type { State } from '../../stream/state.ts';
+
+/** Nothing refers to the object because what it held was deleted, or because nothing ever did. */
+export const GC_USUAL = 0;
+/** By a purge: due at once. */
+export const GC_IMMEDIATE = 1;
+/** What it holds lives on in another object; backups that were taken before refer to this one. */
+export const GC_MERGED = 2;
+export type GcLane = typeof GC_USUAL | typeof GC_IMMEDIATE | typeof GC_MERGED;
+
+const LANES: readonly GcLane[] = [GC_IMMEDIATE, GC_USUAL, GC_MERGED];
+/** A GC seq is the lane times this and a number that counts through all lanes. */
+const LANE_SEQS = 2 ** 44;
+
+const MERGED = 1;
+const OBJECT_FIXED_BYTES = 26;
+const GC_BUCKET_AT = 23;
+const NOTHING = new Uint8Array(0);
+
+export interface StoredObject {
+  readonly object: ObjectId;
+  refs: number;
+  readonly bytes: number;
+  /** Its entry in the GC queue; -1: none. */
+  gcSeq: number;
+  /** Some of its chunks were merged into others. */
+  merged: boolean;
+  /** Empty when not known: found by the sweep for orphans. */
+  readonly bucket: string;
+  readonly key: string;
+}
+
+export function sameObject(a: ObjectId, b: ObjectId): boolean {
+  return a.seq === b.seq && a.run === b.run;
+}
+
+function rowKey(state: State, object: ObjectId): Uint8Array {
+  return taggedKey(state.prefix, TAG_OBJECT, encodeObjectId(object));
+}
+
+export function storedObject(state: State, object: ObjectId): StoredObject | undefined {
+  const row = state.overlay.get(rowKey(state, object));
+  return row === undefined ? undefined : decodeObjectRow(object, row);
+}
+
+export function decodeObjectRow(object: ObjectId, row: Uint8Array): StoredObject {
+  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
+  const bucketBytes = view.getUint16(24, true);
+  return {
+    object,
+    refs: view.getUint32(0, true),
+    bytes: view.getFloat64(8, true),
+    gcSeq: view.getFloat64(16, true),
+    merged: (view.getUint32(4, true) & MERGED) !== 0,
+    bucket: decodeUtf8(row, OBJECT_FIXED_BYTES, OBJECT_FIXED_BYTES + bucketBytes),
+    key: decodeUtf8(row, OBJECT_FIXED_BYTES + bucketBytes, row.length),
+  };
+}
+
+function putObject(state: State, stored: StoredObject): void {
+  state.overlay.put(rowKey(state, stored.object), encodeObjectRow(stored));
+}
+
+export function encodeObjectRow(stored: StoredObject): Uint8Array {
+  const bucket = encodeUtf8(stored.bucket);
+  const key = encodeUtf8(stored.key);
+  const row = new Uint8Array(OBJECT_FIXED_BYTES + bucket.length + key.length);
+  const view = new DataView(row.buffer);
+  view.setUint32(0, stored.refs, true);
+  view.setUint32(4, stored.merged ? MERGED : 0, true);
+  view.setFloat64(8, stored.bytes, true);
+  view.setFloat64(16, stored.gcSeq, true);
+  view.setUint16(24, bucket.length, true);
+  row.set(bucket, OBJECT_FIXED_BYTES);
+  row.set(key, OBJECT_FIXED_BYTES + bucket.length);
+  return row;
+}
+
+/** An object that was not known before; without references it goes into the GC queue at once. */
+export function addObject(state: State, stored: Omit<StoredObject, 'gcSeq' | 'merged'>, nowMs: number): void {
+  state.cold.objects++;
+  state.cold.objectBytes += stored.bytes;
+  const added = { ...stored, gcSeq: -1, merged: false };
+  if (added.refs === 0) queueObject(state, added, nowMs, GC_USUAL);
+  else putObject(state, added);
+}
+
+/** `count` chunks do not refer to the object any more, for the reason that `lane` says. */
+export function releaseObject(state: State, object: ObjectId, count: number, nowMs: number, lane: GcLane): void {
+  const stored = storedObject(state, object);
+  assert(stored !== undefined && stored.refs >= count, 'a chunk refers to an object that is counted');
+  stored.refs -= count;
+  if (lane === GC_MERGED) stored.merged = true;
+  // Whatever took the last reference away: a backup may need what was merged before.
+  if (stored.refs === 0) queueObject(state, stored, nowMs, lane === GC_USUAL && stored.merged ? GC_MERGED : lane);
+  else putObject(state, stored);
+}
+
+function queueObject(state: State, stored: StoredObject, nowMs: number, lane: GcLane): void {
+  assert(stored.refs === 0 && stored.gcSeq < 0, 'an object is queued once, when nothing refers to it');
+  stored.gcSeq = lane * LANE_SEQS + state.cold.nextGcSeq++;
+  state.cold.gcLength++;
+  const { tally } = state.cold;
+  if (tally?.bucket === stored.bucket) tally.queued++;
+  const bucket = encodeUtf8(stored.bucket);
+  const row = new Uint8Array(GC_BUCKET_AT + bucket.length);
+  const view = new DataView(row.buffer);
+  view.setFloat64(0, nowMs, true);
+  row[8] = lane;
+  row.set(encodeObjectId(stored.object), 9);
+  row.set(bucket, GC_BUCKET_AT);
+  state.overlay.put(incarnationKey(state.prefix, TAG_GC, stored.gcSeq), row);
+  putObject(state, stored);
+}
+
+/** The object of a queue entry is deleted: the group forgets it. */
+export function forgetObject(state: State, seq: number): void {
+  const key = incarnationKey(state.prefix, TAG_GC, seq);
+  const row = state.overlay.get(key);
+  if (row === undefined) return;
+  const stored = storedObject(state, decodeObjectId(row, 9));
+  assert(stored?.gcSeq === seq, 'a queue entry and its object name each other');
+  state.overlay.delete(key);
+  state.overlay.delete(rowKey(state, stored.object));
+  state.cold.gcLength--;
+  state.cold.objects--;
+  state.cold.objectBytes -= stored.bytes;
+}
+
+/** Referenced, or in the GC queue. Asked by the sweep for orphans. */
+export function objectKnown(state: State, object: ObjectId): boolean {
+  return storedObject(state, object) !== undefined;
+}
+
+/** Chunks of one stream, with the keys of their objects. */
+export function withKeys(state: State, chunks: readonly StoredChunk[]): ChunkRef[] {
+  const refs: ChunkRef[] = [];
+  for (const { object, ...chunk } of chunks) {
+    const last = chunks[refs.length - 1]?.object;
+    const same = last !== undefined && sameObject(last, object);
+    const key = same ? refs[refs.length - 1]?.key : storedObject(state, object)?.key;
+    assert(key !== undefined, 'the object of a chunk is known');
+    refs.push({ ...chunk, key });
+  }
+  return refs;
+}
+
+export interface GcEntry {
+  readonly seq: number;
+  readonly object: ObjectId;
+  readonly key: string;
+  readonly bucket: string;
+  readonly bytes: number;
+  readonly queuedMs: number;
+  readonly lane: GcLane;
+}
+
+/** Entries that were queued before these times are due; immediate ones always are. */
+export interface GcDeadlines {
+  readonly usualMs: number;
+  readonly mergedMs: number;
+}
+
+/**
+ * Up to `most` entries that are due, in order within each lane. Looks at twice as many entries of a lane at most: what is
+ * not due stands behind what is, but for the clocks of two leaders.
+ */
+export function gcDue(state: State, { usualMs, mergedMs }: GcDeadlines, most: number): GcEntry[] {
+  const before = { [GC_IMMEDIATE]: Infinity, [GC_USUAL]: usualMs, [GC_MERGED]: mergedMs };
+  const due: GcEntry[] = [];
+  for (const lane of LANES) {
+    if (due.length === most) break;
+    const start = incarnationKey(state.prefix, TAG_GC, lane * LANE_SEQS);
+    const end = incarnationKey(state.prefix, TAG_GC, (lane + 1) * LANE_SEQS);
+    due.push(...queued(state, start, end, most - due.length, 2 * most, (row) => queuedMs(row) < before[lane]));
+  }
+  return due;
+}
+
+/** Up to `most` entries of one bucket. */
+export function gcOfBucket(state: State, bucket: string, most: number): GcEntry[] {
+  const start = taggedKey(state.prefix, TAG_GC, NOTHING);
+  const isOfBucket = (row: Uint8Array): boolean => decodeUtf8(row, GC_BUCKET_AT, row.length) === bucket;
+  return queued(state, start, prefixEnd(start), most, Infinity, isOfBucket);
+}
+
+function queuedMs(row: Uint8Array): number {
+  return new DataView(row.buffer, row.byteOffset, row.byteLength).getFloat64(0, true);
+}
+
+function queued(
+  state: State,
+  start: Uint8Array,
+  end: Uint8Array,
+  most: number,
+  looks: number,
+  wanted: (row: Uint8Array) => boolean,
+): GcEntry[] {
+  const rows: { readonly seq: number; readonly row: Uint8Array }[] = [];
+  let left = looks;
+  state.overlay.range(start, end, false, (key, row) => {
+    if (wanted(row)) rows.push({ seq: readUint(key, 3, 6), row: row.slice() });
+    return rows.length < most && --left > 0;
+  });
+  return rows.map(({ seq, row }) => {
+    const stored = storedObject(state, decodeObjectId(row, 9));
+    assert(stored !== undefined, 'a queued object has its row');
+    const { object, key, bucket, bytes } = stored;
+    return { seq, object, key, bucket, bytes, queuedMs: queuedMs(row), lane: row[8] as GcLane };
+  });
+}

@@ -1,0 +1,91 @@
+/**
+ * References to chunks are given back: all of a removed stream, those below the floor of a living one. A command gives
+ * back a bounded number (State.releaseLeft); what is left waits in the release queue for the sweeps.
+ *
+ *   'w' row: limit f64 (-1 = all) | flags u8 (1 = no grace)
+ */
+import { TAG_RELEASE, incarnationKey, prefixEnd, readUint, taggedKey } from '../../stream/keys.ts';
+import type { StoredChunk } from '../../protocol/cold.ts';
+import type { State } from '../../stream/state.ts';
+import { deleteChunk, eachChunk } from './chunks.ts';
+import { GC_IMMEDIATE, GC_USUAL, type GcLane, releaseObject, sameObject } from './objects.ts';
+
+const NOTHING = new Uint8Array(0);
+const ROW_BYTES = 9;
+/** Entries that one sweep looks at. */
+const ENTRIES_MAX = 64;
+
+/** Gives back the chunks of `incarnation` that end at or below `limit` (Infinity = all): some now, the rest later. */
+export function releaseChunks(
+  state: State,
+  incarnation: number,
+  limit: number,
+  nowMs: number,
+  immediate: boolean,
+): void {
+  if (releaseSome(state, incarnation, limit, nowMs, immediate)) return;
+  const row = new Uint8Array(ROW_BYTES);
+  new DataView(row.buffer).setFloat64(0, limit === Infinity ? -1 : limit, true);
+  row[8] = immediate ? 1 : 0;
+  state.overlay.put(incarnationKey(state.prefix, TAG_RELEASE, incarnation), row);
+}
+
+/** True: none is left. */
+function releaseSome(state: State, incarnation: number, limit: number, nowMs: number, immediate: boolean): boolean {
+  const chunks: StoredChunk[] = [];
+  let done = true;
+  eachChunk(state, incarnation, 0, (chunk) => {
+    if (chunk.end > limit) return false;
+    done = chunks.length < state.releaseLeft;
+    if (done) chunks.push(chunk);
+    return done;
+  });
+  state.releaseLeft -= chunks.length;
+  dropChunks(state, incarnation, chunks, nowMs, immediate ? GC_IMMEDIATE : GC_USUAL);
+  return done;
+}
+
+/** Deletes the rows of the chunks, and what was their last reference makes an object garbage. */
+export function dropChunks(
+  state: State,
+  incarnation: number,
+  chunks: readonly StoredChunk[],
+  nowMs: number,
+  lane: GcLane,
+): void {
+  for (let i = 0; i < chunks.length;) {
+    const { object } = chunks[i] as StoredChunk;
+    let count = 0;
+    for (; i < chunks.length && sameObject((chunks[i] as StoredChunk).object, object); i++, count++) {
+      deleteChunk(state, incarnation, chunks[i] as StoredChunk);
+    }
+    releaseObject(state, object, count, nowMs, lane);
+  }
+}
+
+/** Goes on with what earlier commands left, up to `budget` chunks; true when more is left. */
+export function sweepReleases(state: State, nowMs: number, budget: number): boolean {
+  state.releaseLeft = budget;
+  const start = taggedKey(state.prefix, TAG_RELEASE, NOTHING);
+  const entries: { readonly incarnation: number; readonly limit: number; readonly immediate: boolean }[] = [];
+  state.overlay.range(start, prefixEnd(start), false, (key, row) => {
+    const limit = new DataView(row.buffer, row.byteOffset, row.byteLength).getFloat64(0, true);
+    entries.push({ incarnation: readUint(key, 3, 6), limit: limit < 0 ? Infinity : limit, immediate: row[8] === 1 });
+    return entries.length < ENTRIES_MAX;
+  });
+  for (const { incarnation, limit, immediate } of entries) {
+    if (!releaseSome(state, incarnation, limit, nowMs, immediate)) return true;
+    state.overlay.delete(incarnationKey(state.prefix, TAG_RELEASE, incarnation));
+  }
+  return entries.length === ENTRIES_MAX;
+}
+
+export function releaseDue(state: State): boolean {
+  const start = taggedKey(state.prefix, TAG_RELEASE, NOTHING);
+  let due = false;
+  state.overlay.range(start, prefixEnd(start), false, () => {
+    due = true;
+    return false;
+  });
+  return due;
+}

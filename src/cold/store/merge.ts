@@ -1,0 +1,139 @@
+/**
+ * Makes one object of many: reads runs of chunks, verifies each, and writes one chunk per run. The bytes stay in the thread
+ * that does it. How chunks become one is the state machine's business and comes from outside.
+ */
+import { digestOf, sameDigest } from '../../digest/blake3.ts';
+import type { ChunkRef } from '../../protocol/cold.ts';
+import type { ObjectStore } from './store.ts';
+import { StoreError } from './store-error.ts';
+
+/** A run of one stream's chunks. */
+export interface MergeSlice {
+  readonly incarnation: number;
+  readonly refs: readonly ChunkRef[];
+}
+
+/** Where a run's chunk lies, or why there is none. */
+export type MergedSlice =
+  | { readonly at: number; readonly length: number; readonly digest: Uint8Array }
+  | { readonly failed: string };
+
+export interface MergedObject {
+  /** 0: nothing was written. */
+  readonly bytes: number;
+  readonly slices: readonly MergedSlice[];
+}
+
+/** Undefined: the chunks are not what their references say. */
+export type MergeChunks = (
+  incarnation: number,
+  refs: readonly ChunkRef[],
+  chunks: readonly Uint8Array[],
+) => Uint8Array | undefined;
+
+/** Reads at once: the store and the connections are there for others too. */
+const READS_AT_ONCE = 8;
+/** Bytes between two chunks of an object that are read rather than asking twice. */
+const GAP_BYTES_MAX = 16 * 1024;
+/** The sources, the chunks made of them, and the object. */
+const COPIES = 3;
+
+/** Memory that a merge takes. */
+export function mergeBytes(slices: readonly MergeSlice[]): number {
+  return COPIES * slices.reduce((sum, { refs }) => sum + refs.reduce((bytes, { length }) => bytes + length, 0), 0);
+}
+
+interface Range {
+  readonly key: string;
+  readonly at: number;
+  end: number;
+  readonly refs: ChunkRef[];
+}
+
+/** A string says why a chunk cannot be had. */
+type Chunks = Map<ChunkRef, Uint8Array | string>;
+
+/** Slices with a source that is missing or bad are left out; any other failure is that of the whole. */
+export async function mergeObject(
+  store: ObjectStore,
+  task: { readonly key: string; readonly slices: readonly MergeSlice[] },
+  signal: AbortSignal,
+  merge: MergeChunks,
+): Promise<MergedObject> {
+  const chunks = await fetchAll(store, task.slices, signal);
+  const merged = task.slices.map((slice) => mergeSlice(slice, chunks, merge));
+  const size = merged.reduce((sum, one) => sum + (typeof one === 'string' ? 0 : one.length), 0);
+  const body = new Uint8Array(size);
+  let end = 0;
+  const slices = merged.map((one): MergedSlice => {
+    if (typeof one === 'string') return { failed: one };
+    const at = end;
+    body.set(one, at);
+    end += one.length;
+    return { at, length: one.length, digest: digestOf(one) };
+  });
+  if (size > 0) await store.put(task.key, body, signal);
+  return { bytes: size, slices };
+}
+
+function mergeSlice({ incarnation, refs }: MergeSlice, chunks: Chunks, merge: MergeChunks): Uint8Array | string {
+  const sources: Uint8Array[] = [];
+  for (const ref of refs) {
+    const chunk = chunks.get(ref);
+    if (!(chunk instanceof Uint8Array)) return chunk ?? `${ref.key} was not read`;
+    sources.push(chunk);
+  }
+  return merge(incarnation, refs, sources) ?? `${refs[0]?.key} and what follows do not hold what they should`;
+}
+
+async function fetchAll(store: ObjectStore, slices: readonly MergeSlice[], signal: AbortSignal): Promise<Chunks> {
+  const ranges = rangesOf(slices);
+  const chunks: Chunks = new Map();
+  let next = 0;
+  const work = async (): Promise<void> => {
+    for (let range; (range = ranges[next++]) !== undefined;) {
+      try {
+        await fetchRange(store, range, signal, chunks);
+      } catch (error) {
+        next = ranges.length;
+        throw error;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: READS_AT_ONCE }, work));
+  return chunks;
+}
+
+/** Chunks of one object that lie near each other are read together: streams that are flushed together lie together. */
+function rangesOf(slices: readonly MergeSlice[]): Range[] {
+  const refs = slices.flatMap((slice) => slice.refs);
+  refs.sort((a, b) => (a.key === b.key ? a.at - b.at : a.key < b.key ? -1 : 1));
+  const ranges: Range[] = [];
+  for (const ref of refs) {
+    const last = ranges.at(-1);
+    if (last?.key === ref.key && ref.at <= last.end + GAP_BYTES_MAX) {
+      last.end = Math.max(last.end, ref.at + ref.length);
+      last.refs.push(ref);
+    } else {
+      ranges.push({ key: ref.key, at: ref.at, end: ref.at + ref.length, refs: [ref] });
+    }
+  }
+  return ranges;
+}
+
+async function fetchRange(store: ObjectStore, range: Range, signal: AbortSignal, chunks: Chunks): Promise<void> {
+  let bytes: Uint8Array;
+  try {
+    bytes = await store.get(range.key, range.at, range.end - range.at, signal);
+  } catch (error) {
+    if (!(error instanceof StoreError) || (error.failure !== 'missing' && error.failure !== 'bad')) throw error;
+    for (const ref of range.refs) chunks.set(ref, error.message);
+    return;
+  }
+  for (const ref of range.refs) {
+    const chunk = bytes.subarray(ref.at - range.at, ref.at - range.at + ref.length);
+    const isGood = sameDigest(digestOf(chunk), ref.digest);
+    const place = `${ref.key}: bytes ${ref.at} to ${ref.at + ref.length}`;
+    chunks.set(ref, isGood ? chunk : `${place} are not what was written (BLAKE3 differs)`);
+  }
+}

@@ -1,0 +1,143 @@
+/** What the pool's threads do, as plain data in both directions: errors lose their class on the way between threads. */
+import { DIGEST_BYTES, digestOf, sameDigest } from '../../digest/blake3.ts';
+import { type MergeChunks, type MergeSlice, type MergedObject, mergeObject } from './merge.ts';
+import { Parts } from './parts.ts';
+import { probe } from './probe.ts';
+import type { ObjectPage, ObjectStore } from './store.ts';
+import { StoreError, type StoreFailure } from './store-error.ts';
+
+/** A part of an object, by its place in the bytes at hand. */
+export interface Slice {
+  readonly at: number;
+  readonly length: number;
+}
+
+interface Put {
+  readonly op: 'put';
+  readonly key: string;
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly slices: readonly Slice[];
+}
+
+interface Get {
+  readonly op: 'get';
+  readonly key: string;
+  readonly offset: number;
+  /** Of the parts that follow each other from there on; each is verified. */
+  readonly lengths: readonly number[];
+  /** The BLAKE3 of each, one after the other. */
+  readonly digests: Uint8Array;
+}
+
+interface List {
+  readonly op: 'list';
+  readonly prefix: string;
+  readonly after: string;
+  readonly limit: number;
+}
+
+interface Remove {
+  readonly op: 'remove';
+  readonly keys: readonly string[];
+}
+
+interface Probe {
+  readonly op: 'probe';
+}
+
+interface Merge {
+  readonly op: 'merge';
+  /** Of the object that is written. */
+  readonly key: string;
+  readonly slices: readonly MergeSlice[];
+}
+
+export type ColdTask = Put | Get | List | Remove | Probe | Merge;
+
+/** What a task gives back when it worked. */
+export interface ColdResults {
+  /** The BLAKE3 of each slice, one after the other. */
+  readonly put: Uint8Array<ArrayBuffer>;
+  /** The parts, each with memory of its own, so that one can be kept without the others. */
+  readonly get: readonly Uint8Array<ArrayBuffer>[];
+  readonly list: ObjectPage;
+  readonly remove: undefined;
+  readonly probe: undefined;
+  readonly merge: MergedObject;
+}
+
+/** `busy`: too much is waiting already. `stopped`: the process ends. Both come from the pool itself. */
+export interface Failed {
+  readonly ok: false;
+  readonly failure: StoreFailure | 'busy' | 'stopped';
+  readonly message: string;
+}
+
+export type ColdOutcome<Op extends ColdTask['op']> = { readonly ok: true; readonly value: ColdResults[Op] } | Failed;
+
+/** Never rejects. */
+export async function perform(
+  store: ObjectStore,
+  task: ColdTask,
+  signal: AbortSignal,
+  merge: MergeChunks,
+): Promise<ColdOutcome<ColdTask['op']>> {
+  try {
+    return { ok: true, value: await run(store, task, signal, merge) };
+  } catch (error) {
+    if (error instanceof StoreError) return { ok: false, failure: error.failure, message: error.message };
+    const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    return { ok: false, failure: 'unreachable', message: `${task.op}: ${message}` };
+  }
+}
+
+async function run(
+  store: ObjectStore,
+  task: ColdTask,
+  signal: AbortSignal,
+  merge: MergeChunks,
+): Promise<ColdResults[ColdTask['op']]> {
+  switch (task.op) {
+    case 'put': {
+      const digests = digestsOf(task.body, task.slices);
+      await store.put(task.key, task.body, signal);
+      return digests;
+    }
+    case 'get': {
+      const parts = new Parts(task.lengths);
+      await store.read(task.key, task.offset, parts, signal);
+      return verified(task, parts.parts);
+    }
+    case 'list':
+      return store.list(task.prefix, task.after, task.limit, signal);
+    case 'remove':
+      await store.remove(task.keys, signal);
+      return undefined;
+    case 'probe':
+      await probe(store, signal);
+      return undefined;
+    case 'merge':
+      return mergeObject(store, task, signal, merge);
+  }
+}
+
+function verified(
+  { key, offset, digests }: Get,
+  parts: readonly Uint8Array<ArrayBuffer>[],
+): readonly Uint8Array<ArrayBuffer>[] {
+  let at = offset;
+  for (const [i, part] of parts.entries()) {
+    if (!sameDigest(digestOf(part), digests.subarray(i * DIGEST_BYTES, (i + 1) * DIGEST_BYTES))) {
+      const range = `bytes ${at} to ${at + part.length}`;
+      throw new StoreError('bad', `${key}: ${range} are not what was written (BLAKE3 differs)`);
+    }
+    at += part.length;
+  }
+  return parts;
+}
+
+function digestsOf(body: Uint8Array, slices: readonly Slice[]): Uint8Array<ArrayBuffer> {
+  const digests = new Uint8Array(slices.length * DIGEST_BYTES);
+  slices.forEach(({ at, length }, i) => digests.set(digestOf(body.subarray(at, at + length)), i * DIGEST_BYTES));
+  return digests;
+}

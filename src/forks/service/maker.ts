@@ -1,0 +1,228 @@
+/**
+ * Makes one fork, step by step in two groups: its name is reserved, its source is told, what it inherits is read and written, and it
+ * becomes visible. What fails is undone before it is answered. When this node dies in between, the group of the fork gives it up
+ * after a while, and the source is told (forks/state/, stream/remove.ts).
+ */
+import { type ErrorCode, errorCode } from '../../base/errors.ts';
+import type { ForkWish } from '../../ports.ts';
+import { Cutter, decodeParts } from '../state/cutter.ts';
+import {
+  COMMAND_FORK_ABORT,
+  COMMAND_FORK_BEGIN,
+  COMMAND_FORK_DATA,
+  COMMAND_FORK_END,
+  COMMAND_FORK_PIN,
+  type CommandFields,
+} from '../../protocol/command.ts';
+import { FORK_AT_TAIL, encodeForkBegin, encodeForkData, encodeForkPin } from '../../protocol/fork-command.ts';
+import { isJson } from '../../protocol/media-type.ts';
+import { REPLY_CREATED, type Reply } from '../../protocol/reply.ts';
+import {
+  OP_READ,
+  READ_FLAG_NO_TOUCH,
+  READ_FLAG_PARTS,
+  READ_OFFSET,
+  type Request,
+  newRequest,
+} from '../../protocol/request.ts';
+import type { Reserved } from '../../gateway/quota-gate.ts';
+import type { ForkPacer } from './pacer.ts';
+import { type ForkPort, keep, refusal, step } from './steps.ts';
+
+/** A message or record began there when the source was pinned, so now the floor is higher, or it is another stream. */
+const MOVED: ReadonlySet<ErrorCode> = new Set(['STREAM_GONE', 'OFFSET_INSIDE_RECORD', 'OFFSET_OUT_OF_RANGE']);
+
+/** What the source said when it was pinned. */
+interface Source {
+  readonly contentType: string;
+  readonly incarnation: number;
+  readonly anchor: number;
+  readonly ttlSeconds: number;
+  readonly expiresAtMs: number;
+}
+
+/** What is left of a fork that was not made: nothing, the answer to its ABORT (the source may have to be told), or nobody knows what. */
+export type Rest = Reply | 'unknown' | undefined;
+export type Made = (reply: Reply, rest: Rest) => void;
+
+export interface ForkSurroundings {
+  readonly port: ForkPort;
+  readonly pacer: ForkPacer;
+}
+
+export class ForkMaker {
+  readonly #port: ForkPort;
+  readonly #asked: CommandFields;
+  readonly #wish: ForkWish;
+  readonly #token: number;
+  readonly #done: Made;
+  readonly group: number;
+  readonly #sourceGroup: number;
+  readonly #pacer: ForkPacer;
+  #source: Source | undefined;
+  /** What it inherits, as far as it was let in. */
+  #bytes = 0;
+  #room: Reserved | undefined;
+
+  /** `asked`: the fields of a CREATE, this maker's own. */
+  constructor({ port, pacer }: ForkSurroundings, asked: CommandFields, wish: ForkWish, done: Made) {
+    this.#port = port;
+    this.#pacer = pacer;
+    this.#asked = asked;
+    this.#wish = wish;
+    this.#done = done;
+    this.#token = port.newToken();
+    this.group = port.gateway.groupOf(asked.bucket, asked.stream);
+    this.#sourceGroup = port.gateway.groupOf(wish.bucket, wish.stream);
+  }
+
+  start(): void {
+    const { offset, subOffset } = this.#wish;
+    const request = this.#command(COMMAND_FORK_BEGIN, true);
+    request.command.payload = encodeForkBegin(this.#sourceKey, offset, subOffset);
+    step(this.#port, request, (reply, isUnknown) => {
+      // The name may be taken all the same, or be taken when a majority is back: nobody waits for that here.
+      if (reply.code !== 0) return this.#over(reply, isUnknown ? 'unknown' : undefined);
+      if (!reply.has(REPLY_CREATED)) return this.#over(reply, undefined);
+      return this.#pin();
+    });
+  }
+
+  #pin(): void {
+    const { bucket, stream, offset } = this.#wish;
+    const { contentType } = this.#asked;
+    const request = newRequest();
+    request.op = COMMAND_FORK_PIN;
+    request.group = this.#sourceGroup;
+    const { command } = request;
+    command.kind = COMMAND_FORK_PIN;
+    Object.assign(command, { bucket, stream, contentType, forkToken: this.#token });
+    command.payload = encodeForkPin(`${this.#asked.bucket}\0${this.#asked.stream}`, offset);
+    step(this.#port, request, (reply) => {
+      if (reply.code !== 0) return this.#undo(keep(reply));
+      const anchor = offset === FORK_AT_TAIL ? reply.nextOffset : offset;
+      this.#source = {
+        contentType: reply.contentType,
+        incarnation: reply.c,
+        anchor,
+        ttlSeconds: reply.a,
+        expiresAtMs: reply.b,
+      };
+      const cutter = new Cutter({
+        json: isJson(reply.contentType),
+        anchor,
+        subOffset: this.#wish.subOffset,
+        floor: reply.startOffset,
+        recordFirst: reply.recordFirst,
+      });
+      return this.#reserve(anchor - reply.startOffset + this.#wish.subOffset, () => {
+        // The first piece says where the fork begins, also when it inherits nothing.
+        if (cutter.done) return this.#write(cutter, cutter.at, cutter.record, { ends: [], bytes: new Uint8Array(0) });
+        return this.#read(cutter);
+      });
+    });
+  }
+
+  /** All of the room that the copy takes, on this node and in the bucket's quota, before the first byte is copied. */
+  #reserve(bytes: number, run: () => void): void {
+    if (!this.#pacer.begin(bytes)) return this.#fail('FORKS_FULL');
+    this.#bytes = bytes;
+    const all = bytes + (this.#asked.payload?.length ?? 0);
+    if (all === 0) return run();
+    return this.#port.reserve(
+      this.#asked.bucket,
+      all,
+      (room) => {
+        this.#room = room;
+        run();
+      },
+      (reply) => this.#undo(reply),
+    );
+  }
+
+  #over(reply: Reply, rest: Rest): void {
+    this.#pacer.end(this.#bytes);
+    this.#room?.end();
+    this.#done(reply, rest);
+  }
+
+  /** By the local state, which has applied the pin: what was there then is there now. */
+  #read(cutter: Cutter): void {
+    const request = newRequest();
+    request.op = OP_READ;
+    request.group = this.#sourceGroup;
+    request.command.bucket = this.#wish.bucket;
+    request.command.stream = this.#wish.stream;
+    request.mode = READ_OFFSET;
+    request.value = cutter.at;
+    request.maxBytes = this.#port.pieceBytes;
+    request.readFlags = READ_FLAG_PARTS | READ_FLAG_NO_TOUCH;
+    step(this.#port, request, (reply) => {
+      const code = errorCode(reply.code);
+      if (MOVED.has(code)) return this.#fail('FORK_SOURCE_MOVED');
+      if (code === 'STREAM_NOT_FOUND' || code === 'STREAM_DELETED') return this.#fail('FORK_SOURCE_DELETED');
+      if (code !== 'OK') return this.#undo(keep(reply));
+      if (reply.a !== this.#source?.incarnation) return this.#fail('FORK_SOURCE_MOVED');
+      const { at, record } = cutter;
+      const taken = cutter.take(decodeParts(reply.body ?? new Uint8Array(4)));
+      if (typeof taken === 'string') return this.#fail(taken);
+      return this.#write(cutter, at, record, taken);
+    });
+  }
+
+  #write(cutter: Cutter, at: number, record: number, parts: { ends: readonly number[]; bytes: Uint8Array }): void {
+    const source = this.#source as Source;
+    const request = this.#command(COMMAND_FORK_DATA, false);
+    request.command.contentType = source.contentType;
+    request.command.payload = encodeForkData({ anchor: source.anchor, at, record, ...parts });
+    step(this.#port, request, (reply) => {
+      if (reply.code !== 0) return this.#undo(keep(reply));
+      this.#room?.used(parts.bytes.length);
+      if (cutter.done) return this.#end(source);
+      return this.#pacer.pass(parts.bytes.length, () => this.#read(cutter));
+    });
+  }
+
+  #end(source: Source): void {
+    const request = this.#command(COMMAND_FORK_END, false);
+    const { command } = request;
+    const { ttlSeconds, expiresAtMs, close, producerId, producerEpoch, producerSeq, payload } = this.#asked;
+    const inherits = ttlSeconds < 0 && expiresAtMs < 0;
+    Object.assign(command, { close, producerId, producerEpoch, producerSeq, payload });
+    command.contentType = source.contentType;
+    command.ttlSeconds = inherits ? source.ttlSeconds : ttlSeconds;
+    command.expiresAtMs = inherits ? source.expiresAtMs : expiresAtMs;
+    step(this.#port, request, (reply) => {
+      if (reply.code !== 0) return this.#undo(keep(reply));
+      return this.#over(reply, undefined);
+    });
+  }
+
+  #fail(code: ErrorCode): void {
+    this.#undo(refusal(code));
+  }
+
+  #undo(answer: Reply): void {
+    step(this.#port, this.abort(), (undone) => this.#over(answer, undone.code === 0 ? undone : 'unknown'));
+  }
+
+  /** The command that gives the fork up; any number of them do no harm. */
+  abort(): Request {
+    return this.#command(COMMAND_FORK_ABORT, false);
+  }
+
+  #command(kind: number, whole: boolean): Request {
+    const request = newRequest();
+    request.op = kind;
+    request.group = this.group;
+    const { bucket, stream } = this.#asked;
+    Object.assign(request.command, whole ? this.#asked : { bucket, stream });
+    request.command.kind = kind;
+    request.command.forkToken = this.#token;
+    return request;
+  }
+
+  get #sourceKey(): string {
+    return `${this.#wish.bucket}\0${this.#wish.stream}`;
+  }
+}

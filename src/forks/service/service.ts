@@ -1,0 +1,212 @@
+/**
+ * Forks of one node: makes those that its clients ask for, tells sources that a fork is gone, and does so for what other nodes left
+ * undone in the groups that this node leads.
+ */
+import { FORKS_IN_MAKING_MAX, FORKS_UNDOING_MAX, FORK_ERRANDS_MAX, FORK_QUESTIONS_MAX } from '../../base/limits.ts';
+import { decodeUtf8 } from '../../base/utf8.ts';
+import type { ForkWish, Forks, ReplyHandler } from '../../ports.ts';
+import type { ForkErrand, ForkQuestion } from '../state/outbox.ts';
+import { COMMAND_FORK_CHECK, COMMAND_FORK_UNPIN, COMMAND_FORK_UNPINNED } from '../../protocol/command.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import { ALL_GROUPS, OP_FORKS, type Request, newRequest } from '../../protocol/request.ts';
+import { ForkMaker } from './maker.ts';
+import { ForkPacer } from './pacer.ts';
+import { type ForkPort, step } from './steps.ts';
+
+/** How often what was left undone is looked for: forks that expired, and those of nodes that died. */
+const LOOK_MS = 1000;
+/** Every so many looks, forks are asked after: a pin that nobody needs is rare, and each question is a command. */
+const ASK_EVERY = 15;
+/** How long a majority is waited for to give up a fork of an unknown outcome; after a refusal of another kind, again. */
+const UNDO_MS = 10 * 60_000;
+const UNDO_AGAIN_MS = 500;
+/** So that what waits for a group without a leader leaves room for what can be done. */
+const ERRANDS_UNDER_WAY_MAX = 4 * FORK_ERRANDS_MAX;
+
+/** The answer of a shard: errands and questions of groups that it leads. */
+export interface ForkWork {
+  readonly errands: readonly (ForkErrand & { readonly group: number })[];
+  readonly questions: readonly (ForkQuestion & { readonly group: number })[];
+}
+
+/** Where the questions of a shard go on. */
+interface Place {
+  readonly group: number;
+  readonly incarnation: number;
+  readonly token: number;
+}
+
+const START: Place = { group: 0, incarnation: 0, token: 0 };
+
+export class ForkService implements Forks {
+  readonly counters = { made: 0, failed: 0, told: 0, lost: 0 };
+  readonly #port: ForkPort;
+  readonly #places: Place[];
+  readonly #pacer: ForkPacer;
+  #making = 0;
+  #undoing = 0;
+  #looks = 0;
+  /** Shards that were asked and have not answered; questions under way. */
+  #busy = 0;
+  /** Tokens of errands under way. One whose source has no leader is tried for a while; others shall not wait for it. */
+  readonly #underWay = new Set<number>();
+  #stopped = false;
+
+  constructor(port: ForkPort) {
+    this.#port = port;
+    this.#pacer = new ForkPacer(port);
+    this.#places = Array.from({ length: port.gateway.shardCount }, () => START);
+  }
+
+  start(): void {
+    this.#port.after(LOOK_MS, () => this.#look());
+  }
+
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** Forks in the making. */
+  get making(): number {
+    return this.#making;
+  }
+
+  /** Bytes that these inherit. */
+  get bytesInMaking(): number {
+    return this.#pacer.bytes;
+  }
+
+  /** Forks of an unknown outcome that are being given up. */
+  get undoing(): number {
+    return this.#undoing;
+  }
+
+  create({ command }: Request, wish: ForkWish, handler: ReplyHandler): boolean {
+    if (this.#making >= FORKS_IN_MAKING_MAX) return false;
+    this.#making++;
+    const { payload, attributes } = command;
+    const asked = { ...command, payload: payload?.slice(), attributes: attributes?.slice() };
+    const maker = new ForkMaker({ port: this.#port, pacer: this.#pacer }, { ...asked }, wish, (reply, rest) => {
+      this.#making--;
+      if (reply.code === 0) this.counters.made++;
+      else this.counters.failed++;
+      handler.onReply(reply);
+      if (rest === 'unknown') this.#undoLater(maker);
+      else if (rest !== undefined) this.tell(maker.group, rest, () => undefined);
+    });
+    maker.start();
+    return true;
+  }
+
+  /**
+   * A step may have taken effect without a majority that says so, and the name would be taken until the fork is given up for its
+   * silence. So it is given up as soon as there is a majority again. What is too much, or takes too long, that silence ends.
+   */
+  #undoLater(maker: ForkMaker): void {
+    if (this.#undoing >= FORKS_UNDOING_MAX) return;
+    this.#undoing++;
+    const untilMs = this.#port.monotonicMs() + UNDO_MS;
+    const attempt = (): void =>
+      step(this.#port, maker.abort(), (reply) => {
+        const isOver = reply.code === 0 || this.#stopped || this.#port.monotonicMs() >= untilMs;
+        if (!isOver) return this.#port.after(UNDO_AGAIN_MS, attempt);
+        this.#undoing--;
+        return this.tell(maker.group, reply, () => undefined);
+      });
+    attempt();
+  }
+
+  tell(group: number, reply: Reply, done: () => void): void {
+    if (reply.code !== 0 || reply.b !== 1) return done();
+    return this.#unpin({ group, token: reply.a, source: reply.text }, done);
+  }
+
+  #unpin({ group, token, source }: ForkErrand & { readonly group: number }, done: () => void): void {
+    const sourceGroup = this.#groupOf(source);
+    step(this.#port, this.#request(COMMAND_FORK_UNPIN, sourceGroup, source, token), (reply) => {
+      if (reply.code !== 0) return done();
+      this.counters.told++;
+      const next = reply.b === 1 ? { group: sourceGroup, token: reply.a, source: reply.text } : undefined;
+      // Any name does: the token alone says which row goes.
+      return step(this.#port, this.#request(COMMAND_FORK_UNPINNED, group, source, token), () =>
+        next === undefined ? done() : this.#unpin(next, done),
+      );
+    });
+  }
+
+  #request(kind: number, group: number, key: string, token: number): Request {
+    const request = newRequest();
+    request.op = kind;
+    request.group = group;
+    const [bucket, stream] = split(key);
+    Object.assign(request.command, { kind, bucket, stream, forkToken: token });
+    return request;
+  }
+
+  #groupOf(key: string): number {
+    const [bucket, stream] = split(key);
+    return this.#port.gateway.groupOf(bucket, stream);
+  }
+
+  #look(): void {
+    if (this.#stopped) return;
+    this.#port.after(LOOK_MS, () => this.#look());
+    // What was found before is still under way.
+    if (this.#busy > 0) return;
+    const asks = ++this.#looks % ASK_EVERY === 0;
+    this.#places.forEach((place, shard) => {
+      const request = newRequest();
+      request.op = OP_FORKS;
+      request.group = ALL_GROUPS;
+      request.command.bucket = String(place.incarnation);
+      // Errands from here on.
+      request.command.stream = String(this.#port.newToken());
+      request.value = place.token;
+      request.maxRecords = FORK_ERRANDS_MAX;
+      request.maxBytes = asks ? FORK_QUESTIONS_MAX : 0;
+      request.topic = place.group;
+      this.#busy++;
+      const sent = this.#port.gateway.send(request, { onReply: (reply) => this.#found(shard, asks, reply) }, shard);
+      if (!sent) this.#busy--;
+    });
+  }
+
+  #found(shard: number, asked: boolean, reply: Reply): void {
+    this.#busy--;
+    if (reply.code !== 0 || reply.body === undefined || this.#stopped) return;
+    const { errands, questions } = JSON.parse(decodeUtf8(reply.body)) as ForkWork;
+    if (asked) {
+      const last = questions[questions.length - 1];
+      this.#places[shard] = last === undefined ? START : { ...last, token: last.token + 1 };
+    }
+    const over = (): void => {
+      this.#busy--;
+    };
+    for (const errand of errands) {
+      if (this.#underWay.size >= ERRANDS_UNDER_WAY_MAX) break;
+      if (this.#underWay.has(errand.token)) continue;
+      this.#underWay.add(errand.token);
+      this.#unpin(errand, () => this.#underWay.delete(errand.token));
+    }
+    for (const question of questions) {
+      this.#busy++;
+      this.#ask(question, over);
+    }
+  }
+
+  /** A fork that is not there keeps no name. */
+  #ask({ source, token, fork }: ForkQuestion, done: () => void): void {
+    step(this.#port, this.#request(COMMAND_FORK_CHECK, this.#groupOf(fork), fork, token), (reply) => {
+      if (reply.code !== 0 || reply.a === 1) return done();
+      this.counters.lost++;
+      return step(this.#port, this.#request(COMMAND_FORK_UNPIN, this.#groupOf(source), source, token), (answer) =>
+        this.tell(this.#groupOf(source), answer, done),
+      );
+    });
+  }
+}
+
+function split(key: string): [string, string] {
+  const border = key.indexOf('\0');
+  return [key.slice(0, border), key.slice(border + 1)];
+}

@@ -1,0 +1,76 @@
+/**
+ * Commands and reads of a fork in the making, one at a time. Each may be done twice without harm, so what finds no leader or no room,
+ * or whose outcome is not known, is sent again for a while.
+ */
+import { type ErrorCode, errorCode, errorNumber } from '../../base/errors.ts';
+import type { ShardGateway } from '../../ports.ts';
+import { Reply } from '../../protocol/reply.ts';
+import type { Reserved } from '../../gateway/quota-gate.ts';
+import type { Request } from '../../protocol/request.ts';
+
+/** What the service for forks needs from its surroundings. */
+export interface ForkPort {
+  readonly gateway: Pick<ShardGateway, 'groupOf' | 'groupCount' | 'shardCount' | 'send'>;
+  /** Room in the bucket's quota for what a fork inherits. One of the two is called, later. */
+  reserve(bucket: string, bytes: number, done: (room: Reserved) => void, denied: (reply: Reply) => void): void;
+  /** Calls `run` once, later. */
+  after(ms: number, run: () => void): void;
+  monotonicMs(): number;
+  /** A whole number from 1 to 2^53 - 1 that nobody else draws. */
+  newToken(): number;
+  /** Of a piece, at most, unless a message is larger; 0: what one read gives. */
+  readonly pieceBytes: number;
+}
+
+/** Shorter than the silence after which a fork is given up (stream/head.ts), a last attempt of five seconds included. */
+const PATIENCE_MS = 8000;
+const AGAIN_MS = 50;
+
+const PASSING: ReadonlySet<ErrorCode> = new Set([
+  'NO_LEADER',
+  'LEADER_BUSY',
+  'OUTCOME_UNKNOWN',
+  'SHARD_BUSY',
+  'BACKPRESSURE',
+  'UNCOMMITTED_FULL',
+  'CATCHING_UP',
+  'UNCONFIRMED',
+  'NOT_APPLIED',
+  'COLD_READS_FULL',
+  'COLD_UNAVAILABLE',
+]);
+
+/** `isUnknown`: one of the attempts may have taken effect, or may still do so, whatever the last one was told. */
+export type StepDone = (reply: Reply, isUnknown: boolean) => void;
+
+export function step(port: ForkPort, request: Request, done: StepDone): void {
+  const untilMs = port.monotonicMs() + PATIENCE_MS;
+  let isUnknown = false;
+  const attempt = (): void => {
+    const sent = port.gateway.send(request, {
+      onReply: (reply) => {
+        const code = errorCode(reply.code);
+        isUnknown ||= code === 'OUTCOME_UNKNOWN';
+        if (PASSING.has(code) && port.monotonicMs() < untilMs) port.after(AGAIN_MS, attempt);
+        else done(reply, isUnknown);
+      },
+    });
+    if (sent) return;
+    if (port.monotonicMs() < untilMs) port.after(AGAIN_MS, attempt);
+    else done(refusal('SHARD_BUSY'), isUnknown);
+  };
+  attempt();
+}
+
+export function refusal(code: ErrorCode): Reply {
+  const reply = new Reply();
+  reply.code = errorNumber(code);
+  return reply;
+}
+
+/** A copy without the body: the original is used again. */
+export function keep(reply: Reply): Reply {
+  const kept = Object.assign(new Reply(), reply);
+  kept.body = undefined;
+  return kept;
+}

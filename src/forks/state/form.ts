@@ -1,0 +1,108 @@
+/**
+ * A fork takes shape: what it inherits comes in pieces, then it becomes a stream like any other. Its first piece, which may be
+ * empty, says where it begins: at the floor of its source, with the same offsets and ordinals.
+ */
+import { type Command, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS } from '../../protocol/command.ts';
+import { type ForkData, decodeForkData } from '../../protocol/fork-command.ts';
+import { REPLY_CREATED, type Reply } from '../../protocol/reply.ts';
+import { acceptProducer, appendPayload, meter, refuse } from '../../stream/append.ts';
+import { exceedsRetained } from '../../stream/buckets.ts';
+import { admitFirst, describe, listDeadline } from '../../stream/create.ts';
+import { type Head, internType } from '../../stream/head.ts';
+import { expiryKey } from '../../stream/keys.ts';
+import type { State } from '../../stream/state.ts';
+import { payloadOf } from './payload.ts';
+
+/** The fork that the command is about, whole or not. */
+export function forkOf(state: State, command: Command): Head | undefined {
+  const head = state.findAny(command.bytes, command.keyAt, command.keyBytes);
+  if (head?.forked !== true) return undefined;
+  return state.forks.origin(head.incarnation).token === command.forkToken ? head : undefined;
+}
+
+/** A piece that is there already is a repetition: its first answer was lost. */
+export function applyForkData(state: State, command: Command, reply: Reply): void {
+  const data = decodeForkData(payloadOf(command));
+  if (data === undefined) return refuse(reply, 'INTERNAL');
+  const head = forkOf(state, command);
+  if (head?.forming !== true) return refuse(reply, 'FORK_LOST');
+  const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
+  if (data.size > 0 && exceedsRetained(bucket, data.size)) return refuse(reply, 'QUOTA_EXCEEDED');
+  place(state, head, command, data);
+  head.touchedAtMs = Math.max(head.touchedAtMs, command.nowMs);
+  state.touch(head, data.size);
+  if (data.at < head.tail || data.size === 0) return undefined;
+  if (data.at !== head.tail || data.record !== head.recordNext) return refuse(reply, 'FORK_LOST');
+  const { bytes, view, payloadAt, nowMs } = command;
+  const messages = { bytes, view, payloadAt: payloadAt + data.bytesAt, endsAt: payloadAt + data.endsAt, nowMs };
+  appendPayload(state, head, messages, 0, data.size, 0, data.count);
+  bucket.retainedBytes += data.size;
+  state.hotBytes += data.size;
+  state.buckets.touch(bucket);
+  return undefined;
+}
+
+/** Where the first piece begins the fork begins. */
+function place(state: State, head: Head, command: Command, { anchor, at, record }: ForkData): void {
+  const origin = state.forks.origin(head.incarnation);
+  if (origin.anchor >= 0) return;
+  state.forks.putOrigin(head.incarnation, { ...origin, anchor });
+  head.setContentType(internType(command.contentType()));
+  head.floor = at;
+  head.hotStart = at;
+  head.tailRowStart = at;
+  head.tail = at;
+  head.recordFirst = record;
+  head.hotRecord = record;
+  head.recordNext = record;
+}
+
+/** What it inherited of its source's lifetime, or its own: the client is told. */
+export function lifetimeText({ ttlSeconds, expiresAtMs }: Head): string {
+  return `${ttlSeconds} ${expiresAtMs}`;
+}
+
+/** Everything inherited is there: the first own bytes follow, and everybody sees the fork. */
+export function applyForkEnd(state: State, command: Command, reply: Reply): void {
+  const head = forkOf(state, command);
+  if (head === undefined || state.forks.origin(head.incarnation).anchor < 0) return refuse(reply, 'FORK_LOST');
+  const size = command.payloadBytes;
+  const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
+  const recordStart = head.recordNext;
+  admitFirst(command, undefined, reply);
+  if (head.forming) {
+    if (exceedsRetained(bucket, size)) return refuse(reply, 'QUOTA_EXCEEDED');
+    show(state, head, command);
+    bucket.exists = true;
+    const records = command.has(FLAG_RECORDS) ? command.recordCount : 0;
+    if (size > 0) appendPayload(state, head, command, 0, size, 0, records);
+    if (command.has(FLAG_PRODUCER)) {
+      acceptProducer(state, head, undefined, command.producerId(), command, recordStart);
+    }
+    state.touch(head, size);
+    meter(state, bucket, size, head.recordNext - recordStart);
+    state.listener?.changed(head, head.tail - size);
+  }
+  reply.flags |= REPLY_CREATED;
+  describe(head, reply);
+  reply.text = lifetimeText(head);
+  reply.recordStart = recordStart;
+  return undefined;
+}
+
+function show(state: State, head: Head, command: Command): void {
+  if (head.indexedDeadlineMs >= 0) {
+    state.overlay.delete(expiryKey(state.prefix, head.indexedDeadlineMs, head.incarnation));
+    head.indexedDeadlineMs = -1;
+  }
+  head.forming = false;
+  head.closed = command.has(FLAG_CLOSE);
+  head.createdAtMs = command.nowMs;
+  head.touchedAtMs = command.nowMs;
+  head.writtenAtMs = command.nowMs;
+  head.ttlSeconds = command.ttlSeconds;
+  head.expiresAtMs = command.expiresAtMs;
+  // As in a create: bytes without a type are octet-stream for good.
+  if (head.contentType === '' && command.payloadBytes > 0) head.setContentType('application/octet-stream');
+  if (head.deadlineMs !== Infinity) listDeadline(state, head);
+}

@@ -1,0 +1,246 @@
+/**
+ * What a group knows of forks, row by row: whose fork a stream is, which forks a stream has, which streams were removed while forks
+ * of them live, and which sources are to be told that a fork is gone.
+ *
+ *   'F' fork       format u8 (1) | zeros | 8 token f64 | anchor f64 (-1: nothing has come) | sub-offset f64 | asked ttl seconds f64
+ *                  | asked expires at ms f64 | 48 key of the source
+ *   'P' pin        forkBytes u16 | key of the fork | key of the stream itself
+ *   'T' tombstone  format u8 (1) | zeros | 8 incarnation f64 | token f64 (0: was no fork) | 24 key of its source
+ *   'U' unpin      key of the source
+ */
+import { assert } from '../../base/assert.ts';
+import {
+  TAG_FORK,
+  TAG_PIN,
+  TAG_TOMBSTONE,
+  TAG_UNPIN,
+  incarnationKey,
+  lastPosition,
+  positionKey,
+  prefixEnd,
+  readUint,
+  taggedKey,
+  unpinKey,
+} from '../../stream/keys.ts';
+import type { Overlay } from '../../stream/overlay.ts';
+
+const FORMAT = 1;
+const ORIGIN_BYTES = 48;
+const TOMBSTONE_BYTES = 24;
+const NOTHING = new Uint8Array(0);
+
+/** Whose fork a stream is, and what was asked for when it was made. */
+export interface Origin {
+  readonly token: number;
+  readonly source: Uint8Array;
+  /** Offset of the source at which it was forked, the sub-offset not counted; -1: not known yet. */
+  readonly anchor: number;
+  readonly subOffset: number;
+  readonly ttlSeconds: number;
+  readonly expiresAtMs: number;
+}
+
+/** A source that is to be told that its fork is gone. */
+export interface Unpin {
+  readonly token: number;
+  readonly source: Uint8Array;
+}
+
+/** A fork of a stream, and the stream. */
+export interface Pin {
+  readonly fork: Uint8Array;
+  readonly source: Uint8Array;
+}
+
+export interface PinPlace {
+  readonly incarnation: number;
+  readonly token: number;
+}
+
+export interface Tombstone {
+  /** Of the stream: its pins lie under it. */
+  readonly incarnation: number;
+  /** The stream was a fork itself: told when the tombstone goes. */
+  readonly unpin: Unpin | undefined;
+}
+
+export class ForkRows {
+  readonly #prefix: number;
+  readonly #overlay: Overlay;
+  /** There may be tombstones: while there are none, nobody looks for one. */
+  #tombstones = false;
+
+  constructor(prefix: number, overlay: Overlay) {
+    this.#prefix = prefix;
+    this.#overlay = overlay;
+    this.#tombstones = this.#any(taggedKey(prefix, TAG_TOMBSTONE, NOTHING));
+  }
+
+  /** Rows came into the store by another way. */
+  forget(): void {
+    this.#tombstones = true;
+  }
+
+  origin(incarnation: number): Origin {
+    const row = this.#overlay.get(incarnationKey(this.#prefix, TAG_FORK, incarnation));
+    assert(row !== undefined, `incarnation ${incarnation} has a row that says whose fork it is`);
+    return decodeOrigin(row);
+  }
+
+  putOrigin(incarnation: number, origin: Origin): void {
+    this.#overlay.put(incarnationKey(this.#prefix, TAG_FORK, incarnation), encodeOrigin(origin));
+  }
+
+  deleteOrigin(incarnation: number): void {
+    this.#overlay.delete(incarnationKey(this.#prefix, TAG_FORK, incarnation));
+  }
+
+  putPin(incarnation: number, token: number, pin: Pin): void {
+    this.#overlay.put(positionKey(this.#prefix, TAG_PIN, incarnation, token), encodePin(pin));
+  }
+
+  deletePin(incarnation: number, token: number): void {
+    this.#overlay.delete(positionKey(this.#prefix, TAG_PIN, incarnation, token));
+  }
+
+  hasPins(incarnation: number): boolean {
+    return this.#any(incarnationKey(this.#prefix, TAG_PIN, incarnation));
+  }
+
+  /** Pins of all streams from (incarnation, token) on in the order of these, until `visit` returns false. */
+  eachPin(incarnation: number, token: number, visit: (pin: Pin, place: PinPlace) => boolean): void {
+    const end = prefixEnd(taggedKey(this.#prefix, TAG_PIN, NOTHING));
+    this.#overlay.range(positionKey(this.#prefix, TAG_PIN, incarnation, token), end, false, (key, row) =>
+      visit(decodePin(row), { incarnation: readUint(key, 3, 6), token: lastPosition(key) }),
+    );
+  }
+
+  /** Deletes up to `most` pins; their number. */
+  dropPins(incarnation: number, most: number): number {
+    const tokens: number[] = [];
+    if (most > 0) {
+      this.eachPin(incarnation, 0, (_pin, place) => {
+        if (place.incarnation === incarnation) tokens.push(place.token);
+        return place.incarnation === incarnation && tokens.length < most;
+      });
+    }
+    for (const token of tokens) this.deletePin(incarnation, token);
+    return tokens.length;
+  }
+
+  tombstone(bytes: Uint8Array, start: number, length: number): Tombstone | undefined {
+    if (!this.#tombstones) return undefined;
+    const row = this.#overlay.get(this.#tombstoneKey(bytes.subarray(start, start + length)));
+    return row === undefined ? undefined : decodeTombstone(row);
+  }
+
+  putTombstone(key: Uint8Array, tombstone: Tombstone): void {
+    this.#overlay.put(this.#tombstoneKey(key), encodeTombstone(tombstone));
+    this.#tombstones = true;
+  }
+
+  /** What is to be told because the tombstone went, if anything is. */
+  deleteTombstone(key: Uint8Array, { unpin }: Tombstone): Unpin | undefined {
+    this.#overlay.delete(this.#tombstoneKey(key));
+    if (unpin !== undefined) this.putUnpin(unpin);
+    return unpin;
+  }
+
+  /** Tombstones whose stream's key begins with `front`, from `from` on, until `visit` returns false. */
+  eachTombstone(front: Uint8Array, from: Uint8Array, visit: (key: Uint8Array, stone: Tombstone) => boolean): void {
+    if (!this.#tombstones) return;
+    const end = prefixEnd(this.#tombstoneKey(front));
+    this.#overlay.range(this.#tombstoneKey(from), end, false, (key, row) => visit(key.slice(3), decodeTombstone(row)));
+  }
+
+  putUnpin({ token, source }: Unpin): void {
+    this.#overlay.put(unpinKey(this.#prefix, token), source);
+  }
+
+  deleteUnpin(token: number): void {
+    this.#overlay.delete(unpinKey(this.#prefix, token));
+  }
+
+  hasUnpin(token: number): boolean {
+    return this.#overlay.get(unpinKey(this.#prefix, token)) !== undefined;
+  }
+
+  /** In the order of their tokens, from `token` on, until `visit` returns false. */
+  eachUnpin(token: number, visit: (unpin: Unpin) => boolean): void {
+    const end = prefixEnd(taggedKey(this.#prefix, TAG_UNPIN, NOTHING));
+    this.#overlay.range(unpinKey(this.#prefix, token), end, false, (key, source) =>
+      visit({ token: lastPosition(key), source: source.slice() }),
+    );
+  }
+
+  #tombstoneKey(key: Uint8Array): Uint8Array {
+    return taggedKey(this.#prefix, TAG_TOMBSTONE, key);
+  }
+
+  #any(start: Uint8Array): boolean {
+    let found = false;
+    this.#overlay.range(start, prefixEnd(start), false, () => {
+      found = true;
+      return false;
+    });
+    return found;
+  }
+}
+
+export function encodePin({ fork, source }: Pin): Uint8Array {
+  const row = new Uint8Array(2 + fork.length + source.length);
+  new DataView(row.buffer).setUint16(0, fork.length, true);
+  row.set(fork, 2);
+  row.set(source, 2 + fork.length);
+  return row;
+}
+
+export function decodePin(row: Uint8Array): Pin {
+  const border = 2 + new DataView(row.buffer, row.byteOffset, row.byteLength).getUint16(0, true);
+  return { fork: row.slice(2, border), source: row.slice(border) };
+}
+
+export function encodeOrigin(origin: Origin): Uint8Array {
+  const row = new Uint8Array(ORIGIN_BYTES + origin.source.length);
+  const view = new DataView(row.buffer);
+  row[0] = FORMAT;
+  view.setFloat64(8, origin.token, true);
+  view.setFloat64(16, origin.anchor, true);
+  view.setFloat64(24, origin.subOffset, true);
+  view.setFloat64(32, origin.ttlSeconds, true);
+  view.setFloat64(40, origin.expiresAtMs, true);
+  row.set(origin.source, ORIGIN_BYTES);
+  return row;
+}
+
+export function decodeOrigin(row: Uint8Array): Origin {
+  assert(row[0] === FORMAT, 'known fork row format');
+  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
+  return {
+    token: view.getFloat64(8, true),
+    anchor: view.getFloat64(16, true),
+    subOffset: view.getFloat64(24, true),
+    ttlSeconds: view.getFloat64(32, true),
+    expiresAtMs: view.getFloat64(40, true),
+    source: row.slice(ORIGIN_BYTES),
+  };
+}
+
+export function encodeTombstone({ incarnation, unpin }: Tombstone): Uint8Array {
+  const source = unpin?.source ?? NOTHING;
+  const row = new Uint8Array(TOMBSTONE_BYTES + source.length);
+  const view = new DataView(row.buffer);
+  row[0] = FORMAT;
+  view.setFloat64(8, incarnation, true);
+  view.setFloat64(16, unpin?.token ?? 0, true);
+  row.set(source, TOMBSTONE_BYTES);
+  return row;
+}
+
+export function decodeTombstone(row: Uint8Array): Tombstone {
+  assert(row[0] === FORMAT, 'known tombstone row format');
+  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
+  const token = view.getFloat64(16, true);
+  const unpin = token === 0 ? undefined : { token, source: row.slice(TOMBSTONE_BYTES) };
+  return { incarnation: view.getFloat64(8, true), unpin };
+}

@@ -1,0 +1,62 @@
+/**
+ * The end of a fork: whoever removed it left a row that says whom to tell (remove.ts). The source's group forgets the pin, and
+ * when it was the last one of a stream that is gone, its tombstone; that may have been a fork too, and so on. Each step may be
+ * repeated.
+ */
+import type { Command } from '../../protocol/command.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import { readText } from '../../base/text.ts';
+import { holdsAnything } from '../../backup/state/import.ts';
+import { removeStream } from '../../stream/remove.ts';
+import type { State } from '../../stream/state.ts';
+import { forkOf } from './form.ts';
+import type { Unpin } from './rows.ts';
+
+/** Who is to be told, if anybody is: b = 1, a = token, text = key of the source. */
+export function showUnpin(unpin: Unpin | undefined, reply: Reply): void {
+  if (unpin === undefined) return;
+  reply.a = unpin.token;
+  reply.b = 1;
+  reply.text = readText(unpin.source, 0, unpin.source.length);
+}
+
+/** Its maker gives a fork up. One that is whole stays. */
+export function applyForkAbort(state: State, command: Command, reply: Reply): void {
+  const head = forkOf(state, command);
+  if (head?.forming === true) showUnpin(removeStream(state, head, command.nowMs), reply);
+}
+
+/** In the group of the source. */
+export function applyForkUnpin(state: State, command: Command, reply: Reply): void {
+  const { bytes, keyAt, keyBytes, forkToken } = command;
+  const { forks } = state;
+  const head = state.findAny(bytes, keyAt, keyBytes);
+  if (head !== undefined) {
+    if (!head.hasPins) return;
+    forks.deletePin(head.incarnation, forkToken);
+    head.hasPins = forks.hasPins(head.incarnation);
+    state.touch(head, 0);
+    return;
+  }
+  const stone = forks.tombstone(bytes, keyAt, keyBytes);
+  if (stone === undefined) return;
+  forks.deletePin(stone.incarnation, forkToken);
+  if (forks.hasPins(stone.incarnation)) return;
+  showUnpin(forks.deleteTombstone(bytes.slice(keyAt, keyAt + keyBytes), stone), reply);
+}
+
+/** In the group where the fork was. */
+export function applyForkUnpinned(state: State, { forkToken }: Command): void {
+  if (state.forks.hasUnpin(forkToken)) state.forks.deleteUnpin(forkToken);
+}
+
+/**
+ * a = 1: the fork is there, or what is left of it still keeps its source. A group in which nothing ever was had no fork either: unless
+ * it was restored as it is, it is still to be restored from the backup that the one who asks came from.
+ */
+export function applyForkCheck(state: State, command: Command, reply: Reply): void {
+  const stone = state.forks.tombstone(command.bytes, command.keyAt, command.keyBytes);
+  const kept = forkOf(state, command) !== undefined || stone?.unpin?.token === command.forkToken;
+  const isToCome = state.imported?.phase !== 'done' && !holdsAnything(state);
+  reply.a = kept || state.forks.hasUnpin(command.forkToken) || isToCome ? 1 : 0;
+}

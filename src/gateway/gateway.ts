@@ -1,0 +1,231 @@
+/**
+ * The main thread's end of the mailboxes: requests out, answers and tail events in. Slots name who waits; topics name
+ * who watches. Requests written during one turn of the event loop are published together at its end.
+ */
+import { assert } from '../base/assert.ts';
+import { errorNumber } from '../base/errors.ts';
+import { fnv1a64mod } from '../base/hash.ts';
+import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
+import type { LaneReceiver, LaneSender } from '../mailbox/lane.ts';
+import type { RingReader, RingWriter } from '../mailbox/ring.ts';
+import { type ReplyWatch, Waker, onReplies } from '../mailbox/wake.ts';
+import type { ReplyHandler, ShardGateway, TailHandler } from '../ports.ts';
+import { REPLY_COLD, REPLY_TAIL, Reply } from '../protocol/reply.ts';
+import {
+  ALL_GROUPS,
+  OP_UNWATCH,
+  type Request,
+  newRequest,
+  requestBytesMax,
+  writeRequest,
+} from '../protocol/request.ts';
+
+/** Answers handled in one go before sockets get their turn. */
+const DRAIN_MAX = 4096;
+/** Bytes of answers after which the ring gets its space back although more are waiting. */
+const RELEASE_BYTES = 1024 * 1024;
+const NO_SLOT = 0xffffffff;
+
+/** Both directions to one shard thread. */
+export interface ShardLink {
+  readonly requests: RingWriter;
+  readonly requestSab: SharedArrayBuffer;
+  readonly requestLane: LaneSender;
+  readonly replies: RingReader;
+  readonly replyLane: LaneReceiver;
+}
+
+/** Answers reads whose bytes lie in the cold store (cold-reader.ts). */
+export interface ColdAnswers {
+  /** Reads taken and not yet answered. */
+  readonly pending: number;
+  /** Calls the handler once, now or later, with an answer of its own. */
+  take(reply: Reply, handler: ReplyHandler): void;
+  close(): void;
+}
+
+export class Gateway implements ShardGateway {
+  readonly groupCount: number;
+  readonly shardCount: number;
+  readonly #links: readonly ShardLink[];
+  readonly #wakers: readonly Waker[];
+  readonly #watches: ReplyWatch[];
+  readonly #handlers: (ReplyHandler | undefined)[] = [];
+  readonly #freeSlots: number[] = [];
+  readonly #topics = new Map<number, TailHandler>();
+  #nextTopic = 1;
+  readonly #reply = new Reply();
+  readonly #unwatch = newRequest();
+  /** UNWATCH requests that found their ring full. */
+  readonly #unsent: { topic: number; group: number }[] = [];
+  #publishing = false;
+  #cold: ColdAnswers | undefined;
+  readonly #onError: (error: unknown) => void;
+  counters = { requests: 0, refused: 0, replies: 0, tailEvents: 0 };
+
+  constructor(groupCount: number, links: readonly ShardLink[], onError: (error: unknown) => void) {
+    this.groupCount = groupCount;
+    this.shardCount = links.length;
+    this.#links = links;
+    this.#onError = onError;
+    this.#wakers = links.map((link) => new Waker(link.requestSab));
+    this.#watches = links.map((link) => onReplies(link.replies, () => this.#drain(link)));
+  }
+
+  /** Without it reads of cold bytes are refused. */
+  useCold(cold: ColdAnswers): void {
+    this.#cold = cold;
+  }
+
+  groupOf(bucket: string, stream: string): number {
+    return fnv1a64mod(bucket, stream, this.groupCount);
+  }
+
+  send(request: Request, handler: ReplyHandler, shard?: number): boolean {
+    const slot = this.#freeSlots.pop() ?? this.#handlers.length;
+    if (!this.#write(request, slot, shard ?? request.group % this.shardCount)) {
+      if (slot === this.#handlers.length) this.#handlers.push(undefined);
+      this.#freeSlots.push(slot);
+      this.counters.refused++;
+      return false;
+    }
+    this.#handlers[slot] = handler;
+    this.counters.requests++;
+    return true;
+  }
+
+  openTopic(handler: TailHandler): number {
+    const topic = this.#nextTopic;
+    // 32 bits on the wire; a number comes round only after four billion topics, of which at most a few million live.
+    this.#nextTopic = topic === 0xffff_fffe ? 1 : topic + 1;
+    this.#topics.set(topic, handler);
+    return topic;
+  }
+
+  closeTopic(topic: number, group: number): void {
+    if (!this.#topics.delete(topic)) return;
+    if (!this.#sendUnwatch(topic, group)) this.#unsent.push({ topic, group });
+  }
+
+  /** Requests sent and not yet answered. */
+  get pending(): number {
+    return this.#handlers.length - this.#freeSlots.length + (this.#cold?.pending ?? 0);
+  }
+
+  /** Answers everything still open with STOPPING; the shards are gone. */
+  close(): void {
+    for (const watch of this.#watches) watch.close();
+    this.#cold?.close();
+    for (let slot = 0; slot < this.#handlers.length; slot++) {
+      const handler = this.#handlers[slot];
+      if (handler === undefined) continue;
+      this.#handlers[slot] = undefined;
+      this.#reply.reset(slot);
+      this.#reply.code = errorNumber('STOPPING');
+      this.#call(handler);
+    }
+  }
+
+  #write(request: Request, slot: number, shard: number): boolean {
+    const link = this.#links[shard];
+    assert(link !== undefined, `shard ${shard} exists`);
+    const payload = request.command.payload;
+    const inLane = payload !== undefined && payload.length > INLINE_PAYLOAD_BYTES_MAX;
+    const size = requestBytesMax(request) - (inLane ? payload.length : 0);
+    const at = link.requests.reserve(size);
+    if (at < 0) return false;
+    let laneId = 0;
+    if (inLane) {
+      // The lane takes the memory away, and the caller may still need its own.
+      laneId = link.requestLane.send(payload.slice().buffer);
+      if (laneId < 0) return false;
+    }
+    link.requests.commit(writeRequest(request, slot, laneId, link.requests.bytes, link.requests.view, at));
+    if (!this.#publishing) {
+      this.#publishing = true;
+      setImmediate(this.#publish);
+    }
+    return true;
+  }
+
+  /** Runs right behind the poll phase in which the sockets were read: one wake-up for all requests of the turn. */
+  readonly #publish = (): void => {
+    this.#publishing = false;
+    for (let i = 0; i < this.#links.length; i++) {
+      if ((this.#links[i] as ShardLink).requests.publish()) (this.#wakers[i] as Waker).wake();
+    }
+    while (this.#unsent.length > 0) {
+      const { topic, group } = this.#unsent[0] as { topic: number; group: number };
+      if (!this.#sendUnwatch(topic, group)) break;
+      this.#unsent.shift();
+    }
+  };
+
+  #sendUnwatch(topic: number, group: number): boolean {
+    const request = this.#unwatch;
+    request.op = OP_UNWATCH;
+    request.group = group;
+    request.topic = topic;
+    assert(group !== ALL_GROUPS, 'a topic belongs to one group');
+    return this.#write(request, NO_SLOT, group % this.shardCount);
+  }
+
+  #drain(link: ShardLink): void {
+    const { replies } = link;
+    const reply = this.#reply;
+    let held = 0;
+    for (let i = 0; i < DRAIN_MAX; i++) {
+      // What the records held was used within their callbacks. Space goes back early, so that the shard can go on writing
+      // large answers while this thread sends them.
+      if (held > RELEASE_BYTES) {
+        held = 0;
+        if (replies.release()) replies.wakeWriter();
+      }
+      if (!replies.next()) break;
+      held += replies.length;
+      reply.read(replies.bytes, replies.view, replies.offset);
+      if (reply.laneId !== 0) reply.body = new Uint8Array(link.replyLane.take(reply.laneId));
+      if (reply.kind === REPLY_TAIL) {
+        this.counters.tailEvents++;
+        this.#tail();
+        continue;
+      }
+      const slot = reply.id;
+      const handler = this.#handlers[slot];
+      assert(handler !== undefined, `slot ${slot} is answered once`);
+      this.#handlers[slot] = undefined;
+      this.#freeSlots.push(slot);
+      this.counters.replies++;
+      this.#call(handler);
+    }
+    if (replies.release()) replies.wakeWriter();
+  }
+
+  #tail(): void {
+    try {
+      this.#topics.get(this.#reply.id)?.onTail(this.#reply);
+    } catch (error) {
+      this.#onError(error);
+    }
+  }
+
+  #call(handler: ReplyHandler): void {
+    try {
+      if (!this.#reply.has(REPLY_COLD)) handler.onReply(this.#reply);
+      else this.#takeCold(handler);
+    } catch (error) {
+      this.#onError(error);
+    }
+  }
+
+  #takeCold(handler: ReplyHandler): void {
+    const reply = this.#reply;
+    if (this.#cold !== undefined) {
+      this.#cold.take(reply, handler);
+      return;
+    }
+    reply.reset(reply.id);
+    reply.code = errorNumber('NO_COLD_STORE');
+    handler.onReply(reply);
+  }
+}

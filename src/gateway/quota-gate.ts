@@ -1,0 +1,293 @@
+/**
+ * Quotas of buckets, one number for the cluster. Every group holds the bounds, so the leader of a write tells when its bucket has one,
+ * and nothing is asked for buckets without. Of the gauges a group has only its own, so for buckets with a quota the node that a write
+ * came to asks all groups. Far below a bound it asks once a second; near it one round of writes at a time, each after all that it sent
+ * before is answered: what one node admits is exact, and nodes together may pass the bound by what they have under way at the same
+ * moment. While a group does not answer, the node goes by what the groups said last, or by what it has of them itself. What does not fit is marked, and refused.
+ */
+import { errorCode, errorNumber, type ErrorCode } from '../base/errors.ts';
+import { QUOTA_BUCKETS_MAX } from '../base/limits.ts';
+import { type Part, askAllShards, firstRefusal } from './scatter.ts';
+import type { ReplyHandler, ShardGateway } from '../ports.ts';
+import { decodeQuota } from '../protocol/bucket-command.ts';
+import {
+  COMMAND_APPEND,
+  COMMAND_APPEND_BATCH,
+  COMMAND_CREATE,
+  COMMAND_FORK_BEGIN,
+  COMMAND_PUBLISH_SNAPSHOT,
+  COMMAND_PURGE,
+  COMMAND_QUOTA,
+} from '../protocol/command.ts';
+import { Reply } from '../protocol/reply.ts';
+import {
+  BUCKET_FLAG_SOON,
+  OP_BUCKET,
+  QUOTA_OVER,
+  QUOTA_UNMARKED,
+  type Request,
+  newRequest,
+} from '../protocol/request.ts';
+import { PassThroughGateway } from './pass-through-gateway.ts';
+import { type Entry, FRESH_MS, describe, fits, isBounded, needOf, newEntry, verdict } from './quota-entry.ts';
+import { HeldRequests, UncheckedWrites } from './unchecked-writes.ts';
+
+/** Longer than most elections, for after it nodes no longer see what others admit. So long, or half as long again, a write waits. */
+const PATIENCE_MS = 2000;
+
+/** Room for bytes of a fork. */
+export interface Reserved {
+  /** So many of them are in the bucket now. */
+  used(bytes: number): void;
+  end(): void;
+}
+
+export class QuotaGate extends PassThroughGateway {
+  readonly counters = { asked: 0, refused: 0 };
+  readonly #monotonicMs: () => number;
+  readonly #later: (ms: number, run: () => void) => void;
+  /** Buckets that are known to have a quota. */
+  readonly #entries = new Map<string, Entry>();
+  readonly #held = new HeldRequests();
+  readonly #unchecked: UncheckedWrites;
+
+  constructor(inner: ShardGateway, monotonicMs: () => number, later: (ms: number, run: () => void) => void) {
+    super(inner);
+    this.#monotonicMs = monotonicMs;
+    this.#later = later;
+    this.#unchecked = new UncheckedWrites({
+      inner,
+      held: this.#held,
+      monotonicMs,
+      hasQuota: (bucket) => this.#entries.has(bucket),
+      onQuota: (bucket, copy, reply, handler) => {
+        const entry = this.#entryOf(bucket);
+        if (copy !== undefined) return this.#wait(entry, copy, handler);
+        if (errorCode(reply.code) === 'QUOTA_EXCEEDED') this.counters.refused++;
+        return handler.onReply(reply);
+      },
+    });
+  }
+
+  send(request: Request, handler: ReplyHandler, shard?: number): boolean {
+    switch (request.op) {
+      case COMMAND_QUOTA:
+      case COMMAND_PURGE:
+        return this.#change(request, handler);
+      case COMMAND_CREATE:
+      case COMMAND_APPEND:
+      case COMMAND_APPEND_BATCH:
+      case COMMAND_FORK_BEGIN:
+      case COMMAND_PUBLISH_SNAPSHOT:
+        return this.#count(request, handler);
+      default:
+        return this.inner.send(request, handler, shard);
+    }
+  }
+
+  /**
+   * Room for bytes that come later, in other commands. One of the two is called, later. The BEGIN of a fork went before, so a quota
+   * is known.
+   */
+  reserve(bucket: string, bytes: number, done: (room: Reserved) => void, denied: (reply: Reply) => void): void {
+    const entry = this.#entries.get(bucket);
+    if (entry === undefined) return queueMicrotask(() => done({ used: () => undefined, end: () => undefined }));
+    let left = bytes;
+    const room: Reserved = {
+      used: (size) => {
+        const part = Math.min(left, size);
+        left -= part;
+        entry.reserved -= part;
+      },
+      end: () => room.used(left),
+    };
+    entry.waiting.push({
+      need: { streams: 0, bytes },
+      sinceMs: this.#monotonicMs(),
+      grant: (isOver) => {
+        if (isOver) return denied(this.#over(entry));
+        entry.reserved += bytes;
+        return done(room);
+      },
+      deny: denied,
+    });
+    return queueMicrotask(() => this.#pump(entry));
+  }
+
+  /** The quota is another one, before and after the answer. */
+  #change(request: Request, handler: ReplyHandler): boolean {
+    const { bucket, payload } = request.command;
+    const quota = request.op === COMMAND_QUOTA && payload !== undefined ? decodeQuota(payload) : undefined;
+    const forget = (): void => {
+      const isSet =
+        quota !== undefined && isBounded({ streamsMax: quota.streamsMax, bytesMax: quota.retainedBytesMax });
+      const entry = isSet ? this.#entryOf(bucket) : this.#entries.get(bucket);
+      if (entry !== undefined) entry.toldAtMs = -Infinity;
+    };
+    forget();
+    return this.inner.send(request, {
+      onReply: (reply) => {
+        forget();
+        handler.onReply(reply);
+      },
+    });
+  }
+
+  #count(request: Request, handler: ReplyHandler): boolean {
+    const { bucket } = request.command;
+    const entry = this.#unchecked.isFree(bucket) ? undefined : this.#entries.get(bucket);
+    if (entry === undefined) return this.#unchecked.send(request, handler);
+    const need = needOf(request);
+    if (need.streams === 0 && need.bytes === 0) return this.inner.send(request, handler);
+    if (entry.isLate) this.#askAgain(entry);
+    const known = entry.waiting.length === 0 ? verdict(entry, need, this.#monotonicMs()) : undefined;
+    if (known !== undefined) return this.#send(entry, request, handler, known === 'over');
+    const copy = this.#held.take(request);
+    if (copy === undefined) return false;
+    this.#wait(entry, copy, handler);
+    return true;
+  }
+
+  #wait(entry: Entry, copy: Request, handler: ReplyHandler): void {
+    entry.waiting.push({
+      need: needOf(copy),
+      sinceMs: this.#monotonicMs(),
+      grant: (isOver) => {
+        this.#held.drop(copy);
+        if (!this.#send(entry, copy, handler, isOver)) handler.onReply(refusal('SHARD_BUSY'));
+      },
+      deny: (reply) => {
+        this.#held.drop(copy);
+        handler.onReply(reply);
+      },
+    });
+    // No answer comes inside send().
+    queueMicrotask(() => this.#pump(entry));
+  }
+
+  #send(entry: Entry, request: Request, handler: ReplyHandler, isOver: boolean): boolean {
+    request.quotaMark = isOver ? QUOTA_OVER : QUOTA_UNMARKED;
+    const sent = this.inner.send(request, {
+      onReply: (reply) => {
+        entry.pending--;
+        if (errorCode(reply.code) === 'QUOTA_EXCEEDED') {
+          this.counters.refused++;
+          reply.text = describe(entry);
+        }
+        handler.onReply(reply);
+        this.#pump(entry);
+      },
+    });
+    request.quotaMark = QUOTA_UNMARKED;
+    if (!sent) return false;
+    entry.pending++;
+    if (isOver) return true;
+    const { streams, bytes } = needOf(request);
+    entry.streams += streams;
+    entry.bytes += bytes;
+    return true;
+  }
+
+  #pump(entry: Entry): void {
+    for (;;) {
+      const [first] = entry.waiting;
+      if (first === undefined) return;
+      const known = entry.asking && !entry.isLate ? undefined : verdict(entry, first.need, this.#monotonicMs());
+      if (known === undefined) break;
+      entry.waiting.shift();
+      first.grant(known === 'over');
+    }
+    // What is under way may or may not be in what the groups would say.
+    if (!entry.asking && entry.pending === 0) this.#ask(entry);
+    this.#watch(entry);
+  }
+
+  /** Who waits too long for groups that do not answer, or for a write to one of them, goes by what they said last. */
+  #watch(entry: Entry): void {
+    if (entry.isWatched || !entry.isTold) return;
+    entry.isWatched = true;
+    this.#later(PATIENCE_MS / 2, () => {
+      entry.isWatched = false;
+      const [first] = entry.waiting;
+      if (first === undefined) return;
+      if (this.#monotonicMs() - first.sinceMs >= PATIENCE_MS) entry.isLate = true;
+      this.#pump(entry);
+    });
+  }
+
+  #askAgain(entry: Entry): void {
+    if (!entry.asking && this.#monotonicMs() - entry.askedAtMs >= FRESH_MS) this.#ask(entry);
+  }
+
+  #ask(entry: Entry, flags = 0): void {
+    entry.asking = true;
+    this.counters.asked++;
+    const query = newRequest();
+    query.op = OP_BUCKET;
+    query.readFlags = flags;
+    query.command.bucket = entry.bucket;
+    entry.askedAtMs = this.#monotonicMs();
+    let isInside = true;
+    askAllShards(this.inner, query, (parts) => {
+      const take = (): void => this.#told(entry, parts, flags === BUCKET_FLAG_SOON);
+      if (isInside) queueMicrotask(take);
+      else take();
+    });
+    isInside = false;
+  }
+
+  #told(entry: Entry, parts: readonly Part[], isUnconfirmed: boolean): void {
+    entry.asking = false;
+    const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
+    if (refused !== undefined) {
+      if (entry.isTold) entry.isLate = true;
+      // Nothing is known yet: what this node has of all groups is better than nothing.
+      else if (!isUnconfirmed) this.#ask(entry, BUCKET_FLAG_SOON);
+      else for (const one of entry.waiting.splice(0)) one.deny(refusal(refused.code));
+      return this.#pump(entry);
+    }
+    // Beside an answer that was late writes went on, which it may or may not hold: the next one asks again.
+    entry.toldAtMs = entry.isLate || isUnconfirmed ? -Infinity : entry.askedAtMs;
+    entry.isLate = isUnconfirmed;
+    entry.isTold = true;
+    entry.streamsMax = Math.max(...parts.map((part) => part.streamsMax));
+    entry.bytesMax = Math.max(...parts.map((part) => part.retainedBytesMax));
+    entry.streams = parts.reduce((sum, { a }) => sum + a, 0);
+    entry.bytes = parts.reduce((sum, { c }) => sum + c, 0);
+    if (!isBounded(entry)) this.#entries.delete(entry.bucket);
+    for (const one of entry.waiting.splice(0)) one.grant(!fits(entry, one.need));
+  }
+
+  #entryOf(bucket: string): Entry {
+    const known = this.#entries.get(bucket);
+    if (known !== undefined) return known;
+    this.#unchecked.forget(bucket);
+    if (this.#entries.size >= QUOTA_BUCKETS_MAX) this.#makeRoom();
+    const entry = newEntry(bucket);
+    this.#entries.set(bucket, entry);
+    return entry;
+  }
+
+  /** The oldest that nobody waits for; a leader tells of their quotas again when they are written to. */
+  #makeRoom(): void {
+    let doomed = Math.ceil(QUOTA_BUCKETS_MAX / 16);
+    for (const [bucket, { asking, pending, reserved, waiting }] of this.#entries) {
+      if (asking || pending > 0 || reserved > 0 || waiting.length > 0) continue;
+      this.#entries.delete(bucket);
+      if (--doomed === 0) return;
+    }
+  }
+
+  #over(entry: Entry): Reply {
+    this.counters.refused++;
+    const reply = refusal('QUOTA_EXCEEDED');
+    reply.text = describe(entry);
+    return reply;
+  }
+}
+
+function refusal(code: ErrorCode): Reply {
+  const reply = new Reply();
+  reply.code = errorNumber(code);
+  return reply;
+}

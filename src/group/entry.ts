@@ -1,0 +1,84 @@
+/**
+ * Data of a log entry: the commands of one turn for one group, each as sizeBytes u32 and the command (command.ts).
+ * The leader fills one builder per group and turn; everyone iterates when the entry commits.
+ */
+import { Slab } from '../base/slab.ts';
+import type { Command } from '../protocol/command.ts';
+import { rewriteCommand, rewrittenBytes } from '../protocol/rewrite-command.ts';
+
+const INITIAL_BYTES = 4096;
+/** A builder that held one huge command gives the memory back. */
+const KEPT_BYTES = 1024 * 1024;
+
+export class EntryBuilder {
+  #bytes = new Uint8Array(INITIAL_BYTES);
+  #view = new DataView(this.#bytes.buffer);
+  #length = 0;
+  readonly #memory = new Slab();
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Adds the command as it lies in its frame, with the leader's clock. */
+  add(command: Command, nowMs: number): void {
+    const size = command.end - command.offset;
+    this.#reserve(size + 4);
+    const at = this.#length + 4;
+    this.#view.setUint32(this.#length, size, true);
+    const source = command.bytes;
+    // Two calls (subarray, set) cost more than a short loop does.
+    if (size <= 96) for (let i = 0; i < size; i++) this.#bytes[at + i] = source[command.offset + i] as number;
+    else this.#bytes.set(source.subarray(command.offset, command.end), at);
+    this.#view.setFloat64(at + 8, nowMs, true);
+    this.#length += size + 4;
+  }
+
+  /** Adds the command with other attributes and payload, see rewriteCommand. */
+  addRewritten(
+    command: Command,
+    nowMs: number,
+    attributes: Uint8Array | undefined,
+    payload: Uint8Array,
+    ends: readonly number[] | undefined,
+  ): void {
+    const size = rewrittenBytes(command, attributes?.length ?? 0, payload.length, ends?.length ?? 0);
+    this.#reserve(size + 4);
+    const at = this.#length + 4;
+    const written = rewriteCommand(command, attributes, payload, ends, this.#bytes, this.#view, at);
+    this.#view.setUint32(this.#length, written, true);
+    this.#view.setFloat64(at + 8, nowMs, true);
+    this.#length += written + 4;
+  }
+
+  /** The entry's data; the builder is empty afterwards. */
+  finish(): Uint8Array {
+    const built = this.#bytes.subarray(0, this.#length);
+    this.#length = 0;
+    if (this.#bytes.length <= KEPT_BYTES) return this.#memory.copy(built);
+    // Not copied once more: a body of 32 MiB would be in memory twice.
+    this.#bytes = new Uint8Array(INITIAL_BYTES);
+    this.#view = new DataView(this.#bytes.buffer);
+    return built;
+  }
+
+  #reserve(extra: number): void {
+    if (this.#length + extra <= this.#bytes.length) return;
+    const grown = new Uint8Array(Math.max(this.#length + extra, 2 * this.#bytes.length));
+    grown.set(this.#bytes.subarray(0, this.#length));
+    this.#bytes = grown;
+    this.#view = new DataView(grown.buffer);
+  }
+}
+
+/** Calls `visit` with each command of an entry, in order; `command` is reused. */
+export function eachCommand(data: Uint8Array, command: Command, visit: (position: number) => void): void {
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  let position = 0;
+  for (let at = 0; at < data.length; position++) {
+    const size = view.getUint32(at, true);
+    command.read(data, view, at + 4);
+    visit(position);
+    at += 4 + size;
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * The GC pass at the end of a purge: deletes the objects that the groups queued for it, without the wait that others have, and tells
+ * the groups. It is help, not duty: what fails here stays queued, and the leaders' collectors finish it.
+ */
+import type { ReplyHandler } from '../../../ports.ts';
+import { decodeUtf8 } from '../../../base/utf8.ts';
+import { encodeGcList } from '../../../protocol/cold.ts';
+import { COMMAND_GC_DONE } from '../../../protocol/command.ts';
+import type { Reply } from '../../../protocol/reply.ts';
+import { OP_BUCKET_GC, newRequest } from '../../../protocol/request.ts';
+import type { Plane } from '../../plane.ts';
+
+/** The cold store, as far as a purge needs it; never rejects. Keys that are not there count as removed. */
+export interface ColdObjects {
+  remove(keys: readonly string[]): Promise<{ readonly error?: string }>;
+}
+
+/** Objects deleted by one call of the store. */
+const OBJECTS_AT_ONCE = 256;
+/** Rounds of one group: 4096 entries (wire-facts 5.2). */
+const ROUNDS_MAX = 16;
+
+/**
+ * `queued` counts by group. `done` gets how many objects of the bucket were deleted, whoever did so; of a group that was restored
+ * only those that were deleted here, because what a collector took may have been another cluster's, whose objects stay.
+ */
+export function deleteObjects(
+  plane: Plane,
+  objects: ColdObjects,
+  bucket: string,
+  queued: readonly number[],
+  done: (reclaimed: number) => void,
+): void {
+  let reclaimed = 0;
+  const next = (group: number): void => {
+    if (group === queued.length) return done(reclaimed);
+    const pass = new GroupPass(plane, objects, bucket, group, queued[group] as number, (count, isWhole) => {
+      reclaimed += count;
+      // A store that does not answer is not asked once for each group.
+      if (isWhole) next(group + 1);
+      else done(reclaimed);
+    });
+    return pass.ask();
+  };
+  next(0);
+}
+
+class GroupPass implements ReplyHandler {
+  readonly #plane: Plane;
+  readonly #objects: ColdObjects;
+  readonly #query = newRequest();
+  readonly #done: (reclaimed: number, isWhole: boolean) => void;
+  /** Entries that there were. */
+  #entries: number;
+  #left: number;
+  #deleted = 0;
+  #restored = false;
+  #rounds = 0;
+
+  constructor(
+    plane: Plane,
+    objects: ColdObjects,
+    bucket: string,
+    group: number,
+    queued: number,
+    done: (reclaimed: number, isWhole: boolean) => void,
+  ) {
+    this.#plane = plane;
+    this.#objects = objects;
+    this.#entries = queued;
+    this.#left = queued;
+    this.#done = done;
+    this.#query.op = OP_BUCKET_GC;
+    this.#query.group = group;
+    this.#query.command.bucket = bucket;
+    this.#query.maxRecords = OBJECTS_AT_ONCE;
+  }
+
+  ask(): void {
+    if (!this.#plane.ctx.gateway.send(this.#query, this)) this.#end(false);
+  }
+
+  onReply(reply: Reply): void {
+    if (reply.code !== 0 || reply.body === undefined) return this.#end(false);
+    this.#left = reply.a;
+    this.#restored = reply.b === 1;
+    // A collector may have been faster, or an earlier purge may have left some.
+    this.#entries = Math.max(this.#entries, reply.a);
+    if (reply.a === 0) return this.#end(true);
+    if (this.#rounds++ === ROUNDS_MAX) return this.#end(false);
+    const { seqs, keys } = JSON.parse(decodeUtf8(reply.body)) as { seqs: number[]; keys: string[] };
+    if (keys.length === 0) return this.#tell(seqs, 0);
+    this.#objects.remove(keys).then(
+      ({ error }) => (error === undefined ? this.#tell(seqs, keys.length) : this.#end(false)),
+      (error: unknown) => {
+        this.#plane.logError(error, 'purge');
+        this.#end(false);
+      },
+    );
+    return undefined;
+  }
+
+  #tell(seqs: readonly number[], deleted: number): void {
+    const request = newRequest();
+    request.op = COMMAND_GC_DONE;
+    request.group = this.#query.group;
+    request.command.kind = COMMAND_GC_DONE;
+    request.command.payload = encodeGcList(seqs);
+    const sent = this.#plane.ctx.gateway.send(request, {
+      onReply: (reply) => {
+        if (reply.code !== 0) return this.#end(false);
+        this.#deleted += deleted;
+        return this.ask();
+      },
+    });
+    if (!sent) this.#end(false);
+  }
+
+  #end(isWhole: boolean): void {
+    this.#done(this.#restored ? this.#deleted : Math.max(0, this.#entries - this.#left), isWhole);
+  }
+}

@@ -1,0 +1,211 @@
+/**
+ * GET /{bucket}/{stream}/bootstrap (wire-facts 2.20): the published snapshot and every message behind it up to the tail of the moment,
+ * as multipart/mixed; a client goes on reading at Stream-Next-Offset. A part is one message of a byte stream, or one record.
+ *
+ * The parts come from reads that follow each other, wherever the bytes lie; what is appended meanwhile is left out. The first of
+ * them comes before the status, so that a cold store that fails is a 5xx with its reason and not a 200 that breaks off. The
+ * boundary is 128 random bits, so no content can hold it but by an accident less likely than a broken disk.
+ */
+import { randomBytes } from 'node:crypto';
+import { errorNumber } from '../../base/errors.ts';
+import { encodeUtf8 } from '../../base/utf8.ts';
+import type { ReplyHandler } from '../../ports.ts';
+import { formatOffset } from '../../protocol/header-values.ts';
+import { REPLY_CLOSED, type Reply } from '../../protocol/reply.ts';
+import {
+  OP_READ,
+  READ_FLAG_NO_TOUCH,
+  READ_FLAG_PARTS,
+  READ_OFFSET,
+  SNAPSHOT_ANY,
+  newRequest,
+} from '../../protocol/request.ts';
+import { Outpour } from '../outpour.ts';
+import type { Plane } from '../plane.ts';
+import { collect } from '../query.ts';
+import type { Responder } from '../respond.ts';
+import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
+import { type Published, Slices } from './slices.ts';
+import { snapshotQuery, writeRecordRange } from './snapshot.ts';
+import { unsentOf } from '../unsent.ts';
+import type { UwsRequest, UwsResponse } from '../uws.ts';
+
+const LIVE: ReadonlySet<string> = new Set(['live']);
+const NOTHING = new Uint8Array(0);
+const STREAM_GONE = errorNumber('STREAM_GONE');
+/** What the stream is may change between the question for its snapshot and the first read. */
+const STARTS_MAX = 3;
+
+export function handleBootstrap(
+  plane: Plane,
+  res: UwsResponse,
+  req: UwsRequest,
+  responder: Responder,
+  bucket: string,
+  stream: string,
+  startedMs: number,
+): void {
+  const collected = collect(req.getQuery() ?? '', LIVE);
+  const reason = !collected.ok ? collected.reason : collected.value.has('live') ? 'a bootstrap is not live' : '';
+  if (reason !== '') return plane.refuse(res, responder, 'bucketed', 'bootstrap', startedMs, 'INVALID_QUERY', reason);
+  if (unsentOf(plane.ctx).full) return plane.refuse(res, responder, 'bucketed', 'bootstrap', startedMs, 'ANSWERS_FULL');
+  const out = new Outpour(plane, res, responder, 'bootstrap', startedMs);
+  return new Bootstrap(plane, out, bucket, stream, responder.headOnly).start();
+}
+
+class Bootstrap implements ReplyHandler {
+  readonly #plane: Plane;
+  readonly #out: Outpour;
+  readonly #bucket: string;
+  readonly #stream: string;
+  readonly #boundary = `millrace-bootstrap-${randomBytes(16).toString('hex')}`;
+  readonly #read = newRequest();
+  #slices: Slices | undefined;
+  #first: Published | undefined;
+  readonly #headOnly: boolean;
+  #position = 0;
+  #starts = 0;
+  #begun = false;
+
+  constructor(plane: Plane, out: Outpour, bucket: string, stream: string, headOnly: boolean) {
+    this.#plane = plane;
+    this.#headOnly = headOnly;
+    this.#out = out;
+    this.#bucket = bucket;
+    this.#stream = stream;
+  }
+
+  start(): void {
+    this.#starts++;
+    const slices = new Slices(
+      this.#plane,
+      this.#out,
+      snapshotQuery(this.#plane, SNAPSHOT_ANY, this.#bucket, this.#stream),
+    );
+    this.#slices = slices;
+    slices.start((first) => {
+      if (this.#headOnly) return this.#out.whole(200, (res) => this.#writeHeaders(res, first), undefined);
+      this.#first = first;
+      this.#prepare(first);
+      if (this.#position >= first.tail) return this.#pour(slices, first, NOTHING);
+      this.#out.hold(slices.body?.length ?? 0);
+      return this.#next();
+    });
+  }
+
+  onReply(reply: Reply): void {
+    this.#out.guard(() => this.#take(reply));
+  }
+
+  /** The snapshot, then `messages`, then what follows them. */
+  #pour(slices: Slices, first: Published, messages: Uint8Array): void {
+    this.#begun = true;
+    this.#begin(first);
+    this.#out.write(this.#partHead(first.offset < 0 ? DEFAULT_CONTENT_TYPE : first.contentType), () => {
+      slices.pour(() => this.#out.write('\r\n', () => this.#out.write(messages, () => this.#next())));
+    });
+  }
+
+  #begin(first: Published): void {
+    this.#out.begin(200, (res) => this.#writeHeaders(res, first));
+  }
+
+  #writeHeaders(res: UwsResponse, first: Published): void {
+    // No media type that a browser shows, so it is saved instead.
+    writeStoredType(res, `multipart/mixed; boundary=${this.#boundary}`);
+    res.writeHeader('stream-snapshot-offset', first.offset < 0 ? '-1' : formatOffset(first.offset));
+    if (first.offset >= 0) res.writeHeader('stream-snapshot-digest', first.digest);
+    res.writeHeader('stream-next-offset', formatOffset(first.tail));
+    res.writeHeader('stream-up-to-date', 'true');
+    if ((first.flags & REPLY_CLOSED) !== 0) res.writeHeader('stream-closed', 'true');
+    writeRecordRange(res, first);
+  }
+
+  #prepare(first: Published): void {
+    this.#position = Math.max(0, first.offset);
+    const read = this.#read;
+    read.op = OP_READ;
+    read.group = this.#plane.ctx.gateway.groupOf(this.#bucket, this.#stream);
+    read.command.bucket = this.#bucket;
+    read.command.stream = this.#stream;
+    read.mode = READ_OFFSET;
+    // The first one is use of the lifetime, the others are the same.
+    read.readFlags = READ_FLAG_PARTS;
+  }
+
+  #next(): void {
+    const { tail = 0 } = this.#first ?? {};
+    if (this.#position >= tail) {
+      this.#out.write(`--${this.#boundary}--\r\n`, () => this.#out.end());
+      return;
+    }
+    this.#read.value = this.#position;
+    this.#read.maxBytes = this.#out.pieceBytes;
+    // A cut when the answer has begun.
+    if (!this.#plane.ctx.gateway.send(this.#read, this)) this.#out.fail('SHARD_BUSY');
+    this.#read.readFlags |= READ_FLAG_NO_TOUCH;
+  }
+
+  #take(reply: Reply): void {
+    const { incarnation, tail = 0 } = this.#first ?? {};
+    // Made anew, or cut off below a floor that rose.
+    const changed = reply.code === STREAM_GONE || (reply.code === 0 && reply.a !== incarnation);
+    if (changed && !this.#begun && this.#starts < STARTS_MAX) return this.start();
+    if (reply.code !== 0) return this.#out.refusal(reply);
+    if (changed || reply.body === undefined) return this.#out.cut();
+    const parts = splitParts(reply.body, tail - reply.startOffset);
+    const last = parts.ends.at(-1);
+    if (last === undefined) return this.#out.cut();
+    const position = reply.startOffset + last;
+    const head = encodeUtf8(this.#partHead(reply.contentType));
+    const slices = this.#slices;
+    if (this.#begun || slices === undefined || this.#first === undefined) {
+      this.#position = position;
+      return this.#out.write(joinParts(parts, head), () => this.#next());
+    }
+    // Behind a snapshot of several slices they are read again: a slow reader shall not make them wait in memory.
+    if (!slices.isWhole) return this.#pour(slices, this.#first, NOTHING);
+    this.#position = position;
+    return this.#pour(slices, this.#first, joinParts(parts, head));
+  }
+
+  #partHead(contentType: string): string {
+    return `--${this.#boundary}\r\nContent-Type: ${contentType}\r\n\r\n`;
+  }
+}
+
+interface Parts {
+  /** Ends of the messages, relative to the bytes. */
+  readonly ends: readonly number[];
+  readonly bytes: Uint8Array;
+}
+
+/** The parts of a READ_FLAG_PARTS answer that end within `limit` bytes. */
+function splitParts(body: Uint8Array, limit: number): Parts {
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  const count = view.getUint32(0, true);
+  const ends: number[] = [];
+  for (let i = 0; i < count; i++) {
+    const end = view.getUint32(4 + 4 * i, true);
+    if (end > limit) break;
+    ends.push(end);
+  }
+  return { ends, bytes: body.subarray(4 + 4 * count) };
+}
+
+const LINE_END = encodeUtf8('\r\n');
+
+/** Each part with its head in front and a line end behind it, in one buffer. */
+function joinParts({ ends, bytes }: Parts, head: Uint8Array): Uint8Array {
+  const joined = new Uint8Array((ends.at(-1) ?? 0) + ends.length * (head.length + LINE_END.length));
+  let at = 0;
+  let start = 0;
+  for (const end of ends) {
+    joined.set(head, at);
+    joined.set(bytes.subarray(start, end), at + head.length);
+    joined.set(LINE_END, at + head.length + end - start);
+    at += head.length + end - start + LINE_END.length;
+    start = end;
+  }
+  return joined;
+}

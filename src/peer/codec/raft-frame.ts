@@ -1,0 +1,49 @@
+/** Payload of a RAFT frame: items until its end, each group u16 and a message (message.ts). */
+import type { Slab } from '../../base/slab.ts';
+import { Reader, Writer } from '../../base/cursor.ts';
+import { FRAME_HEAD_BYTES, FRAME_RAFT, sealFrame } from './frame.ts';
+import { messageBytes, readMessage, writeMessage } from '../../raft/codec/message.ts';
+import type { PeerMessage } from '../../raft/codec/message.ts';
+
+export interface RaftItem {
+  readonly group: number;
+  readonly message: PeerMessage;
+}
+
+/** Payload bytes of one item. */
+export function raftItemBytes(message: PeerMessage): number {
+  return 2 + messageBytes(message);
+}
+
+/** The frame with these items, whose payload bytes the caller has summed up. */
+export function encodeRaftFrame(items: readonly RaftItem[], payloadBytes: number): Uint8Array {
+  const writer = new Writer(new Uint8Array(FRAME_HEAD_BYTES + payloadBytes), FRAME_HEAD_BYTES);
+  for (const { group, message } of items) {
+    writer.u16(group);
+    writeMessage(writer, message);
+  }
+  return sealFrame(writer.finish(), FRAME_RAFT);
+}
+
+/**
+ * Calls `visit` for each item, in order. False: the payload is damaged or carries a message that does not travel in such
+ * a frame; what was visited before was good. `memory`: where the entries of a group go.
+ */
+export function decodeRaftFrame(
+  payload: Uint8Array,
+  from: number,
+  to: number,
+  visit: (group: number, message: PeerMessage) => void,
+  memory?: (group: number) => Slab | undefined,
+): boolean {
+  const reader = new Reader(payload);
+  while (reader.leftBytes > 0) {
+    const group = reader.u16();
+    reader.memory = memory?.(group);
+    const message = readMessage(reader, from, to);
+    // A snapshot's metadata without its payload would install an empty state.
+    if (message === undefined || message.type === 'snapshot') return false;
+    visit(group, message);
+  }
+  return !reader.bad;
+}

@@ -1,0 +1,241 @@
+/**
+ * The leadership balancer of this node: once a second it hands over at most one group that this node leads. While the node
+ * is draining, until it leads none; otherwise while it leads more than its fair share.
+ *
+ * Every node moves only what it leads itself and sees only its own view, so there is nothing to agree on: two nodes that
+ * give to the same third one may overshoot by one group, which that one's own balancer mends. Who can take over is the
+ * group's leader's knowledge (is it alive, caught up, willing?), so it is found out by asking: a node that refused twice in a row
+ * counts as unreachable for a while.
+ */
+import { decodeUtf8 } from '../base/utf8.ts';
+import { mergeStatus } from '../http/routes/admin/metrics-route.ts';
+import { type Part, askAllShards, firstRefusal } from '../gateway/scatter.ts';
+import type { ShardGateway } from '../ports.ts';
+import { ADMIN_TRANSFER, OP_ADMIN, OP_STATUS, newRequest } from '../protocol/request.ts';
+import { Rounds } from './rounds.ts';
+
+const TICK_MS = 1000;
+/** One refusal may be chance: a peer counts as silent for a moment after each check of the quorum. */
+const REFUSALS_MAX = 2;
+/** Ticks without questions to a node that refused; also how long an unreachable node stays out of the fair share. */
+const PAUSE_TICKS = 10;
+/** A hand-over that was started takes effect, or is given up, within an election timeout: less than this. */
+const HAND_OVER_TICKS = 2;
+/** Questions in one tick: when nobody takes anything, a drain must not keep the shards busy. */
+const ATTEMPTS_MAX = 16;
+
+export interface GroupView {
+  readonly id: number;
+  readonly leader: number | null;
+  readonly voters: readonly number[];
+  /** This node leads it, and the cold store does not take its bytes. */
+  readonly coldFailing?: boolean;
+  /** This node gave its leadership up, not long ago, because nothing was committed. */
+  readonly stalled?: boolean;
+  /** Node -> HOST:PORT of its cluster plane, for those that joined while the cluster ran. */
+  readonly addresses?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface Situation {
+  readonly nodeId: number;
+  readonly draining: boolean;
+  readonly groups: readonly GroupView[];
+  readonly unreachable: ReadonlySet<number>;
+  /** Who may be given something; undefined: everybody. */
+  readonly receivers?: ReadonlySet<number> | undefined;
+  /** Groups behind this one come first, so that one that cannot be moved does not hold up the others. */
+  readonly after: number;
+}
+
+export interface Transfer {
+  readonly group: number;
+  readonly to: number;
+}
+
+/** What may be tried, in this order; the first transfer that is accepted is the tick's only one. */
+export function planTransfers({ nodeId, draining, groups, unreachable, receivers, after }: Situation): Transfer[] {
+  const leads = new Map<number, number>();
+  for (const { leader } of groups) if (leader !== null) leads.set(leader, leadsOf(leads, leader) + 1);
+  const fair = draining ? 0 : fairShare(nodeId, groups, unreachable);
+  if (leadsOf(leads, nodeId) <= fair) return [];
+  const led = groups.filter(({ leader }) => leader === nodeId).sort((a, b) => a.id - b.id);
+  const inTurn = [...led.filter(({ id }) => id > after), ...led.filter(({ id }) => id <= after)];
+  const rank = (node: number): number => (unreachable.has(node) ? 1 : 0);
+  return inTurn.flatMap(({ id, voters }) =>
+    voters
+      .filter((node) => node !== nodeId && receivers?.has(node) !== false)
+      // Without a drain nobody is made to lead more than this node wants to.
+      .filter((node) => draining || (!unreachable.has(node) && leadsOf(leads, node) < fair))
+      .sort((a, b) => rank(a) - rank(b) || leadsOf(leads, a) - leadsOf(leads, b) || a - b)
+      .map((to) => ({ group: id, to })),
+  );
+}
+
+function leadsOf(leads: ReadonlyMap<number, number>, node: number): number {
+  return leads.get(node) ?? 0;
+}
+
+/** Groups for each voter that can lead. */
+function fairShare(nodeId: number, groups: readonly GroupView[], unreachable: ReadonlySet<number>): number {
+  const able = new Set([nodeId]);
+  for (const { voters } of groups) for (const node of voters) if (!unreachable.has(node)) able.add(node);
+  return Math.ceil(groups.length / able.size);
+}
+
+export interface BalancerOptions {
+  readonly nodeId: number;
+  readonly gateway: ShardGateway;
+  isDraining(): boolean;
+  /** Who may be given something; undefined: everybody. */
+  receivers?(): ReadonlySet<number> | undefined;
+  /** Told of every hand-over when it has taken effect, or has not in its time. */
+  onTransfer(transfer: Transfer, outcome: 'done' | 'failed'): void;
+  /** What a round has seen. */
+  onGroups?(groups: readonly GroupView[]): Promise<void>;
+  onError(error: unknown): void;
+}
+
+interface Refusals {
+  inARow: number;
+  pausedUntilTick: number;
+}
+
+interface HandOver {
+  readonly to: number;
+  readonly sinceTick: number;
+}
+
+/** What came of asking for one transfer. */
+type Outcome = 'started' | 'declined' | 'impossible';
+
+export class Balancer {
+  /** Hand-overs that were started. */
+  transfers = 0;
+  /** As the last round saw them. */
+  groups: readonly GroupView[] = [];
+  readonly #options: BalancerOptions;
+  readonly #rounds: Rounds;
+  readonly #refusals = new Map<number, Refusals>();
+  /** By group; not known yet whether they took effect. */
+  readonly #handOvers = new Map<number, HandOver>();
+  #tick = 0;
+  #after = -1;
+
+  constructor(options: BalancerOptions) {
+    this.#options = options;
+    this.#rounds = new Rounds(
+      TICK_MS,
+      () => this.#round(),
+      (error) => options.onError(error),
+    );
+  }
+
+  start(): void {
+    this.#rounds.start();
+  }
+
+  stop(): void {
+    this.#rounds.stop();
+  }
+
+  /** One round; none while the last one still waits for a shard. Never rejects. */
+  tick(): Promise<void> {
+    return this.#rounds.run();
+  }
+
+  async #round(): Promise<void> {
+    this.#tick++;
+    const groups = await this.#askGroups();
+    if (groups === undefined) return;
+    this.groups = groups;
+    await this.#options.onGroups?.(groups);
+    const unreachable = this.#unreachable();
+    const plan = planTransfers({
+      nodeId: this.#options.nodeId,
+      draining: this.#options.isDraining(),
+      receivers: this.#options.receivers?.(),
+      groups: this.#settleHandOvers(groups),
+      unreachable,
+      after: this.#after,
+    });
+    let attempts = 0;
+    for (const transfer of plan) {
+      // Who became unreachable in this round is not asked about every other group as well.
+      if (this.#unreachable().has(transfer.to) && !unreachable.has(transfer.to)) continue;
+      if (++attempts > ATTEMPTS_MAX) return;
+      this.#after = transfer.group;
+      const outcome = await this.#ask(transfer);
+      if (outcome === 'declined') this.#refused(transfer.to);
+      if (outcome !== 'started') continue;
+      this.transfers++;
+      this.#handOvers.set(transfer.group, { to: transfer.to, sinceTick: this.#tick });
+      return;
+    }
+  }
+
+  /** Undefined when a shard is busy or stopping. */
+  async #askGroups(): Promise<GroupView[] | undefined> {
+    const query = newRequest();
+    query.op = OP_STATUS;
+    const parts = await new Promise<readonly Part[]>((resolve) => askAllShards(this.#options.gateway, query, resolve));
+    if (firstRefusal(parts) !== undefined) return undefined;
+    return mergeStatus(parts).raftGroups.map((group) => ({
+      id: group.raft_group_id,
+      leader: group.leader,
+      voters: group['voter_ids'] as readonly number[],
+      coldFailing: group['cold_flush_failing'] === true,
+      stalled: group['stalled'] === true,
+      addresses: group['member_addresses'] as GroupView['addresses'],
+    }));
+  }
+
+  /** The groups as they will be once what was started has taken effect; what did not speaks against its receiver. */
+  #settleHandOvers(groups: readonly GroupView[]): GroupView[] {
+    const { nodeId } = this.#options;
+    return groups.map((group) => {
+      const handOver = this.#handOvers.get(group.id);
+      if (handOver === undefined) return group;
+      const { to, sinceTick } = handOver;
+      if (group.leader === to) {
+        this.#refusals.delete(to);
+        this.#options.onTransfer({ group: group.id, to }, 'done');
+      } else if (this.#tick - sinceTick < HAND_OVER_TICKS) return { ...group, leader: to };
+      else if (group.leader === nodeId) {
+        this.#refused(to);
+        this.#options.onTransfer({ group: group.id, to }, 'failed');
+      }
+      this.#handOvers.delete(group.id);
+      return group;
+    });
+  }
+
+  #ask({ group, to }: Transfer): Promise<Outcome> {
+    const request = newRequest();
+    request.op = OP_ADMIN;
+    request.group = group;
+    request.mode = ADMIN_TRANSFER;
+    request.value = to;
+    return new Promise((resolve) => {
+      const sent = this.#options.gateway.send(request, {
+        onReply: (reply) => {
+          if (reply.code === 0 && reply.a === 200) return resolve('started');
+          const body = reply.code === 0 && reply.body !== undefined ? decodeUtf8(reply.body) : '';
+          return resolve(reply.a === 409 && /"reason":"(refused|lagging)"/.test(body) ? 'declined' : 'impossible');
+        },
+      });
+      if (!sent) resolve('impossible');
+    });
+  }
+
+  #refused(node: number): void {
+    const refusals = this.#refusals.get(node) ?? { inARow: 0, pausedUntilTick: 0 };
+    refusals.inARow++;
+    if (refusals.inARow >= REFUSALS_MAX) refusals.pausedUntilTick = this.#tick + PAUSE_TICKS;
+    this.#refusals.set(node, refusals);
+  }
+
+  #unreachable(): ReadonlySet<number> {
+    const nodes = [...this.#refusals].filter(([, { pausedUntilTick }]) => pausedUntilTick > this.#tick);
+    return new Set(nodes.map(([node]) => node));
+  }
+}

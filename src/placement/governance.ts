@@ -1,0 +1,158 @@
+/** What decides on this node's leaderships besides elections: the balancer and the gates, with their logs. */
+import { type Address, parseAddress } from '../base/address.ts';
+import type { Config } from '../config/config.ts';
+import { ClusterProbe } from '../peer/probe.ts';
+import type { ShardGateway } from '../ports.ts';
+import { Balancer, type GroupView } from './balancer.ts';
+import { ColdGate } from './cold-gate.ts';
+import { EgressGate, egressNews } from './egress-gate.ts';
+import { createLogger } from '../server/log.ts';
+import type { ShedState } from './shed-state.ts';
+import { SHED_COLD, reasonsToLeave } from './state/shed.ts';
+
+export class Governance {
+  readonly balancer: Balancer;
+  readonly gate: EgressGate;
+  readonly #probe: ClusterProbe;
+  readonly #isGateOn: boolean;
+  /** Undefined: no cold store, or not wanted. */
+  readonly #cold: { readonly gate: ColdGate; readonly probe: ClusterProbe } | undefined;
+
+  /** `reachesStore`: undefined without a cold store. */
+  constructor(
+    config: Config,
+    nodeId: number,
+    gateway: ShardGateway,
+    shed: ShedState,
+    reachesStore: (() => Promise<boolean>) | undefined,
+  ) {
+    const { intervalMs, sizeBytes, timeoutMs, unhealthyTicks, healTicks } = config.clusterProbe;
+    const probe = new ClusterProbe(sizeBytes, timeoutMs);
+    const addresses = new Map(config.raft.peers.map((peer) => [peer.nodeId, peer.address]));
+    const balancer = makeBalancer(nodeId, gateway, shed, () => this.#cold?.gate.receivers);
+    const addressOf = (node: number): Address | undefined =>
+      addresses.get(node) ?? joinedAddress(balancer.groups, node);
+    const log = createLogger('egress');
+    this.#probe = probe;
+    this.#isGateOn = intervalMs > 0;
+    this.balancer = balancer;
+    this.gate = new EgressGate({
+      nodeId,
+      intervalMs,
+      unhealthyTicks,
+      healTicks,
+      groups: () => balancer.groups,
+      probe: (node) => {
+        const address = addressOf(node);
+        return address === undefined ? Promise.resolve('unknown') : probe.probe(address);
+      },
+      apply: (egress) => shed.setEgress(egress),
+      onChange: (now, unreached, before) => {
+        for (const { level, text } of egressNews(before, now)) log[level]({ unreached }, text);
+      },
+      onError: (error) => log.error({ err: error }, 'a round failed; the next one follows'),
+    });
+    if (reachesStore !== undefined && config.coldHealth.intervalMs > 0) {
+      this.#cold = makeColdGate(config, nodeId, { shed, reachesStore, addressOf, groups: () => balancer.groups });
+    }
+  }
+
+  /** Not for a single node: it has nobody to hand over to. */
+  start(): void {
+    this.balancer.start();
+    if (this.#isGateOn) this.gate.start();
+    this.#cold?.gate.start();
+  }
+
+  stop(): void {
+    this.balancer.stop();
+    this.gate.stop();
+    this.#probe.close();
+    this.#cold?.gate.stop();
+    this.#cold?.probe.close();
+  }
+
+  metrics(): Record<string, unknown> {
+    const { ticks, badTicks, trips } = this.gate.counters;
+    return {
+      balancer_transfers: this.balancer.transfers,
+      cluster_probe_ticks: ticks,
+      cluster_probe_bad_ticks: badTicks,
+      cluster_probe_trips: trips,
+      cold_health_bad_ticks: this.#cold?.gate.counters.badTicks ?? 0,
+      cold_health_trips: this.#cold?.gate.counters.trips ?? 0,
+    };
+  }
+}
+
+/** Undefined: this node does not know how to reach it. */
+function joinedAddress(groups: readonly GroupView[], node: number): Address | undefined {
+  return parseAddress(groups.find((group) => group.addresses?.[node] !== undefined)?.addresses?.[node]);
+}
+
+/** A store that takes longer is none to give groups to; the balancer asks again. */
+const COLD_PROBE_TIMEOUT_MS = 5000;
+
+interface ColdGateParts {
+  readonly shed: ShedState;
+  readonly reachesStore: () => Promise<boolean>;
+  readonly addressOf: (node: number) => Address | undefined;
+  readonly groups: () => readonly GroupView[];
+}
+
+function makeColdGate(
+  { coldHealth }: Config,
+  nodeId: number,
+  { shed, reachesStore, addressOf, groups }: ColdGateParts,
+): { gate: ColdGate; probe: ClusterProbe } {
+  const log = createLogger('cold');
+  const probe = new ClusterProbe(0, COLD_PROBE_TIMEOUT_MS, '/__svc/cold-probe');
+  const gate = new ColdGate({
+    ...coldHealth,
+    nodeId,
+    groups,
+    reaches: reachesStore,
+    otherReaches: async (node) => {
+      const address = addressOf(node);
+      return address !== undefined && (await probe.probe(address)) === 'reached';
+    },
+    apply: (isCut) => shed.setColdCut(isCut),
+    onChange: (isCut, receivers) => {
+      if (isCut)
+        log.warn({ receivers }, 'this node does not reach the cold store: it gives its leaderships to those that do');
+      else log.info({}, 'the cold store can be reached again: this node takes leaderships');
+    },
+    onError: (error) => log.error({ err: error }, 'a look at the way to the cold store failed; the next one follows'),
+  });
+  return { gate, probe };
+}
+
+function makeBalancer(
+  nodeId: number,
+  gateway: ShardGateway,
+  shed: ShedState,
+  healthy: () => ReadonlySet<number> | undefined,
+): Balancer {
+  const log = createLogger('balancer');
+  let stalled: readonly number[] = [];
+  return new Balancer({
+    nodeId,
+    gateway,
+    isDraining: () => reasonsToLeave(shed.bits) !== 0,
+    onGroups: (groups) => {
+      const now = groups.filter((group) => group.stalled === true).map(({ id }) => id);
+      const fresh = now.filter((id) => !stalled.includes(id));
+      if (fresh.length > 0)
+        log.warn({ groups: fresh }, 'leadership given up: followers answer, but nothing was committed for seconds');
+      stalled = now;
+      return shed.setStalled(now.length > 0);
+    },
+    // Whoever has another reason to leave gives to anybody.
+    receivers: () => (reasonsToLeave(shed.bits) === SHED_COLD ? healthy() : undefined),
+    onTransfer: (transfer, outcome) => {
+      const level = reasonsToLeave(shed.bits) !== 0 ? 'info' : 'debug';
+      log[level](transfer, outcome === 'done' ? 'leadership handed over' : 'a leadership was not taken over in time');
+    },
+    onError: (error) => log.error({ err: error }, 'a round failed; the next one follows'),
+  });
+}

@@ -1,0 +1,167 @@
+/**
+ * Why this node shall not lead: the operator's drain mark and the findings of the gates, and what the shards were told of
+ * them. The mark is a small file in the data directory, so that it "persists until DELETE" (service.md) also over restarts.
+ * The file is written first: a mark that was acknowledged is never forgotten. The finding is of the moment.
+ *
+ *   leadership-shed.json   {"format":1,"maintenance_drain":true}; missing: never marked
+ */
+import { open, rename } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { MillraceError } from '../base/errors.ts';
+import { ConfigError } from '../config/error.ts';
+import { type Part, askAllShards, firstRefusal } from '../gateway/scatter.ts';
+import type { DrainMark } from '../http/routes/admin/shed.ts';
+import type { ShardGateway } from '../ports.ts';
+import { OP_SHED, newRequest } from '../protocol/request.ts';
+import { SHED_COLD, SHED_DRAIN, SHED_EGRESS, SHED_LATE, SHED_NEVER, SHED_STALL, SHED_USUAL } from './state/shed.ts';
+
+const FILE = 'leadership-shed.json';
+const FORMAT = 1;
+/** A full mailbox is tried again this often; together two seconds, after which the operator is told to repeat. */
+const RETRIES_MAX = 100;
+const RETRY_MS = 20;
+
+/** Throws ConfigError for a file that is not ours or damaged: guessing could let a node lead that must not. */
+export function readDrainMark(dataDir: string): boolean {
+  const refused = (why: string): ConfigError =>
+    new ConfigError(
+      `storage.data_dir ${dataDir}: ${FILE} ${why}; remove it to lift the drain mark, or mark the node again after the start`,
+    );
+  let text: string;
+  try {
+    text = readFileSync(join(dataDir, FILE), 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw refused(`cannot be read (${(error as Error).message})`);
+  }
+  let found: unknown;
+  try {
+    found = JSON.parse(text);
+  } catch {
+    throw refused('is damaged: it is not JSON');
+  }
+  const { format, maintenance_drain: draining } = (found ?? {}) as { format?: unknown; maintenance_drain?: unknown };
+  if (typeof draining !== 'boolean') throw refused('is damaged: maintenance_drain is neither true nor false');
+  if (format !== FORMAT) throw refused(`was written by another version (format ${JSON.stringify(format)})`);
+  return draining;
+}
+
+/** Atomic and durable: the old file or the new one, and the new one once this resolves. */
+export async function writeDrainMark(dataDir: string, draining: boolean): Promise<void> {
+  const file = join(dataDir, FILE);
+  const fresh = await open(`${file}.new`, 'w', 0o600);
+  try {
+    await fresh.writeFile(`${JSON.stringify({ format: FORMAT, maintenance_drain: draining })}\n`);
+    await fresh.sync();
+  } finally {
+    await fresh.close();
+  }
+  await rename(`${file}.new`, file);
+  // A new name is durable once its folder is.
+  const folder = await open(dataDir, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+/** What the egress gate found. */
+export interface Egress {
+  readonly isImpaired: boolean;
+  /** It may lead all the same, because otherwise nobody would. */
+  readonly mayLead: boolean;
+}
+
+export class ShedState implements DrainMark {
+  readonly #gateway: ShardGateway;
+  readonly #dataDir: string;
+  #draining: boolean;
+  #egress: Egress = { isImpaired: false, mayLead: true };
+  #isColdCut = false;
+  #hasStalled = false;
+  /** Changes one after the other, so that file and shards end with the same one. */
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(gateway: ShardGateway, dataDir: string, draining: boolean) {
+    this.#gateway = gateway;
+    this.#dataDir = dataDir;
+    this.#draining = draining;
+  }
+
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  get bits(): number {
+    const found = (this.#egress.isImpaired ? SHED_EGRESS : 0) | (this.#isColdCut ? SHED_COLD : 0);
+    return (this.#draining ? SHED_DRAIN : 0) | found | (this.#hasStalled ? SHED_STALL : 0);
+  }
+
+  set(draining: boolean): Promise<void> {
+    return this.#inTurn(() => this.#change(draining));
+  }
+
+  /** Rejects as `apply` does; it is in force for the balancer all the same, and a repeat tells the shards. */
+  setEgress(egress: Egress): Promise<void> {
+    return this.#inTurn(() => {
+      this.#egress = egress;
+      return this.apply();
+    });
+  }
+
+  /** This node does not reach the cold store, or does again. Rejects as setEgress() does. */
+  setColdCut(isColdCut: boolean): Promise<void> {
+    return this.#inTurn(() => {
+      this.#isColdCut = isColdCut;
+      return this.apply();
+    });
+  }
+
+  /** Groups of this node gave up leaderships that came to nothing; or that is long ago. Rejects as setEgress() does. */
+  async setStalled(hasStalled: boolean): Promise<void> {
+    if (hasStalled === this.#hasStalled) return;
+    await this.#inTurn(() => {
+      this.#hasStalled = hasStalled;
+      return this.apply();
+    });
+  }
+
+  /** Tells every shard what is in force; at start before the first request. Rejects with a MillraceError. */
+  async apply(): Promise<void> {
+    const request = newRequest();
+    request.op = OP_SHED;
+    const never = this.#draining || (this.#egress.isImpaired && !this.#egress.mayLead);
+    request.mode = never ? SHED_NEVER : this.#isColdCut ? SHED_LATE : SHED_USUAL;
+    request.value = this.bits;
+    for (let attempt = 1; ; attempt++) {
+      const parts = await new Promise<readonly Part[]>((resolve) => askAllShards(this.#gateway, request, resolve));
+      const refused = firstRefusal(parts);
+      if (refused === undefined) return;
+      if (refused.code !== 'SHARD_BUSY' || attempt === RETRIES_MAX) throw new MillraceError(refused.code);
+      await delay(RETRY_MS);
+    }
+  }
+
+  #inTurn(run: () => Promise<void>): Promise<void> {
+    const change = this.#last.then(run);
+    this.#last = change.catch(() => undefined);
+    return change;
+  }
+
+  async #change(draining: boolean): Promise<void> {
+    if (draining !== this.#draining) {
+      try {
+        await writeDrainMark(this.#dataDir, draining);
+      } catch (error) {
+        const isFull = ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
+        throw isFull ? new MillraceError('DISK_FULL', undefined, { cause: error }) : error;
+      }
+      this.#draining = draining;
+    }
+    // Also when nothing changed: an earlier call may have failed between file and shards.
+    await this.apply();
+  }
+}

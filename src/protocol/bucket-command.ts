@@ -1,0 +1,37 @@
+/** Parameters of the commands about a whole bucket, in the payload of PURGE and QUOTA. Little-endian. */
+import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
+
+/** -1: no bound. */
+export interface Quota {
+  readonly streamsMax: number;
+  readonly retainedBytesMax: number;
+}
+
+/** streamsMax f64 | retainedBytesMax f64. */
+export function encodeQuota({ streamsMax, retainedBytesMax }: Quota): Uint8Array {
+  const writer = new Writer(new Uint8Array(16));
+  writer.int53(streamsMax);
+  writer.int53(retainedBytesMax);
+  return writer.finish();
+}
+
+/** Undefined: not the parameters of a QUOTA. */
+export function decodeQuota(payload: Uint8Array): Quota | undefined {
+  const reader = new Reader(payload);
+  const quota = { streamsMax: reader.int53(-1), retainedBytesMax: reader.int53(-1) };
+  return reader.finished ? quota : undefined;
+}
+
+/** PURGE goes on behind the stream `after`; empty: from the first. */
+export function encodePurge(after: string): Uint8Array {
+  const writer = new Writer(new Uint8Array(textFieldBytes(after)));
+  writer.text(after);
+  return writer.finish();
+}
+
+/** Undefined: not the parameters of a PURGE. The name as it stands in the key. */
+export function decodePurge(payload: Uint8Array): Uint8Array | undefined {
+  const reader = new Reader(payload);
+  const after = reader.ownBytes(reader.u16());
+  return reader.finished ? after : undefined;
+}

@@ -1,0 +1,113 @@
+/**
+ * Payloads of the commands that make a fork (forks/state/). Names are keys: bucket, NUL, stream. Little-endian.
+ *
+ *   BEGIN  source, u16 and bytes | offset f64 (-1: the tail) | sub-offset f64
+ *   PIN    fork, u16 and bytes | offset f64 (-1: the tail)
+ *   DATA   anchor f64 | at f64 | record f64 | count u32 | ends u32[count], relative to the bytes | bytes
+ */
+import { Reader, Writer } from '../base/cursor.ts';
+import { textBytes } from '../base/text.ts';
+
+/** Stream-Fork-Offset was left out. */
+export const FORK_AT_TAIL = -1;
+const DATA_FIXED_BYTES = 28;
+
+export interface ForkBegin {
+  readonly source: Uint8Array;
+  readonly offset: number;
+  readonly subOffset: number;
+}
+
+export function encodeForkBegin(source: string, offset: number, subOffset: number): Uint8Array {
+  const writer = new Writer(new Uint8Array(2 + textBytes(source) + 16));
+  writer.text(source);
+  writer.int53(offset);
+  writer.int53(subOffset);
+  return writer.finish();
+}
+
+/** Undefined: not the parameters of a BEGIN. */
+export function decodeForkBegin(payload: Uint8Array): ForkBegin | undefined {
+  const reader = new Reader(payload);
+  const begin = {
+    source: reader.ownBytes(reader.u16()),
+    offset: reader.int53(FORK_AT_TAIL),
+    subOffset: reader.int53(),
+  };
+  return reader.finished && isKey(begin.source) ? begin : undefined;
+}
+
+export interface ForkPin {
+  readonly fork: Uint8Array;
+  readonly offset: number;
+}
+
+export function encodeForkPin(fork: string, offset: number): Uint8Array {
+  const writer = new Writer(new Uint8Array(2 + textBytes(fork) + 8));
+  writer.text(fork);
+  writer.int53(offset);
+  return writer.finish();
+}
+
+export function decodeForkPin(payload: Uint8Array): ForkPin | undefined {
+  const reader = new Reader(payload);
+  const pin = { fork: reader.ownBytes(reader.u16()), offset: reader.int53(FORK_AT_TAIL) };
+  return reader.finished && isKey(pin.fork) ? pin : undefined;
+}
+
+/** Whole messages or records that follow each other; the last one may be cut short at the end of what is inherited. */
+export interface ForkPiece {
+  /** Stream-Fork-Offset, or the tail that stood for it. */
+  readonly anchor: number;
+  /** Offset and ordinal of the first one. */
+  readonly at: number;
+  readonly record: number;
+  readonly ends: readonly number[];
+  readonly bytes: Uint8Array;
+}
+
+export function encodeForkData({ anchor, at, record, ends, bytes }: ForkPiece): Uint8Array {
+  const writer = new Writer(new Uint8Array(DATA_FIXED_BYTES + 4 * ends.length + bytes.length));
+  writer.int53(anchor);
+  writer.int53(at);
+  writer.int53(record);
+  writer.u32(ends.length);
+  for (const end of ends) writer.u32(end);
+  writer.raw(bytes);
+  return writer.finish();
+}
+
+/** A piece in place: where in the payload its ends and its bytes begin. */
+export interface ForkData {
+  readonly anchor: number;
+  readonly at: number;
+  readonly record: number;
+  readonly count: number;
+  readonly endsAt: number;
+  readonly bytesAt: number;
+  readonly size: number;
+}
+
+/** Undefined: not a piece that could be stored. */
+export function decodeForkData(payload: Uint8Array): ForkData | undefined {
+  const reader = new Reader(payload);
+  const anchor = reader.int53();
+  const at = reader.int53();
+  const record = reader.int53();
+  const count = reader.u32();
+  if (reader.bad || reader.leftBytes < 4 * count) return undefined;
+  let last = 0;
+  for (let i = 0; i < count; i++) {
+    const end = reader.u32();
+    if (end <= last) return undefined;
+    last = end;
+  }
+  if (reader.leftBytes !== last) return undefined;
+  return { anchor, at, record, count, endsAt: DATA_FIXED_BYTES, bytesAt: DATA_FIXED_BYTES + 4 * count, size: last };
+}
+
+/** bucket, NUL, stream. */
+function isKey(name: Uint8Array): boolean {
+  const border = name.indexOf(0);
+  return border > 0 && border < name.length - 1;
+}

@@ -1,0 +1,105 @@
+/**
+ * Payloads of the commands that bring a backup into an empty group, a bounded piece at a time (backup/state/import.ts). `token` names
+ * one attempt: 16 hex digits, drawn by the node that reads the upload. Little-endian.
+ */
+import { NO_ORIGIN } from './object-key.ts';
+import { Reader, Writer } from '../base/cursor.ts';
+
+const TOKEN_BYTES = 8;
+
+/** Rows of the backup as base/row-bytes.ts has them; `seq` counts the pieces from 0. */
+export interface ImportRows {
+  readonly token: string;
+  readonly seq: number;
+  readonly rows: Uint8Array;
+}
+
+/** What the rows amount to: the counters of the group. */
+export interface ImportEnd {
+  readonly token: string;
+  /** Pieces that there were. */
+  readonly pieces: number;
+  readonly rows: number;
+  readonly nextIncarnation: number;
+  readonly hotBytes: number;
+  readonly coldBytes: number;
+  readonly objects: number;
+  readonly objectBytes: number;
+  /** BLAKE3 of the document. */
+  readonly digest: Uint8Array;
+  /** Whose objects of the cold store are the group's own from now on; NO_ORIGIN: nobody's. */
+  readonly origin: string;
+}
+
+const DIGEST_BYTES = 32;
+
+/** BEGIN and ABORT: token. */
+export function encodeImportToken(token: string): Uint8Array {
+  const writer = new Writer(new Uint8Array(TOKEN_BYTES));
+  writeToken(writer, token);
+  return writer.finish();
+}
+
+export function decodeImportToken(payload: Uint8Array): string | undefined {
+  const reader = new Reader(payload);
+  const token = readToken(reader);
+  return reader.finished ? token : undefined;
+}
+
+/** token | seq u32 | rows. */
+export function encodeImportRows({ token, seq, rows }: ImportRows): Uint8Array {
+  const writer = new Writer(new Uint8Array(TOKEN_BYTES + 4 + rows.length));
+  writeToken(writer, token);
+  writer.u32(seq);
+  writer.raw(rows);
+  return writer.finish();
+}
+
+/** The rows stay where they are. */
+export function decodeImportRows(payload: Uint8Array): ImportRows | undefined {
+  const reader = new Reader(payload);
+  const token = readToken(reader);
+  const seq = reader.u32();
+  return reader.bad ? undefined : { token, seq, rows: payload.subarray(TOKEN_BYTES + 4) };
+}
+
+/** token | pieces u32 | rows, nextIncarnation, hotBytes, coldBytes, objects, objectBytes f64 | digest | origin, if there is one. */
+export function encodeImportEnd(end: ImportEnd): Uint8Array {
+  const adopts = end.origin !== NO_ORIGIN;
+  const writer = new Writer(new Uint8Array(TOKEN_BYTES + 4 + 6 * 8 + DIGEST_BYTES + (adopts ? TOKEN_BYTES : 0)));
+  writeToken(writer, end.token);
+  writer.u32(end.pieces);
+  for (const value of [end.rows, end.nextIncarnation, end.hotBytes, end.coldBytes, end.objects, end.objectBytes]) {
+    writer.int53(value);
+  }
+  writer.raw(end.digest);
+  if (adopts) writeToken(writer, end.origin);
+  return writer.finish();
+}
+
+export function decodeImportEnd(payload: Uint8Array): ImportEnd | undefined {
+  const reader = new Reader(payload);
+  const end = {
+    token: readToken(reader),
+    pieces: reader.u32(),
+    rows: reader.int53(),
+    nextIncarnation: reader.int53(),
+    hotBytes: reader.int53(),
+    coldBytes: reader.int53(),
+    objects: reader.int53(),
+    objectBytes: reader.int53(),
+    digest: reader.ownBytes(DIGEST_BYTES),
+    origin: reader.leftBytes === 0 ? NO_ORIGIN : readToken(reader),
+  };
+  return reader.finished ? end : undefined;
+}
+
+function writeToken(writer: Writer, token: string): void {
+  for (let i = 0; i < 2 * TOKEN_BYTES; i += 2) writer.u8(Number.parseInt(token.slice(i, i + 2), 16));
+}
+
+function readToken(reader: Reader): string {
+  let token = '';
+  for (let i = 0; i < TOKEN_BYTES; i++) token += reader.u8().toString(16).padStart(2, '0');
+  return token;
+}

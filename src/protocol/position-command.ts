@@ -1,0 +1,83 @@
+/**
+ * Parameters of the commands about a position in a stream: PUBLISH_SNAPSHOT and RETENTION. Where records begin in the cold
+ * region only the cold store knows, so the main thread looks it up (a READ of parts) and sends what it found along; the state
+ * machine trusts it for that incarnation.
+ */
+import { DIGEST_BYTES } from './cold.ts';
+import { Reader, Writer } from '../base/cursor.ts';
+
+export interface Position {
+  /** `value` is the ordinal of a record, else an offset. */
+  readonly byRecord: boolean;
+  readonly value: number;
+  /** Of the stream in which the border was looked up; 0: it was not. */
+  readonly checkedIncarnation: number;
+  readonly checkedOffset: number;
+  readonly checkedRecord: number;
+}
+
+/** 0 byRecord u8 | 1 hasMatch u8 | value, checkedIncarnation, checkedOffset, checkedRecord f64. */
+const POSITION_BYTES = 34;
+/** In front of a snapshot's bytes: position | digest | digest that the present snapshot must have. */
+export const PUBLISH_HEAD_BYTES = POSITION_BYTES + 2 * DIGEST_BYTES;
+
+function writePosition(writer: Writer, position: Position, hasMatch: boolean): void {
+  writer.u8(position.byRecord ? 1 : 0);
+  writer.u8(hasMatch ? 1 : 0);
+  writer.int53(position.value);
+  writer.int53(position.checkedIncarnation);
+  writer.int53(position.checkedOffset);
+  writer.int53(position.checkedRecord);
+}
+
+function readPosition(reader: Reader): Position & { readonly hasMatch: boolean } {
+  return {
+    byRecord: reader.u8() === 1,
+    hasMatch: reader.u8() === 1,
+    value: reader.int53(),
+    checkedIncarnation: reader.int53(),
+    checkedOffset: reader.int53(),
+    checkedRecord: reader.int53(),
+  };
+}
+
+export function encodeRetention(position: Position): Uint8Array {
+  const writer = new Writer(new Uint8Array(POSITION_BYTES));
+  writePosition(writer, position, false);
+  return writer.finish();
+}
+
+/** Undefined: not the parameters of a RETENTION. */
+export function decodeRetention(payload: Uint8Array): Position | undefined {
+  const reader = new Reader(payload);
+  const position = readPosition(reader);
+  return reader.finished ? position : undefined;
+}
+
+export interface Publish {
+  readonly position: Position;
+  readonly digest: Uint8Array;
+  /** Undefined: whatever is published. */
+  readonly match: Uint8Array | undefined;
+  /** The snapshot itself. */
+  readonly bytes: Uint8Array;
+}
+
+/** Writes everything but the bytes to the front of `payload`, whose rest they are. */
+export function writePublishHead(payload: Uint8Array, publish: Omit<Publish, 'bytes'>): void {
+  const writer = new Writer(payload.subarray(0, PUBLISH_HEAD_BYTES));
+  writePosition(writer, publish.position, publish.match !== undefined);
+  writer.raw(publish.digest);
+  writer.raw(publish.match ?? new Uint8Array(DIGEST_BYTES));
+  writer.finish();
+}
+
+/** Undefined: not the parameters of a PUBLISH_SNAPSHOT. `bytes` is a view, the digests are copies. */
+export function decodePublish(payload: Uint8Array): Publish | undefined {
+  const reader = new Reader(payload);
+  const { hasMatch, ...position } = readPosition(reader);
+  const digest = reader.ownBytes(DIGEST_BYTES);
+  const match = reader.ownBytes(DIGEST_BYTES);
+  const bytes = reader.rest();
+  return reader.bad ? undefined : { position, digest, match: hasMatch ? match : undefined, bytes };
+}

@@ -1,0 +1,170 @@
+/**
+ * Frames shard -> main thread: the answer to one request (by slot) or a tail event of a watched stream (by topic).
+ *
+ *   0 slot or topic u32 | 4 kind u8 | 5 zero u8 | 6 code u16 (base/errors.ts) | 8 flags u16 | 10 contentTypeBytes u16
+ *  12 textBytes u16 | 14 zero u16 | 16 bodyBytes u32 | 20 laneId u32 | 24 startOffset f64 | 32 nextOffset f64
+ *  40 recordFirst f64 | 48 recordStart f64 | 56 recordNext f64 | 64 a f64 | 72 b f64 | 80 c f64
+ *  88 content type, text, body (absent when in the lane)
+ *
+ * Little-endian. `a`, `b`, `c` by op:
+ *   command with producer   a = epoch to show, b = sequence to echo, or the expected one on a conflict, c = received one
+ *   CREATE (reply OK)       nothing beyond that
+ *   READ                    a = incarnation, c = createdAtMs (parts of the ETag)
+ *   HEAD                    a = ttl seconds (-1 none), b = expiresAtMs (-1 none), c = incarnation; startOffset = retention floor
+ *                           text = first hot offset, and of a published snapshot offset and digest, blanks between
+ *   SNAPSHOT                startOffset = its offset (-1 none), a = incarnation, b = size, text = digest
+ *   FLUSH                   a = slices accepted
+ *   OBSERVE a name          nextOffset = tail, c = incarnation (0: there is no such stream)
+ *   BUCKET                  a = streams of the bucket on this shard, b = 1 when the bucket exists on this shard,
+ *                           recordStart and recordNext = largest quota of streams and of retained bytes, -1 none
+ *   APPEND_BATCH            c = frames refused; the body is the JSON array of results
+ *   USAGE                   a = 1 when more buckets follow
+ *   PURGE                   a = streams removed, b = 1 when more are left, text = behind which to go on, c = objects queued
+ *   EXPORT                  OPEN: a = its number, b = mutations applied, text = origin of its objects
+ *   DELETE, FORK_ABORT, FORK_UNPIN   b = 1: a source is to be told that a fork is gone: a = token, text = its key
+ *   FORK_BEGIN, FORK_END   text = ttl seconds and expires at ms, -1 none, a blank between
+ *   FORK_PIN                startOffset = retention floor, a = ttl seconds, b = expires at ms, c = incarnation
+ *   FORK_CHECK              a = 1: the fork is there
+ *   IMPORT_*                b = 1: rows of an earlier attempt are left to be deleted
+ *   BUCKET_GC               a = objects in the queue; the body is JSON, {"seqs":[...],"keys":[...]}
+ */
+import { readText, writeText } from '../base/text.ts';
+
+export const REPLY_RESULT = 0;
+export const REPLY_TAIL = 1;
+
+/** The stream is closed (for a read: and the answer reaches the tail; for a write: by this request or the replayed duplicate). */
+export const REPLY_CLOSED = 1;
+/** The answer reaches the tail. */
+export const REPLY_UP_TO_DATE = 2;
+/** JSON stream: the record fields mean something and Stream-Extensions is sent. */
+export const REPLY_RECORDS = 4;
+/** a, b, c hold producer numbers. */
+export const REPLY_PRODUCER = 8;
+export const REPLY_DUPLICATE = 16;
+/** CREATE: the stream is new (201), else it existed already (200). */
+export const REPLY_CREATED = 32;
+/** TAIL: the stream was deleted or expired; the topic is over. */
+export const REPLY_DELETED = 64;
+/** TAIL: the event carries no bytes although the stream moved; readers must read. */
+export const REPLY_BODY_OMITTED = 128;
+/** The body is in the lane under laneId. */
+export const REPLY_LANE = 256;
+/** READ: the bytes lie in the cold store; the body is a cold plan (protocol/cold.ts), not what a client gets. */
+export const REPLY_COLD = 512;
+
+export const REPLY_HEAD_BYTES = 88;
+
+/**
+ * An answer as numbers; the shard fills one and writes it, the main thread reads one. `body` is what a client gets: raw
+ * bytes, or for a JSON stream the array form `[a,b]`. On the main thread `body` and texts are valid only during the callback
+ * (the memory belongs to the ring), unless the body came by the lane.
+ */
+export class Reply {
+  id = 0;
+  kind = REPLY_RESULT;
+  code = 0;
+  flags = 0;
+  contentType = '';
+  /** A sentence for the client about this refusal, or JSON for LIST, USAGE, STATUS, GET_ATTRIBUTES in `body`. */
+  text = '';
+  startOffset = 0;
+  nextOffset = 0;
+  recordFirst = 0;
+  recordStart = 0;
+  recordNext = 0;
+  a = 0;
+  b = 0;
+  c = 0;
+  laneId = 0;
+  body: Uint8Array | undefined = undefined;
+
+  has(flag: number): boolean {
+    return (this.flags & flag) !== 0;
+  }
+
+  /** Back to an empty OK result for `id`. */
+  reset(id: number): void {
+    this.id = id;
+    this.kind = REPLY_RESULT;
+    this.code = 0;
+    this.flags = 0;
+    this.contentType = '';
+    this.text = '';
+    this.startOffset = 0;
+    this.nextOffset = 0;
+    this.recordFirst = 0;
+    this.recordStart = 0;
+    this.recordNext = 0;
+    this.a = 0;
+    this.b = 0;
+    this.c = 0;
+    this.laneId = 0;
+    this.body = undefined;
+  }
+
+  /** Upper bound of the frame's size in bytes; a body in the lane does not count. */
+  bytesMax(): number {
+    const body = this.laneId === 0 ? (this.body?.length ?? 0) : 0;
+    return REPLY_HEAD_BYTES + 3 * (this.contentType.length + this.text.length) + body;
+  }
+
+  /** Writes the frame at `offset`; returns its size. */
+  write(bytes: Uint8Array, view: DataView, offset: number): number {
+    const body = this.body;
+    view.setUint32(offset, this.id, true);
+    bytes[offset + 4] = this.kind;
+    bytes[offset + 5] = 0;
+    view.setUint16(offset + 6, this.code, true);
+    view.setUint16(offset + 8, this.laneId === 0 ? this.flags : this.flags | REPLY_LANE, true);
+    view.setUint16(offset + 14, 0, true);
+    view.setUint32(offset + 16, body?.length ?? 0, true);
+    view.setUint32(offset + 20, this.laneId, true);
+    view.setFloat64(offset + 24, this.startOffset, true);
+    view.setFloat64(offset + 32, this.nextOffset, true);
+    view.setFloat64(offset + 40, this.recordFirst, true);
+    view.setFloat64(offset + 48, this.recordStart, true);
+    view.setFloat64(offset + 56, this.recordNext, true);
+    view.setFloat64(offset + 64, this.a, true);
+    view.setFloat64(offset + 72, this.b, true);
+    view.setFloat64(offset + 80, this.c, true);
+    let at = offset + REPLY_HEAD_BYTES;
+    const contentTypeBytes = this.contentType === '' ? 0 : writeText(bytes, at, this.contentType);
+    at += contentTypeBytes;
+    const textBytes = this.text === '' ? 0 : writeText(bytes, at, this.text);
+    at += textBytes;
+    view.setUint16(offset + 10, contentTypeBytes, true);
+    view.setUint16(offset + 12, textBytes, true);
+    if (body !== undefined && this.laneId === 0) {
+      bytes.set(body, at);
+      at += body.length;
+    }
+    return at - offset;
+  }
+
+  /** Reads the frame at `offset`; a body in the lane is left undefined for the caller to fetch by laneId. */
+  read(bytes: Uint8Array, view: DataView, offset: number): void {
+    this.id = view.getUint32(offset, true);
+    this.kind = bytes[offset + 4] as number;
+    this.code = view.getUint16(offset + 6, true);
+    this.flags = view.getUint16(offset + 8, true);
+    const contentTypeBytes = view.getUint16(offset + 10, true);
+    const textBytes = view.getUint16(offset + 12, true);
+    const bodyBytes = view.getUint32(offset + 16, true);
+    this.laneId = view.getUint32(offset + 20, true);
+    this.startOffset = view.getFloat64(offset + 24, true);
+    this.nextOffset = view.getFloat64(offset + 32, true);
+    this.recordFirst = view.getFloat64(offset + 40, true);
+    this.recordStart = view.getFloat64(offset + 48, true);
+    this.recordNext = view.getFloat64(offset + 56, true);
+    this.a = view.getFloat64(offset + 64, true);
+    this.b = view.getFloat64(offset + 72, true);
+    this.c = view.getFloat64(offset + 80, true);
+    let at = offset + REPLY_HEAD_BYTES;
+    this.contentType = contentTypeBytes === 0 ? '' : readText(bytes, at, contentTypeBytes);
+    at += contentTypeBytes;
+    this.text = textBytes === 0 ? '' : readText(bytes, at, textBytes);
+    at += textBytes;
+    this.body = bodyBytes === 0 || this.laneId !== 0 ? undefined : bytes.subarray(at, at + bodyBytes);
+  }
+}

@@ -1,0 +1,84 @@
+/** What every message on a peer link has in common. */
+import type { Reader, Writer } from '../../base/cursor.ts';
+
+export interface Envelope {
+  readonly from: number;
+  readonly to: number;
+  readonly term: number;
+}
+
+/**
+ * One kind of message. On the wire its body follows a head that the frame writes (raft-frame.ts): group, number, flags,
+ * term. `from` and `to` are not written: the link has proved both, so no message can lie about them.
+ */
+export interface Codec<T> {
+  /** Names the kind on the wire; never reused. */
+  readonly number: number;
+  /** Every flag that may be set. */
+  readonly flagMask: number;
+  flags(message: T): number;
+  bodyBytes(message: T): number;
+  writeBody(writer: Writer, message: T): void;
+  /** Total: on bad bytes the reader has turned bad and the result means nothing. */
+  readBody(reader: Reader, flags: number, envelope: Envelope): T;
+}
+
+/** Note of a leader to a peer that lost its log, see src/raft/types.ts. On the wire only when it says something. */
+export interface RecoveryNote {
+  readonly allowedBoot: number;
+  readonly restored: boolean;
+}
+
+const NOTE_RESTORED = 1;
+const NOTE_BOOT = 2;
+export const NOTE_MASK = NOTE_RESTORED | NOTE_BOOT;
+
+export function noteFlags(note: RecoveryNote): number {
+  return (note.restored ? NOTE_RESTORED : 0) | (note.allowedBoot === 0 ? 0 : NOTE_BOOT);
+}
+
+export function noteBytes(note: RecoveryNote): number {
+  return note.allowedBoot === 0 ? 0 : 8;
+}
+
+export function writeNote(writer: Writer, note: RecoveryNote): void {
+  if (note.allowedBoot !== 0) writer.int53(note.allowedBoot);
+}
+
+/** The boot of a note, 0 for none. */
+export function readNoteBoot(reader: Reader, flags: number): number {
+  return (flags & NOTE_BOOT) === 0 ? 0 : reader.int53(1);
+}
+
+export function noteRestored(flags: number): boolean {
+  return (flags & NOTE_RESTORED) !== 0;
+}
+
+/** What every answer to a leader says about its sender, see src/raft/types.ts. */
+export interface PeerNote {
+  readonly round: number;
+  readonly boot: number;
+  readonly lost: 0 | 1 | 2;
+  readonly refusesLead: boolean;
+}
+
+const PEER_LOST_MASK = 3;
+const PEER_REFUSES = 4;
+export const PEER_MASK = PEER_LOST_MASK | PEER_REFUSES;
+/** Flag bits from here on are the message's own. */
+export const PEER_FLAGS_END = 8;
+
+export function peerFlags(note: PeerNote): number {
+  return note.lost | (note.refusesLead ? PEER_REFUSES : 0);
+}
+
+export function readLost(reader: Reader, flags: number): 0 | 1 | 2 {
+  const lost = flags & PEER_LOST_MASK;
+  if (lost === 0 || lost === 1 || lost === 2) return lost;
+  reader.fail();
+  return 0;
+}
+
+export function refusesLead(flags: number): boolean {
+  return (flags & PEER_REFUSES) !== 0;
+}

@@ -1,0 +1,54 @@
+/** Refusals of subscription requests, and the JSON that says them. */
+import type { ControlAnswer } from '../../http/routes/control.ts';
+import type { Outcome } from '../state/outcome.ts';
+
+/** Codes beyond the outcomes of commands. */
+type RefusalCode =
+  | 'INVALID_REQUEST'
+  | 'WEBHOOK_URL_REJECTED'
+  | 'SUBSCRIPTION_NOT_FOUND'
+  | 'TOKEN_INVALID'
+  | 'TOKEN_EXPIRED'
+  | 'NOT_FOUND'
+  | Outcome['code'];
+
+const STATUS: Readonly<Record<RefusalCode, number>> = {
+  OK: 200,
+  CREATED: 201,
+  INVALID_REQUEST: 400,
+  WEBHOOK_URL_REJECTED: 400,
+  TOKEN_INVALID: 401,
+  TOKEN_EXPIRED: 401,
+  NOT_FOUND: 404,
+  SUBSCRIPTION_NOT_FOUND: 404,
+  SUBSCRIPTION_ALREADY_EXISTS: 409,
+  FENCED: 409,
+  ALREADY_CLAIMED: 409,
+  NO_PENDING_WORK: 409,
+  INVALID_OFFSET: 409,
+  LIMIT_EXCEEDED: 429,
+  IGNORED: 409,
+};
+
+/** Thrown where a request ends; becomes {"error":{"code":...,"message":...}}. */
+export class Refusal extends Error {
+  readonly code: RefusalCode;
+  /** More members of the error. */
+  readonly more: Readonly<Record<string, unknown>>;
+
+  constructor(code: RefusalCode, message: string, more: Readonly<Record<string, unknown>> = {}) {
+    super(message);
+    this.name = 'Refusal';
+    this.code = code;
+    this.more = more;
+  }
+}
+
+/** What came of a command, if it is not what was asked for. */
+export function refuseUnless(outcome: Outcome, ...good: readonly Outcome['code'][]): void {
+  if (!good.includes(outcome.code)) throw new Refusal(outcome.code, outcome.message ?? outcome.code);
+}
+
+export function refusalAnswer({ code, message, more }: Refusal): ControlAnswer {
+  return { status: STATUS[code], json: { error: { code, message, ...more } } };
+}

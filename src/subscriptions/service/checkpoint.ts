@@ -1,0 +1,71 @@
+/**
+ * Keeps the log of subscriptions short: now and then everything is appended as it is, in one piece and only if nothing came between,
+ * and what lies before is given up. A node that starts reads from there.
+ */
+import { encodeUtf8 } from '../../base/utf8.ts';
+import { snapshotDigest } from '../../http/routes/snapshot.ts';
+import type { ShardGateway } from '../../ports.ts';
+import { COMMAND_PUBLISH_SNAPSHOT, COMMAND_RETENTION } from '../../protocol/command.ts';
+import {
+  PUBLISH_HEAD_BYTES,
+  type Position,
+  encodeRetention,
+  writePublishHead,
+} from '../../protocol/position-command.ts';
+import { type Answer, askStream } from './calls.ts';
+import type { Known } from './known.ts';
+import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
+
+/** A log so small is not worth it. */
+const BYTES_MIN = 4 * 1024 * 1024;
+/** Written for each byte of state, at most: what a checkpoint costs is spread over as much log. */
+const FACTOR = 4;
+/** Commands of others come between; the next tick tries again. */
+const ATTEMPTS = 5;
+/** The floor may not pass a published snapshot; the records say everything, so this one says nothing. */
+const MARK = encodeUtf8('{}');
+const MARK_TYPE = 'application/json';
+
+export function checkpointDue({ machine, log }: Known, bytesMin: number = BYTES_MIN): boolean {
+  return log.bytes > Math.max(bytesMin, FACTOR * machine.bytes);
+}
+
+/** False: something came between each time. Rejects with a MillraceError. */
+export async function writeCheckpoint(gateway: ShardGateway, { machine, log }: Known): Promise<boolean> {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const appended = await log.appendHere(machine.checkpoint());
+    if (appended === undefined) {
+      await log.barrier();
+      continue;
+    }
+    await raiseFloor(gateway, {
+      byRecord: true,
+      value: appended.recordStart,
+      // The answer says where the first record begins, also when it is in the cold store by now.
+      checkedIncarnation: log.incarnation,
+      checkedOffset: appended.startOffset,
+      checkedRecord: appended.recordStart,
+    });
+    return true;
+  }
+  return false;
+}
+
+/** What fails is done with the next checkpoint. */
+async function raiseFloor(gateway: ShardGateway, position: Position): Promise<Answer> {
+  const payload = new Uint8Array(PUBLISH_HEAD_BYTES + MARK.length);
+  payload.set(MARK, PUBLISH_HEAD_BYTES);
+  writePublishHead(payload, { position, digest: snapshotDigest(MARK_TYPE, MARK), match: undefined });
+  const published = await askStream(gateway, LOG_BUCKET, LOG_STREAM, (request) => {
+    request.op = COMMAND_PUBLISH_SNAPSHOT;
+    request.command.kind = COMMAND_PUBLISH_SNAPSHOT;
+    request.command.contentType = MARK_TYPE;
+    request.command.payload = payload;
+  });
+  if (published.code !== 'OK') return published;
+  return await askStream(gateway, LOG_BUCKET, LOG_STREAM, (request) => {
+    request.op = COMMAND_RETENTION;
+    request.command.kind = COMMAND_RETENTION;
+    request.command.payload = encodeRetention(position);
+  });
+}

@@ -1,0 +1,285 @@
+/**
+ * Drives subscriptions on the node that leads the group of their log: issues wakes, delivers them, tries again, ends leases. What to
+ * do is decided by the pure core (decide.ts); everything that happens is a record in the log, so another node goes on where this
+ * one stopped. Two nodes that both believe to lead do no harm: the log takes the first of two equal steps, and a receiver
+ * may at worst be called twice for one wake.
+ */
+import { randomUUID } from 'node:crypto';
+import { WEBHOOK_DELIVERIES_MAX, WEBHOOK_SLOW_DELIVERIES_MAX } from '../../base/limits.ts';
+import { type Step, decide, retryDelayMs } from '../state/decide.ts';
+import type { Outcome } from '../state/outcome.ts';
+import type { Command } from '../state/record.ts';
+import type { Subscription } from '../state/subscription.ts';
+import type { Logger } from '../../server/log.ts';
+import type { Delivering, Sent } from '../webhooks/delivering.ts';
+import { SlowReceivers } from '../webhooks/slow-receivers.ts';
+import { Slots } from './slots.ts';
+import type { Tails } from './tails.ts';
+
+/** An append that failed (no leader, a full mailbox) is tried again this much later. */
+const PAUSE_MS = 1000;
+/** The longest that a timer sleeps: what it waits for may be further away than a timer can count. */
+const SLEEP_MAX_MS = 60_000;
+
+export interface DriverOptions {
+  readonly tails: Pick<Tails, 'of'>;
+  /** Not deleted, and made anew under its id. */
+  readonly isCurrent: (sub: Subscription) => boolean;
+  readonly append: (command: Command) => Promise<Outcome>;
+  readonly send: Delivering;
+  readonly log: Logger;
+  /** The wall clock: leases and pauses in the log are told by it. */
+  readonly nowMs: () => number;
+  /** The clock that never steps: this node's own waits. */
+  readonly clockMs: () => number;
+  /** In [0, 1). */
+  readonly random: () => number;
+}
+
+/** What came of a delivery. */
+type DeliveryCommand = Extract<Command, { readonly op: 'done' | 'delivered' | 'failed' }>;
+
+interface Attempt {
+  readonly wakeId: string;
+  readonly isSlow: boolean;
+  readonly startedMs: number;
+  readonly abort: AbortController;
+}
+
+export class Driver {
+  /** Steps that are in the log. */
+  readonly counters = { wakes: 0, delivered: 0, failed: 0, expired: 0 };
+  readonly #options: DriverOptions;
+  #driving = false;
+  readonly #dirty = new Set<Subscription>();
+  #flushDue = false;
+  /** When to look again, by the clock that never steps: a wall clock that is set meanwhile is looked at in time. */
+  readonly #due = new Map<Subscription, number>();
+  #timer: NodeJS.Timeout | undefined;
+  #timerAtMs = Infinity;
+  /** A record about them is on its way. */
+  readonly #busy = new Set<Subscription>();
+  /** An append failed: nothing before. */
+  readonly #pausedUntilMs = new Map<Subscription, number>();
+  readonly #attempts = new Map<Subscription, Attempt>();
+  readonly #slots = new Slots<Subscription>(WEBHOOK_DELIVERIES_MAX, WEBHOOK_SLOW_DELIVERIES_MAX);
+  readonly #slowReceivers = new SlowReceivers();
+  /** What came of a delivery and could not be recorded yet: until it is, the receiver is not called for this wake again. */
+  readonly #unrecorded = new Map<Subscription, DeliveryCommand>();
+
+  constructor(options: DriverOptions) {
+    this.#options = options;
+  }
+
+  get driving(): boolean {
+    return this.#driving;
+  }
+
+  get inFlight(): number {
+    return this.#attempts.size;
+  }
+
+  get queued(): number {
+    return this.#slots.waiting;
+  }
+
+  start(subs: Iterable<Subscription>): void {
+    this.#driving = true;
+    for (const sub of subs) this.touch(sub);
+  }
+
+  /** Another node goes on. What is under way here is cut off: it will be delivered again. */
+  stop(): void {
+    this.#driving = false;
+    for (const { abort } of this.#attempts.values()) abort.abort();
+    this.#dirty.clear();
+    this.#due.clear();
+    this.#slots.clear();
+    this.#unrecorded.clear();
+    clearTimeout(this.#timer);
+    this.#timerAtMs = Infinity;
+  }
+
+  /** Something about it changed. */
+  touch(sub: Subscription): void {
+    if (!this.#driving || !this.#options.isCurrent(sub)) return;
+    this.#dirty.add(sub);
+    if (this.#flushDue) return;
+    this.#flushDue = true;
+    setImmediate(() => this.#flush());
+  }
+
+  removed(sub: Subscription): void {
+    this.#attempts.get(sub)?.abort.abort();
+    this.#dirty.delete(sub);
+    this.#due.delete(sub);
+    this.#pausedUntilMs.delete(sub);
+    this.#unrecorded.delete(sub);
+    this.#waitsNoMore(sub);
+  }
+
+  #flush(): void {
+    this.#flushDue = false;
+    const dirty = [...this.#dirty];
+    this.#dirty.clear();
+    for (const sub of dirty) this.#look(sub);
+  }
+
+  #look(sub: Subscription): void {
+    if (!this.#driving || !this.#options.isCurrent(sub)) return;
+    const attempt = this.#attempts.get(sub);
+    // The wake is over: whatever the receiver answers, it is too late.
+    if (attempt !== undefined && attempt.wakeId !== sub.wake?.id) attempt.abort.abort();
+    this.#due.delete(sub);
+    const step = this.#nextStep(sub);
+    if (step?.do !== 'deliver') this.#waitsNoMore(sub);
+    if (step !== undefined) this.#take(sub, step, this.#options.nowMs());
+  }
+
+  /** Undefined: not now. */
+  #nextStep(sub: Subscription): Step | undefined {
+    if (this.#busy.has(sub)) return undefined;
+    const { nowMs, clockMs } = this.#options;
+    const pausedUntilMs = this.#pausedUntilMs.get(sub) ?? 0;
+    if (clockMs() < pausedUntilMs) {
+      this.#lookAt(sub, pausedUntilMs);
+      return undefined;
+    }
+    this.#pausedUntilMs.delete(sub);
+    const known = this.#unrecorded.get(sub);
+    this.#unrecorded.delete(sub);
+    if (known !== undefined && known.wake === sub.wake?.id) {
+      void this.#recordDelivery(sub, known);
+      return undefined;
+    }
+    return decide(sub, (path) => this.#options.tails.of(path), nowMs());
+  }
+
+  /** Others may go in its place. */
+  #waitsNoMore(sub: Subscription): void {
+    if (this.#slots.forget(sub)) this.#letIn();
+  }
+
+  #letIn(): void {
+    for (const sub of this.#slots.next()) this.touch(sub);
+  }
+
+  #take(sub: Subscription, step: Step, nowMs: number): void {
+    const about = { id: sub.id, at: nowMs };
+    switch (step.do) {
+      case 'rest':
+        return;
+      case 'wait':
+        return this.#lookIn(sub, step.untilMs - nowMs);
+      case 'wake': {
+        const wake = newWakeId();
+        const { tails } = step;
+        return void this.#record(sub, { op: 'wake', ...about, wake, generation: sub.generation + 1, tails }, 'wakes');
+      }
+      case 'expire': {
+        const wake = sub.wake?.id as string;
+        // A receiver that has not even answered is called again no sooner than after any other failure.
+        const next = this.#attempts.has(sub) ? this.#nextAttemptMs(sub, nowMs) : -1;
+        return void this.#record(sub, { op: 'expire', ...about, wake, until: sub.leaseUntilMs, next }, 'expired');
+      }
+      case 'deliver':
+        this.#lookIn(sub, step.expiresAtMs - nowMs);
+        return this.#deliver(sub);
+    }
+  }
+
+  #nextAttemptMs(sub: Subscription, nowMs: number): number {
+    return nowMs + retryDelayMs(sub.failures + 1, this.#options.random());
+  }
+
+  /** One record at a time for each subscription; what it changed is looked at when it is folded. */
+  async #record(sub: Subscription, command: Command, counter: keyof Driver['counters']): Promise<boolean> {
+    this.#busy.add(sub);
+    try {
+      const { code } = await this.#options.append(command);
+      if (code === 'OK') this.counters[counter]++;
+      return true;
+    } catch (error) {
+      this.#options.log.debug({ err: error, subscription: sub.id, op: command.op }, 'a step could not be recorded');
+      if (this.#options.isCurrent(sub)) this.#pausedUntilMs.set(sub, this.#options.clockMs() + PAUSE_MS);
+      return false;
+    } finally {
+      this.#busy.delete(sub);
+      this.touch(sub);
+    }
+  }
+
+  async #recordDelivery(sub: Subscription, command: DeliveryCommand): Promise<void> {
+    const isRecorded = await this.#record(sub, command, command.op === 'failed' ? 'failed' : 'delivered');
+    if (!isRecorded && this.#driving && this.#options.isCurrent(sub)) this.#unrecorded.set(sub, command);
+  }
+
+  #deliver(sub: Subscription): void {
+    if (this.#attempts.has(sub)) return this.#waitsNoMore(sub);
+    const isSlow = sub.failures > 0 || this.#slowReceivers.has(sub);
+    if (!this.#slots.enter(sub, isSlow)) return;
+    const startedMs = this.#options.clockMs();
+    const attempt: Attempt = { wakeId: sub.wake?.id as string, abort: new AbortController(), isSlow, startedMs };
+    this.#attempts.set(sub, attempt);
+    void this.#attempt(sub, attempt);
+  }
+
+  async #attempt(sub: Subscription, { wakeId, abort, isSlow, startedMs }: Attempt): Promise<void> {
+    const { log, nowMs, clockMs } = this.#options;
+    let sent: Sent;
+    try {
+      sent = await this.#options.send(sub, abort.signal);
+    } catch (error) {
+      log.error({ err: error, subscription: sub.id }, 'a delivery failed in an unforeseen way');
+      sent = { result: 'failed', reason: 'internal error' };
+    }
+    this.#attempts.delete(sub);
+    // One that was cut off may have got the wake, and called back.
+    this.#slowReceivers.note(sub, sent.result !== 'failed' || abort.signal.aborted, clockMs() - startedMs);
+    this.#slots.leave(isSlow);
+    this.#letIn();
+    if (abort.signal.aborted) return this.touch(sub);
+    const about = { id: sub.id, at: nowMs(), wake: wakeId };
+    if (sent.result === 'failed') {
+      const text = 'a wake could not be delivered; it is tried again';
+      log[sub.failures === 0 ? 'warn' : 'debug']({ subscription: sub.id, reason: sent.reason }, text);
+      return this.#recordDelivery(sub, { op: 'failed', ...about, next: this.#nextAttemptMs(sub, nowMs()) });
+    }
+    return this.#recordDelivery(sub, { op: sent.result === 'done' ? 'done' : 'delivered', ...about });
+  }
+
+  /** Also when that is over earlier or later by a wall clock that is set meanwhile: what to do is decided anew then. */
+  #lookIn(sub: Subscription, delayMs: number): void {
+    if (delayMs !== Infinity) this.#lookAt(sub, this.#options.clockMs() + Math.min(delayMs, SLEEP_MAX_MS));
+  }
+
+  #lookAt(sub: Subscription, atMs: number): void {
+    this.#due.set(sub, atMs);
+    if (atMs >= this.#timerAtMs) return;
+    clearTimeout(this.#timer);
+    this.#timerAtMs = atMs;
+    const sleepMs = Math.min(SLEEP_MAX_MS, Math.max(0, atMs - this.#options.clockMs()));
+    this.#timer = setTimeout(() => this.#wakeUp(), sleepMs).unref();
+  }
+
+  #wakeUp(): void {
+    const clockMs = this.#options.clockMs();
+    this.#timerAtMs = Infinity;
+    let next: Subscription | undefined;
+    let nextMs = Infinity;
+    for (const [sub, atMs] of [...this.#due]) {
+      if (atMs <= clockMs) {
+        this.#due.delete(sub);
+        this.touch(sub);
+      } else if (atMs < nextMs) {
+        next = sub;
+        nextMs = atMs;
+      }
+    }
+    if (next !== undefined) this.#lookAt(next, nextMs);
+  }
+}
+
+export function newWakeId(): string {
+  return `w_${randomUUID().replaceAll('-', '')}`;
+}

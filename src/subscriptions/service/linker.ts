@@ -1,0 +1,226 @@
+/**
+ * Keeps the links of subscriptions true, on the node that drives them: streams that appear and match a pattern are linked from their
+ * beginning, streams that are gone lose their link, and one that was made anew is processed from its beginning.
+ */
+import { SUBSCRIPTION_LINKS_MAX } from '../../base/limits.ts';
+import type { ShardGateway } from '../../ports.ts';
+import type { StreamTail } from '../state/decide.ts';
+import type { Machine } from '../state/machine.ts';
+import type { Command } from '../state/record.ts';
+import type { Position, Subscription } from '../state/subscription.ts';
+import type { Logger } from '../../server/log.ts';
+import type { Directory } from './directory.ts';
+import { listMatching } from './listing.ts';
+import { locate, reaches } from './locate.ts';
+import type { Tails } from './tails.ts';
+
+/** What could not be recorded or listed is done again by a sweep this much later. */
+const AGAIN_MS = 1000;
+/** Each lists streams and asks for tails; the shards have clients to serve. */
+const SWEEPS_AT_ONCE = 4;
+/**
+ * A linked stream that is not here, and whose end this node has not seen: deleted while nobody drove the subscription, or still to come
+ * from a backup, group by group. The link does no harm meanwhile.
+ */
+const MISSING_MS = 24 * 3_600_000;
+
+export interface LinkerOptions {
+  readonly gateway: ShardGateway;
+  readonly machine: Machine;
+  readonly directory: Directory;
+  readonly tails: Tails;
+  readonly append: (commands: readonly Command[]) => Promise<unknown>;
+  readonly isDriving: () => boolean;
+  readonly nowMs: () => number;
+  readonly clockMs: () => number;
+  readonly log: Logger;
+}
+
+export class Linker {
+  /** Events of streams that matched a pattern and found no room. */
+  refused = 0;
+  readonly #options: LinkerOptions;
+  /** Links found since the last record, by subscription. */
+  readonly #found = new Map<Subscription, Map<string, Position>>();
+  /** Links whose record is on its way: until it is folded, every event of the stream finds them missing. */
+  readonly #underWay = new Map<Subscription, ReadonlyMap<string, Position>>();
+  #flushDue = false;
+  readonly #missingSinceMs = new Map<string, number>();
+  readonly #due = new Set<Subscription>();
+  #sweeps = 0;
+
+  constructor(options: LinkerOptions) {
+    this.#options = options;
+  }
+
+  /** A stream moved: by an append, its creation or its end. */
+  moved(path: string, tail: StreamTail, removed: boolean): void {
+    if (!this.#options.isDriving()) return;
+    const { directory } = this.#options;
+    for (const sub of directory.of(path) ?? []) {
+      const known = sub.links.get(path)?.incarnation ?? 0;
+      const isOver = removed ? tail.incarnation >= known : tail.incarnation > known;
+      if (known !== 0 && isOver) this.#renew(sub, path, known, removed ? undefined : tail);
+    }
+    if (!removed) for (const sub of directory.matching(path)) this.#link(sub, path, tail);
+  }
+
+  /** The tail of a linked stream became known on this node. One that is not here keeps its link for now: see `sweep`. */
+  found(path: string, tail: StreamTail): void {
+    if (tail.incarnation === 0 || !this.#options.isDriving()) return;
+    this.#missingSinceMs.delete(path);
+    this.moved(path, tail, false);
+    const isBehind = [...(this.#options.directory.of(path) ?? [])].some(
+      (sub) => sub.links.get(path)?.incarnation === tail.incarnation && isBeyond(sub, path, tail),
+    );
+    if (isBehind) void this.#confirmTail(path);
+  }
+
+  /** Looks for streams that match and are not linked, and for links whose stream is gone. A few at once; the others wait. */
+  sweep(sub: Subscription): void {
+    if (!this.#options.isDriving()) return;
+    this.#due.add(sub);
+    while (this.#sweeps < SWEEPS_AT_ONCE && this.#due.size > 0) void this.#sweepNext();
+  }
+
+  async #sweepNext(): Promise<void> {
+    this.#sweeps++;
+    for (const sub of this.#due) {
+      this.#due.delete(sub);
+      if (!this.#options.isDriving()) continue;
+      try {
+        await this.#sweepOnce(sub);
+      } catch (error) {
+        this.#options.log.debug({ err: error, subscription: sub.id }, 'a sweep failed; it is done again');
+        this.#sweepLater(sub);
+      }
+    }
+    this.#sweeps--;
+  }
+
+  #sweepLater(sub: Subscription): void {
+    setTimeout(() => this.sweep(sub), AGAIN_MS).unref();
+  }
+
+  async #sweepOnce(sub: Subscription): Promise<void> {
+    const { gateway, machine, tails } = this.#options;
+    if (machine.subscriptions.get(sub.id) !== sub) return;
+    await tails.known(sub.links.keys());
+    for (const path of [...sub.links.keys()]) {
+      if (tails.of(path)?.incarnation === 0) await tails.refresh(path);
+      const tail = tails.of(path);
+      if (tail === undefined) continue;
+      this.found(path, tail);
+      if (tail.incarnation === 0) this.#missing(sub, path);
+    }
+    if (sub.config.pattern === null) return;
+    // One more than fits shows that some do not fit.
+    const paths = await listMatching(gateway, sub.config.pattern, SUBSCRIPTION_LINKS_MAX + sub.links.size + 1);
+    const missing = paths.filter((path) => !sub.links.has(path) && sub.matches(path));
+    if (machine.subscriptions.get(sub.id) !== sub) return;
+    await Promise.all(missing.map((path) => tails.want(path)));
+    for (const path of missing) {
+      const tail = tails.of(path);
+      if (tail !== undefined && tail.incarnation !== 0) this.#link(sub, path, tail);
+      tails.release(path);
+    }
+  }
+
+  #link(sub: Subscription, path: string, { incarnation }: StreamTail): void {
+    const { machine } = this.#options;
+    if (this.#underWay.get(sub)?.has(path) === true) return;
+    const links = this.#found.get(sub) ?? new Map<string, Position>();
+    // Otherwise every event of the stream would be another record that changes nothing.
+    if (sub.links.size + links.size >= SUBSCRIPTION_LINKS_MAX || machine.refusesLink(sub, path) !== undefined) {
+      this.refused++;
+      return;
+    }
+    // It did not exist when the subscription was made: all of it is news.
+    links.set(path, [path, incarnation, 0]);
+    this.#found.set(sub, links);
+    this.#flushSoon();
+  }
+
+  #flush(): void {
+    this.#flushDue = false;
+    for (const [sub, links] of [...this.#found]) {
+      // One record at a time; what is found meanwhile goes into the next.
+      if (this.#underWay.has(sub)) continue;
+      this.#found.delete(sub);
+      this.#underWay.set(sub, links);
+      void this.#record(sub, [...links.values()]);
+    }
+  }
+
+  async #record(sub: Subscription, links: readonly Position[]): Promise<void> {
+    await this.#append(sub, [{ op: 'link', id: sub.id, at: this.#options.nowMs(), links }]);
+    this.#underWay.delete(sub);
+    if (this.#found.has(sub)) this.#flushSoon();
+  }
+
+  #flushSoon(): void {
+    if (this.#flushDue) return;
+    this.#flushDue = true;
+    setImmediate(() => this.#flush());
+  }
+
+  #renew(sub: Subscription, path: string, incarnation: number, present: StreamTail | undefined): void {
+    const about = { id: sub.id, at: this.#options.nowMs() };
+    const commands: Command[] = [{ op: 'gone', ...about, path, incarnation }];
+    if (present !== undefined) commands.push({ op: 'link', ...about, links: [[path, present.incarnation, 0]] });
+    void this.#append(sub, commands);
+  }
+
+  #missing(sub: Subscription, path: string): void {
+    const known = sub.links.get(path)?.incarnation ?? 0;
+    if (known === 0) return;
+    // Seen while another node drove the subscription.
+    if (this.#options.tails.ended(path) >= known) return this.#renew(sub, path, known, undefined);
+    const clockMs = this.#options.clockMs();
+    const sinceMs = this.#missingSinceMs.get(path);
+    if (sinceMs !== undefined) {
+      if (clockMs - sinceMs > MISSING_MS) void this.#confirmTail(path);
+      return;
+    }
+    if (this.#missingSinceMs.size >= SUBSCRIPTION_LINKS_MAX) this.#missingSinceMs.clear();
+    this.#missingSinceMs.set(path, clockMs);
+  }
+
+  /** What this node says of the stream may be old; the leader of its group knows. */
+  async #confirmTail(path: string): Promise<void> {
+    const { gateway, directory, nowMs } = this.#options;
+    for (const sub of [...(directory.of(path) ?? [])]) {
+      const link = sub.links.get(path);
+      if (link === undefined || link.incarnation === 0) continue;
+      const { incarnation, acked } = link;
+      try {
+        if ((await reaches(gateway, path, acked)) === incarnation) continue;
+        const tail = await locate(gateway, path);
+        const about = { id: sub.id, at: nowMs(), path, incarnation };
+        if (tail.incarnation !== incarnation)
+          this.#renew(sub, path, incarnation, tail.incarnation === 0 ? undefined : tail);
+        else if (tail.offset < acked) await this.#append(sub, [{ op: 'rewind', ...about, offset: tail.offset }]);
+      } catch (error) {
+        this.#options.log.debug({ err: error, path }, 'a linked stream could not be looked for; it is done again');
+        this.#sweepLater(sub);
+      }
+    }
+  }
+
+  async #append(sub: Subscription, commands: readonly Command[]): Promise<void> {
+    try {
+      await this.#options.append(commands);
+    } catch (error) {
+      this.#options.log.debug(
+        { err: error, subscription: sub.id },
+        'links could not be recorded; they are looked for again',
+      );
+      this.#sweepLater(sub);
+    }
+  }
+}
+
+/** Is the cursor further than the stream? */
+function isBeyond(sub: Subscription, path: string, tail: StreamTail): boolean {
+  return (sub.links.get(path)?.acked ?? 0) > tail.offset;
+}

@@ -1,0 +1,41 @@
+/** Where a stream is, also when this node knows less of it than another one. */
+import { type ErrorCode, MillraceError } from '../../base/errors.ts';
+import type { ShardGateway } from '../../ports.ts';
+import type { StreamTail } from '../state/decide.ts';
+import { splitFlatPath } from '../../protocol/flat-path.ts';
+import { OP_HEAD, OP_READ, READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/request.ts';
+import { askStream } from './calls.ts';
+
+const NO_STREAM: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['STREAM_NOT_FOUND', 'STREAM_DELETED']);
+const NOT_THERE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'OFFSET_OUT_OF_RANGE',
+  'OFFSET_INSIDE_RECORD',
+  'STREAM_GONE',
+]);
+const NOTHING: StreamTail = { incarnation: 0, offset: 0 };
+
+/** Before it says that there is no stream it has asked the leader. */
+export async function locate(gateway: ShardGateway, path: string): Promise<StreamTail> {
+  const { bucket, stream } = splitFlatPath(path);
+  const answer = await askStream(gateway, bucket, stream, (request) => {
+    request.op = OP_HEAD;
+  });
+  if (NO_STREAM.has(answer.code)) return NOTHING;
+  if (answer.code !== 'OK') throw new MillraceError(answer.code);
+  return { incarnation: answer.c, offset: answer.nextOffset };
+}
+
+/** The stream's incarnation if it reaches that offset, after the leader was asked; 0 otherwise. */
+export async function reaches(gateway: ShardGateway, path: string, offset: number): Promise<number> {
+  const { bucket, stream } = splitFlatPath(path);
+  const answer = await askStream(gateway, bucket, stream, (request) => {
+    request.op = OP_READ;
+    request.mode = READ_OFFSET;
+    request.value = offset;
+    request.maxBytes = 1;
+    request.readFlags = READ_FLAG_NO_TOUCH;
+  });
+  if (answer.code === 'OK') return answer.a;
+  if (NO_STREAM.has(answer.code) || NOT_THERE.has(answer.code)) return 0;
+  throw new MillraceError(answer.code);
+}

@@ -1,0 +1,284 @@
+/**
+ * The log of subscriptions on this node: follows the internal stream and folds its records, appends commands and tells what came of
+ * them. The stream is made with the first subscription; until then there is nothing, and nothing is asked.
+ *
+ * Records that a node appends are found again by a name of their own (`by`), so it does not matter whether the answer to the append
+ * or the record comes first.
+ */
+import { randomUUID } from 'node:crypto';
+import { type ErrorCode, MillraceError } from '../../base/errors.ts';
+import { encodeUtf8 } from '../../base/utf8.ts';
+import type { ShardGateway } from '../../ports.ts';
+import type { Machine } from '../state/machine.ts';
+import type { Outcome } from '../state/outcome.ts';
+import type { Command, LogRecord } from '../state/record.ts';
+import { COMMAND_APPEND, COMMAND_CREATE } from '../../protocol/command.ts';
+import { flatPath } from '../../protocol/flat-path.ts';
+import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
+import { REPLY_UP_TO_DATE } from '../../protocol/reply.ts';
+import { OP_HEAD, OP_READ, READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/request.ts';
+import { type Answer, askStream } from './calls.ts';
+import type { Logger } from '../../server/log.ts';
+import type { Tails } from './tails.ts';
+
+export const LOG_PATH = flatPath(LOG_BUCKET, LOG_STREAM);
+const JSON_TYPE = 'application/json';
+/** A read or an append that could not be done is tried again this much later. */
+const RETRY_MS = 200;
+/** What a client waits for a record that was appended and has not come back: then its outcome is unknown to it. */
+const OUTCOME_MS = 10_000;
+/** No stream has so many records: the append is refused, after every write before it. */
+const NEVER = Number.MAX_SAFE_INTEGER;
+
+export interface LogOptions {
+  readonly gateway: ShardGateway;
+  readonly tails: Tails;
+  readonly machine: Machine;
+  readonly log: Logger;
+  /** The fold begins anew: what is known is of the past until a barrier is passed. */
+  readonly lost: () => void;
+}
+
+interface Waiting {
+  readonly resolve: (outcome: Outcome) => void;
+  readonly reject: (error: Error) => void;
+}
+
+export class SubscriptionLog {
+  readonly #options: LogOptions;
+  /** By the name of the record. */
+  readonly #waiting = new Map<string, Waiting>();
+  /** Of those who wait until so many records are folded. */
+  #barriers: { readonly record: number; readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
+  readonly #nonce = randomUUID();
+  #counter = 0;
+  #incarnation = 0;
+  /** Behind what is folded: bytes and records of the stream. -1: not begun. */
+  #offset = -1;
+  #record = 0;
+  #reading = false;
+  #again = false;
+  #closed = false;
+  /** Records and bytes of the log behind its last checkpoint, as far as they are folded. */
+  records = 0;
+  bytes = 0;
+
+  constructor(options: LogOptions) {
+    this.#options = options;
+  }
+
+  /** Everything that was in the log when this node looked is folded. */
+  async start(): Promise<void> {
+    await this.#options.tails.want(LOG_PATH);
+    this.moved();
+  }
+
+  get isThere(): boolean {
+    return (this.#options.tails.of(LOG_PATH)?.incarnation ?? 0) !== 0;
+  }
+
+  /** Records folded. */
+  get position(): number {
+    return this.#record;
+  }
+
+  /** Where the log's stream is has changed, or may have. */
+  moved(): void {
+    this.#again = true;
+    if (!this.#reading) void this.#read();
+  }
+
+  /** Makes the stream unless it is there. */
+  async ensure(): Promise<void> {
+    if (this.isThere) return;
+    const answer = await this.#ask((request) => {
+      request.op = COMMAND_CREATE;
+      request.command.kind = COMMAND_CREATE;
+      request.command.contentType = JSON_TYPE;
+    });
+    if (answer.code !== 'OK') throw new MillraceError(answer.code);
+  }
+
+  /** Appends a command; its outcome once this node has folded it. Rejects with a MillraceError. */
+  async append(command: Command): Promise<Outcome> {
+    const [outcome] = await this.appendAll([command]);
+    return outcome as Outcome;
+  }
+
+  /** One after the other, with nothing between them. */
+  async appendAll(commands: readonly Command[]): Promise<Outcome[]> {
+    if (this.#closed) throw new MillraceError('STOPPING');
+    const records = commands.map((command): LogRecord => ({ ...command, by: this.#name() }));
+    const outcomes = records.map((record) => this.#outcome(record.by as string));
+    const all = Promise.all(outcomes);
+    // Rejections come through `all`, or through the throw below.
+    all.catch(() => undefined);
+    const answer = await this.#send(records, undefined);
+    if (answer.code !== 'OK') {
+      const error = new MillraceError(answer.code);
+      for (const { by } of records) this.#take(by as string)?.reject(error);
+      throw error;
+    }
+    const timer = setTimeout(() => {
+      for (const { by } of records) this.#take(by as string)?.reject(new MillraceError('OUTCOME_UNKNOWN'));
+    }, OUTCOME_MS);
+    try {
+      return await all;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Appends only if nothing else came since what is folded; undefined: something did. */
+  async appendHere(records: readonly LogRecord[]): Promise<Answer | undefined> {
+    const answer = await this.#send(records, this.#record);
+    if (answer.code === 'RECORD_PRECONDITION_FAILED') return undefined;
+    if (answer.code !== 'OK') throw new MillraceError(answer.code);
+    return answer;
+  }
+
+  /**
+   * What any node acknowledged before this call is folded when it resolves; rejects with a MillraceError when that takes too long. A
+   * conditional append that cannot succeed goes the way of every write and leaves nothing behind.
+   */
+  async barrier(): Promise<void> {
+    if (!this.isThere) {
+      const head = await this.#ask((request) => {
+        request.op = OP_HEAD;
+      });
+      if (head.code === 'STREAM_NOT_FOUND') return;
+      if (head.code !== 'OK') throw new MillraceError(head.code);
+    }
+    const answer = await this.#send([{ op: 'checkpoint-end' }], NEVER);
+    if (answer.code !== 'RECORD_PRECONDITION_FAILED') throw new MillraceError(answer.code);
+    if (this.#record >= answer.recordNext) return;
+    let timer: NodeJS.Timeout | undefined;
+    const passed = new Promise<void>((resolve, reject) => {
+      timer = setTimeout(() => reject(new MillraceError('CATCHING_UP')), OUTCOME_MS);
+      this.#barriers.push({ record: answer.recordNext, resolve, reject });
+      this.moved();
+    });
+    await passed.finally(() => clearTimeout(timer));
+  }
+
+  get incarnation(): number {
+    return this.#incarnation;
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const waiting of this.#waiting.values()) waiting.reject(new MillraceError('STOPPING'));
+    this.#waiting.clear();
+    for (const { reject } of this.#barriers) reject(new MillraceError('STOPPING'));
+  }
+
+  #name(): string {
+    return `${this.#nonce}.${this.#counter++}`;
+  }
+
+  #outcome(by: string): Promise<Outcome> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(by, { resolve, reject });
+    });
+  }
+
+  #take(by: string): Waiting | undefined {
+    const waiting = this.#waiting.get(by);
+    this.#waiting.delete(by);
+    return waiting;
+  }
+
+  #send(records: readonly LogRecord[], match: number | undefined): Promise<Answer> {
+    return this.#ask((request) => {
+      request.op = COMMAND_APPEND;
+      request.command.kind = COMMAND_APPEND;
+      request.command.contentType = JSON_TYPE;
+      request.command.recordMatch = match ?? -1;
+      request.command.payload = encodeUtf8(JSON.stringify(records));
+    });
+  }
+
+  #ask(fill: Parameters<typeof askStream>[3]): Promise<Answer> {
+    return askStream(this.#options.gateway, LOG_BUCKET, LOG_STREAM, fill);
+  }
+
+  async #read(): Promise<void> {
+    this.#reading = true;
+    try {
+      while (this.#again && !this.#closed) {
+        this.#again = false;
+        if (!this.isThere) continue;
+        const code = this.#offset < 0 ? await this.#begin() : await this.#step();
+        if (code === 'OK') continue;
+        this.#options.log.debug({ code }, 'the log of subscriptions cannot be read now');
+        this.#again = true;
+        await new Promise((resolve) => {
+          setTimeout(resolve, RETRY_MS).unref();
+        });
+      }
+    } finally {
+      this.#reading = false;
+    }
+  }
+
+  /** Finds where the log begins. */
+  async #begin(): Promise<ErrorCode> {
+    const head = await this.#ask((request) => {
+      request.op = OP_HEAD;
+    });
+    if (head.code !== 'OK') return head.code;
+    this.#offset = head.startOffset;
+    this.#record = head.recordFirst;
+    this.#incarnation = head.c;
+    this.#again = true;
+    return 'OK';
+  }
+
+  async #step(): Promise<ErrorCode> {
+    const answer = await this.#ask((request) => {
+      request.op = OP_READ;
+      request.mode = READ_OFFSET;
+      request.value = this.#offset;
+      request.readFlags = READ_FLAG_NO_TOUCH;
+    });
+    if (answer.code === 'STREAM_GONE') {
+      // A checkpoint further on took its place before this node came here: what it says is all there is.
+      return this.#options.machine.isEmpty ? await this.#begin() : this.#lost();
+    }
+    if (answer.code !== 'OK') return answer.code;
+    const records = answer.body === '' ? [] : (JSON.parse(answer.body) as LogRecord[]);
+    this.bytes += answer.nextOffset - this.#offset;
+    this.#offset = answer.nextOffset;
+    for (const record of records) this.#fold(record);
+    if ((answer.flags & REPLY_UP_TO_DATE) === 0) this.#again = true;
+    this.#passBarriers();
+    return 'OK';
+  }
+
+  /** A node that slept through a whole checkpoint: only a new fold can be right. */
+  #lost(): ErrorCode {
+    this.#options.lost();
+    this.#options.machine.clear();
+    this.#offset = -1;
+    this.#again = true;
+    return 'OK';
+  }
+
+  #fold(record: LogRecord): void {
+    this.#record++;
+    this.records++;
+    if (record.op === 'checkpoint') {
+      this.records = 0;
+      this.bytes = 0;
+    }
+    const outcome = this.#options.machine.apply(record);
+    if (record.by !== undefined) this.#take(record.by)?.resolve(outcome);
+  }
+
+  #passBarriers(): void {
+    if (this.#barriers.length === 0) return;
+    const passed = this.#barriers.filter(({ record }) => record <= this.#record);
+    this.#barriers = this.#barriers.filter(({ record }) => record > this.#record);
+    for (const { resolve } of passed) resolve();
+  }
+}

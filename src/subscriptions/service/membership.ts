@@ -1,0 +1,144 @@
+/** Subscriptions come, go and change their streams: what any node does for a client, by appending commands to the log. */
+import { createHash } from 'node:crypto';
+import { MillraceError } from '../../base/errors.ts';
+import { SUBSCRIPTION_LINKS_MAX } from '../../base/limits.ts';
+import type { ShardGateway } from '../../ports.ts';
+import type { Position } from '../state/subscription.ts';
+import { type Signing, showSubscription } from '../state/show.ts';
+import { type Config, Subscription } from '../state/subscription.ts';
+import { Refusal, refuseUnless } from './api-refusal.ts';
+import { CONTROL_PATH } from '../webhooks/delivering.ts';
+import { type Keys, newKey } from '../webhooks/keys.ts';
+import type { Known } from './known.ts';
+import { listMatching } from './listing.ts';
+import { locate } from './locate.ts';
+import type { Tails } from './tails.ts';
+import { type WebhookRules, webhookTarget } from '../webhooks/webhook-url.ts';
+
+/** Streams looked up at once. */
+const LOOKUPS_AT_ONCE = 64;
+/** Of a Host header: it becomes part of URLs that others call. */
+const ORIGIN = /^https?:\/\/[A-Za-z0-9._:[\]-]+$/;
+
+export interface MembershipOptions {
+  readonly gateway: ShardGateway;
+  readonly known: Known;
+  readonly tails: Tails;
+  readonly rules: WebhookRules;
+  /** Scheme and authority under which receivers reach the cluster; undefined: as the client that creates it did. */
+  readonly publicUrl: string | undefined;
+  readonly nowMs: () => number;
+}
+
+export class Membership {
+  readonly #options: MembershipOptions;
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+  }
+
+  async jwks(): Promise<ReturnType<Keys['jwks']>> {
+    const { known, nowMs } = this.#options;
+    if (known.keys() === undefined) await known.log.barrier();
+    return known.keys()?.jwks(nowMs()) ?? { keys: [] };
+  }
+
+  async create(id: string, config: Config, origin: string): Promise<{ created: boolean; shown: unknown }> {
+    const { known, rules, nowMs } = this.#options;
+    if (config.url !== null) {
+      const target = webhookTarget(config.url, rules);
+      if (!target.ok) throw new Refusal('WEBHOOK_URL_REJECTED', target.reason);
+    }
+    const base = this.#base(origin);
+    await known.log.barrier();
+    const hash = createHash('sha256').update(JSON.stringify(config)).digest('hex');
+    let created = false;
+    if (known.machine.subscriptions.get(id)?.hash !== hash) {
+      await this.#ensureKey();
+      const links = await this.#initialLinks(id, config, hash, base);
+      const outcome = await known.log.append({ op: 'create', id, at: nowMs(), config, hash, base, links });
+      refuseUnless(outcome, 'OK', 'CREATED');
+      created = outcome.code === 'CREATED';
+    }
+    return { created, shown: await this.show(id, origin) };
+  }
+
+  async show(id: string, origin: string): Promise<unknown> {
+    const sub = await this.#options.known.subscription(id);
+    const createdAt = new Date(sub.createdAtMs).toISOString();
+    return showSubscription(sub, this.#signing(origin), createdAt);
+  }
+
+  async delete(id: string): Promise<void> {
+    const { known, nowMs } = this.#options;
+    if (!known.machine.subscriptions.has(id)) {
+      await known.log.barrier();
+      if (!known.machine.subscriptions.has(id)) return;
+    }
+    refuseUnless(await known.log.append({ op: 'delete', id, at: nowMs() }), 'OK', 'SUBSCRIPTION_NOT_FOUND');
+  }
+
+  async add(id: string, paths: readonly string[]): Promise<void> {
+    const { known, nowMs } = this.#options;
+    await known.subscription(id);
+    const links = await this.#positions(paths);
+    refuseUnless(await known.log.append({ op: 'add', id, at: nowMs(), links }), 'OK');
+  }
+
+  async remove(id: string, path: string): Promise<void> {
+    const { known, nowMs } = this.#options;
+    await known.subscription(id);
+    refuseUnless(await known.log.append({ op: 'remove', id, at: nowMs(), path }), 'OK');
+  }
+
+  /** The streams that exist now, at their tails, and the explicit ones that may come later, at their beginning. */
+  async #initialLinks(id: string, config: Config, hash: string, base: string): Promise<Position[]> {
+    const paths = new Set(config.streams);
+    if (config.pattern !== null) {
+      const candidate = new Subscription(id, config, hash, 0, base);
+      const found = await listMatching(this.#options.gateway, config.pattern, SUBSCRIPTION_LINKS_MAX + 1);
+      for (const path of found) if (candidate.matches(path)) paths.add(path);
+    }
+    if (paths.size > SUBSCRIPTION_LINKS_MAX) {
+      throw new Refusal('LIMIT_EXCEEDED', `a subscription has at most ${SUBSCRIPTION_LINKS_MAX} streams`);
+    }
+    const explicit = new Set(config.streams);
+    const positions = await this.#positions([...paths]);
+    // What was listed and is gone already is no stream any more.
+    return positions.filter(([path, incarnation]) => incarnation !== 0 || explicit.has(path));
+  }
+
+  async #positions(paths: readonly string[]): Promise<Position[]> {
+    const positions: Position[] = [];
+    for (let from = 0; from < paths.length; from += LOOKUPS_AT_ONCE) {
+      const some = paths.slice(from, from + LOOKUPS_AT_ONCE);
+      positions.push(...(await Promise.all(some.map((path) => this.#position(path)))));
+    }
+    return positions;
+  }
+
+  async #position(path: string): Promise<Position> {
+    const { incarnation, offset } = await locate(this.#options.gateway, path);
+    return [path, incarnation, offset];
+  }
+
+  /** The first one in the log is the cluster's. */
+  async #ensureKey(): Promise<void> {
+    const { log } = this.#options.known;
+    await log.ensure();
+    if (this.#options.known.keys() === undefined) await log.append({ op: 'key', ...newKey(this.#options.known.own) });
+  }
+
+  #base(origin: string): string {
+    const base = this.#options.publicUrl ?? origin;
+    if (!ORIGIN.test(base)) throw new Refusal('INVALID_REQUEST', 'the Host header is not a host and port');
+    return base;
+  }
+
+  #signing(origin: string): Signing {
+    const { known, nowMs } = this.#options;
+    const kid = known.keys()?.kid(nowMs());
+    if (kid === undefined) throw new MillraceError('CATCHING_UP');
+    return { alg: 'ed25519', kid, jwks_url: `${this.#base(origin)}${CONTROL_PATH}/jwks.json` };
+  }
+}

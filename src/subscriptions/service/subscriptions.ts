@@ -1,0 +1,246 @@
+/**
+ * Subscriptions on this node: the fold of their log, the routes, and, on the node that leads the log's group, the driver. All
+ * nodes fold; whichever leads next goes on with what the log says.
+ */
+import type { ControlPort } from '../../http/routes/control.ts';
+import type { WebhookKeys } from '../../http/routes/admin/webhook-keys.ts';
+import type { ShardGateway } from '../../ports.ts';
+import type { StreamTail } from '../state/decide.ts';
+import { Machine } from '../state/machine.ts';
+import type { Subscription } from '../state/subscription.ts';
+import type { Logger } from '../../server/log.ts';
+import { SubscriptionApi } from './api.ts';
+import { Bodies } from './bodies.ts';
+import { checkpointDue, writeCheckpoint } from './checkpoint.ts';
+import { type Delivering, delivering } from '../webhooks/delivering.ts';
+import { Directory } from './directory.ts';
+import { Driver } from './driver.ts';
+import { keyPairOf } from '../webhooks/keys.ts';
+import { Known } from './known.ts';
+import { Linker } from './linker.ts';
+import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
+import { LOG_PATH, SubscriptionLog } from './log.ts';
+import { Membership } from './membership.ts';
+import { Rotation } from '../webhooks/rotation.ts';
+import { Tails } from './tails.ts';
+import type { WebhookRules } from '../webhooks/webhook-url.ts';
+import { Workers } from './workers.ts';
+
+/** Who leads is looked at this often, and whether a checkpoint is due. */
+const TICK_MS = 500;
+/** What no event told (there should be nothing) is found this much later. */
+const SWEEP_MS = 300_000;
+
+export interface SubscriptionsOptions {
+  readonly gateway: ShardGateway;
+  /** Does this node lead the group? As far as it knows: a moment late is early enough. */
+  readonly leads: (group: number) => boolean;
+  readonly rules: WebhookRules;
+  readonly publicUrl: string | undefined;
+  /** PEM of an Ed25519 private key; undefined: the cluster makes one. */
+  readonly signingKey?: string | undefined;
+  readonly log: Logger;
+  /** The wall clock, for what goes into the log. */
+  readonly nowMs: () => number;
+  /** The clock that never steps, for waits and periods. */
+  readonly clockMs: () => number;
+  readonly random: () => number;
+  /** In place of webhooks and wake streams; for tests. */
+  readonly send?: Delivering;
+  /** Bytes of a log that is checkpointed; for tests. */
+  readonly checkpointBytes?: number;
+}
+
+export class Subscriptions {
+  readonly api: ControlPort;
+  readonly webhookKeys: WebhookKeys;
+  readonly #options: SubscriptionsOptions;
+  readonly #group: number;
+  readonly #tails: Tails;
+  readonly #machine: Machine;
+  readonly #directory: Directory;
+  readonly #log: SubscriptionLog;
+  readonly #known: Known;
+  readonly #driver: Driver;
+  readonly #linker: Linker;
+  readonly #rotation: Rotation;
+  readonly #bodies = new Bodies();
+  #timer: NodeJS.Timeout | undefined;
+  #sweptMs = 0;
+  #checkpointing = false;
+  #starting = false;
+  #stopped = false;
+  #checkpoints = 0;
+
+  constructor(options: SubscriptionsOptions) {
+    const { gateway, rules, publicUrl, log, nowMs, clockMs, random } = options;
+    this.#options = options;
+    this.#group = gateway.groupOf(LOG_BUCKET, LOG_STREAM);
+    this.#tails = new Tails(gateway, {
+      moved: (path, tail, removed) => this.#moved(path, tail, removed),
+      found: (path, tail) => this.#found(path, tail),
+      missed: () => this.#sweepAll(),
+    });
+    const tails = this.#tails;
+    const directory = new Directory(tails);
+    const machine = new Machine(directory);
+    this.#directory = directory;
+    this.#machine = machine;
+    this.#log = new SubscriptionLog({ gateway, tails, machine, log, lost: () => this.#driver.stop() });
+    const own = options.signingKey === undefined ? undefined : keyPairOf(options.signingKey);
+    this.#known = new Known(machine, this.#log, own);
+    const known = this.#known;
+    this.#driver = new Driver({
+      tails,
+      isCurrent: (sub) => machine.subscriptions.get(sub.id) === sub,
+      append: (command) => this.#log.append(command),
+      send: options.send ?? delivering({ gateway, keys: () => known.keys(), rules, nowMs }),
+      log,
+      nowMs,
+      clockMs,
+      random,
+    });
+    this.#linker = new Linker({
+      gateway,
+      machine,
+      directory,
+      tails,
+      append: (commands) => this.#log.appendAll(commands),
+      isDriving: () => this.#driver.driving,
+      nowMs,
+      clockMs,
+      log,
+    });
+    directory.follower = {
+      touch: (sub) => this.#driver.touch(sub),
+      sweep: (sub) => this.#linker.sweep(sub),
+      removed: (sub) => this.#driver.removed(sub),
+    };
+    this.api = new SubscriptionApi(
+      new Membership({ gateway, known, tails, rules, publicUrl, nowMs }),
+      new Workers({ gateway, known, tails, nowMs }),
+      this.#bodies,
+    );
+    this.#rotation = new Rotation(known, nowMs);
+    this.webhookKeys = this.#rotation;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.#tick(), TICK_MS).unref();
+    void this.#log.start();
+    this.#tick();
+  }
+
+  /** No more deliveries; another node, or the next start, goes on. */
+  stop(): void {
+    this.#stopped = true;
+    clearInterval(this.#timer);
+    this.#driver.stop();
+  }
+
+  /** The shards are about to end. */
+  close(): void {
+    this.stop();
+    this.#tails.close();
+    this.#log.close();
+    this.#bodies.close();
+  }
+
+  metrics(): Record<string, unknown> {
+    const { subscriptions, links, bytes } = this.#machine;
+    const all = [...subscriptions.values()];
+    const count = (test: (sub: Subscription) => boolean): number => all.filter(test).length;
+    const { wakes, delivered, failed, expired } = this.#driver.counters;
+    return {
+      subscriptions: {
+        driving: this.#driver.driving,
+        total: all.length,
+        webhook: count((sub) => sub.isWebhook),
+        streams: links,
+        state_bytes: bytes,
+        wakes_under_way: count((sub) => sub.wake !== undefined),
+        claimed: count((sub) => sub.holder !== undefined),
+        failing: count((sub) => sub.failures > 0),
+        deliveries_under_way: this.#driver.inFlight,
+        deliveries_queued: this.#driver.queued,
+        wakes,
+        delivered,
+        delivery_failures: failed,
+        leases_expired: expired,
+        links_refused: this.#linker.refused,
+        log_records: this.#log.records,
+        log_bytes: this.#log.bytes,
+        checkpoints: this.#checkpoints,
+        unknown_records: this.#machine.unknown,
+      },
+    };
+  }
+
+  #moved(path: string, tail: StreamTail, removed: boolean): void {
+    if (path === LOG_PATH) return this.#log.moved();
+    this.#linker.moved(path, tail, removed);
+    return this.#touchPath(path);
+  }
+
+  #found(path: string, tail: StreamTail): void {
+    if (path === LOG_PATH) return this.#log.moved();
+    this.#linker.found(path, tail);
+    return this.#touchPath(path);
+  }
+
+  /** Those that have a wake under way look for more when it is over. */
+  #touchPath(path: string): void {
+    if (!this.#driver.driving) return;
+    for (const sub of this.#directory.of(path) ?? []) if (sub.wake === undefined) this.#driver.touch(sub);
+  }
+
+  #tick(): void {
+    const leads = this.#options.leads(this.#group);
+    if (!leads) {
+      if (this.#driver.driving) this.#driver.stop();
+      return;
+    }
+    if (!this.#driver.driving) {
+      void this.#drive();
+      return;
+    }
+    void this.#rotation.replaceLost().catch((error: unknown) => {
+      this.#options.log.debug({ err: error }, 'no key could be drawn; it is tried again');
+    });
+    if (this.#options.clockMs() - this.#sweptMs > SWEEP_MS) this.#sweepAll();
+    if (!this.#checkpointing && checkpointDue(this.#known, this.#options.checkpointBytes)) void this.#checkpoint();
+  }
+
+  /** Not before everything is folded: the past is full of wakes that were due. */
+  async #drive(): Promise<void> {
+    if (this.#starting) return;
+    this.#starting = true;
+    try {
+      await this.#log.barrier();
+      await this.#rotation.publishOwn();
+      if (!this.#options.leads(this.#group) || this.#stopped) return;
+      this.#driver.start(this.#machine.subscriptions.values());
+      this.#sweepAll();
+    } catch (error) {
+      this.#options.log.debug({ err: error }, 'the log of subscriptions is behind; it is tried again');
+    } finally {
+      this.#starting = false;
+    }
+  }
+
+  #sweepAll(): void {
+    this.#sweptMs = this.#options.clockMs();
+    for (const sub of this.#machine.subscriptions.values()) this.#linker.sweep(sub);
+  }
+
+  async #checkpoint(): Promise<void> {
+    this.#checkpointing = true;
+    try {
+      if (await writeCheckpoint(this.#options.gateway, this.#known)) this.#checkpoints++;
+    } catch (error) {
+      this.#options.log.debug({ err: error }, 'the log of subscriptions could not be checkpointed; it is tried again');
+    } finally {
+      this.#checkpointing = false;
+    }
+  }
+}

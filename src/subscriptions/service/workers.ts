@@ -1,0 +1,171 @@
+/** What receivers and workers do with a wake: claim, acknowledge, release. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { MillraceError } from '../../base/errors.ts';
+import type { ShardGateway } from '../../ports.ts';
+import { hasPending } from '../state/decide.ts';
+import type { Position } from '../state/subscription.ts';
+import type { WakeRequest } from '../state/requests.ts';
+import { showPresent } from '../state/show.ts';
+import type { Config, Subscription } from '../state/subscription.ts';
+import { parseUint53 } from '../../protocol/header-values.ts';
+import { Refusal, refuseUnless } from './api-refusal.ts';
+import { newWakeId } from './driver.ts';
+import type { Keys, TokenClaims } from '../webhooks/keys.ts';
+import type { Known } from './known.ts';
+import { reaches } from './locate.ts';
+import type { Tails } from './tails.ts';
+
+/** As long as a read waits for its group. */
+const KNOWN_MS = 5000;
+
+export interface WorkersOptions {
+  readonly gateway: ShardGateway;
+  readonly known: Known;
+  readonly tails: Tails;
+  readonly nowMs: () => number;
+}
+
+export class Workers {
+  readonly #options: WorkersOptions;
+
+  constructor(options: WorkersOptions) {
+    this.#options = options;
+  }
+
+  async claim(id: string, worker: string): Promise<unknown> {
+    const { known, tails, nowMs } = this.#options;
+    let sub = await known.subscription(id);
+    requireType(sub, 'pull-wake');
+    await inTime(tails.known(sub.links.keys()));
+    if (this.#claimRefusal(sub) !== undefined) {
+      // Perhaps this node is behind: a worker comes because an event told it to, or because it just wrote one itself.
+      await known.log.barrier();
+      await tails.settled();
+      sub = await known.subscription(id);
+      const refusal = this.#claimRefusal(sub);
+      if (refusal !== undefined) throw refusal;
+    }
+    const { links } = sub;
+    const positions = [...links.keys()].map((path): Position => {
+      const tail = tails.of(path);
+      return [path, tail?.incarnation ?? 0, tail?.offset ?? 0];
+    });
+    const pending = positions.filter(([path, , offset]) => offset > (links.get(path)?.acked ?? 0));
+    const at = nowMs();
+    const outcome = await known.log.append({ op: 'claim', id, at, worker, wake: newWakeId(), tails: pending });
+    const claimed = await known.subscription(id);
+    if (outcome.code === 'ALREADY_CLAIMED') throw alreadyClaimed(claimed);
+    refuseUnless(outcome, 'OK');
+    // What came between the record and this moment is another worker's.
+    const { wake, generation, config } = claimed;
+    if (wake === undefined || claimed.holder !== worker) throw new Refusal('FENCED', 'the lease is over already');
+    return {
+      wake_id: wake.id,
+      generation,
+      token: this.#keys().token({ id, generation, wakeId: wake.id }, nowMs()),
+      streams: showPresent(claimed, (path) => tails.of(path)),
+      lease_ttl_ms: config.lease_ttl_ms,
+    };
+  }
+
+  /** Whether another wake follows. */
+  async ack(id: string, type: Config['type'], token: string, request: WakeRequest): Promise<boolean> {
+    const { known, tails, nowMs } = this.#options;
+    const sub = await this.#authorized(id, type, token, request);
+    const acks = await Promise.all(request.acks.map(([path, offset]) => this.#position(sub, path, offset)));
+    const { wakeId: wake, generation, done } = request;
+    refuseUnless(await known.log.append({ op: 'ack', id, at: nowMs(), wake, generation, acks, done }), 'OK');
+    return done && hasPending(sub, (path) => tails.of(path));
+  }
+
+  async release(id: string, token: string, request: WakeRequest): Promise<void> {
+    const { known, nowMs } = this.#options;
+    await this.#authorized(id, 'pull-wake', token, request);
+    const { wakeId: wake, generation } = request;
+    refuseUnless(await known.log.append({ op: 'release', id, at: nowMs(), wake, generation }), 'OK');
+  }
+
+  /** Whether the token is this subscription's; false: this node cannot tell yet. Throws the refusal. */
+  recognizes(id: string, token: string): boolean {
+    const keys = this.#options.known.keys();
+    if (keys === undefined) return false;
+    this.#claims(keys, id, token);
+    return true;
+  }
+
+  /** As recognizes(), with the help of the cluster. These routes are open to anybody, so it comes before anything else. */
+  async authenticate(id: string, token: string): Promise<TokenClaims> {
+    const { known } = this.#options;
+    if (known.keys() === undefined) await known.log.barrier();
+    return this.#claims(this.#keys(), id, token);
+  }
+
+  #claims(keys: Keys, id: string, token: string): TokenClaims {
+    const check = keys.check(token, id, this.#options.nowMs());
+    if (check.ok) return check.claims;
+    throw new Refusal(check.code, check.code === 'TOKEN_EXPIRED' ? 'the token is too old' : 'the token is not valid');
+  }
+
+  async #authorized(id: string, type: Config['type'], token: string, request: WakeRequest): Promise<Subscription> {
+    const { generation, wakeId } = await this.authenticate(id, token);
+    const sub = await this.#options.known.subscription(id);
+    requireType(sub, type);
+    if (generation !== request.generation || wakeId !== request.wakeId) {
+      throw new Refusal('FENCED', 'the token belongs to another wake');
+    }
+    return sub;
+  }
+
+  /** An acknowledged offset is one that the stream has reached. */
+  async #position(sub: Subscription, path: string, text: string): Promise<Position> {
+    const offset = parseUint53(text);
+    if (!offset.ok) throw new Refusal('INVALID_OFFSET', `${path}: ${offset.reason}`);
+    // A node that is behind does not know of the link yet.
+    if (!sub.links.has(path)) await this.#options.known.log.barrier();
+    const link = sub.links.get(path);
+    if (link === undefined) throw new Refusal('INVALID_OFFSET', `${path} is no stream of the subscription`);
+    const tail = this.#options.tails.of(path);
+    const isSame = tail !== undefined && (link.incarnation === 0 || link.incarnation === tail.incarnation);
+    if (isSame && tail.incarnation !== 0 && offset.value <= tail.offset) {
+      return [path, tail.incarnation, offset.value];
+    }
+    const incarnation = await reaches(this.#options.gateway, path, offset.value);
+    if (incarnation === 0) throw new Refusal('INVALID_OFFSET', `${path}: the offset lies beyond the tail`);
+    return [path, incarnation, offset.value];
+  }
+
+  #claimRefusal(sub: Subscription): Refusal | undefined {
+    if (sub.holder !== undefined) return alreadyClaimed(sub);
+    if (sub.wake !== undefined || hasPending(sub, (path) => this.#options.tails.of(path))) return undefined;
+    return new Refusal('NO_PENDING_WORK', 'the subscription has no pending events');
+  }
+
+  #keys(): Keys {
+    const keys = this.#options.known.keys();
+    if (keys === undefined) throw new Refusal('TOKEN_INVALID', 'the cluster has no key');
+    return keys;
+  }
+}
+
+/** A group that catches up, or comes from a backup, may take long. */
+async function inTime(known: Promise<void>): Promise<void> {
+  const abort = new AbortController();
+  const late = delay(KNOWN_MS, undefined, { signal: abort.signal }).then(() => {
+    throw new MillraceError('CATCHING_UP');
+  });
+  try {
+    await Promise.race([known, late]);
+  } finally {
+    abort.abort();
+    late.catch(() => undefined);
+  }
+}
+
+function alreadyClaimed(sub: Subscription): Refusal {
+  const more = { current_holder: sub.holder ?? '', generation: sub.generation };
+  return new Refusal('ALREADY_CLAIMED', 'another worker holds the lease', more);
+}
+
+function requireType(sub: Subscription, type: Config['type']): void {
+  if (sub.config.type !== type) throw new Refusal('INVALID_REQUEST', `the subscription is not of type ${type}`);
+}

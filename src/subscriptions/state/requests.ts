@@ -1,0 +1,168 @@
+/** Bodies of subscription requests: from parsed JSON of anybody to what the rest works with, or a sentence that says why not. */
+import {
+  SUBSCRIPTION_LINKS_MAX,
+  SUBSCRIPTION_NAME_BYTES_MAX,
+  SUBSCRIPTION_TEXT_BYTES_MAX,
+  WEBHOOK_URL_BYTES_MAX,
+} from '../../base/limits.ts';
+import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
+import { nameFault } from '../../protocol/names.ts';
+import { textBytes } from '../../base/text.ts';
+import type { Config } from './subscription.ts';
+
+export type Parsed<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };
+
+const LEASE_DEFAULT_MS = 30_000;
+const LEASE_MIN_MS = 1000;
+const LEASE_MAX_MS = 600_000;
+
+const fail = (reason: string): { readonly ok: false; readonly reason: string } => ({ ok: false, reason });
+const good = <T>(value: T): Parsed<T> => ({ ok: true, value });
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function fieldsOf(body: unknown): Fields | undefined {
+  return typeof body === 'object' && body !== null && !Array.isArray(body) ? (body as Fields) : undefined;
+}
+
+/** The body of a creation; the URL of a webhook is looked at elsewhere. */
+export function parseConfig(body: unknown): Parsed<Config> {
+  const fields = fieldsOf(body);
+  if (fields === undefined) return fail('the body must be a JSON object');
+  const { type } = fields;
+  if (type !== 'webhook' && type !== 'pull-wake') return fail('type must be "webhook" or "pull-wake"');
+  const pattern = isAbsent(fields['pattern']) ? good(null) : parsePattern(fields['pattern']);
+  if (!pattern.ok) return pattern;
+  const streams = isAbsent(fields['streams']) ? good<string[]>([]) : parsePaths(fields['streams']);
+  if (!streams.ok) return streams;
+  if (pattern.value === null && streams.value.length === 0) return fail('give at least one of pattern and streams');
+  const lease = isAbsent(fields['lease_ttl_ms']) ? LEASE_DEFAULT_MS : fields['lease_ttl_ms'];
+  if (!isInteger(lease) || lease < LEASE_MIN_MS || lease > LEASE_MAX_MS) {
+    return fail(`lease_ttl_ms must be an integer from ${LEASE_MIN_MS} to ${LEASE_MAX_MS}`);
+  }
+  const description = isAbsent(fields['description']) ? null : fields['description'];
+  if (description !== null && !isText(description, SUBSCRIPTION_TEXT_BYTES_MAX)) {
+    return fail(`description must be a string of at most ${SUBSCRIPTION_TEXT_BYTES_MAX} bytes`);
+  }
+  const target = parseTarget(type, fields);
+  if (!target.ok) return target;
+  return good({
+    type,
+    pattern: pattern.value,
+    streams: streams.value,
+    ...target.value,
+    lease_ttl_ms: lease,
+    description,
+  });
+}
+
+/** What belongs to the other type is left out of the configuration. */
+function parseTarget(type: Config['type'], fields: Fields): Parsed<Pick<Config, 'url' | 'wake_stream'>> {
+  if (type === 'webhook') {
+    const url = fieldsOf(fields['webhook'])?.['url'];
+    if (isText(url, WEBHOOK_URL_BYTES_MAX) && url !== '') return good({ url, wake_stream: null });
+    return fail(`a webhook subscription needs webhook.url, a string of at most ${WEBHOOK_URL_BYTES_MAX} bytes`);
+  }
+  if (isAbsent(fields['wake_stream'])) return fail('a pull-wake subscription needs wake_stream');
+  const path = parsePath(fields['wake_stream']);
+  return path.ok ? good({ url: null, wake_stream: path.value }) : fail(`wake_stream: ${path.reason}`);
+}
+
+/** {"streams": [...]}. */
+export function parseStreams(body: unknown): Parsed<string[]> {
+  const fields = fieldsOf(body);
+  if (fields === undefined) return fail('the body must be a JSON object');
+  const paths = parsePaths(fields['streams']);
+  return paths.ok && paths.value.length === 0 ? fail('streams must be a non-empty array of paths') : paths;
+}
+
+export function parseWorker(body: unknown): Parsed<string> {
+  const worker = fieldsOf(body)?.['worker'];
+  if (isText(worker, SUBSCRIPTION_NAME_BYTES_MAX) && worker !== '') return good(worker);
+  return fail(`worker must be a non-empty string of at most ${SUBSCRIPTION_NAME_BYTES_MAX} bytes`);
+}
+
+/** A callback, an ack or a release. */
+export interface WakeRequest {
+  readonly wakeId: string;
+  readonly generation: number;
+  /** Offsets as they were sent: what is no offset is refused in another way than a malformed body. */
+  readonly acks: readonly (readonly [path: string, offset: string])[];
+  readonly done: boolean;
+}
+
+export function parseWakeRequest(body: unknown): Parsed<WakeRequest> {
+  const fields = fieldsOf(body);
+  if (fields === undefined) return fail('the body must be a JSON object');
+  const { wake_id: wakeId, generation } = fields;
+  if (!isText(wakeId, SUBSCRIPTION_NAME_BYTES_MAX)) return fail('wake_id must be a string');
+  if (!isInteger(generation) || generation < 0) return fail('generation must be an integer');
+  const done = isAbsent(fields['done']) ? false : fields['done'];
+  if (typeof done !== 'boolean') return fail('done must be true or false');
+  const sent = isAbsent(fields['acks']) ? [] : fields['acks'];
+  if (!Array.isArray(sent) || sent.length > SUBSCRIPTION_LINKS_MAX) {
+    return fail(`acks must be an array of at most ${SUBSCRIPTION_LINKS_MAX} acknowledgements`);
+  }
+  const acks: [string, string][] = [];
+  for (const one of sent as readonly unknown[]) {
+    const ack = fieldsOf(one);
+    const path = parsePath(ack?.['stream'] ?? ack?.['path']);
+    const offset = ack?.['offset'];
+    if (!path.ok || typeof offset !== 'string') return fail('an ack is {"stream": path, "offset": offset}');
+    acks.push([path.value, offset]);
+  }
+  return good({ wakeId, generation, acks, done });
+}
+
+/** Sorted, each once. */
+function parsePaths(value: unknown): Parsed<string[]> {
+  if (!Array.isArray(value)) return fail('streams must be an array of paths');
+  if (value.length > SUBSCRIPTION_LINKS_MAX) return fail(`streams may hold ${SUBSCRIPTION_LINKS_MAX} paths`);
+  const paths = new Set<string>();
+  for (const one of value as readonly unknown[]) {
+    const path = parsePath(one);
+    if (!path.ok) return fail(`streams: ${path.reason}`);
+    paths.add(path.value);
+  }
+  return good([...paths].sort());
+}
+
+/** The one path that a stream has; a slash in front of it does not count, all others do. */
+export function parsePath(value: unknown): Parsed<string> {
+  if (typeof value !== 'string') return fail('a path must be a string');
+  const { bucket, stream } = splitFlatPath(withoutLeadingSlash(value));
+  const fault = nameFault(bucket, stream);
+  return fault === undefined ? good(flatPath(bucket, stream)) : fail(fault);
+}
+
+function parsePattern(value: unknown): Parsed<string> {
+  if (!isText(value, SUBSCRIPTION_TEXT_BYTES_MAX)) {
+    return fail(`pattern must be a string of at most ${SUBSCRIPTION_TEXT_BYTES_MAX} bytes`);
+  }
+  const pattern = withoutLeadingSlash(value);
+  // As the paths of streams: the bucket _default is not written. (`_default/**` stays: `**` alone would be every bucket.)
+  const { bucket, stream } = splitFlatPath(pattern);
+  if (bucket === '') return fail('pattern: the bucket name is empty');
+  // `**` may be all segments but the last one, so there an empty last segment matches streams like `b/`.
+  if (stream === '' && bucket !== '**') return fail('pattern: the stream name is empty');
+  if (pattern.includes('\0') || pattern.split('/').includes('..')) return fail('pattern holds NUL or a .. segment');
+  if (pattern.startsWith('__')) return fail('pattern: names beginning with __ are reserved');
+  return good(stream === '**' ? pattern : flatPath(bucket, stream));
+}
+
+/** Also used by a client for "I have none". */
+function isAbsent(value: unknown): value is undefined | null {
+  return value === undefined || value === null;
+}
+
+function isInteger(value: unknown): value is number {
+  return Number.isSafeInteger(value);
+}
+
+function isText(value: unknown, bytesMax: number): value is string {
+  return typeof value === 'string' && textBytes(value) <= bytesMax;
+}
+
+function withoutLeadingSlash(path: string): string {
+  return path.startsWith('/') ? path.slice(1) : path;
+}

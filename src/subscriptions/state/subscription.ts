@@ -1,0 +1,123 @@
+/** What a subscription is: its configuration, its cursors, and the wake that is under way. */
+import { Glob } from '../../base/glob.ts';
+
+/** As the client asked for it, normalised: two equal configurations are equal texts. */
+export interface Config {
+  readonly type: 'webhook' | 'pull-wake';
+  readonly pattern: string | null;
+  /** Explicit streams at its creation, sorted, each once. */
+  readonly streams: readonly string[];
+  readonly url: string | null;
+  readonly wake_stream: string | null;
+  readonly lease_ttl_ms: number;
+  readonly description: string | null;
+}
+
+/** The cursor of one stream. */
+export interface Link {
+  /** Number of the stream's creation that `acked` belongs to; 0: the stream did not exist when it was linked. */
+  incarnation: number;
+  /** Everything in front of it is processed. */
+  acked: number;
+  /** Named by a client; otherwise matched by the pattern alone. */
+  explicit: boolean;
+}
+
+/** One wake: from the moment it is issued until it is done, released, expired. */
+export interface Wake {
+  readonly id: string;
+  /** Streams with pending events and their tails when it was issued; what a webhook's {"done":true} acknowledges. */
+  readonly tails: readonly Position[];
+  /** The webhook took it, or the wake stream has its event. */
+  delivered: boolean;
+}
+
+/** Where a stream is; incarnation 0: it does not exist. */
+export type Position = readonly [path: string, incarnation: number, offset: number];
+
+export class Subscription {
+  readonly id: string;
+  readonly config: Config;
+  /** Of the configuration; what a second creation is compared with. */
+  readonly hash: string;
+  readonly createdAtMs: number;
+  /** Scheme and authority under which receivers call back. */
+  readonly base: string;
+  readonly glob: Glob | undefined;
+  readonly links = new Map<string, Link>();
+  generation = 0;
+  wake: Wake | undefined = undefined;
+  /** The worker that holds the lease; webhooks have none. */
+  holder: string | undefined = undefined;
+  /** -1: no lease runs. */
+  leaseUntilMs = -1;
+  /** Attempts to deliver that failed in a row. */
+  failures = 0;
+  /** No attempt before; -1: none is scheduled. */
+  nextAttemptAtMs = -1;
+
+  constructor(id: string, config: Config, hash: string, createdAtMs: number, base: string) {
+    this.id = id;
+    this.config = config;
+    this.hash = hash;
+    this.createdAtMs = createdAtMs;
+    this.base = base;
+    this.glob = config.pattern === null ? undefined : new Glob(config.pattern);
+  }
+
+  get isWebhook(): boolean {
+    return this.config.type === 'webhook';
+  }
+
+  /** Would its pattern link the stream? Its own wake stream is never one: each wake would cause the next. */
+  matches(path: string): boolean {
+    return path !== this.config.wake_stream && this.glob?.matches(path) === true;
+  }
+}
+
+/** The subscription as one line of a checkpoint. */
+export interface SavedSubscription {
+  readonly id: string;
+  readonly config: Config;
+  readonly hash: string;
+  readonly at: number;
+  readonly base: string;
+  readonly links: readonly (readonly [path: string, incarnation: number, acked: number, explicit: 0 | 1])[];
+  readonly generation: number;
+  readonly wake: Wake | null;
+  readonly holder: string | null;
+  readonly lease: number;
+  readonly failures: number;
+  readonly next: number;
+}
+
+export function save(sub: Subscription): SavedSubscription {
+  return {
+    id: sub.id,
+    config: sub.config,
+    hash: sub.hash,
+    at: sub.createdAtMs,
+    base: sub.base,
+    links: [...sub.links].map(([path, link]) => [path, link.incarnation, link.acked, link.explicit ? 1 : 0]),
+    generation: sub.generation,
+    wake: sub.wake ?? null,
+    holder: sub.holder ?? null,
+    lease: sub.leaseUntilMs,
+    failures: sub.failures,
+    next: sub.nextAttemptAtMs,
+  };
+}
+
+export function restore(saved: SavedSubscription): Subscription {
+  const sub = new Subscription(saved.id, saved.config, saved.hash, saved.at, saved.base);
+  for (const [path, incarnation, acked, explicit] of saved.links) {
+    sub.links.set(path, { incarnation, acked, explicit: explicit === 1 });
+  }
+  sub.generation = saved.generation;
+  sub.wake = saved.wake === null ? undefined : { ...saved.wake };
+  sub.holder = saved.holder ?? undefined;
+  sub.leaseUntilMs = saved.lease;
+  sub.failures = saved.failures;
+  sub.nextAttemptAtMs = saved.next;
+  return sub;
+}

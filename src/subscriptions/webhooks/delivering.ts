@@ -1,0 +1,78 @@
+/** How a wake reaches its receiver: a signed POST to the webhook, or an event in the wake stream. */
+import { ERRORS } from '../../base/errors.ts';
+import { encodeUtf8 } from '../../base/utf8.ts';
+import type { ShardGateway } from '../../ports.ts';
+import { showIssued } from '../state/show.ts';
+import type { Subscription, Wake } from '../state/subscription.ts';
+import { COMMAND_APPEND } from '../../protocol/command.ts';
+import { splitFlatPath } from '../../protocol/flat-path.ts';
+import { askStream } from '../service/calls.ts';
+import type { Keys } from './keys.ts';
+import { type DeliveryResult, deliver } from './webhook.ts';
+import type { WebhookRules } from './webhook-url.ts';
+
+export type Sent = DeliveryResult;
+export type Delivering = (sub: Subscription, signal: AbortSignal) => Promise<Sent>;
+
+export interface DeliveringOptions {
+  readonly gateway: ShardGateway;
+  readonly keys: () => Keys | undefined;
+  readonly rules: WebhookRules;
+  readonly nowMs: () => number;
+}
+
+/** Below the root of the streams, as in all URLs that are shown. */
+export const CONTROL_PATH = '/v1/stream/__ds';
+
+export function delivering(options: DeliveringOptions): Delivering {
+  return async (sub, signal) => {
+    const { wake } = sub;
+    if (wake === undefined) return { result: 'failed', reason: 'the wake is over' };
+    return sub.isWebhook ? await callWebhook(options, sub, wake, signal) : await writeEvent(options, sub, wake);
+  };
+}
+
+async function callWebhook(
+  { keys, rules, nowMs }: DeliveringOptions,
+  sub: Subscription,
+  wake: Wake,
+  signal: AbortSignal,
+): Promise<Sent> {
+  const key = keys();
+  if (key === undefined) return { result: 'failed', reason: 'the cluster has no signing key' };
+  const body = encodeUtf8(
+    JSON.stringify({
+      subscription_id: sub.id,
+      wake_id: wake.id,
+      generation: sub.generation,
+      streams: showIssued(sub),
+      callback_url: `${sub.base}${CONTROL_PATH}/subscriptions/${encodeURIComponent(sub.id)}/callback`,
+      callback_token: key.token({ id: sub.id, generation: sub.generation, wakeId: wake.id }, nowMs()),
+    }),
+  );
+  const signature = key.signature(body, nowMs());
+  if (signature === undefined) {
+    return { result: 'failed', reason: 'this node does not have the signing key (subscriptions.signing_key_file)' };
+  }
+  return await deliver({ url: sub.config.url ?? '', rules, body, signature, signal });
+}
+
+/** The wake stream is the application's: what it refuses is tried again like a webhook that does not answer. */
+async function writeEvent({ gateway, nowMs }: DeliveringOptions, sub: Subscription, wake: Wake): Promise<Sent> {
+  const { bucket, stream } = splitFlatPath(sub.config.wake_stream ?? '');
+  const event = {
+    type: 'wake',
+    subscription_id: sub.id,
+    stream: wake.tails[0]?.[0] ?? '',
+    generation: sub.generation,
+    ts: nowMs(),
+  };
+  const answer = await askStream(gateway, bucket, stream, (request) => {
+    request.op = COMMAND_APPEND;
+    request.command.kind = COMMAND_APPEND;
+    request.command.contentType = 'application/json';
+    request.command.payload = encodeUtf8(JSON.stringify(event));
+  });
+  if (answer.code === 'OK') return { result: 'taken' };
+  return { result: 'failed', reason: `the wake stream: ${ERRORS[answer.code].text}` };
+}

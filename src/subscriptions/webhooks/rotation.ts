@@ -1,0 +1,64 @@
+/** Other signing keys: when an operator asks for one, and when a node comes with one of its own from a file. */
+import type { WebhookKeys } from '../../http/routes/admin/webhook-keys.ts';
+import { PUBLISH_MS } from '../state/signing-keys.ts';
+import { type KeyPair, newKey, newKeyPair } from './keys.ts';
+import type { Known } from '../service/known.ts';
+
+export class Rotation implements WebhookKeys {
+  readonly #known: Known;
+  readonly #nowMs: () => number;
+  #replacing = false;
+
+  constructor(known: Known, nowMs: () => number) {
+    this.#known = known;
+    this.#nowMs = nowMs;
+  }
+
+  async show(): Promise<unknown> {
+    await this.#known.log.barrier();
+    return this.#shown();
+  }
+
+  async rotate(alone: boolean): Promise<unknown> {
+    const { own, log, machine } = this.#known;
+    if (own !== undefined) {
+      return 'the key comes from subscriptions.signing_key_file: change that file on all nodes, and restart them one by one';
+    }
+    await log.ensure();
+    await log.barrier();
+    if (machine.key === undefined) await log.append({ op: 'key', ...newKey() });
+    const at = this.#nowMs();
+    const { code, message } = await this.#append(newKeyPair(), at, alone ? at : at + PUBLISH_MS, alone);
+    return code === 'OK' ? this.#shown() : (message ?? code);
+  }
+
+  /** Subscriptions without a key come from a backup, which holds none: the cluster draws another one. */
+  async replaceLost(): Promise<void> {
+    const { machine, log, own } = this.#known;
+    if (this.#replacing || machine.key !== undefined || machine.subscriptions.size === 0) return;
+    this.#replacing = true;
+    try {
+      await log.barrier();
+      if (machine.key === undefined) await log.append({ op: 'key', ...newKey(own) });
+    } finally {
+      this.#replacing = false;
+    }
+  }
+
+  /** The private half of the node's own key stays in its file. */
+  async publishOwn(): Promise<void> {
+    const { own, machine } = this.#known;
+    if (own === undefined || machine.key === undefined) return;
+    if (machine.signingKeys.some(({ kid }) => kid === own.kid)) return;
+    const at = this.#nowMs();
+    await this.#append({ ...own, d: '' }, at, at + PUBLISH_MS, false);
+  }
+
+  #append({ kid, x, d }: KeyPair, at: number, from: number, alone: boolean): ReturnType<Known['log']['append']> {
+    return this.#known.log.append({ op: 'rotate', at, kid, x, d, from, alone });
+  }
+
+  #shown(): unknown {
+    return this.#known.keys()?.show(this.#nowMs()) ?? { kid: null, keys: [] };
+  }
+}

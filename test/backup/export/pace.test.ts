@@ -1,0 +1,44 @@
+// How fast exports go beside clients, and without them.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { EXPORT_BUSY_BYTES_PER_SECOND } from '../../../src/base/limits.ts';
+import { Pace } from '../../../src/backup/export/pace.ts';
+
+const PIECE_BYTES = 256 * 1024;
+const PIECE_MS = (PIECE_BYTES * 1000) / EXPORT_BUSY_BYTES_PER_SECOND;
+
+/** Runs `seconds` of pieces that are made in no time, on a node that takes so many requests a second; how many were let go. */
+function piecesIn(seconds: number, requestsPerSecond: number): number {
+  let clockMs = 1000;
+  const pace = new Pace(
+    () => Math.floor((clockMs * requestsPerSecond) / 1000),
+    () => clockMs,
+  );
+  let pieces = 0;
+  for (; clockMs < 1000 + seconds * 1000; pieces++) clockMs += Math.max(1, pace.delayMs(PIECE_BYTES));
+  return pieces;
+}
+
+test('a node that nobody uses exports as fast as pieces are made', () => {
+  assert.equal(piecesIn(10, 0), 10_000);
+  assert.equal(piecesIn(10, 10), 10_000);
+});
+
+test('beside clients the exports of a node keep to the bound', () => {
+  const pieces = piecesIn(10, 2000);
+  const most = 10_000 / PIECE_MS;
+  assert.ok(pieces >= 0.9 * most && pieces <= most + 101, `${pieces} pieces, at most ${most} and the first look's`);
+});
+
+test('pieces of several exports wait one behind the other', () => {
+  let clockMs = 0;
+  const pace = new Pace(
+    () => clockMs * 10,
+    () => clockMs,
+  );
+  clockMs = 200;
+  assert.equal(pace.delayMs(PIECE_BYTES), PIECE_MS);
+  assert.equal(pace.delayMs(PIECE_BYTES), 2 * PIECE_MS);
+  clockMs += 10 * PIECE_MS;
+  assert.equal(pace.delayMs(PIECE_BYTES), PIECE_MS);
+});

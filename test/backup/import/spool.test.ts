@@ -1,0 +1,135 @@
+// What an import keeps until it is looked at: in order, and never more than there is room for.
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { test } from 'node:test';
+import { ERRORS, type ErrorCode, errorNumber } from '../../../src/base/errors.ts';
+import type { ImportSink } from '../../../src/http/routes/admin/backup.ts';
+import type { ReplyHandler, ShardGateway } from '../../../src/ports.ts';
+import { Import } from '../../../src/backup/import/import.ts';
+import { Spool, SpoolError } from '../../../src/backup/import/spool.ts';
+import { COMMAND_IMPORT_ABORT, COMMAND_IMPORT_BEGIN } from '../../../src/protocol/command.ts';
+import { decodeImportToken } from '../../../src/protocol/import-command.ts';
+import { Reply } from '../../../src/protocol/reply.ts';
+import { mountSmallDisk } from '../../crash/small-disk.ts';
+import { removeFolder, temporaryFolder } from '../../support/server.ts';
+
+const PIECE_BYTES = 300_000;
+const pieceOf = (value: number): Uint8Array => new Uint8Array(PIECE_BYTES).fill(value);
+const MIB = 1024 * 1024;
+const DISK_BYTES = 8 * MIB;
+
+test('a spool gives back what it took, and refuses what its volume has no room for', () => {
+  const folder = temporaryFolder('spool');
+  const spool = new Spool(folder, () => 10 * PIECE_BYTES);
+  let taken = 0;
+  assert.throws(() => {
+    for (;;) spool.push(pieceOf(taken++ % 251));
+  }, /no room for more/);
+  const pieces: Uint8Array[] = [];
+  for (let piece = spool.shift(); piece !== undefined; piece = spool.shift()) pieces.push(piece);
+  const bytes = Buffer.concat(pieces);
+  // The last one was refused: 13 in memory and 10 in the file.
+  assert.equal(bytes.length, (taken - 1) * PIECE_BYTES);
+  assert.equal(taken - 1, 13 + 10);
+  for (let i = 0; i < taken - 1; i++) assert.equal(bytes[(i + 0.5) * PIECE_BYTES], i % 251);
+  // Empty again, it begins anew.
+  spool.push(pieceOf(7));
+  assert.equal(spool.shift()?.[0], 7);
+  spool.close();
+  removeFolder(folder);
+});
+
+test('a volume that others fill meanwhile refuses by itself, and has its room back afterwards', async (t) => {
+  const { disk, reason } = await mountSmallDisk(DISK_BYTES);
+  if (disk === undefined) return t.skip(reason);
+  try {
+    const freeBytes = disk.freeBytes();
+    const spool = new Spool(disk.outside, () => Infinity);
+    const fill = (): void => {
+      for (;;) spool.push(pieceOf(1));
+    };
+    assert.throws(fill, (error: SpoolError) => {
+      assert(error instanceof SpoolError);
+      assert.equal(error.code, 'DISK_FULL');
+      assert.equal(error.message, 'what waits of the upload cannot be kept (ENOSPC: no space left on device, write)');
+      return true;
+    });
+    assert(disk.freeBytes() < MIB);
+    spool.close();
+    assert.equal(disk.freeBytes(), freeBytes);
+    assert.deepEqual(readdirSync(disk.outside), ['data']);
+  } finally {
+    await disk.dispose();
+  }
+});
+
+test('a spool that cannot be made is no full disk', () => {
+  const spool = new Spool('/nowhere', () => Infinity);
+  const fill = (): void => {
+    for (;;) spool.push(pieceOf(1));
+  };
+  assert.throws(
+    fill,
+    (error: SpoolError) => error.code === 'INTERNAL' && /cannot be kept \(ENOENT/.test(error.message),
+  );
+  spool.close();
+});
+
+interface Sent {
+  readonly kind: number;
+  readonly token: string | undefined;
+  answer(code?: ErrorCode): void;
+}
+
+const unused = (): never => assert.fail('imports do not use this');
+
+/** A shard that answers when the test says so. */
+function gatewayOf(sent: Sent[]): ShardGateway {
+  const send = ({ op, command }: Parameters<ShardGateway['send']>[0], handler: ReplyHandler): boolean => {
+    const answer = (code: ErrorCode = 'OK'): void =>
+      handler.onReply(Object.assign(new Reply(), { code: errorNumber(code) }));
+    sent.push({ kind: op, token: decodeImportToken(command.payload ?? new Uint8Array()), answer });
+    return true;
+  };
+  return { groupCount: 1, shardCount: 1, groupOf: unused, send, openTopic: unused, closeTopic: unused };
+}
+
+test('an upload for which the volume has no room any more is undone, and then refused with 507', async (t) => {
+  const { disk, reason } = await mountSmallDisk(2 * DISK_BYTES);
+  if (disk === undefined) return t.skip(reason);
+  try {
+    const freeBytes = disk.freeBytes();
+    const sent: Sent[] = [];
+    const answers: [ErrorCode, string | undefined][] = [];
+    const sink: ImportSink = {
+      pause: () => undefined,
+      resume: () => undefined,
+      json: unused,
+      text: unused,
+      fail: (code, detail) => answers.push([code, detail]),
+    };
+    const wish = { digest: undefined, adopts: false, directory: disk.outside, readCold: undefined };
+    const upload = new Import(gatewayOf(sent), 0, wish, sink);
+    upload.start();
+    // The group has not said yet whether it is empty, and the client sends all the same.
+    let pushed = 0;
+    for (; disk.freeBytes() === freeBytes; pushed += PIECE_BYTES) upload.push(pieceOf(1));
+    disk.fill('filler', disk.freeBytes() - MIB);
+    // What comes behind the piece that does not fit is thrown away.
+    for (let i = 0; i < 8; i++) upload.push(pieceOf(1));
+    upload.end();
+    disk.remove('filler');
+    assert.equal(disk.freeBytes(), freeBytes, `nothing is kept of ${pushed} bytes`);
+    // The BEGIN is on its way and may still be carried out, so it is undone before anybody hears of it.
+    assert.deepEqual([sent.map(({ kind }) => kind), answers], [[COMMAND_IMPORT_BEGIN], []]);
+    sent[0]?.answer();
+    assert.deepEqual([sent.map(({ kind }) => kind), answers], [[COMMAND_IMPORT_BEGIN, COMMAND_IMPORT_ABORT], []]);
+    assert.equal(sent[1]?.token, sent[0]?.token);
+    sent[1]?.answer();
+    const sentence = 'what waits of the upload cannot be kept (ENOSPC: no space left on device, write)';
+    assert.deepEqual(answers, [['DISK_FULL', sentence]]);
+    assert.equal(ERRORS.DISK_FULL.bucketed, 507);
+  } finally {
+    await disk.dispose();
+  }
+});

@@ -1,0 +1,121 @@
+// Objects that nothing needs any more: deleted after the grace, found when they are orphans, and nothing else ever.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ColdHarness } from './harness.ts';
+
+const body = (bytes: number, fill = 'x'): string => fill.repeat(bytes);
+
+/** Streams s0.. with 100 bytes each, all in the cold store, each in an object of its own. */
+function flushed(streams: number, settings: ConstructorParameters<typeof ColdHarness>[0] = {}): ColdHarness {
+  const harness = new ColdHarness(settings);
+  for (let i = 0; i < streams; i++) {
+    harness.create(0, `s${i}`, { body: body(100, String(i % 10)) });
+    harness.run(1300);
+  }
+  assert.equal(harness.port.objects.size, streams);
+  assert.equal(harness.groupOf().state.hotBytes, 0);
+  return harness;
+}
+
+test('objects of removed streams go after the grace, in passes of bounded size, until the store is empty', () => {
+  const harness = flushed(7);
+  for (let i = 0; i < 7; i++) harness.remove(0, `s${i}`);
+  harness.turn();
+  assert.equal(harness.status().counters['cold_gc_queue_length'], 7);
+  harness.run(1800);
+  assert.equal(harness.port.objects.size, 7, 'a slow reader may still be at it');
+  harness.run(1500);
+  assert.equal(harness.port.objects.size, 0);
+  const { state } = harness.groupOf();
+  assert.deepEqual([state.cold.gcLength, state.cold.objects, state.cold.bytes], [0, 0, 0]);
+  assert.equal(harness.status().counters['cold_gc_reclaimed'], 7);
+});
+
+test('a removal that fails, or whose answer is lost, is done again', () => {
+  const harness = flushed(3);
+  for (let i = 0; i < 3; i++) harness.remove(0, `s${i}`);
+  harness.turn();
+  const outcomes = ['error', 'lost', 'error', 'ok'] as const;
+  let asked = 0;
+  harness.run(20_000, () => outcomes[Math.min(asked++, 3)] as 'ok');
+  assert.equal(harness.port.objects.size, 0);
+  assert.equal(harness.groupOf().state.cold.gcLength, 0);
+  assert.equal(harness.status().counters['cold_gc_errors'], 3);
+});
+
+test('a restart between deletion and command repeats the deletion, which does no harm', () => {
+  const harness = flushed(2);
+  harness.remove(0, 's0');
+  harness.turn();
+  while (harness.port.count('remove') === 0) harness.turn(25);
+  for (let i = 0; i < 9; i++) harness.turn(25);
+  assert.equal(harness.groupOf().state.cold.gcLength, 1, 'queued until it is known to be deleted');
+  harness.port.answer(undefined);
+  harness.restartWith('00000000000000bb');
+  assert.equal(harness.groupOf().state.cold.gcLength, 1);
+  harness.run(5000);
+  assert.equal(harness.groupOf().state.cold.gcLength, 0);
+  assert.equal(harness.port.objects.size, 1);
+  assert.equal(harness.whole('s1').toString(), body(100, '1'));
+});
+
+test('orphans are found and deleted: of lost answers, of earlier runs; foreign and young objects stay', () => {
+  const harness = flushed(1);
+  harness.create(0, 't', { body: body(100, 't') });
+  // The upload happens, its answer does not come: the retry has another key.
+  harness.run(4000, firstUpload('lost'));
+  assert.equal(harness.port.objects.size, 3);
+  const foreign = [
+    'readme.txt',
+    'g0000-00000000000000aa/bucket/pack/notes',
+    'g0000-00000000000000ff/b/pack/00000000000000aa-0000000000ff',
+  ];
+  for (const key of foreign) harness.port.objects.set(key, { body: new Uint8Array(9), writtenAtMs: 0 });
+  const earlier = 'g0000-00000000000000aa/gone/i5/0000000000000099-000000000007';
+  harness.port.objects.set(earlier, { body: new Uint8Array(9), writtenAtMs: 0 });
+  harness.run(16_000);
+  const young = 'g0000-00000000000000aa/gone/i5/0000000000000099-000000000008';
+  harness.port.objects.set(young, { body: new Uint8Array(9), writtenAtMs: harness.nowMs + 1e9 });
+  harness.run(26_000);
+  const left = [...harness.port.objects.keys()];
+  assert.equal(left.length, 2 + foreign.length + 1, left.join('\n'));
+  for (const key of [...foreign, young]) assert(left.includes(key), key);
+  assert.equal(left.includes(earlier), false);
+  assert.equal(harness.status().counters['cold_orphan_cleanup_attempts'], 2);
+  assert.equal(harness.groupOf().state.cold.gcLength, 0);
+  assert.equal(harness.whole('s0').toString(), body(100, '0'));
+  assert.equal(harness.whole('t').toString(), body(100, 't'));
+});
+
+test('an upload under way is no orphan, however long it takes', () => {
+  const harness = flushed(1, { sweepGraceMs: -1e9 });
+  harness.create(0, 't', { body: body(100, 't') });
+  harness.turn();
+  while (harness.port.count('upload') === 0) harness.turn(25);
+  const [asked] = harness.port.open.splice(
+    harness.port.open.findIndex(({ op }) => op === 'upload'),
+    1,
+  );
+  assert(asked?.op === 'upload');
+  // In the store already, but the answer is on its way for half a minute.
+  harness.port.happen(asked);
+  harness.run(30_000);
+  assert((harness.status().counters['cold_sweep_passes'] as number) > 0);
+  assert.equal(harness.status().counters['cold_orphan_cleanup_attempts'], 0);
+  harness.port.perform(asked, 'ok', harness.tier);
+  harness.run(1000);
+  assert.equal(harness.groupOf().state.hotBytes, 0);
+  assert.equal(harness.whole('t').toString(), body(100, 't'));
+  harness.run(30_000);
+  assert.equal(harness.port.objects.size, 2);
+  assert.equal(harness.whole('t').toString(), body(100, 't'));
+});
+
+function firstUpload(how: 'lost'): (op: string) => 'lost' | 'ok' {
+  let used = false;
+  return (op) => {
+    const first = op === 'upload' && !used;
+    used ||= first;
+    return first ? how : 'ok';
+  };
+}

@@ -1,0 +1,146 @@
+// The service for forks over two groups without consensus, on simulated time.
+import assert from 'node:assert/strict';
+import { type ErrorCode, errorNumber } from '../../../src/base/errors.ts';
+import { encodeUtf8 } from '../../../src/base/utf8.ts';
+import { ForkService } from '../../../src/forks/service/service.ts';
+import type { ForkPort } from '../../../src/forks/service/steps.ts';
+import type { ReplyHandler } from '../../../src/ports.ts';
+import { errands, questions } from '../../../src/forks/state/outbox.ts';
+import { planRead } from '../../../src/stream/read.ts';
+import { Reply } from '../../../src/protocol/reply.ts';
+import {
+  OP_FORKS,
+  OP_READ,
+  Query,
+  READ_OFFSET,
+  type Request,
+  newRequest,
+  requestBytesMax,
+  writeRequest,
+} from '../../../src/protocol/request.ts';
+import { Group } from '../state/fork-commands.ts';
+
+export const TEXT = { contentType: 'text/plain' };
+export const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
+
+/** Streams in bucket a lie in the first group, all others in the second. */
+export class Rig {
+  readonly groups = [new Group(0), new Group(1)] as const;
+  /** What is to happen instead of, or before, the answer to a request; the code of a refusal. */
+  before: (request: Request) => ErrorCode | void = () => undefined;
+  /** The quota; there is room unless a test says otherwise. */
+  reserve: ForkPort['reserve'] = (_bucket, _bytes, done) => done({ used: () => undefined, end: () => undefined });
+  readonly service: ForkService;
+  readonly asked: number[] = [];
+  clockMs = 0;
+  #tokens = 100;
+  #timers: { atMs: number; run: () => void }[] = [];
+
+  constructor() {
+    this.service = new ForkService({
+      gateway: {
+        groupCount: 2,
+        shardCount: 1,
+        groupOf: (bucket) => (bucket === 'a' ? 0 : 1),
+        send: (request, handler) => this.#send(request, handler),
+      },
+      reserve: (bucket, bytes, done, denied) => this.reserve(bucket, bytes, done, denied),
+      after: (ms, run) => void this.#timers.push({ atMs: this.clockMs + ms, run }),
+      monotonicMs: () => this.clockMs,
+      newToken: () => ++this.#tokens,
+      pieceBytes: 4,
+    });
+  }
+
+  /** Lets time pass, timer by timer. */
+  async pass(ms: number): Promise<void> {
+    const untilMs = this.clockMs + ms;
+    for (;;) {
+      for (let i = 0; i < 50; i++) await Promise.resolve();
+      this.#timers.sort((a, b) => a.atMs - b.atMs);
+      const next = this.#timers[0];
+      if (next === undefined || next.atMs > untilMs) break;
+      this.#timers.shift();
+      this.clockMs = next.atMs;
+      next.run();
+    }
+    this.clockMs = untilMs;
+  }
+
+  async fork(name: string, from: string, offset = -1, subOffset = 0): Promise<Reply> {
+    const request = newRequest();
+    const [bucket = '', stream = ''] = name.split('/');
+    Object.assign(request.command, { bucket, stream, payload: bytes('!'), ...TEXT });
+    const [sourceBucket = '', source = ''] = from.split('/');
+    let answer: Reply | undefined;
+    const wish = { bucket: sourceBucket, stream: source, offset, subOffset };
+    const taken = this.service.create(request, wish, {
+      onReply: (reply) => (answer = Object.assign(new Reply(), reply)),
+    });
+    assert(taken);
+    for (let i = 0; i < 40 && answer === undefined; i++) await this.pass(1000);
+    assert(answer !== undefined, 'there is an answer');
+    return answer;
+  }
+
+  text(name: string, from = 0): string {
+    const reply = this.#read(name, from);
+    assert.equal(reply.code, 0);
+    return Buffer.from(reply.body ?? []).toString();
+  }
+
+  /** Rows about forks that are left in either group. */
+  left(): string {
+    return this.groups.map((group) => group.tags().replaceAll(/[bdfghmx]/g, '')).join('|');
+  }
+
+  #send(request: Request, handler: ReplyHandler): boolean {
+    const { op, group } = request;
+    this.asked.push(op);
+    const reply = new Reply();
+    const refused = this.before(request);
+    if (refused !== undefined) reply.code = errorNumber(refused);
+    else if (op === OP_FORKS) this.#work(request, reply);
+    else if (op === OP_READ) Object.assign(reply, this.#query(request));
+    else {
+      const { bucket, stream } = request.command;
+      Object.assign(reply, this.groups[group as 0 | 1].do(op, `${bucket}/${stream}`, request.command));
+    }
+    queueMicrotask(() => handler.onReply(reply));
+    return true;
+  }
+
+  #work({ maxBytes: mostToAsk, command }: Request, reply: Reply): void {
+    const found = { errands: [] as unknown[], questions: [] as unknown[] };
+    this.groups.forEach(({ state }, group) => {
+      found.errands.push(...errands(state, 9, Number(command.stream)).map((one) => ({ group, ...one })));
+      if (mostToAsk > 0) found.questions.push(...questions(state, 0, 0, 9).map((one) => ({ group, ...one })));
+    });
+    reply.body = encodeUtf8(JSON.stringify(found));
+  }
+
+  #read(name: string, from: number): Reply {
+    const request = newRequest();
+    const [bucket = '', stream = ''] = name.split('/');
+    Object.assign(request.command, { bucket, stream });
+    request.op = OP_READ;
+    request.group = bucket === 'a' ? 0 : 1;
+    request.mode = READ_OFFSET;
+    request.value = from;
+    return this.#query(request);
+  }
+
+  #query(request: Request): Reply {
+    const { state } = this.groups[request.group as 0 | 1];
+    const frame = new Uint8Array(requestBytesMax(request));
+    const view = new DataView(frame.buffer);
+    writeRequest(request, 1, 0, frame, view, 0);
+    const query = new Query();
+    query.read(frame, view, 0);
+    const reply = new Reply();
+    const head = state.find(frame, query.keyAt, query.keyBytes);
+    if (head === undefined) reply.code = errorNumber('STREAM_NOT_FOUND');
+    else reply.body = planRead(state, head, query, reply)?.body.slice();
+    return reply;
+  }
+}

@@ -1,0 +1,58 @@
+// Whether a fork is there is asked by the group of its source, also while the fork's own group is still to be restored.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { apply } from '../../../src/stream/apply.ts';
+import { NO_DIGEST } from '../../../src/backup/state/import-mark.ts';
+import { errands } from '../../../src/forks/state/outbox.ts';
+import { State } from '../../../src/stream/state.ts';
+import {
+  COMMAND_CREATE,
+  COMMAND_FORK_CHECK,
+  Command,
+  commandBytesMax,
+  newCommandFields,
+  writeCommand,
+} from '../../../src/protocol/command.ts';
+import { Reply } from '../../../src/protocol/reply.ts';
+import { SortedMapTx } from '../../stream/sorted-map-tx.ts';
+
+function answerOf(state: State, kind: number): number {
+  const fields = { ...newCommandFields(), kind, bucket: 'bucket', stream: 'fork', forkToken: 7 };
+  const bytes = new Uint8Array(commandBytesMax(fields));
+  const view = new DataView(bytes.buffer);
+  writeCommand(fields, bytes, view, 0);
+  const command = new Command();
+  command.read(bytes, view, 0);
+  const reply = new Reply();
+  reply.reset(1);
+  state.appliedIndex++;
+  apply(state, command, reply);
+  assert.equal(reply.code, 0);
+  return reply.a;
+}
+
+test('a group in which nothing ever was does not say that a fork is gone', () => {
+  const state = new State(1, new SortedMapTx());
+  assert.equal(answerOf(state, COMMAND_FORK_CHECK), 1);
+  answerOf(state, COMMAND_CREATE);
+  assert.equal(answerOf(state, COMMAND_FORK_CHECK), 0);
+});
+
+test('a group that was restored with nothing in it says so', () => {
+  const state = new State(1, new SortedMapTx());
+  state.markImport({ phase: 'undone', token: '1', pieces: 0, rows: 0, lastMs: 0, digest: NO_DIGEST });
+  assert.equal(answerOf(state, COMMAND_FORK_CHECK), 1);
+  state.markImport({ phase: 'done', token: '2', pieces: 0, rows: 0, lastMs: 0, digest: NO_DIGEST });
+  assert.equal(answerOf(state, COMMAND_FORK_CHECK), 0);
+});
+
+test('who is to be told is walked from anywhere, and each is found once', () => {
+  const state = new State(1, new SortedMapTx());
+  for (const token of [3, 5, 9]) state.forks.putUnpin({ token, source: Uint8Array.of(97, 0, 98) });
+  const from = (token: number, most: number): number[] => errands(state, most, token).map((errand) => errand.token);
+  assert.deepEqual(from(0, 9), [3, 5, 9]);
+  assert.deepEqual(from(5, 9), [5, 9, 3]);
+  assert.deepEqual(from(6, 2), [9, 3]);
+  assert.deepEqual(from(4, 2), [5, 9]);
+  assert.deepEqual(from(2 ** 48, 9), [3, 5, 9]);
+});

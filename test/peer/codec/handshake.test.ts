@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  NONCE_BYTES,
+  PROTOCOL_VERSION,
+  WORD_BYTES_MAX,
+  WORD_HELLO,
+  WORD_REFUSAL,
+  decodeHello,
+  decodeRefusal,
+  decodeWelcome,
+  encodeChallenge,
+  encodeHello,
+  encodeProof,
+  encodeRefusal,
+  encodeWelcome,
+  readWord,
+} from '../../../src/peer/codec/handshake.ts';
+import type { Hello, Word } from '../../../src/peer/codec/handshake.ts';
+import { createRandom, seedFromEnvironment } from '../../support/random.ts';
+
+const random = createRandom(seedFromEnvironment());
+const seed = `SEED=${random.seed}`;
+
+const self = { clusterId: 'orders-é', groupCount: 16, node: 2 ** 32 - 1, shard: 3, shardCount: 4, boot: 2 ** 40 + 1 };
+const hello: Hello = { self, toNode: 2, toShard: 1, nonce: new Uint8Array(random.bytes(NONCE_BYTES)) };
+/** Of a host that says nothing of it. */
+const NOTHING = { identity: '', directory: '', incarnation: 0, remembers: undefined };
+
+function word(bytes: Uint8Array): Word {
+  const found = readWord(bytes);
+  assert.ok(typeof found === 'object');
+  assert.equal(found.sizeBytes, bytes.length);
+  return found;
+}
+
+test('the words of the handshake come back as they were sent', () => {
+  const said = word(encodeHello(hello));
+  assert.deepEqual([said.version, said.kind], [PROTOCOL_VERSION, WORD_HELLO]);
+  assert.deepEqual(decodeHello(said.body), { ...hello, self: { ...self, standing: NOTHING } });
+  const proof = new Uint8Array(random.bytes(32));
+  assert.deepEqual(decodeWelcome(word(encodeWelcome({ self, proof })).body), {
+    self: { ...self, standing: NOTHING },
+    proof,
+  });
+  assert.deepEqual(new Uint8Array(word(encodeProof(proof)).body), proof);
+  assert.deepEqual(new Uint8Array(word(encodeChallenge(proof)).body), proof);
+  const refusal = { code: 'other-cluster', text: 'not mine – really' } as const;
+  const refused = word(encodeRefusal(refusal));
+  assert.equal(refused.kind, WORD_REFUSAL);
+  assert.deepEqual(decodeRefusal(refused.body), refusal);
+});
+
+test('what is said of data directories comes back, and older versions do not say it', () => {
+  const remembers = { directory: '0123456789abcdef', incarnation: 7, boot: 2 ** 31 };
+  for (const standing of [
+    { identity: 'f'.repeat(32), directory: 'fedcba9876543210', incarnation: 8, remembers },
+    { identity: '', directory: '', incarnation: 0, remembers: undefined },
+    { identity: '', directory: '', incarnation: 1, remembers: { ...remembers, directory: '' } },
+  ]) {
+    const introduced = { ...self, standing };
+    assert.deepEqual(decodeHello(word(encodeHello({ ...hello, self: introduced })).body)?.self, introduced);
+    const proof = new Uint8Array(32);
+    assert.deepEqual(decodeWelcome(word(encodeWelcome({ self: introduced, proof })).body)?.self, introduced);
+    const old = word(encodeHello({ ...hello, self: introduced }, 2));
+    assert.deepEqual([old.version, decodeHello(old.body, 2)], [2, { ...hello, self }]);
+  }
+  const standing = { identity: 'x', directory: '', incarnation: 0, remembers: undefined };
+  assert.equal(decodeHello(word(encodeHello({ ...hello, self: { ...self, standing } })).body), undefined);
+});
+
+test('a word of another version is still a word', () => {
+  assert.equal(word(encodeHello(hello, 77)).version, 77);
+});
+
+test('other protocols are told from a word that is not complete yet', () => {
+  const bytes = encodeHello(hello);
+  for (let size = 0; size < bytes.length; size++) assert.equal(readWord(bytes.subarray(0, size)), undefined, `${size}`);
+  for (const text of ['G', 'GET / HTTP/1.1\r\n', '\x16\x03\x01', 'MRPK', '\0']) {
+    assert.equal(readWord(new TextEncoder().encode(text)), 'malformed', text);
+  }
+  const huge = bytes.slice();
+  new DataView(huge.buffer).setUint32(8, WORD_BYTES_MAX, true);
+  assert.equal(readWord(huge), 'malformed');
+});
+
+test('introductions that cannot be are refused', () => {
+  for (const wrong of [{ node: 0 }, { groupCount: 0 }, { shard: 4 }, { shardCount: 0 }, { boot: 0 }, { boot: 0.5 }]) {
+    const bytes = encodeHello({ ...hello, self: { ...self, ...wrong } });
+    assert.equal(decodeHello(word(bytes).body), undefined, JSON.stringify(wrong));
+  }
+});
+
+test('mutated and random words never throw', () => {
+  for (let round = 0; round < 10_000; round++) {
+    const bytes = random.chance(0.2) ? new Uint8Array(random.bytes(random.int(0, 200))) : encodeHello(hello);
+    for (let flips = random.int(0, 4); flips > 0 && bytes.length > 0; flips--) {
+      bytes[random.int(0, bytes.length - 1)] = random.int(0, 255);
+    }
+    const found = readWord(bytes);
+    if (typeof found !== 'object') continue;
+    assert.ok(found.sizeBytes <= bytes.length, seed);
+    for (const decode of [decodeHello, decodeWelcome, decodeRefusal]) decode(found.body);
+    decodeHello(found.body, 2);
+  }
+});

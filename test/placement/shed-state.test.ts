@@ -1,0 +1,180 @@
+// The drain mark: a file that survives restarts, and shards that are told.
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { MillraceError, errorNumber } from '../../src/base/errors.ts';
+import { ConfigError } from '../../src/config/error.ts';
+import { ShedState, readDrainMark, writeDrainMark } from '../../src/placement/shed-state.ts';
+import { ALL_GROUPS, OP_SHED } from '../../src/protocol/request.ts';
+import { FakeGateway } from '../http/fake-gateway.ts';
+import { run, withServer } from '../support/server.ts';
+import { requestOnce } from '../support/raw-client.ts';
+
+const FILE = 'leadership-shed.json';
+
+function folder(t: TestContext): string {
+  const path = mkdtempSync(join(tmpdir(), 'millrace-shed-'));
+  t.after(() => rmSync(path, { recursive: true }));
+  return path;
+}
+
+/** What the shards were told, in order. */
+const told = (gateway: FakeGateway): unknown[] => gateway.asked.map(({ shard, mode }) => [shard, mode]);
+
+test('the file holds what was written last and leaves nothing beside it', async (t) => {
+  const path = folder(t);
+  assert.equal(readDrainMark(path), false, 'never marked');
+  for (const draining of [true, false, true]) {
+    await writeDrainMark(path, draining);
+    assert.equal(readDrainMark(path), draining);
+  }
+  assert.deepEqual(readdirSync(path), [FILE]);
+});
+
+test('what a crash left beside the file does not count', async (t) => {
+  const path = folder(t);
+  writeFileSync(join(path, `${FILE}.new`), '{"format":1,"maintenance_dr');
+  assert.equal(readDrainMark(path), false);
+  await writeDrainMark(path, true);
+  assert.equal(readDrainMark(path), true);
+});
+
+test('a damaged file is refused with what to do', (t) => {
+  const path = folder(t);
+  const cases: readonly (readonly [text: string, why: RegExp])[] = [
+    ['', /is damaged: it is not JSON/],
+    ['{"format":1,"maintenance_drain":tr', /is damaged: it is not JSON/],
+    ['null', /is damaged: maintenance_drain is neither true nor false/],
+    ['[]', /is damaged: maintenance_drain/],
+    ['{"format":1}', /is damaged: maintenance_drain/],
+    ['{"format":1,"maintenance_drain":1}', /is damaged: maintenance_drain/],
+    ['{"format":2,"maintenance_drain":true}', /was written by another version \(format 2\)/],
+    ['{"maintenance_drain":true}', /was written by another version \(format undefined\)/],
+  ];
+  for (const [text, why] of cases) {
+    writeFileSync(join(path, FILE), text);
+    assert.throws(
+      () => readDrainMark(path),
+      (error) =>
+        error instanceof ConfigError &&
+        error.message.startsWith(`storage.data_dir ${path}: ${FILE} `) &&
+        why.test(error.message) &&
+        error.message.includes('remove it to lift the drain mark'),
+      text,
+    );
+  }
+});
+
+test('a change is on disk and with every shard when it resolves; a repeat tells the shards again', async (t) => {
+  const path = folder(t);
+  const gateway = new FakeGateway();
+  const state = new ShedState(gateway, path, false);
+  await state.apply();
+  assert.deepEqual(told(gateway), [
+    [0, 0],
+    [1, 0],
+  ]);
+  assert(gateway.asked.every(({ op, group }) => op === OP_SHED && group === ALL_GROUPS));
+  assert.deepEqual(readdirSync(path), [], 'nothing changed, nothing written');
+  for (let times = 0; times < 2; times++) {
+    gateway.asked.length = 0;
+    await state.set(true);
+    assert.equal(state.draining, true);
+    assert.equal(readDrainMark(path), true);
+    assert.deepEqual(told(gateway), [
+      [0, 1],
+      [1, 1],
+    ]);
+  }
+  // Several at once: in order, and the last one counts.
+  gateway.asked.length = 0;
+  await Promise.all([state.set(false), state.set(true), state.set(false)]);
+  assert.deepEqual([state.draining, readDrainMark(path)], [false, false]);
+  assert.deepEqual(told(gateway).slice(-2), [
+    [0, 0],
+    [1, 0],
+  ]);
+});
+
+test('the mark and the findings of the gates come and go independently', async (t) => {
+  const gateway = new FakeGateway(1, 1);
+  const state = new ShedState(gateway, folder(t), false);
+  const changes: readonly (readonly [change: () => Promise<void>, bits: number, refuses: number])[] = [
+    [() => state.setEgress({ isImpaired: true, mayLead: false }), 2, 1],
+    [() => state.setEgress({ isImpaired: true, mayLead: true }), 2, 0],
+    [() => state.set(true), 3, 1],
+    [() => state.setEgress({ isImpaired: false, mayLead: true }), 1, 1],
+    [() => state.setColdCut(true), 5, 1],
+    [() => state.set(false), 4, 2],
+    [() => state.setEgress({ isImpaired: true, mayLead: true }), 6, 2],
+    [() => state.setEgress({ isImpaired: false, mayLead: true }), 4, 2],
+    [() => state.setColdCut(false), 0, 0],
+  ];
+  for (const [change, bits, refuses] of changes) {
+    await change();
+    const { value, mode } = gateway.asked.at(-1) as (typeof gateway.asked)[number];
+    assert.deepEqual([state.bits, value, mode], [bits, bits, refuses]);
+  }
+});
+
+test('a full mailbox is tried again; a shard that refuses fails the change, and a repeat mends it', async (t) => {
+  const path = folder(t);
+  const gateway = new FakeGateway();
+  const state = new ShedState(gateway, path, false);
+  gateway.full = true;
+  const change = state.set(true);
+  setImmediate(() => {
+    gateway.full = false;
+  });
+  await change;
+  assert.equal(gateway.asked.length, 2);
+  gateway.script = (_asked, reply) => {
+    reply.code = errorNumber('STOPPING');
+  };
+  await assert.rejects(state.set(false), (error) => error instanceof MillraceError && error.code === 'STOPPING');
+  gateway.script = () => {};
+  gateway.asked.length = 0;
+  await state.set(false);
+  assert.deepEqual(told(gateway), [
+    [0, 0],
+    [1, 0],
+  ]);
+});
+
+test('a mark that cannot be written changes nothing', async (t) => {
+  const gateway = new FakeGateway();
+  const state = new ShedState(gateway, join(folder(t), 'gone'), false);
+  await assert.rejects(state.set(true), /ENOENT/);
+  assert.equal(state.draining, false);
+  assert.equal(gateway.asked.length, 0);
+});
+
+test('a server keeps its mark over a SIGKILL, goes on serving, and does not start on a damaged one', async () => {
+  await withServer({ groups: 2 }, async (server) => {
+    const shed = async (method: string, path = ''): Promise<Record<string, unknown>> => {
+      const response = await requestOnce(server.adminPort, method, `/__svc/leadership-shed${path}`);
+      assert.equal(response.status, 200);
+      return JSON.parse(response.body.toString()) as Record<string, unknown>;
+    };
+    const marked = await shed('POST', '/maintenance');
+    assert.deepEqual([marked['bits'], marked['state']], [1, 'maintenance-drain']);
+    await server.kill();
+    await server.start();
+    assert.deepEqual(await shed('GET'), marked);
+    const metrics = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
+    const shown = JSON.parse(metrics.body.toString()) as Record<string, unknown>;
+    assert.deepEqual([shown['leadership_shed'], shown['balancer_transfers']], [marked, 0]);
+    const write = await fetch(`${server.url}/demo/s`, { method: 'PUT', body: 'x', headers: { 'content-type': 'a/b' } });
+    assert.equal(write.status, 201, 'a single node has nobody to hand over to, so it goes on leading');
+    assert.deepEqual((await shed('DELETE', '/maintenance'))['state'], 'none');
+    await server.stop();
+    const file = join(server.dataDir, FILE);
+    assert.equal(readFileSync(file, 'utf8'), '{"format":1,"maintenance_drain":false}\n');
+    writeFileSync(file, '{');
+    const refused = run(server.command());
+    assert.equal(await refused.exited, 2);
+    assert.match(refused.output(), /^millrace: storage\.data_dir .*leadership-shed\.json is damaged/m);
+  });
+});
