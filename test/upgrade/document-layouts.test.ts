@@ -1,17 +1,17 @@
 // A backup, byte for byte: the document of a group, the manifest, and the commands that bring it into an empty group.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DocumentReader } from '../../src/backup/document.ts';
-import type { Location } from '../../src/backup/location.ts';
-import { parseManifest, writeManifest } from '../../src/backup/manifest.ts';
+import { DocumentReader } from '../../src/backup/format/document.ts';
+import type { Location } from '../../src/backup/format/location.ts';
+import { parseManifest, writeManifest } from '../../src/backup/format/manifest.ts';
 import { fromHex } from '../../src/base/hex.ts';
-import { GroupExport, type GroupRows } from '../../src/server/backup/group-export.ts';
-import * as kind from '../../src/wire/command.ts';
-import { encodeForkBegin, encodeForkPin } from '../../src/wire/fork-command.ts';
-import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../src/wire/import-command.ts';
-import { areRows, eachRow, rowSize, writeRow } from '../../src/wire/rows.ts';
+import { GroupExport, type GroupRows } from '../../src/backup/export/group-export.ts';
+import * as kind from '../../src/protocol/command.ts';
+import { encodeForkBegin, encodeForkPin } from '../../src/protocol/fork-command.ts';
+import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../src/protocol/import-command.ts';
+import { areRows, eachRow, rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { createRandom } from '../support/random.ts';
-import { ColdRun } from '../stream/cold-run.ts';
+import { ColdRun } from '../cold/state/cold-run.ts';
 import type { SortedMapTx } from '../stream/sorted-map-tx.ts';
 import { IDENTITY } from './layout-inputs.ts';
 import { Layouts, utf8 } from './layouts.ts';

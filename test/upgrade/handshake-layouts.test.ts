@@ -15,7 +15,7 @@ import {
   encodeRefusal,
   encodeWelcome,
   readWord,
-} from '../../src/wire/peer/handshake.ts';
+} from '../../src/peer/codec/handshake.ts';
 import { Layouts, bytesFrom } from './layouts.ts';
 
 const VERSIONS = [2, 3];

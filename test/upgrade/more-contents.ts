@@ -2,7 +2,7 @@
 // removed while forks of them live, forks of cold and of JSON streams, tenants that were purged, leases of subscriptions, a queue of
 // objects to delete. In a bucket of its own.
 import assert from 'node:assert/strict';
-import { joinFrames } from '../../src/wire/batch.ts';
+import { joinFrames } from '../../src/protocol/append-batch.ts';
 import { type Ports, type World, aboutStreams } from '../backup/world.ts';
 import { until } from '../support/cluster.ts';
 import { type RawResponse, requestOnce } from '../support/raw-client.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encodeMetadata, withMetadata } from '../../src/shard/snapshot-metadata.ts';
-import { FrameReader } from '../../src/wire/peer/frame-reader.ts';
+import { FrameReader } from '../../src/peer/codec/frame-reader.ts';
 import {
   FRAME_FORWARD,
   FRAME_FORWARD_REPLY,
@@ -19,15 +19,15 @@ import {
   LARGE_PAYLOAD_BYTES_MAX,
   pieceOf,
   sealFrame,
-} from '../../src/wire/peer/frame.ts';
+} from '../../src/peer/codec/frame.ts';
 import {
   decodeForwardReplies,
   decodeForwards,
   encodeForwardReplies,
   encodeForwards,
-} from '../../src/wire/peer/forward.ts';
-import type { PeerMessage } from '../../src/wire/peer/message.ts';
-import { decodeRaftFrame, encodeRaftFrame, raftItemBytes } from '../../src/wire/peer/raft-frame.ts';
+} from '../../src/peer/codec/forward.ts';
+import type { PeerMessage } from '../../src/raft/codec/message.ts';
+import { decodeRaftFrame, encodeRaftFrame, raftItemBytes } from '../../src/peer/codec/raft-frame.ts';
 import {
   type SnapshotStatus,
   decodeSnapshotAck,
@@ -38,8 +38,8 @@ import {
   encodeSnapshotBegin,
   encodeSnapshotChunk,
   encodeSnapshotEnd,
-} from '../../src/wire/peer/snapshot-transfer.ts';
-import type { SnapshotRequest } from '../../src/wire/peer/snapshot.ts';
+} from '../../src/peer/codec/snapshot-transfer.ts';
+import type { SnapshotRequest } from '../../src/raft/codec/snapshot.ts';
 import { Layouts, bytesFrom, utf8 } from './layouts.ts';
 
 /** Numbers that fill several of their bytes, and no two alike. */

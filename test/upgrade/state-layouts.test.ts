@@ -1,27 +1,27 @@
 // Every kind of command as it stands in the log, what it answers, and every kind of row that it leaves in the store.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { snapshotDigest } from '../../src/http/snapshot.ts';
+import { snapshotDigest } from '../../src/http/routes/snapshot.ts';
 import { configurationOf } from './layout-inputs.ts';
 import { encodeConfiguration, decodeConfiguration } from '../../src/raft/configuration.ts';
-import { releaseChunks } from '../../src/stream/cold/release.ts';
+import { releaseChunks } from '../../src/cold/state/release.ts';
 import { garbageBelow } from '../../src/stream/garbage.ts';
-import { eachChunk } from '../../src/stream/cold/chunks.ts';
-import { type CompactSlice, sliceOf } from '../../src/stream/cold/compactor.ts';
+import { eachChunk } from '../../src/cold/state/chunks.ts';
+import { type CompactSlice, sliceOf } from '../../src/cold/state/compactor.ts';
 import type { State } from '../../src/stream/state.ts';
-import { encodePurge, encodeQuota } from '../../src/wire/bucket-command.ts';
-import { type StoredChunk, encodeDoomList } from '../../src/wire/cold.ts';
-import * as kind from '../../src/wire/command.ts';
-import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../src/wire/fork-command.ts';
-import { joinFrames } from '../../src/wire/batch.ts';
+import { encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
+import { type StoredChunk, encodeDoomList } from '../../src/protocol/cold.ts';
+import * as kind from '../../src/protocol/command.ts';
+import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../src/protocol/fork-command.ts';
+import { joinFrames } from '../../src/protocol/append-batch.ts';
 import {
   PUBLISH_HEAD_BYTES,
   type Position,
   encodeRetention,
   writePublishHead,
-} from '../../src/wire/position-command.ts';
+} from '../../src/protocol/position-command.ts';
 import { createRandom } from '../support/random.ts';
-import { ColdRun } from '../stream/cold-run.ts';
+import { ColdRun } from '../cold/state/cold-run.ts';
 import { Layouts, utf8 } from './layouts.ts';
 import { NOW, Teller } from './state-teller.ts';
 

@@ -10,9 +10,9 @@ import {
   commandBytesMax,
   newCommandFields,
   writeCommand,
-} from '../../src/wire/command.ts';
-import { EntryBuilder, eachCommand } from '../../src/wire/entry.ts';
-import { Reply } from '../../src/wire/reply.ts';
+} from '../../src/protocol/command.ts';
+import { EntryBuilder, eachCommand } from '../../src/group/entry.ts';
+import { Reply } from '../../src/protocol/reply.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
 import type { Layouts } from './layouts.ts';
 
