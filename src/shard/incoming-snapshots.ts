@@ -11,6 +11,11 @@ import type { Group } from '../group/group.ts';
 import { type IncomingSnapshot, type Log, type PeerPort, type ShardStorage, StorageFullError } from './ports.ts';
 import { withMetadata } from './snapshot-metadata.ts';
 
+/**
+ * Rows of one commit, in bytes: a commit costs an fsync, for which every group of the shard waits, and pieces come in 32 KiB. So much
+ * is in memory per transfer, and one piece more.
+ */
+export const STAGE_BYTES = 256 * 1024;
 /** Rows that wait for the half to be empty, in bytes per transfer: what a sender has on the way unacknowledged, twice. */
 export const HELD_BYTES_MAX = 4 * 1024 * 1024;
 /** A sender that waits is told so often that this node lives: a small part of what it takes for silence. */
@@ -21,9 +26,10 @@ type Port = Pick<PeerPort, 'snapshotResult' | 'paceSnapshot'>;
 interface Incoming {
   readonly snapshot: IncomingSnapshot;
   readonly message: SnapshotRequest;
-  /** Rows that wait until the half is empty; undefined: it is. */
-  held: Uint8Array[] | undefined;
+  /** Rows that wait for the half to be empty, or for more to go into one commit. */
+  held: Uint8Array[];
   heldBytes: number;
+  isHalfEmpty: boolean;
   heldSinceMs: number;
   /** All rows are here: raft is told when they are in their place. */
   complete: Group | undefined;
@@ -64,14 +70,14 @@ export class IncomingSnapshots {
       this.#peers.snapshotResult(snapshot, 'failed');
       return;
     }
+    const isHalfEmpty = !this.#untidy.has(group);
     const about = { heldBytes: 0, heldSinceMs: this.#clockMs, complete: undefined, stepped: false };
-    const incoming: Incoming = { snapshot, message, held: undefined, ...about };
+    const incoming: Incoming = { snapshot, message, held: [], isHalfEmpty, ...about };
     this.#incoming.set(group, incoming);
-    if (this.#untidy.has(group)) {
-      incoming.held = [];
+    if (!isHalfEmpty) {
       this.#tidy(group);
       if (this.#incoming.get(group) !== incoming) return;
-      if (incoming.held !== undefined) this.#peers.paceSnapshot(snapshot, 'hold');
+      if (!incoming.isHalfEmpty) this.#peers.paceSnapshot(snapshot, 'hold');
     }
     this.#untidy.add(group);
     this.#log('info', 'receiving a snapshot', { group, from, index: message.snapshot.index });
@@ -80,13 +86,10 @@ export class IncomingSnapshots {
   chunk(snapshot: IncomingSnapshot, rows: Uint8Array): void {
     const incoming = this.#incoming.get(snapshot.group);
     if (incoming?.snapshot !== snapshot) return;
-    if (incoming.held === undefined) {
-      this.#stage(incoming, rows);
-      return;
-    }
     incoming.heldBytes += rows.length;
-    if (incoming.heldBytes > HELD_BYTES_MAX) this.#fail(incoming);
-    else incoming.held.push(rows.slice());
+    if (incoming.heldBytes > HELD_BYTES_MAX) return this.#fail(incoming);
+    incoming.held.push(rows.slice());
+    if (incoming.isHalfEmpty && incoming.heldBytes >= STAGE_BYTES) this.#stage(incoming);
   }
 
   /** All rows are here: raft decides whether they are wanted; installed() follows in any case. */
@@ -123,7 +126,7 @@ export class IncomingSnapshots {
     let urgent: Incoming | undefined;
     for (const [group, incoming] of this.#incoming) {
       if (incoming.stepped) this.installed(group);
-      else if (incoming.held !== undefined) {
+      else if (!incoming.isHalfEmpty) {
         urgent ??= incoming;
         this.#sayHold(incoming);
       }
@@ -152,10 +155,10 @@ export class IncomingSnapshots {
 
   /** The half is empty: what waited goes into its place. */
   #release(incoming: Incoming): void {
-    const { snapshot, held = [] } = incoming;
-    incoming.held = undefined;
+    const { snapshot } = incoming;
+    incoming.isHalfEmpty = true;
     this.#untidy.add(snapshot.group);
-    for (const rows of held) if (!this.#stage(incoming, rows)) return;
+    if (incoming.heldBytes >= STAGE_BYTES && !this.#stage(incoming)) return;
     this.#peers.paceSnapshot(snapshot, 'resume');
     this.#step(incoming);
   }
@@ -167,14 +170,21 @@ export class IncomingSnapshots {
   }
 
   #step(incoming: Incoming): void {
-    if (incoming.complete === undefined || incoming.held !== undefined) return;
+    if (incoming.complete === undefined || !incoming.isHalfEmpty) return;
+    if (incoming.heldBytes > 0 && !this.#stage(incoming)) return;
     incoming.stepped = true;
     incoming.complete.raft.step(incoming.message);
     this.#wake();
   }
 
-  #stage(incoming: Incoming, rows: Uint8Array): boolean {
-    const isDone = this.#hasRoom(() => this.#storage.stage(incoming.snapshot.group, rows));
+  /** What is held, in commits of about STAGE_BYTES. */
+  #stage(incoming: Incoming): boolean {
+    const { held } = incoming;
+    incoming.held = [];
+    incoming.heldBytes = 0;
+    const isDone = this.#hasRoom(() => {
+      for (const pieces of batchesOf(held)) this.#storage.stage(incoming.snapshot.group, pieces);
+    });
     if (!isDone) this.#fail(incoming);
     return isDone;
   }
@@ -195,4 +205,17 @@ export class IncomingSnapshots {
       throw error;
     }
   }
+}
+
+function* batchesOf(pieces: readonly Uint8Array[]): Generator<readonly Uint8Array[]> {
+  let batch: Uint8Array[] = [];
+  let bytes = 0;
+  for (const piece of pieces) {
+    batch.push(piece);
+    bytes += piece.length;
+    if (bytes < STAGE_BYTES) continue;
+    yield batch;
+    [batch, bytes] = [[], 0];
+  }
+  if (batch.length > 0) yield batch;
 }

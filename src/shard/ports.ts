@@ -80,8 +80,8 @@ export interface ShardStorage {
   readonly logReadBack: number;
   /** All rows of a group's state as they are now, unmoved by later commits. */
   openSnapshot(group: number): SnapshotReader;
-  /** Adds rows of a snapshot to the half of the group's key space that its state does not use; durable. */
-  stage(group: number, rows: Uint8Array): void;
+  /** Adds rows of a snapshot to the half of the group's key space that its state does not use; durable, one commit for all. */
+  stage(group: number, pieces: readonly Uint8Array[]): void;
   /** Deletes some rows of that half, a few milliseconds' worth, in one commit; true when it is empty. */
   clearStage(group: number): boolean;
   /** Log records waiting for deletion by the next commit. */

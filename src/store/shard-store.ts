@@ -170,10 +170,10 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     return this.#environment.openRanges([[prefixKey(prefix), prefixKey(prefix + 1)]]);
   }
 
-  stage(group: number, rows: Uint8Array): void {
+  stage(group: number, pieces: readonly Uint8Array[]): void {
     const prefix = this.#stagePrefix(group);
     this.#guarded(() => {
-      for (const { key, value } of eachRow(rows, prefix)) this.tx.put(key, value);
+      for (const rows of pieces) for (const { key, value } of eachRow(rows, prefix)) this.tx.put(key, value);
     });
   }
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Group } from '../../src/group/group.ts';
 import type { SnapshotRequest } from '../../src/raft/types.ts';
-import { HELD_BYTES_MAX, IncomingSnapshots } from '../../src/shard/incoming-snapshots.ts';
+import { HELD_BYTES_MAX, IncomingSnapshots, STAGE_BYTES } from '../../src/shard/incoming-snapshots.ts';
 import { encodeMetadata } from '../../src/shard/snapshot-metadata.ts';
 import { type IncomingSnapshot, type ShardStorage, StorageFullError } from '../../src/shard/ports.ts';
 
@@ -17,6 +17,8 @@ class Rig {
   steps = 0;
   isFull = false;
   readonly events: string[] = [];
+  /** By commit. */
+  readonly stagedBytes: number[] = [];
   readonly incoming: IncomingSnapshots;
   wakes = 0;
 
@@ -30,9 +32,10 @@ class Rig {
         this.events.push('clear');
         return --this.steps <= 0;
       },
-      stage: (_group, rows) => {
+      stage: (_group, pieces) => {
         guard();
-        this.events.push(`stage ${rows[0]}`);
+        this.events.push(`stage ${pieces.map(([first]) => first).join('+')}`);
+        this.stagedBytes.push(pieces.reduce((sum, { length }) => sum + length, 0));
       },
     };
     this.incoming = new IncomingSnapshots(
@@ -93,7 +96,7 @@ test('a half that is not empty is cleared by one step a turn, and what comes mea
   rig.incoming.settle(true, 200);
   assert.deepEqual(rig.take(), ['clear']);
   rig.incoming.settle(true, 300);
-  assert.deepEqual(rig.take(), ['clear', 'stage 1', 'stage 2', 'resume', 'told']);
+  assert.deepEqual(rig.take(), ['clear', 'resume', 'stage 1+2', 'told']);
   rig.incoming.settle(true, 400);
   assert.deepEqual(rig.take(), ['installed', 'clear']);
 });
@@ -137,5 +140,39 @@ test('an aborted transfer leaves rows that the next one waits for', () => {
   rig.incoming.chunk(first, rows(1));
   rig.incoming.chunk(second, rows(2));
   rig.incoming.settle(true, 0);
-  assert.deepEqual(rig.take(), ['clear', 'hold', 'clear', 'stage 2', 'resume']);
+  assert.deepEqual(rig.take(), ['clear', 'hold', 'clear', 'resume']);
+  rig.complete(second);
+  assert.deepEqual(rig.take(), ['stage 2', 'told']);
+});
+
+test('pieces share a commit up to its bound, also those that waited, and the rest goes before raft is told', () => {
+  for (const steps of [0, 2]) {
+    const rig = new Rig();
+    rig.steps = steps;
+    const [pieces, bytes] = [70, 32 * 1024];
+    const snapshot = rig.begin();
+    for (let i = 0; i < pieces; i++) {
+      rig.incoming.chunk(snapshot, rows(i, bytes));
+      // What is not on disk is in memory.
+      const staged = rig.stagedBytes.reduce((sum, size) => sum + size, 0);
+      if (steps === 0) assert((i + 1) * bytes - staged < STAGE_BYTES);
+    }
+    rig.incoming.settle(true, 0);
+    rig.complete(snapshot);
+    assert.equal(rig.stagedBytes.length, Math.ceil((pieces * bytes) / STAGE_BYTES));
+    assert(rig.stagedBytes.every((size) => size <= STAGE_BYTES));
+    const staged = rig.take().filter((event) => event.startsWith('stage'));
+    const order = staged.flatMap((event) => event.slice('stage '.length).split('+').map(Number));
+    assert.deepEqual(order, [...Array(pieces).keys()]);
+  }
+});
+
+test('a disk that is full at the last commit ends the transfer, and raft is not told', () => {
+  const rig = new Rig();
+  const snapshot = rig.begin();
+  rig.incoming.chunk(snapshot, rows(1));
+  rig.take();
+  rig.isFull = true;
+  rig.complete(snapshot);
+  assert.deepEqual(rig.take(), ['failed']);
 });

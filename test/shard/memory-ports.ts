@@ -140,7 +140,7 @@ export class MemoryStorage implements ShardStorage {
     throw new Error('these tests run one node');
   }
 
-  stage(_group: number, _rows: Uint8Array): void {
+  stage(_group: number, _pieces: readonly Uint8Array[]): void {
     throw new Error('these tests run one node');
   }
 

@@ -17,7 +17,7 @@ test('each step deletes a bounded number of rows, in one commit, and says when t
   const { store } = new TemporaryStore(t);
   store.markUsed([]);
   const count = 3 * store.clearRowsMax + 7;
-  for (let from = 0; from < count; from += 100) store.stage(3, rows(Math.min(100, count - from), from));
+  for (let from = 0; from < count; from += 100) store.stage(3, [rows(Math.min(100, count - from), from)]);
   const left = (): number => {
     let found = 0;
     store.tx.range(new Uint8Array([0x00]), new Uint8Array([0xff]), false, (key) => {
