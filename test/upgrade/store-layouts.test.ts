@@ -45,7 +45,7 @@ async function write(directory: string): Promise<void> {
   const row = { key: Uint8Array.from([0, 0, 0x68, 1]), value: utf8('staged') };
   const rows = new Uint8Array(rowSize(row.key, row.value));
   writeRow(rows, 0, row.key, row.value);
-  store.stage(second, rows);
+  store.stage(second, [rows]);
   const configuration = { voters: [1], votersOutgoing: [], learners: [] };
   const snapshot = { index: 70, term: 9, configuration };
   store.commit([{ ...batch, group: second, entries: [], snapshot, persistIndex: 70 }], undefined);
