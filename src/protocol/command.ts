@@ -150,7 +150,10 @@ export function writeCommand(
     view.setUint32(at, fields.attributes.length, true);
     at += 4;
   }
-  at = writeTexts(fields, bytes, view, offset, at, { producerIdAt, seqAt, conditionAt });
+  partsWithText.producerIdAt = producerIdAt;
+  partsWithText.seqAt = seqAt;
+  partsWithText.conditionAt = conditionAt;
+  at = writeTexts(fields, bytes, view, offset, at);
   const payload = fields.payload;
   if (payload !== undefined && !payloadInLane) {
     bytes.set(payload, at);
@@ -165,21 +168,12 @@ export function writeCommand(
   return at - offset;
 }
 
-interface PartsWithText {
-  readonly producerIdAt: number;
-  readonly seqAt: number;
-  readonly conditionAt: number;
-}
+/** Of the command that is being written. Made once: an object for each write is garbage on the hot path. */
+const partsWithText = { producerIdAt: 0, seqAt: 0, conditionAt: 0 };
 
 /** The variable part up to the payload, and the sizes that describe it; returns where it ends. */
-function writeTexts(
-  fields: CommandFields,
-  bytes: Uint8Array,
-  view: DataView,
-  offset: number,
-  keyAt: number,
-  { producerIdAt, seqAt, conditionAt }: PartsWithText,
-): number {
+function writeTexts(fields: CommandFields, bytes: Uint8Array, view: DataView, offset: number, keyAt: number): number {
+  const { producerIdAt, seqAt, conditionAt } = partsWithText;
   let at = keyAt + writeText(bytes, keyAt, fields.bucket);
   if (fields.stream !== '') {
     bytes[at++] = 0;
