@@ -59,7 +59,7 @@ function handle({ plane, door, route, allow }: Service, arrival: Arrival): unkno
   const { res, req, method, headers, responder, startedMs } = arrival;
   const { fault } = headers.framing;
   if (fault !== undefined) return refuseFraming(plane, res, responder, startedMs, fault);
-  const refusal = door.refuses(headers, req.getUrl(), method);
+  const refusal = door.refuses(headers, req, method);
   if (refusal !== undefined) {
     return plane.refuse(res, responder, 'bucketed', 'other', startedMs, refusal.code, refusal.detail);
   }

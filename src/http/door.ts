@@ -1,7 +1,7 @@
 /** What a request must bring before a plane looks at it: nothing that the gate refuses, and the plane's bearer token. */
 import { isAuthorized } from './auth.ts';
+import { type Gate, type GateRefusal, PROBES, type Target } from './gate.ts';
 import { hasOwnToken } from './routes/control.ts';
-import { type Gate, type GateRefusal, PROBES } from './gate.ts';
 import type { WriteHeaders } from './headers.ts';
 
 const UNAUTHORIZED: GateRefusal = { code: 'UNAUTHORIZED', detail: '' };
@@ -26,13 +26,14 @@ export class Door {
     return isAuthorized(authorization, this.#token);
   }
 
-  refuses(headers: WriteHeaders, url: string, method: string): GateRefusal | undefined {
+  refuses(headers: WriteHeaders, target: Target, method: string): GateRefusal | undefined {
     const token = this.#token;
     const authorized = token !== '' && isAuthorized(headers.authorization, token);
-    const refusal = this.#gate.refuses(headers, url, method, authorized);
+    const refusal = this.#gate.refuses(headers, target, method, authorized);
     if (refusal !== undefined) return refusal;
     // Browsers send no token with a preflight.
     if (token === '' || authorized || method === 'options') return undefined;
+    const url = target.getUrl();
     const isProbe = (method === 'get' || method === 'head') && PROBES.has(url);
     return hasOwnToken(url) || isProbe ? undefined : UNAUTHORIZED;
   }

@@ -13,7 +13,6 @@ import type { Responder } from './respond.ts';
 import type { UwsResponse } from './uws.ts';
 
 const CHUNKED = 'chunked';
-const DIGITS = /^[0-9]+$/;
 
 /** What the headers of one request say about its length. */
 export class Framing {
@@ -29,7 +28,7 @@ export class Framing {
 
   contentLength(value: string): void {
     this.#lengths++;
-    if (!DIGITS.test(value)) this.#fault ??= 'Content-Length must be one number';
+    if (!isDigits(value)) this.#fault ??= 'Content-Length must be one number';
   }
 
   transferEncoding(value: string): void {
@@ -45,6 +44,15 @@ export class Framing {
       ? 'Transfer-Encoding is given more than once'
       : 'Content-Length and Transfer-Encoding exclude each other';
   }
+}
+
+/** A loop: every append comes by, and a regular expression costs ten times as much. */
+function isDigits(text: string): boolean {
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code < 0x30 || code > 0x39) return false;
+  }
+  return text !== '';
 }
 
 /**

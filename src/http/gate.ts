@@ -7,6 +7,7 @@ import type { ErrorCode } from '../base/errors.ts';
 import type { CorsPolicy } from './cors.ts';
 import { KnownHosts, type PlaneHosts, isLoopbackHost } from './known-hosts.ts';
 import type { WriteHeaders } from './headers.ts';
+import type { UwsRequest } from './uws.ts';
 
 export interface GateRefusal {
   readonly code: ErrorCode;
@@ -16,13 +17,18 @@ export interface GateRefusal {
 /** What the walk over the headers found. */
 export interface Knock extends Pick<WriteHeaders, 'host' | 'origin' | 'site' | 'referer'> {}
 
+/** Each look at the URL is a call into native code, which only the probes and refusals need. */
+export type Target = Pick<UwsRequest, 'getUrl'>;
+
 export interface Gate {
   /** `authorized`: the request carries the plane's bearer token, which a page of somebody else cannot know. */
-  refuses(knock: Knock, url: string, method: string, authorized: boolean): GateRefusal | undefined;
+  refuses(knock: Knock, target: Target, method: string, authorized: boolean): GateRefusal | undefined;
 }
 
 /** They change nothing; what they answer a page of another origin cannot read. */
-const SAFE: ReadonlySet<string> = new Set(['get', 'head', 'options']);
+function isSafe(method: string): boolean {
+  return method === 'get' || method === 'head' || method === 'options';
+}
 /** Asked by load balancers, under any name; they tell nothing but that the process is there. */
 export const PROBES: ReadonlySet<string> = new Set(['/__svc/health', '/__svc/ready']);
 const SHOWN_CHARS_MAX = 80;
@@ -40,18 +46,18 @@ export class AdminGate implements Gate {
 
   refuses(
     { host = '', origin, site, referer }: Knock,
-    url: string,
+    target: Target,
     method: string,
     authorized: boolean,
   ): GateRefusal | undefined {
     if (origin !== '' && !isOriginOf(origin, host)) return foreign(origin, 'the admin plane serves no web pages');
-    if (site !== '' && site !== 'same-origin' && !(site === 'none' && SAFE.has(method))) {
+    if (site !== '' && site !== 'same-origin' && !(site === 'none' && isSafe(method))) {
       return foreign(site, 'the admin plane serves no web pages');
     }
-    if (!SAFE.has(method) && origin === '' && site === '' && referer !== '' && !isBelow(referer, host)) {
+    if (!isSafe(method) && origin === '' && site === '' && referer !== '' && !isBelow(referer, host)) {
       return foreign(referer, 'the admin plane serves no web pages');
     }
-    if (authorized || this.#hosts.has(host) || PROBES.has(url)) return undefined;
+    if (authorized || this.#hosts.has(host) || PROBES.has(target.getUrl())) return undefined;
     return misdirected(host, 'server.admin_hosts');
   }
 }
@@ -79,10 +85,11 @@ export class ClientGate implements Gate {
     this.#trustsHost = hasToken;
   }
 
-  refuses({ host = '', origin, site }: Knock, url: string, method: string): GateRefusal | undefined {
+  refuses({ host = '', origin, site }: Knock, target: Target, method: string): GateRefusal | undefined {
     if (this.#cors.allowsAny) return undefined;
-    if (this.#isStrict && !this.#hosts.has(host) && !PROBES.has(url)) return misdirected(host, 'server.hosts');
-    if (SAFE.has(method)) return undefined;
+    if (this.#isStrict && !this.#hosts.has(host) && !PROBES.has(target.getUrl()))
+      return misdirected(host, 'server.hosts');
+    if (isSafe(method)) return undefined;
     if (origin === '') {
       return site === '' || site === 'same-origin' ? undefined : foreign(site, 'see http.cors_origins');
     }

@@ -17,16 +17,19 @@ export class Responders {
   readonly #pairs = new WeakMap<CorsBlocks, Pair>();
   /** When everybody gets the same, neither the origin nor a map is needed. */
   readonly #only: Pair | undefined;
+  /** For requests that name no origin, which is all but those of browsers. */
+  readonly #none: Pair;
 
   constructor(cors: CorsPolicy, unsent: Unsent, readCache: ReadCache) {
     this.#readCache = readCache;
     this.#cors = cors;
     this.#unsent = unsent;
-    this.#only = cors.readsOrigin ? undefined : this.#pairOf(cors.blocksFor(''));
+    this.#none = this.#pairOf(cors.blocksFor(''));
+    this.#only = cors.readsOrigin ? undefined : this.#none;
   }
 
   for(origin: string, headOnly: boolean): Responder {
-    const pair = this.#only ?? this.#pairOf(this.#cors.blocksFor(origin));
+    const pair = this.#only ?? (origin === '' ? this.#none : this.#pairOf(this.#cors.blocksFor(origin)));
     return headOnly ? pair.head : pair.body;
   }
 

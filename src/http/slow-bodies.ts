@@ -35,7 +35,8 @@ export class SlowBodies {
 
   /** Complete, refused or gone. */
   delete(body: SlowBody): void {
-    if (!this.#since.delete(body) || this.#since.size > 0) return;
+    // Most of the time there is none, and every request comes by.
+    if (this.#since.size === 0 || !this.#since.delete(body) || this.#since.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }
