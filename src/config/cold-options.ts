@@ -80,7 +80,7 @@ export const COLD_OPTIONS = {
   'storage.cold.compaction_gc_grace': option(
     kind.duration(0, 400 * DAY_MS),
     7 * DAY_MS,
-    'How long objects are kept whose chunks were merged into others: the age of the oldest backup that shall be restored.',
+    'How long objects are kept whose chunks were merged into others: the age of the oldest backup that you may want to restore.',
   ),
   'storage.cold.cache.max_size': option(
     kind.size(0, 1024 * GIB),

@@ -1,4 +1,4 @@
-/** What people read about the options: --help, and the table in README.md. */
+/** What people read about the options: --help, and the table in this room's README.md. */
 import { OPTION_KEYS, OPTIONS } from './options.ts';
 import type { Defaulted, Option } from './option.ts';
 
@@ -6,7 +6,7 @@ import type { Defaulted, Option } from './option.ts';
 const HELP_COLUMNS = 100;
 const HELP_INDENT = '  ';
 
-/** @internal Markdown, ending with a newline. A test holds the table in README.md equal to it. */
+/** @internal Markdown, ending with a newline: the table in README.md, which `npm run docs` writes. */
 export function describeOptions(): string {
   const rows = OPTION_KEYS.map((key) => {
     const option: Option<unknown> = OPTIONS[key];
@@ -19,7 +19,9 @@ export function describeOptions(): string {
 }
 
 export function helpText(): string {
-  const flags: [string, string][] = [['--config FILE', 'TOML file with any of the keys that README.md lists']];
+  const flags: [string, string][] = [
+    ['--config FILE', 'TOML file with any of the keys that src/config/README.md lists'],
+  ];
   for (const key of OPTION_KEYS) {
     const option: Option<unknown> = OPTIONS[key];
     if (option.flag === undefined) continue;

@@ -52,10 +52,10 @@ const MEMBER =
 const SINGLE =
   'raft.init_membership = true: the data directory was written by a single node, and the other nodes of a new cluster do not ' +
   'have what is in it. Set raft.init_membership = false on every node, start them, and add the others with millracectl add-member ' +
-  '(README, "From one node to three")';
+  '(src/operator/README.md, "From one node to three")';
 const EARLIER =
   'raft.peers: the data directory was written by a single node of an earlier version. Start it once without raft.peers; then ' +
-  'it can be grown into a cluster (README, "From one node to three")';
+  'it can be grown into a cluster (src/operator/README.md, "From one node to three")';
 
 /**
  * The nodes that joined by an operator's call, with the address that came with it: what the configurations in force of the

@@ -7,7 +7,7 @@ import { pause } from './load.ts';
 import { firstWrite, percentile, streamOfEachGroup } from './resume.ts';
 import { GROUPS, SCALE } from './under-load.ts';
 
-/** `KILLS=20 npm test -- cluster/failover` makes the figures of the README. */
+/** `KILLS=20 npm test -- cluster/failover` makes the figures of src/operator/README.md. */
 const KILLS = Number(process.env['KILLS'] ?? 4 * SCALE);
 const FOLLOWER_KILLS = Math.ceil(KILLS / 4);
 /** Leaders settle, and the node that came back has caught up. */

@@ -1,4 +1,4 @@
-// From one node to three, by the steps of the README, while clients write: what the single node acknowledged is on all three at
+// From one node to three, by the steps of src/operator/README.md, while clients write: what the single node acknowledged is on all three at
 // the end, and any of them may go.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';

@@ -320,7 +320,7 @@ test('--help names every flag and fits a terminal; --version is one line', () =>
   assert.equal(helpOrVersion(['--cores', '2']), undefined);
 });
 
-test('the table for README.md has one row for every key', () => {
+test('the table of the document has one row for every key', () => {
   const rows = describeOptions().split('\n');
   for (const key of OPTION_KEYS) assert.equal(rows.filter((row) => row.startsWith(`| \`${key}\``)).length, 1, key);
 });

@@ -1,21 +1,21 @@
-// Every command of README.md "Backup and restore", executed in its order: three nodes are backed up, one other is the drill
+// Every command of src/operator/README.md "Backup and restore", executed in its order: three nodes are backed up, one other is the drill
 // cluster. Changed are only things of the machine: /etc and /var are folders of the test.
 import assert from 'node:assert/strict';
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { test } from 'node:test';
 import { withCluster } from '../support/cluster.ts';
 import { CTL_ENTRY, clusterToml, scratchFile } from '../support/ctl.ts';
-import { REPO_ROOT } from '../support/paths.ts';
+import { readDocument } from '../support/documents.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { removeFolder, run, temporaryFolder, within, withServer } from '../support/server.ts';
 import { parseSteps, shellBlocks } from './shell-block.ts';
 
-const README = readFileSync(join(REPO_ROOT, 'README.md'), 'utf8');
+const README = readDocument('src/operator/README.md');
 const STEP_TIMEOUT_MS = 120_000;
 const STREAMS = 24;
 
-test('every command of "Backup and restore" in README.md works as written', async () => {
+test('every command of "Backup and restore" in src/operator/README.md works as written', async () => {
   const folder = temporaryFolder('backup-readme');
   for (const path of ['bin', 'etc/millrace', 'var/backups']) mkdirSync(join(folder, path), { recursive: true });
   const script = join(folder, 'bin', 'millracectl');
@@ -33,7 +33,7 @@ test('every command of "Backup and restore" in README.md works as written', asyn
         assert.equal(answer.status, 201, answer.body.toString());
       }
       const env = { PATH: [join(folder, 'bin'), process.env['PATH'] ?? ''].join(delimiter), MILLRACE_CLUSTER: config };
-      const steps = parseSteps(shellBlocks(README, '### Backup and restore'));
+      const steps = parseSteps(shellBlocks(README, '## Backup and restore'));
       assert.equal(steps.length, 6);
       for (const { command } of steps) {
         const attempt = run(['sh', '-c', command.replaceAll(/(?<![\w/])\/(etc|var)\//g, `${folder}/$1/`)], env);

@@ -1,4 +1,4 @@
-// Every command of README.md "Operating", executed in its order against three real nodes. What the text says happens between
+// Every command of src/operator/README.md, executed in its order against three real nodes. What the text says happens between
 // the commands (hosts that are lost, disks that are gone) the test does. Changed are only things of the machine: /etc is a
 // folder of the test, the addresses of the hosts are ports on loopback, and `sudo`, `systemctl` and `ssh` are scripts that ask
 // this process, which is the service manager of all hosts.
@@ -13,11 +13,12 @@ import { loadConfig } from '../../src/config/load.ts';
 import { readClusterFile } from '../../src/operator/cluster-file.ts';
 import { TestCluster, until } from '../support/cluster.ts';
 import { scratchFile } from '../support/ctl.ts';
+import { blocksOf, readDocument, sectionOf } from '../support/documents.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { removeFolder, run, temporaryFolder, within } from '../support/server.ts';
-import { parseSteps, sectionOf, shellBlocks } from './shell-block.ts';
+import { parseSteps, shellBlocks } from './shell-block.ts';
 
-const README = readFileSync(join(REPO_ROOT, 'README.md'), 'utf8');
+const README = readDocument('src/operator/README.md');
 const STEP_TIMEOUT_MS = 180_000;
 const hostOf = (id: number): string => `10.0.0.${id}`;
 
@@ -131,31 +132,31 @@ class Machine {
   }
 }
 
-test('every command of "Operating" in README.md works as written', async () => {
+test('every command of src/operator/README.md works as written', async () => {
   const cluster = await TestCluster.create({ groups: 16 });
   const machine = new Machine(cluster);
   try {
     await machine.start();
-    await machine.follow('### As a service');
+    await machine.follow('## As a service');
     assert.match(readFileSync(join(machine.folder, 'etc/millrace/secret'), 'utf8'), /^[0-9a-f]{64}\n$/);
-    await machine.follow('### First cluster');
+    await machine.follow('## First cluster');
     for (const id of cluster.ids) cluster.configure(id, false);
-    await machine.follow('### Rolling upgrade');
+    await machine.follow('## Rolling upgrade');
 
     await cluster.kill(3);
     cluster.wipe(3);
-    await machine.follow('### Lost node');
+    await machine.follow('## Lost node');
 
     await cluster.kill(2);
     await cluster.kill(3);
     await until('the survivor notices', async () => (await cluster.groups(1)).every(({ leader }) => leader === null));
-    await machine.follow('### Lost quorum');
+    await machine.follow('## Lost quorum');
     await cluster.restart(3);
     await cluster.ready();
 
-    await machine.follow('### Reading the metrics');
+    await machine.follow('## Reading the metrics');
     const metrics = await cluster.metrics(1);
-    const names = sectionOf(README, '### Reading the metrics')
+    const names = sectionOf(README, '## Reading the metrics')
       .filter((line) => line.startsWith('| `'))
       .flatMap((line) => [...(line.split('|')[1] as string).matchAll(/`(\w+)`/g)].map((match) => match[1] as string));
     assert(names.length > 10);
@@ -168,8 +169,8 @@ test('every command of "Operating" in README.md works as written', async () => {
   }
 });
 
-test('the files of "Operating" are as the programs want them', () => {
-  const [cluster] = tomlBlocks("### The operator's tool");
+test('the files of src/operator/README.md are as the programs want them', () => {
+  const [cluster] = tomlBlocks("## The operator's tool");
   assert.deepEqual(
     readClusterFile(scratchFile('cluster.toml', cluster as string)).nodes.map(
       ({ id, adminUrl }) => `${id} ${adminUrl}`,
@@ -204,6 +205,6 @@ function checkUnit(unit: string): void {
 }
 
 function tomlBlocks(heading: string): string[] {
-  const text = sectionOf(README, heading).join('\n');
-  return [...text.matchAll(/```toml\n([\s\S]*?)```/g)].map((match) => match[1] as string);
+  const blocks = blocksOf(README).filter((block) => block.heading === heading && block.language === 'toml');
+  return blocks.map(({ lines }) => `${lines.join('\n')}\n`);
 }

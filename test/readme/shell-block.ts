@@ -1,51 +1,29 @@
-// Reads the commands of a README block and what each promises in its trailing comment.
+// Reads the commands of a document's blocks of shell, and what each promises in its trailing comment.
 import assert from 'node:assert/strict';
+import { blocksOf } from '../support/documents.ts';
 
 export interface Step {
   readonly command: string;
-  /** `done`: already true for whoever runs this test (clone, install, build). `server`: runs until the end. */
-  readonly kind: 'done' | 'server' | 'background' | 'ask';
+  /**
+   * `done`: already true for those who run this test (clone, install, build). `server`: runs until the end. `variable`: NAME=command,
+   * for the steps behind it.
+   */
+  readonly kind: 'done' | 'server' | 'background' | 'variable' | 'ask';
   /** HTTP status, from a comment that begins with three digits. */
   readonly status: number | undefined;
-  /** Output, from any other comment; undefined when nothing is promised. */
+  /** Output, from any other comment; undefined when nothing is promised. `...` stands for anything. */
   readonly output: string | undefined;
 }
 
-/** Every ```sh block between the heading and the next one, as one list of lines. */
+/** Every sh block below the heading, up to the next one, as one list of lines. A backslash at the end continues a command. */
 export function shellBlocks(markdown: string, heading: string): string[] {
-  const lines = sectionOf(markdown, heading);
-  const blocks: string[] = [];
-  for (let at = lines.indexOf('```sh'); at >= 0; at = lines.indexOf('```sh', at + 1)) {
-    const end = lines.indexOf('```', at);
-    assert(end > at, 'the block does not end');
-    blocks.push(...lines.slice(at + 1, end));
-  }
-  assert(blocks.length > 0, `no \`\`\`sh block after "${heading}"`);
-  return blocks.join('\n').replaceAll('\\\n', ' ').split('\n');
+  const blocks = blocksOf(markdown).filter((block) => block.heading === heading && block.language === 'sh');
+  assert(blocks.length > 0, `no block of sh below "${heading}"`);
+  return joined(blocks.flatMap(({ lines }) => lines));
 }
 
-/** The lines below a heading, up to the next heading. */
-export function sectionOf(markdown: string, heading: string): string[] {
-  const lines = markdown.split('\n');
-  const start = lines.indexOf(heading);
-  assert(start >= 0, `README.md has no heading "${heading}"`);
-  const rest = lines.slice(start + 1);
-  const end = rest.findIndex((line) => /^#{1,6} /.test(line));
-  return end < 0 ? rest : rest.slice(0, end);
-}
-
-/** The first ```sh block after the heading. */
-export function shellBlock(markdown: string, heading: string): string[] {
-  const start = markdown.split('\n').findIndex((line) => line.trim() === heading);
-  assert(start >= 0, `README.md has no heading "${heading}"`);
-  const rest = markdown.split('\n').slice(start + 1);
-  const from = rest.findIndex((line) => line.trim() === '```sh');
-  assert(from >= 0, `no \`\`\`sh block after "${heading}"`);
-  const block = rest.slice(from + 1);
-  const end = block.findIndex((line) => line.trim() === '```');
-  assert(end >= 0, 'the block does not end');
-  // A backslash at the end continues a command.
-  return block.slice(0, end).join('\n').replaceAll('\\\n', ' ').split('\n');
+export function joined(lines: readonly string[]): string[] {
+  return lines.join('\n').replaceAll('\\\n', ' ').split('\n');
 }
 
 function splitComment(line: string): [command: string, comment: string | undefined] {
@@ -53,7 +31,8 @@ function splitComment(line: string): [command: string, comment: string | undefin
   for (let i = 0; i < line.length; i++) {
     const char = line[i] as string;
     if (quote !== '') {
-      if (char === quote) quote = '';
+      if (char === '\\' && quote === '"') i++;
+      else if (char === quote) quote = '';
     } else if (char === '"' || char === "'") {
       quote = char;
     } else if (char === '#' && (i === 0 || line[i - 1] === ' ')) {
@@ -64,7 +43,15 @@ function splitComment(line: string): [command: string, comment: string | undefin
 }
 
 const DONE = /^(git clone|cd|npm (ci|install|i|run build))\b/;
-const SERVER = /^(npm start|node dist\/main\.js)\b/;
+const SERVER = /^(npm start|npm run cluster|node dist\/main\.js)\b/;
+const VARIABLE = /^[A-Z]+=/;
+
+function kindOf(command: string, isBackground: boolean): Step['kind'] {
+  if (DONE.test(command)) return 'done';
+  if (SERVER.test(command)) return 'server';
+  if (VARIABLE.test(command)) return 'variable';
+  return isBackground ? 'background' : 'ask';
+}
 
 export function parseSteps(lines: readonly string[]): Step[] {
   const steps: Step[] = [];
@@ -72,8 +59,7 @@ export function parseSteps(lines: readonly string[]): Step[] {
     const [withAmpersand, comment] = splitComment(line);
     if (withAmpersand === '') continue;
     const command = withAmpersand.replace(/\s*&$/, '');
-    const isBackground = command !== withAmpersand;
-    const kind = DONE.test(command) ? 'done' : SERVER.test(command) ? 'server' : isBackground ? 'background' : 'ask';
+    const kind = kindOf(command, command !== withAmpersand);
     const promises = kind === 'ask' ? comment : undefined;
     const status = /^(\d{3})\b/.exec(promises ?? '')?.[1];
     steps.push({
@@ -84,4 +70,10 @@ export function parseSteps(lines: readonly string[]): Step[] {
     });
   }
   return steps;
+}
+
+/** Is this what the comment promises? */
+export function keepsPromise(output: string, promised: string): boolean {
+  const parts = promised.split('...').map((part) => part.replaceAll(/[$()*+.?[\\\]^{|}]/g, '\\$&'));
+  return new RegExp(`^${parts.join('[^]*')}$`).test(output.trim());
 }

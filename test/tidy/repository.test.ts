@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { completeLock } from '../../scripts/complete-lock.ts';
 import type { LockPackages } from '../../scripts/complete-lock.ts';
-import { describeOptions } from '../../src/config/describe.ts';
 import { VERSION } from '../../src/config/version.ts';
-import { exists, readText, sourcePaths } from './repository.ts';
+import { readText, sourcePaths } from './repository.ts';
 
 /** Beyond this a file is two ideas. The linter warns at 400. */
 const FILE_LINES_MAX = 450;
@@ -20,11 +19,6 @@ test('no source file is longer than two ideas', () => {
 
 test('the version that the server tells is the version of the package', () => {
   assert.equal((JSON.parse(readText('package.json')) as { version: string }).version, VERSION);
-});
-
-test('the table of options in README.md is fresh (npm run docs)', () => {
-  if (!exists('README.md')) return;
-  assert.ok(readText('README.md').includes(describeOptions()), 'run: npm run docs');
 });
 
 test('the lockfile names the native packages of every platform, else npm ci refuses it (npm run lock)', () => {

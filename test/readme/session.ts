@@ -1,0 +1,38 @@
+// Executes the steps of a session with curl: statuses, outputs, and variables that later steps use.
+import assert from 'node:assert/strict';
+import { run, within } from '../support/server.ts';
+import { type Step, keepsPromise } from './shell-block.ts';
+
+const STEP_TIMEOUT_MS = 30_000;
+
+export class Session {
+  readonly #env: Record<string, string> = {};
+  readonly #localize: (command: string) => string;
+
+  /** `localize` changes what is a thing of the machine: ports, folders. */
+  constructor(localize: (command: string) => string = (command) => command) {
+    this.#localize = localize;
+  }
+
+  /** A step of the kinds `ask` and `variable`. */
+  async execute(step: Step): Promise<void> {
+    if (step.kind === 'variable') return await this.#assign(step.command);
+    const flags = step.status === undefined ? '-sS' : "-sS -o /dev/null -w '%{http_code}'";
+    const output = await this.#output(step.command.replace(/^curl\b/, `curl ${flags}`), step.command);
+    if (step.status !== undefined) assert.equal(Number(output.trim()), step.status, step.command);
+    if (step.output !== undefined) assert(keepsPromise(output, step.output), `${step.command} prints\n${output}`);
+  }
+
+  async #assign(command: string): Promise<void> {
+    const name = command.slice(0, command.indexOf('='));
+    this.#env[name] = await this.#output(`${command}; printf %s "$${name}"`, command);
+    assert.notEqual(this.#env[name], '', command);
+  }
+
+  async #output(command: string, shown: string): Promise<string> {
+    const attempt = run(['sh', '-c', this.#localize(command)], this.#env);
+    const code = await within(attempt.exited, STEP_TIMEOUT_MS, shown);
+    assert.equal(code, 0, `${shown}: exit code ${code}\n${attempt.output()}`);
+    return attempt.output();
+  }
+}
