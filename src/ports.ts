@@ -21,7 +21,7 @@ export interface TailHandler {
 export interface ShardGateway {
   readonly groupCount: number;
   readonly shardCount: number;
-  /** Group of a stream (wire-facts 9.2). */
+  /** Group of a stream. */
   groupOf(bucket: string, stream: string): number;
   /**
    * Sends one request to the shard that owns `request.group`, or for ALL_GROUPS to shard `shard`. Copies everything it

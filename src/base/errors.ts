@@ -1,13 +1,11 @@
 /**
  * The one table of refusals: code -> status on the bucketed routes, status on the flat routes, whether the same request
  * may succeed when repeated, and a sentence for the person who reads the body. Numbers for frames: error-numbers.ts.
- *
- * Sources: service.md sections 4 and 7; decisions.md "Two route families, one machine" (where the two columns differ).
  */
 import { NUMBERED } from './error-numbers.ts';
 
 export interface ErrorRow {
-  /** Status on /{bucket}/{stream} (service.md wins there to the letter). */
+  /** Status on /{bucket}/{stream}, the service's own routes. */
   readonly bucketed: number;
   /** Status on /v1/stream/{path} (the public protocol wins there). */
   readonly flat: number;

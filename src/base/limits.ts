@@ -4,17 +4,17 @@ import { assert } from './assert.ts';
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-/** Request body of a client route (decisions.md "Limits"). Larger: 413. */
+/** Request body of a client route. Larger: 413. */
 export const BODY_BYTES_MAX = 32 * MIB;
-/** Encoded attribute object (service.md 8). Larger: 400. */
+/** Encoded attribute object. Larger: 400. */
 export const ATTRIBUTES_BYTES_MAX = 16 * KIB;
-/** Bucket and stream together after decoding (decisions.md "Identity"); below LMDB's key limit of 1978 bytes with our prefix. */
+/** Bucket and stream together after decoding; below LMDB's key limit of 1978 bytes with our prefix. */
 export const NAME_BYTES_MAX = KIB;
 /** Producer-Id: part of an LMDB key, which ends at 1978 bytes. */
 export const PRODUCER_ID_BYTES_MAX = KIB;
 /** Stream-Seq, Content-Type: each comes from a 16 KiB header block; a state row must stay small. */
 export const TOKEN_BYTES_MAX = 4 * KIB;
-/** Usage meter (service.md 2): one write unit. Part of the contract, never configurable. */
+/** Usage meter: one write unit. Part of the contract, never configurable. */
 export const WRITE_UNIT_BYTES = 10_240;
 /** Version of the usage report. */
 export const USAGE_VERSION = 1;
@@ -43,7 +43,7 @@ export const ENTRY_BYTES_MAX = COMMAND_BYTES_MAX + MIB;
 
 /** Proposed and not yet committed bytes of a group; above the bodies that may be in flight, so the HTTP side refuses first. */
 export const UNCOMMITTED_BYTES_MAX = 512 * MIB;
-/** Frames of one append-batch (wire-facts 2.9): each may be refused on its own, so each costs a result. More: 413. */
+/** Frames of one append-batch: each may be refused on its own, so each costs a result. More: 413. */
 export const BATCH_FRAMES_MAX = 512;
 /** Records of one request: each costs an index entry, and all of them are applied in one go. More: 413. */
 export const RECORDS_PER_REQUEST_MAX = 100_000;
@@ -52,7 +52,7 @@ export const RECORDS_PER_REQUEST_MAX = 100_000;
 export const READ_BYTES_MAX = MIB;
 /** Messages or records of one answer in parts: 256 KiB of ends at most. */
 export const PARTS_MAX = 65_536;
-/** Streams in one page of a bucket listing (wire-facts 2.16). */
+/** Streams in one page of a bucket listing. */
 export const LIST_LIMIT_MAX = 1000;
 /**
  * Largest value in LMDB that is written often: exactly one overflow page (4096 less LMDB's 24-byte page header). Values of
@@ -134,7 +134,7 @@ export const FORK_ERRANDS_MAX = 64;
 /** Forks that are asked after in one go for one shard, with a command each, and only now and then: about one a second. */
 export const FORK_QUESTIONS_MAX = 16;
 
-/** Receipts kept per producer (decisions.md): older duplicates answer with the current tail. */
+/** Receipts kept per producer: older duplicates answer with the current tail. */
 export const PRODUCER_RECEIPTS = 5;
 /** Bytes a live reader may have buffered in its socket before it is moved to catch-up reads. */
 export const READER_BUFFER_BYTES_MAX = MIB;
@@ -164,7 +164,7 @@ export const WEBHOOK_SLOW_RECEIVERS_MAX = 10_000;
 /** Of a webhook's answer: all that is read of it is {"done":true}. A longer one is cut off and counts as failed. */
 export const WEBHOOK_ANSWER_BYTES_MAX = 64 * KIB;
 
-/** Nesting of a JSON body (decisions.md). Deeper: 400. */
+/** Nesting of a JSON body. Deeper: 400. */
 export const JSON_DEPTH_MAX = 128;
 
 assert(ENTRY_BYTES_MAX - COMMAND_BYTES_MAX >= 8 * RECORDS_PER_REQUEST_MAX, 'the ends of all records fit in an entry');

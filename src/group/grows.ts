@@ -1,6 +1,6 @@
 /**
  * Whether a write would bring bytes into the state as it is: no when it will be refused, or is the duplicate of an accepted one.
- * Back-pressure lets such writes pass, so that they are told why (wire-facts 2.6), and a producer whose answer was lost gets it.
+ * Back-pressure lets such writes pass, so that they are told why, and a producer whose answer was lost gets it.
  */
 import { checkAppend } from '../stream/append.ts';
 import { exceedsRetained } from '../stream/buckets.ts';

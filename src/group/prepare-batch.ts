@@ -1,4 +1,4 @@
-/** JSON frames of an append-batch: each is normalised, and all of them or none (wire-facts 2.9). */
+/** JSON frames of an append-batch: each is normalised, and all of them or none. */
 import type { ErrorCode } from '../base/errors.ts';
 import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
 import { normalizeJson } from '../stream/json-records.ts';

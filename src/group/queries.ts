@@ -69,7 +69,7 @@ function answerRead(state: State, watchers: Watchers, head: Head, query: Query, 
   reply.body = plan.body;
 }
 
-/** Counts as far as one pass goes (wire-facts 5.2). */
+/** Counts as far as one pass goes. */
 const GC_PASS_MAX = 4096;
 
 function answerBucketGc(state: State, query: Query, reply: Reply): void {

@@ -3,7 +3,7 @@ import type { Forks, ShardGateway } from '../ports.ts';
 import type { Connections } from './connections.ts';
 import type { PlaneHosts } from './known-hosts.ts';
 
-/** The two route families answer some refusals with different statuses (decisions.md). */
+/** The two route families answer some refusals with different statuses. */
 export type Family = 'bucketed' | 'flat';
 
 /** The stream a request is about. */

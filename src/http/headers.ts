@@ -3,7 +3,7 @@
  * not (about 0.1 µs each), so every request is walked over once, before its route, instead of being asked for ten names. The
  * walk fills one object that is reused: its fields are valid only inside the route handler, as the request itself.
  *
- * Of a repeated header the first counts (wire-facts 2.3).
+ * Of a repeated header the first counts.
  */
 import { TOKEN_BYTES_MAX } from '../base/limits.ts';
 import { encodeUtf8 } from '../base/utf8.ts';

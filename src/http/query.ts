@@ -32,12 +32,12 @@ export interface ListQuery {
   readonly limit: number;
 }
 
-/** Longest wait of a long-poll in ms (decisions.md "Streams"). */
+/** Longest wait of a long-poll in ms. */
 export const LONG_POLL_MS_MAX = 60_000;
 /** The shard takes the bound as u32; more than any answer holds means the same. */
 const UINT32_MAX = 0xffff_ffff;
 
-/** Of a name that is given more than once the last value counts, but for `offset` (wire-facts 1.12) and these. */
+/** Of a name that is given more than once the last value counts, but for `offset` and these. */
 const ONCE: ReadonlySet<string> = new Set([
   'offset',
   // voters=1&voters=2&voters=3 is not what voters=3 means.
@@ -99,7 +99,7 @@ function wholeStream(longPollTimeoutMs: number, ifNoneMatch: string): ReadQuery 
   return { params, noBytes: false };
 }
 
-/** Query of a read. The order of the checks is that of wire-facts 2.11. */
+/** Query of a read. The first complaint wins; which one that is, clients may rely on. */
 export function parseReadQuery(
   query: string | undefined,
   longPollTimeoutMs: number,
@@ -139,7 +139,7 @@ export function parseReadQuery(
   const params: ReadParams = {
     mode: start.value.mode,
     value: start.value.value,
-    // A live reader cannot wait for no bytes: there 0 means 1 (wire-facts 2.11.2).
+    // A live reader cannot wait for no bytes: there 0 means 1.
     maxBytes: bytes === undefined ? 0 : Math.min(Math.max(bytes, 1), UINT32_MAX),
     maxRecords: Math.min(maxRecords.value, UINT32_MAX),
     readFlags: view === undefined ? 0 : READ_FLAG_ENVELOPE,
@@ -186,7 +186,7 @@ function parseTimeout(text: string | undefined, defaultMs: number): number {
   return wish === undefined ? defaultMs : Math.min(Math.max(wish, 1), LONG_POLL_MS_MAX);
 }
 
-/** A bound that the client would like: what cannot be parsed is ignored (wire-facts 2.11), what is huge is as good as any bound above. */
+/** A bound that the client would like: what cannot be parsed is ignored, what is huge is as good as any bound above. */
 function parseWish(text: string): number | undefined {
   const parsed = parseUint53(text);
   if (parsed.ok) return parsed.value;

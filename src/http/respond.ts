@@ -64,7 +64,7 @@ const encoder = new TextEncoder();
 /** Characters that fit the cork buffer however they are encoded: the sentences of refusals, most documents. */
 const SHORT_TEXT_LENGTH = 2048;
 
-/** Refusals whose body is a JSON object that programs look at, not a sentence (wire-facts 1.4). */
+/** Refusals whose body is a JSON object that programs look at, not a sentence. */
 const JSON_BODIES: ReadonlyMap<ErrorCode, string> = new Map([
   ['INFLIGHT_FULL', '{"error":"IngressBodyBytesLimitReached"}'],
 ]);
@@ -78,7 +78,7 @@ function staticBlock(cacheControl: string, cors: string): string {
   return lines.join('\r\n');
 }
 
-/** Refusals whose reply carries a position of the stream in nextOffset (wire-facts 1.6): the tail, for 410 the floor. */
+/** Refusals whose reply carries a position of the stream in nextOffset: the tail, for 410 the floor. */
 const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'STREAM_CLOSED',
   'CREATE_CONFLICT',
@@ -265,7 +265,7 @@ function writeRefusalHeaders(res: UwsResponse, code: ErrorCode, reply: Reply): v
   }
 }
 
-/** Was the read addressed by records? Then its answer carries the record range (wire-facts 2.12). */
+/** Was the read addressed by records? Then its answer carries the record range. */
 export function isRecordRead(params: ReadParams): boolean {
   return params.mode !== READ_OFFSET && params.mode !== READ_NOW;
 }

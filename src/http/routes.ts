@@ -1,7 +1,7 @@
 /**
  * Path -> route, on the raw URL of the request. One parser for both families and the service routes, so that there is one
  * place that decides what can never reach a stream: NUL, `..` segments, empty names, the bucket `v1` and names beginning
- * with `__` (decisions.md "Identity").
+ * with `__`.
  *
  *   /__svc/...                          service
  *   /v1/stream/{path}                   stream, flat family: decoded, then split at the first `/`; no `/`: bucket _default

@@ -24,8 +24,8 @@ export type UwsResponse = UwsModule.HttpResponse;
 const BUILDS = ['uws-glibc238', 'uws-glibc236'] as const;
 
 /**
- * Largest request line and header block: 16 KiB (decisions.md "Limits"), and Stream-Attrs of twice the attributes that are taken
- * (service.md 8), so that what is too large is told so with 400. uWebSockets.js allows 4 KiB unless told otherwise.
+ * Largest request line and header block: 16 KiB, and Stream-Attrs of twice the attributes that are taken
+ *, so that what is too large is told so with 400. uWebSockets.js allows 4 KiB unless told otherwise.
  */
 const HEADER_BLOCK_BYTES_MAX = 16 * 1024 + 2 * ATTRIBUTES_BYTES_MAX;
 

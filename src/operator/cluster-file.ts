@@ -1,5 +1,5 @@
 /**
- * The operator's cluster file (wire-facts 7.3): TOML, JSON or YAML by its extension, `-` for stdin. What it holds:
+ * The operator's cluster file: TOML, JSON or YAML by its extension, `-` for stdin. What it holds:
  *
  *   nodes      a list of { id, admin_url | host [+ admin_port], http_url, name, instance_id }
  *   provider   a table with restart_cmd, for `restart`

@@ -1,5 +1,5 @@
 /**
- * Drain (service.md "Drain procedure", wire-facts 7.5): look whether the cluster can spare the node, mark it, hand its
+ * Drain: look whether the cluster can spare the node, mark it, hand its
  * leaderships to others, look again. Every step may be repeated, so a drain that was killed is finished by another one.
  * Beside the explicit transfers the node's own balancer gives away one leadership a second, which only helps.
  */
@@ -104,7 +104,7 @@ async function lift(cluster: Cluster, node: ClusterNode): Promise<string | undef
   return kept;
 }
 
-/** Wire-facts 7.4: a cluster that is not ready is a failure, not an abort, also at the end of a drain. */
+/** A cluster that is not ready is a failure, not an abort, also at the end of a drain. */
 class NotReadyAfterwards extends Failure {}
 
 /** Inside `underMark`. Resolves when no node sees this one lead anything; the result is how many leaderships it had. */

@@ -1,5 +1,5 @@
 /**
- * The HTTP routes of the cluster plane (service.md 4.1, wire-facts 3.1), on the same port as the peer links: the
+ * The HTTP routes of the cluster plane, on the same port as the peer links: the
  * listener hands over a connection whose first bytes are a request. Nothing else is reachable here.
  *
  *   GET  /__svc/leadership-shed   whether this node wants to lead

@@ -1,5 +1,5 @@
 /**
- * What the peer links of a shard count. The names are those of wire-facts 4.4 where they fit a plain connection:
+ * What the peer links of a shard count. Names are promises to those who read the metrics:
  * a session is a connection, a frame is a RAFT frame, a request is an append, heartbeat, vote or snapshot that was sent.
  */
 import type { Message } from '../raft/types.ts';

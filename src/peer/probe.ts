@@ -1,5 +1,5 @@
 /**
- * Asks other nodes' cluster planes whether large messages get there (service.md 4.1): POST /__svc/cluster-probe with a
+ * Asks other nodes' cluster planes whether large messages get there: POST /__svc/cluster-probe with a
  * body of zeros over a connection that is kept. Small messages prove little: a path that loses only large packets lets a
  * leader send heartbeats and no entries.
  */

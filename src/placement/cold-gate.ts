@@ -1,5 +1,5 @@
 /**
- * The cold-health gate (wire-facts 9.8): a node whose own way to the cold store is broken keeps the bytes of the groups that it
+ * The cold-health gate: a node whose own way to the cold store is broken keeps the bytes of the groups that it
  * leads, and refuses their writes once there are too many. Nodes that reach the store would do better, so it gives its
  * leaderships to them.
  *

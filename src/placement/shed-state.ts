@@ -1,6 +1,6 @@
 /**
  * Why this node shall not lead: the operator's drain mark and the findings of the gates, and what the shards were told of
- * them. The mark is a small file in the data directory, so that it "persists until DELETE" (service.md) also over restarts.
+ * them. The mark is a small file in the data directory, so that it "persists until DELETE" also over restarts.
  * The file is written first: a mark that was acknowledged is never forgotten. The finding is of the moment.
  *
  *   leadership-shed.json   {"format":1,"maintenance_drain":true}; missing: never marked

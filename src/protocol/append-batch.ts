@@ -1,5 +1,5 @@
 /**
- * The body of an append-batch (wire-facts 2.9): frames, each four bytes of length, big-endian, and that many bytes. In the
+ * The body of an append-batch: frames, each four bytes of length, big-endian, and that many bytes. In the
  * log the frames of a JSON stream hold normalised lines, and the command's record ends count from the start of the payload.
  */
 import { BATCH_FRAMES_MAX } from '../base/limits.ts';

@@ -77,7 +77,7 @@ export function normalizeContentType(raw: string): string {
   return memoised(normalizedOf, raw, normalizeUncached);
 }
 
-/** Do two normalised content types name the same type? (decisions.md "Streams") */
+/** Do two normalised content types name the same type? */
 export function sameContentType(a: string, b: string): boolean {
   return a === b || memoised(comparedBy, a, comparisonKey) === memoised(comparedBy, b, comparisonKey);
 }

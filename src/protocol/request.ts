@@ -102,7 +102,7 @@ export const READ_RECORD = 2;
 export const READ_RECORD_NOW = 3;
 export const READ_TAIL_RECORDS = 4;
 
-/** Records come as {"record":n,"value":...} (decisions.md: still inside a JSON array). */
+/** Records come as {"record":n,"value":...}, still inside a JSON array. */
 export const READ_FLAG_ENVELOPE = 1;
 /** Do not renew the stream's sliding lifetime: a re-read for a reader that is connected and was counted already. */
 export const READ_FLAG_NO_TOUCH = 2;

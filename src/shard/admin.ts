@@ -1,5 +1,5 @@
 /**
- * Operators' calls about one Raft group (service.md 4.3, wire-facts 3.5-3.10). An answer is a status in `reply.a` and a
+ * Operators' calls about one Raft group. An answer is a status in `reply.a` and a
  * body: JSON, or one sentence. Calls that have to wait (membership, learners) are looked at once a turn, boundedly.
  */
 import { encodeUtf8 } from '../base/utf8.ts';
@@ -22,7 +22,7 @@ import {
   type Query,
 } from '../protocol/request.ts';
 
-/** Learners and membership changes are awaited this long (decisions.md). */
+/** Learners and membership changes are awaited this long. */
 const WAIT_MS = 10_000;
 /** Entries that a learner may be behind the commit index and still count as caught up, also when it is to vote. */
 const LEARNER_LAG_MAX = 64;

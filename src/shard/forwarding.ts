@@ -21,7 +21,7 @@ import type { PeerPort, ForwardOrigin } from './ports.ts';
  */
 export const REMOTE_SLOTS = 0x4000_0000;
 const REMOTE_SLOTS_END = 0x7fff_ffff;
-/** A write waits this long for a leader (decisions.md). */
+/** A write waits this long for a leader. */
 export const LEADER_WAIT_MS = 5000;
 /**
  * And so long for a leader that is there: it may have other large bodies to write first. Three of 32 MiB take some five seconds

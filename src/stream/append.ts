@@ -1,5 +1,5 @@
 /**
- * Append and close. Checks in order of precedence (wire-facts 2.6, first failure wins): existence, expiry, producer
+ * Append and close. Checks in order of precedence (the first failure wins): existence, expiry, producer
  * decision, record match, closed, content type, Stream-Seq, quota. A producer's request that is neither new nor a duplicate meets
  * the closure first (protocol 5.2.1): no epoch or sequence would help it.
  */
@@ -172,7 +172,7 @@ export function admitProducer(head: Head, producer: Producer | undefined, comman
   return false;
 }
 
-/** The original answer again; from the current tail when its receipt has left the window (decisions.md). */
+/** The original answer again; from the current tail when its receipt has left the window. */
 function showDuplicate(head: Head, producer: Producer, seq: number, reply: Reply): void {
   const receipt = receiptOf(producer, seq);
   reply.flags |= REPLY_DUPLICATE;
@@ -259,7 +259,7 @@ function newRow(head: Head): Row {
   return row;
 }
 
-/** Usage of one committed, non-deduplicated operation (service.md "Usage rules"). */
+/** Usage of one committed, non-deduplicated operation. */
 export function meter(state: State, bucket: Bucket, size: number, records: number): void {
   bucket.appendBytes += size;
   bucket.retainedBytes += size;

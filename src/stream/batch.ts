@@ -1,5 +1,5 @@
 /**
- * Append-batch (wire-facts 2.9). Without a producer each frame is an append of its own, refused or accepted by itself. With
+ * Append-batch. Without a producer each frame is an append of its own, refused or accepted by itself. With
  * one the batch is a single sequence: all of it or nothing.
  *
  * The reply's body is the JSON array that the client gets, `c` how many frames were refused, and the record range that of

@@ -1,5 +1,5 @@
 /**
- * Buckets of a group with their usage meter (service.md "Usage rules") and quota. The row outlives the bucket: after a
+ * Buckets of a group with their usage meter and quota. The row outlives the bucket: after a
  * purge or a delete the counters stay, the gauges are zero and `exists` is false. A quota may come before the bucket.
  *
  * Encoded (format 2): format u8 | exists u8 | zero u48 | appendBytes f64 | records f64 | writeUnits f64 | retained f64 | streams f64

@@ -126,7 +126,7 @@ function collectWhole(
   return whole;
 }
 
-/** The lines of the buffer as `[{"record":n,"value":...},...]` (wire-facts 2.12, in the array form of decisions.md). */
+/** The lines of the buffer as `[{"record":n,"value":...},...]`. */
 function envelopeBody(lines: Uint8Array, firstRecord: number): Uint8Array {
   const parts: Uint8Array[] = [];
   let start = 0;

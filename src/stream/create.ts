@@ -50,7 +50,7 @@ export function isHeld(state: State, { bytes, keyAt, keyBytes }: Command): boole
   return state.forks.tombstone(bytes, keyAt, keyBytes) !== undefined;
 }
 
-/** A create counts as sequence 0 of its epoch, also when the stream exists (wire-facts 2.5). False: it was refused. */
+/** A create counts as sequence 0 of its epoch, also when the stream exists. False: it was refused. */
 export function admitFirst(command: Command, existing: Head | undefined, reply: Reply): boolean {
   if (!command.has(FLAG_PRODUCER)) return true;
   reply.flags |= REPLY_PRODUCER;

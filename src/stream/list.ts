@@ -4,7 +4,7 @@ import { type Head, decodeHead } from './head.ts';
 import { NUL, TAG_HEAD, compareBytes, prefixEnd, taggedKey } from './keys.ts';
 import type { State } from './state.ts';
 
-/** One stream as `GET /{bucket}/streams` shows it (wire-facts 2.16). */
+/** One stream as `GET /{bucket}/streams` shows it. */
 export interface Listed {
   readonly stream_id: string;
   readonly status: 'Open' | 'Closed';

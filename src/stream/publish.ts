@@ -1,5 +1,5 @@
 /**
- * An application's snapshots and the retention floor (wire-facts 2.18, 2.19): a snapshot says what the stream was up to a
+ * An application's snapshots and the retention floor: a snapshot says what the stream was up to a
  * position; the floor may rise up to there, never beyond.
  */
 import type { ErrorCode } from '../base/errors.ts';

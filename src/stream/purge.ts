@@ -1,5 +1,5 @@
 /**
- * Purge of a bucket in one group: its streams, the bucket, its quota; the usage counters stay (service.md "Purge rules").
+ * Purge of a bucket in one group: its streams, the bucket, its quota; the usage counters stay.
  *
  * One command removes a bounded number of streams and says where the next has to go on. Names are walked in order, so no
  * command looks at what an earlier one removed. A stream that was created meanwhile behind the walk is found by a further one

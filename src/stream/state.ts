@@ -3,7 +3,7 @@
  * store sees them at flush(), together with the applied index, in whatever commit the host chooses. After a restart the
  * host replays the log behind the stored applied index, so nothing here has to be durable by itself.
  *
- * Deterministic and free of I/O beyond `Tx`: no clock, no randomness (design.md, invariants 3 and 6).
+ * Deterministic and free of I/O beyond `Tx`: no clock, no randomness.
  */
 import { assert } from '../base/assert.ts';
 import { encodeUtf8 } from '../base/utf8.ts';

@@ -1,4 +1,4 @@
-// POST .../append-batch against wire-facts 2.9 and 13.5: frames, results, producers, limits, usage.
+// POST .../append-batch: frames, results, producers, limits, usage.
 import assert from 'node:assert/strict';
 import { joinFrames } from '../../src/protocol/append-batch.ts';
 import { type Answer, JSON_TYPE, TEXT, assertHeaders, offsetOf, producer, serverSuite } from '../support/suite.ts';

@@ -1,4 +1,4 @@
-// The bucketed routes against service.md 4.1 and the table of decisions.md: create, append, close, delete, producers.
+// The bucketed routes as src/http/README.md promises them: create, append, close, delete, producers.
 import assert from 'node:assert/strict';
 import { assertHeaders, JSON_TYPE, offsetOf, producer, serverSuite, TEXT } from '../support/suite.ts';
 

@@ -1,4 +1,4 @@
-// Application snapshots, retention and bootstrap: wire-facts 2.18 to 2.20 and 13.6.
+// Application snapshots, retention and bootstrap.
 import assert from 'node:assert/strict';
 import { snapshotDigest } from '../../src/http/routes/snapshot.ts';
 import { type Answer, JSON_TYPE, TEXT, assertHeaders, offsetOf, serverSuite } from '../support/suite.ts';
@@ -9,7 +9,7 @@ const digest = (type: string, body: string): string =>
   Buffer.from(snapshotDigest(type, new TextEncoder().encode(body))).toString('hex');
 
 serverSuite('application snapshots', { cores: 1 }, ({ server, test, expect, ask, freshBucket }) => {
-  /** HEAD says what GET says, without the body (wire-facts 1.2). */
+  /** HEAD says what GET says, without the body. */
   const sameByHead = async (path: string): Promise<void> => {
     const shown = (answer: Answer): string[] =>
       [...answer.headers]

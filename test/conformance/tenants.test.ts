@@ -1,4 +1,4 @@
-// Tenant purge and quotas on the admin plane: service.md "Purge rules", wire-facts 5.2 and 5.3.
+// Tenant purge and quotas on the admin plane.
 import assert from 'node:assert/strict';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import { type Answer, JSON_TYPE, TEXT, producer, serverSuite } from '../support/suite.ts';

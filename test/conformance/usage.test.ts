@@ -1,4 +1,4 @@
-// The usage report beyond one page, and exact over everything that changes it: service.md "Usage rules", wire-facts 5.1.
+// The usage report beyond one page, and exact over everything that changes it.
 import assert from 'node:assert/strict';
 import { joinFrames } from '../../src/protocol/append-batch.ts';
 import { JSON_TYPE, TEXT, producer, serverSuite } from '../support/suite.ts';

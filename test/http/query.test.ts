@@ -56,7 +56,7 @@ test('bounds, views and waits', () => {
   assert.equal(read('offset=0&live=long-poll').timeoutMs, 30_000);
   assert.equal(read('offset=0&live=long-poll&timeout_ms=0').timeoutMs, 1);
   assert.equal(read('offset=0&live=long-poll&timeout_ms=99999999').timeoutMs, 60_000);
-  // What cannot be parsed is ignored; what is huge is the largest there is (wire-facts 2.11).
+  // What cannot be parsed is ignored; what is huge is the largest there is.
   for (const value of ['', '-1', '1.5', 'x', '%00']) {
     const { maxBytes, timeoutMs } = read(`offset=0&live=long-poll&max_bytes=${value}&timeout_ms=${value}`);
     assert.deepEqual([maxBytes, timeoutMs], [0, 30_000], value);
@@ -109,7 +109,7 @@ test('malformed values are refused', () => {
   refusal('tail_records=now');
 });
 
-test('the first complaint in the order of wire-facts 2.11 wins', () => {
+test('the first complaint wins, in an order that clients may rely on', () => {
   const order = [
     ['offset=1&offset=2&record_view=x&live=x', /more than once/],
     ['record_view=x&record=1&tail_records=1', /must be envelope/],

@@ -345,7 +345,7 @@ describe('hashes', () => {
     return hash;
   };
 
-  test('placement vectors of wire-facts 9.2', () => {
+  test('placement vectors: where streams are must never change', () => {
     const vectors: [string, string, bigint, number, number, number][] = [
       ['demo', 'hello', 0x4d55fae82f86fb29n, 9, 41, 41],
       ['tenant-a', 's1', 0xb71b6d8ba77bf864n, 4, 36, 100],

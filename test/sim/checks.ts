@@ -1,4 +1,4 @@
-/** What must hold inside the cluster at any time, whatever the clients see (design.md 3, thesis figure 3.2). */
+/** What must hold inside the cluster at any time, whatever the clients see (src/README.md "Invariants", thesis figure 3.2). */
 import { Buffer } from 'node:buffer';
 import type { Group } from '../../src/group/group.ts';
 import { ENTRY_FILL_BYTES } from '../../src/base/limits.ts';

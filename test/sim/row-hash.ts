@@ -1,6 +1,6 @@
 /**
  * A running hash of the logical rows of each group on a disk: what replicas that applied the same index must share
- * (design.md, invariant 3). Kept up row by row, so that every checkpoint of every node can be compared.
+ *. Kept up row by row, so that every checkpoint of every node can be compared.
  *
  * Left out, because replicas may differ there: the two bytes of prefix, garbage marks, rows of incarnations whose head
  * is gone, and of living ones those in front of their hotStart (both are reclaimed some time later).

@@ -100,7 +100,7 @@ function refused(stream: ModelStream, code: string): ModelAnswer {
   return { outcome, body: Buffer.alloc(0) };
 }
 
-/** A page of a listing (wire-facts 2.16), as the objects that are shown. */
+/** A page of a listing, as the objects that are shown. */
 export function modelList(
   model: Model,
   bucket: string,

@@ -63,7 +63,7 @@ export class ModelStream {
   }
 }
 
-/** Media types without case; parameters count, but for the charset of JSON (decisions.md "Streams"). */
+/** Media types without case; parameters count, but for the charset of JSON. */
 export function sameType(a: string, b: string): boolean {
   const key = (type: string): string => {
     const [media, ...parameters] = type.toLowerCase().split(/ *; */);
@@ -136,7 +136,7 @@ export function compare(stream: ModelStream, command: ModelCommand): string {
   return behind ? 'SEQ_CONFLICT' : 'OK';
 }
 
-/** Wire-facts 2.8, with the window of decisions.md. Undefined = accepted. */
+/** The rules of producers, with a window of receipts. Undefined = accepted. */
 export function decide(stream: ModelStream, { id, epoch, seq }: ModelProducer): Outcome | undefined {
   const known = stream.producers.get(id);
   // On a closed stream only duplicates are something else (protocol 5.2.1).
@@ -166,7 +166,7 @@ export function decide(stream: ModelStream, { id, epoch, seq }: ModelProducer): 
   };
 }
 
-/** Wire-facts 2.6, checks 6 to 11. */
+/** The checks of an append behind its producer, in order of precedence. */
 export function checkAppend(stream: ModelStream, command: ModelCommand): string {
   const hasBody = command.body.length > 0;
   if (command.match >= 0) {

@@ -1,5 +1,5 @@
 // The state machine once more, as dumb as can be: lists of messages, no rows, no caches, no bytes on disk. Written from
-// service.md, decisions.md and wire-facts.md, not from src/stream; the two are compared command by command.
+// what src/http/README.md promises, not from src/stream; the two are compared command by command.
 import type { ModelCommand, Outcome } from './model-command.ts';
 import {
   ModelStream,
@@ -194,7 +194,7 @@ export class Model {
     };
   }
 
-  /** Wire-facts 2.9: appends that know nothing of each other, or one sequence of a producer. */
+  /** Appends that know nothing of each other, or one sequence of a producer. */
   #batch(command: ModelCommand): Outcome {
     const stream = this.live(command.bucket, command.stream, command.now);
     if (stream === undefined) return answer('STREAM_NOT_FOUND');
@@ -264,7 +264,7 @@ export class Model {
     this.#meter(command.bucket, stream, stream.messages.length - before);
   }
 
-  /** service.md "Usage rules", for the last `count` messages as one operation. */
+  /** Usage, for the last `count` messages as one operation. */
   #meter(name: string, stream: ModelStream, count: number): void {
     const from = stream.ends[stream.ends.length - count - 1] ?? 0;
     const bytes = count === 0 ? 0 : stream.tail - from;

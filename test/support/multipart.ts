@@ -1,4 +1,4 @@
-// Takes a multipart/mixed answer apart, strictly as wire-facts 2.20 describes it.
+// Takes a multipart/mixed answer apart, strictly by the grammar: delimiter, one header line, bytes.
 import assert from 'node:assert/strict';
 import type { Answer } from './suite.ts';
 

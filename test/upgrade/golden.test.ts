@@ -31,7 +31,7 @@ const VERSIONS: Readonly<Record<string, Version>> = {
     cluster: () => CLUSTER,
     hasSharedCold: false,
   },
-  // The last one before issue 11 laid the code out anew.
+  // The last one before the code was laid out by rooms.
   '4b63d0f': {
     archive: new Archive('commit-4b63d0f'),
     describe: describeAll,

@@ -1,4 +1,4 @@
-/** manifest.json (wire-facts 7.7): what a backup consists of. Written last, so a location without one holds no backup. */
+/** manifest.json: what a backup consists of. Written last, so a location without one holds no backup. */
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
 import { check } from '../state/fault.ts';
 import type { Location } from './location.ts';

@@ -1,5 +1,5 @@
 /**
- * Looks at the rows of a backup one by one, in their order, and says in one sentence what cannot be (wire-facts 8.10). The same
+ * Looks at the rows of a backup one by one, in their order, and says in one sentence what cannot be. The same
  * for an import, which writes what passes, and for a verification without a cluster. Gauges are counted again on the way.
  *
  * A row of an unknown format or of impossible sizes makes its decoder throw; the message of that is a sentence too.

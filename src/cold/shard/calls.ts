@@ -1,5 +1,5 @@
 /**
- * An operator's flush of one stream (wire-facts 3.4): looked at once a turn until there is an answer. Everything that depends
+ * An operator's flush of one stream: looked at once a turn until there is an answer. Everything that depends
  * on the operator is a 4xx, also a node without a cold store and one that does not lead; a store that fails is a 502.
  */
 import { ERRORS } from '../../base/errors.ts';

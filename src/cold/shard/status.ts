@@ -1,4 +1,4 @@
-/** The cold tier in the metrics (wire-facts 4.3, 4.4). */
+/** The cold tier in the metrics. */
 import type { Group } from '../../group/group.ts';
 import { oldestHotMs } from '../state/flusher.ts';
 import type { ColdTier } from './tier.ts';

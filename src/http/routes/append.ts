@@ -77,7 +77,7 @@ export class AppendExchange extends BodyExchange {
     if (body.length === 0) {
       if (!command.close) return this.fail('EMPTY_BODY');
       this.operation = 'close';
-      // A type has no meaning without bytes (wire-facts 2.6.3); a record match has: it makes the close conditional.
+      // A type has no meaning without bytes; a record match has: it makes the close conditional.
       command.contentType = '';
       command.payload = undefined;
     } else {

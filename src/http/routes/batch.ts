@@ -1,4 +1,4 @@
-/** POST /{bucket}/{stream}/append-batch: several appends with a result each (wire-facts 2.9; stream/batch.ts). */
+/** POST /{bucket}/{stream}/append-batch: several appends with a result each. */
 import { errorCode } from '../../base/errors.ts';
 import { batchShape, frameCount } from '../../protocol/append-batch.ts';
 import { COMMAND_APPEND_BATCH } from '../../protocol/command.ts';

@@ -1,5 +1,5 @@
 /**
- * GET /{bucket}/{stream}/bootstrap (wire-facts 2.20): the published snapshot and every message behind it up to the tail of the moment,
+ * GET /{bucket}/{stream}/bootstrap: the published snapshot and every message behind it up to the tail of the moment,
  * as multipart/mixed; a client goes on reading at Stream-Next-Offset. A part is one message of a byte stream, or one record.
  *
  * The parts come from reads that follow each other, wherever the bytes lie; what is appended meanwhile is left out. The first of

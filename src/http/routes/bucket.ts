@@ -10,7 +10,7 @@ import type { Responder } from '../respond.ts';
 import { type Part, askAllShards, firstRefusal, tellAllGroups } from '../../gateway/scatter.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
 
-/** PUT: a bucket needs no making (service.md 4.1). Any body is ignored. */
+/** PUT: a bucket needs no making. Any body is ignored. */
 export function handleCreateBucket(plane: Plane, res: UwsResponse, responder: Responder, startedMs: number): void {
   responder.begin(res, 201);
   res.end();

@@ -1,4 +1,4 @@
-/** PUT /{bucket}/{stream}/retention/{offset} or ?record=: raises the retention floor up to the published snapshot (wire-facts 2.19). */
+/** PUT /{bucket}/{stream}/retention/{offset} or ?record=: raises the retention floor up to the published snapshot. */
 import { COMMAND_RETENTION } from '../../protocol/command.ts';
 import { encodeRetention } from '../../protocol/position-command.ts';
 import type { Reply } from '../../protocol/reply.ts';

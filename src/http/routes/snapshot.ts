@@ -1,5 +1,5 @@
 /**
- * An application's snapshots (wire-facts 2.18): PUT /{bucket}/{stream}/snapshot/{offset} or ?record=, GET the latest (a redirect) or the
+ * An application's snapshots: PUT /{bucket}/{stream}/snapshot/{offset} or ?record=, GET the latest (a redirect) or the
  * one at an offset. DELETE never succeeds: a later snapshot takes the place of the present one.
  */
 import { errorNumber } from '../../base/errors.ts';
@@ -57,7 +57,7 @@ export function handlePublish(
 /** Of no snapshot: nobody finds bytes with this digest. */
 const NO_DIGEST = new Uint8Array(DIGEST_BYTES);
 
-/** Undefined: not sent. Null: blank. What is no digest is that of no snapshot, so it does not match (wire-facts 2.18). */
+/** Undefined: not sent. Null: blank. What is no digest is that of no snapshot, so it does not match. */
 function parseMatch(req: UwsRequest): Uint8Array | undefined | null {
   let sent: string | undefined;
   req.forEach((name, value) => {

@@ -1,4 +1,4 @@
-/** backup-create, backup-verify and restore (wire-facts 7.7). */
+/** backup-create, backup-verify and restore. */
 import { type Location, openLocation, unfinished } from '../../backup/format/location.ts';
 import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } from '../../backup/format/manifest.ts';
 import { Fault } from '../../backup/state/fault.ts';

@@ -1,5 +1,5 @@
 /**
- * A rolling restart (wire-facts 7.6): per node the same checks as a drain, the drain, the operator's command, the wait until
+ * A rolling restart: per node the same checks as a drain, the drain, the operator's command, the wait until
  * the new process has caught up, the mark lifted. Whatever goes wrong ends the rollout; what was done and what is left is said.
  */
 import type { Cluster } from '../cluster.ts';

@@ -1,6 +1,6 @@
 /**
- * Why a node shall not lead, as bits: so they travel to the shards, and so they are shown (service.md sections 2 and 3,
- * wire-facts 3.1). service.md fixes 1 for the operator's mark, hence the egress gate has another number than there.
+ * Why a node must not lead, as bits: so they travel to the shards, and so they are shown. Scripts rely on the numbers and names; 1 is
+ * the operator's mark.
  */
 
 /** The operator marked the node for maintenance. */
@@ -32,7 +32,7 @@ export function reasonsToLeave(bits: number): number {
 
 /**
  * The object that peers and operators read. A node without a way to the cold store still campaigns: better a leader that has to
- * refuse writes at last than none. It takes no leadership, though, which wire-facts 3.1 allows it: the others would give
+ * refuse writes at last than none. It takes no leadership, though: the others would give
  * back what it has just given away, since it leads less than its share.
  */
 export function describeShed(bits: number): Record<string, unknown> {

@@ -1,5 +1,5 @@
 /**
- * Backup and restore on the admin plane (wire-facts 3.12):
+ * Backup and restore on the admin plane:
  *
  *   GET  /__svc/backup/info                  format, number of groups, which cluster, graces of the cold store; why last exports ended early
  *   GET  /__svc/backup/group/{g}             the group as this node has applied it

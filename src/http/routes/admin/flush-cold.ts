@@ -1,5 +1,5 @@
 /**
- * POST /__svc/flush-cold/{bucket}/{stream}?min_hot_bytes&max_bytes (wire-facts 3.4): moves a prefix of the stream's hot bytes
+ * POST /__svc/flush-cold/{bucket}/{stream}?min_hot_bytes&max_bytes: moves a prefix of the stream's hot bytes
  * to the cold store now. 200 with the new frontier, 204 when fewer hot bytes than asked for are there, 404, 409 on a node that
  * does not lead (with the leader's id) or has no cold store, 502 when the store fails. Numbers that cannot be read count as
  * left out.

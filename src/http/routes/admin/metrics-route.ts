@@ -1,5 +1,5 @@
 /**
- * GET /__svc/metrics: one JSON object made of every shard's counters and what the main thread knows (wire-facts 4).
+ * GET /__svc/metrics: one JSON object made of every shard's counters and what the main thread knows.
  *
  * A shard answers OP_STATUS with `{"raft_groups": [...], "counters": {...}, "per_core": {...}, "per_group": {...}}`. Groups
  * are concatenated in their order, counters are summed and stand at the top level, as do the members of per_group; numbers

@@ -17,7 +17,7 @@ export interface ColdObjects {
 
 /** Objects deleted by one call of the store. */
 const OBJECTS_AT_ONCE = 256;
-/** Rounds of one group: 4096 entries (wire-facts 5.2). */
+/** Rounds of one group: 4096 entries. */
 const ROUNDS_MAX = 16;
 
 /**

@@ -1,5 +1,5 @@
 /**
- * DELETE /__svc/purge/{bucket}: erases a tenant in every group, from any node (service.md "Purge rules"). A group takes as many
+ * DELETE /__svc/purge/{bucket}: erases a tenant in every group, from any node. A group takes as many
  * commands as it needs, each bounded; groups come one after the other, so a purge takes no more than a part of one shard.
  *
  * Nothing is remembered between the commands but where to go on: a purge that was cut off is repeated, and finds what is left.

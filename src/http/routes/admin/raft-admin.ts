@@ -1,5 +1,5 @@
 /**
- * Operators' calls about one Raft group on this node (service.md 4.3, wire-facts 3.5-3.10), POST but for one:
+ * Operators' calls about one Raft group on this node, POST but for one:
  *
  *   /__svc/raft/{group}/snapshot
  *   /__svc/raft/{group}/purge?upto=INDEX               without upto: the last snapshot index
@@ -82,7 +82,7 @@ const fail = (reason: string): { readonly ok: false; readonly reason: string } =
 
 /**
  * The call, or the sentence for the 400, or for the 404 when the node does not have the group. Required parameters are looked at
- * before ids (wire-facts 3.3).
+ * before ids.
  */
 function readCall(route: Route, query: string | undefined, groupCount: number, peers: PeerAddresses): CallResult {
   const collected = collect(query ?? '', PARAMETERS);

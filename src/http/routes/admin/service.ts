@@ -43,7 +43,7 @@ function readyWithDetail(knows: Knows): Handler {
   return (call) => probe.answer(call);
 }
 
-/** Routes of the client plane. A node without a cluster plane has that one's here too (wire-facts 1.1). */
+/** Routes of the client plane. A node without a cluster plane has that one's here too. */
 export function clientService({ drainMark, hasClusterPlane }: Operations): ServiceTable {
   return new Map([
     ['/__svc/metrics', on(['get', metrics])],

@@ -1,5 +1,5 @@
 /**
- * Leadership-shed state of this node (service.md sections 2, 3 and 4.3): read it, mark the node draining, lift the mark.
+ * Leadership-shed state of this node: read it, mark the node draining, lift the mark.
  * Both changes are idempotent: repeated, they are applied again, so a call that failed half way is mended by a repeat.
  */
 import { MillraceError } from '../../../base/errors.ts';

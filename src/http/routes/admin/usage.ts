@@ -1,5 +1,5 @@
 /**
- * GET /__svc/usage: the meters of all groups on this node, summed per bucket (service.md "Usage report").
+ * GET /__svc/usage: the meters of all groups on this node, summed per bucket.
  *
  * Shards are asked for pages in the order of the names, and the pages are merged as they come: a report of a million buckets
  * takes none of them long and lies in no memory as a whole. A bucket's numbers are those of the moment its page was made.
