@@ -149,13 +149,17 @@ export function cpuMsOf(pid: number): number {
   return existsSync(path) ? cpuMsIn(readFileSync(path, 'utf8')) : Number.NaN;
 }
 
-/** The same of each thread that lives, by its id; the main thread's is the process'. */
+/** The same of each thread that lives, by its id; the main thread's is the process'. In nanoseconds where the kernel says them. */
 export function cpuMsOfThreads(pid: number): Map<number, number> {
   const threads = new Map<number, number>();
   const folder = `/proc/${pid}/task`;
   for (const thread of existsSync(folder) ? readdirSync(folder) : []) {
     try {
-      threads.set(Number(thread), cpuMsIn(readFileSync(`${folder}/${thread}/stat`, 'utf8')));
+      const exact = `${folder}/${thread}/schedstat`;
+      const ms = existsSync(exact)
+        ? Number(readFileSync(exact, 'utf8').split(' ')[0]) / 1e6
+        : cpuMsIn(readFileSync(`${folder}/${thread}/stat`, 'utf8'));
+      threads.set(Number(thread), ms);
     } catch {
       // It has ended meanwhile.
     }
