@@ -16,7 +16,7 @@ export interface LoadResult {
   readonly failed: number;
   /** Why requests failed, for the notes under the table; empty when none did. */
   readonly failures: string;
-  /** What an operation costs the server; absent where nobody watches its processes. */
+  /** What an operation costs the server; absent where its processes are not watched. */
   readonly cpuUs?: CpuUsPerOperation;
 }
 

@@ -7,7 +7,7 @@ import { mergeChunks } from '../src/cold/state/merge.ts';
 
 /** Ends with the thread; each operation has a bound of its own. */
 const { signal } = new AbortController();
-// Node 20 is supported here for as long as this version of the SDK runs on it; its daily reminder helps nobody.
+// Node 20 is supported here for as long as this version of the SDK runs on it; its daily reminder is noise.
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';
 const opening = openStore(workerData as Backend);
 // A store that cannot be opened is what each task answers.

@@ -7,7 +7,7 @@ const EMPTY = Buffer.alloc(0);
 const PONG = Buffer.from('PONG\r\n');
 const LINE_END = Buffer.from('\r\n');
 
-/** With headers and no_responders a publish that nobody takes is answered at once instead of never. */
+/** With headers and no_responders a publish without a subscriber is answered at once instead of never. */
 export const NATS_CONNECT: string = `CONNECT ${JSON.stringify({
   verbose: false,
   pedantic: false,

@@ -16,7 +16,7 @@ const RUN_SECONDS_MAX = 900;
 /** wrk looks at its stop flag every 100 ms; longer than this after SIGINT and it hangs. */
 const STOP_TIMEOUT_MS = 30_000;
 const INTERRUPT_AGAIN_MS = 250;
-/** A run in which nobody was answered, for want of processor time, is repeated, and is then at least so long. */
+/** A run without a single answer, for want of processor time, is repeated, and is then at least so long. */
 const ATTEMPTS_MAX = 3;
 const NOTHING_MS = 1_000;
 

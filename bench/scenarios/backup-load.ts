@@ -25,7 +25,7 @@ const DURATION_MS_MIN = 10_000;
 const ALONE = 'alone';
 const BESIDE = 'beside a backup';
 
-/** Backs up again and again until told to stop; the last one is finished. What was written is removed when nobody measures. */
+/** Backs up again and again until told to stop; the last one is finished. What was written is removed outside the measured time. */
 class Repeated {
   bytes = 0;
   seconds = 0;
@@ -35,7 +35,7 @@ class Repeated {
 
   constructor(node: BackupNode, folder: string, bytes: number) {
     this.#ended = this.#run(node, folder, bytes);
-    // Awaited in stop(); until then nobody does.
+    // Awaited in stop(), and not before.
     this.#ended.catch(() => undefined);
   }
 

@@ -1,4 +1,4 @@
-// What a cluster costs when nobody uses it: heartbeats and timers of 16 groups, as processor time per node.
+// What an unused cluster costs: heartbeats and timers of 16 groups, as processor time per node.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cpuMsOf } from '../processes.ts';

@@ -61,7 +61,7 @@ export async function withTargets<T>(
 export type Rounds = ReadonlyMap<string, readonly LoadResult[]>;
 
 /**
- * Rounds of A B C, then B C A, ...: neighbours in time are compared, and nobody is always first after a pause.
+ * Rounds of A B C, then B C A, ...: neighbours in time are compared, and no target is always the first after a pause.
  * `measure` gets the round too, for names that must be new each time.
  */
 export async function alternate<T extends { readonly name: string }>(

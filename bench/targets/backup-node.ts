@@ -20,7 +20,7 @@ const FILL_STREAMS = 128;
 /** Thirty-two of them at once fit a mailbox. */
 const FILL_BODY_BYTES = 128 * 1024;
 const CONTENT_TYPE = 'application/octet-stream';
-/** Of a node that nobody watches: none. */
+/** A node that is not watched has none. */
 const NOTHING: Memory = { residentMiB: 0, anonymousMiB: 0 };
 
 export interface BackupNode {

@@ -61,8 +61,8 @@ function mod64(high: number, low: number, divisor: number): number {
 }
 
 /**
- * The group of a stream: FNV-1a 64 over the UTF-8 of bucket, `/`, stream, modulo `groupCount`. Fixed
- * for ever: another result would look for existing streams in the wrong group.
+ * The group of a stream: FNV-1a 64 over the UTF-8 of bucket, `/`, stream, modulo `groupCount`. It must
+ * never change: another result would look for existing streams in the wrong group.
  */
 export function fnv1a64mod(bucket: string, stream: string, groupCount: number): number {
   assert(

@@ -16,7 +16,7 @@ export class Slab {
   #used = 0;
   #nextBytes = FIRST_BLOCK_BYTES;
 
-  /** Bytes of nobody else; what they hold is undefined. */
+  /** Bytes that no other owner has; their content is undefined. */
   take(sizeBytes: number): Uint8Array {
     if (sizeBytes > PIECE_BYTES_MAX) return new Uint8Array(sizeBytes);
     if (this.#used + sizeBytes > this.#block.byteLength) {

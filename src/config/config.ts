@@ -228,7 +228,7 @@ function checkListeners({ server }: Config): void {
   }
 }
 
-/** A shared cache gives what one client's token opened to everybody. */
+/** A shared cache gives what one client's token opened to every client. */
 function checkReadCache({ http }: Config): void {
   if (http.readCache !== 'public' || http.clientToken === undefined) return;
   throw new ConfigError(

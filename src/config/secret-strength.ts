@@ -1,5 +1,5 @@
 /**
- * Whether a secret can have 128 bits of entropy. Nobody can tell a random text by looking at it, so this finds what people type
+ * Whether a secret can have 128 bits of entropy. Randomness cannot be seen in a text, so this finds what people type
  * instead: short texts, words, one character or one pattern again and again, rows of the alphabet. A text that a random generator
  * made is refused less often than once in a thousand.
  */

@@ -1,7 +1,7 @@
 /**
  * Tells the main thread which streams of a group moved, by name or by pattern: what subscriptions need. Unlike a live
  * reader it gets no bytes, only where the tail is, and hears of streams that are created and removed. One event per
- * turn for all streams of the group, and nothing at all while nobody observes.
+ * turn for all streams of the group, and nothing at all without observers.
  *
  * Body of an event: JSON, an array of [bucket, stream, incarnation, tail, removed (0 or 1)]. An event without a body says
  * that the state was replaced: whatever was known of the group (`a`) is to be asked for again.
@@ -148,7 +148,7 @@ export class Observer {
     if (known !== undefined) return known;
     const { bucket, stream } = nameOf(head);
     let observed = this.#names.has(`${bucket}\0${stream}`);
-    // Reserved names are nobody's to subscribe to.
+    // Reserved names cannot be subscribed to.
     if (!observed && this.#patterns.size > 0 && !bucket.startsWith('__')) {
       const path = flatPath(bucket, stream);
       for (const pattern of this.#patterns.values()) observed ||= pattern.matches(path);

@@ -10,7 +10,7 @@ import { assert } from '../base/assert.ts';
  *   2. `send` the buffer; postMessage puts it into the other port's queue before it returns
  *   3. write the lane id into the record, commit, publish
  *
- * So whoever reads the record finds the message in the queue already: `take` reads it synchronously and asserts that it is there.
+ * So the reader of the record finds the message in the queue already: `take` reads it synchronously and asserts that it is there.
  * The receiving port must never get a 'message' listener, or the event loop would take the messages away.
  */
 export type Lane = { sendPort: MessagePort; receivePort: MessagePort; shared: SharedArrayBuffer };

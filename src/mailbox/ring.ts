@@ -129,7 +129,7 @@ export class RingWriter {
   /**
    * Asks to be told of space: the reader's next `release` that gives something back answers true, and its thread then wakes
    * this one (Waker.interrupt). Call it after `reserve` said -1, then try `reserve` once more: the reader may have released
-   * everything just before, and then nobody would tell.
+   * everything just before, and then no signal would come.
    */
   requestSpace(): void {
     Atomics.store(this.#control, WRITER_WAITS, 1);

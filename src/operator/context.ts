@@ -81,7 +81,7 @@ function authoritiesOf(path: string | undefined): string | undefined {
   const source = `--ca-file ${path}`;
   const text = textOf(source, path);
   try {
-    // What is not a certificate would be passed over without a word, and nobody believed.
+    // What is not a certificate would be ignored silently, and no node trusted.
     void new X509Certificate(text);
   } catch {
     throw new UsageError(`${source}: expected certificates in PEM`);

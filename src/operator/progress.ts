@@ -3,12 +3,12 @@ import process from 'node:process';
 import { SingleBar } from 'cli-progress';
 import { cut } from './fit.ts';
 
-/** A line about the same state of things at most so often, where nobody overwrites it. */
+/** A line about the same state of things at most so often, where lines are not overwritten. */
 const LINE_INTERVAL_MS = 5000;
 const BAR_CHARS_MAX = 24;
 /** A shorter one shows nothing. */
 const BAR_CHARS_MIN = 4;
-/** What the terminal itself writes behind the line shall not wrap either: ^C. */
+/** What the terminal itself writes behind the line (^C) must not wrap either. */
 const CTRL_C_CHARS = 2;
 const SAVE_PLACE = '\u001b7';
 const RESTORE_PLACE = '\u001b8';

@@ -111,7 +111,7 @@ export function advanceOf(report: NodeReport | undefined, nodeId: number): Advan
 }
 
 /**
- * The node answers, shall vote, and has not even a log: an empty disk that the leaders were not told to refill, or not yet. Whoever
+ * The node answers, should vote, and has not even a log: an empty disk that the leaders were not told to refill, or not yet. Whoever
  * was taken out and has a log of before has lost nothing.
  */
 export function hasNothing(sample: Sample, nodeId: number): boolean {

@@ -24,7 +24,7 @@ export interface NodeReport {
   /** Of the cluster that its data directory belongs to; undefined: it does not know yet, or does not say. */
   readonly clusterId: string | undefined;
   readonly groups: readonly GroupReport[];
-  /** `none`, or why the node shall not lead. */
+  /** `none`, or why the node must not lead. */
   readonly shedState: string;
   readonly acceptsTransfers: boolean;
   readonly uptimeMs: number | undefined;

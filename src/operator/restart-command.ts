@@ -13,7 +13,7 @@ const PLACEHOLDERS: ReadonlyMap<string, (node: ClusterNode) => string> = new Map
   ['instance_id', ({ instanceId }: ClusterNode) => instanceId],
   ['admin_host', ({ adminUrl }: ClusterNode) => new URL(adminUrl).hostname.replace(/^\[|\]$/g, '')],
   ['admin_port', portOf],
-  // No tunnel is opened here: whoever has one lists its local end in the cluster file.
+  // This opens no tunnel. An operator who has one lists its local end in the cluster file.
   ['local_port', portOf],
 ]);
 
@@ -87,7 +87,7 @@ export async function runCommand(command: string, timeoutMs: number, signal: Abo
   }
 }
 
-/** `exit`, not `close`: a daemon that the command left behind may hold the pipes for ever. */
+/** `exit`, not `close`: a daemon that the command left behind may hold the pipes open without end. */
 function ended(child: ChildProcess): Promise<number | string> {
   return new Promise((resolve, reject) => {
     child.once('error', (error) => reject(new Failure(`the restart command cannot be started: ${error.message}`)));

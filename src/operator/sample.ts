@@ -78,7 +78,7 @@ export function lagOf(sample: Sample, nodeId: number): number {
   return Math.max(0, ...groupViews(sample).map((view) => gapOf(sample, nodeId, own, view.id)));
 }
 
-/** The same for one group. A node that does not know the group is behind by all of it; nobody else's word is no gap. */
+/** The same for one group. A node that does not know the group is behind by all of it; without another node's word there is no gap. */
 export function gapOf(sample: Sample, nodeId: number, own: NodeReport | undefined, group: number): number {
   let highest = 0;
   for (const { nodeId: other, report } of sample) {

@@ -11,7 +11,7 @@ const CLEAR_BELOW = '\u001b[J';
 const COLUMNS = 80;
 const ROWS = 24;
 
-/** For how many columns to write; without an end where nobody looks. */
+/** For how many columns to write; without a limit where no terminal is attached. */
 export function columnsOf(out: WriteStream): number {
   return out.isTTY ? out.columns || COLUMNS : Infinity;
 }

@@ -1,4 +1,4 @@
-/** Who shall lead what a node gives away. Pure. */
+/** Which nodes take over the groups that a node gives away. Pure. */
 import { type GroupView, type Sample, groupOf, groupViews, leaderships, reportOf } from './sample.ts';
 
 export interface Transfer {
@@ -8,7 +8,7 @@ export interface Transfer {
 
 export interface Plan {
   readonly transfers: readonly Transfer[];
-  /** Groups that nobody else can take, each with the reason. */
+  /** Groups that no other node can take, each with the reason. */
   readonly stuck: readonly { readonly group: number; readonly why: string }[];
 }
 

@@ -19,7 +19,7 @@ export interface Pace {
   readonly timeoutMs: number;
 }
 
-/** One good look may be luck: a leader may be gone, and nobody knows yet. */
+/** One good look may be luck: a leader may be gone without anyone knowing yet. */
 const LOOKS_IN_A_ROW = 2;
 
 /**

@@ -62,7 +62,7 @@ export class ClusterHttp {
     socket.on('close', () => this.#forget(socket));
     this.#keep(socket);
     this.#server ??= this.#makeServer();
-    // The bytes were read already; the server shall find them. It listens once the call is over.
+    // The bytes were read already; the server must find them. It listens once the call is over.
     socket.pause();
     socket.unshift(bytes);
     this.#server.emit('connection', socket);
@@ -80,7 +80,7 @@ export class ClusterHttp {
     );
     server.on('clientError', (error: Error, stream) => {
       const socket = stream as Socket;
-      // What fits into the kernel's buffer still leaves; whoever does not read is not waited for.
+      // What fits into the kernel's buffer still leaves; a client that does not read is not waited for.
       if (socket.writable) socket.write('HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
       this.#end(socket, error.message);
     });
@@ -131,7 +131,7 @@ export class ClusterHttp {
 
   #coldProbe(req: IncomingMessage, res: ServerResponse, ask: () => Promise<boolean>): void {
     req.resume();
-    // It does not reject. Whoever went away meanwhile hears nothing.
+    // It does not reject. A client that left meanwhile gets no answer.
     void ask().then((reaches) => res.writeHead(reaches ? 200 : 503, { 'content-length': 0 }).end());
   }
 

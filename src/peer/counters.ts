@@ -48,7 +48,7 @@ export interface PeerCounters {
   peer_forwards: number;
   peer_forwards_waiting: number;
   peer_forwards_failed: number;
-  /** Answers to forwarded requests that could not be sent, or that nobody waited for any more. */
+  /** Answers to forwarded requests that could not be sent, or that came after their client had left. */
   peer_replies_dropped: number;
 }
 

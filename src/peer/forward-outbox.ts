@@ -61,7 +61,7 @@ export class ForwardOutbox {
     }
   }
 
-  /** The link is gone. Whoever waits for an answer over it is told elsewhere. Returns how many replies were given up. */
+  /** The link is gone. Requests that wait for an answer over it are told elsewhere. Returns how many replies were given up. */
   forget(link: Link): number {
     const count = this.#boxes.get(link)?.replies.length ?? 0;
     this.#boxes.delete(link);

@@ -52,7 +52,7 @@ export class Forwards {
     this.#failOne(one);
   }
 
-  /** False: nobody waits for this answer of this node. */
+  /** False: no request waits for this answer of this node. */
   answer(node: number, correlation: number, bytes: Uint8Array): boolean {
     const one = this.#waiting.get(correlation);
     if (one === undefined || one.node !== node) return false;

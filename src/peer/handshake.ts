@@ -162,12 +162,12 @@ export class AcceptorHandshake {
     if (!this.#words.push(chunk)) return over('malformed', 'more bytes than a handshake has');
     const next = this.#words.next();
     if (next === undefined) return MORE;
-    // Whoever does not speak our protocol gets no answer in it.
+    // A client of another protocol gets no answer in ours.
     if (next === 'malformed') return over('malformed', 'the bytes are not of the peer protocol');
     const { word, raw } = next;
     if (this.#version === 0 && isSpoken(word.version, this.#newest)) this.#version = word.version;
     if (word.version !== this.#version) return this.#refuse('other-version', versionText(this.#newest, word.version));
-    // Nobody speaks ahead of the answer.
+    // Neither side sends ahead of the answer.
     if (this.#words.rest.length > 0) return this.#refuse('malformed', 'bytes behind the word');
     return this.#hello === undefined ? this.#onHello(word, raw) : this.#onProof(this.#hello, word);
   }

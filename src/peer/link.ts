@@ -196,7 +196,7 @@ export class Link {
   /** The peer was heard to run, as `boot`: connect now instead of later, and not to a run of it that is over. */
   nudge(boot: number): void {
     if (this.#remote !== undefined && this.#remote.boot !== boot) this.#end('the peer was restarted');
-    // Whoever heard of the loss may have stopped this link.
+    // The receiver of that call may have stopped this link.
     if (this.#stopped || this.#socket !== undefined) return;
     this.#cancelTimer();
     this.#connect();

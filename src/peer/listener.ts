@@ -291,7 +291,7 @@ class Incoming implements Session {
       this.#socket.destroy();
       return;
     }
-    // The few bytes fit into the kernel's buffer, so this ends at once even if nobody reads them.
+    // The few bytes fit into the kernel's buffer, so this ends at once even if the client does not read them.
     this.#socket.write(say);
     this.#socket.destroySoon();
   }

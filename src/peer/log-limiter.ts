@@ -1,4 +1,4 @@
-/** One log line per subject and window, so that whoever hammers at a port fills neither log nor memory. */
+/** One log line per subject and window, so that a client that hammers at a port fills neither log nor memory. */
 
 export type Log = (level: 'info' | 'warn', message: string, fields?: Record<string, unknown>) => void;
 

@@ -50,7 +50,7 @@ export class ClusterProbe {
       });
       const end = (outcome: ProbeOutcome | 'stale'): void => {
         clearTimeout(timer);
-        // Not kept when it failed: the next try shall show whether a new connection gets through.
+        // Not kept when it failed: the next try must show whether a new connection gets through.
         if (outcome !== 'reached') posted.destroy();
         resolve(outcome);
       };

@@ -1,5 +1,5 @@
 /**
- * Where members listen that joined while the cluster ran: part of the configuration, so whoever leads next can reach them.
+ * Where members listen that joined while the cluster ran: part of the configuration, so the next leader can reach them.
  * Members without one are found by the hosts' own means. Consensus itself only carries them along.
  */
 import { encodeUtf8, decodeUtf8Strict } from '../base/utf8.ts';

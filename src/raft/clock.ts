@@ -54,7 +54,7 @@ function onElectionTimeout(core: Core): void {
     campaign(core);
     return;
   }
-  // Learners, removed and draining nodes and nodes that lost their log only notice that nobody leads.
+  // Learners, removed and draining nodes and nodes that lost their log only notice that there is no leader.
   core.electionElapsed = 0;
   core.leader = 0;
 }

@@ -44,7 +44,7 @@ function onConfigurationCommitted(core: Core): void {
       best = peer.match;
     }
   }
-  // The commit must reach the others even though nobody leads for a moment.
+  // The commit must reach the others even though there is no leader for a moment.
   for (const peer of core.peers) {
     sendHeartbeat(core, peer, 0);
   }

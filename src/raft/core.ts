@@ -17,7 +17,7 @@ export interface ConfigurationAt {
 export interface PendingRead {
   readonly from: number;
   readonly context: number;
-  /** Answers from this round on confirm that nobody else led when the read came (§6.4). */
+  /** Answers from this round on confirm that no other node led when the read came (§6.4). */
   round: number;
   index: number;
 }
@@ -81,7 +81,7 @@ export class Core {
   /** The running election was asked for by the leader. */
   forced = false;
 
-  /** Leader only: everybody else who gets the log. */
+  /** Leader only: every other node that gets the log. */
   peers: Progress[] = [];
   /** Index of the first entry of the leader's term (§6.4 step 1, §3.6.2). */
   termStart = 0;
@@ -143,7 +143,7 @@ export class Core {
     this.applied = config.applied;
     this.configurations = [{ index: config.applied, configuration: config.configuration }];
     this.#scanConfigurations();
-    // Nobody else can have been elected since, so what this disk has is decided: a sole voter need not lead to apply it.
+    // No other node can have been elected since, so what this disk has is decided: a sole voter need not lead to apply it.
     if (this.mayVote && this.isAlone() && this.configurations.length === 1) this.log.commitTo(this.log.last);
     this.drawElectionTimeout();
   }
@@ -181,11 +181,11 @@ export class Core {
 
   drawElectionTimeout(): void {
     const ticks = this.config.electionTicks;
-    // Who had better not lead lets the others try first, but does lead if nobody else does.
+    // A node with low priority lets the others try first, but does lead if no other node can.
     this.electionTimeout = ticks + this.random.below(ticks) + (this.candidacy === 'late' || this.isShy ? ticks : 0);
   }
 
-  /** Nobody should hand leadership to this node. */
+  /** No node should hand leadership to this one. */
   get refusesLead(): boolean {
     return this.candidacy !== 'usual' || this.isShy;
   }
@@ -251,7 +251,7 @@ export class Core {
 
   /**
    * Leader: one Progress per member besides itself; new ones start by probing at the end of the log. Members that leave
-   * stay until they know that they left (or are silent): else they would campaign in vain for ever (§4.2.3).
+   * stay until they know that they left (or are silent): else they would campaign in vain without end (§4.2.3).
    */
   syncPeers(): void {
     if (this.role !== 'leader') {

@@ -90,7 +90,7 @@ export class RaftLog {
     if (entry.term !== this.lastTerm) this.#startRun(entry.index, entry.term);
   }
 
-  /** Drops everything from `index` on. The caller tells whoever has a write of it in flight. */
+  /** Drops everything from `index` on. The caller tells the clients whose writes were in flight. */
   truncate(index: number): void {
     assert(index > this.commit, `truncation at ${index}, committed up to ${this.commit}: two leaders disagreed`);
     this.last = index - 1;

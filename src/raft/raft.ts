@@ -95,7 +95,7 @@ export class Raft {
   get transferee(): number {
     return this.#core.transferee;
   }
-  /** Leaderships that this node gave up because nothing was committed, or nobody took them over; see stall.ts. */
+  /** Leaderships that this node gave up because nothing was committed, or no node took them over; see stall.ts. */
   get abdications(): number {
     return this.#core.abdications;
   }
@@ -158,7 +158,7 @@ export class Raft {
     loseLog(this.#core);
   }
 
-  /** Asks for a read index; the answer comes as a ReadState, or never if a message is lost. False: nobody to ask now. */
+  /** Asks for a read index; the answer comes as a ReadState, or never if a message is lost. False: no leader to ask now. */
   readIndex(context: number): boolean {
     return readIndex(this.#core, context);
   }
@@ -306,7 +306,7 @@ export class Raft {
     return this.#core.term !== this.#core.durableTerm || this.#core.vote !== this.#core.durableVote;
   }
 
-  /** Delivered entries no longer burden the leader (whoever proposed them; the count is only a bound on memory). */
+  /** Delivered entries no longer burden the leader (whichever node proposed them; the count only bounds memory). */
   #uncharge(committed: readonly Entry[]): void {
     let bytes = 0;
     for (const entry of committed) bytes += entryBytes(entry);

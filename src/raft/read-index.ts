@@ -11,7 +11,7 @@ import type { ReadIndexRequest, ReadIndexResponse } from './types.ts';
 /** Reads waiting at a leader; more are refused. One is a few dozen bytes, so this is far below a MiB. */
 const PENDING_READS_MAX = 8192;
 
-/** Starts a read on this node. False when there is nobody to ask or too much is waiting: try again later. */
+/** Starts a read on this node. False when there is no leader to ask or too much is waiting: try again later. */
 export function readIndex(core: Core, context: number): boolean {
   if (core.role === 'leader') return admit(core, core.id, context);
   if (core.leader === 0) return false;

@@ -87,7 +87,7 @@ export function onRegression(core: Core, peer: Progress, boot: number): void {
   if (core.revertAllowed.has(peer.node)) usePermission(core, peer);
 }
 
-/** Leader: whoever fulfils (a), (b) and (c) counts again. */
+/** Leader: a node that fulfils (a), (b) and (c) counts again. */
 export function endRecoveries(core: Core): void {
   let ended = false;
   for (const peer of core.peers) {

@@ -10,7 +10,7 @@ import type { Progress } from './progress.ts';
  * follower that has the most of the log. Nothing that was acknowledged is lost, for only a log with all that is
  * committed wins (§3.6.1); what was not may be.
  *
- * It may be wrong: the entry is large, or everybody's links are thin. So it takes nothing back for a while, and its
+ * It may be wrong: the entry is large, or every link is thin. So it takes no leadership back for a while, and its
  * patience doubles each time until something is committed: in the end somebody waits long enough.
  */
 
@@ -74,7 +74,7 @@ function isFollowing(core: Core, peer: Progress): boolean {
   return peer.counts && peer.state !== 'snapshot' && (peer.wasActive || peer.answeredSince(core.checkedRound));
 }
 
-/** Does nothing when nobody would take over. */
+/** Does nothing when no other node could take over. */
 function abdicate(core: Core): void {
   const heirs = core.peers.filter(
     (peer) => core.configuration.voters.includes(peer.node) && isFollowing(core, peer) && !peer.refusesLead,

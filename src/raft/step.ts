@@ -17,7 +17,7 @@ export function step(core: Core, message: Message): void {
 /** A newer term. False when the message is to be ignored. */
 function adoptTerm(core: Core, message: Message): boolean {
   if (message.type === 'vote') {
-    // §4.2.3: whoever heard from a leader within the least election timeout does not help to depose it. A leader
+    // §4.2.3: a node that heard from a leader within the least election timeout does not help to depose it. A leader
     // is under its own lease until the quorum check ends it.
     const inLease = core.leader !== 0 && core.electionElapsed < core.config.electionTicks;
     if (inLease && !message.force) return false;

@@ -146,7 +146,7 @@ export interface AppendRequest extends Envelope, RecoveryNote {
   readonly round: number;
 }
 
-/** Does the answering node still miss its log? 0 no, 1 yes and nobody allowed the revert, 2 yes and allowed. */
+/** Does the answering node still miss its log? 0 no, 1 yes and the revert is not allowed, 2 yes and allowed. */
 export type LostLog = 0 | 1 | 2;
 
 /** What every answer to a leader says about its sender. */

@@ -117,7 +117,7 @@ export function openDataDir(path: string, wanted: Wanted): Layout & Directory {
     if (shards.length > 0) {
       throw refused(path, `holds shards but no ${FILE}; restore that file or name another directory`);
     }
-    // The other nodes of a new cluster agree on an identity with this one; a single node has nobody to ask.
+    // The other nodes of a new cluster agree on an identity with this one; a single node decides alone.
     const clusterId = wanted.single ? draw(CLUSTER_ID_BYTES) : '';
     const fresh = { clusterId, directoryId: draw(DIRECTORY_ID_BYTES), incarnation: 1, migrated: false };
     return store(path, { format: FORMAT, complete: false, ...wanted, ...fresh, settled: [], restoredFrom: [] });

@@ -18,7 +18,7 @@ const FILES_UNKNOWN = 4096;
 
 type Wanted = Pick<Config, 'server' | 'runtime'>;
 
-/** Soft limit, which Node has raised to the hard one; undefined where nobody tells. */
+/** Soft limit, which Node has raised to the hard one; undefined where it is unknown. */
 function openFilesMax(): number | undefined {
   try {
     const [, soft] = /^Max open files\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];

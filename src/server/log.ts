@@ -85,7 +85,7 @@ function openStream(): DestinationStream {
 
 function openStderr(): DestinationStream {
   const stderr = destination({ fd: STDERR_FD, sync: true, maxLength: HELD_CHARS_MAX });
-  // A log that cannot be written, on a full disk or because nobody reads it any more, ends no node.
+  // A log that cannot be written, on a full disk or because its reader is gone, ends no node.
   stderr.on('error', () => undefined);
   // process.stderr.isTTY is undefined in worker threads; the descriptor is the same in all.
   if (!isatty(STDERR_FD)) return stderr;

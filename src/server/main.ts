@@ -80,7 +80,7 @@ async function main(argv: readonly string[]): Promise<void> {
   await shards.ready();
   completeDataDir(config.storage.dataDir, { single: clusterOf(config) === undefined });
   const drainMark = new ShedState(gateway, config.storage.dataDir, wasDraining);
-  // Before traffic. That they shall not lead the shards knew from the start.
+  // Before traffic. Shards already start in no-lead mode.
   await drainMark.apply();
   if (wasDraining)
     log.warn('this node is marked for maintenance: it gives its leaderships away until the mark is lifted');
@@ -115,7 +115,7 @@ function endWith(log: Logger): (error: Error) => void {
   };
 }
 
-/** A rejection that nobody handles comes here too. Doubtful state is not carried on. */
+/** Unhandled rejections come here too. The node does not continue on doubtful state. */
 function endOnBug(log: Logger): void {
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'a bug; the process ends, acknowledged data is on disk');
@@ -311,7 +311,7 @@ async function stop(planes: Planes, parts: Parts, reloads: Reloads): Promise<voi
 
 // Of everything that this process and its threads make: folders 0700, files 0600.
 process.umask(0o077);
-// Nobody reads the greeting any more, or the disk that it goes to is full: no reason not to serve.
+// The reader of the greeting is gone, or the disk that it goes to is full: no reason not to serve.
 process.stdout.on('error', () => undefined);
 // Without a listener the signal ends the process; what it reloads is there a moment later.
 process.on('SIGHUP', () => undefined);

@@ -20,7 +20,7 @@ interface Pems {
   readonly key: string;
 }
 
-/** Exists from the first moment of the process: a signal that nobody handles would end it. */
+/** Exists from the first moment of the process: an unhandled signal would end it. */
 export class Reloads {
   readonly #argv: readonly string[];
   readonly #log: Logger;

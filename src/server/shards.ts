@@ -58,7 +58,7 @@ export interface ShardData {
   /** Undefined: a single node. */
   readonly cluster: ClusterData | undefined;
   readonly membership: MembershipData;
-  /** The node is marked: it shall not lead, from its first turn on. */
+  /** The node is marked: it must not lead, from its first turn on. */
   readonly draining: boolean;
   /** Undefined: no cold store. */
   readonly cold: ColdUse | undefined;
@@ -77,7 +77,7 @@ export interface ShardsOptions {
   readonly dataDir: string;
   readonly cluster: ClusterData | undefined;
   readonly membership: Membership;
-  /** The node is marked: it shall not lead, from its first turn on. */
+  /** The node is marked: it must not lead, from its first turn on. */
   readonly draining: boolean;
   /** Where old bytes go, and how. */
   readonly cold: { readonly use: ColdUse; readonly service: ColdCalls } | undefined;
@@ -215,7 +215,7 @@ function deferred(): Deferred {
   const promise = new Promise<void>((resolve, reject) => {
     settle = { resolve, reject };
   });
-  // A failure is reported through onFailure too; nobody has to listen here.
+  // A failure is reported through onFailure too; no listener is needed here.
   promise.catch(() => undefined);
   return { promise, ...(settle as unknown as { resolve(): void; reject(error: Error): void }) };
 }

@@ -270,7 +270,7 @@ function isMember(configuration: Configuration, node: number): boolean {
 
 /**
  * A voter that cannot vote stops the group together with the next one that fails: with voters 2 and 4, of which 4 has an
- * empty disk, nobody can be elected when 2 stops leading.
+ * empty disk, no node can be elected when 2 stops leading.
  */
 function mayBecomeVoter(group: Group, node: number, self: number): boolean {
   if (node === self) return true;

@@ -16,7 +16,7 @@ export interface IdentityOptions {
   readonly nodeId: number;
   /** Of the data directory; empty: not known yet. */
   readonly known: string;
-  /** What it shall be if this node is the one to decide. */
+  /** The identity to use if this node decides. */
   readonly drawn: string;
   /** For the data directory, and the other shards. Decided: the configuration of this node's own group has it. */
   readonly learned: (identity: string, source: IdentitySource) => void;

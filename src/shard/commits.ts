@@ -1,6 +1,6 @@
 /**
  * A shard's commits: what raft wants durable, and the checkpoints that ride along. Knows what a full disk means: batches
- * that could not be written are kept and tried again, and everybody else is refused meanwhile.
+ * that could not be written are kept and tried again, and new writes are refused meanwhile.
  */
 import type { Group } from '../group/group.ts';
 import { Checkpoints } from './checkpoints.ts';

@@ -15,7 +15,7 @@ import { Reply } from '../protocol/reply.ts';
 import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, type Query } from '../protocol/request.ts';
 import type { ShardStorage } from './ports.ts';
 
-/** Nobody held it for so long: whoever began it is gone. Many times the interval in which it is held (export.ts). */
+/** An export that was not held for this long has lost its client. Many times the interval in which it is held (export.ts). */
 const IDLE_MS = 60_000;
 
 export interface ExportsHost {

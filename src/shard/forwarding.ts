@@ -42,7 +42,7 @@ const FORMER_LEADER_MS = 1000;
 const FORMER_LEADER_BYTES_PER_MS = 8192;
 /** Whether such a node leads no more is looked at this often. */
 const LOOK_MS = 100;
-/** Nobody waits for the answer. */
+/** No client waits for the answer. */
 const NOBODY = -1;
 
 interface Parked {
@@ -119,7 +119,7 @@ export class Forwarding {
     this.#send({ group, slot, frame: whole, deadlineMs, busyDeadlineMs, refusedBy: 0, askAgainMs: 0 });
   }
 
-  /** The command frame of a write that nobody waits for. */
+  /** The command frame of a write without a waiting client. */
   submitQuietly(group: Group, frame: Uint8Array): void {
     const leader = group.raft.leader;
     if (leader !== 0 && leader !== this.#nodeId) this.#peers.forward(leader, group.id, frame, () => undefined);

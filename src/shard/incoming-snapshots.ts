@@ -138,7 +138,7 @@ export class IncomingSnapshots {
       this.#wake();
       return;
     }
-    // Nobody waits for the others.
+    // The others have no waiting sender.
     for (const group of this.#untidy) if (!this.#incoming.has(group)) return this.#tidy(group);
   }
 

@@ -31,7 +31,7 @@ export interface QueriesHost {
   readonly exports: Exports;
   readonly sink: ReplySink;
   status(): ShardStatus;
-  /** This node shall lead nothing, or may again. */
+  /** This node must not lead, or may again. */
   shed(candidacy: Candidacy): void;
 }
 
@@ -45,7 +45,7 @@ export class Queries {
   #frameBytes: Uint8Array = new Uint8Array(0);
   #frameAt = 0;
   #frameSize = 0;
-  /** Why this node shall not lead (placement/state/shed.ts). */
+  /** Why this node must not lead (placement/state/shed.ts). */
   shedBits = 0;
   /** Other nodes may know more than this one. */
   #hasOthers = false;

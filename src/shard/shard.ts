@@ -261,7 +261,7 @@ export class Shard {
     return payload?.length ?? 0;
   }
 
-  /** Why this node shall not lead (placement/state/shed.ts), for peers that ask. */
+  /** Why this node must not lead (placement/state/shed.ts), for peers that ask. */
   get shedBits(): number {
     return this.#queries.shedBits;
   }

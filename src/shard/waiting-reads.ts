@@ -4,7 +4,7 @@
  * - Its group has not caught up since the start (catch-up.ts). Answered when it has; refused when that takes too long.
  * - It asks for a stream or position that is not here, or what there is in a bucket: a write that another node acknowledged may not
  *   have arrived yet. The leaders are asked for their commit indexes (thesis 6.4), and the query is answered once those are applied
- *   here. Until then nobody may say that something is not there: without leaders, or far behind them, it is refused in the end.
+ *   here. Until then no answer may say that something is not there: without leaders, or far behind them, it is refused in the end.
  */
 import type { Group } from '../group/group.ts';
 import type { ReadState } from '../raft/types.ts';
@@ -124,7 +124,7 @@ export class WaitingReads {
       if (questions.open === 0 || (!questions.due && clockMs < questions.againAtMs)) continue;
       questions.due = false;
       questions.againAtMs = clockMs + ASK_AGAIN_MS;
-      // Nobody to ask, or a message that is lost: again later.
+      // No leader to ask, or a lost message: again later.
       if (group.raft.readIndex(questions.next)) questions.next++;
     }
   }

@@ -1,4 +1,4 @@
-/** Where a shard's rows lie in its store, for whoever reads them: the shard itself, and exports in a thread of their own. */
+/** Where a shard's rows lie in its store, for its two readers: the shard itself, and exports in a thread of their own. */
 import { OTHER_HALF, SYSTEM_PREFIX } from './key-space.ts';
 
 /** The shard's own rows: vote of a group, which half its state uses, whether it lost its log, whether the store was used, the runs of peers. */

@@ -253,6 +253,6 @@ function endForeignLine(): void {
   try {
     writeSync(STDERR_FD, '\n');
   } catch {
-    // Nobody reads it.
+    // It is never read.
   }
 }

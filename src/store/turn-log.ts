@@ -65,7 +65,7 @@ export class TurnLog {
   readonly #guards = new Map<number, number[]>();
   /** Parts of the records that are still stored, by turn. */
   readonly #parts = new Map<number, number>();
-  /** Turns whose records nobody needs. */
+  /** Turns whose records are no longer needed. */
   #doomed: number[] = [];
   #nextTurn = 1;
   /** Parts of the last write(). */
@@ -175,7 +175,7 @@ export class TurnLog {
     return at + ENTRY_HEAD_BYTES + data.length;
   }
 
-  /** Deletes about `most` values that nobody needs; inside Environment.commit. Returns how many turns, for trimmed(). */
+  /** Deletes about `most` values that are no longer needed; inside Environment.commit. Returns how many turns, for trimmed(). */
   trim(most: number): number {
     let values = 0;
     let turns = 0;
@@ -287,7 +287,7 @@ export class TurnLog {
       const value = this.#environment.log.getBinaryFast(partKey(turn, part));
       assert(value !== undefined && value.length > from, `part ${part} of turn ${turn} of the log is there`);
       const size = Math.min(value.length - from, into.length - done);
-      // A view: what lmdb-js lends is as long as its buffer for whoever copies from it.
+      // A view: what lmdb-js lends is as long as its buffer when it is copied.
       into.set(new Uint8Array(value.buffer, value.byteOffset + from, size), done);
       done += size;
     }

@@ -67,7 +67,7 @@ export class Head {
   hasProducers = false;
   /** A fork of another stream: there is a row that says which. */
   forked = false;
-  /** A fork that is not whole: nobody sees it. */
+  /** A fork that is not whole: no client sees it. */
   forming = false;
   /** Forks of this stream live. */
   hasPins = false;

@@ -253,7 +253,7 @@ function finish(text: Uint8Array, end: number, isList: boolean): Uint8Array {
 /**
  * One JSON value, or an array flattened by one level, as one line per record. Blanks between tokens are dropped,
  * everything else is kept byte for byte. An empty array gives no records: whether that is allowed is the caller's rule.
- * The result shares no memory with `body`; copy what shall be kept for long (see SLAB_BYTES).
+ * The result shares no memory with `body`; copy what is kept for long (see SLAB_BYTES).
  */
 export function normalizeJson(body: Uint8Array): JsonResult {
   return normalize(body, true);

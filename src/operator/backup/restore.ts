@@ -83,7 +83,7 @@ export async function checkResumable(cluster: Cluster, entries: readonly GroupEn
   }
 }
 
-/** Of the first node that gives one; what nobody says comes out when the group is sent. */
+/** Of the first node that gives one; what no node says comes out when the group is sent. */
 async function anyAnswer(cluster: Cluster, path: string): Promise<Reply | undefined> {
   for (const node of cluster.nodes) {
     try {

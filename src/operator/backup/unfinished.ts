@@ -1,6 +1,6 @@
 /**
- * Uploads to S3 that an attempt before left open when it was killed: the bucket keeps their parts, shows them to nobody and charges for
- * them. Whoever repeats the command gets rid of them.
+ * Uploads to S3 that an attempt before left open when it was killed: the bucket keeps their parts, does not list them and charges for
+ * them. Repeating the command removes them.
  */
 import type { Location } from '../../backup/format/location.ts';
 import { isPartOfBackup } from '../../backup/format/manifest.ts';

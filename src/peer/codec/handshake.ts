@@ -9,7 +9,7 @@
  *
  * Each word: magic u32 | version u16 | kind u8 | zero u8 | bodyBytes u32 | body. This head and the body of a REFUSAL
  * stay as they are in every version, so that nodes of different versions can tell each other why they do not talk.
- * The connector proves first: whoever only reaches the port gets no HMAC to try secrets on. What does not fit is told
+ * The connector proves first: a stranger who reaches the port gets no HMAC to try secrets on. What does not fit is told
  * only to those who know the secret.
  */
 import { Reader, Writer, textFieldBytes } from '../../base/cursor.ts';
