@@ -1,6 +1,8 @@
 /** The parts of the documents that are written by `npm run docs`, between two comments. */
+import { existsSync, readFileSync } from 'node:fs';
 import { ERRORS, type ErrorRow } from '../src/base/errors.ts';
 import { describeOptions } from '../src/config/describe.ts';
+import { MAY_IMPORT, PACKAGE_HOME, PURE } from '../test/tidy/import-rules.ts';
 
 export interface GeneratedPart {
   /** Path of the document. */
@@ -11,9 +13,20 @@ export interface GeneratedPart {
   readonly write: () => string;
 }
 
+/** Fewer than these are told by name instead of all the others. */
+const MISSING_MAX = 6;
+
+const dependencies = Object.keys(
+  (JSON.parse(readFileSync('package.json', 'utf8')) as { dependencies: Record<string, string> }).dependencies,
+);
+const rooms = [...new Set(Object.keys(MAY_IMPORT).map((part) => part.split('/')[0] ?? ''))];
+
 export const GENERATED: readonly GeneratedPart[] = [
   { path: 'src/config/README.md', name: 'options', write: describeOptions },
   { path: 'src/http/README.md', name: 'errors', write: describeErrors },
+  ...rooms
+    .map((room) => ({ path: `src/${room}/README.md`, name: 'imports', write: () => describeImports(room) }))
+    .filter(({ path }) => existsSync(path)),
 ];
 
 /** The document with its part written anew. Throws when the comments are missing. */
@@ -34,4 +47,39 @@ function describeErrors(): string {
       return `| \`${code}\` | ${status} | ${retry ? 'yes' : ''} | ${text} |`;
     });
   return ['| Code | Status | Retry | Sentence |', '| --- | --- | --- | --- |', ...rows, ''].join('\n');
+}
+
+/** What a room may import, or each part of it that has rules of its own. */
+function describeImports(room: string): string {
+  const parts = Object.keys(MAY_IMPORT).filter((part) => part === room || part.startsWith(`${room}/`));
+  if (parts.length === 1) {
+    const purity = PURE.includes(room) ? ' Pure: no `node:` module, no clock, no randomness, no `async`.' : '';
+    const packages = packagesOf(room);
+    return `May import ${importsOf(room)}.${purity}${packages === '' ? '' : ` Packages: ${packages}.`}\n`;
+  }
+  const rows = parts.map((part) => {
+    const more = PURE.includes(part) ? 'pure' : packagesOf(part);
+    return `| \`${part}\` | ${importsOf(part)} | ${more} |`;
+  });
+  return ['| Part | May import | Packages |', '| --- | --- | --- |', ...rows, ''].join('\n');
+}
+
+function importsOf(part: string): string {
+  const allowed = new Set(MAY_IMPORT[part]);
+  allowed.delete(part);
+  if (allowed.size === 0) return 'nothing';
+  const missing = Object.keys(MAY_IMPORT).filter((other) => other !== part && !allowed.has(other));
+  if (missing.length < MISSING_MAX) return `everything but ${listOf(missing)}`;
+  if (!PURE.every((pure) => allowed.has(pure))) return listOf([...allowed]);
+  return ['every pure part', listOf([...allowed].filter((other) => !PURE.includes(other)))].join(', ');
+}
+
+/** Dependencies that only this part, or few others, may know. */
+function packagesOf(part: string): string {
+  const homes = PACKAGE_HOME.filter(([, ...rooms]) => rooms.includes(part));
+  return listOf(dependencies.filter((name) => homes.some(([pattern]) => pattern.test(name))));
+}
+
+function listOf(names: readonly string[]): string {
+  return names.map((name) => `\`${name}\``).join(', ');
 }

@@ -10,7 +10,7 @@ const PORTS = new Set(['src/ports.ts', 'src/raft/types.ts', 'src/shard/ports.ts'
 
 /** The replicated state machine: streams, and what each feature adds to them. Files among these have no cycles. */
 const STATE = ['stream', 'cold/state', 'forks/state', 'backup/state'];
-const PURE = [
+export const PURE: readonly string[] = [
   'base',
   'protocol',
   'raft',
@@ -35,7 +35,7 @@ const MAIN_THREAD = [
  * What each room may import besides itself. A room is a folder of src/, or one of the parts of a feature that have rules of their own.
  * Raft and the state machine do not know each other.
  */
-const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   base: [],
   protocol: ['base'],
   raft: ['base'],
@@ -91,7 +91,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Packages that only these rooms may know: whoever else needs one goes through a port. */
-const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
+export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^uws-/, 'http'],
   [/^lmdb$/, 'store'],
   [/^blake3(-wasm)?$/, 'digest'],
