@@ -150,5 +150,5 @@ function bytesOf(task: ColdTask): number {
 /** The thread's entry: source when run from source, compiled when compiled. */
 function entry(): string {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-  return new URL(`../../workers/pool.${extension}`, import.meta.url).href;
+  return new URL(`../../../workers/pool.${extension}`, import.meta.url).href;
 }
