@@ -11,7 +11,7 @@ const FOUND_SOMETHING: readonly number[] = [
   // or began again one that had been given up, and nobody went on with it.
   0x114,
   // Nodes that get snapshots and fall too far behind (options.ts).
-  ...Array.from({ length: 12 }, (_, i) => 0x5000 + i),
+  ...Array.from({ length: 24 }, (_, i) => 0x5000 + i),
 ];
 const COUNT = 200;
 /** Two of each kind of runs behind thin links (options.ts). */
