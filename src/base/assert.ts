@@ -5,8 +5,3 @@
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new Error(`assertion failed: ${message}`);
 }
-
-/** Marks the branch that the types rule out; reached only by a value that lied about its type. */
-export function unreachable(x: never): never {
-  throw new Error(`assertion failed: unreachable value ${String(x)}`);
-}

@@ -11,14 +11,8 @@ import type { RingReader, RingWriter } from '../mailbox/ring.ts';
 import { type ReplyWatch, Waker, onReplies } from '../mailbox/wake.ts';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../ports.ts';
 import { REPLY_COLD, REPLY_TAIL, Reply } from '../protocol/reply.ts';
-import {
-  ALL_GROUPS,
-  OP_UNWATCH,
-  type Request,
-  newRequest,
-  requestBytesMax,
-  writeRequest,
-} from '../protocol/request.ts';
+import { ALL_GROUPS, type Request, newRequest, requestBytesMax, writeRequest } from '../protocol/request.ts';
+import { QUERIES } from '../protocol/operations.ts';
 
 /** Answers handled in one go before sockets get their turn. */
 const DRAIN_MAX = 4096;
@@ -163,7 +157,7 @@ export class Gateway implements ShardGateway {
 
   #sendUnwatch(topic: number, group: number): boolean {
     const request = this.#unwatch;
-    request.op = OP_UNWATCH;
+    request.op = QUERIES.unwatch.number;
     request.group = group;
     request.topic = topic;
     assert(group !== ALL_GROUPS, 'a topic belongs to one group');

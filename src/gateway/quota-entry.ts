@@ -1,8 +1,8 @@
 /** What a node knows of a bucket with a quota, and whether a write fits. */
-import { COMMAND_APPEND_BATCH, COMMAND_CREATE, COMMAND_FORK_BEGIN } from '../protocol/command.ts';
 import { FRAME_HEAD_BYTES, frameCount } from '../protocol/append-batch.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request.ts';
+import { COMMANDS, commandsWhere } from '../protocol/operations.ts';
 
 /** What the groups said is good for so long while there is room. */
 export const FRESH_MS = 1000;
@@ -100,11 +100,13 @@ export function describe({ streamsMax, bytesMax, streams, bytes, reserved }: Ent
   return parts.join('; ');
 }
 
+const CREATES_STREAM = commandsWhere(({ createsStream }) => createsStream);
+
 export function needOf({ op, command }: Request): Need {
-  const makes = op === COMMAND_CREATE || op === COMMAND_FORK_BEGIN;
+  const makes = CREATES_STREAM.has(op);
   // The payload of a BEGIN says what is forked; its bytes are reserved when they are known.
   const { payload } = command;
-  if (payload === undefined || op === COMMAND_FORK_BEGIN) return { streams: makes ? 1 : 0, bytes: 0 };
-  const heads = op === COMMAND_APPEND_BATCH ? FRAME_HEAD_BYTES * frameCount(payload) : 0;
+  if (payload === undefined || op === COMMANDS.forkBegin.number) return { streams: makes ? 1 : 0, bytes: 0 };
+  const heads = op === COMMANDS.appendBatch.number ? FRAME_HEAD_BYTES * frameCount(payload) : 0;
   return { streams: makes ? 1 : 0, bytes: payload.length - heads };
 }

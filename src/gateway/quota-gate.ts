@@ -10,30 +10,18 @@ import { QUOTA_BUCKETS_MAX } from '../base/limits.ts';
 import { type Part, askAllShards, firstRefusal } from './scatter.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import { decodeQuota } from '../protocol/bucket-command.ts';
-import {
-  COMMAND_APPEND,
-  COMMAND_APPEND_BATCH,
-  COMMAND_CREATE,
-  COMMAND_FORK_BEGIN,
-  COMMAND_PUBLISH_SNAPSHOT,
-  COMMAND_PURGE,
-  COMMAND_QUOTA,
-} from '../protocol/command.ts';
 import { Reply } from '../protocol/reply.ts';
-import {
-  BUCKET_FLAG_SOON,
-  OP_BUCKET,
-  QUOTA_OVER,
-  QUOTA_UNMARKED,
-  type Request,
-  newRequest,
-} from '../protocol/request.ts';
+import { BUCKET_FLAG_SOON, QUOTA_OVER, QUOTA_UNMARKED, type Request, newRequest } from '../protocol/request.ts';
 import { PassThroughGateway } from './pass-through-gateway.ts';
 import { type Entry, FRESH_MS, describe, fits, isBounded, needOf, newEntry, verdict } from './quota-entry.ts';
 import { HeldRequests, UncheckedWrites } from './unchecked-writes.ts';
+import { COMMANDS, QUERIES, commandsWhere } from '../protocol/operations.ts';
 
 /** Longer than most elections, for after it nodes no longer see what others admit. So long, or half as long again, a write waits. */
 const PATIENCE_MS = 2000;
+
+const COUNTED = commandsWhere(({ quota }) => quota === 'counted');
+const CHANGES_QUOTA = commandsWhere(({ quota }) => quota === 'changes');
 
 /** Room for bytes of a fork. */
 export interface Reserved {
@@ -70,19 +58,9 @@ export class QuotaGate extends PassThroughGateway {
   }
 
   send(request: Request, handler: ReplyHandler, shard?: number): boolean {
-    switch (request.op) {
-      case COMMAND_QUOTA:
-      case COMMAND_PURGE:
-        return this.#change(request, handler);
-      case COMMAND_CREATE:
-      case COMMAND_APPEND:
-      case COMMAND_APPEND_BATCH:
-      case COMMAND_FORK_BEGIN:
-      case COMMAND_PUBLISH_SNAPSHOT:
-        return this.#count(request, handler);
-      default:
-        return this.inner.send(request, handler, shard);
-    }
+    if (COUNTED.has(request.op)) return this.#count(request, handler);
+    if (CHANGES_QUOTA.has(request.op)) return this.#change(request, handler);
+    return this.inner.send(request, handler, shard);
   }
 
   /**
@@ -117,7 +95,7 @@ export class QuotaGate extends PassThroughGateway {
   /** The quota is another one, before and after the answer. */
   #change(request: Request, handler: ReplyHandler): boolean {
     const { bucket, payload } = request.command;
-    const quota = request.op === COMMAND_QUOTA && payload !== undefined ? decodeQuota(payload) : undefined;
+    const quota = request.op === COMMANDS.quota.number && payload !== undefined ? decodeQuota(payload) : undefined;
     const forget = (): void => {
       const isSet =
         quota !== undefined && isBounded({ streamsMax: quota.streamsMax, bytesMax: quota.retainedBytesMax });
@@ -223,7 +201,7 @@ export class QuotaGate extends PassThroughGateway {
     entry.asking = true;
     this.counters.asked++;
     const query = newRequest();
-    query.op = OP_BUCKET;
+    query.op = QUERIES.bucket.number;
     query.readFlags = flags;
     query.command.bucket = entry.bucket;
     entry.askedAtMs = this.#monotonicMs();

@@ -7,10 +7,10 @@ import { assert } from '../base/assert.ts';
 import { errorCode } from '../base/errors.ts';
 import { QUOTA_BUCKETS_MAX, QUOTA_HELD_BYTES_MAX, QUOTA_HELD_MAX } from '../base/limits.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
-import { COMMAND_APPEND_BATCH } from '../protocol/command.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { QUOTA_UNKNOWN, QUOTA_UNMARKED, type Request } from '../protocol/request.ts';
 import { FRESH_MS } from './quota-entry.ts';
+import { COMMANDS } from '../protocol/operations.ts';
 
 /** Charged for a copy beyond its bytes. */
 const COPY_BYTES = 200;
@@ -109,7 +109,7 @@ export class UncheckedWrites {
     const isUnknown = code === 'QUOTA_UNKNOWN';
     const hasQuota = isUnknown || code === 'QUOTA_EXCEEDED';
     // Some frames of a batch may have come in before the group itself was full.
-    const repeats = isUnknown || (hasQuota && copy?.op !== COMMAND_APPEND_BATCH);
+    const repeats = isUnknown || (hasQuota && copy?.op !== COMMANDS.appendBatch.number);
     // Else it is dropped.
     if (repeats) write.copy = undefined;
     this.#end(write);

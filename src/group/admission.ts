@@ -6,16 +6,10 @@
 import { type ErrorCode } from '../base/errors.ts';
 import type { Raft } from '../raft/raft.ts';
 import type { State } from '../stream/state.ts';
-import {
-  COMMAND_APPEND,
-  COMMAND_APPEND_BATCH,
-  COMMAND_CREATE,
-  COMMAND_FORK_DATA,
-  COMMAND_FORK_END,
-  type Command,
-} from '../protocol/command.ts';
+import { type Command } from '../protocol/command.ts';
 import { Gate } from './gate.ts';
-import { grows } from './grows.ts';
+import { wouldAddBytes } from './would-add-bytes.ts';
+import { commandsWhere } from '../protocol/operations.ts';
 
 /** A group counts as refusing for this long after its last refusal: one large body may be refused where small ones pass. */
 const REFUSING_MS = 1000;
@@ -62,7 +56,7 @@ export class Admission {
     building: number,
     nowMs: number,
   ): ErrorCode | undefined {
-    if (payloadBytes === 0 || !GROWS.has(command.kind)) return undefined;
+    if (payloadBytes === 0 || !ADDS_BYTES.has(command.kind)) return undefined;
     const uncommitted = raft.uncommittedBytes + building;
     const hot = state.hotBytes + uncommitted;
     this.met(hot);
@@ -70,7 +64,7 @@ export class Admission {
     if (!this.#hot.hasRoom(hot, payloadBytes, clockMs)) {
       // Only where the state is what the command will meet: behind others it might bring bytes after all.
       const isExact = building === 0 && raft.lastIndex === state.appliedIndex;
-      if (isExact && !grows(state, command, payloadBytes, nowMs)) return undefined;
+      if (isExact && !wouldAddBytes(state, command, payloadBytes, nowMs)) return undefined;
       this.#hot.refused(payloadBytes, clockMs);
       this.counters.hotRefusals++;
       return this.#refuse('BACKPRESSURE', payloadBytes);
@@ -105,10 +99,4 @@ export class Admission {
 }
 
 /** Commands whose payload becomes hot bytes. Closing, deleting and everything else without a payload always passes. */
-const GROWS: ReadonlySet<number> = new Set([
-  COMMAND_APPEND,
-  COMMAND_CREATE,
-  COMMAND_APPEND_BATCH,
-  COMMAND_FORK_DATA,
-  COMMAND_FORK_END,
-]);
+const ADDS_BYTES = commandsWhere(({ wouldAddBytes }) => wouldAddBytes);

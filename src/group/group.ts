@@ -16,11 +16,6 @@ import type { Head } from '../stream/head.ts';
 import { isImporting } from '../backup/state/import.ts';
 import type { State } from '../stream/state.ts';
 import {
-  COMMAND_APPEND,
-  COMMAND_APPEND_BATCH,
-  COMMAND_IMPORT_END,
-  COMMAND_SWEEP,
-  COMMAND_TOUCH,
   Command,
   type CommandFields,
   commandBytesMax,
@@ -32,13 +27,14 @@ import { EntryBuilder, eachCommand } from './entry.ts';
 import { REPLY_DUPLICATE, REPLY_PRODUCER, Reply } from '../protocol/reply.ts';
 import { refuse } from '../stream/append.ts';
 import { QuotaExtras } from '../stream/quota-extras.ts';
-import { OP_READ, READ_FLAG_NO_TOUCH, type Query, quotaMark } from '../protocol/request.ts';
+import { READ_FLAG_NO_TOUCH, Query, quotaMark } from '../protocol/request.ts';
 import { Admission } from './admission.ts';
 import { prepare } from './prepare.ts';
-import { answerQuery } from './queries.ts';
+import { type Asked, answerQuery } from './queries.ts';
 import { quotaRefusal } from './quota-refusal.ts';
 import type { ReplySink } from './reply-sink.ts';
 import { Watchers } from './watchers.ts';
+import { COMMANDS, QUERIES } from '../protocol/operations.ts';
 
 /** The wall clock may be set back by so much without showing in a group's commands. */
 const STEP_BACK_MS = 5000;
@@ -46,6 +42,10 @@ const STEP_BACK_MS = 5000;
 const NO_SLOT = -1;
 /** A sliding lifetime is renewed by a read once this part of it has passed: exact to 2 % at a bounded write rate. */
 const RENEWAL_FRACTION = 64;
+
+const APPEND = COMMANDS.append.number;
+const APPEND_BATCH = COMMANDS.appendBatch.number;
+const READ = QUERIES.read.number;
 
 /** What a query is told that this node does not have, and another one might: the stream, the position, or the type of its content. */
 const MISSING: ReadonlySet<number> = new Set(
@@ -84,6 +84,7 @@ export class Group {
   readonly #entry = new EntryBuilder();
   readonly #scratch = new Uint8Array(8192);
   readonly #scratchView = new DataView(this.#scratch.buffer);
+  readonly #asked: Asked;
   #slots: number[] = [];
   readonly #waiting: Waiting[] = [];
   /** Wall clock of the last command; it does not run backwards in small steps. */
@@ -110,6 +111,7 @@ export class Group {
     this.raft = new Raft(raft);
     this.watchers = new Watchers(this.state, sink);
     this.state.listener = this.watchers;
+    this.#asked = { state, watchers: this.watchers, query: new Query(), nowMs: 0 };
   }
 
   get leads(): boolean {
@@ -192,12 +194,16 @@ export class Group {
       this.#sink.send(reply);
       return;
     }
-    const used = answerQuery(this.state, this.watchers, query, shownMs, reply);
+    const asked = this.#asked;
+    asked.state = this.state;
+    asked.query = query;
+    asked.nowMs = shownMs;
+    const used = answerQuery(asked, reply);
     if (!confirmed && reply.code !== 0 && this.onMissing !== undefined && MISSING.has(reply.code)) {
       this.onMissing(slot);
       return;
     }
-    if (query.op === OP_READ) this.counters.reads++;
+    if (query.op === READ) this.counters.reads++;
     this.#sink.send(reply);
     if (used !== undefined && (query.flags & READ_FLAG_NO_TOUCH) === 0) {
       this.#renew(used, shownMs);
@@ -240,7 +246,7 @@ export class Group {
 
   /** Proposes the removal of expired streams when there are any. The shard calls this about once a second. */
   sweep(nowMs: number): void {
-    if (this.leads && sweepDue(this.state, nowMs)) this.#submitInternal(COMMAND_SWEEP, undefined, nowMs);
+    if (this.leads && sweepDue(this.state, nowMs)) this.#submitInternal(COMMANDS.sweep.number, undefined, nowMs);
   }
 
   /** Takes a command of this node's own into this turn's entry; it needs no preparation, and no bound refuses it. */
@@ -295,11 +301,11 @@ export class Group {
       reply.reset(slot);
       this.counters.commands++;
       apply(this.state, command, reply);
-      const appends = command.kind === COMMAND_APPEND || command.kind === COMMAND_APPEND_BATCH;
+      const appends = command.kind === APPEND || command.kind === APPEND_BATCH;
       if (appends && reply.code === 0 && !reply.has(REPLY_DUPLICATE)) this.counters.appends++;
       if (slot !== NO_SLOT) this.#sink.send(reply);
       // A backup came in beside all listeners.
-      if (command.kind === COMMAND_IMPORT_END && reply.code === 0) this.watchers.observer.rebase(this.id);
+      if (command.kind === COMMANDS.importEnd.number && reply.code === 0) this.watchers.observer.rebase(this.id);
     });
   }
 
@@ -338,7 +344,7 @@ export class Group {
     const last = Math.max(head.touchedAtMs, head.renewalProposedMs);
     if (nowMs - last < (head.ttlSeconds * 1000) / RENEWAL_FRACTION) return;
     head.renewalProposedMs = nowMs;
-    if (this.leads) this.#submitInternal(COMMAND_TOUCH, head.key, nowMs);
+    if (this.leads) this.#submitInternal(COMMANDS.touch.number, head.key, nowMs);
     else this.forwardRenewal?.(head.key);
   }
 

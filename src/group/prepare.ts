@@ -8,19 +8,16 @@ import { parseAttributes } from '../stream/attributes.ts';
 import { normalizeJson } from '../stream/json-records.ts';
 import { batchShape } from '../protocol/append-batch.ts';
 import { type Command, FLAG_ATTRS } from '../protocol/command.ts';
-import { COMMAND_APPEND, COMMAND_APPEND_BATCH, COMMAND_CREATE, COMMAND_FORK_END } from '../protocol/command.ts';
 import { normalizeBatch } from './prepare-batch.ts';
 import type { EntryBuilder } from './entry.ts';
 import type { Reply } from '../protocol/reply.ts';
+import { commandsWhere } from '../protocol/operations.ts';
 
 const NOTHING = new Uint8Array(0);
 /** Whose payload is a client's body. */
-const WITH_BODY: ReadonlySet<number> = new Set([
-  COMMAND_APPEND,
-  COMMAND_CREATE,
-  COMMAND_APPEND_BATCH,
-  COMMAND_FORK_END,
-]);
+const WITH_BODY = commandsWhere(({ body }) => body !== 'none');
+const WITH_FRAMES = commandsWhere(({ body }) => body === 'frames');
+const MAY_BRING_NO_RECORDS = commandsWhere(({ mayBringNoRecords }) => mayBringNoRecords);
 const JSON_TYPE = 'application/json';
 
 /**
@@ -37,7 +34,7 @@ export function prepare(
   const json = command.payloadBytes > 0 && carriesRecords(command);
   const attributes = command.has(FLAG_ATTRS);
   // Looked at where it was received already; here for those that other nodes sent.
-  if (command.kind === COMMAND_APPEND_BATCH && batchShape(lanePayload ?? payloadOf(command)) !== 'ok') {
+  if (WITH_FRAMES.has(command.kind) && batchShape(lanePayload ?? payloadOf(command)) !== 'ok') {
     return refuseWith(reply, 'INVALID_BATCH', '');
   }
   if (!json && !attributes && lanePayload === undefined) {
@@ -46,7 +43,7 @@ export function prepare(
   }
   let payload = lanePayload ?? payloadOf(command);
   let ends: readonly number[] | undefined;
-  if (json && command.kind === COMMAND_APPEND_BATCH) {
+  if (json && WITH_FRAMES.has(command.kind)) {
     const result = normalizeBatch(payload);
     if (!result.ok) return refuseWith(reply, result.code, result.reason);
     payload = result.bytes;
@@ -56,8 +53,7 @@ export function prepare(
     if (!result.ok) return refuseWith(reply, 'INVALID_JSON', result.reason);
     if (result.ends.length > RECORDS_PER_REQUEST_MAX) return refuseWith(reply, 'TOO_MANY_RECORDS', '');
     if (result.ends.length === 0) {
-      if (command.kind !== COMMAND_CREATE && command.kind !== COMMAND_FORK_END)
-        return refuseWith(reply, 'EMPTY_JSON_ARRAY', '');
+      if (!MAY_BRING_NO_RECORDS.has(command.kind)) return refuseWith(reply, 'EMPTY_JSON_ARRAY', '');
       payload = NOTHING;
     } else {
       payload = result.bytes;

@@ -10,40 +10,51 @@ import { published } from '../stream/publish.ts';
 import type { State } from '../stream/state.ts';
 import { isOwnObject } from '../protocol/object-key.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
-import {
-  OP_BUCKET_GC,
-  OP_GET_ATTRIBUTES,
-  OP_HEAD,
-  OP_OBSERVE,
-  OP_READ,
-  OP_SNAPSHOT,
-  type Query,
-  SNAPSHOT_ANY,
-  SNAPSHOT_AT,
-  SNAPSHOT_LATEST,
-} from '../protocol/request.ts';
+import { type Query, SNAPSHOT_ANY, SNAPSHOT_AT, SNAPSHOT_LATEST } from '../protocol/request.ts';
 import { readText } from '../base/text.ts';
 import type { Watchers } from './watchers.ts';
+import { type QueriesOf, byNumber } from '../protocol/operations.ts';
 
 const NO_ATTRIBUTES = encodeUtf8('{}');
 
+/** What a query about one stream is answered with. Returns the stream when the query counts as use of its lifetime. */
+type AnswerStream = (asked: Asked, head: Head, reply: Reply) => Head | undefined;
+type AnswerGroup = (asked: Asked, reply: Reply) => void;
+
+/** Where a query is answered from. One object for each group, filled anew for each query. */
+export interface Asked {
+  state: State;
+  readonly watchers: Watchers;
+  query: Query;
+  nowMs: number;
+}
+
+const ABOUT_STREAM = byNumber<AnswerStream>({
+  read: answerRead,
+  head: describeHead,
+  getAttributes: showAttributes,
+  snapshot: answerSnapshot,
+} satisfies Record<QueriesOf<'stream'>, AnswerStream>);
+
+const ABOUT_GROUP = byNumber<AnswerGroup>({
+  bucketGarbage: answerBucketGarbage,
+  observe: ({ state, watchers, query, nowMs }, reply) => watchers.observer.handle(state, query, nowMs, reply),
+} satisfies Record<QueriesOf<'group'>, AnswerGroup>);
+
 /**
- * Fills the reply to READ, HEAD or GET_ATTRIBUTES; its body is valid until the next one. Returns the stream when it was a read
- * that counts as use of its lifetime.
+ * Fills the reply to a query about a group or one of its streams; its body is valid until the next one. Returns the stream when it
+ * was a read that counts as use of its lifetime.
  */
-export function answerQuery(
-  state: State,
-  watchers: Watchers,
-  query: Query,
-  nowMs: number,
-  reply: Reply,
-): Head | undefined {
-  if (query.op === OP_BUCKET_GC) {
-    answerBucketGc(state, query, reply);
+export function answerQuery(asked: Asked, reply: Reply): Head | undefined {
+  const { state, query, nowMs } = asked;
+  const aboutGroup = ABOUT_GROUP[query.op];
+  if (aboutGroup !== undefined) {
+    aboutGroup(asked, reply);
     return undefined;
   }
-  if (query.op === OP_OBSERVE) {
-    watchers.observer.handle(state, query, nowMs, reply);
+  const aboutStream = ABOUT_STREAM[query.op];
+  if (aboutStream === undefined) {
+    reply.code = errorNumber('INTERNAL');
     return undefined;
   }
   const head = state.find(query.bytes, query.keyAt, query.keyBytes);
@@ -51,28 +62,25 @@ export function answerQuery(
     refuseAbsent(state, head, query, reply);
     return undefined;
   }
-  if (query.op === OP_READ) {
-    answerRead(state, watchers, head, query, reply);
-    return head;
-  }
-  if (query.op === OP_SNAPSHOT) return answerSnapshot(state, head, query, reply);
-  if (query.op === OP_HEAD) describeHead(state, head, reply);
-  else if (query.op === OP_GET_ATTRIBUTES) reply.body = state.attributes(head) ?? NO_ATTRIBUTES;
-  else reply.code = errorNumber('INTERNAL');
-  return undefined;
+  return aboutStream(asked, head, reply);
 }
 
-function answerRead(state: State, watchers: Watchers, head: Head, query: Query, reply: Reply): void {
+function showAttributes({ state }: Asked, head: Head, reply: Reply): undefined {
+  reply.body = state.attributes(head) ?? NO_ATTRIBUTES;
+}
+
+function answerRead({ state, watchers, query }: Asked, head: Head, reply: Reply): Head {
   const plan = planRead(state, head, query, reply);
-  if (plan === undefined) return;
+  if (plan === undefined) return head;
   if (query.topic !== 0 && !head.closed) watchers.watch(head, query.topic);
   reply.body = plan.body;
+  return head;
 }
 
 /** Counts as far as one pass goes. */
 const GC_PASS_MAX = 4096;
 
-function answerBucketGc(state: State, query: Query, reply: Reply): void {
+function answerBucketGarbage({ state, query }: Asked, reply: Reply): void {
   const bucket = readText(query.bytes, query.keyAt, query.keyBytes);
   const entries = gcOfBucket(state, bucket, GC_PASS_MAX);
   reply.a = entries.length;
@@ -88,7 +96,7 @@ function answerBucketGc(state: State, query: Query, reply: Reply): void {
  * A slice of the published snapshot and what a bootstrap says of the stream. Returns the stream when a named snapshot was
  * found: reading one is use of the lifetime, looking for one is not.
  */
-function answerSnapshot(state: State, head: Head, query: Query, reply: Reply): Head | undefined {
+function answerSnapshot({ state, query }: Asked, head: Head, reply: Reply): Head | undefined {
   const snapshot = published(state, head);
   if (query.mode !== SNAPSHOT_ANY) {
     const wanted = query.mode === SNAPSHOT_LATEST || snapshot?.offset === query.value;
@@ -117,7 +125,7 @@ function answerSnapshot(state: State, head: Head, query: Query, reply: Reply): H
   return query.mode === SNAPSHOT_AT ? head : undefined;
 }
 
-function describeHead(state: State, head: Head, reply: Reply): void {
+function describeHead({ state }: Asked, head: Head, reply: Reply): undefined {
   const snapshot = published(state, head);
   const more = snapshot === undefined ? [] : [snapshot.offset, toHex(snapshot.digest)];
   reply.text = [tagOf(head), head.hotStart, ...more].join(' ');

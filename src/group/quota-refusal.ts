@@ -2,7 +2,7 @@
 import type { State } from '../stream/state.ts';
 import type { Command } from '../protocol/command.ts';
 import { QUOTA_OVER, QUOTA_UNKNOWN } from '../protocol/request.ts';
-import { grows } from './grows.ts';
+import { wouldAddBytes } from './would-add-bytes.ts';
 
 export function quotaRefusal(
   mark: number,
@@ -11,9 +11,9 @@ export function quotaRefusal(
   payloadBytes: number,
   nowMs: number,
 ): 'QUOTA_EXCEEDED' | 'QUOTA_UNKNOWN' | undefined {
-  if (mark === QUOTA_OVER) return grows(state, command, payloadBytes, nowMs) ? 'QUOTA_EXCEEDED' : undefined;
+  if (mark === QUOTA_OVER) return wouldAddBytes(state, command, payloadBytes, nowMs) ? 'QUOTA_EXCEEDED' : undefined;
   if (mark !== QUOTA_UNKNOWN || !isBounded(state, command)) return undefined;
-  return grows(state, command, payloadBytes, nowMs) ? 'QUOTA_UNKNOWN' : undefined;
+  return wouldAddBytes(state, command, payloadBytes, nowMs) ? 'QUOTA_UNKNOWN' : undefined;
 }
 
 function isBounded(state: State, { bytes, keyAt }: Command): boolean {

@@ -11,8 +11,9 @@ import { decodeUtf8 } from '../base/utf8.ts';
 import { mergeStatus } from '../http/routes/admin/metrics-route.ts';
 import { type Part, askAllShards, firstRefusal } from '../gateway/scatter.ts';
 import type { ShardGateway } from '../ports.ts';
-import { ADMIN_TRANSFER, OP_ADMIN, OP_STATUS, newRequest } from '../protocol/request.ts';
+import { ADMIN_TRANSFER, newRequest } from '../protocol/request.ts';
 import { Rounds } from './rounds.ts';
+import { QUERIES } from '../protocol/operations.ts';
 
 const TICK_MS = 1000;
 /** One refusal may be chance: a peer counts as silent for a moment after each check of the quorum. */
@@ -176,7 +177,7 @@ export class Balancer {
   /** Undefined when a shard is busy or stopping. */
   async #askGroups(): Promise<GroupView[] | undefined> {
     const query = newRequest();
-    query.op = OP_STATUS;
+    query.op = QUERIES.status.number;
     const parts = await new Promise<readonly Part[]>((resolve) => askAllShards(this.#options.gateway, query, resolve));
     if (firstRefusal(parts) !== undefined) return undefined;
     return mergeStatus(parts).raftGroups.map((group) => ({
@@ -211,7 +212,7 @@ export class Balancer {
 
   #ask({ group, to }: Transfer): Promise<Outcome> {
     const request = newRequest();
-    request.op = OP_ADMIN;
+    request.op = QUERIES.admin.number;
     request.group = group;
     request.mode = ADMIN_TRANSFER;
     request.value = to;

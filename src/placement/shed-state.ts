@@ -14,8 +14,9 @@ import { ConfigError } from '../config/error.ts';
 import { type Part, askAllShards, firstRefusal } from '../gateway/scatter.ts';
 import type { DrainMark } from '../http/routes/admin/shed.ts';
 import type { ShardGateway } from '../ports.ts';
-import { OP_SHED, newRequest } from '../protocol/request.ts';
+import { newRequest } from '../protocol/request.ts';
 import { SHED_COLD, SHED_DRAIN, SHED_EGRESS, SHED_LATE, SHED_NEVER, SHED_STALL, SHED_USUAL } from './state/shed.ts';
+import { QUERIES } from '../protocol/operations.ts';
 
 const FILE = 'leadership-shed.json';
 const FORMAT = 1;
@@ -132,7 +133,7 @@ export class ShedState implements DrainMark {
   /** Tells every shard what is in force; at start before the first request. Rejects with a MillraceError. */
   async apply(): Promise<void> {
     const request = newRequest();
-    request.op = OP_SHED;
+    request.op = QUERIES.shed.number;
     const never = this.#draining || (this.#egress.isImpaired && !this.#egress.mayLead);
     request.mode = never ? SHED_NEVER : this.#isColdCut ? SHED_LATE : SHED_USUAL;
     request.value = this.bits;

@@ -3,6 +3,20 @@
  * log the frames of a JSON stream hold normalised lines, and the command's record ends count from the start of the payload.
  */
 import { BATCH_FRAMES_MAX } from '../base/limits.ts';
+import { command } from './operation.ts';
+
+/** Several appends in one request, with a result each. */
+export const appendBatch = command({
+  number: 8,
+  forwardable: true,
+  wouldAddBytes: true,
+  freesSpace: false,
+  body: 'frames',
+  mayBringNoRecords: false,
+  quota: 'counted',
+  createsStream: false,
+  isImport: false,
+});
 
 export const FRAME_HEAD_BYTES = 4;
 

@@ -1,5 +1,43 @@
 /** Parameters of the commands about a whole bucket, in the payload of PURGE and QUOTA. Little-endian. */
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
+import { command } from './operation.ts';
+
+/** Removes an empty bucket; its usage counters stay. */
+export const deleteBucket = command({
+  number: 7,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: true,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});
+
+export const purge = command({
+  number: 11,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: true,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'changes',
+  createsStream: false,
+  isImport: false,
+});
+
+export const quota = command({
+  number: 12,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: false,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'changes',
+  createsStream: false,
+  isImport: false,
+});
 
 /** -1: no bound. */
 export interface Quota {

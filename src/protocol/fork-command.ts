@@ -7,6 +7,112 @@
  */
 import { Reader, Writer } from '../base/cursor.ts';
 import { textBytes } from '../base/text.ts';
+import { command, query } from './operation.ts';
+
+/** The name of the fork is taken. */
+export const forkBegin = command({
+  number: 21,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: false,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'counted',
+  createsStream: true,
+  isImport: false,
+});
+
+/** In the group of the source: it has a fork. */
+export const forkPin = command({
+  number: 22,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: false,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});
+
+/** A piece of what the fork inherits. */
+export const forkData = command({
+  number: 23,
+  forwardable: true,
+  wouldAddBytes: true,
+  freesSpace: false,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});
+
+/** The payload is the first own body of the fork, as of a create. */
+export const forkEnd = command({
+  number: 24,
+  forwardable: true,
+  wouldAddBytes: true,
+  freesSpace: false,
+  body: 'message',
+  mayBringNoRecords: true,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});
+
+export const forkAbort = command({
+  number: 25,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: true,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});
+
+/** A fork is gone, its source is told: in the group of the source, and then in that of the fork, which forgets to tell it. */
+export const forkUnpin = command({
+  number: 26,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: true,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});
+
+export const forkUnpinned = command({
+  number: 27,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: true,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});
+
+/** Is the fork with this token still there? Changes nothing; a command, so that the answer holds for good. */
+export const forkCheck = command({
+  number: 28,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: false,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});
+
+/** What the leader of the groups of this shard is to do for forks (forks/state/outbox.ts), as JSON. */
+export const forks = query({ number: 47, scope: 'shard', needsLeaders: false, duringImport: false });
 
 /** Stream-Fork-Offset was left out. */
 export const FORK_AT_TAIL = -1;

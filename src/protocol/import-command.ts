@@ -4,6 +4,55 @@
  */
 import { NO_ORIGIN } from './object-key.ts';
 import { Reader, Writer } from '../base/cursor.ts';
+import { command } from './operation.ts';
+
+export const importBegin = command({
+  number: 17,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: false,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: true,
+});
+
+export const importRows = command({
+  number: 18,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: false,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: true,
+});
+
+export const importEnd = command({
+  number: 19,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: false,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: true,
+});
+
+export const importAbort = command({
+  number: 20,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: true,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: true,
+});
 
 const TOKEN_BYTES = 8;
 

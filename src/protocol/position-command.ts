@@ -5,6 +5,31 @@
  */
 import { DIGEST_BYTES } from './cold.ts';
 import { Reader, Writer } from '../base/cursor.ts';
+import { command } from './operation.ts';
+
+export const publishSnapshot = command({
+  number: 9,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: false,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'counted',
+  createsStream: false,
+  isImport: false,
+});
+
+export const retention = command({
+  number: 10,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: true,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});
 
 export interface Position {
   /** `value` is the ordinal of a record, else an offset. */

@@ -2,45 +2,14 @@
  * Frames main thread -> shard. A frame is a 16-byte head and either a command (see command.ts) or the parameters of a query.
  *
  *   0 op u8 | 1 flags u8 (1 = payload in the lane) | 2 group u16 | 4 slot u32 | 8 laneId u32 | 12 mark u32 (one of QUOTA_*)
- *  16 command, or query:
- *       READ          mode u8, flags u8, keyBytes u16, topic u32, value f64, maxBytes u32, maxRecords u32, key
- *       HEAD, ATTRS   keyBytes u16 at 18, key at 40 (same places as READ)
- *       LIST          limit u32 at 20, bucketBytes u16 at 18, prefixBytes u16 at 24, afterBytes u16 at 26, texts at 40
- *       BUCKET        flags u8 at 17, keyBytes u16 at 18, key at 40
- *       UNWATCH       topic u32 at 20
- *       SHED          mode u8 (1 = do not lead), value f64 (bits of shed.ts)
- *       USAGE         key = the bucket behind which to go on, maxRecords = how many (0: all)
- *       STATUS        nothing
- *       FORKS         maxRecords, maxBytes = how many errands and questions; topic, key, value = group, incarnation and token to go on from
+ *  16 command, or query: mode u8, flags u8, keyBytes u16, topic u32, value f64, maxBytes u32, maxRecords u32, prefixBytes u16,
+ *     afterBytes u16, key, prefix, after. What they mean says the operation (operations.ts).
  *
  * Queries about a whole shard carry group ALL_GROUPS. Little-endian.
  */
 import { type CommandFields, commandBytesMax, newCommandFields, writeCommand } from './command.ts';
 import { writeText } from '../base/text.ts';
-
-/** Ops below 32 are replicated commands (command.ts). */
-export const OP_READ = 32;
-export const OP_HEAD = 33;
-export const OP_GET_ATTRIBUTES = 34;
-export const OP_LIST = 35;
-export const OP_BUCKET = 36;
-export const OP_UNWATCH = 37;
-export const OP_USAGE = 38;
-/** Counters and Raft state of all groups of the shard, as JSON. */
-export const OP_STATUS = 39;
-
-/** An operator's call about one group: mode = one of ADMIN_*, value = node or index (-1 none), key = voters as `1,2,3`, or a
- * learner's address (may be empty). */
-export const OP_ADMIN = 40;
-/** Whether this node may lead, for all groups of the shard: mode 1 = do not, 0 = normal; value = why (shed.ts), to be shown. */
-export const OP_SHED = 41;
-/**
- * The published snapshot of a stream: mode = one of SNAPSHOT_*, value = the offset asked for; maxBytes bytes of it from
- * maxRecords on (0: none, only what it is).
- */
-export const OP_SNAPSHOT = 42;
-/** Moves all bytes of one stream to the cold store, whatever their age. */
-export const OP_FLUSH = 43;
+import { FIRST_QUERY_NUMBER } from './operation.ts';
 
 export const ADMIN_SNAPSHOT = 1;
 export const ADMIN_PURGE = 2;
@@ -50,27 +19,14 @@ export const ADMIN_MEMBERSHIP = 5;
 export const ADMIN_ALLOW_REVERT = 6;
 export const ADMIN_FORGET_LEARNER = 7;
 
-/** Objects of one bucket (the key) that a group is to delete: up to maxRecords of them. */
-export const OP_BUCKET_GC = 44;
-
-/** A backup of a group (shard/exports.ts): mode = one of EXPORT_*, value = the number of the export, but for OPEN. */
-export const OP_EXPORT = 45;
 export const EXPORT_OPEN = 1;
 export const EXPORT_HOLD = 2;
 export const EXPORT_CLOSE = 3;
 
-/**
- * What subscriptions follow in a group (group/observer.ts): mode = one of OBSERVE_*, key = a stream, or a pattern in place of the
- * bucket; events go to the topic.
- */
-export const OP_OBSERVE = 46;
 export const OBSERVE_NAME = 1;
 export const OBSERVE_FORGET_NAME = 2;
 export const OBSERVE_PATTERN = 3;
 export const OBSERVE_FORGET_PATTERN = 4;
-
-/** What the leader of the groups of this shard is to do for forks (forks/state/outbox.ts), as JSON. */
-export const OP_FORKS = 47;
 
 /** The one at `value`; the latest; the latest, or the stream alone when there is none. */
 export const SNAPSHOT_AT = 0;
@@ -80,7 +36,7 @@ export const SNAPSHOT_ANY = 2;
 export const ALL_GROUPS = 0xffff;
 export const REQUEST_HEAD_BYTES = 16;
 export const REQUEST_FLAG_LANE = 1;
-const QUERY_BYTES = 40;
+const QUERY_BYTES = 44;
 
 /** The sender says nothing, as nodes of the version before, or has found that it fits: the group's own part of the quota holds. */
 export const QUOTA_UNMARKED = 0;
@@ -139,7 +95,6 @@ export interface Request {
   /** LIST */
   prefix: string;
   after: string;
-  limit: number;
 }
 
 export function newRequest(): Request {
@@ -156,7 +111,6 @@ export function newRequest(): Request {
     topic: 0,
     prefix: '',
     after: '',
-    limit: 0,
   };
 }
 
@@ -181,7 +135,7 @@ export function writeRequest(
   view.setUint32(offset + 4, slot, true);
   view.setUint32(offset + 8, laneId, true);
   view.setUint32(offset + 12, request.quotaMark, true);
-  if (request.op < OP_READ) {
+  if (request.op < FIRST_QUERY_NUMBER) {
     const size = writeCommand(request.command, bytes, view, offset + REQUEST_HEAD_BYTES, laneId !== 0);
     return REQUEST_HEAD_BYTES + size;
   }
@@ -199,24 +153,20 @@ function writeQuery(request: Request, bytes: Uint8Array, view: DataView, offset:
   bytes[offset + 16] = request.mode;
   bytes[offset + 17] = request.readFlags;
   view.setUint16(offset + 18, at - offset - QUERY_BYTES, true);
-  if (request.op === OP_LIST) {
-    view.setUint32(offset + 20, request.limit, true);
-    const prefix = writeText(bytes, at, request.prefix);
-    const after = writeText(bytes, at + prefix, request.after);
-    view.setUint16(offset + 24, prefix, true);
-    view.setUint16(offset + 26, after, true);
-    return at + prefix + after - offset;
-  }
   view.setUint32(offset + 20, request.topic, true);
   view.setFloat64(offset + 24, request.value, true);
   view.setUint32(offset + 32, request.maxBytes, true);
   view.setUint32(offset + 36, request.maxRecords, true);
-  return at - offset;
+  const prefix = request.prefix === '' ? 0 : writeText(bytes, at, request.prefix);
+  at += prefix;
+  const after = request.after === '' ? 0 : writeText(bytes, at, request.after);
+  view.setUint16(offset + 40, prefix, true);
+  view.setUint16(offset + 42, after, true);
+  return at + after - offset;
 }
 
-/** Takes the subscription out of a READ frame that asks for one of `topics`. */
+/** Takes the subscription out of the frame of a query that asks for one of `topics`. */
 export function clearTopic(frame: Uint8Array, topics: ReadonlySet<number>): void {
-  if (frame[0] !== OP_READ) return;
   const view = new DataView(frame.buffer, frame.byteOffset);
   if (topics.has(view.getUint32(20, true))) view.setUint32(20, 0, true);
 }
@@ -233,7 +183,6 @@ export class Query {
   value = 0;
   maxBytes = 0;
   maxRecords = 0;
-  limit = 0;
   prefixAt = 0;
   prefixBytes = 0;
   afterAt = 0;
@@ -246,17 +195,13 @@ export class Query {
     this.flags = bytes[offset + 17] as number;
     this.keyAt = offset + QUERY_BYTES;
     this.keyBytes = view.getUint16(offset + 18, true);
-    if (this.op === OP_LIST) {
-      this.limit = view.getUint32(offset + 20, true);
-      this.prefixAt = this.keyAt + this.keyBytes;
-      this.prefixBytes = view.getUint16(offset + 24, true);
-      this.afterAt = this.prefixAt + this.prefixBytes;
-      this.afterBytes = view.getUint16(offset + 26, true);
-      return;
-    }
     this.topic = view.getUint32(offset + 20, true);
     this.value = view.getFloat64(offset + 24, true);
     this.maxBytes = view.getUint32(offset + 32, true);
     this.maxRecords = view.getUint32(offset + 36, true);
+    this.prefixAt = this.keyAt + this.keyBytes;
+    this.prefixBytes = view.getUint16(offset + 40, true);
+    this.afterAt = this.prefixAt + this.prefixBytes;
+    this.afterBytes = view.getUint16(offset + 42, true);
   }
 }

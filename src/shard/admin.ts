@@ -18,7 +18,6 @@ import {
   ADMIN_PURGE,
   ADMIN_SNAPSHOT,
   ADMIN_TRANSFER,
-  OP_FLUSH,
   type Query,
 } from '../protocol/request.ts';
 
@@ -78,15 +77,20 @@ export class Administration {
     });
   }
 
+  /** Moves one stream to the cold store. */
+  flush(slot: number, group: Group, query: Query, clockMs: number): void {
+    const look = flushCall(this.#host.cold, group, query);
+    const late = 'the flush is still under way; look at the metrics';
+    const answer = look() ?? this.#wait(slot, clockMs, look, late);
+    if (answer !== undefined) this.#answer(slot, answer);
+  }
+
+  #wait(slot: number, clockMs: number, look: () => Answer | undefined, late: string): undefined {
+    this.#pending.push({ slot, deadlineMs: clockMs + WAIT_MS, look, late });
+  }
+
   #start(slot: number, group: Group, query: Query, clockMs: number): Answer | undefined {
-    const wait = (look: () => Answer | undefined, late: string): undefined => {
-      this.#pending.push({ slot, deadlineMs: clockMs + WAIT_MS, look, late });
-      return undefined;
-    };
-    if (query.op === OP_FLUSH) {
-      const look = flushCall(this.#host.cold, group, query);
-      return look() ?? wait(look, 'the flush is still under way; look at the metrics');
-    }
+    const wait: Wait = (look, late) => this.#wait(slot, clockMs, look, late);
     switch (query.mode) {
       case ADMIN_SNAPSHOT:
         return this.#snapshot(group);

@@ -4,25 +4,15 @@ import type { Group } from '../group/group.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
 import type { Candidacy, ReadState } from '../raft/types.ts';
 import { Reply } from '../protocol/reply.ts';
-import {
-  BUCKET_FLAG_SOON,
-  OP_ADMIN,
-  OP_BUCKET,
-  OP_EXPORT,
-  OP_FLUSH,
-  OP_LIST,
-  OP_SHED,
-  OP_STATUS,
-  OP_UNWATCH,
-  Query,
-} from '../protocol/request.ts';
+import { Query } from '../protocol/request.ts';
 import { SHED_LATE, SHED_NEVER } from '../placement/state/shed.ts';
 import type { Administration } from './admin.ts';
 import type { Exports } from './exports.ts';
 import { CatchUp } from './catch-up.ts';
 import type { RequestSource } from './ports.ts';
-import { type ShardStatus, answerSummary } from './summaries.ts';
+import { type ShardStatus, answerSummary, isSoon } from './summaries.ts';
 import { type Asked, type Ending, type WaitingRead, WaitingReads } from './waiting-reads.ts';
+import { type QueriesOf, byNumber, queriesWhere } from '../protocol/operations.ts';
 
 export interface QueriesHost {
   readonly groups: readonly Group[];
@@ -34,6 +24,10 @@ export interface QueriesHost {
   /** This node must not lead, or may again. */
   shed(candidacy: Candidacy): void;
 }
+
+type Control = (group: Group | undefined, slot: number) => void;
+
+const NEEDS_LEADERS = queriesWhere(({ needsLeaders }) => needsLeaders);
 
 export class Queries {
   readonly #host: QueriesHost;
@@ -51,6 +45,22 @@ export class Queries {
   #hasOthers = false;
   #nowMs = 0;
   #clockMs = 0;
+  /** Answered at once, whatever the groups have applied. */
+  readonly #control = byNumber<Control>({
+    unwatch: (group) => {
+      group?.watchers.unwatch(this.#query.topic);
+      this.#waiting.unwatch(this.#query.topic);
+    },
+    status: (group, slot) => this.#answer(group, slot, false),
+    admin: (group, slot) => group && this.#host.admin.handle(slot, group, this.#query, this.#clockMs),
+    flushStream: (group, slot) => group && this.#host.admin.flush(slot, group, this.#query, this.#clockMs),
+    exportGroup: (group, slot) => group && this.#host.exports.handle(slot, group, this.#query, this.#clockMs),
+    shed: (_group, slot) => {
+      this.shedBits = this.#query.value;
+      this.#host.shed(candidacyOf(this.#query.mode));
+      this.#refuse(slot, 'OK');
+    },
+  } satisfies Record<QueriesOf<'control'>, Control>);
 
   constructor(host: QueriesHost) {
     this.#host = host;
@@ -86,28 +96,12 @@ export class Queries {
     query.read(source.bytes, source.view, source.offset);
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;
-    switch (query.op) {
-      case OP_UNWATCH:
-        group?.watchers.unwatch(query.topic);
-        this.#waiting.unwatch(query.topic);
-        return;
-      case OP_ADMIN:
-      case OP_FLUSH:
-        if (group !== undefined) this.#host.admin.handle(slot, group, query, clockMs);
-        return;
-      case OP_EXPORT:
-        if (group !== undefined) this.#host.exports.handle(slot, group, query, clockMs);
-        return;
-      case OP_SHED:
-        this.shedBits = query.value;
-        this.#host.shed(candidacyOf(query.mode));
-        this.#refuse(slot, 'OK');
-        return;
-    }
+    const control = this.#control[query.op];
+    if (control !== undefined) return control(group, slot);
     this.#frameBytes = source.bytes;
     this.#frameAt = source.offset;
     this.#frameSize = source.length;
-    if (query.op === OP_STATUS || this.#catchUp.done || !this.#isBehind(group)) this.#answer(group, slot, false);
+    if (this.#catchUp.done || !this.#isBehind(group)) this.#answer(group, slot, false);
     else if (!this.#waiting.untilCaughtUp(this.#asked(group, slot), clockMs)) this.#refuse(slot, 'CATCHING_UP');
   }
 
@@ -159,11 +153,10 @@ export class Queries {
   #answer(group: Group | undefined, slot: number, confirmed: boolean): void {
     const query = this.#query;
     if (group !== undefined) return group.query(slot, query, this.#nowMs, confirmed);
-    // What they leave out is not there.
-    const lists = query.op === OP_LIST || query.op === OP_BUCKET;
-    if (lists && this.#hasOthers && !confirmed) return this.#confirm(undefined, this.#host.groups, slot);
+    if (NEEDS_LEADERS.has(query.op) && this.#hasOthers && !confirmed)
+      return this.#confirm(undefined, this.#host.groups, slot);
     this.#reply.reset(slot);
-    answerSummary(query.op, this.#host.status(), query, this.#nowMs, this.#reply);
+    answerSummary(this.#host.status(), query, this.#nowMs, this.#reply);
     return this.#host.sink.send(this.#reply);
   }
 
@@ -178,10 +171,6 @@ export class Queries {
     this.#reply.code = errorNumber(code);
     this.#host.sink.send(this.#reply);
   }
-}
-
-function isSoon({ op, flags }: Query): boolean {
-  return op === OP_BUCKET && (flags & BUCKET_FLAG_SOON) !== 0;
 }
 
 function candidacyOf(mode: number): Candidacy {

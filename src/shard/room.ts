@@ -4,31 +4,13 @@
  */
 import type { Group } from '../group/group.ts';
 import type { Candidacy } from '../raft/types.ts';
-import {
-  COMMAND_DELETE,
-  COMMAND_DELETE_BUCKET,
-  COMMAND_FORK_ABORT,
-  COMMAND_FORK_UNPIN,
-  COMMAND_FORK_UNPINNED,
-  COMMAND_IMPORT_ABORT,
-  COMMAND_PURGE,
-  COMMAND_RETENTION,
-} from '../protocol/command.ts';
 import type { Commits } from './commits.ts';
 import { passOn } from './hand-over.ts';
 import type { ShardStorage } from './ports.ts';
+import { commandsWhere } from '../protocol/operations.ts';
 
 /** Commands after which less is stored. */
-const GIVES_SPACE: ReadonlySet<number> = new Set([
-  COMMAND_DELETE,
-  COMMAND_DELETE_BUCKET,
-  COMMAND_PURGE,
-  COMMAND_RETENTION,
-  COMMAND_FORK_ABORT,
-  COMMAND_FORK_UNPIN,
-  COMMAND_FORK_UNPINNED,
-  COMMAND_IMPORT_ABORT,
-]);
+const FREES_SPACE = commandsWhere(({ freesSpace }) => freesSpace);
 
 /** Bytes on disk for a byte of changed state: its rows, and the pages around them. */
 const CHECKPOINT_FACTOR = 1.5;
@@ -76,7 +58,7 @@ export class Room {
   /** A command of a client. Down to the reserve only what gives space back is let through, and what another node leads. */
   refuses(group: Group, kind: number): boolean {
     if (this.#commits.full) return true;
-    if (this.#storage.spaceLeft || GIVES_SPACE.has(kind)) return false;
+    if (this.#storage.spaceLeft || FREES_SPACE.has(kind)) return false;
     return group.leads && !passOn(group);
   }
 

@@ -11,7 +11,7 @@ import type { Group } from '../group/group.ts';
 import type { LogReader, Message } from '../raft/types.ts';
 import { State } from '../stream/state.ts';
 import { Reply } from '../protocol/reply.ts';
-import { ALL_GROUPS, OP_READ, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../protocol/request.ts';
+import { ALL_GROUPS, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 import { type AdminHost, Administration } from './admin.ts';
 import { ColdTier } from '../cold/shard/tier.ts';
 import { Commits } from './commits.ts';
@@ -29,6 +29,7 @@ import { JoinedNodes, recordConfiguration } from './members.ts';
 import { WholeBuffer, commandKind, isCommandFrame, touchFrame } from './frames.ts';
 import { Queries } from './queries.ts';
 import type { ShardStatus } from './summaries.ts';
+import { QUERIES } from '../protocol/operations.ts';
 
 /** One tick of Raft's logical time. */
 export const TICK_MS = 100;
@@ -244,7 +245,7 @@ export class Shard {
     const inLane = bytes[offset + 1] === REQUEST_FLAG_LANE;
     const payload = inLane ? source.takeLane(view.getUint32(offset + 8, true)) : undefined;
     const group = this.#byId.get(groupId);
-    if (op >= OP_READ && (group !== undefined || groupId === ALL_GROUPS)) {
+    if (op >= QUERIES.read.number && (group !== undefined || groupId === ALL_GROUPS)) {
       this.#queries.handle(source, group, slot, nowMs, this.#clockMs);
       return 0;
     }

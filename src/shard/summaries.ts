@@ -10,34 +10,41 @@ import type { ColdTier } from '../cold/shard/tier.ts';
 import { isImporting } from '../backup/state/import.ts';
 import { type Listed, listStreams } from '../stream/list.ts';
 import type { Reply } from '../protocol/reply.ts';
-import {
-  BUCKET_FLAG_SOON,
-  OP_BUCKET,
-  OP_FORKS,
-  OP_LIST,
-  OP_STATUS,
-  OP_USAGE,
-  type Query,
-} from '../protocol/request.ts';
+import { BUCKET_FLAG_SOON, type Query } from '../protocol/request.ts';
 import { compareText } from '../base/text.ts';
 import { answerForks } from './forks.ts';
 import { answerUsage } from './usage.ts';
+import { QUERIES, type QueriesOf, byNumber, queriesWhere } from '../protocol/operations.ts';
 
 function json(reply: Reply, value: unknown): void {
   reply.body = encodeUtf8(JSON.stringify(value));
 }
 
+type Summary = (shard: ShardStatus, query: Query, nowMs: number, reply: Reply) => void;
+
+const SUMMARIES = byNumber<Summary>({
+  list: ({ groups }, query, nowMs, reply) => answerList(groups, query, nowMs, reply),
+  bucket: ({ groups }, query, _nowMs, reply) => answerBucket(groups, query, reply),
+  usage: ({ groups }, query, _nowMs, reply) => answerUsage(groups, query, reply),
+  forks: ({ groups }, query, _nowMs, reply) => answerForks(groups, query, reply),
+  status: (shard, _query, nowMs, reply) => answerStatus(shard, nowMs, reply),
+} satisfies Record<QueriesOf<'shard'> | 'status', Summary>);
+
+const DURING_IMPORT = queriesWhere(({ duringImport }) => duringImport);
+
 /** Answers a query about the whole shard. */
-export function answerSummary(op: number, shard: ShardStatus, query: Query, nowMs: number, reply: Reply): void {
-  // Half of a backup is nothing to be shown.
-  const isShown = op !== OP_STATUS && !(op === OP_BUCKET && (query.flags & BUCKET_FLAG_SOON) !== 0);
-  if (isShown && shard.groups.some(({ state }) => isImporting(state))) reply.code = errorNumber('GROUP_IMPORTING');
-  else if (op === OP_LIST) answerList(shard.groups, query, nowMs, reply);
-  else if (op === OP_BUCKET) answerBucket(shard.groups, query, reply);
-  else if (op === OP_USAGE) answerUsage(shard.groups, query, reply);
-  else if (op === OP_FORKS) answerForks(shard.groups, query, reply);
-  else if (op === OP_STATUS) answerStatus(shard, nowMs, reply);
-  else reply.code = errorNumber('INTERNAL');
+export function answerSummary(shard: ShardStatus, query: Query, nowMs: number, reply: Reply): void {
+  // Half of a backup is nothing to be shown, except to those who take what there is.
+  const isShown = DURING_IMPORT.has(query.op) || isSoon(query);
+  const summary = SUMMARIES[query.op];
+  if (!isShown && shard.groups.some(({ state }) => isImporting(state))) reply.code = errorNumber('GROUP_IMPORTING');
+  else if (summary === undefined) reply.code = errorNumber('INTERNAL');
+  else summary(shard, query, nowMs, reply);
+}
+
+/** The query takes what this node has when the leaders are late. */
+export function isSoon({ op, flags }: Query): boolean {
+  return op === QUERIES.bucket.number && (flags & BUCKET_FLAG_SOON) !== 0;
 }
 
 /** LIST: an array of streams in name order, at most the query's limit. */
@@ -47,10 +54,10 @@ function answerList(groups: readonly Group[], query: Query, nowMs: number, reply
   const prefix = part(query.prefixAt, query.prefixBytes);
   const after = part(query.afterAt, query.afterBytes);
   const all: Listed[] = [];
-  for (const group of groups) all.push(...listStreams(group.state, bucket, prefix, after, query.limit, nowMs));
+  for (const group of groups) all.push(...listStreams(group.state, bucket, prefix, after, query.maxRecords, nowMs));
   // In the order of the pages: a name that sorts elsewhere could fall between two of them.
   all.sort((a, b) => compareText(a.stream_id, b.stream_id));
-  json(reply, all.slice(0, query.limit));
+  json(reply, all.slice(0, query.maxRecords));
 }
 
 /** BUCKET: a = streams on this shard, b = 1 when the bucket exists here, c = bytes that count for its quota; recordStart, recordNext = its quota, -1 none. */

@@ -8,6 +8,7 @@
  */
 import type { Group } from '../group/group.ts';
 import type { ReadState } from '../raft/types.ts';
+import { QUERIES } from '../protocol/operations.ts';
 import { clearTopic } from '../protocol/request.ts';
 
 /** As long as a write waits for a leader (forwarding.ts): longer than an election takes. */
@@ -175,7 +176,7 @@ export class WaitingReads {
 
   #clearLeft(): void {
     if (this.#left.size === 0) return;
-    for (const { frame } of this.#waiting) clearTopic(frame, this.#left);
+    for (const { frame } of this.#waiting) if (frame[0] === QUERIES.read.number) clearTopic(frame, this.#left);
     this.#left.clear();
   }
 

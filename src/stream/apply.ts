@@ -2,38 +2,8 @@
  * The replicated state machine: apply(state, command) -> reply. Total and deterministic: every command has an answer,
  * nothing throws for what a client sent, no clock is read (commands carry the leader's milliseconds).
  */
-import { unreachable } from '../base/assert.ts';
-import {
-  COMMAND_APPEND,
-  COMMAND_APPEND_BATCH,
-  COMMAND_COMPACT,
-  COMMAND_CREATE,
-  COMMAND_DELETE,
-  COMMAND_DELETE_BUCKET,
-  COMMAND_DOOM,
-  COMMAND_FLUSH,
-  COMMAND_FORK_ABORT,
-  COMMAND_FORK_BEGIN,
-  COMMAND_FORK_CHECK,
-  COMMAND_FORK_DATA,
-  COMMAND_FORK_END,
-  COMMAND_FORK_PIN,
-  COMMAND_FORK_UNPIN,
-  COMMAND_FORK_UNPINNED,
-  COMMAND_GC_DONE,
-  COMMAND_IMPORT_ABORT,
-  COMMAND_IMPORT_BEGIN,
-  COMMAND_IMPORT_END,
-  COMMAND_IMPORT_ROWS,
-  COMMAND_PUBLISH_SNAPSHOT,
-  COMMAND_PURGE,
-  COMMAND_QUOTA,
-  COMMAND_RETENTION,
-  COMMAND_SET_ATTRIBUTES,
-  COMMAND_SWEEP,
-  COMMAND_TOUCH,
-  type Command,
-} from '../protocol/command.ts';
+import { assert } from '../base/assert.ts';
+import { type Command } from '../protocol/command.ts';
 import { RELEASE_CHUNKS_AT_ONCE, RELEASE_CHUNKS_PER_SWEEP } from '../base/limits.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { applyAppend, isAllowed, refuse, refuseAbsent, refuseWrite } from './append.ts';
@@ -59,94 +29,61 @@ import { applyPurge } from './purge.ts';
 import { applyQuota } from './quota.ts';
 import { removeStream } from './remove.ts';
 import type { State } from './state.ts';
+import { COMMANDS, type CommandName, byNumber, commandsWhere } from '../protocol/operations.ts';
 
 /** Expiry-index entries handled by one sweep command; bounds the time of one apply. */
 export const SWEEP_MAX = 256;
 
+type Apply = (state: State, command: Command, reply: Reply) => void;
+
+const APPLY = byNumber<Apply>({
+  append: applyAppend,
+  appendBatch: applyBatch,
+  create: applyCreate,
+  deleteStream: applyDelete,
+  setAttributes: applySetAttributes,
+  touch: applyTouch,
+  sweep: applySweep,
+  deleteBucket: applyDeleteBucket,
+  publishSnapshot: applyPublish,
+  retention: applyRetention,
+  purge: applyPurge,
+  quota: applyQuota,
+  flush: applyFlush,
+  compact: applyCompact,
+  gcDone: applyGcDone,
+  doom: applyDoom,
+  importBegin: applyImportBegin,
+  importRows: applyImportRows,
+  importEnd: applyImportEnd,
+  importAbort: applyImportAbort,
+  forkBegin: applyForkBegin,
+  forkPin: applyForkPin,
+  forkData: applyForkData,
+  forkEnd: applyForkEnd,
+  forkAbort: applyForkAbort,
+  forkUnpin: applyForkUnpin,
+  forkUnpinned: applyForkUnpinned,
+  forkCheck: applyForkCheck,
+} satisfies Record<CommandName, Apply>);
+
+const APPEND = COMMANDS.append.number;
+const IMPORTS = commandsWhere(({ isImport }) => isImport);
+
 export function apply(state: State, command: Command, reply: Reply): void {
   state.releaseLeft = RELEASE_CHUNKS_AT_ONCE;
-  if (command.kind >= COMMAND_IMPORT_BEGIN && command.kind <= COMMAND_IMPORT_ABORT) applyImport(state, command, reply);
-  else if (isImporting(state)) refuse(reply, 'GROUP_IMPORTING');
-  else applyServed(state, command, reply);
+  // While a backup comes in, the group serves nothing else.
+  if (isImporting(state) && !IMPORTS.has(command.kind)) refuse(reply, 'GROUP_IMPORTING');
+  else if (command.kind === APPEND) applyAppend(state, command, reply);
+  else applyAny(state, command, reply);
   state.mutations++;
 }
 
-function applyImport(state: State, command: Command, reply: Reply): void {
-  switch (command.kind) {
-    case COMMAND_IMPORT_BEGIN:
-      return applyImportBegin(state, command, reply);
-    case COMMAND_IMPORT_ROWS:
-      return applyImportRows(state, command, reply);
-    case COMMAND_IMPORT_END:
-      return applyImportEnd(state, command, reply);
-    case COMMAND_IMPORT_ABORT:
-      return applyImportAbort(state, command, reply);
-    default:
-      return unreachable(command.kind as never);
-  }
-}
-
-/** Everything but an import, and not while there is one. */
-function applyServed(state: State, command: Command, reply: Reply): void {
-  switch (command.kind) {
-    case COMMAND_APPEND:
-      return applyAppend(state, command, reply);
-    case COMMAND_APPEND_BATCH:
-      return applyBatch(state, command, reply);
-    case COMMAND_CREATE:
-      return applyCreate(state, command, reply);
-    case COMMAND_DELETE:
-      return applyDelete(state, command, reply);
-    case COMMAND_SET_ATTRIBUTES:
-      return applySetAttributes(state, command, reply);
-    case COMMAND_TOUCH:
-      return applyTouch(state, command);
-    case COMMAND_SWEEP:
-      return applySweep(state, command);
-    case COMMAND_DELETE_BUCKET:
-      return applyDeleteBucket(state, command, reply);
-    case COMMAND_PURGE:
-      return applyPurge(state, command, reply);
-    case COMMAND_QUOTA:
-      return applyQuota(state, command, reply);
-    case COMMAND_FLUSH:
-      return applyFlush(state, command, reply);
-    case COMMAND_COMPACT:
-      return applyCompact(state, command, reply);
-    case COMMAND_GC_DONE:
-      return applyGcDone(state, command);
-    case COMMAND_DOOM:
-      return applyDoom(state, command);
-    case COMMAND_PUBLISH_SNAPSHOT:
-      return applyPublish(state, command, reply);
-    case COMMAND_RETENTION:
-      return applyRetention(state, command, reply);
-    default:
-      return applyFork(state, command, reply);
-  }
-}
-
-function applyFork(state: State, command: Command, reply: Reply): void {
-  switch (command.kind) {
-    case COMMAND_FORK_BEGIN:
-      return applyForkBegin(state, command, reply);
-    case COMMAND_FORK_PIN:
-      return applyForkPin(state, command, reply);
-    case COMMAND_FORK_DATA:
-      return applyForkData(state, command, reply);
-    case COMMAND_FORK_END:
-      return applyForkEnd(state, command, reply);
-    case COMMAND_FORK_ABORT:
-      return applyForkAbort(state, command, reply);
-    case COMMAND_FORK_UNPIN:
-      return applyForkUnpin(state, command, reply);
-    case COMMAND_FORK_UNPINNED:
-      return applyForkUnpinned(state, command);
-    case COMMAND_FORK_CHECK:
-      return applyForkCheck(state, command, reply);
-    default:
-      return unreachable(command.kind as never);
-  }
+/** A node that does not know a command stops at it: it is of a later version. */
+function applyAny(state: State, command: Command, reply: Reply): void {
+  const handler = APPLY[command.kind];
+  assert(handler !== undefined, `command kind ${command.kind} is known to this version`);
+  handler(state, command, reply);
 }
 
 /** An expired stream that is not yet swept is removed too, but the client is told what everyone sees: it is not there. */

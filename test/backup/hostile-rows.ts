@@ -9,25 +9,6 @@ import { errands, questions } from '../../src/forks/state/outbox.ts';
 import { nextFlush } from '../../src/cold/state/flusher.ts';
 import { encodePurge } from '../../src/protocol/bucket-command.ts';
 import {
-  COMMAND_APPEND,
-  COMMAND_CREATE,
-  COMMAND_DELETE,
-  COMMAND_FORK_ABORT,
-  COMMAND_FORK_BEGIN,
-  COMMAND_FORK_CHECK,
-  COMMAND_FORK_DATA,
-  COMMAND_FORK_END,
-  COMMAND_FORK_PIN,
-  COMMAND_FORK_UNPIN,
-  COMMAND_FORK_UNPINNED,
-  COMMAND_IMPORT_BEGIN,
-  COMMAND_IMPORT_END,
-  COMMAND_IMPORT_ROWS,
-  COMMAND_PURGE,
-  COMMAND_RETENTION,
-  COMMAND_SET_ATTRIBUTES,
-  COMMAND_SWEEP,
-  COMMAND_TOUCH,
   Command,
   type CommandFields,
   commandBytesMax,
@@ -40,10 +21,6 @@ import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../src/
 import { NO_ORIGIN } from '../../src/protocol/object-key.ts';
 import { encodeRetention } from '../../src/protocol/position-command.ts';
 import {
-  OP_GET_ATTRIBUTES,
-  OP_HEAD,
-  OP_READ,
-  OP_SNAPSHOT,
   READ_NOW,
   READ_OFFSET,
   READ_RECORD,
@@ -56,6 +33,7 @@ import { REPO_ROOT } from '../support/paths.ts';
 import type { Random } from '../support/random.ts';
 import { type Row, exportOf, validated } from './state/exporting.ts';
 import { Replica, streamRequest } from '../stream/replica.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 const FOLDER = join(REPO_ROOT, 'test', 'backup', 'golden', 'format-1');
 const TOKEN = '0123456789abcdef';
@@ -174,9 +152,9 @@ export class Used {
     const rows = encodeImportRows({ token: TOKEN, seq: 0, rows: Buffer.concat(parts) });
     const digest = new Uint8Array(32);
     const end = encodeImportEnd({ ...summary, token: TOKEN, pieces: 1, rows: all.length, digest, origin: NO_ORIGIN });
-    assert.equal(this.do(COMMAND_IMPORT_BEGIN, { payload: encodeImportToken(TOKEN) }), 'OK');
-    assert.equal(this.do(COMMAND_IMPORT_ROWS, { payload: rows }), 'OK');
-    assert.equal(this.do(COMMAND_IMPORT_END, { payload: end }), 'OK', 'what is valid can be imported');
+    assert.equal(this.do(COMMANDS.importBegin.number, { payload: encodeImportToken(TOKEN) }), 'OK');
+    assert.equal(this.do(COMMANDS.importRows.number, { payload: rows }), 'OK');
+    assert.equal(this.do(COMMANDS.importEnd.number, { payload: end }), 'OK', 'what is valid can be imported');
     this.#replica.flush();
   }
 
@@ -196,7 +174,7 @@ export class Used {
     for (const [bucket, stream] of names) this.#write(bucket, stream, random);
     this.#readAll(names);
     replica.flush();
-    this.do(COMMAND_CREATE, {
+    this.do(COMMANDS.create.number, {
       bucket: 'orders',
       stream: 'new',
       contentType: 'text/plain',
@@ -206,10 +184,11 @@ export class Used {
     this.#readAll(names);
     validated(exportOf(replica));
     for (const [bucket, stream] of [...names, ...stones]) this.#unfork(bucket, stream, random);
-    this.do(COMMAND_SWEEP, { nowMs: 9e15 });
-    for (const [bucket, stream] of names) if (random.chance(0.5)) this.do(COMMAND_DELETE, { bucket, stream });
-    for (const [bucket] of names) this.do(COMMAND_PURGE, { bucket, payload: encodePurge('') });
-    for (let i = 0; i < SWEEPS; i++) this.do(COMMAND_SWEEP);
+    this.do(COMMANDS.sweep.number, { nowMs: 9e15 });
+    for (const [bucket, stream] of names)
+      if (random.chance(0.5)) this.do(COMMANDS.deleteStream.number, { bucket, stream });
+    for (const [bucket] of names) this.do(COMMANDS.purge.number, { bucket, payload: encodePurge('') });
+    for (let i = 0; i < SWEEPS; i++) this.do(COMMANDS.sweep.number);
     replica.settle();
     const { hotBytes, nextIncarnation, cold } = replica.state;
     for (const n of [hotBytes, nextIncarnation, cold.bytes, cold.objects, cold.objectBytes])
@@ -219,9 +198,14 @@ export class Used {
   /** Whatever may come of forks, for streams that have some and for those that have none. */
   #unfork(bucket: string, stream: string, random: Random): void {
     for (const forkToken of FORK_TOKENS)
-      for (const kind of [COMMAND_FORK_CHECK, COMMAND_FORK_UNPIN, COMMAND_FORK_UNPINNED, COMMAND_FORK_ABORT])
+      for (const kind of [
+        COMMANDS.forkCheck.number,
+        COMMANDS.forkUnpin.number,
+        COMMANDS.forkUnpinned.number,
+        COMMANDS.forkAbort.number,
+      ])
         if (random.chance(0.5)) this.do(kind, { bucket, stream, forkToken });
-    this.do(COMMAND_CREATE, { bucket, stream, contentType: 'text/plain' });
+    this.do(COMMANDS.create.number, { bucket, stream, contentType: 'text/plain' });
   }
 
   /** The rows of a backup of it. */
@@ -235,28 +219,28 @@ export class Used {
       code,
       type: contentType,
       next,
-    } = this.#replica.query(streamRequest(OP_HEAD, bucket, stream), NOW_MS).outcome;
+    } = this.#replica.query(streamRequest(QUERIES.head.number, bucket, stream), NOW_MS).outcome;
     if (code !== 'OK') return;
-    this.do(COMMAND_TOUCH, { bucket, stream });
+    this.do(COMMANDS.touch.number, { bucket, stream });
     const payload = new Uint8Array(Buffer.from(contentType.includes('json') ? '1\n' : 'more'));
     const producer = { producerId: 'p', producerEpoch: 2, producerSeq: 9 };
-    this.do(COMMAND_APPEND, { bucket, stream, contentType, payload, ...producer });
-    this.do(COMMAND_APPEND, { bucket, stream, contentType, payload: new Uint8Array(5000).fill(10) });
+    this.do(COMMANDS.append.number, { bucket, stream, contentType, payload, ...producer });
+    this.do(COMMANDS.append.number, { bucket, stream, contentType, payload: new Uint8Array(5000).fill(10) });
     const attributes = new Uint8Array(Buffer.from('{"title":"x"}'));
-    if (random.chance(0.3)) this.do(COMMAND_SET_ATTRIBUTES, { bucket, stream, attributes });
+    if (random.chance(0.3)) this.do(COMMANDS.setAttributes.number, { bucket, stream, attributes });
     const position = { byRecord: false, value: next, checkedIncarnation: 0, checkedOffset: 0, checkedRecord: 0 };
-    if (random.chance(0.5)) this.do(COMMAND_RETENTION, { bucket, stream, payload: encodeRetention(position) });
+    if (random.chance(0.5)) this.do(COMMANDS.retention.number, { bucket, stream, payload: encodeRetention(position) });
   }
 
   #readAll(names: readonly (readonly [string, string])[]): void {
     for (const [bucket, stream] of names) {
-      const { outcome, numbers } = this.#replica.query(streamRequest(OP_HEAD, bucket, stream), NOW_MS);
+      const { outcome, numbers } = this.#replica.query(streamRequest(QUERIES.head.number, bucket, stream), NOW_MS);
       if (outcome.code !== 'OK') continue;
       for (const n of [outcome.next, outcome.start]) assert(Number.isSafeInteger(n) && n >= 0, `an offset of ${n}`);
       assert(numbers[1] <= EXPIRES_MS_MAX, `expires at ${numbers[1]}`);
       assert.match(outcome.type, /^[\x20-\x7e\t]*$/, 'what goes into a header');
-      this.#replica.query(streamRequest(OP_GET_ATTRIBUTES, bucket, stream), NOW_MS);
-      this.#replica.query({ ...streamRequest(OP_SNAPSHOT, bucket, stream), mode: SNAPSHOT_LATEST }, NOW_MS);
+      this.#replica.query(streamRequest(QUERIES.getAttributes.number, bucket, stream), NOW_MS);
+      this.#replica.query({ ...streamRequest(QUERIES.snapshot.number, bucket, stream), mode: SNAPSHOT_LATEST }, NOW_MS);
       const offsets = [0, outcome.start, outcome.next, Math.floor((outcome.start + outcome.next) / 2)];
       const reads = [
         [READ_NOW, 0],
@@ -267,7 +251,7 @@ export class Used {
       ];
       for (const [mode, value] of [...offsets.map((offset) => [READ_OFFSET, offset]), ...reads] as [number, number][])
         for (const maxBytes of [0, 100])
-          this.#read({ ...streamRequest(OP_READ, bucket, stream), mode, value, maxBytes });
+          this.#read({ ...streamRequest(QUERIES.read.number, bucket, stream), mode, value, maxBytes });
     }
   }
 
@@ -310,13 +294,17 @@ export function forkedRows(): Row[] {
     ['c', 'fc'],
   ] as const) {
     const forkToken = 11 + 'abc'.indexOf(stream);
-    done(COMMAND_CREATE, { stream, contentType, payload });
-    done(COMMAND_FORK_BEGIN, { stream: fork, forkToken, payload: encodeForkBegin(`${bucket}\0${stream}`, -1, 0) });
-    done(COMMAND_FORK_PIN, { stream, forkToken, payload: encodeForkPin(`${bucket}\0${fork}`, -1) });
-    done(COMMAND_FORK_DATA, { stream: fork, forkToken, contentType, payload: encodeForkData(piece) });
-    if (stream !== 'c') done(COMMAND_FORK_END, { stream: fork, forkToken, contentType });
+    done(COMMANDS.create.number, { stream, contentType, payload });
+    done(COMMANDS.forkBegin.number, {
+      stream: fork,
+      forkToken,
+      payload: encodeForkBegin(`${bucket}\0${stream}`, -1, 0),
+    });
+    done(COMMANDS.forkPin.number, { stream, forkToken, payload: encodeForkPin(`${bucket}\0${fork}`, -1) });
+    done(COMMANDS.forkData.number, { stream: fork, forkToken, contentType, payload: encodeForkData(piece) });
+    if (stream !== 'c') done(COMMANDS.forkEnd.number, { stream: fork, forkToken, contentType });
   }
-  done(COMMAND_DELETE, { stream: 'a' });
-  done(COMMAND_DELETE, { stream: 'fb' });
+  done(COMMANDS.deleteStream.number, { stream: 'a' });
+  done(COMMANDS.deleteStream.number, { stream: 'fb' });
   return used.exported();
 }

@@ -7,17 +7,12 @@ import { test } from 'node:test';
 import { ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import { State } from '../../src/stream/state.ts';
-import {
-  COMMAND_APPEND,
-  Command,
-  commandBytesMax,
-  newCommandFields,
-  writeCommand,
-} from '../../src/protocol/command.ts';
+import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
 import { EntryBuilder } from '../../src/group/entry.ts';
 import { FRAME_PAYLOAD_BYTES_MAX } from '../../src/peer/codec/frame.ts';
 import { until, withCluster } from '../support/cluster.ts';
 import { requestOnce } from '../support/raw-client.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 const BODY = Buffer.alloc(23 * 1024 * 1024, 'parked ');
 const BODIES = 3;
@@ -27,7 +22,13 @@ const TYPE = { 'Content-Type': 'text/plain' } as const;
 function unboundedEntry(): Uint8Array {
   const builder = new EntryBuilder();
   const fields = newCommandFields();
-  Object.assign(fields, { kind: COMMAND_APPEND, bucket: 'b', stream: 's', contentType: 'text/plain', payload: BODY });
+  Object.assign(fields, {
+    kind: COMMANDS.append.number,
+    bucket: 'b',
+    stream: 's',
+    contentType: 'text/plain',
+    payload: BODY,
+  });
   const bytes = new Uint8Array(commandBytesMax(fields));
   const view = new DataView(bytes.buffer);
   writeCommand(fields, bytes, view, 0);

@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import { errorCode } from '../../src/base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../../src/ports.ts';
 import { ConditionGate } from '../../src/gateway/condition-gate.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE } from '../../src/protocol/command.ts';
 import { type Request, newRequest } from '../../src/protocol/request.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 test('writes with a condition are refused until every node understands them, others pass', async () => {
   const passed: number[] = [];
@@ -27,14 +27,14 @@ test('writes with a condition are refused until every node understands them, oth
     assert(gate.send(request, { onReply: ({ code }) => codes.push(errorCode(code)) }));
     assert.deepEqual(codes, [], 'no answer comes inside send()');
   };
-  for (const op of [COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE]) {
+  for (const op of [COMMANDS.append.number, COMMANDS.create.number, COMMANDS.deleteStream.number]) {
     send(op, '');
     send(op, '- *');
     await Promise.resolve();
     assert.deepEqual(codes.splice(0), ['UPGRADE_UNFINISHED']);
   }
-  assert.deepEqual(passed.splice(0), [COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE]);
+  assert.deepEqual(passed.splice(0), [COMMANDS.append.number, COMMANDS.create.number, COMMANDS.deleteStream.number]);
   isUnderstood = true;
-  send(COMMAND_CREATE, '- *');
-  assert.deepEqual(passed, [COMMAND_CREATE]);
+  send(COMMANDS.create.number, '- *');
+  assert.deepEqual(passed, [COMMANDS.create.number]);
 });

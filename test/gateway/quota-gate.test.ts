@@ -5,17 +5,16 @@ import { type ErrorCode, errorCode, errorNumber } from '../../src/base/errors.ts
 import type { ReplyHandler, ShardGateway } from '../../src/ports.ts';
 import { QuotaGate } from '../../src/gateway/quota-gate.ts';
 import { encodeQuota } from '../../src/protocol/bucket-command.ts';
-import { COMMAND_APPEND, COMMAND_APPEND_BATCH, COMMAND_CREATE, COMMAND_QUOTA } from '../../src/protocol/command.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import {
   BUCKET_FLAG_SOON,
-  OP_BUCKET,
   QUOTA_OVER,
   QUOTA_UNKNOWN,
   QUOTA_UNMARKED,
   type Request,
   newRequest,
 } from '../../src/protocol/request.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 /** Two shards. The leader of all writes is there; the groups of the second shard may have none. */
 class Shards implements ShardGateway {
@@ -37,8 +36,8 @@ class Shards implements ShardGateway {
   }
 
   send(request: Request, handler: ReplyHandler, shard?: number): boolean {
-    if (request.op === OP_BUCKET) this.#tell(shard ?? 0, request.readFlags === BUCKET_FLAG_SOON, handler);
-    else if (request.op === COMMAND_QUOTA) answer(handler, 'OK');
+    if (request.op === QUERIES.bucket.number) this.#tell(shard ?? 0, request.readFlags === BUCKET_FLAG_SOON, handler);
+    else if (request.op === COMMANDS.quota.number) answer(handler, 'OK');
     else this.#write(request, handler);
     return true;
   }
@@ -94,12 +93,12 @@ class Rig {
   }
 
   /** The codes that came, until nothing moves. */
-  async send(bucket: string, op = COMMAND_CREATE, body = ''): Promise<string[]> {
+  async send(bucket: string, op: number = COMMANDS.create.number, body = ''): Promise<string[]> {
     const request = newRequest();
     request.op = op;
     const payload = new Uint8Array(Buffer.from(body));
     Object.assign(request.command, { kind: op, bucket, stream: 's' });
-    if (op === COMMAND_QUOTA)
+    if (op === COMMANDS.quota.number)
       request.command.payload = encodeQuota({ streamsMax: this.shards.streamsMax, retainedBytesMax: -1 });
     else if (body !== '') request.command.payload = payload;
     const taken = this.gate.send(request, { onReply: ({ code }) => this.codes.push(errorCode(code)) });
@@ -132,7 +131,7 @@ test('buckets without a quota ask nothing and wait for nothing, also while a gro
   rig.shards.isDark = true;
   for (let i = 0; i < 100; i++) assert.deepEqual(await rig.send(`b${i}`), ['OK']);
   for (let i = 0; i < 5; i++) {
-    assert.deepEqual(await rig.send('b0', COMMAND_APPEND, 'x'), ['OK']);
+    assert.deepEqual(await rig.send('b0', COMMANDS.append.number, 'x'), ['OK']);
     await rig.pass(700);
   }
   assert.equal(rig.gate.counters.asked, 0);
@@ -143,7 +142,7 @@ test('buckets without a quota ask nothing and wait for nothing, also while a gro
 test('a quota that another node was told is learnt from the leader, and the write goes again with its bytes', async () => {
   const rig = new Rig();
   rig.shards.streamsMax = 2;
-  assert.deepEqual(await rig.send('b', COMMAND_CREATE, 'one'), ['OK']);
+  assert.deepEqual(await rig.send('b', COMMANDS.create.number, 'one'), ['OK']);
   assert.deepEqual(rig.shards.writes, [
     [QUOTA_UNKNOWN, 'one'],
     [QUOTA_UNMARKED, 'one'],
@@ -164,24 +163,24 @@ test('a quota that another node was told is learnt from the leader, and the writ
 
 test('under a load of a bucket that gets a quota elsewhere one answer is 503, nothing is written for it, and the next is exact', async () => {
   const rig = new Rig();
-  for (let i = 0; i < 3; i++) assert.deepEqual(await rig.send('b', COMMAND_APPEND, 'x'), ['OK']);
+  for (let i = 0; i < 3; i++) assert.deepEqual(await rig.send('b', COMMANDS.append.number, 'x'), ['OK']);
   rig.shards.streamsMax = 3;
-  assert.deepEqual(await rig.send('b', COMMAND_APPEND, 'x'), ['QUOTA_UNKNOWN']);
+  assert.deepEqual(await rig.send('b', COMMANDS.append.number, 'x'), ['QUOTA_UNKNOWN']);
   assert.equal(rig.shards.streams, 3);
   assert.deepEqual(await rig.send('b'), ['QUOTA_EXCEEDED']);
   // One that comes now and then has its copy.
   const other = new Rig();
-  assert.deepEqual(await other.send('b', COMMAND_APPEND_BATCH, '\0\0\0\u0001x'), ['OK']);
+  assert.deepEqual(await other.send('b', COMMANDS.appendBatch.number, '\0\0\0\u0001x'), ['OK']);
   await other.pass(1000);
   other.shards.streamsMax = 3;
-  assert.deepEqual(await other.send('b', COMMAND_APPEND_BATCH, '\0\0\0\u0001x'), ['OK']);
+  assert.deepEqual(await other.send('b', COMMANDS.appendBatch.number, '\0\0\0\u0001x'), ['OK']);
 });
 
 test('the node that is told of a quota knows it at once', async () => {
   const rig = new Rig();
-  for (let i = 0; i < 2; i++) await rig.send('b', COMMAND_APPEND, 'x');
+  for (let i = 0; i < 2; i++) await rig.send('b', COMMANDS.append.number, 'x');
   rig.shards.streamsMax = 2;
-  assert.deepEqual(await rig.send('b', COMMAND_QUOTA), ['OK']);
+  assert.deepEqual(await rig.send('b', COMMANDS.quota.number), ['OK']);
   rig.shards.writes.length = 0;
   assert.deepEqual(await rig.send('b'), ['QUOTA_EXCEEDED']);
   assert.deepEqual(rig.shards.writes, [[QUOTA_OVER, '']]);

@@ -8,12 +8,13 @@ import { Group } from '../../src/group/group.ts';
 import { Raft } from '../../src/raft/raft.ts';
 import { ENTRY_DATA, type Entry, type LogReader, type RaftConfig } from '../../src/raft/types.ts';
 import { State } from '../../src/stream/state.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, Command } from '../../src/protocol/command.ts';
+import { Command } from '../../src/protocol/command.ts';
 import { eachCommand } from '../../src/group/entry.ts';
 import { encodeRaftFrame, raftItemBytes } from '../../src/peer/codec/raft-frame.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { REQUEST_HEAD_BYTES, newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 const MIB = 1024 * 1024;
 /** Of a command beside its payload. */
@@ -52,7 +53,7 @@ class Host {
     this.group.raft.campaign();
     this.work();
     assert(this.group.leads);
-    this.submit(0, COMMAND_CREATE, new Uint8Array(0));
+    this.submit(0, COMMANDS.create.number, new Uint8Array(0));
     this.finish();
     this.answers.length = 0;
     this.entries.length = 0;
@@ -99,7 +100,7 @@ for (const inLane of [false, true]) {
   test(`bodies of all sizes in one turn, ${where}: entries of several commands stay small, and all are answered in order`, () => {
     const host = new Host();
     const sizes = [100, 3 * MIB, 2 * MIB, 200_000, 500_000, 4 * MIB, MIB, 10, 10, BODY_BYTES_MAX, 999_999, 5];
-    for (const [i, size] of sizes.entries()) host.submit(i, COMMAND_APPEND, Buffer.alloc(size, 'x'), inLane);
+    for (const [i, size] of sizes.entries()) host.submit(i, COMMANDS.append.number, Buffer.alloc(size, 'x'), inLane);
     host.finish();
     assert.deepEqual(
       host.answers,
@@ -120,7 +121,7 @@ for (const inLane of [false, true]) {
 
 test('thousands of small commands make entries that are full, not one for each', () => {
   const host = new Host();
-  for (let slot = 0; slot < 5000; slot++) host.submit(slot, COMMAND_APPEND, Buffer.alloc(1000, 'x'));
+  for (let slot = 0; slot < 5000; slot++) host.submit(slot, COMMANDS.append.number, Buffer.alloc(1000, 'x'));
   host.finish();
   assert.equal(host.answers.length, 5000);
   assert(host.entries.length >= 5 && host.entries.length <= 7, `${host.entries.length} entries`);
@@ -128,10 +129,10 @@ test('thousands of small commands make entries that are full, not one for each',
 
 test('a command above every bound is refused alone', () => {
   const host = new Host();
-  host.submit(1, COMMAND_APPEND, Buffer.alloc(10, 'x'));
-  host.submit(2, COMMAND_APPEND, Buffer.alloc(COMMAND_BYTES_MAX + 1, 'x'));
-  host.submit(3, COMMAND_APPEND, Buffer.alloc(COMMAND_BYTES_MAX + 1, 'x'), true);
-  host.submit(4, COMMAND_APPEND, Buffer.alloc(10, 'x'));
+  host.submit(1, COMMANDS.append.number, Buffer.alloc(10, 'x'));
+  host.submit(2, COMMANDS.append.number, Buffer.alloc(COMMAND_BYTES_MAX + 1, 'x'));
+  host.submit(3, COMMANDS.append.number, Buffer.alloc(COMMAND_BYTES_MAX + 1, 'x'), true);
+  host.submit(4, COMMANDS.append.number, Buffer.alloc(10, 'x'));
   host.finish();
   assert.deepEqual(
     new Map(host.answers),

@@ -5,10 +5,10 @@ import { errorCode } from '../../src/base/errors.ts';
 import { Group } from '../../src/group/group.ts';
 import { ENTRY_EMPTY, type Entry, type LogReader, type Message } from '../../src/raft/types.ts';
 import { State } from '../../src/stream/state.ts';
-import { COMMAND_CREATE } from '../../src/protocol/command.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { REQUEST_HEAD_BYTES, newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 class Log implements LogReader {
   readonly all: Entry[] = [];
@@ -68,8 +68,8 @@ class Host {
 
   submit(slot: number): void {
     const request = newRequest();
-    request.op = COMMAND_CREATE;
-    request.command.kind = COMMAND_CREATE;
+    request.op = COMMANDS.create.number;
+    request.command.kind = COMMANDS.create.number;
     request.command.bucket = 'bucket';
     request.command.stream = `s${slot}`;
     const bytes = new Uint8Array(requestBytesMax(request));

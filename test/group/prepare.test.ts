@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RECORDS_PER_REQUEST_MAX } from '../../src/base/limits.ts';
-import { COMMAND_APPEND, Command, FLAG_RECORDS } from '../../src/protocol/command.ts';
+import { Command, FLAG_RECORDS } from '../../src/protocol/command.ts';
 import { eachCommand } from '../../src/group/entry.ts';
 import type { ModelCommand } from '../stream/model-command.ts';
 import { Proposer } from '../stream/propose.ts';
 import { plainCommand } from '../stream/random-commands.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
 
@@ -20,7 +21,7 @@ function logged(
   const all: ReturnType<typeof logged> = [];
   const command = new Command();
   eachCommand(proposer.finish(), command, () => {
-    assert.equal(command.kind, COMMAND_APPEND);
+    assert.equal(command.kind, COMMANDS.append.number);
     all.push({
       payload: Buffer.from(
         command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes),

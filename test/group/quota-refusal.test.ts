@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { quotaRefusal } from '../../src/group/quota-refusal.ts';
 import { State } from '../../src/stream/state.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, Command } from '../../src/protocol/command.ts';
+import { Command } from '../../src/protocol/command.ts';
 import {
   QUOTA_OVER,
   QUOTA_UNKNOWN,
@@ -15,6 +15,7 @@ import {
   writeRequest,
 } from '../../src/protocol/request.ts';
 import { SortedMapTx } from '../stream/sorted-map-tx.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 const bucketOf = (state: State): ReturnType<State['buckets']['of']> =>
   state.buckets.of(state.tx, new Uint8Array(Buffer.from('b')), 0, 1);
@@ -34,7 +35,7 @@ function refusal(state: State, op: number, mark: number): string {
 
 test('a bucket without a quota refuses nothing, whether the gate knows it or not', () => {
   const state = new State(0, new SortedMapTx());
-  for (const op of [COMMAND_CREATE, COMMAND_APPEND]) {
+  for (const op of [COMMANDS.create.number, COMMANDS.append.number]) {
     assert.equal(refusal(state, op, QUOTA_UNKNOWN), 'none');
     assert.equal(refusal(state, op, QUOTA_UNMARKED), 'none');
   }
@@ -44,11 +45,11 @@ for (const bound of ['streamsMax', 'retainedBytesMax'] as const) {
   test(`a bucket with ${bound} refuses what grows it by the mark`, () => {
     const state = new State(0, new SortedMapTx());
     bucketOf(state)[bound] = 10;
-    assert.equal(refusal(state, COMMAND_CREATE, QUOTA_UNKNOWN), 'QUOTA_UNKNOWN');
-    assert.equal(refusal(state, COMMAND_CREATE, QUOTA_OVER), 'QUOTA_EXCEEDED');
+    assert.equal(refusal(state, COMMANDS.create.number, QUOTA_UNKNOWN), 'QUOTA_UNKNOWN');
+    assert.equal(refusal(state, COMMANDS.create.number, QUOTA_OVER), 'QUOTA_EXCEEDED');
     // Nodes of the version before mark nothing.
-    assert.equal(refusal(state, COMMAND_CREATE, QUOTA_UNMARKED), 'none');
+    assert.equal(refusal(state, COMMANDS.create.number, QUOTA_UNMARKED), 'none');
     // A stream that is not there: the answer is 404, whatever the quota.
-    for (const mark of [QUOTA_UNKNOWN, QUOTA_OVER]) assert.equal(refusal(state, COMMAND_APPEND, mark), 'none');
+    for (const mark of [QUOTA_UNKNOWN, QUOTA_OVER]) assert.equal(refusal(state, COMMANDS.append.number, mark), 'none');
   });
 }

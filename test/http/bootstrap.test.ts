@@ -1,9 +1,9 @@
 // A bootstrap holds its snapshot until the first read has been answered: counted with what waits for slow clients, and given back.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OP_SNAPSHOT } from '../../src/protocol/request.ts';
 import { until } from '../support/cluster.ts';
 import { startPlanes } from './planes.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 const MIB = 1024 * 1024;
 /** Of what may wait in a process (unsent.ts). */
@@ -14,7 +14,7 @@ test('snapshots that wait for the first read are bounded together, and leave wit
   const { gateway, client, planes } = await startPlanes(t);
   let tail = 10;
   gateway.script = (asked, reply) => {
-    if (asked.op !== OP_SNAPSHOT) return false;
+    if (asked.op !== QUERIES.snapshot.number) return false;
     reply.a = 1;
     reply.b = MIB;
     reply.text = 'digest';

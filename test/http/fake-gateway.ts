@@ -26,7 +26,6 @@ export interface Asked {
   readonly readFlags: number;
   readonly prefix: string;
   readonly after: string;
-  readonly limit: number;
 }
 
 /** Fills the reply; a false result keeps the handler waiting until release() is called. */
@@ -122,6 +121,5 @@ function copy(request: Request, shard: number | undefined): Asked {
     readFlags: request.readFlags,
     prefix: request.prefix,
     after: request.after,
-    limit: request.limit,
   };
 }

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { coldSummary } from '../../src/http/routes/admin/cold-metrics.ts';
-import { OP_FLUSH } from '../../src/protocol/request.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 
@@ -31,7 +31,7 @@ test('a call reaches the group of its stream, with its numbers or the defaults',
     const { last } = gateway;
     assert.deepEqual(
       [last.op, last.bucket, last.stream, last.value, last.maxBytes],
-      [OP_FLUSH, 'b', stream, least, most],
+      [QUERIES.flushStream.number, 'b', stream, least, most],
     );
     assert.equal(last.group, gateway.groupOf('b', stream));
   }

@@ -4,10 +4,9 @@ import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import { decodePurge } from '../../src/protocol/bucket-command.ts';
 import { decodeGcList } from '../../src/protocol/cold.ts';
-import { COMMAND_GC_DONE, COMMAND_PURGE } from '../../src/protocol/command.ts';
-import { OP_BUCKET_GC } from '../../src/protocol/request.ts';
 import type { Asked, Script } from './fake-gateway.ts';
 import { type Rig, startPlanes } from './planes.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 const afterOf = (asked: Asked): string => Buffer.from(decodePurge(asked.payload as Buffer) ?? []).toString();
 
@@ -20,20 +19,20 @@ async function purge(rig: Rig): Promise<{ status: number; text: string }> {
 function groups(queued: number): Script {
   const waiting = Array.from({ length: queued }, (_, seq) => seq);
   return (asked, reply) => {
-    if (asked.op === COMMAND_PURGE && asked.group === 1) {
+    if (asked.op === COMMANDS.purge.number && asked.group === 1) {
       const isFirst = afterOf(asked) === '';
       reply.a = isFirst ? 5 : 2;
       reply.b = isFirst ? 1 : 0;
       reply.text = isFirst ? 'last' : '';
       reply.c = isFirst ? queued : 0;
-    } else if (asked.op === OP_BUCKET_GC && asked.group === 1) {
+    } else if (asked.op === QUERIES.bucketGarbage.number && asked.group === 1) {
       reply.a = waiting.length;
       const seqs = waiting.slice(0, asked.maxRecords);
       const list = { seqs, keys: seqs.map((seq) => `demo/${seq}`) };
       reply.body = new TextEncoder().encode(JSON.stringify(list));
-    } else if (asked.op === OP_BUCKET_GC) {
+    } else if (asked.op === QUERIES.bucketGarbage.number) {
       reply.body = new TextEncoder().encode('{"seqs":[],"keys":[]}');
-    } else if (asked.op === COMMAND_GC_DONE) {
+    } else if (asked.op === COMMANDS.gcDone.number) {
       for (const seq of decodeGcList(asked.payload as Buffer)) waiting.splice(waiting.indexOf(seq), 1);
     }
   };
@@ -50,7 +49,7 @@ test('each group in turn, as often as it needs; then its objects, in bounded cal
     groups_with_streams: [1],
     cold_gc_entries_reclaimed: 600,
   });
-  const commands = rig.gateway.asked.filter(({ op }) => op === COMMAND_PURGE);
+  const commands = rig.gateway.asked.filter(({ op }) => op === COMMANDS.purge.number);
   assert.deepEqual(
     commands.map((asked) => [asked.group, afterOf(asked)]),
     [
@@ -62,7 +61,7 @@ test('each group in turn, as often as it needs; then its objects, in bounded cal
     ],
   );
   assert.equal(new Set(rig.coldObjects.removed).size, 600);
-  assert.equal(rig.gateway.asked.filter(({ op }) => op === COMMAND_GC_DONE).length, 3);
+  assert.equal(rig.gateway.asked.filter(({ op }) => op === COMMANDS.gcDone.number).length, 3);
 });
 
 test('a store that does not delete costs nothing but the count; a repetition finds what waits', async (t) => {
@@ -72,7 +71,7 @@ test('a store that does not delete costs nothing but the count; a repetition fin
   const failed = await purge(rig);
   assert.equal(failed.status, 200);
   assert.equal((JSON.parse(failed.text) as Record<string, number>)['cold_gc_entries_reclaimed'], 0);
-  assert.equal(rig.gateway.asked.filter(({ op }) => op === COMMAND_GC_DONE).length, 0);
+  assert.equal(rig.gateway.asked.filter(({ op }) => op === COMMANDS.gcDone.number).length, 0);
   rig.coldObjects.failure = undefined;
   const again = await purge(rig);
   assert.equal((JSON.parse(again.text) as Record<string, number>)['cold_gc_entries_reclaimed'], 3);
@@ -84,7 +83,7 @@ test('of a group that was restored only what was deleted counts', async (t) => {
   const script = groups(5);
   rig.gateway.script = (asked, reply) => {
     script(asked, reply);
-    if (asked.op !== OP_BUCKET_GC || asked.group !== 1) return;
+    if (asked.op !== QUERIES.bucketGarbage.number || asked.group !== 1) return;
     // The others are objects of the cluster that the backup came from.
     reply.b = 1;
     const { seqs, keys } = JSON.parse(Buffer.from(reply.body as Uint8Array).toString()) as Record<string, unknown[]>;
@@ -94,9 +93,9 @@ test('of a group that was restored only what was deleted counts', async (t) => {
   assert.equal((JSON.parse(text) as Record<string, number>)['cold_gc_entries_reclaimed'], 2);
   assert.deepEqual(rig.coldObjects.removed, ['demo/0', 'demo/1']);
   rig.gateway.script = (asked, reply) => {
-    if (asked.op === COMMAND_PURGE) reply.c = 3;
+    if (asked.op === COMMANDS.purge.number) reply.c = 3;
     // A collector took what the purge queued: whose it was nobody knows any more.
-    if (asked.op === OP_BUCKET_GC)
+    if (asked.op === QUERIES.bucketGarbage.number)
       Object.assign(reply, { b: 1, body: new TextEncoder().encode('{"seqs":[],"keys":[]}') });
   };
   assert.equal((JSON.parse((await purge(rig)).text) as Record<string, number>)['cold_gc_entries_reclaimed'], 0);
@@ -106,7 +105,7 @@ test('a group that refuses ends the purge with what was done so far', async (t) 
   const rig = await startPlanes(t);
   const script = groups(0);
   rig.gateway.script = (asked, reply) => {
-    if (asked.op === COMMAND_PURGE && asked.group === 2) reply.code = errorNumber('NO_LEADER');
+    if (asked.op === COMMANDS.purge.number && asked.group === 2) reply.code = errorNumber('NO_LEADER');
     else script(asked, reply);
   };
   const { status, text } = await purge(rig);

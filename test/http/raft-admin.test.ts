@@ -10,10 +10,10 @@ import {
   ADMIN_PURGE,
   ADMIN_SNAPSHOT,
   ADMIN_TRANSFER,
-  OP_ADMIN,
 } from '../../src/protocol/request.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 
@@ -51,7 +51,11 @@ test('each call reaches its group with its numbers', async (t) => {
       path,
     );
     const { last } = gateway;
-    assert.deepEqual([last.op, last.group, last.mode, last.value, last.bucket], [OP_ADMIN, 3, mode, value, key], path);
+    assert.deepEqual(
+      [last.op, last.group, last.mode, last.value, last.bucket],
+      [QUERIES.admin.number, 3, mode, value, key],
+      path,
+    );
   }
 });
 
@@ -64,7 +68,11 @@ test('a learner is taken out with DELETE, for which its address does not matter'
     assert.equal((await requestOnce(adminPort, 'DELETE', `/__svc/raft/${path}`)).status, 200, path);
     const { last } = gateway;
     const node = Number(path[11]);
-    assert.deepEqual([last.op, last.group, last.mode, last.value], [OP_ADMIN, 3, ADMIN_FORGET_LEARNER, node], path);
+    assert.deepEqual(
+      [last.op, last.group, last.mode, last.value],
+      [QUERIES.admin.number, 3, ADMIN_FORGET_LEARNER, node],
+      path,
+    );
   }
   assert.equal((await requestOnce(adminPort, 'DELETE', '/__svc/raft/3/learners/0')).status, 400);
   const other = await requestOnce(adminPort, 'PUT', '/__svc/raft/3/learners/4');

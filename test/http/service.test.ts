@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import { compareText } from '../../src/base/text.ts';
-import { COMMAND_DELETE_BUCKET } from '../../src/protocol/command.ts';
-import { ALL_GROUPS, OP_BUCKET, OP_LIST, OP_STATUS, OP_USAGE } from '../../src/protocol/request.ts';
+import { ALL_GROUPS } from '../../src/protocol/request.ts';
 import { startPlanes } from './planes.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 const json = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
@@ -14,7 +14,7 @@ test('a bucket: create, describe, delete', async (t) => {
   const created = await fetch(`${client}/demo`, { method: 'PUT', body: 'ignored' });
   assert.deepEqual([created.status, await created.text(), gateway.asked.length], [201, '', 0]);
   gateway.script = (asked, reply) => {
-    if (asked.op !== OP_BUCKET) return;
+    if (asked.op !== QUERIES.bucket.number) return;
     reply.a = asked.shard === 0 ? 2 : 1;
     reply.b = 1;
   };
@@ -34,7 +34,7 @@ test('a bucket: create, describe, delete', async (t) => {
     if (asked.group === 2) reply.code = errorNumber('BUCKET_NOT_FOUND');
   };
   assert.equal((await fetch(`${client}/demo`, { method: 'DELETE' })).status, 204);
-  const commands = gateway.asked.filter(({ op }) => op === COMMAND_DELETE_BUCKET);
+  const commands = gateway.asked.filter(({ op }) => op === COMMANDS.deleteBucket.number);
   assert.deepEqual(
     commands.map(({ group }) => group),
     [0, 1, 2, 3],
@@ -63,8 +63,8 @@ test('listing merges the shards in order and says whether more follow', async (t
     unknown
   >;
   assert.deepEqual(
-    [gateway.last.op, gateway.last.limit, gateway.last.prefix, gateway.last.after],
-    [OP_LIST, 4, 'x', 'y'],
+    [gateway.last.op, gateway.last.maxRecords, gateway.last.prefix, gateway.last.after],
+    [QUERIES.list.number, 4, 'x', 'y'],
   );
   assert.deepEqual(page, {
     bucket_id: 'demo',
@@ -117,7 +117,7 @@ test('usage sums the shards', async (t) => {
     const doubled = Object.fromEntries(Object.entries(meters).map(([name, value]) => [name, 2 * value]));
     assert.equal(text, JSON.stringify({ version: 1, write_unit_bytes: 10240, buckets: { a: meters, b: doubled } }));
   }
-  assert.equal(gateway.last.op, OP_USAGE);
+  assert.equal(gateway.last.op, QUERIES.usage.number);
   gateway.script = (_asked, reply) => {
     reply.code = errorNumber('NO_LEADER');
   };
@@ -139,7 +139,7 @@ test('metrics merge groups and counters', async (t) => {
     });
   };
   const metrics = (await (await fetch(`${client}/__svc/metrics`)).json()) as Record<string, unknown>;
-  assert.equal(gateway.last.op, OP_STATUS);
+  assert.equal(gateway.last.op, QUERIES.status.number);
   const groups = metrics['raft_groups'] as { raft_group_id: number }[];
   assert.deepEqual(
     groups.map((group) => group.raft_group_id),

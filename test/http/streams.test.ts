@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import type { ErrorCode } from '../../src/base/errors.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE, COMMAND_SET_ATTRIBUTES } from '../../src/protocol/command.ts';
 import {
   REPLY_CLOSED,
   REPLY_CREATED,
@@ -12,9 +11,9 @@ import {
   REPLY_RECORDS,
   REPLY_UP_TO_DATE,
 } from '../../src/protocol/reply.ts';
-import { OP_GET_ATTRIBUTES, OP_HEAD, OP_READ } from '../../src/protocol/request.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 const OFFSET_5 = '00000000000000000005';
 const JSON_TYPE = { 'content-type': 'application/json' };
@@ -36,7 +35,7 @@ test('an append copies the body and the headers into one command', async (t) => 
   assert.equal(response.status, 204);
   assert.deepEqual(headersOf(response, 'stream-next-offset', 'content-length', 'etag'), [OFFSET_5, null, null]);
   const { op, bucket, stream, contentType, streamSeq, recordMatch, payload, group } = gateway.last;
-  assert.deepEqual([op, bucket, stream], [COMMAND_APPEND, 'demo', 'a/b']);
+  assert.deepEqual([op, bucket, stream], [COMMANDS.append.number, 'demo', 'a/b']);
   assert.deepEqual([contentType, streamSeq, recordMatch], ['text/plain', '01', 3]);
   assert.equal(payload?.toString(), 'hello');
   assert.equal(group, gateway.groupOf('demo', 'a/b'));
@@ -214,7 +213,10 @@ test('create', async (t) => {
     '0',
   ]);
   const { op, stream, ttlSeconds, attributes, payload } = gateway.last;
-  assert.deepEqual([op, stream, ttlSeconds, attributes, payload], [COMMAND_CREATE, 'a/b\r\nx', 60, '{}', undefined]);
+  assert.deepEqual(
+    [op, stream, ttlSeconds, attributes, payload],
+    [COMMANDS.create.number, 'a/b\r\nx', 60, '{}', undefined],
+  );
   gateway.script = (_asked, reply) => {
     reply.flags = REPLY_CLOSED | REPLY_RECORDS;
     reply.recordNext = 2;
@@ -246,7 +248,7 @@ test('catch-up reads, ETags and ranges', async (t) => {
   };
   const first = await fetch(`${client}/b/s?offset=-1&max_bytes=100`);
   assert.equal(first.status, 200);
-  assert.deepEqual([gateway.last.op, gateway.last.maxBytes], [OP_READ, 100]);
+  assert.deepEqual([gateway.last.op, gateway.last.maxBytes], [QUERIES.read.number, 100]);
   assert.equal(await first.text(), 'hello');
   assert.deepEqual(
     headersOf(first, 'content-type', 'stream-next-offset', 'stream-up-to-date', 'stream-closed', 'cache-control'),
@@ -303,7 +305,7 @@ test('catch-up reads, ETags and ranges', async (t) => {
 test('HEAD and DELETE', async (t) => {
   const { gateway, client, port } = await startPlanes(t);
   gateway.script = (asked, reply) => {
-    if (asked.op !== OP_HEAD) return;
+    if (asked.op !== QUERIES.head.number) return;
     reply.contentType = 'application/json';
     reply.flags = REPLY_RECORDS | REPLY_CLOSED;
     reply.startOffset = 2;
@@ -331,7 +333,7 @@ test('HEAD and DELETE', async (t) => {
     ['application/json', OFFSET_5, 'true', '2', '60', null, 'true', '1', '4', 'no-store', null],
   );
   const removed = await fetch(`${client}/b/s`, { method: 'DELETE' });
-  assert.deepEqual([removed.status, gateway.last.op], [204, COMMAND_DELETE]);
+  assert.deepEqual([removed.status, gateway.last.op], [204, COMMANDS.deleteStream.number]);
   gateway.script = (_asked, reply) => {
     reply.code = errorNumber('STREAM_NOT_FOUND');
   };
@@ -346,7 +348,7 @@ test('attributes', async (t) => {
   const put = async (headers: Record<string, string>, body: string): Promise<number> =>
     (await fetch(`${client}/b/s/attrs`, { method: 'PUT', headers, body })).status;
   assert.equal(await put({ 'content-type': 'application/json; charset=utf-8' }, '{"title":"x"}'), 204);
-  assert.deepEqual([gateway.last.op, gateway.last.attributes], [COMMAND_SET_ATTRIBUTES, '{"title":"x"}']);
+  assert.deepEqual([gateway.last.op, gateway.last.attributes], [COMMANDS.setAttributes.number, '{"title":"x"}']);
   assert.equal(await put({ 'content-type': 'text/plain' }, '{}'), 400);
   assert.equal(await put(JSON_TYPE, ''), 400);
   assert.equal(await put(JSON_TYPE, ' '.repeat(200_000)), 400);
@@ -354,7 +356,7 @@ test('attributes', async (t) => {
   const none = await fetch(`${client}/b/s/attrs`);
   assert.deepEqual(
     [gateway.last.op, await none.text(), none.headers.get('content-type')],
-    [OP_GET_ATTRIBUTES, '{}', 'application/json'],
+    [QUERIES.getAttributes.number, '{}', 'application/json'],
   );
   gateway.script = (_asked, reply) => {
     reply.body = new TextEncoder().encode('{"title":"x"}');

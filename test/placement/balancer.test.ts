@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import { Balancer, type Situation, planTransfers } from '../../src/placement/balancer.ts';
-import { ADMIN_TRANSFER, OP_ADMIN, OP_STATUS } from '../../src/protocol/request.ts';
+import { ADMIN_TRANSFER } from '../../src/protocol/request.ts';
 import { FakeGateway } from '../http/fake-gateway.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 interface Row {
   readonly title: string;
@@ -104,13 +105,13 @@ class Cluster {
   constructor(leaders: readonly (number | null)[]) {
     this.leaders = [...leaders];
     this.gateway.script = (asked, reply) => {
-      if (asked.op === OP_STATUS) {
+      if (asked.op === QUERIES.status.number) {
         const all = this.leaders.map((leader, id) => ({ raft_group_id: id, leader, voter_ids: [1, 2, 3] }));
         const groups = all.filter((group) => group.raft_group_id % 2 === asked.shard);
         reply.body = new TextEncoder().encode(JSON.stringify({ raft_groups: groups }));
         return;
       }
-      assert.deepEqual([asked.op, asked.mode], [OP_ADMIN, ADMIN_TRANSFER]);
+      assert.deepEqual([asked.op, asked.mode], [QUERIES.admin.number, ADMIN_TRANSFER]);
       this.transfers.push(`${asked.group}>${asked.value}`);
       const { status, reason } = this.answer(asked.group, asked.value);
       if (status === 200 && this.takesEffect) this.leaders[asked.group] = asked.value;

@@ -7,10 +7,11 @@ import { type TestContext, test } from 'node:test';
 import { MillraceError, errorNumber } from '../../src/base/errors.ts';
 import { ConfigError } from '../../src/config/error.ts';
 import { ShedState, readDrainMark, writeDrainMark } from '../../src/placement/shed-state.ts';
-import { ALL_GROUPS, OP_SHED } from '../../src/protocol/request.ts';
+import { ALL_GROUPS } from '../../src/protocol/request.ts';
 import { FakeGateway } from '../http/fake-gateway.ts';
 import { run, withServer } from '../support/server.ts';
 import { requestOnce } from '../support/raw-client.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 const FILE = 'leadership-shed.json';
 
@@ -76,7 +77,7 @@ test('a change is on disk and with every shard when it resolves; a repeat tells 
     [0, 0],
     [1, 0],
   ]);
-  assert(gateway.asked.every(({ op, group }) => op === OP_SHED && group === ALL_GROUPS));
+  assert(gateway.asked.every(({ op, group }) => op === QUERIES.shed.number && group === ALL_GROUPS));
   assert.deepEqual(readdirSync(path), [], 'nothing changed, nothing written');
   for (let times = 0; times < 2; times++) {
     gateway.asked.length = 0;

@@ -2,8 +2,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  COMMAND_APPEND,
-  COMMAND_CREATE,
   Command,
   KIND_CONDITIONAL,
   commandBytesMax,
@@ -13,6 +11,7 @@ import {
 import { rewriteCommand, rewrittenBytes } from '../../src/protocol/rewrite-command.ts';
 import { conditionHolds, conditionText, streamTag } from '../../src/protocol/condition.ts';
 import { encodeUtf8 } from '../../src/base/utf8.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 const TAG = streamTag(3, 1_700_000_000_000, 42, false);
 const OTHER = streamTag(3, 1_700_000_000_000, 42, true);
@@ -44,7 +43,13 @@ test('what If-Match and If-None-Match allow', () => {
 
 test('a command carries its condition, also when it is rewritten, and a node that knows none meets an unknown kind', () => {
   const fields = newCommandFields();
-  Object.assign(fields, { kind: COMMAND_CREATE, bucket: 'b', stream: 's', streamSeq: 'q', condition: `${TAG} *` });
+  Object.assign(fields, {
+    kind: COMMANDS.create.number,
+    bucket: 'b',
+    stream: 's',
+    streamSeq: 'q',
+    condition: `${TAG} *`,
+  });
   Object.assign(fields, {
     attributes: encodeUtf8('{}'),
     payload: encodeUtf8('old'),
@@ -57,21 +62,21 @@ test('a command carries its condition, also when it is rewritten, and a node tha
   const command = new Command();
   command.read(bytes, view, 0);
   assert.equal(command.end, size);
-  assert.equal(bytes[0], COMMAND_CREATE + KIND_CONDITIONAL);
+  assert.equal(bytes[0], COMMANDS.create.number + KIND_CONDITIONAL);
   const show = (): unknown[] => [command.kind, command.keyText(), command.streamSeq(), command.condition()];
-  assert.deepEqual(show(), [COMMAND_CREATE, 'b\0s', 'q', `${TAG} *`]);
+  assert.deepEqual(show(), [COMMANDS.create.number, 'b\0s', 'q', `${TAG} *`]);
   const attributes = encodeUtf8('{"title":"x"}');
   const payload = encodeUtf8('1\n2\n');
   const copy = new Uint8Array(rewrittenBytes(command, attributes.length, payload.length, 2));
   const copyView = new DataView(copy.buffer);
   assert.equal(rewriteCommand(command, attributes, payload, [2, 4], copy, copyView, 0), copy.length);
   command.read(copy, copyView, 0);
-  assert.deepEqual(show(), [COMMAND_CREATE, 'b\0s', 'q', `${TAG} *`]);
+  assert.deepEqual(show(), [COMMANDS.create.number, 'b\0s', 'q', `${TAG} *`]);
   assert.deepEqual([command.end, command.recordCount, command.attributesBytes], [copy.length, 2, attributes.length]);
 
-  fields.kind = COMMAND_APPEND;
+  fields.kind = COMMANDS.append.number;
   fields.condition = '';
   writeCommand(fields, bytes, view, 0);
   command.read(bytes, view, 0);
-  assert.deepEqual([bytes[0], command.conditionBytes, command.condition()], [COMMAND_APPEND, 0, '']);
+  assert.deepEqual([bytes[0], command.conditionBytes, command.condition()], [COMMANDS.append.number, 0, '']);
 });

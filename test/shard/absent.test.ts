@@ -1,14 +1,7 @@
 // Nothing is said not to be there before the leader has confirmed it and this node has applied as much.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { COMMAND_CREATE } from '../../src/protocol/command.ts';
 import {
-  OP_BUCKET,
-  OP_GET_ATTRIBUTES,
-  OP_HEAD,
-  OP_LIST,
-  OP_READ,
-  OP_SNAPSHOT,
   READ_NOW,
   READ_RECORD,
   type Request,
@@ -19,20 +12,21 @@ import {
 import { code, find, text } from './harness.ts';
 
 import { CREATE, Follower, HELLO, empty, entry } from './follower.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 /** Everything that could say that something is not there. */
 const ABSENCES: Readonly<Record<string, (request: Request) => void>> = {
-  'a read': (request) => (request.op = OP_READ),
-  'a read at the tail': (request) => ([request.op, request.mode] = [OP_READ, READ_NOW]),
-  'a read of a record': (request) => ([request.op, request.mode] = [OP_READ, READ_RECORD]),
-  'the start of a live read': (request) => ([request.op, request.topic] = [OP_READ, 7]),
-  HEAD: (request) => (request.op = OP_HEAD),
-  attributes: (request) => (request.op = OP_GET_ATTRIBUTES),
-  'the latest snapshot': (request) => ([request.op, request.mode] = [OP_SNAPSHOT, SNAPSHOT_LATEST]),
-  'a snapshot': (request) => ([request.op, request.mode] = [OP_SNAPSHOT, SNAPSHOT_AT]),
-  'a bootstrap': (request) => ([request.op, request.mode] = [OP_SNAPSHOT, SNAPSHOT_ANY]),
-  'a bucket': (request) => (request.op = OP_BUCKET),
-  'a listing': (request) => (request.op = OP_LIST),
+  'a read': (request) => (request.op = QUERIES.read.number),
+  'a read at the tail': (request) => ([request.op, request.mode] = [QUERIES.read.number, READ_NOW]),
+  'a read of a record': (request) => ([request.op, request.mode] = [QUERIES.read.number, READ_RECORD]),
+  'the start of a live read': (request) => ([request.op, request.topic] = [QUERIES.read.number, 7]),
+  HEAD: (request) => (request.op = QUERIES.head.number),
+  attributes: (request) => (request.op = QUERIES.getAttributes.number),
+  'the latest snapshot': (request) => ([request.op, request.mode] = [QUERIES.snapshot.number, SNAPSHOT_LATEST]),
+  'a snapshot': (request) => ([request.op, request.mode] = [QUERIES.snapshot.number, SNAPSHOT_AT]),
+  'a bootstrap': (request) => ([request.op, request.mode] = [QUERIES.snapshot.number, SNAPSHOT_ANY]),
+  'a bucket': (request) => (request.op = QUERIES.bucket.number),
+  'a listing': (request) => (request.op = QUERIES.list.number),
 };
 
 for (const [what, make] of Object.entries(ABSENCES)) {
@@ -73,7 +67,7 @@ for (const [what, make] of Object.entries(ABSENCES)) {
   test(`${what}: while the disk is full nothing can be applied, so it is refused in the end`, () => {
     const { node, slot } = asked();
     node.storage.isFull = true;
-    node.append(1, [1, 1], [entry(2, 1, COMMAND_CREATE)], 2);
+    node.append(1, [1, 1], [entry(2, 1, COMMANDS.create.number)], 2);
     for (let i = 0; i < 49; i++) assert.deepEqual(node.turn(100), []);
     assert.match(code(find(node.turn(200), slot)), /UNCONFIRMED|NOT_APPLIED/);
   });
@@ -83,8 +77,8 @@ test('what is there is served meanwhile', () => {
   const node = new Follower();
   node.append(1, [0, 0], [CREATE, HELLO], 2);
   node.turn();
-  const missing = node.ask(OP_READ, 0, 9);
-  const there = node.ask(OP_READ);
+  const missing = node.ask(QUERIES.read.number, 0, 9);
+  const there = node.ask(QUERIES.read.number);
   assert.equal(text(find(node.turn(), there)), 'hello');
   for (let i = 0; i < 49; i++) node.turn(100);
   assert.equal(code(find(node.turn(200), missing)), 'UNCONFIRMED');
@@ -94,7 +88,7 @@ test('a position beyond the tail is refused as such once the leader has confirme
   const node = new Follower();
   node.append(1, [0, 0], [CREATE], 1);
   node.turn();
-  const slot = node.ask(OP_READ, 0, 3);
+  const slot = node.ask(QUERIES.read.number, 0, 3);
   node.turn();
   node.tell(node.questions()[0] ?? 0, 1);
   assert.equal(code(find(node.turn(), slot)), 'OFFSET_OUT_OF_RANGE');
@@ -104,7 +98,7 @@ test('queries for what is not there that find no room to wait are refused, not a
   const node = new Follower();
   node.append(1, [0, 0], [empty(1, 1)], 1);
   node.turn();
-  for (let i = 0; i < 60_000; i++) node.ask(OP_READ);
+  for (let i = 0; i < 60_000; i++) node.ask(QUERIES.read.number);
   const codes = new Set(node.turn().map(code));
   assert.deepEqual([...codes], ['UNCONFIRMED']);
 });

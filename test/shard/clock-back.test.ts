@@ -5,9 +5,9 @@ import { errorCode } from '../../src/base/errors.ts';
 import type { Message } from '../../src/raft/types.ts';
 import { type PeerPort } from '../../src/shard/ports.ts';
 import { Shard } from '../../src/shard/shard.ts';
-import { COMMAND_APPEND, COMMAND_CREATE } from '../../src/protocol/command.ts';
-import { ADMIN_LEARNER, OP_ADMIN, OP_HEAD, OP_READ, type Request, newRequest } from '../../src/protocol/request.ts';
+import { ADMIN_LEARNER, type Request, newRequest } from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 const HOUR_MS = 3_600_000;
 /** The longest of all waits (those of operators) and a little. */
@@ -113,7 +113,7 @@ class Node {
 test('a write that a former leader has in its log', () => {
   const node = new Node();
   node.lead();
-  const slot = node.push(COMMAND_CREATE);
+  const slot = node.push(COMMANDS.create.number);
   node.turn();
   node.follow();
   const [answer, afterMs] = node.waitFor(slot);
@@ -123,7 +123,7 @@ test('a write that a former leader has in its log', () => {
 
 test('a write that waits for a leader', () => {
   const node = new Node();
-  const slot = node.push(COMMAND_APPEND);
+  const slot = node.push(COMMANDS.append.number);
   node.turn();
   const [answer, afterMs] = node.waitFor(slot);
   assert.equal(answer, 'NO_LEADER');
@@ -131,7 +131,7 @@ test('a write that waits for a leader', () => {
 });
 
 test('a read of what is not here, and one that waits for the group to catch up', () => {
-  for (const op of [OP_HEAD, OP_READ]) {
+  for (const op of [QUERIES.head.number, QUERIES.read.number]) {
     const node = new Node();
     const slot = node.push(op);
     node.turn();
@@ -145,7 +145,7 @@ test('a read of what is not here, and one that waits for the group to catch up',
 test("an operator's call that waits for a majority", () => {
   const node = new Node();
   node.lead();
-  const slot = node.push(OP_ADMIN, (request) => {
+  const slot = node.push(QUERIES.admin.number, (request) => {
     request.mode = ADMIN_LEARNER;
     request.value = 3;
   });
@@ -163,8 +163,8 @@ test('what was refused for want of room is shown as refused for a second only', 
     request.command.contentType = 'text/plain';
     request.command.payload = new Uint8Array(9);
   };
-  node.push(COMMAND_CREATE, body);
-  const slot = node.push(COMMAND_CREATE, body);
+  node.push(COMMANDS.create.number, body);
+  const slot = node.push(COMMANDS.create.number, body);
   node.turn();
   assert.equal(node.answers.get(slot), 'BACKPRESSURE');
   assert.equal(group.admission.show(group.state), 'refusing');

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CHECKPOINT_MS } from '../../src/shard/checkpoints.ts';
-import { COMMAND_IMPORT_ABORT, COMMAND_IMPORT_BEGIN, COMMAND_IMPORT_ROWS } from '../../src/protocol/command.ts';
 import { encodeImportRows, encodeImportToken } from '../../src/protocol/import-command.ts';
-import { OP_STATUS, newRequest } from '../../src/protocol/request.ts';
+import { newRequest } from '../../src/protocol/request.ts';
 import { Harness, code, find, text } from './harness.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 function prepared(): Harness {
   const harness = new Harness([0, 1]);
@@ -112,12 +112,12 @@ test('an import that finds no room is undone, and the group serves again', () =>
     return code(find(harness.turn(), slot));
   };
   const token = '0123456789abcdef';
-  assert.equal(propose(COMMAND_IMPORT_BEGIN, encodeImportToken(token)), 'OK');
+  assert.equal(propose(COMMANDS.importBegin.number, encodeImportToken(token)), 'OK');
   harness.storage.spaceLeft = false;
   const rows = encodeImportRows({ token, seq: 0, rows: new Uint8Array(0) });
-  assert.equal(propose(COMMAND_IMPORT_ROWS, rows), 'DISK_FULL');
-  assert.equal(propose(COMMAND_IMPORT_ABORT, encodeImportToken(token)), 'OK');
-  assert.equal(propose(COMMAND_IMPORT_BEGIN, encodeImportToken('fedcba9876543210')), 'DISK_FULL');
+  assert.equal(propose(COMMANDS.importRows.number, rows), 'DISK_FULL');
+  assert.equal(propose(COMMANDS.importAbort.number, encodeImportToken(token)), 'OK');
+  assert.equal(propose(COMMANDS.importBegin.number, encodeImportToken('fedcba9876543210')), 'DISK_FULL');
   harness.storage.spaceLeft = true;
   const created = harness.create(0, 's');
   assert.equal(code(find(harness.turn(), created)), 'OK');
@@ -128,7 +128,7 @@ test('the state of the disk is part of the status', () => {
   harness.storage.isFull = true;
   harness.append(0, 's', 'x');
   harness.turn();
-  const slot = harness.ask(OP_STATUS);
+  const slot = harness.ask(QUERIES.status.number);
   const status = JSON.parse(text(find(harness.turn(), slot))) as { disk_full: boolean };
   assert.equal(status.disk_full, true);
 });

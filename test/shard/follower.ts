@@ -2,20 +2,12 @@
 import type { PeerPort } from '../../src/shard/ports.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import type { Entry, Message } from '../../src/raft/types.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, Command, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
+import { Command, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
 import { EntryBuilder } from '../../src/group/entry.ts';
 import { type Reply } from '../../src/protocol/reply.ts';
-import {
-  ALL_GROUPS,
-  OP_BUCKET,
-  OP_HEAD,
-  OP_LIST,
-  OP_READ,
-  OP_USAGE,
-  type Request,
-  newRequest,
-} from '../../src/protocol/request.ts';
+import { ALL_GROUPS, type Request, newRequest } from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 const LEADER = 2;
 
@@ -90,13 +82,13 @@ export class Follower {
   ask(op: number, topic = 0, offset = 0): number {
     const request = newRequest();
     request.op = op;
-    request.group = op === OP_READ || op === OP_HEAD ? 0 : ALL_GROUPS;
+    request.group = op === QUERIES.read.number || op === QUERIES.head.number ? 0 : ALL_GROUPS;
     // Of a usage report this is where it goes on.
-    request.command.bucket = op === OP_USAGE ? '' : 'b';
+    request.command.bucket = op === QUERIES.usage.number ? '' : 'b';
     request.command.stream = request.group === 0 ? 's' : '';
     request.topic = topic;
     request.value = offset;
-    request.limit = 10;
+    request.maxRecords = 10;
     this.source.push(request, ++this.#slot);
     return this.#slot;
   }
@@ -105,11 +97,11 @@ export class Follower {
   request(fill: (request: Request) => void): number {
     const request = newRequest();
     fill(request);
-    const isShardWide = request.op === OP_BUCKET || request.op === OP_LIST;
+    const isShardWide = request.op === QUERIES.bucket.number || request.op === QUERIES.list.number;
     request.group = isShardWide ? ALL_GROUPS : 0;
     request.command.bucket = 'b';
     request.command.stream = isShardWide ? '' : 's';
-    request.limit = 10;
+    request.maxRecords = 10;
     this.source.push(request, ++this.#slot);
     return this.#slot;
   }
@@ -141,6 +133,6 @@ export function entry(index: number, term: number, kind: number, payload?: strin
   return { index, term, kind: 0, data: builder.finish() };
 }
 
-export const CREATE = entry(1, 1, COMMAND_CREATE);
-export const HELLO = entry(2, 1, COMMAND_APPEND, 'hello');
+export const CREATE = entry(1, 1, COMMANDS.create.number);
+export const HELLO = entry(2, 1, COMMANDS.append.number, 'hello');
 export const empty = (index: number, term: number): Entry => ({ index, term, kind: 2, data: new Uint8Array(0) });

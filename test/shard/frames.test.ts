@@ -2,15 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { commandKind, isCommandFrame } from '../../src/shard/frames.ts';
-import {
-  COMMAND_APPEND,
-  COMMAND_APPEND_BATCH,
-  COMMAND_CREATE,
-  COMMAND_DELETE,
-  COMMAND_SET_ATTRIBUTES,
-  COMMAND_SWEEP,
-} from '../../src/protocol/command.ts';
 import { newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 function frameOf(kind: number, condition: string): Uint8Array {
   const request = newRequest();
@@ -23,7 +16,13 @@ function frameOf(kind: number, condition: string): Uint8Array {
 const isTaken = (frame: Uint8Array): boolean => isCommandFrame(frame, new DataView(frame.buffer), frame);
 
 test('a leader takes the writes of other nodes, also conditional ones', () => {
-  for (const kind of [COMMAND_CREATE, COMMAND_APPEND, COMMAND_APPEND_BATCH, COMMAND_DELETE, COMMAND_SET_ATTRIBUTES]) {
+  for (const kind of [
+    COMMANDS.create.number,
+    COMMANDS.append.number,
+    COMMANDS.appendBatch.number,
+    COMMANDS.deleteStream.number,
+    COMMANDS.setAttributes.number,
+  ]) {
     for (const condition of ['', '- *', '0123456789abcdef -']) {
       const frame = frameOf(kind, condition);
       assert(isTaken(frame), `kind ${kind}, condition "${condition}"`);
@@ -31,5 +30,5 @@ test('a leader takes the writes of other nodes, also conditional ones', () => {
       for (let size = 0; size < frame.length; size++) assert(!isTaken(frame.slice(0, size)), `${size} bytes of it`);
     }
   }
-  for (const condition of ['', '- *']) assert(!isTaken(frameOf(COMMAND_SWEEP, condition)), "a leader's own");
+  for (const condition of ['', '- *']) assert(!isTaken(frameOf(COMMANDS.sweep.number, condition)), "a leader's own");
 });

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { errorCode } from '../../src/base/errors.ts';
 import type { ShardOptions } from '../../src/shard/options.ts';
 import { Shard } from '../../src/shard/shard.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE } from '../../src/protocol/command.ts';
 import { REPLY_RESULT, REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
-import { ALL_GROUPS, OP_READ, OP_UNWATCH, type Request, newRequest } from '../../src/protocol/request.ts';
+import { ALL_GROUPS, type Request, newRequest } from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 export interface Fields {
   readonly body?: string | Uint8Array;
@@ -82,31 +82,31 @@ export class Harness {
   }
 
   create(group: number, stream: string, fields: Fields = {}): number {
-    return this.push(command(COMMAND_CREATE, group, stream, fields), fields.inLane);
+    return this.push(command(COMMANDS.create.number, group, stream, fields), fields.inLane);
   }
 
   append(group: number, stream: string, body: string | Uint8Array, fields: Fields = {}): number {
     const all = { type: 'text/plain', ...fields, body };
-    return this.push(command(COMMAND_APPEND, group, stream, all), fields.inLane);
+    return this.push(command(COMMANDS.append.number, group, stream, all), fields.inLane);
   }
 
   close(group: number, stream: string): number {
-    return this.push(command(COMMAND_APPEND, group, stream, { close: true }));
+    return this.push(command(COMMANDS.append.number, group, stream, { close: true }));
   }
 
   remove(group: number, stream: string): number {
-    return this.push(command(COMMAND_DELETE, group, stream, {}));
+    return this.push(command(COMMANDS.deleteStream.number, group, stream, {}));
   }
 
   read(group: number, stream: string, topic = 0, offset = 0): number {
-    const request = named(OP_READ, group, stream);
+    const request = named(QUERIES.read.number, group, stream);
     request.topic = topic;
     request.value = offset;
     return this.push(request);
   }
 
   unwatch(group: number, topic: number): void {
-    const request = named(OP_UNWATCH, group, '');
+    const request = named(QUERIES.unwatch.number, group, '');
     request.topic = topic;
     this.push(request);
   }
@@ -135,7 +135,7 @@ function command(kind: number, group: number, stream: string, fields: Fields): R
   const request = named(kind, group, stream);
   const { command } = request;
   command.kind = kind;
-  command.contentType = fields.type ?? (kind === COMMAND_CREATE ? 'text/plain' : '');
+  command.contentType = fields.type ?? (kind === COMMANDS.create.number ? 'text/plain' : '');
   command.close = fields.close ?? false;
   command.ttlSeconds = fields.ttl ?? -1;
   command.expiresAtMs = fields.expires ?? -1;

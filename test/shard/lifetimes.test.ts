@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ALL_GROUPS, OP_USAGE, newRequest } from '../../src/protocol/request.ts';
+import { ALL_GROUPS, newRequest } from '../../src/protocol/request.ts';
 import { Harness, code, find, text } from './harness.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 function usage(harness: Harness): { stream_count: number; retained_bytes: number; committed_append_bytes: number } {
   const request = newRequest();
-  request.op = OP_USAGE;
+  request.op = QUERIES.usage.number;
   request.group = ALL_GROUPS;
   const slot = harness.push(request);
   const rows = JSON.parse(text(find(harness.turn(0), slot))) as [string, ...number[]][];

@@ -7,16 +7,16 @@ import {
   OBSERVE_FORGET_PATTERN,
   OBSERVE_NAME,
   OBSERVE_PATTERN,
-  OP_OBSERVE,
   newRequest,
 } from '../../src/protocol/request.ts';
 import { Harness, find } from './harness.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 const TOPIC = 9;
 
 function observe(harness: Harness, mode: number, bucket: string, stream = ''): Reply {
   const request = newRequest();
-  request.op = OP_OBSERVE;
+  request.op = QUERIES.observe.number;
   request.group = 0;
   request.mode = mode;
   request.topic = TOPIC;

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ALL_GROUPS, OP_BUCKET, OP_LIST, OP_USAGE, newRequest } from '../../src/protocol/request.ts';
+import { ALL_GROUPS, newRequest } from '../../src/protocol/request.ts';
 import { Harness, find, text } from './harness.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 function list(harness: Harness, prefix: string, after: string, limit: number): string[] {
   const request = newRequest();
-  request.op = OP_LIST;
+  request.op = QUERIES.list.number;
   request.group = ALL_GROUPS;
   request.command.bucket = 'bucket';
   request.prefix = prefix;
   request.after = after;
-  request.limit = limit;
+  request.maxRecords = limit;
   const slot = harness.push(request);
   const listed = JSON.parse(text(find(harness.turn(), slot))) as { stream_id: string }[];
   return listed.map((one) => one.stream_id);
@@ -40,13 +41,13 @@ test('a bucket is the sum of its groups', () => {
   harness.create(0, 't', { type: 'application/json', body: '[1,2,3]' });
   harness.turn();
   const request = newRequest();
-  request.op = OP_BUCKET;
+  request.op = QUERIES.bucket.number;
   request.group = ALL_GROUPS;
   request.command.bucket = 'bucket';
   const slot = harness.push(request);
   const reply = find(harness.turn(), slot);
   assert.deepEqual([reply.a, reply.b], [5, 1]);
-  request.op = OP_USAGE;
+  request.op = QUERIES.usage.number;
   request.command.bucket = '';
   const usage = harness.push(request);
   assert.deepEqual(JSON.parse(text(find(harness.turn(), usage))), [['bucket', 52, 7, 5, 52, 5]]);

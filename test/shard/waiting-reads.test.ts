@@ -1,28 +1,19 @@
 // A node of a cluster and its reads: after a restart, and for what it does not have. The other nodes are the test itself.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { COMMAND_APPEND } from '../../src/protocol/command.ts';
 import { REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
-import {
-  BUCKET_FLAG_SOON,
-  OP_BUCKET,
-  OP_HEAD,
-  OP_LIST,
-  OP_READ,
-  OP_STATUS,
-  OP_USAGE,
-  newRequest,
-} from '../../src/protocol/request.ts';
+import { BUCKET_FLAG_SOON, newRequest } from '../../src/protocol/request.ts';
 import { code, find, tails, text } from './harness.ts';
 
 import { CREATE, Follower, HELLO, empty, entry } from './follower.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 /** It has shown 'hello', of which its last checkpoint knows nothing, and starts again. */
 function restarted(): Follower {
   const node = new Follower();
   node.append(1, [0, 0], [CREATE, HELLO], 2);
   node.turn();
-  const slot = node.ask(OP_READ);
+  const slot = node.ask(QUERIES.read.number);
   assert.equal(text(find(node.turn(), slot)), 'hello');
   node.boot();
   assert.equal(node.shard.groups[0]?.state.appliedIndex, 0, 'there was no checkpoint');
@@ -30,14 +21,16 @@ function restarted(): Follower {
 }
 
 const statusOf = (node: Follower): { readonly raft_groups: readonly { readonly caught_up: boolean }[] } => {
-  const slot = node.ask(OP_STATUS);
+  const slot = node.ask(QUERIES.status.number);
   const { body } = find(node.turn(), slot);
   return JSON.parse(Buffer.from(body ?? []).toString()) as ReturnType<typeof statusOf>;
 };
 
 test('after a restart reads wait until the log is applied that was there', () => {
   const node = restarted();
-  const slots = [OP_READ, OP_HEAD, OP_LIST, OP_USAGE].map((op) => node.ask(op));
+  const slots = [QUERIES.read.number, QUERIES.head.number, QUERIES.list.number, QUERIES.usage.number].map((op) =>
+    node.ask(op),
+  );
   assert.deepEqual(node.turn(), []);
   assert.equal(statusOf(node).raft_groups[0]?.caught_up, false);
   node.append(1, [2, 1], [], 1);
@@ -53,13 +46,13 @@ test('after a restart reads wait until the log is applied that was there', () =>
   assert.match(text(find(node.turn(), listing)), /"s"/);
   assert.equal(text(usage as Reply), '[["b",5,1,2,5,1]]');
   assert.equal(statusOf(node).raft_groups[0]?.caught_up, true);
-  const again = node.ask(OP_READ);
+  const again = node.ask(QUERIES.read.number);
   assert.equal(text(find(node.turn(), again)), 'hello');
 });
 
 test('without a leader they are refused in the end, and the state of the node is shown all the same', () => {
   const node = restarted();
-  const slot = node.ask(OP_READ);
+  const slot = node.ask(QUERIES.read.number);
   assert.deepEqual(node.turn(), []);
   assert.deepEqual(node.turn(4900), []);
   assert.equal(code(find(node.turn(200), slot)), 'CATCHING_UP');
@@ -71,7 +64,7 @@ test('what a bucket has, for a write that cannot wait, is told without a leader 
   node.turn();
   const ask = (): number =>
     node.request((request) => {
-      request.op = OP_BUCKET;
+      request.op = QUERIES.bucket.number;
       request.readFlags = BUCKET_FLAG_SOON;
     });
   const slot = ask();
@@ -91,12 +84,12 @@ test('a new leader cuts off the end of the log, and the bound falls with it', ()
   node.append(
     1,
     [0, 0],
-    [CREATE, HELLO, entry(3, 1, COMMAND_APPEND, ' never'), entry(4, 1, COMMAND_APPEND, ' ever')],
+    [CREATE, HELLO, entry(3, 1, COMMANDS.append.number, ' never'), entry(4, 1, COMMANDS.append.number, ' ever')],
     2,
   );
   node.turn();
   node.boot();
-  const slot = node.ask(OP_READ);
+  const slot = node.ask(QUERIES.read.number);
   assert.deepEqual(node.turn(), []);
   node.append(2, [2, 1], [empty(3, 2)], 2);
   assert.deepEqual(node.turn(), [], 'the entry that took the place may be committed too');
@@ -110,7 +103,7 @@ test('a group whose state on disk is all of its log needs no leader', () => {
   node.turn();
   node.shard.stop(0, node.clockMs);
   node.boot();
-  const slot = node.ask(OP_READ);
+  const slot = node.ask(QUERIES.read.number);
   assert.equal(text(find(node.turn(), slot)), 'hello');
 });
 
@@ -118,7 +111,7 @@ test('a node that lost its log shows nothing before it was restored', () => {
   const node = new Follower();
   node.storage.lostGroups.add(0);
   node.boot();
-  const slot = node.ask(OP_READ);
+  const slot = node.ask(QUERIES.read.number);
   assert.deepEqual(node.turn(), []);
   assert.equal(statusOf(node).raft_groups[0]?.caught_up, false);
   assert.equal(code(find(node.turn(5100), slot)), 'CATCHING_UP');
@@ -126,7 +119,7 @@ test('a node that lost its log shows nothing before it was restored', () => {
 
 test('a reader that left before its read was answered is not subscribed', () => {
   const node = restarted();
-  const slots = [node.ask(OP_READ, 7), node.ask(OP_READ, 8), node.ask(OP_READ, 9)];
+  const slots = [node.ask(QUERIES.read.number, 7), node.ask(QUERIES.read.number, 8), node.ask(QUERIES.read.number, 9)];
   node.turn();
   for (const topic of [7, 9]) {
     const request = newRequest();
@@ -139,7 +132,7 @@ test('a reader that left before its read was answered is not subscribed', () => 
   const replies = node.turn();
   for (const slot of slots) assert.equal(text(find(replies, slot)), 'hello');
   assert.deepEqual(tails(replies, 8), [], 'the answer has it already');
-  node.append(1, [2, 1], [entry(3, 1, COMMAND_APPEND, '!')], 3);
+  node.append(1, [2, 1], [entry(3, 1, COMMANDS.append.number, '!')], 3);
   const events = node.turn().filter(({ kind }) => kind === REPLY_TAIL);
   assert.deepEqual(
     events.map(({ id, startOffset }) => [id, startOffset]),
@@ -151,7 +144,7 @@ test('what a node does not have it asks the leader for, and waits until it has a
   const node = new Follower();
   node.append(1, [0, 0], [CREATE], 1);
   node.turn();
-  const slot = node.ask(OP_READ, 0, 5);
+  const slot = node.ask(QUERIES.read.number, 0, 5);
   assert.deepEqual(node.turn(), []);
   const [question = 0, ...more] = node.questions();
   assert(question > 0 && more.length === 0, 'one question');
@@ -168,7 +161,7 @@ test('a refusal that the leader confirms is given at once; the question covers a
   const node = new Follower();
   node.append(1, [0, 0], [empty(1, 1)], 1);
   node.turn();
-  const slots = [node.ask(OP_READ), node.ask(OP_HEAD)];
+  const slots = [node.ask(QUERIES.read.number), node.ask(QUERIES.head.number)];
   assert.deepEqual(node.turn(), []);
   const [question = 0, ...more] = node.questions();
   assert.deepEqual(more, []);
@@ -187,7 +180,7 @@ test('a refusal that the leader confirms is given at once; the question covers a
 
 test('who waits when the node stops is told', () => {
   const node = restarted();
-  const slot = node.ask(OP_READ);
+  const slot = node.ask(QUERIES.read.number);
   node.turn();
   node.shard.stop(0, node.clockMs);
   assert.equal(code(find(node.target.take(), slot)), 'STOPPING');
@@ -197,7 +190,7 @@ test('too many waiting reads are refused at once', () => {
   const node = restarted();
   const slots: number[] = [];
   for (let i = 0; i < 60_000; i++) {
-    slots.push(node.ask(OP_READ));
+    slots.push(node.ask(QUERIES.read.number));
     if (i % 10_000 === 0) node.turn();
   }
   const refused: Reply[] = [];

@@ -1,7 +1,6 @@
 /** One client: does one thing at a time, through any node, and repeats what is safe to repeat. */
 import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
 import { REPLY_DUPLICATE, type Reply } from '../../src/protocol/reply.ts';
-import { COMMAND_APPEND_BATCH } from '../../src/protocol/command.ts';
 import type { Request } from '../../src/protocol/request.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
@@ -13,6 +12,7 @@ import { jsonPayload, textPayload } from './tokens.ts';
 import { Purging } from './purging.ts';
 import { Trimming } from './trimming.ts';
 import type { World } from './world.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 /** Nothing was done and nothing will be; anything else that is no success may still take effect. */
 const NOT_DONE: ReadonlySet<ErrorCode> = new Set([
@@ -200,7 +200,7 @@ export class Client {
   }
 
   #appended(stream: SimStream, ops: readonly AppendOp[], request: Request, reply: Reply, node: number): void {
-    if (request.op === COMMAND_APPEND_BATCH) return this.#batched(stream, ops, request, reply, node);
+    if (request.op === COMMANDS.appendBatch.number) return this.#batched(stream, ops, request, reply, node);
     const [op] = ops as readonly [AppendOp];
     if (stream.use === 'churn' || stream.use === 'short') {
       op.outcome = 'ok';

@@ -9,7 +9,7 @@ import type { TurnBatch } from '../../src/shard/ports.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { REPLY_COLD, REPLY_RESULT } from '../../src/protocol/reply.ts';
-import { OP_UNWATCH, type Request } from '../../src/protocol/request.ts';
+import { type Request } from '../../src/protocol/request.ts';
 import type { Random } from '../support/random.ts';
 import { ColdReads } from './cold/reads.ts';
 import type { Environment } from '../../src/store/environment.ts';
@@ -21,6 +21,7 @@ import type { Connection, Endpoint } from './network.ts';
 import type { SimNode } from './node.ts';
 import { SimPeers } from './peers.ts';
 import type { World } from './world.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 /** Thrown inside a commit: the process is no more. */
 export class SimCrash extends Error {}
@@ -168,7 +169,7 @@ export class SimProcess implements Endpoint {
   request(request: Request, inLane: boolean, onReply: (reply: Reply | undefined) => void): void {
     const slot = ++this.#slots;
     // This one has no answer.
-    if (request.op !== OP_UNWATCH) this.#pending.set(slot, onReply);
+    if (request.op !== QUERIES.unwatch.number) this.#pending.set(slot, onReply);
     this.#source.push(request, slot, inLane);
     this.wake();
   }

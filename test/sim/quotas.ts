@@ -7,13 +7,7 @@ import { decodeHead } from '../../src/stream/head.ts';
 import { TAG_HEAD } from '../../src/stream/keys.ts';
 import type { State } from '../../src/stream/state.ts';
 import { type Quota, decodeQuota } from '../../src/protocol/bucket-command.ts';
-import {
-  COMMAND_APPEND,
-  COMMAND_APPEND_BATCH,
-  COMMAND_CREATE,
-  COMMAND_QUOTA,
-  type Command,
-} from '../../src/protocol/command.ts';
+import { type Command } from '../../src/protocol/command.ts';
 import { REPLY_CREATED, REPLY_DUPLICATE, type Reply } from '../../src/protocol/reply.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import { latin1 } from '../support/sorted-rows.ts';
@@ -21,6 +15,7 @@ import type { Clients } from './clients.ts';
 import type { Reference } from './reference.ts';
 import { type StreamName, quotaRequest } from './requests.ts';
 import type { World } from './world.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 const NONE: Quota = { streamsMax: -1, retainedBytesMax: -1 };
 const AGAIN_MS = 250;
@@ -105,7 +100,7 @@ class Watch {
     reference.after = (state, command, reply) => {
       after(state, command, reply);
       if (isBounded(command)) this.#judge(state, command, reply);
-      else if (command.kind === COMMAND_QUOTA && reply.code === 0) this.#recount(state, command);
+      else if (command.kind === COMMANDS.quota.number && reply.code === 0) this.#recount(state, command);
     };
   }
 
@@ -120,11 +115,11 @@ class Watch {
     if (reply.code === 0 && !reply.has(REPLY_DUPLICATE)) {
       if (retainedBytesMax >= 0 && bytes > retainedBytesMax && bytes > this.#before.bytes)
         this.#fail(`${bytes} bytes are let in where ${retainedBytesMax} may be`);
-      if (kind === COMMAND_CREATE && reply.has(REPLY_CREATED) && streamsMax >= 0 && streams > streamsMax)
+      if (kind === COMMANDS.create.number && reply.has(REPLY_CREATED) && streamsMax >= 0 && streams > streamsMax)
         this.#fail(`${streams} streams are let in where ${streamsMax} may be`);
     }
-    if (reply.code !== errorNumber('QUOTA_EXCEEDED') || kind === COMMAND_APPEND_BATCH) return;
-    const tooMany = kind === COMMAND_CREATE && streamsMax >= 0 && this.#before.streams >= streamsMax;
+    if (reply.code !== errorNumber('QUOTA_EXCEEDED') || kind === COMMANDS.appendBatch.number) return;
+    const tooMany = kind === COMMANDS.create.number && streamsMax >= 0 && this.#before.streams >= streamsMax;
     const tooLarge = retainedBytesMax >= 0 && this.#before.bytes + payloadBytes > retainedBytesMax;
     if (!tooMany && !tooLarge)
       this.#fail(`kept out with ${this.#before.streams}/${this.#before.bytes} of ${streamsMax}/${retainedBytesMax}`);
@@ -153,7 +148,7 @@ class Watch {
 }
 
 function isBounded({ kind }: Command): boolean {
-  return kind === COMMAND_APPEND || kind === COMMAND_APPEND_BATCH || kind === COMMAND_CREATE;
+  return kind === COMMANDS.append.number || kind === COMMANDS.appendBatch.number || kind === COMMANDS.create.number;
 }
 
 function bucketOf(state: State, { bytes, keyAt, keyBytes }: Command): ReturnType<State['buckets']['of']> {

@@ -7,13 +7,14 @@ import { apply } from '../../src/stream/apply.ts';
 import { State } from '../../src/stream/state.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry } from '../../src/raft/types.ts';
 import { LmdbTx } from '../../src/store/environment.ts';
-import { COMMAND_APPEND, COMMAND_APPEND_BATCH, Command } from '../../src/protocol/command.ts';
+import { Command } from '../../src/protocol/command.ts';
 import { eachCommand } from '../../src/group/entry.ts';
 import { REPLY_DUPLICATE, REPLY_RECORDS, Reply } from '../../src/protocol/reply.ts';
 import { SimDisk } from './disk.ts';
 import { openEnvironment } from './environment.ts';
 import { acceptedFrames } from './frames.ts';
 import { tokenOf } from './tokens.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 /** An append that took effect. */
 export interface Effect {
@@ -86,11 +87,11 @@ export class Reference {
     const { kind, bytes, payloadAt, payloadBytes } = this.#command;
     const reply = this.#reply;
     if (payloadBytes === 0 || reply.code !== 0 || reply.has(REPLY_DUPLICATE)) return;
-    if (kind === COMMAND_APPEND) {
+    if (kind === COMMANDS.append.number) {
       const records = reply.has(REPLY_RECORDS);
       const start = records ? reply.recordStart : reply.startOffset;
       this.#note(tokenOf(bytes, payloadAt, payloadBytes), start, records ? reply.recordNext : reply.nextOffset);
-    } else if (kind === COMMAND_APPEND_BATCH) {
+    } else if (kind === COMMANDS.appendBatch.number) {
       const frames = acceptedFrames(bytes.subarray(payloadAt, payloadAt + payloadBytes), reply);
       for (const { frame, start, next } of frames) this.#note(tokenOf(frame, 0, frame.length), start, next);
     }

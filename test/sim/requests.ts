@@ -3,17 +3,6 @@ import { joinFrames } from '../../src/protocol/append-batch.ts';
 import { encodeGcList } from '../../src/protocol/cold.ts';
 import { type Quota, encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
 import {
-  COMMAND_APPEND,
-  COMMAND_APPEND_BATCH,
-  COMMAND_CREATE,
-  COMMAND_DELETE,
-  COMMAND_GC_DONE,
-  COMMAND_PUBLISH_SNAPSHOT,
-  COMMAND_PURGE,
-  COMMAND_QUOTA,
-  COMMAND_RETENTION,
-} from '../../src/protocol/command.ts';
-import {
   PUBLISH_HEAD_BYTES,
   type Position,
   encodeRetention,
@@ -21,12 +10,6 @@ import {
 } from '../../src/protocol/position-command.ts';
 import {
   ALL_GROUPS,
-  OP_ADMIN,
-  OP_BUCKET_GC,
-  OP_READ,
-  OP_SHED,
-  OP_STATUS,
-  OP_UNWATCH,
   READ_FLAG_NO_TOUCH,
   READ_FLAG_PARTS,
   READ_NOW,
@@ -36,6 +19,7 @@ import {
   newRequest,
 } from '../../src/protocol/request.ts';
 import { SHED_DRAIN } from '../../src/placement/state/shed.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 export interface StreamName {
   readonly group: number;
@@ -68,7 +52,7 @@ function about(op: number, { group, name, bucket }: StreamName): Request {
 const typeOf = ({ json }: StreamName): string => (json ? 'application/json' : 'text/plain');
 
 export function createRequest(stream: StreamName, ttlSeconds: number): Request {
-  const request = about(COMMAND_CREATE, stream);
+  const request = about(COMMANDS.create.number, stream);
   request.command.contentType = typeOf(stream);
   request.command.ttlSeconds = ttlSeconds;
   // Some have attributes, the same each time.
@@ -78,7 +62,7 @@ export function createRequest(stream: StreamName, ttlSeconds: number): Request {
 }
 
 export function appendRequest(stream: StreamName, payload: Uint8Array | undefined, producer?: Producer): Request {
-  const request = about(COMMAND_APPEND, stream);
+  const request = about(COMMANDS.append.number, stream);
   request.command.payload = payload;
   if (payload !== undefined) request.command.contentType = typeOf(stream);
   if (producer !== undefined) {
@@ -91,24 +75,24 @@ export function appendRequest(stream: StreamName, payload: Uint8Array | undefine
 
 export function batchRequest(stream: StreamName, frames: readonly Uint8Array[], producer?: Producer): Request {
   const request = appendRequest(stream, joinFrames(frames), producer);
-  request.op = COMMAND_APPEND_BATCH;
-  request.command.kind = COMMAND_APPEND_BATCH;
+  request.op = COMMANDS.appendBatch.number;
+  request.command.kind = COMMANDS.appendBatch.number;
   return request;
 }
 
 export function deleteRequest(stream: StreamName): Request {
-  return about(COMMAND_DELETE, stream);
+  return about(COMMANDS.deleteStream.number, stream);
 }
 
 /** All streams of the bucket in one group, from behind `after` on. */
 export function purgeRequest(group: number, bucket: string, after: string): Request {
-  const request = about(COMMAND_PURGE, { group, bucket, name: '', json: false });
+  const request = about(COMMANDS.purge.number, { group, bucket, name: '', json: false });
   request.command.payload = encodePurge(after);
   return request;
 }
 
 export function quotaRequest(group: number, bucket: string, quota: Quota): Request {
-  const request = about(COMMAND_QUOTA, { group, bucket, name: '', json: false });
+  const request = about(COMMANDS.quota.number, { group, bucket, name: '', json: false });
   request.command.payload = encodeQuota(quota);
   return request;
 }
@@ -116,7 +100,7 @@ export function quotaRequest(group: number, bucket: string, quota: Quota): Reque
 /** Objects of the bucket that the group has queued for deletion. */
 export function bucketGcRequest(group: number, bucket: string): Request {
   const request = newRequest();
-  request.op = OP_BUCKET_GC;
+  request.op = QUERIES.bucketGarbage.number;
   request.group = group;
   request.command.bucket = bucket;
   request.maxRecords = 4;
@@ -125,9 +109,9 @@ export function bucketGcRequest(group: number, bucket: string): Request {
 
 export function gcDoneRequest(group: number, seqs: readonly number[]): Request {
   const request = newRequest();
-  request.op = COMMAND_GC_DONE;
+  request.op = COMMANDS.gcDone.number;
   request.group = group;
-  request.command.kind = COMMAND_GC_DONE;
+  request.command.kind = COMMANDS.gcDone.number;
   request.command.payload = encodeGcList(seqs);
   return request;
 }
@@ -146,7 +130,7 @@ export function publishRequest(
   position: Position,
   { bytes, digest }: { readonly bytes: Uint8Array; readonly digest: Uint8Array },
 ): Request {
-  const request = about(COMMAND_PUBLISH_SNAPSHOT, stream);
+  const request = about(COMMANDS.publishSnapshot.number, stream);
   const payload = new Uint8Array(PUBLISH_HEAD_BYTES + bytes.length);
   writePublishHead(payload, { position, digest, match: undefined });
   payload.set(bytes, PUBLISH_HEAD_BYTES);
@@ -155,13 +139,13 @@ export function publishRequest(
 }
 
 export function retentionRequest(stream: StreamName, position: Position): Request {
-  const request = about(COMMAND_RETENTION, stream);
+  const request = about(COMMANDS.retention.number, stream);
   request.command.payload = encodeRetention(position);
   return request;
 }
 
 export function readRequest(stream: StreamName, from: number): Request {
-  const request = about(OP_READ, stream);
+  const request = about(QUERIES.read.number, stream);
   request.value = from;
   if (stream.json) request.mode = READ_RECORD;
   return request;
@@ -169,21 +153,21 @@ export function readRequest(stream: StreamName, from: number): Request {
 
 /** Subscribes the topic from the tail on. */
 export function watchRequest(stream: StreamName, topic: number): Request {
-  const request = about(OP_READ, stream);
+  const request = about(QUERIES.read.number, stream);
   request.mode = stream.json ? READ_RECORD_NOW : READ_NOW;
   request.topic = topic;
   return request;
 }
 
 export function unwatchRequest(stream: StreamName, topic: number): Request {
-  const request = about(OP_UNWATCH, stream);
+  const request = about(QUERIES.unwatch.number, stream);
   request.topic = topic;
   return request;
 }
 
 export function statusRequest(): Request {
   const request = newRequest();
-  request.op = OP_STATUS;
+  request.op = QUERIES.status.number;
   request.group = ALL_GROUPS;
   return request;
 }
@@ -191,7 +175,7 @@ export function statusRequest(): Request {
 /** `voters` only for a change of membership. */
 export function adminRequest(mode: number, group: number, value: number, voters = ''): Request {
   const request = newRequest();
-  request.op = OP_ADMIN;
+  request.op = QUERIES.admin.number;
   request.group = group;
   request.mode = mode;
   request.value = value;
@@ -201,7 +185,7 @@ export function adminRequest(mode: number, group: number, value: number, voters 
 
 export function shedRequest(draining: boolean): Request {
   const request = newRequest();
-  request.op = OP_SHED;
+  request.op = QUERIES.shed.number;
   request.group = ALL_GROUPS;
   request.mode = draining ? 1 : 0;
   request.value = draining ? SHED_DRAIN : 0;

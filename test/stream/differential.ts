@@ -1,13 +1,11 @@
 // The comparison itself: two replicas with different flush schedules against the model.
 import assert from 'node:assert/strict';
-import { COMMAND_PUBLISH_SNAPSHOT, COMMAND_RETENTION } from '../../src/protocol/command.ts';
 import {
   PUBLISH_HEAD_BYTES,
   type Position,
   encodeRetention,
   writePublishHead,
 } from '../../src/protocol/position-command.ts';
-import { OP_GET_ATTRIBUTES, OP_HEAD, OP_READ } from '../../src/protocol/request.ts';
 import {
   READ_FLAG_ENVELOPE,
   READ_FLAG_PARTS,
@@ -27,6 +25,7 @@ import { checkBackup } from '../backup/state/exporting.ts';
 import { type Answer, GROUP, Replica, streamRequest } from './replica.ts';
 import { checkColdRows } from '../cold/state/cold-rows.ts';
 import { ColdRun } from '../cold/state/cold-run.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 const MODES = {
   offset: READ_OFFSET,
@@ -123,8 +122,8 @@ export class Differential {
     };
     const payload = new Uint8Array(PUBLISH_HEAD_BYTES + random.pick([0, 10, 5000]));
     writePublishHead(payload, { position: at(stream.snapshot), digest: new Uint8Array(32), match: undefined });
-    this.#commit(this.cold.propose(COMMAND_PUBLISH_SNAPSHOT, bucket, payload, nowMs, name));
-    this.#commit(this.cold.propose(COMMAND_RETENTION, bucket, encodeRetention(at(first)), nowMs, name));
+    this.#commit(this.cold.propose(COMMANDS.publishSnapshot.number, bucket, payload, nowMs, name));
+    this.#commit(this.cold.propose(COMMANDS.retention.number, bucket, encodeRetention(at(first)), nowMs, name));
     this.model.retain(bucket, stream, first);
     this.counts.floors++;
   }
@@ -194,7 +193,7 @@ export class Differential {
     const name = random.pick(this.world.streams);
     const stream = this.model.live(bucket, name, nowMs);
     const read = randomRead(this.world, stream);
-    const request = streamRequest(OP_READ, bucket, name);
+    const request = streamRequest(QUERIES.read.number, bucket, name);
     request.mode = MODES[read.mode];
     request.value = read.value;
     request.maxBytes = read.maxBytes;
@@ -253,8 +252,8 @@ export class Differential {
     const { nowMs } = this.world;
     const stream = this.model.live(bucket, name, nowMs);
     for (const replica of this.replicas) {
-      const head = replica.query(streamRequest(OP_HEAD, bucket, name), nowMs);
-      const attributes = replica.query(streamRequest(OP_GET_ATTRIBUTES, bucket, name), nowMs);
+      const head = replica.query(streamRequest(QUERIES.head.number, bucket, name), nowMs);
+      const attributes = replica.query(streamRequest(QUERIES.getAttributes.number, bucket, name), nowMs);
       if (stream === undefined) {
         assert.equal(head.outcome.code, 'STREAM_NOT_FOUND');
         assert.equal(attributes.outcome.code, 'STREAM_NOT_FOUND');
@@ -301,7 +300,7 @@ export class Differential {
     const living = new Set<number>();
     for (const [key, stream] of this.model.streams) {
       const cut = key.indexOf('\0');
-      const request = streamRequest(OP_HEAD, key.slice(0, cut), key.slice(cut + 1));
+      const request = streamRequest(QUERIES.head.number, key.slice(0, cut), key.slice(cut + 1));
       // Expired ones that were not swept still have their rows.
       if (!stream.expired(this.world.nowMs)) living.add(replica.query(request, this.world.nowMs).numbers[2]);
     }

@@ -1,37 +1,23 @@
 // The way of a command into the log as a leader takes it: written by the HTTP side, prepared by the group, one entry.
 import { errorCode } from '../../src/base/errors.ts';
 import { prepare } from '../../src/group/prepare.ts';
-import {
-  COMMAND_APPEND,
-  COMMAND_APPEND_BATCH,
-  COMMAND_CREATE,
-  COMMAND_DELETE,
-  COMMAND_DELETE_BUCKET,
-  COMMAND_PURGE,
-  COMMAND_QUOTA,
-  COMMAND_SET_ATTRIBUTES,
-  COMMAND_SWEEP,
-  COMMAND_TOUCH,
-  Command,
-  commandBytesMax,
-  newCommandFields,
-  writeCommand,
-} from '../../src/protocol/command.ts';
+import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
 import { EntryBuilder } from '../../src/group/entry.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import type { ModelCommand } from './model-command.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 const KINDS = {
-  create: COMMAND_CREATE,
-  append: COMMAND_APPEND,
-  batch: COMMAND_APPEND_BATCH,
-  delete: COMMAND_DELETE,
-  attributes: COMMAND_SET_ATTRIBUTES,
-  touch: COMMAND_TOUCH,
-  sweep: COMMAND_SWEEP,
-  'delete-bucket': COMMAND_DELETE_BUCKET,
-  purge: COMMAND_PURGE,
-  quota: COMMAND_QUOTA,
+  create: COMMANDS.create.number,
+  append: COMMANDS.append.number,
+  batch: COMMANDS.appendBatch.number,
+  delete: COMMANDS.deleteStream.number,
+  attributes: COMMANDS.setAttributes.number,
+  touch: COMMANDS.touch.number,
+  sweep: COMMANDS.sweep.number,
+  'delete-bucket': COMMANDS.deleteBucket.number,
+  purge: COMMANDS.purge.number,
+  quota: COMMANDS.quota.number,
 } as const;
 
 export class Proposer {

@@ -5,18 +5,10 @@ import { errorCode } from '../../src/base/errors.ts';
 import { apply } from '../../src/stream/apply.ts';
 import { PURGE_STREAMS_MAX } from '../../src/stream/purge.ts';
 import { encodePurge } from '../../src/protocol/bucket-command.ts';
-import {
-  COMMAND_APPEND,
-  COMMAND_CREATE,
-  COMMAND_PURGE,
-  COMMAND_QUOTA,
-  Command,
-  commandBytesMax,
-  newCommandFields,
-  writeCommand,
-} from '../../src/protocol/command.ts';
+import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import { Replica } from './replica.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 class Tenants {
   readonly replica = new Replica();
@@ -42,7 +34,7 @@ class Tenants {
   purge(bucket: string, between: (round: number) => void = () => {}): number[] {
     const removed: number[] = [];
     for (let after = ''; ;) {
-      const reply = this.run(COMMAND_PURGE, bucket, '', encodePurge(after));
+      const reply = this.run(COMMANDS.purge.number, bucket, '', encodePurge(after));
       assert.equal(errorCode(reply.code), 'OK');
       removed.push(reply.a);
       if (reply.b === 0) return removed;
@@ -62,9 +54,9 @@ for (const flushed of [false, true]) {
   test(`thousands of streams, ${flushed ? 'in the store' : 'in memory'}: bounded commands, all gone, others untouched`, () => {
     const tenants = new Tenants();
     const count = 2 * PURGE_STREAMS_MAX + 100;
-    for (let i = 0; i < count; i++) tenants.run(COMMAND_CREATE, 'doomed', name(i), new Uint8Array([1]));
-    tenants.run(COMMAND_CREATE, 'doome', 's', new Uint8Array([1]));
-    tenants.run(COMMAND_CREATE, 'doomed2', 's', new Uint8Array([1]));
+    for (let i = 0; i < count; i++) tenants.run(COMMANDS.create.number, 'doomed', name(i), new Uint8Array([1]));
+    tenants.run(COMMANDS.create.number, 'doome', 's', new Uint8Array([1]));
+    tenants.run(COMMANDS.create.number, 'doomed2', 's', new Uint8Array([1]));
     if (flushed) tenants.replica.flush();
     assert.deepEqual(tenants.purge('doomed'), [PURGE_STREAMS_MAX, PURGE_STREAMS_MAX, 100]);
     assert.equal(tenants.usage('doomed'), `doomed false ${count} ${count} ${count} 0 0 -1 -1`);
@@ -74,18 +66,18 @@ for (const flushed of [false, true]) {
     const heads = [...tenants.replica.tx.entries()].filter(([key]) => key[2] === 'h');
     assert.equal(heads.length, 2);
     // The counters go on where they were.
-    tenants.run(COMMAND_CREATE, 'doomed', 'new');
+    tenants.run(COMMANDS.create.number, 'doomed', 'new');
     assert.equal(tenants.usage('doomed'), `doomed true ${count} ${count} ${count + 1} 0 1 -1 -1`);
   });
 }
 
 test('streams created during the purge are found, before and behind where it is', () => {
   const tenants = new Tenants();
-  for (let i = 0; i < PURGE_STREAMS_MAX + 10; i++) tenants.run(COMMAND_CREATE, 'b', name(i));
+  for (let i = 0; i < PURGE_STREAMS_MAX + 10; i++) tenants.run(COMMANDS.create.number, 'b', name(i));
   const removed = tenants.purge('b', (round) => {
     if (round > 2) return;
-    tenants.run(COMMAND_CREATE, 'b', `a${round}`);
-    tenants.run(COMMAND_CREATE, 'b', `z${round}`);
+    tenants.run(COMMANDS.create.number, 'b', `a${round}`);
+    tenants.run(COMMANDS.create.number, 'b', `z${round}`);
   });
   assert.deepEqual(removed, [PURGE_STREAMS_MAX, 11, 3]);
   assert.match(tenants.usage('b') ?? '', /^b false 0 0 \d+ 0 0/);
@@ -95,11 +87,11 @@ test('a purge of what is not there leaves no trace, and parameters that are none
   const tenants = new Tenants();
   assert.deepEqual(tenants.purge('nothing'), [0]);
   assert(!tenants.replica.state.dirty);
-  tenants.run(COMMAND_CREATE, 'b', 's');
-  for (const kind of [COMMAND_PURGE, COMMAND_QUOTA]) {
+  tenants.run(COMMANDS.create.number, 'b', 's');
+  for (const kind of [COMMANDS.purge.number, COMMANDS.quota.number]) {
     for (const payload of [undefined, new Uint8Array([9]), new Uint8Array(17)]) {
       assert.equal(errorCode(tenants.run(kind, 'b', '', payload).code), 'INTERNAL');
     }
   }
-  assert.equal(errorCode(tenants.run(COMMAND_APPEND, 'b', 's').code), 'OK');
+  assert.equal(errorCode(tenants.run(COMMANDS.append.number, 'b', 's').code), 'OK');
 });

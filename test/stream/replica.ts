@@ -15,7 +15,7 @@ import { planTail } from '../../src/stream/read.ts';
 import { State } from '../../src/stream/state.ts';
 import { COLD_REFS_MAX } from '../../src/base/limits.ts';
 import { type ColdPlan, decodeColdPlan } from '../../src/protocol/cold.ts';
-import { COMMAND_PURGE, Command } from '../../src/protocol/command.ts';
+import { Command } from '../../src/protocol/command.ts';
 import { eachCommand } from '../../src/group/entry.ts';
 import {
   REPLY_CLOSED,
@@ -30,6 +30,7 @@ import {
 import { Query, type Request, newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import type { Outcome } from './model-command.ts';
 import { SortedMapTx } from './sorted-map-tx.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 /** Not a round number: both bytes of the key's prefix count. */
 export const GROUP = 0x0102;
@@ -154,7 +155,7 @@ export class Replica {
     query.read(bytes, new DataView(bytes.buffer), 0);
     const reply = new Reply();
     reply.reset(1);
-    answerQuery(this.state, this.#watchers, query, nowMs, reply);
+    answerQuery({ state: this.state, watchers: this.#watchers, query, nowMs }, reply);
     let short = false;
     if (reply.has(REPLY_COLD)) {
       const plan = decodeColdPlan(reply.body as Uint8Array);
@@ -210,7 +211,7 @@ export class Replica {
       apply(this.state, this.#command, reply);
       const outcome = outcomeOf(reply);
       if (reply.body !== undefined) outcome.body = Buffer.from(reply.body).toString();
-      if (this.#command.kind === COMMAND_PURGE) outcome.body = String(reply.a);
+      if (this.#command.kind === COMMANDS.purge.number) outcome.body = String(reply.a);
       outcomes.push(outcome);
     });
     this.state.appliedIndex = index;

@@ -1,11 +1,11 @@
 // What the differential test cannot see: the bounds of the caches.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OP_HEAD, OP_READ } from '../../src/protocol/request.ts';
 import type { ModelCommand } from './model-command.ts';
 import { Proposer } from './propose.ts';
 import { plainCommand } from './random-commands.ts';
 import { Replica, streamRequest } from './replica.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 /** State.HEADS_CACHED_MAX, twice: what reads may gather between two flushes. One more: the first pass gives a second chance. */
 const HEADS_MAX = 2 * 2048 + 1;
@@ -31,7 +31,7 @@ test('heads in memory are bounded when many streams are only read', () => {
   const { replica } = withStreams(10_000);
   replica.restart(false);
   for (let i = 0; i < 10_000; i++) {
-    assert.equal(replica.query(streamRequest(OP_HEAD, 'bucket', `s${i}`), NOW).outcome.code, 'OK');
+    assert.equal(replica.query(streamRequest(QUERIES.head.number, 'bucket', `s${i}`), NOW).outcome.code, 'OK');
     assert(replica.state.cachedHeads <= HEADS_MAX, `${replica.state.cachedHeads} heads after ${i} streams`);
   }
 });
@@ -39,7 +39,7 @@ test('heads in memory are bounded when many streams are only read', () => {
 test('heads in memory are bounded when the same streams are read again and again', () => {
   const { replica } = withStreams(6000);
   for (let round = 0; round < 5; round++) {
-    for (let i = 0; i < 6000; i++) replica.query(streamRequest(OP_READ, 'bucket', `s${i}`), NOW);
+    for (let i = 0; i < 6000; i++) replica.query(streamRequest(QUERIES.read.number, 'bucket', `s${i}`), NOW);
     assert(replica.state.cachedHeads <= HEADS_MAX, `${replica.state.cachedHeads} heads`);
   }
 });
@@ -52,13 +52,13 @@ test('what has changed stays in memory until it is written, however much is read
   writer.write(create('fresh', 'abc'), s0, { ...plainCommand(NOW, 'bucket', 's1'), kind: 'delete' });
   const look = (): unknown[] =>
     ['fresh', 's0', 's1'].map((name) => {
-      const { code, next } = replica.query(streamRequest(OP_HEAD, 'bucket', name), NOW).outcome;
+      const { code, next } = replica.query(streamRequest(QUERIES.head.number, 'bucket', name), NOW).outcome;
       return [code, next];
     });
   const expected = look();
   // The first round takes away the second chance of what was just used.
   for (let round = 0; round < 3; round++) {
-    for (let i = 2; i < 10_000; i++) replica.query(streamRequest(OP_HEAD, 'bucket', `s${i}`), NOW);
+    for (let i = 2; i < 10_000; i++) replica.query(streamRequest(QUERIES.head.number, 'bucket', `s${i}`), NOW);
     assert.deepEqual(look(), expected);
   }
   replica.flush();

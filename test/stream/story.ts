@@ -9,7 +9,6 @@
 // S is BUCKET/STREAM, or STREAM in bucket b. `json` and `text` abbreviate types. In bodies \s is a blank, \n a line
 // break, and x*8000 is 8000 times x.
 import assert from 'node:assert/strict';
-import { OP_GET_ATTRIBUTES, OP_HEAD, OP_READ } from '../../src/protocol/request.ts';
 import {
   READ_FLAG_ENVELOPE,
   READ_NOW,
@@ -22,6 +21,7 @@ import type { ModelCommand, Outcome } from './model-command.ts';
 import { Proposer } from './propose.ts';
 import { plainCommand } from './random-commands.ts';
 import { type Answer, Replica, streamRequest } from './replica.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 const TYPES: Readonly<Record<string, string>> = { json: 'application/json', text: 'text/plain' };
 const SHOWN_BYTES_MAX = 80;
@@ -70,9 +70,14 @@ export class Story {
       case 'read':
         return [this.#read(bucket, stream, words, options)];
       case 'attrs':
-        return [showAnswer(this.replica.query(streamRequest(OP_GET_ATTRIBUTES, bucket, stream), this.#nowMs))];
+        return [
+          showAnswer(this.replica.query(streamRequest(QUERIES.getAttributes.number, bucket, stream), this.#nowMs)),
+        ];
       case 'head': {
-        const { outcome, numbers } = this.replica.query(streamRequest(OP_HEAD, bucket, stream), this.#nowMs);
+        const { outcome, numbers } = this.replica.query(
+          streamRequest(QUERIES.head.number, bucket, stream),
+          this.#nowMs,
+        );
         const [ttl, expires, incarnation] = numbers;
         if (outcome.code !== 'OK') return [show(outcome)];
         return [
@@ -134,7 +139,7 @@ export class Story {
   }
 
   #read(bucket: string, stream: string, words: readonly string[], options: ReadonlyMap<string, string>): string {
-    const request = streamRequest(OP_READ, bucket, stream);
+    const request = streamRequest(QUERIES.read.number, bucket, stream);
     const record = options.get('record');
     const tail = options.get('tail');
     if (words.includes('now')) request.mode = READ_NOW;

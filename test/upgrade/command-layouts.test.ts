@@ -6,7 +6,7 @@ import * as keys from '../../src/stream/keys.ts';
 import { peerKey, systemKey } from '../../src/store/rows.ts';
 import { decodePurge, decodeQuota, encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
 import * as cold from '../../src/protocol/cold.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, Command, type CommandFields } from '../../src/protocol/command.ts';
+import { Command, type CommandFields } from '../../src/protocol/command.ts';
 import { conditionText, streamTag } from '../../src/protocol/condition.ts';
 import * as forks from '../../src/protocol/fork-command.ts';
 import { objectKey, parseObjectKey } from '../../src/protocol/object-key.ts';
@@ -20,6 +20,7 @@ import {
 import { Reply } from '../../src/protocol/reply.ts';
 import { QUOTA_OVER, QUOTA_UNKNOWN, newRequest, requestBytesMax, writeRequest } from '../../src/protocol/request.ts';
 import { Layouts, bytesFrom, utf8 } from './layouts.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 const GROUP = 0x0102;
 const SLOT = 0x2122_2324;
@@ -41,7 +42,7 @@ function framed(kind: number, fields: Partial<CommandFields>, quotaMark: number)
 
 test('requests and answers, as nodes forward them', () => {
   const layouts = new Layouts('forwards: frames');
-  const full = layouts.same('request with everything', framed(COMMAND_APPEND, FULL, QUOTA_OVER));
+  const full = layouts.same('request with everything', framed(COMMANDS.append.number, FULL, QUOTA_OVER));
   const command = new Command();
   command.read(full, new DataView(full.buffer), 16);
   assert.deepEqual(
@@ -53,7 +54,7 @@ test('requests and answers, as nodes forward them', () => {
       command.streamSeq(),
       command.condition(),
     ],
-    [COMMAND_APPEND, 'Ünï\0s/1', 'text/plain', 'p', 'a7', '* 0123456789abcdef'],
+    [COMMANDS.append.number, 'Ünï\0s/1', 'text/plain', 'p', 'a7', '* 0123456789abcdef'],
   );
   assert.deepEqual(
     [command.producerEpoch, command.producerSeq, command.recordMatch, command.ttlSeconds, command.expiresAtMs],
@@ -61,9 +62,12 @@ test('requests and answers, as nodes forward them', () => {
   );
   assert.deepEqual([command.nowMs, command.payloadBytes, command.end], [1_700_000_000_123, 9, full.length]);
   const plain = { bucket: 'b', stream: 's' };
-  layouts.same('plain request', framed(COMMAND_CREATE, plain, QUOTA_UNKNOWN));
-  layouts.same('request of a fork', framed(COMMAND_CREATE, { ...plain, forkToken: 2 ** 50 + 3, expiresAtMs: 9e12 }, 0));
-  layouts.same('request about a bucket', framed(COMMAND_CREATE, { bucket: 'b' }, 0));
+  layouts.same('plain request', framed(COMMANDS.create.number, plain, QUOTA_UNKNOWN));
+  layouts.same(
+    'request of a fork',
+    framed(COMMANDS.create.number, { ...plain, forkToken: 2 ** 50 + 3, expiresAtMs: 9e12 }, 0),
+  );
+  layouts.same('request about a bucket', framed(COMMANDS.create.number, { bucket: 'b' }, 0));
   layouts.same('renewal of a lifetime', touchFrame(GROUP, utf8('b\0s')));
   const reply = new Reply();
   Object.assign(reply, {

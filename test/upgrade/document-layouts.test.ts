@@ -6,7 +6,6 @@ import type { Location } from '../../src/backup/format/location.ts';
 import { parseManifest, writeManifest } from '../../src/backup/format/manifest.ts';
 import { fromHex } from '../../src/base/hex.ts';
 import { GroupExport, type GroupRows } from '../../src/backup/export/group-export.ts';
-import * as kind from '../../src/protocol/command.ts';
 import { encodeForkBegin, encodeForkPin } from '../../src/protocol/fork-command.ts';
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../src/protocol/import-command.ts';
 import { areRows, eachRow, rowSize, writeRow } from '../../src/base/row-bytes.ts';
@@ -16,6 +15,7 @@ import type { SortedMapTx } from '../stream/sorted-map-tx.ts';
 import { IDENTITY } from './layout-inputs.ts';
 import { Layouts, utf8 } from './layouts.ts';
 import { Teller } from './state-teller.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 const GROUP = 0x0102;
 const TOKEN = '0123456789abcdef';
@@ -27,7 +27,7 @@ function group(): Teller {
   // What it says is compared in state-layouts.test.ts; here only what comes of it.
   const teller = new Teller(GROUP, { same: (_name, bytes) => bytes.slice() });
   const text = { stream: 'text', contentType: 'text/plain' };
-  const create = kind.COMMAND_CREATE;
+  const create = COMMANDS.create.number;
   teller.say('', { kind: create, stream: 'cold', contentType: 'application/json', payload: utf8('[{"n":1},2,3]') });
   const cold = new ColdRun(createRandom(1));
   const flush = cold.upload(teller.state, { hotBeforeMs: Infinity, maxBytes: Infinity });
@@ -38,9 +38,9 @@ function group(): Teller {
   teller.say('', { kind: create, ...text, ...producer, attributes, ttlSeconds: 3e9, payload: utf8('hot bytes') });
   const fork = { stream: 'fork', forkToken: 5 };
   const source = 'orders\0text';
-  teller.say('', { kind: kind.COMMAND_FORK_BEGIN, ...fork, payload: encodeForkBegin(source, -1, 0) });
+  teller.say('', { kind: COMMANDS.forkBegin.number, ...fork, payload: encodeForkBegin(source, -1, 0) });
   teller.say('', {
-    kind: kind.COMMAND_FORK_PIN,
+    kind: COMMANDS.forkPin.number,
     stream: 'text',
     forkToken: 5,
     payload: encodeForkPin('orders\0fork', -1),
@@ -85,11 +85,11 @@ test('the document of a group, and the import of it', () => {
   const teller = new Teller(GROUP, layouts);
   const run = { bucket: '' };
   const token = encodeImportToken(TOKEN);
-  teller.say('begin', { ...run, kind: kind.COMMAND_IMPORT_BEGIN, payload: token });
+  teller.say('begin', { ...run, kind: COMMANDS.importBegin.number, payload: token });
   const half = Math.ceil(rows.length / 2);
   for (const [seq, part] of [rows.slice(0, half), rows.slice(half)].entries()) {
     const payload = encodeImportRows({ token: TOKEN, seq, rows: layouts.same(`rows ${seq}`, packed(part)) });
-    teller.say(`import of rows ${seq}`, { ...run, kind: kind.COMMAND_IMPORT_ROWS, payload });
+    teller.say(`import of rows ${seq}`, { ...run, kind: COMMANDS.importRows.number, payload });
   }
   teller.rows('while it comes in');
   const end = {
@@ -97,17 +97,17 @@ test('the document of a group, and the import of it', () => {
     ...{ objectBytes: 500, digest: fromHex(contents.digest, 32) as Uint8Array, origin: 'fedcba9876543210' },
   };
   layouts.same('end that adopts nothing', encodeImportEnd({ ...end, origin: '0'.repeat(16) }));
-  teller.say('end', { ...run, kind: kind.COMMAND_IMPORT_END, payload: encodeImportEnd(end) });
+  teller.say('end', { ...run, kind: COMMANDS.importEnd.number, payload: encodeImportEnd(end) });
   teller.rows('when it is done');
   teller.say('begin again', {
     ...run,
-    kind: kind.COMMAND_IMPORT_BEGIN,
+    kind: COMMANDS.importBegin.number,
     payload: encodeImportToken('ffff000011112222'),
   });
 
   const other = new Teller(GROUP, layouts);
-  other.say('another begin', { ...run, kind: kind.COMMAND_IMPORT_BEGIN, payload: token });
-  other.say('abort', { ...run, kind: kind.COMMAND_IMPORT_ABORT, payload: token });
+  other.say('another begin', { ...run, kind: COMMANDS.importBegin.number, payload: token });
+  other.say('abort', { ...run, kind: COMMANDS.importAbort.number, payload: token });
   other.rows('when it was given up');
   layouts.end();
 });

@@ -11,7 +11,6 @@ import { type CompactSlice, sliceOf } from '../../src/cold/state/compactor.ts';
 import type { State } from '../../src/stream/state.ts';
 import { encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
 import { type StoredChunk, encodeDoomList } from '../../src/protocol/cold.ts';
-import * as kind from '../../src/protocol/command.ts';
 import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../src/protocol/fork-command.ts';
 import { joinFrames } from '../../src/protocol/append-batch.ts';
 import {
@@ -24,6 +23,7 @@ import { createRandom } from '../support/random.ts';
 import { ColdRun } from '../cold/state/cold-run.ts';
 import { Layouts, utf8 } from './layouts.ts';
 import { NOW, Teller } from './state-teller.ts';
+import { COMMANDS } from '../../src/protocol/operations.ts';
 
 /** Both bytes of the prefix of keys count. */
 const GROUP = 0x0102;
@@ -47,8 +47,8 @@ function publish(offset: number, bytes: Uint8Array, match?: Uint8Array): Uint8Ar
 test('streams: appends, producers, attributes, lifetimes, snapshots, floors, quotas', () => {
   const layouts = new Layouts('state: streams');
   const teller = new Teller(GROUP, layouts);
-  const create = { kind: kind.COMMAND_CREATE };
-  const append = { kind: kind.COMMAND_APPEND };
+  const create = { kind: COMMANDS.create.number };
+  const append = { kind: COMMANDS.append.number };
   const text = { stream: 'text', contentType: TEXT };
   const json = { stream: 'jsön', contentType: JSON_TYPE };
   const attributes = utf8('{"title":"T","metadata":{"n":1.00}}');
@@ -65,7 +65,7 @@ test('streams: appends, producers, attributes, lifetimes, snapshots, floors, quo
   teller.say('append of JSON', { ...append, ...json, recordMatch: 0, payload: utf8('[{"n": 1}, [2.50], 1e400]') });
   teller.say('append at another record', { ...append, ...json, recordMatch: 1, payload: utf8('7') });
   const frames = (...texts: string[]): Uint8Array => joinFrames(texts.map(utf8));
-  const batch = { kind: kind.COMMAND_APPEND_BATCH };
+  const batch = { kind: COMMANDS.appendBatch.number };
   teller.say('batch', { ...batch, ...text, payload: frames('x', 'yy') });
   teller.say('batch of JSON', { ...batch, ...json, payload: frames('{"a":1}', '[2,3]') });
   teller.say('conditional append', { ...append, ...text, condition: '* -', payload: utf8('cond,') });
@@ -79,24 +79,24 @@ test('streams: appends, producers, attributes, lifetimes, snapshots, floors, quo
   teller.say('append gives the type', { ...append, stream: 'untyped', contentType: TEXT, payload: utf8('typed') });
   teller.say('close', { ...append, stream: 'untyped', close: true });
   teller.say('append to what is closed', { ...append, stream: 'untyped', contentType: TEXT, payload: utf8('late') });
-  teller.say('attributes', { kind: kind.COMMAND_SET_ATTRIBUTES, stream: 'jsön', attributes: utf8('{"title":"J"}') });
-  const publishing = { kind: kind.COMMAND_PUBLISH_SNAPSHOT, stream: 'text', contentType: 'text/x-state' };
+  teller.say('attributes', { kind: COMMANDS.setAttributes.number, stream: 'jsön', attributes: utf8('{"title":"J"}') });
+  const publishing = { kind: COMMANDS.publishSnapshot.number, stream: 'text', contentType: 'text/x-state' };
   teller.say('snapshot', { ...publishing, payload: publish(6, LONG) });
   const digest = snapshotDigest('text/x-state', LONG);
   teller.say('snapshot in place of one', { ...publishing, payload: publish(13, LONG.subarray(5), digest) });
   teller.say('snapshot in place of another', { ...publishing, payload: publish(13, utf8('s'), digest) });
-  teller.say('retention', { kind: kind.COMMAND_RETENTION, stream: 'text', payload: encodeRetention(at(6)) });
+  teller.say('retention', { kind: COMMANDS.retention.number, stream: 'text', payload: encodeRetention(at(6)) });
   const byRecord = { ...at(1), byRecord: true };
   teller.say('retention by record', {
-    kind: kind.COMMAND_RETENTION,
+    kind: COMMANDS.retention.number,
     stream: 'jsön',
     payload: encodeRetention(byRecord),
   });
-  teller.say('touch', { kind: kind.COMMAND_TOUCH, stream: 'text' });
+  teller.say('touch', { kind: COMMANDS.touch.number, stream: 'text' });
   const quota = { streamsMax: 9, retainedBytesMax: 1e9 };
-  teller.say('quota', { kind: kind.COMMAND_QUOTA, payload: encodeQuota(quota) });
+  teller.say('quota', { kind: COMMANDS.quota.number, payload: encodeQuota(quota) });
   teller.say('quota of one kind', {
-    ...{ kind: kind.COMMAND_QUOTA, bucket: 'reserved' },
+    ...{ kind: COMMANDS.quota.number, bucket: 'reserved' },
     payload: encodeQuota({ streamsMax: -1, retainedBytesMax: 4096 }),
   });
   teller.state.configuration = layouts.same('configuration', encodeConfiguration(configurationOf('joint')));
@@ -106,14 +106,14 @@ test('streams: appends, producers, attributes, lifetimes, snapshots, floors, quo
   teller.rows('before removals');
   teller.say('create what expires', { ...create, stream: 'short', contentType: TEXT, expiresAtMs: NOW + 60_000 });
   teller.nowMs = NOW + 120_000;
-  teller.say('sweep', { kind: kind.COMMAND_SWEEP, bucket: '' });
-  teller.say('delete', { kind: kind.COMMAND_DELETE, stream: 'untyped' });
-  teller.say('delete what is not there', { kind: kind.COMMAND_DELETE, stream: 'nobody' });
-  teller.say('purge', { kind: kind.COMMAND_PURGE, payload: encodePurge('') });
-  teller.say('purge from a stream on', { kind: kind.COMMAND_PURGE, bucket: 'reserved', payload: encodePurge('ü') });
+  teller.say('sweep', { kind: COMMANDS.sweep.number, bucket: '' });
+  teller.say('delete', { kind: COMMANDS.deleteStream.number, stream: 'untyped' });
+  teller.say('delete what is not there', { kind: COMMANDS.deleteStream.number, stream: 'nobody' });
+  teller.say('purge', { kind: COMMANDS.purge.number, payload: encodePurge('') });
+  teller.say('purge from a stream on', { kind: COMMANDS.purge.number, bucket: 'reserved', payload: encodePurge('ü') });
   teller.say('create in a bucket', { ...create, bucket: 'other', stream: 's', contentType: TEXT });
-  teller.say('delete the stream', { kind: kind.COMMAND_DELETE, bucket: 'other', stream: 's' });
-  teller.say('delete the bucket', { kind: kind.COMMAND_DELETE_BUCKET, bucket: 'other' });
+  teller.say('delete the stream', { kind: COMMANDS.deleteStream.number, bucket: 'other', stream: 's' });
+  teller.say('delete the bucket', { kind: COMMANDS.deleteBucket.number, bucket: 'other' });
   teller.rows('after removals');
   layouts.same('garbage below a position', garbageBelow(2 ** 40 + 1, 77));
   layouts.end();
@@ -123,33 +123,33 @@ test('forks: each step, what is left of sources, who is to be told', () => {
   const layouts = new Layouts('state: forks');
   const teller = new Teller(GROUP, layouts);
   const source = { stream: 'source', contentType: TEXT };
-  teller.say('source', { kind: kind.COMMAND_CREATE, ...source, ttlSeconds: 900, payload: utf8('one,') });
-  teller.say('source goes on', { kind: kind.COMMAND_APPEND, ...source, payload: utf8('two,') });
+  teller.say('source', { kind: COMMANDS.create.number, ...source, ttlSeconds: 900, payload: utf8('one,') });
+  teller.say('source goes on', { kind: COMMANDS.append.number, ...source, payload: utf8('two,') });
   const token = 2 ** 50 + 3;
   const fork = { stream: 'fork', forkToken: token };
-  const begin = { kind: kind.COMMAND_FORK_BEGIN, ...fork, payload: encodeForkBegin(key('source'), 4, 2) };
+  const begin = { kind: COMMANDS.forkBegin.number, ...fork, payload: encodeForkBegin(key('source'), 4, 2) };
   teller.say('begin', { ...begin, ttlSeconds: 60 });
-  const pin = { kind: kind.COMMAND_FORK_PIN, stream: 'source', forkToken: token };
+  const pin = { kind: COMMANDS.forkPin.number, stream: 'source', forkToken: token };
   teller.say('pin', { ...pin, payload: encodeForkPin(key('fork'), 4) });
   const piece = { anchor: 4, at: 0, record: 0, ends: [4, 6], bytes: utf8('one,tw') };
-  teller.say('data', { kind: kind.COMMAND_FORK_DATA, ...fork, contentType: TEXT, payload: encodeForkData(piece) });
+  teller.say('data', { kind: COMMANDS.forkData.number, ...fork, contentType: TEXT, payload: encodeForkData(piece) });
   teller.rows('while the fork is made');
-  teller.say('check', { kind: kind.COMMAND_FORK_CHECK, ...fork });
-  const end = { kind: kind.COMMAND_FORK_END, ...fork, contentType: TEXT, ttlSeconds: 60, payload: utf8('own') };
+  teller.say('check', { kind: COMMANDS.forkCheck.number, ...fork });
+  const end = { kind: COMMANDS.forkEnd.number, ...fork, contentType: TEXT, ttlSeconds: 60, payload: utf8('own') };
   teller.say('end', { ...end, producerId: 'p', producerEpoch: 1, producerSeq: 0 });
   const second = { stream: 'second', forkToken: 8 };
   teller.say('begin at the tail', {
-    ...{ kind: kind.COMMAND_FORK_BEGIN, ...second },
+    ...{ kind: COMMANDS.forkBegin.number, ...second },
     payload: encodeForkBegin(key('source'), -1, 0),
   });
   teller.say('pin at the tail', { ...pin, forkToken: 8, payload: encodeForkPin(key('second'), -1) });
-  teller.say('abort', { kind: kind.COMMAND_FORK_ABORT, ...second });
+  teller.say('abort', { kind: COMMANDS.forkAbort.number, ...second });
   teller.rows('with somebody to be told');
-  teller.say('unpin', { kind: kind.COMMAND_FORK_UNPIN, stream: 'source', forkToken: 8 });
-  teller.say('unpinned', { kind: kind.COMMAND_FORK_UNPINNED, stream: 'second', forkToken: 8 });
-  teller.say('the source is removed', { kind: kind.COMMAND_DELETE, stream: 'source' });
+  teller.say('unpin', { kind: COMMANDS.forkUnpin.number, stream: 'source', forkToken: 8 });
+  teller.say('unpinned', { kind: COMMANDS.forkUnpinned.number, stream: 'second', forkToken: 8 });
+  teller.say('the source is removed', { kind: COMMANDS.deleteStream.number, stream: 'source' });
   teller.rows('with a tombstone');
-  teller.say('the fork is removed', { kind: kind.COMMAND_DELETE, stream: 'fork' });
+  teller.say('the fork is removed', { kind: COMMANDS.deleteStream.number, stream: 'fork' });
   teller.rows('with both gone');
   layouts.end();
 });
@@ -179,18 +179,18 @@ test('the cold tier: objects, chunks, merged chunks, the queue of objects, relea
   };
   const json = { stream: 'jsön', contentType: JSON_TYPE };
   const text = { stream: 'text', contentType: TEXT };
-  teller.say('JSON', { kind: kind.COMMAND_CREATE, ...json, payload: utf8('[{"n":1},2]') });
+  teller.say('JSON', { kind: COMMANDS.create.number, ...json, payload: utf8('[{"n":1},2]') });
   flush('flush of a stream');
-  teller.say('text', { kind: kind.COMMAND_CREATE, ...text, payload: LONG });
-  teller.say('more JSON', { kind: kind.COMMAND_APPEND, ...json, payload: utf8('[3,4]') });
+  teller.say('text', { kind: COMMANDS.create.number, ...text, payload: LONG });
+  teller.say('more JSON', { kind: COMMANDS.append.number, ...json, payload: utf8('[3,4]') });
   flush('flush of two streams');
   teller.rows('after two flushes');
   const merged = cold.merge(teller.state, { bucket: 'orders', incarnation: 1, slices: [twoChunks(teller.state)] });
   layouts.same('compact: object', cold.objects.get(merged.list.key) as Uint8Array);
   teller.hear('compact', cold.entry(merged, teller.nowMs));
   const orphan = { object: { run: 'ff10a0b0c0d0e0f0', seq: 2 ** 40 + 1 }, key: 'g0102-ff10a0b0c0d0e0f0/orders/pack/x' };
-  teller.hear('doom', cold.propose(kind.COMMAND_DOOM, 'orders', encodeDoomList([orphan]), teller.nowMs));
-  teller.say('text is removed', { kind: kind.COMMAND_DELETE, stream: 'text' });
+  teller.hear('doom', cold.propose(COMMANDS.doom.number, 'orders', encodeDoomList([orphan]), teller.nowMs));
+  teller.say('text is removed', { kind: COMMANDS.deleteStream.number, stream: 'text' });
   teller.rows('with objects to delete');
   teller.state.releaseLeft = 0;
   releaseChunks(teller.state, 1, 2 ** 40 + 1, NOW, false);

@@ -7,8 +7,9 @@ import { errorCode } from '../../base/errors.ts';
 import type { ExportEnd, ExportSink } from '../../http/routes/admin/backup.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, OP_EXPORT, newRequest } from '../../protocol/request.ts';
+import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, newRequest } from '../../protocol/request.ts';
 import type { ExportReaders, ExportRun } from './export-thread.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 
 /** A shard whose mailbox is full is asked again. */
 const AGAIN_MS = 20;
@@ -50,7 +51,7 @@ class Export {
     this.#parts = parts;
     this.#group = group;
     this.#sink = sink;
-    this.#request.op = OP_EXPORT;
+    this.#request.op = QUERIES.exportGroup.number;
     this.#request.group = group;
   }
 

@@ -11,18 +11,13 @@ import { IMPORT_PIECE_BYTES } from '../../base/limits.ts';
 import type { ImportFeed, ImportSink } from '../../http/routes/admin/backup.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { Fault, check } from '../state/fault.ts';
-import {
-  COMMAND_IMPORT_ABORT,
-  COMMAND_IMPORT_BEGIN,
-  COMMAND_IMPORT_END,
-  COMMAND_IMPORT_ROWS,
-} from '../../protocol/command.ts';
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../protocol/import-command.ts';
 import { NO_ORIGIN } from '../../protocol/object-key.ts';
 import { rowSize, writeRow } from '../../base/row-bytes.ts';
 import { type ColdReport, ColdSample, type ReadCold } from '../export/cold-sample.ts';
 import { type Clock, Proposer, REAL_CLOCK } from './proposer.ts';
 import { Spool, SpoolError } from './spool.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 const TOKEN_BYTES = 8;
 const newToken = (): string => randomBytes(TOKEN_BYTES).toString('hex');
@@ -130,7 +125,7 @@ export class Import implements ImportFeed {
 
   #begin(round: number): void {
     this.#busy = true;
-    this.#proposer.propose(COMMAND_IMPORT_BEGIN, encodeImportToken(this.#token), (code, reply) => {
+    this.#proposer.propose(COMMANDS.importBegin.number, encodeImportToken(this.#token), (code, reply) => {
       this.#busy = false;
       if (this.#over) return undefined;
       if (code === 'GROUP_NOT_EMPTY') return this.#refuseUsed(reply.text);
@@ -230,7 +225,7 @@ export class Import implements ImportFeed {
   #send(rows: Uint8Array): void {
     this.#sink.pause();
     const piece = encodeImportRows({ token: this.#token, seq: this.#proposed++, rows });
-    this.#propose(COMMAND_IMPORT_ROWS, piece, () => this.#pump());
+    this.#propose(COMMANDS.importRows.number, piece, () => this.#pump());
   }
 
   #finish(contents: Contents): void {
@@ -247,7 +242,7 @@ export class Import implements ImportFeed {
       digest: fromHex(contents.digest, 32) as Uint8Array,
       origin: (this.#adopts ? contents.head.origin : undefined) ?? NO_ORIGIN,
     });
-    this.#propose(COMMAND_IMPORT_END, end, () => {
+    this.#propose(COMMANDS.importEnd.number, end, () => {
       this.#stop();
       const counts = { buckets, streams, group_commit_index: 1 };
       this.#host.lookAt(this.#sample, this.#readCold, (cold) => this.#sink.json(200, { ...counts, ...cold }));
@@ -293,7 +288,7 @@ export class Import implements ImportFeed {
 
   /** Takes out what was put in, and then goes on, whether that worked or not. */
   #undo(then: () => void): void {
-    this.#proposer.propose(COMMAND_IMPORT_ABORT, encodeImportToken(this.#token), (code, reply) => {
+    this.#proposer.propose(COMMANDS.importAbort.number, encodeImportToken(this.#token), (code, reply) => {
       if (code === 'OK' && reply.b === 1) this.#undo(then);
       else then();
     });

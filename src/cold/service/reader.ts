@@ -8,9 +8,10 @@ import type { Failed } from '../store/tasks.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../protocol/cold.ts';
 import { Reply } from '../../protocol/reply.ts';
-import { OP_READ, READ_FLAG_NO_TOUCH, type Request, newRequest } from '../../protocol/request.ts';
+import { READ_FLAG_NO_TOUCH, type Request, newRequest } from '../../protocol/request.ts';
 import { type ChunkLoader } from './chunk-loader.ts';
 import type { Logger } from '../../server/log.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 
 /** Answers under way; more are refused. */
 const READS_MAX = 1024;
@@ -217,7 +218,7 @@ export class ColdReader {
     const { plan, handler } = job;
     const [bucket = '', stream = ''] = new TextDecoder().decode(plan.stream).split('\0');
     const request = this.#request;
-    request.op = OP_READ;
+    request.op = QUERIES.read.number;
     request.group = plan.group;
     request.command.bucket = bucket;
     request.command.stream = stream;

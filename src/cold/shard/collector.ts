@@ -7,11 +7,12 @@ import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
 import { gcDue } from '../state/objects.ts';
 import { encodeGcList } from '../../protocol/cold.ts';
-import { COMMAND_GC_DONE, newCommandFields } from '../../protocol/command.ts';
+import { newCommandFields } from '../../protocol/command.ts';
 import { isOwnObject } from '../../protocol/object-key.ts';
 import { BackOff } from './back-off.ts';
 import type { ColdPort, ColdSettings, RemoveAnswer } from './port.ts';
 import type { Proposals } from './proposals.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 interface Lane {
   readonly group: Group;
@@ -132,7 +133,7 @@ export class Collector {
   #confirm(lane: Lane, job: Job, nowMs: number): void {
     job.state = 'proposed';
     const fields = newCommandFields();
-    fields.kind = COMMAND_GC_DONE;
+    fields.kind = COMMANDS.gcDone.number;
     fields.payload = encodeGcList(job.seqs);
     this.#options.proposals.propose(lane.group, fields, nowMs, (outcome) => {
       if (outcome !== 'applied') return this.#end(lane, 0);

@@ -12,7 +12,7 @@ import { Random } from '../../raft/random.ts';
 import { type CompactPlan, isSmall, nextCompaction } from '../state/compactor.ts';
 import type { FlushPlan } from '../state/flusher.ts';
 import { type ObjectId, type Slice, encodeFlushList } from '../../protocol/cold.ts';
-import { COMMAND_COMPACT, newCommandFields } from '../../protocol/command.ts';
+import { newCommandFields } from '../../protocol/command.ts';
 import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Log } from '../../shard/ports.ts';
@@ -20,6 +20,7 @@ import { BackOff } from './back-off.ts';
 import { Candidates } from './candidates.ts';
 import type { ColdPort, ColdSettings, MergeAnswer } from './port.ts';
 import type { Outcome, Proposals } from './proposals.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Jobs of a shard at once, each of another group. */
 const JOBS_MAX = 2;
@@ -241,7 +242,7 @@ export class Compactor {
     const { object, key, plan } = job;
     job.isProposed = true;
     const fields = newCommandFields();
-    fields.kind = COMMAND_COMPACT;
+    fields.kind = COMMANDS.compact.number;
     fields.bucket = plan.bucket;
     fields.payload = encodeFlushList({ object, key, bytes, slices });
     this.#options.proposals.propose(lane.group, fields, this.#nowMs, (outcome, reply) =>

@@ -10,12 +10,13 @@ import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
 import { type FlushPlan, nextFlush } from '../state/flusher.ts';
 import { type ObjectId, encodeFlushList } from '../../protocol/cold.ts';
-import { COMMAND_FLUSH, newCommandFields } from '../../protocol/command.ts';
+import { newCommandFields } from '../../protocol/command.ts';
 import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { BackOff } from './back-off.ts';
 import type { ColdPort, ColdSettings, UploadAnswer } from './port.ts';
 import type { Outcome, Proposals } from './proposals.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Groups are looked at this often for bytes that have become old enough, or four times per interval. */
 const LOOK_MS = 250;
@@ -272,7 +273,7 @@ export class Flusher {
     const { settings, proposals } = this.#options;
     lane.claiming = true;
     const fields = newCommandFields();
-    fields.kind = COMMAND_FLUSH;
+    fields.kind = COMMANDS.flush.number;
     // The number of no upload.
     const object = { run: settings.run, seq: 0 };
     const key = objectKey(lane.group.id, settings.run, '', 0, object);
@@ -311,7 +312,7 @@ export class Flusher {
     const { plan, object, key } = job;
     job.proposedMs = this.#clockMs;
     const fields = newCommandFields();
-    fields.kind = COMMAND_FLUSH;
+    fields.kind = COMMANDS.flush.number;
     fields.bucket = plan.bucket;
     fields.payload = encodeFlushList({
       object,

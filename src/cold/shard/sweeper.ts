@@ -10,10 +10,11 @@ import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
 import { objectKnown } from '../state/objects.ts';
 import { type ObjectId, type Orphan, encodeDoomList } from '../../protocol/cold.ts';
-import { COMMAND_DOOM, newCommandFields } from '../../protocol/command.ts';
+import { newCommandFields } from '../../protocol/command.ts';
 import { NO_ORIGIN, objectPrefix, parseObjectKey } from '../../protocol/object-key.ts';
 import type { ColdPort, ColdSettings, ListAnswer, ListedObject } from './port.ts';
 import type { Proposals } from './proposals.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Objects of one page; a pass over a million of them is a thousand pages, one at a time. */
 const PAGE = 1000;
@@ -131,7 +132,7 @@ export class Sweeper {
     }
     if (orphans.length === 0) return undefined;
     const fields = newCommandFields();
-    fields.kind = COMMAND_DOOM;
+    fields.kind = COMMANDS.doom.number;
     fields.payload = encodeDoomList(orphans);
     // Whatever becomes of it: the next pass finds them again if need be.
     this.#options.proposals.propose(group, fields, nowMs, (outcome) => {

@@ -6,28 +6,15 @@
 import { type ErrorCode, errorCode } from '../../base/errors.ts';
 import type { ForkWish } from '../../ports.ts';
 import { Cutter, decodeParts } from '../state/cutter.ts';
-import {
-  COMMAND_FORK_ABORT,
-  COMMAND_FORK_BEGIN,
-  COMMAND_FORK_DATA,
-  COMMAND_FORK_END,
-  COMMAND_FORK_PIN,
-  type CommandFields,
-} from '../../protocol/command.ts';
+import { type CommandFields } from '../../protocol/command.ts';
 import { FORK_AT_TAIL, encodeForkBegin, encodeForkData, encodeForkPin } from '../../protocol/fork-command.ts';
 import { isJson } from '../../protocol/media-type.ts';
 import { REPLY_CREATED, type Reply } from '../../protocol/reply.ts';
-import {
-  OP_READ,
-  READ_FLAG_NO_TOUCH,
-  READ_FLAG_PARTS,
-  READ_OFFSET,
-  type Request,
-  newRequest,
-} from '../../protocol/request.ts';
+import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, type Request, newRequest } from '../../protocol/request.ts';
 import type { Reserved } from '../../gateway/quota-gate.ts';
 import type { ForkPacer } from './pacer.ts';
 import { type ForkPort, keep, refusal, step } from './steps.ts';
+import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
 /** A message or record began there when the source was pinned, so now the floor is higher, or it is another stream. */
 const MOVED: ReadonlySet<ErrorCode> = new Set(['STREAM_GONE', 'OFFSET_INSIDE_RECORD', 'OFFSET_OUT_OF_RANGE']);
@@ -78,7 +65,7 @@ export class ForkMaker {
 
   start(): void {
     const { offset, subOffset } = this.#wish;
-    const request = this.#command(COMMAND_FORK_BEGIN, true);
+    const request = this.#command(COMMANDS.forkBegin.number, true);
     request.command.payload = encodeForkBegin(this.#sourceKey, offset, subOffset);
     step(this.#port, request, (reply, isUnknown) => {
       // The name may be taken all the same, or be taken when a majority is back: nobody waits for that here.
@@ -92,10 +79,10 @@ export class ForkMaker {
     const { bucket, stream, offset } = this.#wish;
     const { contentType } = this.#asked;
     const request = newRequest();
-    request.op = COMMAND_FORK_PIN;
+    request.op = COMMANDS.forkPin.number;
     request.group = this.#sourceGroup;
     const { command } = request;
-    command.kind = COMMAND_FORK_PIN;
+    command.kind = COMMANDS.forkPin.number;
     Object.assign(command, { bucket, stream, contentType, forkToken: this.#token });
     command.payload = encodeForkPin(`${this.#asked.bucket}\0${this.#asked.stream}`, offset);
     step(this.#port, request, (reply) => {
@@ -149,7 +136,7 @@ export class ForkMaker {
   /** By the local state, which has applied the pin: what was there then is there now. */
   #read(cutter: Cutter): void {
     const request = newRequest();
-    request.op = OP_READ;
+    request.op = QUERIES.read.number;
     request.group = this.#sourceGroup;
     request.command.bucket = this.#wish.bucket;
     request.command.stream = this.#wish.stream;
@@ -172,7 +159,7 @@ export class ForkMaker {
 
   #write(cutter: Cutter, at: number, record: number, parts: { ends: readonly number[]; bytes: Uint8Array }): void {
     const source = this.#source as Source;
-    const request = this.#command(COMMAND_FORK_DATA, false);
+    const request = this.#command(COMMANDS.forkData.number, false);
     request.command.contentType = source.contentType;
     request.command.payload = encodeForkData({ anchor: source.anchor, at, record, ...parts });
     step(this.#port, request, (reply) => {
@@ -184,7 +171,7 @@ export class ForkMaker {
   }
 
   #end(source: Source): void {
-    const request = this.#command(COMMAND_FORK_END, false);
+    const request = this.#command(COMMANDS.forkEnd.number, false);
     const { command } = request;
     const { ttlSeconds, expiresAtMs, close, producerId, producerEpoch, producerSeq, payload } = this.#asked;
     const inherits = ttlSeconds < 0 && expiresAtMs < 0;
@@ -208,7 +195,7 @@ export class ForkMaker {
 
   /** The command that gives the fork up; any number of them do no harm. */
   abort(): Request {
-    return this.#command(COMMAND_FORK_ABORT, false);
+    return this.#command(COMMANDS.forkAbort.number, false);
   }
 
   #command(kind: number, whole: boolean): Request {

@@ -6,12 +6,12 @@ import { FORKS_IN_MAKING_MAX, FORKS_UNDOING_MAX, FORK_ERRANDS_MAX, FORK_QUESTION
 import { decodeUtf8 } from '../../base/utf8.ts';
 import type { ForkWish, Forks, ReplyHandler } from '../../ports.ts';
 import type { ForkErrand, ForkQuestion } from '../state/outbox.ts';
-import { COMMAND_FORK_CHECK, COMMAND_FORK_UNPIN, COMMAND_FORK_UNPINNED } from '../../protocol/command.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { ALL_GROUPS, OP_FORKS, type Request, newRequest } from '../../protocol/request.ts';
+import { ALL_GROUPS, type Request, newRequest } from '../../protocol/request.ts';
 import { ForkMaker } from './maker.ts';
 import { ForkPacer } from './pacer.ts';
 import { type ForkPort, step } from './steps.ts';
+import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
 /** How often what was left undone is looked for: forks that expired, and those of nodes that died. */
 const LOOK_MS = 1000;
@@ -123,12 +123,12 @@ export class ForkService implements Forks {
 
   #unpin({ group, token, source }: ForkErrand & { readonly group: number }, done: () => void): void {
     const sourceGroup = this.#groupOf(source);
-    step(this.#port, this.#request(COMMAND_FORK_UNPIN, sourceGroup, source, token), (reply) => {
+    step(this.#port, this.#request(COMMANDS.forkUnpin.number, sourceGroup, source, token), (reply) => {
       if (reply.code !== 0) return done();
       this.counters.told++;
       const next = reply.b === 1 ? { group: sourceGroup, token: reply.a, source: reply.text } : undefined;
       // Any name does: the token alone says which row goes.
-      return step(this.#port, this.#request(COMMAND_FORK_UNPINNED, group, source, token), () =>
+      return step(this.#port, this.#request(COMMANDS.forkUnpinned.number, group, source, token), () =>
         next === undefined ? done() : this.#unpin(next, done),
       );
     });
@@ -156,7 +156,7 @@ export class ForkService implements Forks {
     const asks = ++this.#looks % ASK_EVERY === 0;
     this.#places.forEach((place, shard) => {
       const request = newRequest();
-      request.op = OP_FORKS;
+      request.op = QUERIES.forks.number;
       request.group = ALL_GROUPS;
       request.command.bucket = String(place.incarnation);
       // Errands from here on.
@@ -196,11 +196,13 @@ export class ForkService implements Forks {
 
   /** A fork that is not there keeps no name. */
   #ask({ source, token, fork }: ForkQuestion, done: () => void): void {
-    step(this.#port, this.#request(COMMAND_FORK_CHECK, this.#groupOf(fork), fork, token), (reply) => {
+    step(this.#port, this.#request(COMMANDS.forkCheck.number, this.#groupOf(fork), fork, token), (reply) => {
       if (reply.code !== 0 || reply.a === 1) return done();
       this.counters.lost++;
-      return step(this.#port, this.#request(COMMAND_FORK_UNPIN, this.#groupOf(source), source, token), (answer) =>
-        this.tell(this.#groupOf(source), answer, done),
+      return step(
+        this.#port,
+        this.#request(COMMANDS.forkUnpin.number, this.#groupOf(source), source, token),
+        (answer) => this.tell(this.#groupOf(source), answer, done),
       );
     });
   }

@@ -16,11 +16,12 @@ import { errorCode } from '../../base/errors.ts';
 import { INLINE_PAYLOAD_BYTES_MAX } from '../../base/limits.ts';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../../ports.ts';
 import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_UP_TO_DATE, Reply } from '../../protocol/reply.ts';
-import { OP_READ, READ_FLAG_NO_TOUCH, READ_OFFSET, type Request } from '../../protocol/request.ts';
+import { READ_FLAG_NO_TOUCH, READ_OFFSET, type Request } from '../../protocol/request.ts';
 import type { Target } from '../contract.ts';
 import { type Clock, Timed } from './clock.ts';
 import { Feed } from './feed.ts';
 import { VIEW_BASE64, VIEW_TEXT, type View } from './sse-frames.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 
 /** Between two long-polls of a client its topic stays, so the shard need not be told twice per poll. */
 export const LINGER_MS = 5_000;
@@ -138,7 +139,7 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
   /** Sends a READ and subscribes; doing that again is harmless. False: the mailbox is full. */
   read(position: ReadPosition, handler: ReplyHandler): boolean {
     const { request } = this.#host;
-    request.op = OP_READ;
+    request.op = QUERIES.read.number;
     request.group = this.target.group;
     request.command.bucket = this.target.bucket;
     request.command.stream = this.target.stream;

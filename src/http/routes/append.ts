@@ -1,6 +1,5 @@
 /** POST on a stream: append, append and close, close. The hot path; see exchange.ts for why objects are kept. */
 import { formatOffset } from '../../protocol/header-values.ts';
-import { COMMAND_APPEND } from '../../protocol/command.ts';
 import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import { errorNumber } from '../../base/errors.ts';
 import { newRequest } from '../../protocol/request.ts';
@@ -10,6 +9,7 @@ import { type WriteHeaders, declaredBytes, fillCommand, writeHeaders } from '../
 import type { Plane } from '../plane.ts';
 import { RECORD_EXTENSION, type Responder } from '../respond.ts';
 import type { UwsResponse } from '../uws.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 const OK = 0;
 const STREAM_CLOSED = errorNumber('STREAM_CLOSED');
@@ -59,8 +59,8 @@ export class AppendExchange extends BodyExchange {
   constructor(plane: Plane, pool: AppendPool) {
     super(plane);
     this.#pool = pool;
-    this.#request.op = COMMAND_APPEND;
-    this.#request.command.kind = COMMAND_APPEND;
+    this.#request.op = COMMANDS.append.number;
+    this.#request.command.kind = COMMANDS.append.number;
   }
 
   prepare(headers: WriteHeaders, bucket: string, stream: string): ReturnType<typeof fillCommand> {

@@ -1,15 +1,15 @@
 /** GET and PUT /{bucket}/{stream}/attrs. */
 import { ATTRIBUTES_BYTES_MAX } from '../../base/limits.ts';
-import { COMMAND_SET_ATTRIBUTES } from '../../protocol/command.ts';
 import { isJson } from '../../protocol/media-type.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { OP_GET_ATTRIBUTES, newRequest } from '../../protocol/request.ts';
+import { newRequest } from '../../protocol/request.ts';
 import { BodyExchange } from '../body.ts';
 import { Exchange } from '../exchange.ts';
 import { writeHeaders, declaredBytes } from '../headers.ts';
 import type { Plane } from '../plane.ts';
 import { JSON_TYPE, type Responder } from '../respond.ts';
 import type { UwsResponse } from '../uws.ts';
+import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
 /**
  * Bytes of an attribute body as sent. The limit of 16 KiB counts the normalised form, which may be smaller: blanks, escapes
@@ -27,7 +27,9 @@ export function handleGetAttributes(
 ): void {
   const exchange = new GetExchange(plane);
   exchange.open(res, responder, 'bucketed', 'attrs', startedMs);
-  exchange.send(plane.streamQuery(OP_GET_ATTRIBUTES, plane.ctx.gateway.groupOf(bucket, stream), bucket, stream));
+  exchange.send(
+    plane.streamQuery(QUERIES.getAttributes.number, plane.ctx.gateway.groupOf(bucket, stream), bucket, stream),
+  );
 }
 
 class GetExchange extends Exchange {
@@ -80,8 +82,8 @@ class PutExchange extends BodyExchange {
   protected override bodyReady(body: Uint8Array): void {
     if (body.length === 0) return this.fail('INVALID_ATTRIBUTES', 'the body is empty; send {} to clear them');
     const request = newRequest();
-    request.op = COMMAND_SET_ATTRIBUTES;
-    request.command.kind = COMMAND_SET_ATTRIBUTES;
+    request.op = COMMANDS.setAttributes.number;
+    request.command.kind = COMMANDS.setAttributes.number;
     request.command.bucket = this.#bucket;
     request.command.stream = this.#stream;
     request.command.attributes = body;

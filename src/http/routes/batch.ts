@@ -1,7 +1,6 @@
 /** POST /{bucket}/{stream}/append-batch: several appends with a result each. */
 import { errorCode } from '../../base/errors.ts';
 import { batchShape, frameCount } from '../../protocol/append-batch.ts';
-import { COMMAND_APPEND_BATCH } from '../../protocol/command.ts';
 import { REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import { formatOffset } from '../../protocol/header-values.ts';
 import { newRequest } from '../../protocol/request.ts';
@@ -11,6 +10,7 @@ import type { Plane } from '../plane.ts';
 import { JSON_TYPE, RECORD_EXTENSION, type Responder } from '../respond.ts';
 import { DEFAULT_CONTENT_TYPE } from '../stored-type.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 export function handleBatch(
   plane: Plane,
@@ -57,8 +57,8 @@ class BatchExchange extends BodyExchange {
   constructor(plane: Plane, minimal: boolean) {
     super(plane);
     this.#minimal = minimal;
-    this.request.op = COMMAND_APPEND_BATCH;
-    this.request.command.kind = COMMAND_APPEND_BATCH;
+    this.request.op = COMMANDS.appendBatch.number;
+    this.request.command.kind = COMMANDS.appendBatch.number;
   }
 
   protected override bodyReady(body: Uint8Array): void {

@@ -12,14 +12,7 @@ import { encodeUtf8 } from '../../base/utf8.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { formatOffset } from '../../protocol/header-values.ts';
 import { REPLY_CLOSED, type Reply } from '../../protocol/reply.ts';
-import {
-  OP_READ,
-  READ_FLAG_NO_TOUCH,
-  READ_FLAG_PARTS,
-  READ_OFFSET,
-  SNAPSHOT_ANY,
-  newRequest,
-} from '../../protocol/request.ts';
+import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, SNAPSHOT_ANY, newRequest } from '../../protocol/request.ts';
 import { Outpour } from '../outpour.ts';
 import type { Plane } from '../plane.ts';
 import { collect } from '../query.ts';
@@ -29,6 +22,7 @@ import { type Published, Slices } from './slices.ts';
 import { snapshotQuery, writeRecordRange } from './snapshot.ts';
 import { unsentOf } from '../unsent.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 
 const LIVE: ReadonlySet<string> = new Set(['live']);
 const NOTHING = new Uint8Array(0);
@@ -124,7 +118,7 @@ class Bootstrap implements ReplyHandler {
   #prepare(first: Published): void {
     this.#position = Math.max(0, first.offset);
     const read = this.#read;
-    read.op = OP_READ;
+    read.op = QUERIES.read.number;
     read.group = this.#plane.ctx.gateway.groupOf(this.#bucket, this.#stream);
     read.command.bucket = this.#bucket;
     read.command.stream = this.#stream;

@@ -1,7 +1,7 @@
 /** Bucket routes: create (a no-op), describe, delete when empty, list streams. Streams of a bucket live on all shards. */
 import { NAME_BYTES_MAX } from '../../base/limits.ts';
-import { COMMAND_DELETE_BUCKET, nameBytes } from '../../protocol/command.ts';
-import { OP_BUCKET, OP_LIST, newRequest } from '../../protocol/request.ts';
+import { nameBytes } from '../../protocol/command.ts';
+import { newRequest } from '../../protocol/request.ts';
 import { compareText } from '../../base/text.ts';
 import { Gathering } from '../gather.ts';
 import type { Plane } from '../plane.ts';
@@ -9,6 +9,7 @@ import { parseListQuery } from '../query.ts';
 import type { Responder } from '../respond.ts';
 import { type Part, askAllShards, firstRefusal, tellAllGroups } from '../../gateway/scatter.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
+import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
 /** PUT: a bucket needs no making. Any body is ignored. */
 export function handleCreateBucket(plane: Plane, res: UwsResponse, responder: Responder, startedMs: number): void {
@@ -35,7 +36,7 @@ function bucketState(parts: readonly Part[]): BucketState {
 
 function askBucket(plane: Plane, bucket: string, done: (parts: Part[]) => void): void {
   const query = newRequest();
-  query.op = OP_BUCKET;
+  query.op = QUERIES.bucket.number;
   query.command.bucket = bucket;
   askAllShards(plane.ctx.gateway, query, done);
 }
@@ -75,8 +76,8 @@ export function handleDeleteBucket(
   withBucket(plane, bucket, gathering, (streams) => {
     if (streams > 0) return gathering.refuse('BUCKET_NOT_EMPTY', `${streams} streams`);
     const command = newRequest();
-    command.op = COMMAND_DELETE_BUCKET;
-    command.command.kind = COMMAND_DELETE_BUCKET;
+    command.op = COMMANDS.deleteBucket.number;
+    command.command.kind = COMMANDS.deleteBucket.number;
     command.command.bucket = bucket;
     tellAllGroups(plane.ctx.gateway, command, (results) => {
       const refusal = firstRefusal(results, 'BUCKET_NOT_FOUND');
@@ -113,12 +114,12 @@ export function handleListStreams(
   }
   const gathering = new Gathering(plane, res, responder, 'list', startedMs);
   const query = newRequest();
-  query.op = OP_LIST;
+  query.op = QUERIES.list.number;
   query.command.bucket = bucket;
   query.prefix = prefix;
   query.after = after;
   // One more than asked for tells whether there is a next page.
-  query.limit = limit + 1;
+  query.maxRecords = limit + 1;
   askAllShards(plane.ctx.gateway, query, (parts) => {
     const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
     if (refused !== undefined) return gathering.refuse(refused.code, refused.text);

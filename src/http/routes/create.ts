@@ -1,5 +1,4 @@
 /** PUT on a stream. */
-import { COMMAND_CREATE } from '../../protocol/command.ts';
 import type { ForkWish } from '../../ports.ts';
 import { formatRfc3339 } from '../../protocol/header-values.ts';
 import { REPLY_CREATED, type Reply } from '../../protocol/reply.ts';
@@ -13,6 +12,7 @@ import type { Plane } from '../plane.ts';
 import type { Responder } from '../respond.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 /**
  * The path as it was sent: its encoding keeps line breaks in names out of the answer's header block. On the flat routes the protocol
@@ -68,8 +68,8 @@ class CreateExchange extends BodyExchange {
     super(plane);
     this.#location = location;
     this.#fork = fork;
-    this.request.op = COMMAND_CREATE;
-    this.request.command.kind = COMMAND_CREATE;
+    this.request.op = COMMANDS.create.number;
+    this.request.command.kind = COMMANDS.create.number;
     this.request.command.bucket = bucket;
     this.request.command.stream = stream;
   }

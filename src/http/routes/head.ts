@@ -1,9 +1,8 @@
 /** HEAD and DELETE on a stream. */
-import { COMMAND_DELETE } from '../../protocol/command.ts';
 import { conditionText } from '../../protocol/condition.ts';
 import { formatOffset, formatRfc3339 } from '../../protocol/header-values.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, Reply } from '../../protocol/reply.ts';
-import { OP_HEAD, newRequest } from '../../protocol/request.ts';
+import { newRequest } from '../../protocol/request.ts';
 import { writeHeadVary } from '../coding.ts';
 import type { Family } from '../contract.ts';
 import { Exchange } from '../exchange.ts';
@@ -12,6 +11,7 @@ import { RECORD_EXTENSION, type Responder } from '../respond.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
 import { TOO_MANY_TAGS, writeHeaders } from '../headers.ts';
 import type { UwsResponse } from '../uws.ts';
+import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
 export function handleHead(
   plane: Plane,
@@ -24,7 +24,7 @@ export function handleHead(
 ): void {
   const exchange = new HeadExchange(plane);
   exchange.open(res, responder, family, 'head', startedMs);
-  exchange.send(plane.streamQuery(OP_HEAD, plane.ctx.gateway.groupOf(bucket, stream), bucket, stream));
+  exchange.send(plane.streamQuery(QUERIES.head.number, plane.ctx.gateway.groupOf(bucket, stream), bucket, stream));
 }
 
 class HeadExchange extends Exchange {
@@ -75,8 +75,8 @@ export function handleDelete(
   const exchange = new DeleteExchange(plane, group);
   exchange.open(res, responder, family, 'delete', startedMs);
   const request = newRequest();
-  request.op = COMMAND_DELETE;
-  request.command.kind = COMMAND_DELETE;
+  request.op = COMMANDS.deleteStream.number;
+  request.command.kind = COMMANDS.deleteStream.number;
   request.command.bucket = bucket;
   request.command.stream = stream;
   request.command.condition = condition;

@@ -7,7 +7,6 @@ import { decodePathSegment, parseOrdinal, parseUint53 } from '../../protocol/hea
 import type { Position } from '../../protocol/position-command.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import {
-  OP_READ,
   READ_FLAG_NO_TOUCH,
   READ_FLAG_PARTS,
   READ_OFFSET,
@@ -18,6 +17,7 @@ import {
 import { BodyExchange } from '../body.ts';
 import type { Plane } from '../plane.ts';
 import { type QueryResult, collect } from '../query.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 
 const BORDER_UNCHECKED = errorNumber('BORDER_UNCHECKED');
 const POSITION_INSIDE_MESSAGE = errorNumber('POSITION_INSIDE_MESSAGE');
@@ -74,7 +74,7 @@ export abstract class PositionExchange extends BodyExchange {
     this.#lookingUp = true;
     this.#lookUps++;
     const query = newRequest();
-    query.op = OP_READ;
+    query.op = QUERIES.read.number;
     query.group = this.request.group;
     query.command.bucket = this.request.command.bucket;
     query.command.stream = this.request.command.stream;

@@ -1,6 +1,6 @@
 /** GET on a stream: catch-up reads here, live ones in live/. */
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
-import { OP_READ, READ_NOW } from '../../protocol/request.ts';
+import { READ_NOW } from '../../protocol/request.ts';
 import { ReadCoding } from '../coding.ts';
 import type { Family, ReadParams, Target } from '../contract.ts';
 import { Exchange } from '../exchange.ts';
@@ -14,6 +14,7 @@ import { type Responder, readEtag, writeReadHeaders } from '../respond.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
 import { type Unsent, unsentOf } from '../unsent.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 
 export function handleRead(
   plane: Plane,
@@ -43,7 +44,7 @@ export function handleRead(
   const coding = new ReadCoding(plane.ctx, params, bucket, stream);
   const exchange = new ReadExchange(plane, { params, noBytes, coding, unsent });
   exchange.open(res, responder, family, 'read', startedMs);
-  const query = plane.streamQuery(OP_READ, group, bucket, stream);
+  const query = plane.streamQuery(QUERIES.read.number, group, bucket, stream);
   query.mode = params.mode;
   query.value = params.value;
   query.maxBytes = unsent.readBytes(params.maxBytes);

@@ -1,5 +1,4 @@
 /** PUT /{bucket}/{stream}/retention/{offset} or ?record=: raises the retention floor up to the published snapshot. */
-import { COMMAND_RETENTION } from '../../protocol/command.ts';
 import { encodeRetention } from '../../protocol/position-command.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Request } from '../../protocol/request.ts';
@@ -9,6 +8,7 @@ import { PositionExchange, parsePosition } from './position.ts';
 import type { Responder } from '../respond.ts';
 import { writeRecordRange } from './snapshot.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 export function handleRetention(
   plane: Plane,
@@ -24,7 +24,7 @@ export function handleRetention(
   if (!position.ok) {
     return plane.refuse(res, responder, 'bucketed', 'retention', startedMs, 'INVALID_POSITION', position.reason);
   }
-  const exchange = new RetentionExchange(plane, COMMAND_RETENTION, bucket, stream, position.value);
+  const exchange = new RetentionExchange(plane, COMMANDS.retention.number, bucket, stream, position.value);
   exchange.open(res, responder, 'bucketed', 'retention', startedMs);
   return exchange.readBody(res, declaredBytes(req.getHeader('content-length')));
 }

@@ -6,12 +6,11 @@ import { errorNumber } from '../../base/errors.ts';
 import { fromHex, toHex } from '../../base/hex.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { DIGEST_BYTES, createHasher } from '../../digest/blake3.ts';
-import { COMMAND_PUBLISH_SNAPSHOT } from '../../protocol/command.ts';
 import { decodePathSegment, formatOffset, parseUint53 } from '../../protocol/header-values.ts';
 import { normalizeContentType } from '../../protocol/media-type.ts';
 import { PUBLISH_HEAD_BYTES, type Position, writePublishHead } from '../../protocol/position-command.ts';
 import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
-import { OP_SNAPSHOT, type Request, SNAPSHOT_AT, SNAPSHOT_LATEST, newRequest } from '../../protocol/request.ts';
+import { type Request, SNAPSHOT_AT, SNAPSHOT_LATEST, newRequest } from '../../protocol/request.ts';
 import { Exchange } from '../exchange.ts';
 import { checkToken, declaredBytes } from '../headers.ts';
 import { Outpour } from '../outpour.ts';
@@ -21,6 +20,7 @@ import { RECORD_EXTENSION, type Responder } from '../respond.ts';
 import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
 import { Slices } from './slices.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
+import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
 const SNAPSHOT_IN_USE = errorNumber('SNAPSHOT_IN_USE');
 
@@ -73,7 +73,7 @@ class PublishExchange extends PositionExchange {
   #payload: Uint8Array = new Uint8Array(0);
 
   constructor(plane: Plane, bucket: string, stream: string, position: Position, match: Uint8Array | undefined) {
-    super(plane, COMMAND_PUBLISH_SNAPSHOT, bucket, stream, position);
+    super(plane, COMMANDS.publishSnapshot.number, bucket, stream, position);
     this.#match = match;
   }
 
@@ -124,7 +124,7 @@ export function writeRecordRange(res: UwsResponse, reply: Pick<Reply, 'flags' | 
 
 export function snapshotQuery(plane: Plane, mode: number, bucket: string, stream: string, offset = 0): Request {
   const query = newRequest();
-  query.op = OP_SNAPSHOT;
+  query.op = QUERIES.snapshot.number;
   query.group = plane.ctx.gateway.groupOf(bucket, stream);
   query.command.bucket = bucket;
   query.command.stream = stream;

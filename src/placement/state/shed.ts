@@ -12,7 +12,7 @@ export const SHED_COLD = 4;
 /** It gave up leaderships under which nothing was committed, not long ago. */
 export const SHED_STALL = 8;
 
-/** What a shard is told, as the mode of OP_SHED: lead as usual, never, or only when nobody else does. */
+/** What a shard is told, as the mode of SHED: lead as usual, never, or only when nobody else does. */
 export const SHED_USUAL = 0;
 export const SHED_NEVER = 1;
 export const SHED_LATE = 2;

@@ -5,7 +5,6 @@
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { snapshotDigest } from '../../http/routes/snapshot.ts';
 import type { ShardGateway } from '../../ports.ts';
-import { COMMAND_PUBLISH_SNAPSHOT, COMMAND_RETENTION } from '../../protocol/command.ts';
 import {
   PUBLISH_HEAD_BYTES,
   type Position,
@@ -15,6 +14,7 @@ import {
 import { type Answer, askStream } from './calls.ts';
 import type { Known } from './known.ts';
 import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 /** A log so small is not worth it. */
 const BYTES_MIN = 4 * 1024 * 1024;
@@ -57,15 +57,15 @@ async function raiseFloor(gateway: ShardGateway, position: Position): Promise<An
   payload.set(MARK, PUBLISH_HEAD_BYTES);
   writePublishHead(payload, { position, digest: snapshotDigest(MARK_TYPE, MARK), match: undefined });
   const published = await askStream(gateway, LOG_BUCKET, LOG_STREAM, (request) => {
-    request.op = COMMAND_PUBLISH_SNAPSHOT;
-    request.command.kind = COMMAND_PUBLISH_SNAPSHOT;
+    request.op = COMMANDS.publishSnapshot.number;
+    request.command.kind = COMMANDS.publishSnapshot.number;
     request.command.contentType = MARK_TYPE;
     request.command.payload = payload;
   });
   if (published.code !== 'OK') return published;
   return await askStream(gateway, LOG_BUCKET, LOG_STREAM, (request) => {
-    request.op = COMMAND_RETENTION;
-    request.command.kind = COMMAND_RETENTION;
+    request.op = COMMANDS.retention.number;
+    request.command.kind = COMMANDS.retention.number;
     request.command.payload = encodeRetention(position);
   });
 }

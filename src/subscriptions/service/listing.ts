@@ -5,8 +5,9 @@ import { LIST_LIMIT_MAX } from '../../base/limits.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { nameFault } from '../../protocol/names.ts';
-import { ALL_GROUPS, OP_LIST, OP_USAGE, type Request } from '../../protocol/request.ts';
+import { ALL_GROUPS, type Request } from '../../protocol/request.ts';
 import { type Answer, ask } from './calls.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 
 /** Names of buckets in one answer. */
 const BUCKETS_PAGE = 512;
@@ -59,11 +60,11 @@ async function listBucket(
   const pages = pagesOf(
     gateway,
     (request, after) => {
-      request.op = OP_LIST;
+      request.op = QUERIES.list.number;
       request.command.bucket = bucket;
       request.prefix = prefix;
       request.after = after;
-      request.limit = LIST_LIMIT_MAX;
+      request.maxRecords = LIST_LIMIT_MAX;
     },
     ({ body }) => {
       const names = (JSON.parse(body) as readonly { readonly stream_id: string }[]).map((row) => row.stream_id);
@@ -81,7 +82,7 @@ async function bucketNames(gateway: ShardGateway): Promise<Set<string>> {
   const pages = pagesOf(
     gateway,
     (request, after) => {
-      request.op = OP_USAGE;
+      request.op = QUERIES.usage.number;
       request.command.bucket = after;
       request.maxRecords = BUCKETS_PAGE;
     },

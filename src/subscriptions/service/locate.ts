@@ -3,8 +3,9 @@ import { type ErrorCode, MillraceError } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import { splitFlatPath } from '../../protocol/flat-path.ts';
-import { OP_HEAD, OP_READ, READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/request.ts';
+import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/request.ts';
 import { askStream } from './calls.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 
 const NO_STREAM: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['STREAM_NOT_FOUND', 'STREAM_DELETED']);
 const NOT_THERE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -18,7 +19,7 @@ const NOTHING: StreamTail = { incarnation: 0, offset: 0 };
 export async function locate(gateway: ShardGateway, path: string): Promise<StreamTail> {
   const { bucket, stream } = splitFlatPath(path);
   const answer = await askStream(gateway, bucket, stream, (request) => {
-    request.op = OP_HEAD;
+    request.op = QUERIES.head.number;
   });
   if (NO_STREAM.has(answer.code)) return NOTHING;
   if (answer.code !== 'OK') throw new MillraceError(answer.code);
@@ -29,7 +30,7 @@ export async function locate(gateway: ShardGateway, path: string): Promise<Strea
 export async function reaches(gateway: ShardGateway, path: string, offset: number): Promise<number> {
   const { bucket, stream } = splitFlatPath(path);
   const answer = await askStream(gateway, bucket, stream, (request) => {
-    request.op = OP_READ;
+    request.op = QUERIES.read.number;
     request.mode = READ_OFFSET;
     request.value = offset;
     request.maxBytes = 1;

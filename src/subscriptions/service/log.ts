@@ -12,14 +12,14 @@ import type { ShardGateway } from '../../ports.ts';
 import type { Machine } from '../state/machine.ts';
 import type { Outcome } from '../state/outcome.ts';
 import type { Command, LogRecord } from '../state/record.ts';
-import { COMMAND_APPEND, COMMAND_CREATE } from '../../protocol/command.ts';
 import { flatPath } from '../../protocol/flat-path.ts';
 import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
 import { REPLY_UP_TO_DATE } from '../../protocol/reply.ts';
-import { OP_HEAD, OP_READ, READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/request.ts';
+import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/request.ts';
 import { type Answer, askStream } from './calls.ts';
 import type { Logger } from '../../server/log.ts';
 import type { Tails } from './tails.ts';
+import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
 export const LOG_PATH = flatPath(LOG_BUCKET, LOG_STREAM);
 const JSON_TYPE = 'application/json';
@@ -92,8 +92,8 @@ export class SubscriptionLog {
   async ensure(): Promise<void> {
     if (this.isThere) return;
     const answer = await this.#ask((request) => {
-      request.op = COMMAND_CREATE;
-      request.command.kind = COMMAND_CREATE;
+      request.op = COMMANDS.create.number;
+      request.command.kind = COMMANDS.create.number;
       request.command.contentType = JSON_TYPE;
     });
     if (answer.code !== 'OK') throw new MillraceError(answer.code);
@@ -144,7 +144,7 @@ export class SubscriptionLog {
   async barrier(): Promise<void> {
     if (!this.isThere) {
       const head = await this.#ask((request) => {
-        request.op = OP_HEAD;
+        request.op = QUERIES.head.number;
       });
       if (head.code === 'STREAM_NOT_FOUND') return;
       if (head.code !== 'OK') throw new MillraceError(head.code);
@@ -190,8 +190,8 @@ export class SubscriptionLog {
 
   #send(records: readonly LogRecord[], match: number | undefined): Promise<Answer> {
     return this.#ask((request) => {
-      request.op = COMMAND_APPEND;
-      request.command.kind = COMMAND_APPEND;
+      request.op = COMMANDS.append.number;
+      request.command.kind = COMMANDS.append.number;
       request.command.contentType = JSON_TYPE;
       request.command.recordMatch = match ?? -1;
       request.command.payload = encodeUtf8(JSON.stringify(records));
@@ -224,7 +224,7 @@ export class SubscriptionLog {
   /** Finds where the log begins. */
   async #begin(): Promise<ErrorCode> {
     const head = await this.#ask((request) => {
-      request.op = OP_HEAD;
+      request.op = QUERIES.head.number;
     });
     if (head.code !== 'OK') return head.code;
     this.#offset = head.startOffset;
@@ -236,7 +236,7 @@ export class SubscriptionLog {
 
   async #step(): Promise<ErrorCode> {
     const answer = await this.#ask((request) => {
-      request.op = OP_READ;
+      request.op = QUERIES.read.number;
       request.mode = READ_OFFSET;
       request.value = this.#offset;
       request.readFlags = READ_FLAG_NO_TOUCH;

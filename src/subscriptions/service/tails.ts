@@ -12,11 +12,11 @@ import {
   OBSERVE_FORGET_PATTERN,
   OBSERVE_NAME,
   OBSERVE_PATTERN,
-  OP_OBSERVE,
   type Request,
 } from '../../protocol/request.ts';
 import { type Answer, ask } from './calls.ts';
 import { Lanes } from './lanes.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 
 /** A shard that cannot answer yet (full mailbox, catching up, importing) is asked again this much later. */
 const RETRY_MS = 100;
@@ -196,7 +196,7 @@ export class Tails implements TailHandler {
 
   #filling(group: number, mode: number, bucket: string, stream: string): (request: Request) => void {
     return (request) => {
-      request.op = OP_OBSERVE;
+      request.op = QUERIES.observe.number;
       request.group = group;
       request.mode = mode;
       request.topic = this.#topic;

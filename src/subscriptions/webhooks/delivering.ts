@@ -4,12 +4,12 @@ import { encodeUtf8 } from '../../base/utf8.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { showIssued } from '../state/show.ts';
 import type { Subscription, Wake } from '../state/subscription.ts';
-import { COMMAND_APPEND } from '../../protocol/command.ts';
 import { splitFlatPath } from '../../protocol/flat-path.ts';
 import { askStream } from '../service/calls.ts';
 import type { Keys } from './keys.ts';
 import { type DeliveryResult, deliver } from './webhook.ts';
 import type { WebhookRules } from './webhook-url.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 export type Sent = DeliveryResult;
 export type Delivering = (sub: Subscription, signal: AbortSignal) => Promise<Sent>;
@@ -68,8 +68,8 @@ async function writeEvent({ gateway, nowMs }: DeliveringOptions, sub: Subscripti
     ts: nowMs(),
   };
   const answer = await askStream(gateway, bucket, stream, (request) => {
-    request.op = COMMAND_APPEND;
-    request.command.kind = COMMAND_APPEND;
+    request.op = COMMANDS.append.number;
+    request.command.kind = COMMANDS.append.number;
     request.command.contentType = 'application/json';
     request.command.payload = encodeUtf8(JSON.stringify(event));
   });

@@ -7,11 +7,11 @@ import type { ImportSink } from '../../../src/http/routes/admin/backup.ts';
 import type { ReplyHandler, ShardGateway } from '../../../src/ports.ts';
 import { Import } from '../../../src/backup/import/import.ts';
 import { Spool, SpoolError } from '../../../src/backup/import/spool.ts';
-import { COMMAND_IMPORT_ABORT, COMMAND_IMPORT_BEGIN } from '../../../src/protocol/command.ts';
 import { decodeImportToken } from '../../../src/protocol/import-command.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import { mountSmallDisk } from '../../crash/small-disk.ts';
 import { removeFolder, temporaryFolder } from '../../support/server.ts';
+import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 const PIECE_BYTES = 300_000;
 const pieceOf = (value: number): Uint8Array => new Uint8Array(PIECE_BYTES).fill(value);
@@ -121,9 +121,12 @@ test('an upload for which the volume has no room any more is undone, and then re
     disk.remove('filler');
     assert.equal(disk.freeBytes(), freeBytes, `nothing is kept of ${pushed} bytes`);
     // The BEGIN is on its way and may still be carried out, so it is undone before anybody hears of it.
-    assert.deepEqual([sent.map(({ kind }) => kind), answers], [[COMMAND_IMPORT_BEGIN], []]);
+    assert.deepEqual([sent.map(({ kind }) => kind), answers], [[COMMANDS.importBegin.number], []]);
     sent[0]?.answer();
-    assert.deepEqual([sent.map(({ kind }) => kind), answers], [[COMMAND_IMPORT_BEGIN, COMMAND_IMPORT_ABORT], []]);
+    assert.deepEqual(
+      [sent.map(({ kind }) => kind), answers],
+      [[COMMANDS.importBegin.number, COMMANDS.importAbort.number], []],
+    );
     assert.equal(sent[1]?.token, sent[0]?.token);
     sent[1]?.answer();
     const sentence = 'what waits of the upload cannot be kept (ENOSPC: no space left on device, write)';

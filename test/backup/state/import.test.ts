@@ -9,13 +9,6 @@ import { fromHex } from '../../../src/base/hex.ts';
 import { apply } from '../../../src/stream/apply.ts';
 import { State } from '../../../src/stream/state.ts';
 import {
-  COMMAND_APPEND,
-  COMMAND_CREATE,
-  COMMAND_DELETE,
-  COMMAND_IMPORT_ABORT,
-  COMMAND_IMPORT_BEGIN,
-  COMMAND_IMPORT_END,
-  COMMAND_IMPORT_ROWS,
   Command,
   type CommandFields,
   commandBytesMax,
@@ -29,6 +22,7 @@ import { rowSize, writeRow } from '../../../src/base/row-bytes.ts';
 import { REPO_ROOT } from '../../support/paths.ts';
 import { createRandom } from '../../support/random.ts';
 import { SortedMapTx } from '../../stream/sorted-map-tx.ts';
+import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 const GROUP = 0x0102;
 const FOLDER = join(REPO_ROOT, 'test', 'backup', 'golden', 'format-1');
@@ -108,12 +102,12 @@ function importSteps(): Step[] {
   const contents = reader.end();
   const full = pieces.filter((piece) => piece.length > 0);
   const steps: Step[] = full.map((piece, seq) => ({
-    kind: COMMAND_IMPORT_ROWS,
+    kind: COMMANDS.importRows.number,
     more: { payload: encodeImportRows({ token: TOKEN, seq, rows: Buffer.concat(piece) }) },
   }));
   const digest = fromHex(contents.digest, 32) as Uint8Array;
   const end = encodeImportEnd({ ...contents, token: TOKEN, pieces: full.length, rows, digest, origin: NO_ORIGIN });
-  return [...steps, { kind: COMMAND_IMPORT_END, more: { payload: end } }];
+  return [...steps, { kind: COMMANDS.importEnd.number, more: { payload: end } }];
 }
 
 function story(): Step[] {
@@ -123,13 +117,13 @@ function story(): Step[] {
     const [bucket = '', stream = ''] = path.slice(1).split('/').map(decodeURIComponent);
     return { bucket, stream };
   };
-  const begin = { kind: COMMAND_IMPORT_BEGIN, more: { payload: encodeImportToken(TOKEN) } };
+  const begin = { kind: COMMANDS.importBegin.number, more: { payload: encodeImportToken(TOKEN) } };
   const [firstRows, ...rest] = importSteps() as [Step, ...Step[]];
-  const create = { kind: COMMAND_CREATE, more: { ...named('/new/stream'), contentType: 'text/plain' } };
+  const create = { kind: COMMANDS.create.number, more: { ...named('/new/stream'), contentType: 'text/plain' } };
   const payload = new Uint8Array(Buffer.from('more'));
-  const append = { kind: COMMAND_APPEND, more: { ...named(first), contentType: 'text/plain', payload } };
-  const abort = { kind: COMMAND_IMPORT_ABORT, more: { payload: encodeImportToken(OTHER) } };
-  const late = { kind: COMMAND_IMPORT_BEGIN, more: { payload: encodeImportToken(OTHER) } };
+  const append = { kind: COMMANDS.append.number, more: { ...named(first), contentType: 'text/plain', payload } };
+  const abort = { kind: COMMANDS.importAbort.number, more: { payload: encodeImportToken(OTHER) } };
+  const late = { kind: COMMANDS.importBegin.number, more: { payload: encodeImportToken(OTHER) } };
   return [
     begin,
     begin,
@@ -156,7 +150,7 @@ function story(): Step[] {
     rest.at(-1) as Step,
     { ...begin, code: 'GROUP_NOT_EMPTY' },
     append,
-    { kind: COMMAND_DELETE, more: named(second) },
+    { kind: COMMANDS.deleteStream.number, more: named(second) },
     create,
     append,
   ];

@@ -6,10 +6,11 @@ import type { ColdTier } from '../../../src/cold/shard/tier.ts';
 import { assembleRead } from '../../../src/cold/state/assemble.ts';
 import { decodeColdPlan } from '../../../src/protocol/cold.ts';
 import { REPLY_COLD, type Reply } from '../../../src/protocol/reply.ts';
-import { OP_FLUSH, OP_STATUS, newRequest } from '../../../src/protocol/request.ts';
+import { newRequest } from '../../../src/protocol/request.ts';
 import { FakeColdPort, type How, SETTINGS, digest } from './port.ts';
 import { Harness, code, find } from '../../shard/harness.ts';
 import { MemoryStorage } from '../../shard/memory-ports.ts';
+import { QUERIES } from '../../../src/protocol/operations.ts';
 
 export class ColdHarness extends Harness {
   readonly port: FakeColdPort;
@@ -82,7 +83,7 @@ export class ColdHarness extends Harness {
 
   flushCall(group: number, stream: string, least = 1, maxBytes = 0): number {
     const request = newRequest();
-    request.op = OP_FLUSH;
+    request.op = QUERIES.flushStream.number;
     request.group = group;
     request.command.bucket = 'bucket';
     request.command.stream = stream;
@@ -92,7 +93,7 @@ export class ColdHarness extends Harness {
   }
 
   status(): { counters: Record<string, number>; raft_groups: Record<string, unknown>[] } {
-    const slot = this.ask(OP_STATUS);
+    const slot = this.ask(QUERIES.status.number);
     return JSON.parse(Buffer.from(find(this.turn(), slot).body ?? []).toString()) as ReturnType<ColdHarness['status']>;
   }
 

@@ -2,8 +2,6 @@
 import assert from 'node:assert/strict';
 import type { Head } from '../../../src/stream/head.ts';
 import type { ColdPlan } from '../../../src/protocol/cold.ts';
-import { COMMAND_SWEEP } from '../../../src/protocol/command.ts';
-import { OP_READ } from '../../../src/protocol/request.ts';
 import { createRandom } from '../../support/random.ts';
 import { checkColdRows } from './cold-rows.ts';
 import { ColdRun } from './cold-run.ts';
@@ -11,6 +9,7 @@ import type { ModelCommand } from '../../stream/model-command.ts';
 import { Proposer } from '../../stream/propose.ts';
 import { plainCommand } from '../../stream/random-commands.ts';
 import { type Answer, GROUP, Replica, streamRequest } from '../../stream/replica.ts';
+import { COMMANDS, QUERIES } from '../../../src/protocol/operations.ts';
 
 export const NOW = 1_700_000_000_000;
 
@@ -68,13 +67,13 @@ export class Rig {
   }
 
   read(stream: string, value: number, more: { mode?: number; maxRecords?: number; readFlags?: number } = {}): Answer {
-    const request = streamRequest(OP_READ, 'bucket', stream);
+    const request = streamRequest(QUERIES.read.number, 'bucket', stream);
     Object.assign(request, { value, ...more });
     return this.replica.query(request, NOW);
   }
 
   sweep(): void {
-    assert.equal(this.commit(this.cold.propose(COMMAND_SWEEP, 'bucket', new Uint8Array(0), NOW)), 'OK');
+    assert.equal(this.commit(this.cold.propose(COMMANDS.sweep.number, 'bucket', new Uint8Array(0), NOW)), 'OK');
   }
 
   collectAll(): void {

@@ -8,7 +8,6 @@ import { type CompactPlan, nextCompaction, sliceOf } from '../../../src/cold/sta
 import { type FlushLimits, nextFlush } from '../../../src/cold/state/flusher.ts';
 import { mergeChunks } from '../../../src/cold/state/merge.ts';
 import { gcDue, objectKnown, storedObject } from '../../../src/cold/state/objects.ts';
-import { COMMAND_COMPACT, COMMAND_DOOM, COMMAND_FLUSH, COMMAND_GC_DONE } from '../../../src/protocol/command.ts';
 import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../../src/protocol/command.ts';
 import {
   type ChunkRef,
@@ -26,10 +25,11 @@ import { EntryBuilder } from '../../../src/group/entry.ts';
 import { NO_ORIGIN, objectKey, parseObjectKey } from '../../../src/protocol/object-key.ts';
 import type { State } from '../../../src/stream/state.ts';
 import type { Random } from '../../support/random.ts';
+import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 /** Of a compaction when its `kind` says so. */
 export interface Flush {
-  readonly kind?: typeof COMMAND_FLUSH | typeof COMMAND_COMPACT;
+  readonly kind?: typeof COMMANDS.flush.number | typeof COMMANDS.compact.number;
   readonly bucket: string;
   readonly list: FlushList;
 }
@@ -151,7 +151,7 @@ export class ColdRun {
       at += chunk.length;
       return { ...slice, at: at - chunk.length, length: chunk.length, digest: digestOf(chunk) };
     });
-    return { kind: COMMAND_COMPACT, bucket, list: { object, key, bytes: body.length, slices: list } };
+    return { kind: COMMANDS.compact.number, bucket, list: { object, key, bytes: body.length, slices: list } };
   }
 
   /** Puts what is next into the store. */
@@ -172,7 +172,7 @@ export class ColdRun {
   }
 
   /** The log entry that publishes it. */
-  entry({ kind = COMMAND_FLUSH, bucket, list }: Flush, nowMs: number): Uint8Array {
+  entry({ kind = COMMANDS.flush.number, bucket, list }: Flush, nowMs: number): Uint8Array {
     return this.propose(kind, bucket, encodeFlushList(list), nowMs);
   }
 
@@ -180,7 +180,7 @@ export class ColdRun {
     if (this.#pending.length === 0) return undefined;
     const [flush] = this.#pending.splice(this.#random.int(0, this.#pending.length - 1), 1) as [Flush];
     this.#proposed.push(flush);
-    this.counts[flush.kind === COMMAND_COMPACT ? 'compactions' : 'flushes']++;
+    this.counts[flush.kind === COMMANDS.compact.number ? 'compactions' : 'flushes']++;
     return this.entry(flush, nowMs);
   }
 
@@ -228,7 +228,7 @@ export class ColdRun {
     if (!sure && this.#random.chance(0.2)) return undefined;
     const seqs = due.map(({ seq }) => seq);
     // Numbers that are not in the queue are passed over.
-    return this.propose(COMMAND_GC_DONE, 'bucket', encodeGcList([...seqs, ...seqs.slice(0, 1), 1e12]), nowMs);
+    return this.propose(COMMANDS.gcDone.number, 'bucket', encodeGcList([...seqs, ...seqs.slice(0, 1), 1e12]), nowMs);
   }
 
   /** Orphans, and objects that are none. */
@@ -239,7 +239,7 @@ export class ColdRun {
     const all = [...orphans, ...others.map(({ list }) => ({ object: list.object, key: list.key }))];
     if (all.length === 0) return undefined;
     this.counts.doomed += orphans.length;
-    return this.propose(COMMAND_DOOM, 'bucket', encodeDoomList(all), nowMs);
+    return this.propose(COMMANDS.doom.number, 'bucket', encodeDoomList(all), nowMs);
   }
 
   /** Everything that is still under way is published; orphans are doomed. */

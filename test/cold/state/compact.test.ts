@@ -6,12 +6,12 @@ import { eachChunk } from '../../../src/cold/state/chunks.ts';
 import { type CompactPlan, RunChooser, nextCompaction, sliceOf } from '../../../src/cold/state/compactor.ts';
 import { mergeChunks } from '../../../src/cold/state/merge.ts';
 import { advanceFloor } from '../../../src/cold/state/retention.ts';
-import { COMMAND_COMPACT } from '../../../src/protocol/command.ts';
 import { decodeChunk } from '../../../src/cold/state/chunk-layout.ts';
 import { type FlushList, type StoredChunk, encodeFlushList } from '../../../src/protocol/cold.ts';
 import { READ_RECORD } from '../../../src/protocol/request.ts';
 import { createRandom } from '../../support/random.ts';
 import { NOW, Rig } from './cold-rig.ts';
+import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 const LIMITS = { maxBytes: 8 * 1024 * 1024, looks: 10_000, least: COMPACT_RUN_MIN };
 
@@ -107,7 +107,7 @@ function planned(rig: Rig, ...streams: string[]): CompactPlan {
 
 /** Slices that were accepted; the object is known from then on. */
 function publish(rig: Rig, list: FlushList): void {
-  assert.equal(rig.commit(rig.cold.propose(COMMAND_COMPACT, 'bucket', encodeFlushList(list), NOW)), 'OK');
+  assert.equal(rig.commit(rig.cold.propose(COMMANDS.compact.number, 'bucket', encodeFlushList(list), NOW)), 'OK');
 }
 
 test('chunks of slow streams become one each, in one object; reads are the same, the old objects go', () => {

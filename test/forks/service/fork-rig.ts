@@ -9,8 +9,6 @@ import { errands, questions } from '../../../src/forks/state/outbox.ts';
 import { planRead } from '../../../src/stream/read.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import {
-  OP_FORKS,
-  OP_READ,
   Query,
   READ_OFFSET,
   type Request,
@@ -19,6 +17,7 @@ import {
   writeRequest,
 } from '../../../src/protocol/request.ts';
 import { Group } from '../state/fork-commands.ts';
+import { QUERIES } from '../../../src/protocol/operations.ts';
 
 export const TEXT = { contentType: 'text/plain' };
 export const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
@@ -100,8 +99,8 @@ export class Rig {
     const reply = new Reply();
     const refused = this.before(request);
     if (refused !== undefined) reply.code = errorNumber(refused);
-    else if (op === OP_FORKS) this.#work(request, reply);
-    else if (op === OP_READ) Object.assign(reply, this.#query(request));
+    else if (op === QUERIES.forks.number) this.#work(request, reply);
+    else if (op === QUERIES.read.number) Object.assign(reply, this.#query(request));
     else {
       const { bucket, stream } = request.command;
       Object.assign(reply, this.groups[group as 0 | 1].do(op, `${bucket}/${stream}`, request.command));
@@ -123,7 +122,7 @@ export class Rig {
     const request = newRequest();
     const [bucket = '', stream = ''] = name.split('/');
     Object.assign(request.command, { bucket, stream });
-    request.op = OP_READ;
+    request.op = QUERIES.read.number;
     request.group = bucket === 'a' ? 0 : 1;
     request.mode = READ_OFFSET;
     request.value = from;

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode } from '../../../src/base/errors.ts';
-import { COMMAND_APPEND, COMMAND_CREATE, COMMAND_DELETE } from '../../../src/protocol/command.ts';
 import { createRandom } from '../../support/random.ts';
 import { Rig, TEXT, bytes } from './fork-rig.ts';
+import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 const NAMES = ['a/1', 'a/2', 'a/3', 'b/1', 'b/2', 'b/3'];
 const ROUNDS = 60;
@@ -113,16 +113,16 @@ test('forks are copies, and names are free when all that came of them is gone', 
       const what = random.pick(['create', 'append', 'append', 'delete', 'delete', 'fork', 'fork', 'fork']);
       let [expected, found] = ['', ''];
       if (what === 'create') {
-        [expected, found] = [model.create(name), group(name).code(COMMAND_CREATE, name, TEXT)];
+        [expected, found] = [model.create(name), group(name).code(COMMANDS.create.number, name, TEXT)];
         // Which of the streams that are there could have been made by such a request is nothing to the model.
         if (expected === 'exists' && (found === 'OK' || found === 'CREATE_CONFLICT')) expected = found;
       } else if (what === 'append') {
         const message = `${step}`.repeat(random.int(1, 4));
         expected = model.append(name, message);
-        found = group(name).code(COMMAND_APPEND, name, { ...TEXT, payload: bytes(message) });
+        found = group(name).code(COMMANDS.append.number, name, { ...TEXT, payload: bytes(message) });
       } else if (what === 'delete') {
         expected = model.delete(name);
-        const reply = group(name).do(COMMAND_DELETE, name);
+        const reply = group(name).do(COMMANDS.deleteStream.number, name);
         found = errorCode(reply.code);
         let told = false;
         rig.service.tell(name.startsWith('a') ? 0 : 1, reply, () => (told = true));
@@ -147,7 +147,7 @@ test('forks are copies, and names are free when all that came of them is gone', 
     }
     rig.before = () => undefined;
     rig.service.start();
-    for (const name of NAMES) group(name).do(COMMAND_DELETE, name);
+    for (const name of NAMES) group(name).do(COMMANDS.deleteStream.number, name);
     await rig.pass(60_000);
     rig.service.stop();
     assert.equal(rig.left(), '|', `round ${round}`);

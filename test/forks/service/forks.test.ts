@@ -5,28 +5,16 @@ import { test } from 'node:test';
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
 import { FORKS_IN_MAKING_MAX } from '../../../src/base/limits.ts';
 import { encodePurge } from '../../../src/protocol/bucket-command.ts';
-import {
-  COMMAND_APPEND,
-  COMMAND_CREATE,
-  COMMAND_DELETE,
-  COMMAND_FORK_ABORT,
-  COMMAND_FORK_BEGIN,
-  COMMAND_FORK_DATA,
-  COMMAND_FORK_END,
-  COMMAND_FORK_PIN,
-  COMMAND_FORK_UNPIN,
-  COMMAND_FORK_UNPINNED,
-  COMMAND_PURGE,
-} from '../../../src/protocol/command.ts';
 import { encodeForkBegin, encodeForkPin } from '../../../src/protocol/fork-command.ts';
-import { OP_READ, newRequest } from '../../../src/protocol/request.ts';
+import { newRequest } from '../../../src/protocol/request.ts';
 import { Rig, TEXT, bytes } from './fork-rig.ts';
+import { COMMANDS, QUERIES } from '../../../src/protocol/operations.ts';
 
 function withSource(): Rig {
   const rig = new Rig();
-  rig.groups[0].do(COMMAND_CREATE, 'a/s', { ...TEXT, payload: bytes('hello ') });
+  rig.groups[0].do(COMMANDS.create.number, 'a/s', { ...TEXT, payload: bytes('hello ') });
   for (const part of ['big ', 'wide ', 'world'])
-    rig.groups[0].do(COMMAND_APPEND, 'a/s', { ...TEXT, payload: bytes(part) });
+    rig.groups[0].do(COMMANDS.append.number, 'a/s', { ...TEXT, payload: bytes(part) });
   return rig;
 }
 
@@ -34,7 +22,7 @@ test('a fork in another group, in several pieces', async () => {
   const rig = withSource();
   assert.equal((await rig.fork('b/f', 'a/s', 10, 3)).code, 0);
   assert.equal(rig.text('b/f'), 'hello big wid!');
-  assert(rig.asked.filter((op) => op === COMMAND_FORK_DATA).length > 2);
+  assert(rig.asked.filter((op) => op === COMMANDS.forkData.number).length > 2);
   assert.equal(rig.left(), 'P|F');
   assert.equal(errorCode((await rig.fork('b/f', 'a/s')).code), 'CREATE_CONFLICT');
   assert.equal(errorCode((await rig.fork('b/g', 'a/s', 10, 6)).code), 'FORK_SUB_OFFSET_BEYOND');
@@ -44,7 +32,13 @@ test('a fork in another group, in several pieces', async () => {
   assert.equal(rig.service.making, 0);
 });
 
-const STEPS = [COMMAND_FORK_BEGIN, COMMAND_FORK_PIN, OP_READ, COMMAND_FORK_DATA, COMMAND_FORK_END];
+const STEPS = [
+  COMMANDS.forkBegin.number,
+  COMMANDS.forkPin.number,
+  QUERIES.read.number,
+  COMMANDS.forkData.number,
+  COMMANDS.forkEnd.number,
+];
 
 test('a step that finds no leader is taken again, also when it was taken', async () => {
   for (const code of ['NO_LEADER', 'OUTCOME_UNKNOWN', 'BACKPRESSURE'] as const) {
@@ -55,7 +49,7 @@ test('a step that finds no leader is taken again, also when it was taken', async
         if (op !== step || refusals === 0) return undefined;
         refusals--;
         // Carried out, and nobody was told.
-        if (code === 'OUTCOME_UNKNOWN' && op !== OP_READ) {
+        if (code === 'OUTCOME_UNKNOWN' && op !== QUERIES.read.number) {
           rig.groups[group as 0 | 1].do(op, `${command.bucket}/${command.stream}`, command);
         }
         return code;
@@ -74,12 +68,17 @@ test('a fork that gets nowhere is undone, and its source is told', async () => {
     assert.equal(errorCode((await rig.fork('b/f', 'a/s')).code), 'NO_LEADER');
     await rig.pass(100);
     assert.equal(rig.left(), '|', `nothing is left of ${step}`);
-    assert.equal(rig.groups[1].code(COMMAND_CREATE, 'b/f', TEXT), 'OK');
+    assert.equal(rig.groups[1].code(COMMANDS.create.number, 'b/f', TEXT), 'OK');
   }
 });
 
 test('a fork whose outcome nobody knew is given up as soon as there is a majority again', async () => {
-  for (const lost of [COMMAND_FORK_BEGIN, COMMAND_FORK_PIN, COMMAND_FORK_DATA, COMMAND_FORK_END]) {
+  for (const lost of [
+    COMMANDS.forkBegin.number,
+    COMMANDS.forkPin.number,
+    COMMANDS.forkData.number,
+    COMMANDS.forkEnd.number,
+  ]) {
     const rig = withSource();
     let hasMajority = true;
     rig.before = ({ op, group, command }) => {
@@ -92,25 +91,29 @@ test('a fork whose outcome nobody knew is given up as soon as there is a majorit
     };
     assert.equal(errorCode((await rig.fork('b/f', 'a/s')).code), 'NO_LEADER');
     await rig.pass(60_000);
-    if (lost !== COMMAND_FORK_END) assert.equal(rig.groups[1].code(COMMAND_CREATE, 'b/f', TEXT), 'FORK_FORMING');
+    if (lost !== COMMANDS.forkEnd.number)
+      assert.equal(rig.groups[1].code(COMMANDS.create.number, 'b/f', TEXT), 'FORK_FORMING');
     rig.before = () => undefined;
     await rig.pass(1000);
     assert.equal(rig.service.undoing, 0);
-    const isWhole = lost === COMMAND_FORK_END;
+    const isWhole = lost === COMMANDS.forkEnd.number;
     assert.equal(rig.left(), isWhole ? 'P|F' : '|', `after ${lost}`);
-    assert.equal(rig.groups[1].code(COMMAND_CREATE, 'b/f', TEXT), isWhole ? 'CREATE_CONFLICT' : 'OK');
+    assert.equal(rig.groups[1].code(COMMANDS.create.number, 'b/f', TEXT), isWhole ? 'CREATE_CONFLICT' : 'OK');
   }
 });
 
 test('a source that is trimmed, removed, or made anew in the middle', async () => {
   const cases: readonly (readonly [string, (rig: Rig) => ErrorCode | void, ErrorCode])[] = [
     ['trimmed', () => 'STREAM_GONE', 'FORK_SOURCE_MOVED'],
-    ['removed', (rig) => void rig.groups[0].do(COMMAND_DELETE, 'a/s'), 'FORK_SOURCE_DELETED'],
+    ['removed', (rig) => void rig.groups[0].do(COMMANDS.deleteStream.number, 'a/s'), 'FORK_SOURCE_DELETED'],
     [
       'made anew, after a purge',
       (rig) => {
-        rig.groups[0].do(COMMAND_PURGE, 'a', { payload: encodePurge('') });
-        rig.groups[0].do(COMMAND_CREATE, 'a/s', { ...TEXT, payload: bytes('other bytes, and not few of them') });
+        rig.groups[0].do(COMMANDS.purge.number, 'a', { payload: encodePurge('') });
+        rig.groups[0].do(COMMANDS.create.number, 'a/s', {
+          ...TEXT,
+          payload: bytes('other bytes, and not few of them'),
+        });
       },
       'FORK_SOURCE_MOVED',
     ],
@@ -118,7 +121,7 @@ test('a source that is trimmed, removed, or made anew in the middle', async () =
   for (const [what, happens, expected] of cases) {
     const rig = withSource();
     let reads = 0;
-    rig.before = ({ op }) => (op === OP_READ && ++reads === 2 ? happens(rig) : undefined);
+    rig.before = ({ op }) => (op === QUERIES.read.number && ++reads === 2 ? happens(rig) : undefined);
     assert.equal(errorCode((await rig.fork('b/f', 'a/s')).code), expected, what);
     await rig.pass(100);
     assert.equal(rig.left(), '|', what);
@@ -146,17 +149,17 @@ test('what was left undone is done by who leads: errands at once, and pins that 
   await rig.fork('b/g', 'a/s');
   rig.service.start();
   // The node died behind its DELETE.
-  rig.groups[1].do(COMMAND_DELETE, 'b/f');
+  rig.groups[1].do(COMMANDS.deleteStream.number, 'b/f');
   assert.equal(rig.left(), 'P|FU');
   await rig.pass(1500);
   assert.equal(rig.left(), 'P|F');
   // A pin came late, after its fork had been given up and its source told.
-  rig.groups[1].do(COMMAND_FORK_BEGIN, 'b/late', { forkToken: 7, payload: encodeForkBegin('a\0s', -1, 0) });
-  rig.groups[1].do(COMMAND_FORK_ABORT, 'b/late', { forkToken: 7 });
-  rig.groups[1].do(COMMAND_FORK_UNPINNED, 'b/late', { forkToken: 7 });
-  rig.groups[0].do(COMMAND_FORK_PIN, 'a/s', { forkToken: 7, payload: encodeForkPin('b\0late', -1) });
-  rig.groups[0].do(COMMAND_DELETE, 'a/s');
-  rig.groups[1].do(COMMAND_DELETE, 'b/g');
+  rig.groups[1].do(COMMANDS.forkBegin.number, 'b/late', { forkToken: 7, payload: encodeForkBegin('a\0s', -1, 0) });
+  rig.groups[1].do(COMMANDS.forkAbort.number, 'b/late', { forkToken: 7 });
+  rig.groups[1].do(COMMANDS.forkUnpinned.number, 'b/late', { forkToken: 7 });
+  rig.groups[0].do(COMMANDS.forkPin.number, 'a/s', { forkToken: 7, payload: encodeForkPin('b\0late', -1) });
+  rig.groups[0].do(COMMANDS.deleteStream.number, 'a/s');
+  rig.groups[1].do(COMMANDS.deleteStream.number, 'b/g');
   await rig.pass(1500);
   assert.equal(rig.left(), 'PT|', 'the name is still kept');
   await rig.pass(30_000);
@@ -167,14 +170,15 @@ test('what was left undone is done by who leads: errands at once, and pins that 
 
 test('what waits for a group without a leader holds up nothing else', async () => {
   const rig = withSource();
-  rig.groups[1].do(COMMAND_CREATE, 'b/s', TEXT);
+  rig.groups[1].do(COMMANDS.create.number, 'b/s', TEXT);
   await rig.fork('b/f', 'a/s');
   await rig.fork('a/f', 'b/s');
-  rig.before = ({ op, command }) => (op === COMMAND_FORK_UNPIN && command.bucket === 'a' ? 'NO_LEADER' : undefined);
+  rig.before = ({ op, command }) =>
+    op === COMMANDS.forkUnpin.number && command.bucket === 'a' ? 'NO_LEADER' : undefined;
   rig.service.start();
-  rig.groups[1].do(COMMAND_DELETE, 'b/f');
+  rig.groups[1].do(COMMANDS.deleteStream.number, 'b/f');
   await rig.pass(1500);
-  rig.groups[0].do(COMMAND_DELETE, 'a/f');
+  rig.groups[0].do(COMMANDS.deleteStream.number, 'a/f');
   assert.equal(rig.left(), 'PU|PU');
   await rig.pass(1500);
   assert.equal(rig.left(), 'P|U');
@@ -187,7 +191,7 @@ test('what waits for a group without a leader holds up nothing else', async () =
 test('forks that live are asked after, and stay', async () => {
   const rig = withSource();
   await rig.fork('b/f', 'a/s');
-  rig.groups[0].do(COMMAND_DELETE, 'a/s');
+  rig.groups[0].do(COMMANDS.deleteStream.number, 'a/s');
   rig.service.start();
   await rig.pass(60_000);
   assert.equal(rig.left(), 'PT|F');

@@ -5,16 +5,10 @@ import { apply } from '../../../src/stream/apply.ts';
 import { NO_DIGEST } from '../../../src/backup/state/import-mark.ts';
 import { errands } from '../../../src/forks/state/outbox.ts';
 import { State } from '../../../src/stream/state.ts';
-import {
-  COMMAND_CREATE,
-  COMMAND_FORK_CHECK,
-  Command,
-  commandBytesMax,
-  newCommandFields,
-  writeCommand,
-} from '../../../src/protocol/command.ts';
+import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../../src/protocol/command.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import { SortedMapTx } from '../../stream/sorted-map-tx.ts';
+import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 function answerOf(state: State, kind: number): number {
   const fields = { ...newCommandFields(), kind, bucket: 'bucket', stream: 'fork', forkToken: 7 };
@@ -33,17 +27,17 @@ function answerOf(state: State, kind: number): number {
 
 test('a group in which nothing ever was does not say that a fork is gone', () => {
   const state = new State(1, new SortedMapTx());
-  assert.equal(answerOf(state, COMMAND_FORK_CHECK), 1);
-  answerOf(state, COMMAND_CREATE);
-  assert.equal(answerOf(state, COMMAND_FORK_CHECK), 0);
+  assert.equal(answerOf(state, COMMANDS.forkCheck.number), 1);
+  answerOf(state, COMMANDS.create.number);
+  assert.equal(answerOf(state, COMMANDS.forkCheck.number), 0);
 });
 
 test('a group that was restored with nothing in it says so', () => {
   const state = new State(1, new SortedMapTx());
   state.markImport({ phase: 'undone', token: '1', pieces: 0, rows: 0, lastMs: 0, digest: NO_DIGEST });
-  assert.equal(answerOf(state, COMMAND_FORK_CHECK), 1);
+  assert.equal(answerOf(state, COMMANDS.forkCheck.number), 1);
   state.markImport({ phase: 'done', token: '2', pieces: 0, rows: 0, lastMs: 0, digest: NO_DIGEST });
-  assert.equal(answerOf(state, COMMAND_FORK_CHECK), 0);
+  assert.equal(answerOf(state, COMMANDS.forkCheck.number), 0);
 });
 
 test('who is to be told is walked from anywhere, and each is found once', () => {

@@ -5,26 +5,11 @@ import { errorCode } from '../../../src/base/errors.ts';
 import { errands, questions } from '../../../src/forks/state/outbox.ts';
 import { listStreams } from '../../../src/stream/list.ts';
 import { encodePurge, encodeQuota } from '../../../src/protocol/bucket-command.ts';
-import {
-  COMMAND_APPEND,
-  COMMAND_CREATE,
-  COMMAND_DELETE,
-  COMMAND_FORK_ABORT,
-  COMMAND_FORK_BEGIN,
-  COMMAND_FORK_CHECK,
-  COMMAND_FORK_DATA,
-  COMMAND_FORK_END,
-  COMMAND_FORK_PIN,
-  COMMAND_FORK_UNPIN,
-  COMMAND_FORK_UNPINNED,
-  COMMAND_PURGE,
-  COMMAND_QUOTA,
-  COMMAND_SWEEP,
-  type CommandFields,
-} from '../../../src/protocol/command.ts';
+import { type CommandFields } from '../../../src/protocol/command.ts';
 import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../../src/protocol/fork-command.ts';
 import { REPLY_CLOSED, REPLY_CREATED } from '../../../src/protocol/reply.ts';
 import { Group } from './fork-commands.ts';
+import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 const TEXT = 'text/plain';
 const SILENCE_MS = 15_000;
@@ -36,8 +21,8 @@ const code = (reply: { readonly code: number }): string => errorCode(reply.code)
 function withSource(): Group {
   const group = new Group();
   const type = { contentType: TEXT };
-  assert.equal(group.code(COMMAND_CREATE, 'a/s', { ...type, payload: bytes('hello ') }), 'OK');
-  assert.equal(group.code(COMMAND_APPEND, 'a/s', { ...type, payload: bytes('world') }), 'OK');
+  assert.equal(group.code(COMMANDS.create.number, 'a/s', { ...type, payload: bytes('hello ') }), 'OK');
+  assert.equal(group.code(COMMANDS.append.number, 'a/s', { ...type, payload: bytes('world') }), 'OK');
   return group;
 }
 
@@ -54,9 +39,13 @@ const begin = (
   token: number,
   { from = 'a/s', offset = -1, sub = 0, more = {} }: Ask = {},
 ) =>
-  group.do(COMMAND_FORK_BEGIN, name, { forkToken: token, payload: encodeForkBegin(key(from), offset, sub), ...more });
+  group.do(COMMANDS.forkBegin.number, name, {
+    forkToken: token,
+    payload: encodeForkBegin(key(from), offset, sub),
+    ...more,
+  });
 const pin = (group: Group, name: string, token: number, { from = 'a/s', offset = -1, more = {} }: Ask = {}) =>
-  group.do(COMMAND_FORK_PIN, from, { forkToken: token, payload: encodeForkPin(key(name), offset), ...more });
+  group.do(COMMANDS.forkPin.number, from, { forkToken: token, payload: encodeForkPin(key(name), offset), ...more });
 
 interface Piece {
   readonly anchor?: number;
@@ -67,13 +56,13 @@ interface Piece {
 }
 
 const data = (group: Group, name: string, token: number, { anchor = 11, at = 0, record = 0, ends, text }: Piece) =>
-  group.do(COMMAND_FORK_DATA, name, {
+  group.do(COMMANDS.forkData.number, name, {
     forkToken: token,
     contentType: TEXT,
     payload: encodeForkData({ anchor, at, record, ends, bytes: bytes(text) }),
   });
 const end = (group: Group, name: string, token: number, more: Partial<CommandFields> = {}) =>
-  group.do(COMMAND_FORK_END, name, { forkToken: token, contentType: TEXT, ...more });
+  group.do(COMMANDS.forkEnd.number, name, { forkToken: token, contentType: TEXT, ...more });
 
 const WHOLE: Piece = { ends: [6, 11], text: 'hello world' };
 
@@ -99,10 +88,10 @@ test('a fork is made in steps, and nobody sees it before it is whole', () => {
   assert.equal(code(data(group, 'a/f', 7, { at: 6, record: 1, ends: [5], text: 'world' })), 'OK');
   group.restart();
   assert.deepEqual(streams(group), ['s']);
-  for (const kind of [COMMAND_APPEND, COMMAND_DELETE]) {
+  for (const kind of [COMMANDS.append.number, COMMANDS.deleteStream.number]) {
     assert.equal(group.code(kind, 'a/f', { contentType: TEXT, payload: bytes('x') }), 'STREAM_NOT_FOUND');
   }
-  assert.equal(group.code(COMMAND_CREATE, 'a/f'), 'FORK_FORMING');
+  assert.equal(group.code(COMMANDS.create.number, 'a/f'), 'FORK_FORMING');
   assert.equal(code(begin(group, 'a/f', 8)), 'FORK_FORMING');
   assert.equal(code(pin(group, 'a/g', 9, { from: 'a/f' })), 'FORK_SOURCE_NOT_FOUND', 'nor can it be forked');
   const whole = end(group, 'a/f', 7, { payload: bytes('!'), close: true });
@@ -128,14 +117,14 @@ test('each step may be repeated, and another maker is turned away', () => {
   assert.equal(code(data(group, 'a/f', 8, { at: 11, record: 2, ends: [1], text: 'x' })), 'FORK_LOST');
   assert.equal(code(data(group, 'a/f', 7, { at: 12, record: 2, ends: [1], text: 'x' })), 'FORK_LOST', 'a gap');
   assert.equal(code(end(group, 'a/f', 8)), 'FORK_LOST');
-  assert.equal(group.code(COMMAND_FORK_ABORT, 'a/f', { forkToken: 8 }), 'OK');
+  assert.equal(group.code(COMMANDS.forkAbort.number, 'a/f', { forkToken: 8 }), 'OK');
   for (let i = 0; i < 2; i++) {
     const reply = end(group, 'a/f', 7, { payload: bytes('!') });
     assert(reply.has(REPLY_CREATED));
     assert.equal(reply.nextOffset, 12);
   }
   assert.equal(code(data(group, 'a/f', 7, { at: 12, record: 3, ends: [1], text: 'x' })), 'FORK_LOST', 'it is whole');
-  assert.equal(group.code(COMMAND_FORK_ABORT, 'a/f', { forkToken: 7 }), 'OK');
+  assert.equal(group.code(COMMANDS.forkAbort.number, 'a/f', { forkToken: 7 }), 'OK');
   assert.deepEqual(streams(group), ['f', 's'], 'a fork that is whole is not given up');
 });
 
@@ -163,7 +152,11 @@ test('the same PUT again is told from another one', () => {
   ];
   for (const other of others)
     assert.equal(code(begin(group, 'a/f', 8, other)), 'CREATE_CONFLICT', JSON.stringify(other));
-  assert.equal(group.code(COMMAND_CREATE, 'a/f', { contentType: TEXT, ttlSeconds: 60 }), 'CREATE_CONFLICT', 'no fork');
+  assert.equal(
+    group.code(COMMANDS.create.number, 'a/f', { contentType: TEXT, ttlSeconds: 60 }),
+    'CREATE_CONFLICT',
+    'no fork',
+  );
   assert.equal(code(begin(group, 'a/s', 8, { more: { contentType: TEXT } })), 'CREATE_CONFLICT', 'not a fork');
 });
 
@@ -184,39 +177,43 @@ test('a source that is removed keeps its name while forks of it live, and its so
   fork(group, 'a/f', 7);
   fork(group, 'a/g', 8, { from: 'a/f' });
   fork(group, 'a/h', 9, { from: 'a/f' });
-  assert.equal(group.do(COMMAND_DELETE, 'a/s').b, 0);
-  assert.equal(group.do(COMMAND_DELETE, 'a/f').b, 0, 'a fork that is a source itself tells nobody');
+  assert.equal(group.do(COMMANDS.deleteStream.number, 'a/s').b, 0);
+  assert.equal(group.do(COMMANDS.deleteStream.number, 'a/f').b, 0, 'a fork that is a source itself tells nobody');
   group.restart();
   for (const name of ['a/s', 'a/f']) {
-    assert.equal(group.code(COMMAND_DELETE, name), 'STREAM_DELETED');
-    assert.equal(group.code(COMMAND_APPEND, name, { contentType: TEXT, payload: bytes('x') }), 'STREAM_DELETED');
-    assert.equal(group.code(COMMAND_CREATE, name), 'NAME_HELD');
+    assert.equal(group.code(COMMANDS.deleteStream.number, name), 'STREAM_DELETED');
+    assert.equal(
+      group.code(COMMANDS.append.number, name, { contentType: TEXT, payload: bytes('x') }),
+      'STREAM_DELETED',
+    );
+    assert.equal(group.code(COMMANDS.create.number, name), 'NAME_HELD');
     assert.equal(code(begin(group, name, 10, { from: 'a/g' })), 'NAME_HELD');
     assert.equal(code(pin(group, 'a/i', 10, { from: name })), 'FORK_SOURCE_DELETED');
   }
   assert.deepEqual(streams(group), ['g', 'h']);
   const { streamCount, retainedBytes } = bucket(group);
   assert.deepEqual([streamCount, retainedBytes], [2, 22], 'its bytes are given back');
-  const told = group.do(COMMAND_DELETE, 'a/g');
+  const told = group.do(COMMANDS.deleteStream.number, 'a/g');
   assert.deepEqual([told.b, told.a, told.text], [1, 8, 'a\0f']);
   assert.deepEqual(
     errands(group.state, 9).map(({ token }) => token),
     [8],
   );
-  for (let i = 0; i < 2; i++) assert.equal(group.do(COMMAND_FORK_UNPIN, 'a/f', { forkToken: 8 }).b, 0, 'one is left');
-  group.do(COMMAND_FORK_UNPINNED, 'a/f', { forkToken: 8 });
+  for (let i = 0; i < 2; i++)
+    assert.equal(group.do(COMMANDS.forkUnpin.number, 'a/f', { forkToken: 8 }).b, 0, 'one is left');
+  group.do(COMMANDS.forkUnpinned.number, 'a/f', { forkToken: 8 });
   assert.deepEqual(errands(group.state, 9), []);
-  assert.equal(group.do(COMMAND_DELETE, 'a/h').a, 9);
-  const last = group.do(COMMAND_FORK_UNPIN, 'a/f', { forkToken: 9 });
+  assert.equal(group.do(COMMANDS.deleteStream.number, 'a/h').a, 9);
+  const last = group.do(COMMANDS.forkUnpin.number, 'a/f', { forkToken: 9 });
   assert.deepEqual([last.b, last.a, last.text], [1, 7, 'a\0s'], 'the cascade');
-  assert.equal(group.code(COMMAND_DELETE, 'a/f'), 'STREAM_NOT_FOUND');
-  assert.equal(group.code(COMMAND_DELETE, 'a/s'), 'STREAM_DELETED');
-  assert.equal(group.do(COMMAND_FORK_UNPIN, 'a/s', { forkToken: 7 }).b, 0);
-  assert.equal(group.code(COMMAND_CREATE, 'a/s'), 'OK');
-  for (const token of [7, 9]) group.do(COMMAND_FORK_UNPINNED, 'a/s', { forkToken: token });
-  group.do(COMMAND_DELETE, 'a/s');
+  assert.equal(group.code(COMMANDS.deleteStream.number, 'a/f'), 'STREAM_NOT_FOUND');
+  assert.equal(group.code(COMMANDS.deleteStream.number, 'a/s'), 'STREAM_DELETED');
+  assert.equal(group.do(COMMANDS.forkUnpin.number, 'a/s', { forkToken: 7 }).b, 0);
+  assert.equal(group.code(COMMANDS.create.number, 'a/s'), 'OK');
+  for (const token of [7, 9]) group.do(COMMANDS.forkUnpinned.number, 'a/s', { forkToken: token });
+  group.do(COMMANDS.deleteStream.number, 'a/s');
   assert.equal(group.tags(), 'bm', 'nothing is left');
-  assert.equal(group.code(COMMAND_FORK_UNPIN, 'a/none', { forkToken: 99 }), 'OK', 'what is not known is done');
+  assert.equal(group.code(COMMANDS.forkUnpin.number, 'a/none', { forkToken: 99 }), 'OK', 'what is not known is done');
 });
 
 test('a fork whose maker falls silent is given up, or taken over', () => {
@@ -225,12 +222,12 @@ test('a fork whose maker falls silent is given up, or taken over', () => {
   pin(group, 'a/f', 7);
   data(group, 'a/f', 7, { ends: [6], text: 'hello ' });
   group.nowMs += SILENCE_MS - 1;
-  group.do(COMMAND_SWEEP, '');
+  group.do(COMMANDS.sweep.number, '');
   assert.equal(code(begin(group, 'a/f', 8)), 'FORK_FORMING');
   // Each piece, also an empty one, says that the maker lives.
   assert.equal(code(data(group, 'a/f', 7, { at: 6, record: 1, ends: [], text: '' })), 'OK');
   group.nowMs += SILENCE_MS - 1;
-  group.do(COMMAND_SWEEP, '');
+  group.do(COMMANDS.sweep.number, '');
   assert.equal(code(begin(group, 'a/f', 8)), 'FORK_FORMING');
   group.nowMs += 1;
   assert(begin(group, 'a/f', 8).has(REPLY_CREATED), 'taken over');
@@ -240,13 +237,13 @@ test('a fork whose maker falls silent is given up, or taken over', () => {
   );
   assert.equal(code(data(group, 'a/f', 7, { at: 6, record: 1, ends: [5], text: 'world' })), 'FORK_LOST');
   group.nowMs += SILENCE_MS;
-  group.do(COMMAND_SWEEP, '');
+  group.do(COMMANDS.sweep.number, '');
   assert.deepEqual(
     errands(group.state, 9).map(({ token }) => token),
     [7, 8],
   );
   assert.equal(bucket(group).streamCount, 1);
-  assert.equal(group.code(COMMAND_CREATE, 'a/f'), 'OK');
+  assert.equal(group.code(COMMANDS.create.number, 'a/f'), 'OK');
 });
 
 test('lifetimes: a fork that expires is told of, a source that expires keeps its name', () => {
@@ -257,7 +254,7 @@ test('lifetimes: a fork that expires is told of, a source that expires keeps its
   data(group, 'a/g', 8, WHOLE);
   assert.equal(end(group, 'a/g', 8, { ttlSeconds: 5 }).text, '5 -1');
   group.nowMs += 5000;
-  group.do(COMMAND_SWEEP, '');
+  group.do(COMMANDS.sweep.number, '');
   assert.deepEqual(
     errands(group.state, 9).map(({ token }) => token),
     [8],
@@ -265,7 +262,7 @@ test('lifetimes: a fork that expires is told of, a source that expires keeps its
   assert.deepEqual(streams(group), ['f', 's']);
 
   const short = new Group();
-  short.code(COMMAND_CREATE, 'a/s', { contentType: TEXT, ttlSeconds: 5, payload: bytes('hello world') });
+  short.code(COMMANDS.create.number, 'a/s', { contentType: TEXT, ttlSeconds: 5, payload: bytes('hello world') });
   begin(short, 'a/f', 7);
   const pinned = pin(short, 'a/f', 7);
   assert.deepEqual([pinned.a, pinned.b], [5, -1]);
@@ -273,59 +270,60 @@ test('lifetimes: a fork that expires is told of, a source that expires keeps its
   end(short, 'a/f', 7);
   short.nowMs += 5000;
   assert.equal(code(pin(short, 'a/g', 8)), 'FORK_SOURCE_NOT_FOUND');
-  assert.equal(short.code(COMMAND_APPEND, 'a/s', { contentType: TEXT, payload: bytes('x') }), 'STREAM_DELETED');
-  assert.equal(short.code(COMMAND_CREATE, 'a/s'), 'NAME_HELD', 'also before the sweep');
-  assert.equal(short.code(COMMAND_DELETE, 'a/s'), 'STREAM_DELETED');
+  assert.equal(short.code(COMMANDS.append.number, 'a/s', { contentType: TEXT, payload: bytes('x') }), 'STREAM_DELETED');
+  assert.equal(short.code(COMMANDS.create.number, 'a/s'), 'NAME_HELD', 'also before the sweep');
+  assert.equal(short.code(COMMANDS.deleteStream.number, 'a/s'), 'STREAM_DELETED');
 });
 
 test('quotas hold for what is inherited', () => {
   const group = withSource();
-  group.do(COMMAND_QUOTA, 'a', { payload: encodeQuota({ streamsMax: 2, retainedBytesMax: 25 }) });
+  group.do(COMMANDS.quota.number, 'a', { payload: encodeQuota({ streamsMax: 2, retainedBytesMax: 25 }) });
   begin(group, 'a/f', 7);
   assert.equal(code(begin(group, 'a/g', 8)), 'QUOTA_EXCEEDED', 'one in the making counts');
   pin(group, 'a/f', 7);
   data(group, 'a/f', 7, WHOLE);
   assert.equal(code(end(group, 'a/f', 7, { payload: bytes('1234') })), 'QUOTA_EXCEEDED');
-  group.do(COMMAND_QUOTA, 'a', { payload: encodeQuota({ streamsMax: 3, retainedBytesMax: 25 }) });
+  group.do(COMMANDS.quota.number, 'a', { payload: encodeQuota({ streamsMax: 3, retainedBytesMax: 25 }) });
   begin(group, 'a/g', 8);
   assert.equal(code(data(group, 'a/g', 8, WHOLE)), 'QUOTA_EXCEEDED');
-  const undone = group.do(COMMAND_FORK_ABORT, 'a/g', { forkToken: 8 });
+  const undone = group.do(COMMANDS.forkAbort.number, 'a/g', { forkToken: 8 });
   assert.deepEqual([undone.b, undone.a], [1, 8]);
   assert.equal(bucket(group).streamCount, 2);
 });
 
 test('a purge takes forks, sources and what is left of them, and tells other buckets', () => {
   const group = withSource();
-  group.code(COMMAND_CREATE, 'b/s', { contentType: TEXT, payload: bytes('hello world') });
+  group.code(COMMANDS.create.number, 'b/s', { contentType: TEXT, payload: bytes('hello world') });
   fork(group, 'a/f', 7);
   fork(group, 'b/f', 8, { from: 'a/s' });
   fork(group, 'a/g', 9, { from: 'b/s' });
   begin(group, 'a/half', 10, { from: 'b/s' });
-  group.do(COMMAND_DELETE, 'a/s');
-  assert.equal(group.code(COMMAND_CREATE, 'a/s'), 'NAME_HELD');
-  const reply = group.do(COMMAND_PURGE, 'a', { payload: encodePurge('') });
+  group.do(COMMANDS.deleteStream.number, 'a/s');
+  assert.equal(group.code(COMMANDS.create.number, 'a/s'), 'NAME_HELD');
+  const reply = group.do(COMMANDS.purge.number, 'a', { payload: encodePurge('') });
   assert.deepEqual([code(reply), reply.a, reply.b], ['OK', 3, 0]);
-  assert.equal(group.code(COMMAND_CREATE, 'a/s'), 'OK', 'the name is free');
+  assert.equal(group.code(COMMANDS.create.number, 'a/s'), 'OK', 'the name is free');
   assert.deepEqual(
     errands(group.state, 9).map(({ token }) => token),
     [7, 9, 10],
   );
   for (const { token, source } of errands(group.state, 9)) {
-    group.do(COMMAND_FORK_UNPIN, source.replace('\0', '/'), { forkToken: token });
-    group.do(COMMAND_FORK_UNPINNED, 'a/s', { forkToken: token });
+    group.do(COMMANDS.forkUnpin.number, source.replace('\0', '/'), { forkToken: token });
+    group.do(COMMANDS.forkUnpinned.number, 'a/s', { forkToken: token });
   }
   // What was forked from the purged bucket lives, and tells in vain.
-  assert.equal(group.do(COMMAND_DELETE, 'b/f').a, 8);
-  group.do(COMMAND_FORK_UNPIN, 'a/s', { forkToken: 8 });
-  group.do(COMMAND_FORK_UNPINNED, 'a/s', { forkToken: 8 });
-  group.do(COMMAND_DELETE, 'a/s');
-  group.do(COMMAND_DELETE, 'b/s');
+  assert.equal(group.do(COMMANDS.deleteStream.number, 'b/f').a, 8);
+  group.do(COMMANDS.forkUnpin.number, 'a/s', { forkToken: 8 });
+  group.do(COMMANDS.forkUnpinned.number, 'a/s', { forkToken: 8 });
+  group.do(COMMANDS.deleteStream.number, 'a/s');
+  group.do(COMMANDS.deleteStream.number, 'b/s');
   assert.equal(group.tags(), 'bm');
 });
 
 test('a fork that is asked after is there, or never comes', () => {
   const group = withSource();
-  const there = (name: string, token: number): number => group.do(COMMAND_FORK_CHECK, name, { forkToken: token }).a;
+  const there = (name: string, token: number): number =>
+    group.do(COMMANDS.forkCheck.number, name, { forkToken: token }).a;
   assert.equal(there('a/f', 7), 0);
   begin(group, 'a/f', 7);
   assert.equal(there('a/f', 7), 1, 'in the making');
@@ -335,12 +333,12 @@ test('a fork that is asked after is there, or never comes', () => {
   end(group, 'a/f', 7);
   assert.equal(there('a/f', 7), 1);
   fork(group, 'a/g', 8, { from: 'a/f' });
-  group.do(COMMAND_DELETE, 'a/f');
+  group.do(COMMANDS.deleteStream.number, 'a/f');
   assert.equal(there('a/f', 7), 1, 'its tombstone keeps its source');
-  group.do(COMMAND_DELETE, 'a/g');
-  group.do(COMMAND_FORK_UNPIN, 'a/f', { forkToken: 8 });
+  group.do(COMMANDS.deleteStream.number, 'a/g');
+  group.do(COMMANDS.forkUnpin.number, 'a/f', { forkToken: 8 });
   assert.equal(there('a/f', 7), 1, 'it is told of soon');
-  group.do(COMMAND_FORK_UNPINNED, 'a/f', { forkToken: 7 });
+  group.do(COMMANDS.forkUnpinned.number, 'a/f', { forkToken: 7 });
   assert.equal(there('a/f', 7), 0);
   // Came late: of a fork that was given up.
   assert.equal(code(pin(group, 'a/f', 99)), 'OK');
@@ -362,7 +360,7 @@ test('a fork that is asked after is there, or never comes', () => {
 
 test('parameters that cannot be are refused', () => {
   const group = withSource();
-  const kinds = [COMMAND_FORK_BEGIN, COMMAND_FORK_PIN, COMMAND_FORK_DATA];
+  const kinds = [COMMANDS.forkBegin.number, COMMANDS.forkPin.number, COMMANDS.forkData.number];
   for (const kind of kinds) {
     for (const payload of [undefined, bytes('x'), new Uint8Array(100), new Uint8Array(100).fill(255)]) {
       assert.equal(group.code(kind, 'a/f', { forkToken: 7, payload }), 'INTERNAL');
@@ -370,7 +368,11 @@ test('parameters that cannot be are refused', () => {
   }
   begin(group, 'a/f', 7);
   const whole = encodeForkData({ anchor: 0, at: 0, record: 0, ends: [3, 3], bytes: bytes('abc') });
-  assert.equal(group.code(COMMAND_FORK_DATA, 'a/f', { forkToken: 7, payload: whole }), 'INTERNAL', 'an empty message');
+  assert.equal(
+    group.code(COMMANDS.forkData.number, 'a/f', { forkToken: 7, payload: whole }),
+    'INTERNAL',
+    'an empty message',
+  );
   const short = encodeForkData({ anchor: 0, at: 0, record: 0, ends: [4], bytes: bytes('abc') });
-  assert.equal(group.code(COMMAND_FORK_DATA, 'a/f', { forkToken: 7, payload: short }), 'INTERNAL');
+  assert.equal(group.code(COMMANDS.forkData.number, 'a/f', { forkToken: 7, payload: short }), 'INTERNAL');
 });

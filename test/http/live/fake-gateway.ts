@@ -16,7 +16,6 @@ import {
   Reply,
 } from '../../../src/protocol/reply.ts';
 import {
-  OP_READ,
   READ_FLAG_NO_TOUCH,
   READ_NOW,
   READ_OFFSET,
@@ -24,6 +23,7 @@ import {
   READ_RECORD_NOW,
   type Request,
 } from '../../../src/protocol/request.ts';
+import { QUERIES } from '../../../src/protocol/operations.ts';
 
 interface FakeStream {
   readonly incarnation: number;
@@ -77,7 +77,7 @@ export class FakeGateway implements ShardGateway {
       this.refuse--;
       return false;
     }
-    assert.equal(request.op, OP_READ);
+    assert.equal(request.op, QUERIES.read.number);
     const { mode, value, maxBytes, topic } = request;
     const key = `${request.command.bucket}/${request.command.stream}`;
     const noTouch = (request.readFlags & READ_FLAG_NO_TOUCH) !== 0;

@@ -1,6 +1,6 @@
 /** Clients at a group that is not there yet: they read and write, and may be shown nothing of what comes in before all of it is there. */
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
-import { ALL_GROUPS, OP_BUCKET, type Request, newRequest } from '../../../src/protocol/request.ts';
+import { ALL_GROUPS, type Request, newRequest } from '../../../src/protocol/request.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import type { Clients, SimStream } from '../clients.ts';
 import { StreamHistory } from '../history.ts';
@@ -9,6 +9,7 @@ import { textPayload } from '../tokens.ts';
 import type { World } from '../world.ts';
 import type { Taken } from './exporting.ts';
 import type { RestoreOptions } from './options.ts';
+import { QUERIES } from '../../../src/protocol/operations.ts';
 
 const KNOCK_MS = 120;
 /** No streams of the source: one that nobody creates, and one that spoils the group. */
@@ -118,7 +119,7 @@ export class Knocking {
 
 function bucketRequest(): Request {
   const request = newRequest();
-  request.op = OP_BUCKET;
+  request.op = QUERIES.bucket.number;
   request.group = ALL_GROUPS;
   request.command.bucket = BUCKET;
   return request;

@@ -2,18 +2,13 @@
  * What links do to the commands of an import: frames that hung in one come to some node in the end, long after whoever sent them
  * gave them up, and in front of others that were sent later. None of that may harm an import.
  */
-import {
-  COMMAND_IMPORT_ABORT,
-  COMMAND_IMPORT_BEGIN,
-  COMMAND_IMPORT_END,
-  COMMAND_IMPORT_ROWS,
-} from '../../../src/protocol/command.ts';
 import { decodeImportRows, encodeImportEnd } from '../../../src/protocol/import-command.ts';
 import { NO_ORIGIN } from '../../../src/protocol/object-key.ts';
 import { type Request, newRequest } from '../../../src/protocol/request.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
+import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 const LATE_MS = 20_000;
 const OVERTAKES_MS = 50;
@@ -44,10 +39,10 @@ export class Mischief {
   onSend(request: Request, process: SimProcess): void {
     const random = this.#random;
     const { op } = request;
-    if (op < COMMAND_IMPORT_BEGIN || op > COMMAND_IMPORT_ABORT) return;
-    if (op === COMMAND_IMPORT_ROWS) this.#rows(request, process);
-    else if (op === COMMAND_IMPORT_BEGIN) this.#begin = request;
-    else if (op === COMMAND_IMPORT_ABORT && this.#begin !== undefined && random.chance(2 * this.#chance))
+    if (op < COMMANDS.importBegin.number || op > COMMANDS.importAbort.number) return;
+    if (op === COMMANDS.importRows.number) this.#rows(request, process);
+    else if (op === COMMANDS.importBegin.number) this.#begin = request;
+    else if (op === COMMANDS.importAbort.number && this.#begin !== undefined && random.chance(2 * this.#chance))
       this.#deliver(this.#begin, random.int(1, BEHIND_MS));
     if (this.#world.faulty && random.chance(this.#chance)) this.#deliver(request, random.int(1, LATE_MS));
   }
@@ -79,9 +74,9 @@ export class Mischief {
   #overtake({ group }: Request, token: string): void {
     this.counts.importsOvertaken++;
     const end = newRequest();
-    end.op = COMMAND_IMPORT_END;
+    end.op = COMMANDS.importEnd.number;
     end.group = group;
-    end.command.kind = COMMAND_IMPORT_END;
+    end.command.kind = COMMANDS.importEnd.number;
     end.command.payload = encodeImportEnd({
       token,
       pieces: FORGED_PIECES,

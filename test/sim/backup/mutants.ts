@@ -71,8 +71,8 @@ export const BACKUP_MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'writes-during-import': {
     file: 'src/stream/apply',
-    from: 'else if (isImporting(state))',
-    to: 'else if (false)',
+    from: 'if (isImporting(state) &&',
+    to: 'if (false &&',
   },
   'export-of-an-import': {
     file: 'src/shard/exports',

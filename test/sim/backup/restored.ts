@@ -29,14 +29,7 @@ import {
   taggedKey,
 } from '../../../src/stream/keys.ts';
 import type { State } from '../../../src/stream/state.ts';
-import {
-  COMMAND_IMPORT_ABORT,
-  COMMAND_IMPORT_BEGIN,
-  COMMAND_IMPORT_END,
-  COMMAND_SWEEP,
-  COMMAND_TOUCH,
-  type Command,
-} from '../../../src/protocol/command.ts';
+import { type Command } from '../../../src/protocol/command.ts';
 import { errorNumber } from '../../../src/base/errors.ts';
 import { decodeImportEnd } from '../../../src/protocol/import-command.ts';
 import { NO_ORIGIN } from '../../../src/protocol/object-key.ts';
@@ -46,6 +39,7 @@ import type { World } from '../world.ts';
 import type { Taken } from './exporting.ts';
 import { FORGED_PIECES } from './mischief.ts';
 import { type Gauges, gaugesDiffer, rowsDiffer } from './portrait.ts';
+import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 /** All kinds of rows but meta and the mark of the import. */
 const TAGS: readonly number[] = [
@@ -106,20 +100,21 @@ export class Restored {
 
   #after(state: State, command: Command, reply: Reply): void {
     const { kind } = command;
-    if (kind < COMMAND_IMPORT_BEGIN || kind > COMMAND_IMPORT_ABORT) {
+    if (kind < COMMANDS.importBegin.number || kind > COMMANDS.importAbort.number) {
       if (!this.#wasImporting) return undefined;
       this.counts.refusedMeanwhile++;
       if (reply.code !== errorNumber('GROUP_IMPORTING'))
         this.#fail(`a command of kind ${kind} is carried out meanwhile`);
-      if (kind === COMMAND_SWEEP || kind === COMMAND_TOUCH) this.#fail(`kind ${kind} is proposed meanwhile`);
+      if (kind === COMMANDS.sweep.number || kind === COMMANDS.touch.number)
+        this.#fail(`kind ${kind} is proposed meanwhile`);
       return undefined;
     }
     this.#ofAttempt(state, command, reply);
     if (reply.code !== 0) return undefined;
     const token = state.imported?.token ?? '';
     if (isImporting(state) && token === this.#undoneToken) this.#fail(`${token} was given up, and begins again`);
-    if (kind === COMMAND_IMPORT_ABORT && this.#wasImporting && !isImporting(state)) return this.#undone(state);
-    if (kind === COMMAND_IMPORT_END && this.#wasImporting) return this.#done(state);
+    if (kind === COMMANDS.importAbort.number && this.#wasImporting && !isImporting(state)) return this.#undone(state);
+    if (kind === COMMANDS.importEnd.number && this.#wasImporting) return this.#done(state);
     if (isImporting(state)) this.counts.importPieces++;
     return undefined;
   }
@@ -130,9 +125,10 @@ export class Restored {
     if (mark === undefined || !this.#wasImporting) return;
     const payload = bytes.subarray(payloadAt, payloadAt + payloadBytes);
     const isOwn = mark.phase === 'rows' && mark.token === toHex(payload.subarray(0, TOKEN_BYTES));
-    const isForged = kind === COMMAND_IMPORT_END && decodeImportEnd(payload)?.pieces === FORGED_PIECES;
+    const isForged = kind === COMMANDS.importEnd.number && decodeImportEnd(payload)?.pieces === FORGED_PIECES;
     if (isOwn && !isForged && reply.code === errorNumber('IMPORT_LOST')) this.#fail(`${mark.token} is refused its own`);
-    if (isOwn && kind === COMMAND_IMPORT_BEGIN && state.imported !== mark) this.#fail(`${mark.token} ends its own`);
+    if (isOwn && kind === COMMANDS.importBegin.number && state.imported !== mark)
+      this.#fail(`${mark.token} ends its own`);
     const silentMs = nowMs - mark.lastMs;
     if (state.imported?.token !== mark.token && silentMs >= 0 && silentMs < SILENCE_MS)
       this.#fail(`${mark.token} is taken over after ${silentMs} ms`);

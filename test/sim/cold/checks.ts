@@ -12,18 +12,13 @@ import { isImporting } from '../../../src/backup/state/import.ts';
 import type { State } from '../../../src/stream/state.ts';
 import { decodeChunk } from '../../../src/cold/state/chunk-layout.ts';
 import { type Chunk, decodeChunkRow, decodeFlushList, decodeGcList } from '../../../src/protocol/cold.ts';
-import {
-  COMMAND_COMPACT,
-  COMMAND_FLUSH,
-  COMMAND_GC_DONE,
-  COMMAND_RETENTION,
-  type Command,
-} from '../../../src/protocol/command.ts';
+import { type Command } from '../../../src/protocol/command.ts';
 import { isOwnObject, parseObjectKey } from '../../../src/protocol/object-key.ts';
 import type { Reply } from '../../../src/protocol/reply.ts';
 import type { Reference } from '../reference.ts';
 import type { World } from '../world.ts';
 import type { SimColdStore } from './store.ts';
+import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 const AUDIT_MS = 3000;
 
@@ -83,7 +78,7 @@ export class ColdChecks {
   }
 
   #before(state: State, command: Command): void {
-    if (command.kind !== COMMAND_GC_DONE) return;
+    if (command.kind !== COMMANDS.gcDone.number) return;
     const done = new Set(decodeGcList(payloadOf(command)));
     for (const { seq, key } of gcDue(state, { usualMs: Infinity, mergedMs: Infinity }, Number.MAX_SAFE_INTEGER)) {
       // What is another cluster's is forgotten and stays.
@@ -94,8 +89,9 @@ export class ColdChecks {
   }
 
   #after(state: State, command: Command, reply: Reply): void {
-    if (command.kind === COMMAND_FLUSH || command.kind === COMMAND_COMPACT) this.#flushed(state, command, reply);
-    else if (command.kind === COMMAND_RETENTION && reply.code === 0) {
+    if (command.kind === COMMANDS.flush.number || command.kind === COMMANDS.compact.number)
+      this.#flushed(state, command, reply);
+    else if (command.kind === COMMANDS.retention.number && reply.code === 0) {
       const head = state.find(command.bytes, command.keyAt, command.keyBytes);
       if (head !== undefined) this.#judgeFrontier(state, head);
     }
@@ -104,7 +100,7 @@ export class ColdChecks {
   #flushed(state: State, command: Command, reply: Reply): void {
     const { object, key, slices } = decodeFlushList(payloadOf(command));
     if (slices.length === 0) return;
-    if (command.kind === COMMAND_COMPACT) {
+    if (command.kind === COMMANDS.compact.number) {
       this.counts.compactions++;
       this.counts.coldMerged += reply.a;
     } else {

@@ -9,10 +9,11 @@ import { storedObject } from '../../../src/cold/state/objects.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../../src/protocol/cold.ts';
 import { parseObjectKey } from '../../../src/protocol/object-key.ts';
 import { REPLY_COLD, Reply } from '../../../src/protocol/reply.ts';
-import { OP_READ, READ_FLAG_NO_TOUCH, type Request, newRequest } from '../../../src/protocol/request.ts';
+import { READ_FLAG_NO_TOUCH, type Request, newRequest } from '../../../src/protocol/request.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import type { Got, SimColdStore } from './store.ts';
+import { QUERIES } from '../../../src/protocol/operations.ts';
 
 const decoder = new TextDecoder();
 
@@ -74,7 +75,7 @@ export function isDeleted(world: World, group: number, text: string): boolean {
 function readOf(plan: ColdPlan): Request {
   const request = newRequest();
   const [bucket = '', stream = ''] = decoder.decode(plan.stream).split('\0');
-  request.op = OP_READ;
+  request.op = QUERIES.read.number;
   request.group = plan.group;
   request.command.bucket = bucket;
   request.command.stream = stream;

@@ -5,16 +5,16 @@
 import { Buffer } from 'node:buffer';
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
 import type { ForkWish } from '../../../src/ports.ts';
-import { COMMAND_CREATE } from '../../../src/protocol/command.ts';
 import { REPLY_CREATED, REPLY_UP_TO_DATE, type Reply } from '../../../src/protocol/reply.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import type { Clients, SimStream } from '../clients.ts';
 import type { StreamHistory } from '../history.ts';
 import { type StreamName, appendRequest, createRequest, deleteRequest } from '../requests.ts';
-import { OP_READ, newRequest } from '../../../src/protocol/request.ts';
+import { newRequest } from '../../../src/protocol/request.ts';
 import { jsonPayload, textPayload } from '../tokens.ts';
 import type { World } from '../world.ts';
 import type { ForkServices } from './services.ts';
+import { COMMANDS, QUERIES } from '../../../src/protocol/operations.ts';
 
 export const FORK_BUCKET = 'forks';
 const NAMES_PER_GROUP = 4;
@@ -152,7 +152,7 @@ export class ForkClients {
     const source = known.length > 0 && random.chance(0.5) ? random.pick(known) : random.pick(others);
     const history = (source as Partial<SimStream>).history;
     const request = createRequest(twig, random.chance(0.1) ? 1 : -1);
-    request.op = COMMAND_CREATE;
+    request.op = COMMANDS.create.number;
     request.command.contentType = '';
     if (random.chance(0.3)) request.command.payload = this.#payload(source);
     const offset = this.#offset(source, history);
@@ -218,7 +218,7 @@ export class ForkClients {
     const { inherits } = twig;
     const from = inherits?.history.floorAsked ?? 0;
     const request = newRequest();
-    request.op = OP_READ;
+    request.op = QUERIES.read.number;
     request.group = twig.group;
     request.command.bucket = twig.bucket;
     request.command.stream = twig.name;

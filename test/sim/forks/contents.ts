@@ -4,19 +4,12 @@
  */
 import { Buffer } from 'node:buffer';
 import type { State } from '../../../src/stream/state.ts';
-import {
-  COMMAND_APPEND,
-  COMMAND_APPEND_BATCH,
-  COMMAND_CREATE,
-  COMMAND_FORK_DATA,
-  COMMAND_FORK_END,
-  COMMAND_FORK_PIN,
-  type Command,
-} from '../../../src/protocol/command.ts';
+import { type Command } from '../../../src/protocol/command.ts';
 import { decodeForkData } from '../../../src/protocol/fork-command.ts';
 import { REPLY_CREATED, REPLY_DUPLICATE, type Reply } from '../../../src/protocol/reply.ts';
 import { acceptedFrames } from '../frames.ts';
 import type { World } from '../world.ts';
+import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 interface Content {
   readonly base: number;
@@ -48,7 +41,7 @@ export class Contents {
 
   #applied(state: State, command: Command, reply: Reply): void {
     const { kind, bytes, payloadAt, payloadBytes, forkToken } = command;
-    if (kind === COMMAND_FORK_PIN) {
+    if (kind === COMMANDS.forkPin.number) {
       this.#sources.set(forkToken, `${state.group}/${reply.c}`);
       return;
     }
@@ -57,24 +50,24 @@ export class Contents {
     const name = `${state.group}/${head.incarnation}`;
     const payload = bytes.subarray(payloadAt, payloadAt + payloadBytes);
     switch (kind) {
-      case COMMAND_CREATE:
+      case COMMANDS.create.number:
         if (reply.has(REPLY_CREATED)) this.#add(name, text(payload));
         return;
-      case COMMAND_APPEND:
+      case COMMANDS.append.number:
         this.#add(name, text(payload));
         return;
-      case COMMAND_APPEND_BATCH:
+      case COMMANDS.appendBatch.number:
         this.#add(
           name,
           acceptedFrames(payload, reply).reduce((all, { frame }) => all + text(frame), ''),
         );
         return;
-      case COMMAND_FORK_DATA: {
+      case COMMANDS.forkData.number: {
         const data = decodeForkData(payload);
         if (data !== undefined) this.#inherit(name, data.at, text(payload.subarray(data.bytesAt)), head.tail);
         return;
       }
-      case COMMAND_FORK_END:
+      case COMMANDS.forkEnd.number:
         this.#whole(name, forkToken, text(payload), head.floor, head.tail);
     }
   }

@@ -6,13 +6,13 @@ import { errorCode } from '../../../src/base/errors.ts';
 import { type Head, decodeHead } from '../../../src/stream/head.ts';
 import { TAG_FORK, TAG_HEAD, TAG_PIN, TAG_TOMBSTONE, TAG_UNPIN, readUint } from '../../../src/stream/keys.ts';
 import { decodeOrigin, decodePin, decodeTombstone } from '../../../src/forks/state/rows.ts';
-import { COMMAND_FORK_CHECK } from '../../../src/protocol/command.ts';
 import { readText } from '../../../src/base/text.ts';
 import type { Clients } from '../clients.ts';
 import type { Until } from '../liveness.ts';
 import { createRequest } from '../requests.ts';
 import type { World } from '../world.ts';
 import type { ForkClients, Twig } from './clients.ts';
+import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 /** Whatever waits for a clock that was an hour ahead is due then. */
 const AHEAD_MS = 30 * 86_400_000;
@@ -47,7 +47,7 @@ export class ForkEnd {
       const { after } = reference;
       reference.after = (state, command, reply) => {
         after(state, command, reply);
-        if (command.kind === COMMAND_FORK_CHECK) this.#asked.add(command.forkToken);
+        if (command.kind === COMMANDS.forkCheck.number) this.#asked.add(command.forkToken);
       };
     }
   }

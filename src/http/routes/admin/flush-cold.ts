@@ -5,13 +5,14 @@
  * left out.
  */
 import { parseUint53 } from '../../../protocol/header-values.ts';
-import { OP_FLUSH, newRequest } from '../../../protocol/request.ts';
+import { newRequest } from '../../../protocol/request.ts';
 import type { Plane } from '../../plane.ts';
 import { collect } from '../../query.ts';
 import { OperatorExchange } from './raft-admin.ts';
 import type { Responder } from '../../respond.ts';
 import { newRoute, parseRoute } from '../../routes.ts';
 import type { UwsRequest, UwsResponse } from '../../uws.ts';
+import { QUERIES } from '../../../protocol/operations.ts';
 
 const FLUSH_PATH = '/__svc/flush-cold';
 export const FLUSH_PREFIX = `${FLUSH_PATH}/`;
@@ -43,7 +44,7 @@ export function handleFlushCold(
   const collected = collect(req.getQuery() ?? '', PARAMETERS);
   const parameters = collected.ok ? collected.value : new Map<string, string>();
   const request = newRequest();
-  request.op = OP_FLUSH;
+  request.op = QUERIES.flushStream.number;
   request.group = plane.ctx.gateway.groupOf(route.bucket, route.stream);
   request.command.bucket = route.bucket;
   request.command.stream = route.stream;

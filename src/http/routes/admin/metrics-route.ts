@@ -1,12 +1,12 @@
 /**
  * GET /__svc/metrics: one JSON object made of every shard's counters and what the main thread knows.
  *
- * A shard answers OP_STATUS with `{"raft_groups": [...], "counters": {...}, "per_core": {...}, "per_group": {...}}`. Groups
+ * A shard answers STATUS with `{"raft_groups": [...], "counters": {...}, "per_core": {...}, "per_group": {...}}`. Groups
  * are concatenated in their order, counters are summed and stand at the top level, as do the members of per_group; numbers
  * of per_core become arrays per_core_NAME in the order of the cores.
  */
 import process from 'node:process';
-import { OP_STATUS, newRequest } from '../../../protocol/request.ts';
+import { newRequest } from '../../../protocol/request.ts';
 import { compressionOf } from '../../compression.ts';
 import { coldSummary } from './cold-metrics.ts';
 import { Gathering } from '../../gather.ts';
@@ -15,6 +15,7 @@ import type { Responder } from '../../respond.ts';
 import { type Part, askAllShards, firstRefusal } from '../../../gateway/scatter.ts';
 import { unsentOf } from '../../unsent.ts';
 import type { UwsResponse } from '../../uws.ts';
+import { QUERIES } from '../../../protocol/operations.ts';
 
 /** What the composition knows and HTTP does not. */
 export interface MetricsSource {
@@ -56,7 +57,7 @@ export interface MergedStatus {
 /** Asks every shard and merges. `done` gets undefined and the gathering is answered when a shard refused. */
 export function askStatus(plane: Plane, gathering: Gathering, done: (status: MergedStatus) => void): void {
   const query = newRequest();
-  query.op = OP_STATUS;
+  query.op = QUERIES.status.number;
   askAllShards(plane.ctx.gateway, query, (parts) => {
     const refused = firstRefusal(parts);
     if (refused !== undefined) return gathering.refuse(refused.code, refused.text);

@@ -2,13 +2,14 @@
  * Health and readiness, on both planes and without a token: what load balancers ask. Who has the token of the admin plane, or
  * needs none there, is told what is missing; others only whether.
  */
-import { OP_STATUS, newRequest } from '../../../protocol/request.ts';
+import { newRequest } from '../../../protocol/request.ts';
 import { Gathering } from '../../gather.ts';
 import { type RaftGroup, mergeStatus } from './metrics-route.ts';
 import type { Plane } from '../../plane.ts';
 import { type Part, askAllShards, firstRefusal } from '../../../gateway/scatter.ts';
 import type { ServiceCall } from './service-call.ts';
 import { type WriteHeaders, writeHeaders } from '../../headers.ts';
+import { QUERIES } from '../../../protocol/operations.ts';
 
 /** Does the sender of a request have the plane's token, or does the plane ask for none? */
 export type Knows = (headers: WriteHeaders) => boolean;
@@ -54,7 +55,7 @@ export class ReadyProbe {
 
   #ask(plane: Plane, startedMs: number, done: (tell: Tell) => void): void {
     const query = newRequest();
-    query.op = OP_STATUS;
+    query.op = QUERIES.status.number;
     askAllShards(plane.ctx.gateway, query, (parts) => {
       let tell: Tell;
       try {

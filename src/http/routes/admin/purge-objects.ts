@@ -5,10 +5,10 @@
 import type { ReplyHandler } from '../../../ports.ts';
 import { decodeUtf8 } from '../../../base/utf8.ts';
 import { encodeGcList } from '../../../protocol/cold.ts';
-import { COMMAND_GC_DONE } from '../../../protocol/command.ts';
 import type { Reply } from '../../../protocol/reply.ts';
-import { OP_BUCKET_GC, newRequest } from '../../../protocol/request.ts';
+import { newRequest } from '../../../protocol/request.ts';
 import type { Plane } from '../../plane.ts';
+import { COMMANDS, QUERIES } from '../../../protocol/operations.ts';
 
 /** The cold store, as far as a purge needs it; never rejects. Keys that are not there count as removed. */
 export interface ColdObjects {
@@ -70,7 +70,7 @@ class GroupPass implements ReplyHandler {
     this.#entries = queued;
     this.#left = queued;
     this.#done = done;
-    this.#query.op = OP_BUCKET_GC;
+    this.#query.op = QUERIES.bucketGarbage.number;
     this.#query.group = group;
     this.#query.command.bucket = bucket;
     this.#query.maxRecords = OBJECTS_AT_ONCE;
@@ -102,9 +102,9 @@ class GroupPass implements ReplyHandler {
 
   #tell(seqs: readonly number[], deleted: number): void {
     const request = newRequest();
-    request.op = COMMAND_GC_DONE;
+    request.op = COMMANDS.gcDone.number;
     request.group = this.#query.group;
-    request.command.kind = COMMAND_GC_DONE;
+    request.command.kind = COMMANDS.gcDone.number;
     request.command.payload = encodeGcList(seqs);
     const sent = this.#plane.ctx.gateway.send(request, {
       onReply: (reply) => {

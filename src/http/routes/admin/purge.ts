@@ -8,13 +8,13 @@
 import { type ErrorCode, errorCode } from '../../../base/errors.ts';
 import type { ReplyHandler } from '../../../ports.ts';
 import { encodePurge } from '../../../protocol/bucket-command.ts';
-import { COMMAND_PURGE } from '../../../protocol/command.ts';
 import type { Reply } from '../../../protocol/reply.ts';
 import { newRequest } from '../../../protocol/request.ts';
 import { Gathering } from '../../gather.ts';
 import type { Plane } from '../../plane.ts';
 import { type ColdObjects, deleteObjects } from './purge-objects.ts';
 import type { ServiceCall } from './service-call.ts';
+import { COMMANDS } from '../../../protocol/operations.ts';
 
 export type { ColdObjects } from './purge-objects.ts';
 
@@ -39,9 +39,9 @@ class Purge implements ReplyHandler {
     this.#gathering = gathering;
     this.#bucket = bucket;
     this.#coldObjects = coldObjects;
-    this.#request.op = COMMAND_PURGE;
+    this.#request.op = COMMANDS.purge.number;
     this.#request.group = -1;
-    this.#request.command.kind = COMMAND_PURGE;
+    this.#request.command.kind = COMMANDS.purge.number;
     this.#request.command.bucket = bucket;
   }
 

@@ -1,13 +1,13 @@
 /** PUT and GET /__svc/quota/{bucket}: one bound for the cluster, kept in every group (gateway/quota-gate.ts goes by it). */
 import { decodeUtf8 } from '../../../base/utf8.ts';
 import { type Quota, encodeQuota } from '../../../protocol/bucket-command.ts';
-import { COMMAND_QUOTA } from '../../../protocol/command.ts';
 import { isJson } from '../../../protocol/media-type.ts';
-import { OP_BUCKET, newRequest } from '../../../protocol/request.ts';
+import { newRequest } from '../../../protocol/request.ts';
 import { Gathering } from '../../gather.ts';
 import { guardData, readData } from '../../guard.ts';
 import { askAllShards, firstRefusal, tellAllGroups } from '../../../gateway/scatter.ts';
 import type { ServiceCall } from './service-call.ts';
+import { COMMANDS, QUERIES } from '../../../protocol/operations.ts';
 
 /** A quota is two numbers; more than this is none. */
 const BODY_BYTES_MAX = 4096;
@@ -23,8 +23,8 @@ export function handlePutQuota({ plane, res, req, responder, startedMs }: Servic
     const parsed = parseQuota(body);
     if ('code' in parsed) return gathering.refuse(parsed.code, parsed.reason);
     const request = newRequest();
-    request.op = COMMAND_QUOTA;
-    request.command.kind = COMMAND_QUOTA;
+    request.op = COMMANDS.quota.number;
+    request.command.kind = COMMANDS.quota.number;
     request.command.bucket = bucket;
     request.command.payload = encodeQuota(parsed);
     return tellAllGroups(plane.ctx.gateway, request, (parts) => {
@@ -87,7 +87,7 @@ function parseBound(value: unknown): number | undefined {
 export function handleGetQuota({ plane, res, responder, startedMs }: ServiceCall, bucket: string): void {
   const gathering = new Gathering(plane, res, responder, 'bucket', startedMs);
   const query = newRequest();
-  query.op = OP_BUCKET;
+  query.op = QUERIES.bucket.number;
   query.command.bucket = bucket;
   askAllShards(plane.ctx.gateway, query, (parts) => {
     const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');

@@ -24,7 +24,6 @@ import {
   ADMIN_PURGE,
   ADMIN_SNAPSHOT,
   ADMIN_TRANSFER,
-  OP_ADMIN,
   newRequest,
 } from '../../../protocol/request.ts';
 import { Exchange } from '../../exchange.ts';
@@ -32,6 +31,7 @@ import type { Plane } from '../../plane.ts';
 import { type QueryResult, collect } from '../../query.ts';
 import { type Responder, TEXT_PLAIN } from '../../respond.ts';
 import type { UwsRequest, UwsResponse } from '../../uws.ts';
+import { QUERIES } from '../../../protocol/operations.ts';
 
 export const RAFT_PREFIX = '/__svc/raft/';
 /** Node ids are unsigned 32-bit numbers; 0 stands for "no node". */
@@ -199,7 +199,7 @@ export function handleRaftAdmin(
   const exchange = new OperatorExchange(plane);
   exchange.open(res, responder, 'bucketed', 'other', startedMs);
   const request = newRequest();
-  request.op = OP_ADMIN;
+  request.op = QUERIES.admin.number;
   request.group = call.value.group;
   request.mode = call.value.mode;
   request.value = call.value.value;

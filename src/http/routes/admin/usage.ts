@@ -7,12 +7,13 @@
 import { USAGE_VERSION, WRITE_UNIT_BYTES } from '../../../base/limits.ts';
 import { decodeUtf8, encodeUtf8 } from '../../../base/utf8.ts';
 import type { Reply } from '../../../protocol/reply.ts';
-import { ALL_GROUPS, OP_USAGE, newRequest } from '../../../protocol/request.ts';
+import { ALL_GROUPS, newRequest } from '../../../protocol/request.ts';
 import { compareText } from '../../../base/text.ts';
 import { Outpour } from '../../outpour.ts';
 import type { Plane } from '../../plane.ts';
 import { JSON_TYPE, type Responder } from '../../respond.ts';
 import type { UwsResponse } from '../../uws.ts';
+import { QUERIES } from '../../../protocol/operations.ts';
 
 /** Buckets of one page: a few milliseconds of a shard. */
 const PAGE_BUCKETS = 512;
@@ -86,7 +87,7 @@ class Report {
 
   #ask(source: Source): void {
     const query = newRequest();
-    query.op = OP_USAGE;
+    query.op = QUERIES.usage.number;
     query.group = ALL_GROUPS;
     query.command.bucket = source.last;
     query.maxRecords = PAGE_BUCKETS;

@@ -8,33 +8,27 @@ import { exceedsQuota, isHeld } from '../stream/create.ts';
 import type { Head } from '../stream/head.ts';
 import { decide } from '../stream/producers.ts';
 import type { State } from '../stream/state.ts';
-import {
-  COMMAND_APPEND,
-  COMMAND_APPEND_BATCH,
-  COMMAND_CREATE,
-  COMMAND_FORK_BEGIN,
-  type Command,
-  FLAG_MATCH,
-  FLAG_PRODUCER,
-} from '../protocol/command.ts';
+import { type Command, FLAG_MATCH, FLAG_PRODUCER } from '../protocol/command.ts';
 import { isJson } from '../protocol/media-type.ts';
+import { COMMANDS, type CommandsWith, byNumber } from '../protocol/operations.ts';
+
+type WouldAdd = (state: State, command: Command, payloadBytes: number, nowMs: number) => boolean;
+
+/** Of the commands that quotas count. */
+const WOULD_ADD = byNumber<WouldAdd>({
+  create: createWouldAdd,
+  append: appendWouldAdd,
+  appendBatch: appendWouldAdd,
+  forkBegin: forkBeginWouldAdd,
+  publishSnapshot: () => true,
+} satisfies Record<CommandsWith<{ quota: 'counted' }>, WouldAdd>);
 
 /** `command` as it was received; what can only be known once it is prepared counts as bytes. */
-export function grows(state: State, command: Command, payloadBytes: number, nowMs: number): boolean {
-  switch (command.kind) {
-    case COMMAND_CREATE:
-      return createGrows(state, command, payloadBytes, nowMs);
-    case COMMAND_APPEND:
-    case COMMAND_APPEND_BATCH:
-      return appendGrows(state, command, payloadBytes, nowMs);
-    case COMMAND_FORK_BEGIN:
-      return beginGrows(state, command, nowMs);
-    default:
-      return true;
-  }
+export function wouldAddBytes(state: State, command: Command, payloadBytes: number, nowMs: number): boolean {
+  return WOULD_ADD[command.kind]?.(state, command, payloadBytes, nowMs) ?? true;
 }
 
-function createGrows(state: State, command: Command, payloadBytes: number, nowMs: number): boolean {
+function createWouldAdd(state: State, command: Command, payloadBytes: number, nowMs: number): boolean {
   const existing = state.findAny(command.bytes, command.keyAt, command.keyBytes);
   if (existing !== undefined) return existing.expired(nowMs) && !existing.hasPins;
   if (isHeld(state, command)) return false;
@@ -45,24 +39,24 @@ function createGrows(state: State, command: Command, payloadBytes: number, nowMs
 }
 
 /** One that is there, or is being made, is told so. */
-function beginGrows(state: State, command: Command, nowMs: number): boolean {
+function forkBeginWouldAdd(state: State, command: Command, _payloadBytes: number, nowMs: number): boolean {
   const existing = state.findAny(command.bytes, command.keyAt, command.keyBytes);
   return existing === undefined ? !isHeld(state, command) : existing.expired(nowMs);
 }
 
-function appendGrows(state: State, command: Command, payloadBytes: number, nowMs: number): boolean {
+function appendWouldAdd(state: State, command: Command, payloadBytes: number, nowMs: number): boolean {
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
   if (head === undefined || head.expired(nowMs)) return false;
-  if (command.has(FLAG_PRODUCER) && !producerGrows(state, head, command)) return false;
+  if (command.has(FLAG_PRODUCER) && !producerWouldAdd(state, head, command)) return false;
   // What a match on a stream without a type means depends on records that are not counted yet.
   const isKnown = head.contentType !== '' || !command.has(FLAG_MATCH);
   if (isKnown && checkAppend(head, command) !== 'OK') return false;
   // Frames of a batch have sizes of their own, and JSON has fewer bytes once it is prepared.
-  if (command.kind === COMMAND_APPEND_BATCH || head.json) return true;
+  if (command.kind === COMMANDS.appendBatch.number || head.json) return true;
   return !exceedsRetained(state.buckets.of(state.tx, head.key, 0, head.bucketBytes), payloadBytes);
 }
 
-function producerGrows(state: State, head: Head, command: Command): boolean {
+function producerWouldAdd(state: State, head: Head, command: Command): boolean {
   const idBytes = command.bytes.slice(command.producerIdAt, command.producerIdAt + command.producerIdBytes);
   const producer = state.producer(head, command.producerId(), idBytes);
   return decide(producer, command.producerEpoch, command.producerSeq) === 'accept';

@@ -1,0 +1,16 @@
+/** The attributes of a stream, a JSON object: set and shown. */
+import { command, query } from './operation.ts';
+
+export const setAttributes = command({
+  number: 4,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: false,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});
+
+export const getAttributes = query({ number: 34, scope: 'stream', needsLeaders: false, duringImport: false });

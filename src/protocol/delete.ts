@@ -1,0 +1,14 @@
+/** Delete: a stream is removed. */
+import { command } from './operation.ts';
+
+export const deleteStream = command({
+  number: 3,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: true,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});

@@ -1,0 +1,28 @@
+/** Lifetimes of streams. Nobody waits for an answer to these commands. */
+import { command } from './operation.ts';
+
+/** Renews a sliding lifetime after a read. */
+export const touch = command({
+  number: 5,
+  forwardable: true,
+  wouldAddBytes: false,
+  freesSpace: false,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});
+
+/** Removes a bounded number of expired streams of the group; proposed by its leader. */
+export const sweep = command({
+  number: 6,
+  forwardable: false,
+  wouldAddBytes: false,
+  freesSpace: false,
+  body: 'none',
+  mayBringNoRecords: false,
+  quota: 'none',
+  createsStream: false,
+  isImport: false,
+});
