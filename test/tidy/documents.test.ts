@@ -4,6 +4,8 @@ import { readdirSync } from 'node:fs';
 import { posix } from 'node:path';
 import { test } from 'node:test';
 import { GENERATED, withPart } from '../../scripts/generated.ts';
+import { ERRORS } from '../../src/base/errors.ts';
+import { OPTION_KEYS } from '../../src/config/options.ts';
 import {
   type Block,
   anchorsOf,
@@ -33,6 +35,10 @@ const REASON_CHARS_MIN = 20;
 /** Words that no native engineer would use here, or that say nothing. */
 const BANNED =
   /\b(shall|whoever|nobody|for ever|errands?|wire-facts|service\.md|decisions\.md|design\.md|house\.md)\b/i;
+
+const ENVIRONMENT = /^(MILLRACE|AWS|NODE)_/;
+const KEYS: readonly string[] = OPTION_KEYS;
+const SECTIONS = new Set(KEYS.map((key) => key.split('.')[0] ?? ''));
 
 const documents = documentPaths();
 
@@ -109,7 +115,7 @@ function blockFault(path: string, { heading, language, comment }: Block): string
   return `${heading}: ${file} does not name this document and this heading`;
 }
 
-test('commands, scenarios, tests and paths that documents name exist', () => {
+test('commands, scenarios, tests, paths, keys and refusals that documents name exist', () => {
   const scripts = (JSON.parse(readText('package.json')) as { scripts: Record<string, string> }).scripts;
   const tests = sourcePaths(['test']).filter((path) => path.endsWith('.test.ts'));
   const scenarios = sourcePaths(['bench/scenarios']).map(readText).join('\n');
@@ -117,6 +123,10 @@ test('commands, scenarios, tests and paths that documents name exist', () => {
     script: (name) => ['test', 'start', 'install', 'ci', 'link'].includes(name) || scripts[name] !== undefined,
     test: (word) => tests.some((path) => path.slice('test/'.length).includes(word)),
     scenario: (name) => scenarios.includes(`'${name}'`),
+    code: (name) => Object.hasOwn(ERRORS, name) || ENVIRONMENT.test(name),
+    // What does not begin as a key does is the name of a file, or of something else.
+    key: (name) =>
+      !SECTIONS.has(name.split('.')[0] ?? '') || KEYS.some((key) => key === name || key.startsWith(`${name}.`)),
   };
   const found = faults((markdown, path) =>
     path === 'CHANGELOG.md' ? [] : codeOf(markdown).flatMap((code) => codeFaults(code, known)),
@@ -128,6 +138,8 @@ interface Known {
   readonly script: (name: string) => boolean;
   readonly test: (word: string) => boolean;
   readonly scenario: (name: string) => boolean;
+  readonly code: (name: string) => boolean;
+  readonly key: (name: string) => boolean;
 }
 
 function codeFaults(code: string, known: Known): string[] {
@@ -136,6 +148,8 @@ function codeFaults(code: string, known: Known): string[] {
   if (/^(src|workers|bench|test|scripts)(\/[\w.-]+)+\/?$/.test(command) && !exists(command)) {
     found.push(`${command} does not exist`);
   }
+  if (/^[A-Z]+(?:_[A-Z]+)+$/.test(command) && !known.code(command)) found.push(`${command}: no such refusal`);
+  if (/^[a-z]+(?:\.[a-z0-9_]+)+$/.test(command) && !known.key(command)) found.push(`${command}: no such key`);
   const script = /\bnpm (?:run (?:-s )?)?([a-z-]+)/.exec(command)?.[1];
   if (script !== undefined && !known.script(script)) found.push(`npm run ${script}: no such script`);
   for (const word of wordsOf(/\bnpm test -- (.*)$/, command)) {
@@ -166,11 +180,19 @@ test('the gates see what they are for', () => {
   assert.deepEqual(linksOf(markdown), ['#a-b-c']);
   assert.match(linkFault('README.md', 'src/none.md') ?? '', /no such file/);
   assert.match(linkFault('README.md', '#none') ?? '', /no such heading/);
-  const nothing: Known = { script: () => false, test: () => false, scenario: () => false };
+  const nothing: Known = {
+    script: () => false,
+    test: () => false,
+    scenario: () => false,
+    code: () => false,
+    key: () => false,
+  };
   assert.deepEqual(
     codeOf(markdown).flatMap((code) => codeFaults(code, nothing)),
     ['src/none/x.ts does not exist', 'npm run test: no such script', 'npm test -- nothing: no such test'],
   );
+  assert.deepEqual(codeFaults('NO_SUCH', nothing), ['NO_SUCH: no such refusal']);
+  assert.deepEqual(codeFaults('raft.no_such', nothing), ['raft.no_such: no such key']);
   assert.deepEqual(codeFaults('npm run bench -- a --gib 10', nothing).slice(1), [
     'npm run bench -- a: no such scenario',
   ]);
