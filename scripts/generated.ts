@@ -2,6 +2,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { ERRORS, type ErrorRow } from '../src/base/errors.ts';
 import { describeOptions } from '../src/config/describe.ts';
+import type { CommandTraits, QueryTraits } from '../src/protocol/operation.ts';
+import { COMMANDS, QUERIES } from '../src/protocol/operations.ts';
 import { MAY_IMPORT, PACKAGE_HOME, PURE } from '../test/tidy/import-rules.ts';
 
 export interface GeneratedPart {
@@ -24,6 +26,7 @@ const rooms = [...new Set(Object.keys(MAY_IMPORT).map((part) => part.split('/')[
 export const GENERATED: readonly GeneratedPart[] = [
   { path: 'src/config/README.md', name: 'options', write: describeOptions },
   { path: 'src/http/README.md', name: 'errors', write: describeErrors },
+  { path: 'src/protocol/README.md', name: 'operations', write: describeOperations },
   ...rooms
     .map((room) => ({ path: `src/${room}/README.md`, name: 'imports', write: () => describeImports(room) }))
     .filter(({ path }) => existsSync(path)),
@@ -47,6 +50,33 @@ function describeErrors(): string {
       return `| \`${code}\` | ${status} | ${retry ? 'yes' : ''} | ${text} |`;
     });
   return ['| Code | Status | Retry | Sentence |', '| --- | --- | --- | --- |', ...rows, ''].join('\n');
+}
+
+/** Every operation with its traits, as src/protocol/operations.ts has them. */
+function describeOperations(): string {
+  const yes = (trait: boolean): string => (trait ? 'yes' : '');
+  const commands = Object.entries<CommandTraits>(COMMANDS).map(([name, traits]) => {
+    const { number, forwardable, wouldAddBytes, freesSpace, body, quota } = traits;
+    const cells = [yes(forwardable), yes(wouldAddBytes), yes(freesSpace), orNothing(body), orNothing(quota)];
+    return `| \`${name}\` | ${number} | ${cells.join(' | ')} |`;
+  });
+  const queries = Object.entries<QueryTraits>(QUERIES).map(
+    ([name, { number, scope, needsLeaders }]) => `| \`${name}\` | ${number} | ${scope} | ${yes(needsLeaders)} |`,
+  );
+  return [
+    '| Command | Number | Forwarded | Adds bytes | Frees space | Body | Quota |',
+    '| --- | --- | --- | --- | --- | --- | --- |',
+    ...commands,
+    '',
+    '| Query | Number | Answered by | Confirmed by leaders |',
+    '| --- | --- | --- | --- |',
+    ...queries,
+    '',
+  ].join('\n');
+}
+
+function orNothing(value: string): string {
+  return value === 'none' ? '' : value;
 }
 
 /** What a room may import, or each part of it that has rules of its own. */
