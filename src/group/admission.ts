@@ -4,6 +4,7 @@
  * and end by themselves when the flusher or the peers catch up; a large body gets its turn (gate.ts).
  */
 import { type ErrorCode } from '../base/errors.ts';
+import { planted } from '../base/planted.ts';
 import type { Raft } from '../raft/raft.ts';
 import type { State } from '../stream/state.ts';
 import { type Command } from '../protocol/command.ts';
@@ -58,7 +59,7 @@ export class Admission {
   ): ErrorCode | undefined {
     if (payloadBytes === 0 || !ADDS_BYTES.has(command.kind)) return undefined;
     const uncommitted = raft.uncommittedBytes + building;
-    const hot = state.hotBytes + uncommitted;
+    const hot = (planted('pressure-for-ever') ? this.counters.hotBytesHighest : state.hotBytes) + uncommitted;
     this.met(hot);
     const clockMs = this.#clockMs;
     if (!this.#hot.hasRoom(hot, payloadBytes, clockMs)) {

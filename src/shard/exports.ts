@@ -9,6 +9,7 @@
  */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { EXPORTS_MAX } from '../base/limits.ts';
+import { planted } from '../base/planted.ts';
 import type { Group } from '../group/group.ts';
 import { isImporting } from '../backup/state/import.ts';
 import { Reply } from '../protocol/reply.ts';
@@ -75,9 +76,9 @@ export class Exports {
   }
 
   #open(group: Group, clockMs: number, reply: Reply): ErrorCode {
-    if (isImporting(group.state)) return 'GROUP_IMPORTING';
+    if (isImporting(group.state) && !planted('export-of-an-import')) return 'GROUP_IMPORTING';
     if (this.#running.size >= EXPORTS_MAX) return 'EXPORTS_FULL';
-    if (!this.#host.checkpoint(group)) return 'DISK_FULL';
+    if (!planted('export-without-checkpoint') && !this.#host.checkpoint(group)) return 'DISK_FULL';
     const id = ++this.#last;
     this.#running.set(id, { group, hadRoom: this.#storage.roomToGrow, usedAtMs: clockMs });
     group.exports++;

@@ -6,6 +6,7 @@
  *   have arrived yet. The leaders are asked for their commit indexes (thesis 6.4), and the query is answered once those are applied
  *   here. Until then no answer may say that something is not there: without leaders, or far behind them, it is refused in the end.
  */
+import { planted } from '../base/planted.ts';
 import type { Group } from '../group/group.ts';
 import type { ReadState } from '../raft/types.ts';
 import { QUERIES } from '../protocol/operations.ts';
@@ -188,9 +189,12 @@ export class WaitingReads {
       if (isOver && isSoon) return 'answer-soon';
       return isOver ? 'not-caught-up' : undefined;
     }
+    if (planted('confirmed-but-not-applied') && bounds.every(({ index }) => index < Infinity))
+      return 'answer-confirmed';
     if (bounds.every((bound) => bound.group.state.appliedIndex >= bound.index)) return 'answer-confirmed';
     if (!isOver) return undefined;
     if (isSoon) return 'answer-soon';
+    if (planted('missing-in-the-end')) return 'answer-confirmed';
     return bounds.some(({ index }) => index === Infinity) ? 'not-confirmed' : 'not-applied';
   }
 

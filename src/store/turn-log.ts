@@ -19,6 +19,7 @@
  */
 import { assert } from '../base/assert.ts';
 import { PAGE_VALUE_BYTES } from '../base/limits.ts';
+import { planted } from '../base/planted.ts';
 import type { Entry, EntryKind } from '../raft/types.ts';
 import type { Environment } from './environment.ts';
 import { GroupLog, type Stored } from './group-log.ts';
@@ -275,7 +276,7 @@ export class TurnLog {
       head.getFloat64(16, true) === index;
     assert(isIt, `turn ${turn} of the log holds entry ${index} of group ${group} at ${at}`);
     const data = new Uint8Array(size);
-    this.#readPart(turn, at + ENTRY_HEAD_BYTES, data);
+    this.#readPart(turn, planted('entry-read-back-wrong') ? at : at + ENTRY_HEAD_BYTES, data);
     this.readBack++;
     return { index, term, kind, data };
   }

@@ -5,6 +5,7 @@
  * A mark is empty (everything of the incarnation) or offset f64 and ordinal f64 (data rows and record entries below them).
  */
 import { PAGE_VALUE_BYTES } from '../base/limits.ts';
+import { planted } from '../base/planted.ts';
 import {
   TAG_ATTRIBUTES,
   TAG_DATA,
@@ -54,7 +55,7 @@ export function reclaim(tx: Tx, prefix: number, writtenBytes: number): boolean {
     budget -= MARK_COST;
     for (const [from, to] of below.length === 0 ? allOf(prefix, incarnation) : lowerOf(prefix, incarnation, below)) {
       if (budget <= 0) return true;
-      budget -= deleteRange(tx, from, to, budget);
+      budget -= deleteRange(tx, from, to, planted('rows-stay') ? 1 : budget);
     }
     if (budget <= 0) return true;
     tx.delete(taggedKey(prefix, TAG_GARBAGE, incarnation));
@@ -65,7 +66,9 @@ export function reclaim(tx: Tx, prefix: number, writtenBytes: number): boolean {
 type Range = readonly [from: Uint8Array, to: Uint8Array];
 
 function allOf(prefix: number, incarnation: Uint8Array): Range[] {
-  return [TAG_DATA, TAG_RECORD, TAG_PRODUCER, TAG_ATTRIBUTES, TAG_SNAPSHOT].map((tag) => {
+  const tags = [TAG_DATA, TAG_RECORD, TAG_PRODUCER, TAG_ATTRIBUTES, TAG_SNAPSHOT];
+  if (planted('snapshots-stay')) tags.pop();
+  return tags.map((tag) => {
     const from = taggedKey(prefix, tag, incarnation);
     return [from, prefixEnd(from)];
   });

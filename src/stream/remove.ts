@@ -1,4 +1,5 @@
 /** Removes a stream, with what others know of it. */
+import { planted } from '../base/planted.ts';
 import { unlistHot } from '../cold/state/hot.ts';
 import { releaseChunks } from '../cold/state/release.ts';
 import type { Unpin } from '../forks/state/rows.ts';
@@ -34,7 +35,8 @@ function leaveForks({ forks }: State, { key, incarnation, forked, hasPins }: Hea
     unpin = { token, source };
     forks.deleteOrigin(incarnation);
   }
-  if (hasPins && !erase) {
+  const isFreed = planted('name-free-while-forks-live') && unpin === undefined;
+  if (hasPins && !erase && !isFreed) {
     forks.putTombstone(key, { incarnation, unpin });
     return undefined;
   }

@@ -7,6 +7,7 @@
  */
 import { assert } from '../base/assert.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
+import { planted } from '../base/planted.ts';
 import { Buckets } from './buckets.ts';
 import { Head, decodeHead, encodeHead, headBytesMax } from './head.ts';
 import {
@@ -126,7 +127,7 @@ export class State {
   /** The stream whose key is the given part of `bytes`. Expiry is the caller's business. */
   find(bytes: Uint8Array, start: number, length: number): Head | undefined {
     const head = this.findAny(bytes, start, length);
-    return head?.forming === true ? undefined : head;
+    return head?.forming === true && !planted('half-made-fork-shown') ? undefined : head;
   }
 
   /** As find(), and a fork that is not whole. */

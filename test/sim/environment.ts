@@ -26,6 +26,8 @@ export interface CommitHooks {
   afterSync(): void;
   /** Usually SimDisk.sync. */
   sync(disk: SimDisk): void;
+  /** Rows with this tag are missing from group snapshots; -1: none. */
+  readonly hiddenTag: number;
 }
 
 /** The calls of lmdb-js that the store makes. What it lends is scribbled over, as lmdb-js' shared buffer is. */
@@ -104,7 +106,10 @@ class SimEnvironment {
   /** All rows from each `start` to its `end` as they are now. */
   openRanges(ranges: readonly (readonly [start: Uint8Array, end: Uint8Array])[]): SnapshotReader {
     const { state } = this.#disk;
-    const keys = ranges.flatMap(([start, end]) => state.keys(latin1(start), latin1(end)));
+    const { hiddenTag } = this.#hooks;
+    const keys = ranges
+      .flatMap(([start, end]) => state.keys(latin1(start), latin1(end)))
+      .filter((key) => key.charCodeAt(2) !== hiddenTag);
     const rows = keys.map((text) => ({ key: bytesOf(text), value: state.get(text) as Uint8Array }));
     let at = 0;
     return {

@@ -14,7 +14,6 @@ export function mustBeFound(t: TestContext, name: string, run: (seed: number) =>
     try {
       run(seed);
     } catch (error) {
-      // Of a mutant's own copy of the class, maybe.
       assert(error instanceof Error && error.message.startsWith('FAIL'), String(error));
       t.diagnostic(error.message.slice(0, 200));
       if (i > 0) t.diagnostic(`put it on record (fixed-seeds.ts): '${name}': 0x${seed.toString(16)}`);

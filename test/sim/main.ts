@@ -4,9 +4,10 @@
  */
 import process from 'node:process';
 import { parseArgs } from 'node:util';
+import { PLANTED_BUGS } from '../../src/base/planted-bugs.ts';
 import { FIXED_SEEDS } from './fixed-seeds.ts';
-import { MUTATIONS } from './mutations.ts';
-import { PLANTS, mutated } from './mutants.ts';
+import { isPlantedBug } from './planted/list.ts';
+import { loadSimulation } from './planted/load.ts';
 
 const { values } = parseArgs({
   options: {
@@ -20,25 +21,27 @@ const { values } = parseArgs({
     keep: { type: 'boolean', default: false },
   },
 });
-const mutation = MUTATIONS[values.mutation ?? ''];
-if (values.mutation !== undefined && mutation === undefined && PLANTS[values.mutation] === undefined) {
-  throw new Error(`no such mutation; there are ${Object.keys({ ...MUTATIONS, ...PLANTS }).join(' ')}`);
+const name = values.mutation ?? '';
+const bug = isPlantedBug(name) ? name : undefined;
+// Before anything of src/, or the bug would not be in it.
+const { Simulation } = bug === undefined ? await import('./simulation.ts') : await loadSimulation();
+const { MUTATIONS } = await import('./mutations.ts');
+const mutation = MUTATIONS[name];
+if (values.mutation !== undefined && mutation === undefined && bug === undefined) {
+  throw new Error(`no such mutation; there are ${Object.keys({ ...MUTATIONS, ...PLANTED_BUGS }).join(' ')}`);
 }
-const isMutant = values.mutation !== undefined && mutation === undefined;
-const { Simulation } = isMutant ? await mutated(values.mutation ?? '') : await import('./simulation.ts');
 
 const totals: Record<string, number> = {};
 
 function one(seed: number, log?: (line: string) => void): boolean {
   try {
     // What a bug does may differ from life to life; each run gets its own.
-    const result = new Simulation(seed, { mutation: mutation?.(), blind: values.blind, log }).run();
+    const result = new Simulation(seed, { bug, mutation: mutation?.(), blind: values.blind, log }).run();
     for (const [what, count] of Object.entries(result.counts)) totals[what] = (totals[what] ?? 0) + count;
     totals['simulated s'] = (totals['simulated s'] ?? 0) + result.simulatedMs / 1000;
     if (log !== undefined) process.stdout.write(`${JSON.stringify(result, undefined, 1)}\n`);
     return true;
   } catch (error) {
-    // Of a mutant's own copy of the class.
     if (!(error instanceof Error) || !error.message.startsWith('FAIL')) throw error;
     process.stdout.write(`${error.message}\n`);
     if (log !== undefined && error.cause instanceof Error) process.stdout.write(`${error.cause.stack ?? ''}\n`);

@@ -14,6 +14,7 @@ const INSIDE_ONLY: ReadonlySet<string> = new Set([
   'sent-before-commit',
   'ack-before-sync',
   'mark-forgotten',
+  'import-mark-not-in-snapshots',
   'old-term-committed-by-counting',
   ...Object.keys(THIN_MUTATIONS),
 ]);

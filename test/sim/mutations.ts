@@ -7,8 +7,7 @@ import { Core } from '../../src/raft/core.ts';
 import { RaftLog } from '../../src/raft/log.ts';
 import type { AppendRequest, Message } from '../../src/raft/types.ts';
 import { CatchUp } from '../../src/shard/catch-up.ts';
-import { TAG_META, TAG_PRODUCER } from '../../src/stream/keys.ts';
-import { eachRow, rowSize, writeRow } from '../../src/base/row-bytes.ts';
+import { TAG_IMPORT, TAG_META, TAG_PRODUCER } from '../../src/stream/keys.ts';
 import { Command } from '../../src/protocol/command.ts';
 import { eachCommand } from '../../src/group/entry.ts';
 import { Reply } from '../../src/protocol/reply.ts';
@@ -51,29 +50,10 @@ const sentBeforeCommit = (): Mutation => ({
 });
 
 /** A snapshot without the rows of producers: the receiver takes a repeated append for a new one. */
-const producersNotInSnapshot = (): Mutation => ({
-  onStore: (store) => {
-    const openSnapshot = store.openSnapshot.bind(store);
-    store.openSnapshot = (group) => {
-      const reader = openSnapshot(group);
-      return {
-        next: (bytesMax) => {
-          const chunk = reader.next(bytesMax);
-          return chunk === undefined ? undefined : withoutTag(chunk, TAG_PRODUCER);
-        },
-        close: () => reader.close(),
-      };
-    };
-  },
-});
+const producersNotInSnapshot = (): Mutation => ({ hiddenTag: TAG_PRODUCER });
 
-function withoutTag(chunk: Uint8Array, tag: number): Uint8Array {
-  const rows = [...eachRow(chunk, 0)].filter(({ key }) => key[2] !== tag);
-  const kept = new Uint8Array(rows.reduce((sum, { key, value }) => sum + rowSize(key, value), 0));
-  let at = 0;
-  for (const { key, value } of rows) at += writeRow(kept, at, key, value);
-  return kept;
-}
+/** A snapshot without the mark of an import: the receiver serves a group that is not whole. */
+const importMarkNotInSnapshots = (): Mutation => ({ hiddenTag: TAG_IMPORT });
 
 /** A follower answers as soon as the leader has answered, before it has applied the write itself. */
 const replyBeforeApply = (): Mutation => ({
@@ -321,6 +301,7 @@ export const MUTATIONS: Readonly<Record<string, () => Mutation>> = {
   'vote-not-persisted': voteNotPersisted,
   'sent-before-commit': sentBeforeCommit,
   'producers-not-in-snapshot': producersNotInSnapshot,
+  'import-mark-not-in-snapshots': importMarkNotInSnapshots,
   'reply-before-apply': replyBeforeApply,
   'sent-counts-as-acknowledged': sentCountsAsAcknowledged,
   'one-ack-counts-for-two': oneAckCountsForTwo,

@@ -343,6 +343,7 @@ export class SimProcess implements Endpoint {
         mayCrash();
         this.#note();
       },
+      hiddenTag: mutation?.hiddenTag ?? -1,
       sync: (disk) => (mutation?.sync === undefined ? disk.sync() : mutation.sync(disk, this)),
       afterSync: mayCrash,
     };

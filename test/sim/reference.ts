@@ -42,7 +42,12 @@ export class Reference {
   readonly #reply = new Reply();
 
   constructor(group: number) {
-    const hooks = { beforeSync: () => undefined, sync: (disk: SimDisk) => disk.sync(), afterSync: () => undefined };
+    const hooks = {
+      beforeSync: () => undefined,
+      hiddenTag: -1,
+      sync: (disk: SimDisk) => disk.sync(),
+      afterSync: () => undefined,
+    };
     this.state = new State(group, new LmdbTx(openEnvironment(this.#disk, hooks, Infinity).state));
   }
 

@@ -2,6 +2,7 @@
  * One run: everything follows from its seed. First a phase with faults, in which nothing acknowledged may be lost; then the
  * faults end and the cluster must come to rest: leaders everywhere, writes through every node, replicas equal.
  */
+import type { PlantedBug } from '../../src/base/planted-bugs.ts';
 import { createRandom } from '../support/random.ts';
 import { Exporting } from './backup/exporting.ts';
 import { Restoring } from './backup/restoring.ts';
@@ -17,6 +18,7 @@ import { Network } from './network.ts';
 import { SimNode } from './node.ts';
 import { ThinRun } from './thin-run.ts';
 import { type SimOptions, drawOptions } from './options.ts';
+import { plant, plantedHits } from './planted/switch.ts';
 import { EventQueue } from './queue.ts';
 import { type Mutation, SimFailure, type World } from './world.ts';
 
@@ -29,6 +31,8 @@ export interface Result {
 }
 
 export interface SimulationParts {
+  /** Needs the module of load.ts. */
+  readonly bug?: PlantedBug | undefined;
   readonly mutation?: Mutation | undefined;
   readonly blind?: boolean;
   readonly log?: ((line: string) => void) | undefined;
@@ -44,6 +48,7 @@ export class Simulation implements World {
   readonly mutation: Mutation | undefined;
   readonly clients: Clients;
   readonly blind: boolean;
+  readonly #bug: PlantedBug | undefined;
   readonly #faults: Faults;
   readonly #balancing: Balancing;
   readonly #thin: ThinRun | undefined;
@@ -55,8 +60,9 @@ export class Simulation implements World {
   faulty = true;
 
   /** `log` gets what happens, for the one who looks into a failure. */
-  constructor(seed: number, { mutation, blind = false, log }: SimulationParts = {}) {
+  constructor(seed: number, { bug, mutation, blind = false, log }: SimulationParts = {}) {
     this.options = drawOptions(seed);
+    this.#bug = bug;
     this.mutation = mutation;
     this.blind = blind;
     this.#log = log;
@@ -93,10 +99,12 @@ export class Simulation implements World {
 
   run(): Result {
     const takeBack = this.mutation?.install?.();
+    if (this.#bug !== undefined) plant(this.#bug);
     try {
       return this.#run();
     } finally {
       takeBack?.();
+      if (this.#bug !== undefined) plant(undefined);
     }
   }
 
@@ -138,6 +146,7 @@ export class Simulation implements World {
         ...this.#coldChecks?.counts,
         ...this.#forking?.counts,
         ...Object.fromEntries(this.clients.counts),
+        ...(this.#bug === undefined ? {} : { cameByTheBug: plantedHits() }),
       },
     };
   }

@@ -13,6 +13,8 @@ import type { EventQueue } from './queue.ts';
 export interface Mutation {
   /** Instead of SimDisk.sync at the end of a commit. */
   readonly sync?: (disk: SimDisk, process: SimProcess) => void;
+  /** The disk leaves rows with this tag out of group snapshots. */
+  readonly hiddenTag?: number;
   /** A new process has opened its store and nothing else yet. */
   readonly onStore?: (store: SimStore, process: SimProcess) => void;
   /** A new process is put together and not started. */

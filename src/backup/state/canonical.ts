@@ -3,10 +3,11 @@
  * left out: rows of removed streams, rows and chunks in front of a frontier, objects that nothing refers to.
  */
 import { assert } from '../../base/assert.ts';
+import { planted } from '../../base/planted.ts';
 import { decodeChunkRow, decodeObjectId } from '../../protocol/cold.ts';
 import { decodeObjectRow, encodeObjectRow } from '../../cold/state/objects.ts';
 import { decodeTombstone } from '../../forks/state/rows.ts';
-import { decodeHead } from '../../stream/head.ts';
+import { type Head, decodeHead, encodeHead } from '../../stream/head.ts';
 import {
   TAG_ATTRIBUTES,
   TAG_BUCKET,
@@ -67,6 +68,7 @@ export class Canonical {
       forked: head.forked,
       hasPins: head.hasPins,
     });
+    if (planted('export-loses-the-floor')) forgetFloor(head, value);
     this.#sink(key, value);
   }
 
@@ -91,7 +93,7 @@ export class Canonical {
         return live.hasPins;
       default:
         assert(tag === TAG_PRODUCER, `rows of tag ${tag} are in no backup`);
-        return true;
+        return !planted('export-loses-producers');
     }
   }
 
@@ -110,4 +112,10 @@ export class Canonical {
     if (refs === undefined) return;
     this.#sink(key, encodeObjectRow({ ...decodeObjectRow(object, value), refs, gcSeq: -1 }));
   }
+}
+
+function forgetFloor(head: Head, value: Uint8Array): void {
+  head.floor = 0;
+  head.recordFirst = 0;
+  encodeHead(head, value, new DataView(value.buffer, value.byteOffset, value.length));
 }

@@ -1,4 +1,5 @@
 /** Rows that a backup leaves out because others tell them: indexes. Keys have no prefix. */
+import { planted } from '../../base/planted.ts';
 import { decodeChunkRow } from '../../protocol/cold.ts';
 import type { Head } from '../../stream/head.ts';
 import {
@@ -27,8 +28,10 @@ function startValue(start: number): Uint8Array {
 
 /** The entries of a stream in the expiry index and in the flush index. */
 export function deriveOfHead(head: Head, sink: RowSink): void {
-  if (head.indexedDeadlineMs >= 0) sink(bare(expiryKey(0, head.indexedDeadlineMs, head.incarnation)), head.key);
-  if (head.hotSinceMs >= 0) sink(bare(flushKey(0, head.hotSinceMs, head.incarnation)), head.key);
+  if (head.indexedDeadlineMs >= 0 && !planted('import-lists-no-lifetimes'))
+    sink(bare(expiryKey(0, head.indexedDeadlineMs, head.incarnation)), head.key);
+  if (head.hotSinceMs >= 0 && !planted('import-lists-no-hot-streams'))
+    sink(bare(flushKey(0, head.hotSinceMs, head.incarnation)), head.key);
 }
 
 /** The entry of a JSON stream's row or chunk in the index by record. */

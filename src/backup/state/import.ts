@@ -8,6 +8,7 @@ import type { Command } from '../../protocol/command.ts';
 import { decodeImportEnd, decodeImportRows, decodeImportToken } from '../../protocol/import-command.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { areRows, eachRow } from '../../base/row-bytes.ts';
+import { planted } from '../../base/planted.ts';
 import { IMPORTED_TAGS } from './order.ts';
 import { refuse } from '../../stream/append.ts';
 import { TAG_BUCKET, TAG_HEAD, prefixEnd, taggedKey } from '../../stream/keys.ts';
@@ -36,15 +37,18 @@ export function applyImportBegin(state: State, command: Command, reply: Reply): 
   if (token === undefined) return refuse(reply, 'INTERNAL');
   const mark = state.imported;
   if (mark !== undefined && isImporting(state)) {
+    if (planted('import-undone-by-its-own-begin') && mark.pieces > 0) state.markImport({ ...mark, phase: 'undoing' });
     if (mark.token !== token) {
       const silent = command.nowMs - mark.lastMs;
-      if (silent >= 0 && silent < IMPORT_SILENCE_MS) return refuse(reply, 'IMPORT_RUNNING');
+      const isAlive = silent >= 0 && silent < IMPORT_SILENCE_MS;
+      if (isAlive && !planted('import-takes-over-at-once')) return refuse(reply, 'IMPORT_RUNNING');
       state.markImport({ ...mark, phase: 'undoing', token, lastMs: command.nowMs });
     }
     if (state.imported?.phase === 'undoing') reply.b = 1;
     return undefined;
   }
-  if (mark?.phase === 'undone' && mark.token === token) return refuse(reply, 'IMPORT_LOST');
+  const isOver = mark?.phase === 'undone' && mark.token === token;
+  if (isOver && !planted('import-begins-again-late')) return refuse(reply, 'IMPORT_LOST');
   if (holdsAnything(state)) {
     refuse(reply, 'GROUP_NOT_EMPTY');
     reply.text = mark?.phase === 'done' ? toHex(mark.digest) : '';
@@ -59,9 +63,9 @@ export function applyImportRows(state: State, command: Command, reply: Reply): v
   const piece = decodeImportRows(payloadOf(command));
   const mark = state.imported;
   if (piece === undefined) return refuse(reply, 'INTERNAL');
-  if (mark?.phase !== 'rows' || mark.token !== piece.token || piece.seq > mark.pieces)
-    return refuse(reply, 'IMPORT_LOST');
-  if (piece.seq < mark.pieces) return undefined;
+  const isOfIt = mark?.token === piece.token || planted('import-piece-of-anybody');
+  if (mark?.phase !== 'rows' || !isOfIt || piece.seq > mark.pieces) return refuse(reply, 'IMPORT_LOST');
+  if (piece.seq < mark.pieces && !planted('import-piece-taken-twice')) return undefined;
   if (!areRows(piece.rows)) return refuse(reply, 'INTERNAL');
   let rows = 0;
   for (const { key, value } of eachRow(piece.rows, state.prefix)) {
@@ -79,13 +83,13 @@ export function applyImportEnd(state: State, command: Command, reply: Reply): vo
   const mark = state.imported;
   if (end === undefined) return refuse(reply, 'INTERNAL');
   if (mark?.phase === 'done' && mark.token === end.token) return undefined;
-  const whole =
-    mark?.phase === 'rows' && mark.token === end.token && mark.pieces === end.pieces && mark.rows === end.rows;
-  if (!whole) return refuse(reply, 'IMPORT_LOST');
-  state.buckets.forget();
+  if (mark?.phase !== 'rows') return refuse(reply, 'IMPORT_LOST');
+  const whole = mark.token === end.token && mark.pieces === end.pieces && mark.rows === end.rows;
+  if (!whole && !planted('import-end-unchecked')) return refuse(reply, 'IMPORT_LOST');
+  if (!planted('import-keeps-old-buckets')) state.buckets.forget();
   state.forks.forget();
-  state.hotBytes = end.hotBytes;
-  state.nextIncarnation = end.nextIncarnation;
+  if (!planted('import-counts-no-hot-bytes')) state.hotBytes = end.hotBytes;
+  if (!planted('import-numbers-from-one')) state.nextIncarnation = end.nextIncarnation;
   const { cold } = state;
   cold.bytes = end.coldBytes;
   cold.objects = end.objects;
@@ -94,7 +98,7 @@ export function applyImportEnd(state: State, command: Command, reply: Reply): vo
   // Objects of the cluster that the backup came from are not this one's to delete, unless it takes that cluster's place.
   cold.origin = end.origin;
   // The import counts as one mutation.
-  state.mutations = 0;
+  if (!planted('import-goes-on-counting')) state.mutations = 0;
   state.markImport({ ...mark, phase: 'done', lastMs: command.nowMs, digest: end.digest });
   return undefined;
 }
@@ -106,14 +110,15 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
   if (mark === undefined || mark.phase === 'done' || mark.token !== token) return refuse(reply, 'IMPORT_LOST');
   if (mark.phase === 'undone') return undefined;
   const doomed: Uint8Array[] = [];
-  for (const tag of IMPORTED_TAGS) {
-    if (doomed.length === UNDO_ROWS) break;
+  const rowsMax = planted('import-undone-in-many-steps') ? 3 : UNDO_ROWS;
+  for (const tag of planted('import-undone-but-for-indexes') ? IMPORTED_TAGS.slice(0, -4) : IMPORTED_TAGS) {
+    if (doomed.length === rowsMax) break;
     const start = taggedKey(state.prefix, tag, NOTHING);
-    state.overlay.range(start, prefixEnd(start), false, (key) => doomed.push(key.slice()) < UNDO_ROWS);
+    state.overlay.range(start, prefixEnd(start), false, (key) => doomed.push(key.slice()) < rowsMax);
   }
   for (const key of doomed) state.overlay.delete(key);
   state.dirtyBytes += ROW_DIRTY_BYTES * doomed.length;
-  if (doomed.length < UNDO_ROWS) {
+  if (doomed.length < rowsMax) {
     state.buckets.forget();
     state.markImport({ ...mark, phase: 'undone', pieces: 0, rows: 0, lastMs: command.nowMs });
     return undefined;

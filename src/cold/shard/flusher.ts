@@ -6,6 +6,7 @@
  * the store, by the leader that gathered it and in the same term. An object is never deleted here: when the outcome of its
  * upload or of its command is not known, it stays, the next try has a new id, and the sweep finds what nothing refers to.
  */
+import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
 import { type FlushPlan, nextFlush } from '../state/flusher.ts';
@@ -205,6 +206,8 @@ export class Flusher {
     const { group } = lane;
     if (!group.leads || group.raft.term !== job.term) {
       this.counters.forgotten++;
+      if (planted('deleted-on-ambiguous-commit'))
+        this.#options.port.remove({ id: this.#options.nextId(), keys: [job.key] });
       if (job.digests !== undefined && job.proposedMs < 0) this.#own.delete(job.object.seq);
       this.#end(lane, 'leader-lost', '');
     } else if (job.digests !== undefined && job.proposedMs < 0 && group.accepts) {

@@ -1,4 +1,5 @@
 /** What a shard does for the cold tier of the groups that it leads. Deterministic: driven by turns and by the port's answers. */
+import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import type { ShardOptions } from '../../shard/options.ts';
 import type { Log } from '../../shard/ports.ts';
@@ -42,7 +43,7 @@ export class ColdTier {
     this.collector = new Collector(shared);
     this.sweeper = new Sweeper({
       ...shared,
-      owns: (object) => this.flusher.owns(object) || this.compactor.owns(object),
+      owns: (object) => this.flusher.owns(object) || (this.compactor.owns(object) && !planted('sweep-takes-merges')),
     });
     const { hotBytesMax } = options.settings;
     for (const { admission } of options.groups) admission.hotBytesMax = hotBytesMax === 0 ? Infinity : hotBytesMax;

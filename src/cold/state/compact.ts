@@ -1,5 +1,6 @@
 /** The command COMPACT: a chunk takes the place of a run of chunks that hold the same bytes. */
 import { decodeUtf8 } from '../../base/utf8.ts';
+import { planted } from '../../base/planted.ts';
 import { type ObjectId, type Slice, type StoredChunk, decodeFlushList } from '../../protocol/cold.ts';
 import type { Command } from '../../protocol/command.ts';
 import type { Reply } from '../../protocol/reply.ts';
@@ -33,7 +34,8 @@ function acceptSlice(state: State, object: ObjectId, slice: Slice, nowMs: number
   if (!isWhole(run, slice, object)) return false;
   // Chunks below the floor are about to be given back.
   if ((run[0] as StoredChunk).end <= head.floor) return false;
-  dropChunks(state, head.incarnation, run, nowMs, GC_MERGED);
+  const replaced = planted('merge-keeps-references') ? run.slice(1) : run;
+  dropChunks(state, head.incarnation, replaced, nowMs, GC_MERGED);
   putChunk(state, head, object, slice);
   state.touch(head, CHUNK_DIRTY_BYTES * (run.length + 1));
   return true;

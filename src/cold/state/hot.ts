@@ -1,5 +1,6 @@
 /** Where the rows of a stream begin, and the flush index: which streams have bytes in rows, and since when. */
 import { assert } from '../../base/assert.ts';
+import { planted } from '../../base/planted.ts';
 import type { Head } from '../../stream/head.ts';
 import { flushKey } from '../../stream/keys.ts';
 import { RowView } from '../../stream/row-view.ts';
@@ -37,14 +38,14 @@ export function recordAt(state: State, head: Head, offset: number): number {
 export function moveHotStart(state: State, head: Head, offset: number, record: number, nowMs: number): void {
   assert(offset > head.hotStart && offset <= head.tail, 'rows begin further behind, up to the tail');
   const rest = offset === head.tail ? undefined : rowFrom(state, head, offset);
-  state.hotBytes -= offset - head.hotStart;
-  head.hotStart = offset;
+  if (rest === undefined || !planted('flushed-bytes-still-counted')) state.hotBytes -= offset - head.hotStart;
+  head.hotStart = planted('frontier-moves-back') && offset < head.tail ? head.floor : offset;
   head.hotRecord = record;
   head.rows = head.rows.filter((row) => row.start >= offset);
   if (head.tailRowStart < offset) head.tailRowStart = offset;
   if (rest !== undefined) {
     assert(rest.firstRecord === record, 'a record begins where the rows begin');
-    head.rows.unshift(rest);
+    if (!planted('split-loses-the-rest')) head.rows.unshift(rest);
   }
   state.markGarbage(head);
   unlistHot(state, head);
@@ -59,7 +60,8 @@ function rowFrom(state: State, head: Head, offset: number): Row | undefined {
   const from = offset - view.start;
   const before = view.endsUpTo(from);
   const row = new Row(offset, view.firstRecord + before, new Uint8Array(view.length - from));
-  view.copy(from, view.length, row.bytes, 0);
+  const shift = planted('split-shifts-bytes') ? 1 : 0;
+  view.copy(from - shift, view.length - shift, row.bytes, 0);
   row.length = view.length - from;
   row.ends = new Uint32Array(view.count - before);
   for (let i = before; i < view.count; i++) row.ends[i - before] = view.end(i) - from;

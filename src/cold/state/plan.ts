@@ -2,6 +2,7 @@
 import { assert } from '../../base/assert.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import { COLD_AHEAD_CHUNKS, COLD_REFS_MAX } from '../../base/limits.ts';
+import { planted } from '../../base/planted.ts';
 import { type StoredChunk, encodeColdPlan } from '../../protocol/cold.ts';
 import type { Query } from '../../protocol/request.ts';
 import type { Plan } from '../../stream/collect.ts';
@@ -122,6 +123,7 @@ function choose(
     if (one && (all || chunks.length >= COLD_REFS_MAX)) needed = chunks.length;
     return true;
   });
+  if (planted('plan-skips-a-chunk')) chunks.shift();
   const reachesRows = needed === 0 && end === head.hotStart;
   assert(needed > 0 || reachesRows, 'chunks reach up to the rows');
   return { chunks, needed: needed === 0 ? chunks.length : needed, hotBytes: reachesRows ? budget - bytes : 0 };

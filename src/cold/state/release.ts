@@ -4,6 +4,7 @@
  *
  *   'w' row: limit f64 (-1 = all) | flags u8 (1 = no grace)
  */
+import { planted } from '../../base/planted.ts';
 import { TAG_RELEASE, incarnationKey, prefixEnd, readUint, taggedKey } from '../../stream/keys.ts';
 import type { StoredChunk } from '../../protocol/cold.ts';
 import type { State } from '../../stream/state.ts';
@@ -35,7 +36,7 @@ function releaseSome(state: State, incarnation: number, limit: number, nowMs: nu
   const chunks: StoredChunk[] = [];
   let done = true;
   eachChunk(state, incarnation, 0, (chunk) => {
-    if (chunk.end > limit) return false;
+    if ((planted('retention-takes-one-more') ? chunk.start : chunk.end) > limit) return false;
     done = chunks.length < state.releaseLeft;
     if (done) chunks.push(chunk);
     return done;

@@ -1,5 +1,6 @@
 /** The retention floor moves. */
 import { assert } from '../../base/assert.ts';
+import { planted } from '../../base/planted.ts';
 import type { Head } from '../../stream/head.ts';
 import type { State } from '../../stream/state.ts';
 import { moveHotStart } from './hot.ts';
@@ -19,7 +20,7 @@ export function advanceFloor(state: State, head: Head, offset: number, record: n
   const anyCold = head.floor < head.hotStart;
   head.floor = offset;
   head.recordFirst = record;
-  if (offset > head.hotStart) moveHotStart(state, head, offset, record, nowMs);
+  if (offset > head.hotStart && !planted('floor-without-rows')) moveHotStart(state, head, offset, record, nowMs);
   if (anyCold) releaseChunks(state, head.incarnation, offset, nowMs, false);
   state.touch(head, 0);
 }

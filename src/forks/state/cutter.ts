@@ -3,6 +3,7 @@
  * the last message may be cut; of JSON only whole records are taken, and the sub-offset counts them.
  */
 import type { ErrorCode } from '../../base/errors.ts';
+import { planted } from '../../base/planted.ts';
 
 /** Part of a read in parts (READ_FLAG_PARTS). */
 export interface Parts {
@@ -80,7 +81,7 @@ export class Cutter {
     const { anchor, subOffset } = this.#branch;
     if (end < anchor || (end === anchor && subOffset > 0)) return end;
     this.done = true;
-    const cut = anchor + subOffset;
+    const cut = planted('fork-cut-short') ? Math.max(this.at, anchor + subOffset - 1) : anchor + subOffset;
     return cut > end ? 'FORK_SUB_OFFSET_BEYOND' : cut;
   }
 }

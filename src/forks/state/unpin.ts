@@ -6,6 +6,7 @@
 import type { Command } from '../../protocol/command.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { readText } from '../../base/text.ts';
+import { planted } from '../../base/planted.ts';
 import { holdsAnything } from '../../backup/state/import.ts';
 import { removeStream } from '../../stream/remove.ts';
 import type { State } from '../../stream/state.ts';
@@ -41,7 +42,7 @@ export function applyForkUnpin(state: State, command: Command, reply: Reply): vo
   const stone = forks.tombstone(bytes, keyAt, keyBytes);
   if (stone === undefined) return;
   forks.deletePin(stone.incarnation, forkToken);
-  if (forks.hasPins(stone.incarnation)) return;
+  if (forks.hasPins(stone.incarnation) || planted('name-kept-for-nobody')) return;
   showUnpin(forks.deleteTombstone(bytes.slice(keyAt, keyAt + keyBytes), stone), reply);
 }
 
@@ -58,5 +59,6 @@ export function applyForkCheck(state: State, command: Command, reply: Reply): vo
   const stone = state.forks.tombstone(command.bytes, command.keyAt, command.keyBytes);
   const kept = forkOf(state, command) !== undefined || stone?.unpin?.token === command.forkToken;
   const isToCome = state.imported?.phase !== 'done' && !holdsAnything(state);
-  reply.a = kept || state.forks.hasUnpin(command.forkToken) || isToCome ? 1 : 0;
+  const isHere = (kept || state.forks.hasUnpin(command.forkToken)) && !planted('living-fork-taken-for-gone');
+  reply.a = isHere || isToCome ? 1 : 0;
 }

@@ -1,0 +1,81 @@
+/**
+ * Bugs that the simulator can switch on, to prove that its checks would find their like. `planted` marks the point in the code
+ * where each would happen, and a test keeps names, points and the seeds that find them together. What each one does wrong:
+ */
+export const PLANTED_BUGS = {
+  // The log and state on disk.
+  'entry-read-back-wrong': 'An entry that is read back from disk begins with its own head.',
+
+  // Groups: what is proposed, and who gets which answer when.
+  'entry-unbounded': 'All commands that arrive within a turn become one entry, however large.',
+  'missing-in-the-end': 'A read that waited in vain says that the stream is missing, whatever the leader said.',
+  'confirmed-but-not-applied':
+    'A confirmed read is answered before this node has applied what the leader had committed.',
+  'pressure-for-ever': 'Once there were too many hot bytes, appends are refused even after these were flushed.',
+
+  // Streams.
+  'rows-stay': 'The sweep of garbage takes one row of a removed stream and reports that it took all.',
+  'snapshots-stay': 'The rows of the application snapshot of a removed stream stay behind.',
+  'quota-lets-one-more-in': 'An append is refused only when the bucket was beyond its quota before it.',
+  'quota-of-streams-forgotten': 'A bucket may hold one stream more than its quota allows.',
+  'quota-not-stored': 'A new quota is not part of the next checkpoint.',
+
+  // The cold store.
+  'frontier-moves-back': 'After a part of a stream was flushed, its rows are said to begin where the stream begins.',
+  'flushed-bytes-still-counted': 'What a flush takes from the middle of a row still counts as hot.',
+  'split-shifts-bytes': 'A row that is split at the frontier keeps one byte too many in front.',
+  'split-loses-the-rest': 'A row that is split at the frontier loses the part that was not flushed.',
+  'wrong-incarnation-accepted': 'A flush of a removed stream is accepted for the stream that now has its name.',
+  'flush-anywhere': 'A flush is accepted although it begins in front of the frontier.',
+  'deleted-on-ambiguous-commit':
+    'A flusher that lost its leadership deletes its upload although the publication may commit.',
+  'sweep-takes-uploads': 'The sweep for orphans takes objects that are being uploaded.',
+  'sweep-takes-merges': 'The sweep for orphans takes the object of a merge whose publication is under way.',
+  'orphans-not-found': 'The sweep for orphans finds none.',
+  'foreign-objects-taken': "Somebody else's object in the store counts as an orphan of ours.",
+  'doom-of-known-objects': 'A listed orphan is deleted although it became known meanwhile.',
+  'merge-keeps-references': 'A merge does not release the object of the first chunk that it replaced.',
+  'pack-counted-short': 'An object of several slices is counted with one reference too few.',
+  'release-counts-double': 'A released chunk gives back two references to its object.',
+  'forgotten-before-removed': 'An object whose deletion failed counts as deleted.',
+  'gc-without-removal': 'The garbage collector does not delete the first object of each batch.',
+  'retention-takes-one-more': 'Retention also releases the chunk that the floor lies in.',
+  'floor-without-rows': 'The floor moves past the frontier, and the frontier stays behind.',
+  'plan-skips-a-chunk': 'A cold read begins one chunk too late.',
+
+  // Forks.
+  'fork-cut-short': 'A fork inside a message inherits one byte too few.',
+  'half-made-fork-shown': 'A fork is visible while its content is still being copied.',
+  'fork-never-given-up': 'A fork whose maker died is never given up.',
+  'name-free-while-forks-live': 'The name of a removed stream is free although forks of it live.',
+  'name-kept-for-nobody': 'The name of a removed stream stays taken after its last fork is gone.',
+  'living-fork-taken-for-gone': 'A fork that lives is reported as gone, and its source forgets the pin.',
+
+  // Backups: exports.
+  'export-of-an-import': 'A group that is being imported can be exported.',
+  'export-without-checkpoint': 'An export does not write a checkpoint first.',
+  'export-loses-producers': 'An export leaves producers out.',
+  'export-loses-the-floor': 'An export says that each stream begins at its first byte, whatever was trimmed.',
+
+  // Backups: imports.
+  'import-piece-taken-twice': 'A piece whose answer was lost is counted again when it is repeated.',
+  'import-piece-of-anybody': 'Pieces of another attempt are accepted.',
+  'import-end-unchecked': 'An import ends although pieces or rows are missing.',
+  'import-counts-no-hot-bytes': 'The hot bytes of an import are not counted.',
+  'import-numbers-from-one': 'Streams created after an import get numbers that imported streams have.',
+  'import-goes-on-counting': 'An import goes on counting mutations where the attempt left off.',
+  'import-keeps-old-buckets': 'Buckets that were looked up before the import stay in memory.',
+  'import-takes-over-at-once': 'A second attempt takes over from one that is at work.',
+  'import-undone-by-its-own-begin': 'A BEGIN that comes late undoes the attempt that it had begun.',
+  'import-undone-but-for-indexes': 'An attempt that is undone leaves rows of indexes behind.',
+  'import-begins-again-late': 'A BEGIN that comes late begins again an attempt that was given up.',
+  'import-lists-no-lifetimes': 'Imported streams never expire.',
+  'import-lists-no-hot-streams': 'Imported hot bytes are never flushed.',
+  'reads-during-import': 'Reads are answered while an import is running.',
+  'writes-during-import': 'Writes are applied while an import is running.',
+
+  // No bug: a bound that simulations are otherwise too small for. Nothing may be found.
+  'import-undone-in-many-steps': 'An attempt is undone three rows at a time.',
+} as const;
+
+export type PlantedBug = keyof typeof PLANTED_BUGS;
