@@ -3,16 +3,15 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { DirectoryStore } from '../support/cold-store.ts';
 import { ctl, scratchFile } from '../support/ctl.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { type RawResponse, requestOnce } from '../support/raw-client.ts';
+import { until } from '../support/until.ts';
 import { type TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
 
 const GROUPS = 2;
 const STREAMS = 6;
-const POLL_MS = 50;
 const TEXT = { 'content-type': 'text/plain' };
 /** Everything that deletes does so soon. */
 const TIMES = `
@@ -47,7 +46,7 @@ async function fill(server: TestServer, bucket: string, streams: number): Promis
   for (let i = 0; i < streams; i++) {
     await ok(requestOnce(server.port, 'PUT', `/${bucket}/s${i}`, TEXT, Buffer.from(`${bucket} ${i}`)), 201);
   }
-  while ((await metric(server, 'cold_hot_bytes')) > 0) await delay(POLL_MS);
+  await until('nothing is hot', async () => (await metric(server, 'cold_hot_bytes')) === 0);
 }
 
 async function metric(server: TestServer, name: string): Promise<number> {
@@ -135,7 +134,7 @@ test('objects of the source stay, and a purge does not count them', () =>
       await fill(copy, 'own', STREAMS);
       for (let i = 0; i < STREAMS; i++) await ok(requestOnce(copy.port, 'DELETE', `/own/s${i}`), 204);
       assert.equal(await reclaimedByPurge(copy, 'doomed'), 0);
-      while ((await metric(copy, 'cold_gc_queue_length')) > 0) await delay(POLL_MS);
+      await until('the queue is empty', async () => (await metric(copy, 'cold_gc_queue_length')) === 0);
       await isAsBefore();
       await checkSpared(copy);
     });
@@ -152,7 +151,7 @@ test('adopted, they go with what they held, and with the source what nothing ref
       const gone = ['doomed', 'deleted', 'later'];
       const left = async (): Promise<string[]> =>
         (await Promise.all(gone.map((bucket) => keysOf(store, bucket)))).flat();
-      while ((await left()).length > 0) await delay(POLL_MS);
+      await until('no object is left', async () => (await left()).length === 0);
       assert.deepEqual(await keysOf(store, 'spared'), spared);
       await checkSpared(copy);
       await backUp(copy, second);

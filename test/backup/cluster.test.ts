@@ -17,7 +17,8 @@ import {
 import { S3Store } from '../../src/cold/store/s3-store.ts';
 import { s3Options } from '../cold/s3.ts';
 import { Ceph, cephMissing } from '../support/ceph.ts';
-import { until, withCluster } from '../support/cluster.ts';
+import { withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { clusterToml, ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { createRandom } from '../support/random.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
@@ -182,7 +183,10 @@ test(
           // Followers show it when they have applied it.
           for (const id of cluster.ids) {
             const { port, adminPort } = cluster.node(id);
-            while ((await requestOnce(port, 'HEAD', '/large/one')).status !== 200) await delay(POLL_MS);
+            await until(
+              'the stream is there',
+              async () => (await requestOnce(port, 'HEAD', '/large/one')).status === 200,
+            );
             assert.deepEqual(await describeWorld({ port, adminPort }, world), before, `node ${id}`);
           }
         });

@@ -3,14 +3,13 @@ import assert from 'node:assert/strict';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { ctl, scratchFile } from '../support/ctl.ts';
 import { requestOnce } from '../support/raw-client.ts';
+import { until } from '../support/until.ts';
 import { type TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
 
 const GROUPS = 2;
 const STREAMS = 12;
-const POLL_MS = 50;
 const TOML = '[storage.cold]\nbackend = "dir"\nroot = "test"\nflush_interval = "100ms"\n';
 
 const clusterFile = (server: TestServer): string =>
@@ -27,7 +26,7 @@ async function fill(server: TestServer): Promise<void> {
     const answer = await requestOnce(server.port, 'PUT', `/bucket/s${i}`, type, Buffer.from(`stream ${i}`));
     assert.equal(answer.status, 201);
   }
-  while ((await hotBytes(server)) > 0) await delay(POLL_MS);
+  await until('nothing is hot', async () => (await hotBytes(server)) === 0);
 }
 
 test('restore says when the objects of its backup are not in the cold store of the cluster', async () => {

@@ -1,7 +1,7 @@
 // A backup keeps forks: what they hold, which names they keep, and that these become free when they go.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { until } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { type TestServer, withServer } from '../support/server.ts';
 

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { type Contents, DocumentReader, DocumentWriter } from '../../src/backup/format/document.ts';
 import { BACKUP_TAGS } from '../../src/backup/state/order.ts';
 import { TAG_FORK, TAG_PIN, TAG_SNAPSHOT, TAG_TOMBSTONE, TAG_UNPIN } from '../../src/stream/keys.ts';
-import { until } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { type TestServer, withServer } from '../support/server.ts';

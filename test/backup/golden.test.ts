@@ -4,13 +4,13 @@ import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { type Contents, DocumentReader, DocumentWriter } from '../../src/backup/format/document.ts';
 import { Fault } from '../../src/backup/state/fault.ts';
 import { BACKUP_TAGS } from '../../src/backup/state/order.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { createRandom } from '../support/random.ts';
 import { requestOnce } from '../support/raw-client.ts';
+import { until } from '../support/until.ts';
 import { type TestServer, withServer } from '../support/server.ts';
 import { type World, aboutStreams, describeWorld, fillWorld } from './world.ts';
 
@@ -25,7 +25,6 @@ const OPTIONS = {
   http: 'cors_origins = ["*"]',
 };
 const STREAMS = 18;
-const POLL_MS = 50;
 
 interface Expected {
   readonly world: World;
@@ -37,11 +36,10 @@ const coldOf = (server: TestServer): string => join(server.dataDir, 'cold');
 async function write(): Promise<void> {
   await withServer(OPTIONS, async (server) => {
     const world = await fillWorld(server, createRandom(11), STREAMS, 5000);
-    for (;;) {
+    await until('nothing is hot', async () => {
       const metrics = JSON.parse((await requestOnce(server.adminPort, 'GET', '/__svc/metrics')).body.toString());
-      if ((metrics as Record<string, number>)['cold_hot_bytes'] === 0) break;
-      await delay(POLL_MS);
-    }
+      return (metrics as Record<string, number>)['cold_hot_bytes'] === 0;
+    });
     const name = world.streams[0] as string;
     await requestOnce(server.port, 'POST', name, { 'content-type': 'text/plain' }, Buffer.from('hot'));
     const answer = await requestOnce(server.adminPort, 'GET', '/__svc/backup/group/0');

@@ -3,12 +3,11 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type Socket, connect } from 'node:net';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { requestOnce } from '../support/raw-client.ts';
+import { until } from '../support/until.ts';
 import { type TestServer, withServer } from '../support/server.ts';
 import { writeLargeStream } from './large-stream.ts';
 
-const POLL_MS = 20;
 const IMPORT = '/__svc/backup/group/0/import';
 const TOML = '[storage.cold]\nbackend = "dir"\nflush_interval = "1h"\n';
 
@@ -41,14 +40,14 @@ async function groupOf(server: TestServer): Promise<GroupRow> {
 /** Begins half of an upload; returns when its BEGIN and, behind that, the first rows are applied. */
 async function uploadHalf(server: TestServer, document: Buffer): Promise<Socket> {
   // The leader's own first entry counts too.
-  while ((await requestOnce(server.adminPort, 'GET', '/__svc/ready')).status !== 200) await delay(POLL_MS);
+  await until('ready', async () => (await requestOnce(server.adminPort, 'GET', '/__svc/ready')).status === 200);
   const { last_applied: before } = await groupOf(server);
   const socket = await beginUpload(server, document, document.length >> 1);
-  for (;;) {
+  await until('the first rows are applied', async () => {
     const group = await groupOf(server);
-    if (group.importing && group.last_applied >= before + 2) return socket;
-    await delay(POLL_MS);
-  }
+    return group.importing && group.last_applied >= before + 2;
+  });
+  return socket;
 }
 
 test('a flush of one stream waits for the end of an import, and leaves nothing behind when that is undone', async () => {
@@ -61,10 +60,10 @@ test('a flush of one stream waits for the end of an import, and leaves nothing b
       assert.equal(flush.status, 503, flush.body.toString());
       socket.destroy();
       let head = 503;
-      while (head === 503) {
+      await until('the import is undone', async () => {
         head = (await requestOnce(copy.port, 'HEAD', '/large/stream')).status;
-        if (head === 503) await delay(POLL_MS);
-      }
+        return head !== 503;
+      });
       assert.equal(head, 404);
       assert.equal((await requestOnce(copy.port, 'PUT', '/large/stream')).status, 201);
     });

@@ -3,15 +3,14 @@ import assert from 'node:assert/strict';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { createRandom } from '../support/random.ts';
 import { requestOnce } from '../support/raw-client.ts';
+import { until } from '../support/until.ts';
 import { type TestServer, withServer } from '../support/server.ts';
 import { describeWorld, fillWorld, repeatProducers } from './world.ts';
 
 const GROUPS = 3;
 const STREAMS = 60;
-const POLL_MS = 50;
 const TOML = `
 [storage.cold]
 backend = "dir"
@@ -40,7 +39,7 @@ for (const seed of [1, 2]) {
     await withServer({ cores: 2, groups: GROUPS, toml: TOML }, async (source) => {
       const random = createRandom(seed);
       const world = await fillWorld(source, random, STREAMS);
-      while (((await metrics(source))['cold_hot_bytes'] as number) > 0) await delay(POLL_MS);
+      await until('nothing is hot', async () => (await metrics(source))['cold_hot_bytes'] === 0);
       // On top of what is cold, some that is hot when the export begins.
       const { port } = source;
       const more = await requestOnce(

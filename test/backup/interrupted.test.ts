@@ -5,26 +5,17 @@ import { readFileSync } from 'node:fs';
 import { type Socket, connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { ctl, scratchFile, startCtl } from '../support/ctl.ts';
+import { until } from '../support/until.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { type TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
 import { LARGE_BODY, MIB, writeLargeStream } from './large-stream.ts';
 
 const POLL_MS = 50;
-const PATIENCE_MS = 60_000;
 const IMPORT = '/__svc/backup/group/0/import';
 
 async function status(server: TestServer, method: string, path: string): Promise<number> {
   return (await requestOnce(server.port, method, path)).status;
-}
-
-async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const deadlineMs = performance.now() + PATIENCE_MS;
-  while (!(await holds())) {
-    assert(performance.now() < deadlineMs, `${what}: not within ${PATIENCE_MS} ms`);
-    await delay(POLL_MS);
-  }
 }
 
 /** Sends the head of an upload and half of its body, and stays connected. */

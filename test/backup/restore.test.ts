@@ -8,7 +8,7 @@ import { readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { Manifest } from '../../src/backup/format/manifest.ts';
-import { until } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { removeFolder, temporaryFolder, withServer } from '../support/server.ts';

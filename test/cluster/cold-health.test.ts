@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { mkdirSync, rmSync, symlinkSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { TestCluster, until } from '../support/cluster.ts';
+import { TestCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cephMissing } from '../support/ceph.ts';
-import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { S3TestStore, STORE_ROOT } from '../support/cold-store.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../support/random.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';

@@ -1,7 +1,8 @@
 // Three real nodes whose ways to each other lead through relays: what the egress gate does when large messages are lost.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TestCluster, until } from '../support/cluster.ts';
+import { TestCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { Relay, type Loss } from '../support/relay.ts';
 

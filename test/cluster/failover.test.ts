@@ -1,7 +1,8 @@
 // What clients notice of a node's death: groups that it led take writes again after an election, all others go on.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { pause } from './load.ts';
 import { firstWrite, percentile, streamOfEachGroup } from './resume.ts';

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
 
 const TEXT = { 'content-type': 'text/plain' } as const;

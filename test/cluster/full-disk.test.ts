@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type SmallDisk, mountSmallDisk } from '../crash/small-disk.ts';
-import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { pause } from './load.ts';

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { until, withCluster } from '../support/cluster.ts';
+import { withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 
 const WRITERS_PER_NODE = 3;

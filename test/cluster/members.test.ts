@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type RawResponse, requestOnce } from '../support/raw-client.ts';
-import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { type CtlResult, clusterToml, ctl, scratchFile } from '../support/ctl.ts';
 
 const GROUPS = 4;

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SUITE_TOML, TESTS_EXPECTED, contradictions, exceptions, runSuite } from '../support/official-suite.ts';
 import { requestOnce } from '../support/raw-client.ts';
-import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 
 const GROUPS = 4;
 

@@ -10,7 +10,8 @@ import { State } from '../../src/stream/state.ts';
 import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
 import { EntryBuilder } from '../../src/group/entry.ts';
 import { FRAME_PAYLOAD_BYTES_MAX } from '../../src/peer/codec/frame.ts';
-import { until, withCluster } from '../support/cluster.ts';
+import { withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
 

@@ -1,6 +1,7 @@
 // A leader that hears everybody and is heard by nobody: how soon the others notice, lead and take writes. Figures are printed.
 import { test } from 'node:test';
-import { withCluster, until, type TestCluster } from '../support/cluster.ts';
+import { withCluster, type TestCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { firstOfManyWrites, firstWrite, percentile, streamOfEachGroup } from './resume.ts';
 
 const GROUPS = 3;

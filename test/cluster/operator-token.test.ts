@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { until } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { type CtlResult, ctl, scratchFile } from '../support/ctl.ts';
 import { SERVER_ENTRY } from '../support/paths.ts';
 import { freePort, removeFolder, run, temporaryFolder } from '../support/server.ts';

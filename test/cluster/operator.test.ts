@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { AdminProxy, type Call, type Verdict } from '../support/admin-proxy.ts';
-import { TestCluster, until } from '../support/cluster.ts';
+import { TestCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { type CtlResult, type CtlRun, clusterToml, ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { requestOnce } from '../support/raw-client.ts';
 

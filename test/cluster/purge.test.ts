@@ -1,7 +1,8 @@
 // A purge works from any node, whoever leads the groups, and is finished by a repetition after it was cut off.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { TestCluster, until } from '../support/cluster.ts';
+import { TestCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 const GROUPS = 8;

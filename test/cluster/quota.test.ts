@@ -1,7 +1,8 @@
 // Quotas are one number for the cluster, whichever node a client asks and wherever the streams lie.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { type RawResponse, requestOnce } from '../support/raw-client.ts';
 
 const TEXT = { 'content-type': 'text/plain' } as const;

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import { RawClient, type HeaderList, type RawResponse } from '../support/raw-client.ts';
-import { TestCluster, until } from '../support/cluster.ts';
+import { TestCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 const JSON_TYPE = { 'Content-Type': 'application/json' } as const;

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HostAgent } from '../support/host-agent.ts';
-import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { type CtlResult, clusterToml, ctl, scratchFile, startCtl } from '../support/ctl.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { GROUPS, count, underLoad } from './under-load.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { until } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { ctl } from '../support/ctl.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { freePort, removeFolder, run, temporaryFolder, within } from '../support/server.ts';

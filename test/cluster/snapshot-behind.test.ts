@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-snapshots.ts';
-import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { RawClient } from '../support/raw-client.ts';
 
 const MIB = 1024 * 1024;

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readAll } from '../crash/look.ts';
 import { RawClient, requestOnce, type HeaderList, type RawResponse } from '../support/raw-client.ts';
-import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 
 const GROUPS = 2;
 const TEXT = { 'Content-Type': 'text/plain' } as const;

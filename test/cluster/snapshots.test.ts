@@ -1,7 +1,8 @@
 // Snapshots, retention and bootstrap through any node, also after the leader of their group has died.
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 

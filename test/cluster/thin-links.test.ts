@@ -1,7 +1,8 @@
 // Three real nodes, one of them behind thin links, while clients go on writing: every group must take appends again.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type TestCluster, until, withCluster } from '../support/cluster.ts';
+import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { pause } from './load.ts';
 import { streamOfEachGroup } from './resume.ts';

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
-import { until, withCluster } from '../support/cluster.ts';
+import { withCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 
 const WRITERS = 8;

@@ -6,7 +6,8 @@ import { copyFileSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSy
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { VERSION } from '../../src/config/version.ts';
-import { TestCluster, until } from '../support/cluster.ts';
+import { TestCluster } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
 import { HostAgent } from '../support/host-agent.ts';
 import { requestOnce } from '../support/raw-client.ts';

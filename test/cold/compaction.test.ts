@@ -4,15 +4,13 @@ import assert from 'node:assert/strict';
 import { type Dirent, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { type TestServer, withServer } from '../support/server.ts';
+import { until } from '../support/until.ts';
 
 const APPENDS = 1000;
 /** Ends of chunks that a lone append leaves: of each tier below 16 KiB, and what was not looked at yet. */
 const CHUNKS_MAX = 100;
-const PATIENCE_MS = 60_000;
-const POLL_MS = 50;
 
 const TOML = `
 [storage.cold]
@@ -30,14 +28,6 @@ async function metrics(server: TestServer): Promise<Record<string, number>> {
   const answer = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
   assert.equal(answer.status, 200);
   return JSON.parse(answer.body.toString()) as Record<string, number>;
-}
-
-async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const deadlineMs = performance.now() + PATIENCE_MS;
-  while (!(await holds())) {
-    assert(performance.now() < deadlineMs, `${what}: not within ${PATIENCE_MS} ms`);
-    await delay(POLL_MS);
-  }
 }
 
 function objects(server: TestServer): Dirent[] {

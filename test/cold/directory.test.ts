@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ConnectionLost, RawClient, requestOnce } from '../support/raw-client.ts';
 import { type TestServer, withServer } from '../support/server.ts';
+import { until } from '../support/until.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -19,7 +20,6 @@ const HOT_BYTES_MAX = 4 * MIB;
 const GROUPS = 2;
 /** Rows and log of the hot bytes, several times over because LMDB frees pages two commits later. */
 const DATABASE_BYTES_MAX = 40 * MIB;
-const PATIENCE_MS = 120_000;
 const POLL_MS = 50;
 
 const TOML = `
@@ -56,14 +56,6 @@ async function metrics(server: TestServer): Promise<Record<string, number>> {
 interface Admission {
   readonly cold_write_admission: { readonly state: string };
   readonly raft_groups: readonly { readonly hot_bytes: number }[];
-}
-
-async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
-  const deadlineMs = performance.now() + PATIENCE_MS;
-  while (!(await holds())) {
-    assert(performance.now() < deadlineMs, `${what}: not within ${PATIENCE_MS} ms`);
-    await delay(POLL_MS);
-  }
 }
 
 function objects(server: TestServer): string[] {

@@ -4,6 +4,7 @@ import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { until } from '../support/until.ts';
 import { withServer } from '../support/server.ts';
 
 const MIB = 1024 * 1024;
@@ -55,14 +56,14 @@ test('large bodies and forks pass while small appends keep the group at its boun
     };
     const writers = Array.from({ length: WRITERS }, (_, i) => write(i));
     try {
-      while (refused === 0) await delay(20);
+      await until('a write is refused', () => refused > 0);
       const before = taken;
       await written(port, 'PUT', '/b/large', {}, Buffer.alloc(LARGE_BYTES, 'large '));
       await written(port, 'POST', '/b/large', {}, Buffer.alloc(3 * MIB, 'more '));
       await written(port, 'PUT', '/b/fork', { 'Stream-Forked-From': '/b/large' }, Buffer.alloc(0));
       const head = await requestOnce(port, 'HEAD', '/b/fork');
       assert.equal(Number(head.headers.get('stream-next-offset')), LARGE_BYTES + 3 * MIB);
-      while (taken === before) await delay(20);
+      await until('a write is taken', () => taken > before);
     } finally {
       isOver = true;
       await Promise.all(writers);

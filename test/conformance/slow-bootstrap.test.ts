@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { once } from 'node:events';
 import { serverSuite, TEXT } from '../support/suite.ts';
-import { until } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 
 const MESSAGE_BYTES = 1024 * 1024;
 const MESSAGES = 40;

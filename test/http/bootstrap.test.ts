@@ -1,7 +1,7 @@
 // A bootstrap holds its snapshot until the first read has been answered: counted with what waits for slow clients, and given back.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { until } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { startPlanes } from './planes.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 

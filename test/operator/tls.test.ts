@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeCertificate } from '../support/certificate.ts';
-import { until } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { type CtlResult, ctl, scratchFile } from '../support/ctl.ts';
 import { SERVER_ENTRY } from '../support/paths.ts';
 import { type Run, freePort, removeFolder, run, temporaryFolder } from '../support/server.ts';

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { ConfigError } from '../../src/config/error.ts';
 import { LogFile } from '../../src/server/log-file.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
+import { until } from '../support/until.ts';
 
 test('a file that was moved or removed is opened again within a second of lines; a folder that is away loses none', (t) => {
   const folder = temporaryFolder('log');
@@ -61,7 +61,7 @@ test('a running node writes to the new file after SIGHUP', async () => {
         return '';
       }
     };
-    while (!/"msg":"reloaded"/.test(read())) await delay(10);
+    await until('it is reloaded', () => /"msg":"reloaded"/.test(read()));
     assert.match(read(), new RegExp(`"log_file":"${path}"`));
     assert.equal(await server.stop(), 0);
     assert.match(read(), /"msg":"stopped"/);

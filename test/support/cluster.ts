@@ -2,15 +2,11 @@
 // directory over restarts. Whatever way a test ends, no process survives it; when it fails, the ends of all logs are printed.
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Network } from './network.ts';
 import { requestOnce, type RawResponse } from './raw-client.ts';
 import { TestServer, freePort } from './server.ts';
+import { until } from './until.ts';
 
-/** An election takes one to two seconds; everything beyond is a machine under load. */
-const READY_TIMEOUT_MS = 60_000;
-/** There is no event across processes for "every group has a leader", so it is asked for at this pace. */
-const POLL_MS = 50;
 const LOG_END_CHARS = 8000;
 /** Links between nodes: apart from the ports that servers choose when they start. */
 const CLUSTER_PORT_LOW = 10_000;
@@ -299,20 +295,6 @@ export class TestCluster {
         return answer.status === status;
       },
     );
-  }
-}
-
-/** Asks again and again until it is true; fails after a minute, naming what was awaited. */
-export async function until(
-  what: string | (() => string),
-  isTrue: () => Promise<boolean>,
-  timeoutMs = READY_TIMEOUT_MS,
-): Promise<void> {
-  const deadlineMs = performance.now() + timeoutMs;
-  while (!(await isTrue())) {
-    const text = typeof what === 'string' ? what : what();
-    assert(performance.now() < deadlineMs, `not within ${timeoutMs} ms: ${text}`);
-    await delay(POLL_MS);
   }
 }
 

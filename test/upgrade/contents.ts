@@ -1,7 +1,7 @@
 // What the data directories of earlier versions hold, and what a client sees of them.
 import assert from 'node:assert/strict';
 import { type Ports, type World, aboutStreams, describeWorld, fillWorld } from '../backup/world.ts';
-import { until } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { createRandom } from '../support/random.ts';
 import { requestOnce } from '../support/raw-client.ts';
 

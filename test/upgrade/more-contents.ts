@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { joinFrames } from '../../src/protocol/append-batch.ts';
 import { type Ports, type World, aboutStreams } from '../backup/world.ts';
-import { until } from '../support/cluster.ts';
+import { until } from '../support/until.ts';
 import { type RawResponse, requestOnce } from '../support/raw-client.ts';
 import { SUBSCRIPTIONS, addCold, describe, fill, flushCold, subscription } from './contents.ts';
 

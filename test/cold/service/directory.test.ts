@@ -8,7 +8,7 @@ import { makeDirStore } from '../../../src/cold/store/dir-store.ts';
 import { ConfigError } from '../../../src/config/error.ts';
 import { prepareDirectory } from '../../../src/cold/service/directory.ts';
 import { requestOnce } from '../../support/raw-client.ts';
-import { until } from '../../support/cluster.ts';
+import { until } from '../../support/until.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../../support/server.ts';
 
 const TIMEOUT_MS = 10_000;
