@@ -1,9 +1,12 @@
 /** The parts of the documents that are written by `npm run docs`, between two comments. */
 import { existsSync, readFileSync } from 'node:fs';
 import { ERRORS, type ErrorRow } from '../src/base/errors.ts';
+import { PLANTED_BUGS } from '../src/base/planted-bugs.ts';
 import { describeOptions } from '../src/config/describe.ts';
 import type { CommandTraits, QueryTraits } from '../src/protocol/operation.ts';
 import { COMMANDS, QUERIES } from '../src/protocol/operations.ts';
+import { FOUND_BY } from '../test/sim/fixed-seeds.ts';
+import { MUTATIONS } from '../test/sim/mutations.ts';
 import { MAY_IMPORT, PACKAGE_HOME, PURE } from '../test/tidy/import-rules.ts';
 
 export interface GeneratedPart {
@@ -26,6 +29,7 @@ const rooms = [...new Set(Object.keys(MAY_IMPORT).map((part) => part.split('/')[
 export const GENERATED: readonly GeneratedPart[] = [
   { path: 'src/config/README.md', name: 'options', write: describeOptions },
   { path: 'src/http/README.md', name: 'errors', write: describeErrors },
+  { path: 'test/README.md', name: 'planted bugs', write: describePlantedBugs },
   { path: 'src/protocol/README.md', name: 'operations', write: describeOperations },
   ...rooms
     .map((room) => ({ path: `src/${room}/README.md`, name: 'imports', write: () => describeImports(room) }))
@@ -50,6 +54,22 @@ function describeErrors(): string {
       return `| \`${code}\` | ${status} | ${retry ? 'yes' : ''} | ${text} |`;
     });
   return ['| Code | Status | Retry | Sentence |', '| --- | --- | --- | --- |', ...rows, ''].join('\n');
+}
+
+/** Mistakes that the simulator can make on purpose, and the seed that finds each. */
+function describePlantedBugs(): string {
+  const seedOf = (name: string): string => (FOUND_BY[name] === undefined ? '' : `0x${FOUND_BY[name].toString(16)}`);
+  const points = Object.entries<string>(PLANTED_BUGS).map(
+    ([name, about]) => `| \`${name}\` | ${about} | ${seedOf(name)} |`,
+  );
+  return [
+    '| Point in the code | What it does wrong | Seed |',
+    '| --- | --- | --- |',
+    ...points,
+    '',
+    `Between the shard and its ports: ${listOf(Object.keys(MUTATIONS))}.`,
+    '',
+  ].join('\n');
 }
 
 /** Every operation with its traits, as src/protocol/operations.ts has them. */

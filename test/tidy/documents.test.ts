@@ -27,6 +27,7 @@ const LONG_LINES_MAX: Readonly<Record<string, number>> = {
   'src/operator/README.md': 500,
   'src/config/README.md': 200,
   'bench/README.md': 250,
+  'test/README.md': 300,
   'CHANGELOG.md': Infinity,
 };
 /** Executes all blocks with its mark, whatever document they stand in. */
@@ -169,7 +170,7 @@ function wordsOf(pattern: RegExp, command: string): string[] {
 
 test('the words of documents are plain', () => {
   const found = faults((markdown, path) =>
-    path === 'CHANGELOG.md' ? [] : proseOf(markdown).filter((line) => BANNED.test(line)),
+    path === 'CHANGELOG.md' ? [] : proseOf(markdown).filter((line) => BANNED.test(line.replaceAll(/`[^`]*`/g, ''))),
   );
   assert.deepEqual(found, []);
 });
