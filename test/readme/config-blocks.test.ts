@@ -1,0 +1,24 @@
+// Every TOML block of the documents that is a node's configuration is one that a node takes. Changed are only files that the test has not.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { loadConfig } from '../../src/config/load.ts';
+import { scratchFile } from '../support/ctl.ts';
+import { blocksOf, documentPaths, readDocument } from '../support/documents.ts';
+
+const SECRET = '8f14e45fceea167a5a36dedd4bea2543\n';
+
+const blocks = documentPaths().flatMap((path) =>
+  blocksOf(readDocument(path))
+    .filter(({ language }) => language === 'toml')
+    .map(({ heading, lines }) => ({ path, heading, text: `${lines.join('\n')}\n` })),
+);
+
+test('configurations in documents are accepted', () => {
+  const configs = blocks.filter(({ text }) => !text.includes('[[nodes]]'));
+  assert(configs.length >= 2, 'there are some');
+  for (const { path, heading, text } of configs) {
+    const secret = scratchFile('secret', SECRET);
+    const local = text.replaceAll(/"\/etc\/millrace\/[\w-]+"/g, `"${secret}"`);
+    assert.doesNotThrow(() => loadConfig(['--config', scratchFile('millrace.toml', local)]), `${path}, ${heading}`);
+  }
+});
