@@ -2,7 +2,7 @@
 import { ConfigError } from '../src/config/error.ts';
 import type { Parker } from '../src/mailbox/wake.ts';
 import { Peers } from '../src/peer/peers.ts';
-import type { Logger } from '../src/server/log.ts';
+import type { Logger } from '../src/logging/logger.ts';
 import type { ClusterData, ShardData } from '../src/server/shards.ts';
 import type { Directories } from '../src/shard/directories.ts';
 import type { Shard } from '../src/shard/shard.ts';

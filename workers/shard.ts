@@ -6,7 +6,7 @@ import { ConfigError } from '../src/config/error.ts';
 import { LaneReceiver, LaneSender } from '../src/mailbox/lane.ts';
 import { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import { Parker, Waker } from '../src/mailbox/wake.ts';
-import { type Logger, createLogger } from '../src/server/log.ts';
+import { type Logger, createLogger } from '../src/logging/logger.ts';
 import type { ShardData, ToShard } from '../src/server/shards.ts';
 import type { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';

@@ -1,8 +1,7 @@
 /** Backups of single groups, as the admin plane offers them. */
-import type { Backups, ColdGraces, ExportEnd, ImportSink, Lineage } from '../http/routes/admin/backup.ts';
+import type { Backups, ColdGraces, ExportEnd, ImportSink, Lineage } from './ports.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { ReadCold } from './export/cold-sample.ts';
-import { shardDirectory } from '../server/shards.ts';
 import { EndedExports } from './export/ended-exports.ts';
 import { ExportThread } from './export/export-thread.ts';
 import { exportGroup } from './export/export.ts';
@@ -22,8 +21,10 @@ export interface BackupsOptions {
   readonly gateway: ShardGateway;
   /** Requests that this node has taken so far. */
   readonly requests: () => number;
-  /** Of the node; uploads that come faster than the log takes them wait there too. */
+  /** Of the node: uploads that come faster than the log takes them wait there. */
   readonly directory: string;
+  /** Of the stores, in the order of the shards. */
+  readonly shardDirectories: readonly string[];
   readonly readCold: ReadCold | undefined;
   readonly coldGraces: ColdGraces | undefined;
   /** Whose backups these are, and whose came in. */
@@ -35,13 +36,13 @@ export function openBackups({
   gateway,
   requests,
   directory,
+  shardDirectories,
   readCold,
   coldGraces,
   membership,
   log,
 }: BackupsOptions): RunningBackups {
-  const directories = Array.from({ length: gateway.shardCount }, (_, shard) => shardDirectory(directory, shard));
-  const readers = new ExportThread(directories);
+  const readers = new ExportThread(shardDirectories);
   const pace = new Pace(requests, () => performance.now());
   const delayMs = (bytes: number): number => pace.delayMs(bytes);
   const ended = new EndedExports(() => Date.now());

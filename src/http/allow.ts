@@ -1,5 +1,6 @@
 /** Methods of each route of the client plane, as `Allow` names them in answers to OPTIONS and in refusals with 405. */
-import { type ControlPort, allowOfControl } from './routes/control.ts';
+import type { ControlPort } from '../subscriptions/ports.ts';
+import { allowOfControl } from './routes/control.ts';
 import { type RouteKind, newRoute, parseRoute } from './routes.ts';
 import { type ServiceTable, allowOfService } from './routes/admin/service.ts';
 

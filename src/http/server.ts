@@ -16,7 +16,7 @@
 import { clientAllow } from './allow.ts';
 import { AppendPool } from './routes/append.ts';
 import type { HttpContext, HttpSettings } from './contract.ts';
-import type { ControlPort } from './routes/control.ts';
+import type { ControlPort } from '../subscriptions/ports.ts';
 import { CorsPolicy } from './cors.ts';
 import { clientRoutes } from './client.ts';
 import { endAllLive } from './live/live.ts';

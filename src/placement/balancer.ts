@@ -8,9 +8,9 @@
  * counts as unreachable for a while.
  */
 import { decodeUtf8 } from '../base/utf8.ts';
-import { mergeStatus } from '../http/routes/admin/metrics-route.ts';
-import { type Part, askAllShards, firstRefusal } from '../gateway/scatter.ts';
+import { askNodeStatus } from '../gateway/node-status.ts';
 import type { ShardGateway } from '../ports.ts';
+import type { Reply } from '../protocol/reply.ts';
 import { ADMIN_TRANSFER, newRequest } from '../protocol/request.ts';
 import { Rounds } from './rounds.ts';
 import { QUERIES } from '../protocol/operations.ts';
@@ -176,17 +176,15 @@ export class Balancer {
 
   /** Undefined when a shard is busy or stopping. */
   async #askGroups(): Promise<GroupView[] | undefined> {
-    const query = newRequest();
-    query.op = QUERIES.status.number;
-    const parts = await new Promise<readonly Part[]>((resolve) => askAllShards(this.#options.gateway, query, resolve));
-    if (firstRefusal(parts) !== undefined) return undefined;
-    return mergeStatus(parts).raftGroups.map((group) => ({
+    const status = await askNodeStatus(this.#options.gateway);
+    if ('code' in status) return undefined;
+    return status.raftGroups.map((group) => ({
       id: group.raft_group_id,
       leader: group.leader,
-      voters: group['voter_ids'] as readonly number[],
-      coldFailing: group['cold_flush_failing'] === true,
-      stalled: group['stalled'] === true,
-      addresses: group['member_addresses'] as GroupView['addresses'],
+      voters: group.voter_ids,
+      coldFailing: group.cold_flush_failing === true,
+      stalled: group.stalled === true,
+      addresses: group.member_addresses,
     }));
   }
 
@@ -218,11 +216,7 @@ export class Balancer {
     request.value = to;
     return new Promise((resolve) => {
       const sent = this.#options.gateway.send(request, {
-        onReply: (reply) => {
-          if (reply.code === 0 && reply.a === 200) return resolve('started');
-          const body = reply.code === 0 && reply.body !== undefined ? decodeUtf8(reply.body) : '';
-          return resolve(reply.a === 409 && /"reason":"(refused|lagging)"/.test(body) ? 'declined' : 'impossible');
-        },
+        onReply: (reply) => resolve(outcomeOf(reply)),
       });
       if (!sent) resolve('impossible');
     });
@@ -239,4 +233,13 @@ export class Balancer {
     const nodes = [...this.#refusals].filter(([, { pausedUntilTick }]) => pausedUntilTick > this.#tick);
     return new Set(nodes.map(([node]) => node));
   }
+}
+
+/** The receiver's fault, when the leader says that it refused or lags; anything else speaks against nobody. */
+function outcomeOf({ code, a: status, contentType, body }: Reply): Outcome {
+  if (code !== 0) return 'impossible';
+  if (status === 200) return 'started';
+  if (status !== 409 || body === undefined || contentType !== 'application/json') return 'impossible';
+  const { reason } = JSON.parse(decodeUtf8(body)) as { readonly reason?: unknown };
+  return reason === 'refused' || reason === 'lagging' ? 'declined' : 'impossible';
 }

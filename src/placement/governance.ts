@@ -6,7 +6,7 @@ import type { ShardGateway } from '../ports.ts';
 import { Balancer, type GroupView } from './balancer.ts';
 import { ColdGate } from './cold-gate.ts';
 import { EgressGate, egressNews } from './egress-gate.ts';
-import { createLogger } from '../server/log.ts';
+import { createLogger } from '../logging/logger.ts';
 import type { ShedState } from './shed-state.ts';
 import { SHED_COLD, reasonsToLeave } from './state/shed.ts';
 

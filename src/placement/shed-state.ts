@@ -12,7 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { MillraceError } from '../base/errors.ts';
 import { ConfigError } from '../config/error.ts';
 import { type Part, askAllShards, firstRefusal } from '../gateway/scatter.ts';
-import type { DrainMark } from '../http/routes/admin/shed.ts';
+import type { DrainMark } from './ports.ts';
 import type { ShardGateway } from '../ports.ts';
 import { newRequest } from '../protocol/request.ts';
 import { SHED_COLD, SHED_DRAIN, SHED_EGRESS, SHED_LATE, SHED_NEVER, SHED_STALL, SHED_USUAL } from './state/shed.ts';

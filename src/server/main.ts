@@ -25,7 +25,7 @@ import { makePrivate } from './private-files.ts';
 import { Governance } from '../placement/governance.ts';
 import { greeting } from './greeting.ts';
 import { collectSeldom } from './heap.ts';
-import { type Logger, createLogger } from './log.ts';
+import { type Logger, createLogger } from '../logging/logger.ts';
 import { Membership } from './membership.ts';
 import { type ClusterData, Shards } from './shards.ts';
 import { Reloads } from './reload.ts';
@@ -93,7 +93,7 @@ async function main(argv: readonly string[]): Promise<void> {
   );
   const writes = openWrites(gateway);
   const subscriptions = openSubscriptions(config, layout.nodeId, gateway, governance);
-  const backups = openNodeBackups(config, membership, gateway, cold);
+  const backups = openNodeBackups({ config, membership, gateway, cold, shards });
   const services = { writes, subscriptions, shards, governance, cold, backups };
   const parts: Parts = { config, membership, gateway, drainMark, log, ...services };
   const planes = compose(parts);
@@ -152,16 +152,18 @@ function openWrites(gateway: Gateway): Parts['writes'] {
   return { quotas, forks: openForks(quotas) };
 }
 
-function openNodeBackups(
-  config: Config,
-  membership: Membership,
-  gateway: Gateway,
-  cold: ColdStore | undefined,
-): RunningBackups {
+function openNodeBackups({
+  config,
+  membership,
+  gateway,
+  cold,
+  shards,
+}: Pick<Parts, 'config' | 'membership' | 'gateway' | 'cold' | 'shards'>): RunningBackups {
   return openBackups({
     gateway,
     requests: () => gateway.counters.requests,
     directory: config.storage.dataDir,
+    shardDirectories: shards.directories,
     readCold: cold?.service.read.bind(cold.service),
     coldGraces: gracesOf(config.storage.cold),
     membership,

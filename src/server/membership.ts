@@ -1,8 +1,8 @@
 /** What the shards find out about this node's cluster and its data directory: for millrace.json, and for the other shards. */
 import { randomBytes } from 'node:crypto';
-import type { Lineage } from '../http/routes/admin/backup.ts';
+import type { Lineage } from '../backup/ports.ts';
 import { CLUSTER_ID_BYTES, type Directory, noteClusterId, noteLoss, noteSource } from './data-dir.ts';
-import type { Logger } from './log.ts';
+import type { Logger } from '../logging/logger.ts';
 import type { IdentitySource } from '../shard/cluster-identity.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
 

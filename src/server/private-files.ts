@@ -4,7 +4,7 @@
  */
 import { type Stats, chmodSync, lstatSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Logger } from './log.ts';
+import type { Logger } from '../logging/logger.ts';
 
 const OTHERS = 0o077;
 const SHARD_FOLDER = /^shard-\d+$/;

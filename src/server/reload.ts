@@ -10,7 +10,7 @@ import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Planes } from '../http/server.ts';
-import { type Logger, reopenLog } from './log.ts';
+import { type Logger, reopenLog } from '../logging/logger.ts';
 
 type Reloaded = Pick<Planes, 'changeTokens' | 'renewCertificates'>;
 type Outcome = 'none' | 'unchanged' | 'changed';

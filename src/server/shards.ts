@@ -96,9 +96,13 @@ interface Running {
 export class Shards {
   readonly #running: readonly Running[];
 
+  /** Of the stores, in the order of the shards. */
+  readonly directories: readonly string[];
+
   constructor(options: ShardsOptions) {
+    this.directories = Array.from({ length: options.count }, (_, shard) => join(options.dataDir, `shard-${shard}`));
     const boot = randomInt(1, 2 ** 31);
-    this.#running = Array.from({ length: options.count }, (_, shard) => start(shard, boot, options));
+    this.#running = this.directories.map((directory, shard) => start(shard, { boot, directory }, options));
     options.membership.tell = (found) => this.#running.forEach(({ worker }) => worker.postMessage({ found }));
   }
 
@@ -132,12 +136,11 @@ export class Shards {
   }
 }
 
-/** Of the shard's store. */
-export function shardDirectory(dataDir: string, shard: number): string {
-  return join(dataDir, `shard-${shard}`);
-}
-
-function start(shard: number, boot: number, options: ShardsOptions): Running {
+function start(
+  shard: number,
+  { boot, directory }: { readonly boot: number; readonly directory: string },
+  options: ShardsOptions,
+): Running {
   const requestRing = createRing(REQUEST_RING_BYTES);
   const replyRing = createRing(REPLY_RING_BYTES);
   const requestLane = createLane(LANE_BYTES_MAX);
@@ -148,7 +151,7 @@ function start(shard: number, boot: number, options: ShardsOptions): Running {
     shard,
     nodeId: options.nodeId,
     groups,
-    directory: shardDirectory(options.dataDir, shard),
+    directory,
     seed: randomInt(1, 2 ** 31),
     boot,
     groupCount: options.groupCount,

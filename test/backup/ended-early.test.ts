@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { type IncomingMessage, get } from 'node:http';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
-import type { ExportSink } from '../../src/http/routes/admin/backup.ts';
+import type { ExportSink } from '../../src/backup/ports.ts';
 import type { ShardGateway } from '../../src/ports.ts';
 import { EndedExports } from '../../src/backup/export/ended-exports.ts';
 import { exportGroup } from '../../src/backup/export/export.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { newConnections } from './new-connections.ts';
 import type { TestContext } from 'node:test';
 import type { HttpContext, HttpSettings } from '../../src/http/contract.ts';
-import type { ControlPort } from '../../src/http/routes/control.ts';
+import type { ControlPort } from '../../src/subscriptions/ports.ts';
 import { type Planes, createPlanes } from '../../src/http/server.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { FakeGateway } from './fake-gateway.ts';
@@ -113,6 +113,7 @@ export async function startPlanes(
         gateway,
         requests: () => 0,
         directory: '/nowhere',
+        shardDirectories: [],
         readCold: undefined,
         coldGraces: undefined,
         membership: { lineage: { cluster_id: null, restored_from: [] }, restored: () => undefined },

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { ControlPort } from '../../src/http/routes/control.ts';
+import type { ControlPort } from '../../src/subscriptions/ports.ts';
 import { type RouteKind, newRoute, parseRoute } from '../../src/http/routes.ts';
 import { SlowBodies } from '../../src/http/slow-bodies.ts';
 import { REPO_ROOT } from '../support/paths.ts';

@@ -116,6 +116,7 @@ class Cluster {
       const { status, reason } = this.answer(asked.group, asked.value);
       if (status === 200 && this.takesEffect) this.leaders[asked.group] = asked.value;
       reply.a = status;
+      reply.contentType = 'application/json';
       reply.body = new TextEncoder().encode(JSON.stringify({ transferred: status === 200, ...(reason && { reason }) }));
     };
     this.balancer = new Balancer({

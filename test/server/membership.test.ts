@@ -1,7 +1,7 @@
 // Shards may learn of two clusters at once: which one counts, and what the operator is told.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { createLogger } from '../../src/server/log.ts';
+import { createLogger } from '../../src/logging/logger.ts';
 import { openDataDir } from '../../src/server/data-dir.ts';
 import { type Finding, Membership } from '../../src/server/membership.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';

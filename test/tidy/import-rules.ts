@@ -5,8 +5,17 @@ import { parseSync } from 'oxc-parser';
 /** Path from the repository's root with forward slashes -> text. */
 export type Sources = ReadonlyMap<string, string>;
 
-/** Interfaces between folders (and the errors they throw): adapters implement them, so they may know them. */
-const PORTS = new Set(['src/ports.ts', 'src/raft/types.ts', 'src/shard/ports.ts', 'src/stream/tx.ts']);
+/** Features: rooms with parts of their own. Their services know neither the HTTP side nor the composition. */
+const FEATURES = ['cold', 'backup', 'forks', 'subscriptions', 'placement'];
+
+/**
+ * Interfaces between folders (and the errors they throw): adapters implement them, so they may know them. `ports.ts` of a feature says
+ * what its service offers: HTTP imports that, and never the other way around.
+ */
+const PORTS = new Set([
+  ...['src/ports.ts', 'src/raft/types.ts', 'src/shard/ports.ts', 'src/stream/tx.ts'],
+  ...FEATURES.map((feature) => `src/${feature}/ports.ts`),
+]);
 
 /** The replicated state machine: streams, and what each feature adds to them. Files among these have no cycles. */
 const STATE = ['stream', 'cold/state', 'forks/state', 'backup/state'];
@@ -26,7 +35,7 @@ const SHARD = [...PURE, 'shard', 'cold/shard'];
 
 /** What is composed into a process. The operator's tool is a program of its own. */
 const MAIN_THREAD = [
-  ...[...SHARD, 'digest', 'metrics', 'config', 'mailbox', 'store', 'peer', 'gateway', 'http', 'placement'],
+  ...[...SHARD, 'digest', 'logging', 'metrics', 'config', 'mailbox', 'store', 'peer', 'gateway', 'http', 'placement'],
   ...['cold/store', 'cold/service', 'forks/service', 'subscriptions/service', 'subscriptions/webhooks'],
   ...['backup', 'backup/format', 'backup/export', 'backup/import'],
 ];
@@ -48,9 +57,10 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   shard: [...SHARD, 'metrics'],
   'cold/shard': [...SHARD, 'metrics'],
   // Adapters.
-  digest: [],
+  digest: ['base'],
   metrics: ['base'],
   config: ['base'],
+  logging: ['config'],
   mailbox: ['base'],
   store: ['base', 'peer/codec'],
   peer: ['base', 'raft', 'raft/codec', 'peer/codec'],
@@ -59,22 +69,23 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   gateway: ['base', 'protocol', 'mailbox'],
   http: ['base', 'protocol', 'digest', 'gateway', 'placement/state'],
   'backup/format': ['base', 'protocol', 'backup/state', 'digest', 'cold/store'],
-  'backup/export': [...PURE, 'digest', 'backup/format', 'cold/store', 'gateway', 'http'],
-  'backup/import': [...PURE, 'digest', 'backup/format', 'backup/export', 'gateway', 'http'],
-  backup: ['base', 'backup/export', 'backup/import', 'http', 'server'],
-  'cold/service': [...PURE, 'config', 'digest', 'cold/shard', 'cold/store', 'gateway', 'http', 'server'],
+  'backup/export': [...PURE, 'digest', 'backup/format', 'cold/store', 'gateway'],
+  'backup/import': [...PURE, 'digest', 'backup/format', 'backup/export', 'gateway'],
+  backup: ['base', 'backup/export', 'backup/import'],
+  'cold/service': [...PURE, 'config', 'digest', 'cold/shard', 'cold/store', 'gateway', 'logging'],
   'forks/service': ['base', 'protocol', 'forks/state', 'gateway'],
-  'subscriptions/webhooks': ['base', 'protocol', 'subscriptions/state', 'subscriptions/service', 'http'],
+  'subscriptions/webhooks': ['base', 'protocol', 'subscriptions/state', 'subscriptions/service'],
   'subscriptions/service': [
     'base',
     'protocol',
     'subscriptions/state',
     'subscriptions/webhooks',
+    'digest',
     'gateway',
-    'http',
-    'server',
+    'logging',
   ],
-  placement: ['base', 'protocol', 'placement/state', 'config', 'gateway', 'http', 'peer', 'server'],
+  subscriptions: [],
+  placement: ['base', 'protocol', 'placement/state', 'config', 'gateway', 'logging', 'peer'],
   // A client of the nodes like any other: what it knows of them came over HTTP. `backup` verifies, `cold` reaches the store.
   operator: [
     'base',

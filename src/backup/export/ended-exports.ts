@@ -2,7 +2,7 @@
  * Why the last export of a group ended early, for whoever took it: an answer that is cut has no way to say so. One per group; the
  * next export of the group begins anew.
  */
-import type { EndedExport, ExportEnd } from '../../http/routes/admin/backup.ts';
+import type { EndedExport, ExportEnd } from '../ports.ts';
 
 const REASON_CHARS_MAX = 300;
 

@@ -4,7 +4,7 @@
  * large one the digest stands at its end only.
  */
 import { errorCode } from '../../base/errors.ts';
-import type { ExportEnd, ExportSink } from '../../http/routes/admin/backup.ts';
+import type { ExportEnd, ExportSink } from '../ports.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, newRequest } from '../../protocol/request.ts';

@@ -8,7 +8,7 @@ import { type Contents, type DocumentHead, DocumentReader } from '../format/docu
 import { fromHex } from '../../base/hex.ts';
 import { ERRORS, type ErrorCode } from '../../base/errors.ts';
 import { IMPORT_PIECE_BYTES } from '../../base/limits.ts';
-import type { ImportFeed, ImportSink } from '../../http/routes/admin/backup.ts';
+import type { ImportFeed, ImportSink } from '../ports.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { Fault, check } from '../state/fault.ts';
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../protocol/import-command.ts';

@@ -10,7 +10,7 @@ import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../protocol/col
 import { Reply } from '../../protocol/reply.ts';
 import { READ_FLAG_NO_TOUCH, type Request, newRequest } from '../../protocol/request.ts';
 import { type ChunkLoader } from './chunk-loader.ts';
-import type { Logger } from '../../server/log.ts';
+import type { Logger } from '../../logging/logger.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
 /** Answers under way; more are refused. */

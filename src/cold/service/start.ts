@@ -9,7 +9,7 @@ import type { Config } from '../../config/config.ts';
 import type { ColdConfig } from '../../config/cold.ts';
 import { ConfigError } from '../../config/error.ts';
 import type { Backend } from '../store/backend.ts';
-import type { ColdGraces } from '../../http/routes/admin/backup.ts';
+import type { ColdGraces } from '../../backup/ports.ts';
 import { assembleRead } from '../state/assemble.ts';
 import { ColdPool, TASKS_PER_THREAD } from '../store/pool.ts';
 import type { Failed } from '../store/tasks.ts';
@@ -20,7 +20,7 @@ import { ColdHealth } from './health.ts';
 import { ColdReader } from './reader.ts';
 import { ColdService } from './service.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
-import type { Logger } from '../../server/log.ts';
+import type { Logger } from '../../logging/logger.ts';
 
 /** Uploads under way when the server stops; what is not finished is uploaded again after the next start. */
 const STOP_WAIT_MS = 5000;

@@ -3,52 +3,13 @@
  * port behind them; here a request becomes a value and an answer becomes a response.
  */
 import { SUBSCRIPTION_BODY_BYTES_MAX } from '../../base/limits.ts';
+import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../../subscriptions/ports.ts';
 import { BodyExchange } from '../body.ts';
 import { declaredBytes } from '../headers.ts';
 import type { Plane } from '../plane.ts';
 import { JSON_TYPE, type Responder } from '../respond.ts';
 import { CONTROL_PREFIX } from '../routes.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
-
-/** A request without its body. */
-export interface ControlHead {
-  /** In lower case; HEAD comes as get. */
-  readonly method: string;
-  /** Below the prefix, as it was sent. */
-  readonly path: string;
-  /** Empty when there is none. */
-  readonly authorization: string;
-  /** Scheme and authority that the client used. */
-  readonly origin: string;
-}
-
-export interface ControlAnswer {
-  readonly status: number;
-  /** Undefined: none. */
-  readonly json?: unknown;
-  readonly contentType?: string;
-  /** Anybody may keep it for a while. */
-  readonly cache?: 'public';
-  /** Methods, of a 405. */
-  readonly allow?: string;
-  /** The same request may succeed later. */
-  readonly retry?: boolean;
-}
-
-/** A request whose head is right. */
-export interface ControlTask {
-  /** Its token may be anybody's: this node cannot tell yet. */
-  readonly fromStranger?: boolean;
-  /** `body`: the task's own; empty for GET. */
-  run(body: Uint8Array<ArrayBuffer>): Promise<ControlAnswer>;
-}
-
-export interface ControlPort {
-  /** What can be said before the body, or who takes it. */
-  open(head: ControlHead): ControlAnswer | ControlTask;
-  /** An exception of open() or run() that is a refusal; others are bugs. */
-  refusal(error: unknown): ControlAnswer | undefined;
-}
 
 /** Tokens of their own protect them, and public keys are public: the plane's token is not asked for. */
 const OPEN = /^\/v1\/stream\/__ds\/(jwks\.json|subscriptions\/[^/]+\/(callback|ack|release))$/;

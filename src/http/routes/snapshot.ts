@@ -4,8 +4,8 @@
  */
 import { errorNumber } from '../../base/errors.ts';
 import { fromHex, toHex } from '../../base/hex.ts';
-import { encodeUtf8 } from '../../base/utf8.ts';
-import { DIGEST_BYTES, createHasher } from '../../digest/blake3.ts';
+import { DIGEST_BYTES } from '../../digest/blake3.ts';
+import { snapshotDigest } from '../../digest/snapshot-digest.ts';
 import { decodePathSegment, formatOffset, parseUint53 } from '../../protocol/header-values.ts';
 import { normalizeContentType } from '../../protocol/media-type.ts';
 import { PUBLISH_HEAD_BYTES, type Position, writePublishHead } from '../../protocol/position-command.ts';
@@ -100,18 +100,6 @@ class PublishExchange extends PositionExchange {
     res.endWithoutBody();
     return 204;
   }
-}
-
-/** BLAKE3 over the size of the content type (8 bytes, little-endian), the content type, and the bytes. */
-export function snapshotDigest(contentType: string, bytes: Uint8Array): Uint8Array {
-  const type = encodeUtf8(contentType);
-  const size = new Uint8Array(8);
-  new DataView(size.buffer).setUint32(0, type.length, true);
-  const hasher = createHasher();
-  hasher.update(size);
-  hasher.update(type);
-  hasher.update(bytes);
-  return new Uint8Array(hasher.digest());
 }
 
 /** First retained ordinal and the tail's, of a JSON stream. */

@@ -1,5 +1,5 @@
 /** Refusals of subscription requests, and the JSON that says them. */
-import type { ControlAnswer } from '../../http/routes/control.ts';
+import type { ControlAnswer } from '../ports.ts';
 import type { Outcome } from '../state/outcome.ts';
 
 /** Codes beyond the outcomes of commands. */

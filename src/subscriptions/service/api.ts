@@ -1,7 +1,7 @@
 /** The routes of subscriptions: path and method -> what is done, and the JSON that answers it. */
 import { ERRORS, MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_NAME_BYTES_MAX } from '../../base/limits.ts';
-import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../../http/routes/control.ts';
+import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../ports.ts';
 import type { BodyKind, BodyOf } from '../state/bodies.ts';
 import { parsePath } from '../state/requests.ts';
 import { decodePathSegment } from '../../protocol/header-values.ts';

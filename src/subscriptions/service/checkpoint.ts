@@ -3,7 +3,7 @@
  * and what lies before is given up. A node that starts reads from there.
  */
 import { encodeUtf8 } from '../../base/utf8.ts';
-import { snapshotDigest } from '../../http/routes/snapshot.ts';
+import { snapshotDigest } from '../../digest/snapshot-digest.ts';
 import type { ShardGateway } from '../../ports.ts';
 import {
   PUBLISH_HEAD_BYTES,

@@ -10,7 +10,7 @@ import { type Step, decide, retryDelayMs } from '../state/decide.ts';
 import type { Outcome } from '../state/outcome.ts';
 import type { Command } from '../state/record.ts';
 import type { Subscription } from '../state/subscription.ts';
-import type { Logger } from '../../server/log.ts';
+import type { Logger } from '../../logging/logger.ts';
 import type { Delivering, Sent } from '../webhooks/delivering.ts';
 import { SlowReceivers } from '../webhooks/slow-receivers.ts';
 import { Slots } from './slots.ts';

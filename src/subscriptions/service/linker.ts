@@ -8,7 +8,7 @@ import type { StreamTail } from '../state/decide.ts';
 import type { Machine } from '../state/machine.ts';
 import type { Command } from '../state/record.ts';
 import type { Position, Subscription } from '../state/subscription.ts';
-import type { Logger } from '../../server/log.ts';
+import type { Logger } from '../../logging/logger.ts';
 import type { Directory } from './directory.ts';
 import { listMatching } from './listing.ts';
 import { locate, reaches } from './locate.ts';

@@ -2,13 +2,12 @@
  * Subscriptions on this node: the fold of their log, the routes, and, on the node that leads the log's group, the driver. All
  * nodes fold; whichever leads next goes on with what the log says.
  */
-import type { ControlPort } from '../../http/routes/control.ts';
-import type { WebhookKeys } from '../../http/routes/admin/webhook-keys.ts';
+import type { ControlPort, WebhookKeys } from '../ports.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import { Machine } from '../state/machine.ts';
 import type { Subscription } from '../state/subscription.ts';
-import type { Logger } from '../../server/log.ts';
+import type { Logger } from '../../logging/logger.ts';
 import { SubscriptionApi } from './api.ts';
 import { Bodies } from './bodies.ts';
 import { checkpointDue, writeCheckpoint } from './checkpoint.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { ERRORS, type ErrorCode, errorNumber } from '../../../src/base/errors.ts';
-import type { ImportSink } from '../../../src/http/routes/admin/backup.ts';
+import type { ImportSink } from '../../../src/backup/ports.ts';
 import type { ReplyHandler, ShardGateway } from '../../../src/ports.ts';
 import { Import } from '../../../src/backup/import/import.ts';
 import { Spool, SpoolError } from '../../../src/backup/import/spool.ts';

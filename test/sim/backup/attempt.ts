@@ -3,7 +3,7 @@
  * and then altered or broken off. It ends with an answer, or in silence when its node dies.
  */
 import type { ErrorCode } from '../../../src/base/errors.ts';
-import type { ImportFeed, ImportSink } from '../../../src/http/routes/admin/backup.ts';
+import type { ImportFeed, ImportSink } from '../../../src/backup/ports.ts';
 import { Import } from '../../../src/backup/import/import.ts';
 import type { Random } from '../../support/random.ts';
 import type { SimProcess } from '../process.ts';

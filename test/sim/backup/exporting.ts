@@ -6,7 +6,7 @@
 import { Buffer } from 'node:buffer';
 import { type Contents, DocumentReader } from '../../../src/backup/format/document.ts';
 import type { ErrorCode } from '../../../src/base/errors.ts';
-import type { ExportSink } from '../../../src/http/routes/admin/backup.ts';
+import type { ExportSink } from '../../../src/backup/ports.ts';
 import { exportGroup } from '../../../src/backup/export/export.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import { latin1 } from '../../support/sorted-rows.ts';

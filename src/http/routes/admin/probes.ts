@@ -4,8 +4,8 @@
  */
 import { newRequest } from '../../../protocol/request.ts';
 import { Gathering } from '../../gather.ts';
-import { type RaftGroup, mergeStatus } from './metrics-route.ts';
 import type { Plane } from '../../plane.ts';
+import { type RaftGroup, mergeStatus } from '../../../gateway/node-status.ts';
 import { type Part, askAllShards, firstRefusal } from '../../../gateway/scatter.ts';
 import type { ServiceCall } from './service-call.ts';
 import { type WriteHeaders, writeHeaders } from '../../headers.ts';

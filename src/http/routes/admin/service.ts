@@ -1,6 +1,7 @@
 /** Routes below /__svc/, which both planes have in part. */
 import { BODY_BYTES_MAX } from '../../../base/limits.ts';
-import { BACKUP_PREFIX, type Backups, handleBackup } from './backup.ts';
+import type { Backups } from '../../../backup/ports.ts';
+import { BACKUP_PREFIX, handleBackup } from './backup.ts';
 import type { Operation } from '../../contract.ts';
 import { FLUSH_PREFIX, handleFlushCold } from './flush-cold.ts';
 import { Gathering } from '../../gather.ts';
@@ -9,9 +10,11 @@ import { type MetricsSource, handleMetrics } from './metrics-route.ts';
 import type { Plane, Router } from '../../plane.ts';
 import { type Knows, ReadyProbe, answerHealth } from './probes.ts';
 import { type PeerAddresses, RAFT_PREFIX, handleRaftAdmin } from './raft-admin.ts';
-import { type DrainMark, handleReadShed, handleSetShed } from './shed.ts';
+import type { DrainMark } from '../../../placement/ports.ts';
+import { handleReadShed, handleSetShed } from './shed.ts';
 import type { ServiceCall } from './service-call.ts';
-import { type WebhookKeys, webhookKeyHandlers } from './webhook-keys.ts';
+import type { WebhookKeys } from '../../../subscriptions/ports.ts';
+import { webhookKeyHandlers } from './webhook-keys.ts';
 import type { ColdObjects } from './purge.ts';
 import { handleTenant } from '../../tenant.ts';
 import { handleUsage } from './usage.ts';

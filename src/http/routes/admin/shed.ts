@@ -3,23 +3,12 @@
  * Both changes are idempotent: repeated, they are applied again, so a call that failed half way is mended by a repeat.
  */
 import { MillraceError } from '../../../base/errors.ts';
+import type { DrainMark } from '../../../placement/ports.ts';
 import { SHED_DRAIN, describeShed } from '../../../placement/state/shed.ts';
 import { Gathering } from '../../gather.ts';
 import type { Plane } from '../../plane.ts';
 import type { Responder } from '../../respond.ts';
 import type { UwsResponse } from '../../uws.ts';
-
-/** The drain mark, kept by the composition. */
-export interface DrainMark {
-  readonly draining: boolean;
-  /** Every reason not to lead that is in force (placement/state/shed.ts). */
-  readonly bits: number;
-  /**
-   * Resolves when the mark is on disk and every shard goes by it. Rejects with a MillraceError when the disk or a shard
-   * does not take it now.
-   */
-  set(draining: boolean): Promise<void>;
-}
 
 /** GET /__svc/leadership-shed */
 export function handleReadShed(

@@ -3,14 +3,9 @@
  * know it, DELETE replaces all of them at once, because one is in wrong hands.
  */
 import { MillraceError } from '../../../base/errors.ts';
+import type { WebhookKeys } from '../../../subscriptions/ports.ts';
 import { Gathering } from '../../gather.ts';
 import type { ServiceCall } from './service-call.ts';
-
-export interface WebhookKeys {
-  show(): Promise<unknown>;
-  /** `alone`: at once, and those before it are shown no more. A string says why not. */
-  rotate(alone: boolean): Promise<unknown>;
-}
 
 type Handler = (call: ServiceCall) => void;
 

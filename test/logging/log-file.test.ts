@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ConfigError } from '../../src/config/error.ts';
-import { LogFile } from '../../src/server/log-file.ts';
+import { LogFile } from '../../src/logging/log-file.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
 import { until } from '../support/until.ts';
 

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import process from 'node:process';
 import { test } from 'node:test';
 import { ConfigError } from '../../src/config/error.ts';
-import { loggerTo, parseVerbosity, readable } from '../../src/server/log.ts';
+import { loggerTo, parseVerbosity, readable } from '../../src/logging/logger.ts';
 
 function collect(): { lines: string[]; write: (line: string) => void } {
   const lines: string[] = [];
@@ -72,7 +72,7 @@ test('the readable form is one line, keeps control characters out and shows the 
 
 test('the last line before an exit is not lost, and stderr gets JSON when it is a pipe', () => {
   const script = `
-    import { createLogger } from ${JSON.stringify(new URL('../../src/server/log.js', import.meta.url).href)};
+    import { createLogger } from ${JSON.stringify(new URL('../../src/logging/logger.js', import.meta.url).href)};
     const log = createLogger('main');
     for (let i = 0; i < 2000; i++) log.info({ i }, 'x'.repeat(100));
     log.fatal('the end');
