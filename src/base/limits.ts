@@ -130,9 +130,9 @@ export const FORKS_IN_MAKING_MAX = 32;
 /** Forks of an unknown outcome that a node gives up at once, each a kilobyte; others end after 15 s of silence. */
 export const FORKS_UNDOING_MAX = 1024;
 /** Sources that are told in one go for one shard, each with two commands: what hundreds of forks that expire together need. */
-export const FORK_ERRANDS_MAX = 64;
+export const FORK_NOTIFICATIONS_MAX = 64;
 /** Forks that are asked after in one go for one shard, with a command each, and only now and then: about one a second. */
-export const FORK_QUESTIONS_MAX = 16;
+export const FORK_PIN_CHECKS_MAX = 16;
 
 /** Receipts kept per producer: older duplicates answer with the current tail. */
 export const PRODUCER_RECEIPTS = 5;

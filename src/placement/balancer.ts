@@ -12,7 +12,7 @@ import { askNodeStatus } from '../gateway/node-status.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { ADMIN_TRANSFER, newRequest } from '../protocol/request.ts';
-import { Rounds } from './rounds.ts';
+import { NonOverlappingInterval } from './non-overlapping-interval.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
 const TICK_MS = 1000;
@@ -115,7 +115,7 @@ export class Balancer {
   /** As the last round saw them. */
   groups: readonly GroupView[] = [];
   readonly #options: BalancerOptions;
-  readonly #rounds: Rounds;
+  readonly #interval: NonOverlappingInterval;
   readonly #refusals = new Map<number, Refusals>();
   /** By group; not known yet whether they took effect. */
   readonly #handOvers = new Map<number, HandOver>();
@@ -124,7 +124,7 @@ export class Balancer {
 
   constructor(options: BalancerOptions) {
     this.#options = options;
-    this.#rounds = new Rounds(
+    this.#interval = new NonOverlappingInterval(
       TICK_MS,
       () => this.#round(),
       (error) => options.onError(error),
@@ -132,16 +132,16 @@ export class Balancer {
   }
 
   start(): void {
-    this.#rounds.start();
+    this.#interval.start();
   }
 
   stop(): void {
-    this.#rounds.stop();
+    this.#interval.stop();
   }
 
   /** One round; none while the last one still waits for a shard. Never rejects. */
   tick(): Promise<void> {
-    return this.#rounds.run();
+    return this.#interval.run();
   }
 
   async #round(): Promise<void> {

@@ -9,7 +9,7 @@
  * leaderless by it. It has no uploads by which to see that its way is good again, so it tries itself.
  */
 import type { GroupView } from './balancer.ts';
-import { Rounds } from './rounds.ts';
+import { NonOverlappingInterval } from './non-overlapping-interval.ts';
 
 export interface ColdGateOptions {
   readonly nodeId: number;
@@ -34,7 +34,7 @@ export class ColdGate {
   /** Who reaches the store, as far as known: to them leaderships are given while this node is cut off. */
   receivers: ReadonlySet<number> = new Set();
   readonly #options: ColdGateOptions;
-  readonly #rounds: Rounds;
+  readonly #interval: NonOverlappingInterval;
   #isCut = false;
   #applied = true;
   #badInARow = 0;
@@ -42,7 +42,7 @@ export class ColdGate {
 
   constructor(options: ColdGateOptions) {
     this.#options = options;
-    this.#rounds = new Rounds(
+    this.#interval = new NonOverlappingInterval(
       options.intervalMs,
       () => this.#round(),
       (error) => options.onError(error),
@@ -55,16 +55,16 @@ export class ColdGate {
   }
 
   start(): void {
-    this.#rounds.start();
+    this.#interval.start();
   }
 
   stop(): void {
-    this.#rounds.stop();
+    this.#interval.stop();
   }
 
   /** One look; none while the last one still waits for answers. Never rejects. */
   tick(): Promise<void> {
-    return this.#rounds.run();
+    return this.#interval.run();
   }
 
   async #round(): Promise<void> {

@@ -12,7 +12,7 @@
 import type { ProbeOutcome } from '../peer/probe.ts';
 import type { GroupView } from './balancer.ts';
 import type { Egress } from './shed-state.ts';
-import { Rounds } from './rounds.ts';
+import { NonOverlappingInterval } from './non-overlapping-interval.ts';
 
 /** Elections among healthy nodes take one to two seconds; they come first. */
 const LEADERLESS_TICKS = 3;
@@ -40,7 +40,7 @@ export interface EgressOptions extends EgressRules {
 export class EgressGate {
   readonly counters = { ticks: 0, badTicks: 0, trips: 0 };
   readonly #options: EgressOptions;
-  readonly #rounds: Rounds;
+  readonly #interval: NonOverlappingInterval;
   #egress: Egress = { isImpaired: false, mayLead: true };
   #applied = true;
   #started = false;
@@ -50,7 +50,7 @@ export class EgressGate {
 
   constructor(options: EgressOptions) {
     this.#options = options;
-    this.#rounds = new Rounds(
+    this.#interval = new NonOverlappingInterval(
       options.intervalMs,
       () => this.#round(),
       (error) => options.onError(error),
@@ -58,11 +58,11 @@ export class EgressGate {
   }
 
   start(): void {
-    this.#rounds.start();
+    this.#interval.start();
   }
 
   stop(): void {
-    this.#rounds.stop();
+    this.#interval.stop();
   }
 
   get egress(): Egress {
@@ -71,7 +71,7 @@ export class EgressGate {
 
   /** One round; none while the last one still waits for answers. Never rejects. */
   tick(): Promise<void> {
-    return this.#rounds.run();
+    return this.#interval.run();
   }
 
   async #round(): Promise<void> {

@@ -30,7 +30,7 @@ export const gcDone = command({
 });
 
 /** Objects found in the cold store that nothing refers to. */
-export const doom = command({
+export const markOrphan = command({
   number: 15,
   forwardable: false,
   wouldAddBytes: false,

@@ -1,5 +1,5 @@
 /**
- * What the cold tier says in commands and replies: the lists of FLUSH, GC_DONE and DOOM, and the plan of a cold read.
+ * What the cold tier says in commands and replies: the lists of FLUSH, GC_DONE and MARK_ORPHAN, and the plan of a cold read.
  * Little-endian; texts and stream keys as size u16 and bytes. Commands come from our own leader and the log, so a list
  * that cannot be read is a broken invariant, except where `undefined` is named.
  */
@@ -109,7 +109,7 @@ export interface Orphan {
 }
 
 /** count u32 | object, key text. */
-export function encodeDoomList(orphans: readonly Orphan[]): Uint8Array {
+export function encodeOrphanList(orphans: readonly Orphan[]): Uint8Array {
   let size = 4;
   for (const { key } of orphans) size += ID_BYTES + textFieldBytes(key);
   const writer = new Writer(new Uint8Array(size));
@@ -121,13 +121,13 @@ export function encodeDoomList(orphans: readonly Orphan[]): Uint8Array {
   return writer.finish();
 }
 
-export function decodeDoomList(bytes: Uint8Array): Orphan[] {
+export function decodeOrphanList(bytes: Uint8Array): Orphan[] {
   const reader = new Reader(bytes);
   const orphans: Orphan[] = [];
   for (let left = reader.u32(); left > 0 && !reader.bad; left--) {
     orphans.push({ object: readObjectId(reader), key: reader.text() });
   }
-  assert(reader.finished, 'a doom list is well-formed');
+  assert(reader.finished, 'an orphan list is well-formed');
   return orphans;
 }
 

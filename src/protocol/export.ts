@@ -1,4 +1,4 @@
-/** A backup of a group (shard/exports.ts). */
+/** A backup of a group (backup/shard/exports.ts). */
 import { query } from './operation.ts';
 
 /** mode = one of EXPORT_*, value = the number of the export, but for OPEN. */

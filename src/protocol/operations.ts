@@ -8,7 +8,7 @@ import { appendBatch } from './append-batch.ts';
 import { append } from './append.ts';
 import { getAttributes, setAttributes } from './attributes.ts';
 import { deleteBucket, purge, quota } from './bucket-command.ts';
-import { bucketGarbage, compact, doom, flush, flushStream, gcDone } from './cold-tier.ts';
+import { bucketGarbage, compact, markOrphan, flush, flushStream, gcDone } from './cold-tier.ts';
 import { create } from './create.ts';
 import { deleteStream } from './delete.ts';
 import { sweep, touch } from './expiry.ts';
@@ -49,7 +49,7 @@ export const COMMANDS = {
   quota,
   flush,
   gcDone,
-  doom,
+  markOrphan,
   compact,
   importBegin,
   importRows,

@@ -7,7 +7,7 @@ import { Reply } from '../protocol/reply.ts';
 import { Query } from '../protocol/request.ts';
 import { SHED_LATE, SHED_NEVER } from '../placement/state/shed.ts';
 import type { Administration } from './admin.ts';
-import type { Exports } from './exports.ts';
+import type { Exports } from '../backup/shard/exports.ts';
 import { CatchUp } from './catch-up.ts';
 import type { RequestSource } from './ports.ts';
 import { type ShardStatus, answerSummary, isSoon } from './summaries.ts';

@@ -15,7 +15,7 @@ import { ALL_GROUPS, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../protocol/r
 import { type AdminHost, Administration } from './admin.ts';
 import { ColdTier } from '../cold/shard/tier.ts';
 import { Commits } from './commits.ts';
-import { Exports } from './exports.ts';
+import { Exports } from '../backup/shard/exports.ts';
 import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
 import { type ForwardOrigin, type PeerPort, type RequestSource, type TurnBatch } from './ports.ts';
 import { Room } from './room.ts';

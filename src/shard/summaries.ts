@@ -12,7 +12,7 @@ import { type Listed, listStreams } from '../stream/list.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { BUCKET_FLAG_SOON, type Query } from '../protocol/request.ts';
 import { compareText } from '../base/text.ts';
-import { answerForks } from './forks.ts';
+import { answerForks } from '../forks/shard/pending-work.ts';
 import { answerUsage } from './usage.ts';
 import { QUERIES, type QueriesOf, byNumber, queriesWhere } from '../protocol/operations.ts';
 

@@ -10,7 +10,7 @@ import type { Reply } from '../protocol/reply.ts';
 import { applyAppend, isAllowed, refuse, refuseAbsent, refuseWrite } from './append.ts';
 import { applyBatch } from './batch.ts';
 import { applyCompact } from '../cold/state/compact.ts';
-import { applyDoom, applyFlush, applyGcDone } from '../cold/state/flush.ts';
+import { applyMarkOrphan, applyFlush, applyGcDone } from '../cold/state/flush.ts';
 import { releaseDue, sweepReleases } from '../cold/state/release.ts';
 import { applyCreate, commandAttributes, listDeadline } from './create.ts';
 import { applyForkBegin } from '../forks/state/begin.ts';
@@ -53,7 +53,7 @@ const APPLY = byNumber<Apply>({
   flush: applyFlush,
   compact: applyCompact,
   gcDone: applyGcDone,
-  doom: applyDoom,
+  markOrphan: applyMarkOrphan,
   importBegin: applyImportBegin,
   importRows: applyImportRows,
   importEnd: applyImportEnd,

@@ -92,7 +92,7 @@ export function listDeadline(state: State, head: Head): void {
 }
 
 function describeExisting(state: State, head: Head, command: Command, reply: Reply): void {
-  if (head.forming) return refuse(reply, 'FORK_FORMING');
+  if (head.provisional) return refuse(reply, 'FORK_FORMING');
   const code = head.forked ? 'CREATE_CONFLICT' : compareConfiguration(state, head, command);
   if (code === 'CREATE_CONFLICT') {
     refuse(reply, code, head);

@@ -23,10 +23,10 @@ const HAS_ATTRIBUTES = 4;
 const HAS_PRODUCERS = 8;
 const TYPE_FROM_APPEND = 16;
 const FORKED = 32;
-const FORMING = 64;
+const PROVISIONAL = 64;
 const HAS_PINS = 128;
 /** A fork whose maker has been silent for so long is given up: its node died. Longer than an election and a slow cold read. */
-export const FORMING_SILENCE_MS = 15_000;
+export const PROVISIONAL_SILENCE_MS = 15_000;
 /** One producer per stream is the rule; a stream with more does not get to keep them all in memory. */
 const PRODUCERS_CACHED_MAX = 8;
 
@@ -69,7 +69,7 @@ export class Head {
   /** A fork of another stream: there is a row that says which. */
   forked = false;
   /** A fork that is not whole: no client sees it. */
-  forming = false;
+  provisional = false;
   /** Forks of this stream live. */
   hasPins = false;
   createdAtMs = 0;
@@ -117,7 +117,7 @@ export class Head {
 
   /** Milliseconds at which the stream expires; Infinity when never. */
   get deadlineMs(): number {
-    if (this.forming) return this.touchedAtMs + (planted('fork-never-given-up') ? 1e12 : FORMING_SILENCE_MS);
+    if (this.provisional) return this.touchedAtMs + (planted('fork-never-given-up') ? 1e12 : PROVISIONAL_SILENCE_MS);
     if (this.expiresAtMs >= 0) return this.expiresAtMs;
     return this.ttlSeconds >= 0 ? this.touchedAtMs + this.ttlSeconds * 1000 : Infinity;
   }
@@ -155,7 +155,7 @@ export function encodeHead(head: Head, target: Uint8Array, view: DataView): numb
   if (head.hasProducers) flags |= HAS_PRODUCERS;
   if (head.typeFromAppend) flags |= TYPE_FROM_APPEND;
   if (head.forked) flags |= FORKED;
-  if (head.forming) flags |= FORMING;
+  if (head.provisional) flags |= PROVISIONAL;
   if (head.hasPins) flags |= HAS_PINS;
   target[0] = FORMAT;
   target[1] = flags;
@@ -196,7 +196,7 @@ export function decodeHead(key: Uint8Array, hash: number, value: Uint8Array): He
   head.hasProducers = (flags & HAS_PRODUCERS) !== 0;
   head.typeFromAppend = (flags & TYPE_FROM_APPEND) !== 0;
   head.forked = (flags & FORKED) !== 0;
-  head.forming = (flags & FORMING) !== 0;
+  head.provisional = (flags & PROVISIONAL) !== 0;
   head.hasPins = (flags & HAS_PINS) !== 0;
   head.incarnation = view.getFloat64(8, true);
   head.tail = view.getFloat64(16, true);

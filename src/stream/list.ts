@@ -27,7 +27,7 @@ export function listStreams(
   if (limit === 0) return listed;
   eachHead(state, bucket, prefix, after, (key, changed, row) => {
     const head = changed ?? decodeHead(key.slice(), 0, row as Uint8Array);
-    if (!head.dead && !head.forming && !head.expired(nowMs)) listed.push(show(head));
+    if (!head.dead && !head.provisional && !head.expired(nowMs)) listed.push(show(head));
     return listed.length < limit;
   });
   return listed;

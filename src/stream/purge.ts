@@ -81,15 +81,15 @@ function removeSome(state: State, name: Uint8Array, after: Uint8Array, nowMs: nu
 function dropTombstones(state: State, name: Uint8Array): boolean {
   const front = new Uint8Array(name.length + 1);
   front.set(name);
-  const stones: { readonly key: Uint8Array; readonly stone: Tombstone }[] = [];
-  state.forks.eachTombstone(front, front, (key, stone) => stones.push({ key, stone }) < PURGE_STREAMS_MAX);
+  const tombstones: { readonly key: Uint8Array; readonly tombstone: Tombstone }[] = [];
+  state.forks.eachTombstone(front, front, (key, tombstone) => tombstones.push({ key, tombstone }) < PURGE_STREAMS_MAX);
   let pins = PINS_DROPPED_MAX;
-  for (const { key, stone } of stones) {
-    pins -= state.forks.dropPins(stone.incarnation, pins);
+  for (const { key, tombstone } of tombstones) {
+    pins -= state.forks.dropPins(tombstone.incarnation, pins);
     if (pins === 0) return true;
-    state.forks.deleteTombstone(key, stone);
+    state.forks.deleteTombstone(key, tombstone);
   }
-  return stones.length === PURGE_STREAMS_MAX;
+  return tombstones.length === PURGE_STREAMS_MAX;
 }
 
 function forget(state: State, name: Uint8Array): void {

@@ -127,7 +127,7 @@ export class State {
   /** The stream whose key is the given part of `bytes`. Expiry is the caller's business. */
   find(bytes: Uint8Array, start: number, length: number): Head | undefined {
     const head = this.findAny(bytes, start, length);
-    return head?.forming === true && !planted('half-made-fork-shown') ? undefined : head;
+    return head?.provisional === true && !planted('half-made-fork-shown') ? undefined : head;
   }
 
   /** As find(), and a fork that is not whole. */
@@ -183,7 +183,7 @@ export class State {
   /** Removes a stream; its rows become garbage. */
   remove(head: Head): void {
     assert(!head.dead, 'a stream is removed once');
-    if (!head.forming) this.listener?.removed(head);
+    if (!head.provisional) this.listener?.removed(head);
     this.hotBytes -= head.tail - head.hotStart;
     this.touch(head, 0);
     head.dead = true;

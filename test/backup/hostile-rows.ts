@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Contents, DocumentReader } from '../../src/backup/format/document.ts';
 import { BACKUP_TAGS } from '../../src/backup/state/order.ts';
 import { nextCompaction } from '../../src/cold/state/compactor.ts';
-import { errands, questions } from '../../src/forks/state/outbox.ts';
+import { pendingNotifications, pinChecks } from '../../src/forks/state/outbox.ts';
 import { nextFlush } from '../../src/cold/state/flusher.ts';
 import { encodePurge } from '../../src/protocol/bucket-command.ts';
 import {
@@ -162,13 +162,13 @@ export class Used {
   use(rows: readonly Row[], random: Random): void {
     const replica = this.#replica;
     const names = rows.filter(([key]) => key[0] === 0x68).map(([key]) => namesOf(key));
-    const stones = rows.filter(([key]) => key[0] === 0x54).map(([key]) => namesOf(key));
+    const tombstones = rows.filter(([key]) => key[0] === 0x54).map(([key]) => namesOf(key));
     const keys = rows.filter(([key]) => key[0] === 0x68).map(([key]) => key.slice(1));
     this.#readAll(names);
     for (const [bucket] of names) replica.list(bucket, '', '', 100, NOW_MS);
     replica.usage();
-    errands(replica.state, 100);
-    questions(replica.state, 0, 0, 100);
+    pendingNotifications(replica.state, 100);
+    pinChecks(replica.state, 0, 0, 100);
     nextFlush(replica.state, { hotBeforeMs: Infinity, maxBytes: 3000 });
     nextCompaction(replica.state, keys, { maxBytes: 8e6, looks: 10_000, least: 2 });
     for (const [bucket, stream] of names) this.#write(bucket, stream, random);
@@ -183,7 +183,7 @@ export class Used {
     replica.flush();
     this.#readAll(names);
     validated(exportOf(replica));
-    for (const [bucket, stream] of [...names, ...stones]) this.#unfork(bucket, stream, random);
+    for (const [bucket, stream] of [...names, ...tombstones]) this.#unfork(bucket, stream, random);
     this.do(COMMANDS.sweep.number, { nowMs: 9e15 });
     for (const [bucket, stream] of names)
       if (random.chance(0.5)) this.do(COMMANDS.deleteStream.number, { bucket, stream });

@@ -209,7 +209,7 @@ const BOUNDS: readonly Bound[] = [
     source: limits('EXPORTS_MAX'),
     holds: '2',
     full: 'refused',
-    shownBy: ['test/shard/exports.test.ts', 'two at once, and what nobody holds ends'],
+    shownBy: ['test/backup/shard/exports.test.ts', 'two at once, and what nobody holds ends'],
   },
   {
     what: 'heads of streams in memory',

@@ -9,13 +9,13 @@ import {
   type FlushList,
   decodeChunkRow,
   decodeColdPlan,
-  decodeDoomList,
+  decodeOrphanList,
   decodeFlushList,
   decodeGcList,
   decodeObjectId,
   encodeChunkRow,
   encodeColdPlan,
-  encodeDoomList,
+  encodeOrphanList,
   encodeFlushList,
   encodeGcList,
   encodeObjectId,
@@ -61,16 +61,16 @@ test('a flush list survives, byte for byte as ever', () => {
   assert.throws(() => decodeFlushList(bytes.subarray(0, bytes.length - 1)), /well-formed/);
 });
 
-test('GC and doom lists survive', () => {
+test('lists of objects and of orphans survive', () => {
   const gc = encodeGcList([1, 2 ** 47]);
   assert.deepEqual(decodeGcList(gc), [1, 2 ** 47]);
   assert.equal(Buffer.from(gc).toString('hex'), '02000000000000000000f03f000000000000e042');
   const orphans = [{ object, key: 'k' }];
-  const doom = encodeDoomList(orphans);
-  assert.deepEqual(decodeDoomList(doom), orphans);
-  assert.equal(Buffer.from(doom).toString('hex'), '0100000000ff10a0b0c0d0e0fffffffffffe01006b');
+  const orphanList = encodeOrphanList(orphans);
+  assert.deepEqual(decodeOrphanList(orphanList), orphans);
+  assert.equal(Buffer.from(orphanList).toString('hex'), '0100000000ff10a0b0c0d0e0fffffffffffe01006b');
   assert.throws(() => decodeGcList(gc.subarray(1)), /well-formed/);
-  assert.throws(() => decodeDoomList(doom.subarray(0, 9)), /well-formed/);
+  assert.throws(() => decodeOrphanList(orphanList.subarray(0, 9)), /well-formed/);
 });
 
 test('a chunk row survives', () => {

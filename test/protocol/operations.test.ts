@@ -21,7 +21,7 @@ test('numbers of commands stand in logs and never change', () => {
       'quota',
       'flush',
       'gcDone',
-      'doom',
+      'markOrphan',
       'compact',
     ] as const),
     ...(['importBegin', 'importRows', 'importEnd', 'importAbort'] as const),
@@ -43,7 +43,7 @@ test('numbers of commands stand in logs and never change', () => {
 test('what a peer may send, and what a full disk lets through', () => {
   assert.equal(
     namesWhere(({ forwardable }) => !forwardable),
-    'sweep flush doom compact',
+    'sweep flush markOrphan compact',
   );
   assert.equal(
     namesWhere(({ freesSpace }) => freesSpace),

@@ -31,7 +31,7 @@ export const PURE: readonly string[] = [
   'placement/state',
 ];
 /** Everything that a shard's thread runs, without its adapters. */
-const SHARD = [...PURE, 'shard', 'cold/shard'];
+const SHARD = [...PURE, 'shard', 'cold/shard', 'forks/shard', 'backup/shard'];
 
 /** What is composed into a process. The operator's tool is a program of its own. */
 const MAIN_THREAD = [
@@ -56,6 +56,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   group: ['base', 'protocol', 'raft', ...STATE],
   shard: [...SHARD, 'metrics'],
   'cold/shard': [...SHARD, 'metrics'],
+  'forks/shard': ['base', 'protocol', 'group', 'forks/state'],
+  'backup/shard': ['base', 'protocol', 'group', 'backup/state'],
   // Adapters.
   digest: ['base'],
   metrics: ['base'],

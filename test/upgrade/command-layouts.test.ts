@@ -143,7 +143,7 @@ test('lists and rows of the cold tier', () => {
   assert.deepEqual(cold.decodeFlushList(layouts.same('flush list', cold.encodeFlushList(list))), list);
   assert.deepEqual(cold.decodeGcList(layouts.same('GC list', cold.encodeGcList([1, 2 ** 45 + 3]))), [1, 2 ** 45 + 3]);
   const orphans = [{ object, key: 'k' }];
-  assert.deepEqual(cold.decodeDoomList(layouts.same('doom list', cold.encodeDoomList(orphans))), orphans);
+  assert.deepEqual(cold.decodeOrphanList(layouts.same('doom list', cold.encodeOrphanList(orphans))), orphans);
   layouts.end();
 });
 

@@ -10,7 +10,7 @@ import { eachChunk } from '../../src/cold/state/chunks.ts';
 import { type CompactSlice, sliceOf } from '../../src/cold/state/compactor.ts';
 import type { State } from '../../src/stream/state.ts';
 import { encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
-import { type StoredChunk, encodeDoomList } from '../../src/protocol/cold.ts';
+import { type StoredChunk, encodeOrphanList } from '../../src/protocol/cold.ts';
 import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../src/protocol/fork-command.ts';
 import { joinFrames } from '../../src/protocol/append-batch.ts';
 import {
@@ -189,7 +189,7 @@ test('the cold tier: objects, chunks, merged chunks, the queue of objects, relea
   layouts.same('compact: object', cold.objects.get(merged.list.key) as Uint8Array);
   teller.hear('compact', cold.entry(merged, teller.nowMs));
   const orphan = { object: { run: 'ff10a0b0c0d0e0f0', seq: 2 ** 40 + 1 }, key: 'g0102-ff10a0b0c0d0e0f0/orders/pack/x' };
-  teller.hear('doom', cold.propose(COMMANDS.doom.number, 'orders', encodeDoomList([orphan]), teller.nowMs));
+  teller.hear('doom', cold.propose(COMMANDS.markOrphan.number, 'orders', encodeOrphanList([orphan]), teller.nowMs));
   teller.say('text is removed', { kind: COMMANDS.deleteStream.number, stream: 'text' });
   teller.rows('with objects to delete');
   teller.state.releaseLeft = 0;

@@ -38,7 +38,7 @@ export class Canonical {
   readonly #sink: RowSink;
   readonly #live = new Map<number, Live>();
   /** Incarnations of tombstones. */
-  readonly #stones = new Set<number>();
+  readonly #tombstones = new Set<number>();
   /** References of living streams by object. */
   readonly #refs = new Map<string, number>();
 
@@ -53,7 +53,7 @@ export class Canonical {
     if (tag === TAG_HEAD) return this.#head(key, value);
     if (tag === TAG_OBJECT) return this.#object(key, value);
     const incarnation = readUint(key, 1, 6);
-    if (tag === TAG_PIN && this.#stones.has(incarnation)) return this.#sink(key, value);
+    if (tag === TAG_PIN && this.#tombstones.has(incarnation)) return this.#sink(key, value);
     const live = this.#live.get(incarnation);
     if (live !== undefined && this.#belongs(tag, live, key, value)) this.#sink(key, value);
   }
@@ -73,7 +73,7 @@ export class Canonical {
   }
 
   #tombstone(key: Uint8Array, value: Uint8Array): void {
-    this.#stones.add(decodeTombstone(value).incarnation);
+    this.#tombstones.add(decodeTombstone(value).incarnation);
     this.#sink(key, value);
   }
 

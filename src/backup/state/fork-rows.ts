@@ -18,7 +18,7 @@ export function isStreamName(name: Uint8Array): boolean {
 
 export class ForkChecks {
   /** Tombstones by incarnation; true: a fork of it was seen. */
-  readonly #stones = new Map<number, { readonly name: Uint8Array; seen: boolean }>();
+  readonly #tombstones = new Map<number, { readonly name: Uint8Array; seen: boolean }>();
   maxIncarnation = 0;
 
   tombstone(key: Uint8Array, value: Uint8Array, streams: ReadonlyMap<number, StreamEntry>): void {
@@ -27,9 +27,9 @@ export class ForkChecks {
     const { incarnation, unpin } = decodeTombstone(value);
     const whose = `the removed stream ${nameText(name)}`;
     check(isToken(incarnation) && incarnation <= INCARNATION_MAX, `${whose} has an impossible number`);
-    check(!streams.has(incarnation) && !this.#stones.has(incarnation), `${whose} has the number of another one`);
+    check(!streams.has(incarnation) && !this.#tombstones.has(incarnation), `${whose} has the number of another one`);
     check(unpin === undefined || (isToken(unpin.token) && isStreamName(unpin.source)), `${whose} is a fork of nothing`);
-    this.#stones.set(incarnation, { name, seen: false });
+    this.#tombstones.set(incarnation, { name, seen: false });
     this.maxIncarnation = Math.max(this.maxIncarnation, incarnation);
   }
 
@@ -39,20 +39,20 @@ export class ForkChecks {
     check(entry.forked, `${whose} is a fork that its head denies`);
     check(isToken(token) && isCount(subOffset), `${whose} is a fork with impossible numbers`);
     check(isStreamName(source), `${whose} is a fork of nothing`);
-    const isPlaced = isCount(anchor) && (entry.forming || anchor <= entry.tail);
-    check(isPlaced || (anchor === -1 && entry.forming), `${whose} is a fork of nowhere in its source`);
+    const isPlaced = isCount(anchor) && (entry.provisional || anchor <= entry.tail);
+    check(isPlaced || (anchor === -1 && entry.provisional), `${whose} is a fork of nowhere in its source`);
     entry.seenFork = true;
   }
 
   pin(key: Uint8Array, value: Uint8Array, entry: StreamEntry | undefined): void {
-    const stone = this.#stones.get(readUint(key, 1, 6));
-    check(entry !== undefined || stone !== undefined, 'a fork is kept of no stream');
-    const name = (entry ?? stone)?.name as Uint8Array;
+    const tombstone = this.#tombstones.get(readUint(key, 1, 6));
+    check(entry !== undefined || tombstone !== undefined, 'a fork is kept of no stream');
+    const name = (entry ?? tombstone)?.name as Uint8Array;
     const whose = `a fork of ${nameText(name)}`;
     const { fork, source } = decodePin(value);
     check(isToken(readUint(key, 7, 8)) && isStreamName(fork), `${whose} has no name`);
     check(compareBytes(source, name) === 0, `${whose} is kept as one of another stream`);
-    if (stone !== undefined) stone.seen = true;
+    if (tombstone !== undefined) tombstone.seen = true;
     if (entry === undefined) return;
     check(entry.hasPins, `${whose} is denied by its head`);
     entry.seenPin = true;
@@ -66,9 +66,9 @@ export class ForkChecks {
   }
 
   finish(streams: Iterable<StreamEntry>): void {
-    if (this.#stones.size === 0) return;
+    if (this.#tombstones.size === 0) return;
     const names = new Set([...streams].map(({ name }) => nameText(name)));
-    for (const { name, seen } of this.#stones.values()) {
+    for (const { name, seen } of this.#tombstones.values()) {
       check(seen, `the removed stream ${nameText(name)} has no forks`);
       check(!names.has(nameText(name)), `stream ${nameText(name)} is there, and removed`);
     }

@@ -50,7 +50,7 @@ function lifetimeFault(head: Head): string | undefined {
 
 function rangeFault(head: Head): string | undefined {
   const { tail, recordNext, floor, recordFirst, hotStart, hotRecord, tailRowStart } = head;
-  if (head.forming && !head.forked) return 'it is a fork in the making of nothing';
+  if (head.provisional && !head.forked) return 'it is a fork in the making of nothing';
   if (floor > tail) return `the floor ${floor} lies beyond the tail ${tail}`;
   if (recordFirst > recordNext) return 'the first record lies beyond the last';
   if (head.snapshotOffset > tail) return `the snapshot at ${head.snapshotOffset} lies beyond the tail ${tail}`;

@@ -21,7 +21,7 @@ export class StreamEntry {
   readonly hasAttributes: boolean;
   readonly hasProducers: boolean;
   readonly forked: boolean;
-  readonly forming: boolean;
+  readonly provisional: boolean;
   readonly hasPins: boolean;
   /** How far chunks and rows have come. */
   coldEnd = NONE;
@@ -54,7 +54,7 @@ export class StreamEntry {
     this.hasAttributes = head.hasAttributes;
     this.hasProducers = head.hasProducers;
     this.forked = head.forked;
-    this.forming = head.forming;
+    this.provisional = head.provisional;
     this.hasPins = head.hasPins;
   }
 }

@@ -204,7 +204,7 @@ export class Validator {
     const gauges = this.#buckets.get(decodeUtf8(name, 0, name.indexOf(NUL)));
     // A fork in the making makes its bucket when it is whole.
     check(
-      gauges !== undefined && (gauges.bucket.exists || head.forming),
+      gauges !== undefined && (gauges.bucket.exists || head.provisional),
       `stream ${nameText(name)} is in a bucket that is not listed`,
     );
     checkHead(head);

@@ -1,6 +1,6 @@
 /**
  * Finds objects in the store that nothing refers to: uploads whose command never came to be, because the leader changed, the
- * process died, or the outcome was not known. They are put into the GC queue by a DOOM command.
+ * process died, or the outcome was not known. They are put into the GC queue by a MARK_ORPHAN command.
  *
  * Nothing that may still get a reference is taken: only a leader looks that has applied an entry of its own term, so every
  * FLUSH of earlier leaders that can ever be applied has been; its own uploads are known to it; and young objects are left
@@ -10,7 +10,7 @@ import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
 import { objectKnown } from '../state/objects.ts';
-import { type ObjectId, type Orphan, encodeDoomList } from '../../protocol/cold.ts';
+import { type ObjectId, type Orphan, encodeOrphanList } from '../../protocol/cold.ts';
 import { newCommandFields } from '../../protocol/command.ts';
 import { NO_ORIGIN, objectPrefix, parseObjectKey } from '../../protocol/object-key.ts';
 import type { ColdPort, ColdSettings, ListAnswer, ListedObject } from './port.ts';
@@ -133,8 +133,8 @@ export class Sweeper {
     }
     if (orphans.length === 0) return undefined;
     const fields = newCommandFields();
-    fields.kind = COMMANDS.doom.number;
-    fields.payload = encodeDoomList(orphans);
+    fields.kind = COMMANDS.markOrphan.number;
+    fields.payload = encodeOrphanList(orphans);
     // Whatever becomes of it: the next pass finds them again if need be.
     this.#options.proposals.propose(group, fields, nowMs, (outcome) => {
       if (outcome === 'applied') this.counters.orphans += orphans.length;

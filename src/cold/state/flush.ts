@@ -1,7 +1,7 @@
-/** The commands of the cold tier: FLUSH, GC_DONE, DOOM. */
+/** The commands of the cold tier: FLUSH, GC_DONE, MARK_ORPHAN. */
 import { decodeUtf8 } from '../../base/utf8.ts';
 import { planted } from '../../base/planted.ts';
-import { type FlushList, type Slice, decodeDoomList, decodeFlushList, decodeGcList } from '../../protocol/cold.ts';
+import { type FlushList, type Slice, decodeOrphanList, decodeFlushList, decodeGcList } from '../../protocol/cold.ts';
 import type { Command } from '../../protocol/command.ts';
 import { NO_ORIGIN } from '../../protocol/object-key.ts';
 import type { Reply } from '../../protocol/reply.ts';
@@ -83,9 +83,9 @@ export function applyGcDone(state: State, command: Command): void {
 }
 
 /** Objects that nobody refers to, unless they have become known meanwhile. */
-export function applyDoom(state: State, command: Command): void {
+export function applyMarkOrphan(state: State, command: Command): void {
   const bytes = command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes);
-  for (const { object, key } of decodeDoomList(bytes)) {
+  for (const { object, key } of decodeOrphanList(bytes)) {
     if (objectKnown(state, object) && !planted('doom-of-known-objects')) continue;
     addObject(state, { object, refs: 0, bytes: 0, bucket: '', key }, command.nowMs);
   }

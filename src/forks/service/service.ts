@@ -2,10 +2,15 @@
  * Forks of one node: makes those that its clients ask for, tells sources that a fork is gone, and does so for what other nodes left
  * undone in the groups that this node leads.
  */
-import { FORKS_IN_MAKING_MAX, FORKS_UNDOING_MAX, FORK_ERRANDS_MAX, FORK_QUESTIONS_MAX } from '../../base/limits.ts';
+import {
+  FORKS_IN_MAKING_MAX,
+  FORKS_UNDOING_MAX,
+  FORK_NOTIFICATIONS_MAX,
+  FORK_PIN_CHECKS_MAX,
+} from '../../base/limits.ts';
 import { decodeUtf8 } from '../../base/utf8.ts';
 import type { ForkWish, Forks, ReplyHandler } from '../../ports.ts';
-import type { ForkErrand, ForkQuestion } from '../state/outbox.ts';
+import type { PendingNotification, PinCheck } from '../state/outbox.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { ALL_GROUPS, type Request, newRequest } from '../../protocol/request.ts';
 import { ForkMaker } from './maker.ts';
@@ -15,21 +20,21 @@ import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
 /** How often what was left undone is looked for: forks that expired, and those of nodes that died. */
 const LOOK_MS = 1000;
-/** Every so many looks, forks are asked after: a pin that nobody needs is rare, and each question is a command. */
+/** Pins are checked once in so many looks: an unneeded pin is rare, and each check is a command. */
 const ASK_EVERY = 15;
 /** How long a majority is waited for to give up a fork of an unknown outcome; after a refusal of another kind, again. */
 const UNDO_MS = 10 * 60_000;
 const UNDO_AGAIN_MS = 500;
 /** So that what waits for a group without a leader leaves room for what can be done. */
-const ERRANDS_UNDER_WAY_MAX = 4 * FORK_ERRANDS_MAX;
+const NOTIFICATIONS_UNDER_WAY_MAX = 4 * FORK_NOTIFICATIONS_MAX;
 
-/** The answer of a shard: errands and questions of groups that it leads. */
+/** The answer of a shard, for the groups that it leads. */
 export interface ForkWork {
-  readonly errands: readonly (ForkErrand & { readonly group: number })[];
-  readonly questions: readonly (ForkQuestion & { readonly group: number })[];
+  readonly pendingNotifications: readonly (PendingNotification & { readonly group: number })[];
+  readonly pinChecks: readonly (PinCheck & { readonly group: number })[];
 }
 
-/** Where the questions of a shard go on. */
+/** Where the pin checks of a shard continue. */
 interface Place {
   readonly group: number;
   readonly incarnation: number;
@@ -46,9 +51,9 @@ export class ForkService implements Forks {
   #making = 0;
   #undoing = 0;
   #looks = 0;
-  /** Shards that were asked and have not answered; questions under way. */
+  /** Shards that were asked and have not answered; pin checks under way. */
   #busy = 0;
-  /** Tokens of errands under way. One whose source has no leader is tried for a while; others shall not wait for it. */
+  /** Tokens of notifications under way. One whose source has no leader is retried for a while; others do not wait for it. */
   readonly #underWay = new Set<number>();
   #stopped = false;
 
@@ -121,7 +126,7 @@ export class ForkService implements Forks {
     return this.#unpin({ group, token: reply.a, source: reply.text }, done);
   }
 
-  #unpin({ group, token, source }: ForkErrand & { readonly group: number }, done: () => void): void {
+  #unpin({ group, token, source }: PendingNotification & { readonly group: number }, done: () => void): void {
     const sourceGroup = this.#groupOf(source);
     step(this.#port, this.#request(COMMANDS.forkUnpin.number, sourceGroup, source, token), (reply) => {
       if (reply.code !== 0) return done();
@@ -162,8 +167,8 @@ export class ForkService implements Forks {
       // Errands from here on.
       request.command.stream = String(this.#port.newToken());
       request.value = place.token;
-      request.maxRecords = FORK_ERRANDS_MAX;
-      request.maxBytes = asks ? FORK_QUESTIONS_MAX : 0;
+      request.maxRecords = FORK_NOTIFICATIONS_MAX;
+      request.maxBytes = asks ? FORK_PIN_CHECKS_MAX : 0;
       request.topic = place.group;
       this.#busy++;
       const sent = this.#port.gateway.send(request, { onReply: (reply) => this.#found(shard, asks, reply) }, shard);
@@ -174,28 +179,28 @@ export class ForkService implements Forks {
   #found(shard: number, asked: boolean, reply: Reply): void {
     this.#busy--;
     if (reply.code !== 0 || reply.body === undefined || this.#stopped) return;
-    const { errands, questions } = JSON.parse(decodeUtf8(reply.body)) as ForkWork;
+    const { pendingNotifications, pinChecks } = JSON.parse(decodeUtf8(reply.body)) as ForkWork;
     if (asked) {
-      const last = questions[questions.length - 1];
+      const last = pinChecks[pinChecks.length - 1];
       this.#places[shard] = last === undefined ? START : { ...last, token: last.token + 1 };
     }
     const over = (): void => {
       this.#busy--;
     };
-    for (const errand of errands) {
-      if (this.#underWay.size >= ERRANDS_UNDER_WAY_MAX) break;
-      if (this.#underWay.has(errand.token)) continue;
-      this.#underWay.add(errand.token);
-      this.#unpin(errand, () => this.#underWay.delete(errand.token));
+    for (const notification of pendingNotifications) {
+      if (this.#underWay.size >= NOTIFICATIONS_UNDER_WAY_MAX) break;
+      if (this.#underWay.has(notification.token)) continue;
+      this.#underWay.add(notification.token);
+      this.#unpin(notification, () => this.#underWay.delete(notification.token));
     }
-    for (const question of questions) {
+    for (const check of pinChecks) {
       this.#busy++;
-      this.#ask(question, over);
+      this.#ask(check, over);
     }
   }
 
   /** A fork that is not there keeps no name. */
-  #ask({ source, token, fork }: ForkQuestion, done: () => void): void {
+  #ask({ source, token, fork }: PinCheck, done: () => void): void {
     step(this.#port, this.#request(COMMANDS.forkCheck.number, this.#groupOf(fork), fork, token), (reply) => {
       if (reply.code !== 0 || reply.a === 1) return done();
       this.counters.lost++;

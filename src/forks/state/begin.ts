@@ -31,14 +31,14 @@ export function applyForkBegin(state: State, command: Command, reply: Reply): vo
   if (begin === undefined || command.forkToken <= 0) return refuse(reply, 'INTERNAL');
   const existing = state.findAny(command.bytes, command.keyAt, command.keyBytes);
   const expired = existing !== undefined && existing.expired(command.nowMs);
-  const isWhole = existing !== undefined && !expired && !existing.forming;
+  const isWhole = existing !== undefined && !expired && !existing.provisional;
   if (!admitFirst(command, isWhole ? existing : undefined, reply)) return undefined;
-  if (existing?.forming === true && state.forks.origin(existing.incarnation).token === command.forkToken) {
+  if (existing?.provisional === true && state.forks.origin(existing.incarnation).token === command.forkToken) {
     // A repetition: its first answer was lost.
     reply.flags |= REPLY_CREATED;
     return undefined;
   }
-  if (existing?.forming === true && !expired) return refuse(reply, 'FORK_FORMING');
+  if (existing?.provisional === true && !expired) return refuse(reply, 'FORK_FORMING');
   if (existing !== undefined && !expired) return describeExisting(state, existing, command, begin, reply);
   // Expired, or a fork whose maker fell silent.
   if (existing !== undefined) removeStream(state, existing, command.nowMs);
@@ -54,7 +54,7 @@ function reserve(state: State, command: Command, { source, subOffset }: ForkBegi
   state.buckets.touch(bucket);
   const head = state.create(key, command.nowMs);
   head.forked = true;
-  head.forming = true;
+  head.provisional = true;
   if (command.has(FLAG_SEQ)) head.lastSeq = command.streamSeq();
   const attributes = commandAttributes(command);
   if (attributes !== undefined) state.setAttributes(head, attributes);

@@ -25,7 +25,7 @@ export function applyForkData(state: State, command: Command, reply: Reply): voi
   const data = decodeForkData(payloadOf(command));
   if (data === undefined) return refuse(reply, 'INTERNAL');
   const head = forkOf(state, command);
-  if (head?.forming !== true) return refuse(reply, 'FORK_LOST');
+  if (head?.provisional !== true) return refuse(reply, 'FORK_LOST');
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
   if (data.size > 0 && exceedsRetained(bucket, data.size)) return refuse(reply, 'QUOTA_EXCEEDED');
   place(state, head, command, data);
@@ -70,7 +70,7 @@ export function applyForkEnd(state: State, command: Command, reply: Reply): void
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
   const recordStart = head.recordNext;
   admitFirst(command, undefined, reply);
-  if (head.forming) {
+  if (head.provisional) {
     if (exceedsRetained(bucket, size)) return refuse(reply, 'QUOTA_EXCEEDED');
     show(state, head, command);
     bucket.exists = true;
@@ -95,7 +95,7 @@ function show(state: State, head: Head, command: Command): void {
     state.overlay.delete(expiryKey(state.prefix, head.indexedDeadlineMs, head.incarnation));
     head.indexedDeadlineMs = -1;
   }
-  head.forming = false;
+  head.provisional = false;
   head.closed = command.has(FLAG_CLOSE);
   head.createdAtMs = command.nowMs;
   head.touchedAtMs = command.nowMs;

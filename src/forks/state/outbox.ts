@@ -6,20 +6,20 @@ import { readText } from '../../base/text.ts';
 import type { State } from '../../stream/state.ts';
 import type { Unpin } from './rows.ts';
 
-export interface ForkErrand {
+export interface PendingNotification {
   readonly token: number;
   /** bucket, NUL, stream. */
   readonly source: string;
 }
 
-export interface ForkQuestion extends ForkErrand {
+export interface PinCheck extends PendingNotification {
   readonly fork: string;
   readonly incarnation: number;
 }
 
-/** From `token` on, and then those before it: what cannot be done now shall not stand in front of the others for ever. */
-export function errands(state: State, most: number, token = 0): ForkErrand[] {
-  const found: ForkErrand[] = [];
+/** From `token` on, then those before it, so that notifications that cannot be sent now do not block the others. */
+export function pendingNotifications(state: State, most: number, token = 0): PendingNotification[] {
+  const found: PendingNotification[] = [];
   const take = (unpin: Unpin): boolean => found.push({ token: unpin.token, source: text(unpin.source) }) < most;
   state.forks.eachUnpin(token, take);
   if (found.length < most) state.forks.eachUnpin(0, (unpin) => unpin.token < token && take(unpin));
@@ -27,8 +27,8 @@ export function errands(state: State, most: number, token = 0): ForkErrand[] {
 }
 
 /** Pins from (incarnation, token) on in the order of their keys. */
-export function questions(state: State, incarnation: number, token: number, most: number): ForkQuestion[] {
-  const found: ForkQuestion[] = [];
+export function pinChecks(state: State, incarnation: number, token: number, most: number): PinCheck[] {
+  const found: PinCheck[] = [];
   state.forks.eachPin(incarnation, token, ({ fork, source }, place) => {
     return found.push({ ...place, source: text(source), fork: text(fork) }) < most;
   });

@@ -147,7 +147,7 @@ export class ForkRows {
   }
 
   /** Tombstones whose stream's key begins with `front`, from `from` on, until `visit` returns false. */
-  eachTombstone(front: Uint8Array, from: Uint8Array, visit: (key: Uint8Array, stone: Tombstone) => boolean): void {
+  eachTombstone(front: Uint8Array, from: Uint8Array, visit: (key: Uint8Array, tombstone: Tombstone) => boolean): void {
     if (!this.#tombstones) return;
     const end = prefixEnd(this.#tombstoneKey(front));
     this.#overlay.range(this.#tombstoneKey(from), end, false, (key, row) => visit(key.slice(3), decodeTombstone(row)));

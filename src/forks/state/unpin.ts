@@ -24,7 +24,7 @@ export function showUnpin(unpin: Unpin | undefined, reply: Reply): void {
 /** Its maker gives a fork up. One that is whole stays. */
 export function applyForkAbort(state: State, command: Command, reply: Reply): void {
   const head = forkOf(state, command);
-  if (head?.forming === true) showUnpin(removeStream(state, head, command.nowMs), reply);
+  if (head?.provisional === true) showUnpin(removeStream(state, head, command.nowMs), reply);
 }
 
 /** In the group of the source. */
@@ -39,11 +39,11 @@ export function applyForkUnpin(state: State, command: Command, reply: Reply): vo
     state.touch(head, 0);
     return;
   }
-  const stone = forks.tombstone(bytes, keyAt, keyBytes);
-  if (stone === undefined) return;
-  forks.deletePin(stone.incarnation, forkToken);
-  if (forks.hasPins(stone.incarnation) || planted('name-kept-for-nobody')) return;
-  showUnpin(forks.deleteTombstone(bytes.slice(keyAt, keyAt + keyBytes), stone), reply);
+  const tombstone = forks.tombstone(bytes, keyAt, keyBytes);
+  if (tombstone === undefined) return;
+  forks.deletePin(tombstone.incarnation, forkToken);
+  if (forks.hasPins(tombstone.incarnation) || planted('name-kept-for-nobody')) return;
+  showUnpin(forks.deleteTombstone(bytes.slice(keyAt, keyAt + keyBytes), tombstone), reply);
 }
 
 /** In the group where the fork was. */
@@ -56,8 +56,8 @@ export function applyForkUnpinned(state: State, { forkToken }: Command): void {
  * it was restored as it is, it is still to be restored from the backup that the one who asks came from.
  */
 export function applyForkCheck(state: State, command: Command, reply: Reply): void {
-  const stone = state.forks.tombstone(command.bytes, command.keyAt, command.keyBytes);
-  const kept = forkOf(state, command) !== undefined || stone?.unpin?.token === command.forkToken;
+  const tombstone = state.forks.tombstone(command.bytes, command.keyAt, command.keyBytes);
+  const kept = forkOf(state, command) !== undefined || tombstone?.unpin?.token === command.forkToken;
   const isToCome = state.imported?.phase !== 'done' && !holdsAnything(state);
   const isHere = (kept || state.forks.hasUnpin(command.forkToken)) && !planted('living-fork-taken-for-gone');
   reply.a = isHere || isToCome ? 1 : 0;

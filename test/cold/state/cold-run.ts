@@ -17,7 +17,7 @@ import {
   type Orphan,
   type Slice,
   type StoredChunk,
-  encodeDoomList,
+  encodeOrphanList,
   encodeFlushList,
   encodeGcList,
 } from '../../../src/protocol/cold.ts';
@@ -45,7 +45,7 @@ export class ColdRun {
     repeated: 0,
     altered: 0,
     lost: 0,
-    doomed: 0,
+    orphans: 0,
     collected: 0,
     reads: 0,
   };
@@ -73,7 +73,7 @@ export class ColdRun {
     if (dice < 0.7) return this.#publish(nowMs);
     if (dice < 0.75) return this.#repeat(nowMs);
     if (dice < 0.9) return this.collect(state, nowMs, random.int(1, 20));
-    return this.doom(state, nowMs);
+    return this.markOrphans(state, nowMs);
   }
 
   /** Uploads what is next, and publishes it at once or later. */
@@ -232,20 +232,20 @@ export class ColdRun {
   }
 
   /** Orphans, and objects that are none. */
-  doom(state: State, nowMs: number): Uint8Array | undefined {
+  markOrphans(state: State, nowMs: number): Uint8Array | undefined {
     const orphans = this.#orphans.splice(0, this.#random.int(1, 5));
     for (const { object } of orphans) assert(!objectKnown(state, object));
     const others = this.#proposed.slice(-3).filter(({ list }) => objectKnown(state, list.object));
     const all = [...orphans, ...others.map(({ list }) => ({ object: list.object, key: list.key }))];
     if (all.length === 0) return undefined;
-    this.counts.doomed += orphans.length;
-    return this.propose(COMMANDS.doom.number, 'bucket', encodeDoomList(all), nowMs);
+    this.counts.orphans += orphans.length;
+    return this.propose(COMMANDS.markOrphan.number, 'bucket', encodeOrphanList(all), nowMs);
   }
 
-  /** Everything that is still under way is published; orphans are doomed. */
+  /** Everything that is still under way is published; orphans are marked. */
   *finish(state: State, nowMs: number): Generator<Uint8Array> {
     while (this.#pending.length > 0) yield this.#publish(nowMs) as Uint8Array;
-    while (this.#orphans.length > 0) yield this.doom(state, nowMs) as Uint8Array;
+    while (this.#orphans.length > 0) yield this.markOrphans(state, nowMs) as Uint8Array;
   }
 
   /** Nothing hot is left. */

@@ -5,7 +5,7 @@ import { encodeUtf8 } from '../../../src/base/utf8.ts';
 import { ForkService } from '../../../src/forks/service/service.ts';
 import type { ForkPort } from '../../../src/forks/service/steps.ts';
 import type { ReplyHandler } from '../../../src/ports.ts';
-import { errands, questions } from '../../../src/forks/state/outbox.ts';
+import { pendingNotifications, pinChecks } from '../../../src/forks/state/outbox.ts';
 import { planRead } from '../../../src/stream/read.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import {
@@ -110,10 +110,12 @@ export class Rig {
   }
 
   #work({ maxBytes: mostToAsk, command }: Request, reply: Reply): void {
-    const found = { errands: [] as unknown[], questions: [] as unknown[] };
+    const found = { pendingNotifications: [] as unknown[], pinChecks: [] as unknown[] };
     this.groups.forEach(({ state }, group) => {
-      found.errands.push(...errands(state, 9, Number(command.stream)).map((one) => ({ group, ...one })));
-      if (mostToAsk > 0) found.questions.push(...questions(state, 0, 0, 9).map((one) => ({ group, ...one })));
+      found.pendingNotifications.push(
+        ...pendingNotifications(state, 9, Number(command.stream)).map((one) => ({ group, ...one })),
+      );
+      if (mostToAsk > 0) found.pinChecks.push(...pinChecks(state, 0, 0, 9).map((one) => ({ group, ...one })));
     });
     reply.body = encodeUtf8(JSON.stringify(found));
   }

@@ -143,7 +143,7 @@ test('only so many are made at once', async () => {
   assert(create());
 });
 
-test('what was left undone is done by who leads: errands at once, and pins that nobody needs after a while', async () => {
+test('what was left undone is done by the leader: notifications at once, and pins without a fork after a while', async () => {
   const rig = withSource();
   await rig.fork('b/f', 'a/s');
   await rig.fork('b/g', 'a/s');

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { apply } from '../../../src/stream/apply.ts';
 import { NO_DIGEST } from '../../../src/backup/state/import-mark.ts';
-import { errands } from '../../../src/forks/state/outbox.ts';
+import { pendingNotifications } from '../../../src/forks/state/outbox.ts';
 import { State } from '../../../src/stream/state.ts';
 import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../../src/protocol/command.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
@@ -43,7 +43,8 @@ test('a group that was restored with nothing in it says so', () => {
 test('who is to be told is walked from anywhere, and each is found once', () => {
   const state = new State(1, new SortedMapTx());
   for (const token of [3, 5, 9]) state.forks.putUnpin({ token, source: Uint8Array.of(97, 0, 98) });
-  const from = (token: number, most: number): number[] => errands(state, most, token).map((errand) => errand.token);
+  const from = (token: number, most: number): number[] =>
+    pendingNotifications(state, most, token).map((notification) => notification.token);
   assert.deepEqual(from(0, 9), [3, 5, 9]);
   assert.deepEqual(from(5, 9), [5, 9, 3]);
   assert.deepEqual(from(6, 2), [9, 3]);

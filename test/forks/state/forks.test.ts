@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode } from '../../../src/base/errors.ts';
-import { errands, questions } from '../../../src/forks/state/outbox.ts';
+import { pendingNotifications, pinChecks } from '../../../src/forks/state/outbox.ts';
 import { listStreams } from '../../../src/stream/list.ts';
 import { encodePurge, encodeQuota } from '../../../src/protocol/bucket-command.ts';
 import { type CommandFields } from '../../../src/protocol/command.ts';
@@ -196,13 +196,13 @@ test('a source that is removed keeps its name while forks of it live, and its so
   const told = group.do(COMMANDS.deleteStream.number, 'a/g');
   assert.deepEqual([told.b, told.a, told.text], [1, 8, 'a\0f']);
   assert.deepEqual(
-    errands(group.state, 9).map(({ token }) => token),
+    pendingNotifications(group.state, 9).map(({ token }) => token),
     [8],
   );
   for (let i = 0; i < 2; i++)
     assert.equal(group.do(COMMANDS.forkUnpin.number, 'a/f', { forkToken: 8 }).b, 0, 'one is left');
   group.do(COMMANDS.forkUnpinned.number, 'a/f', { forkToken: 8 });
-  assert.deepEqual(errands(group.state, 9), []);
+  assert.deepEqual(pendingNotifications(group.state, 9), []);
   assert.equal(group.do(COMMANDS.deleteStream.number, 'a/h').a, 9);
   const last = group.do(COMMANDS.forkUnpin.number, 'a/f', { forkToken: 9 });
   assert.deepEqual([last.b, last.a, last.text], [1, 7, 'a\0s'], 'the cascade');
@@ -232,14 +232,14 @@ test('a fork whose maker falls silent is given up, or taken over', () => {
   group.nowMs += 1;
   assert(begin(group, 'a/f', 8).has(REPLY_CREATED), 'taken over');
   assert.deepEqual(
-    errands(group.state, 9).map(({ token }) => token),
+    pendingNotifications(group.state, 9).map(({ token }) => token),
     [7],
   );
   assert.equal(code(data(group, 'a/f', 7, { at: 6, record: 1, ends: [5], text: 'world' })), 'FORK_LOST');
   group.nowMs += SILENCE_MS;
   group.do(COMMANDS.sweep.number, '');
   assert.deepEqual(
-    errands(group.state, 9).map(({ token }) => token),
+    pendingNotifications(group.state, 9).map(({ token }) => token),
     [7, 8],
   );
   assert.equal(bucket(group).streamCount, 1);
@@ -256,7 +256,7 @@ test('lifetimes: a fork that expires is told of, a source that expires keeps its
   group.nowMs += 5000;
   group.do(COMMANDS.sweep.number, '');
   assert.deepEqual(
-    errands(group.state, 9).map(({ token }) => token),
+    pendingNotifications(group.state, 9).map(({ token }) => token),
     [8],
   );
   assert.deepEqual(streams(group), ['f', 's']);
@@ -304,10 +304,10 @@ test('a purge takes forks, sources and what is left of them, and tells other buc
   assert.deepEqual([code(reply), reply.a, reply.b], ['OK', 3, 0]);
   assert.equal(group.code(COMMANDS.create.number, 'a/s'), 'OK', 'the name is free');
   assert.deepEqual(
-    errands(group.state, 9).map(({ token }) => token),
+    pendingNotifications(group.state, 9).map(({ token }) => token),
     [7, 9, 10],
   );
-  for (const { token, source } of errands(group.state, 9)) {
+  for (const { token, source } of pendingNotifications(group.state, 9)) {
     group.do(COMMANDS.forkUnpin.number, source.replace('\0', '/'), { forkToken: token });
     group.do(COMMANDS.forkUnpinned.number, 'a/s', { forkToken: token });
   }
@@ -342,7 +342,7 @@ test('a fork that is asked after is there, or never comes', () => {
   assert.equal(there('a/f', 7), 0);
   // Came late: of a fork that was given up.
   assert.equal(code(pin(group, 'a/f', 99)), 'OK');
-  const all = questions(group.state, 0, 0, 9);
+  const all = pinChecks(group.state, 0, 0, 9);
   assert.deepEqual(
     all.map(({ token, fork: name, source }) => [token, name, source]),
     [
@@ -351,11 +351,11 @@ test('a fork that is asked after is there, or never comes', () => {
     ],
   );
   assert.deepEqual(
-    questions(group.state, 1, 8, 9).map(({ token }) => token),
+    pinChecks(group.state, 1, 8, 9).map(({ token }) => token),
     [99],
     'they go on where they ended',
   );
-  assert.deepEqual(questions(group.state, 0, 0, 1).length, 1);
+  assert.deepEqual(pinChecks(group.state, 0, 0, 1).length, 1);
 });
 
 test('parameters that cannot be are refused', () => {

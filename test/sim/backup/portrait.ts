@@ -70,7 +70,7 @@ class Painter {
   /** Incarnations and starts of those that are kept. */
   readonly #chunks = new Set<string>();
   /** Incarnations of tombstones. */
-  readonly #stones = new Set<number>();
+  readonly #tombstones = new Set<number>();
   #coldBytes = 0;
   #objectBytes = 0;
   #objects = 0;
@@ -82,7 +82,8 @@ class Painter {
   /** First heads, then chunks, then the rest: rows come in the order of their tags. */
   take(rows: readonly RawRow[]): void {
     for (const [key, value] of rows) if (key[0] === TAG_HEAD) this.#head(key, value);
-    for (const [key, value] of rows) if (key[0] === TAG_TOMBSTONE) this.#stones.add(decodeTombstone(value).incarnation);
+    for (const [key, value] of rows)
+      if (key[0] === TAG_TOMBSTONE) this.#tombstones.add(decodeTombstone(value).incarnation);
     for (const [key, value] of rows) if (key[0] === TAG_CHUNK) this.#chunk(key, value);
     for (const [key, value] of rows) this.#other(key[0] as number, key, value);
   }
@@ -142,7 +143,7 @@ class Painter {
 
   #ofLiving(tag: number, key: Uint8Array): boolean {
     const incarnation = readUint(key, 1, 6);
-    if (tag === TAG_PIN && this.#stones.has(incarnation)) return true;
+    if (tag === TAG_PIN && this.#tombstones.has(incarnation)) return true;
     const head = this.heads.get(incarnation);
     if (head === undefined) return false;
     if (tag === TAG_FORK || tag === TAG_PIN) return true;
@@ -176,7 +177,7 @@ class Painter {
       hotBytes += head.tail - head.hotStart;
       nextIncarnation = Math.max(nextIncarnation, head.incarnation + 1);
     }
-    for (const incarnation of this.#stones) nextIncarnation = Math.max(nextIncarnation, incarnation + 1);
+    for (const incarnation of this.#tombstones) nextIncarnation = Math.max(nextIncarnation, incarnation + 1);
     return {
       buckets: this.#buckets,
       streams: this.heads.size,

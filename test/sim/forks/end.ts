@@ -27,7 +27,7 @@ interface Found {
   /** Of the pins. */
   readonly tokens: Set<number>;
   unpins: number;
-  stones: number;
+  tombstones: number;
 }
 
 const name = (key: Uint8Array): string => readText(key, 0, key.length).replace('\0', '/');
@@ -57,7 +57,7 @@ export class ForkEnd {
     until(
       () => {
         const { heads, unpins } = this.#look();
-        return unpins === 0 && heads.every(({ forming }) => !forming);
+        return unpins === 0 && heads.every(({ provisional }) => !provisional);
       },
       () => 'fork: one stays half-made, or a source is not told',
     );
@@ -125,14 +125,16 @@ export class ForkEnd {
   }
 
   #leftOver(): string {
-    const { pins, links, unpins, stones } = this.#look();
-    const left = pins.size + links.size + unpins + stones;
-    return left === 0 ? '' : `${pins.size} pins, ${links.size} forks, ${unpins} errands, ${stones} tombstones`;
+    const { pins, links, unpins, tombstones } = this.#look();
+    const left = pins.size + links.size + unpins + tombstones;
+    return left === 0
+      ? ''
+      : `${pins.size} pins, ${links.size} forks, ${unpins} pending notifications, ${tombstones} tombstones`;
   }
 
   /** What the rows of all groups say. */
   #look(): Found {
-    const found: Found = { heads: [], pins: new Set(), links: new Set(), tokens: new Set(), unpins: 0, stones: 0 };
+    const found: Found = { heads: [], pins: new Set(), links: new Set(), tokens: new Set(), unpins: 0, tombstones: 0 };
     for (const reference of this.#world.checks.references) {
       const heads = new Map<number, Head>();
       const origins: [number, Uint8Array][] = [];
@@ -157,7 +159,7 @@ export class ForkEnd {
           }
           case TAG_TOMBSTONE: {
             const { unpin } = decodeTombstone(value);
-            found.stones++;
+            found.tombstones++;
             if (unpin !== undefined) found.links.add(`${name(rest)} of ${name(unpin.source)} (${unpin.token})`);
             break;
           }
@@ -171,7 +173,7 @@ export class ForkEnd {
         const head = heads.get(incarnation);
         if (head === undefined) throw this.#world.failure(`fork: a row is left of incarnation ${incarnation}`);
         const { token, source } = decodeOrigin(row);
-        if (!head.forming) found.links.add(`${name(head.key)} of ${name(source)} (${token})`);
+        if (!head.provisional) found.links.add(`${name(head.key)} of ${name(source)} (${token})`);
       }
       found.heads.push(...heads.values());
     }

@@ -1,12 +1,12 @@
 // What the shard has to do with an export: it lets one begin, holds the collector back, and ends it when writes need its pages.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
-import type { Group } from '../../src/group/group.ts';
-import { Exports } from '../../src/shard/exports.ts';
-import type { ShardStorage } from '../../src/shard/ports.ts';
-import type { Reply } from '../../src/protocol/reply.ts';
-import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, Query } from '../../src/protocol/request.ts';
+import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
+import type { Group } from '../../../src/group/group.ts';
+import { Exports } from '../../../src/backup/shard/exports.ts';
+import type { ShardStorage } from '../../../src/shard/ports.ts';
+import type { Reply } from '../../../src/protocol/reply.ts';
+import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, Query } from '../../../src/protocol/request.ts';
 
 interface World {
   readonly storage: { roomToGrow: boolean };

@@ -7,14 +7,14 @@
  * shrink, but later commits use the pages. The log is not held back. When the volume runs short, the export is ended and not
  * the writes.
  */
-import { type ErrorCode, errorNumber } from '../base/errors.ts';
-import { EXPORTS_MAX } from '../base/limits.ts';
-import { planted } from '../base/planted.ts';
-import type { Group } from '../group/group.ts';
-import { isImporting } from '../backup/state/import.ts';
-import { Reply } from '../protocol/reply.ts';
-import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, type Query } from '../protocol/request.ts';
-import type { ShardStorage } from './ports.ts';
+import { type ErrorCode, errorNumber } from '../../base/errors.ts';
+import { EXPORTS_MAX } from '../../base/limits.ts';
+import { planted } from '../../base/planted.ts';
+import type { Group } from '../../group/group.ts';
+import { isImporting } from '../state/import.ts';
+import { Reply } from '../../protocol/reply.ts';
+import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, type Query } from '../../protocol/request.ts';
+import type { ShardStorage } from '../../shard/ports.ts';
 
 /** An export that was not held for this long has lost its client. Many times the interval in which it is held (export.ts). */
 const IDLE_MS = 60_000;

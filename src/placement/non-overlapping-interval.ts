@@ -1,5 +1,5 @@
 /** Something that a node looks at again and again, one round at a time: none begins while the one before still waits for answers. */
-export class Rounds {
+export class NonOverlappingInterval {
   readonly #everyMs: number;
   readonly #round: () => Promise<void>;
   readonly #onError: (error: unknown) => void;
