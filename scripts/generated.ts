@@ -6,7 +6,7 @@ import { describeOptions } from '../src/config/describe.ts';
 import type { CommandTraits, QueryTraits } from '../src/protocol/operation.ts';
 import { COMMANDS, QUERIES } from '../src/protocol/operations.ts';
 import { FOUND_BY } from '../test/sim/fixed-seeds.ts';
-import { MUTATIONS } from '../test/sim/mutations.ts';
+import { DISK_FAULTS } from '../test/sim/disk-faults.ts';
 import { MAY_IMPORT, PACKAGE_HOME, PURE } from '../test/tidy/import-rules.ts';
 
 export interface GeneratedPart {
@@ -59,15 +59,15 @@ function describeErrors(): string {
 /** Mistakes that the simulator can make on purpose, and the seed that finds each. */
 function describePlantedBugs(): string {
   const seedOf = (name: string): string => (FOUND_BY[name] === undefined ? '' : `0x${FOUND_BY[name].toString(16)}`);
-  const points = Object.entries<string>(PLANTED_BUGS).map(
-    ([name, about]) => `| \`${name}\` | ${about} | ${seedOf(name)} |`,
-  );
+  const row = (name: string, about: string): string => `| \`${name}\` | ${about} | ${seedOf(name)} |`;
   return [
     '| Point in the code | What it does wrong | Seed |',
     '| --- | --- | --- |',
-    ...points,
+    ...Object.entries<string>(PLANTED_BUGS).map(([name, about]) => row(name, about)),
     '',
-    `Between the shard and its ports: ${listOf(Object.keys(MUTATIONS))}.`,
+    '| Fault of the simulated disk | What it does wrong | Seed |',
+    '| --- | --- | --- |',
+    ...Object.entries(DISK_FAULTS).map(([name, { about }]) => row(name, about)),
     '',
   ].join('\n');
 }

@@ -1,3 +1,5 @@
+import { planted } from './planted.ts';
+
 /**
  * How much may be under way to somebody: as many bytes as the way there carries within a target time, found out from how
  * long each piece takes to be acknowledged. While that is less than the target, the window grows by what arrives, which
@@ -81,7 +83,7 @@ export class FlightWindow {
     this.#arrived += piece.bytes;
     this.#cut();
     if (piece.showsLatency) this.#noteLatency(now - piece.leftAt);
-    if (now - piece.leftAt > this.#target) this.#shrink(piece, now);
+    if (this.#isLate(piece, now)) this.#shrink(piece, now);
     // What was never filled says nothing about what the way carries.
     else if (wasFull) this.#limit = Math.min(this.#bounds.maxBytes, this.#limit + piece.bytes);
   }
@@ -89,7 +91,11 @@ export class FlightWindow {
   /** Now and then: a way on which nothing arrives any more is noticed too. */
   check(now: number): void {
     const oldest = this.#pieces[this.#front];
-    if (oldest !== undefined && now - oldest.leftAt > this.#target) this.#shrink(oldest, now);
+    if (oldest !== undefined && this.#isLate(oldest, now)) this.#shrink(oldest, now);
+  }
+
+  #isLate({ leftAt }: Piece, now: number): boolean {
+    return now - leftAt > this.#target && !planted('window-never-shrinks');
   }
 
   /** What was under way is given up. */

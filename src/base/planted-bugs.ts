@@ -3,12 +3,46 @@
  * where each would happen, and a test keeps names, points and the seeds that find them together. What each one does wrong:
  */
 export const PLANTED_BUGS = {
+  // Consensus.
+  'any-log-may-lead': "Voters do not compare the candidate's log with their own.",
+  'sent-before-commit': 'What may leave only after the commit leaves before it.',
+  'sent-counts-as-acknowledged': 'A leader believes that all it sent has arrived.',
+  'one-ack-counts-for-two': "A follower's acknowledgement also counts for its neighbors.",
+  'old-term-committed-by-counting':
+    'A new leader counts acknowledgements of entries of earlier terms (thesis 3.6.2, figure 8).',
+  'mark-forgotten': 'A node that is marked for maintenance acknowledges that, and campaigns as before.',
+  'stale-answers-count': 'Any answer keeps a leader in office, however old the message that it answers.',
+  'stall-is-endured': 'A leader that commits nothing stays in office while followers answer.',
+
+  // Links between nodes.
+  'urgent-waits-in-line': 'Heartbeats and answers wait behind entries.',
+  'window-never-shrinks': 'What may be under way to a peer only grows, however slow the link is.',
+
   // The log and state on disk.
+  'vote-not-persisted': 'Term and vote are kept in memory only.',
+  'checkpoint-not-written': 'A checkpoint is reported and not written, and the log behind it is purged.',
+  'conflict-not-written': 'Entries that replace others are not written.',
+  'applied-twice': 'The applied index on disk is one too low: after a restart the last entry is applied again.',
   'entry-read-back-wrong': 'An entry that is read back from disk begins with its own head.',
+
+  // A node that lost its disk.
+  'lost-marker-forgotten': 'A node with an empty disk under a used id does not know that it lost something.',
+  'directories-not-remembered':
+    'Nodes do not remember the directories of others, so a wiped node votes when nothing else tells it.',
+
+  // Group snapshots.
+  'snapshot-with-wrong-index': 'The index of a group snapshot is one too high.',
 
   // Groups: what is proposed, and who gets which answer when.
   'entry-unbounded': 'All commands that arrive within a turn become one entry, however large.',
   'missing-in-the-end': 'A read that waited in vain says that the stream is missing, whatever the leader said.',
+  'missing-not-confirmed': 'A node says that a stream is missing without asking the leader.',
+  'reads-not-held': 'A node that starts again answers reads from its last checkpoint.',
+  'clock-in-apply': "The state machine reads the node's clock instead of the leader's.",
+  'reply-before-apply': 'A follower answers as soon as the leader has, before it has applied the write itself.',
+  'forwarded-twice': 'A forwarded write is sent twice.',
+  'broken-link-means-not-done': 'A link that broke is taken for a refusal, so the write is sent again.',
+  'unknown-means-not-done': 'Clients are told that nothing was done when that is not known.',
   'confirmed-but-not-applied':
     'A confirmed read is answered before this node has applied what the leader had committed.',
   'pressure-for-ever': 'Once there were too many hot bytes, appends are refused even after these were flushed.',

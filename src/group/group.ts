@@ -96,6 +96,8 @@ export class Group {
   onMissing: ((slot: number) => void) | undefined = undefined;
   /** Where this node does not lead: hands the renewal of a stream's lifetime (by key) to the leader. */
   forwardRenewal: ((key: Uint8Array) => void) | undefined = undefined;
+  /** An observer hears of committed entries before they are applied. */
+  onCommitted: ((entries: readonly Entry[]) => void) | undefined = undefined;
   /** Commands are put together into entries of about so many bytes. */
   entryFillBytes = ENTRY_FILL_BYTES;
   /** Exports under way: what they refer to stays in the cold store. */
@@ -200,7 +202,8 @@ export class Group {
     asked.query = query;
     asked.nowMs = shownMs;
     const used = answerQuery(asked, reply);
-    if (!confirmed && reply.code !== 0 && this.onMissing !== undefined && MISSING.has(reply.code)) {
+    const isConfirmed = confirmed || planted('missing-not-confirmed');
+    if (!isConfirmed && reply.code !== 0 && this.onMissing !== undefined && MISSING.has(reply.code)) {
       this.onMissing(slot);
       return;
     }
@@ -228,6 +231,7 @@ export class Group {
 
   /** Applies committed entries and answers those who wait for them. */
   applyCommitted(entries: readonly Entry[]): void {
+    this.onCommitted?.(entries);
     for (const entry of entries) {
       assert(entry.index === this.state.appliedIndex + 1, `group ${this.id} applies ${entry.index} in order`);
       // First: answers tell which index they come from.
@@ -298,6 +302,7 @@ export class Group {
     const reply = this.#reply;
     const command = this.#applying;
     eachCommand(entry.data, command, (position) => {
+      if (planted('clock-in-apply')) command.nowMs = this.#lastNowMs;
       const slot = slots?.[position] ?? NO_SLOT;
       reply.reset(slot);
       this.counters.commands++;

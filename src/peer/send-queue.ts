@@ -2,6 +2,7 @@
  * Frames that wait for one peer, in lanes: what is small and urgent overtakes what is large. Each lane keeps its order. The
  * bounds are in bytes; what gives way on overflow is Raft's oldest, for Raft repeats itself.
  */
+import { planted } from '../base/planted.ts';
 import {
   FRAME_FORWARD_REPLY,
   FRAME_PING,
@@ -89,6 +90,7 @@ export class SendQueue {
 
   /** False: no room, also not by dropping. An empty queue takes a frame of any size, else it could never leave. */
   push(frame: Uint8Array, lane: Lane = laneOf(frame)): boolean {
+    if (planted('urgent-waits-in-line')) lane = LANE_ENTRIES;
     const isControl = lane === LANE_CONTROL;
     const isFull = (): boolean => {
       const [waiting, max] = isControl ? [this.#control.bytes, CONTROL_BYTES_MAX] : [this.#largeBytes, this.#bytesMax];

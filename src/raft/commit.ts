@@ -1,3 +1,4 @@
+import { planted } from '../base/planted.ts';
 import { encodeConfiguration, isJoint, isVoter, withoutOutgoing } from './configuration.ts';
 import { sendHeartbeat } from './heartbeat.ts';
 import { quorumValue } from './quorum.ts';
@@ -11,7 +12,8 @@ export function advanceCommit(core: Core): void {
   const log = core.log;
   const reached = core.isAlone() ? log.stable : quorumMatch(core);
   // §3.6.2, figure 8: counting commits only entries of the leader's own term; older ones follow by log matching.
-  if (reached <= log.commit || reached < core.termStart) return;
+  if (reached <= log.commit) return;
+  if (reached < core.termStart && !planted('old-term-committed-by-counting')) return;
   log.commitTo(reached);
   core.wantReplicate = true;
   if (core.configurationIndex <= reached) onConfigurationCommitted(core);
@@ -22,7 +24,10 @@ function quorumMatch(core: Core): number {
   return quorumValue(core.configuration, (node) => {
     if (node === core.id) return core.log.stable;
     const peer = core.peer(node);
-    return peer !== undefined && peer.counts ? peer.match : 0;
+    if (peer === undefined || !peer.counts) return 0;
+    if (planted('sent-counts-as-acknowledged')) return peer.next - 1;
+    if (planted('one-ack-counts-for-two')) return Math.max(...core.peers.map(({ match }) => match));
+    return peer.match;
   });
 }
 

@@ -1,4 +1,5 @@
 import { FlightWindow, type WindowBounds } from '../base/flight-window.ts';
+import { planted } from '../base/planted.ts';
 
 /** Charged to the in-flight window per message beyond its entries, so that the count of messages is bounded too. */
 const MESSAGE_OVERHEAD_BYTES = 256;
@@ -79,7 +80,7 @@ export class Progress {
 
   /** Has it answered anything that was asked after this round? */
   answeredSince(round: number): boolean {
-    return this.ackedRound > round;
+    return planted('stale-answers-count') ? this.recentlyActive : this.ackedRound > round;
   }
 
   /** Bytes of entries that may leave now, so that no more are under way than the link carries in half an election timeout. */

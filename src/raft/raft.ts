@@ -1,4 +1,5 @@
 import { assert } from '../base/assert.ts';
+import { planted } from '../base/planted.ts';
 import { tick } from './clock.ts';
 import { advanceCommit } from './commit.ts';
 import { Core } from './core.ts';
@@ -107,7 +108,7 @@ export class Raft {
     return this.#core.candidacy;
   }
   set candidacy(value: Candidacy) {
-    if (value !== this.#core.candidacy) setCandidacy(this.#core, value);
+    if (value !== this.#core.candidacy && !planted('mark-forgotten')) setCandidacy(this.#core, value);
   }
 
   tick(): void {
@@ -255,6 +256,10 @@ export class Raft {
     if (core.readStates.length > 0) {
       readStates = core.readStates;
       core.readStates = [];
+    }
+    if (planted('sent-before-commit')) {
+      send = [...send, ...afterPersist];
+      afterPersist = NO_MESSAGES;
     }
     return {
       hardState,

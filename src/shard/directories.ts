@@ -5,6 +5,7 @@
  *
  * What a peer's welcome says is kept on disk: by then it has acted on what this node remembered. A hello alone does not count.
  */
+import { planted } from '../base/planted.ts';
 import type { Introduction } from '../peer/codec/handshake.ts';
 import type { DirectoryRun, Standing } from '../peer/codec/standing.ts';
 import type { ClusterIdentity } from './cluster-identity.ts';
@@ -61,6 +62,7 @@ export class Directories {
     if (standing?.directory === '' || (standing === undefined && known !== undefined)) return;
     const { directory, incarnation } = standing ?? { directory: '', incarnation: 0 };
     const run = { directory, incarnation, boot: standing === undefined ? 0 : boot };
+    if (planted('directories-not-remembered')) return;
     if (known === undefined || !isSame(known, run)) storage.rememberPeer(node, run);
   }
 
@@ -70,6 +72,7 @@ export class Directories {
   }
 
   #isLost(remembered: DirectoryRun): boolean {
+    if (planted('lost-marker-forgotten')) return false;
     const { own } = this.#options;
     if (
       this.#settled.some((run) => run.directory === remembered.directory && run.incarnation >= remembered.incarnation)

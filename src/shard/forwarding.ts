@@ -9,6 +9,7 @@
  */
 import { errorNumber } from '../base/errors.ts';
 import { Slab } from '../base/slab.ts';
+import { planted } from '../base/planted.ts';
 import type { Group } from '../group/group.ts';
 import { Reply } from '../protocol/reply.ts';
 import { REQUEST_HEAD_BYTES } from '../protocol/request.ts';
@@ -198,6 +199,7 @@ export class Forwarding {
       });
     if (sent) {
       this.counters.sent++;
+      if (planted('forwarded-twice')) this.#peers.forward(leader, group.id, frame, () => undefined);
       return;
     }
     this.#flying.delete(flying);
@@ -230,6 +232,7 @@ export class Forwarding {
     const { group, slot, frame } = one;
     this.#wake();
     if (answer === undefined || answer.length < 8) {
+      if (planted('broken-link-means-not-done')) return void this.#parked.push(one);
       this.#waitingBytes -= frame.length;
       return this.#refuse(slot, 'OUTCOME_UNKNOWN');
     }
@@ -246,7 +249,8 @@ export class Forwarding {
     if (slot === NOBODY) return undefined;
     const deadlineMs = this.#clockMs + BUSY_WAIT_MS;
     const bytes = this.#memory.copy(answer.subarray(8));
-    this.#held.push({ group, slot, index: view.getFloat64(answer.byteOffset, true), bytes, deadlineMs });
+    const index = planted('reply-before-apply') ? 0 : view.getFloat64(answer.byteOffset, true);
+    this.#held.push({ group, slot, index, bytes, deadlineMs });
     return undefined;
   }
 

@@ -3,6 +3,7 @@
  * The log behind them is kept within bounds (log-pins.ts). What the receiver does with them: incoming-snapshots.ts.
  */
 import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../base/limits.ts';
+import { planted } from '../base/planted.ts';
 import type { SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
 import type { Group } from '../group/group.ts';
 import { type Behind, LogPins, type Pin, type PinBounds } from './log-pins.ts';
@@ -93,7 +94,8 @@ export class OutgoingSnapshots {
     const meta: SnapshotMeta = { index, term: state.appliedTerm, configuration: raft.configurationAt(index) };
     const reader = this.#storage.openSnapshot(group.id);
     const pin = this.pins.add(group, message.to);
-    const request = { ...message, snapshot: meta };
+    const isWrong = planted('snapshot-with-wrong-index');
+    const request = { ...message, snapshot: isWrong ? { ...meta, index: index + 1 } : meta };
     const sending = this.#peers.sendSnapshot(message.to, group.id, request, encodeMetadata(meta), {
       next: () => {
         const rows = reader.next(CHUNK_BYTES);

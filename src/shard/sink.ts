@@ -1,10 +1,15 @@
 /** Writes answers and tail events into the reply ring; bodies that would hog the ring go beside it. */
+import { errorNumber } from '../base/errors.ts';
 import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
+import { planted } from '../base/planted.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
 import { REPLY_RESULT, type Reply } from '../protocol/reply.ts';
 import { OWN_SLOTS } from '../cold/shard/proposals.ts';
 import { REMOTE_SLOTS } from './forwarding.ts';
 import type { ReplyTarget } from './ports.ts';
+
+const OUTCOME_UNKNOWN = errorNumber('OUTCOME_UNKNOWN');
+const NO_LEADER = errorNumber('NO_LEADER');
 
 export class RingSink implements ReplySink {
   readonly #target: ReplyTarget;
@@ -25,6 +30,7 @@ export class RingSink implements ReplySink {
       else this.own?.(reply);
       return;
     }
+    if (planted('unknown-means-not-done') && reply.code === OUTCOME_UNKNOWN) reply.code = NO_LEADER;
     const body = reply.body;
     if (body !== undefined && body.length > INLINE_PAYLOAD_BYTES_MAX) {
       // The lane takes the memory away, so it must be the body's alone.

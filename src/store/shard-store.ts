@@ -13,6 +13,7 @@ import { OTHER_HALF } from './key-space.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
 import { eachRow } from '../base/row-bytes.ts';
 import { readText, textBytes, writeText } from '../base/text.ts';
+import { planted } from '../base/planted.ts';
 import { Environment, LmdbTx } from './environment.ts';
 import { HALF_TAG, LOST_TAG, USED_TAG, VOTE_TAG, halfOf, peerKey, prefixKey, systemKey } from './rows.ts';
 import { type LogMemory, TurnLog } from './turn-log.ts';
@@ -69,7 +70,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   }
 
   lost(group: number): boolean {
-    return this.tx.get(systemKey(LOST_TAG, group)) !== undefined;
+    return this.tx.get(systemKey(LOST_TAG, group)) !== undefined && !planted('lost-marker-forgotten');
   }
 
   setLost(groups: readonly number[], lost: boolean): void {
@@ -108,7 +109,8 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     return this.#log.doomedCount;
   }
 
-  commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {
+  commit(turn: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {
+    const batches = planted('conflict-not-written') ? this.#log.withoutConflicts(turn) : turn;
     let hasEntries = false;
     for (const batch of batches) if (batch.entries.length > 0 || batch.snapshot !== undefined) hasEntries = true;
     let trimmed = 0;
@@ -116,10 +118,11 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
       if (hasEntries) this.#log.write(batches);
       trimmed = this.#log.trim(TRIM_VALUES_MAX);
       for (const { group, hardState, snapshot } of batches) {
-        if (hardState !== undefined) this.#putVote(group, hardState.term, hardState.vote);
+        if (hardState !== undefined && !planted('vote-not-persisted'))
+          this.#putVote(group, hardState.term, hardState.vote);
         if (snapshot !== undefined) this.#putFlag(systemKey(HALF_TAG, group), this.prefix(group) === group);
       }
-      checkpoint?.();
+      if (!planted('checkpoint-not-written')) checkpoint?.();
     });
     this.#spend(batches);
     this.#log.trimmed(trimmed);

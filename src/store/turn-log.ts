@@ -163,6 +163,13 @@ export class TurnLog {
     }
   }
 
+  /** For a planted bug: `batches` without the entries that replace others. */
+  withoutConflicts<B extends LogBatch>(batches: readonly B[]): B[] {
+    const replaces = ({ group, entries: [first] }: B): boolean =>
+      first !== undefined && first.index <= (this.#groups.get(group)?.lastIndex() ?? 0);
+    return batches.map((batch) => (replaces(batch) ? { ...batch, entries: [] } : batch));
+  }
+
   /** One entry or cut into the scratch buffer; where the next one goes. */
   #encode(at: number, group: number, kind: number, { index, term }: LogPosition, data: Uint8Array): number {
     this.#reserve(at, ENTRY_HEAD_BYTES + data.length);

@@ -7,6 +7,7 @@
 import { assert } from '../base/assert.ts';
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
 import { readText, writeText } from '../base/text.ts';
+import { planted } from '../base/planted.ts';
 import type { ColdCounters } from '../cold/state/counters.ts';
 
 const FORMAT = 3;
@@ -31,7 +32,7 @@ export function encodeMeta(meta: Meta): Uint8Array {
   const view = new DataView(bytes.buffer);
   bytes[0] = FORMAT;
   view.setUint32(4, WRITE_UNIT_BYTES, true);
-  view.setFloat64(8, meta.appliedIndex, true);
+  view.setFloat64(8, planted('applied-twice') ? Math.max(0, meta.appliedIndex - 1) : meta.appliedIndex, true);
   view.setFloat64(16, meta.appliedTerm, true);
   view.setFloat64(24, meta.nextIncarnation, true);
   view.setFloat64(32, meta.hotBytes, true);

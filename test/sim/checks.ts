@@ -43,11 +43,7 @@ export class Checks {
   watch(process: SimProcess): void {
     this.#compared.set(process, new Map());
     for (const group of process.shard.groups) {
-      const applyCommitted = group.applyCommitted.bind(group);
-      group.applyCommitted = (entries) => {
-        this.#applied(process, group, entries);
-        applyCommitted(entries);
-      };
+      group.onCommitted = (entries) => this.#applied(process, group, entries);
     }
     process.store.onCommit = (batches, checkpointed) => {
       for (const batch of batches) this.#persisted(process, batch);

@@ -17,7 +17,7 @@ const COUNT = 200;
 /** Two of each kind of runs behind thin links (options.ts). */
 const BEHIND_THIN_LINKS = Array.from({ length: 8 }, (_, i) => THIN_SEEDS + i);
 
-/** The seed that finds a planted bug (src/base/planted-bugs.ts, mutations.ts), so that its test need not search for it: finding.ts. */
+/** The seed that finds a planted bug (src/base/planted-bugs.ts, disk-faults.ts), so that its test need not search for it: finding.ts. */
 export const FOUND_BY: Readonly<Record<string, number>> = {
   'import-piece-taken-twice': 0x5093,
   'import-piece-of-anybody': 0x114,
@@ -77,13 +77,13 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'vote-not-persisted, blind': 0x42d,
   'sent-before-commit': 0x42d,
   'producers-not-in-snapshot': 0x42d,
-  'producers-not-in-snapshot, blind': 0x42d,
+  'producers-not-in-snapshot, blind': 0x5001,
   'reply-before-apply': 0xa2,
   'reply-before-apply, blind': 0xa2,
   'sent-counts-as-acknowledged': 0x42d,
-  'sent-counts-as-acknowledged, blind': 0x42d,
+  'sent-counts-as-acknowledged, blind': 0x114,
   'one-ack-counts-for-two': 0x1,
-  'one-ack-counts-for-two, blind': 0xa2,
+  'one-ack-counts-for-two, blind': 0x500e,
   'log-tail-forgotten': 0x42d,
   'log-tail-forgotten, blind': 0x114,
   'snapshot-with-wrong-index': 0x42d,
@@ -107,8 +107,8 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'conflict-not-written, blind': 0xb,
   'any-log-may-lead': 0x42d,
   'any-log-may-lead, blind': 0xa2,
-  'reads-not-held': 0x42d,
-  'reads-not-held, blind': 0x42d,
+  'reads-not-held': 0xf,
+  'reads-not-held, blind': 0xf,
   'missing-not-confirmed': 0x42d,
   'missing-not-confirmed, blind': 0x42d,
   'mark-forgotten': 0x114,

@@ -1,6 +1,7 @@
 /**
  * `npm run sim`: the fixed seeds; `-- --seeds COUNT` for so many, `--from SEED` to begin elsewhere, `-- --seed N` for one
- * with everything that happened in it. `--mutation NAME` plants a bug; `--blind` leaves finding it to the clients.
+ * with everything that happened in it. `--mutation NAME` plants a bug
+ * (src/base/planted-bugs.ts, disk-faults.ts); `--blind` leaves finding it to the clients.
  */
 import process from 'node:process';
 import { parseArgs } from 'node:util';
@@ -25,18 +26,17 @@ const name = values.mutation ?? '';
 const bug = isPlantedBug(name) ? name : undefined;
 // Before anything of src/, or the bug would not be in it.
 const { Simulation } = bug === undefined ? await import('./simulation.ts') : await loadSimulation();
-const { MUTATIONS } = await import('./mutations.ts');
-const mutation = MUTATIONS[name];
-if (values.mutation !== undefined && mutation === undefined && bug === undefined) {
-  throw new Error(`no such mutation; there are ${Object.keys({ ...MUTATIONS, ...PLANTED_BUGS }).join(' ')}`);
+const { DISK_FAULTS } = await import('./disk-faults.ts');
+const diskFault = DISK_FAULTS[name];
+if (values.mutation !== undefined && diskFault === undefined && bug === undefined) {
+  throw new Error(`no such mutation; there are ${Object.keys({ ...DISK_FAULTS, ...PLANTED_BUGS }).join(' ')}`);
 }
 
 const totals: Record<string, number> = {};
 
 function one(seed: number, log?: (line: string) => void): boolean {
   try {
-    // What a bug does may differ from life to life; each run gets its own.
-    const result = new Simulation(seed, { bug, mutation: mutation?.(), blind: values.blind, log }).run();
+    const result = new Simulation(seed, { bug, diskFault, blind: values.blind, log }).run();
     for (const [what, count] of Object.entries(result.counts)) totals[what] = (totals[what] ?? 0) + count;
     totals['simulated s'] = (totals['simulated s'] ?? 0) + result.simulatedMs / 1000;
     if (log !== undefined) process.stdout.write(`${JSON.stringify(result, undefined, 1)}\n`);

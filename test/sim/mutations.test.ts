@@ -1,29 +1,23 @@
+// Disks that lie must be found by the fixed seeds; and planted bugs that clients can see, also by what clients see alone.
 import { test } from 'node:test';
+import { DISK_FAULTS } from './disk-faults.ts';
 import { mustBeFound } from './finding.ts';
-import { MUTATIONS } from './mutations.ts';
-import { THIN_MUTATIONS } from './thin-mutations.ts';
-import { Simulation } from './simulation.ts';
+import { FOUND_BY_CLIENTS } from './planted/list.ts';
+import { loadSimulation } from './planted/load.ts';
 
-/**
- * clock-in-apply: the clients of the simulation do not ask when streams expire. mark-forgotten: they do not ask who leads. Those of
- * thin links: nor how long messages wait.
- * The others: seen by so few seeds that a change of the code elsewhere could hide them.
- */
-const INSIDE_ONLY: ReadonlySet<string> = new Set([
-  'clock-in-apply',
-  'sent-before-commit',
-  'ack-before-sync',
-  'mark-forgotten',
-  'import-mark-not-in-snapshots',
-  'old-term-committed-by-counting',
-  ...Object.keys(THIN_MUTATIONS),
-]);
+/** By clients alone: few of their seeds show the others, so that a change elsewhere could hide them. */
+const FAULTS_FOUND_BY_CLIENTS: readonly string[] = ['log-tail-forgotten', 'producers-not-in-snapshot'];
 
-for (const [name, mutation] of Object.entries(MUTATIONS)) {
-  // What a bug does may differ from life to life; each run gets its own.
-  const run = (blind: boolean) => (seed: number) => new Simulation(seed, { mutation: mutation(), blind }).run();
+const { Simulation } = await loadSimulation();
 
+for (const [name, diskFault] of Object.entries(DISK_FAULTS)) {
+  const run = (blind: boolean) => (seed: number) => new Simulation(seed, { diskFault, blind }).run();
   test(`the fixed seeds find ${name}`, (t) => mustBeFound(t, name, run(false)));
-  if (INSIDE_ONLY.has(name)) continue;
+  if (!FAULTS_FOUND_BY_CLIENTS.includes(name)) continue;
   test(`clients alone find ${name}`, (t) => mustBeFound(t, `${name}, blind`, run(true)));
+}
+
+for (const bug of FOUND_BY_CLIENTS) {
+  const run = (seed: number) => new Simulation(seed, { bug, blind: true }).run();
+  test(`clients alone find ${bug}`, (t) => mustBeFound(t, `${bug}, blind`, run));
 }

@@ -5,21 +5,18 @@
 import type { Directories } from '../../src/shard/directories.ts';
 import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-snapshots.ts';
 import { Shard } from '../../src/shard/shard.ts';
-import type { TurnBatch } from '../../src/shard/ports.ts';
-import { ShardStore } from '../../src/store/shard-store.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { REPLY_COLD, REPLY_RESULT } from '../../src/protocol/reply.ts';
 import { type Request } from '../../src/protocol/request.ts';
 import type { Random } from '../support/random.ts';
 import { ColdReads } from './cold/reads.ts';
-import type { Environment } from '../../src/store/environment.ts';
 import { openDirectories, shakeHands } from './directories.ts';
-import type { SimDisk } from './disk.ts';
 import { openEnvironment } from './environment.ts';
 import { SimSource, SimTarget } from './mailbox.ts';
 import type { Connection, Endpoint } from './network.ts';
 import type { SimNode } from './node.ts';
 import { SimPeers } from './peers.ts';
+import { SimStore } from './store.ts';
 import type { World } from './world.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
@@ -32,28 +29,6 @@ const NO_SPACE = { code: 'ENOSPC', message: 'no space left on device' };
 const WAKE_MS = 0.4;
 const EXPIRE_MS = 1000;
 const YEAR_2023_MS = 1_700_000_000_000;
-
-/** The store of a shard that tells the checkers what becomes durable. */
-export class SimStore extends ShardStore {
-  writing: readonly TurnBatch[] = [];
-  onCommit: (batches: readonly TurnBatch[], checkpointed: boolean) => void = () => {};
-  readonly disk: SimDisk;
-
-  constructor(disk: SimDisk, environment: Environment) {
-    super('', environment);
-    this.disk = disk;
-  }
-
-  override commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {
-    this.writing = batches;
-    try {
-      super.commit(batches, checkpoint);
-    } finally {
-      this.writing = [];
-    }
-    this.onCommit(batches, checkpoint !== undefined);
-  }
-}
 
 export class SimProcess implements Endpoint {
   readonly id: number;
@@ -84,7 +59,7 @@ export class SimProcess implements Endpoint {
   readonly #coldReads: ColdReads | undefined;
 
   constructor(world: World, node: SimNode, boot: number, lostLog: boolean) {
-    const { options, queue, network, mutation } = world;
+    const { options, queue, network, diskFault } = world;
     this.#world = world;
     this.node = node;
     this.id = node.id;
@@ -92,16 +67,15 @@ export class SimProcess implements Endpoint {
     this.#random = node.random;
     this.#bornMs = queue.nowMs;
     this.#coldReads = world.cold === undefined ? undefined : new ColdReads(world.cold, this);
+    diskFault?.onBoot?.(node.disk);
     const environment = openEnvironment(node.disk, this.#hooks(), options.disk.chunkBytes);
     this.store = new SimStore(node.disk, environment);
     const { logKeptBytes } = options.disk;
-    const purgeable = this.store.purgeable.bind(this.store);
-    this.store.purgeable = (group, index) => purgeable(group, index, logKeptBytes);
+    this.store.logKeptBytes = logKeptBytes;
     // A half of the key space is cleared in many steps, as that of a large group is.
     if (options.disk.chunkBytes < 1000) this.store.clearRowsMax = 5;
     // Where little log is kept, next to none of it stays in memory.
     if (logKeptBytes < 1000) this.store.setLogMemory({ groupBytes: 100, shardBytes: 150 });
-    mutation?.onStore?.(this.store, this);
     this.store.spaceLeft = node.spaceLeft;
     if (this.store.fresh) this.store.markUsed(lostLog ? options.groups : []);
     this.shard = new Shard({
@@ -129,7 +103,6 @@ export class SimProcess implements Endpoint {
     this.peers = new SimPeers(this.id, boot, network, this.#edge(), this.#handler(), pace);
     this.shard.attachPeers(this.peers, () => this.wake());
     this.#target.onReply = (reply) => this.#onReply(reply);
-    mutation?.onProcess?.(this);
     world.checks.watch(this);
   }
 
@@ -320,7 +293,6 @@ export class SimProcess implements Endpoint {
     const onReply = this.#pending.get(reply.id);
     if (onReply === undefined) throw this.#world.failure(`n${this.id} answers request ${reply.id} twice, or unasked`);
     this.#pending.delete(reply.id);
-    this.#world.mutation?.onReply?.(reply);
     if (reply.has(REPLY_COLD)) {
       this.#coldReads?.take(reply, onReply);
       return;
@@ -330,7 +302,7 @@ export class SimProcess implements Endpoint {
   }
 
   #hooks(): Parameters<typeof openEnvironment>[1] {
-    const { options, mutation } = this.#world;
+    const { options, diskFault } = this.#world;
     const { commitMs, crash } = options.disk;
     const mayCrash = (): void => {
       if (this.#world.faulty && this.#random.chance(crash)) throw new SimCrash();
@@ -343,8 +315,8 @@ export class SimProcess implements Endpoint {
         mayCrash();
         this.#note();
       },
-      hiddenTag: mutation?.hiddenTag ?? -1,
-      sync: (disk) => (mutation?.sync === undefined ? disk.sync() : mutation.sync(disk, this)),
+      hiddenTag: diskFault?.hiddenTag ?? -1,
+      sync: (disk) => (diskFault?.sync === undefined ? disk.sync() : diskFault.sync(disk, this.later)),
       afterSync: mayCrash,
     };
   }

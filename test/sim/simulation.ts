@@ -4,6 +4,7 @@
  */
 import type { PlantedBug } from '../../src/base/planted-bugs.ts';
 import { createRandom } from '../support/random.ts';
+import type { DiskFault } from './disk-faults.ts';
 import { Exporting } from './backup/exporting.ts';
 import { Restoring } from './backup/restoring.ts';
 import { Balancing } from './balancing.ts';
@@ -20,7 +21,7 @@ import { ThinRun } from './thin-run.ts';
 import { type SimOptions, drawOptions } from './options.ts';
 import { plant, plantedHits } from './planted/switch.ts';
 import { EventQueue } from './queue.ts';
-import { type Mutation, SimFailure, type World } from './world.ts';
+import { SimFailure, type World } from './world.ts';
 
 export interface Result {
   readonly ticks: number;
@@ -33,7 +34,7 @@ export interface Result {
 export interface SimulationParts {
   /** Needs the module of load.ts. */
   readonly bug?: PlantedBug | undefined;
-  readonly mutation?: Mutation | undefined;
+  readonly diskFault?: DiskFault | undefined;
   readonly blind?: boolean;
   readonly log?: ((line: string) => void) | undefined;
 }
@@ -45,7 +46,7 @@ export class Simulation implements World {
   readonly nodes: readonly SimNode[];
   readonly checks: Checks;
   readonly cold: SimColdStore | undefined;
-  readonly mutation: Mutation | undefined;
+  readonly diskFault: DiskFault | undefined;
   readonly clients: Clients;
   readonly blind: boolean;
   readonly #bug: PlantedBug | undefined;
@@ -60,10 +61,10 @@ export class Simulation implements World {
   faulty = true;
 
   /** `log` gets what happens, for the one who looks into a failure. */
-  constructor(seed: number, { bug, mutation, blind = false, log }: SimulationParts = {}) {
+  constructor(seed: number, { bug, diskFault, blind = false, log }: SimulationParts = {}) {
     this.options = drawOptions(seed);
     this.#bug = bug;
-    this.mutation = mutation;
+    this.diskFault = diskFault;
     this.blind = blind;
     this.#log = log;
     this.network = new Network(this.queue, createRandom(seed * 17 + 11), this.options.network);
@@ -98,12 +99,10 @@ export class Simulation implements World {
   }
 
   run(): Result {
-    const takeBack = this.mutation?.install?.();
     if (this.#bug !== undefined) plant(this.#bug);
     try {
       return this.#run();
     } finally {
-      takeBack?.();
       if (this.#bug !== undefined) plant(undefined);
     }
   }

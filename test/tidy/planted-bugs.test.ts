@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { PLANTED_BUGS } from '../../src/base/planted-bugs.ts';
+import { PLANTED_BUGS, type PlantedBug } from '../../src/base/planted-bugs.ts';
 import { planted } from '../../src/base/planted.ts';
 import { FOUND_BY } from '../sim/fixed-seeds.ts';
 import { BACKUP_BUGS, OTHER_BUGS, VARIANTS, isPlantedBug } from '../sim/planted/list.ts';
 import { readText, sourcePaths } from './repository.ts';
 
-const NAMES = Object.keys(PLANTED_BUGS).filter(isPlantedBug);
+const NAMES: readonly PlantedBug[] = Object.keys(PLANTED_BUGS).filter(isPlantedBug);
 
 test('each planted bug has a point in the code, and each point a name in the table', () => {
   const points = new Set<string>();

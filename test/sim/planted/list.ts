@@ -16,3 +16,23 @@ const isOfBackups = (bug: PlantedBug): boolean => /import|export/.test(bug);
 
 export const BACKUP_BUGS: readonly PlantedBug[] = BUGS.filter(isOfBackups);
 export const OTHER_BUGS: readonly PlantedBug[] = BUGS.filter((bug) => !isOfBackups(bug));
+
+/** Of those that break consensus or acknowledgements: found also when nothing but what clients see is checked. */
+export const FOUND_BY_CLIENTS: readonly PlantedBug[] = [
+  'vote-not-persisted',
+  'reply-before-apply',
+  'sent-counts-as-acknowledged',
+  'one-ack-counts-for-two',
+  'snapshot-with-wrong-index',
+  'applied-twice',
+  'lost-marker-forgotten',
+  'directories-not-remembered',
+  'forwarded-twice',
+  'broken-link-means-not-done',
+  'unknown-means-not-done',
+  'checkpoint-not-written',
+  'conflict-not-written',
+  'any-log-may-lead',
+  'reads-not-held',
+  'missing-not-confirmed',
+];
