@@ -41,6 +41,14 @@ const ENVIRONMENT = /^(MILLRACE|AWS|NODE)_/;
 const KEYS: readonly string[] = OPTION_KEYS;
 const SECTIONS = new Set(KEYS.map((key) => key.split('.')[0] ?? ''));
 
+/** What a reader looks for at every door. */
+const SIGNS: readonly (readonly [string, RegExp])[] = [
+  ['what the room promises, numbered', /^1\. /m],
+  ['how to change it', /\bto change\b|\*\*To add\b/i],
+  ['where its tests are', /^Tests: /m],
+  ['what it may import', /<!-- imports: /],
+];
+
 const documents = documentPaths();
 
 /** One complaint for each fault in any document. */
@@ -59,6 +67,13 @@ test('every room has a document at its door', () => {
     [],
     'src/README.md is the map of all rooms',
   );
+  const incomplete = rooms.flatMap(({ name }) => {
+    const markdown = readDocument(`src/${name}/README.md`);
+    return SIGNS.filter(([, sign]) => !sign.test(markdown)).map(
+      ([what]) => `src/${name}/README.md: ${what} is missing`,
+    );
+  });
+  assert.deepEqual(incomplete, []);
 });
 
 test('documents have one title and are as short as their readers want them', () => {
