@@ -6,11 +6,11 @@
  *
  * Bounds: a declared size over the limit is refused before the body is read, a chunked one as soon as it passes it. All bodies
  * together stay within a budget, which is charged as bytes arrive: what is only announced holds no room that others need. Slow
- * senders: uWebSockets.js closes a connection that brings less than 160 KiB in 10 s while a body is awaited, slow-bodies.ts one
+ * senders: uWebSockets.js closes a connection that brings less than 160 KiB in 10 s while a body is awaited, SlowBodies one
  * whose body takes too long as a whole.
  */
-import { Exchange } from './exchange.ts';
-import { guardData, readData } from './guard.ts';
+import { type ResponseOwner, guardData, readData } from './guard.ts';
+import type { BodyBudget, HttpServerContext } from './server-context.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** The language's own since ES2024 (Node 20 has it); the compiler's library here is ES2023. */
@@ -25,58 +25,84 @@ const newResizable = ArrayBuffer as unknown as new (
 /** Step of growth in bytes: uWebSockets.js hands over up to 512 KiB at a time. */
 const GROWTH_BYTES = 512 * 1024;
 
-export abstract class BodyExchange extends Exchange {
-  /** The last chunk has been seen, so uWebSockets.js will not call again. */
-  bodyEnded = false;
+/** The request that the body belongs to. */
+export interface BodyOwner extends ResponseOwner {
+  /** Answered, or the client is gone: what still comes is thrown away. */
+  readonly isOver: boolean;
+  /** The body is complete. `body` may lie in memory that is gone after the call. */
+  bodyReady(body: Uint8Array): void;
+  /** It has more bytes than the route takes. */
+  bodyTooLarge(): void;
+  /** Cuts the connection; `status` is what the metrics count. */
+  close(status: number): void;
+}
+
+export class BodyReader {
+  readonly #server: HttpServerContext;
+  readonly #owner: BodyOwner;
+  readonly #data: ReturnType<typeof guardData>;
+  #budget: BodyBudget;
+  #bytesMax = 0;
+  /** Bytes taken from the budget. */
+  #heldBytes = 0;
+  /** uWebSockets.js will call again: such an object must not serve another request. */
+  #pending = false;
   #buffer: ResizableBuffer | undefined = undefined;
   #length = 0;
   #declared = -1;
 
-  readonly #data = guardData(this.plane.logError, this, (chunk, last) => this.#chunk(chunk, last));
+  constructor(server: HttpServerContext, owner: BodyOwner) {
+    this.#server = server;
+    this.#owner = owner;
+    this.#budget = server.budget;
+    this.#data = guardData(server.logError, owner, (chunk, last) => this.#chunk(chunk, last));
+  }
 
-  /** Bytes of the body; a route that takes less than the plane sets it. */
-  bytesMax = this.plane.bodyBytesMax;
+  get isPending(): boolean {
+    return this.#pending;
+  }
 
-  /** Answers a body of more than bytesMax. */
-  protected tooLarge(): void {
-    this.fail('BODY_TOO_LARGE');
+  /** `declared` is Content-Length in bytes, -1 when unknown. */
+  read(res: UwsResponse, declared: number, bytesMax: number, budget: BodyBudget): void {
+    this.#bytesMax = bytesMax;
+    this.#budget = budget;
+    this.#declared = declared;
+    this.#length = 0;
+    // A body that is never read is discarded by uWebSockets.js, and the connection closed if that takes over 10 s.
+    if (declared > bytesMax) return this.#owner.bodyTooLarge();
+    // Only a look: it would not fit if it came now.
+    if (!budget.hasRoom(declared)) return this.#owner.fail('INFLIGHT_FULL');
+    this.#pending = true;
+    readData(res, this.#data);
+  }
+
+  /** The request is over. */
+  release(): void {
+    if (this.#heldBytes > 0) this.#budget.give(this.#heldBytes);
+    this.#heldBytes = 0;
+    this.#drop();
   }
 
   /** The body takes too long: the client may not even read an answer. */
   cutOff(): void {
     this.#drop();
-    this.close(408);
-  }
-
-  /** The body is complete. `body` may lie in memory that is gone after the call. */
-  protected abstract bodyReady(body: Uint8Array): void;
-
-  /** Starts reading; call it last in the route handler. `declared` is Content-Length in bytes, -1 when unknown. */
-  readBody(res: UwsResponse, declared: number): void {
-    this.bodyEnded = false;
-    this.#declared = declared;
-    this.#length = 0;
-    // A body that is never read is discarded by uWebSockets.js, and the connection closed if that takes over 10 s.
-    if (declared > this.bytesMax) return this.tooLarge();
-    // Only a look: it would not fit if it came now.
-    if (!this.budget.hasRoom(declared)) return this.fail('INFLIGHT_FULL');
-    readData(res, this.#data);
+    this.#owner.close(408);
   }
 
   #chunk(chunk: ArrayBuffer, last: boolean): void {
-    if (last) this.bodyEnded = true;
-    if (this.res === undefined) return;
+    if (last) this.#pending = false;
+    if (this.#owner.isOver) return;
     const size = this.#length + chunk.byteLength;
-    if (size > this.heldBytes && !this.#hold(size)) return;
-    if (!last && this.#length === 0) this.plane.slowBodies.add(this);
-    if (last && this.#length === 0) return this.bodyReady(new Uint8Array(chunk));
+    if (size > this.#heldBytes && !this.#hold(size)) return;
+    if (!last && this.#length === 0) this.#server.slowBodies.add(this);
+    if (last && this.#length === 0) return this.#owner.bodyReady(new Uint8Array(chunk));
     if (chunk.byteLength > 0) {
       new Uint8Array(this.#reserve(size)).set(new Uint8Array(chunk), this.#length);
       this.#length = size;
     }
     if (!last) return;
     try {
-      this.bodyReady(new Uint8Array(this.#reserve(size), 0, size));
+      this.#owner.bodyReady(new Uint8Array(this.#reserve(size), 0, size));
     } finally {
       this.#drop();
     }
@@ -84,36 +110,32 @@ export abstract class BodyExchange extends Exchange {
 
   /** Takes what the body needs beyond what it holds already; false when it was refused. */
   #hold(size: number): boolean {
-    if (size > this.bytesMax) {
+    if (size > this.#bytesMax) {
       this.#drop();
-      this.tooLarge();
+      this.#owner.bodyTooLarge();
       return false;
     }
-    if (!this.budget.take(size - this.heldBytes)) {
+    if (!this.#budget.take(size - this.#heldBytes)) {
       this.#drop();
-      this.fail('INFLIGHT_FULL');
+      this.#owner.fail('INFLIGHT_FULL');
       return false;
     }
-    this.heldBytes = size;
+    this.#heldBytes = size;
     return true;
   }
 
   /** The buffer, with room for `size` bytes. Only the address range of the largest body is taken at once. */
   #reserve(size: number): ResizableBuffer {
-    const most = this.#declared >= 0 ? Math.max(this.#declared, size) : this.bytesMax;
+    const most = this.#declared >= 0 ? Math.max(this.#declared, size) : this.#bytesMax;
     const buffer = (this.#buffer ??= new newResizable(0, { maxByteLength: most }));
     if (size > buffer.byteLength) buffer.resize(Math.min(Math.max(size, buffer.byteLength + GROWTH_BYTES), most));
     return buffer;
   }
 
   #drop(): void {
-    this.plane.slowBodies.delete(this);
+    this.#server.slowBodies.delete(this);
     this.#buffer?.resize(0);
     this.#buffer = undefined;
     this.#length = 0;
-  }
-
-  protected override finished(): void {
-    this.#drop();
   }
 }

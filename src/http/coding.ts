@@ -8,7 +8,7 @@ import { prefersGzip } from './accept-encoding.ts';
 import { compressionOf } from './compression.ts';
 import type { HttpContext, ReadParams } from './contract.ts';
 import { writeHeaders } from './headers.ts';
-import { type Responder, etagMatches, readEtag } from './respond.ts';
+import { type Responder, etagMatches, readEtag } from './response.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** To compress costs a quarter of a millisecond of CPU however little there is; to send fewer bytes than this costs less. */

@@ -1,103 +1,107 @@
 /**
- * Everything that comes before the route, for every request of a plane: who may knock, CORS, OPTIONS, stopping; and the net below
+ * Everything that comes before the route, for every request of a plane: admission, CORS, OPTIONS, stopping; and the net below
  * the handlers. Whatever a handler does, the request ends in an answer or with its connection, never with the process.
  */
-import type { AllowOf } from './allow.ts';
+import type { RequestAdmission } from './admission.ts';
+import { backpressureOf } from './backpressure.ts';
 import type { CorsPolicy } from './cors.ts';
-import type { Door } from './door.ts';
-import { refuseFraming } from './framing.ts';
 import { beginHandler, failSafely, isDead, ownerOf } from './guard.ts';
 import { type WriteHeaders, walkHeaders } from './headers.ts';
-import type { Plane, Router } from './plane.ts';
-import type { Responder } from './respond.ts';
-import { Responders } from './responders.ts';
-import { unsentOf } from './unsent.ts';
+import { type RequestContext, RequestPool } from './request.ts';
+import { type Responder, Responders } from './response.ts';
+import type { Router } from './router.ts';
+import type { HttpServerContext } from './server-context.ts';
 import type { UwsApp, UwsRequest, UwsResponse } from './uws.ts';
 
-export interface Service {
-  readonly plane: Plane;
+export interface Plane {
+  readonly server: HttpServerContext;
   readonly cors: CorsPolicy;
-  readonly door: Door;
-  readonly route: Router;
-  /** For OPTIONS; undefined: it names no methods. */
-  readonly allow?: AllowOf;
+  readonly admission: RequestAdmission;
+  readonly router: Router;
 }
 
-export function serve(app: UwsApp, service: Service): void {
-  const { plane, cors } = service;
-  const responders = new Responders(cors, unsentOf(plane.ctx), plane.ctx.settings.readCache);
+export function serve(app: UwsApp, plane: Plane): void {
+  const { server, cors } = plane;
+  const responders = new Responders(cors, backpressureOf(server.ctx), server.settings.readCache);
+  const pool = new RequestPool(server, responders.for('', false));
   app.any('/*', (res, req) => {
-    const startedMs = plane.ctx.monotonicMs();
+    const call = pool.take();
     let responder: Responder | undefined;
     beginHandler(res);
     try {
-      const method = req.getMethod();
+      call.begin(res, req, server.ctx.monotonicMs());
+      call.method = req.getMethod();
       const headers = walkHeaders(req);
-      responder = responders.for(headers.origin, method === 'head');
-      const result: unknown = handle(service, { res, req, method, headers, responder, startedMs });
-      if (result instanceof Promise) watchPromise(plane, res, result);
+      call.responder = responder = responders.for(headers.origin, call.method === 'head');
+      const result = handle(plane, call, req, headers);
+      if (result instanceof Promise) watchPromise(server, res, result);
       if (ownerOf(res) === undefined && responder.ended !== res && !isDead(res)) {
         throw new Error('the handler returned without an answer');
       }
+      // A promise may still hold it.
+      if (!(result instanceof Promise)) call.returned();
     } catch (error) {
-      answerCrash({ plane, res, responder, startedMs }, error);
+      answerCrash({ call, res, responder }, error);
     }
   });
 }
 
-interface Arrival {
-  readonly res: UwsResponse;
-  readonly req: UwsRequest;
-  readonly method: string;
-  readonly headers: WriteHeaders;
-  readonly responder: Responder;
-  readonly startedMs: number;
+/** What the route returns is for the net: nothing, unless somebody made a handler async. */
+function handle(
+  { server, admission, router }: Plane,
+  call: RequestContext,
+  req: UwsRequest,
+  headers: WriteHeaders,
+): unknown {
+  const { fault } = headers.framing;
+  if (fault !== undefined) return refuseFraming(call, fault);
+  const refusal = admission.refuses(headers, req, call.method);
+  if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
+  if (call.method === 'options') return call.preflight(router.allow(req.getUrl()));
+  if (server.closing) return call.refuse('STOPPING');
+  call.url = req.getUrl();
+  return router.route(call);
 }
 
-/** What the route returns is for the net: nothing, unless somebody made a handler async. */
-function handle({ plane, door, route, allow }: Service, arrival: Arrival): unknown {
-  const { res, req, method, headers, responder, startedMs } = arrival;
-  const { fault } = headers.framing;
-  if (fault !== undefined) return refuseFraming(plane, res, responder, startedMs, fault);
-  const refusal = door.refuses(headers, req, method);
-  if (refusal !== undefined) {
-    return plane.refuse(res, responder, 'bucketed', 'other', startedMs, refusal.code, refusal.detail);
-  }
-  if (method === 'options') {
-    responder.preflight(res, allow?.(req.getUrl()) ?? '');
-    return plane.count('other', 204, startedMs);
-  }
-  if (plane.closing) return plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'STOPPING');
-  return route(res, req, method, responder, startedMs);
+/**
+ * 400, and the connection is closed. Not at once: answered inside the handler, what follows on the connection would be taken for
+ * the next request. While this answer is pending the library closes the connection instead of reading on.
+ */
+function refuseFraming(call: RequestContext, fault: string): void {
+  call.aggregate();
+  setImmediate(() => call.refuseAndClose('INVALID_HEADER', fault));
 }
 
 /** An async handler that took the response over may fail later. */
-function watchPromise(plane: Plane, res: UwsResponse, result: Promise<unknown>): void {
+function watchPromise({ logError }: HttpServerContext, res: UwsResponse, result: Promise<unknown>): void {
   const owner = ownerOf(res);
   result.catch((error: unknown) => {
-    if (owner === undefined) plane.logError(error, 'handler');
-    else failSafely(plane.logError, owner, error);
+    if (owner === undefined) logError(error, 'handler');
+    else failSafely(logError, owner, error);
   });
 }
 
 interface Crashed {
-  readonly plane: Plane;
+  readonly call: RequestContext;
   readonly res: UwsResponse;
+  /** Undefined: it crashed before its headers were read. */
   readonly responder: Responder | undefined;
-  readonly startedMs: number;
 }
 
 /** Whoever took the response over ends it; else it gets 500, or is closed when part of an answer is written. */
-function answerCrash({ plane, res, responder, startedMs }: Crashed, error: unknown): void {
+function answerCrash({ call, res, responder }: Crashed, error: unknown): void {
+  const { logError } = call.server;
   const owner = ownerOf(res);
-  if (owner !== undefined) return failSafely(plane.logError, owner, error);
-  plane.logError(error, 'handler');
+  if (owner !== undefined) return failSafely(logError, owner, error);
+  logError(error, 'handler');
   try {
     if (responder?.ended === res || isDead(res)) return;
-    if (responder === undefined || responder.begun === res) res.close();
-    else plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'INTERNAL');
+    if (responder === undefined || responder.begun === res) return void res.close();
+    call.family = 'bucketed';
+    call.operation = 'other';
+    call.refuse('INTERNAL');
   } catch (again) {
-    plane.logError(again, 'answering a crash');
+    logError(again, 'answering a crash');
     if (!isDead(res)) res.close();
   }
 }

@@ -6,12 +6,6 @@
  * What cannot be seen from here: the lines between chunks (a bare LF ends one), and headers behind one without a name.
  * Proxies write both anew (test/proxy/framing.test.ts).
  */
-import type { ResponseOwner } from './guard.ts';
-import { guardAbort, takeOver } from './guard.ts';
-import type { Plane } from './plane.ts';
-import type { Responder } from './respond.ts';
-import type { UwsResponse } from './uws.ts';
-
 const CHUNKED = 'chunked';
 
 /** What the headers of one request say about its length. */
@@ -53,27 +47,4 @@ function isDigits(text: string): boolean {
     if (code < 0x30 || code > 0x39) return false;
   }
   return text !== '';
-}
-
-/**
- * 400, and the connection is closed. Not at once: answered inside the handler, what follows on the connection would be taken for
- * the next request. While this answer is pending the library closes the connection instead of reading on.
- */
-export function refuseFraming(
-  plane: Plane,
-  res: UwsResponse,
-  responder: Responder,
-  startedMs: number,
-  fault: string,
-): void {
-  let isGone = false;
-  const owner: ResponseOwner = { operation: 'framing', fail: () => void res.close() };
-  const gone = guardAbort(plane.logError, owner, () => {
-    isGone = true;
-  });
-  takeOver(res, owner, gone);
-  setImmediate(() => {
-    if (isGone) return;
-    res.cork(() => plane.count('other', responder.lastWords(res, 'INVALID_HEADER', fault), startedMs));
-  });
 }

@@ -22,7 +22,7 @@ import type { ErrorCode } from '../base/errors.ts';
 import { Framing } from './framing.ts';
 import type { UwsRequest } from './uws.ts';
 
-/** What the door, CORS and the write routes know of the headers of a request; undefined: not sent. */
+/** What admission, CORS and the write routes know of the headers of a request; undefined: not sent. */
 export class WriteHeaders {
   readonly framing = new Framing();
   contentType: string | undefined = undefined;
@@ -172,8 +172,13 @@ export interface Refusal {
 
 const invalidHeader = (detail: string): Refusal => ({ code: 'INVALID_HEADER', detail });
 
-/** Fields of an append, or of a create when `isCreate`. Numbers first: a malformed one is 400 before other checks. */
-export function fillCommand(headers: WriteHeaders, command: CommandFields, isCreate: boolean): Refusal | undefined {
+/** Fields of an append, or of a create. Numbers first: a malformed one is 400 before other checks. */
+export function fillCommand(
+  headers: WriteHeaders,
+  command: CommandFields,
+  kind: 'append' | 'create',
+): Refusal | undefined {
+  const isCreate = kind === 'create';
   command.recordMatch = -1;
   command.ttlSeconds = -1;
   command.expiresAtMs = -1;

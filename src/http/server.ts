@@ -9,25 +9,23 @@
  * - While a body is awaited the connection must bring 160 KiB in 10 s or finish, else it is aborted.
  * - A write that the kernel did not take whole starts a 10 s timeout, which progress renews. When such a backlog drains on
  *   a response without onWritable, the 10 s keep running: a quiet event stream would be closed. A live reader that ever
- *   had a backlog therefore registers onWritable (see live/socket.ts).
+ *   had a backlog therefore registers onWritable (backpressure.ts).
  * - A second request on a connection whose first waits for its answer (pipelining) closes the connection.
  * HTTP/1.0, absolute-form targets and `*` are answered 505 by the library before any of our code runs.
  */
-import { clientAllow } from './allow.ts';
-import { AppendPool } from './routes/append.ts';
+import { AdminPolicy, ClientPolicy, RequestAdmission } from './admission.ts';
+import { backpressureOf } from './backpressure.ts';
 import type { HttpContext, HttpSettings } from './contract.ts';
-import type { ControlPort } from '../subscriptions/ports.ts';
 import { CorsPolicy } from './cors.ts';
-import { clientRoutes } from './client.ts';
-import { endAllLive } from './live/live.ts';
+import { type Plane, serve } from './dispatch.ts';
 import { Listener } from './listener.ts';
-import type { MetricsSource } from './routes/admin/metrics-route.ts';
-import { type Service, serve } from './dispatch.ts';
-import { Door } from './door.ts';
-import { AdminGate, ClientGate } from './gate.ts';
-import { BodyBudget, Plane } from './plane.ts';
-import { type Operations, adminRoutes, clientService } from './routes/admin/service.ts';
-import { unsentOf } from './unsent.ts';
+import { endAllLive } from './live/live.ts';
+import { AdminRouter, ClientRouter } from './router.ts';
+import { type Operations, adminRoutes, clientServiceRoutes } from './routes/admin/admin-routes.ts';
+import type { MetricsSource } from './routes/admin/metrics.ts';
+import { STREAM_ROUTES, subscriptionRoutes } from './routes/client-routes.ts';
+import type { ControlPort } from '../subscriptions/ports.ts';
+import { BodyBudget, HttpServerContext } from './server-context.ts';
 import { loadUws } from './uws.ts';
 
 export interface PlaneOptions {
@@ -55,30 +53,33 @@ export interface Planes {
   renewCertificates(files: NonNullable<HttpSettings['tls']>): void;
 }
 
-export function createPlanes(options: PlaneOptions): Planes {
-  const { ctx, source, operations, control } = options;
+export function createPlanes({ ctx, source, operations, control }: PlaneOptions): Planes {
+  const services = { ...operations, metrics: source };
   const uws = loadUws();
   const budget = new BodyBudget(ctx.settings.inflightBodyBytes);
-  const client = new Plane(ctx, budget);
-  const admin = new Plane(ctx, budget);
+  const client = new HttpServerContext(ctx, budget);
+  const admin = new HttpServerContext(ctx, budget);
   const cors = new CorsPolicy(ctx.settings.corsOrigins);
   // Browsers have no business on the admin plane: no origin is allowed there.
   const noCors = new CorsPolicy([]);
   const { clientToken, adminToken, clientHosts, adminHosts, tls } = ctx.settings;
-  const service = clientService(operations);
-  const clientPlane: Service = {
-    plane: client,
+  const clientPolicy = new ClientPolicy({ hosts: clientHosts, cors, hasToken: clientToken !== '' });
+  const clientPlane: Plane = {
+    server: client,
     cors,
-    door: new Door(new ClientGate({ hosts: clientHosts, cors, hasToken: clientToken !== '' }), clientToken),
-    route: clientRoutes(client, new AppendPool(), source, service, control),
-    allow: clientAllow(service, control),
+    admission: new RequestAdmission(clientPolicy, clientToken),
+    router: new ClientRouter([
+      ...STREAM_ROUTES,
+      ...clientServiceRoutes(services),
+      ...(control === undefined ? [] : subscriptionRoutes(control)),
+    ]),
   };
-  const adminDoor = new Door(new AdminGate(adminHosts), adminToken);
-  const adminPlane: Service = {
-    plane: admin,
+  const adminAdmission = new RequestAdmission(new AdminPolicy(adminHosts), adminToken);
+  const adminPlane: Plane = {
+    server: admin,
     cors: noCors,
-    door: adminDoor,
-    route: adminRoutes(admin, source, operations, (headers) => adminDoor.knows(headers)),
+    admission: adminAdmission,
+    router: new AdminRouter(adminRoutes(services, (headers) => adminAdmission.knows(headers))),
   };
   const common = { uws, tls, log: ctx.logError };
   const clientListener = new Listener({
@@ -98,8 +99,8 @@ export function createPlanes(options: PlaneOptions): Planes {
     listenAdmin: (host, port) => adminListener.listen(host, port),
     openRequests: () => client.open + admin.open,
     changeTokens: (tokens) => {
-      clientPlane.door.changeToken(tokens.client);
-      adminPlane.door.changeToken(tokens.admin);
+      clientPlane.admission.changeToken(tokens.client);
+      adminPlane.admission.changeToken(tokens.admin);
     },
     renewCertificates: (files) => {
       clientListener.renew(files);
@@ -111,7 +112,10 @@ export function createPlanes(options: PlaneOptions): Planes {
       clientListener.stopListening();
       adminListener.stopListening();
       endAllLive(ctx);
-      await Promise.race([Promise.all([client.idle().then(() => unsentOf(ctx).idle()), admin.idle()]), delay(graceMs)]);
+      await Promise.race([
+        Promise.all([client.idle().then(() => backpressureOf(ctx).idle()), admin.idle()]),
+        delay(graceMs),
+      ]);
       clientListener.closeConnections();
       adminListener.closeConnections();
     },

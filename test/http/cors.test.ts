@@ -1,9 +1,9 @@
 // Which origin gets which header lines.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isAuthorized } from '../../src/http/auth.ts';
+import { isAuthorized } from '../../src/http/admission.ts';
 import { CorsPolicy } from '../../src/http/cors.ts';
-import { etagMatches } from '../../src/http/respond.ts';
+import { etagMatches } from '../../src/http/response.ts';
 
 test('any origin', () => {
   const policy = new CorsPolicy(['*']);

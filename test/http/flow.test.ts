@@ -1,7 +1,7 @@
 // Uploads that wait, over a response that starts its timeout where uWebSockets.js does.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Flow } from '../../src/http/flow.ts';
+import { UploadPace } from '../../src/http/routes/admin/backup.ts';
 
 class Upload {
   /** The client has ten seconds to send something. */
@@ -25,9 +25,9 @@ class Upload {
   }
 }
 
-function upload(isOver = false): { readonly res: Upload; readonly flow: Flow } {
+function upload(isOver = false): { readonly res: Upload; readonly flow: UploadPace } {
   const res = new Upload();
-  const flow = new Flow(res as unknown as ConstructorParameters<typeof Flow>[0], { isOver });
+  const flow = new UploadPace(res as unknown as ConstructorParameters<typeof UploadPace>[0], { isOver });
   return { res, flow };
 }
 

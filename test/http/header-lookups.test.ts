@@ -1,13 +1,12 @@
 // What a request costs in calls to the native half: its headers are walked over once, and nobody asks for one of them again.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AppendPool } from '../../src/http/routes/append.ts';
-import { clientRoutes } from '../../src/http/client.ts';
 import { CorsPolicy } from '../../src/http/cors.ts';
 import { serve } from '../../src/http/dispatch.ts';
-import { Door } from '../../src/http/door.ts';
-import { ClientGate } from '../../src/http/gate.ts';
-import { BodyBudget, Plane } from '../../src/http/plane.ts';
+import { ClientPolicy, RequestAdmission } from '../../src/http/admission.ts';
+import { ClientRouter } from '../../src/http/router.ts';
+import { STREAM_ROUTES } from '../../src/http/routes/client-routes.ts';
+import { BodyBudget, HttpServerContext } from '../../src/http/server-context.ts';
 import { type UwsApp, type UwsRequest, loadUws } from '../../src/http/uws.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { requestOnce } from '../support/raw-client.ts';
@@ -35,7 +34,7 @@ const TOKEN = 'c'.repeat(32);
 
 for (const token of ['', TOKEN]) {
   test(`an append ${token === '' ? 'without' : 'with'} a token: one walk, one look at the URL, no look-up of a single header`, async (t) => {
-    const plane = new Plane(
+    const server = new HttpServerContext(
       {
         gateway: new FakeGateway(),
         forks: NO_FORKS,
@@ -47,17 +46,16 @@ for (const token of ['', TOKEN]) {
       },
       new BodyBudget(1024),
     );
-    const source = { mailboxDepths: () => [], mailboxCapacities: () => [], http: () => ({}), extra: () => ({}) };
     const uws = loadUws();
     const app = uws.App();
     const asked: string[] = [];
     const cors = new CorsPolicy(['loopback']);
     const hosts = { listen: '127.0.0.1', names: ['x'] };
     serve(noting(app, asked), {
-      plane,
+      server,
       cors,
-      door: new Door(new ClientGate({ hosts, cors, hasToken: token !== '' }), token),
-      route: clientRoutes(plane, new AppendPool(), source, new Map(), undefined),
+      admission: new RequestAdmission(new ClientPolicy({ hosts, cors, hasToken: token !== '' }), token),
+      router: new ClientRouter(STREAM_ROUTES),
     });
     const port = await new Promise<number>((resolve) => {
       app.listen('127.0.0.1', 0, (socket) => resolve(socket === false ? 0 : uws.us_socket_local_port(socket)));

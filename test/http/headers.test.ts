@@ -1,25 +1,25 @@
 // Request headers of writes: what reaches the command, what is refused, and in which order.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseFork } from '../../src/http/fork-headers.ts';
+import { parseFork } from '../../src/http/routes/create.ts';
 import { type Refusal, WriteHeaders, declaredBytes, fillCommand } from '../../src/http/headers.ts';
 import { type CommandFields, newCommandFields } from '../../src/protocol/command.ts';
 
-function fill(headers: Record<string, string>, isCreate = false): CommandFields | Refusal {
+function fill(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): CommandFields | Refusal {
   const taken = new WriteHeaders();
   for (const [name, value] of Object.entries(headers)) taken.take(name, value);
   const command = newCommandFields();
-  return fillCommand(taken, command, isCreate) ?? command;
+  return fillCommand(taken, command, kind) ?? command;
 }
 
-function accepted(headers: Record<string, string>, isCreate = false): CommandFields {
-  const result = fill(headers, isCreate);
+function accepted(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): CommandFields {
+  const result = fill(headers, kind);
   assert('kind' in result, `refused: ${JSON.stringify(result)}`);
   return result;
 }
 
-function refused(headers: Record<string, string>, isCreate = false): Refusal {
-  const result = fill(headers, isCreate);
+function refused(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): Refusal {
+  const result = fill(headers, kind);
   assert('code' in result, `accepted: ${JSON.stringify(headers)}`);
   return result;
 }
@@ -52,9 +52,9 @@ test('nothing sent is nothing set, also after a request that sent everything', (
   taken.take('stream-seq', 'x');
   taken.take('stream-closed', 'true');
   taken.take('content-type', 'text/plain');
-  assert.equal(fillCommand(taken, command, false), undefined);
+  assert.equal(fillCommand(taken, command, 'append'), undefined);
   taken.reset();
-  assert.equal(fillCommand(taken, command, false), undefined);
+  assert.equal(fillCommand(taken, command, 'append'), undefined);
   const { nowMs: _, kind: __, producerEpoch: ___, producerSeq: ____, ...rest } = command;
   assert.deepEqual(rest, {
     bucket: '',
@@ -76,13 +76,13 @@ test('nothing sent is nothing set, also after a request that sent everything', (
 test('a create', () => {
   const command = accepted(
     { 'stream-ttl': '3600', 'stream-attrs': '{"title":"é"}', 'stream-record-match': 'junk' },
-    true,
+    'create',
   );
   assert.equal(command.ttlSeconds, 3600);
   assert.equal(Buffer.from(command.attributes ?? []).toString(), '{"title":"é"}');
   // Bytes that are no UTF-8 arrive as this.
-  assert.equal(refused({ 'stream-attrs': '{"title":"\ufffd"}' }, true).code, 'INVALID_HEADER');
-  assert.equal(accepted({ 'stream-expires-at': '1970-01-01T00:00:01+00:00' }, true).expiresAtMs, 1000);
+  assert.equal(refused({ 'stream-attrs': '{"title":"\ufffd"}' }, 'create').code, 'INVALID_HEADER');
+  assert.equal(accepted({ 'stream-expires-at': '1970-01-01T00:00:01+00:00' }, 'create').expiresAtMs, 1000);
   assert.equal(accepted({ 'stream-ttl': 'junk' }).ttlSeconds, -1, 'an append has no lifetime');
 });
 
@@ -91,12 +91,12 @@ test('malformed numbers are refused', () => {
     assert.equal(refused({ 'stream-record-match': value }).code, 'INVALID_HEADER', value);
     assert.equal(refused({ 'producer-id': 'p', 'producer-epoch': value, 'producer-seq': '0' }).code, 'INVALID_HEADER');
     assert.equal(refused({ 'producer-id': 'p', 'producer-epoch': '0', 'producer-seq': value }).code, 'INVALID_HEADER');
-    assert.equal(refused({ 'stream-ttl': value }, true).code, 'INVALID_HEADER');
-    assert.equal(refused({ 'stream-expires-at': value }, true).code, 'INVALID_HEADER');
+    assert.equal(refused({ 'stream-ttl': value }, 'create').code, 'INVALID_HEADER');
+    assert.equal(refused({ 'stream-expires-at': value }, 'create').code, 'INVALID_HEADER');
   }
-  assert.equal(refused({ 'stream-ttl': '007' }, true).code, 'INVALID_HEADER');
+  assert.equal(refused({ 'stream-ttl': '007' }, 'create').code, 'INVALID_HEADER');
   assert.equal(
-    refused({ 'stream-ttl': '1', 'stream-expires-at': '2030-01-01T00:00:00Z' }, true).code,
+    refused({ 'stream-ttl': '1', 'stream-expires-at': '2030-01-01T00:00:00Z' }, 'create').code,
     'INVALID_HEADER',
   );
 });

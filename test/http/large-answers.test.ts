@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CorsPolicy } from '../../src/http/cors.ts';
-import { Responder } from '../../src/http/respond.ts';
-import { Unsent } from '../../src/http/unsent.ts';
+import { Responder } from '../../src/http/response.ts';
+import { ResponseBackpressure } from '../../src/http/backpressure.ts';
 import type { UwsResponse } from '../../src/http/uws.ts';
 
 const CORK_BYTES = 16 * 1024;
@@ -67,10 +67,10 @@ class SlowSocket {
 
 function answered(write: (responder: Responder, res: UwsResponse) => void): SlowSocket {
   const socket = new SlowSocket();
-  const unsent = new Unsent(assert.fail);
-  write(new Responder(new CorsPolicy(['*']).blocksFor(''), false, unsent), socket.res);
-  for (let i = 0; i < 100 && unsent.usedBytes > 0; i++) socket.read(7000);
-  assert.equal(unsent.usedBytes, 0);
+  const backpressure = new ResponseBackpressure(assert.fail);
+  write(new Responder(new CorsPolicy(['*']).blocksFor(''), false, backpressure), socket.res);
+  for (let i = 0; i < 100 && backpressure.usedBytes > 0; i++) socket.read(7000);
+  assert.equal(backpressure.usedBytes, 0);
   return socket;
 }
 

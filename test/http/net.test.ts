@@ -4,10 +4,12 @@ import { newConnections } from './new-connections.ts';
 import { test } from 'node:test';
 import { serve } from '../../src/http/dispatch.ts';
 import { CorsPolicy } from '../../src/http/cors.ts';
-import { Door } from '../../src/http/door.ts';
+import { RequestAdmission } from '../../src/http/admission.ts';
 import { guardAbort, guardData, readData, takeOver, whenWritable } from '../../src/http/guard.ts';
-import { Gathering } from '../../src/http/gather.ts';
-import { BodyBudget, Plane, type Router } from '../../src/http/plane.ts';
+import type { RequestContext } from '../../src/http/request.ts';
+import type { Handler } from '../../src/http/router.ts';
+import { BodyBudget, HttpServerContext } from '../../src/http/server-context.ts';
+import type { UwsResponse } from '../../src/http/uws.ts';
 import { loadUws } from '../../src/http/uws.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { ConnectionLost, RawClient } from '../support/raw-client.ts';
@@ -19,15 +21,16 @@ interface Bug {
   readonly what: string;
   /** 0: the connection is closed. */
   readonly status: number;
-  readonly route: Router;
+  readonly route: Handler;
 }
 
 const boom = (): never => {
   throw new Error('boom');
 };
 
-function gatheringOf(...[res, , , responder, startedMs]: Parameters<Router>): Gathering {
-  return new Gathering(plane, res, responder, 'other', startedMs);
+function resOf({ res }: RequestContext): UwsResponse {
+  assert.ok(res !== undefined);
+  return res;
 }
 
 const BUGS: readonly Bug[] = [
@@ -36,49 +39,53 @@ const BUGS: readonly Bug[] = [
   {
     what: 'a throw behind the status line',
     status: 0,
-    route: (res, _req, _method, responder) => {
-      responder.begin(res, 200);
+    route: (call) => {
+      call.responder.begin(resOf(call), 200);
       boom();
     },
   },
   {
     what: 'a return behind the status line',
     status: 0,
-    route: (res, _req, _method, responder) => responder.begin(res, 200),
+    route: (call) => call.responder.begin(resOf(call), 200),
   },
   {
     what: 'a throw behind the answer',
     status: 200,
-    route: (res, _req, _method, responder) => {
-      responder.json(res, 200, '{}');
+    route: (call) => {
+      call.responder.json(resOf(call), 200, '{}');
       boom();
     },
   },
   {
     what: 'a throw behind an answer that was written past the responder',
     status: 200,
-    route: (res) => {
-      res.end('ok');
+    route: (call) => {
+      resOf(call).end('ok');
       boom();
     },
   },
   {
     what: 'a throw of somebody who keeps the response',
     status: 500,
-    route: (...call) => {
-      gatheringOf(...call);
+    route: (call) => {
+      call.aggregate();
       boom();
     },
   },
   {
     what: 'a throw in the callback of the body',
     status: 500,
-    route: (...call) => readData(call[0], guardData(plane.logError, gatheringOf(...call), boom)),
+    route: (call) => {
+      call.aggregate();
+      readData(resOf(call), guardData(server.logError, call, boom));
+    },
   },
   {
     what: 'a throw in the callback of the body, by somebody whose end throws too',
     status: 0,
-    route: (res) => {
+    route: (call) => {
+      const res = resOf(call);
       const owner = {
         operation: 'other',
         fail: () => {
@@ -89,31 +96,33 @@ const BUGS: readonly Bug[] = [
       takeOver(
         res,
         owner,
-        guardAbort(plane.logError, owner, () => undefined),
+        guardAbort(server.logError, owner, () => undefined),
       );
-      readData(res, guardData(plane.logError, owner, boom));
+      readData(res, guardData(server.logError, owner, boom));
     },
   },
   {
     what: 'a throw when the client is gone',
     status: 0,
-    route: (res) => {
+    route: (call) => {
+      const res = resOf(call);
       const owner = { operation: 'other', fail: () => undefined };
-      takeOver(res, owner, guardAbort(plane.logError, owner, boom));
+      takeOver(res, owner, guardAbort(server.logError, owner, boom));
       setImmediate(() => res.close());
     },
   },
   {
     what: 'a throw when the socket has room',
     status: 0,
-    route: (res) => {
+    route: (call) => {
+      const res = resOf(call);
       const owner = { operation: 'other', fail: () => void res.close() };
       takeOver(
         res,
         owner,
-        guardAbort(plane.logError, owner, () => undefined),
+        guardAbort(server.logError, owner, () => undefined),
       );
-      whenWritable(res, plane.logError, owner, boom);
+      whenWritable(res, server.logError, owner, boom);
       setImmediate(() => res.cork(() => res.tryEnd(new Uint8Array(1 << 26), 1 << 26)));
     },
   },
@@ -123,21 +132,21 @@ const BUGS: readonly Bug[] = [
     route: (async () => {
       await Promise.resolve();
       boom();
-    }) as Router,
+    }) as Handler,
   },
   {
     what: 'an async handler that fails afterwards',
     status: 500,
-    route: (async (...call: Parameters<Router>) => {
-      gatheringOf(...call);
+    route: (async (call: RequestContext) => {
+      call.aggregate();
       await Promise.resolve();
       boom();
-    }) as unknown as Router,
+    }) as unknown as Handler,
   },
 ];
 
 const errors: unknown[] = [];
-const plane = new Plane(
+const server = new HttpServerContext(
   {
     gateway: new FakeGateway(),
     forks: NO_FORKS,
@@ -157,10 +166,10 @@ for (const { what, status, route } of BUGS) {
     const app = uws.App();
     let current = route;
     serve(app, {
-      plane,
+      server,
       cors: new CorsPolicy([]),
-      door: new Door({ refuses: () => undefined }, ''),
-      route: (...call) => current(...call),
+      admission: new RequestAdmission({ refuses: () => undefined }, ''),
+      router: { route: (call) => current(call), allow: () => '' },
     });
     const port = await new Promise<number>((resolve) => {
       app.listen('127.0.0.1', 0, (socket) => resolve(socket === false ? 0 : uws.us_socket_local_port(socket)));
@@ -172,10 +181,10 @@ for (const { what, status, route } of BUGS) {
     if (status === 0) await assert.rejects(asked, ConnectionLost);
     else assert.equal((await asked).status, status);
     assert.ok(errors.length > 0, 'it was logged');
-    current = (res, _req, _method, responder) => responder.json(res, 200, '{}');
+    current = (call) => call.json(200, {});
     const next = await RawClient.connect(port);
     t.after(() => next.destroy());
     assert.equal((await next.request('GET', '/x')).status, 200);
-    assert.equal(plane.open, 0);
+    assert.equal(server.open, 0);
   });
 }

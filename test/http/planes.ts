@@ -4,6 +4,7 @@ import { newConnections } from './new-connections.ts';
 import type { TestContext } from 'node:test';
 import type { HttpContext, HttpSettings } from '../../src/http/contract.ts';
 import type { ControlPort } from '../../src/subscriptions/ports.ts';
+import type { Operations } from '../../src/http/routes/admin/admin-routes.ts';
 import { type Planes, createPlanes } from '../../src/http/server.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { FakeGateway } from './fake-gateway.ts';
@@ -73,6 +74,25 @@ export const SETTINGS: HttpSettings = {
   tls: undefined,
 };
 
+export function newOperations(gateway: FakeGateway): Operations {
+  return {
+    drainMark: new FakeDrainMark(),
+    hasClusterPlane: true,
+    peers: new Map([[2, '127.0.0.1:6250']]),
+    coldObjects: undefined,
+    backups: openBackups({
+      gateway,
+      requests: () => 0,
+      shardDirectories: [],
+      directory: '/nowhere',
+      readCold: undefined,
+      coldGraces: undefined,
+      membership: { lineage: { cluster_id: null, restored_from: [] }, restored: () => undefined },
+      log: { warn: () => undefined },
+    }),
+  };
+}
+
 /** Starts the planes for one test and closes them after it, checking that nothing was left open and no handler failed. */
 export async function startPlanes(
   t: TestContext,
@@ -104,22 +124,7 @@ export async function startPlanes(
       http: () => ({ ...counters.snapshot() }),
       extra: () => ({ node_id: 1 }),
     },
-    operations: {
-      drainMark,
-      hasClusterPlane,
-      peers: new Map([[2, '127.0.0.1:6250']]),
-      coldObjects,
-      backups: openBackups({
-        gateway,
-        requests: () => 0,
-        directory: '/nowhere',
-        shardDirectories: [],
-        readCold: undefined,
-        coldGraces: undefined,
-        membership: { lineage: { cluster_id: null, restored_from: [] }, restored: () => undefined },
-        log: { warn: () => undefined },
-      }),
-    },
+    operations: { ...newOperations(gateway), drainMark, hasClusterPlane, coldObjects },
     ...(control === undefined ? {} : { control }),
   });
   const port = await planes.listenClient('127.0.0.1', 0);

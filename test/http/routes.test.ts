@@ -1,14 +1,14 @@
 // Paths: what they mean, and that nothing reserved, empty or ambiguous ever names a stream.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { newRoute, parseRoute } from '../../src/http/routes.ts';
+import { newPath, parsePath } from '../../src/http/paths.ts';
 import { flatPath, splitFlatPath } from '../../src/protocol/flat-path.ts';
 
 function parsed(url: string): string {
-  const route = newRoute();
-  parseRoute(url, route);
-  const { kind, family, bucket, stream } = route;
-  return kind === 'stream' ? `${family} ${bucket} | ${stream}` : kind;
+  const path = newPath();
+  parsePath(url, path);
+  const { pattern, family, bucket, stream } = path;
+  return pattern === '/{bucket}/{stream}' ? `${family} ${bucket} | ${stream}` : pattern;
 }
 
 test('a bucketed stream is one segment, whose encoded slashes belong to the name', () => {
@@ -54,21 +54,22 @@ test('empty and dotted segments are part of a name on both families', () => {
 });
 
 test('sub-resources and lists', () => {
-  assert.equal(parsed('/b'), 'bucket');
-  assert.equal(parsed('/b/streams'), 'list');
-  assert.equal(parsed('/b/%73treams'), 'list');
-  assert.equal(parsed('/b/s/attrs'), 'attrs');
-  assert.equal(parsed('/b/s/append-batch'), 'batch');
-  assert.equal(parsed('/b/s/bootstrap'), 'bootstrap');
+  assert.equal(parsed('/b'), '/{bucket}');
+  assert.equal(parsed('/b/streams'), '/{bucket}/streams');
+  assert.equal(parsed('/b/%73treams'), '/{bucket}/streams');
+  assert.equal(parsed('/b/s/attrs'), '/{bucket}/{stream}/attrs');
+  assert.equal(parsed('/b/s/append-batch'), '/{bucket}/{stream}/append-batch');
+  assert.equal(parsed('/b/s/bootstrap'), '/{bucket}/{stream}/bootstrap');
   for (const kind of ['snapshot', 'retention']) {
-    const route = newRoute();
+    const path = newPath();
     for (const [rest, detail] of [
       [kind, ''],
       [`${kind}/5`, '5'],
       [`${kind}/%2F`, '%2F'],
     ]) {
-      parseRoute(`/b/s/${rest}`, route);
-      assert.deepEqual([route.kind, route.bucket, route.stream, route.detail], [kind, 'b', 's', detail], rest);
+      parsePath(`/b/s/${rest}`, path);
+      const pattern = `/{bucket}/{stream}/${kind}${detail === '' ? '' : '/{offset}'}`;
+      assert.deepEqual([path.pattern, path.bucket, path.stream, path.detail], [pattern, 'b', 's', detail], rest);
     }
     for (const rest of [`${kind}/`, `${kind}/5/`, `${kind}/5/6`]) assert.equal(parsed(`/b/s/${rest}`), 'none', rest);
   }
@@ -78,7 +79,7 @@ test('sub-resources and lists', () => {
   for (const path of ['/', '/b/s/t', '/b/s/', '/b/s/attrs/', '/b/s/attrs/x', '/b/s/t/u', '/b//s']) {
     assert.equal(parsed(path), 'none', path);
   }
-  assert.equal(parsed('/__svc/metrics'), 'service');
+  assert.equal(parsed('/__svc/metrics'), '/__svc/*');
   for (const path of ['/__other/x', '/__svc', '/__svcx/y', '/__x']) assert.equal(parsed(path), 'invalid', path);
 });
 

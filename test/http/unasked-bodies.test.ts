@@ -1,14 +1,13 @@
 // A request that may not do anything costs nothing: no body is read, no room is held, and what others send goes through.
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { ControlPort } from '../../src/subscriptions/ports.ts';
-import { type RouteKind, newRoute, parseRoute } from '../../src/http/routes.ts';
-import { SlowBodies } from '../../src/http/slow-bodies.ts';
-import { REPO_ROOT } from '../support/paths.ts';
+import { type PathPattern, newPath, parsePath } from '../../src/http/paths.ts';
+import { adminRoutes, clientServiceRoutes } from '../../src/http/routes/admin/admin-routes.ts';
+import { SlowBodies } from '../../src/http/server-context.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
-import { startPlanes } from './planes.ts';
+import { FakeGateway } from './fake-gateway.ts';
+import { newOperations, startPlanes } from './planes.ts';
 
 const MIB = 1024 * 1024;
 
@@ -32,17 +31,19 @@ async function statusOfHead(
   }
 }
 
-/** A path for every kind of route that the parser knows; a new kind does not compile without one. */
-const CLIENT_PATHS: Readonly<Record<Exclude<RouteKind, 'control'>, string>> = {
-  stream: '/v1/stream/a/b',
-  attrs: '/b/s/attrs',
-  batch: '/b/s/append-batch',
-  snapshot: '/b/s/snapshot/0',
-  retention: '/b/s/retention/0',
-  bootstrap: '/b/s/bootstrap',
-  bucket: '/b',
-  list: '/b/streams',
-  service: '/__svc/metrics',
+/** A path for every pattern that the parser knows; a new one does not compile without one. */
+const CLIENT_PATHS: Readonly<Record<Exclude<PathPattern, '/v1/stream/__ds/*'> | 'invalid' | 'none', string>> = {
+  '/{bucket}/{stream}': '/v1/stream/a/b',
+  '/{bucket}/{stream}/attrs': '/b/s/attrs',
+  '/{bucket}/{stream}/append-batch': '/b/s/append-batch',
+  '/{bucket}/{stream}/snapshot': '/b/s/snapshot',
+  '/{bucket}/{stream}/snapshot/{offset}': '/b/s/snapshot/0',
+  '/{bucket}/{stream}/retention': '/b/s/retention',
+  '/{bucket}/{stream}/retention/{offset}': '/b/s/retention/0',
+  '/{bucket}/{stream}/bootstrap': '/b/s/bootstrap',
+  '/{bucket}': '/b',
+  '/{bucket}/streams': '/b/streams',
+  '/__svc/*': '/__svc/metrics',
   invalid: '/b/%00',
   none: '/',
 };
@@ -55,15 +56,17 @@ const CONTROL_PATHS = [
 ];
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'CONSTRUCTOR'];
 
-/** Every service path that stands in the sources, with something behind it too. */
+/** Every service path of the tables, with something behind it too. */
 function servicePaths(): string[] {
-  const folder = join(REPO_ROOT, 'src/http');
-  const files = readdirSync(folder).filter((name) => name.endsWith('.ts'));
-  const sources = files.map((name) => readFileSync(join(folder, name), 'utf8')).join('');
-  const found = [...sources.matchAll(/'(\/__svc\/[^'`*]+)'/g)].map((match) => String(match[1]));
-  assert(found.length >= 10, found.join(' '));
-  return [...new Set(found)].flatMap((path) => [path, `${path.replace(/\/$/, '')}/0/import`]);
+  const services = { ...newOperations(new FakeGateway()), metrics: NO_METRICS, webhookKeys: NO_KEYS };
+  const rows = [...adminRoutes(services, () => false), ...clientServiceRoutes(services)];
+  const found = new Set(rows.map(({ pattern }) => pattern.replace(/\{\w+\}/g, '0')));
+  assert(found.size >= 10, [...found].join(' '));
+  return [...found].flatMap((path) => [path, `${path}/0/import`]);
 }
+
+const NO_METRICS = { mailboxDepths: () => [], mailboxCapacities: () => [], http: () => ({}), extra: () => ({}) };
+const NO_KEYS = { show: () => Promise.resolve({}), rotate: () => Promise.resolve({}) };
 
 /** Without detail, for those who watch processes. */
 const OPEN = new Set(['/__svc/health', '/__svc/ready']);
@@ -75,10 +78,10 @@ test('with tokens set, every route of both planes refuses a request without one 
     true,
     NO_CONTROL,
   );
-  const route = newRoute();
-  for (const [kind, path] of Object.entries(CLIENT_PATHS)) {
-    parseRoute(path, route);
-    assert.equal(route.kind, kind, path);
+  const parsed = newPath();
+  for (const [pattern, path] of Object.entries(CLIENT_PATHS)) {
+    parsePath(path, parsed);
+    assert.equal(parsed.pattern, pattern, path);
   }
   const control = CONTROL_PATHS.map((path) => `/v1/stream/__ds/${path}`);
   const clientPaths = [...Object.values(CLIENT_PATHS), ...control, ...servicePaths()];

@@ -35,7 +35,20 @@ const SHARD = [...PURE, 'shard', 'cold/shard', 'forks/shard', 'backup/shard'];
 
 /** What is composed into a process. The operator's tool is a program of its own. */
 const MAIN_THREAD = [
-  ...[...SHARD, 'digest', 'logging', 'metrics', 'config', 'mailbox', 'store', 'peer', 'gateway', 'http', 'placement'],
+  ...[
+    ...SHARD,
+    'digest',
+    'logging',
+    'metrics',
+    'config',
+    'mailbox',
+    'store',
+    'peer',
+    'gateway',
+    'tenants',
+    'http',
+    'placement',
+  ],
   ...['cold/store', 'cold/service', 'forks/service', 'subscriptions/service', 'subscriptions/webhooks'],
   ...['backup', 'backup/format', 'backup/export', 'backup/import'],
 ];
@@ -69,7 +82,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'cold/store': ['base', 'protocol', 'digest'],
   // The main thread.
   gateway: ['base', 'protocol', 'mailbox'],
-  http: ['base', 'protocol', 'digest', 'gateway', 'placement/state'],
+  tenants: ['base', 'protocol', 'gateway'],
+  http: ['base', 'protocol', 'digest', 'gateway', 'tenants', 'placement/state'],
   'backup/format': ['base', 'protocol', 'backup/state', 'digest', 'cold/store'],
   'backup/export': [...PURE, 'digest', 'backup/format', 'cold/store', 'gateway'],
   'backup/import': [...PURE, 'digest', 'backup/format', 'backup/export', 'gateway'],

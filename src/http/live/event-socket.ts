@@ -2,7 +2,7 @@
 import { READER_BUFFER_BYTES_MAX } from '../../base/limits.ts';
 import type { UwsResponse } from '../uws.ts';
 import { BUFFERED_BYTES_MAX, type Live } from './live.ts';
-import { writeChunk } from './socket.ts';
+import { writeChunk } from '../backpressure.ts';
 import { COMMENT } from './sse-frames.ts';
 
 /** A reader whose socket took nothing for this long is gone. */

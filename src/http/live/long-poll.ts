@@ -10,9 +10,9 @@ import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from
 import { ReadCoding } from '../coding.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
 import { cacheOfRead, cacheOfTurn } from '../read-cache.ts';
-import { isRecordRead, readEtag, type Responder, writeReadHeaders } from '../respond.ts';
+import { isRecordRead, readEtag, type Responder, writeReadHeaders } from '../response.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
-import { unsentOf } from '../unsent.ts';
+import { backpressureOf } from '../backpressure.ts';
 import { type ResponseOwner, guardAbort, takeOver } from '../guard.ts';
 import type { UwsResponse } from '../uws.ts';
 import { Timed } from './clock.ts';
@@ -37,8 +37,8 @@ export function startLongPoll(
   responder: Responder,
 ): void {
   const live = liveOf(ctx);
-  const unsent = unsentOf(ctx);
-  if (live.stopping || live.full || unsent.full) {
+  const backpressure = backpressureOf(ctx);
+  if (live.stopping || live.full || backpressure.full) {
     ctx.metrics.live.refused++;
     const code = live.stopping ? 'STOPPING' : live.full ? 'WATCHERS_FULL' : 'ANSWERS_FULL';
     const status = responder.error(res, target.family, code);
@@ -79,7 +79,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
     this.#position = {
       mode: params.mode,
       value: params.value,
-      maxBytes: unsentOf(live.ctx).readBytes(params.maxBytes),
+      maxBytes: backpressureOf(live.ctx).readBytes(params.maxBytes),
       maxRecords: params.maxRecords,
       readFlags: params.readFlags,
     };
@@ -233,7 +233,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
     }
     const body = coding.body(reply);
     if (body === undefined) this.#res.end();
-    else unsentOf(this.#ctx).end(this.#res, body);
+    else backpressureOf(this.#ctx).end(this.#res, body);
     return status;
   }
 

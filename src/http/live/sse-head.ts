@@ -2,7 +2,7 @@
 import { formatOffset } from '../../protocol/header-values.ts';
 import { isText } from '../../protocol/media-type.ts';
 import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
-import { RECORD_EXTENSION, type Responder } from '../respond.ts';
+import { RECORD_EXTENSION, type Responder } from '../response.ts';
 import { shownContentType } from '../stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
 import { VIEW_BASE64, VIEW_TEXT, type View } from './sse-frames.ts';

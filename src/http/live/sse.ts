@@ -15,7 +15,7 @@ import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../..
 import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../protocol/request.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
 import { type ResponseOwner, guardAbort, takeOver, whenWritable } from '../guard.ts';
-import { isRecordRead, type Responder } from '../respond.ts';
+import { isRecordRead, type Responder } from '../response.ts';
 import type { UwsResponse } from '../uws.ts';
 import { SLOT_MS, Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './cursor.ts';

@@ -1,47 +1,34 @@
 /** POST /{bucket}/{stream}/append-batch: several appends with a result each. */
 import { errorCode } from '../../base/errors.ts';
 import { batchShape, frameCount } from '../../protocol/append-batch.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 import { REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import { formatOffset } from '../../protocol/header-values.ts';
-import { newRequest } from '../../protocol/request.ts';
-import { BodyExchange } from '../body.ts';
 import { writeHeaders, declaredBytes, fillCommand } from '../headers.ts';
-import type { Plane } from '../plane.ts';
-import { JSON_TYPE, RECORD_EXTENSION, type Responder } from '../respond.ts';
+import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
+import { JSON_TYPE, RECORD_EXTENSION } from '../response.ts';
 import { DEFAULT_CONTENT_TYPE } from '../stored-type.ts';
-import type { UwsRequest, UwsResponse } from '../uws.ts';
-import { COMMANDS } from '../../protocol/operations.ts';
+import type { UwsResponse } from '../uws.ts';
 
-export function handleBatch(
-  plane: Plane,
-  res: UwsResponse,
-  req: UwsRequest,
-  responder: Responder,
-  bucket: string,
-  stream: string,
-  startedMs: number,
-): void {
+export function handleBatch(call: RequestContext): void {
   const headers = writeHeaders();
   // Of single appends only; a batch takes no part in them.
   headers.streamSeq = undefined;
   headers.streamClosed = undefined;
   headers.recordMatch = undefined;
   if (headers.ifMatch !== '' || headers.ifNoneMatch !== '') {
-    const detail = 'If-Match and If-None-Match belong to single appends';
-    return plane.refuse(res, responder, 'bucketed', 'batch', startedMs, 'INVALID_HEADER', detail);
+    return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match belong to single appends');
   }
-  const exchange = new BatchExchange(plane, wantsMinimal(req.getHeader('prefer')));
-  const { command } = exchange.request;
-  const refusal = fillCommand(headers, command, false);
-  if (refusal !== undefined) {
-    return plane.refuse(res, responder, 'bucketed', 'batch', startedMs, refusal.code, refusal.detail);
-  }
-  command.bucket = bucket;
-  command.stream = stream;
+  const { request } = call;
+  const { command } = request;
+  request.op = COMMANDS.appendBatch.number;
+  command.kind = COMMANDS.appendBatch.number;
+  const refusal = fillCommand(headers, command, 'append');
+  if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
+  command.bucket = call.bucket;
+  command.stream = call.stream;
   if (command.contentType === '') command.contentType = DEFAULT_CONTENT_TYPE;
-  const declared = declaredBytes(headers.contentLength);
-  exchange.open(res, responder, 'bucketed', 'batch', startedMs);
-  exchange.readBody(res, declared);
+  return call.readBody(declaredBytes(headers.contentLength), new Batch(wantsMinimal(call.req.getHeader('prefer'))));
 }
 
 /** `Prefer: return=minimal` anywhere in the list. */
@@ -49,32 +36,30 @@ function wantsMinimal(prefer: string): boolean {
   return prefer.split(',').some((item) => item.trim().toLowerCase() === 'return=minimal');
 }
 
-class BatchExchange extends BodyExchange {
-  readonly request = newRequest();
+class Batch implements BodyConsumer, ReplyRenderer {
   readonly #minimal: boolean;
   #frames = 0;
 
-  constructor(plane: Plane, minimal: boolean) {
-    super(plane);
+  constructor(minimal: boolean) {
     this.#minimal = minimal;
-    this.request.op = COMMANDS.appendBatch.number;
-    this.request.command.kind = COMMANDS.appendBatch.number;
   }
 
-  protected override bodyReady(body: Uint8Array): void {
+  consume(call: RequestContext, body: Uint8Array): void {
     const shape = batchShape(body);
-    if (shape === 'too-many') return this.fail('TOO_MANY_FRAMES');
-    if (shape === 'empty') return this.fail('INVALID_BATCH', 'it holds no frame');
-    if (shape === 'truncated') return this.fail('INVALID_BATCH', 'the last frame is cut short');
-    const { command } = this.request;
+    if (shape === 'too-many') return call.refuse('TOO_MANY_FRAMES');
+    if (shape === 'empty') return call.refuse('INVALID_BATCH', 'it holds no frame');
+    if (shape === 'truncated') return call.refuse('INVALID_BATCH', 'the last frame is cut short');
+    const { request } = call;
+    const { command } = request;
     this.#frames = frameCount(body);
     command.payload = body;
-    this.request.group = this.plane.ctx.gateway.groupOf(command.bucket, command.stream);
-    this.send(this.request);
+    request.group = call.gateway.groupOf(command.bucket, command.stream);
+    call.send(request, this);
     command.payload = undefined;
   }
 
-  protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
+  render(call: RequestContext, res: UwsResponse, reply: Reply): number {
+    const { responder } = call;
     // The frames of a batch without a producer are refused one by one, also where none of them came in.
     if (errorCode(reply.code) === 'QUOTA_EXCEEDED' && !reply.has(REPLY_PRODUCER)) {
       responder.begin(res, 200);
@@ -83,7 +68,7 @@ class BatchExchange extends BodyExchange {
       responder.end(res, `[${Array.from({ length: this.#frames }, () => '{"status":429}').join(',')}]`);
       return 200;
     }
-    if (reply.code !== 0) return responder.refusal(res, this.family, reply);
+    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     const withRecords = reply.has(REPLY_RECORDS) && reply.recordNext > reply.recordStart;
     const minimal = this.#minimal && reply.c === 0 && !withRecords;
     const status = minimal ? 204 : 200;

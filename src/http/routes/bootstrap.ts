@@ -11,18 +11,18 @@ import { errorNumber } from '../../base/errors.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { formatOffset } from '../../protocol/header-values.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 import { REPLY_CLOSED, type Reply } from '../../protocol/reply.ts';
 import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, SNAPSHOT_ANY, newRequest } from '../../protocol/request.ts';
-import { Outpour } from '../outpour.ts';
-import type { Plane } from '../plane.ts';
+import { backpressureOf } from '../backpressure.ts';
 import { collect } from '../query.ts';
-import type { Responder } from '../respond.ts';
+import type { RequestContext } from '../request.ts';
 import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
+import type { StreamHead, StreamingResponse } from '../streaming.ts';
+import type { UwsResponse } from '../uws.ts';
+import { writeRecordRange } from './position.ts';
 import { type Published, Slices } from './slices.ts';
-import { snapshotQuery, writeRecordRange } from './snapshot.ts';
-import { unsentOf } from '../unsent.ts';
-import type { UwsRequest, UwsResponse } from '../uws.ts';
-import { QUERIES } from '../../protocol/operations.ts';
+import { snapshotQuery } from './snapshot.ts';
 
 const LIVE: ReadonlySet<string> = new Set(['live']);
 const NOTHING = new Uint8Array(0);
@@ -30,78 +30,60 @@ const STREAM_GONE = errorNumber('STREAM_GONE');
 /** What the stream is may change between the question for its snapshot and the first read. */
 const STARTS_MAX = 3;
 
-export function handleBootstrap(
-  plane: Plane,
-  res: UwsResponse,
-  req: UwsRequest,
-  responder: Responder,
-  bucket: string,
-  stream: string,
-  startedMs: number,
-): void {
-  const collected = collect(req.getQuery() ?? '', LIVE);
+export function handleBootstrap(call: RequestContext): void {
+  const collected = collect(call.req.getQuery() ?? '', LIVE);
   const reason = !collected.ok ? collected.reason : collected.value.has('live') ? 'a bootstrap is not live' : '';
-  if (reason !== '') return plane.refuse(res, responder, 'bucketed', 'bootstrap', startedMs, 'INVALID_QUERY', reason);
-  if (unsentOf(plane.ctx).full) return plane.refuse(res, responder, 'bucketed', 'bootstrap', startedMs, 'ANSWERS_FULL');
-  const out = new Outpour(plane, res, responder, 'bootstrap', startedMs);
-  return new Bootstrap(plane, out, bucket, stream, responder.headOnly).start();
+  if (reason !== '') return call.refuse('INVALID_QUERY', reason);
+  if (backpressureOf(call.server.ctx).full) return call.refuse('ANSWERS_FULL');
+  return new Bootstrap(call).start();
 }
 
 class Bootstrap implements ReplyHandler {
-  readonly #plane: Plane;
-  readonly #out: Outpour;
-  readonly #bucket: string;
-  readonly #stream: string;
+  readonly #call: RequestContext;
+  readonly #response: StreamingResponse;
   readonly #boundary = `millrace-bootstrap-${randomBytes(16).toString('hex')}`;
   readonly #read = newRequest();
   #slices: Slices | undefined;
   #first: Published | undefined;
-  readonly #headOnly: boolean;
   #position = 0;
   #starts = 0;
   #begun = false;
 
-  constructor(plane: Plane, out: Outpour, bucket: string, stream: string, headOnly: boolean) {
-    this.#plane = plane;
-    this.#headOnly = headOnly;
-    this.#out = out;
-    this.#bucket = bucket;
-    this.#stream = stream;
+  constructor(call: RequestContext) {
+    this.#call = call;
+    this.#response = call.streaming();
   }
 
   start(): void {
     this.#starts++;
-    const slices = new Slices(
-      this.#plane,
-      this.#out,
-      snapshotQuery(this.#plane, SNAPSHOT_ANY, this.#bucket, this.#stream),
-    );
+    const call = this.#call;
+    const slices = new Slices(call.gateway, this.#response, snapshotQuery(call, SNAPSHOT_ANY));
     this.#slices = slices;
     slices.start((first) => {
-      if (this.#headOnly) return this.#out.whole(200, (res) => this.#writeHeaders(res, first), undefined);
+      if (call.responder.headOnly) return this.#response.whole(this.#head(first), undefined);
       this.#first = first;
       this.#prepare(first);
-      if (this.#position >= first.tail) return this.#pour(slices, first, NOTHING);
-      this.#out.hold(slices.body?.length ?? 0);
+      if (this.#position >= first.tail) return this.#writeAll(slices, first, NOTHING);
+      this.#response.hold(slices.body?.length ?? 0);
       return this.#next();
     });
   }
 
   onReply(reply: Reply): void {
-    this.#out.guard(() => this.#take(reply));
+    this.#response.guard(() => this.#take(reply));
   }
 
   /** The snapshot, then `messages`, then what follows them. */
-  #pour(slices: Slices, first: Published, messages: Uint8Array): void {
+  #writeAll(slices: Slices, first: Published, messages: Uint8Array): void {
     this.#begun = true;
-    this.#begin(first);
-    this.#out.write(this.#partHead(first.offset < 0 ? DEFAULT_CONTENT_TYPE : first.contentType), () => {
-      slices.pour(() => this.#out.write('\r\n', () => this.#out.write(messages, () => this.#next())));
+    this.#response.begin(this.#head(first));
+    this.#response.write(this.#partHead(first.offset < 0 ? DEFAULT_CONTENT_TYPE : first.contentType), () => {
+      slices.writeAll(() => this.#response.write('\r\n', () => this.#response.write(messages, () => this.#next())));
     });
   }
 
-  #begin(first: Published): void {
-    this.#out.begin(200, (res) => this.#writeHeaders(res, first));
+  #head(first: Published): StreamHead {
+    return { status: 200, headers: (res) => this.#writeHeaders(res, first) };
   }
 
   #writeHeaders(res: UwsResponse, first: Published): void {
@@ -119,9 +101,9 @@ class Bootstrap implements ReplyHandler {
     this.#position = Math.max(0, first.offset);
     const read = this.#read;
     read.op = QUERIES.read.number;
-    read.group = this.#plane.ctx.gateway.groupOf(this.#bucket, this.#stream);
-    read.command.bucket = this.#bucket;
-    read.command.stream = this.#stream;
+    read.group = this.#call.gateway.groupOf(this.#call.bucket, this.#call.stream);
+    read.command.bucket = this.#call.bucket;
+    read.command.stream = this.#call.stream;
     read.mode = READ_OFFSET;
     // The first one is use of the lifetime, the others are the same.
     read.readFlags = READ_FLAG_PARTS;
@@ -130,13 +112,13 @@ class Bootstrap implements ReplyHandler {
   #next(): void {
     const { tail = 0 } = this.#first ?? {};
     if (this.#position >= tail) {
-      this.#out.write(`--${this.#boundary}--\r\n`, () => this.#out.end());
+      this.#response.write(`--${this.#boundary}--\r\n`, () => this.#response.end());
       return;
     }
     this.#read.value = this.#position;
-    this.#read.maxBytes = this.#out.pieceBytes;
+    this.#read.maxBytes = this.#response.pieceBytes;
     // A cut when the answer has begun.
-    if (!this.#plane.ctx.gateway.send(this.#read, this)) this.#out.fail('SHARD_BUSY');
+    if (!this.#call.gateway.send(this.#read, this)) this.#response.fail('SHARD_BUSY');
     this.#read.readFlags |= READ_FLAG_NO_TOUCH;
   }
 
@@ -145,22 +127,22 @@ class Bootstrap implements ReplyHandler {
     // Made anew, or cut off below a floor that rose.
     const changed = reply.code === STREAM_GONE || (reply.code === 0 && reply.a !== incarnation);
     if (changed && !this.#begun && this.#starts < STARTS_MAX) return this.start();
-    if (reply.code !== 0) return this.#out.refusal(reply);
-    if (changed || reply.body === undefined) return this.#out.cut();
+    if (reply.code !== 0) return this.#response.refusal(reply);
+    if (changed || reply.body === undefined) return this.#response.cut();
     const parts = splitParts(reply.body, tail - reply.startOffset);
     const last = parts.ends.at(-1);
-    if (last === undefined) return this.#out.cut();
+    if (last === undefined) return this.#response.cut();
     const position = reply.startOffset + last;
     const head = encodeUtf8(this.#partHead(reply.contentType));
     const slices = this.#slices;
     if (this.#begun || slices === undefined || this.#first === undefined) {
       this.#position = position;
-      return this.#out.write(joinParts(parts, head), () => this.#next());
+      return this.#response.write(joinParts(parts, head), () => this.#next());
     }
-    // Behind a snapshot of several slices they are read again: a slow reader shall not make them wait in memory.
-    if (!slices.isWhole) return this.#pour(slices, this.#first, NOTHING);
+    // Behind a snapshot of several slices they are read again: a slow reader must not make them wait in memory.
+    if (!slices.isWhole) return this.#writeAll(slices, this.#first, NOTHING);
     this.#position = position;
-    return this.#pour(slices, this.#first, joinParts(parts, head));
+    return this.#writeAll(slices, this.#first, joinParts(parts, head));
   }
 
   #partHead(contentType: string): string {

@@ -1,56 +1,43 @@
-/** PUT on a stream. */
+/** PUT on a stream, which may be a fork of another one. */
 import type { ForkWish } from '../../ports.ts';
-import { formatRfc3339 } from '../../protocol/header-values.ts';
-import { REPLY_CREATED, type Reply } from '../../protocol/reply.ts';
-import { newRequest } from '../../protocol/request.ts';
-import { writeWriteHeaders } from './append.ts';
-import { BodyExchange } from '../body.ts';
-import type { Family } from '../contract.ts';
-import { parseFork } from '../fork-headers.ts';
-import { type WriteHeaders, declaredBytes, fillCommand, writeHeaders } from '../headers.ts';
-import type { Plane } from '../plane.ts';
-import type { Responder } from '../respond.ts';
-import { shownContentType, writeStoredType } from '../stored-type.ts';
-import type { UwsRequest, UwsResponse } from '../uws.ts';
+import { FORK_AT_TAIL } from '../../protocol/fork-command.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
+import { OFFSET_START, formatRfc3339, parseOffset, parseUint53 } from '../../protocol/header-values.ts';
+import { REPLY_CREATED, type Reply } from '../../protocol/reply.ts';
+import { writeWriteHeaders } from './append.ts';
+import { type WriteHeaders, declaredBytes, fillCommand, writeHeaders } from '../headers.ts';
+import { newPath, parsePath } from '../paths.ts';
+import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
+import { shownContentType, writeStoredType } from '../stored-type.ts';
+import type { UwsResponse } from '../uws.ts';
 
 /**
  * The path as it was sent: its encoding keeps line breaks in names out of the answer's header block. On the flat routes the protocol
  * wants a whole URL; behind a proxy that ends TLS, its scheme is the proxy's. Only the sender of the request is told.
  */
-function locationOf(plane: Plane, family: Family, path: string, headers: WriteHeaders): string {
-  if (family !== 'flat' || headers.host === undefined) return path;
-  const own = plane.ctx.settings.tls === undefined ? 'http' : 'https';
-  const outer = headers.forwardedProto?.trim().toLowerCase();
-  return `${outer === 'https' || outer === 'http' ? outer : own}://${headers.host}${path}`;
+function locationOf({ family, url, server }: RequestContext, { host, forwardedProto }: WriteHeaders): string {
+  if (family !== 'flat' || host === undefined) return url;
+  const own = server.settings.tls === undefined ? 'http' : 'https';
+  const outer = forwardedProto?.trim().toLowerCase();
+  return `${outer === 'https' || outer === 'http' ? outer : own}://${host}${url}`;
 }
 
-export function handleCreate(
-  plane: Plane,
-  res: UwsResponse,
-  req: UwsRequest,
-  responder: Responder,
-  family: Family,
-  bucket: string,
-  stream: string,
-  startedMs: number,
-): void {
+export function handleCreate(call: RequestContext): void {
   const headers = writeHeaders();
-  const location = locationOf(plane, family, req.getUrl(), headers);
   const fork = parseFork(headers);
-  if (!fork.ok) return plane.refuse(res, responder, family, 'create', startedMs, 'INVALID_HEADER', fork.reason);
-  const exchange = new CreateExchange(plane, bucket, stream, location, fork.wish);
-  const refusal = fillCommand(headers, exchange.request.command, true);
-  if (refusal !== undefined) {
-    return plane.refuse(res, responder, family, 'create', startedMs, refusal.code, refusal.detail);
+  if (!fork.ok) return call.refuse('INVALID_HEADER', fork.reason);
+  const { request } = call;
+  const { command } = request;
+  request.op = COMMANDS.create.number;
+  command.kind = COMMANDS.create.number;
+  command.bucket = call.bucket;
+  command.stream = call.stream;
+  const refusal = fillCommand(headers, command, 'create');
+  if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
+  if (fork.wish !== undefined && command.condition !== '') {
+    return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match cannot be used with Stream-Forked-From');
   }
-  if (fork.wish !== undefined && exchange.request.command.condition !== '') {
-    const detail = 'If-Match and If-None-Match cannot be used with Stream-Forked-From';
-    return plane.refuse(res, responder, family, 'create', startedMs, 'INVALID_HEADER', detail);
-  }
-  const declared = declaredBytes(headers.contentLength);
-  exchange.open(res, responder, family, 'create', startedMs);
-  exchange.readBody(res, declared);
+  return call.readBody(declaredBytes(headers.contentLength), new Create(locationOf(call, headers), fork.wish));
 }
 
 /** A fork may have inherited it. */
@@ -59,38 +46,30 @@ function lifetimeOf(reply: Reply): { ttlSeconds: number; expiresAtMs: number } {
   return { ttlSeconds, expiresAtMs };
 }
 
-class CreateExchange extends BodyExchange {
-  readonly request = newRequest();
+class Create implements BodyConsumer, ReplyRenderer {
   readonly #location: string;
   readonly #fork: ForkWish | undefined;
 
-  constructor(plane: Plane, bucket: string, stream: string, location: string, fork: ForkWish | undefined) {
-    super(plane);
+  constructor(location: string, fork: ForkWish | undefined) {
     this.#location = location;
     this.#fork = fork;
-    this.request.op = COMMANDS.create.number;
-    this.request.command.kind = COMMANDS.create.number;
-    this.request.command.bucket = bucket;
-    this.request.command.stream = stream;
   }
 
-  protected override bodyReady(body: Uint8Array): void {
-    const command = this.request.command;
+  consume(call: RequestContext, body: Uint8Array): void {
+    const { request } = call;
+    const { command } = request;
+    const fork = this.#fork;
     command.payload = body.length === 0 ? undefined : body;
-    this.request.group = this.plane.ctx.gateway.groupOf(command.bucket, command.stream);
-    if (this.#fork === undefined) this.send(this.request);
-    else this.#make(this.#fork);
+    request.group = call.gateway.groupOf(command.bucket, command.stream);
+    if (fork === undefined) call.send(request, this);
+    else call.sendThrough((handler) => call.server.ctx.forks.create(request, fork, handler), this, 'FORKS_FULL');
     command.payload = undefined;
   }
 
-  #make(fork: ForkWish): void {
-    this.sent = this.plane.ctx.forks.create(this.request, fork, this);
-    if (!this.sent) this.fail('FORKS_FULL');
-  }
-
-  protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
-    if (reply.code !== 0) return responder.refusal(res, this.family, reply);
-    const { ttlSeconds, expiresAtMs } = this.#fork === undefined ? this.request.command : lifetimeOf(reply);
+  render(call: RequestContext, res: UwsResponse, reply: Reply): number {
+    const { responder } = call;
+    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
+    const { ttlSeconds, expiresAtMs } = this.#fork === undefined ? call.request.command : lifetimeOf(reply);
     const status = reply.has(REPLY_CREATED) ? 201 : 200;
     responder.begin(res, status);
     res.writeHeader('location', this.#location);
@@ -102,4 +81,48 @@ class CreateExchange extends BodyExchange {
     res.end();
     return status;
   }
+}
+
+/** How the reference writes the start of a stream; the only offset of its form that means something here. */
+const REFERENCE_START = '0000000000000000_0000000000000000';
+
+/** `wish` undefined: no fork. */
+type ParsedFork =
+  | { readonly ok: true; readonly wish: ForkWish | undefined }
+  | { readonly ok: false; readonly reason: string };
+
+const path = newPath();
+const NO_FORK: ParsedFork = { ok: true, wish: undefined };
+const bad = (reason: string): ParsedFork => ({ ok: false, reason });
+
+export function parseFork({ forkedFrom, forkOffset, forkSubOffset }: WriteHeaders): ParsedFork {
+  if (forkedFrom === undefined) {
+    if (forkOffset === undefined && forkSubOffset === undefined) return NO_FORK;
+    return bad('Stream-Fork-Offset and Stream-Fork-Sub-Offset need Stream-Forked-From');
+  }
+  const offset = readOffset(forkOffset?.trim());
+  if (offset === undefined) return bad('Stream-Fork-Offset must be an offset that the server returned, or -1');
+  const subOffset = readSubOffset(forkSubOffset?.trim());
+  if (subOffset === undefined)
+    return bad('Stream-Fork-Sub-Offset must be a whole number without a sign or leading zeros');
+  if (subOffset > 0 && offset === FORK_AT_TAIL) return bad('Stream-Fork-Sub-Offset needs Stream-Fork-Offset');
+  parsePath(forkedFrom.trim(), path);
+  if (path.pattern === 'invalid') return bad(`Stream-Forked-From: ${path.detail}`);
+  if (path.pattern !== '/{bucket}/{stream}') return bad('Stream-Forked-From must be the path of a stream');
+  return { ok: true, wish: { bucket: path.bucket, stream: path.stream, offset, subOffset } };
+}
+
+function readOffset(text: string | undefined): number | undefined {
+  if (text === undefined) return FORK_AT_TAIL;
+  if (text === REFERENCE_START) return 0;
+  const parsed = parseOffset(text);
+  if (!parsed.ok || parsed.value === 'now') return undefined;
+  return parsed.value === OFFSET_START ? 0 : parsed.value;
+}
+
+function readSubOffset(text: string | undefined): number | undefined {
+  if (text === undefined) return 0;
+  if (text.length > 1 && text.startsWith('0')) return undefined;
+  const parsed = parseUint53(text);
+  return parsed.ok ? parsed.value : undefined;
 }

@@ -1,35 +1,24 @@
 /** HEAD and DELETE on a stream. */
 import { conditionText } from '../../protocol/condition.ts';
+import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { formatOffset, formatRfc3339 } from '../../protocol/header-values.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, Reply } from '../../protocol/reply.ts';
 import { newRequest } from '../../protocol/request.ts';
 import { writeHeadVary } from '../coding.ts';
-import type { Family } from '../contract.ts';
-import { Exchange } from '../exchange.ts';
-import type { Plane } from '../plane.ts';
-import { RECORD_EXTENSION, type Responder } from '../respond.ts';
+import type { ReplyRenderer, RequestContext } from '../request.ts';
+import { RECORD_EXTENSION } from '../response.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
 import { TOO_MANY_TAGS, writeHeaders } from '../headers.ts';
 import type { UwsResponse } from '../uws.ts';
-import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
-export function handleHead(
-  plane: Plane,
-  res: UwsResponse,
-  responder: Responder,
-  family: Family,
-  bucket: string,
-  stream: string,
-  startedMs: number,
-): void {
-  const exchange = new HeadExchange(plane);
-  exchange.open(res, responder, family, 'head', startedMs);
-  exchange.send(plane.streamQuery(QUERIES.head.number, plane.ctx.gateway.groupOf(bucket, stream), bucket, stream));
+export function handleHead(call: RequestContext): void {
+  call.send(call.streamQuery(QUERIES.head.number), HEAD);
 }
 
-class HeadExchange extends Exchange {
-  protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
-    if (reply.code !== 0) return responder.refusal(res, this.family, reply);
+const HEAD: ReplyRenderer = {
+  render(call: RequestContext, res: UwsResponse, reply: Reply): number {
+    const { responder } = call;
+    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     responder.begin(res, 200);
     writeStoredType(res, shownContentType(reply));
     res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
@@ -54,50 +43,30 @@ class HeadExchange extends Exchange {
     // No Content-Length: the size of the GET's answer depends on its query, and 0 would be a lie.
     res.endWithoutBody();
     return 200;
-  }
-}
+  },
+};
 
-export function handleDelete(
-  plane: Plane,
-  res: UwsResponse,
-  responder: Responder,
-  family: Family,
-  bucket: string,
-  stream: string,
-  startedMs: number,
-): void {
+export function handleDelete(call: RequestContext): void {
   const headers = writeHeaders();
   const condition = conditionText(headers.ifMatch, headers.ifNoneMatch);
-  if (condition === undefined) {
-    return plane.refuse(res, responder, family, 'delete', startedMs, 'INVALID_HEADER', TOO_MANY_TAGS);
-  }
-  const group = plane.ctx.gateway.groupOf(bucket, stream);
-  const exchange = new DeleteExchange(plane, group);
-  exchange.open(res, responder, family, 'delete', startedMs);
+  if (condition === undefined) return call.refuse('INVALID_HEADER', TOO_MANY_TAGS);
   const request = newRequest();
   request.op = COMMANDS.deleteStream.number;
   request.command.kind = COMMANDS.deleteStream.number;
-  request.command.bucket = bucket;
-  request.command.stream = stream;
+  request.command.bucket = call.bucket;
+  request.command.stream = call.stream;
   request.command.condition = condition;
-  request.group = group;
-  exchange.send(request);
+  request.group = call.gateway.groupOf(call.bucket, call.stream);
+  return call.send(request, DELETE);
 }
 
 /** The source of a fork is told that the fork is gone; a client waits for it so long. */
 const TELL_MS = 2000;
 
 /** 204 or the refusal. */
-class DeleteExchange extends Exchange {
-  readonly #group: number;
-
-  constructor(plane: Plane, group: number) {
-    super(plane);
-    this.#group = group;
-  }
-
-  override onReply(reply: Reply): void {
-    if (reply.code !== 0 || reply.b !== 1) return super.onReply(reply);
+const DELETE: ReplyRenderer = {
+  intercept(call: RequestContext, reply: Reply): boolean {
+    if (reply.code !== 0 || reply.b !== 1) return false;
     // What is told to the source takes its time, and the reply is used again.
     const answer = Object.assign(new Reply(), reply);
     let answered = false;
@@ -105,16 +74,18 @@ class DeleteExchange extends Exchange {
       if (answered) return;
       answered = true;
       clearTimeout(late);
-      super.onReply(answer);
+      call.deliver(answer);
     };
     const late = setTimeout(finish, TELL_MS);
-    return this.plane.ctx.forks.tell(this.#group, reply, finish);
-  }
+    call.server.ctx.forks.tell(call.gateway.groupOf(call.bucket, call.stream), reply, finish);
+    return true;
+  },
 
-  protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
-    if (reply.code !== 0) return responder.refusal(res, this.family, reply);
+  render(call: RequestContext, res: UwsResponse, reply: Reply): number {
+    const { responder } = call;
+    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     responder.begin(res, 204);
     res.endWithoutBody();
     return 204;
-  }
-}
+  },
+};

@@ -4,8 +4,9 @@
  */
 import { errorNumber } from '../../base/errors.ts';
 import { decodePathSegment, parseOrdinal, parseUint53 } from '../../protocol/header-values.ts';
-import type { Position } from '../../protocol/position-command.ts';
-import type { Reply } from '../../protocol/reply.ts';
+import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
+import { type Position, encodeRetention } from '../../protocol/position-command.ts';
+import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 import {
   READ_FLAG_NO_TOUCH,
   READ_FLAG_PARTS,
@@ -14,10 +15,11 @@ import {
   type Request,
   newRequest,
 } from '../../protocol/request.ts';
-import { BodyExchange } from '../body.ts';
-import type { Plane } from '../plane.ts';
+import { declaredBytes } from '../headers.ts';
 import { type QueryResult, collect } from '../query.ts';
-import { QUERIES } from '../../protocol/operations.ts';
+import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
+import { RECORD_EXTENSION } from '../response.ts';
+import type { UwsResponse } from '../uws.ts';
 
 const BORDER_UNCHECKED = errorNumber('BORDER_UNCHECKED');
 const POSITION_INSIDE_MESSAGE = errorNumber('POSITION_INSIDE_MESSAGE');
@@ -42,35 +44,42 @@ export function parsePosition(segment: string, query: string | undefined): Query
   return record.ok ? { ok: true, value: { byRecord: true, value: record.value, ...unchecked } } : record;
 }
 
+/** What a command is made of: its number, and the position that it names. */
+export interface PositionOptions {
+  readonly op: number;
+  readonly position: Position;
+}
+
 /** A request whose command names a position. */
-export abstract class PositionExchange extends BodyExchange {
+export abstract class PositionCommand implements BodyConsumer, ReplyRenderer {
   readonly request = newRequest();
   protected position: Position;
   #lookingUp = false;
   #lookUps = 0;
 
-  constructor(plane: Plane, op: number, bucket: string, stream: string, position: Position) {
-    super(plane);
+  constructor({ bucket, stream, gateway }: RequestContext, { op, position }: PositionOptions) {
     this.position = position;
     this.request.op = op;
     this.request.command.kind = op;
     this.request.command.bucket = bucket;
     this.request.command.stream = stream;
-    this.request.group = plane.ctx.gateway.groupOf(bucket, stream);
+    this.request.group = gateway.groupOf(bucket, stream);
   }
 
   /** Puts `position` into the command's payload. */
   protected abstract fill(request: Request): void;
+  abstract consume(call: RequestContext, body: Uint8Array): void;
+  abstract render(call: RequestContext, res: UwsResponse, reply: Reply): number;
 
-  protected sendCommand(): void {
+  protected sendCommand(call: RequestContext): void {
     this.fill(this.request);
-    this.send(this.request);
+    call.send(this.request, this);
   }
 
-  override onReply(reply: Reply): void {
-    if (this.res === undefined) return super.onReply(reply);
-    if (this.#lookingUp) return this.#lookedUp(reply);
-    if (reply.code !== BORDER_UNCHECKED || this.#lookUps === LOOK_UPS_MAX) return super.onReply(reply);
+  intercept(call: RequestContext, reply: Reply): boolean {
+    if (call.isOver) return false;
+    if (this.#lookingUp) return this.#lookedUp(call, reply);
+    if (reply.code !== BORDER_UNCHECKED || this.#lookUps === LOOK_UPS_MAX) return false;
     this.#lookingUp = true;
     this.#lookUps++;
     const query = newRequest();
@@ -83,14 +92,15 @@ export abstract class PositionExchange extends BodyExchange {
     query.maxRecords = 1;
     query.maxBytes = 1;
     query.readFlags = READ_FLAG_PARTS | READ_FLAG_NO_TOUCH;
-    return this.send(query);
+    call.send(query, this);
+    return true;
   }
 
-  #lookedUp(reply: Reply): void {
+  #lookedUp(call: RequestContext, reply: Reply): boolean {
     this.#lookingUp = false;
     if (reply.code !== 0) {
       if (reply.code === OFFSET_INSIDE_RECORD) reply.code = POSITION_INSIDE_MESSAGE;
-      return super.onReply(reply);
+      return false;
     }
     this.position = {
       ...this.position,
@@ -98,6 +108,44 @@ export abstract class PositionExchange extends BodyExchange {
       checkedOffset: reply.startOffset,
       checkedRecord: reply.recordStart,
     };
-    return this.sendCommand();
+    this.sendCommand(call);
+    return true;
   }
+}
+
+/** PUT /{bucket}/{stream}/retention/{offset} or ?record=: raises the retention floor up to the published snapshot. */
+export function handleRetention(call: RequestContext): void {
+  const position = parsePosition(call.offset, call.req.getQuery());
+  if (!position.ok) return call.refuse('INVALID_POSITION', position.reason);
+  const retention = new Retention(call, { op: COMMANDS.retention.number, position: position.value });
+  return call.readBody(declaredBytes(call.req.getHeader('content-length')), retention);
+}
+
+class Retention extends PositionCommand {
+  /** A body means nothing here. */
+  override consume(call: RequestContext): void {
+    this.sendCommand(call);
+  }
+
+  protected override fill(request: Request): void {
+    request.command.payload = encodeRetention(this.position);
+  }
+
+  override render(call: RequestContext, res: UwsResponse, reply: Reply): number {
+    const { responder } = call;
+    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
+    responder.begin(res, 204);
+    res.writeHeader('stream-retained-offset', String(reply.startOffset));
+    writeRecordRange(res, reply);
+    res.endWithoutBody();
+    return 204;
+  }
+}
+
+/** First retained ordinal and the tail's, of a JSON stream. */
+export function writeRecordRange(res: UwsResponse, reply: Pick<Reply, 'flags' | 'recordFirst' | 'recordNext'>): void {
+  if ((reply.flags & REPLY_RECORDS) === 0) return;
+  res.writeHeader('stream-record-first', String(reply.recordFirst));
+  res.writeHeader('stream-record-next', String(reply.recordNext));
+  res.writeHeader('stream-extensions', RECORD_EXTENSION);
 }

@@ -1,89 +1,71 @@
 /** GET on a stream: catch-up reads here, live ones in live/. */
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 import { READ_NOW } from '../../protocol/request.ts';
+import { backpressureOf } from '../backpressure.ts';
 import { ReadCoding } from '../coding.ts';
-import type { Family, ReadParams, Target } from '../contract.ts';
-import { Exchange } from '../exchange.ts';
+import type { ReadParams } from '../contract.ts';
 import { resumeBehind } from '../live/event-id.ts';
 import { startLongPoll } from '../live/long-poll.ts';
 import { startSse } from '../live/sse.ts';
-import type { Plane } from '../plane.ts';
-import { parseReadQuery } from '../query.ts';
+import { type ReadQuery, parseReadQuery } from '../query.ts';
 import { cacheOfRead } from '../read-cache.ts';
-import { type Responder, readEtag, writeReadHeaders } from '../respond.ts';
+import type { ReplyRenderer, RequestContext } from '../request.ts';
+import { readEtag, writeReadHeaders } from '../response.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
-import { type Unsent, unsentOf } from '../unsent.ts';
-import type { UwsRequest, UwsResponse } from '../uws.ts';
-import { QUERIES } from '../../protocol/operations.ts';
+import type { UwsResponse } from '../uws.ts';
 
-export function handleRead(
-  plane: Plane,
-  res: UwsResponse,
-  req: UwsRequest,
-  responder: Responder,
-  family: Family,
-  bucket: string,
-  stream: string,
-  startedMs: number,
-): void {
-  const { settings, gateway } = plane.ctx;
-  const parsed = parseReadQuery(req.getQuery(), settings.longPollTimeoutMs, req.getHeader('if-none-match'));
-  if (!parsed.ok) return plane.refuse(res, responder, family, 'read', startedMs, 'INVALID_QUERY', parsed.reason);
-  const { params, noBytes } = parsed.value;
-  const group = gateway.groupOf(bucket, stream);
-  if (params.live !== '') {
-    const target: Target = { family, bucket, stream, group };
-    if (params.live === 'long-poll') return startLongPoll(plane.ctx, res, target, params, responder);
-    const resumed = resumeBehind(params, req.getHeader('last-event-id'));
-    if (resumed !== undefined) return startSse(plane.ctx, res, target, resumed, responder);
-    const detail = 'Last-Event-ID is not the id of an event of this URL';
-    return plane.refuse(res, responder, family, 'sse_open', startedMs, 'INVALID_HEADER', detail);
-  }
-  const unsent = unsentOf(plane.ctx);
-  if (unsent.full) return plane.refuse(res, responder, family, 'read', startedMs, 'ANSWERS_FULL');
-  const coding = new ReadCoding(plane.ctx, params, bucket, stream);
-  const exchange = new ReadExchange(plane, { params, noBytes, coding, unsent });
-  exchange.open(res, responder, family, 'read', startedMs);
-  const query = plane.streamQuery(QUERIES.read.number, group, bucket, stream);
+export function handleRead(call: RequestContext): void {
+  const { req, server } = call;
+  const parsed = parseReadQuery(req.getQuery(), server.settings.longPollTimeoutMs, req.getHeader('if-none-match'));
+  if (!parsed.ok) return call.refuse('INVALID_QUERY', parsed.reason);
+  const { params } = parsed.value;
+  if (params.live !== '') return handleLiveRead(call, params);
+  const backpressure = backpressureOf(server.ctx);
+  if (backpressure.full) return call.refuse('ANSWERS_FULL');
+  const query = call.streamQuery(QUERIES.read.number);
   query.mode = params.mode;
   query.value = params.value;
-  query.maxBytes = unsent.readBytes(params.maxBytes);
+  query.maxBytes = backpressure.readBytes(params.maxBytes);
   query.maxRecords = params.maxRecords;
   query.readFlags = params.readFlags;
   query.topic = 0;
-  exchange.send(query);
+  return call.send(query, new Read(call, parsed.value));
 }
 
-interface Reading {
-  readonly params: ReadParams;
-  readonly noBytes: boolean;
-  readonly coding: ReadCoding;
-  readonly unsent: Unsent;
+/** A live reader takes the response over. */
+function handleLiveRead(call: RequestContext, params: ReadParams): void {
+  const { family, bucket, stream, responder, res } = call;
+  const { ctx } = call.server;
+  if (res === undefined) return;
+  const target = { family, bucket, stream, group: call.gateway.groupOf(bucket, stream) };
+  if (params.live === 'long-poll') return startLongPoll(ctx, res, target, params, responder);
+  const resumed = resumeBehind(params, call.req.getHeader('last-event-id'));
+  if (resumed !== undefined) return startSse(ctx, res, target, resumed, responder);
+  call.operation = 'sse_open';
+  return call.refuse('INVALID_HEADER', 'Last-Event-ID is not the id of an event of this URL');
 }
 
-class ReadExchange extends Exchange {
+class Read implements ReplyRenderer {
   readonly #params: ReadParams;
   readonly #noBytes: boolean;
   readonly #coding: ReadCoding;
-  readonly #unsent: Unsent;
 
-  constructor(plane: Plane, { params, noBytes, coding, unsent }: Reading) {
-    super(plane);
+  constructor({ server, bucket, stream }: RequestContext, { params, noBytes }: ReadQuery) {
     this.#params = params;
     this.#noBytes = noBytes;
-    this.#coding = coding;
-    this.#unsent = unsent;
+    this.#coding = new ReadCoding(server.ctx, params, bucket, stream);
   }
 
   /** Until the answer is compressed it counts as not yet come: who leaves meanwhile is forgotten when it is. */
-  override onReply(reply: Reply): void {
-    const isAnswered = reply.code === 0 && !this.#noBytes && this.res !== undefined;
-    if (isAnswered && this.#coding.defers(reply, (answer) => super.onReply(answer))) return;
-    super.onReply(reply);
+  intercept(call: RequestContext, reply: Reply): boolean {
+    if (reply.code !== 0 || this.#noBytes || call.isOver) return false;
+    return this.#coding.defers(reply, (answer) => call.deliver(answer));
   }
 
-  protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
-    if (reply.code !== 0) return responder.refusal(res, this.family, reply);
+  render(call: RequestContext, res: UwsResponse, reply: Reply): number {
+    const { responder } = call;
+    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     if (this.#noBytes) stripBytes(reply);
     const params = this.#params;
     const coding = this.#coding;
@@ -96,13 +78,13 @@ class ReadExchange extends Exchange {
     coding.writeHeaders(res, responder, reply);
     if (tag !== undefined) res.writeHeader('etag', known ?? coding.etag(tag));
     if (status === 304) res.endWithoutBody();
-    else this.#end(res, reply);
+    else this.#end(call, res, reply);
     return status;
   }
 
-  #end(res: UwsResponse, reply: Reply): void {
+  #end({ server }: RequestContext, res: UwsResponse, reply: Reply): void {
     const body = this.#coding.body(reply);
-    if (body !== undefined) this.#unsent.end(res, body);
+    if (body !== undefined) backpressureOf(server.ctx).end(res, body);
     else if (reply.has(REPLY_RECORDS)) res.end('[]');
     else res.end();
   }

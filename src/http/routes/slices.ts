@@ -1,9 +1,8 @@
 /** A published snapshot, fetched from its shard in slices, so that neither a shard nor this process holds more than one of them. */
-import type { ReplyHandler } from '../../ports.ts';
+import type { ReplyHandler, ShardGateway } from '../../ports.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Request } from '../../protocol/request.ts';
-import type { Outpour } from '../outpour.ts';
-import type { Plane } from '../plane.ts';
+import type { StreamingResponse } from '../streaming.ts';
 
 /** What the first slice says of stream and snapshot. */
 export interface Published {
@@ -21,8 +20,8 @@ export interface Published {
 }
 
 export class Slices implements ReplyHandler {
-  readonly #plane: Plane;
-  readonly #out: Outpour;
+  readonly #gateway: ShardGateway;
+  readonly #response: StreamingResponse;
   readonly #query: Request;
   #first: Published | undefined;
   #body: Uint8Array = new Uint8Array(0);
@@ -30,9 +29,9 @@ export class Slices implements ReplyHandler {
   #then: ((first: Published) => void) | undefined;
   #done: (() => void) | undefined;
 
-  constructor(plane: Plane, out: Outpour, query: Request) {
-    this.#plane = plane;
-    this.#out = out;
+  constructor(gateway: ShardGateway, response: StreamingResponse, query: Request) {
+    this.#gateway = gateway;
+    this.#response = response;
     this.#query = query;
   }
 
@@ -52,30 +51,30 @@ export class Slices implements ReplyHandler {
   }
 
   /** Writes all slices, the first included. */
-  pour(done: () => void): void {
+  writeAll(done: () => void): void {
     this.#done = done;
     this.#write();
   }
 
   onReply(reply: Reply): void {
-    this.#out.guard(() => this.#take(reply));
+    this.#response.guard(() => this.#take(reply));
   }
 
   #ask(): void {
     this.#query.maxRecords = this.#sent;
-    this.#query.maxBytes = this.#out.pieceBytes;
-    if (!this.#plane.ctx.gateway.send(this.#query, this)) this.#out.fail('SHARD_BUSY');
+    this.#query.maxBytes = this.#response.pieceBytes;
+    if (!this.#gateway.send(this.#query, this)) this.#response.fail('SHARD_BUSY');
   }
 
   #take(reply: Reply): void {
-    if (reply.code !== 0) return this.#out.refusal(reply);
+    if (reply.code !== 0) return this.#response.refusal(reply);
     // The reply's memory is gone after this call, and the answer may have to wait.
     this.#body = reply.body === undefined ? new Uint8Array(0) : reply.body.slice();
     const first = this.#first;
     if (first !== undefined) {
       // Another snapshot took its place, or another stream: half of each is none.
       const same = reply.a === first.incarnation && reply.text === first.digest && reply.startOffset === first.offset;
-      return same && this.#body.length > 0 ? this.#write() : this.#out.cut();
+      return same && this.#body.length > 0 ? this.#write() : this.#response.cut();
     }
     this.#first = {
       offset: reply.startOffset,
@@ -96,6 +95,6 @@ export class Slices implements ReplyHandler {
     const piece = this.#body;
     this.#body = new Uint8Array(0);
     const size = this.#first?.size ?? 0;
-    this.#out.write(piece, () => (this.#sent < size ? this.#ask() : this.#done?.()));
+    this.#response.write(piece, () => (this.#sent < size ? this.#ask() : this.#done?.()));
   }
 }

@@ -7,51 +7,34 @@ import { fromHex, toHex } from '../../base/hex.ts';
 import { DIGEST_BYTES } from '../../digest/blake3.ts';
 import { snapshotDigest } from '../../digest/snapshot-digest.ts';
 import { decodePathSegment, formatOffset, parseUint53 } from '../../protocol/header-values.ts';
+import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { normalizeContentType } from '../../protocol/media-type.ts';
 import { PUBLISH_HEAD_BYTES, type Position, writePublishHead } from '../../protocol/position-command.ts';
-import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
+import type { Reply } from '../../protocol/reply.ts';
 import { type Request, SNAPSHOT_AT, SNAPSHOT_LATEST, newRequest } from '../../protocol/request.ts';
-import { Exchange } from '../exchange.ts';
 import { checkToken, declaredBytes } from '../headers.ts';
-import { Outpour } from '../outpour.ts';
-import type { Plane } from '../plane.ts';
-import { PositionExchange, parsePosition } from './position.ts';
-import { RECORD_EXTENSION, type Responder } from '../respond.ts';
+import type { ReplyRenderer, RequestContext } from '../request.ts';
 import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
+import { PositionCommand, parsePosition, writeRecordRange } from './position.ts';
 import { Slices } from './slices.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
-import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
 const SNAPSHOT_IN_USE = errorNumber('SNAPSHOT_IN_USE');
 
-export function handlePublish(
-  plane: Plane,
-  res: UwsResponse,
-  req: UwsRequest,
-  responder: Responder,
-  bucket: string,
-  stream: string,
-  segment: string,
-  startedMs: number,
-): void {
-  const position = parsePosition(segment, req.getQuery());
-  if (!position.ok) {
-    return plane.refuse(res, responder, 'bucketed', 'snapshot', startedMs, 'INVALID_POSITION', position.reason);
-  }
+export function handlePublish(call: RequestContext): void {
+  const { req } = call;
+  const position = parsePosition(call.offset, req.getQuery());
+  if (!position.ok) return call.refuse('INVALID_POSITION', position.reason);
   const contentType = normalizeContentType(req.getHeader('content-type'));
   const refusal = checkToken(contentType, 'Content-Type');
-  if (refusal !== undefined) {
-    return plane.refuse(res, responder, 'bucketed', 'snapshot', startedMs, refusal.code, refusal.detail);
-  }
+  if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
   const match = parseMatch(req);
   if (match === null) {
-    const detail = 'Stream-Snapshot-Match must be the 64 hexadecimal digits of a digest';
-    return plane.refuse(res, responder, 'bucketed', 'snapshot', startedMs, 'INVALID_HEADER', detail);
+    return call.refuse('INVALID_HEADER', 'Stream-Snapshot-Match must be the 64 hexadecimal digits of a digest');
   }
-  const exchange = new PublishExchange(plane, bucket, stream, position.value, match);
-  exchange.request.command.contentType = contentType === '' ? DEFAULT_CONTENT_TYPE : contentType;
-  exchange.open(res, responder, 'bucketed', 'snapshot', startedMs);
-  return exchange.readBody(res, declaredBytes(req.getHeader('content-length')));
+  const publish = new Publish(call, position.value, match);
+  publish.request.command.contentType = contentType === '' ? DEFAULT_CONTENT_TYPE : contentType;
+  return call.readBody(declaredBytes(req.getHeader('content-length')), publish);
 }
 
 /** Of no snapshot: nobody finds bytes with this digest. */
@@ -67,22 +50,22 @@ function parseMatch(req: UwsRequest): Uint8Array | undefined | null {
   return sent.trim() === '' ? null : (fromHex(sent.trim(), DIGEST_BYTES) ?? NO_DIGEST);
 }
 
-class PublishExchange extends PositionExchange {
+class Publish extends PositionCommand {
   readonly #match: Uint8Array | undefined;
   #digest: Uint8Array = new Uint8Array(DIGEST_BYTES);
   #payload: Uint8Array = new Uint8Array(0);
 
-  constructor(plane: Plane, bucket: string, stream: string, position: Position, match: Uint8Array | undefined) {
-    super(plane, COMMANDS.publishSnapshot.number, bucket, stream, position);
+  constructor(call: RequestContext, position: Position, match: Uint8Array | undefined) {
+    super(call, { op: COMMANDS.publishSnapshot.number, position });
     this.#match = match;
   }
 
-  protected override bodyReady(body: Uint8Array): void {
+  override consume(call: RequestContext, body: Uint8Array): void {
     this.#digest = snapshotDigest(this.request.command.contentType, body);
     // Kept, because a position in the cold region is sent twice.
     this.#payload = new Uint8Array(PUBLISH_HEAD_BYTES + body.length);
     this.#payload.set(body, PUBLISH_HEAD_BYTES);
-    this.sendCommand();
+    this.sendCommand(call);
   }
 
   protected override fill(request: Request): void {
@@ -90,8 +73,9 @@ class PublishExchange extends PositionExchange {
     request.command.payload = this.#payload;
   }
 
-  protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
-    if (reply.code !== 0) return responder.refusal(res, this.family, reply);
+  override render(call: RequestContext, res: UwsResponse, reply: Reply): number {
+    const { responder } = call;
+    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     responder.begin(res, 204);
     res.writeHeader('stream-snapshot-offset', formatOffset(reply.startOffset));
     res.writeHeader('stream-snapshot-digest', toHex(this.#digest));
@@ -102,18 +86,10 @@ class PublishExchange extends PositionExchange {
   }
 }
 
-/** First retained ordinal and the tail's, of a JSON stream. */
-export function writeRecordRange(res: UwsResponse, reply: Pick<Reply, 'flags' | 'recordFirst' | 'recordNext'>): void {
-  if ((reply.flags & REPLY_RECORDS) === 0) return;
-  res.writeHeader('stream-record-first', String(reply.recordFirst));
-  res.writeHeader('stream-record-next', String(reply.recordNext));
-  res.writeHeader('stream-extensions', RECORD_EXTENSION);
-}
-
-export function snapshotQuery(plane: Plane, mode: number, bucket: string, stream: string, offset = 0): Request {
+export function snapshotQuery({ gateway, bucket, stream }: RequestContext, mode: number, offset = 0): Request {
   const query = newRequest();
   query.op = QUERIES.snapshot.number;
-  query.group = plane.ctx.gateway.groupOf(bucket, stream);
+  query.group = gateway.groupOf(bucket, stream);
   query.command.bucket = bucket;
   query.command.stream = stream;
   query.mode = mode;
@@ -122,59 +98,33 @@ export function snapshotQuery(plane: Plane, mode: number, bucket: string, stream
 }
 
 /** GET and HEAD .../snapshot: where the latest is. Relative, so that it holds behind whatever terminates TLS. */
-export function handleLatestSnapshot(
-  plane: Plane,
-  res: UwsResponse,
-  req: UwsRequest,
-  responder: Responder,
-  bucket: string,
-  stream: string,
-  startedMs: number,
-): void {
-  const exchange = new LatestExchange(plane, req.getUrl());
-  exchange.open(res, responder, 'bucketed', 'snapshot', startedMs);
-  exchange.send(snapshotQuery(plane, SNAPSHOT_LATEST, bucket, stream));
+export function handleLatestSnapshot(call: RequestContext): void {
+  call.send(snapshotQuery(call, SNAPSHOT_LATEST), LATEST);
 }
 
-class LatestExchange extends Exchange {
-  readonly #path: string;
-
-  constructor(plane: Plane, path: string) {
-    super(plane);
-    this.#path = path;
-  }
-
-  protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
-    if (reply.code !== 0) return responder.refusal(res, this.family, reply);
+const LATEST: ReplyRenderer = {
+  render(call: RequestContext, res: UwsResponse, reply: Reply): number {
+    const { responder } = call;
+    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     responder.begin(res, 307);
     // The URL as it was sent, so that no name has to be encoded again.
-    res.writeHeader('location', `${this.#path}/${formatOffset(reply.startOffset)}`);
+    res.writeHeader('location', `${call.url}/${formatOffset(reply.startOffset)}`);
     res.writeHeader('stream-snapshot-offset', formatOffset(reply.startOffset));
     res.writeHeader('stream-snapshot-digest', reply.text);
     writeRecordRange(res, reply);
     if (responder.headOnly) res.endWithoutBody();
     else res.end();
     return 307;
-  }
-}
+  },
+};
 
 /** GET and HEAD .../snapshot/{offset}. */
-export function handleReadSnapshot(
-  plane: Plane,
-  res: UwsResponse,
-  responder: Responder,
-  bucket: string,
-  stream: string,
-  segment: string,
-  startedMs: number,
-): void {
-  const offset = parseUint53(decodePathSegment(segment) ?? '', 'the offset');
-  if (!offset.ok) {
-    return plane.refuse(res, responder, 'bucketed', 'snapshot', startedMs, 'INVALID_POSITION', offset.reason);
-  }
-  const out = new Outpour(plane, res, responder, 'snapshot', startedMs);
-  const query = snapshotQuery(plane, SNAPSHOT_AT, bucket, stream, offset.value);
-  const slices = new Slices(plane, out, query);
+export function handleReadSnapshot(call: RequestContext): void {
+  const offset = parseUint53(decodePathSegment(call.offset) ?? '', 'the offset');
+  if (!offset.ok) return call.refuse('INVALID_POSITION', offset.reason);
+  const { headOnly } = call.responder;
+  const response = call.streaming();
+  const slices = new Slices(call.gateway, response, snapshotQuery(call, SNAPSHOT_AT, offset.value));
   return slices.start((first) => {
     const headers = (target: UwsResponse): void => {
       writeStoredType(target, first.contentType);
@@ -184,39 +134,28 @@ export function handleReadSnapshot(
       if (first.offset === first.tail) target.writeHeader('stream-up-to-date', 'true');
       writeRecordRange(target, first);
     };
-    if (responder.headOnly) return out.whole(200, headers, undefined, first.size);
-    if (slices.isWhole) return out.whole(200, headers, slices.body);
-    out.begin(200, headers);
-    return slices.pour(() => out.end());
+    const head = { status: 200, headers };
+    if (headOnly) return response.whole(head, undefined, first.size);
+    if (slices.isWhole) return response.whole(head, slices.body);
+    response.begin(head);
+    return slices.writeAll(() => response.end());
   });
 }
 
 /** DELETE .../snapshot/{offset}: 409 for the present one, 404 for any other. */
-export function handleDeleteSnapshot(
-  plane: Plane,
-  res: UwsResponse,
-  responder: Responder,
-  bucket: string,
-  stream: string,
-  segment: string,
-  startedMs: number,
-): void {
-  const offset = parseUint53(decodePathSegment(segment) ?? '', 'the offset');
-  if (!offset.ok) {
-    return plane.refuse(res, responder, 'bucketed', 'snapshot', startedMs, 'INVALID_POSITION', offset.reason);
-  }
-  const exchange = new DeleteExchange(plane);
-  exchange.open(res, responder, 'bucketed', 'snapshot', startedMs);
-  return exchange.send(snapshotQuery(plane, SNAPSHOT_AT, bucket, stream, offset.value));
+export function handleDeleteSnapshot(call: RequestContext): void {
+  const offset = parseUint53(decodePathSegment(call.offset) ?? '', 'the offset');
+  if (!offset.ok) return call.refuse('INVALID_POSITION', offset.reason);
+  return call.send(snapshotQuery(call, SNAPSHOT_AT, offset.value), DELETE);
 }
 
-class DeleteExchange extends Exchange {
-  protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
+const DELETE: ReplyRenderer = {
+  render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     if (reply.code === 0) {
       reply.code = SNAPSHOT_IN_USE;
       // The digest; a refusal would say it behind its sentence.
       reply.text = '';
     }
-    return responder.refusal(res, this.family, reply);
-  }
-}
+    return call.responder.refusal(res, call.family, reply);
+  },
+};

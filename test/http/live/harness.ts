@@ -9,8 +9,8 @@ import { CorsPolicy } from '../../../src/http/cors.ts';
 import { liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
-import { Responder } from '../../../src/http/respond.ts';
-import { Unsent } from '../../../src/http/unsent.ts';
+import { Responder } from '../../../src/http/response.ts';
+import { ResponseBackpressure } from '../../../src/http/backpressure.ts';
 import { loadUws } from '../../../src/http/uws.ts';
 import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/protocol/request.ts';
 import { FakeGateway } from './fake-gateway.ts';
@@ -91,7 +91,7 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
       ...settings,
     },
   };
-  const responder = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new Unsent(rethrow));
+  const responder = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new ResponseBackpressure(rethrow));
   const app = uws.App();
   app.get('/:stream', (res, req) => {
     const params = paramsOf(new URLSearchParams(req.getQuery()), req.getHeader('if-none-match'));

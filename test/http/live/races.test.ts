@@ -7,8 +7,8 @@ import { CorsPolicy } from '../../../src/http/cors.ts';
 import { BUFFERED_BYTES_MAX, liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
-import { Responder } from '../../../src/http/respond.ts';
-import { Unsent } from '../../../src/http/unsent.ts';
+import { Responder } from '../../../src/http/response.ts';
+import { ResponseBackpressure } from '../../../src/http/backpressure.ts';
 import { READ_NOW, READ_OFFSET } from '../../../src/protocol/request.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
 import { FakeGateway } from './fake-gateway.ts';
@@ -16,7 +16,7 @@ import { FakeResponse } from './fake-response.ts';
 import { rethrow } from './harness.ts';
 import { NO_FORKS } from '../no-forks.ts';
 
-const RESPONDER = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new Unsent(rethrow));
+const RESPONDER = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new ResponseBackpressure(rethrow));
 
 class World {
   readonly gateway = new FakeGateway();

@@ -2,7 +2,7 @@
 // socket is full to the byte only once in thousands of writes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { writeChunk } from '../../../src/http/live/socket.ts';
+import { writeChunk } from '../../../src/http/backpressure.ts';
 import type { UwsResponse } from '../../../src/http/uws.ts';
 import { createRandom } from '../../support/random.ts';
 

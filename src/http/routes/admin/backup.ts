@@ -10,127 +10,148 @@
  */
 import { BACKUP_CONTENT_TYPE, BACKUP_FORMAT_VERSION } from '../../../base/limits.ts';
 import { fromHex } from '../../../base/hex.ts';
-import type { Backups } from '../../../backup/ports.ts';
 import { DIGEST_BYTES } from '../../../digest/blake3.ts';
 import { decodePathSegment, parseUint53 } from '../../../protocol/header-values.ts';
-import { Flow } from '../../flow.ts';
-import { Gathering } from '../../gather.ts';
-import { guardAbort, guardData, readData, takeOver } from '../../guard.ts';
-import { Outpour } from '../../outpour.ts';
+import { guardData, readData } from '../../guard.ts';
 import { collect } from '../../query.ts';
-import type { ServiceCall } from './service-call.ts';
+import type { Backups, ImportRequest } from '../../../backup/ports.ts';
+import type { AggregateResponse, RequestContext } from '../../request.ts';
+import type { Handler } from '../../router.ts';
+import type { UwsResponse } from '../../uws.ts';
 
-export const BACKUP_PREFIX = '/__svc/backup/';
 const ADOPT: ReadonlySet<string> = new Set(['adopt']);
 const CLUSTER_ID = /^[0-9a-f]{32}$/;
 
-export function handleBackup(call: ServiceCall, backups: Backups, path: string, method: string): void {
-  const { plane, res, responder, startedMs } = call;
-  const rest = path.slice(BACKUP_PREFIX.length).split('/');
-  const isInfo = rest.length === 1 && rest[0] === 'info';
-  const isImport = rest.length === 3 && rest[2] === 'import';
-  if (!isInfo && (rest[0] !== 'group' || (rest.length !== 2 && !isImport))) {
-    return plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'ROUTE_NOT_FOUND');
-  }
-  const wanted = isImport ? method === 'post' : method === 'get';
-  if (!wanted) {
-    return plane.count('other', responder.methodNotAllowed(res, isImport ? 'POST' : 'GET'), startedMs);
-  }
-  if (isInfo) return answerInfo(call, backups);
-  const group = parseUint53(decodePathSegment(rest[1] as string) ?? '', 'the group');
-  const { groupCount } = plane.ctx.gateway;
-  if (!group.ok || group.value >= groupCount) {
-    const reason = group.ok ? `group ${group.value} does not exist; groups are 0 to ${groupCount - 1}` : group.reason;
-    responder.text(res, 400, reason);
-    return plane.count('other', 400, startedMs);
-  }
-  return isImport ? receive(call, backups, group.value) : send(call, backups, group.value);
+/** For the handlers of paths with a group. */
+export function withGroup(handle: (call: RequestContext, group: number) => void): Handler {
+  return (call) => {
+    const group = parseUint53(decodePathSegment(call.parameters[0] ?? '') ?? '', 'the group');
+    const { groupCount } = call.gateway;
+    if (!group.ok) return call.text(400, group.reason);
+    if (group.value < groupCount) return handle(call, group.value);
+    return call.text(400, `group ${group.value} does not exist; groups are 0 to ${groupCount - 1}`);
+  };
 }
 
-function answerInfo(
-  { plane, res, responder, startedMs }: ServiceCall,
-  { endedExports, coldGraces, lineage }: Backups,
-): void {
-  const info = {
+export function handleBackupInfo(call: RequestContext, { endedExports, coldGraces, lineage }: Backups): void {
+  call.json(200, {
     format_version: BACKUP_FORMAT_VERSION,
-    raft_group_count: plane.ctx.gateway.groupCount,
+    raft_group_count: call.gateway.groupCount,
     ...lineage,
     ...coldGraces,
     ...(endedExports.length === 0 ? {} : { exports_ended_early: endedExports }),
-  };
-  responder.json(res, 200, JSON.stringify(info));
-  plane.count('other', 200, startedMs);
+  });
 }
 
-function send({ plane, res, responder, startedMs }: ServiceCall, backups: Backups, group: number): void {
-  const outpour = new Outpour(plane, res, responder, 'other', startedMs, true);
+export function handleExport(call: RequestContext, backups: Backups, group: number): void {
+  const response = call.streaming({ isPatient: true });
   backups.exportGroup(group, {
     get isOver() {
-      return outpour.isOver;
+      return response.isOver;
     },
     set onOver(told: (() => void) | undefined) {
-      outpour.onOver = told;
+      response.onOver = told;
     },
-    begin: (commitIndex, digest) =>
-      outpour.begin(200, (target) => {
+    begin: (commitIndex, digest) => {
+      const headers = (target: UwsResponse): void => {
         target.writeHeader('content-type', BACKUP_CONTENT_TYPE);
         target.writeHeader('x-svc-backup-format', String(BACKUP_FORMAT_VERSION));
         target.writeHeader('x-svc-backup-commit-index', String(commitIndex));
         if (digest !== undefined) target.writeHeader('x-svc-backup-blake3', digest);
-      }),
-    write: (piece, next) => outpour.write(piece, next),
-    end: () => outpour.end(),
-    fail: (code, detail) => outpour.fail(code, detail),
+      };
+      response.begin({ status: 200, headers });
+    },
+    write: (piece, next) => response.write(piece, next),
+    end: () => response.end(),
+    fail: (code, detail) => response.fail(code, detail),
   });
 }
 
-function receive({ plane, res, req, responder, startedMs }: ServiceCall, backups: Backups, group: number): void {
-  const named = req.getHeader('x-svc-backup-blake3');
-  if (named !== '' && fromHex(named.toLowerCase(), DIGEST_BYTES) === undefined) {
-    responder.text(res, 400, 'x-svc-backup-blake3 must be the 64 hexadecimal digits of a digest');
-    return plane.count('other', 400, startedMs);
+/** What the headers and the query of an upload say; a string: what is wrong with them. */
+function readImport({ req }: RequestContext): ImportRequest | string {
+  const named = req.getHeader('x-svc-backup-blake3').toLowerCase();
+  if (named !== '' && fromHex(named, DIGEST_BYTES) === undefined) {
+    return 'x-svc-backup-blake3 must be the 64 hexadecimal digits of a digest';
   }
   const source = req.getHeader('x-svc-backup-cluster');
   if (source !== '' && !CLUSTER_ID.test(source)) {
-    responder.text(res, 400, 'x-svc-backup-cluster must be the 32 hexadecimal digits of a cluster_id');
-    return plane.count('other', 400, startedMs);
+    return 'x-svc-backup-cluster must be the 32 hexadecimal digits of a cluster_id';
   }
   const query = collect(req.getQuery() ?? '', ADOPT);
-  const adopt = query.ok ? (query.value.get('adopt') ?? 'false') : '';
-  if (adopt !== 'true' && adopt !== 'false') {
-    responder.text(res, 400, query.ok ? 'adopt must be true or false' : query.reason);
-    return plane.count('other', 400, startedMs);
-  }
-  const wanted = {
-    digest: named === '' ? undefined : named.toLowerCase(),
+  if (!query.ok) return query.reason;
+  const adopt = query.value.get('adopt') ?? 'false';
+  if (adopt !== 'true' && adopt !== 'false') return 'adopt must be true or false';
+  return {
+    digest: named === '' ? undefined : named,
     adopts: adopt === 'true',
     source: source === '' ? undefined : source,
   };
-  const gathering = new Gathering(plane, res, responder, 'other', startedMs);
-  const flow = new Flow(res, gathering);
-  const feed = backups.importGroup(group, wanted, {
-    pause: () => flow.pause(),
-    resume: () => flow.resume(),
-    json: (status, value) => flow.answer(() => gathering.json(status, value)),
-    text: (status, sentence) => flow.answer(() => gathering.text(status, sentence)),
-    fail: (code, detail) => flow.answer(() => gathering.refuse(code, detail)),
+}
+
+export function handleImport(call: RequestContext, backups: Backups, group: number): void {
+  const request = readImport(call);
+  if (typeof request === 'string') return call.text(400, request);
+  const { res, server } = call;
+  if (res === undefined) return;
+  const aggregate = call.aggregate();
+  const pace = new UploadPace(res, aggregate);
+  const feed = backups.importGroup(group, request, {
+    pause: () => pace.pause(),
+    resume: () => pace.resume(),
+    json: (status, value) => pace.answer(() => aggregate.json(status, value)),
+    text: (status, sentence) => pace.answer(() => aggregate.text(status, sentence)),
+    fail: (code, detail) => pace.answer(() => aggregate.refuse(code, detail)),
   });
-  // In place of the one that Gathering set.
-  const gone = guardAbort(plane.logError, gathering, () => {
-    gathering.aborted();
-    feed.abort();
-  });
-  takeOver(res, gathering, gone);
+  call.onAbort = () => feed.abort();
   let bodyEnded = false;
-  const take = guardData(plane.logError, gathering, (chunk, last) => {
+  const take = guardData(server.logError, call, (chunk, last) => {
     // An answer given early does not stop the upload: what still comes is thrown away.
-    if (bodyEnded || gathering.isOver) return;
+    if (bodyEnded || aggregate.isOver) return;
     bodyEnded = last;
-    gathering.guard(() => {
+    aggregate.guard(() => {
       if (chunk.byteLength > 0) feed.push(new Uint8Array(chunk));
       if (last) feed.end();
-      else flow.came();
+      else pace.came();
     });
   });
   readData(res, take);
+}
+
+/**
+ * Holds an upload back. Of uWebSockets.js (HttpContext.h, HttpResponse.h): `pause` ends the 10 s in which a client has to send something,
+ * `resume` starts them; but a socket that brings full buffers is read on although it was paused, and each 160 KiB start the 10 s too. They
+ * would end the connection of a client that may not send, so whoever gets bytes while it waits pauses anew. Never touches a response
+ * that is over.
+ */
+export class UploadPace {
+  readonly #res: Pick<UwsResponse, 'pause' | 'resume'>;
+  readonly #response: Pick<AggregateResponse, 'isOver'>;
+  #paused = false;
+
+  constructor(res: Pick<UwsResponse, 'pause' | 'resume'>, response: Pick<AggregateResponse, 'isOver'>) {
+    this.#res = res;
+    this.#response = response;
+  }
+
+  pause(): void {
+    if (this.#paused || this.#response.isOver) return;
+    this.#paused = true;
+    this.#res.pause();
+  }
+
+  /** Bytes came, maybe although they were to wait. */
+  came(): void {
+    if (this.#paused && !this.#response.isOver) this.#res.pause();
+  }
+
+  resume(): void {
+    if (!this.#paused || this.#response.isOver) return;
+    this.#paused = false;
+    this.#res.resume();
+  }
+
+  answer(write: () => void): void {
+    this.resume();
+    write();
+  }
 }

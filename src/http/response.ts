@@ -17,9 +17,9 @@ import { formatOffset } from '../protocol/header-values.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET } from '../protocol/request.ts';
 import type { Family, ReadCache, ReadParams } from './contract.ts';
-import type { CorsBlocks } from './cors.ts';
+import type { CorsBlocks, CorsPolicy } from './cors.ts';
 import { type CacheControl, cacheValues } from './read-cache.ts';
-import type { Unsent } from './unsent.ts';
+import type { ResponseBackpressure } from './backpressure.ts';
 import type { UwsResponse } from './uws.ts';
 
 const STATUS_LINES = new Map<number, string>([
@@ -112,7 +112,7 @@ export class Responder {
   /** The last response whose status was written, and the last one that was answered whole. */
   begun: UwsResponse | undefined = undefined;
   ended: UwsResponse | undefined = undefined;
-  readonly #unsent: Unsent;
+  readonly #backpressure: ResponseBackpressure;
   readonly #noStore: string;
   readonly #noCache: string;
   readonly #cached: string;
@@ -120,9 +120,9 @@ export class Responder {
   readonly #read: string;
   readonly #turn: string;
 
-  constructor(cors: CorsBlocks, headOnly: boolean, unsent: Unsent, readCache: ReadCache = 'none') {
+  constructor(cors: CorsBlocks, headOnly: boolean, backpressure: ResponseBackpressure, readCache: ReadCache = 'none') {
     this.headOnly = headOnly;
-    this.#unsent = unsent;
+    this.#backpressure = backpressure;
     this.#noStore = staticBlock('no-store', cors.answer);
     this.#noCache = staticBlock('no-cache', cors.answer);
     this.#cached = staticBlock('public, max-age=300', cors.answer);
@@ -211,7 +211,7 @@ export class Responder {
   }
 
   /** error(), and the connection is closed. */
-  lastWords(res: UwsResponse, code: ErrorCode, detail: string): number {
+  refuseAndClose(res: UwsResponse, code: ErrorCode, detail: string): number {
     const { bucketed, text } = ERRORS[code];
     this.begin(res, bucketed, 'no-store', code);
     res.writeHeader('content-type', TEXT_PLAIN);
@@ -236,14 +236,56 @@ export class Responder {
 
   /**
    * Ends an answer that has its headers; a HEAD without the body. Call it corked. What is large goes past the cork buffer of
-   * uWebSockets.js, which loses it when the client does not read (live/socket.ts).
+   * uWebSockets.js, which loses it when the client does not read (backpressure.ts).
    */
   end(res: UwsResponse, body: string | Uint8Array): void {
     if (this.headOnly) res.endWithoutBody();
-    else if (typeof body !== 'string') this.#unsent.end(res, body);
+    else if (typeof body !== 'string') this.#backpressure.end(res, body);
     else if (body.length <= SHORT_TEXT_LENGTH) res.end(body);
-    else this.#unsent.end(res, encoder.encode(body));
+    else this.#backpressure.end(res, encoder.encode(body));
     this.ended = res;
+  }
+}
+
+interface Pair {
+  readonly body: Responder;
+  readonly head: Responder;
+}
+
+/** Two responders for each result of the CORS policy: one for HEAD and one for everything else. */
+export class Responders {
+  readonly #cors: CorsPolicy;
+  readonly #backpressure: ResponseBackpressure;
+  readonly #readCache: ReadCache;
+  /** As long as the policy keeps the blocks. */
+  readonly #pairs = new WeakMap<CorsBlocks, Pair>();
+  /** When everybody gets the same, neither the origin nor a map is needed. */
+  readonly #only: Pair | undefined;
+  /** For requests that name no origin, which is all but those of browsers. */
+  readonly #none: Pair;
+
+  constructor(cors: CorsPolicy, backpressure: ResponseBackpressure, readCache: ReadCache) {
+    this.#readCache = readCache;
+    this.#cors = cors;
+    this.#backpressure = backpressure;
+    this.#none = this.#pairOf(cors.blocksFor(''));
+    this.#only = cors.readsOrigin ? undefined : this.#none;
+  }
+
+  for(origin: string, headOnly: boolean): Responder {
+    const pair = this.#only ?? (origin === '' ? this.#none : this.#pairOf(this.#cors.blocksFor(origin)));
+    return headOnly ? pair.head : pair.body;
+  }
+
+  #pairOf(blocks: CorsBlocks): Pair {
+    const known = this.#pairs.get(blocks);
+    if (known !== undefined) return known;
+    const pair = {
+      body: new Responder(blocks, false, this.#backpressure, this.#readCache),
+      head: new Responder(blocks, true, this.#backpressure, this.#readCache),
+    };
+    this.#pairs.set(blocks, pair);
+    return pair;
   }
 }
 

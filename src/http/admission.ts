@@ -1,28 +1,34 @@
 /**
- * What web pages may do, decided by headers alone, before a route or a body is looked at. A page cannot set or leave out any of
+ * What a request must bring before its plane looks at it: nothing that a web page elsewhere could send, and the plane's bearer token.
+ *
+ * What web pages may do is decided by headers alone, before a route or a body is looked at. A page cannot set or leave out any of
  * these headers: Host, Origin (on every request that changes something, and on all that cross origins with CORS), Sec-Fetch-Site
  * (browsers since 2023, where the address is https or loopback), Referer (older ones, unless the page leaves it out).
  */
+import { timingSafeEqual } from 'node:crypto';
 import type { ErrorCode } from '../base/errors.ts';
 import type { CorsPolicy } from './cors.ts';
 import { KnownHosts, type PlaneHosts, isLoopbackHost } from './known-hosts.ts';
+import { hasOwnToken } from './routes/subscriptions.ts';
 import type { WriteHeaders } from './headers.ts';
 import type { UwsRequest } from './uws.ts';
 
-export interface GateRefusal {
+export interface AdmissionRefusal {
   readonly code: ErrorCode;
   readonly detail: string;
 }
 
 /** What the walk over the headers found. */
-export interface Knock extends Pick<WriteHeaders, 'host' | 'origin' | 'site' | 'referer'> {}
+export interface OriginHeaders extends Pick<WriteHeaders, 'host' | 'origin' | 'site' | 'referer'> {}
 
 /** Each look at the URL is a call into native code, which only the probes and refusals need. */
 export type Target = Pick<UwsRequest, 'getUrl'>;
 
-export interface Gate {
-  /** `authorized`: the request carries the plane's bearer token, which a page of somebody else cannot know. */
-  refuses(knock: Knock, target: Target, method: string, authorized: boolean): GateRefusal | undefined;
+/** `authorized`: the request carries the plane's bearer token, which a page of somebody else cannot know. */
+export type Sender = 'authorized' | 'unknown';
+
+export interface AdmissionPolicy {
+  refuses(headers: OriginHeaders, target: Target, method: string, sender: Sender): AdmissionRefusal | undefined;
 }
 
 /** They change nothing; what they answer a page of another origin cannot read. */
@@ -37,7 +43,7 @@ const SHOWN_CHARS_MAX = 80;
  * Operators come with tools, not with pages: whatever crosses sites is refused, with a token too. A change is taken from a browser
  * only when it says that it comes from the same origin.
  */
-export class AdminGate implements Gate {
+export class AdminPolicy implements AdmissionPolicy {
   readonly #hosts: KnownHosts;
 
   constructor(hosts: PlaneHosts) {
@@ -45,11 +51,11 @@ export class AdminGate implements Gate {
   }
 
   refuses(
-    { host = '', origin, site, referer }: Knock,
+    { host = '', origin, site, referer }: OriginHeaders,
     target: Target,
     method: string,
-    authorized: boolean,
-  ): GateRefusal | undefined {
+    sender: Sender,
+  ): AdmissionRefusal | undefined {
     if (origin !== '' && !isOriginOf(origin, host)) return foreign(origin, 'the admin plane serves no web pages');
     if (site !== '' && site !== 'same-origin' && !(site === 'none' && isSafe(method))) {
       return foreign(site, 'the admin plane serves no web pages');
@@ -57,12 +63,12 @@ export class AdminGate implements Gate {
     if (!isSafe(method) && origin === '' && site === '' && referer !== '' && !isBelow(referer, host)) {
       return foreign(referer, 'the admin plane serves no web pages');
     }
-    if (authorized || this.#hosts.has(host) || PROBES.has(target.getUrl())) return undefined;
+    if (sender === 'authorized' || this.#hosts.has(host) || PROBES.has(target.getUrl())) return undefined;
     return misdirected(host, 'server.admin_hosts');
   }
 }
 
-export interface ClientGateOptions {
+export interface ClientPolicyOptions {
   readonly hosts: PlaneHosts;
   readonly cors: CorsPolicy;
   /** The plane asks for a token. */
@@ -70,7 +76,7 @@ export interface ClientGateOptions {
 }
 
 /** Pages of the origins that CORS lets read may also write; pages of others may not. */
-export class ClientGate implements Gate {
+export class ClientPolicy implements AdmissionPolicy {
   readonly #hosts: KnownHosts;
   readonly #cors: CorsPolicy;
   /** Only clients of this host, or of the names that are listed, have any business here. */
@@ -78,14 +84,14 @@ export class ClientGate implements Gate {
   /** A name that is not known may be that of a page. */
   readonly #trustsHost: boolean;
 
-  constructor({ hosts, cors, hasToken }: ClientGateOptions) {
+  constructor({ hosts, cors, hasToken }: ClientPolicyOptions) {
     this.#hosts = new KnownHosts(hosts);
     this.#cors = cors;
     this.#isStrict = !hasToken && (isLoopbackHost(hosts.listen) || hosts.names.length > 0);
     this.#trustsHost = hasToken;
   }
 
-  refuses({ host = '', origin, site }: Knock, target: Target, method: string): GateRefusal | undefined {
+  refuses({ host = '', origin, site }: OriginHeaders, target: Target, method: string): AdmissionRefusal | undefined {
     if (this.#cors.allowsAny) return undefined;
     if (this.#isStrict && !this.#hosts.has(host) && !PROBES.has(target.getUrl()))
       return misdirected(host, 'server.hosts');
@@ -110,14 +116,63 @@ function isBelow(url: string, host: string): boolean {
   return authority !== undefined && authority.toLowerCase() === host.toLowerCase();
 }
 
-function foreign(from: string, hint: string): GateRefusal {
+function foreign(from: string, hint: string): AdmissionRefusal {
   return { code: 'ORIGIN_NOT_ALLOWED', detail: `${shown(from)}; ${hint}` };
 }
 
-function misdirected(host: string, key: string): GateRefusal {
+function misdirected(host: string, key: string): AdmissionRefusal {
   return { code: 'HOST_NOT_ALLOWED', detail: `${shown(host)}; if it is a name of this node, add it to ${key}` };
 }
 
 function shown(text: string): string {
   return JSON.stringify(text.slice(0, SHOWN_CHARS_MAX));
+}
+
+const SCHEME = 'bearer ';
+
+/**
+ * Does the Authorization header carry the token? The time taken depends on the length of what was sent and on nothing else.
+ */
+export function isAuthorized(authorization: string, token: string): boolean {
+  if (token === '') return true;
+  if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return false;
+  const sent = Buffer.from(authorization.slice(SCHEME.length).trim(), 'utf8');
+  const right = Buffer.from(token, 'utf8');
+  // Of equal length, so that a comparison takes place in either case.
+  return sent.length === right.length ? timingSafeEqual(sent, right) : !timingSafeEqual(right, right);
+}
+
+const UNAUTHORIZED: AdmissionRefusal = { code: 'UNAUTHORIZED', detail: '' };
+
+export class RequestAdmission {
+  readonly #policy: AdmissionPolicy;
+  /** Empty: none is asked for. */
+  #token: string;
+
+  constructor(policy: AdmissionPolicy, token: string) {
+    this.#policy = policy;
+    this.#token = token;
+  }
+
+  /** A plane does not begin or cease to ask for a token: what else follows from that is decided at the start. */
+  changeToken(token: string): void {
+    if (this.#token !== '' && token !== '') this.#token = token;
+  }
+
+  /** Does the request carry the token, if there is one? */
+  knows({ authorization }: Pick<WriteHeaders, 'authorization'>): boolean {
+    return isAuthorized(authorization, this.#token);
+  }
+
+  refuses(headers: WriteHeaders, target: Target, method: string): AdmissionRefusal | undefined {
+    const token = this.#token;
+    const authorized = token !== '' && isAuthorized(headers.authorization, token);
+    const refusal = this.#policy.refuses(headers, target, method, authorized ? 'authorized' : 'unknown');
+    if (refusal !== undefined) return refusal;
+    // Browsers send no token with a preflight.
+    if (token === '' || authorized || method === 'options') return undefined;
+    const url = target.getUrl();
+    const isProbe = (method === 'get' || method === 'head') && PROBES.has(url);
+    return hasOwnToken(url) || isProbe ? undefined : UNAUTHORIZED;
+  }
 }

@@ -2,17 +2,24 @@
  * The GC pass at the end of a purge: deletes the objects that the groups queued for it, without the wait that others have, and tells
  * the groups. It is help, not duty: what fails here stays queued, and the leaders' collectors finish it.
  */
-import type { ReplyHandler } from '../../../ports.ts';
-import { decodeUtf8 } from '../../../base/utf8.ts';
-import { encodeGcList } from '../../../protocol/cold.ts';
-import type { Reply } from '../../../protocol/reply.ts';
-import { newRequest } from '../../../protocol/request.ts';
-import type { Plane } from '../../plane.ts';
-import { COMMANDS, QUERIES } from '../../../protocol/operations.ts';
+import type { ReplyHandler, ShardGateway } from '../ports.ts';
+import { decodeUtf8 } from '../base/utf8.ts';
+import { encodeGcList } from '../protocol/cold.ts';
+import { COMMANDS, QUERIES } from '../protocol/operations.ts';
+import type { Reply } from '../protocol/reply.ts';
+import { newRequest } from '../protocol/request.ts';
 
 /** The cold store, as far as a purge needs it; never rejects. Keys that are not there count as removed. */
 export interface ColdObjects {
   remove(keys: readonly string[]): Promise<{ readonly error?: string }>;
+}
+
+/** Whose objects are deleted, and where. */
+export interface ObjectsPass {
+  readonly gateway: ShardGateway;
+  readonly objects: ColdObjects;
+  readonly bucket: string;
+  readonly logError: (error: unknown, what: string) => void;
 }
 
 /** Objects deleted by one call of the store. */
@@ -24,30 +31,29 @@ const ROUNDS_MAX = 16;
  * `queued` counts by group. `done` gets how many objects of the bucket were deleted, whoever did so; of a group that was restored
  * only those that were deleted here, because what a collector took may have been another cluster's, whose objects stay.
  */
-export function deleteObjects(
-  plane: Plane,
-  objects: ColdObjects,
-  bucket: string,
-  queued: readonly number[],
-  done: (reclaimed: number) => void,
-): void {
+export function deleteObjects(pass: ObjectsPass, queued: readonly number[], done: (reclaimed: number) => void): void {
   let reclaimed = 0;
   const next = (group: number): void => {
     if (group === queued.length) return done(reclaimed);
-    const pass = new GroupPass(plane, objects, bucket, group, queued[group] as number, (count, isWhole) => {
+    const groupPass = new GroupPass(pass, { group, queued: queued[group] ?? 0 }, (count, isWhole) => {
       reclaimed += count;
       // A store that does not answer is not asked once for each group.
       if (isWhole) next(group + 1);
       else done(reclaimed);
     });
-    return pass.ask();
+    return groupPass.ask();
   };
   next(0);
 }
 
+/** One group, and how many objects it queued. */
+interface GroupQueue {
+  readonly group: number;
+  readonly queued: number;
+}
+
 class GroupPass implements ReplyHandler {
-  readonly #plane: Plane;
-  readonly #objects: ColdObjects;
+  readonly #pass: ObjectsPass;
   readonly #query = newRequest();
   readonly #done: (reclaimed: number, isWhole: boolean) => void;
   /** Entries that there were. */
@@ -57,27 +63,19 @@ class GroupPass implements ReplyHandler {
   #restored = false;
   #rounds = 0;
 
-  constructor(
-    plane: Plane,
-    objects: ColdObjects,
-    bucket: string,
-    group: number,
-    queued: number,
-    done: (reclaimed: number, isWhole: boolean) => void,
-  ) {
-    this.#plane = plane;
-    this.#objects = objects;
+  constructor(pass: ObjectsPass, { group, queued }: GroupQueue, done: (reclaimed: number, isWhole: boolean) => void) {
+    this.#pass = pass;
     this.#entries = queued;
     this.#left = queued;
     this.#done = done;
     this.#query.op = QUERIES.bucketGarbage.number;
     this.#query.group = group;
-    this.#query.command.bucket = bucket;
+    this.#query.command.bucket = pass.bucket;
     this.#query.maxRecords = OBJECTS_AT_ONCE;
   }
 
   ask(): void {
-    if (!this.#plane.ctx.gateway.send(this.#query, this)) this.#end(false);
+    if (!this.#pass.gateway.send(this.#query, this)) this.#end(false);
   }
 
   onReply(reply: Reply): void {
@@ -90,10 +88,10 @@ class GroupPass implements ReplyHandler {
     if (this.#rounds++ === ROUNDS_MAX) return this.#end(false);
     const { seqs, keys } = JSON.parse(decodeUtf8(reply.body)) as { seqs: number[]; keys: string[] };
     if (keys.length === 0) return this.#tell(seqs, 0);
-    this.#objects.remove(keys).then(
+    this.#pass.objects.remove(keys).then(
       ({ error }) => (error === undefined ? this.#tell(seqs, keys.length) : this.#end(false)),
       (error: unknown) => {
-        this.#plane.logError(error, 'purge');
+        this.#pass.logError(error, 'purge');
         this.#end(false);
       },
     );
@@ -106,7 +104,7 @@ class GroupPass implements ReplyHandler {
     request.group = this.#query.group;
     request.command.kind = COMMANDS.gcDone.number;
     request.command.payload = encodeGcList(seqs);
-    const sent = this.#plane.ctx.gateway.send(request, {
+    const sent = this.#pass.gateway.send(request, {
       onReply: (reply) => {
         if (reply.code !== 0) return this.#end(false);
         this.#deleted += deleted;

@@ -1,20 +1,8 @@
-/** What the handlers of one listener share: the context, the budget of bodies in flight, and how many requests are open. */
+/** What the requests of one listener share: the node's services, the budget of bodies in flight, and how many requests are open. */
 import { BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
 import { type Request, newRequest } from '../protocol/request.ts';
-import type { ErrorCode } from '../base/errors.ts';
-import type { ErrorLog, Family, HttpContext, Operation } from './contract.ts';
-import type { Responder } from './respond.ts';
-import { SlowBodies } from './slow-bodies.ts';
-import type { UwsRequest, UwsResponse } from './uws.ts';
-
-/** What a plane does with a request whose method is not OPTIONS and whose sender may use it. */
-export type Router = (
-  res: UwsResponse,
-  req: UwsRequest,
-  method: string,
-  responder: Responder,
-  startedMs: number,
-) => void;
+import type { ShardGateway } from '../ports.ts';
+import type { ErrorLog, HttpContext, HttpSettings, Operation } from './contract.ts';
 
 /** Bytes of request bodies that this process holds or has handed to a shard without an answer yet; shared by the planes. */
 export class BodyBudget {
@@ -44,8 +32,10 @@ export class BodyBudget {
 /** Four requests of the largest size; usual ones take some hundred bytes. */
 const STRANGER_BYTES_MAX = 4 * SUBSCRIPTION_BODY_BYTES_MAX;
 
-export class Plane {
+export class HttpServerContext {
   readonly ctx: HttpContext;
+  readonly gateway: ShardGateway;
+  readonly settings: HttpSettings;
   readonly budget: BodyBudget;
   /** Of bodies whose sender may be anybody: they take no room from the others. */
   readonly strangers = new BodyBudget(STRANGER_BYTES_MAX);
@@ -61,6 +51,8 @@ export class Plane {
 
   constructor(ctx: HttpContext, budget: BodyBudget) {
     this.ctx = ctx;
+    this.gateway = ctx.gateway;
+    this.settings = ctx.settings;
     this.budget = budget;
     this.slowBodies = new SlowBodies(() => ctx.monotonicMs());
     this.logError = ctx.logError;
@@ -79,31 +71,60 @@ export class Plane {
     });
   }
 
-  /** Counts an answer that was given inside the route handler. */
+  /** Counts one answer. */
   count(operation: Operation, status: number, startedMs: number): void {
     this.ctx.metrics.response(operation, status, Math.round((this.ctx.monotonicMs() - startedMs) * 1000));
   }
+}
 
-  /** Refuses inside the route handler, where the response is corked already. */
-  refuse(
-    res: UwsResponse,
-    responder: Responder,
-    family: Family,
-    operation: Operation,
-    startedMs: number,
-    code: ErrorCode,
-    detail?: string,
-  ): void {
-    this.count(operation, responder.error(res, family, code, detail), startedMs);
+/** 32 MiB over 1 Mbit/s take four and a half minutes. */
+const BODY_MS_MAX = 300_000;
+/** A body may take so much longer. */
+const SWEEP_MS = 5000;
+
+interface SlowBody {
+  /** Ends the request and its connection. */
+  cutOff(): void;
+}
+
+/**
+ * Bodies that are on their way, and how long for. Half a body holds memory and a place in the budget; a sender that drips just fast
+ * enough for the library (160 KiB in 10 s) would hold 32 MiB for half an hour.
+ */
+export class SlowBodies {
+  readonly #clockMs: () => number;
+  /** When the first piece came; the longest ago is the first. */
+  readonly #since = new Map<SlowBody, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(clockMs: () => number) {
+    this.#clockMs = clockMs;
   }
 
-  /** The shared query, set to a question about one stream. */
-  streamQuery(op: number, group: number, bucket: string, stream: string): Request {
-    const query = this.query;
-    query.op = op;
-    query.group = group;
-    query.command.bucket = bucket;
-    query.command.stream = stream;
-    return query;
+  get size(): number {
+    return this.#since.size;
+  }
+
+  /** Its first piece came, and it was not all. */
+  add(body: SlowBody): void {
+    this.#since.set(body, this.#clockMs());
+    this.#timer ??= setInterval(() => this.sweep(), SWEEP_MS).unref();
+  }
+
+  /** Complete, refused or gone. */
+  delete(body: SlowBody): void {
+    // Most of the time there is none, and every request comes by.
+    if (this.#since.size === 0 || !this.#since.delete(body) || this.#since.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  sweep(): void {
+    const latestMs = this.#clockMs() - BODY_MS_MAX;
+    for (const [body, sinceMs] of this.#since) {
+      if (sinceMs > latestMs) return;
+      this.delete(body);
+      body.cutOff();
+    }
   }
 }

@@ -15,25 +15,15 @@
  */
 import { formatAddress, parseAddress } from '../../../base/address.ts';
 import { decodePathSegment, parseUint53 } from '../../../protocol/header-values.ts';
-import type { Reply } from '../../../protocol/reply.ts';
-import {
-  ADMIN_ALLOW_REVERT,
-  ADMIN_FORGET_LEARNER,
-  ADMIN_LEARNER,
-  ADMIN_MEMBERSHIP,
-  ADMIN_PURGE,
-  ADMIN_SNAPSHOT,
-  ADMIN_TRANSFER,
-  newRequest,
-} from '../../../protocol/request.ts';
-import { Exchange } from '../../exchange.ts';
-import type { Plane } from '../../plane.ts';
-import { type QueryResult, collect } from '../../query.ts';
-import { type Responder, TEXT_PLAIN } from '../../respond.ts';
-import type { UwsRequest, UwsResponse } from '../../uws.ts';
 import { QUERIES } from '../../../protocol/operations.ts';
+import type { Reply } from '../../../protocol/reply.ts';
+import { ADMIN_LEARNER, ADMIN_MEMBERSHIP, ADMIN_PURGE, newRequest } from '../../../protocol/request.ts';
+import { type QueryResult, collect } from '../../query.ts';
+import type { ReplyRenderer, RequestContext } from '../../request.ts';
+import { TEXT_PLAIN } from '../../response.ts';
+import type { Handler } from '../../router.ts';
+import type { UwsResponse } from '../../uws.ts';
 
-export const RAFT_PREFIX = '/__svc/raft/';
 /** Node ids are unsigned 32-bit numbers; 0 stands for "no node". */
 const NODE_ID_MAX = 2 ** 32 - 1;
 /** So are those of groups, wherever groups are counted. */
@@ -55,25 +45,11 @@ export interface RaftCall {
   readonly text: string;
 }
 
-interface Route {
+/** What a route asks of the group; the numbers are still text. */
+interface RaftRoute {
   readonly mode: number;
   readonly group: string;
   readonly node: string | undefined;
-}
-
-/** Undefined: no such route. The segments of numbers are still text. */
-function findRoute(path: string): Route | undefined {
-  const [group = '', verb, second, third, ...more] = path.slice(RAFT_PREFIX.length).split('/');
-  if (more.length > 0) return undefined;
-  const route = (mode: number, node?: string): Route => ({ mode, group, node });
-  if (second === undefined) {
-    if (verb === 'snapshot') return route(ADMIN_SNAPSHOT);
-    if (verb === 'purge') return route(ADMIN_PURGE);
-    return verb === 'membership' ? route(ADMIN_MEMBERSHIP) : undefined;
-  }
-  if (third === undefined) return verb === 'learners' ? route(ADMIN_LEARNER, second) : undefined;
-  if (verb === 'leader' && second === 'transfer') return route(ADMIN_TRANSFER, third);
-  return verb === 'nodes' && third === 'allow-next-revert' ? route(ADMIN_ALLOW_REVERT, second) : undefined;
 }
 
 type CallResult = QueryResult<RaftCall> | { readonly ok: false; readonly status: 404; readonly reason: string };
@@ -84,7 +60,7 @@ const fail = (reason: string): { readonly ok: false; readonly reason: string } =
  * The call, or the sentence for the 400, or for the 404 when the node does not have the group. Required parameters are looked at
  * before ids.
  */
-function readCall(route: Route, query: string | undefined, groupCount: number, peers: PeerAddresses): CallResult {
+function readCall(route: RaftRoute, query: string | undefined, groupCount: number, peers: PeerAddresses): CallResult {
   const collected = collect(query ?? '', PARAMETERS);
   if (!collected.ok) return collected;
   const parameters = collected.value;
@@ -156,9 +132,10 @@ function readAddress(node: number, given: string | undefined, peers: PeerAddress
 }
 
 /** Passes on what the shard answers. */
-export class OperatorExchange extends Exchange {
-  protected override answer(res: UwsResponse, responder: Responder, reply: Reply): number {
-    if (reply.code !== 0) return responder.refusal(res, this.family, reply);
+const PASS_ON: ReplyRenderer = {
+  render(call: RequestContext, res: UwsResponse, reply: Reply): number {
+    const { responder } = call;
+    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     const status = reply.a;
     responder.begin(res, status);
     if (status === 503) res.writeHeader('retry-after', '1');
@@ -166,43 +143,49 @@ export class OperatorExchange extends Exchange {
     if (reply.body === undefined) res.end();
     else responder.end(res, reply.body);
     return status;
-  }
+  },
+};
+
+/** The handler of one kind of call. Its path names the group, and maybe a node. */
+export function raftHandler(mode: number, peers: PeerAddresses): Handler {
+  return (call) => {
+    const [group = '', node] = call.parameters;
+    const read = readCall({ mode, group, node }, call.req.getQuery(), call.gateway.groupCount, peers);
+    if (!read.ok) return call.text('status' in read ? read.status : 400, read.reason);
+    const request = newRequest();
+    request.op = QUERIES.admin.number;
+    request.group = read.value.group;
+    request.mode = read.value.mode;
+    request.value = read.value.value;
+    request.command.bucket = read.value.text;
+    return call.send(request, PASS_ON);
+  };
 }
 
-export function handleRaftAdmin(
-  plane: Plane,
-  peers: PeerAddresses,
-  res: UwsResponse,
-  req: UwsRequest,
-  method: string,
-  responder: Responder,
-  startedMs: number,
-): void {
-  const route = findRoute(req.getUrl());
-  if (route === undefined) return plane.refuse(res, responder, 'bucketed', 'other', startedMs, 'ROUTE_NOT_FOUND');
-  const forgets = method === 'delete' && route.mode === ADMIN_LEARNER;
-  if (method !== 'post' && !forgets) {
-    const allowed = route.mode === ADMIN_LEARNER ? 'POST, DELETE' : 'POST';
-    return plane.count('other', responder.methodNotAllowed(res, allowed), startedMs);
-  }
-  const call = readCall(
-    forgets ? { ...route, mode: ADMIN_FORGET_LEARNER } : route,
-    req.getQuery(),
-    plane.ctx.gateway.groupCount,
-    peers,
-  );
-  if (!call.ok) {
-    const status = 'status' in call ? call.status : 400;
-    responder.text(res, status, call.reason);
-    return plane.count('other', status, startedMs);
-  }
-  const exchange = new OperatorExchange(plane);
-  exchange.open(res, responder, 'bucketed', 'other', startedMs);
+const FLUSH_BYTES_MIN = 1;
+const FLUSH_BYTES_MAX = 8 * 1024 * 1024;
+/** The shard takes the bound as u32, and has one of its own far below. */
+const UINT32_MAX = 0xffff_ffff;
+const FLUSH_PARAMETERS: ReadonlySet<string> = new Set(['min_hot_bytes', 'max_bytes']);
+
+/**
+ * POST /__svc/flush-cold/{bucket}/{stream}?min_hot_bytes&max_bytes: moves a prefix of the stream's hot bytes to the cold store now.
+ * Numbers that cannot be read count as left out.
+ */
+export function handleFlushCold(call: RequestContext): void {
+  const collected = collect(call.req.getQuery() ?? '', FLUSH_PARAMETERS);
+  const parameters = collected.ok ? collected.value : new Map<string, string>();
   const request = newRequest();
-  request.op = QUERIES.admin.number;
-  request.group = call.value.group;
-  request.mode = call.value.mode;
-  request.value = call.value.value;
-  request.command.bucket = call.value.text;
-  return exchange.send(request);
+  request.op = QUERIES.flushStream.number;
+  request.group = call.gateway.groupOf(call.bucket, call.stream);
+  request.command.bucket = call.bucket;
+  request.command.stream = call.stream;
+  request.value = number(parameters.get('min_hot_bytes'), FLUSH_BYTES_MIN);
+  request.maxBytes = Math.min(UINT32_MAX, number(parameters.get('max_bytes'), FLUSH_BYTES_MAX));
+  return call.send(request, PASS_ON);
+}
+
+function number(text: string | undefined, otherwise: number): number {
+  const parsed = parseUint53(text ?? '', 'the number');
+  return parsed.ok ? parsed.value : otherwise;
 }

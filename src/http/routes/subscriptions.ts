@@ -4,12 +4,11 @@
  */
 import { SUBSCRIPTION_BODY_BYTES_MAX } from '../../base/limits.ts';
 import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../../subscriptions/ports.ts';
-import { BodyExchange } from '../body.ts';
 import { declaredBytes } from '../headers.ts';
-import type { Plane } from '../plane.ts';
-import { JSON_TYPE, type Responder } from '../respond.ts';
-import { CONTROL_PREFIX } from '../routes.ts';
-import type { UwsRequest, UwsResponse } from '../uws.ts';
+import { CONTROL_PREFIX } from '../paths.ts';
+import type { BodyConsumer, RequestContext } from '../request.ts';
+import { JSON_TYPE, type Responder } from '../response.ts';
+import type { UwsResponse } from '../uws.ts';
 
 /** Tokens of their own protect them, and public keys are public: the plane's token is not asked for. */
 const OPEN = /^\/v1\/stream\/__ds\/(jwks\.json|subscriptions\/[^/]+\/(callback|ack|release))$/;
@@ -18,29 +17,23 @@ export function hasOwnToken(url: string): boolean {
   return url.startsWith(CONTROL_PREFIX) && OPEN.test(url);
 }
 
-export function handleControl(
-  plane: Plane,
-  port: ControlPort,
-  res: UwsResponse,
-  req: UwsRequest,
-  method: string,
-  responder: Responder,
-  startedMs: number,
-): void {
-  const scheme = plane.ctx.settings.tls === undefined ? 'http' : 'https';
+export function handleControl(call: RequestContext, port: ControlPort): void {
+  const { method, req, server } = call;
+  const scheme = server.settings.tls === undefined ? 'http' : 'https';
   const head: ControlHead = {
     method: method === 'head' ? 'get' : method,
-    path: req.getUrl().slice(CONTROL_PREFIX.length),
+    path: call.url.slice(CONTROL_PREFIX.length),
     authorization: req.getHeader('authorization'),
     origin: `${scheme}://${req.getHeader('host')}`,
   };
   const declared = declaredBytes(req.getHeader('content-length'));
   const opened = openTask(port, head);
-  const exchange = new ControlExchange(plane, port, 'run' in opened ? opened : undefined);
-  exchange.open(res, responder, 'flat', 'other', startedMs);
-  if (!('run' in opened)) exchange.write(opened);
-  else if (head.method === 'get') exchange.begin(new Uint8Array(0));
-  else exchange.readBody(res, declared);
+  call.aggregate();
+  if (!('run' in opened)) return answer(call, opened);
+  const task = new Task(port, opened);
+  if (head.method === 'get') return task.run(call, new Uint8Array(0));
+  const budget = opened.fromStranger === true ? server.strangers : server.budget;
+  return call.readBody(declared, task, { bytesMax: SUBSCRIPTION_BODY_BYTES_MAX, budget });
 }
 
 /** What `Allow` names for a path below the prefix: what the port says to a method that nothing has. */
@@ -65,54 +58,41 @@ function openTask(port: ControlPort, head: ControlHead): ControlAnswer | Control
   }
 }
 
-class ControlExchange extends BodyExchange {
+class Task implements BodyConsumer {
   readonly #port: ControlPort;
-  readonly #task: ControlTask | undefined;
+  readonly #task: ControlTask;
 
-  constructor(plane: Plane, port: ControlPort, task: ControlTask | undefined) {
-    super(plane);
+  constructor(port: ControlPort, task: ControlTask) {
     this.#port = port;
     this.#task = task;
-    this.bytesMax = SUBSCRIPTION_BODY_BYTES_MAX;
-    if (task?.fromStranger === true) this.budget = plane.strangers;
   }
 
-  begin(body: Uint8Array<ArrayBuffer>): void {
-    this.#task?.run(body).then(
-      (answer) => this.write(answer),
+  run(call: RequestContext, body: Uint8Array<ArrayBuffer>): void {
+    this.#task.run(body).then(
+      (result) => answer(call, result),
       (error: unknown) => {
-        const answer = this.#port.refusal(error);
-        if (answer !== undefined) return this.write(answer);
-        this.plane.logError(error, this.operation);
-        return this.fail('INTERNAL');
+        const refusal = this.#port.refusal(error);
+        if (refusal !== undefined) return answer(call, refusal);
+        call.server.logError(error, call.operation);
+        return call.fail('INTERNAL');
       },
     );
   }
 
-  protected override tooLarge(): void {
+  tooLarge(call: RequestContext): void {
     const message = `the body exceeds ${SUBSCRIPTION_BODY_BYTES_MAX} bytes`;
-    this.write({ status: 413, json: { error: { code: 'INVALID_REQUEST', message } } });
+    answer(call, { status: 413, json: { error: { code: 'INVALID_REQUEST', message } } });
   }
 
-  protected override bodyReady(body: Uint8Array): void {
+  consume(call: RequestContext, body: Uint8Array): void {
     // The memory is gone after this call.
-    this.begin(body.slice());
+    this.run(call, body.slice());
   }
+}
 
-  protected override answer(): number {
-    throw new Error('no shard answers a control request');
-  }
-
-  write(answer: ControlAnswer): void {
-    const { res, responder } = this;
-    // The client is gone.
-    if (res === undefined || responder === undefined) return;
-    res.cork(() => {
-      if (answer.allow === undefined) write(res, responder, answer);
-      else responder.methodNotAllowed(res, answer.allow);
-      this.done(answer.status);
-    });
-  }
+function answer(call: RequestContext, result: ControlAnswer): void {
+  if (result.allow !== undefined) call.methodNotAllowed(result.allow);
+  else call.write(result.status, (res) => write(res, call.responder, result));
 }
 
 /** The code of `{"error":{"code":...}}`, the shape of all refusals here. */

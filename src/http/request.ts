@@ -1,0 +1,393 @@
+/**
+ * One request, from its route handler to the end of its answer: the only owner of `res`. It counts the request as open, hears when the
+ * client leaves, holds the bytes of the body, writes refusals and counts the answer. There are three ways to answer:
+ *
+ * - send(): a shard is asked, and a ReplyRenderer writes the whole answer. The context is the ReplyHandler itself, so a reply needs
+ *   no lookup and no promise.
+ * - aggregate(): several replies, or a promise, become one answer.
+ * - streaming(): pieces at the pace of the reader.
+ *
+ * Contexts are pooled, with their callbacks bound once. uWebSockets.js takes functions (abort, data, cork); closures made for each
+ * request would cost three allocations and their survival through a minor collection.
+ */
+import type { ErrorCode } from '../base/errors.ts';
+import type { ReplyHandler, ShardGateway } from '../ports.ts';
+import type { Reply } from '../protocol/reply.ts';
+import { type Request, newRequest } from '../protocol/request.ts';
+import { type BodyOwner, BodyReader } from './body.ts';
+import type { Family, Operation } from './contract.ts';
+import { type GuardedAbort, type ResponseOwner, guardAbort, takeOver } from './guard.ts';
+import { JSON_TYPE, type Responder, TEXT_PLAIN } from './response.ts';
+import type { BodyBudget, HttpServerContext } from './server-context.ts';
+import { type ResponseHolder, type StreamOptions, StreamingResponse } from './streaming.ts';
+import type { UwsRequest, UwsResponse } from './uws.ts';
+
+/** Turns replies of a shard into the answer. A route without state of its own has one for all requests. */
+export interface ReplyRenderer {
+  /** Writes the whole answer and returns its status. Runs corked; `reply` is valid only inside. */
+  render(call: RequestContext, res: UwsResponse, reply: Reply): number;
+  /** Before that, and also when the client is gone. True: the answer waits for another question, or for deliver(). */
+  intercept?(call: RequestContext, reply: Reply): boolean;
+}
+
+/** Takes the body of a request. */
+export interface BodyConsumer {
+  /** The body is complete. `body` may lie in memory that is gone after the call. */
+  consume(call: RequestContext, body: Uint8Array): void;
+  /** In place of the plain refusal. */
+  tooLarge?(call: RequestContext): void;
+}
+
+export interface BodyOptions {
+  /** A route that takes fewer bytes than the server. */
+  readonly bytesMax?: number;
+  /** Where the bytes are counted. */
+  readonly budget?: BodyBudget;
+}
+
+/** An answer made of several replies, or of what a promise brings. The first call ends it; all are harmless after the end. */
+export type AggregateResponse = Pick<
+  RequestContext,
+  'isOver' | 'json' | 'text' | 'empty' | 'unavailable' | 'refuse' | 'guard'
+>;
+
+/** The reply while its answer is written; valid only there. A module variable, so the cork callback needs no closure. */
+let answering: Reply | undefined;
+
+export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, ResponseHolder {
+  readonly server: HttpServerContext;
+  readonly gateway: ShardGateway;
+  operation: Operation = 'other';
+  family: Family = 'bucketed';
+  /** In lower case. */
+  method = '';
+  url = '';
+  bucket = '';
+  stream = '';
+  /** Of a snapshot or of the retention floor, as it was sent; empty when there is none. */
+  offset = '';
+  /** Variables of an operator's path, as they were sent. */
+  parameters: readonly string[] = [];
+  responder: Responder;
+  startedMs = 0;
+  /** Undefined once the answer has ended, so nothing can touch a dead response. */
+  res: UwsResponse | undefined = undefined;
+  /** It outlives its route handler, and is open until its answer has ended. */
+  isAccepted = false;
+  /** The client has left before the answer; for answers of several parts. */
+  onAbort: (() => void) | undefined = undefined;
+  #req: UwsRequest | undefined = undefined;
+  /** Handed to a shard: onReply will come. */
+  #sent = false;
+  /** Others may hold it longer than the answer lasts, so it serves no other request. */
+  #isShared = false;
+  #renderer: ReplyRenderer | undefined = undefined;
+  #consumer: BodyConsumer | undefined = undefined;
+  #streaming: StreamingResponse | undefined = undefined;
+  #request: Request | undefined = undefined;
+
+  readonly #pool: RequestPool;
+  readonly #body: BodyReader;
+  readonly #abort: GuardedAbort;
+  readonly #write = (): void => this.#writeReply();
+
+  constructor(server: HttpServerContext, responder: Responder, pool: RequestPool) {
+    this.server = server;
+    this.gateway = server.gateway;
+    this.responder = responder;
+    this.#pool = pool;
+    this.#abort = guardAbort(server.logError, this, () => this.#aborted());
+    this.#body = new BodyReader(server, this);
+  }
+
+  /** A route handler begins. */
+  begin(res: UwsResponse, req: UwsRequest, startedMs: number): void {
+    this.res = res;
+    this.#req = req;
+    this.startedMs = startedMs;
+    this.family = 'bucketed';
+    this.operation = 'other';
+    this.isAccepted = false;
+    this.#sent = false;
+  }
+
+  /** Only inside the route handler. */
+  get req(): UwsRequest {
+    if (this.#req === undefined) throw new Error('the request is valid only inside its route handler');
+    return this.#req;
+  }
+
+  /** The route handler has returned. */
+  returned(): void {
+    this.#req = undefined;
+    if (this.isAccepted) return;
+    // Answered, or a live reader has taken the response over.
+    this.res = undefined;
+    this.#pool.give(this);
+  }
+
+  get isOver(): boolean {
+    return this.res === undefined;
+  }
+
+  /** For a command that is filled before its body comes. Each call sets all of its fields. */
+  get request(): Request {
+    return (this.#request ??= newRequest());
+  }
+
+  /** The shared query, set to a question about the stream that the path names. */
+  streamQuery(op: number): Request {
+    const { query } = this.server;
+    query.op = op;
+    query.group = this.gateway.groupOf(this.bucket, this.stream);
+    query.command.bucket = this.bucket;
+    query.command.stream = this.stream;
+    return query;
+  }
+
+  /** Keeps the response after the route handler has returned. */
+  accept(): void {
+    const { res } = this;
+    if (res === undefined || this.isAccepted) return;
+    this.isAccepted = true;
+    this.server.open++;
+    takeOver(res, this, this.#abort);
+  }
+
+  // --- The body
+
+  /** Accepts the request and reads its body; call it last in the route handler. `declared`: Content-Length, -1 when unknown. */
+  readBody(declared: number, consumer: BodyConsumer, options?: BodyOptions): void {
+    this.accept();
+    const { res, server } = this;
+    if (res === undefined) return;
+    this.#consumer = consumer;
+    this.#body.read(res, declared, options?.bytesMax ?? server.bodyBytesMax, options?.budget ?? server.budget);
+  }
+
+  bodyReady(body: Uint8Array): void {
+    this.#consumer?.consume(this, body);
+  }
+
+  bodyTooLarge(): void {
+    if (this.#consumer?.tooLarge === undefined) this.refuse('BODY_TOO_LARGE');
+    else this.#consumer.tooLarge(this);
+  }
+
+  // --- A whole answer, from the reply of a shard
+
+  /** Accepts the request and asks a shard, or answers 503 at once. */
+  send(request: Request, renderer: ReplyRenderer, shard?: number): void {
+    this.accept();
+    this.#renderer = renderer;
+    this.#sent = this.gateway.send(request, this, shard);
+    if (!this.#sent) this.refuse('SHARD_BUSY');
+  }
+
+  /** As send(), by way of somebody who asks in its place; false: `busy` is the answer. */
+  sendThrough(send: (handler: ReplyHandler) => boolean, renderer: ReplyRenderer, busy: ErrorCode): void {
+    this.#renderer = renderer;
+    this.#sent = send(this);
+    if (!this.#sent) this.refuse(busy);
+  }
+
+  onReply(reply: Reply): void {
+    if (this.#renderer?.intercept?.(this, reply) === true) return;
+    this.deliver(reply);
+  }
+
+  /** Writes the answer to `reply`, if the client is still there. */
+  deliver(reply: Reply): void {
+    this.#sent = false;
+    if (this.res === undefined) return this.#over();
+    answering = reply;
+    this.res.cork(this.#write);
+    answering = undefined;
+  }
+
+  // --- An answer of several parts
+
+  aggregate(): AggregateResponse {
+    this.#isShared = true;
+    this.accept();
+    return this;
+  }
+
+  json(status: number, value: unknown): void {
+    this.write(status, (res) => this.responder.json(res, status, JSON.stringify(value)));
+  }
+
+  /** JSON on one line each for people with curl, and a Retry-After for machines. */
+  unavailable(value: unknown): void {
+    this.write(503, (res) => {
+      this.responder.begin(res, 503);
+      res.writeHeader('retry-after', '1');
+      res.writeHeader('content-type', JSON_TYPE);
+      this.responder.end(res, JSON.stringify(value));
+    });
+  }
+
+  /** A sentence that stands in no table. */
+  text(status: number, sentence: string): void {
+    this.write(status, (res) => this.responder.text(res, status, sentence));
+  }
+
+  empty(status: 200 | 201 | 204): void {
+    this.write(status, (res) => {
+      this.responder.begin(res, status);
+      if (status === 204) res.endWithoutBody();
+      else res.writeHeader('content-type', TEXT_PLAIN).end();
+    });
+  }
+
+  /** An answer of a form of its own. */
+  write(status: number, write: (res: UwsResponse) => void): void {
+    const { res } = this;
+    if (res === undefined) return;
+    res.cork(() => {
+      write(res);
+      this.done(status);
+    });
+  }
+
+  /** Runs what follows a reply: a bug in it is logged, and the answer ends. */
+  guard(follow: () => void): void {
+    if (this.res === undefined) return;
+    try {
+      follow();
+    } catch (error) {
+      this.crash(error);
+    }
+  }
+
+  /** A bug in what makes the answer. */
+  crash(error: unknown): void {
+    this.server.logError(error, this.operation);
+    this.fail('INTERNAL');
+  }
+
+  // --- An answer in pieces
+
+  streaming(options?: StreamOptions): StreamingResponse {
+    this.#isShared = true;
+    this.accept();
+    return (this.#streaming = new StreamingResponse(this, options));
+  }
+
+  // --- Refusals and ends
+
+  /** Ends the request with a refusal that no shard gave. Harmless after the end. */
+  refuse(code: ErrorCode, detail?: string): void {
+    const { res } = this;
+    if (res === undefined) return;
+    res.cork(() => this.done(this.responder.error(res, this.family, code, detail)));
+  }
+
+  /** Ends it with what a shard refused. */
+  refuseReply(reply: Reply): void {
+    const { res } = this;
+    if (res === undefined) return;
+    res.cork(() => this.done(this.responder.refusal(res, this.family, reply)));
+  }
+
+  /** 405 with the methods that the route does have. */
+  methodNotAllowed(allow: string): void {
+    this.write(405, (res) => void this.responder.methodNotAllowed(res, allow));
+  }
+
+  /** The whole answer to OPTIONS. `allow`: the methods of the route, '' when they are not told. */
+  preflight(allow: string): void {
+    this.write(204, (res) => this.responder.preflight(res, allow));
+  }
+
+  /** A refusal, and the connection is closed. */
+  refuseAndClose(code: ErrorCode, detail: string): void {
+    const { res } = this;
+    if (res === undefined) return;
+    res.cork(() => this.done(this.responder.refuseAndClose(res, code, detail)));
+  }
+
+  /** A refusal, or a cut when part of the answer is out. */
+  fail(code: ErrorCode, detail?: string): void {
+    if (this.#streaming?.isBegun === true) this.cut();
+    else this.refuse(code, detail);
+  }
+
+  /** The answer with `status` is written. */
+  done(status: number): void {
+    this.server.count(this.operation, status, this.startedMs);
+    this.#end();
+  }
+
+  /** Cuts the connection; `status` is what the metrics count. */
+  close(status: number): void {
+    const { res } = this;
+    if (res === undefined) return;
+    this.done(status);
+    res.close();
+  }
+
+  /** Part of the answer is out and the rest cannot come. */
+  cut(): void {
+    const { res } = this;
+    if (res === undefined) return;
+    this.#end();
+    res.close();
+  }
+
+  #writeReply(): void {
+    const { res } = this;
+    if (res === undefined || answering === undefined || this.#renderer === undefined) return;
+    try {
+      this.done(this.#renderer.render(this, res, answering));
+    } catch (error) {
+      // Part of an answer may be out already.
+      this.server.logError(error, this.operation);
+      this.cut();
+    }
+  }
+
+  #aborted(): void {
+    this.#end();
+    this.onAbort?.();
+  }
+
+  /** Answered, or the client is gone. A reply that is on its way is dropped when it comes. */
+  #end(): void {
+    if (this.res === undefined) return;
+    this.res = undefined;
+    this.#streaming?.release();
+    if (!this.#sent) this.#over();
+  }
+
+  #over(): void {
+    this.#body.release();
+    this.#renderer = undefined;
+    this.#consumer = undefined;
+    if (!this.isAccepted) return;
+    this.server.closed();
+    if (!this.#isShared && !this.#body.isPending) this.#pool.give(this);
+  }
+}
+
+/** Contexts kept for reuse: a few hundred bytes each; more requests than this at once are rare. */
+const KEPT_MAX = 1024;
+
+export class RequestPool {
+  readonly #server: HttpServerContext;
+  readonly #responder: Responder;
+  readonly #kept: RequestContext[] = [];
+
+  constructor(server: HttpServerContext, responder: Responder) {
+    this.#server = server;
+    this.#responder = responder;
+  }
+
+  take(): RequestContext {
+    return this.#kept.pop() ?? new RequestContext(this.#server, this.#responder, this);
+  }
+
+  give(call: RequestContext): void {
+    if (this.#kept.length < KEPT_MAX) this.#kept.push(call);
+  }
+}

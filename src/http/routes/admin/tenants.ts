@@ -1,0 +1,172 @@
+/** One bucket as a tenant: DELETE /__svc/purge/{bucket}, PUT and GET /__svc/quota/{bucket}, and GET /__svc/usage of all of them. */
+import { USAGE_VERSION, WRITE_UNIT_BYTES } from '../../../base/limits.ts';
+import { decodeUtf8, encodeUtf8 } from '../../../base/utf8.ts';
+import type { Quota } from '../../../protocol/bucket-command.ts';
+import { isJson } from '../../../protocol/media-type.ts';
+import type { ColdObjects } from '../../../tenants/purge-objects.ts';
+import { purge } from '../../../tenants/purge.ts';
+import { readQuota, setQuota } from '../../../tenants/quota.ts';
+import { type BucketUsage, METERS, UsageReport } from '../../../tenants/usage.ts';
+import { guardData, readData } from '../../guard.ts';
+import type { RequestContext } from '../../request.ts';
+import { JSON_TYPE } from '../../response.ts';
+import type { StreamHead, StreamingResponse } from '../../streaming.ts';
+
+export function handlePurge(call: RequestContext, coldObjects: ColdObjects | undefined): void {
+  const { bucket, gateway, server } = call;
+  const aggregate = call.aggregate();
+  const isWanted = (): boolean => !aggregate.isOver;
+  purge({ gateway, bucket, coldObjects, isWanted, logError: server.logError }, (report) => {
+    if (report.code !== 'OK') {
+      const where = `group ${report.group} was not finished`;
+      const done = `${report.removedStreams} streams are removed; repeat the purge to go on`;
+      return aggregate.refuse(report.code, `${where}, ${done}`);
+    }
+    return aggregate.json(200, {
+      bucket,
+      removed_streams: report.removedStreams,
+      groups_with_streams: report.groupsWithStreams,
+      cold_gc_entries_reclaimed: report.reclaimedObjects,
+    });
+  });
+}
+
+/** A quota is two numbers; more than this is none. */
+const BODY_BYTES_MAX = 4096;
+const NONE = -1;
+const MEMBERS: ReadonlySet<string> = new Set(['max_streams', 'max_retained_bytes']);
+
+export function handlePutQuota(call: RequestContext): void {
+  const contentType = call.req.getHeader('content-type');
+  const { bucket, gateway, res, server } = call;
+  const aggregate = call.aggregate();
+  const done = (body: Uint8Array | undefined): void => {
+    if (body === undefined) return aggregate.text(413, `a quota is at most ${BODY_BYTES_MAX} bytes`);
+    if (body.length > 0 && !isJson(contentType)) return aggregate.refuse('UNSUPPORTED_MEDIA_TYPE');
+    const quota = parseQuota(body);
+    if ('code' in quota) return aggregate.refuse(quota.code, quota.reason);
+    return setQuota(gateway, bucket, quota, (refused) => {
+      if (refused === undefined) return aggregate.empty(204);
+      const { code, told, groups } = refused;
+      return aggregate.refuse(code, `${told} of ${groups} groups have the new quota; repeat the call`);
+    });
+  };
+  if (res !== undefined) readData(res, guardData(server.logError, call, collectBody(done)));
+}
+
+/** `done` gets undefined for a body over the bound, and nothing when the client goes away (the context sees that). */
+function collectBody(done: (body: Uint8Array | undefined) => void): (chunk: ArrayBuffer, last: boolean) => void {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  return (chunk, last) => {
+    if (size > BODY_BYTES_MAX) return;
+    size += chunk.byteLength;
+    if (size > BODY_BYTES_MAX) return done(undefined);
+    chunks.push(new Uint8Array(chunk.slice(0)));
+    if (last) done(Buffer.concat(chunks));
+  };
+}
+
+type Refused = { readonly code: 'INVALID_JSON' | 'INVALID_QUOTA'; readonly reason: string };
+
+/** No body, or members that are absent or null: no bound. */
+function parseQuota(body: Uint8Array): Quota | Refused {
+  if (body.length === 0) return { streamsMax: NONE, retainedBytesMax: NONE };
+  let value: unknown;
+  try {
+    value = JSON.parse(decodeUtf8(body));
+  } catch {
+    return { code: 'INVALID_JSON', reason: '' };
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return wrong('it is not an object');
+  const unknown = Object.keys(value).find((name) => !MEMBERS.has(name));
+  if (unknown !== undefined) return wrong(`it has no member ${JSON.stringify(unknown.slice(0, 40))}`);
+  const { max_streams, max_retained_bytes } = value as Record<string, unknown>;
+  const streamsMax = parseBound(max_streams);
+  const retainedBytesMax = parseBound(max_retained_bytes);
+  if (streamsMax === undefined) return wrong('max_streams');
+  return retainedBytesMax === undefined ? wrong('max_retained_bytes') : { streamsMax, retainedBytesMax };
+}
+
+function wrong(reason: string): Refused {
+  return { code: 'INVALID_QUOTA', reason };
+}
+
+function parseBound(value: unknown): number | undefined {
+  if (value === undefined || value === null) return NONE;
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < 0) return undefined;
+  // Above 2^53 there is nothing to count.
+  return Math.min(value, Number.MAX_SAFE_INTEGER);
+}
+
+/** null: no bound. */
+export function handleGetQuota(call: RequestContext): void {
+  const aggregate = call.aggregate();
+  readQuota(call.gateway, call.bucket, (report) => {
+    if (report.code !== 'OK') return aggregate.refuse(report.code, report.text);
+    return aggregate.json(200, {
+      max_streams: report.streamsMax ?? null,
+      max_retained_bytes: report.retainedBytesMax ?? null,
+      used_streams: report.streams,
+      used_retained_bytes: report.retainedBytes,
+    });
+  });
+}
+
+/** Characters written at once. */
+const PIECE_CHARS = 64 * 1024;
+const USAGE_HEAD: StreamHead = { status: 200, headers: (res) => void res.writeHeader('content-type', JSON_TYPE) };
+
+export function handleUsage(call: RequestContext): void {
+  const response = call.streaming();
+  if (call.responder.headOnly) response.whole(USAGE_HEAD, undefined);
+  else new UsageWriter(response, new UsageReport(call.gateway)).write();
+}
+
+/** Writes bucket after bucket, at the pace of the reader. */
+class UsageWriter {
+  readonly #response: StreamingResponse;
+  readonly #report: UsageReport;
+  #text = `{"version":${USAGE_VERSION},"write_unit_bytes":${WRITE_UNIT_BYTES},"buckets":{`;
+  #isFirst = true;
+
+  constructor(response: StreamingResponse, report: UsageReport) {
+    this.#response = response;
+    this.#report = report;
+  }
+
+  write(): void {
+    while (this.#text.length < PIECE_CHARS) {
+      const next = this.#report.next();
+      if (next === 'fetch') return this.#fetch();
+      if (next === undefined) return this.#end();
+      this.#add(next);
+    }
+    if (!this.#response.isBegun) this.#response.begin(USAGE_HEAD);
+    const piece = encodeUtf8(this.#text);
+    this.#text = '';
+    return this.#response.write(piece, () => this.write());
+  }
+
+  #fetch(): void {
+    this.#report.fetch({
+      fetched: () => this.write(),
+      refused: (reply) => this.#response.refusal(reply),
+      busy: () => this.#response.fail('SHARD_BUSY'),
+      guard: (work) => this.#response.guard(work),
+    });
+  }
+
+  #add({ bucket, meters }: BucketUsage): void {
+    const members = METERS.map((meter, i) => `"${meter}":${meters[i]}`).join(',');
+    this.#text += `${this.#isFirst ? '' : ','}${JSON.stringify(bucket)}:{${members}}`;
+    this.#isFirst = false;
+  }
+
+  #end(): void {
+    this.#text += '}}';
+    const rest = encodeUtf8(this.#text);
+    if (!this.#response.isBegun) return this.#response.whole(USAGE_HEAD, rest);
+    return this.#response.write(rest, () => this.#response.end());
+  }
+}

@@ -1,0 +1,186 @@
+/**
+ * A long answer in pieces, at the pace of its reader: the next piece is asked for when the last one has left, so one reader holds
+ * about one piece. What waits counts with the answers that slow clients have not taken (backpressure.ts).
+ *
+ * Once it has begun there is no status left to say that something failed: the connection is cut, and the client sees that the
+ * chunked body has no end.
+ */
+import { encodeUtf8 } from '../base/utf8.ts';
+import type { ErrorCode } from '../base/errors.ts';
+import type { Reply } from '../protocol/reply.ts';
+import { type ResponseBackpressure, backpressureOf, writeChunk } from './backpressure.ts';
+import { type ResponseOwner, whenWritable } from './guard.ts';
+import type { Responder } from './response.ts';
+import type { HttpServerContext } from './server-context.ts';
+import type { UwsResponse } from './uws.ts';
+
+/** Well below the 10 s, less the granularity of 4 s, in which uWebSockets.js closes a connection that takes nothing (server.ts). */
+const RENEWAL_MS = 3000;
+
+/** The request that is answered. */
+export interface ResponseHolder extends ResponseOwner {
+  readonly server: HttpServerContext;
+  readonly responder: Responder;
+  /** Undefined: answered, cut, or the client is gone. */
+  readonly res: UwsResponse | undefined;
+  done(status: number): void;
+  cut(): void;
+  refuseReply(reply: Reply): void;
+  fail(code: ErrorCode, detail?: string): void;
+  guard(follow: () => void): void;
+}
+
+export interface StreamOptions {
+  /**
+   * A reader may take nothing for as long as it likes. For operators: what waits for slow readers is bounded for all of them
+   * together.
+   */
+  readonly isPatient?: boolean;
+}
+
+/** How an answer begins. */
+export interface StreamHead {
+  readonly status: number;
+  /** Writes the headers behind the static ones. */
+  readonly headers: (res: UwsResponse) => void;
+}
+
+export class StreamingResponse {
+  readonly #holder: ResponseHolder;
+  readonly #backpressure: ResponseBackpressure;
+  readonly #renewal: NodeJS.Timeout | undefined;
+  #begun = false;
+  #status = 200;
+  /** Bytes of the piece that waits for the socket, or of what is held until the next one. */
+  #waitingBytes = 0;
+  #next: (() => void) | undefined;
+  /** Told once, when everything is over. */
+  onOver: (() => void) | undefined;
+
+  constructor(holder: ResponseHolder, options?: StreamOptions) {
+    this.#holder = holder;
+    this.#backpressure = backpressureOf(holder.server.ctx);
+    if (options?.isPatient === true) this.#renewal = setInterval(() => this.#renew(), RENEWAL_MS).unref();
+  }
+
+  /** Answered, cut, or the client is gone. */
+  get isOver(): boolean {
+    return this.#holder.res === undefined;
+  }
+
+  /** The status is out. */
+  get isBegun(): boolean {
+    return this.#begun;
+  }
+
+  /** Bytes that the next piece should have at most. */
+  get pieceBytes(): number {
+    return this.#backpressure.readBytes(1024 * 1024);
+  }
+
+  begin({ status, headers }: StreamHead): void {
+    const { res, responder, server } = this.#holder;
+    if (res === undefined) return;
+    this.#begun = true;
+    this.#status = status;
+    res.cork(() => {
+      responder.begin(res, status);
+      headers(res);
+    });
+    whenWritable(res, server.logError, this.#holder, () => this.#writable());
+  }
+
+  /** `bytes` wait in memory until the next piece is written, for something else than the socket. */
+  hold(bytes: number): void {
+    this.#giveBack();
+    if (this.isOver) return;
+    this.#waitingBytes = bytes;
+    this.#backpressure.usedBytes += bytes;
+  }
+
+  /** Writes one piece; `next` runs when it is time for another one. Its memory may be reused afterwards. */
+  write(piece: Uint8Array | string, next: () => void): void {
+    const { res } = this.#holder;
+    if (res === undefined) return;
+    this.#giveBack();
+    // A chunk of no bytes would end the body.
+    if (piece.length === 0) return next();
+    if (writeChunk(res, typeof piece === 'string' ? encodeUtf8(piece) : piece)) return next();
+    this.#waitingBytes = piece.length;
+    this.#backpressure.usedBytes += piece.length;
+    this.#next = next;
+  }
+
+  /** The last piece has been written. */
+  end(): void {
+    const { res } = this.#holder;
+    if (res === undefined) return;
+    res.cork(() => res.end());
+    this.#holder.done(this.#status);
+  }
+
+  /** A whole answer at once, in place of begin and what follows it. HEAD: `size` is what GET would bring, if that is known. */
+  whole({ status, headers }: StreamHead, body: Uint8Array | undefined, size?: number): void {
+    const { res, responder } = this.#holder;
+    if (res === undefined) return;
+    res.cork(() => {
+      responder.begin(res, status);
+      headers(res);
+      if (status === 204 || responder.headOnly) {
+        if (size === undefined) res.endWithoutBody();
+        else res.endWithoutBody(size);
+      } else if (body === undefined) res.end();
+      else this.#backpressure.end(res, body);
+    });
+    this.#holder.done(status);
+  }
+
+  /** What a shard refused; a cut when the answer has begun. */
+  refusal(reply: Reply): void {
+    if (this.#begun) this.cut();
+    else this.#holder.refuseReply(reply);
+  }
+
+  /** A refusal, or a cut when the answer has begun. */
+  fail(code: ErrorCode, detail?: string): void {
+    this.#holder.fail(code, detail);
+  }
+
+  /** Part of the answer is out and the rest cannot come. */
+  cut(): void {
+    this.#holder.cut();
+  }
+
+  /** Runs what follows a reply: a bug in it is logged, and the answer ends. */
+  guard(follow: () => void): void {
+    this.#holder.guard(follow);
+  }
+
+  /** The request is over. */
+  release(): void {
+    clearInterval(this.#renewal);
+    this.#next = undefined;
+    this.#giveBack();
+    this.onOver?.();
+  }
+
+  #writable(): boolean {
+    this.#giveBack();
+    const next = this.#next;
+    this.#next = undefined;
+    if (next !== undefined) this.guard(next);
+    return true;
+  }
+
+  /** To be resumed begins the timeout anew, and is the only thing that does without a write. */
+  #renew(): void {
+    if (this.#next === undefined) return;
+    this.#holder.res?.pause();
+    this.#holder.res?.resume();
+  }
+
+  #giveBack(): void {
+    this.#backpressure.usedBytes -= this.#waitingBytes;
+    this.#waitingBytes = 0;
+  }
+}

@@ -1,0 +1,74 @@
+/** The bounds of one bucket for the whole cluster, kept in every group (gateway/quota-gate.ts goes by them). */
+import type { ErrorCode } from '../base/errors.ts';
+import { askAllShards, firstRefusal, tellAllGroups } from '../gateway/scatter.ts';
+import type { ShardGateway } from '../ports.ts';
+import { type Quota, encodeQuota } from '../protocol/bucket-command.ts';
+import { COMMANDS, QUERIES } from '../protocol/operations.ts';
+import { newRequest } from '../protocol/request.ts';
+
+/** Some groups may have the new bounds; repeated, the call goes on. */
+export interface QuotaRefused {
+  readonly code: Exclude<ErrorCode, 'OK'>;
+  readonly told: number;
+  readonly groups: number;
+}
+
+/** Undefined: every group has them. */
+export function setQuota(
+  gateway: ShardGateway,
+  bucket: string,
+  quota: Quota,
+  done: (refused: QuotaRefused | undefined) => void,
+): void {
+  const request = newRequest();
+  request.op = COMMANDS.quota.number;
+  request.command.kind = COMMANDS.quota.number;
+  request.command.bucket = bucket;
+  request.command.payload = encodeQuota(quota);
+  tellAllGroups(gateway, request, (parts) => {
+    const refused = firstRefusal(parts);
+    if (refused === undefined || refused.code === 'OK') return done(undefined);
+    const told = parts.filter((part) => part.code === 'OK').length;
+    return done({ code: refused.code, told, groups: parts.length });
+  });
+}
+
+/** The bounds, the largest where a change is under way, undefined: none; and what the bucket has. */
+export interface QuotaReport {
+  readonly code: 'OK';
+  readonly streamsMax: number | undefined;
+  readonly retainedBytesMax: number | undefined;
+  readonly streams: number;
+  readonly retainedBytes: number;
+}
+
+export interface ReportRefused {
+  readonly code: Exclude<ErrorCode, 'OK'>;
+  readonly text: string;
+}
+
+export function readQuota(
+  gateway: ShardGateway,
+  bucket: string,
+  done: (report: QuotaReport | ReportRefused) => void,
+): void {
+  const query = newRequest();
+  query.op = QUERIES.bucket.number;
+  query.command.bucket = bucket;
+  askAllShards(gateway, query, (parts) => {
+    const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
+    if (refused !== undefined && refused.code !== 'OK') return done({ code: refused.code, text: refused.text });
+    return done({
+      code: 'OK',
+      streamsMax: largest(parts.map((part) => part.streamsMax)),
+      retainedBytesMax: largest(parts.map((part) => part.retainedBytesMax)),
+      streams: parts.reduce((sum, { a }) => sum + a, 0),
+      retainedBytes: parts.reduce((sum, { c }) => sum + c, 0),
+    });
+  });
+}
+
+function largest(bounds: readonly number[]): number | undefined {
+  const bound = Math.max(...bounds);
+  return bound < 0 ? undefined : bound;
+}

@@ -1,0 +1,133 @@
+/**
+ * The meters of all groups on this node, summed per bucket, in the order of the names.
+ *
+ * Shards are asked for pages in that order, and the pages are merged as they come: a report of a million buckets takes none of them
+ * long and lies in no memory as a whole. A bucket's numbers are those of the moment its page was made.
+ */
+import { compareText } from '../base/text.ts';
+import { decodeUtf8 } from '../base/utf8.ts';
+import type { ShardGateway } from '../ports.ts';
+import type { Reply } from '../protocol/reply.ts';
+import { QUERIES } from '../protocol/operations.ts';
+import { ALL_GROUPS, newRequest } from '../protocol/request.ts';
+
+/** Buckets of one page: a few milliseconds of a shard. */
+const PAGE_BUCKETS = 512;
+
+/** In the order in which shards tell them. */
+export const METERS = [
+  'committed_append_bytes',
+  'committed_records',
+  'committed_write_units',
+  'retained_bytes',
+  'stream_count',
+] as const;
+
+/** A bucket on one shard: its name and its meters in their order. */
+type Row = readonly [name: string, ...meters: number[]];
+
+/** A bucket on this node; `meters` in the order of METERS. */
+export interface BucketUsage {
+  readonly bucket: string;
+  readonly meters: readonly number[];
+}
+
+/** What is known of one shard's buckets. */
+interface Source {
+  readonly shard: number;
+  rows: readonly Row[];
+  next: number;
+  more: boolean;
+  /** Name of the last row of the page. */
+  last: string;
+}
+
+/** Hears of the pages that were asked for. Runs in the callback of a reply. */
+export interface UsageListener {
+  fetched(): void;
+  refused(reply: Reply): void;
+  /** A shard takes no question now. */
+  busy(): void;
+  /** Runs what may throw. */
+  guard(work: () => void): void;
+}
+
+export class UsageReport {
+  readonly #gateway: ShardGateway;
+  readonly #sources: Source[];
+  #asked = 0;
+
+  constructor(gateway: ShardGateway) {
+    this.#gateway = gateway;
+    this.#sources = Array.from({ length: gateway.shardCount }, (_, shard) => ({
+      shard,
+      rows: [],
+      next: 0,
+      more: true,
+      last: '',
+    }));
+  }
+
+  /** The next bucket; undefined after the last one; `fetch` when pages have to be fetched first. */
+  next(): BucketUsage | 'fetch' | undefined {
+    for (;;) {
+      if (this.#sources.some(isUsedUp)) return 'fetch';
+      const bucket = this.#smallest();
+      if (bucket === undefined) return undefined;
+      const meters = this.#take(bucket);
+      // Reserved buckets are the service's own, not a tenant's.
+      if (!bucket.startsWith('__')) return { bucket, meters };
+    }
+  }
+
+  /** Asks those whose page is used up. */
+  fetch(listener: UsageListener): void {
+    const usedUp = this.#sources.filter(isUsedUp);
+    this.#asked = usedUp.length;
+    for (const source of usedUp) this.#ask(source, listener);
+  }
+
+  #ask(source: Source, listener: UsageListener): void {
+    const query = newRequest();
+    query.op = QUERIES.usage.number;
+    query.group = ALL_GROUPS;
+    query.command.bucket = source.last;
+    query.maxRecords = PAGE_BUCKETS;
+    const onReply = (reply: Reply): void => listener.guard(() => this.#page(source, reply, listener));
+    if (!this.#gateway.send(query, { onReply }, source.shard)) listener.busy();
+  }
+
+  #page(source: Source, reply: Reply, listener: UsageListener): void {
+    if (reply.code !== 0) return listener.refused(reply);
+    source.rows = JSON.parse(reply.body === undefined ? '[]' : decodeUtf8(reply.body)) as Row[];
+    source.next = 0;
+    source.more = reply.a === 1;
+    source.last = source.rows.at(-1)?.[0] ?? source.last;
+    this.#asked--;
+    return this.#asked === 0 ? listener.fetched() : undefined;
+  }
+
+  #smallest(): string | undefined {
+    let smallest: string | undefined;
+    for (const { rows, next } of this.#sources) {
+      const name = rows[next]?.[0];
+      if (name !== undefined && (smallest === undefined || compareText(name, smallest) < 0)) smallest = name;
+    }
+    return smallest;
+  }
+
+  #take(bucket: string): number[] {
+    const sums = METERS.map(() => 0);
+    for (const source of this.#sources) {
+      const [name, ...meters] = source.rows[source.next] ?? [];
+      if (name !== bucket) continue;
+      source.next++;
+      for (const [i, meter] of meters.entries()) sums[i] = (sums[i] ?? 0) + meter;
+    }
+    return sums;
+  }
+}
+
+function isUsedUp({ more, next, rows }: Source): boolean {
+  return more && next === rows.length;
+}
