@@ -2,7 +2,7 @@
 import process from 'node:process';
 import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
 import { type Backend, openStore } from '../src/cold/store/backend.ts';
-import { type ColdOutcome, type ColdResults, type ColdTask, perform } from '../src/cold/store/tasks.ts';
+import { type ColdOutcome, type ColdResults, type ColdTask, perform } from '../src/cold/service/pool-tasks.ts';
 import { mergeChunks } from '../src/cold/state/merge.ts';
 
 /** Ends with the thread; each operation has a bound of its own. */
@@ -13,7 +13,7 @@ const opening = openStore(workerData as Backend);
 // A store that cannot be opened is what each task answers.
 opening.catch(() => undefined);
 
-/** Named in src/cold/store/pool.ts. */
+/** Named in src/cold/service/cold-pool.ts. */
 export async function cold(task: ColdTask): Promise<unknown> {
   let outcome: ColdOutcome<ColdTask['op']>;
   try {

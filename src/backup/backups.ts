@@ -1,11 +1,11 @@
 /** Backups of single groups, as the admin plane offers them. */
 import type { Backups, ColdGraces, ExportEnd, ImportSink, Lineage } from './ports.ts';
 import type { ShardGateway } from '../ports.ts';
-import type { ReadCold } from './export/cold-sample.ts';
+import type { ReadCold } from '../cold/ports.ts';
 import { EndedExports } from './export/ended-exports.ts';
 import { ExportThread } from './export/export-thread.ts';
-import { exportGroup } from './export/export.ts';
-import { Import } from './import/import.ts';
+import { exportGroup } from './export/exporter.ts';
+import { Import } from './import/importer.ts';
 import { Pace } from './export/pace.ts';
 
 export interface WarningLog {

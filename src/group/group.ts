@@ -14,7 +14,7 @@ import { Raft } from '../raft/raft.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry, type RaftConfig } from '../raft/types.ts';
 import { apply, sweepDue } from '../stream/apply.ts';
 import type { Head } from '../stream/head.ts';
-import { isImporting } from '../backup/state/import.ts';
+import { isImporting } from '../backup/state/apply-import.ts';
 import type { State } from '../stream/state.ts';
 import {
   Command,

@@ -111,7 +111,7 @@ export const forkCheck = command({
   isImport: false,
 });
 
-/** What the leader of the groups of this shard is to do for forks (forks/state/outbox.ts), as JSON. */
+/** What the leader of the groups of this shard is to do for forks (forks/state/notifications.ts), as JSON. */
 export const forks = query({ number: 47, scope: 'shard', needsLeaders: false, duringImport: false });
 
 /** Stream-Fork-Offset was left out. */

@@ -1,5 +1,5 @@
 /**
- * Payloads of the commands that bring a backup into an empty group, a bounded piece at a time (backup/state/import.ts). `token` names
+ * Payloads of the commands that bring a backup into an empty group, a bounded piece at a time (backup/state/apply-import.ts). `token` names
  * one attempt: 16 hex digits, drawn by the node that reads the upload. Little-endian.
  */
 import { NO_ORIGIN } from './object-key.ts';

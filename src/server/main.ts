@@ -19,8 +19,7 @@ import { type Directory, type Layout, completeDataDir, isVolatile, lockDataDir, 
 import { Gateway } from '../gateway/gateway.ts';
 import { ConditionGate } from '../gateway/condition-gate.ts';
 import { QuotaGate } from '../gateway/quota-gate.ts';
-import { openForks } from '../forks/service/forks.ts';
-import type { ForkService } from '../forks/service/service.ts';
+import { type ForkService, openForks } from '../forks/service/fork-service.ts';
 import { makePrivate } from './private-files.ts';
 import { Governance } from '../placement/governance.ts';
 import { greeting } from './greeting.ts';

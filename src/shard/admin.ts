@@ -6,7 +6,7 @@ import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
 import type { Configuration } from '../raft/types.ts';
 import { type Answer, notLeader, sentence } from './answers.ts';
-import { flushCall } from '../cold/shard/calls.ts';
+import { flushCall } from '../cold/shard/flush-call.ts';
 import type { ColdTier } from '../cold/shard/tier.ts';
 import { readText } from '../base/text.ts';
 import { Reply } from '../protocol/reply.ts';

@@ -23,7 +23,7 @@ import {
   applyImportEnd,
   applyImportRows,
   isImporting,
-} from '../backup/state/import.ts';
+} from '../backup/state/apply-import.ts';
 import { expiryKey, readUint } from './keys.ts';
 import { applyPublish, applyRetention } from './publish.ts';
 import { applyPurge } from './purge.ts';

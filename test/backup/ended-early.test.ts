@@ -6,7 +6,7 @@ import { errorNumber } from '../../src/base/errors.ts';
 import type { ExportSink } from '../../src/backup/ports.ts';
 import type { ShardGateway } from '../../src/ports.ts';
 import { EndedExports } from '../../src/backup/export/ended-exports.ts';
-import { exportGroup } from '../../src/backup/export/export.ts';
+import { exportGroup } from '../../src/backup/export/exporter.ts';
 import type { ExportTaker } from '../../src/backup/export/export-thread.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import { EXPORT_HOLD } from '../../src/protocol/request.ts';

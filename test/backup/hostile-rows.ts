@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Contents, DocumentReader } from '../../src/backup/format/document.ts';
 import { BACKUP_TAGS } from '../../src/backup/state/order.ts';
-import { nextCompaction } from '../../src/cold/state/compactor.ts';
-import { pendingNotifications, pinChecks } from '../../src/forks/state/outbox.ts';
-import { nextFlush } from '../../src/cold/state/flusher.ts';
+import { nextCompaction } from '../../src/cold/state/compaction-plan.ts';
+import { pendingNotifications, pinChecks } from '../../src/forks/state/notifications.ts';
+import { nextFlush } from '../../src/cold/state/flush-plan.ts';
 import { encodePurge } from '../../src/protocol/bucket-command.ts';
 import {
   Command,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { DirStore, makeDirStore } from '../../src/cold/store/dir-store.ts';
-import { probe } from '../../src/cold/store/probe.ts';
+import { probe } from '../../src/cold/store/probe-store.ts';
 import { S3Store } from '../../src/cold/store/s3-store.ts';
 import type { ObjectStore } from '../../src/cold/store/store.ts';
 import { StoreError, type StoreFailure } from '../../src/cold/store/store-error.ts';

@@ -28,8 +28,8 @@ const READERS: Table = {
 const JUDGES: Table = {
   'src/group/group.ts': 'smooths it for commands; when streams were last used, as their rows say',
   'src/stream/head.ts': 'lifetimes of streams, as rows and headers say',
-  'src/backup/state/import.ts': 'times of commands',
-  'src/cold/shard/status.ts': 'when streams became hot, as rows say',
+  'src/backup/state/apply-import.ts': 'times of commands',
+  'src/cold/shard/cold-status.ts': 'when streams became hot, as rows say',
   'src/cold/shard/flusher.ts': 'when streams became hot, as rows say',
   'src/cold/shard/collector.ts': 'when objects were let go of, as rows say',
   'src/cold/shard/sweeper.ts': 'when objects were written, as the store says',
@@ -37,7 +37,7 @@ const JUDGES: Table = {
   'src/http/live/cursor.ts': "the protocol's intervals of the clock",
   'src/subscriptions/state/signing-keys.ts': 'from when keys sign, as records say',
   'src/subscriptions/service/driver.ts': 'leases and pauses in the log',
-  'src/subscriptions/webhooks/keys.ts': 'when tokens end',
+  'src/subscriptions/webhooks/webhook-keys.ts': 'when tokens end',
 };
 
 const COMPARES: ReadonlySet<unknown> = new Set(['<', '<=', '>', '>=', '-', '-=']);

@@ -80,6 +80,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   store: ['base', 'peer/codec'],
   peer: ['base', 'raft', 'raft/codec', 'peer/codec'],
   'cold/store': ['base', 'protocol', 'digest'],
+  cold: ['protocol'],
   // The main thread.
   gateway: ['base', 'protocol', 'mailbox'],
   tenants: ['base', 'protocol', 'gateway'],
@@ -90,7 +91,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   backup: ['base', 'backup/export', 'backup/import'],
   'cold/service': [...PURE, 'config', 'digest', 'cold/shard', 'cold/store', 'gateway', 'logging'],
   'forks/service': ['base', 'protocol', 'forks/state', 'gateway'],
-  'subscriptions/webhooks': ['base', 'protocol', 'subscriptions/state', 'subscriptions/service'],
+  'subscriptions/webhooks': ['base', 'protocol', 'subscriptions/state', 'gateway'],
   'subscriptions/service': [
     'base',
     'protocol',

@@ -7,7 +7,7 @@ import { encodeConfiguration, decodeConfiguration } from '../../src/raft/configu
 import { releaseChunks } from '../../src/cold/state/release.ts';
 import { garbageBelow } from '../../src/stream/garbage.ts';
 import { eachChunk } from '../../src/cold/state/chunks.ts';
-import { type CompactSlice, sliceOf } from '../../src/cold/state/compactor.ts';
+import { type CompactSlice, sliceOf } from '../../src/cold/state/compaction-plan.ts';
 import type { State } from '../../src/stream/state.ts';
 import { encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
 import { type StoredChunk, encodeOrphanList } from '../../src/protocol/cold.ts';

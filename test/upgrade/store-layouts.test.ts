@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { completeDataDir, noteClusterId, noteLoss, noteSource, openDataDir } from '../../src/server/data-dir.ts';
-import { prepareDirectory } from '../../src/cold/service/directory.ts';
+import { prepareDirectory } from '../../src/cold/service/directory-mark.ts';
 import { Environment } from '../../src/store/environment.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';

@@ -2,16 +2,13 @@
  * A few of the chunks that an import refers to, the oldest and the newest streams' first: whether they can be read tells a store that
  * is the source's, or a copy, from one that is not. Looked at when the group is restored, so that nobody learns it from readers.
  */
-import type { ColdOutcome } from '../../cold/store/tasks.ts';
+import type { ReadCold } from '../../cold/ports.ts';
 import { decodeObjectRow } from '../../cold/state/objects.ts';
 import { TAG_CHUNK, TAG_OBJECT } from '../../stream/keys.ts';
 import { type ChunkRef, type StoredChunk, decodeChunkRow, decodeObjectId } from '../../protocol/cold.ts';
 
 /** Of each end. */
 const CHUNKS_MAX = 4;
-
-/** Never rejects. */
-export type ReadCold = (refs: readonly ChunkRef[]) => Promise<ColdOutcome<'get'>>;
 
 /** Members of the answer to an import. */
 export interface ColdReport {

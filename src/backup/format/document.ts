@@ -17,7 +17,7 @@ import { createHasher, sameDigest } from '../../digest/blake3.ts';
 import { Fault, check } from '../state/fault.ts';
 import { type RowSink } from '../state/order.ts';
 import { type Summary, Validator } from '../state/validate.ts';
-import { Batch } from './batch.ts';
+import { Batch } from './row-batch.ts';
 import { IMPOSSIBLE, INCOMPLETE, valueEnd } from './scan.ts';
 
 const FORMAT = 'millrace-group-snapshot';

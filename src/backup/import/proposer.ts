@@ -7,7 +7,7 @@ import type { ShardGateway } from '../../ports.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { newRequest } from '../../protocol/request.ts';
 
-/** Longer than an election, and than the silence after which an attempt that died is replaced (backup/state/import.ts). */
+/** Longer than an election, and than the silence after which an attempt that died is replaced (backup/state/apply-import.ts). */
 const PATIENCE_MS = 30_000;
 const AGAIN_MS = 100;
 

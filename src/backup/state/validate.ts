@@ -33,7 +33,7 @@ import { ForkChecks, isStreamName } from './fork-rows.ts';
 import { ObjectRefs } from './object-refs.ts';
 import { BACKUP_TAGS, type RowSink } from './order.ts';
 import { COUNT_MAX, checkHead, isCount } from './heads.ts';
-import { checkComplete, checkRow, takeChunk } from './parts.ts';
+import { checkComplete, checkRow, takeChunk } from './stream-parts.ts';
 import { checkShape } from './shape.ts';
 import { type NewDigest, SnapshotParts } from './snapshot-parts.ts';
 import { StreamEntry } from './streams.ts';

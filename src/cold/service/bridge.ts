@@ -13,7 +13,7 @@ import type {
   UploadAnswer,
   UploadRequest,
 } from '../shard/port.ts';
-import type { ColdService } from './service.ts';
+import type { ColdService } from './cold-service.ts';
 
 /** What a shard asks for. */
 export type ColdQuestion =

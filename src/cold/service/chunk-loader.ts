@@ -4,7 +4,7 @@
  * ahead of a reader give way to those that somebody waits for.
  */
 import { LRUCache } from 'lru-cache';
-import type { ColdOutcome, Failed } from '../store/tasks.ts';
+import type { ColdOutcome, Failed } from './pool-tasks.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
 
 /** Fetches at once: what keeps a store across a network busy. */

@@ -3,7 +3,7 @@
  * until it works; when nothing was asked for a while, one look tells that the store is still there. People are told once
  * that it fails, once that it works again, and now and then in between.
  */
-import type { ColdOutcome, ColdTask } from '../store/tasks.ts';
+import type { ColdOutcome, ColdTask } from './pool-tasks.ts';
 
 type Op = ColdTask['op'];
 

@@ -4,7 +4,7 @@
  * that the shard sent after the plan: live readers know (http/live/topic.ts).
  */
 import { type ErrorCode, errorNumber } from '../../base/errors.ts';
-import type { Failed } from '../store/tasks.ts';
+import type { Failed } from './pool-tasks.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../protocol/cold.ts';
 import { Reply } from '../../protocol/reply.ts';

@@ -11,14 +11,14 @@ import { ConfigError } from '../../config/error.ts';
 import type { Backend } from '../store/backend.ts';
 import type { ColdGraces } from '../../backup/ports.ts';
 import { assembleRead } from '../state/assemble.ts';
-import { ColdPool, TASKS_PER_THREAD } from '../store/pool.ts';
-import type { Failed } from '../store/tasks.ts';
+import { ColdPool, TASKS_PER_THREAD } from './cold-pool.ts';
+import type { Failed } from './pool-tasks.ts';
 import type { ColdSettings } from '../shard/port.ts';
 import { ChunkLoader } from './chunk-loader.ts';
-import { prepareDirectory } from './directory.ts';
+import { prepareDirectory } from './directory-mark.ts';
 import { ColdHealth } from './health.ts';
 import { ColdReader } from './reader.ts';
-import { ColdService } from './service.ts';
+import { ColdService } from './cold-service.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Logger } from '../../logging/logger.ts';
 

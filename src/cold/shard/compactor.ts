@@ -1,6 +1,6 @@
 /**
  * Merges small chunks of the groups that this node leads: a stream that grows slowly leaves one per flush interval. A job is
- * planned from the state (cold/state/compactor.ts), read and written by the pool, and published with a COMPACT command.
+ * planned from the state (cold/state/compaction-plan.ts), read and written by the pool, and published with a COMPACT command.
  * Nobody waits for it, so it comes after everything else: one job per group, few per shard, none while bytes have to leave.
  *
  * Safe by the order that flushes keep: the command is proposed only when the object is in the store, by the leader that
@@ -9,8 +9,8 @@
  */
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
-import { type CompactPlan, isSmall, nextCompaction } from '../state/compactor.ts';
-import type { FlushPlan } from '../state/flusher.ts';
+import { type CompactPlan, isSmall, nextCompaction } from '../state/compaction-plan.ts';
+import type { FlushPlan } from '../state/flush-plan.ts';
 import { type ObjectId, type Slice, encodeFlushList } from '../../protocol/cold.ts';
 import { newCommandFields } from '../../protocol/command.ts';
 import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';

@@ -9,7 +9,7 @@
 import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
-import { type FlushPlan, nextFlush } from '../state/flusher.ts';
+import { type FlushPlan, nextFlush } from '../state/flush-plan.ts';
 import { type ObjectId, encodeFlushList } from '../../protocol/cold.ts';
 import { newCommandFields } from '../../protocol/command.ts';
 import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';

@@ -3,7 +3,7 @@ import type { ChunkRef } from '../../protocol/cold.ts';
 /**
  * The cold store as a shard sees it: it asks, and is answered later, exactly once per id, in any order and whatever
  * happened. An error does not say that nothing was done: a lost answer is an error too. In the server the calls are messages
- * to the main thread (src/cold/service/service.ts), in the simulator an object store in memory.
+ * to the main thread (src/cold/service/cold-service.ts), in the simulator an object store in memory.
  */
 export interface ColdPort {
   /** Writes one object and digests its slices. `body` is the port's from now on: its memory goes to another thread. */

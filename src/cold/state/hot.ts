@@ -7,6 +7,7 @@ import { RowView } from '../../stream/row-view.ts';
 import { Row } from '../../stream/row.ts';
 import type { State } from '../../stream/state.ts';
 import { hotRows } from '../../stream/hot-rows.ts';
+import { releaseChunks } from './release.ts';
 
 const view = new RowView();
 
@@ -67,4 +68,23 @@ function rowFrom(state: State, head: Head, offset: number): Row | undefined {
   for (let i = before; i < view.count; i++) row.ends[i - before] = view.end(i) - from;
   row.count = row.ends.length;
   return row;
+}
+
+/**
+ * Bytes below `offset`, where message or record `record` begins, are gone for readers. Chunks that lie wholly below are
+ * given back, rows become garbage; the gauges follow. The border is the caller's to check: below hotStart only the cold
+ * store knows it.
+ */
+export function advanceFloor(state: State, head: Head, offset: number, record: number, nowMs: number): void {
+  assert(offset >= head.floor && offset <= head.tail, 'the floor rises, up to the tail');
+  if (offset === head.floor) return;
+  const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
+  bucket.retainedBytes -= offset - head.floor;
+  state.buckets.touch(bucket);
+  const anyCold = head.floor < head.hotStart;
+  head.floor = offset;
+  head.recordFirst = record;
+  if (offset > head.hotStart && !planted('floor-without-rows')) moveHotStart(state, head, offset, record, nowMs);
+  if (anyCold) releaseChunks(state, head.incarnation, offset, nowMs, false);
+  state.touch(head, 0);
 }

@@ -7,7 +7,7 @@ import { type Dirent, constants } from 'node:fs';
 import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import { codeOf, makeFolder } from './folder.ts';
-import { Parts } from './parts.ts';
+import { Parts } from './range-parts.ts';
 import { type ObjectPage, type ObjectStore, type StoredObject, checkKey } from './store.ts';
 import { StoreError } from './store-error.ts';
 

@@ -7,7 +7,7 @@ import {
   type ServerSideEncryption,
 } from '@aws-sdk/client-s3';
 import type { Readable } from 'node:stream';
-import { Parts } from './parts.ts';
+import { Parts } from './range-parts.ts';
 import { type ObjectPage, type ObjectStore, checkKey } from './store.ts';
 import { StoreError } from './store-error.ts';
 import { toStoreError } from './s3-errors.ts';

@@ -1,5 +1,5 @@
 /** What the cold tier needs of an object store. Keys are relative to `storage.cold.root`; no object is ever written twice. */
-import type { Parts } from './parts.ts';
+import type { Parts } from './range-parts.ts';
 import { StoreError } from './store-error.ts';
 
 export interface StoredObject {

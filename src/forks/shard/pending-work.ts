@@ -1,7 +1,7 @@
-/** What there is to be done for forks in the groups that this node leads (forks/state/outbox.ts). */
+/** What there is to be done for forks in the groups that this node leads (forks/state/notifications.ts). */
 import { encodeUtf8 } from '../../base/utf8.ts';
 import type { Group } from '../../group/group.ts';
-import { pendingNotifications, pinChecks } from '../state/outbox.ts';
+import { pendingNotifications, pinChecks } from '../state/notifications.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Query } from '../../protocol/request.ts';
 import { readText } from '../../base/text.ts';

@@ -7,7 +7,7 @@ import type { Command } from '../../protocol/command.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { readText } from '../../base/text.ts';
 import { planted } from '../../base/planted.ts';
-import { holdsAnything } from '../../backup/state/import.ts';
+import { holdsAnything } from '../../backup/state/apply-import.ts';
 import { removeStream } from '../../stream/remove.ts';
 import type { State } from '../../stream/state.ts';
 import { forkOf } from './form.ts';

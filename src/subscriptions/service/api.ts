@@ -2,14 +2,14 @@
 import { ERRORS, MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_NAME_BYTES_MAX } from '../../base/limits.ts';
 import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../ports.ts';
-import type { BodyKind, BodyOf } from '../state/bodies.ts';
+import type { BodyKind, BodyOf } from '../state/body-kinds.ts';
 import { parsePath } from '../state/requests.ts';
 import { decodePathSegment } from '../../protocol/header-values.ts';
 import { textBytes } from '../../base/text.ts';
 import { Refusal, refusalAnswer } from './api-refusal.ts';
-import type { Bodies } from './bodies.ts';
-import { hasTokenShape } from '../webhooks/keys.ts';
-import type { Membership } from './membership.ts';
+import type { Bodies } from './body-parser.ts';
+import { hasTokenShape } from '../webhooks/webhook-keys.ts';
+import type { Membership } from './subscription-membership.ts';
 import type { Workers } from './workers.ts';
 
 const NOT_FOUND: ControlAnswer = refusalAnswer(new Refusal('NOT_FOUND', ERRORS.ROUTE_NOT_FOUND.text));

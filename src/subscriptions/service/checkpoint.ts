@@ -11,7 +11,7 @@ import {
   encodeRetention,
   writePublishHead,
 } from '../../protocol/position-command.ts';
-import { type Answer, askStream } from './calls.ts';
+import { type Answer, askStream } from '../../gateway/ask-stream.ts';
 import type { Known } from './known.ts';
 import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
 import { COMMANDS } from '../../protocol/operations.ts';

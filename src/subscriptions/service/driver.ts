@@ -11,8 +11,7 @@ import type { Outcome } from '../state/outcome.ts';
 import type { Command } from '../state/record.ts';
 import type { Subscription } from '../state/subscription.ts';
 import type { Logger } from '../../logging/logger.ts';
-import type { Delivering, Sent } from '../webhooks/delivering.ts';
-import { SlowReceivers } from '../webhooks/slow-receivers.ts';
+import { type Delivering, type Sent, SlowReceivers } from '../webhooks/delivering.ts';
 import { Slots } from './slots.ts';
 import type { Tails } from './tails.ts';
 

@@ -1,8 +1,8 @@
 /** What this node has folded of the subscriptions, and how to be sure that it is not behind. */
 import type { Machine } from '../state/machine.ts';
 import type { Subscription } from '../state/subscription.ts';
-import { type KeyPair, Keys } from '../webhooks/keys.ts';
-import type { SubscriptionLog } from './log.ts';
+import { type KeyPair, Keys } from '../webhooks/webhook-keys.ts';
+import type { SubscriptionLog } from './subscription-log.ts';
 import { Refusal } from './api-refusal.ts';
 
 export class Known {

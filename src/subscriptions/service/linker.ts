@@ -9,7 +9,7 @@ import type { Machine } from '../state/machine.ts';
 import type { Command } from '../state/record.ts';
 import type { Position, Subscription } from '../state/subscription.ts';
 import type { Logger } from '../../logging/logger.ts';
-import type { Directory } from './directory.ts';
+import type { Directory } from './stream-directory.ts';
 import { listMatching } from './listing.ts';
 import { locate, reaches } from './locate.ts';
 import type { Tails } from './tails.ts';

@@ -6,7 +6,7 @@ import type { ShardGateway } from '../../ports.ts';
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { nameFault } from '../../protocol/names.ts';
 import { ALL_GROUPS, type Request } from '../../protocol/request.ts';
-import { type Answer, ask } from './calls.ts';
+import { type Answer, ask } from '../../gateway/ask-stream.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
 /** Names of buckets in one answer. */

@@ -4,7 +4,7 @@ import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import { splitFlatPath } from '../../protocol/flat-path.ts';
 import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/request.ts';
-import { askStream } from './calls.ts';
+import { askStream } from '../../gateway/ask-stream.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
 const NO_STREAM: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['STREAM_NOT_FOUND', 'STREAM_DELETED']);

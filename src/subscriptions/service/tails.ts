@@ -14,7 +14,7 @@ import {
   OBSERVE_PATTERN,
   type Request,
 } from '../../protocol/request.ts';
-import { type Answer, ask } from './calls.ts';
+import { type Answer, ask } from '../../gateway/ask-stream.ts';
 import { Lanes } from './lanes.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 

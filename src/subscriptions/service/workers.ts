@@ -10,7 +10,7 @@ import type { Config, Subscription } from '../state/subscription.ts';
 import { parseUint53 } from '../../protocol/header-values.ts';
 import { Refusal, refuseUnless } from './api-refusal.ts';
 import { newWakeId } from './driver.ts';
-import type { Keys, TokenClaims } from '../webhooks/keys.ts';
+import type { Keys, TokenClaims } from '../webhooks/webhook-keys.ts';
 import type { Known } from './known.ts';
 import { reaches } from './locate.ts';
 import type { Tails } from './tails.ts';

@@ -1,12 +1,13 @@
 /** How a wake reaches its receiver: a signed POST to the webhook, or an event in the wake stream. */
 import { ERRORS } from '../../base/errors.ts';
+import { WEBHOOK_SLOW_RECEIVERS_MAX } from '../../base/limits.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { showIssued } from '../state/show.ts';
 import type { Subscription, Wake } from '../state/subscription.ts';
 import { splitFlatPath } from '../../protocol/flat-path.ts';
-import { askStream } from '../service/calls.ts';
-import type { Keys } from './keys.ts';
+import { askStream } from '../../gateway/ask-stream.ts';
+import type { Keys } from './webhook-keys.ts';
 import { type DeliveryResult, deliver } from './webhook.ts';
 import type { WebhookRules } from './webhook-url.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
@@ -75,4 +76,32 @@ async function writeEvent({ gateway, nowMs }: DeliveringOptions, sub: Subscripti
   });
   if (answer.code === 'OK') return { result: 'taken' };
   return { result: 'failed', reason: `the wake stream: ${ERRORS[answer.code].text}` };
+}
+
+/** A receiver that took longer is called apart from the others next time. */
+const SLOW_MS = 2000;
+
+/** Which receivers failed or took long the last time that they were called, by what their subscriptions have in common. */
+export class SlowReceivers {
+  readonly #slow = new Set<string>();
+
+  has(sub: Subscription): boolean {
+    return this.#slow.has(receiverOf(sub));
+  }
+
+  note(sub: Subscription, isTaken: boolean, tookMs: number): void {
+    const receiver = receiverOf(sub);
+    if (isTaken && tookMs < SLOW_MS) {
+      this.#slow.delete(receiver);
+      return;
+    }
+    if (this.#slow.size >= WEBHOOK_SLOW_RECEIVERS_MAX) this.#slow.clear();
+    this.#slow.add(receiver);
+  }
+}
+
+/** The host, or the wake stream: subscriptions of one host live and die together. */
+function receiverOf({ config }: Subscription): string {
+  if (config.url === null) return config.wake_stream ?? '';
+  return URL.canParse(config.url) ? new URL(config.url).host : config.url;
 }

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { ERRORS, type ErrorCode, errorNumber } from '../../../src/base/errors.ts';
 import type { ImportSink } from '../../../src/backup/ports.ts';
 import type { ReplyHandler, ShardGateway } from '../../../src/ports.ts';
-import { Import } from '../../../src/backup/import/import.ts';
+import { Import } from '../../../src/backup/import/importer.ts';
 import { Spool, SpoolError } from '../../../src/backup/import/spool.ts';
 import { decodeImportToken } from '../../../src/protocol/import-command.ts';
 import { Reply } from '../../../src/protocol/reply.ts';

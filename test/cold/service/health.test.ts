@@ -1,7 +1,7 @@
 // What a node says of its cold store, on simulated time: at once, and not more often than people can read.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ColdOutcome, ColdTask } from '../../../src/cold/store/tasks.ts';
+import type { ColdOutcome, ColdTask } from '../../../src/cold/service/pool-tasks.ts';
 import { ColdHealth } from '../../../src/cold/service/health.ts';
 
 type Outcome = ColdOutcome<ColdTask['op']>;

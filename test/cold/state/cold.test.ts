@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { READ_BYTES_MAX } from '../../../src/base/limits.ts';
 import { assembleRead } from '../../../src/cold/state/assemble.ts';
 import { objectKnown, storedObject } from '../../../src/cold/state/objects.ts';
-import { advanceFloor } from '../../../src/cold/state/retention.ts';
+import { advanceFloor } from '../../../src/cold/state/hot.ts';
 import type { ColdPlan } from '../../../src/protocol/cold.ts';
 import { REPLY_COLD, Reply } from '../../../src/protocol/reply.ts';
 import { READ_FLAG_PARTS, READ_RECORD } from '../../../src/protocol/request.ts';

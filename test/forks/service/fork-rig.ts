@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { type ErrorCode, errorNumber } from '../../../src/base/errors.ts';
 import { encodeUtf8 } from '../../../src/base/utf8.ts';
-import { ForkService } from '../../../src/forks/service/service.ts';
+import { ForkService } from '../../../src/forks/service/fork-service.ts';
 import type { ForkPort } from '../../../src/forks/service/steps.ts';
 import type { ReplyHandler } from '../../../src/ports.ts';
-import { pendingNotifications, pinChecks } from '../../../src/forks/state/outbox.ts';
+import { pendingNotifications, pinChecks } from '../../../src/forks/state/notifications.ts';
 import { planRead } from '../../../src/stream/read.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import {

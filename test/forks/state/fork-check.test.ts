@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { apply } from '../../../src/stream/apply.ts';
 import { NO_DIGEST } from '../../../src/backup/state/import-mark.ts';
-import { pendingNotifications } from '../../../src/forks/state/outbox.ts';
+import { pendingNotifications } from '../../../src/forks/state/notifications.ts';
 import { State } from '../../../src/stream/state.ts';
 import { Command, commandBytesMax, newCommandFields, writeCommand } from '../../../src/protocol/command.ts';
 import { Reply } from '../../../src/protocol/reply.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode } from '../../../src/base/errors.ts';
-import { pendingNotifications, pinChecks } from '../../../src/forks/state/outbox.ts';
+import { pendingNotifications, pinChecks } from '../../../src/forks/state/notifications.ts';
 import { listStreams } from '../../../src/stream/list.ts';
 import { encodePurge, encodeQuota } from '../../../src/protocol/bucket-command.ts';
 import { type CommandFields } from '../../../src/protocol/command.ts';

@@ -1,10 +1,10 @@
 /**
- * One upload of a document through a node, by the product's own code on its main thread (backup/import/import.ts): in parts, now
+ * One upload of a document through a node, by the product's own code on its main thread (backup/import/importer.ts): in parts, now
  * and then altered or broken off. It ends with an answer, or in silence when its node dies.
  */
 import type { ErrorCode } from '../../../src/base/errors.ts';
 import type { ImportFeed, ImportSink } from '../../../src/backup/ports.ts';
-import { Import } from '../../../src/backup/import/import.ts';
+import { Import } from '../../../src/backup/import/importer.ts';
 import type { Random } from '../../support/random.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';

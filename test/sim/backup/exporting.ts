@@ -1,13 +1,13 @@
 /**
  * Exports of groups from any node, also from one that is behind: through the product's own code on the main thread
- * (backup/export/export.ts) and in the shard, validated by its validator, and compared with what the node had on its disk when
+ * (backup/export/exporter.ts) and in the shard, validated by its validator, and compared with what the node had on its disk when
  * it took them; that disk is compared with the reference at every checkpoint (checks.ts).
  */
 import { Buffer } from 'node:buffer';
 import { type Contents, DocumentReader } from '../../../src/backup/format/document.ts';
 import type { ErrorCode } from '../../../src/base/errors.ts';
 import type { ExportSink } from '../../../src/backup/ports.ts';
-import { exportGroup } from '../../../src/backup/export/export.ts';
+import { exportGroup } from '../../../src/backup/export/exporter.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import { latin1 } from '../../support/sorted-rows.ts';
 import type { Until } from '../liveness.ts';

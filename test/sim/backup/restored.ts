@@ -4,7 +4,7 @@
  */
 import { toHex } from '../../../src/base/hex.ts';
 import type { ImportMark } from '../../../src/backup/state/import-mark.ts';
-import { isImporting } from '../../../src/backup/state/import.ts';
+import { isImporting } from '../../../src/backup/state/apply-import.ts';
 import {
   TAG_ATTRIBUTES,
   TAG_BUCKET,
@@ -65,7 +65,7 @@ const TAGS: readonly number[] = [
 ];
 const NOTHING = new Uint8Array(0);
 const TOKEN_BYTES = 8;
-/** What an attempt may be silent at least (backup/state/import.ts). */
+/** What an attempt may be silent at least (backup/state/apply-import.ts). */
 const SILENCE_MS = 10_000;
 
 export class Restored {

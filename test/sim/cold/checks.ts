@@ -8,7 +8,7 @@ import { type Head, decodeHead } from '../../../src/stream/head.ts';
 import { TAG_CHUNK, TAG_GC, TAG_HEAD, TAG_OBJECT, readUint } from '../../../src/stream/keys.ts';
 import { chunksAt } from '../../../src/cold/state/chunks.ts';
 import { gcDue, storedObject } from '../../../src/cold/state/objects.ts';
-import { isImporting } from '../../../src/backup/state/import.ts';
+import { isImporting } from '../../../src/backup/state/apply-import.ts';
 import type { State } from '../../../src/stream/state.ts';
 import { decodeChunk } from '../../../src/cold/state/chunk-layout.ts';
 import { type Chunk, decodeChunkRow, decodeFlushList, decodeGcList } from '../../../src/protocol/cold.ts';

@@ -1,5 +1,5 @@
 /** The service for forks that a node's main thread has (src/forks/service/), one in each process, on simulated time. */
-import { ForkService } from '../../../src/forks/service/service.ts';
+import { ForkService } from '../../../src/forks/service/fork-service.ts';
 import type { ForkWish } from '../../../src/ports.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import type { Request } from '../../../src/protocol/request.ts';

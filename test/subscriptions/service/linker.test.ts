@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { pino } from 'pino';
 import { SUBSCRIPTION_STATE_BYTES_MAX } from '../../../src/base/limits.ts';
 import type { ShardGateway } from '../../../src/ports.ts';
-import { Directory } from '../../../src/subscriptions/service/directory.ts';
+import { Directory } from '../../../src/subscriptions/service/stream-directory.ts';
 import { Linker } from '../../../src/subscriptions/service/linker.ts';
 import { Tails } from '../../../src/subscriptions/service/tails.ts';
 import { Machine } from '../../../src/subscriptions/state/machine.ts';

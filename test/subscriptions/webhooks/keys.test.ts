@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto';
 import { test } from 'node:test';
-import { Keys, keyPairOf, newKey, newKeyPair } from '../../../src/subscriptions/webhooks/keys.ts';
+import { Keys, keyPairOf, newKey, newKeyPair } from '../../../src/subscriptions/webhooks/webhook-keys.ts';
 import { Machine } from '../../../src/subscriptions/state/machine.ts';
 import type { SavedKey } from '../../../src/subscriptions/state/record.ts';
 import { PUBLISH_MS, RETIRE_MS, SIGNING_KEYS_MAX } from '../../../src/subscriptions/state/signing-keys.ts';

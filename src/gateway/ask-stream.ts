@@ -1,9 +1,9 @@
 /** Requests to the shards as promises, for code off the hot path. */
-import { type ErrorCode, errorCode } from '../../base/errors.ts';
-import { decodeUtf8 } from '../../base/utf8.ts';
-import type { ShardGateway } from '../../ports.ts';
-import type { Reply } from '../../protocol/reply.ts';
-import { type Request, newRequest } from '../../protocol/request.ts';
+import { type ErrorCode, errorCode } from '../base/errors.ts';
+import { decodeUtf8 } from '../base/utf8.ts';
+import type { ShardGateway } from '../ports.ts';
+import type { Reply } from '../protocol/reply.ts';
+import { type Request, newRequest } from '../protocol/request.ts';
 
 /** What is kept of a reply. */
 export interface Answer {

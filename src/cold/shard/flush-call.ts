@@ -4,7 +4,7 @@
  */
 import { ERRORS } from '../../base/errors.ts';
 import type { Group } from '../../group/group.ts';
-import { isImporting } from '../../backup/state/import.ts';
+import { isImporting } from '../../backup/state/apply-import.ts';
 import type { Query } from '../../protocol/request.ts';
 import { type Answer, notLeader, sentence } from '../../shard/answers.ts';
 import type { FlushCall } from './flusher.ts';

@@ -1,10 +1,10 @@
 /** What the pool's threads do, as plain data in both directions: errors lose their class on the way between threads. */
 import { DIGEST_BYTES, digestOf, sameDigest } from '../../digest/blake3.ts';
-import { type MergeChunks, type MergeSlice, type MergedObject, mergeObject } from './merge.ts';
-import { Parts } from './parts.ts';
-import { probe } from './probe.ts';
-import type { ObjectPage, ObjectStore } from './store.ts';
-import { StoreError, type StoreFailure } from './store-error.ts';
+import { type MergeChunks, type MergeSlice, type MergedObject, mergeObject } from '../store/merge-objects.ts';
+import { Parts } from '../store/range-parts.ts';
+import { probe } from '../store/probe-store.ts';
+import type { ObjectPage, ObjectStore } from '../store/store.ts';
+import { StoreError, type StoreFailure } from '../store/store-error.ts';
 
 /** A part of an object, by its place in the bytes at hand. */
 export interface Slice {

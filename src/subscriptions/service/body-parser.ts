@@ -4,7 +4,7 @@
  */
 import { Piscina } from 'piscina';
 import { MillraceError } from '../../base/errors.ts';
-import { type BodyKind, type BodyOf, parseBody } from '../state/bodies.ts';
+import { type BodyKind, type BodyOf, parseBody } from '../state/body-kinds.ts';
 import type { Parsed } from '../state/requests.ts';
 
 /** At the worst some 50 ns per byte, so up to this size less than a millisecond. */

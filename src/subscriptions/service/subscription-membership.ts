@@ -8,7 +8,7 @@ import { type Signing, showSubscription } from '../state/show.ts';
 import { type Config, Subscription } from '../state/subscription.ts';
 import { Refusal, refuseUnless } from './api-refusal.ts';
 import { CONTROL_PATH } from '../webhooks/delivering.ts';
-import { type Keys, newKey } from '../webhooks/keys.ts';
+import { type Keys, newKey } from '../webhooks/webhook-keys.ts';
 import type { Known } from './known.ts';
 import { listMatching } from './listing.ts';
 import { locate } from './locate.ts';

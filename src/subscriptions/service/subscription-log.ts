@@ -16,7 +16,7 @@ import { flatPath } from '../../protocol/flat-path.ts';
 import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
 import { REPLY_UP_TO_DATE } from '../../protocol/reply.ts';
 import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/request.ts';
-import { type Answer, askStream } from './calls.ts';
+import { type Answer, askStream } from '../../gateway/ask-stream.ts';
 import type { Logger } from '../../logging/logger.ts';
 import type { Tails } from './tails.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';

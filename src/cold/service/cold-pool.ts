@@ -7,9 +7,9 @@
  */
 import { availableParallelism } from 'node:os';
 import { Piscina } from 'piscina';
-import type { Backend } from './backend.ts';
-import { mergeBytes } from './merge.ts';
-import type { ColdOutcome, ColdTask, Failed } from './tasks.ts';
+import type { Backend } from '../store/backend.ts';
+import { mergeBytes } from '../store/merge-objects.ts';
+import type { ColdOutcome, ColdTask, Failed } from './pool-tasks.ts';
 
 /** Tasks that one thread works on at once: they wait for the network nearly all the time. Also connections per thread. */
 export const TASKS_PER_THREAD = 32;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeDirStore } from '../../../src/cold/store/dir-store.ts';
 import { ConfigError } from '../../../src/config/error.ts';
-import { prepareDirectory } from '../../../src/cold/service/directory.ts';
+import { prepareDirectory } from '../../../src/cold/service/directory-mark.ts';
 import { requestOnce } from '../../support/raw-client.ts';
 import { until } from '../../support/until.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../../support/server.ts';

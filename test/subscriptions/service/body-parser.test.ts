@@ -1,7 +1,7 @@
 // Bodies of subscription requests: small ones are parsed at once, large ones in another thread, whatever is in them.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { Bodies } from '../../../src/subscriptions/service/bodies.ts';
+import { Bodies } from '../../../src/subscriptions/service/body-parser.ts';
 import { SUBSCRIPTION_BODY_BYTES_MAX } from '../../../src/base/limits.ts';
 
 function open(t: TestContext): Bodies {

@@ -2,6 +2,7 @@
  * Forks of one node: makes those that its clients ask for, tells sources that a fork is gone, and does so for what other nodes left
  * undone in the groups that this node leads.
  */
+import { randomBytes } from 'node:crypto';
 import {
   FORKS_IN_MAKING_MAX,
   FORKS_UNDOING_MAX,
@@ -9,8 +10,9 @@ import {
   FORK_PIN_CHECKS_MAX,
 } from '../../base/limits.ts';
 import { decodeUtf8 } from '../../base/utf8.ts';
+import type { QuotaGate } from '../../gateway/quota-gate.ts';
 import type { ForkWish, Forks, ReplyHandler } from '../../ports.ts';
-import type { PendingNotification, PinCheck } from '../state/outbox.ts';
+import type { PendingNotification, PinCheck } from '../state/notifications.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { ALL_GROUPS, type Request, newRequest } from '../../protocol/request.ts';
 import { ForkMaker } from './maker.ts';
@@ -216,4 +218,19 @@ export class ForkService implements Forks {
 function split(key: string): [string, string] {
   const border = key.indexOf('\0');
   return [key.slice(0, border), key.slice(border + 1)];
+}
+
+/** 48 bits: two forks of one stream would have to draw the same. */
+const TOKEN_BYTES = 6;
+
+/** The service with the clock and the randomness of this process. */
+export function openForks(gateway: QuotaGate): ForkService {
+  return new ForkService({
+    gateway,
+    reserve: (bucket, bytes, done, denied) => gateway.reserve(bucket, bytes, done, denied),
+    after: (ms, run) => void setTimeout(run, ms).unref(),
+    monotonicMs: () => performance.now(),
+    pieceBytes: 0,
+    newToken: () => 1 + randomBytes(TOKEN_BYTES).readUIntBE(0, TOKEN_BYTES),
+  });
 }

@@ -1,8 +1,8 @@
 /** The cold store on the main thread: what shards ask of it goes to the pool and comes back, exactly once and never as an exception. */
 import { DIGEST_BYTES } from '../../digest/blake3.ts';
 import { assert } from '../../base/assert.ts';
-import type { ColdPool } from '../store/pool.ts';
-import type { ColdOutcome } from '../store/tasks.ts';
+import type { ColdPool } from './cold-pool.ts';
+import type { ColdOutcome } from './pool-tasks.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
 import type { ListAnswer, MergeAnswer, MergeSlice, Part, RemoveAnswer, UploadAnswer } from '../shard/port.ts';
 

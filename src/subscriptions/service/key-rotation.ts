@@ -1,8 +1,8 @@
 /** Other signing keys: when an operator asks for one, and when a node comes with one of its own from a file. */
 import type { WebhookKeys } from '../ports.ts';
 import { PUBLISH_MS } from '../state/signing-keys.ts';
-import { type KeyPair, newKey, newKeyPair } from './keys.ts';
-import type { Known } from '../service/known.ts';
+import { type KeyPair, newKey, newKeyPair } from '../webhooks/webhook-keys.ts';
+import type { Known } from './known.ts';
 
 export class Rotation implements WebhookKeys {
   readonly #known: Known;
