@@ -8,7 +8,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { ErrorCode } from '../base/errors.ts';
 import type { CorsPolicy } from './cors.ts';
-import { KnownHosts, type PlaneHosts, isLoopbackHost } from './known-hosts.ts';
+import type { PlaneHosts } from './contract.ts';
 import { hasOwnToken } from './routes/subscriptions.ts';
 import type { WriteHeaders } from './headers.ts';
 import type { UwsRequest } from './uws.ts';
@@ -175,4 +175,45 @@ export class RequestAdmission {
     const isProbe = (method === 'get' || method === 'head') && PROBES.has(url);
     return hasOwnToken(url) || isProbe ? undefined : UNAUTHORIZED;
   }
+}
+
+/** Addresses cannot be rebound. The Host header puts those of version 6 in brackets. */
+const IP_LITERAL = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f:.]*:[0-9a-f:.]*)$/;
+const LOOPBACK_V4 = /^127(?:\.\d{1,3}){3}$/;
+const WILDCARDS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
+
+function isLoopbackHost(host: string): boolean {
+  return host === 'localhost' || host === '::1' || LOOPBACK_V4.test(host);
+}
+
+/**
+ * Under which names a plane answers. A web page can give its own name the address of this node (DNS rebinding), and is of the
+ * same origin then: only the Host header, which holds the page's name, tells it from a client.
+ */
+class KnownHosts {
+  readonly #names: ReadonlySet<string>;
+  readonly #isWildcard: boolean;
+  /** Clients of one kind send the same Host again and again. */
+  #last = '';
+
+  constructor({ listen, names }: PlaneHosts) {
+    this.#names = new Set([listen.toLowerCase(), ...names]);
+    // Which addresses such a plane has may change at any time.
+    this.#isWildcard = WILDCARDS.has(listen);
+  }
+
+  /** `header`: the Host header. Its port says nothing: tunnels and proxies have others. */
+  has(header: string): boolean {
+    if (header === this.#last && header !== '') return true;
+    const host = hostOf(header);
+    const known = isLoopbackHost(host) || this.#names.has(host) || (this.#isWildcard && IP_LITERAL.test(host));
+    if (known) this.#last = header;
+    return known;
+  }
+}
+
+/** Of a Host header, in small letters; empty when it is none. */
+function hostOf(header: string): string {
+  const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]]+))(?::\d{0,5})?$/.exec(header);
+  return (match?.[1] ?? match?.[2] ?? '').toLowerCase().replace(/\.$/, '');
 }

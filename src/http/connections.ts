@@ -4,8 +4,7 @@
  * tries to accept it again and again, with all of a core.
  */
 import { decodeUtf8 } from '../base/utf8.ts';
-import { AddressCount, type CountByAddress } from './address-count.ts';
-import { nameOfBytes } from './socket-table.ts';
+import { AddressCount, type CountByAddress, nameOfBytes } from './address-count.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** Operators, their tools and what watches the node; apart from the clients', who must not shut them out. */

@@ -1,7 +1,6 @@
 /** Types that the files of the HTTP side share: where a request points, what a read asks for, what every handler may use. */
 import type { Forks, ShardGateway } from '../ports.ts';
 import type { Connections } from './connections.ts';
-import type { PlaneHosts } from './known-hosts.ts';
 
 /** The two route families answer some refusals with different statuses. */
 export type Family = 'bucketed' | 'flat';
@@ -34,6 +33,12 @@ export interface ReadParams {
 
 /** Which caches may keep reads. */
 export type ReadCache = 'none' | 'private' | 'public';
+
+/** Where a plane listens, and its further names; without ports and brackets. */
+export interface PlaneHosts {
+  readonly listen: string;
+  readonly names: readonly string[];
+}
 
 /** Configuration values that HTTP code needs. Times in ms, sizes in bytes. */
 export interface HttpSettings {

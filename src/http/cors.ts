@@ -2,8 +2,6 @@
  * Cross-origin rules of the client plane: which origins may read answers, and the two header
  * blocks that say so. Blocks are built once per allowed origin, because an origin list is short and requests are many.
  */
-import { isLoopbackOrigin } from './known-hosts.ts';
-
 /** Every header of an answer that a browser client may look at. */
 const EXPOSED_HEADERS = [
   'Stream-Next-Offset',
@@ -87,6 +85,9 @@ export interface CorsBlocks {
   readonly preflight: string;
 }
 
+/** A page of this host's loopback, as an Origin header writes it. */
+const LOOPBACK_ORIGIN = /^https?:\/\/(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/;
+
 /** Origins of the loopback are many (every port), so their blocks are made when they come, and so many are kept. */
 const LOOPBACK_BLOCKS_MAX = 64;
 
@@ -130,7 +131,7 @@ export class CorsPolicy {
 
   #loopbackBlocks(origin: string): CorsBlocks | undefined {
     const kept = this.#loopback;
-    if (kept === undefined || !isLoopbackOrigin(origin)) return undefined;
+    if (kept === undefined || !LOOPBACK_ORIGIN.test(origin)) return undefined;
     const known = kept.get(origin);
     if (known !== undefined) return known;
     if (kept.size >= LOOPBACK_BLOCKS_MAX) kept.clear();

@@ -1,18 +1,10 @@
 /**
- * Path -> route, on the raw URL of the request. One parser for both families and the service routes, so that there is one
+ * Path -> pattern, on the raw URL of the request. One parser for both families and the service routes, so that there is one
  * place that decides what can never reach a stream: NUL, `..` segments, empty names, the bucket `v1` and names beginning
  * with `__`.
  *
- *   /__svc/...                          service
- *   /v1/stream/{path}                   stream, flat family: decoded, then split at the first `/`; no `/`: bucket _default
- *   /v1/stream/__ds/...                 control: subscriptions and their keys
- *   /{bucket}                           bucket
- *   /{bucket}/streams                   list
- *   /{bucket}/{stream}                  stream, bucketed family; one segment, whose %2F become part of the name
- *   /{bucket}/{stream}/attrs            attrs
- *   /{bucket}/{stream}/append-batch     batch
- *   /{bucket}/{stream}/bootstrap        bootstrap
- *   /{bucket}/{stream}/snapshot[/{offset}], /{bucket}/{stream}/retention[/{offset}]
+ *   /v1/stream/{path}      flat family: decoded, then split at the first `/`; without one the bucket is _default
+ *   /{bucket}/{stream}      bucketed family: one segment, whose %2F become part of the name
  */
 import { splitFlatPath } from '../protocol/flat-path.ts';
 import { decodePathSegment } from '../protocol/header-values.ts';

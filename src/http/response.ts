@@ -1,6 +1,6 @@
 /**
- * How answers are written: status lines, the header block that every answer has, refusals, and the headers that a read
- * answer has in every mode (catch-up, long-poll, event stream).
+ * How answers are written: status lines, the header block that every answer has, and refusals. Answers to reads have more
+ * (read-response.ts).
  *
  * Rules of uWebSockets.js that everybody who writes an answer keeps:
  * - After the route handler has returned, an answer is written inside `res.cork(() => ...)`, else every write is a system
@@ -12,15 +12,29 @@
  * - Idle timeout: see the notes in server.ts.
  */
 import { type ErrorCode, ERRORS, errorCode, generalCode } from '../base/errors.ts';
-import { rangeTag } from '../protocol/condition.ts';
 import { formatOffset } from '../protocol/header-values.ts';
-import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET } from '../protocol/request.ts';
-import type { Family, ReadCache, ReadParams } from './contract.ts';
+import { REPLY_RECORDS, type Reply } from '../protocol/reply.ts';
+import type { Family, ReadCache } from './contract.ts';
 import type { CorsBlocks, CorsPolicy } from './cors.ts';
-import { type CacheControl, cacheValues } from './read-cache.ts';
 import type { ResponseBackpressure } from './backpressure.ts';
 import type { UwsResponse } from './uws.ts';
+
+/** What an answer says to caches; `read` and `turn` mean what http.read_cache makes of them. */
+export type CacheControl = 'no-store' | 'no-cache' | 'public' | 'read' | 'turn';
+
+/** As the protocol recommends. */
+const READ_SECONDS = 'max-age=60, stale-while-revalidate=300';
+/** Long enough for whoever waits at a lock of a cache to see it (nginx looks twice a second), short enough to miss nothing. */
+const TURN_SECONDS = 'max-age=2';
+
+/** The two values of Cache-Control. A private cache has one reader: there is nothing to share between turns. */
+function cacheValues(readCache: ReadCache): { readonly read: string; readonly turn: string } {
+  if (readCache === 'none') return { read: 'no-store', turn: 'no-store' };
+  return {
+    read: `${readCache}, ${READ_SECONDS}`,
+    turn: readCache === 'public' ? `public, ${TURN_SECONDS}` : 'no-store',
+  };
+}
 
 const STATUS_LINES = new Map<number, string>([
   [200, '200 OK'],
@@ -136,7 +150,7 @@ export class Responder {
 
   /**
    * Status line and the static block, with `cache-control: no-store`; for event streams `no-cache`; for what anybody may keep for
-   * five minutes `public`; for reads read-cache.ts. `code` is a refusal's.
+   * five minutes `public`; for reads what http.read_cache says. `code` is a refusal's.
    */
   begin(res: UwsResponse, status: number, cache: CacheControl = 'no-store', code?: string): void {
     this.begun = res;
@@ -305,49 +319,4 @@ function writeRefusalHeaders(res: UwsResponse, code: ErrorCode, reply: Reply): v
     res.writeHeader('stream-record-next', String(reply.recordNext));
     res.writeHeader('stream-extensions', RECORD_EXTENSION);
   }
-}
-
-/** Was the read addressed by records? Then its answer carries the record range. */
-export function isRecordRead(params: ReadParams): boolean {
-  return params.mode !== READ_OFFSET && params.mode !== READ_NOW;
-}
-
-/**
- * Position, freshness, closure and record headers of a read answer: the 200 and 304 of a catch-up read and of a long-poll,
- * and its 204. Not the content type, ETag and cursor.
- */
-export function writeReadHeaders(res: UwsResponse, reply: Reply, params: ReadParams): void {
-  res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
-  if (reply.has(REPLY_UP_TO_DATE)) res.writeHeader('stream-up-to-date', 'true');
-  if (reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');
-  if (!reply.has(REPLY_RECORDS)) return;
-  if (isRecordRead(params)) {
-    res.writeHeader('stream-record-first', String(reply.recordFirst));
-    res.writeHeader('stream-record-start', String(reply.recordStart));
-    res.writeHeader('stream-record-next', String(reply.recordNext));
-  }
-  res.writeHeader('stream-extensions', RECORD_EXTENSION);
-}
-
-/**
- * ETag of a read answer, with quotes. Bytes at an offset never change within an incarnation, so the range and the
- * flags name the content and the body need not be hashed. The time of creation tells incarnations of different data
- * directories apart, which count from 1 each.
- */
-export function readEtag(reply: Reply, params: ReadParams): string {
-  const flags =
-    (reply.flags & (REPLY_CLOSED | REPLY_UP_TO_DATE)) | (params.readFlags & READ_FLAG_ENVELOPE ? 1 << 16 : 0);
-  return `"${rangeTag(reply.a, reply.c, reply.startOffset, reply.nextOffset, flags)}"`;
-}
-
-/** If-None-Match: `*`, or a list of tags; a weak tag matches its strong twin (RFC 9110 13.1.2). */
-export function etagMatches(ifNoneMatch: string, etag: string): boolean {
-  if (ifNoneMatch === '') return false;
-  if (ifNoneMatch === etag || ifNoneMatch.trim() === '*') return true;
-  if (!ifNoneMatch.includes(etag)) return false;
-  // Tags of ours hold no comma and no quote inside, so a split at commas cannot tear one apart.
-  return ifNoneMatch.split(',').some((item) => {
-    const tag = item.trim();
-    return tag === etag || (tag.startsWith('W/') && tag.slice(2) === etag);
-  });
 }

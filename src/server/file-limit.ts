@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { ADMIN_CONNECTIONS_MAX, type ConnectionBounds, Connections } from '../http/connections.ts';
-import { connectionsTo } from '../http/socket-table.ts';
+import { connectionsTo } from '../http/address-count.ts';
 import type { Logger } from '../logging/logger.ts';
 
 /** Libraries, event loops, logs, the pool's threads, connections to the cold store and to webhooks, files of backups. */

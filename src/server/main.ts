@@ -8,7 +8,7 @@ import { formatAddress } from '../base/address.ts';
 import { VERSION } from '../config/version.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
 import type { HttpContext } from '../http/contract.ts';
-import { ListenError } from '../http/listen-error.ts';
+import { ListenError } from '../http/listener.ts';
 import { type Planes, createPlanes } from '../http/server.ts';
 import { HttpLibraryError, loadUws } from '../http/uws.ts';
 import { describeShed } from '../placement/state/shed.ts';

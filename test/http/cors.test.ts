@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isAuthorized } from '../../src/http/admission.ts';
 import { CorsPolicy } from '../../src/http/cors.ts';
-import { etagMatches } from '../../src/http/response.ts';
+import { etagMatches } from '../../src/http/read-response.ts';
 
 test('any origin', () => {
   const policy = new CorsPolicy(['*']);

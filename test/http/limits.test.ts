@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BODY_BYTES_MAX } from '../../src/base/limits.ts';
-import { ListenError } from '../../src/http/listen-error.ts';
+import { ListenError } from '../../src/http/listener.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { type TestContext, test } from 'node:test';
 import { loadConfig } from '../../src/config/load.ts';
-import { listenError } from '../../src/http/listen-error.ts';
+import { listenError } from '../../src/http/listener.ts';
 import { greeting } from '../../src/server/greeting.ts';
 import { type User, giveTo, ordinaryUser } from '../support/ctl.ts';
 import { REPO_ROOT, SERVER_ENTRY } from '../support/paths.ts';

@@ -9,7 +9,7 @@
 import { formatOffset, parseOrdinal, parseUint53 } from '../../protocol/header-values.ts';
 import { READ_OFFSET, READ_RECORD } from '../../protocol/request.ts';
 import type { ReadParams } from '../contract.ts';
-import { isRecordRead } from '../response.ts';
+import { isRecordRead } from '../read-response.ts';
 
 /** Of a control event. */
 interface Place {

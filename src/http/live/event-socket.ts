@@ -1,9 +1,14 @@
-/** The socket of one event stream: what waits in it, since when it takes nothing, when it was last written to. */
+/** The socket of one event stream: the head of its answer, what waits in it, since when it takes nothing, when it was last written to. */
 import { READER_BUFFER_BYTES_MAX } from '../../base/limits.ts';
+import { formatOffset } from '../../protocol/header-values.ts';
+import { isText } from '../../protocol/media-type.ts';
+import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
+import { RECORD_EXTENSION, type Responder } from '../response.ts';
+import { shownContentType } from '../stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
 import { BUFFERED_BYTES_MAX, type Live } from './live.ts';
 import { writeChunk } from '../backpressure.ts';
-import { COMMENT } from './sse-frames.ts';
+import { COMMENT, VIEW_BASE64, VIEW_TEXT, type View } from './sse-frames.ts';
 
 /** A reader whose socket took nothing for this long is gone. */
 const STALL_MS_MAX = 30_000;
@@ -66,4 +71,25 @@ export class EventSocket {
     this.#live.bufferedBytes -= this.#bufferedBytes;
     this.#bufferedBytes = 0;
   }
+}
+
+export function viewOf(reply: Reply): View {
+  return isText(shownContentType(reply)) ? VIEW_TEXT : VIEW_BASE64;
+}
+
+export function writeStreamHead(res: UwsResponse, responder: Responder, reply: Reply, view: View): void {
+  responder.begin(res, 200, 'no-cache');
+  res.writeHeader('content-type', 'text/event-stream');
+  res.writeHeader('stream-data-content-type', shownContentType(reply));
+  if (view === VIEW_BASE64) res.writeHeader('stream-sse-data-encoding', 'base64');
+  if (reply.has(REPLY_RECORDS)) res.writeHeader('stream-extensions', RECORD_EXTENSION);
+}
+
+/** The whole answer to a reader that has been told that the stream is closed: 204 makes an EventSource stop reconnecting. */
+export function answerNothingMore(res: UwsResponse, responder: Responder, reply: Reply): number {
+  responder.begin(res, 204);
+  res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
+  res.writeHeader('stream-closed', 'true');
+  res.endWithoutBody();
+  return 204;
 }

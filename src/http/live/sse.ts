@@ -15,15 +15,15 @@ import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../..
 import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../protocol/request.ts';
 import type { HttpContext, ReadParams, Target } from '../contract.ts';
 import { type ResponseOwner, guardAbort, takeOver, whenWritable } from '../guard.ts';
-import { isRecordRead, type Responder } from '../response.ts';
+import { isRecordRead } from '../read-response.ts';
+import type { Responder } from '../response.ts';
 import type { UwsResponse } from '../uws.ts';
 import { SLOT_MS, Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './cursor.ts';
 import type { Batch, FeedReader } from './feed.ts';
-import { EventSocket } from './event-socket.ts';
+import { EventSocket, answerNothingMore, viewOf, writeStreamHead } from './event-socket.ts';
 import { type Live, liveOf } from './live.ts';
 import { COMMENT, errorEvent, joinFrames, renderEvent, sendableBytes, VIEW_TEXT, type View } from './sse-frames.ts';
-import { answerNothingMore, viewOf, writeStreamHead } from './sse-head.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from './topic.ts';
 
 /** A step smaller than the longest UTF-8 character could never be sent. */

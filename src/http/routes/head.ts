@@ -4,7 +4,7 @@ import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { formatOffset, formatRfc3339 } from '../../protocol/header-values.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, Reply } from '../../protocol/reply.ts';
 import { newRequest } from '../../protocol/request.ts';
-import { writeHeadVary } from '../coding.ts';
+import { writeHeadVary } from '../read-response.ts';
 import type { ReplyRenderer, RequestContext } from '../request.ts';
 import { RECORD_EXTENSION } from '../response.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';

@@ -3,15 +3,13 @@ import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../..
 import { QUERIES } from '../../protocol/operations.ts';
 import { READ_NOW } from '../../protocol/request.ts';
 import { backpressureOf } from '../backpressure.ts';
-import { ReadCoding } from '../coding.ts';
 import type { ReadParams } from '../contract.ts';
 import { resumeBehind } from '../live/event-id.ts';
 import { startLongPoll } from '../live/long-poll.ts';
 import { startSse } from '../live/sse.ts';
 import { type ReadQuery, parseReadQuery } from '../query.ts';
-import { cacheOfRead } from '../read-cache.ts';
+import { ReadCoding, cacheOfRead, readEtag, writeReadHeaders } from '../read-response.ts';
 import type { ReplyRenderer, RequestContext } from '../request.ts';
-import { readEtag, writeReadHeaders } from '../response.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
 

@@ -1,0 +1,178 @@
+/**
+ * Answers to reads, in every mode: their headers, their ETags, what caches may keep, and whether they are compressed.
+ *
+ * Bytes at an offset never change, so an answer that has bytes from a position that the URL names is good for as long as the stream is:
+ * what came later is found at the next offset, another URL. What has no bytes says "nothing yet" and must not be kept, but for the
+ * end of a closed stream, which is final. Live readers that wait at one URL share an answer too: with bytes as above, and for a moment
+ * without. The cursor that comes with it makes the next URL of all of them the same again, and another one than before.
+ *
+ * Only large answers of JSON streams come in two forms, as they are or compressed; each has an ETag of its own, because a strong one
+ * names bytes. Both say `Vary`, also in a 304.
+ */
+import { GZIP_SUFFIX, rangeTag } from '../protocol/condition.ts';
+import { formatOffset } from '../protocol/header-values.ts';
+import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, Reply } from '../protocol/reply.ts';
+import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET, READ_RECORD } from '../protocol/request.ts';
+import { compressionOf } from './compression.ts';
+import type { HttpContext, ReadParams } from './contract.ts';
+import { writeHeaders } from './headers.ts';
+import { type CacheControl, RECORD_EXTENSION, type Responder } from './response.ts';
+import type { UwsResponse } from './uws.ts';
+
+/** Was the read addressed by records? Then its answer carries the record range. */
+export function isRecordRead(params: ReadParams): boolean {
+  return params.mode !== READ_OFFSET && params.mode !== READ_NOW;
+}
+
+/**
+ * Position, freshness, closure and record headers of a read answer: the 200 and 304 of a catch-up read and of a long-poll,
+ * and its 204. Not the content type, ETag and cursor.
+ */
+export function writeReadHeaders(res: UwsResponse, reply: Reply, params: ReadParams): void {
+  res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
+  if (reply.has(REPLY_UP_TO_DATE)) res.writeHeader('stream-up-to-date', 'true');
+  if (reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');
+  if (!reply.has(REPLY_RECORDS)) return;
+  if (isRecordRead(params)) {
+    res.writeHeader('stream-record-first', String(reply.recordFirst));
+    res.writeHeader('stream-record-start', String(reply.recordStart));
+    res.writeHeader('stream-record-next', String(reply.recordNext));
+  }
+  res.writeHeader('stream-extensions', RECORD_EXTENSION);
+}
+
+/**
+ * ETag of a read answer, with quotes. Bytes at an offset never change within an incarnation, so the range and the
+ * flags name the content and the body need not be hashed. The time of creation tells incarnations of different data
+ * directories apart, which count from 1 each.
+ */
+export function readEtag(reply: Reply, params: ReadParams): string {
+  const flags =
+    (reply.flags & (REPLY_CLOSED | REPLY_UP_TO_DATE)) | (params.readFlags & READ_FLAG_ENVELOPE ? 1 << 16 : 0);
+  return `"${rangeTag(reply.a, reply.c, reply.startOffset, reply.nextOffset, flags)}"`;
+}
+
+/** If-None-Match: `*`, or a list of tags; a weak tag matches its strong twin (RFC 9110 13.1.2). */
+export function etagMatches(ifNoneMatch: string, etag: string): boolean {
+  if (ifNoneMatch === '') return false;
+  if (ifNoneMatch === etag || ifNoneMatch.trim() === '*') return true;
+  if (!ifNoneMatch.includes(etag)) return false;
+  // Tags of ours hold no comma and no quote inside, so a split at commas cannot tear one apart.
+  return ifNoneMatch.split(',').some((item) => {
+    const tag = item.trim();
+    return tag === etag || (tag.startsWith('W/') && tag.slice(2) === etag);
+  });
+}
+
+export function cacheOfRead(params: ReadParams, reply: Reply): CacheControl {
+  if (params.mode !== READ_OFFSET && params.mode !== READ_RECORD) return 'no-store';
+  return reply.nextOffset > reply.startOffset || reply.has(REPLY_CLOSED) ? 'read' : 'no-store';
+}
+
+/** Of a long-poll that brought nothing. */
+export function cacheOfTurn(params: ReadParams): CacheControl {
+  return params.mode === READ_OFFSET || params.mode === READ_RECORD ? 'turn' : 'no-store';
+}
+
+/** To compress costs a quarter of a millisecond of CPU however little there is; to send fewer bytes than this costs less. */
+export const COMPRESSED_FROM_BYTES = 16 * 1024;
+
+/** What the client gets depends on its Accept-Encoding. `bytes`: of the body. */
+function hasTwoForms(reply: Reply, bytes = reply.body?.length ?? 0): boolean {
+  return bytes >= COMPRESSED_FROM_BYTES && reply.has(REPLY_RECORDS);
+}
+
+/** HEAD says what a read of the whole stream says; how many bytes that has is known but for a bracket. */
+export function writeHeadVary(res: UwsResponse, responder: Responder, reply: Reply): void {
+  if (hasTwoForms(reply, reply.nextOffset - reply.startOffset + 1)) res.writeHeader('vary', responder.codingVary);
+}
+
+/** Make it in the route handler, where the request's headers are. */
+export class ReadCoding {
+  readonly #ctx: HttpContext;
+  readonly #params: ReadParams;
+  readonly #bucket: string;
+  readonly #stream: string;
+  readonly #acceptEncoding = writeHeaders().acceptEncoding;
+  #packed: Uint8Array | undefined;
+
+  constructor(ctx: HttpContext, params: ReadParams, bucket: string, stream: string) {
+    this.#ctx = ctx;
+    this.#params = params;
+    this.#bucket = bucket;
+    this.#stream = stream;
+  }
+
+  /** True: the answer will be compressed, and `later` runs with a copy of `reply`. False: answer now, as it is. */
+  defers(reply: Reply, later: (reply: Reply) => void): boolean {
+    const { body } = reply;
+    if (body === undefined || !hasTwoForms(reply) || !prefersGzip(this.#acceptEncoding)) return false;
+    const tag = readEtag(reply, this.#params);
+    if (this.known(tag) !== undefined) return false;
+    const answer = Object.assign(new Reply(), reply);
+    // No name holds NUL. The tag alone names bytes of one stream only.
+    return compressionOf(this.#ctx).start(`${this.#bucket}\0${this.#stream}\0${tag}`, body, (copy, packed) => {
+      answer.body = copy;
+      this.#packed = packed;
+      later(answer);
+    });
+  }
+
+  /** The ETag of the form that the client has, if it has one that it may be told to use. */
+  known(tag: string): string | undefined {
+    const { ifNoneMatch } = this.#params;
+    if (ifNoneMatch === '') return undefined;
+    if (etagMatches(ifNoneMatch, tag)) return tag;
+    const packed = packedTag(tag);
+    return etagMatches(ifNoneMatch, packed) && prefersGzip(this.#acceptEncoding) ? packed : undefined;
+  }
+
+  /** The ETag of what is sent. */
+  etag(tag: string): string {
+    return this.#packed === undefined ? tag : packedTag(tag);
+  }
+
+  /** Headers of a 200 or 304. */
+  writeHeaders(res: UwsResponse, responder: Responder, reply: Reply): void {
+    if (hasTwoForms(reply)) res.writeHeader('vary', responder.codingVary);
+    if (this.#packed !== undefined) res.writeHeader('content-encoding', 'gzip');
+  }
+
+  body(reply: Reply): Uint8Array | undefined {
+    return this.#packed ?? reply.body;
+  }
+}
+
+function packedTag(tag: string): string {
+  return `${tag.slice(0, -1)}${GZIP_SUFFIX}"`;
+}
+
+/**
+ * What a client thinks of gzip (RFC 9110, 12.5.3). A coding that is not listed has the weight of `*`; without `*` it is not taken. The bytes
+ * as they are need no entry: unlisted they are the last choice, listed they win when gzip weighs no more.
+ */
+const GZIP: ReadonlySet<string> = new Set(['gzip', 'x-gzip']);
+const WEIGHT = /^q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
+
+export function prefersGzip(acceptEncoding: string): boolean {
+  if (acceptEncoding === '') return false;
+  let gzip: number | undefined;
+  let identity: number | undefined;
+  let other: number | undefined;
+  for (const item of acceptEncoding.toLowerCase().split(',')) {
+    const [name = '', ...parameters] = item.split(';').map((part) => part.trim());
+    const weight = weightOf(parameters);
+    if (GZIP.has(name)) gzip ??= weight;
+    else if (name === 'identity') identity ??= weight;
+    else if (name === '*') other ??= weight;
+  }
+  return (gzip ?? other ?? 0) > (identity ?? 0);
+}
+
+/** One that nobody can read is a refusal: plain bytes are right for everybody. */
+function weightOf(parameters: readonly string[]): number {
+  const [weight, ...more] = parameters;
+  if (weight === undefined) return 1;
+  const digits = more.length === 0 ? WEIGHT.exec(weight)?.[1] : undefined;
+  return digits === undefined ? 0 : Number(digits);
+}
