@@ -23,7 +23,7 @@ export function openDirectories(
   port: MessagePort,
   storage: ShardStore,
   identity: ClusterIdentity,
-  shard: Shard,
+  declareLost: () => void,
 ): Directories {
   const { directoryId: directory, incarnation, migrated, settled } = membership;
   return new Directories({
@@ -31,7 +31,7 @@ export function openDirectories(
     storage,
     identity,
     lost: (node, lost) => {
-      shard.declareLost();
+      declareLost();
       port.postMessage({ found: { lost, node } satisfies Finding });
     },
   });

@@ -16,7 +16,7 @@ import { Shard } from '../src/shard/shard.ts';
 import { ShardStore } from '../src/store/shard-store.ts';
 import { StoreProbes, deliver, openColdPort } from './cold-port.ts';
 import { checkFormation, heard, openDirectories, openIdentity } from './membership.ts';
-import { openPeers } from './peer-links.ts';
+import { openPeers, startPeers } from './peer-links.ts';
 import { RingReplies, RingRequests } from './ring-ports.ts';
 
 /** Free space is looked at this often; the reserve covers what can be written meanwhile. */
@@ -34,14 +34,16 @@ const HAND_OVER_TURN_MS = 10;
 /** Names the objects of this run of the thread for good. */
 const RUN_BYTES = 8;
 
-function shardOptions(
-  data: ShardData,
-  port: MessagePort,
-  storage: ShardStore,
-  reader: RingReader,
-  identity: ClusterIdentity,
-  log: Logger,
-): ShardOptions {
+interface ShardParts extends Pick<ShardOptions, 'links'> {
+  readonly data: ShardData;
+  readonly port: MessagePort;
+  readonly storage: ShardStore;
+  readonly reader: RingReader;
+  readonly identity: ClusterIdentity;
+  readonly log: Logger;
+}
+
+function shardOptions({ data, port, storage, reader, identity, log, links }: ShardParts): ShardOptions {
   const nodes = data.cluster?.peers.map(({ nodeId }) => nodeId) ?? [data.nodeId];
   return {
     shard: data.shard,
@@ -58,6 +60,7 @@ function shardOptions(
     // Of a directory that a single node made, the others have nothing yet.
     voters: data.membership.single === true ? [data.nodeId] : nodes,
     identity,
+    links,
     seed: data.seed,
     boot: data.boot,
     cold: data.cold && {
@@ -75,13 +78,17 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
   if (store.fresh) store.markUsed(data.cluster === undefined || data.cluster.initMembership ? [] : data.groups);
   const reader = new RingReader(data.requestRing);
   const identity = openIdentity(data, port);
-  const shard = new Shard(shardOptions(data, port, store, reader, identity, log));
+  const parker = new Parker(reader);
+  const wake = (): void => parker.unpark();
+  const probes = new StoreProbes(port);
+  const directories = openDirectories(data, port, store, identity, () => shard.declareLost());
+  const { cluster } = data;
+  const peers = cluster && openPeers({ data, cluster, shard: () => shard, directories, wake, log, probes });
+  const links = peers && { peers, wake };
+  const shard: Shard = new Shard(shardOptions({ data, port, storage: store, reader, identity, log, links }));
   checkFormation(data, shard);
-  const directories = openDirectories(data, port, store, identity, shard);
   if (data.draining) for (const { raft } of shard.groups) raft.candidacy = 'never';
   store.owedBytes = () => owedBytes(shard.groups);
-  const parker = new Parker(reader);
-  const probes = new StoreProbes(port);
   let stopping = false;
   port.on('message', (message: ToShard) => {
     if (message === 'stop') stopping = true;
@@ -97,10 +104,7 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
     }
   }, SPACE_SAMPLE_MS);
   store.sampleSpace();
-  const peers =
-    data.cluster === undefined
-      ? undefined
-      : await openPeers({ data, cluster: data.cluster, shard, directories, parker, log, probes });
+  if (peers !== undefined && cluster !== undefined) await startPeers(peers, cluster, data.shard);
   shard.start(performance.now());
   shard.turn(Date.now(), performance.now());
   port.postMessage('ready');

@@ -95,7 +95,7 @@ export class Group {
   /** Gets every query for something that is not here, in place of its answer; undefined: there are no nodes that know more. */
   onMissing: ((slot: number) => void) | undefined = undefined;
   /** Where this node does not lead: hands the renewal of a stream's lifetime (by key) to the leader. */
-  forwardRenewal: ((key: Uint8Array) => void) | undefined = undefined;
+  forwardRenewal: (key: Uint8Array) => void = () => undefined;
   /** An observer hears of committed entries before they are applied. */
   onCommitted: ((entries: readonly Entry[]) => void) | undefined = undefined;
   /** Commands are put together into entries of about so many bytes. */
@@ -352,7 +352,7 @@ export class Group {
     if (nowMs - last < (head.ttlSeconds * 1000) / RENEWAL_FRACTION) return;
     head.renewalProposedMs = nowMs;
     if (this.leads) this.#submitInternal(COMMANDS.touch.number, head.key, nowMs);
-    else this.forwardRenewal?.(head.key);
+    else this.forwardRenewal(head.key);
   }
 
   #submitInternal(kind: number, key: Uint8Array | undefined, nowMs: number): void {

@@ -35,17 +35,15 @@ import { Routes } from './routes.ts';
 import type { PeerAddress } from './routes.ts';
 import { type SnapshotEnds, onSnapshotFrame } from './snapshot-frames.ts';
 import { SnapshotReceiver } from './snapshot-receiver.ts';
-import type { IncomingSnapshot, SnapshotHandler } from './snapshot-receiver.ts';
 import { SnapshotSender } from './snapshot-sender.ts';
-import type { SnapshotSending, SnapshotSource } from './snapshot-sender.ts';
-
-/** Where an answer has to go. */
-export interface ForwardOrigin {
-  readonly node: number;
-  readonly shard: number;
-  readonly boot: number;
-  readonly correlation: number;
-}
+import type {
+  ForwardOrigin,
+  IncomingSnapshot,
+  PeerPort,
+  SnapshotHandler,
+  SnapshotSending,
+  SnapshotSource,
+} from '../shard/ports.ts';
 
 export interface PeerHandler extends SnapshotHandler {
   /** `message.from` is proved and `message.to` is this node; its entries are its own. */
@@ -83,7 +81,7 @@ export interface PeersOptions {
   readonly edge?: Edge;
 }
 
-export class Peers {
+export class Peers implements PeerPort {
   readonly #self: Introduction;
   readonly #groups: OwnGroups;
   readonly #options: PeersOptions;

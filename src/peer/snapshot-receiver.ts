@@ -1,25 +1,8 @@
 /** Snapshots on their way in: order, gaps and ends are checked here, the bytes belong to the handler. */
-import type { SnapshotRequest } from '../raft/types.ts';
 import type { SnapshotAck, SnapshotBegin, SnapshotChunk, SnapshotEnd } from './codec/snapshot-transfer.ts';
 import { SNAPSHOT_ACK_BYTES } from './limits.ts';
 import type { Session } from './listener.ts';
-
-/** One transfer; the same object in every call about it. */
-export interface IncomingSnapshot {
-  readonly node: number;
-  readonly group: number;
-}
-
-export interface SnapshotHandler {
-  /** `metadata` is overwritten after the call. A transfer that is under way for the group was ended before. */
-  onSnapshotBegin(snapshot: IncomingSnapshot, message: SnapshotRequest, metadata: Uint8Array): void;
-  /** In order, without a gap. When this returns, the sender is told that the bytes are dealt with, unless the transfer is on hold. */
-  onSnapshotChunk(snapshot: IncomingSnapshot, bytes: Uint8Array): void;
-  /** All bytes were handed out: install, then say so with `Peers.snapshotResult`. */
-  onSnapshotComplete(snapshot: IncomingSnapshot): void;
-  /** It is over without a result, also after `onSnapshotComplete` when a newer one begins: throw away what there is. */
-  onSnapshotAborted(snapshot: IncomingSnapshot): void;
-}
+import type { IncomingSnapshot, SnapshotHandler } from '../shard/ports.ts';
 
 class Incoming implements IncomingSnapshot {
   readonly node: number;

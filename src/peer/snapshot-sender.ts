@@ -12,22 +12,7 @@ import type { Edge } from './edge.ts';
 import { SNAPSHOT_CHUNK_BYTES_MAX } from './limits.ts';
 import type { PeerLimits } from './limits.ts';
 import type { Link } from './link.ts';
-
-/** `lost`: the connection broke, or the receiver said nothing for too long. */
-export type SnapshotOutcome = 'installed' | 'failed' | 'lost' | 'cancelled';
-
-export interface SnapshotSource {
-  /** The next bytes, at most SNAPSHOT_CHUNK_BYTES_MAX, copied before it is asked again; undefined: that was all. */
-  next(): Uint8Array | undefined;
-  /** Exactly once, the last call. */
-  done(outcome: SnapshotOutcome): void;
-}
-
-/** A transfer under way. */
-export interface SnapshotSending {
-  /** Tells the receiver to forget it; `done` is called. Does nothing when it is over. */
-  cancel(): void;
-}
+import type { SnapshotOutcome, SnapshotSending, SnapshotSource } from '../shard/ports.ts';
 
 /** The rate's bucket holds this much of a second. */
 const BURST_SECONDS = 0.05;

@@ -8,6 +8,7 @@ import type { ClusterIdentity } from './cluster-identity.ts';
 import type { ColdPort, ColdSettings } from '../cold/shard/port.ts';
 import type { PinBounds } from './log-pins.ts';
 import type { Log, ReplyTarget, RequestSource, ShardStorage } from './ports.ts';
+import type { ShardLinks } from './replication.ts';
 import { decodeConfiguration } from '../raft/configuration.ts';
 
 /** A leader that is silent for one to two seconds is replaced; a follower's commit may stall that long unnoticed. */
@@ -33,6 +34,8 @@ export interface ShardOptions {
   /** Names this run of the process to its peers; positive. */
   readonly boot: number;
   readonly log: Log;
+  /** Undefined: a single node. */
+  readonly links?: ShardLinks | undefined;
   /** Undefined: everything stays on the nodes. */
   readonly cold?: { readonly port: ColdPort; readonly settings: ColdSettings } | undefined;
   /** Bytes of a group that may wait for a majority before its writes are answered 503; 0, undefined: only consensus' own bound. */

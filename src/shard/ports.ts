@@ -115,19 +115,36 @@ export interface ForwardOrigin {
   readonly correlation: number;
 }
 
+/** One transfer; the same object in every call about it. */
 export interface IncomingSnapshot {
   readonly node: number;
   readonly group: number;
 }
 
+export interface SnapshotHandler {
+  /** `metadata` is overwritten after the call. A transfer that is under way for the group was ended before. */
+  onSnapshotBegin(snapshot: IncomingSnapshot, message: SnapshotRequest, metadata: Uint8Array): void;
+  /** In order, without a gap. When this returns, the sender is told that the bytes are dealt with, unless the transfer is on hold. */
+  onSnapshotChunk(snapshot: IncomingSnapshot, bytes: Uint8Array): void;
+  /** All bytes were handed out: install, then say so with `PeerPort.snapshotResult`. */
+  onSnapshotComplete(snapshot: IncomingSnapshot): void;
+  /** It is over without a result, also after `onSnapshotComplete` when a newer one begins: throw away what there is. */
+  onSnapshotAborted(snapshot: IncomingSnapshot): void;
+}
+
+/** `lost`: the connection broke, or the receiver said nothing for too long. */
+export type SnapshotOutcome = 'installed' | 'failed' | 'lost' | 'cancelled';
+
 export interface SnapshotSource {
+  /** The next bytes, at most SNAPSHOT_CHUNK_BYTES_MAX, copied before it is asked again; undefined: that was all. */
   next(): Uint8Array | undefined;
-  done(outcome: 'installed' | 'failed' | 'lost' | 'cancelled'): void;
+  /** Exactly once, the last call. */
+  done(outcome: SnapshotOutcome): void;
 }
 
 /** A transfer under way. */
 export interface SnapshotSending {
-  /** The receiver forgets it, and the source is done. */
+  /** Tells the receiver to forget it; the source is done. Does nothing when it is over. */
   cancel(): void;
 }
 

@@ -20,6 +20,8 @@ export interface QueriesHost {
   readonly admin: Administration;
   readonly exports: Exports;
   readonly sink: ReplySink;
+  /** There are other nodes, which may know more than this one. */
+  readonly hasOthers: boolean;
   status(): ShardStatus;
   /** This node must not lead, or may again. */
   shed(candidacy: Candidacy): void;
@@ -41,8 +43,6 @@ export class Queries {
   #frameSize = 0;
   /** Why this node must not lead (placement/state/shed.ts). */
   shedBits = 0;
-  /** Other nodes may know more than this one. */
-  #hasOthers = false;
   #nowMs = 0;
   #clockMs = 0;
   /** Answered at once, whatever the groups have applied. */
@@ -70,6 +70,8 @@ export class Queries {
       (group) => this.#isBehind(group),
       (read, ending) => this.#end(read, ending),
     );
+    if (!host.hasOthers) return;
+    for (const group of host.groups) group.onMissing = (slot) => this.#confirm(group, [group], slot);
   }
 
   /** See CatchUp. */
@@ -80,14 +82,6 @@ export class Queries {
   /** The group may know less than it acknowledged before the start of this process. */
   isBehind(group: Group): boolean {
     return this.#catchUp.isBehind(group);
-  }
-
-  /** There are other nodes, which may know more than this one. */
-  askLeaders(): void {
-    for (const group of this.#host.groups) {
-      group.onMissing = (slot) => this.#confirm(group, [group], slot);
-    }
-    this.#hasOthers = true;
   }
 
   /** Takes the current request of the source. `group` is undefined for one that concerns all of them. */
@@ -153,7 +147,7 @@ export class Queries {
   #answer(group: Group | undefined, slot: number, confirmed: boolean): void {
     const query = this.#query;
     if (group !== undefined) return group.query(slot, query, this.#nowMs, confirmed);
-    if (NEEDS_LEADERS.has(query.op) && this.#hasOthers && !confirmed)
+    if (NEEDS_LEADERS.has(query.op) && this.#host.hasOthers && !confirmed)
       return this.#confirm(undefined, this.#host.groups, slot);
     this.#reply.reset(slot);
     answerSummary(this.#host.status(), query, this.#nowMs, this.#reply);

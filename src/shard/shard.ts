@@ -14,19 +14,20 @@ import { Reply } from '../protocol/reply.ts';
 import { ALL_GROUPS, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 import { type AdminHost, Administration } from './admin.ts';
 import { ColdTier } from '../cold/shard/tier.ts';
+import { Proposals } from '../cold/shard/proposals.ts';
 import { Commits } from './commits.ts';
 import { Exports } from '../backup/shard/exports.ts';
-import { Forwarding, LEADER_WAIT_MS } from './forwarding.ts';
-import { type ForwardOrigin, type PeerPort, type RequestSource, type TurnBatch } from './ports.ts';
+import { LEADER_WAIT_MS } from './forwarding.ts';
+import type { ForwardOrigin, RequestSource, TurnBatch } from './ports.ts';
+import { Replicated } from './replicated.ts';
+import type { Replication } from './replication.ts';
 import { Room } from './room.ts';
-import { RingSink } from './sink.ts';
-import { IncomingSnapshots } from './incoming-snapshots.ts';
-import { LOG_KEPT_BYTES } from './log-pins.ts';
-import { OutgoingSnapshots } from './outgoing-snapshots.ts';
+import { SINGLE_NODE } from './single-node.ts';
+import { ReplyRouter, RingSink } from './sink.ts';
 import { type ShardOptions, newGroup } from './options.ts';
 import { LostGroups } from './lost-groups.ts';
-import { JoinedNodes, recordConfiguration } from './members.ts';
-import { WholeBuffer, commandKind, isCommandFrame, touchFrame } from './frames.ts';
+import { recordConfiguration } from './members.ts';
+import { WholeBuffer, commandKind, isCommandFrame } from './frames.ts';
 import { Queries } from './queries.ts';
 import type { ShardStatus } from './summaries.ts';
 import { QUERIES } from '../protocol/operations.ts';
@@ -41,7 +42,9 @@ export class Shard {
   readonly groups: readonly Group[];
   readonly #options: ShardOptions;
   readonly #byId = new Map<number, Group>();
-  readonly #sink: RingSink;
+  /** How its groups are shared with other nodes. */
+  readonly replication: Replication;
+  readonly #sink: ReplyRouter;
   readonly #commits: Commits;
   readonly #room: Room;
   readonly #admin: Administration;
@@ -54,33 +57,33 @@ export class Shard {
   #clockMs = 0;
   #tickAtMs = 0;
   #sweepAtMs = 0;
-  #peers: PeerPort | undefined;
-  #forwarding: Forwarding | undefined;
-  #outgoing: OutgoingSnapshots | undefined;
-  /** What peers send to this node. */
-  snapshots: IncomingSnapshots | undefined;
-  #joined: JoinedNodes | undefined;
   /** Messages that may leave once the commit of their batch is on disk. */
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   readonly #lost: LostGroups;
+  readonly #checkpoint = (groups: readonly Group[]): boolean => this.#commits.commit([], groups, this.#clockMs);
   readonly counters = { turns: 0, committedEntries: 0, requests: 0, refusedDiskFull: 0 };
 
   constructor(options: ShardOptions) {
     this.#options = options;
-    this.#sink = new RingSink(options.replies);
+    const { storage, links } = options;
+    const ring = new RingSink(options.replies);
+    const own = { deliver: (reply: Reply) => ring.send(reply), group: (id: number) => this.#byId.get(id) };
+    this.replication = links === undefined ? SINGLE_NODE : new Replicated({ ...options, ...own, links });
+    const proposals = new Proposals();
+    this.#sink = new ReplyRouter(ring, this.replication, proposals);
     // Applied state first, then all logs behind it, then consensus over both.
-    const { storage } = options;
     const states = options.groups.map((id) => new State(id, storage.tx, storage.prefix(id)));
     const logs = states.map((state) => storage.openLog(state.group, state.appliedIndex, state.appliedTerm));
     storage.load();
     this.groups = states.map((state, i) => {
       const group = newGroup(options, state, logs[i] as LogReader, this.#sink);
+      group.forwardRenewal = (key) => this.replication.renew(group, key);
       this.#byId.set(group.id, group);
       return group;
     });
     this.#commits = new Commits({ ...options, groups: this.groups, checkpointed: (group) => this.#purge(group) });
     this.#room = new Room(this.groups, this.#commits, storage);
-    this.cold = ColdTier.of(options, this.groups, this.#sink);
+    this.cold = ColdTier.of(options, this.groups, proposals);
     this.#admin = new Administration(this.#adminHost());
     this.#exports = new Exports(storage, this.#adminHost());
     this.#queries = new Queries({
@@ -89,10 +92,12 @@ export class Shard {
       admin: this.#admin,
       exports: this.#exports,
       sink: this.#sink,
+      hasOthers: this.replication.hasOthers,
       status: () => this.status,
       shed: (candidacy) => this.#room.shed(candidacy),
     });
     this.#lost = new LostGroups(storage, this.groups, () => this.#queries.lose());
+    this.replication.tick(this.groups);
   }
 
   #adminHost(): AdminHost {
@@ -101,7 +106,7 @@ export class Shard {
       nodeId,
       knownNodes: nodes,
       cold: this.cold,
-      checkpoint: (group) => !this.full && this.#commits.commit([], [group], this.#clockMs),
+      checkpoint: (group) => !this.full && this.#checkpoint([group]),
       checkpointed: (group) => this.#commits.lastCheckpoint(group),
       purge: (group, index) => this.#letGo(group, index),
       deliver: (reply) => this.#sink.send(reply),
@@ -137,9 +142,8 @@ export class Shard {
       assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     }
     // While the disk is full, what was received may not have taken its place yet.
-    if (this.#commits.stuck.length === 0) this.snapshots?.settle(!this.full, clockMs);
-    this.#outgoing?.look(clockMs);
-    this.#forwarding?.turn(nowMs, clockMs);
+    if (this.#commits.stuck.length === 0) this.replication.settle(!this.full, clockMs);
+    this.replication.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);
     for (const group of this.groups) group.flushEvents();
@@ -148,25 +152,8 @@ export class Shard {
     this.#queries.turn(nowMs, clockMs);
     this.#commits.checkpoints.observe(clockMs);
     this.#options.replies.publish();
-    this.#peers?.flush();
-    this.#sendSnapshots(clockMs);
-  }
-
-  /** Links to the other nodes. `wake` asks for a turn soon. */
-  attachPeers(peers: PeerPort, wake: () => void): void {
-    const { storage, nodeId, log } = this.#options;
-    this.#peers = peers;
-    this.#joined = new JoinedNodes((addresses) => peers.setJoined(addresses));
-    this.#joined.look(this.groups);
-    this.#outgoing = new OutgoingSnapshots({ storage, peers, log, wake, bounds: this.#options.pinBounds });
-    this.snapshots = new IncomingSnapshots(storage, this.#options.groups, peers, log, wake);
-    const forwarding = new Forwarding(peers, nodeId, (reply) => this.#sink.send(reply), wake);
-    this.#forwarding = forwarding;
-    this.#sink.remote = (reply) => forwarding.answer(reply);
-    for (const group of this.groups) {
-      group.forwardRenewal = (key) => forwarding.submitQuietly(group, touchFrame(group.id, key));
-    }
-    this.#queries.askLeaders();
+    this.replication.flush();
+    if (!this.full) this.replication.sendSnapshots(clockMs, this.#checkpoint);
   }
 
   /** A message of a peer; handled in the next turn. */
@@ -177,11 +164,10 @@ export class Shard {
   /** A write that another node forwards, because it believes that this one leads. `frame` is copied. */
   onForward(origin: ForwardOrigin, groupId: number, frame: Uint8Array, nowMs: number): void {
     const group = this.#byId.get(groupId);
-    const forwarding = this.#forwarding;
-    if (group === undefined || forwarding === undefined) return;
+    if (group === undefined) return;
     const { bytes, view } = this.#received.of(frame);
     if (!isCommandFrame(bytes, view, frame)) return;
-    const slot = forwarding.accept(origin, group);
+    const slot = this.replication.accept(origin, group);
     if (group.leads && this.#room.refuses(group, commandKind(frame))) {
       // After NO_LEADER the other node asks again.
       this.#refuse(slot, this.#room.mayPass ? 'NO_LEADER' : 'DISK_FULL');
@@ -216,7 +202,7 @@ export class Shard {
   stop(nowMs: number, clockMs: number): void {
     this.turn(nowMs, clockMs);
     for (const group of this.groups) group.failWaiting();
-    this.#forwarding?.stop();
+    this.replication.stop();
     this.#queries.stop();
     this.#exports.stop();
     this.#options.replies.publish();
@@ -253,9 +239,9 @@ export class Shard {
     if (this.#room.refuses(group, op)) {
       this.counters.refusedDiskFull++;
       this.#refuse(slot, 'DISK_FULL');
-    } else if (!group.accepts && this.#forwarding !== undefined) {
+    } else if (!group.accepts && this.replication.hasOthers) {
       const frame = bytes.subarray(offset, offset + source.length);
-      this.#forwarding.submit(group, slot, frame, payload, nowMs);
+      this.replication.submit(group, slot, frame, payload, nowMs);
     } else {
       group.submit(slot, bytes, view, offset + REQUEST_HEAD_BYTES, payload, nowMs);
     }
@@ -270,12 +256,12 @@ export class Shard {
   /** What STATUS shows beyond the groups. */
   get status(): ShardStatus {
     const { nodeId, storage } = this.#options;
-    const transfers = { storage, outgoing: this.#outgoing, incoming: this.snapshots };
+    const snapshots = this.replication.counters;
     const counters = { ...this.counters, ...this.#commits.counters };
     const isBehind = (group: Group): boolean => this.#queries.isBehind(group);
     const snapshotIndex = (group: Group): number => this.#commits.lastCheckpoint(group);
     const { groups, cold, full } = this;
-    return { nodeId, groups, cold, full, counters, isBehind, snapshotIndex, ...transfers };
+    return { nodeId, groups, cold, full, counters, isBehind, snapshotIndex, storage, snapshots };
   }
 
   #refuse(slot: number, code: ErrorCode): void {
@@ -292,10 +278,10 @@ export class Shard {
         group.raft.tick();
         group.expireWaiting(LEADER_WAIT_MS);
         const { identity } = this.#options;
-        if (this.#peers !== undefined || identity !== undefined) recordConfiguration(group, identity?.firstOf(group));
+        if (this.replication.hasOthers || identity !== undefined) recordConfiguration(group, identity?.firstOf(group));
         identity?.look(group);
       }
-      this.#joined?.look(this.groups);
+      this.replication.tick(this.groups);
     }
     if (clockMs >= this.#sweepAtMs) {
       this.#sweepAtMs = clockMs + SWEEP_MS;
@@ -316,13 +302,13 @@ export class Shard {
       due.push(...this.groups.slice(0, 1));
     }
     // This node's disk write runs while its entries travel (thesis 10.2.1) and clients and readers hear of what is committed.
-    this.#forwarding?.release();
+    this.replication.release();
     for (const group of this.groups) group.flushEvents();
     this.#options.replies.publish();
-    this.#peers?.flush();
+    this.replication.flush();
     if (!this.#commits.commit(batches, due, clockMs)) return false;
     for (const batch of batches) this.#persisted(batch);
-    for (const { group, messages } of this.#afterPersist.splice(0)) this.#sendAll(group, messages);
+    for (const { group, messages } of this.#afterPersist.splice(0)) this.replication.send(group, messages);
     return true;
   }
 
@@ -333,10 +319,10 @@ export class Shard {
       const ready = group.raft.take();
       if (ready.committed.length > 0) group.applyCommitted(ready.committed);
       this.counters.committedEntries += ready.committed.length;
-      this.#sendAll(group, ready.send);
+      this.replication.send(group, ready.send);
       if (ready.readStates.length > 0) this.#queries.confirmed(group, ready.readStates);
       if (!ready.mustPersist) {
-        this.#sendAll(group, ready.afterPersist);
+        this.replication.send(group, ready.afterPersist);
         continue;
       }
       if (ready.afterPersist.length > 0) this.#afterPersist.push({ group, messages: ready.afterPersist });
@@ -346,13 +332,6 @@ export class Shard {
     return batches;
   }
 
-  #sendAll(group: Group, messages: readonly Message[]): void {
-    for (const message of messages) {
-      if (message.type === 'snapshot') this.#outgoing?.want(group, message);
-      else this.#peers?.sendRaft(message.to, group.id, message);
-    }
-  }
-
   #persisted({ group: id, snapshot, persistIndex, persistTerm }: TurnBatch): void {
     const { storage } = this.#options;
     const group = this.#byId.get(id) as Group;
@@ -360,32 +339,16 @@ export class Shard {
     if (snapshot === undefined) return;
     group.installState(new State(id, storage.tx, storage.prefix(id)));
     assert(group.state.appliedIndex === snapshot.index, `group ${id} holds the snapshot up to ${snapshot.index}`);
-    this.snapshots?.installed(id);
+    this.replication.installed(id);
   }
 
-  /** Checkpoints the groups of which a peer needs a snapshot now, and starts the transfers. */
-  #sendSnapshots(clockMs: number): void {
-    const wanted = this.full ? [] : (this.#outgoing?.due(clockMs) ?? []);
-    if (wanted.length === 0) return;
-    const groups = [...new Set(wanted.map(({ group }) => group))];
-    if (!this.#commits.commit([], groups, clockMs)) {
-      for (const { group, message } of wanted) group.raft.snapshotFailed(message.to);
-      return;
-    }
-    for (const { group, message } of wanted) this.#outgoing?.send(group, message);
-    this.#peers?.flush();
-  }
-
-  /** Lets go of log that a checkpoint covers, but for a tail that slow followers may still need. */
+  /** Lets go of log that a checkpoint covers. */
   #purge(group: Group): void {
-    const { storage } = this.#options;
-    const { appliedIndex } = group.state;
-    const isAlone = this.#peers === undefined;
-    this.#letGo(group, isAlone ? appliedIndex : storage.purgeable(group.id, appliedIndex, LOG_KEPT_BYTES));
+    this.#letGo(group, this.replication.purgeable(group, group.state.appliedIndex));
   }
 
   #letGo(group: Group, index: number): number {
-    const upTo = Math.min(index, this.#outgoing?.pins.oldest(group.id) ?? Infinity);
+    const upTo = Math.min(index, this.replication.pinnedIndex(group));
     if (upTo > 0) this.#options.storage.purge(group.id, upTo);
     group.raft.compacted(upTo);
     return group.raft.purgedIndex;

@@ -1,22 +1,20 @@
-/** Writes answers and tail events into the reply ring; bodies that would hog the ring go beside it. */
+/** Where answers and tail events go: to the main thread, to another node, or to the shard itself. */
 import { errorNumber } from '../base/errors.ts';
 import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
 import { REPLY_RESULT, type Reply } from '../protocol/reply.ts';
-import { OWN_SLOTS } from '../cold/shard/proposals.ts';
+import { OWN_SLOTS, type Proposals } from '../cold/shard/proposals.ts';
 import { REMOTE_SLOTS } from './forwarding.ts';
 import type { ReplyTarget } from './ports.ts';
+import type { Replication } from './replication.ts';
 
 const OUTCOME_UNKNOWN = errorNumber('OUTCOME_UNKNOWN');
 const NO_LEADER = errorNumber('NO_LEADER');
 
+/** Writes into the reply ring; bodies that would hog the ring go beside it. */
 export class RingSink implements ReplySink {
   readonly #target: ReplyTarget;
-  /** Answers to requests that other nodes sent here. */
-  remote: ((reply: Reply) => void) | undefined = undefined;
-  /** Answers to commands that the shard proposed for itself. */
-  own: ((reply: Reply) => void) | undefined = undefined;
   sent = 0;
   bodyBytes = 0;
 
@@ -25,11 +23,6 @@ export class RingSink implements ReplySink {
   }
 
   send(reply: Reply): void {
-    if (reply.kind === REPLY_RESULT && reply.id >= OWN_SLOTS) {
-      if (reply.id >= REMOTE_SLOTS) this.remote?.(reply);
-      else this.own?.(reply);
-      return;
-    }
     if (planted('unknown-means-not-done') && reply.code === OUTCOME_UNKNOWN) reply.code = NO_LEADER;
     const body = reply.body;
     if (body !== undefined && body.length > INLINE_PAYLOAD_BYTES_MAX) {
@@ -40,5 +33,24 @@ export class RingSink implements ReplySink {
     this.#target.commit(reply.write(this.#target.bytes, this.#target.view, at));
     this.sent++;
     this.bodyBytes += body?.length ?? 0;
+  }
+}
+
+export class ReplyRouter implements ReplySink {
+  readonly #ring: RingSink;
+  readonly #replication: Replication;
+  readonly #proposals: Proposals;
+
+  /** `replication` answers requests of other nodes, `proposals` are the commands that the shard proposed for itself. */
+  constructor(ring: RingSink, replication: Replication, proposals: Proposals) {
+    this.#ring = ring;
+    this.#replication = replication;
+    this.#proposals = proposals;
+  }
+
+  send(reply: Reply): void {
+    if (reply.kind !== REPLY_RESULT || reply.id < OWN_SLOTS) this.#ring.send(reply);
+    else if (reply.id >= REMOTE_SLOTS) this.#replication.answer(reply);
+    else this.#proposals.answered(reply);
   }
 }

@@ -2,8 +2,7 @@
 import { errorNumber } from '../base/errors.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
-import type { IncomingSnapshots } from './incoming-snapshots.ts';
-import type { OutgoingSnapshots } from './outgoing-snapshots.ts';
+import type { GroupSnapshotCounters } from './replication.ts';
 import type { ShardStorage } from './ports.ts';
 import { coldCounters, describeCold } from '../cold/shard/cold-status.ts';
 import type { ColdTier } from '../cold/shard/tier.ts';
@@ -85,9 +84,7 @@ export interface ShardStatus {
   snapshotIndex(group: Group): number;
   readonly full: boolean;
   readonly storage: Pick<ShardStorage, 'logBytesBehind' | 'logMemoryBytes' | 'logReadBack'>;
-  /** Snapshots to and from other nodes; undefined on a single node. */
-  readonly outgoing: OutgoingSnapshots | undefined;
-  readonly incoming: IncomingSnapshots | undefined;
+  readonly snapshots: GroupSnapshotCounters;
   readonly counters: Readonly<
     Record<
       'turns' | 'commits' | 'commitMicros' | 'committedEntries' | 'requests' | 'checkpoints' | 'refusedDiskFull',
@@ -151,13 +148,12 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
   });
 }
 
-function snapshotCounters({ storage, outgoing, incoming }: ShardStatus): Record<string, number> {
-  const { sent = 0, failed = 0, tooFarBehind = 0 } = outgoing?.counters ?? {};
+function snapshotCounters({ storage, snapshots }: ShardStatus): Record<string, number> {
   return {
-    group_snapshots_sent: sent,
-    group_snapshots_failed: failed,
-    group_snapshots_too_far_behind: tooFarBehind,
-    group_snapshots_received: incoming?.counters.received ?? 0,
+    group_snapshots_sent: snapshots.sent,
+    group_snapshots_failed: snapshots.failed,
+    group_snapshots_too_far_behind: snapshots.tooFarBehind,
+    group_snapshots_received: snapshots.received,
     log_memory_bytes: storage.logMemoryBytes,
     log_entries_read_back: storage.logReadBack,
   };

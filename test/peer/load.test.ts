@@ -9,7 +9,7 @@ import type { TestContext } from 'node:test';
 import { REAL_EDGE } from '../../src/peer/edge.ts';
 import { AcceptorHandshake } from '../../src/peer/handshake.ts';
 import { SNAPSHOT_CHUNK_BYTES_MAX } from '../../src/peer/limits.ts';
-import type { SnapshotOutcome, SnapshotSource } from '../../src/peer/snapshot-sender.ts';
+import type { SnapshotOutcome, SnapshotSource } from '../../src/shard/ports.ts';
 import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
 import { NONCE_BYTES } from '../../src/peer/codec/handshake.ts';
 import { GROUP_COUNT, HOST, SECRET, Waiter, makeCluster, makePeer } from './fixture.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ForwardOrigin } from '../../src/peer/peers.ts';
+import type { ForwardOrigin } from '../../src/shard/ports.ts';
 import type { Message } from '../../src/raft/types.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { MESSAGE_TYPES, randomMessage } from '../raft/codec/random-messages.ts';

@@ -7,7 +7,7 @@ import { PEER_LIMITS } from '../../src/peer/limits.ts';
 import type { Link } from '../../src/peer/link.ts';
 import type { Session } from '../../src/peer/listener.ts';
 import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
-import type { IncomingSnapshot } from '../../src/peer/snapshot-receiver.ts';
+import type { IncomingSnapshot } from '../../src/shard/ports.ts';
 import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
 import type { SnapshotRequest } from '../../src/raft/types.ts';
 import { FRAME_HEAD_BYTES, FRAME_SNAPSHOT_END, frameKind } from '../../src/peer/codec/frame.ts';

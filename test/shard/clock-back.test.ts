@@ -27,7 +27,16 @@ class Node {
 
   constructor() {
     this.storage.purgeable = () => 0;
+    const port: Partial<PeerPort> = {
+      sendRaft: (_node, _group, message) => void this.sent.push(message),
+      setJoined: () => undefined,
+      connected: () => true,
+      forward: () => false,
+      reply: () => false,
+      flush: () => undefined,
+    };
     this.shard = new Shard({
+      links: { peers: port as PeerPort, wake: () => undefined },
       shard: 0,
       nodeId: 1,
       groups: [0],
@@ -40,15 +49,6 @@ class Node {
       boot: 1,
       log: () => undefined,
     });
-    const port: Partial<PeerPort> = {
-      sendRaft: (_node, _group, message) => void this.sent.push(message),
-      setJoined: () => undefined,
-      connected: () => true,
-      forward: () => false,
-      reply: () => false,
-      flush: () => undefined,
-    };
-    this.shard.attachPeers(port as PeerPort, () => undefined);
     this.shard.start(this.clockMs);
     this.turn();
   }

@@ -31,7 +31,15 @@ export class Follower {
   boot(): Shard {
     this.source = new ArraySource();
     this.target = new ArrayTarget();
+    const port: Partial<PeerPort> = {
+      sendRaft: (_node, _group, message) => void this.sent.push(message),
+      connected: () => true,
+      forward: () => false,
+      reply: () => false,
+      flush: () => undefined,
+    };
     this.shard = new Shard({
+      links: { peers: port as PeerPort, wake: () => undefined },
       shard: 0,
       nodeId: 1,
       groups: [0],
@@ -44,14 +52,6 @@ export class Follower {
       boot: ++this.boots,
       log: () => undefined,
     });
-    const port: Partial<PeerPort> = {
-      sendRaft: (_node, _group, message) => void this.sent.push(message),
-      connected: () => true,
-      forward: () => false,
-      reply: () => false,
-      flush: () => undefined,
-    };
-    this.shard.attachPeers(port as PeerPort, () => undefined);
     this.shard.start(this.clockMs);
     return this.shard;
   }

@@ -4,6 +4,7 @@
  */
 import type { Directories } from '../../src/shard/directories.ts';
 import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-snapshots.ts';
+import { openInbox } from '../../src/shard/inbox.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { REPLY_COLD, REPLY_RESULT } from '../../src/protocol/reply.ts';
@@ -78,6 +79,9 @@ export class SimProcess implements Endpoint {
     if (logKeptBytes < 1000) this.store.setLogMemory({ groupBytes: 100, shardBytes: 150 });
     this.store.spaceLeft = node.spaceLeft;
     if (this.store.fresh) this.store.markUsed(lostLog ? options.groups : []);
+    const seed = this.#random.int(1, 1e9);
+    const pace = options.thin === undefined ? 'at once' : 'paced';
+    this.peers = new SimPeers(this.id, boot, network, this.#edge(), openInbox({ shard: () => this.shard, wake: () => this.wake(), wallMs: () => this.wallMs }), pace);
     this.shard = new Shard({
       shard: 0,
       nodeId: this.id,
@@ -87,9 +91,10 @@ export class SimProcess implements Endpoint {
       replies: this.#target,
       voters: options.voters,
       nodes: options.nodes,
-      seed: this.#random.int(1, 1e9),
+      seed,
       boot,
       messages: options.messages,
+      links: { peers: this.peers, wake: () => this.wake() },
       ...(options.entryFillBytes === undefined ? {} : { entryFillBytes: options.entryFillBytes }),
       ...this.#coldOptions(),
       ...(options.pinBounds === undefined ? {} : { pinBounds: options.pinBounds }),
@@ -99,9 +104,6 @@ export class SimProcess implements Endpoint {
       },
     });
     this.directories = openDirectories(this, (line) => world.trace(line));
-    const pace = options.thin === undefined ? 'at once' : 'paced';
-    this.peers = new SimPeers(this.id, boot, network, this.#edge(), this.#handler(), pace);
-    this.shard.attachPeers(this.peers, () => this.wake());
     this.#target.onReply = (reply) => this.#onReply(reply);
     world.checks.watch(this);
   }
@@ -343,28 +345,4 @@ export class SimProcess implements Endpoint {
     };
   }
 
-  /** As workers/peer-links.ts ties a shard to its links. */
-  #handler(): ConstructorParameters<typeof SimPeers>[4] {
-    const wake = (): void => this.wake();
-    return {
-      onRaft: (group, message) => {
-        this.shard.onRaft(group, message);
-        wake();
-      },
-      onForward: (origin, group, bytes) => {
-        this.shard.onForward(origin, group, bytes, this.wallMs);
-        wake();
-      },
-      onLinkUp: wake,
-      onLinkDown: wake,
-      onSnapshotBegin: (snapshot, message, metadata) => this.shard.snapshots?.begin(snapshot, message, metadata),
-      onSnapshotChunk: (snapshot, rows) => this.shard.snapshots?.chunk(snapshot, rows),
-      onSnapshotComplete: (snapshot) => {
-        const group = this.shard.group(snapshot.group);
-        if (group !== undefined) this.shard.snapshots?.complete(snapshot, group);
-        wake();
-      },
-      onSnapshotAborted: (snapshot) => this.shard.snapshots?.aborted(snapshot),
-    };
-  }
 }

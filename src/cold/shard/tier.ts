@@ -3,12 +3,11 @@ import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import type { ShardOptions } from '../../shard/options.ts';
 import type { Log } from '../../shard/ports.ts';
-import type { RingSink } from '../../shard/sink.ts';
 import { Collector } from './collector.ts';
 import { Flusher } from './flusher.ts';
 import { Compactor } from './compactor.ts';
 import type { ColdPort, ColdSettings, ListAnswer, MergeAnswer, RemoveAnswer, UploadAnswer } from './port.ts';
-import { Proposals } from './proposals.ts';
+import type { Proposals } from './proposals.ts';
 import { Sweeper } from './sweeper.ts';
 
 export interface ColdTierOptions {
@@ -19,10 +18,11 @@ export interface ColdTierOptions {
   readonly log: Log;
   /** The disk is down to its reserve. */
   readonly short: () => boolean;
+  readonly proposals: Proposals;
 }
 
 export class ColdTier {
-  readonly proposals = new Proposals();
+  readonly proposals: Proposals;
   readonly flusher: Flusher;
   readonly collector: Collector;
   readonly sweeper: Sweeper;
@@ -32,9 +32,9 @@ export class ColdTier {
   #lastSeq = 0;
 
   constructor(options: ColdTierOptions) {
+    this.proposals = options.proposals;
     const shared = {
       ...options,
-      proposals: this.proposals,
       nextId: (): number => ++this.#lastId,
       nextSeq: (): number => ++this.#lastSeq,
     };
@@ -49,12 +49,10 @@ export class ColdTier {
     for (const { admission } of options.groups) admission.hotBytesMax = hotBytesMax === 0 ? Infinity : hotBytesMax;
   }
 
-  static of(options: ShardOptions, groups: readonly Group[], sink: RingSink): ColdTier | undefined {
+  static of(options: ShardOptions, groups: readonly Group[], proposals: Proposals): ColdTier | undefined {
     if (options.cold === undefined) return undefined;
     const { storage, seed, log } = options;
-    const tier = new ColdTier({ ...options.cold, groups, seed, log, short: () => !storage.spaceLeft });
-    sink.own = (reply) => tier.proposals.answered(reply);
-    return tier;
+    return new ColdTier({ ...options.cold, groups, proposals, seed, log, short: () => !storage.spaceLeft });
   }
 
   /** Before the turn's entries are sealed: what it proposes goes into them. */

@@ -1,0 +1,41 @@
+/** What the links to other nodes hand to a shard. Links exist before their shard does, and call it once both are there. */
+import type { Message } from '../raft/types.ts';
+import type { ForwardOrigin, SnapshotHandler } from './ports.ts';
+import type { Shard } from './shard.ts';
+
+export interface InboxOptions {
+  readonly shard: () => Shard;
+  /** Asks for a turn soon. */
+  readonly wake: () => void;
+  readonly wallMs: () => number;
+}
+
+export interface Inbox extends SnapshotHandler {
+  onRaft(group: number, message: Message): void;
+  onForward(origin: ForwardOrigin, group: number, bytes: Uint8Array): void;
+  onLinkUp(): void;
+  onLinkDown(): void;
+}
+
+export function openInbox({ shard, wake, wallMs }: InboxOptions): Inbox {
+  return {
+    onRaft: (group, message) => {
+      shard().onRaft(group, message);
+      wake();
+    },
+    onForward: (origin, group, bytes) => {
+      shard().onForward(origin, group, bytes, wallMs());
+      wake();
+    },
+    onLinkUp: wake,
+    onLinkDown: wake,
+    onSnapshotBegin: (snapshot, message, metadata) =>
+      shard().replication.onSnapshotBegin(snapshot, message, metadata),
+    onSnapshotChunk: (snapshot, rows) => shard().replication.onSnapshotChunk(snapshot, rows),
+    onSnapshotComplete: (snapshot) => {
+      shard().replication.onSnapshotComplete(snapshot);
+      wake();
+    },
+    onSnapshotAborted: (snapshot) => shard().replication.onSnapshotAborted(snapshot),
+  };
+}

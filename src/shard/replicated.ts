@@ -1,0 +1,139 @@
+/** A node of a cluster: writes go to the leaders, messages and group snapshots to and from the other nodes. */
+import type { Group } from '../group/group.ts';
+import type { Reply } from '../protocol/reply.ts';
+import type { Message, SnapshotRequest } from '../raft/types.ts';
+import { Forwarding } from './forwarding.ts';
+import { touchFrame } from './frames.ts';
+import { IncomingSnapshots } from './incoming-snapshots.ts';
+import { LOG_KEPT_BYTES, type PinBounds } from './log-pins.ts';
+import { JoinedNodes } from './members.ts';
+import { OutgoingSnapshots } from './outgoing-snapshots.ts';
+import type { ForwardOrigin, IncomingSnapshot, Log, PeerPort, ShardStorage } from './ports.ts';
+import type { GroupSnapshotCounters, Replication, ShardLinks } from './replication.ts';
+
+export interface ReplicatedOptions {
+  readonly links: ShardLinks;
+  readonly nodeId: number;
+  readonly groups: readonly number[];
+  readonly storage: ShardStorage;
+  readonly log: Log;
+  readonly pinBounds?: PinBounds | undefined;
+  /** Writes an answer to the main thread. */
+  readonly deliver: (reply: Reply) => void;
+  readonly group: (id: number) => Group | undefined;
+}
+
+export class Replicated implements Replication {
+  readonly hasOthers = true;
+  readonly #peers: PeerPort;
+  readonly #storage: ShardStorage;
+  readonly #group: (id: number) => Group | undefined;
+  readonly #forwarding: Forwarding;
+  readonly #outgoing: OutgoingSnapshots;
+  readonly #incoming: IncomingSnapshots;
+  readonly #joined: JoinedNodes;
+
+  constructor({ links, nodeId, groups, storage, log, pinBounds, deliver, group }: ReplicatedOptions) {
+    const { peers, wake } = links;
+    this.#peers = peers;
+    this.#storage = storage;
+    this.#group = group;
+    this.#forwarding = new Forwarding(peers, nodeId, deliver, wake);
+    this.#outgoing = new OutgoingSnapshots({ storage, peers, log, wake, bounds: pinBounds });
+    this.#incoming = new IncomingSnapshots(storage, groups, peers, log, wake);
+    this.#joined = new JoinedNodes((addresses) => peers.setJoined(addresses));
+  }
+
+  get counters(): GroupSnapshotCounters {
+    return { ...this.#outgoing.counters, received: this.#incoming.counters.received };
+  }
+
+  submit(group: Group, slot: number, frame: Uint8Array, payload: Uint8Array | undefined, nowMs: number): void {
+    this.#forwarding.submit(group, slot, frame, payload, nowMs);
+  }
+
+  renew(group: Group, key: Uint8Array): void {
+    this.#forwarding.submitQuietly(group, touchFrame(group.id, key));
+  }
+
+  accept(origin: ForwardOrigin, group: Group): number {
+    return this.#forwarding.accept(origin, group);
+  }
+
+  answer(reply: Reply): void {
+    this.#forwarding.answer(reply);
+  }
+
+  send(group: Group, messages: readonly Message[]): void {
+    for (const message of messages) {
+      if (message.type === 'snapshot') this.#outgoing.want(group, message);
+      else this.#peers.sendRaft(message.to, group.id, message);
+    }
+  }
+
+  release(): void {
+    this.#forwarding.release();
+  }
+
+  turn(nowMs: number, clockMs: number): void {
+    this.#outgoing.look(clockMs);
+    this.#forwarding.turn(nowMs, clockMs);
+  }
+
+  tick(groups: readonly Group[]): void {
+    this.#joined.look(groups);
+  }
+
+  settle(hasRoom: boolean, clockMs: number): void {
+    this.#incoming.settle(hasRoom, clockMs);
+  }
+
+  installed(group: number): void {
+    this.#incoming.installed(group);
+  }
+
+  sendSnapshots(clockMs: number, checkpoint: (groups: readonly Group[]) => boolean): void {
+    const wanted = this.#outgoing.due(clockMs);
+    if (wanted.length === 0) return;
+    if (!checkpoint([...new Set(wanted.map(({ group }) => group))])) {
+      for (const { group, message } of wanted) group.raft.snapshotFailed(message.to);
+      return;
+    }
+    for (const { group, message } of wanted) this.#outgoing.send(group, message);
+    this.#peers.flush();
+  }
+
+  /** A tail stays that slow followers may still need. */
+  purgeable(group: Group, index: number): number {
+    return this.#storage.purgeable(group.id, index, LOG_KEPT_BYTES);
+  }
+
+  pinnedIndex(group: Group): number {
+    return this.#outgoing.pins.oldest(group.id);
+  }
+
+  flush(): void {
+    this.#peers.flush();
+  }
+
+  stop(): void {
+    this.#forwarding.stop();
+  }
+
+  onSnapshotBegin(snapshot: IncomingSnapshot, message: SnapshotRequest, metadata: Uint8Array): void {
+    this.#incoming.begin(snapshot, message, metadata);
+  }
+
+  onSnapshotChunk(snapshot: IncomingSnapshot, rows: Uint8Array): void {
+    this.#incoming.chunk(snapshot, rows);
+  }
+
+  onSnapshotComplete(snapshot: IncomingSnapshot): void {
+    const group = this.#group(snapshot.group);
+    if (group !== undefined) this.#incoming.complete(snapshot, group);
+  }
+
+  onSnapshotAborted(snapshot: IncomingSnapshot): void {
+    this.#incoming.aborted(snapshot);
+  }
+}

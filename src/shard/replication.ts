@@ -1,0 +1,57 @@
+/** How a shard shares its groups with other nodes. A single node does nothing of it; a node of a cluster does all of it. */
+import type { Group } from '../group/group.ts';
+import type { Reply } from '../protocol/reply.ts';
+import type { Message } from '../raft/types.ts';
+import type { ForwardOrigin, PeerPort, SnapshotHandler } from './ports.ts';
+
+/** The links of a node of a cluster. */
+export interface ShardLinks {
+  readonly peers: PeerPort;
+  /** Asks for a turn soon. */
+  readonly wake: () => void;
+}
+
+/** Group snapshots that this node sent and received since its start. */
+export interface GroupSnapshotCounters {
+  readonly sent: number;
+  readonly failed: number;
+  readonly tooFarBehind: number;
+  readonly received: number;
+}
+
+export interface Replication extends SnapshotHandler {
+  /** Other nodes may lead, and may know more than this one. */
+  readonly hasOthers: boolean;
+  readonly counters: GroupSnapshotCounters;
+
+  /** Takes a write of this node's main thread that only the leader can propose; copies it. */
+  submit(group: Group, slot: number, frame: Uint8Array, payload: Uint8Array | undefined, nowMs: number): void;
+  /** Hands the renewal of a stream's lifetime to the leader. */
+  renew(group: Group, key: Uint8Array): void;
+  /** Takes a request that another node sent here; the slot that its answer will carry. */
+  accept(origin: ForwardOrigin, group: Group): number;
+  /** Sends the answer of such a request. */
+  answer(reply: Reply): void;
+  /** Messages of Raft; they leave with the next flush. */
+  send(group: Group, messages: readonly Message[]): void;
+
+  /** Before the disk write of a turn: answers what is applied here by now, which other nodes have acknowledged. */
+  release(): void;
+  /** Once a turn, after the commit. */
+  turn(nowMs: number, clockMs: number): void;
+  /** Once a tick: the nodes that joined. */
+  tick(groups: readonly Group[]): void;
+  /** Takes in group snapshots, a step a turn. Not while entries wait for the disk. */
+  settle(hasRoom: boolean, clockMs: number): void;
+  /** The staged rows are the group's state now. */
+  installed(group: number): void;
+  /** Starts the group snapshots whose turn it is. `checkpoint` writes the state of their groups first; false: the disk is full. */
+  sendSnapshots(clockMs: number, checkpoint: (groups: readonly Group[]) => boolean): void;
+  /** How much of the log up to `index` the group may let go of after a checkpoint. */
+  purgeable(group: Group, index: number): number;
+  /** The log behind this index is on its way to another node; Infinity: none is. */
+  pinnedIndex(group: Group): number;
+  flush(): void;
+  /** Refuses everything that waits. */
+  stop(): void;
+}
