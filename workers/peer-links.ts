@@ -1,4 +1,5 @@
 /** Ties a shard to the links of src/peer: what arrives goes to the shard, which handles it in its next turn. */
+import type { Runtime } from '../src/base/runtime.ts';
 import { ConfigError } from '../src/config/error.ts';
 import { Peers } from '../src/peer/peers.ts';
 import type { Logger } from '../src/logging/logger.ts';
@@ -18,10 +19,11 @@ export interface PeerParts {
   /** Asks for a turn soon. */
   readonly wake: () => void;
   readonly log: Logger;
+  readonly runtime: Runtime;
   readonly probes: StoreProbes;
 }
 
-export function openPeers({ data, cluster, shard, directories, wake, log, probes }: PeerParts): Peers {
+export function openPeers({ data, cluster, shard, directories, wake, log, probes, runtime }: PeerParts): Peers {
   return new Peers({
     self: {
       clusterId: cluster.name,
@@ -38,8 +40,9 @@ export function openPeers({ data, cluster, shard, directories, wake, log, probes
     log: (level, message, fields) => log[level](fields ?? {}, message),
     shed: () => JSON.stringify(describeShed(shard().shedBits)),
     coldProbe: data.cold === undefined ? undefined : () => probes.ask(),
+    runtime,
     handler: {
-      ...openInbox({ shard, wake, wallMs: () => Date.now() }),
+      ...openInbox({ shard, wake, runtime }),
       onHello: (peer) => directories.onHello(peer),
       onWelcome: (peer) => directories.onWelcome(peer),
     },

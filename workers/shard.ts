@@ -1,12 +1,13 @@
 /** Thread entry: one shard with its real storage and rings. The loop never sleeps while there is work. */
-import { randomBytes } from 'node:crypto';
 import { type MessagePort, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../src/base/assert.ts';
+import { toHex } from '../src/base/hex.ts';
 import { ConfigError } from '../src/config/error.ts';
 import { LaneReceiver, LaneSender } from '../src/mailbox/lane.ts';
 import { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import { Parker, Waker } from '../src/mailbox/wake.ts';
 import { type Logger, createLogger } from '../src/logging/logger.ts';
+import { PROCESS_RUNTIME } from '../src/server/runtime.ts';
 import type { ShardData, ToShard } from '../src/server/shards.ts';
 import type { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';
@@ -30,6 +31,8 @@ const YIELD_CLUSTER_MS = 0;
 
 /** While leaderships move away, a turn comes at least this often. */
 const HAND_OVER_TURN_MS = 10;
+
+const runtime = PROCESS_RUNTIME;
 
 /** Names the objects of this run of the thread for good. */
 const RUN_BYTES = 8;
@@ -61,11 +64,12 @@ function shardOptions({ data, port, storage, reader, identity, log, links }: Sha
     voters: data.membership.single === true ? [data.nodeId] : nodes,
     identity,
     links,
+    runtime,
     seed: data.seed,
     boot: data.boot,
     cold: data.cold && {
       port: openColdPort(port),
-      settings: { ...data.cold, run: randomBytes(RUN_BYTES).toString('hex') },
+      settings: { ...data.cold, run: toHex(runtime.randomBytes(RUN_BYTES)) },
     },
     uncommittedBytesMax: data.uncommittedBytesMax,
     log: (level, message, fields) => log[level](fields ?? {}, message),
@@ -83,7 +87,7 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
   const probes = new StoreProbes(port);
   const directories = openDirectories(data, port, store, identity, () => shard.declareLost());
   const { cluster } = data;
-  const peers = cluster && openPeers({ data, cluster, shard: () => shard, directories, wake, log, probes });
+  const peers = cluster && openPeers({ data, cluster, shard: () => shard, directories, wake, log, probes, runtime });
   const links = peers && { peers, wake };
   const shard: Shard = new Shard(shardOptions({ data, port, storage: store, reader, identity, log, links }));
   checkFormation(data, shard);
@@ -105,28 +109,28 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
   }, SPACE_SAMPLE_MS);
   store.sampleSpace();
   if (peers !== undefined && cluster !== undefined) await startPeers(peers, cluster, data.shard);
-  shard.start(performance.now());
-  shard.turn(Date.now(), performance.now());
+  shard.start(runtime.monotonicMs());
+  shard.turn(runtime.nowMs(), runtime.monotonicMs());
   port.postMessage('ready');
   const yieldMs = peers === undefined ? YIELD_ALONE_MS : YIELD_CLUSTER_MS;
-  let yieldAtMs = performance.now() + yieldMs;
+  let yieldAtMs = runtime.monotonicMs() + yieldMs;
   while (!stopping) {
-    const clockMs = performance.now();
+    const clockMs = runtime.monotonicMs();
     if (reader.hasNext() && clockMs < yieldAtMs) {
-      shard.turn(Date.now(), clockMs);
+      shard.turn(runtime.nowMs(), clockMs);
       continue;
     }
     await parker.park(reader.hasNext() ? 0 : shard.waitMs(clockMs));
-    yieldAtMs = performance.now() + yieldMs;
-    shard.turn(Date.now(), performance.now());
+    yieldAtMs = runtime.monotonicMs() + yieldMs;
+    shard.turn(runtime.nowMs(), runtime.monotonicMs());
   }
-  const handOverUntilMs = performance.now() + HAND_OVER_MS;
-  while (peers !== undefined && handOver(shard.groups) && performance.now() < handOverUntilMs) {
-    shard.turn(Date.now(), performance.now());
+  const handOverUntilMs = runtime.monotonicMs() + HAND_OVER_MS;
+  while (peers !== undefined && handOver(shard.groups) && runtime.monotonicMs() < handOverUntilMs) {
+    shard.turn(runtime.nowMs(), runtime.monotonicMs());
     await parker.park(HAND_OVER_TURN_MS);
   }
   clearInterval(sampler);
-  shard.stop(Date.now(), performance.now());
+  shard.stop(runtime.nowMs(), runtime.monotonicMs());
   await peers?.stop();
   await store.close();
   port.postMessage('stopped');

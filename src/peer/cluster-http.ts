@@ -14,7 +14,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import process from 'node:process';
 import { BODY_BYTES_MAX } from '../base/limits.ts';
-import type { Edge } from './edge.ts';
+import type { Runtime } from '../base/runtime.ts';
 import type { PeerLimits } from './limits.ts';
 import type { LogLimiter } from './log-limiter.ts';
 
@@ -30,7 +30,7 @@ export function looksLikeHttp(bytes: Uint8Array): boolean | 'unsure' {
 
 export interface ClusterHttpOptions {
   readonly limits: PeerLimits;
-  readonly edge: Edge;
+  readonly runtime: Runtime;
   readonly log: LogLimiter;
   /** The body of GET /__svc/leadership-shed. */
   readonly shed: () => string;
@@ -90,8 +90,8 @@ export class ClusterHttp {
   /** It has so long from now to finish a request. */
   #keep(socket: Socket): void {
     this.#forget(socket);
-    const { edge, limits } = this.#options;
-    const cancel = edge.after(limits.httpIdleMs, () => this.#end(socket, 'no request in time'));
+    const { runtime, limits } = this.#options;
+    const cancel = runtime.setTimer(limits.httpIdleMs, () => this.#end(socket, 'no request in time'));
     this.#connections.set(socket, cancel);
   }
 

@@ -1,5 +1,5 @@
 /** Requests that were forwarded and wait for their answers. */
-import type { Edge } from './edge.ts';
+import type { Runtime } from '../base/runtime.ts';
 import type { PeerLimits } from './limits.ts';
 
 /** The answer, a view that is overwritten after the call; undefined: unknown, it may be carried out now, later or never. */
@@ -18,16 +18,16 @@ interface Waiting {
 export class Forwards {
   failed = 0;
   readonly #limits: PeerLimits;
-  readonly #edge: Edge;
+  readonly #runtime: Runtime;
   /** In order of their deadlines. */
   readonly #waiting = new Map<number, Waiting>();
   #next: number;
 
-  constructor(limits: PeerLimits, edge: Edge) {
+  constructor(limits: PeerLimits, runtime: Runtime) {
     this.#limits = limits;
-    this.#edge = edge;
+    this.#runtime = runtime;
     // A restarted process should not begin with the numbers of its former run.
-    this.#next = Math.floor(edge.random() * 2 ** 31);
+    this.#next = Math.floor(runtime.random() * 2 ** 31);
   }
 
   get waiting(): number {
@@ -39,7 +39,7 @@ export class Forwards {
     if (this.#waiting.size >= this.#limits.forwardsMax) return undefined;
     const correlation = this.#next;
     this.#next = (correlation + 1) & CORRELATION_MAX;
-    const deadlineMs = this.#edge.clockMs() + this.#limits.forwardTimeoutMs;
+    const deadlineMs = this.#runtime.monotonicMs() + this.#limits.forwardTimeoutMs;
     this.#waiting.set(correlation, { node, shard, deadlineMs, onReply });
     return correlation;
   }
@@ -67,7 +67,7 @@ export class Forwards {
   }
 
   expire(): void {
-    const clockMs = this.#edge.clockMs();
+    const clockMs = this.#runtime.monotonicMs();
     for (const [correlation, one] of this.#waiting) {
       if (one.deadlineMs > clockMs) return;
       this.#waiting.delete(correlation);

@@ -11,7 +11,7 @@ import { FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, FRAME_PING, FRAME_PONG, seal
 import { FrameReader } from './codec/frame-reader.ts';
 import { NONCE_BYTES, PROTOCOL_VERSION, VERSION_WITH_PIECES, isSpoken } from './codec/handshake.ts';
 import type { Introduction } from './codec/handshake.ts';
-import type { Edge } from './edge.ts';
+import type { Runtime } from '../base/runtime.ts';
 import { Egress } from './egress.ts';
 import { ConnectorHandshake, misfit } from './handshake.ts';
 import type { Step } from './handshake.ts';
@@ -40,7 +40,7 @@ export interface LinkOptions {
   readonly introduce: (node: number) => Introduction;
   readonly secret: string;
   readonly limits: PeerLimits;
-  readonly edge: Edge;
+  readonly runtime: Runtime;
   readonly log: LogLimiter;
   readonly handler: LinkHandler;
   /** Where we are, for a peer that does not know us yet; undefined: it does. */
@@ -157,10 +157,10 @@ export class Link {
   flush(): void {
     const socket = this.#socket;
     if (socket === undefined || this.#remote === undefined || this.#egress.isEmpty) return;
-    const { limits, edge } = this.#options;
+    const { limits, runtime } = this.#options;
     const { writeAheadBytes } = limits;
     if (socket.writableLength >= writeAheadBytes) return;
-    const nowMs = edge.clockMs();
+    const nowMs = runtime.monotonicMs();
     socket.cork();
     let joined = this.#joined;
     let from = 0;
@@ -217,7 +217,7 @@ export class Link {
       this.#end(`no answer for ${this.#silentTicks - 1} pings`);
       return;
     }
-    this.#egress.tick(this.#options.edge.clockMs());
+    this.#egress.tick(this.#options.runtime.monotonicMs());
     if (++this.#ticksUp >= 2) this.#backoffMs = this.#options.limits.backoffMinMs;
     this.#ping();
   }
@@ -241,9 +241,9 @@ export class Link {
   }
 
   #connect(): void {
-    const { address, introduce, node, shard, secret, edge, limits } = this.#options;
+    const { address, introduce, node, shard, secret, runtime, limits } = this.#options;
     const handshake = new ConnectorHandshake(
-      { self: introduce(node), toNode: node, toShard: shard, nonce: edge.nonce(NONCE_BYTES) },
+      { self: introduce(node), toNode: node, toShard: shard, nonce: runtime.randomBytes(NONCE_BYTES) },
       secret,
       this.#version,
       () => introduce(node),
@@ -253,7 +253,7 @@ export class Link {
     this.#socket = socket;
     // Events of a socket that was given up still come in.
     const mine = (): boolean => this.#socket === socket;
-    this.#cancelTimer = edge.after(limits.handshakeTimeoutMs, () => this.#end('no handshake in time'));
+    this.#cancelTimer = runtime.setTimer(limits.handshakeTimeoutMs, () => this.#end('no handshake in time'));
     socket.on('connect', () => mine() && socket.write(handshake.start()));
     socket.on('data', (chunk: Buffer) => {
       if (!mine()) return;
@@ -308,7 +308,7 @@ export class Link {
   #onControl(reader: FrameReader, bytes: Uint8Array): void {
     let unexpected = false;
     const fault = reader.push(bytes, (kind) => {
-      if (kind === FRAME_PONG) this.#egress.onPong(this.#options.edge.clockMs());
+      if (kind === FRAME_PONG) this.#egress.onPong(this.#options.runtime.monotonicMs());
       else unexpected = true;
     });
     if (fault !== undefined || unexpected) {
@@ -321,13 +321,13 @@ export class Link {
 
   /** The connection, or the attempt, is over. */
   #end(reason: string): void {
-    const { limits, edge, log, handler, address } = this.#options;
+    const { limits, runtime, log, handler, address } = this.#options;
     this.#cancelTimer();
     const socket = this.#socket;
     if (this.#stopped && socket !== undefined && socket.writableLength > 0) {
       socket.once(
         'close',
-        edge.after(LINGER_MS, () => socket.destroy()),
+        runtime.setTimer(LINGER_MS, () => socket.destroy()),
       );
       socket.destroySoon();
     } else {
@@ -344,9 +344,9 @@ export class Link {
       const fields = { node: this.node, shard: this.shard, address: `${address.host}:${address.port}`, reason };
       const what = wasConnected ? 'peer link is lost' : 'cannot link to peer';
       log.warn(`${what} ${this.node}/${this.shard}`, what, fields);
-      const delayMs = this.#backoffMs * (1 - edge.random() / 2);
+      const delayMs = this.#backoffMs * (1 - runtime.random() / 2);
       this.#backoffMs = Math.min(2 * this.#backoffMs, limits.backoffMaxMs);
-      this.#cancelTimer = edge.after(delayMs, () => this.#connect());
+      this.#cancelTimer = runtime.setTimer(delayMs, () => this.#connect());
     }
     if (wasConnected) handler.onLost(this, reason);
   }

@@ -19,7 +19,7 @@ import { FrameReader } from './codec/frame-reader.ts';
 import { NONCE_BYTES, encodeRefusal } from './codec/handshake.ts';
 import type { Introduction, Refusal } from './codec/handshake.ts';
 import { ClusterHttp, looksLikeHttp } from './cluster-http.ts';
-import type { Edge } from './edge.ts';
+import type { Runtime } from '../base/runtime.ts';
 import { AcceptorHandshake, misfit } from './handshake.ts';
 import type { PeerLimits } from './limits.ts';
 import type { Address } from './link.ts';
@@ -50,7 +50,7 @@ export interface ListenerOptions {
   readonly newest?: number | undefined;
   readonly secret: string;
   readonly limits: PeerLimits;
-  readonly edge: Edge;
+  readonly runtime: Runtime;
   readonly log: LogLimiter;
   readonly handler: ListenerHandler;
   /** The body of GET /__svc/leadership-shed. */
@@ -186,13 +186,13 @@ class Incoming implements Session {
   #over = false;
 
   constructor(socket: Socket, options: ListenerOptions, owner: Owner) {
-    const { introduce, secret, edge, limits, newest } = options;
+    const { introduce, secret, runtime, limits, newest } = options;
     this.#socket = socket;
     this.#options = options;
     this.#owner = owner;
     this.#address = socket.remoteAddress ?? 'unknown';
-    this.#handshake = new AcceptorHandshake({ introduce, secret, nonce: edge.nonce(NONCE_BYTES), newest });
-    this.#cancelTimer = edge.after(limits.handshakeTimeoutMs, () => this.fail('no handshake in time'));
+    this.#handshake = new AcceptorHandshake({ introduce, secret, nonce: runtime.randomBytes(NONCE_BYTES), newest });
+    this.#cancelTimer = runtime.setTimer(limits.handshakeTimeoutMs, () => this.fail('no handshake in time'));
     socket.on('data', this.#onData);
     socket.on('error', this.#onError);
     socket.on('close', this.#onClose);

@@ -16,8 +16,7 @@ import type { Standing } from './codec/standing.ts';
 import { AddressBook } from './address-book.ts';
 import { addLink, newPeerCounters } from './counters.ts';
 import type { PeerCounters } from './counters.ts';
-import { REAL_EDGE } from './edge.ts';
-import type { Edge } from './edge.ts';
+import type { Runtime } from '../base/runtime.ts';
 import { ForwardOutbox } from './forward-outbox.ts';
 import { Forwards } from './forwards.ts';
 import type { OnReply } from './forwards.ts';
@@ -78,7 +77,7 @@ export interface PeersOptions {
   /** Whether this node reaches the cold store, for peers that ask; left out: it has none. */
   readonly coldProbe?: (() => Promise<boolean>) | undefined;
   readonly limits?: Partial<PeerLimits>;
-  readonly edge?: Edge;
+  readonly runtime: Runtime;
 }
 
 export class Peers implements PeerPort {
@@ -86,7 +85,7 @@ export class Peers implements PeerPort {
   readonly #groups: OwnGroups;
   readonly #options: PeersOptions;
   readonly #limits: PeerLimits;
-  readonly #edge: Edge;
+  readonly #runtime: Runtime;
   readonly #log: LogLimiter;
   readonly #counters = newPeerCounters();
   readonly #routes: Routes;
@@ -109,19 +108,19 @@ export class Peers implements PeerPort {
     this.#options = options;
     this.#limits = { ...PEER_LIMITS, ...options.limits };
     checkLimits(this.#limits);
-    this.#edge = options.edge ?? REAL_EDGE;
-    const [limits, edge] = [this.#limits, this.#edge];
-    const log = new LogLimiter(options.log, () => edge.clockMs(), limits.logWindowMs);
+    this.#runtime = options.runtime;
+    const [limits, runtime] = [this.#limits, this.#runtime];
+    const log = new LogLimiter(options.log, () => runtime.monotonicMs(), limits.logWindowMs);
     this.#log = log;
     this.#routes = new Routes(
       self,
       (node, shard, address) => this.#openLink(node, shard, address),
       (link) => this.#retire(link),
     );
-    this.#forwards = new Forwards(limits, edge);
+    this.#forwards = new Forwards(limits, runtime);
     this.#forwarding = new ForwardOutbox((correlation) => this.#forwards.unsent(correlation));
     this.#outbox = new Outbox(limits.raftFrameBytes, this.#counters);
-    this.#sending = new SnapshotSender(limits, edge, this.#counters);
+    this.#sending = new SnapshotSender(limits, runtime, this.#counters);
     this.#receiving = new SnapshotReceiver(handler, (session, ack) => {
       const link = this.#routes.toShard(session.peer.node, session.peer.shard);
       const frame = encodeSnapshotAck(ack);
@@ -158,7 +157,7 @@ export class Peers implements PeerPort {
       newest: options.newest,
       secret,
       limits,
-      edge,
+      runtime,
       log,
       handler: listening,
       shed: options.shed,
@@ -316,7 +315,7 @@ export class Peers implements PeerPort {
       newest: this.#options.newest,
       secret,
       limits: this.#limits,
-      edge: this.#edge,
+      runtime: this.#runtime,
       log: this.#log,
       advertise: this.#options.peers.find((peer) => peer.node === this.#self.node)?.address,
       handler: {
@@ -346,7 +345,7 @@ export class Peers implements PeerPort {
 
   #tickLater(): void {
     if (this.#stopped) return;
-    this.#cancelTick = this.#edge.after(this.#limits.tickMs, () => {
+    this.#cancelTick = this.#runtime.setTimer(this.#limits.tickMs, () => {
       for (const link of this.#routes.links()) link.tick();
       this.#listener.tick();
       this.#forwards.expire();

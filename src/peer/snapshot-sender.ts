@@ -8,7 +8,7 @@ import type { SnapshotRequest } from '../raft/types.ts';
 import { encodeSnapshotBegin, encodeSnapshotChunk, encodeSnapshotEnd } from './codec/snapshot-transfer.ts';
 import type { SnapshotAck } from './codec/snapshot-transfer.ts';
 import type { PeerCounters } from './counters.ts';
-import type { Edge } from './edge.ts';
+import type { Runtime } from '../base/runtime.ts';
 import { SNAPSHOT_CHUNK_BYTES_MAX } from './limits.ts';
 import type { PeerLimits } from './limits.ts';
 import type { Link } from './link.ts';
@@ -31,7 +31,7 @@ interface Transfer extends SnapshotSending {
 
 export class SnapshotSender {
   readonly #limits: PeerLimits;
-  readonly #edge: Edge;
+  readonly #runtime: Runtime;
   readonly #counters: PeerCounters;
   /** By group and node: Raft sends one at a time to a peer. */
   readonly #transfers = new Map<string, Transfer>();
@@ -40,12 +40,12 @@ export class SnapshotSender {
   #tokensAtMs: number;
   #cancelTimer: (() => void) | undefined;
 
-  constructor(limits: PeerLimits, edge: Edge, counters: PeerCounters) {
+  constructor(limits: PeerLimits, runtime: Runtime, counters: PeerCounters) {
     this.#limits = limits;
-    this.#edge = edge;
+    this.#runtime = runtime;
     this.#counters = counters;
-    this.#nextId = Math.floor(edge.random() * 2 ** 32);
-    this.#tokensAtMs = edge.clockMs();
+    this.#nextId = Math.floor(runtime.random() * 2 ** 32);
+    this.#tokensAtMs = runtime.monotonicMs();
     this.#tokens = limits.snapshotBytesPerSecond * BURST_SECONDS;
   }
 
@@ -71,7 +71,7 @@ export class SnapshotSender {
       sentBytes: 0,
       ackedBytes: 0,
       ended: false,
-      heardAtMs: this.#edge.clockMs(),
+      heardAtMs: this.#runtime.monotonicMs(),
       cancel: () => this.#cancel(transfer),
     };
     this.#transfers.set(key, transfer);
@@ -87,7 +87,7 @@ export class SnapshotSender {
   onAck(node: number, ack: SnapshotAck): boolean {
     const transfer = this.#transfers.get(keyOf(node, ack.group));
     if (transfer === undefined || transfer.id !== ack.transfer) return false;
-    transfer.heardAtMs = this.#edge.clockMs();
+    transfer.heardAtMs = this.#runtime.monotonicMs();
     transfer.ackedBytes = Math.max(transfer.ackedBytes, Math.min(ack.receivedBytes, transfer.sentBytes));
     if (ack.status === 'receiving') this.pump();
     else this.#finish(transfer, ack.status === 'installed' && transfer.ended ? 'installed' : 'failed');
@@ -100,7 +100,7 @@ export class SnapshotSender {
 
   /** Ends those whose receiver has fallen silent. */
   expire(): void {
-    const clockMs = this.#edge.clockMs();
+    const clockMs = this.#runtime.monotonicMs();
     for (const transfer of this.#transfers.values()) {
       if (clockMs - transfer.heardAtMs < this.#limits.snapshotStallMs) continue;
       this.#sayEnd(transfer, false);
@@ -176,7 +176,7 @@ export class SnapshotSender {
 
   #refill(): void {
     const rate = this.#limits.snapshotBytesPerSecond;
-    const clockMs = this.#edge.clockMs();
+    const clockMs = this.#runtime.monotonicMs();
     if (rate === 0) this.#tokens = Infinity;
     else this.#tokens = Math.min(rate * BURST_SECONDS, this.#tokens + (rate * (clockMs - this.#tokensAtMs)) / 1000);
     this.#tokensAtMs = clockMs;
@@ -184,7 +184,7 @@ export class SnapshotSender {
 
   #wake(delayMs: number): void {
     if (this.#cancelTimer !== undefined) return;
-    this.#cancelTimer = this.#edge.after(delayMs, () => {
+    this.#cancelTimer = this.#runtime.setTimer(delayMs, () => {
       this.#cancelTimer = undefined;
       this.pump();
     });

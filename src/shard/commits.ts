@@ -2,6 +2,7 @@
  * A shard's commits: what raft wants durable, and the checkpoints that ride along. Knows what a full disk means: batches
  * that could not be written are kept and tried again, and new writes are refused meanwhile.
  */
+import type { Runtime } from '../base/runtime.ts';
 import type { Group } from '../group/group.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { type Log, type ShardStorage, StorageFullError, type TurnBatch } from './ports.ts';
@@ -19,6 +20,7 @@ export interface CommitsOptions {
   readonly groups: readonly Group[];
   readonly storage: ShardStorage;
   readonly log: Log;
+  readonly runtime: Pick<Runtime, 'monotonicMs'>;
   /** The group's state up to its applied index is on disk: the log before may go. */
   readonly checkpointed: (group: Group) => void;
 }
@@ -65,9 +67,9 @@ export class Commits {
       this.#keep(batches);
       return false;
     }
-    const { storage } = this.#options;
+    const { storage, runtime } = this.#options;
     const checkpoint = due.length === 0 ? undefined : (): void => due.forEach((group) => group.state.flush());
-    const startedMs = performance.now();
+    const startedMs = runtime.monotonicMs();
     try {
       storage.commit(batches, checkpoint);
     } catch (error) {
@@ -77,7 +79,7 @@ export class Commits {
       return false;
     }
     this.counters.commits++;
-    this.counters.commitMicros += (performance.now() - startedMs) * 1000;
+    this.counters.commitMicros += (runtime.monotonicMs() - startedMs) * 1000;
     if (batches.length > 0) this.#stuck = [];
     this.#fullSinceMs = 0;
     for (const group of due) {

@@ -1,4 +1,5 @@
 /** What the links to other nodes hand to a shard. Links exist before their shard does, and call it once both are there. */
+import type { Runtime } from '../base/runtime.ts';
 import type { Message } from '../raft/types.ts';
 import type { ForwardOrigin, SnapshotHandler } from './ports.ts';
 import type { Shard } from './shard.ts';
@@ -7,7 +8,7 @@ export interface InboxOptions {
   readonly shard: () => Shard;
   /** Asks for a turn soon. */
   readonly wake: () => void;
-  readonly wallMs: () => number;
+  readonly runtime: Pick<Runtime, 'nowMs'>;
 }
 
 export interface Inbox extends SnapshotHandler {
@@ -17,14 +18,14 @@ export interface Inbox extends SnapshotHandler {
   onLinkDown(): void;
 }
 
-export function openInbox({ shard, wake, wallMs }: InboxOptions): Inbox {
+export function openInbox({ shard, wake, runtime }: InboxOptions): Inbox {
   return {
     onRaft: (group, message) => {
       shard().onRaft(group, message);
       wake();
     },
     onForward: (origin, group, bytes) => {
-      shard().onForward(origin, group, bytes, wallMs());
+      shard().onForward(origin, group, bytes, runtime.nowMs());
       wake();
     },
     onLinkUp: wake,

@@ -2,6 +2,7 @@
 import { ENTRY_BYTES_MAX, ENTRY_FILL_BYTES, UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
 import { Group } from '../group/group.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
+import type { Runtime } from '../base/runtime.ts';
 import type { LogReader, RaftConfig } from '../raft/types.ts';
 import type { State } from '../stream/state.ts';
 import type { ClusterIdentity } from './cluster-identity.ts';
@@ -34,6 +35,7 @@ export interface ShardOptions {
   /** Names this run of the process to its peers; positive. */
   readonly boot: number;
   readonly log: Log;
+  readonly runtime: Pick<Runtime, 'monotonicMs'>;
   /** Undefined: a single node. */
   readonly links?: ShardLinks | undefined;
   /** Undefined: everything stays on the nodes. */

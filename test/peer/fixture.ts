@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Peers } from '../../src/peer/peers.ts';
 import type { PeerHandler, PeersOptions } from '../../src/peer/peers.ts';
 import type { ForwardOrigin, IncomingSnapshot } from '../../src/shard/ports.ts';
@@ -157,6 +158,7 @@ export function makePeer(t: TestContext, waiter: Waiter, node: number, overrides
     listen: { host: HOST, port: 0 },
     peers: [],
     handler: heard,
+    runtime: PROCESS_RUNTIME,
     shed: () => '{"bits":0}',
     log: (level, message, fields = {}) => {
       log.push({ level, message, fields });

@@ -1,12 +1,12 @@
 // Forwarded requests that wait for their answers are so many at most.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { REAL_EDGE } from '../../src/peer/edge.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Forwards } from '../../src/peer/forwards.ts';
 import { PEER_LIMITS } from '../../src/peer/limits.ts';
 
 test('beyond the bound a request is not forwarded, and an answer makes room', () => {
-  const forwards = new Forwards({ ...PEER_LIMITS, forwardsMax: 3 }, REAL_EDGE);
+  const forwards = new Forwards({ ...PEER_LIMITS, forwardsMax: 3 }, PROCESS_RUNTIME);
   const numbers = [1, 2, 3].map(() => forwards.add(2, 0, () => undefined));
   assert(numbers.every((one) => one !== undefined));
   assert.equal(

@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { REAL_EDGE } from '../../src/peer/edge.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { ConnectorHandshake } from '../../src/peer/handshake.ts';
 import { PEER_LIMITS } from '../../src/peer/limits.ts';
 import { Link } from '../../src/peer/link.ts';
@@ -132,7 +132,7 @@ function makeLink(t: TestContext, waiter: Waiter, port: number, newest?: number)
       log.push(String(fields?.['reason']));
       waiter.note();
     },
-    REAL_EDGE.clockMs,
+    PROCESS_RUNTIME.monotonicMs,
     0,
   );
   const handler = { onConnected() {}, onLost() {}, onDrain() {} };
@@ -143,7 +143,7 @@ function makeLink(t: TestContext, waiter: Waiter, port: number, newest?: number)
     introduce: () => SELF,
     secret: SECRET,
     limits: PEER_LIMITS,
-    edge: REAL_EDGE,
+    runtime: PROCESS_RUNTIME,
     log: limiter,
     handler,
     newest,
@@ -228,7 +228,7 @@ test('one address that hammers at the port gets one line, and the count later', 
   const waiter = new Waiter();
   let clockMs = 1000;
   const one = await startPeer(t, waiter, {
-    edge: { ...REAL_EDGE, clockMs: () => clockMs },
+    runtime: { ...PROCESS_RUNTIME, monotonicMs: () => clockMs },
     limits: { logWindowMs: 1000 },
   });
   const knock = async (count: number): Promise<void> => {

@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { REAL_EDGE } from '../../src/peer/edge.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { AcceptorHandshake } from '../../src/peer/handshake.ts';
 import { SNAPSHOT_CHUNK_BYTES_MAX } from '../../src/peer/limits.ts';
 import type { SnapshotOutcome, SnapshotSource } from '../../src/shard/ports.ts';
@@ -43,7 +43,7 @@ async function deafPeer(t: TestContext): Promise<{ port: number; sockets: Socket
     const handshake = new AcceptorHandshake({
       introduce: () => self,
       secret: SECRET,
-      nonce: REAL_EDGE.nonce(NONCE_BYTES),
+      nonce: PROCESS_RUNTIME.randomBytes(NONCE_BYTES),
     });
     sockets.push(socket);
     t.after(() => socket.destroy());

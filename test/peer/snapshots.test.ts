@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newPeerCounters } from '../../src/peer/counters.ts';
-import { REAL_EDGE } from '../../src/peer/edge.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { PEER_LIMITS } from '../../src/peer/limits.ts';
 import type { Link } from '../../src/peer/link.ts';
 import type { Session } from '../../src/peer/listener.ts';
@@ -113,8 +113,8 @@ test('the sender keeps to the window, and gives up a receiver that falls silent'
   const link = { node: 2, queuedBytes: 0, send: (frame: Uint8Array) => frames.push(frame) > 0, flush() {} };
   let clockMs = 0;
   const limits = { ...PEER_LIMITS, snapshotBytesPerSecond: 0 };
-  const edge = { ...REAL_EDGE, clockMs: () => clockMs, random: () => 0, after: () => () => {} };
-  const sender = new SnapshotSender(limits, edge, newPeerCounters());
+  const runtime = { ...PROCESS_RUNTIME, monotonicMs: () => clockMs, random: () => 0, setTimer: () => () => {} };
+  const sender = new SnapshotSender(limits, runtime, newPeerCounters());
   const outcomes: string[] = [];
   const source = { next: () => new Uint8Array(1000), done: (outcome: string) => outcomes.push(outcome) };
   assert.ok(sender.send(link as unknown as Link, 3, MESSAGE, metadata, source));
@@ -143,8 +143,8 @@ test('the sender keeps to the window, and gives up a receiver that falls silent'
 
 test('"installed" before all was sent is a failure', () => {
   const link = { node: 2, queuedBytes: 0, send: () => true, flush() {} };
-  const edge = { ...REAL_EDGE, random: () => 0, after: () => () => {} };
-  const sender = new SnapshotSender(PEER_LIMITS, edge, newPeerCounters());
+  const runtime = { ...PROCESS_RUNTIME, random: () => 0, setTimer: () => () => {} };
+  const sender = new SnapshotSender(PEER_LIMITS, runtime, newPeerCounters());
   const outcomes: string[] = [];
   const source = { next: () => new Uint8Array(1000), done: (outcome: string) => outcomes.push(outcome) };
   sender.send(link as unknown as Link, 3, MESSAGE, metadata, source);

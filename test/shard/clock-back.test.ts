@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { errorCode } from '../../src/base/errors.ts';
 import type { Message } from '../../src/raft/types.ts';
 import { type PeerPort } from '../../src/shard/ports.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import { ADMIN_LEARNER, type Request, newRequest } from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
@@ -45,6 +46,7 @@ class Node {
       replies: this.target,
       nodes: [1, 2, 3],
       voters: [1, 2, 3],
+      runtime: PROCESS_RUNTIME,
       seed: 7,
       boot: 1,
       log: () => undefined,

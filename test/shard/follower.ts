@@ -1,5 +1,6 @@
 // A node of a cluster that follows; the other nodes are the test itself.
 import type { PeerPort } from '../../src/shard/ports.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import type { Entry, Message } from '../../src/raft/types.ts';
 import { Command, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
@@ -48,6 +49,7 @@ export class Follower {
       replies: this.target,
       nodes: [1, 2, 3],
       voters: [1, 2, 3],
+      runtime: PROCESS_RUNTIME,
       seed: 7,
       boot: ++this.boots,
       log: () => undefined,

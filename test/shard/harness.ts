@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { errorCode } from '../../src/base/errors.ts';
 import type { ShardOptions } from '../../src/shard/options.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import { REPLY_RESULT, REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
 import { ALL_GROUPS, type Request, newRequest } from '../../src/protocol/request.ts';
@@ -52,6 +53,7 @@ export class Harness {
       replies: this.target,
       nodes: [1],
       voters: [1],
+      runtime: PROCESS_RUNTIME,
       seed: 7,
       boot: 7,
       log: (level, message) => this.logLines.push(`${level} ${message}`),

@@ -3,7 +3,7 @@
  * real ones, and what travels are the real frames.
  */
 import { newPeerCounters } from '../../src/peer/counters.ts';
-import type { Edge } from '../../src/peer/edge.ts';
+import type { Runtime } from '../../src/base/runtime.ts';
 import { Egress } from '../../src/peer/egress.ts';
 import { ForwardOutbox } from '../../src/peer/forward-outbox.ts';
 import { Forwards } from '../../src/peer/forwards.ts';
@@ -121,7 +121,7 @@ export class SimPeers implements PeerPort {
     node: number,
     boot: number,
     network: Network,
-    edge: Edge,
+    runtime: Runtime,
     handler: PeerHandler,
     pacing: 'paced' | 'at once',
   ) {
@@ -130,8 +130,8 @@ export class SimPeers implements PeerPort {
     this.#boot = boot;
     this.#network = network;
     this.#handler = handler;
-    this.#forwards = new Forwards(SIM_LIMITS, edge);
-    this.#sending = new SnapshotSender(SIM_LIMITS, edge, newPeerCounters());
+    this.#forwards = new Forwards(SIM_LIMITS, runtime);
+    this.#sending = new SnapshotSender(SIM_LIMITS, runtime, newPeerCounters());
     this.#receiving = new SnapshotReceiver(handler, (session, ack) => {
       const link = this.#link(session.peer.node);
       if (link.send(encodeSnapshotAck(ack))) link.flush();

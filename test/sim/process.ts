@@ -4,6 +4,7 @@
  */
 import type { Directories } from '../../src/shard/directories.ts';
 import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-snapshots.ts';
+import type { Runtime } from '../../src/base/runtime.ts';
 import { openInbox } from '../../src/shard/inbox.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
@@ -56,6 +57,18 @@ export class SimProcess implements Endpoint {
   readonly #pending = new Map<number, (reply: Reply | undefined) => void>();
   readonly #inOrder = new Map<number, (reply: Reply) => void>();
   #slots = 0;
+  /** Of this run of the process. The wall clock may be off, and the other one a little too fast or too slow. */
+  readonly #runtime: Runtime = {
+    nowMs: () => this.wallMs,
+    monotonicMs: () => this.#clockMs,
+    random: () => this.#random.next(),
+    randomBytes: (sizeBytes) => new Uint8Array(sizeBytes),
+    setTimer: (delayMs, run) => {
+      let wanted = true;
+      this.later(delayMs, () => wanted && run());
+      return () => (wanted = false);
+    },
+  };
   #readBack = 0;
   readonly #coldReads: ColdReads | undefined;
 
@@ -81,7 +94,9 @@ export class SimProcess implements Endpoint {
     if (this.store.fresh) this.store.markUsed(lostLog ? options.groups : []);
     const seed = this.#random.int(1, 1e9);
     const pace = options.thin === undefined ? 'at once' : 'paced';
-    this.peers = new SimPeers(this.id, boot, network, this.#edge(), openInbox({ shard: () => this.shard, wake: () => this.wake(), wallMs: () => this.wallMs }), pace);
+    const wake = (): void => this.wake();
+    const inbox = openInbox({ shard: () => this.shard, wake, runtime: this.#runtime });
+    this.peers = new SimPeers(this.id, boot, network, this.#runtime, inbox, pace);
     this.shard = new Shard({
       shard: 0,
       nodeId: this.id,
@@ -91,10 +106,11 @@ export class SimProcess implements Endpoint {
       replies: this.#target,
       voters: options.voters,
       nodes: options.nodes,
+      runtime: this.#runtime,
       seed,
       boot,
       messages: options.messages,
-      links: { peers: this.peers, wake: () => this.wake() },
+      links: { peers: this.peers, wake },
       ...(options.entryFillBytes === undefined ? {} : { entryFillBytes: options.entryFillBytes }),
       ...this.#coldOptions(),
       ...(options.pinBounds === undefined ? {} : { pinBounds: options.pinBounds }),
@@ -330,19 +346,6 @@ export class SimProcess implements Endpoint {
       if (snapshot !== undefined) disk.noteSnapshot(group, snapshot.index);
       for (const { index, term } of entries) disk.noteEntry(group, index, term);
     }
-  }
-
-  #edge(): ConstructorParameters<typeof SimPeers>[3] {
-    return {
-      clockMs: () => this.#clockMs,
-      random: () => this.#random.next(),
-      nonce: (sizeBytes) => new Uint8Array(sizeBytes),
-      after: (delayMs, run) => {
-        let wanted = true;
-        this.later(delayMs, () => wanted && run());
-        return () => (wanted = false);
-      },
-    };
   }
 
 }
