@@ -12,7 +12,7 @@ import type { ShardData, ToShard } from '../src/server/shards.ts';
 import type { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { HAND_OVER_MS, handOver } from '../src/shard/hand-over.ts';
 import type { ShardOptions } from '../src/shard/options.ts';
-import { owedBytes } from '../src/shard/room.ts';
+import { owedBytes } from '../src/shard/disk-pressure.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ShardStore } from '../src/store/shard-store.ts';
 import { StoreProbes, deliver, openColdPort } from './cold-port.ts';
@@ -91,7 +91,7 @@ async function run(data: ShardData, port: MessagePort): Promise<void> {
   const links = peers && { peers, wake };
   const shard: Shard = new Shard(shardOptions({ data, port, storage: store, reader, identity, log, links }));
   checkFormation(data, shard);
-  if (data.draining) for (const { raft } of shard.groups) raft.candidacy = 'never';
+  if (data.draining) for (const { raft } of shard.groups) raft.electionPriority = 'none';
   store.owedBytes = () => owedBytes(shard.groups);
   let stopping = false;
   port.on('message', (message: ToShard) => {

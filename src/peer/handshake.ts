@@ -26,14 +26,14 @@ import {
   isSpoken,
   readWord,
 } from './codec/handshake.ts';
-import type { Hello, Introduction, Refusal, RefusalCode, Word } from './codec/handshake.ts';
+import type { Hello, PeerIdentity, Refusal, RefusalCode, Word } from './codec/handshake.ts';
 
 /** What to do after some bytes came in. */
 export type Step =
   | { readonly kind: 'more' }
   | { readonly kind: 'say'; readonly bytes: Uint8Array }
   /** The other side has proved itself and fits. `say`: the last word; `rest`: what came behind the handshake. */
-  | { readonly kind: 'done'; readonly peer: Introduction; readonly say: Uint8Array; readonly rest: Uint8Array }
+  | { readonly kind: 'done'; readonly peer: PeerIdentity; readonly say: Uint8Array; readonly rest: Uint8Array }
   /** The connection is over. `say` is empty when the other side would not understand, or said it itself. */
   | {
       readonly kind: 'over';
@@ -50,7 +50,7 @@ const TEXT_CHARS_MAX = 320;
 const TWO_CLUSTERS = 'give each cluster its own cluster.name, or correct the address in cluster.peers';
 
 /** Takes at most one word's worth of bytes. */
-class Words {
+class HandshakeFrames {
   #bytes: Uint8Array = NOTHING;
 
   push(chunk: Uint8Array): boolean {
@@ -79,9 +79,9 @@ class Words {
 export class ConnectorHandshake {
   readonly #hello: Hello;
   readonly #secret: string;
-  readonly #words = new Words();
+  readonly #frames = new HandshakeFrames();
   readonly #version: number;
-  readonly #now: () => Introduction;
+  readonly #now: () => PeerIdentity;
   #helloRaw: Uint8Array = NOTHING;
   #challengeRaw: Uint8Array = NOTHING;
 
@@ -90,7 +90,7 @@ export class ConnectorHandshake {
     hello: Hello,
     secret: string,
     version: number = PROTOCOL_VERSION,
-    now: () => Introduction = () => hello.self,
+    now: () => PeerIdentity = () => hello.self,
   ) {
     this.#hello = hello;
     this.#secret = secret;
@@ -104,8 +104,8 @@ export class ConnectorHandshake {
   }
 
   receive(chunk: Uint8Array): Step {
-    if (!this.#words.push(chunk)) return over('malformed', 'more bytes than a handshake has');
-    const next = this.#words.next();
+    if (!this.#frames.push(chunk)) return over('malformed', 'more bytes than a handshake has');
+    const next = this.#frames.next();
     if (next === undefined) return MORE;
     if (next === 'malformed') return over('malformed', 'the answer is not of the peer protocol');
     const { word, raw } = next;
@@ -130,13 +130,13 @@ export class ConnectorHandshake {
     const { toNode, toShard } = this.#hello;
     const fault = misfit(this.#now(), peer) ?? wrongAddress(toNode, toShard, peer);
     if (fault !== undefined) return { kind: 'over', refusal: fault, say: NOTHING };
-    return { kind: 'done', peer, say: NOTHING, rest: this.#words.rest };
+    return { kind: 'done', peer, say: NOTHING, rest: this.#frames.rest };
   }
 }
 
 export interface AcceptorOptions {
   /** As it is to be told to `node`, now. */
-  readonly introduce: (node: number) => Introduction;
+  readonly introduce: (node: number) => PeerIdentity;
   readonly secret: string;
   readonly nonce: Uint8Array;
   /** Differs from ours only in tests. */
@@ -146,7 +146,7 @@ export interface AcceptorOptions {
 export class AcceptorHandshake {
   readonly #options: AcceptorOptions;
   readonly #newest: number;
-  readonly #words = new Words();
+  readonly #frames = new HandshakeFrames();
   #hello: Hello | undefined;
   #helloRaw: Uint8Array = NOTHING;
   #challengeRaw: Uint8Array = NOTHING;
@@ -159,8 +159,8 @@ export class AcceptorHandshake {
   }
 
   receive(chunk: Uint8Array): Step {
-    if (!this.#words.push(chunk)) return over('malformed', 'more bytes than a handshake has');
-    const next = this.#words.next();
+    if (!this.#frames.push(chunk)) return over('malformed', 'more bytes than a handshake has');
+    const next = this.#frames.next();
     if (next === undefined) return MORE;
     // A client of another protocol gets no answer in ours.
     if (next === 'malformed') return over('malformed', 'the bytes are not of the peer protocol');
@@ -168,7 +168,7 @@ export class AcceptorHandshake {
     if (this.#version === 0 && isSpoken(word.version, this.#newest)) this.#version = word.version;
     if (word.version !== this.#version) return this.#refuse('other-version', versionText(this.#newest, word.version));
     // Neither side sends ahead of the answer.
-    if (this.#words.rest.length > 0) return this.#refuse('malformed', 'bytes behind the word');
+    if (this.#frames.rest.length > 0) return this.#refuse('malformed', 'bytes behind the word');
     return this.#hello === undefined ? this.#onHello(word, raw) : this.#onProof(this.#hello, word);
   }
 
@@ -210,7 +210,7 @@ function hmac(secret: string, role: 'connector' | 'acceptor', ...said: readonly 
 }
 
 /** Nodes that cannot be in one cluster. */
-export function misfit(self: Introduction, peer: Introduction): Refusal | undefined {
+export function misfit(self: PeerIdentity, peer: PeerIdentity): Refusal | undefined {
   if (peer.clusterId !== self.clusterId) {
     return refusal(
       'other-cluster',
@@ -235,7 +235,7 @@ export function misfit(self: Introduction, peer: Introduction): Refusal | undefi
 }
 
 /** The address leads to another node than the configuration says. */
-function wrongAddress(toNode: number, toShard: number, reached: Introduction): Refusal | undefined {
+function wrongAddress(toNode: number, toShard: number, reached: PeerIdentity): Refusal | undefined {
   if (toNode !== reached.node) return refusal('wrong-node', `this is node ${reached.node}, not node ${toNode}`);
   if (toShard !== reached.shard) return refusal('wrong-shard', `this is shard ${reached.shard}, not shard ${toShard}`);
   return undefined;

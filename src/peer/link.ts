@@ -10,7 +10,7 @@ import { encodeUtf8 } from '../base/utf8.ts';
 import { FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, FRAME_PING, FRAME_PONG, sealFrame } from './codec/frame.ts';
 import { FrameReader } from './codec/frame-reader.ts';
 import { NONCE_BYTES, PROTOCOL_VERSION, VERSION_WITH_PIECES, isSpoken } from './codec/handshake.ts';
-import type { Introduction } from './codec/handshake.ts';
+import type { PeerIdentity } from './codec/handshake.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { Egress } from './egress.ts';
 import { ConnectorHandshake, misfit } from './handshake.ts';
@@ -37,7 +37,7 @@ export interface LinkOptions {
   readonly shard: number;
   readonly address: Address;
   /** As it is to be told to the node, now. */
-  readonly introduce: (node: number) => Introduction;
+  readonly introduce: (node: number) => PeerIdentity;
   readonly secret: string;
   readonly limits: PeerLimits;
   readonly runtime: Runtime;
@@ -72,7 +72,7 @@ export class Link {
   #socket: Socket | undefined;
   /** Where frames are put together; used again when the socket has nothing left to read from it. */
   #joined = NO_BYTES;
-  #remote: Introduction | undefined;
+  #remote: PeerIdentity | undefined;
   /** What the next connection begins with. */
   #version: number;
   #stopped = true;
@@ -97,7 +97,7 @@ export class Link {
   }
 
   /** Who is at the other end; undefined: not connected. */
-  get remote(): Introduction | undefined {
+  get remote(): PeerIdentity | undefined {
     return this.#remote;
   }
 

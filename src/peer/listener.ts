@@ -17,7 +17,7 @@ import {
 import type { FrameKind } from './codec/frame.ts';
 import { FrameReader } from './codec/frame-reader.ts';
 import { NONCE_BYTES, encodeRefusal } from './codec/handshake.ts';
-import type { Introduction, Refusal } from './codec/handshake.ts';
+import type { PeerIdentity, Refusal } from './codec/handshake.ts';
 import { ClusterHttp, looksLikeHttp } from './cluster-http.ts';
 import type { Runtime } from '../base/runtime.ts';
 import { AcceptorHandshake, misfit } from './handshake.ts';
@@ -27,14 +27,14 @@ import type { LogLimiter } from './log-limiter.ts';
 
 /** An incoming connection whose other end is known. */
 export interface Session {
-  readonly peer: Introduction;
+  readonly peer: PeerIdentity;
   /** For frames that are whole and make no sense; one log line. */
   close(fault: string): void;
 }
 
 export interface ListenerHandler {
   /** Who has proved to belong here, before it hears that it may. */
-  onHello(peer: Introduction): void;
+  onHello(peer: PeerIdentity): void;
   onSession(session: Session): void;
   /** `payload` is overwritten after the call. Not called any more once the session was closed. */
   onFrame(session: Session, kind: FrameKind, payload: Uint8Array): void;
@@ -45,7 +45,7 @@ export interface ListenerHandler {
 
 export interface ListenerOptions {
   /** As it is to be told to `node`, now. */
-  readonly introduce: (node: number) => Introduction;
+  readonly introduce: (node: number) => PeerIdentity;
   /** Differs from ours only in tests. */
   readonly newest?: number | undefined;
   readonly secret: string;
@@ -129,7 +129,7 @@ export class Listener {
     this.#strangers.add(incoming);
   }
 
-  #admit(incoming: Incoming, peer: Introduction): Refusal | undefined {
+  #admit(incoming: Incoming, peer: PeerIdentity): Refusal | undefined {
     const key = keyOf(peer);
     const before = this.#sessions.get(key);
     if (before === undefined && this.#sessions.size >= this.#options.limits.sessionsMax) {
@@ -156,13 +156,13 @@ export class Listener {
 
 const NOTHING = new Uint8Array(0);
 
-function keyOf({ node, shard }: Introduction): string {
+function keyOf({ node, shard }: PeerIdentity): string {
   return `${node}/${shard}`;
 }
 
 interface Owner {
   /** Undefined: welcome. */
-  admit(peer: Introduction): Refusal | undefined;
+  admit(peer: PeerIdentity): Refusal | undefined;
   /** `bytes` are the first that came; the socket has no listeners any more. */
   speaksHttp(bytes: Uint8Array): void;
   gone(wasSession: boolean): void;
@@ -179,7 +179,7 @@ class Incoming implements Session {
   /** Frames that come in pieces. */
   readonly #large = new FrameReader(LARGE_PAYLOAD_BYTES_MAX);
   readonly #cancelTimer: () => void;
-  #peer: Introduction | undefined;
+  #peer: PeerIdentity | undefined;
   /** The first bytes while it is open what they are; then undefined. */
   #opening: Uint8Array | undefined = NOTHING;
   #silentTicks = 0;
@@ -209,7 +209,7 @@ class Incoming implements Session {
     else this.#onOpening(Buffer.concat([this.#opening, bytes]));
   };
 
-  get peer(): Introduction {
+  get peer(): PeerIdentity {
     assert(this.#peer !== undefined, 'a stranger has no name');
     return this.#peer;
   }

@@ -9,7 +9,7 @@ import type { Message, SnapshotRequest } from '../raft/types.ts';
 import { decodeForwardReplies, decodeForwards, forwardBytes } from './codec/forward.ts';
 import { FRAME_FORWARD, FRAME_FORWARD_REPLY, FRAME_PAYLOAD_BYTES_MAX, FRAME_RAFT } from './codec/frame.ts';
 import type { FrameKind } from './codec/frame.ts';
-import type { Introduction } from './codec/handshake.ts';
+import type { PeerIdentity } from './codec/handshake.ts';
 import { decodeRaftFrame } from './codec/raft-frame.ts';
 import { encodeSnapshotAck } from './codec/snapshot-transfer.ts';
 import type { Standing } from './codec/standing.ts';
@@ -29,7 +29,7 @@ import type { Session } from './listener.ts';
 import { LogLimiter } from './log-limiter.ts';
 import type { Log } from './log-limiter.ts';
 import { Outbox } from './outbox.ts';
-import { OwnGroups } from './own-groups.ts';
+import { LocalGroups } from './local-groups.ts';
 import { Routes } from './routes.ts';
 import type { PeerAddress } from './routes.ts';
 import { type SnapshotEnds, onSnapshotFrame } from './snapshot-frames.ts';
@@ -50,9 +50,9 @@ export interface PeerHandler extends SnapshotHandler {
   /** `bytes` are overwritten after the call. Answer with `Peers.reply`, at once or later, or not at all. */
   onForward(origin: ForwardOrigin, group: number, bytes: Uint8Array): void;
   /** A shard of another node has proved to belong here and has come to us; before any frame of it. */
-  onHello?(peer: Introduction): void;
+  onHello?(peer: PeerIdentity): void;
   /** We came to it; it has acted on what we said of ourselves and of it. Before any frame to it. */
-  onWelcome?(peer: Introduction): void;
+  onWelcome?(peer: PeerIdentity): void;
   /** The way to a shard of a node is open, or broke; it says nothing about the way back. */
   onLinkUp(node: number, shard: number): void;
   onLinkDown(node: number, shard: number): void;
@@ -60,7 +60,7 @@ export interface PeerHandler extends SnapshotHandler {
 
 export interface PeersOptions {
   /** This shard. All shards of a node give the same boot, so that peers see one run of the process. */
-  readonly self: Introduction;
+  readonly self: PeerIdentity;
   /** What `node` is told of this node's data directory, and of what it remembers of the other's. */
   readonly standing?: (node: number) => Standing;
   /** The newest protocol version that is spoken; differs from ours only in tests. */
@@ -81,8 +81,8 @@ export interface PeersOptions {
 }
 
 export class Peers implements PeerPort {
-  readonly #self: Introduction;
-  readonly #groups: OwnGroups;
+  readonly #self: PeerIdentity;
+  readonly #groups: LocalGroups;
   readonly #options: PeersOptions;
   readonly #limits: PeerLimits;
   readonly #runtime: Runtime;
@@ -104,7 +104,7 @@ export class Peers implements PeerPort {
   constructor(options: PeersOptions) {
     const { self, secret, handler } = options;
     this.#self = self;
-    this.#groups = new OwnGroups(self);
+    this.#groups = new LocalGroups(self);
     this.#options = options;
     this.#limits = { ...PEER_LIMITS, ...options.limits };
     checkLimits(this.#limits);
@@ -136,7 +136,7 @@ export class Peers implements PeerPort {
       hasGroup: (group) => this.#groups.has(group),
     };
     const listening = {
-      onHello: (peer: Introduction) => handler.onHello?.(peer),
+      onHello: (peer: PeerIdentity) => handler.onHello?.(peer),
       onSession: ({ peer }: Session) => {
         this.#routes.learn(peer.node, peer.shardCount);
         this.#routes.toShard(peer.node, peer.shard)?.nudge(peer.boot);
@@ -300,7 +300,7 @@ export class Peers implements PeerPort {
     return counters;
   }
 
-  #introduce(node: number): Introduction {
+  #introduce(node: number): PeerIdentity {
     const { standing } = this.#options;
     return standing === undefined ? this.#self : { ...this.#self, standing: standing(node) };
   }

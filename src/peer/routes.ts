@@ -3,7 +3,7 @@
  * shards; a peer's number is learnt from its shard 0, which always exists, or from whatever link it opens to us.
  */
 import { assert } from '../base/assert.ts';
-import type { Introduction } from './codec/handshake.ts';
+import type { PeerIdentity } from './codec/handshake.ts';
 import type { Address, Link } from './link.ts';
 
 /** A node and the address of its shard 0; shard i listens on port + i. */
@@ -21,14 +21,14 @@ interface Remote {
 }
 
 export class Routes {
-  readonly #self: Introduction;
+  readonly #self: PeerIdentity;
   readonly #open: (node: number, shard: number, address: Address) => Link;
   readonly #remotes = new Map<number, Remote>();
   readonly #closed: (link: Link) => void;
 
   /** `open` makes a link without starting it; `closed` hears of each that is not needed any more. */
   constructor(
-    self: Introduction,
+    self: PeerIdentity,
     open: (node: number, shard: number, address: Address) => Link,
     closed: (link: Link) => void,
   ) {

@@ -12,7 +12,7 @@ import {
   FRAME_SNAPSHOT_END,
   frameKind,
 } from './codec/frame.ts';
-import { FrameLane } from './frame-lane.ts';
+import { FrameQueue } from './frame-queue.ts';
 
 /** Heartbeats, votes, answers of Raft, pings: a leader stays in office by them. */
 export const LANE_CONTROL = 0;
@@ -50,10 +50,10 @@ export function laneOf(frame: Uint8Array): Lane {
 
 export class SendQueue {
   readonly #bytesMax: number;
-  readonly #control = new FrameLane();
-  readonly #replies = new FrameLane();
-  readonly #entries = new FrameLane();
-  readonly #snapshots = new FrameLane();
+  readonly #control = new FrameQueue();
+  readonly #replies = new FrameQueue();
+  readonly #entries = new FrameQueue();
+  readonly #snapshots = new FrameQueue();
   #passedBytes = 0;
   #droppedFrames = 0;
   #droppedBytes = 0;
@@ -131,7 +131,7 @@ export class SendQueue {
     return this.#replies.bytes + this.#entries.bytes + this.#snapshots.bytes;
   }
 
-  #lane(lane: Lane): FrameLane {
+  #lane(lane: Lane): FrameQueue {
     if (lane === LANE_CONTROL) return this.#control;
     if (lane === LANE_REPLIES) return this.#replies;
     return lane === LANE_ENTRIES ? this.#entries : this.#snapshots;

@@ -7,7 +7,16 @@ import { Progress } from './progress.ts';
 import { Random } from './random.ts';
 import { ENTRY_CONFIG } from './types.ts';
 import type { Ballot } from './quorum.ts';
-import type { Candidacy, Configuration, LostLog, Message, RaftConfig, ReadState, Role, SnapshotMeta } from './types.ts';
+import type {
+  ElectionPriority,
+  Configuration,
+  LostLog,
+  Message,
+  RaftConfig,
+  ReadState,
+  Role,
+  SnapshotMeta,
+} from './types.ts';
 
 /** A configuration and the log index of the entry that brought it. */
 export interface ConfigurationAt {
@@ -56,7 +65,7 @@ export class Core {
   mayVote: boolean;
   /** See recovery.ts; 0 whenever mayVote. */
   lost: LostLog;
-  candidacy: Candidacy = 'usual';
+  electionPriority: ElectionPriority = 'normal';
   applied: number;
 
   electionElapsed = 0;
@@ -183,12 +192,13 @@ export class Core {
   drawElectionTimeout(): void {
     const ticks = this.config.electionTicks;
     // A node with low priority lets the others try first, but does lead if no other node can.
-    this.electionTimeout = ticks + this.random.below(ticks) + (this.candidacy === 'late' || this.isShy ? ticks : 0);
+    this.electionTimeout =
+      ticks + this.random.below(ticks) + (this.electionPriority === 'low' || this.isShy ? ticks : 0);
   }
 
   /** No node should hand leadership to this one. */
   get refusesLead(): boolean {
-    return this.candidacy !== 'usual' || this.isShy;
+    return this.electionPriority !== 'normal' || this.isShy;
   }
 
   /** It has given up a leadership that came to nothing, not long ago. */

@@ -2,7 +2,7 @@ import { advanceCommit } from './commit.ts';
 import { voteOutcome } from './quorum.ts';
 import { becomeCandidate, becomeFollower, becomeLeader, becomePreCandidate } from './roles.ts';
 import type { Core } from './core.ts';
-import type { Candidacy, VoteRequest, VoteResponse } from './types.ts';
+import type { ElectionPriority, VoteRequest, VoteResponse } from './types.ts';
 
 /** §3.4 with pre-vote (§9.6). A leader, a learner, a removed or draining node and one that lost its log do not campaign. */
 export function campaign(core: Core): void {
@@ -69,15 +69,15 @@ export function onOwnVoteDurable(core: Core): void {
  * lifted: an operator who takes a node out of service must be able to rely on it. Only a sole voter does not care, for there is
  * nobody whom it could leave the group to.
  */
-export function setCandidacy(core: Core, candidacy: Candidacy): void {
-  core.candidacy = candidacy;
+export function setElectionPriority(core: Core, electionPriority: ElectionPriority): void {
+  core.electionPriority = electionPriority;
   core.drawElectionTimeout();
   const asks = core.role === 'pre-candidate' || core.role === 'candidate';
   if (asks && isBarred(core)) becomeFollower(core, core.term, 0);
 }
 
 function isBarred(core: Core): boolean {
-  return core.candidacy === 'never' && !core.isAlone();
+  return core.electionPriority === 'none' && !core.isAlone();
 }
 
 export function mayCampaign(core: Core): boolean {

@@ -3,7 +3,7 @@ import { planted } from '../base/planted.ts';
 import { tick } from './clock.ts';
 import { advanceCommit } from './commit.ts';
 import { Core } from './core.ts';
-import { campaign, onOwnVoteDurable, setCandidacy } from './election.ts';
+import { campaign, onOwnVoteDurable, setElectionPriority } from './election.ts';
 import { entryBytes } from './log.ts';
 import { proposeConfiguration } from './membership.ts';
 import { readIndex } from './read-index.ts';
@@ -15,7 +15,7 @@ import { transferLeadership } from './transfer.ts';
 import { ENTRY_DATA, ENTRY_OVERHEAD_BYTES } from './types.ts';
 import type { Target } from './configuration.ts';
 import type {
-  Candidacy,
+  ElectionPriority,
   Configuration,
   Entry,
   Message,
@@ -104,11 +104,11 @@ export class Raft {
   get isShy(): boolean {
     return this.#core.isShy;
   }
-  get candidacy(): Candidacy {
-    return this.#core.candidacy;
+  get electionPriority(): ElectionPriority {
+    return this.#core.electionPriority;
   }
-  set candidacy(value: Candidacy) {
-    if (value !== this.#core.candidacy && !planted('mark-forgotten')) setCandidacy(this.#core, value);
+  set electionPriority(value: ElectionPriority) {
+    if (value !== this.#core.electionPriority && !planted('mark-forgotten')) setElectionPriority(this.#core, value);
   }
 
   tick(): void {

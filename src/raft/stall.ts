@@ -51,7 +51,7 @@ export function endStall(core: Core): void {
 /** A transfer did not come to an end in its time. */
 export function onTransferFailed(core: Core): void {
   core.failedTransfers += 1;
-  if (core.candidacy !== 'usual' && core.failedTransfers >= FAILED_TRANSFERS_MAX) abdicate(core);
+  if (core.electionPriority !== 'normal' && core.failedTransfers >= FAILED_TRANSFERS_MAX) abdicate(core);
 }
 
 function patienceTicks(core: Core): number {

@@ -100,7 +100,7 @@ export interface RaftConfig {
  * store out of its reach). never: not at all (draining). Neither takes
  * a leadership that is handed over, nor gives up one that it has.
  */
-export type Candidacy = 'usual' | 'late' | 'never';
+export type ElectionPriority = 'normal' | 'low' | 'none';
 
 export type Role = 'follower' | 'pre-candidate' | 'candidate' | 'leader';
 

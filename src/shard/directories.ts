@@ -6,7 +6,7 @@
  * What a peer's welcome says is kept on disk: by then it has acted on what this node remembered. A hello alone does not count.
  */
 import { planted } from '../base/planted.ts';
-import type { Introduction } from '../peer/codec/handshake.ts';
+import type { PeerIdentity } from '../peer/codec/handshake.ts';
 import type { DirectoryRun, Standing } from '../peer/codec/standing.ts';
 import type { ClusterIdentity } from './cluster-identity.ts';
 import type { DirectoryStorage } from './ports.ts';
@@ -43,7 +43,7 @@ export class Directories {
     return { identity: identity.known, directory, incarnation, remembers: storage.peerRun(node) };
   }
 
-  onHello({ node, standing }: Introduction): void {
+  onHello({ node, standing }: PeerIdentity): void {
     this.#options.identity.met(node, standing !== undefined);
     if (standing === undefined) return;
     this.#options.identity.hear(standing.identity);
@@ -53,7 +53,7 @@ export class Directories {
     this.#options.lost(node, remembers);
   }
 
-  onWelcome(peer: Introduction): void {
+  onWelcome(peer: PeerIdentity): void {
     this.onHello(peer);
     const { storage } = this.#options;
     const { node, standing, boot } = peer;

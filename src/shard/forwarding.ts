@@ -46,7 +46,7 @@ const LOOK_MS = 100;
 /** No client waits for the answer. */
 const NOBODY = -1;
 
-interface Parked {
+interface Queued {
   readonly group: Group;
   readonly slot: number;
   readonly frame: Uint8Array;
@@ -59,14 +59,14 @@ interface Parked {
 }
 
 /** Sent, and not answered yet. */
-interface Flying {
-  readonly one: Parked;
+interface InFlight {
+  readonly one: Queued;
   readonly to: number;
   /** When another leader was seen first; 0: not yet. */
   formerSinceMs: number;
 }
 
-interface Held {
+interface AwaitingApply {
   readonly group: Group;
   readonly slot: number;
   readonly index: number;
@@ -79,9 +79,9 @@ export class Forwarding {
   readonly #nodeId: number;
   readonly #deliver: (reply: Reply) => void;
   readonly #wake: () => void;
-  #parked: Parked[] = [];
-  #held: Held[] = [];
-  readonly #flying = new Set<Flying>();
+  #queued: Queued[] = [];
+  #awaitingApply: AwaitingApply[] = [];
+  readonly #inFlight = new Set<InFlight>();
   #lookAtMs = 0;
   #waitingBytes = 0;
   /** Wall clock, for commands; and the clock that never steps, for waits. */
@@ -96,7 +96,7 @@ export class Forwarding {
   /** Requests of other nodes under way here, by slot. */
   readonly #origins = new Map<number, { readonly origin: ForwardOrigin; readonly group: Group }>();
   #nextRemote = REMOTE_SLOTS;
-  readonly counters = { sent: 0, served: 0, parked: 0 };
+  readonly counters = { sent: 0, served: 0, queued: 0 };
 
   /** `deliver` writes an answer to the main thread; `wake` asks for a turn. */
   constructor(peers: PeerPort, nodeId: number, deliver: (reply: Reply) => void, wake: () => void) {
@@ -148,36 +148,37 @@ export class Forwarding {
     this.#peers.reply(waiting.origin, span.subarray(0, 8 + size));
   }
 
-  /** Once a turn: tries what is parked, answers what has been applied here. */
+  /** Once a turn: tries what is queued, answers what has been applied here. */
   turn(nowMs: number, clockMs: number): void {
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;
-    if (this.#parked.length > 0) {
-      const parked = this.#parked;
-      this.#parked = [];
-      for (const one of parked) this.#send(one);
+    if (this.#queued.length > 0) {
+      const queued = this.#queued;
+      this.#queued = [];
+      for (const one of queued) this.#send(one);
     }
-    if (this.#flying.size > 0 && clockMs >= this.#lookAtMs) this.#giveUp();
+    if (this.#inFlight.size > 0 && clockMs >= this.#lookAtMs) this.#giveUp();
     this.release();
   }
 
   /** Answers what has been applied here. */
   release(): void {
-    if (this.#held.length > 0) this.#held = this.#held.filter((held) => !this.#release(held));
+    if (this.#awaitingApply.length > 0)
+      this.#awaitingApply = this.#awaitingApply.filter((waiting) => !this.#release(waiting));
   }
 
   /** Something waits for a turn to come. */
   get waiting(): number {
-    return this.#parked.length + this.#held.length;
+    return this.#queued.length + this.#awaitingApply.length;
   }
 
   /** Refuses everything that waits. */
   stop(): void {
-    for (const { slot } of this.#parked.splice(0)) this.#refuse(slot, 'STOPPING');
-    for (const { slot } of this.#held.splice(0)) this.#refuse(slot, 'OUTCOME_UNKNOWN');
+    for (const { slot } of this.#queued.splice(0)) this.#refuse(slot, 'STOPPING');
+    for (const { slot } of this.#awaitingApply.splice(0)) this.#refuse(slot, 'OUTCOME_UNKNOWN');
   }
 
-  #send(one: Parked): void {
+  #send(one: Queued): void {
     const { group, slot, frame } = one;
     if (group.accepts) {
       // Leadership came to this node while the request waited.
@@ -187,26 +188,26 @@ export class Forwarding {
       return;
     }
     const leader = group.raft.leader;
-    const flying: Flying = { one, to: leader, formerSinceMs: 0 };
-    this.#flying.add(flying);
+    const inFlight: InFlight = { one, to: leader, formerSinceMs: 0 };
+    this.#inFlight.add(inFlight);
     const sent =
       leader !== 0 &&
       leader !== this.#nodeId &&
       (leader !== one.refusedBy || this.#clockMs >= one.askAgainMs) &&
       this.#peers.forward(leader, group.id, frame, (answer) => {
         // Else it was given up, and the client was told.
-        if (this.#flying.delete(flying)) this.#onAnswer(one, leader, answer);
+        if (this.#inFlight.delete(inFlight)) this.#onAnswer(one, leader, answer);
       });
     if (sent) {
       this.counters.sent++;
       if (planted('forwarded-twice')) this.#peers.forward(leader, group.id, frame, () => undefined);
       return;
     }
-    this.#flying.delete(flying);
+    this.#inFlight.delete(inFlight);
     const isBusy = leader !== 0 && leader !== this.#nodeId && this.#peers.connected(leader, group.id);
     if (this.#clockMs < (isBusy ? one.busyDeadlineMs : one.deadlineMs)) {
-      this.counters.parked++;
-      this.#parked.push(one);
+      this.counters.queued++;
+      this.#queued.push(one);
       return;
     }
     this.#waitingBytes -= frame.length;
@@ -215,24 +216,24 @@ export class Forwarding {
 
   #giveUp(): void {
     this.#lookAtMs = this.#clockMs + LOOK_MS;
-    for (const flying of this.#flying) {
-      const { one, to } = flying;
+    for (const inFlight of this.#inFlight) {
+      const { one, to } = inFlight;
       const { leader } = one.group.raft;
       if (leader === to || leader === 0) continue;
-      if (flying.formerSinceMs === 0) flying.formerSinceMs = this.#clockMs;
+      if (inFlight.formerSinceMs === 0) inFlight.formerSinceMs = this.#clockMs;
       const patienceMs = FORMER_LEADER_MS + one.frame.length / FORMER_LEADER_BYTES_PER_MS;
-      if (this.#clockMs - flying.formerSinceMs < patienceMs) continue;
-      this.#flying.delete(flying);
+      if (this.#clockMs - inFlight.formerSinceMs < patienceMs) continue;
+      this.#inFlight.delete(inFlight);
       this.#waitingBytes -= one.frame.length;
       this.#refuse(one.slot, 'OUTCOME_UNKNOWN');
     }
   }
 
-  #onAnswer(one: Parked, from: number, answer: Uint8Array | undefined): void {
+  #onAnswer(one: Queued, from: number, answer: Uint8Array | undefined): void {
     const { group, slot, frame } = one;
     this.#wake();
     if (answer === undefined || answer.length < 8) {
-      if (planted('broken-link-means-not-done')) return void this.#parked.push(one);
+      if (planted('broken-link-means-not-done')) return void this.#queued.push(one);
       this.#waitingBytes -= frame.length;
       return this.#refuse(slot, 'OUTCOME_UNKNOWN');
     }
@@ -242,7 +243,7 @@ export class Forwarding {
     if (this.#reply.code === NO_LEADER && this.#clockMs < one.deadlineMs) {
       one.refusedBy = from;
       one.askAgainMs = this.#clockMs + ASK_AGAIN_MS;
-      this.#parked.push(one);
+      this.#queued.push(one);
       return undefined;
     }
     this.#waitingBytes -= frame.length;
@@ -250,20 +251,20 @@ export class Forwarding {
     const deadlineMs = this.#clockMs + BUSY_WAIT_MS;
     const bytes = this.#memory.copy(answer.subarray(8));
     const index = planted('reply-before-apply') ? 0 : view.getFloat64(answer.byteOffset, true);
-    this.#held.push({ group, slot, index, bytes, deadlineMs });
+    this.#awaitingApply.push({ group, slot, index, bytes, deadlineMs });
     return undefined;
   }
 
-  #release(held: Held): boolean {
-    if (held.group.state.appliedIndex < held.index) {
-      if (this.#clockMs < held.deadlineMs) return false;
+  #release(waiting: AwaitingApply): boolean {
+    if (waiting.group.state.appliedIndex < waiting.index) {
+      if (this.#clockMs < waiting.deadlineMs) return false;
       // Done, but this node is cut off and cannot show it: what it acknowledges it must show.
-      this.#refuse(held.slot, 'OUTCOME_UNKNOWN');
+      this.#refuse(waiting.slot, 'OUTCOME_UNKNOWN');
       return true;
     }
-    const { bytes, view } = this.#whole.of(held.bytes);
-    this.#reply.read(bytes, view, held.bytes.byteOffset);
-    this.#reply.id = held.slot;
+    const { bytes, view } = this.#whole.of(waiting.bytes);
+    this.#reply.read(bytes, view, waiting.bytes.byteOffset);
+    this.#reply.id = waiting.slot;
     this.#deliver(this.#reply);
     return true;
   }

@@ -9,7 +9,7 @@ export const HAND_OVER_MS = 1000;
 export function handOver(groups: readonly Group[]): boolean {
   let isBusy = false;
   for (const group of groups) {
-    group.raft.candidacy = 'never';
+    group.raft.electionPriority = 'none';
     if (passOn(group)) isBusy = true;
   }
   return isBusy;

@@ -30,8 +30,7 @@ export function openInbox({ shard, wake, runtime }: InboxOptions): Inbox {
     },
     onLinkUp: wake,
     onLinkDown: wake,
-    onSnapshotBegin: (snapshot, message, metadata) =>
-      shard().replication.onSnapshotBegin(snapshot, message, metadata),
+    onSnapshotBegin: (snapshot, message, metadata) => shard().replication.onSnapshotBegin(snapshot, message, metadata),
     onSnapshotChunk: (snapshot, rows) => shard().replication.onSnapshotChunk(snapshot, rows),
     onSnapshotComplete: (snapshot) => {
       shard().replication.onSnapshotComplete(snapshot);

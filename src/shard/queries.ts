@@ -2,13 +2,13 @@
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import type { Group } from '../group/group.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
-import type { Candidacy, ReadState } from '../raft/types.ts';
+import type { ElectionPriority, ReadState } from '../raft/types.ts';
 import { Reply } from '../protocol/reply.ts';
 import { Query } from '../protocol/request.ts';
 import { SHED_LATE, SHED_NEVER } from '../placement/state/shed.ts';
 import type { Administration } from './admin.ts';
 import type { Exports } from '../backup/shard/exports.ts';
-import { CatchUp } from './catch-up.ts';
+import { RecoveryBarrier } from './recovery-barrier.ts';
 import type { RequestSource } from './ports.ts';
 import { type ShardStatus, answerSummary, isSoon } from './summaries.ts';
 import { type Asked, type Ending, type WaitingRead, WaitingReads } from './waiting-reads.ts';
@@ -24,7 +24,7 @@ export interface QueriesHost {
   readonly hasOthers: boolean;
   status(): ShardStatus;
   /** This node must not lead, or may again. */
-  shed(candidacy: Candidacy): void;
+  shed(electionPriority: ElectionPriority): void;
 }
 
 type Control = (group: Group | undefined, slot: number) => void;
@@ -33,7 +33,7 @@ const NEEDS_LEADERS = queriesWhere(({ needsLeaders }) => needsLeaders);
 
 export class Queries {
   readonly #host: QueriesHost;
-  readonly #catchUp: CatchUp;
+  readonly #recovery: RecoveryBarrier;
   readonly #waiting: WaitingReads;
   readonly #query = new Query();
   readonly #reply = new Reply();
@@ -57,14 +57,14 @@ export class Queries {
     exportGroup: (group, slot) => group && this.#host.exports.handle(slot, group, this.#query, this.#clockMs),
     shed: (_group, slot) => {
       this.shedBits = this.#query.value;
-      this.#host.shed(candidacyOf(this.#query.mode));
+      this.#host.shed(electionPriorityOf(this.#query.mode));
       this.#refuse(slot, 'OK');
     },
   } satisfies Record<QueriesOf<'control'>, Control>);
 
   constructor(host: QueriesHost) {
     this.#host = host;
-    this.#catchUp = new CatchUp(host.groups);
+    this.#recovery = new RecoveryBarrier(host.groups);
     this.#waiting = new WaitingReads(
       host.boot,
       (group) => this.#isBehind(group),
@@ -74,14 +74,14 @@ export class Queries {
     for (const group of host.groups) group.onMissing = (slot) => this.#confirm(group, [group], slot);
   }
 
-  /** See CatchUp. */
+  /** See RecoveryBarrier. */
   lose(): void {
-    this.#catchUp.lose();
+    this.#recovery.lose();
   }
 
   /** The group may know less than it acknowledged before the start of this process. */
   isBehind(group: Group): boolean {
-    return this.#catchUp.isBehind(group);
+    return this.#recovery.isBehind(group);
   }
 
   /** Takes the current request of the source. `group` is undefined for one that concerns all of them. */
@@ -95,7 +95,7 @@ export class Queries {
     this.#frameBytes = source.bytes;
     this.#frameAt = source.offset;
     this.#frameSize = source.length;
-    if (this.#catchUp.done || !this.#isBehind(group)) this.#answer(group, slot, false);
+    if (this.#recovery.done || !this.#isBehind(group)) this.#answer(group, slot, false);
     else if (!this.#waiting.untilCaughtUp(this.#asked(group, slot), clockMs)) this.#refuse(slot, 'CATCHING_UP');
   }
 
@@ -112,7 +112,7 @@ export class Queries {
   turn(nowMs: number, clockMs: number): void {
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;
-    if (!this.#catchUp.done) this.#catchUp.observe();
+    if (!this.#recovery.done) this.#recovery.observe();
     if (this.#waiting.size > 0) this.#waiting.turn(clockMs);
   }
 
@@ -129,7 +129,7 @@ export class Queries {
   }
 
   #isBehind(group: Group | undefined): boolean {
-    return group === undefined ? !this.#catchUp.done : this.#catchUp.isBehind(group);
+    return group === undefined ? !this.#recovery.done : this.#recovery.isBehind(group);
   }
 
   #end({ group, slot, frame }: WaitingRead, ending: Ending): void {
@@ -167,7 +167,7 @@ export class Queries {
   }
 }
 
-function candidacyOf(mode: number): Candidacy {
-  if (mode === SHED_NEVER) return 'never';
-  return mode === SHED_LATE ? 'late' : 'usual';
+function electionPriorityOf(mode: number): ElectionPriority {
+  if (mode === SHED_NEVER) return 'none';
+  return mode === SHED_LATE ? 'low' : 'normal';
 }

@@ -4,10 +4,10 @@ import type { Reply } from '../protocol/reply.ts';
 import type { Message, SnapshotRequest } from '../raft/types.ts';
 import { Forwarding } from './forwarding.ts';
 import { touchFrame } from './frames.ts';
-import { IncomingSnapshots } from './incoming-snapshots.ts';
+import { IncomingGroupSnapshots } from './incoming-group-snapshots.ts';
 import { LOG_KEPT_BYTES, type PinBounds } from './log-pins.ts';
 import { JoinedNodes } from './members.ts';
-import { OutgoingSnapshots } from './outgoing-snapshots.ts';
+import { OutgoingGroupSnapshots } from './outgoing-group-snapshots.ts';
 import type { ForwardOrigin, IncomingSnapshot, Log, PeerPort, ShardStorage } from './ports.ts';
 import type { GroupSnapshotCounters, Replication, ShardLinks } from './replication.ts';
 
@@ -29,8 +29,8 @@ export class Replicated implements Replication {
   readonly #storage: ShardStorage;
   readonly #group: (id: number) => Group | undefined;
   readonly #forwarding: Forwarding;
-  readonly #outgoing: OutgoingSnapshots;
-  readonly #incoming: IncomingSnapshots;
+  readonly #outgoing: OutgoingGroupSnapshots;
+  readonly #incoming: IncomingGroupSnapshots;
   readonly #joined: JoinedNodes;
 
   constructor({ links, nodeId, groups, storage, log, pinBounds, deliver, group }: ReplicatedOptions) {
@@ -39,8 +39,8 @@ export class Replicated implements Replication {
     this.#storage = storage;
     this.#group = group;
     this.#forwarding = new Forwarding(peers, nodeId, deliver, wake);
-    this.#outgoing = new OutgoingSnapshots({ storage, peers, log, wake, bounds: pinBounds });
-    this.#incoming = new IncomingSnapshots(storage, groups, peers, log, wake);
+    this.#outgoing = new OutgoingGroupSnapshots({ storage, peers, log, wake, bounds: pinBounds });
+    this.#incoming = new IncomingGroupSnapshots(storage, groups, peers, log, wake);
     this.#joined = new JoinedNodes((addresses) => peers.setJoined(addresses));
   }
 

@@ -21,7 +21,7 @@ import { LEADER_WAIT_MS } from './forwarding.ts';
 import type { ForwardOrigin, RequestSource, TurnBatch } from './ports.ts';
 import { Replicated } from './replicated.ts';
 import type { Replication } from './replication.ts';
-import { Room } from './room.ts';
+import { DiskPressure } from './disk-pressure.ts';
 import { SINGLE_NODE } from './single-node.ts';
 import { ReplyRouter, RingSink } from './sink.ts';
 import { type ShardOptions, newGroup } from './options.ts';
@@ -46,7 +46,7 @@ export class Shard {
   readonly replication: Replication;
   readonly #sink: ReplyRouter;
   readonly #commits: Commits;
-  readonly #room: Room;
+  readonly #pressure: DiskPressure;
   readonly #admin: Administration;
   readonly #exports: Exports;
   readonly #queries: Queries;
@@ -82,7 +82,7 @@ export class Shard {
       return group;
     });
     this.#commits = new Commits({ ...options, groups: this.groups, checkpointed: (group) => this.#purge(group) });
-    this.#room = new Room(this.groups, this.#commits, storage);
+    this.#pressure = new DiskPressure(this.groups, this.#commits, storage);
     this.cold = ColdTier.of(options, this.groups, proposals);
     this.#admin = new Administration(this.#adminHost());
     this.#exports = new Exports(storage, this.#adminHost());
@@ -94,7 +94,7 @@ export class Shard {
       sink: this.#sink,
       hasOthers: this.replication.hasOthers,
       status: () => this.status,
-      shed: (candidacy) => this.#room.shed(candidacy),
+      shed: (electionPriority) => this.#pressure.shed(electionPriority),
     });
     this.#lost = new LostGroups(storage, this.groups, () => this.#queries.lose());
     this.replication.tick(this.groups);
@@ -168,9 +168,9 @@ export class Shard {
     const { bytes, view } = this.#received.of(frame);
     if (!isCommandFrame(bytes, view, frame)) return;
     const slot = this.replication.accept(origin, group);
-    if (group.leads && this.#room.refuses(group, commandKind(frame))) {
+    if (group.leads && this.#pressure.refuses(group, commandKind(frame))) {
       // After NO_LEADER the other node asks again.
-      this.#refuse(slot, this.#room.mayPass ? 'NO_LEADER' : 'DISK_FULL');
+      this.#refuse(slot, this.#pressure.mayPass ? 'NO_LEADER' : 'DISK_FULL');
       return;
     }
     group.submit(slot, bytes, view, frame.byteOffset + REQUEST_HEAD_BYTES, undefined, nowMs);
@@ -236,7 +236,7 @@ export class Shard {
       return 0;
     }
     assert(group !== undefined, `group ${groupId} belongs to shard ${this.#options.shard}`);
-    if (this.#room.refuses(group, op)) {
+    if (this.#pressure.refuses(group, op)) {
       this.counters.refusedDiskFull++;
       this.#refuse(slot, 'DISK_FULL');
     } else if (!group.accepts && this.replication.hasOthers) {
@@ -273,7 +273,7 @@ export class Shard {
   #keepTime(nowMs: number, clockMs: number): void {
     if (clockMs >= this.#tickAtMs) {
       this.#tickAtMs = clockMs + TICK_MS;
-      this.#room.tick();
+      this.#pressure.tick();
       for (const group of this.groups) {
         group.raft.tick();
         group.expireWaiting(LEADER_WAIT_MS);

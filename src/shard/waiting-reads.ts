@@ -1,7 +1,7 @@
 /**
  * Queries of clients that are not answered at once, because this node may know less than it should:
  *
- * - Its group has not caught up since the start (catch-up.ts). Answered when it has; refused when that takes too long.
+ * - Its group has not caught up since the start (recovery-barrier.ts). Answered when it has; refused when that takes too long.
  * - It asks for a stream or position that is not here, or what there is in a bucket: a write that another node acknowledged may not
  *   have arrived yet. The leaders are asked for their commit indexes (thesis 6.4), and the query is answered once those are applied
  *   here. Until then no answer may say that something is not there: without leaders, or far behind them, it is refused in the end.

@@ -140,7 +140,7 @@ const BOUNDS: readonly Bound[] = [
     holds: '2 of a shard, 1 to each node',
     full: 'the others wait',
     shownBy: [
-      'test/shard/snapshots.test.ts',
+      'test/shard/group-snapshots.test.ts',
       'two nodes are served side by side, a third one waits, and who stalls holds up only itself',
     ],
   },
@@ -156,11 +156,11 @@ const BOUNDS: readonly Bound[] = [
   },
   {
     what: 'rows of a snapshot that wait for their half to be empty',
-    source: ['src/shard/incoming-snapshots.ts', 'HELD_BYTES_MAX'],
+    source: ['src/shard/incoming-group-snapshots.ts', 'HELD_BYTES_MAX'],
     holds: '4 MiB of a transfer',
     full: 'the transfer has failed',
     shownBy: [
-      'test/shard/incoming-snapshots.test.ts',
+      'test/shard/incoming-group-snapshots.test.ts',
       'more than a window, or a full disk, ends the transfer; the next one finds the half cleared further',
     ],
   },
@@ -170,7 +170,7 @@ const BOUNDS: readonly Bound[] = [
     holds: '64 MiB or what it has taken, 500,000 entries',
     full: 'the transfer ends, with a warning',
     shownBy: [
-      'test/shard/snapshots.test.ts',
+      'test/shard/group-snapshots.test.ts',
       'who takes less than is written is given up, whether it is sent the snapshot or the log behind it',
     ],
   },
@@ -180,7 +180,7 @@ const BOUNDS: readonly Bound[] = [
     holds: 'one a minute to who cannot take it',
     full: 'a pause that doubles',
     shownBy: [
-      'test/shard/snapshots.test.ts',
+      'test/shard/group-snapshots.test.ts',
       'a snapshot that fails is tried again after a pause that doubles, up to a minute, until one has come to something',
     ],
   },

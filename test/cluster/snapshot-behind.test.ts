@@ -1,7 +1,7 @@
 // A node that takes its snapshot more slowly than the group is written: what the leader keeps for it is bounded, and it is told.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-snapshots.ts';
+import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-group-snapshots.ts';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { RawClient } from '../support/raw-client.ts';

@@ -8,7 +8,7 @@ import { Peers } from '../../src/peer/peers.ts';
 import type { PeerHandler, PeersOptions } from '../../src/peer/peers.ts';
 import type { ForwardOrigin, IncomingSnapshot } from '../../src/shard/ports.ts';
 import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
-import type { Introduction } from '../../src/peer/codec/handshake.ts';
+import type { PeerIdentity } from '../../src/peer/codec/handshake.ts';
 import type { Standing } from '../../src/peer/codec/standing.ts';
 
 export const SECRET = 'correct horse';
@@ -80,12 +80,12 @@ export class Recorder implements PeerHandler {
     this.waiter.note();
   }
 
-  onHello({ standing }: Introduction): void {
+  onHello({ standing }: PeerIdentity): void {
     this.introduced.push(['hello', standing]);
     this.introduced.sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
-  onWelcome({ standing }: Introduction): void {
+  onWelcome({ standing }: PeerIdentity): void {
     this.introduced.push(['welcome', standing]);
     this.introduced.sort(([a], [b]) => (a < b ? -1 : 1));
   }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { AcceptorHandshake, ConnectorHandshake } from '../../src/peer/handshake.ts';
-import { type Introduction, NONCE_BYTES } from '../../src/peer/codec/handshake.ts';
+import { type PeerIdentity, NONCE_BYTES } from '../../src/peer/codec/handshake.ts';
 import type { Standing } from '../../src/peer/codec/standing.ts';
 import { GROUP_COUNT, HOST, SECRET, type TestPeer, Waiter, makePeer } from './fixture.ts';
 
@@ -42,7 +42,7 @@ test('a node that learns its cluster late ends the links with peers of another, 
 });
 
 test('a connector that learns its cluster while it shakes hands looks at what it is by then', () => {
-  const introduce = (digit: string, node: number): Introduction => ({ ...SELF, node, standing: standingOf(digit) });
+  const introduce = (digit: string, node: number): PeerIdentity => ({ ...SELF, node, standing: standingOf(digit) });
   const accept = new AcceptorHandshake({
     introduce: () => introduce('b', 1),
     secret: SECRET,

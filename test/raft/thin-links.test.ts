@@ -196,7 +196,7 @@ test('each stall doubles the patience until something is committed', () => {
 test('a node that must not lead gives its office away when two transfers came to nothing', () => {
   const leader = new Leader();
   const { raft } = leader;
-  raft.candidacy = 'never';
+  raft.electionPriority = 'none';
   for (let attempt = 1; attempt <= 2; attempt++) {
     raft.propose(new Uint8Array(100));
     leader.tick();

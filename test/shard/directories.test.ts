@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ClusterIdentity } from '../../src/shard/cluster-identity.ts';
 import { Directories, type OwnDirectory } from '../../src/shard/directories.ts';
-import type { Introduction } from '../../src/peer/codec/handshake.ts';
+import type { PeerIdentity } from '../../src/peer/codec/handshake.ts';
 import type { DirectoryRun, Standing } from '../../src/peer/codec/standing.ts';
 
 const [MINE, OTHER] = ['a'.repeat(16), 'b'.repeat(16)];
@@ -31,12 +31,12 @@ function rig(own: Partial<OwnDirectory> = {}): Rig {
   return { directories, identity, memory, losses, learned };
 }
 
-function peer(remembers: DirectoryRun | undefined, more: Partial<Standing> = {}): Introduction {
+function peer(remembers: DirectoryRun | undefined, more: Partial<Standing> = {}): PeerIdentity {
   const standing = { identity: '', directory: OTHER, incarnation: 9, remembers, ...more };
   return { clusterId: '', groupCount: 1, node: 2, shard: 0, shardCount: 1, boot: 90, standing };
 }
 
-function old(): Introduction {
+function old(): PeerIdentity {
   const { standing: _, ...rest } = peer(undefined);
   return rest;
 }

@@ -1,7 +1,7 @@
 /** What a simulated node and its peers know of each other's disks, as workers/membership.ts has it. */
 import { ClusterIdentity } from '../../src/shard/cluster-identity.ts';
 import { Directories } from '../../src/shard/directories.ts';
-import type { Introduction } from '../../src/peer/codec/handshake.ts';
+import type { PeerIdentity } from '../../src/peer/codec/handshake.ts';
 import type { Endpoint } from './network.ts';
 import type { SimProcess } from './process.ts';
 
@@ -34,7 +34,7 @@ export function shakeHands(from: SimProcess, to: Endpoint): void {
   });
 }
 
-function introductionOf({ id, boot, directories }: Endpoint, node: number): Introduction {
+function introductionOf({ id, boot, directories }: Endpoint, node: number): PeerIdentity {
   const standing = directories.standing(node);
   return { clusterId: 'sim', groupCount: 0, node: id, shard: 0, shardCount: 1, boot, standing };
 }

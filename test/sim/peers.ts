@@ -17,7 +17,13 @@ import { onSnapshotFrame } from '../../src/peer/snapshot-frames.ts';
 import { SnapshotReceiver } from '../../src/peer/snapshot-receiver.ts';
 import { SnapshotSender } from '../../src/peer/snapshot-sender.ts';
 import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
-import type { ForwardOrigin, IncomingSnapshot, PeerPort, SnapshotSending, SnapshotSource } from '../../src/shard/ports.ts';
+import type {
+  ForwardOrigin,
+  IncomingSnapshot,
+  PeerPort,
+  SnapshotSending,
+  SnapshotSource,
+} from '../../src/shard/ports.ts';
 import { decodeForwardReplies, decodeForwards } from '../../src/peer/codec/forward.ts';
 import {
   FRAME_FORWARD,

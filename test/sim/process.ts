@@ -3,7 +3,7 @@
  * the middle of a commit) or a stop; the disk stays.
  */
 import type { Directories } from '../../src/shard/directories.ts';
-import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-snapshots.ts';
+import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-group-snapshots.ts';
 import type { Runtime } from '../../src/base/runtime.ts';
 import { openInbox } from '../../src/shard/inbox.ts';
 import { Shard } from '../../src/shard/shard.ts';
@@ -347,5 +347,4 @@ export class SimProcess implements Endpoint {
       for (const { index, term } of entries) disk.noteEntry(group, index, term);
     }
   }
-
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AcceptorHandshake, ConnectorHandshake } from '../../src/peer/handshake.ts';
 import {
-  type Introduction,
+  type PeerIdentity,
   type RefusalCode,
   decodeHello,
   decodeRefusal,
@@ -28,11 +28,11 @@ const standing = {
   incarnation: 2 ** 33 + 7,
   remembers: { directory: '00ff00ff00ff00ff', incarnation: 41, boot: 1_234_567_890_124 },
 };
-const connector: Introduction = {
+const connector: PeerIdentity = {
   ...{ clusterId: 'Ünï', groupCount: 0x0102, node: 0x0304_0506, shard: 3, shardCount: 4, boot: 1_234_567_890_123 },
   standing,
 };
-const acceptor: Introduction = {
+const acceptor: PeerIdentity = {
   ...connector,
   ...{ node: 7, shard: 1, shardCount: 2, boot: 1_234_567_890_999 },
   standing: { ...standing, directory: '1111222233334444', incarnation: 1, remembers: undefined },
@@ -50,7 +50,7 @@ function bodyOf(bytes: Uint8Array, version: number): Uint8Array {
 }
 
 /** Version 2 does not tell of data directories. */
-function asSaid(self: Introduction, version: number): Introduction {
+function asSaid(self: PeerIdentity, version: number): PeerIdentity {
   const { standing: said = NO_STANDING, ...rest } = self;
   return version < 3 ? rest : { ...rest, standing: said };
 }

@@ -53,7 +53,7 @@ const REFUSALS = [
 export type RefusalCode = (typeof REFUSALS)[number];
 
 /** What both sides tell about themselves. */
-export interface Introduction {
+export interface PeerIdentity {
   readonly clusterId: string;
   readonly groupCount: number;
   readonly node: number;
@@ -66,7 +66,7 @@ export interface Introduction {
 }
 
 export interface Hello {
-  readonly self: Introduction;
+  readonly self: PeerIdentity;
   /** Whom the connector believes to reach. */
   readonly toNode: number;
   readonly toShard: number;
@@ -74,7 +74,7 @@ export interface Hello {
 }
 
 export interface Welcome {
-  readonly self: Introduction;
+  readonly self: PeerIdentity;
   readonly proof: Uint8Array;
 }
 
@@ -170,7 +170,7 @@ export function decodeWelcome(body: Uint8Array, version: number = PROTOCOL_VERSI
 }
 
 /** An introduction as bytes, for the HMAC. */
-export function encodeIntroduction(self: Introduction, version: number): Uint8Array {
+export function encodeIntroduction(self: PeerIdentity, version: number): Uint8Array {
   const writer = new Writer(new Uint8Array(introductionBytes(self, version)));
   writeIntroduction(writer, self, version);
   return writer.finish();
@@ -201,13 +201,13 @@ function wordWriter(kind: number, bodyBytes: number, version: number): Writer {
   return writer;
 }
 
-/** Introduction: groupCount u16 | node u32 | shard u16 | shardCount u16 | boot f64 | cluster id, and from version 3 on the standing. */
-function introductionBytes(self: Introduction, version: number): number {
+/** PeerIdentity: groupCount u16 | node u32 | shard u16 | shardCount u16 | boot f64 | cluster id, and from version 3 on the standing. */
+function introductionBytes(self: PeerIdentity, version: number): number {
   const standing = version < VERSION_WITH_STANDING ? 0 : standingBytes(self.standing);
   return 18 + textFieldBytes(self.clusterId) + standing;
 }
 
-function writeIntroduction(writer: Writer, self: Introduction, version: number): void {
+function writeIntroduction(writer: Writer, self: PeerIdentity, version: number): void {
   writer.u16(self.groupCount);
   writer.u32(self.node);
   writer.u16(self.shard);
@@ -217,7 +217,7 @@ function writeIntroduction(writer: Writer, self: Introduction, version: number):
   if (version >= VERSION_WITH_STANDING) writeStanding(writer, self.standing);
 }
 
-function readIntroduction(reader: Reader, version: number): Introduction {
+function readIntroduction(reader: Reader, version: number): PeerIdentity {
   const groupCount = reader.u16();
   const node = reader.u32();
   const shard = reader.u16();

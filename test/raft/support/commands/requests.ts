@@ -29,17 +29,17 @@ export function transfer(stage: ScenarioCluster, command: Command): void {
 
 /** refuse 2 3: shall not lead (draining). */
 export function refuse(stage: ScenarioCluster, command: Command): void {
-  for (const word of command.words) stage.node(word).raft.candidacy = 'never';
+  for (const word of command.words) stage.node(word).raft.electionPriority = 'none';
 }
 
 /** willing 2: may lead again. */
 export function willing(stage: ScenarioCluster, command: Command): void {
-  for (const word of command.words) stage.node(word).raft.candidacy = 'usual';
+  for (const word of command.words) stage.node(word).raft.electionPriority = 'normal';
 }
 
 /** late 2: had better not lead (its disk is full). */
 export function late(stage: ScenarioCluster, command: Command): void {
-  for (const word of command.words) stage.node(word).raft.candidacy = 'late';
+  for (const word of command.words) stage.node(word).raft.electionPriority = 'low';
 }
 
 /** read 1 7: a linearizable read with context 7. */

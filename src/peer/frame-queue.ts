@@ -4,7 +4,7 @@ import { FRAME_RAFT, frameKind } from './codec/frame.ts';
 /** Handed-out slots at the front that are tolerated before the array is cut. */
 const FRONT_SLOTS_MAX = 1024;
 
-export class FrameLane {
+export class FrameQueue {
   /** Undefined: dropped. */
   #frames: (Uint8Array | undefined)[] = [];
   #front = 0;

@@ -37,7 +37,7 @@ interface Incoming {
   stepped: boolean;
 }
 
-export class IncomingSnapshots {
+export class IncomingGroupSnapshots {
   readonly #storage: ShardStorage;
   readonly #peers: Port;
   readonly #log: Log;

@@ -10,7 +10,7 @@
 import { planted } from '../base/planted.ts';
 import type { Group } from '../group/group.ts';
 
-export class CatchUp {
+export class RecoveryBarrier {
   /** Groups that are behind, and the index that they must have applied. */
   readonly #bounds = new Map<Group, number>();
 

@@ -3,7 +3,7 @@
  * room, so that one full disk among healthy ones keeps nobody from writing for long.
  */
 import type { Group } from '../group/group.ts';
-import type { Candidacy } from '../raft/types.ts';
+import type { ElectionPriority } from '../raft/types.ts';
 import type { Commits } from './commits.ts';
 import { passOn } from './hand-over.ts';
 import type { ShardStorage } from './ports.ts';
@@ -25,11 +25,11 @@ export function owedBytes(groups: readonly Group[]): number {
 /** Ticks in which others may still take over: an election, begun when this node fell silent. */
 const TAKE_OVER_TICKS = 30;
 
-export class Room {
+export class DiskPressure {
   readonly #groups: readonly Group[];
   readonly #commits: Commits;
   readonly #storage: ShardStorage;
-  #shed: Candidacy = 'usual';
+  #shed: ElectionPriority = 'normal';
   /** Ticks without room. */
   #shortTicks = 0;
 
@@ -50,8 +50,8 @@ export class Room {
   }
 
   /** Told to lead late or never: it takes no leadership, and what it leads is moved away by the balancer. */
-  shed(candidacy: Candidacy): void {
-    this.#shed = candidacy;
+  shed(electionPriority: ElectionPriority): void {
+    this.#shed = electionPriority;
     this.#settle();
   }
 
@@ -69,7 +69,7 @@ export class Room {
 
   #settle(): void {
     // When no disk has room somebody has to lead all the same, if only to delete.
-    const candidacy = this.#shed === 'usual' && this.#shortTicks > 0 ? 'late' : this.#shed;
-    for (const { raft } of this.#groups) raft.candidacy = candidacy;
+    const electionPriority = this.#shed === 'normal' && this.#shortTicks > 0 ? 'low' : this.#shed;
+    for (const { raft } of this.#groups) raft.electionPriority = electionPriority;
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Group snapshots for other nodes: the rows of applied state as one LMDB read transaction shows them, so appends go on meanwhile.
- * The log behind them is kept within bounds (log-pins.ts). What the receiver does with them: incoming-snapshots.ts.
+ * The log behind them is kept within bounds (log-pins.ts). What the receiver does with them: incoming-group-snapshots.ts.
  */
 import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
@@ -35,7 +35,7 @@ export interface OutgoingOptions {
   readonly bounds?: PinBounds | undefined;
 }
 
-export class OutgoingSnapshots {
+export class OutgoingGroupSnapshots {
   readonly #storage: ShardStorage;
   readonly #peers: Port;
   readonly #log: Log;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Group } from '../../src/group/group.ts';
 import type { SnapshotRequest } from '../../src/raft/types.ts';
-import { HELD_BYTES_MAX, IncomingSnapshots, STAGE_BYTES } from '../../src/shard/incoming-snapshots.ts';
+import { HELD_BYTES_MAX, IncomingGroupSnapshots, STAGE_BYTES } from '../../src/shard/incoming-group-snapshots.ts';
 import { encodeMetadata } from '../../src/shard/snapshot-metadata.ts';
 import { type IncomingSnapshot, type ShardStorage, StorageFullError } from '../../src/shard/ports.ts';
 
@@ -19,7 +19,7 @@ class Rig {
   readonly events: string[] = [];
   /** By commit. */
   readonly stagedBytes: number[] = [];
-  readonly incoming: IncomingSnapshots;
+  readonly incoming: IncomingGroupSnapshots;
   wakes = 0;
 
   constructor(groups: readonly number[] = [GROUP]) {
@@ -38,7 +38,7 @@ class Rig {
         this.stagedBytes.push(pieces.reduce((sum, { length }) => sum + length, 0));
       },
     };
-    this.incoming = new IncomingSnapshots(
+    this.incoming = new IncomingGroupSnapshots(
       storage as ShardStorage,
       groups,
       {

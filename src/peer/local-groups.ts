@@ -1,12 +1,12 @@
 /** The groups of this shard, and memory for the entries that come for each: a group lets go of its log from the front. */
 import { Slab } from '../base/slab.ts';
-import type { Introduction } from './codec/handshake.ts';
+import type { PeerIdentity } from './codec/handshake.ts';
 
-export class OwnGroups {
-  readonly #self: Introduction;
+export class LocalGroups {
+  readonly #self: PeerIdentity;
   readonly #memory = new Map<number, Slab>();
 
-  constructor(self: Introduction) {
+  constructor(self: PeerIdentity) {
     this.#self = self;
   }
 

@@ -5,8 +5,8 @@ import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../../src/base/
 import type { Group } from '../../src/group/group.ts';
 import type { SnapshotRequest } from '../../src/raft/types.ts';
 import type { IncomingSnapshot, PeerPort, ShardStorage, SnapshotSource } from '../../src/shard/ports.ts';
-import { IncomingSnapshots } from '../../src/shard/incoming-snapshots.ts';
-import { OutgoingSnapshots, TOO_FAR_BEHIND } from '../../src/shard/outgoing-snapshots.ts';
+import { IncomingGroupSnapshots } from '../../src/shard/incoming-group-snapshots.ts';
+import { OutgoingGroupSnapshots, TOO_FAR_BEHIND } from '../../src/shard/outgoing-group-snapshots.ts';
 
 const BOUNDS = { bytes: 1000, entries: 100 };
 const CHUNK_BYTES = 32 * 1024;
@@ -43,8 +43,8 @@ class Rig {
   wakes = 0;
   /** Nodes without a connection. */
   readonly unreachable = new Set<number>();
-  readonly snapshots: OutgoingSnapshots;
-  readonly incoming: IncomingSnapshots;
+  readonly snapshots: OutgoingGroupSnapshots;
+  readonly incoming: IncomingGroupSnapshots;
 
   constructor(bounds = BOUNDS) {
     const { disk } = this;
@@ -72,14 +72,14 @@ class Rig {
       },
     };
     const port = storage as unknown as ShardStorage;
-    this.snapshots = new OutgoingSnapshots({
+    this.snapshots = new OutgoingGroupSnapshots({
       storage: port,
       peers,
       log: (_level, message) => this.logged.push(message),
       wake: () => this.wakes++,
       bounds,
     });
-    this.incoming = new IncomingSnapshots(
+    this.incoming = new IncomingGroupSnapshots(
       port,
       [],
       peers,
