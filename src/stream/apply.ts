@@ -24,7 +24,7 @@ import {
   applyImportRows,
   isImporting,
 } from '../backup/state/apply-import.ts';
-import { expiryKey, readUint } from './keys.ts';
+import { expiryKey, timeOf, timedIncarnationOf } from './keys.ts';
 import { applyPublish, applyRetention } from './publish.ts';
 import { applyPurge } from './purge.ts';
 import { applyQuota } from './quota.ts';
@@ -121,7 +121,7 @@ function applySweep(state: State, command: Command): void {
   const start = expiryKey(state.prefix, 0, 0);
   const end = expiryKey(state.prefix, command.nowMs + 1, 0);
   state.overlay.range(start, end, false, (index, key) => {
-    due.push({ key: key.slice(), deadlineMs: readUint(index, 3, 8), incarnation: readUint(index, 11, 6) });
+    due.push({ key: key.slice(), deadlineMs: timeOf(index), incarnation: timedIncarnationOf(index) });
     return due.length < SWEEP_MAX;
   });
   for (const { key, deadlineMs, incarnation } of due) {

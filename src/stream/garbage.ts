@@ -15,7 +15,7 @@ import {
   TAG_SNAPSHOT,
   positionKey,
   prefixEnd,
-  readUint,
+  readIncarnation,
   taggedKey,
 } from './keys.ts';
 import type { Tx } from './tx.ts';
@@ -75,7 +75,7 @@ function allOf(prefix: number, incarnation: Uint8Array): Range[] {
 }
 
 function lowerOf(prefix: number, incarnation: Uint8Array, below: Uint8Array): Range[] {
-  const number = readUint(incarnation, 0, 6);
+  const number = readIncarnation(incarnation);
   const view = new DataView(below.buffer, below.byteOffset, below.byteLength);
   const range = (tag: number, to: number): Range => [
     positionKey(prefix, tag, number, 0),

@@ -76,17 +76,55 @@ function writeUint(key: Uint8Array, at: number, size: 6 | 8, value: number): voi
 }
 
 /** Reads a big-endian number of 6 or 8 bytes. */
-export function readUint(key: Uint8Array, at: number, size: 6 | 8): number {
+function readUint(key: Uint8Array, at: number, size: 6 | 8): number {
   let value = 0;
   for (let i = at; i < at + size; i++) value = value * 256 + (key[i] as number);
   return value;
 }
 
-/** The position at the end of a data or record key. */
+/** The incarnation right behind the tag of a key. */
+export function incarnationOf(key: Uint8Array): number {
+  return readUint(key, 3, 6);
+}
+
+/** Of a key of the GC queue. */
+export function sequenceOf(key: Uint8Array): number {
+  return readUint(key, 3, 6);
+}
+
+/** Of a key in an index by time, which begins with it: a deadline, or since when bytes wait. */
+export function timeOf(key: Uint8Array): number {
+  return readUint(key, 3, 8);
+}
+
+/** Of a key in an index by time. */
+export function timedIncarnationOf(key: Uint8Array): number {
+  return readUint(key, 11, 6);
+}
+
+/** The position or token at the end of a key. */
 export function lastPosition(key: Uint8Array): number {
-  let value = 0;
-  for (let i = key.length - 8; i < key.length; i++) value = value * 256 + (key[i] as number);
-  return value;
+  return readUint(key, key.length - 8, 8);
+}
+
+/** Backups hold keys without the group's prefix: the tag comes first. */
+export function bareIncarnationOf(key: Uint8Array): number {
+  return readUint(key, 1, 6);
+}
+
+/** Behind the incarnation of such a key. */
+export function barePositionOf(key: Uint8Array): number {
+  return readUint(key, 7, 8);
+}
+
+/** Of such a key of an unpin. */
+export function bareTokenOf(key: Uint8Array): number {
+  return readUint(key, 1, 8);
+}
+
+/** An incarnation that stands alone, as in the key of garbage. */
+export function readIncarnation(bytes: Uint8Array): number {
+  return readUint(bytes, 0, 6);
 }
 
 /** Key of a tag with arbitrary bytes behind it. */

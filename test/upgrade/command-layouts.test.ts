@@ -156,9 +156,12 @@ test('keys of rows', () => {
   layouts.same('bytes', keys.taggedKey(GROUP, keys.TAG_HEAD, utf8('b\0Ünï')));
   layouts.same('incarnation', keys.incarnationKey(GROUP, keys.TAG_ATTRIBUTES, INCARNATION));
   const place = layouts.same('position', keys.positionKey(GROUP, keys.TAG_DATA, INCARNATION, OFFSET));
-  assert.deepEqual([keys.readUint(place, 3, 6), keys.lastPosition(place)], [INCARNATION, OFFSET]);
+  assert.deepEqual([keys.incarnationOf(place), keys.lastPosition(place)], [INCARNATION, OFFSET]);
   layouts.same('producer', keys.producerKey(GROUP, INCARNATION, utf8('Ünï')));
-  layouts.same('expiry', keys.expiryKey(GROUP, 1_700_000_000_123, INCARNATION));
+  const expiry = layouts.same('expiry', keys.expiryKey(GROUP, 1_700_000_000_123, INCARNATION));
+  assert.deepEqual([keys.timeOf(expiry), keys.timedIncarnationOf(expiry)], [1_700_000_000_123, INCARNATION]);
+  const bare = place.subarray(2);
+  assert.deepEqual([keys.bareIncarnationOf(bare), keys.barePositionOf(bare)], [INCARNATION, OFFSET]);
   layouts.same('flush', keys.flushKey(GROUP, 1_700_000_000_123, INCARNATION));
   layouts.same('unpin', keys.unpinKey(GROUP, 2 ** 50 + 3));
   layouts.same('of the shard itself', systemKey(0x76, GROUP));

@@ -21,7 +21,8 @@ import {
   TAG_SNAPSHOT,
   TAG_TOMBSTONE,
   TAG_UNPIN,
-  readUint,
+  bareIncarnationOf,
+  barePositionOf,
 } from '../../stream/keys.ts';
 import type { RowSink } from './order.ts';
 
@@ -52,7 +53,7 @@ export class Canonical {
     if (tag === TAG_TOMBSTONE) return this.#tombstone(key, value);
     if (tag === TAG_HEAD) return this.#head(key, value);
     if (tag === TAG_OBJECT) return this.#object(key, value);
-    const incarnation = readUint(key, 1, 6);
+    const incarnation = bareIncarnationOf(key);
     if (tag === TAG_PIN && this.#tombstones.has(incarnation)) return this.#sink(key, value);
     const live = this.#live.get(incarnation);
     if (live !== undefined && this.#belongs(tag, live, key, value)) this.#sink(key, value);
@@ -80,7 +81,7 @@ export class Canonical {
   #belongs(tag: number, live: Live, key: Uint8Array, value: Uint8Array): boolean {
     switch (tag) {
       case TAG_DATA:
-        return readUint(key, 7, 8) >= live.hotStart;
+        return barePositionOf(key) >= live.hotStart;
       case TAG_CHUNK:
         return this.#refer(live, value);
       case TAG_ATTRIBUTES:

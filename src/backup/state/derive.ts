@@ -10,7 +10,8 @@ import {
   expiryKey,
   flushKey,
   positionKey,
-  readUint,
+  bareIncarnationOf,
+  barePositionOf,
 } from '../../stream/keys.ts';
 import { RowView } from '../../stream/row-view.ts';
 import type { RowSink } from './order.ts';
@@ -36,8 +37,8 @@ export function deriveOfHead(head: Head, sink: RowSink): void {
 
 /** The entry of a JSON stream's row or chunk in the index by record. */
 export function deriveOfPart(key: Uint8Array, value: Uint8Array, sink: RowSink): void {
-  const incarnation = readUint(key, 1, 6);
-  const start = readUint(key, 7, 8);
+  const incarnation = bareIncarnationOf(key);
+  const start = barePositionOf(key);
   if (key[0] === TAG_DATA) {
     view.ofValue(start, value);
     if (view.count > 0) sink(bare(positionKey(0, TAG_RECORD, incarnation, view.firstRecord)), startValue(start));

@@ -2,7 +2,7 @@
 import { isValidUtf8 } from '../../base/utf8.ts';
 import { NAME_BYTES_MAX } from '../../base/limits.ts';
 import { decodeOrigin, decodePin, decodeTombstone } from '../../forks/state/rows.ts';
-import { NUL, compareBytes, readUint } from '../../stream/keys.ts';
+import { NUL, compareBytes, bareIncarnationOf, barePositionOf, bareTokenOf } from '../../stream/keys.ts';
 import { check, nameText } from './fault.ts';
 import { INCARNATION_MAX } from './heads.ts';
 import type { StreamEntry } from './streams.ts';
@@ -45,12 +45,12 @@ export class ForkChecks {
   }
 
   pin(key: Uint8Array, value: Uint8Array, entry: StreamEntry | undefined): void {
-    const tombstone = this.#tombstones.get(readUint(key, 1, 6));
+    const tombstone = this.#tombstones.get(bareIncarnationOf(key));
     check(entry !== undefined || tombstone !== undefined, 'a fork is kept of no stream');
     const name = (entry ?? tombstone)?.name as Uint8Array;
     const whose = `a fork of ${nameText(name)}`;
     const { fork, source } = decodePin(value);
-    check(isToken(readUint(key, 7, 8)) && isStreamName(fork), `${whose} has no name`);
+    check(isToken(barePositionOf(key)) && isStreamName(fork), `${whose} has no name`);
     check(compareBytes(source, name) === 0, `${whose} is kept as one of another stream`);
     if (tombstone !== undefined) tombstone.seen = true;
     if (entry === undefined) return;
@@ -59,10 +59,7 @@ export class ForkChecks {
   }
 
   unpin(key: Uint8Array, value: Uint8Array): void {
-    check(
-      key.length === 9 && isToken(readUint(key, 1, 8)) && isStreamName(value),
-      'nobody is told that a fork is gone',
-    );
+    check(key.length === 9 && isToken(bareTokenOf(key)) && isStreamName(value), 'nobody is told that a fork is gone');
   }
 
   finish(streams: Iterable<StreamEntry>): void {

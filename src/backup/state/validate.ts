@@ -24,7 +24,8 @@ import {
   TAG_TOMBSTONE,
   TAG_UNPIN,
   compareBytes,
-  readUint,
+  bareIncarnationOf,
+  barePositionOf,
 } from '../../stream/keys.ts';
 import { decodeProducer } from '../../stream/producers.ts';
 import { deriveOfHead, deriveOfPart } from './derive.ts';
@@ -160,14 +161,14 @@ export class Validator {
       case TAG_UNPIN:
         return this.#forks.unpin(key, value);
     }
-    const entry = this.#streams.get(readUint(key, 1, 6));
+    const entry = this.#streams.get(bareIncarnationOf(key));
     if (tag === TAG_PIN) return this.#forks.pin(key, value, entry);
     if (entry === undefined) throw new Fault(`a ${THINGS.get(tag)} belongs to no stream`);
     switch (tag) {
       case TAG_CHUNK:
         return this.#chunk(entry, key, value);
       case TAG_DATA:
-        checkRow(entry, readUint(key, 7, 8), value);
+        checkRow(entry, barePositionOf(key), value);
         if (entry.json) deriveOfPart(key, value, this.#sink);
         return undefined;
       case TAG_ATTRIBUTES:
@@ -178,7 +179,7 @@ export class Validator {
         return this.#forks.origin(entry, value);
       default:
         check(tag === TAG_SNAPSHOT, 'rows of a known kind');
-        return this.#snapshots.part(entry, readUint(key, 7, 8), value);
+        return this.#snapshots.part(entry, barePositionOf(key), value);
     }
   }
 
@@ -222,7 +223,7 @@ export class Validator {
   }
 
   #chunk(entry: StreamEntry, key: Uint8Array, value: Uint8Array): void {
-    const chunk = takeChunk(entry, readUint(key, 7, 8), value);
+    const chunk = takeChunk(entry, barePositionOf(key), value);
     this.#coldBytes += chunk.end - chunk.start;
     this.#objects.chunk(entry, chunk);
     if (entry.json) deriveOfPart(key, value, this.#sink);

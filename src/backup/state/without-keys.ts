@@ -9,7 +9,7 @@
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { LOG_BUCKET, LOG_STREAM } from '../../subscriptions/state/log-stream.ts';
 import { decodeHead } from '../../stream/head.ts';
-import { TAG_DATA, TAG_HEAD, compareBytes, readUint } from '../../stream/keys.ts';
+import { TAG_DATA, TAG_HEAD, compareBytes, bareIncarnationOf } from '../../stream/keys.ts';
 import { END_BYTES, ROW_HEAD_BYTES } from '../../stream/row.ts';
 import { RowView } from '../../stream/row-view.ts';
 import type { RowSink } from './order.ts';
@@ -31,7 +31,7 @@ export class WithoutKeys {
     if (key[0] === TAG_HEAD && compareBytes(key.subarray(1), LOG_NAME) === 0) {
       this.#incarnation = decodeHead(key.slice(1), 0, value).incarnation;
     }
-    const isLog = key[0] === TAG_DATA && readUint(key, 1, 6) === this.#incarnation;
+    const isLog = key[0] === TAG_DATA && bareIncarnationOf(key) === this.#incarnation;
     this.#sink(key, isLog ? this.#blank(value) : value);
   }
 

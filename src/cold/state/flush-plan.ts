@@ -10,7 +10,7 @@ import { type Slice, sliceBytes } from '../../protocol/cold.ts';
 import { readText } from '../../base/text.ts';
 import type { Head } from '../../stream/head.ts';
 import { hotRows } from '../../stream/hot-rows.ts';
-import { TAG_FLUSH, flushKey, readUint, taggedKey } from '../../stream/keys.ts';
+import { TAG_FLUSH, flushKey, timeOf, taggedKey } from '../../stream/keys.ts';
 import { RowView } from '../../stream/row-view.ts';
 import type { State } from '../../stream/state.ts';
 import { ChunkWriter } from './chunk-writer.ts';
@@ -85,7 +85,7 @@ export function oldestHotMs(state: State): number | undefined {
   let since: number | undefined;
   const from = taggedKey(state.prefix, TAG_FLUSH, NOTHING);
   state.overlay.range(from, flushKey(state.prefix, Number.MAX_SAFE_INTEGER, 0), false, (key) => {
-    since = readUint(key, 3, 8);
+    since = timeOf(key);
     return false;
   });
   return since;

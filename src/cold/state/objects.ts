@@ -12,7 +12,7 @@ import { assert } from '../../base/assert.ts';
 import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
 import { planted } from '../../base/planted.ts';
 import { type ChunkRef, type ObjectId, type StoredChunk, decodeObjectId, encodeObjectId } from '../../protocol/cold.ts';
-import { TAG_GC, TAG_OBJECT, incarnationKey, prefixEnd, readUint, taggedKey } from '../../stream/keys.ts';
+import { TAG_GC, TAG_OBJECT, incarnationKey, prefixEnd, sequenceOf, taggedKey } from '../../stream/keys.ts';
 import type { State } from '../../stream/state.ts';
 
 /** Nothing refers to the object because what it held was deleted, or because nothing ever did. */
@@ -214,7 +214,7 @@ function queued(
   const rows: { readonly seq: number; readonly row: Uint8Array }[] = [];
   let left = looks;
   state.overlay.range(start, end, false, (key, row) => {
-    if (wanted(row)) rows.push({ seq: readUint(key, 3, 6), row: row.slice() });
+    if (wanted(row)) rows.push({ seq: sequenceOf(key), row: row.slice() });
     return rows.length < most && --left > 0;
   });
   return rows.map(({ seq, row }) => {

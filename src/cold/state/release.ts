@@ -5,7 +5,7 @@
  *   'w' row: limit f64 (-1 = all) | flags u8 (1 = no grace)
  */
 import { planted } from '../../base/planted.ts';
-import { TAG_RELEASE, incarnationKey, prefixEnd, readUint, taggedKey } from '../../stream/keys.ts';
+import { TAG_RELEASE, incarnationKey, prefixEnd, incarnationOf, taggedKey } from '../../stream/keys.ts';
 import type { StoredChunk } from '../../protocol/cold.ts';
 import type { State } from '../../stream/state.ts';
 import { deleteChunk, eachChunk } from './chunks.ts';
@@ -71,7 +71,7 @@ export function sweepReleases(state: State, nowMs: number, budget: number): bool
   const entries: { readonly incarnation: number; readonly limit: number; readonly immediate: boolean }[] = [];
   state.overlay.range(start, prefixEnd(start), false, (key, row) => {
     const limit = new DataView(row.buffer, row.byteOffset, row.byteLength).getFloat64(0, true);
-    entries.push({ incarnation: readUint(key, 3, 6), limit: limit < 0 ? Infinity : limit, immediate: row[8] === 1 });
+    entries.push({ incarnation: incarnationOf(key), limit: limit < 0 ? Infinity : limit, immediate: row[8] === 1 });
     return entries.length < ENTRIES_MAX;
   });
   for (const { incarnation, limit, immediate } of entries) {

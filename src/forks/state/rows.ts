@@ -18,7 +18,7 @@ import {
   lastPosition,
   positionKey,
   prefixEnd,
-  readUint,
+  incarnationOf,
   taggedKey,
   unpinKey,
 } from '../../stream/keys.ts';
@@ -111,7 +111,7 @@ export class ForkRows {
   eachPin(incarnation: number, token: number, visit: (pin: Pin, place: PinPlace) => boolean): void {
     const end = prefixEnd(taggedKey(this.#prefix, TAG_PIN, NOTHING));
     this.#overlay.range(positionKey(this.#prefix, TAG_PIN, incarnation, token), end, false, (key, row) =>
-      visit(decodePin(row), { incarnation: readUint(key, 3, 6), token: lastPosition(key) }),
+      visit(decodePin(row), { incarnation: incarnationOf(key), token: lastPosition(key) }),
     );
   }
 

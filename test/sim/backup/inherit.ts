@@ -4,7 +4,7 @@
  */
 import { errorCode } from '../../../src/base/errors.ts';
 import type { Head } from '../../../src/stream/head.ts';
-import { TAG_PRODUCER, readUint } from '../../../src/stream/keys.ts';
+import { TAG_PRODUCER, bareIncarnationOf } from '../../../src/stream/keys.ts';
 import { type Producer as Known, decodeProducer } from '../../../src/stream/producers.ts';
 import { REPLY_DUPLICATE } from '../../../src/protocol/reply.ts';
 import { type Random, createRandom } from '../../support/random.ts';
@@ -116,7 +116,7 @@ function producersOf({ portrait }: Taken): Map<number, Map<string, Known>> {
   const producers = new Map<number, Map<string, Known>>();
   for (const [key, value] of portrait.rows) {
     if (key.charCodeAt(0) !== TAG_PRODUCER) continue;
-    const incarnation = readUint(Buffer.from(key, 'latin1'), 1, 6);
+    const incarnation = bareIncarnationOf(Buffer.from(key, 'latin1'));
     let ofStream = producers.get(incarnation);
     if (ofStream === undefined) producers.set(incarnation, (ofStream = new Map()));
     ofStream.set(key.slice(7), decodeProducer(new Uint8Array(Buffer.from(value, 'latin1'))));

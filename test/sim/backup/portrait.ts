@@ -25,7 +25,9 @@ import {
   TAG_TOMBSTONE,
   TAG_UNPIN,
   lastPosition,
-  readUint,
+  bareIncarnationOf,
+  bareTokenOf,
+  timedIncarnationOf,
 } from '../../../src/stream/keys.ts';
 import { latin1 } from '../../support/sorted-rows.ts';
 
@@ -100,7 +102,7 @@ class Painter {
 
   /** One below the floor waits for its release. */
   #chunk(key: Uint8Array, value: Uint8Array): void {
-    const head = this.heads.get(readUint(key, 1, 6));
+    const head = this.heads.get(bareIncarnationOf(key));
     const { start, end, object } = decodeChunkRow(value);
     if (head === undefined || end <= head.floor) return;
     this.#keep(key, value);
@@ -128,13 +130,13 @@ class Painter {
         return;
       case TAG_EXPIRY:
       case TAG_FLUSH: {
-        const head = this.heads.get(readUint(key, 9, 6));
+        const head = this.heads.get(timedIncarnationOf(Uint8Array.of(0, 0, ...key)));
         const listed = tag === TAG_EXPIRY ? head?.indexedDeadlineMs : head?.hotSinceMs;
-        if (listed === readUint(key, 1, 8)) this.#keep(key, value);
+        if (listed === bareTokenOf(key)) this.#keep(key, value);
         return;
       }
       case TAG_CHUNK_RECORD:
-        if (this.#chunks.has(`${readUint(key, 1, 6)}/${viewOf(value).getFloat64(0, true)}`)) this.#keep(key, value);
+        if (this.#chunks.has(`${bareIncarnationOf(key)}/${viewOf(value).getFloat64(0, true)}`)) this.#keep(key, value);
         return;
       default:
         if (this.#ofLiving(tag, key)) this.#keep(key, value);
@@ -142,7 +144,7 @@ class Painter {
   }
 
   #ofLiving(tag: number, key: Uint8Array): boolean {
-    const incarnation = readUint(key, 1, 6);
+    const incarnation = bareIncarnationOf(key);
     if (tag === TAG_PIN && this.#tombstones.has(incarnation)) return true;
     const head = this.heads.get(incarnation);
     if (head === undefined) return false;

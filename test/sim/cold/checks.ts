@@ -5,7 +5,7 @@
  */
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
 import { type Head, decodeHead } from '../../../src/stream/head.ts';
-import { TAG_CHUNK, TAG_GC, TAG_HEAD, TAG_OBJECT, readUint } from '../../../src/stream/keys.ts';
+import { TAG_CHUNK, TAG_GC, TAG_HEAD, TAG_OBJECT, incarnationOf } from '../../../src/stream/keys.ts';
 import { chunksAt } from '../../../src/cold/state/chunks.ts';
 import { gcDue, storedObject } from '../../../src/cold/state/objects.ts';
 import { isImporting } from '../../../src/backup/state/apply-import.ts';
@@ -153,7 +153,7 @@ export class ColdChecks {
     for (const [key, value] of reference.rows()) {
       if (key[2] === TAG_CHUNK) {
         const { object, start, end } = decodeChunkRow(value);
-        const incarnation = readUint(key, 3, 6);
+        const incarnation = incarnationOf(key);
         const before = ends.get(incarnation);
         if (before !== undefined && before !== start) this.#fail(`gap in the chunks of ${incarnation} at ${before}`);
         ends.set(incarnation, end);
@@ -161,7 +161,7 @@ export class ColdChecks {
         const name = `${object.run}-${object.seq}`;
         refs.set(name, (refs.get(name) ?? 0) + 1);
       } else if (key[2] === TAG_OBJECT) {
-        const object = { run: hex(key, 3, 8), seq: readUint(key, 11, 6) };
+        const object = { run: hex(key, 3, 8), seq: Number.parseInt(hex(key, 11, 6), 16) };
         const stored = storedObject(state, object);
         if (stored === undefined) continue;
         objects.set(`${object.run}-${object.seq}`, { refs: stored.refs, queued: stored.gcSeq >= 0 });

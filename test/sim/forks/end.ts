@@ -4,7 +4,15 @@
  */
 import { errorCode } from '../../../src/base/errors.ts';
 import { type Head, decodeHead } from '../../../src/stream/head.ts';
-import { TAG_FORK, TAG_HEAD, TAG_PIN, TAG_TOMBSTONE, TAG_UNPIN, readUint } from '../../../src/stream/keys.ts';
+import {
+  TAG_FORK,
+  TAG_HEAD,
+  TAG_PIN,
+  TAG_TOMBSTONE,
+  TAG_UNPIN,
+  incarnationOf,
+  lastPosition,
+} from '../../../src/stream/keys.ts';
 import { decodeOrigin, decodePin, decodeTombstone } from '../../../src/forks/state/rows.ts';
 import { readText } from '../../../src/base/text.ts';
 import type { Clients } from '../clients.ts';
@@ -148,11 +156,11 @@ export class ForkEnd {
             break;
           }
           case TAG_FORK:
-            origins.push([readUint(key, 3, 6), value]);
+            origins.push([incarnationOf(key), value]);
             break;
           case TAG_PIN: {
             const { fork, source } = decodePin(value);
-            const token = readUint(key, 9, 8);
+            const token = lastPosition(key);
             found.pins.add(`${name(fork)} of ${name(source)} (${token})`);
             found.tokens.add(token);
             break;
