@@ -1,6 +1,7 @@
 /** Interfaces between the folders that must not import each other. Implementations are wired in src/server and workers/. */
 import type { Reply } from './protocol/reply.ts';
 import type { Request } from './protocol/request.ts';
+import type { ForkGone } from './protocol/fork-gone.ts';
 
 /** Gets the answer to one request. */
 export interface ReplyHandler {
@@ -51,6 +52,6 @@ export interface Forks {
    * milliseconds since 1970, -1 none, a blank between. False: too many are being made.
    */
   create(request: Request, wish: ForkWish, handler: ReplyHandler): boolean;
-  /** `reply` to a command of `group` says that a source is to be told; `done` is called when it was, or could not be. */
-  tell(group: number, reply: Reply, done: () => void): void;
+  /** A fork of `group` is gone, and its source is to be told; `done` is called when it was, or could not be. */
+  tell(group: number, gone: ForkGone, done: () => void): void;
 }

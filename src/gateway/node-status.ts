@@ -7,8 +7,8 @@
  */
 import type { ShardGateway } from '../ports.ts';
 import { QUERIES } from '../protocol/operations.ts';
-import { newRequest } from '../protocol/request.ts';
-import { type Part, askAllShards, firstRefusal } from './scatter.ts';
+import { NO_PARAMETERS } from '../protocol/request.ts';
+import { type Answer, type Refused, callShards, firstRefusal } from './shard-client.ts';
 
 type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 
@@ -46,14 +46,14 @@ export interface NodeStatus {
 }
 
 /** The refusal of the first shard that is busy or stopping, or what all of them say. Rejects when an answer cannot be read. */
-export async function askNodeStatus(gateway: ShardGateway): Promise<NodeStatus | Part> {
-  const query = newRequest();
-  query.op = QUERIES.status.number;
-  const parts = await new Promise<readonly Part[]>((resolve) => askAllShards(gateway, query, resolve));
+export async function askNodeStatus(gateway: ShardGateway): Promise<NodeStatus | Refused> {
+  const parts = await new Promise<readonly Answer<unknown>[]>((resolve) => {
+    callShards(gateway, QUERIES.status, NO_PARAMETERS, resolve);
+  });
   return firstRefusal(parts) ?? mergeStatus(parts);
 }
 
-export function mergeStatus(parts: readonly Part[]): NodeStatus {
+export function mergeStatus(parts: readonly Answer<unknown>[]): NodeStatus {
   const raftGroups: RaftGroup[] = [];
   const counters: Record<string, number> = {};
   const perCore: Record<string, number[]> = {};

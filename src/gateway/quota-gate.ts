@@ -7,15 +7,17 @@
  */
 import { errorCode, errorNumber, type ErrorCode } from '../base/errors.ts';
 import { QUOTA_BUCKETS_MAX } from '../base/limits.ts';
-import { type Part, askAllShards, firstRefusal } from './scatter.ts';
+import type { BucketResult } from '../protocol/shard-summary.ts';
+import { type Answer, callShards, firstRefusal, resultsOf } from './shard-client.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import { decodeQuota } from '../protocol/bucket-command.ts';
 import { Reply } from '../protocol/reply.ts';
-import { BUCKET_FLAG_SOON, QUOTA_OVER, QUOTA_UNMARKED, type Request, newRequest } from '../protocol/request.ts';
+import { BUCKET_FLAG_SOON, QUOTA_OVER, QUOTA_UNMARKED, type Request } from '../protocol/request.ts';
 import { PassThroughGateway } from './pass-through-gateway.ts';
 import { type Entry, FRESH_MS, describe, fits, isBounded, needOf, newEntry, verdict } from './quota-entry.ts';
 import { HeldRequests, UncheckedWrites } from './unchecked-writes.ts';
 import { COMMANDS, QUERIES, commandsWhere } from '../protocol/operations.ts';
+import { explain } from '../protocol/refusal.ts';
 
 /** Longer than most elections, for after it nodes no longer see what others admit. So long, or half as long again, a write waits. */
 const PATIENCE_MS = 2000;
@@ -150,7 +152,7 @@ export class QuotaGate extends PassThroughGateway {
         entry.pending--;
         if (errorCode(reply.code) === 'QUOTA_EXCEEDED') {
           this.counters.refused++;
-          reply.text = describe(entry);
+          explain(reply, describe(entry));
         }
         handler.onReply(reply);
         this.#pump(entry);
@@ -200,23 +202,23 @@ export class QuotaGate extends PassThroughGateway {
   #ask(entry: Entry, flags = 0): void {
     entry.asking = true;
     this.counters.asked++;
-    const query = newRequest();
-    query.op = QUERIES.bucket.number;
-    query.readFlags = flags;
-    query.command.bucket = entry.bucket;
+    const fill = (query: Request): void => {
+      query.readFlags = flags;
+      query.command.bucket = entry.bucket;
+    };
     entry.askedAtMs = this.#monotonicMs();
     let isInside = true;
-    askAllShards(this.inner, query, (parts) => {
-      const take = (): void => this.#told(entry, parts, flags === BUCKET_FLAG_SOON);
+    callShards(this.inner, QUERIES.bucket, fill, (answers) => {
+      const take = (): void => this.#told(entry, answers, flags === BUCKET_FLAG_SOON);
       if (isInside) queueMicrotask(take);
       else take();
     });
     isInside = false;
   }
 
-  #told(entry: Entry, parts: readonly Part[], isUnconfirmed: boolean): void {
+  #told(entry: Entry, answers: readonly Answer<BucketResult>[], isUnconfirmed: boolean): void {
     entry.asking = false;
-    const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
+    const refused = firstRefusal(answers, 'BUCKET_NOT_FOUND');
     if (refused !== undefined) {
       if (entry.isTold) entry.isLate = true;
       // Nothing is known yet: what this node has of all groups is better than nothing.
@@ -228,10 +230,11 @@ export class QuotaGate extends PassThroughGateway {
     entry.toldAtMs = entry.isLate || isUnconfirmed ? -Infinity : entry.askedAtMs;
     entry.isLate = isUnconfirmed;
     entry.isTold = true;
-    entry.streamsMax = Math.max(...parts.map((part) => part.streamsMax));
-    entry.bytesMax = Math.max(...parts.map((part) => part.retainedBytesMax));
-    entry.streams = parts.reduce((sum, { a }) => sum + a, 0);
-    entry.bytes = parts.reduce((sum, { c }) => sum + c, 0);
+    const parts = resultsOf(answers);
+    entry.streamsMax = Math.max(-1, ...parts.map((part) => part.streamsMax));
+    entry.bytesMax = Math.max(-1, ...parts.map((part) => part.retainedBytesMax));
+    entry.streams = parts.reduce((sum, { streams }) => sum + streams, 0);
+    entry.bytes = parts.reduce((sum, { retainedBytes }) => sum + retainedBytes, 0);
     if (!isBounded(entry)) this.#entries.delete(entry.bucket);
     for (const one of entry.waiting.splice(0)) one.grant(!fits(entry, one.need));
   }
@@ -259,7 +262,7 @@ export class QuotaGate extends PassThroughGateway {
   #over(entry: Entry): Reply {
     this.counters.refused++;
     const reply = refusal('QUOTA_EXCEEDED');
-    reply.text = describe(entry);
+    explain(reply, describe(entry));
     return reply;
   }
 }

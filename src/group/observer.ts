@@ -22,6 +22,8 @@ import {
 } from '../protocol/request.ts';
 import { readText } from '../base/text.ts';
 import type { ReplySink } from './reply-sink.ts';
+import { showReplaced } from '../protocol/watching.ts';
+import { QUERIES } from '../protocol/operations.ts';
 
 /** Streams whose names were compared with the patterns; forgotten all at once beyond this (some 10 MB). */
 const KNOWN_MAX = 131_072;
@@ -92,7 +94,7 @@ export class Observer {
     if (!this.active) return;
     const reply = this.#begin();
     reply.flags |= REPLY_BODY_OMITTED;
-    reply.a = group;
+    showReplaced(reply, group);
     this.#sink.send(reply);
   }
 
@@ -139,8 +141,7 @@ export class Observer {
     reply.flags |= REPLY_UP_TO_DATE;
     const head = state.find(query.bytes, query.keyAt, query.keyBytes);
     if (head === undefined || head.expired(nowMs)) return;
-    reply.nextOffset = head.tail;
-    reply.c = head.incarnation;
+    QUERIES.observe.result.write(reply, { incarnation: head.incarnation, tail: head.tail });
   }
 
   #isObserved(head: Head): boolean {

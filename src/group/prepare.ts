@@ -12,6 +12,7 @@ import { normalizeBatch } from './prepare-batch.ts';
 import type { EntryBuilder } from './entry.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { commandsWhere } from '../protocol/operations.ts';
+import { explain } from '../protocol/refusal.ts';
 
 const NOTHING = new Uint8Array(0);
 /** Whose payload is a client's body. */
@@ -88,6 +89,6 @@ function carriesRecords(command: Command): boolean {
 
 function refuseWith(reply: Reply, code: ErrorCode, text: string): false {
   reply.code = errorNumber(code);
-  reply.text = text;
+  explain(reply, text);
   return false;
 }

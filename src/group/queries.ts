@@ -13,7 +13,7 @@ import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../pr
 import { type Query, SNAPSHOT_ANY, SNAPSHOT_AT, SNAPSHOT_LATEST } from '../protocol/request.ts';
 import { readText } from '../base/text.ts';
 import type { Watchers } from './watchers.ts';
-import { type QueriesOf, byNumber } from '../protocol/operations.ts';
+import { type QueriesOf, byNumber, QUERIES } from '../protocol/operations.ts';
 
 const NO_ATTRIBUTES = encodeUtf8('{}');
 
@@ -83,13 +83,15 @@ const GC_PASS_MAX = 4096;
 function answerBucketGarbage({ state, query }: Asked, reply: Reply): void {
   const bucket = readText(query.bytes, query.keyAt, query.keyBytes);
   const entries = gcOfBucket(state, bucket, GC_PASS_MAX);
-  reply.a = entries.length;
   const some = entries.slice(0, query.maxRecords);
-  // Only a group that was restored can refer to objects that are not ours; they stay, and do not count.
-  reply.b = state.imported?.phase === 'done' ? 1 : 0;
   const own = some.filter(({ key }) => isOwnObject(key, state.group, state.cold.origin));
-  const list = { seqs: some.map(({ seq }) => seq), keys: own.map(({ key }) => key) };
-  reply.body = encodeUtf8(JSON.stringify(list));
+  QUERIES.bucketGarbage.result.write(reply, {
+    entries: entries.length,
+    // Only a group that was restored can refer to objects that are not ours; they stay, and do not count.
+    isRestored: state.imported?.phase === 'done',
+    seqs: some.map(({ seq }) => seq),
+    keys: own.map(({ key }) => key),
+  });
 }
 
 /**
@@ -105,19 +107,19 @@ function answerSnapshot({ state, query }: Asked, head: Head, reply: Reply): Head
       return undefined;
     }
   }
-  reply.startOffset = snapshot?.offset ?? -1;
   reply.nextOffset = head.tail;
-  reply.a = head.incarnation;
   if (head.closed) reply.flags |= REPLY_CLOSED;
   if (head.json) {
     reply.flags |= REPLY_RECORDS;
     reply.recordFirst = head.recordFirst;
     reply.recordNext = head.recordNext;
   }
+  const { incarnation } = head;
+  const { offset = -1, size = 0 } = snapshot ?? {};
+  const digest = snapshot === undefined ? '' : toHex(snapshot.digest);
+  QUERIES.snapshot.result.write(reply, { offset, incarnation, size, digest });
   if (snapshot === undefined) return undefined;
   reply.contentType = snapshot.contentType;
-  reply.text = toHex(snapshot.digest);
-  reply.b = snapshot.size;
   if (query.maxBytes > 0) {
     const from = query.maxRecords;
     reply.body = state.snapshots.bytes(state.tx, head.incarnation, snapshot.size, from, query.maxBytes);
@@ -127,15 +129,14 @@ function answerSnapshot({ state, query }: Asked, head: Head, reply: Reply): Head
 
 function describeHead({ state }: Asked, head: Head, reply: Reply): undefined {
   const snapshot = published(state, head);
-  const more = snapshot === undefined ? [] : [snapshot.offset, toHex(snapshot.digest)];
-  reply.text = [tagOf(head), head.hotStart, ...more].join(' ');
+  const { hotStart, floor, ttlSeconds, expiresAtMs, incarnation } = head;
+  QUERIES.head.result.write(reply, {
+    ...{ tag: tagOf(head), hotStart, floor, ttlSeconds, expiresAtMs, incarnation },
+    snapshot: snapshot && { offset: snapshot.offset, digest: toHex(snapshot.digest) },
+  });
   reply.contentType = head.shownContentType;
-  reply.startOffset = head.floor;
   reply.nextOffset = head.tail;
   reply.flags |= REPLY_UP_TO_DATE;
-  reply.a = head.ttlSeconds;
-  reply.b = head.expiresAtMs;
-  reply.c = head.incarnation;
   if (head.closed) reply.flags |= REPLY_CLOSED;
   if (!head.json) return;
   reply.flags |= REPLY_RECORDS;

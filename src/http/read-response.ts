@@ -18,6 +18,7 @@ import type { HttpContext, ReadParams } from './contract.ts';
 import { writeHeaders } from './headers.ts';
 import { type CacheControl, RECORD_EXTENSION, type Responder } from './response.ts';
 import type { UwsResponse } from './uws.ts';
+import { readCreatedAtMs, readIncarnation } from '../protocol/read.ts';
 
 /** Was the read addressed by records? Then its answer carries the record range. */
 export function isRecordRead(params: ReadParams): boolean {
@@ -49,7 +50,7 @@ export function writeReadHeaders(res: UwsResponse, reply: Reply, params: ReadPar
 export function readEtag(reply: Reply, params: ReadParams): string {
   const flags =
     (reply.flags & (REPLY_CLOSED | REPLY_UP_TO_DATE)) | (params.readFlags & READ_FLAG_ENVELOPE ? 1 << 16 : 0);
-  return `"${rangeTag(reply.a, reply.c, reply.startOffset, reply.nextOffset, flags)}"`;
+  return `"${rangeTag(readIncarnation(reply), readCreatedAtMs(reply), reply.startOffset, reply.nextOffset, flags)}"`;
 }
 
 /** If-None-Match: `*`, or a list of tags; a weak tag matches its strong twin (RFC 9110 13.1.2). */

@@ -18,6 +18,8 @@ import type { Family, ReadCache } from './contract.ts';
 import type { CorsBlocks, CorsPolicy } from './cors.ts';
 import type { ResponseBackpressure } from './backpressure.ts';
 import type { UwsResponse } from './uws.ts';
+import { expectedSeq, producerEpoch, receivedSeq } from '../protocol/producer-answer.ts';
+import { explanation } from '../protocol/refusal.ts';
 
 /** What an answer says to caches; `read` and `turn` mean what http.read_cache makes of them. */
 export type CacheControl = 'no-store' | 'no-cache' | 'public' | 'read' | 'turn';
@@ -219,7 +221,7 @@ export class Responder {
     if (reply !== undefined) writeRefusalHeaders(res, code, reply);
     const json = JSON_BODIES.get(code);
     res.writeHeader('content-type', json === undefined ? TEXT_PLAIN : JSON_TYPE);
-    const more = detail ?? reply?.text ?? '';
+    const more = detail ?? (reply === undefined ? '' : explanation(reply));
     this.end(res, json ?? (more === '' ? `${row.text}\n` : `${row.text}: ${more}\n`));
     return status;
   }
@@ -306,10 +308,10 @@ export class Responders {
 function writeRefusalHeaders(res: UwsResponse, code: ErrorCode, reply: Reply): void {
   if (CODES_WITH_OFFSET.has(code)) res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
   if (code === 'STREAM_CLOSED') res.writeHeader('stream-closed', 'true');
-  if (code === 'PRODUCER_EPOCH_STALE') res.writeHeader('producer-epoch', String(reply.a));
+  if (code === 'PRODUCER_EPOCH_STALE') res.writeHeader('producer-epoch', String(producerEpoch(reply)));
   if (code === 'PRODUCER_SEQ_CONFLICT') {
-    res.writeHeader('producer-expected-seq', String(reply.b));
-    res.writeHeader('producer-received-seq', String(reply.c));
+    res.writeHeader('producer-expected-seq', String(expectedSeq(reply)));
+    res.writeHeader('producer-received-seq', String(receivedSeq(reply)));
   }
   if (code === 'RECORD_PRECONDITION_FAILED') {
     res.writeHeader('stream-record-next', String(reply.recordNext));

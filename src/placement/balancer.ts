@@ -7,11 +7,10 @@
  * group's leader's knowledge (is it alive, caught up, willing?), so it is found out by asking: a node that refused twice in a row
  * counts as unreachable for a while.
  */
-import { decodeUtf8 } from '../base/utf8.ts';
 import { askNodeStatus } from '../gateway/node-status.ts';
+import { call } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
-import type { Reply } from '../protocol/reply.ts';
-import { ADMIN_TRANSFER, newRequest } from '../protocol/request.ts';
+import { ADMIN_TRANSFER } from '../protocol/request.ts';
 import { NonOverlappingInterval } from './non-overlapping-interval.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
@@ -208,18 +207,15 @@ export class Balancer {
     });
   }
 
-  #ask({ group, to }: Transfer): Promise<Outcome> {
-    const request = newRequest();
-    request.op = QUERIES.admin.number;
-    request.group = group;
-    request.mode = ADMIN_TRANSFER;
-    request.value = to;
-    return new Promise((resolve) => {
-      const sent = this.#options.gateway.send(request, {
-        onReply: (reply) => resolve(outcomeOf(reply)),
-      });
-      if (!sent) resolve('impossible');
+  async #ask({ group, to }: Transfer): Promise<Outcome> {
+    const answer = await call(this.#options.gateway, QUERIES.admin, (request) => {
+      request.group = group;
+      request.mode = ADMIN_TRANSFER;
+      request.value = to;
     });
+    const outcome = answer.code === 'OK' ? answer.result.outcome : 'failed';
+    if (outcome === 'done') return 'started';
+    return outcome === 'declined' ? 'declined' : 'impossible';
   }
 
   #refused(node: number): void {
@@ -233,13 +229,4 @@ export class Balancer {
     const nodes = [...this.#refusals].filter(([, { pausedUntilTick }]) => pausedUntilTick > this.#tick);
     return new Set(nodes.map(([node]) => node));
   }
-}
-
-/** The receiver's fault, when the leader says that it refused or lags; anything else speaks against nobody. */
-function outcomeOf({ code, a: status, contentType, body }: Reply): Outcome {
-  if (code !== 0) return 'impossible';
-  if (status === 200) return 'started';
-  if (status !== 409 || body === undefined || contentType !== 'application/json') return 'impossible';
-  const { reason } = JSON.parse(decodeUtf8(body)) as { readonly reason?: unknown };
-  return reason === 'refused' || reason === 'lagging' ? 'declined' : 'impossible';
 }

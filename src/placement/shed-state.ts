@@ -11,10 +11,10 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { MillraceError } from '../base/errors.ts';
 import { ConfigError } from '../config/error.ts';
-import { type Part, askAllShards, firstRefusal } from '../gateway/scatter.ts';
+import { type Answer, callShards, firstRefusal } from '../gateway/shard-client.ts';
 import type { DrainMark } from './ports.ts';
 import type { ShardGateway } from '../ports.ts';
-import { newRequest } from '../protocol/request.ts';
+import type { Request } from '../protocol/request.ts';
 import { SHED_COLD, SHED_DRAIN, SHED_EGRESS, SHED_LATE, SHED_NEVER, SHED_STALL, SHED_USUAL } from './state/shed.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
@@ -132,13 +132,16 @@ export class ShedState implements DrainMark {
 
   /** Tells every shard what is in force; at start before the first request. Rejects with a MillraceError. */
   async apply(): Promise<void> {
-    const request = newRequest();
-    request.op = QUERIES.shed.number;
     const never = this.#draining || (this.#egress.isImpaired && !this.#egress.mayLead);
-    request.mode = never ? SHED_NEVER : this.#isColdCut ? SHED_LATE : SHED_USUAL;
-    request.value = this.bits;
+    const { bits } = this;
+    const fill = (request: Request): void => {
+      request.mode = never ? SHED_NEVER : this.#isColdCut ? SHED_LATE : SHED_USUAL;
+      request.value = bits;
+    };
     for (let attempt = 1; ; attempt++) {
-      const parts = await new Promise<readonly Part[]>((resolve) => askAllShards(this.#gateway, request, resolve));
+      const parts = await new Promise<readonly Answer<unknown>[]>((resolve) => {
+        callShards(this.#gateway, QUERIES.shed, fill, resolve);
+      });
       const refused = firstRefusal(parts);
       if (refused === undefined) return;
       if (refused.code !== 'SHARD_BUSY' || attempt === RETRIES_MAX) throw new MillraceError(refused.code);

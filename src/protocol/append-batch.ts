@@ -3,7 +3,20 @@
  * log the frames of a JSON stream hold normalised lines, and the command's record ends count from the start of the payload.
  */
 import { BATCH_FRAMES_MAX } from '../base/limits.ts';
-import { command } from './operation.ts';
+import { command, type ResultCodec } from './operation.ts';
+import { C } from './generic-fields.ts';
+
+export interface BatchResult {
+  /** The JSON array that the client gets is the body. */
+  readonly framesRefused: number;
+}
+
+const BATCH_RESULT: ResultCodec<BatchResult> = {
+  write(reply, { framesRefused }) {
+    reply[C] = framesRefused;
+  },
+  read: (reply) => ({ framesRefused: reply[C] }),
+};
 
 /** Several appends in one request, with a result each. */
 export const appendBatch = command({
@@ -16,6 +29,7 @@ export const appendBatch = command({
   quota: 'counted',
   createsStream: false,
   isImport: false,
+  result: BATCH_RESULT,
 });
 
 export const FRAME_HEAD_BYTES = 4;

@@ -1,5 +1,5 @@
 /** Append: a message or records at the tail of a stream, and the closing of one. */
-import { command } from './operation.ts';
+import { NO_RESULT, command } from './operation.ts';
 
 export const append = command({
   number: 2,
@@ -11,4 +11,5 @@ export const append = command({
   quota: 'counted',
   createsStream: false,
   isImport: false,
+  result: NO_RESULT,
 });

@@ -1,5 +1,5 @@
 /** The attributes of a stream, a JSON object: set and shown. */
-import { command, query } from './operation.ts';
+import { NO_RESULT, command, query } from './operation.ts';
 
 export const setAttributes = command({
   number: 4,
@@ -11,6 +11,13 @@ export const setAttributes = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: NO_RESULT,
 });
 
-export const getAttributes = query({ number: 34, scope: 'stream', needsLeaders: false, duringImport: false });
+export const getAttributes = query({
+  number: 34,
+  scope: 'stream',
+  needsLeaders: false,
+  duringImport: false,
+  result: NO_RESULT,
+});

@@ -1,6 +1,33 @@
 /** Parameters of the commands about a whole bucket, in the payload of PURGE and QUOTA. Little-endian. */
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
-import { command } from './operation.ts';
+import { NO_RESULT, command, type ResultCodec } from './operation.ts';
+import { A, B, C, TEXT } from './generic-fields.ts';
+
+/** One command of a purge does a bounded part of it. */
+export interface PurgeResult {
+  readonly streamsRemoved: number;
+  /** Another command has to follow. */
+  readonly hasMore: boolean;
+  /** The stream behind which it goes on. */
+  readonly continueAfter: string;
+  /** Objects of the cold store that are to be deleted. */
+  readonly objectsQueued: number;
+}
+
+const PURGE_RESULT: ResultCodec<PurgeResult> = {
+  write(reply, { streamsRemoved, hasMore, continueAfter, objectsQueued }) {
+    reply[A] = streamsRemoved;
+    reply[B] = hasMore ? 1 : 0;
+    reply[C] = objectsQueued;
+    reply[TEXT] = continueAfter;
+  },
+  read: (reply) => ({
+    streamsRemoved: reply[A],
+    hasMore: reply[B] === 1,
+    continueAfter: reply[TEXT],
+    objectsQueued: reply[C],
+  }),
+};
 
 /** Removes an empty bucket; its usage counters stay. */
 export const deleteBucket = command({
@@ -13,6 +40,7 @@ export const deleteBucket = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: NO_RESULT,
 });
 
 export const purge = command({
@@ -25,6 +53,7 @@ export const purge = command({
   quota: 'changes',
   createsStream: false,
   isImport: false,
+  result: PURGE_RESULT,
 });
 
 export const quota = command({
@@ -37,6 +66,7 @@ export const quota = command({
   quota: 'changes',
   createsStream: false,
   isImport: false,
+  result: NO_RESULT,
 });
 
 /** -1: no bound. */

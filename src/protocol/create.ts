@@ -1,5 +1,5 @@
 /** Create: a new stream, perhaps with its first body. */
-import { command } from './operation.ts';
+import { NO_RESULT, command } from './operation.ts';
 
 export const create = command({
   number: 1,
@@ -11,4 +11,5 @@ export const create = command({
   quota: 'counted',
   createsStream: true,
   isImport: false,
+  result: NO_RESULT,
 });

@@ -1,5 +1,6 @@
 /** Delete: a stream is removed. */
 import { command } from './operation.ts';
+import { FORK_GONE } from './fork-gone.ts';
 
 export const deleteStream = command({
   number: 3,
@@ -11,4 +12,5 @@ export const deleteStream = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: FORK_GONE,
 });

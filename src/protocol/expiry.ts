@@ -1,5 +1,5 @@
 /** Lifetimes of streams. Nobody waits for an answer to these commands. */
-import { command } from './operation.ts';
+import { NO_RESULT, command } from './operation.ts';
 
 /** Renews a sliding lifetime after a read. */
 export const touch = command({
@@ -12,6 +12,7 @@ export const touch = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: NO_RESULT,
 });
 
 /** Removes a bounded number of expired streams of the group; proposed by its leader. */
@@ -25,4 +26,5 @@ export const sweep = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: NO_RESULT,
 });

@@ -7,7 +7,53 @@
  */
 import { Reader, Writer } from '../base/cursor.ts';
 import { textBytes } from '../base/text.ts';
-import { command, query } from './operation.ts';
+import { NO_RESULT, command, query, type ResultCodec } from './operation.ts';
+import { FORK_GONE } from './fork-gone.ts';
+import { A, B, C, TEXT } from './generic-fields.ts';
+
+/** What a fork inherited of its source's lifetime, or its own; -1: none. */
+export interface Lifetime {
+  readonly ttlSeconds: number;
+  readonly expiresAtMs: number;
+}
+
+const LIFETIME: ResultCodec<Lifetime> = {
+  write(reply, { ttlSeconds, expiresAtMs }) {
+    reply[TEXT] = `${ttlSeconds} ${expiresAtMs}`;
+  },
+  read(reply) {
+    const [ttlSeconds = -1, expiresAtMs = -1] = reply[TEXT].split(' ').map(Number);
+    return { ttlSeconds, expiresAtMs };
+  },
+};
+
+/** The source of a fork; its type, tail and records stand in the reply as for any stream. */
+export interface PinResult extends Lifetime {
+  readonly floor: number;
+  readonly incarnation: number;
+}
+
+const PIN_RESULT: ResultCodec<PinResult> = {
+  write(reply, { floor, ttlSeconds, expiresAtMs, incarnation }) {
+    reply.startOffset = floor;
+    reply[A] = ttlSeconds;
+    reply[B] = expiresAtMs;
+    reply[C] = incarnation;
+  },
+  read: (reply) => ({
+    floor: reply.startOffset,
+    ttlSeconds: reply[A],
+    expiresAtMs: reply[B],
+    incarnation: reply[C],
+  }),
+};
+
+const CHECK_RESULT: ResultCodec<{ readonly isThere: boolean }> = {
+  write(reply, { isThere }) {
+    reply[A] = isThere ? 1 : 0;
+  },
+  read: (reply) => ({ isThere: reply[A] === 1 }),
+};
 
 /** The name of the fork is taken. */
 export const forkBegin = command({
@@ -20,6 +66,7 @@ export const forkBegin = command({
   quota: 'counted',
   createsStream: true,
   isImport: false,
+  result: LIFETIME,
 });
 
 /** In the group of the source: it has a fork. */
@@ -33,6 +80,7 @@ export const forkPin = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: PIN_RESULT,
 });
 
 /** A piece of what the fork inherits. */
@@ -46,6 +94,7 @@ export const forkData = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: NO_RESULT,
 });
 
 /** The payload is the first own body of the fork, as of a create. */
@@ -59,6 +108,7 @@ export const forkEnd = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: LIFETIME,
 });
 
 export const forkAbort = command({
@@ -71,6 +121,7 @@ export const forkAbort = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: FORK_GONE,
 });
 
 /** A fork is gone, its source is told: in the group of the source, and then in that of the fork, which forgets to tell it. */
@@ -84,6 +135,7 @@ export const forkUnpin = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: FORK_GONE,
 });
 
 export const forkUnpinned = command({
@@ -96,6 +148,7 @@ export const forkUnpinned = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: NO_RESULT,
 });
 
 /** Is the fork with this token still there? Changes nothing; a command, so that the answer holds for good. */
@@ -109,10 +162,11 @@ export const forkCheck = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: CHECK_RESULT,
 });
 
 /** What the leader of the groups of this shard is to do for forks (forks/state/notifications.ts), as JSON. */
-export const forks = query({ number: 47, scope: 'shard', needsLeaders: false, duringImport: false });
+export const forks = query({ number: 47, scope: 'shard', needsLeaders: false, duringImport: false, result: NO_RESULT });
 
 /** Stream-Fork-Offset was left out. */
 export const FORK_AT_TAIL = -1;

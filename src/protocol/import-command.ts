@@ -4,7 +4,30 @@
  */
 import { NO_ORIGIN } from './object-key.ts';
 import { Reader, Writer } from '../base/cursor.ts';
-import { command } from './operation.ts';
+import { NO_RESULT, command, type ResultCodec } from './operation.ts';
+import { B, TEXT } from './generic-fields.ts';
+import type { Reply } from './reply.ts';
+
+/** Rows of an earlier attempt, or of the one that is undone, are left to be deleted by an ABORT. */
+export interface RowsLeft {
+  readonly rowsLeft: boolean;
+}
+
+const ROWS_LEFT: ResultCodec<RowsLeft> = {
+  write(reply, { rowsLeft }) {
+    reply[B] = rowsLeft ? 1 : 0;
+  },
+  read: (reply) => ({ rowsLeft: reply[B] === 1 }),
+};
+
+/** Of a GROUP_NOT_EMPTY: the backup that the group came from. Empty: from none. */
+export function showBackup(reply: Reply, digest: string): void {
+  reply[TEXT] = digest;
+}
+
+export function backupOf(reply: Reply): string {
+  return reply[TEXT];
+}
 
 export const importBegin = command({
   number: 17,
@@ -16,6 +39,7 @@ export const importBegin = command({
   quota: 'none',
   createsStream: false,
   isImport: true,
+  result: ROWS_LEFT,
 });
 
 export const importRows = command({
@@ -28,6 +52,7 @@ export const importRows = command({
   quota: 'none',
   createsStream: false,
   isImport: true,
+  result: NO_RESULT,
 });
 
 export const importEnd = command({
@@ -40,6 +65,7 @@ export const importEnd = command({
   quota: 'none',
   createsStream: false,
   isImport: true,
+  result: NO_RESULT,
 });
 
 export const importAbort = command({
@@ -52,6 +78,7 @@ export const importAbort = command({
   quota: 'none',
   createsStream: false,
   isImport: true,
+  result: ROWS_LEFT,
 });
 
 const TOKEN_BYTES = 8;

@@ -3,6 +3,7 @@
  * shard: a command, which is replicated and applied, or a query, which is answered from applied state. The table of all of them is
  * operations.ts; dispatch, forwarding and admission derive from it.
  */
+import type { Reply } from './reply.ts';
 
 /** Numbers below are commands: the first byte of a frame tells the two apart. */
 export const FIRST_QUERY_NUMBER = 32;
@@ -15,6 +16,21 @@ export type Body =
   | 'message'
   /** Several of them, as frames (append-batch.ts). */
   | 'frames';
+
+/** What the answer of an operation says, and how it stands in the frame. */
+export interface ResultCodec<Written, Read = Written> {
+  write(reply: Reply, result: Written): void;
+  read(reply: Reply): Read;
+}
+
+/** The code says it all, or its fields have the same names for all operations. */
+export const NO_RESULT: ResultCodec<undefined> = { write: () => undefined, read: () => undefined };
+
+/** Any of them: for what treats all operations alike. */
+export interface AnyResultCodec {
+  write(reply: Reply, result: never): void;
+  read(reply: Reply): unknown;
+}
 
 export interface CommandTraits {
   /** In logs: never reused, never changed. Below KIND_CONDITIONAL. */
@@ -36,6 +52,7 @@ export interface CommandTraits {
   readonly isImport: boolean;
   /** For parameters that the state machine trusts: throws when a peer sent anything else. */
   readonly checkForwarded?: (payload: Uint8Array) => void;
+  readonly result: AnyResultCodec;
 }
 
 /** Who answers a query, and when. */
@@ -58,6 +75,7 @@ export interface QueryTraits {
   readonly needsLeaders: boolean;
   /** Answered while a backup comes into a group. */
   readonly duringImport: boolean;
+  readonly result: AnyResultCodec;
 }
 
 /** Keeps the literal types of a declaration, from which the table derives its unions. */

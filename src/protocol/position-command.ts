@@ -5,7 +5,7 @@
  */
 import { DIGEST_BYTES } from './cold.ts';
 import { Reader, Writer } from '../base/cursor.ts';
-import { command } from './operation.ts';
+import { NO_RESULT, command } from './operation.ts';
 
 export const publishSnapshot = command({
   number: 9,
@@ -17,6 +17,7 @@ export const publishSnapshot = command({
   quota: 'counted',
   createsStream: false,
   isImport: false,
+  result: NO_RESULT,
 });
 
 export const retention = command({
@@ -29,6 +30,7 @@ export const retention = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  result: NO_RESULT,
 });
 
 export interface Position {

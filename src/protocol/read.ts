@@ -1,4 +1,36 @@
 /** Read: bytes or records of a stream from a position on. The hot path of readers: requests and answers are reused objects. */
-import { query } from './operation.ts';
+import { query, type ResultCodec } from './operation.ts';
+import { A, C } from './generic-fields.ts';
+import type { Reply } from './reply.ts';
 
-export const read = query({ number: 32, scope: 'stream', needsLeaders: false, duringImport: false });
+/** Which stream was read: what tells it from others of its name. Part of every answer to a reader, so functions and no object. */
+export function showRead(reply: Reply, incarnation: number, createdAtMs: number): void {
+  reply[A] = incarnation;
+  reply[C] = createdAtMs;
+}
+
+export function readIncarnation(reply: Reply): number {
+  return reply[A];
+}
+
+export function readCreatedAtMs(reply: Reply): number {
+  return reply[C];
+}
+
+export interface ReadResult {
+  readonly incarnation: number;
+  readonly createdAtMs: number;
+}
+
+const READ_RESULT: ResultCodec<ReadResult> = {
+  write: (reply, { incarnation, createdAtMs }) => showRead(reply, incarnation, createdAtMs),
+  read: (reply) => ({ incarnation: reply[A], createdAtMs: reply[C] }),
+};
+
+export const read = query({
+  number: 32,
+  scope: 'stream',
+  needsLeaders: false,
+  duringImport: false,
+  result: READ_RESULT,
+});

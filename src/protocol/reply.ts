@@ -6,29 +6,10 @@
  *  40 recordFirst f64 | 48 recordStart f64 | 56 recordNext f64 | 64 a f64 | 72 b f64 | 80 c f64
  *  88 content type, text, body (absent when in the lane)
  *
- * Little-endian. `a`, `b`, `c` by op:
- *   command with producer   a = epoch to show, b = sequence to echo, or the expected one on a conflict, c = received one
- *   CREATE (reply OK)       nothing beyond that
- *   READ                    a = incarnation, c = createdAtMs (parts of the ETag)
- *   HEAD                    a = ttl seconds (-1 none), b = expiresAtMs (-1 none), c = incarnation; startOffset = retention floor
- *                           text = first hot offset, and of a published snapshot offset and digest, blanks between
- *   SNAPSHOT                startOffset = its offset (-1 none), a = incarnation, b = size, text = digest
- *   FLUSH                   a = slices accepted
- *   OBSERVE a name          nextOffset = tail, c = incarnation (0: there is no such stream)
- *   BUCKET                  a = streams of the bucket on this shard, b = 1 when the bucket exists on this shard,
- *                           recordStart and recordNext = largest quota of streams and of retained bytes, -1 none
- *   APPEND_BATCH            c = frames refused; the body is the JSON array of results
- *   USAGE                   a = 1 when more buckets follow
- *   PURGE                   a = streams removed, b = 1 when more are left, text = behind which to go on, c = objects queued
- *   EXPORT                  OPEN: a = its number, b = mutations applied, text = origin of its objects
- *   DELETE, FORK_ABORT, FORK_UNPIN   b = 1: a source is to be told that a fork is gone: a = token, text = its key
- *   FORK_BEGIN, FORK_END   text = ttl seconds and expires at ms, -1 none, a blank between
- *   FORK_PIN                startOffset = retention floor, a = ttl seconds, b = expires at ms, c = incarnation
- *   FORK_CHECK              a = 1: the fork is there
- *   IMPORT_*                b = 1: rows of an earlier attempt are left to be deleted
- *   BUCKET_GC               a = objects in the queue; the body is JSON, {"seqs":[...],"keys":[...]}
+ * Little-endian. What a, b, c and text mean says the operation (operations.ts); in a refusal text is what was compared (refusal.ts).
  */
 import { readText, writeText } from '../base/text.ts';
+import { A, B, C, TEXT } from './generic-fields.ts';
 
 export const REPLY_RESULT = 0;
 export const REPLY_TAIL = 1;
@@ -66,16 +47,15 @@ export class Reply {
   code = 0;
   flags = 0;
   contentType = '';
-  /** A sentence for the client about this refusal, or JSON for LIST, USAGE, STATUS, GET_ATTRIBUTES in `body`. */
-  text = '';
+  [TEXT] = '';
   startOffset = 0;
   nextOffset = 0;
   recordFirst = 0;
   recordStart = 0;
   recordNext = 0;
-  a = 0;
-  b = 0;
-  c = 0;
+  [A] = 0;
+  [B] = 0;
+  [C] = 0;
   laneId = 0;
   body: Uint8Array | undefined = undefined;
 
@@ -90,15 +70,15 @@ export class Reply {
     this.code = 0;
     this.flags = 0;
     this.contentType = '';
-    this.text = '';
+    this[TEXT] = '';
     this.startOffset = 0;
     this.nextOffset = 0;
     this.recordFirst = 0;
     this.recordStart = 0;
     this.recordNext = 0;
-    this.a = 0;
-    this.b = 0;
-    this.c = 0;
+    this[A] = 0;
+    this[B] = 0;
+    this[C] = 0;
     this.laneId = 0;
     this.body = undefined;
   }
@@ -106,7 +86,7 @@ export class Reply {
   /** Upper bound of the frame's size in bytes; a body in the lane does not count. */
   bytesMax(): number {
     const body = this.laneId === 0 ? (this.body?.length ?? 0) : 0;
-    return REPLY_HEAD_BYTES + 3 * (this.contentType.length + this.text.length) + body;
+    return REPLY_HEAD_BYTES + 3 * (this.contentType.length + this[TEXT].length) + body;
   }
 
   /** Writes the frame at `offset`; returns its size. */
@@ -125,13 +105,13 @@ export class Reply {
     view.setFloat64(offset + 40, this.recordFirst, true);
     view.setFloat64(offset + 48, this.recordStart, true);
     view.setFloat64(offset + 56, this.recordNext, true);
-    view.setFloat64(offset + 64, this.a, true);
-    view.setFloat64(offset + 72, this.b, true);
-    view.setFloat64(offset + 80, this.c, true);
+    view.setFloat64(offset + 64, this[A], true);
+    view.setFloat64(offset + 72, this[B], true);
+    view.setFloat64(offset + 80, this[C], true);
     let at = offset + REPLY_HEAD_BYTES;
     const contentTypeBytes = this.contentType === '' ? 0 : writeText(bytes, at, this.contentType);
     at += contentTypeBytes;
-    const textBytes = this.text === '' ? 0 : writeText(bytes, at, this.text);
+    const textBytes = this[TEXT] === '' ? 0 : writeText(bytes, at, this[TEXT]);
     at += textBytes;
     view.setUint16(offset + 10, contentTypeBytes, true);
     view.setUint16(offset + 12, textBytes, true);
@@ -157,13 +137,13 @@ export class Reply {
     this.recordFirst = view.getFloat64(offset + 40, true);
     this.recordStart = view.getFloat64(offset + 48, true);
     this.recordNext = view.getFloat64(offset + 56, true);
-    this.a = view.getFloat64(offset + 64, true);
-    this.b = view.getFloat64(offset + 72, true);
-    this.c = view.getFloat64(offset + 80, true);
+    this[A] = view.getFloat64(offset + 64, true);
+    this[B] = view.getFloat64(offset + 72, true);
+    this[C] = view.getFloat64(offset + 80, true);
     let at = offset + REPLY_HEAD_BYTES;
     this.contentType = contentTypeBytes === 0 ? '' : readText(bytes, at, contentTypeBytes);
     at += contentTypeBytes;
-    this.text = textBytes === 0 ? '' : readText(bytes, at, textBytes);
+    this[TEXT] = textBytes === 0 ? '' : readText(bytes, at, textBytes);
     at += textBytes;
     this.body = bodyBytes === 0 || this.laneId !== 0 ? undefined : bytes.subarray(at, at + bodyBytes);
   }

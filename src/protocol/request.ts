@@ -114,6 +114,15 @@ export function newRequest(): Request {
   };
 }
 
+/** For an operation that has none. */
+export const NO_PARAMETERS = (): void => undefined;
+
+/** A request is for one operation; a command says so in its own head too. */
+export function setOperation(request: Request, { number }: { readonly number: number }): void {
+  request.op = number;
+  request.command.kind = number < FIRST_QUERY_NUMBER ? number : 0;
+}
+
 /** Upper bound of the frame's size in bytes. */
 export function requestBytesMax(request: Request): number {
   const texts = request.prefix.length + request.after.length;

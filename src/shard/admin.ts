@@ -1,11 +1,10 @@
 /**
- * Operators' calls about one Raft group. An answer is a status in `reply.a` and a
+ * Operators' calls about one Raft group. An answer is an outcome and a
  * body: JSON, or one sentence. Calls that have to wait (membership, learners) are looked at once a turn, boundedly.
  */
-import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
 import type { Configuration } from '../raft/types.ts';
-import { type Answer, notLeader, sentence } from './answers.ts';
+import { notLeader, sentence } from './answers.ts';
 import { flushCall } from '../cold/shard/flush-call.ts';
 import type { ColdTier } from '../cold/shard/tier.ts';
 import { readText } from '../base/text.ts';
@@ -20,6 +19,8 @@ import {
   ADMIN_TRANSFER,
   type Query,
 } from '../protocol/request.ts';
+import { QUERIES } from '../protocol/operations.ts';
+import type { CallResult } from '../protocol/call-result.ts';
 
 /** Learners and membership changes are awaited this long. */
 const WAIT_MS = 10_000;
@@ -45,7 +46,7 @@ interface Pending {
   readonly slot: number;
   readonly deadlineMs: number;
   /** The answer, or undefined while there is none. */
-  readonly look: () => Answer | undefined;
+  readonly look: () => CallResult | undefined;
   readonly late: string;
 }
 
@@ -71,7 +72,7 @@ export class Administration {
   turn(clockMs: number): void {
     if (this.#pending.length === 0) return;
     this.#pending = this.#pending.filter((one) => {
-      const answer = one.look() ?? (clockMs > one.deadlineMs ? sentence(503, one.late) : undefined);
+      const answer = one.look() ?? (clockMs > one.deadlineMs ? sentence('retry', one.late) : undefined);
       if (answer !== undefined) this.#answer(one.slot, answer);
       return answer === undefined;
     });
@@ -85,11 +86,11 @@ export class Administration {
     if (answer !== undefined) this.#answer(slot, answer);
   }
 
-  #wait(slot: number, clockMs: number, look: () => Answer | undefined, late: string): undefined {
+  #wait(slot: number, clockMs: number, look: () => CallResult | undefined, late: string): undefined {
     this.#pending.push({ slot, deadlineMs: clockMs + WAIT_MS, look, late });
   }
 
-  #start(slot: number, group: Group, query: Query, clockMs: number): Answer | undefined {
+  #start(slot: number, group: Group, query: Query, clockMs: number): CallResult | undefined {
     const wait: Wait = (look, late) => this.#wait(slot, clockMs, look, late);
     switch (query.mode) {
       case ADMIN_SNAPSHOT:
@@ -107,87 +108,92 @@ export class Administration {
       case ADMIN_MEMBERSHIP:
         return this.#membership(group, readText(query.bytes, query.keyAt, query.keyBytes), wait);
       default:
-        return sentence(400, 'unknown call');
+        return sentence('invalid', 'unknown call');
     }
   }
 
-  #answer(slot: number, { status, body }: Answer): void {
+  #answer(slot: number, answer: CallResult): void {
     const reply = this.#reply;
     reply.reset(slot);
-    reply.a = status;
-    if (body !== '') {
-      reply.contentType = typeof body === 'string' ? 'text/plain; charset=utf-8' : 'application/json';
-      reply.body = encodeUtf8(typeof body === 'string' ? body : JSON.stringify(body));
-    }
+    QUERIES.admin.result.write(reply, answer);
     this.#host.deliver(reply);
   }
 
-  #snapshot(group: Group): Answer {
-    if (!this.#host.checkpoint(group)) return sentence(507, 'the disk is full: the snapshot was not written');
+  #snapshot(group: Group): CallResult {
+    if (!this.#host.checkpoint(group)) return sentence('disk-full', 'the disk is full: the snapshot was not written');
     return {
-      status: 200,
+      outcome: 'done',
       body: { raft_group_id: group.id, snapshot_index: this.#host.checkpointed(group) },
     };
   }
 
-  #purge(group: Group, upTo: number): Answer {
+  #purge(group: Group, upTo: number): CallResult {
     const snapshot = this.#host.checkpointed(group);
     const index = upTo < 0 ? snapshot : upTo;
     if (index > snapshot) {
-      return sentence(400, `upto ${index} lies beyond the last snapshot index ${snapshot}; take a snapshot first`);
+      return sentence(
+        'invalid',
+        `upto ${index} lies beyond the last snapshot index ${snapshot}; take a snapshot first`,
+      );
     }
-    return { status: 200, body: { raft_group_id: group.id, purged_index: this.#host.purge(group, index) } };
+    return { outcome: 'done', body: { raft_group_id: group.id, purged_index: this.#host.purge(group, index) } };
   }
 
-  #transfer(group: Group, to: number): Answer {
+  #transfer(group: Group, to: number): CallResult {
     const { nodeId } = this.#host;
     if (!group.leads) return notLeader(group, { transferred: false });
-    if (to === nodeId) return sentence(400, `node ${to} leads group ${group.id} already`);
+    if (to === nodeId) return sentence('invalid', `node ${to} leads group ${group.id} already`);
     if (!group.raft.configuration.voters.includes(to)) {
-      return sentence(400, `node ${to} is not a voter of group ${group.id}`);
+      return sentence('invalid', `node ${to} is not a voter of group ${group.id}`);
     }
     // What came before the call goes into the log; what comes during the transfer waits.
     group.seal();
     const outcome = group.raft.transferLeadership(to);
     const body = { raft_group_id: group.id, from: nodeId, to };
-    if (outcome === 'started') return { status: 200, body: { ...body, transferred: true } };
-    return { status: 409, body: { ...body, transferred: false, reason: outcome } };
+    if (outcome === 'started') return { outcome: 'done', body: { ...body, transferred: true } };
+    // Another voter may take it.
+    const isDeclined = outcome === 'refused' || outcome === 'lagging';
+    return { outcome: isDeclined ? 'declined' : 'refused', body: { ...body, transferred: false, reason: outcome } };
   }
 
-  #allowRevert(group: Group, node: number): Answer {
+  #allowRevert(group: Group, node: number): CallResult {
     const body = { raft_group_id: group.id, node_id: node };
     if (!group.leads) return notLeader(group, { node_id: node, allow_next_revert: false });
     if (!isMember(group.raft.configuration, node)) {
-      return sentence(400, `node ${node} is not a member of group ${group.id}`);
+      return sentence('invalid', `node ${node} is not a member of group ${group.id}`);
     }
-    if (group.raft.allowNextRevert(node)) return { status: 200, body: { ...body, allow_next_revert: true } };
-    return { status: 500, body: { ...body, allow_next_revert: false, reason: 'refused' } };
+    if (group.raft.allowNextRevert(node)) return { outcome: 'done', body: { ...body, allow_next_revert: true } };
+    return { outcome: 'failed', body: { ...body, allow_next_revert: false, reason: 'refused' } };
   }
 
   /** `address` is empty when the configuration file has it. */
-  #learner(group: Group, node: number, address: string, wait: Wait): Answer | undefined {
+  #learner(group: Group, node: number, address: string, wait: Wait): CallResult | undefined {
     if (!group.leads) return notLeader(group, { node_id: node, changed: false });
     const { configuration } = group.raft;
     const known = configuration.addresses?.get(node);
     if (!this.#host.knownNodes.includes(node) && address === '' && known === undefined) {
-      return sentence(400, `node ${node} is not in raft.peers of this node; give its cluster_listen as addr=HOST:PORT`);
+      return sentence(
+        'invalid',
+        `node ${node} is not in raft.peers of this node; give its cluster_listen as addr=HOST:PORT`,
+      );
     }
     if (configuration.voters.includes(node))
-      return sentence(400, `node ${node} is a voter of group ${group.id} already`);
+      return sentence('invalid', `node ${node} is a voter of group ${group.id} already`);
     const isNew = !configuration.learners.includes(node);
     if (isNew || (address !== '' && address !== known)) {
       const learners = [...configuration.learners, node];
       const addresses = new Map(address === '' ? [] : [[node, address]]);
       const index = group.raft.proposeConfiguration({ voters: configuration.voters, learners, addresses });
-      if (index === 0) return sentence(503, 'another membership change is under way; try again');
+      if (index === 0) return sentence('retry', 'another membership change is under way; try again');
     }
-    const done = (): Answer | undefined => {
+    const done = (): CallResult | undefined => {
       if (!group.leads) return notLeader(group, { node_id: node, changed: false });
-      if (!isMember(group.raft.configuration, node)) return sentence(409, `node ${node} was taken out again meanwhile`);
+      if (!isMember(group.raft.configuration, node))
+        return sentence('refused', `node ${node} was taken out again meanwhile`);
       if (!hasCaughtUp(group, node)) return undefined;
       if (group.raft.configurationIndex > group.raft.commitIndex) return undefined;
       return {
-        status: 200,
+        outcome: 'done',
         body: { raft_group_id: group.id, node_id: node, log_index: group.raft.configurationIndex },
       };
     };
@@ -198,44 +204,47 @@ export class Administration {
   }
 
   /** Repeatable: a node that is no learner is what the caller wants. */
-  #forgetLearner(group: Group, node: number, wait: Wait): Answer | undefined {
+  #forgetLearner(group: Group, node: number, wait: Wait): CallResult | undefined {
     if (!group.leads) return notLeader(group, { node_id: node, changed: false });
     const { configuration } = group.raft;
     if (configuration.voters.includes(node) || configuration.votersOutgoing.includes(node)) {
-      return sentence(400, `node ${node} is a voter of group ${group.id}; name the voters that stay with membership`);
+      return sentence(
+        'invalid',
+        `node ${node} is a voter of group ${group.id}; name the voters that stay with membership`,
+      );
     }
     const changed = configuration.learners.includes(node);
     if (changed) {
       const learners = configuration.learners.filter((one) => one !== node);
       if (group.raft.proposeConfiguration({ voters: configuration.voters, learners }) === 0) {
-        return sentence(503, 'another membership change is under way; try again');
+        return sentence('retry', 'another membership change is under way; try again');
       }
     }
-    const done = (): Answer | undefined => {
+    const done = (): CallResult | undefined => {
       const { raft } = group;
       if (!group.leads) return notLeader(group, { node_id: node, changed: false });
       if (raft.configurationIndex > raft.commitIndex) return undefined;
       return {
-        status: 200,
+        outcome: 'done',
         body: { raft_group_id: group.id, node_id: node, log_index: raft.configurationIndex, changed },
       };
     };
     return done() ?? wait(done, 'the change was started but is not committed yet; ask again');
   }
 
-  #membership(group: Group, text: string, wait: Wait): Answer | undefined {
+  #membership(group: Group, text: string, wait: Wait): CallResult | undefined {
     const voters = [...new Set(text.split(',').map(Number))].sort((a, b) => a - b);
     if (!group.leads) return notLeader(group, { changed: false });
     const { configuration } = group.raft;
     const unknown = voters.filter((node) => !isMember(configuration, node));
     if (unknown.length > 0) {
       return sentence(
-        400,
+        'invalid',
         `node ${unknown.join(', ')} is neither voter nor learner of group ${group.id}; add it as a learner first`,
       );
     }
-    const changed = (index: number): Answer => ({
-      status: 200,
+    const changed = (index: number): CallResult => ({
+      outcome: 'done',
       body: { raft_group_id: group.id, voter_ids: voters, log_index: index, changed: true },
     });
     if (sameVoters(configuration, voters)) return changed(group.raft.configurationIndex);
@@ -243,15 +252,15 @@ export class Administration {
     if (behind.length > 0) {
       const reason = `node ${behind.join(', ')} has not caught up, or lost its log and was not allowed to come back`;
       return {
-        status: 409,
+        outcome: 'refused',
         body: { raft_group_id: group.id, current_leader: this.#host.nodeId, changed: false, reason },
       };
     }
     const learners = configuration.learners.filter((node) => !voters.includes(node));
     if (group.raft.proposeConfiguration({ voters, learners }) === 0) {
-      return sentence(503, 'another membership change is under way; try again');
+      return sentence('retry', 'another membership change is under way; try again');
     }
-    const done = (): Answer | undefined => {
+    const done = (): CallResult | undefined => {
       const { raft } = group;
       if (!sameVoters(raft.configuration, voters) || raft.configurationIndex > raft.commitIndex) {
         return group.leads ? undefined : notLeader(group, { changed: false });
@@ -262,7 +271,7 @@ export class Administration {
   }
 }
 
-type Wait = (look: () => Answer | undefined, late: string) => undefined;
+type Wait = (look: () => CallResult | undefined, late: string) => undefined;
 
 function isMember(configuration: Configuration, node: number): boolean {
   return (

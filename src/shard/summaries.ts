@@ -59,18 +59,17 @@ function answerList(groups: readonly Group[], query: Query, nowMs: number, reply
   json(reply, all.slice(0, query.maxRecords));
 }
 
-/** BUCKET: a = streams on this shard, b = 1 when the bucket exists here, c = bytes that count for its quota; recordStart, recordNext = its quota, -1 none. */
 function answerBucket(groups: readonly Group[], query: Query, reply: Reply): void {
-  reply.recordStart = -1;
-  reply.recordNext = -1;
+  const sum = { streams: 0, exists: false, retainedBytes: 0, streamsMax: -1, retainedBytesMax: -1 };
   for (const { state, quotaExtras } of groups) {
     const bucket = state.buckets.of(state.tx, query.bytes, query.keyAt, query.keyBytes);
-    reply.a += bucket.streamCount;
-    reply.c += bucket.retainedBytes + quotaExtras.of(state, bucket);
-    if (bucket.exists) reply.b = 1;
-    reply.recordStart = Math.max(reply.recordStart, bucket.streamsMax);
-    reply.recordNext = Math.max(reply.recordNext, bucket.retainedBytesMax);
+    sum.streams += bucket.streamCount;
+    sum.retainedBytes += bucket.retainedBytes + quotaExtras.of(state, bucket);
+    sum.exists ||= bucket.exists;
+    sum.streamsMax = Math.max(sum.streamsMax, bucket.streamsMax);
+    sum.retainedBytesMax = Math.max(sum.retainedBytesMax, bucket.retainedBytesMax);
   }
+  QUERIES.bucket.result.write(reply, sum);
 }
 
 /** What STATUS tells of a shard beyond its groups. */

@@ -5,6 +5,7 @@ import { isMetered } from '../stream/buckets.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Query } from '../protocol/request.ts';
 import { compareText } from '../base/text.ts';
+import { QUERIES } from '../protocol/operations.ts';
 
 type Row = [
   name: string,
@@ -17,7 +18,6 @@ type Row = [
 
 /**
  * USAGE: rows behind the bucket `key`, at most `maxRecords` of them or a few more (0: all), in order of the names' bytes.
- * a = 1 when more follow.
  */
 export function answerUsage(groups: readonly Group[], query: Query, reply: Reply): void {
   const after = query.bytes.slice(query.keyAt, query.keyAt + query.keyBytes);
@@ -48,6 +48,6 @@ export function answerUsage(groups: readonly Group[], query: Query, reply: Reply
   }
   const page = [...rows.values()].filter(([name]) => end === undefined || compareText(name, end) <= 0);
   page.sort(([a], [b]) => compareText(a, b));
-  reply.a = end === undefined ? 0 : 1;
+  QUERIES.usage.result.write(reply, { hasMore: end !== undefined });
   reply.body = encodeUtf8(JSON.stringify(page));
 }

@@ -15,6 +15,8 @@ import { type Head, internType } from './head.ts';
 import { type Producer, accept, decide, expectedSeq, newProducer, receiptOf } from './producers.ts';
 import { ROW_PAYLOAD_BYTES_MAX, Row } from './row.ts';
 import type { State } from './state.ts';
+import { explain } from '../protocol/refusal.ts';
+import { producerEpoch, showProducer, showSeqConflict } from '../protocol/producer-answer.ts';
 
 /** Refuses with `code`; the reply says where the stream stands. */
 export function refuse(reply: Reply, code: ErrorCode, head?: Head): void {
@@ -32,7 +34,7 @@ export function refuse(reply: Reply, code: ErrorCode, head?: Head): void {
 /** Refuses a write, and says what was compared. */
 export function refuseWrite(reply: Reply, code: ErrorCode, head: Head, command: Command): void {
   refuse(reply, code, head);
-  reply.text = explainWrite(code, head, command);
+  explain(reply, explainWrite(code, head, command));
 }
 
 /** Refuses because the stream of this name is not there: `head` is undefined, or expired. */
@@ -145,8 +147,7 @@ export function admitProducer(head: Head, producer: Producer | undefined, comman
   const seq = command.producerSeq;
   const decision = decide(producer, epoch, seq);
   reply.flags |= REPLY_PRODUCER;
-  reply.a = epoch;
-  reply.b = seq;
+  showProducer(reply, epoch, seq);
   if (decision === 'accept') return true;
   if (decision === 'duplicate') {
     showDuplicate(head, producer as Producer, seq, reply);
@@ -158,16 +159,17 @@ export function admitProducer(head: Head, producer: Producer | undefined, comman
   }
   if (decision === 'stale-epoch') {
     refuse(reply, 'PRODUCER_EPOCH_STALE', head);
-    reply.a = (producer as Producer).epoch;
-    reply.text = `received ${epoch}, the last accepted is ${reply.a}`;
+    const last = (producer as Producer).epoch;
+    showProducer(reply, last, seq);
+    explain(reply, `received ${epoch}, the last accepted is ${last}`);
   } else if (decision === 'epoch-start') {
     refuse(reply, 'PRODUCER_EPOCH_START', head);
-    reply.text = `epoch ${epoch} began with ${seq}`;
+    explain(reply, `epoch ${epoch} began with ${seq}`);
   } else {
     refuse(reply, 'PRODUCER_SEQ_CONFLICT', head);
-    reply.b = expectedSeq(producer, epoch);
-    reply.c = seq;
-    reply.text = `received ${seq}, expected ${reply.b}`;
+    const expected = expectedSeq(producer, epoch);
+    showSeqConflict(reply, expected, seq);
+    explain(reply, `received ${seq}, expected ${expected}`);
   }
   return false;
 }
@@ -177,7 +179,7 @@ function showDuplicate(head: Head, producer: Producer, seq: number, reply: Reply
   const receipt = receiptOf(producer, seq);
   reply.flags |= REPLY_DUPLICATE;
   // The protocol wants the highest accepted sequence here, so that a client that lost its place can resume.
-  reply.b = producer.seq;
+  showProducer(reply, producerEpoch(reply), producer.seq);
   reply.nextOffset = receipt?.nextOffset ?? head.tail;
   if (receipt?.closed ?? head.closed) reply.flags |= REPLY_CLOSED;
   if (head.json) {

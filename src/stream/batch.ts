@@ -2,7 +2,7 @@
  * Append-batch. Without a producer each frame is an append of its own, refused or accepted by itself. With
  * one the batch is a single sequence: all of it or nothing.
  *
- * The reply's body is the JSON array that the client gets, `c` how many frames were refused, and the record range that of
+ * The reply's body is the JSON array that the client gets, and its record range that of
  * the whole batch.
  */
 import { ERRORS, type ErrorCode } from '../base/errors.ts';
@@ -25,6 +25,7 @@ import { type Bucket, exceedsRetained } from './buckets.ts';
 import { type Head, internType } from './head.ts';
 import type { Producer } from './producers.ts';
 import type { State } from './state.ts';
+import { COMMANDS } from '../protocol/operations.ts';
 
 /** One frame inside the command's payload. */
 interface Frame {
@@ -44,6 +45,7 @@ export function applyBatch(state: State, command: Command, reply: Reply): void {
   const from = head.tail;
   const recordStart = head.recordNext;
   const results: string[] = [];
+  let framesRefused = 0;
   for (const frame of frames) {
     const size = frame.to - frame.from;
     const code = checkFrame(head, bucket, command, size);
@@ -52,10 +54,11 @@ export function applyBatch(state: State, command: Command, reply: Reply): void {
       store(state, head, command, frame);
       meter(state, bucket, size, head.recordNext - first);
     } else {
-      reply.c++;
+      framesRefused++;
     }
     results.push(result(code, head, first));
   }
+  COMMANDS.appendBatch.result.write(reply, { framesRefused });
   finish(state, head, command, from, recordStart, results, reply);
 }
 

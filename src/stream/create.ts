@@ -12,6 +12,8 @@ import { type Head, internType } from './head.ts';
 import { expiryKey } from './keys.ts';
 import { removeStream } from './remove.ts';
 import type { State } from './state.ts';
+import { explain } from '../protocol/refusal.ts';
+import { showProducer, showSeqConflict } from '../protocol/producer-answer.ts';
 
 export function applyCreate(state: State, command: Command, reply: Reply): void {
   const existing = state.findAny(command.bytes, command.keyAt, command.keyBytes);
@@ -55,13 +57,11 @@ export function isHeld(state: State, { bytes, keyAt, keyBytes }: Command): boole
 export function admitFirst(command: Command, existing: Head | undefined, reply: Reply): boolean {
   if (!command.has(FLAG_PRODUCER)) return true;
   reply.flags |= REPLY_PRODUCER;
-  reply.a = command.producerEpoch;
-  reply.b = command.producerSeq;
+  showProducer(reply, command.producerEpoch, command.producerSeq);
   if (command.producerSeq === 0) return true;
   refuse(reply, 'PRODUCER_SEQ_CONFLICT', existing);
-  reply.b = 0;
-  reply.c = command.producerSeq;
-  reply.text = `received ${reply.c}, expected 0`;
+  showSeqConflict(reply, 0, command.producerSeq);
+  explain(reply, `received ${command.producerSeq}, expected 0`);
   return false;
 }
 
@@ -96,7 +96,7 @@ function describeExisting(state: State, head: Head, command: Command, reply: Rep
   const code = head.forked ? 'CREATE_CONFLICT' : compareConfiguration(state, head, command);
   if (code === 'CREATE_CONFLICT') {
     refuse(reply, code, head);
-    reply.text = head.forked ? 'it is a fork' : explainCreate(head, command, sameAttributes(state, head, command));
+    explain(reply, head.forked ? 'it is a fork' : explainCreate(head, command, sameAttributes(state, head, command)));
     return undefined;
   }
   if (code !== 'OK') return refuseWrite(reply, code, head, command);

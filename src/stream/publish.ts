@@ -12,6 +12,7 @@ import type { Head } from './head.ts';
 import { offsetOfRecord } from './read.ts';
 import type { Snapshot } from './snapshots.ts';
 import type { State } from './state.ts';
+import { explain } from '../protocol/refusal.ts';
 
 export function applyPublish(state: State, command: Command, reply: Reply): void {
   const publish = decodePublish(payloadOf(command));
@@ -100,9 +101,9 @@ function refuseAt(reply: Reply, code: ErrorCode, head: Head): void {
   refuse(reply, code, head);
   if (code === 'STREAM_GONE') reply.nextOffset = head.floor;
   const snapshot = head.snapshotOffset < 0 ? 'none is published' : `it is at ${head.snapshotOffset}`;
-  if (code === 'STREAM_GONE' || code === 'RETENTION_BACKWARDS') reply.text = `the floor is ${head.floor}`;
-  else if (code === 'SNAPSHOT_BEYOND_TAIL') reply.text = `the tail is ${head.tail}`;
-  else if (code === 'SNAPSHOT_STALE' || code === 'RETENTION_BEYOND_SNAPSHOT') reply.text = snapshot;
+  if (code === 'STREAM_GONE' || code === 'RETENTION_BACKWARDS') explain(reply, `the floor is ${head.floor}`);
+  else if (code === 'SNAPSHOT_BEYOND_TAIL') explain(reply, `the tail is ${head.tail}`);
+  else if (code === 'SNAPSHOT_STALE' || code === 'RETENTION_BEYOND_SNAPSHOT') explain(reply, snapshot);
 }
 
 /** startOffset = the position, nextOffset and records as HEAD has them. */

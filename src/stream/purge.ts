@@ -6,7 +6,7 @@
  * from the start: the bucket is gone only when its gauge says that no stream is left, in the same command.
  */
 import { RELEASE_CHUNKS_PER_SWEEP } from '../base/limits.ts';
-import { decodePurge } from '../protocol/bucket-command.ts';
+import { type PurgeResult, decodePurge } from '../protocol/bucket-command.ts';
 import type { Command } from '../protocol/command.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { readText } from '../base/text.ts';
@@ -16,6 +16,7 @@ import type { Tombstone } from '../forks/state/rows.ts';
 import { eachHead } from './list.ts';
 import { removeStream } from './remove.ts';
 import type { State } from './state.ts';
+import { COMMANDS } from '../protocol/operations.ts';
 
 /** Streams removed by one command: a few milliseconds of apply. */
 export const PURGE_STREAMS_MAX = 256;
@@ -24,38 +25,41 @@ export const PURGE_STREAMS_MAX = 256;
 const PINS_DROPPED_MAX = 4096;
 const NOTHING = new Uint8Array(0);
 
-/** Reply: a = streams removed, b = 1 when another command has to follow, text = where it goes on, c = objects to be deleted. */
 export function applyPurge(state: State, command: Command, reply: Reply): void {
   const { bytes, keyAt, keyBytes, payloadAt, payloadBytes } = command;
   const after = decodePurge(bytes.subarray(payloadAt, payloadAt + payloadBytes));
   if (after === undefined) return refuse(reply, 'INTERNAL');
   const tally = { bucket: command.keyText(), queued: 0 };
   state.cold.tally = tally;
-  purge(state, bytes.slice(keyAt, keyAt + keyBytes), after, command.nowMs, reply);
+  const done = purge(state, bytes.slice(keyAt, keyAt + keyBytes), after, command.nowMs);
   state.cold.tally = undefined;
-  reply.c = tally.queued;
+  return COMMANDS.purge.result.write(reply, { ...done, objectsQueued: tally.queued });
 }
 
-function purge(state: State, name: Uint8Array, after: Uint8Array, nowMs: number, reply: Reply): void {
+type Done = Omit<PurgeResult, 'objectsQueued'>;
+
+function purge(state: State, name: Uint8Array, after: Uint8Array, nowMs: number): Done {
+  let streamsRemoved = 0;
   if (state.buckets.of(state.tx, name, 0, name.length).streamCount > 0) {
-    const last = removeSome(state, name, after, nowMs, reply);
+    const removed = removeSome(state, name, after, nowMs);
+    streamsRemoved = removed.count;
     if (state.buckets.of(state.tx, name, 0, name.length).streamCount > 0) {
-      reply.b = 1;
-      reply.text = last;
-      return;
+      return { streamsRemoved, hasMore: true, continueAfter: removed.last };
     }
   }
-  if (dropTombstones(state, name)) {
-    reply.b = 1;
-    return;
-  }
+  if (dropTombstones(state, name)) return { streamsRemoved, hasMore: true, continueAfter: '' };
   forget(state, name);
   // What the streams had in the cold store is given back in bounded steps too, and a purge waits for it.
-  if (sweepReleases(state, nowMs, RELEASE_CHUNKS_PER_SWEEP)) reply.b = 1;
+  return { streamsRemoved, hasMore: sweepReleases(state, nowMs, RELEASE_CHUNKS_PER_SWEEP), continueAfter: '' };
 }
 
-/** Removes the next streams; the last one's name, or empty when the walk has reached the end. */
-function removeSome(state: State, name: Uint8Array, after: Uint8Array, nowMs: number, reply: Reply): string {
+/** Removes the next streams. `last`: the name of the last one, or empty when the walk has reached the end. */
+function removeSome(
+  state: State,
+  name: Uint8Array,
+  after: Uint8Array,
+  nowMs: number,
+): { readonly count: number; readonly last: string } {
   const keys: Uint8Array[] = [];
   eachHead(state, name, NOTHING, after, (key, head) => {
     if (head?.dead !== true) keys.push(key.slice());
@@ -70,11 +74,10 @@ function removeSome(state: State, name: Uint8Array, after: Uint8Array, nowMs: nu
     if (head !== undefined) removeStream(state, head, nowMs, true);
     done++;
   }
-  reply.a = done;
   const last = keys[done - 1];
-  if (last === undefined) return done < keys.length ? readText(after, 0, after.length) : '';
-  if (done === keys.length && done < PURGE_STREAMS_MAX) return '';
-  return readText(last, name.length + 1, last.length - name.length - 1);
+  if (last === undefined) return { count: 0, last: done < keys.length ? readText(after, 0, after.length) : '' };
+  if (done === keys.length && done < PURGE_STREAMS_MAX) return { count: done, last: '' };
+  return { count: done, last: readText(last, name.length + 1, last.length - name.length - 1) };
 }
 
 /** What is left of streams that were removed while forks of them lived; true when more is left. */

@@ -22,6 +22,8 @@ import type { Head } from './head.ts';
 import { hotRows } from './hot-rows.ts';
 import { RowView } from './row-view.ts';
 import type { State } from './state.ts';
+import { explain } from '../protocol/refusal.ts';
+import { showRead } from '../protocol/read.ts';
 
 const view = new RowView();
 const NO_BODY = new Uint8Array(0);
@@ -54,9 +56,9 @@ export function planRead(state: State, head: Head, query: Query, reply: Reply): 
     refuse(reply, code, head);
     if (code === 'STREAM_GONE') {
       reply.nextOffset = head.floor;
-      reply.text = `the floor is ${head.floor}`;
-    } else if (code === 'OFFSET_OUT_OF_RANGE') reply.text = `the tail is ${head.tail}`;
-    else if (code === 'RECORD_OUT_OF_RANGE') reply.text = `the record tail is ${head.recordNext}`;
+      explain(reply, `the floor is ${head.floor}`);
+    } else if (code === 'OFFSET_OUT_OF_RANGE') explain(reply, `the tail is ${head.tail}`);
+    else if (code === 'RECORD_OUT_OF_RANGE') explain(reply, `the record tail is ${head.recordNext}`);
     return undefined;
   }
   if (cold) {
@@ -133,8 +135,7 @@ function describeStream(head: Head, plan: Plan, reply: Reply): void {
   reply.contentType = head.shownContentType;
   reply.startOffset = plan.startOffset;
   reply.nextOffset = plan.nextOffset;
-  reply.a = head.incarnation;
-  reply.c = head.createdAtMs;
+  showRead(reply, head.incarnation, head.createdAtMs);
   if (head.json) {
     reply.flags |= REPLY_RECORDS;
     reply.recordFirst = head.recordFirst;

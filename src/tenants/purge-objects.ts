@@ -3,7 +3,6 @@
  * the groups. It is help, not duty: what fails here stays queued, and the leaders' collectors finish it.
  */
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
-import { decodeUtf8 } from '../base/utf8.ts';
 import { encodeGcList } from '../protocol/cold.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
@@ -80,13 +79,13 @@ class GroupPass implements ReplyHandler {
 
   onReply(reply: Reply): void {
     if (reply.code !== 0 || reply.body === undefined) return this.#end(false);
-    this.#left = reply.a;
-    this.#restored = reply.b === 1;
+    const { entries, isRestored, seqs, keys } = QUERIES.bucketGarbage.result.read(reply);
+    this.#left = entries;
+    this.#restored = isRestored;
     // A collector may have been faster, or an earlier purge may have left some.
-    this.#entries = Math.max(this.#entries, reply.a);
-    if (reply.a === 0) return this.#end(true);
+    this.#entries = Math.max(this.#entries, entries);
+    if (entries === 0) return this.#end(true);
     if (this.#rounds++ === ROUNDS_MAX) return this.#end(false);
-    const { seqs, keys } = JSON.parse(decodeUtf8(reply.body)) as { seqs: number[]; keys: string[] };
     if (keys.length === 0) return this.#tell(seqs, 0);
     this.#pass.objects.remove(keys).then(
       ({ error }) => (error === undefined ? this.#tell(seqs, keys.length) : this.#end(false)),

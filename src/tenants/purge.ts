@@ -67,9 +67,10 @@ class Purge implements ReplyHandler {
     const code = errorCode(reply.code);
     if (code !== 'OK') return this.#cutOff(code);
     const { group } = this.#request;
-    this.#removed[group] = (this.#removed[group] ?? 0) + reply.a;
-    this.#queued[group] = (this.#queued[group] ?? 0) + reply.c;
-    if (reply.b === 1) this.#send(reply.text);
+    const { streamsRemoved, objectsQueued, hasMore, continueAfter } = COMMANDS.purge.result.read(reply);
+    this.#removed[group] = (this.#removed[group] ?? 0) + streamsRemoved;
+    this.#queued[group] = (this.#queued[group] ?? 0) + objectsQueued;
+    if (hasMore) this.#send(continueAfter);
     else this.#nextGroup();
   }
 

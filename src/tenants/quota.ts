@@ -1,10 +1,10 @@
 /** The bounds of one bucket for the whole cluster, kept in every group (gateway/quota-gate.ts goes by them). */
 import type { ErrorCode } from '../base/errors.ts';
-import { askAllShards, firstRefusal, tellAllGroups } from '../gateway/scatter.ts';
+import { callGroups, callShards, firstRefusal, resultsOf } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
 import { type Quota, encodeQuota } from '../protocol/bucket-command.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
-import { newRequest } from '../protocol/request.ts';
+import type { Request } from '../protocol/request.ts';
 
 /** Some groups may have the new bounds; repeated, the call goes on. */
 export interface QuotaRefused {
@@ -20,14 +20,13 @@ export function setQuota(
   quota: Quota,
   done: (refused: QuotaRefused | undefined) => void,
 ): void {
-  const request = newRequest();
-  request.op = COMMANDS.quota.number;
-  request.command.kind = COMMANDS.quota.number;
-  request.command.bucket = bucket;
-  request.command.payload = encodeQuota(quota);
-  tellAllGroups(gateway, request, (parts) => {
+  const fill = (request: Request): void => {
+    request.command.bucket = bucket;
+    request.command.payload = encodeQuota(quota);
+  };
+  callGroups(gateway, COMMANDS.quota, fill, (parts) => {
     const refused = firstRefusal(parts);
-    if (refused === undefined || refused.code === 'OK') return done(undefined);
+    if (refused === undefined) return done(undefined);
     const told = parts.filter((part) => part.code === 'OK').length;
     return done({ code: refused.code, told, groups: parts.length });
   });
@@ -52,23 +51,24 @@ export function readQuota(
   bucket: string,
   done: (report: QuotaReport | ReportRefused) => void,
 ): void {
-  const query = newRequest();
-  query.op = QUERIES.bucket.number;
-  query.command.bucket = bucket;
-  askAllShards(gateway, query, (parts) => {
-    const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
-    if (refused !== undefined && refused.code !== 'OK') return done({ code: refused.code, text: refused.text });
+  const fill = (query: Request): void => {
+    query.command.bucket = bucket;
+  };
+  callShards(gateway, QUERIES.bucket, fill, (answers) => {
+    const refused = firstRefusal(answers, 'BUCKET_NOT_FOUND');
+    if (refused !== undefined) return done({ code: refused.code, text: refused.detail });
+    const parts = resultsOf(answers);
     return done({
       code: 'OK',
       streamsMax: largest(parts.map((part) => part.streamsMax)),
       retainedBytesMax: largest(parts.map((part) => part.retainedBytesMax)),
-      streams: parts.reduce((sum, { a }) => sum + a, 0),
-      retainedBytes: parts.reduce((sum, { c }) => sum + c, 0),
+      streams: parts.reduce((sum, part) => sum + part.streams, 0),
+      retainedBytes: parts.reduce((sum, part) => sum + part.retainedBytes, 0),
     });
   });
 }
 
 function largest(bounds: readonly number[]): number | undefined {
-  const bound = Math.max(...bounds);
+  const bound = Math.max(-1, ...bounds);
   return bound < 0 ? undefined : bound;
 }

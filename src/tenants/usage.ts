@@ -101,7 +101,7 @@ export class UsageReport {
     if (reply.code !== 0) return listener.refused(reply);
     source.rows = JSON.parse(reply.body === undefined ? '[]' : decodeUtf8(reply.body)) as Row[];
     source.next = 0;
-    source.more = reply.a === 1;
+    source.more = QUERIES.usage.result.read(reply).hasMore;
     source.last = source.rows.at(-1)?.[0] ?? source.last;
     this.#asked--;
     return this.#asked === 0 ? listener.fetched() : undefined;

@@ -59,9 +59,10 @@ class Shards implements ShardGateway {
   #tell(shard: number, isSoon: boolean, handler: ReplyHandler): void {
     const tell = (): void =>
       answer(handler, this.isDark && shard === 1 && (!isSoon || this.isBlank) ? 'UNCONFIRMED' : 'OK', (reply) => {
-        reply.a = shard === 0 ? this.streams : 0;
-        reply.recordStart = this.streamsMax;
-        reply.recordNext = -1;
+        const streams = shard === 0 ? this.streams : 0;
+        const { streamsMax } = this;
+        const none = { exists: true, retainedBytes: 0, retainedBytesMax: -1 };
+        QUERIES.bucket.result.write(reply, { ...none, streams, streamsMax });
       });
     if (this.isDark && !isSoon) this.held.push(tell);
     else tell();

@@ -15,11 +15,8 @@ test('snapshots that wait for the first read are bounded together, and leave wit
   let tail = 10;
   gateway.script = (asked, reply) => {
     if (asked.op !== QUERIES.snapshot.number) return false;
-    reply.a = 1;
-    reply.b = MIB;
-    reply.text = 'digest';
+    QUERIES.snapshot.result.write(reply, { offset: 0, incarnation: 1, size: MIB, digest: 'digest' });
     reply.contentType = 'text/plain';
-    reply.startOffset = 0;
     reply.nextOffset = tail;
     reply.body = new Uint8Array(MIB);
     return true;

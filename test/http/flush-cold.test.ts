@@ -6,14 +6,11 @@ import { requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
-const text = (value: string): Uint8Array => new TextEncoder().encode(value);
-
 test('a call reaches the group of its stream, with its numbers or the defaults', async (t) => {
   const { gateway, adminPort } = await startPlanes(t);
   gateway.script = (_asked, reply) => {
-    reply.a = 200;
-    reply.contentType = 'application/json';
-    reply.body = text('{"hot_start_offset":7,"group_commit_index":3}');
+    const body = { hot_start_offset: 7, group_commit_index: 3 };
+    QUERIES.flushStream.result.write(reply, { outcome: 'done', body });
   };
   const cases: readonly (readonly [path: string, stream: string, least: number, most: number])[] = [
     ['b/s', 's', 1, 8388608],
@@ -54,13 +51,12 @@ test('paths that name no stream, and other methods, are refused without asking a
 test('an answer without a body, and one that says why, are passed on', async (t) => {
   const { gateway, adminPort } = await startPlanes(t);
   gateway.script = (_asked, reply) => {
-    reply.a = 204;
+    QUERIES.flushStream.result.write(reply, { outcome: 'nothing-to-do', body: '' });
   };
   const nothing = await requestOnce(adminPort, 'POST', '/__svc/flush-cold/b/s');
   assert.deepEqual([nothing.status, nothing.body.length], [204, 0]);
   gateway.script = (_asked, reply) => {
-    reply.a = 409;
-    reply.body = text('no store\n');
+    QUERIES.flushStream.result.write(reply, { outcome: 'refused', body: 'no store\n' });
   };
   const conflict = await requestOnce(adminPort, 'POST', '/__svc/flush-cold/b/s');
   assert.deepEqual([conflict.status, conflict.body.toString()], [409, 'no store\n']);

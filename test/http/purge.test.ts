@@ -8,6 +8,7 @@ import type { Asked, Script } from './fake-gateway.ts';
 import { type Rig, startPlanes } from './planes.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
+const NO_GARBAGE = { entries: 0, isRestored: false, seqs: [], keys: [] };
 const afterOf = (asked: Asked): string => Buffer.from(decodePurge(asked.payload as Buffer) ?? []).toString();
 
 async function purge(rig: Rig): Promise<{ status: number; text: string }> {
@@ -21,17 +22,18 @@ function groups(queued: number): Script {
   return (asked, reply) => {
     if (asked.op === COMMANDS.purge.number && asked.group === 1) {
       const isFirst = afterOf(asked) === '';
-      reply.a = isFirst ? 5 : 2;
-      reply.b = isFirst ? 1 : 0;
-      reply.text = isFirst ? 'last' : '';
-      reply.c = isFirst ? queued : 0;
+      COMMANDS.purge.result.write(reply, {
+        streamsRemoved: isFirst ? 5 : 2,
+        hasMore: isFirst,
+        continueAfter: isFirst ? 'last' : '',
+        objectsQueued: isFirst ? queued : 0,
+      });
     } else if (asked.op === QUERIES.bucketGarbage.number && asked.group === 1) {
-      reply.a = waiting.length;
       const seqs = waiting.slice(0, asked.maxRecords);
-      const list = { seqs, keys: seqs.map((seq) => `demo/${seq}`) };
-      reply.body = new TextEncoder().encode(JSON.stringify(list));
+      const keys = seqs.map((seq) => `demo/${seq}`);
+      QUERIES.bucketGarbage.result.write(reply, { entries: waiting.length, isRestored: false, seqs, keys });
     } else if (asked.op === QUERIES.bucketGarbage.number) {
-      reply.body = new TextEncoder().encode('{"seqs":[],"keys":[]}');
+      QUERIES.bucketGarbage.result.write(reply, NO_GARBAGE);
     } else if (asked.op === COMMANDS.gcDone.number) {
       for (const seq of decodeGcList(asked.payload as Buffer)) waiting.splice(waiting.indexOf(seq), 1);
     }
@@ -85,18 +87,20 @@ test('of a group that was restored only what was deleted counts', async (t) => {
     script(asked, reply);
     if (asked.op !== QUERIES.bucketGarbage.number || asked.group !== 1) return;
     // The others are objects of the cluster that the backup came from.
-    reply.b = 1;
-    const { seqs, keys } = JSON.parse(Buffer.from(reply.body as Uint8Array).toString()) as Record<string, unknown[]>;
-    reply.body = new TextEncoder().encode(JSON.stringify({ seqs, keys: keys?.slice(0, 2) }));
+    const garbage = QUERIES.bucketGarbage.result.read(reply);
+    QUERIES.bucketGarbage.result.write(reply, { ...garbage, isRestored: true, keys: garbage.keys.slice(0, 2) });
   };
   const { text } = await purge(rig);
   assert.equal((JSON.parse(text) as Record<string, number>)['cold_gc_entries_reclaimed'], 2);
   assert.deepEqual(rig.coldObjects.removed, ['demo/0', 'demo/1']);
   rig.gateway.script = (asked, reply) => {
-    if (asked.op === COMMANDS.purge.number) reply.c = 3;
+    if (asked.op === COMMANDS.purge.number) {
+      const none = { streamsRemoved: 0, hasMore: false, continueAfter: '' };
+      COMMANDS.purge.result.write(reply, { ...none, objectsQueued: 3 });
+    }
     // A collector took what the purge queued: whose it was nobody knows any more.
-    if (asked.op === QUERIES.bucketGarbage.number)
-      Object.assign(reply, { b: 1, body: new TextEncoder().encode('{"seqs":[],"keys":[]}') });
+    if (asked.op !== QUERIES.bucketGarbage.number) return;
+    QUERIES.bucketGarbage.result.write(reply, { ...NO_GARBAGE, isRestored: true });
   };
   assert.equal((JSON.parse((await purge(rig)).text) as Record<string, number>)['cold_gc_entries_reclaimed'], 0);
 });

@@ -14,15 +14,12 @@ import {
 import { requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
-
-const text = (value: string): Uint8Array => new TextEncoder().encode(value);
+import { type CallOutcome } from '../../src/protocol/call-result.ts';
 
 test('each call reaches its group with its numbers', async (t) => {
   const { gateway, adminPort } = await startPlanes(t);
   gateway.script = (_asked, reply) => {
-    reply.a = 200;
-    reply.contentType = 'application/json';
-    reply.body = text('{"raft_group_id":3}');
+    QUERIES.admin.result.write(reply, { outcome: 'done', body: { raft_group_id: 3 } });
   };
   const cases: readonly (readonly [path: string, mode: number, value: number, text: string])[] = [
     ['3/snapshot', ADMIN_SNAPSHOT, -1, ''],
@@ -62,7 +59,7 @@ test('each call reaches its group with its numbers', async (t) => {
 test('a learner is taken out with DELETE, for which its address does not matter', async (t) => {
   const { gateway, adminPort } = await startPlanes(t);
   gateway.script = (_asked, reply) => {
-    reply.a = 200;
+    QUERIES.admin.result.write(reply, { outcome: 'done', body: '' });
   };
   for (const path of ['3/learners/4', '3/learners/4?addr=', '3/learners/2']) {
     assert.equal((await requestOnce(adminPort, 'DELETE', `/__svc/raft/${path}`)).status, 200, path);
@@ -181,12 +178,26 @@ test('other methods, other paths, and the client plane', async (t) => {
 test('the answer of the shard is passed on as it is', async (t) => {
   const { gateway, admin } = await startPlanes(t);
   const path = `${admin}/__svc/raft/1/leader/transfer/2`;
-  for (const status of [200, 400, 409, 500, 503, 507]) {
+  const statuses: readonly (readonly [CallOutcome, number])[] = [
+    ...([
+      ['done', 200],
+      ['invalid', 400],
+      ['not-found', 404],
+      ['refused', 409],
+      ['declined', 409],
+    ] as const),
+    ...([
+      ['failed', 500],
+      ['store-failed', 502],
+      ['retry', 503],
+      ['disk-full', 507],
+    ] as const),
+  ];
+  for (const [outcome, status] of statuses) {
     const isJson = status === 200 || status === 409;
     gateway.script = (_asked, reply) => {
-      reply.a = status;
-      reply.contentType = isJson ? 'application/json' : 'text/plain; charset=utf-8';
-      reply.body = text(isJson ? '{"transferred":false,"reason":"not leader"}' : 'a sentence\n');
+      const body = isJson ? { transferred: false, reason: 'not leader' } : 'a sentence\n';
+      QUERIES.admin.result.write(reply, { outcome, body });
     };
     const response = await fetch(path, { method: 'POST', body: 'ignored' });
     assert.equal(response.status, status);
@@ -217,8 +228,7 @@ test('a call that has to wait is answered when the shard answers; one whose call
   await assert.rejects(leaving);
   assert.equal(planes.openRequests(), 2);
   gateway.release((_asked, reply) => {
-    reply.a = 503;
-    reply.body = text('node 2 has not caught up yet\n');
+    QUERIES.admin.result.write(reply, { outcome: 'retry', body: 'node 2 has not caught up yet\n' });
   });
   const answer = await waiting;
   assert.deepEqual([answer.status, await answer.text()], [503, 'node 2 has not caught up yet\n']);

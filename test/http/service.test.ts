@@ -7,6 +7,7 @@ import { ALL_GROUPS } from '../../src/protocol/request.ts';
 import { startPlanes } from './planes.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
+const EMPTY = { streams: 0, exists: true, retainedBytes: 0, streamsMax: -1, retainedBytesMax: -1 };
 const json = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
 test('a bucket: create, describe, delete', async (t) => {
@@ -15,8 +16,7 @@ test('a bucket: create, describe, delete', async (t) => {
   assert.deepEqual([created.status, await created.text(), gateway.asked.length], [201, '', 0]);
   gateway.script = (asked, reply) => {
     if (asked.op !== QUERIES.bucket.number) return;
-    reply.a = asked.shard === 0 ? 2 : 1;
-    reply.b = 1;
+    QUERIES.bucket.result.write(reply, { ...EMPTY, streams: asked.shard === 0 ? 2 : 1 });
   };
   const described = await fetch(`${client}/demo`);
   assert.deepEqual([described.status, await described.json()], [200, { bucket_id: 'demo', streams: 3 }]);
@@ -30,7 +30,7 @@ test('a bucket: create, describe, delete', async (t) => {
   assert.equal((await fetch(`${client}/demo`, { method: 'DELETE' })).status, 409);
   gateway.asked.length = 0;
   gateway.script = (asked, reply) => {
-    reply.b = 1;
+    QUERIES.bucket.result.write(reply, EMPTY);
     if (asked.group === 2) reply.code = errorNumber('BUCKET_NOT_FOUND');
   };
   assert.equal((await fetch(`${client}/demo`, { method: 'DELETE' })).status, 204);

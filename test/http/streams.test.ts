@@ -14,6 +14,8 @@ import {
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
+import { showProducer, showSeqConflict } from '../../src/protocol/producer-answer.ts';
+import { showRead } from '../../src/protocol/read.ts';
 
 const OFFSET_5 = '00000000000000000005';
 const JSON_TYPE = { 'content-type': 'application/json' };
@@ -73,8 +75,7 @@ test('successful writes by producer, duplicate and close, in both families', asy
   gateway.script = (asked, reply) => {
     reply.flags = flags | (asked.close ? REPLY_CLOSED : 0);
     reply.nextOffset = 5;
-    reply.a = 2;
-    reply.b = 7;
+    showProducer(reply, 2, 7);
   };
   const post = async (path: string, headers: Record<string, string>, body?: string): Promise<Response> =>
     fetch(`${client}${path}`, { method: 'POST', headers, ...(body === undefined ? {} : { body }) });
@@ -118,9 +119,8 @@ test('refusals by family', async (t) => {
   gateway.script = (_asked, reply) => {
     reply.code = errorNumber(code);
     reply.nextOffset = 5;
-    reply.a = 3;
-    reply.b = 4;
-    reply.c = 9;
+    showProducer(reply, 3, 0);
+    showSeqConflict(reply, 4, 9);
     reply.recordNext = 8;
   };
   const rows: [ErrorCode, number, number, Record<string, string>][] = [
@@ -243,7 +243,7 @@ test('catch-up reads, ETags and ranges', async (t) => {
     reply.flags = REPLY_UP_TO_DATE;
     reply.startOffset = 0;
     reply.nextOffset = 5;
-    reply.a = 77;
+    showRead(reply, 77, 0);
     reply.body = new TextEncoder().encode('hello');
   };
   const first = await fetch(`${client}/b/s?offset=-1&max_bytes=100`);
@@ -262,7 +262,7 @@ test('catch-up reads, ETags and ranges', async (t) => {
   const script = gateway.script;
   gateway.script = (asked, reply) => {
     script(asked, reply);
-    reply.c = 1_700_000_000_000;
+    showRead(reply, 77, 1_700_000_000_000);
   };
   const other = await fetch(`${client}/b/s`, { headers: { 'if-none-match': etag } });
   assert.equal(other.status, 200);
@@ -308,10 +308,10 @@ test('HEAD and DELETE', async (t) => {
     if (asked.op !== QUERIES.head.number) return;
     reply.contentType = 'application/json';
     reply.flags = REPLY_RECORDS | REPLY_CLOSED;
-    reply.startOffset = 2;
+    const lifetime = { ttlSeconds: 60, expiresAtMs: -1 };
+    const where = { tag: '', hotStart: -1, floor: 2, incarnation: 1, snapshot: undefined };
+    QUERIES.head.result.write(reply, { ...where, ...lifetime });
     reply.nextOffset = 5;
-    reply.a = 60;
-    reply.b = -1;
     reply.recordFirst = 1;
     reply.recordNext = 4;
   };

@@ -6,6 +6,7 @@ import { Balancer, type Situation, planTransfers } from '../../src/placement/bal
 import { ADMIN_TRANSFER } from '../../src/protocol/request.ts';
 import { FakeGateway } from '../http/fake-gateway.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
+import type { CallOutcome } from '../../src/protocol/call-result.ts';
 
 interface Row {
   readonly title: string;
@@ -99,7 +100,7 @@ class Cluster {
   draining = false;
   /** Takes effect at once unless told otherwise. */
   takesEffect = true;
-  answer: (group: number, to: number) => { status: number; reason?: string } = () => ({ status: 200 });
+  answer: (group: number, to: number) => CallOutcome = () => 'done';
   readonly balancer: Balancer;
 
   constructor(leaders: readonly (number | null)[]) {
@@ -113,11 +114,9 @@ class Cluster {
       }
       assert.deepEqual([asked.op, asked.mode], [QUERIES.admin.number, ADMIN_TRANSFER]);
       this.transfers.push(`${asked.group}>${asked.value}`);
-      const { status, reason } = this.answer(asked.group, asked.value);
-      if (status === 200 && this.takesEffect) this.leaders[asked.group] = asked.value;
-      reply.a = status;
-      reply.contentType = 'application/json';
-      reply.body = new TextEncoder().encode(JSON.stringify({ transferred: status === 200, ...(reason && { reason }) }));
+      const outcome = this.answer(asked.group, asked.value);
+      if (outcome === 'done' && this.takesEffect) this.leaders[asked.group] = asked.value;
+      QUERIES.admin.result.write(reply, { outcome, body: { transferred: outcome === 'done' } });
     };
     this.balancer = new Balancer({
       nodeId: 1,
@@ -156,7 +155,7 @@ test('a drain ends with no leadership, also when the others hold more than their
 test('the next candidate when one refuses; a node that refused twice is asked last, and later again', async () => {
   const cluster = new Cluster([1, 1, 1, 1, 1, 1, 3, 3, 3]);
   cluster.draining = true;
-  cluster.answer = (_group, to) => (to === 2 ? { status: 409, reason: 'lagging' } : { status: 200 });
+  cluster.answer = (_group, to) => (to === 2 ? 'declined' : 'done');
   assert.deepEqual(await cluster.round(), ['0>2', '0>3']);
   assert.deepEqual(await cluster.round(), ['1>2', '1>3']);
   assert.deepEqual(await cluster.round(), ['2>3'], 'node 2 is not asked first any more');
@@ -164,13 +163,13 @@ test('the next candidate when one refuses; a node that refused twice is asked la
   for (let i = 0; i < 8; i++)
     assert.deepEqual(await cluster.round(), [], 'three groups are fair when only two nodes can lead');
   cluster.draining = true;
-  cluster.answer = () => ({ status: 200 });
+  cluster.answer = () => 'done';
   assert.deepEqual(await cluster.round(), ['3>2'], 'the pause is over');
 });
 
 test('an unreachable node does not leave this one with more than a half', async () => {
   const cluster = new Cluster([1, 1, 1, 1, 1, 2]);
-  cluster.answer = (_group, to) => (to === 3 ? { status: 409, reason: 'lagging' } : { status: 200 });
+  cluster.answer = (_group, to) => (to === 3 ? 'declined' : 'done');
   assert.deepEqual(await cluster.round(), ['0>3', '0>2']);
   // Two each would be fair for three nodes, so node 2 has enough; after the second refusal node 3 is out of the share.
   assert.deepEqual(await cluster.round(), ['1>3']);
@@ -180,11 +179,11 @@ test('an unreachable node does not leave this one with more than a half', async 
 test('a group that cannot be moved does not hold up the others', async () => {
   const cluster = new Cluster([1, 1, 1]);
   cluster.draining = true;
-  cluster.answer = (group) => (group === 0 ? { status: 409, reason: 'busy' } : { status: 200 });
+  cluster.answer = (group) => (group === 0 ? 'refused' : 'done');
   assert.deepEqual(await cluster.round(), ['0>2', '0>3', '1>2']);
   assert.deepEqual(await cluster.round(), ['2>3']);
   assert.deepEqual(await cluster.round(), ['0>2', '0>3']);
-  cluster.answer = () => ({ status: 200 });
+  cluster.answer = () => 'done';
   assert.deepEqual(await cluster.round(), ['0>2'], 'being busy is nothing against a node');
 });
 
@@ -217,7 +216,7 @@ test('a hand-over is reported when it has taken effect, or has not in its time',
 test('when nobody takes anything, a round asks a bounded number of times', async () => {
   const cluster = new Cluster(Array.from({ length: 64 }, () => 1));
   cluster.draining = true;
-  cluster.answer = () => ({ status: 409, reason: 'refused' });
+  cluster.answer = () => 'declined';
   assert.deepEqual(await cluster.round(), ['0>2', '0>3', '1>2', '1>3'], 'both refused twice');
   for (let i = 0; i < 5; i++) assert.equal((await cluster.round()).length, 16);
   assert.equal(cluster.balancer.transfers, 0);

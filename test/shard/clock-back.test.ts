@@ -64,7 +64,7 @@ class Node {
     this.clockMs += afterMs;
     this.shard.turn(this.nowMs, this.clockMs);
     for (const reply of this.target.take()) {
-      this.answers.set(reply.id, reply.a === 0 ? errorCode(reply.code) : String(reply.a));
+      this.answers.set(reply.id, errorCode(reply.code));
     }
   }
 

@@ -44,9 +44,9 @@ test('a name is answered with where it is, and heard of from then on, once a tur
   harness.turn();
   const there = observe(harness, OBSERVE_NAME, 'bucket', 'a');
   assert.equal(there.nextOffset, 3);
-  assert(there.c > 0);
+  assert(QUERIES.observe.result.read(there).incarnation > 0);
   const missing = observe(harness, OBSERVE_NAME, 'bucket', 'b');
-  assert.deepEqual([missing.code, missing.nextOffset, missing.c], [0, 0, 0]);
+  assert.deepEqual([missing.code, QUERIES.observe.result.read(missing)], [0, { incarnation: 0, tail: 0 }]);
   harness.append(0, 'a', '1');
   harness.append(0, 'a', '2');
   harness.create(0, 'b');

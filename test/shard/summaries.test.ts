@@ -46,7 +46,8 @@ test('a bucket is the sum of its groups', () => {
   request.command.bucket = 'bucket';
   const slot = harness.push(request);
   const reply = find(harness.turn(), slot);
-  assert.deepEqual([reply.a, reply.b], [5, 1]);
+  const { streams, exists } = QUERIES.bucket.result.read(reply);
+  assert.deepEqual([streams, exists], [5, true]);
   request.op = QUERIES.usage.number;
   request.command.bucket = '';
   const usage = harness.push(request);

@@ -5,6 +5,7 @@ import { ADMIN_TRANSFER } from '../../src/protocol/request.ts';
 import type { SimNode } from './node.ts';
 import { adminRequest, statusRequest } from './requests.ts';
 import type { World } from './world.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 const TICK_MS = 1000;
 
@@ -55,7 +56,7 @@ export class Balancing {
     const transfer = plan[at];
     if (transfer === undefined) return;
     node.process?.request(adminRequest(ADMIN_TRANSFER, transfer.group, transfer.to), false, (reply) => {
-      if (reply?.a === 200) this.counts.balanced++;
+      if (reply?.code === 0 && QUERIES.admin.result.read(reply).outcome === 'done') this.counts.balanced++;
       else this.#ask(node, plan, at + 1);
     });
   }

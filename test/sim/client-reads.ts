@@ -9,6 +9,7 @@ import { checkPieces } from './pieces.ts';
 import { readRequest } from './requests.ts';
 import { unwrapped } from './whole-reads.ts';
 import type { World } from './world.ts';
+import { explanation } from '../../src/protocol/refusal.ts';
 
 /** Of a node that cannot say yet. */
 const NOT_NOW: ReadonlySet<ErrorCode> = new Set(['CATCHING_UP', 'UNCONFIRMED', 'NOT_APPLIED', 'STOPPING']);
@@ -82,7 +83,8 @@ export class ClientReads {
     throw this.#world.failure(what);
   }
 
-  #checkGone({ group, name }: SimStream, { text }: Reply): void {
+  #checkGone({ group, name }: SimStream, reply: Reply): void {
+    const text = explanation(reply);
     const { cold, blind } = this.#world;
     if (blind || cold === undefined || cold.options.altered > 0 || isDeleted(this.#world, group, text)) return;
     this.#fail(`a read of ${name} does not find ${text}, to which there are references`);
@@ -109,7 +111,7 @@ export class ClientReads {
       return;
     }
     if (code === 'STREAM_GONE' && from < history.floorAsked) return;
-    if (code === 'COLD_OBJECT_BAD' && isDeleted(this.#world, group, reply.text)) return;
+    if (code === 'COLD_OBJECT_BAD' && isDeleted(this.#world, group, explanation(reply))) return;
     if (code !== 'OK') throw this.#world.failure(`a read of ${name} from ${from} is answered with ${code}`);
     const body = reply.body ?? new Uint8Array(0);
     if (json) history.readRecords(from, body, tail);

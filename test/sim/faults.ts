@@ -13,6 +13,7 @@ import { FAULT_KINDS, type FaultKind } from './options.ts';
 import type { SimNode } from './node.ts';
 import { adminRequest } from './requests.ts';
 import type { World } from './world.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 
 const OPERATOR_MS = 500;
 /** The first leaders are elected and the streams created before anything goes wrong. */
@@ -215,9 +216,9 @@ export class Faults {
     if (node?.process === undefined) return;
     this.#count(kind, `g${group} n${node.id} ${value} ${voters}`);
     node.process.request(adminRequest(mode, group, value, voters), false, (reply) => {
-      if (reply !== undefined && reply.a >= 500 && reply.a !== 503 && reply.a !== 507) {
-        throw this.#world.failure(`${kind} is answered with ${reply.a}`);
-      }
+      if (reply === undefined || reply.code !== 0) return;
+      const { outcome } = QUERIES.admin.result.read(reply);
+      if (outcome === 'failed' || outcome === 'store-failed') throw this.#world.failure(`${kind}: ${outcome}`);
     });
   }
 

@@ -2,11 +2,11 @@
  * Erases a bucket in one group through any node, as the HTTP side does it (src/http/routes/admin/purge.ts, purge-objects.ts): command after
  * command until nothing is left, then the bucket's objects in the cold store without the usual wait.
  */
-import { Buffer } from 'node:buffer';
 import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
 import type { Clients } from './clients.ts';
 import { bucketGcRequest, gcDoneRequest, purgeRequest } from './requests.ts';
 import type { World } from './world.ts';
+import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 const ROUNDS_MAX = 16;
 
@@ -25,15 +25,17 @@ export class Purging {
       const code = reply === undefined ? 'OUTCOME_UNKNOWN' : errorCode(reply.code);
       this.#all.count(`purge ${code}`);
       if (reply === undefined || code !== 'OK') return done(code);
-      if (reply.b === 1) return this.purge(node, group, bucket, done, reply.text);
+      const { hasMore, continueAfter } = COMMANDS.purge.result.read(reply);
+      if (hasMore) return this.purge(node, group, bucket, done, continueAfter);
       return this.#objects(node, group, bucket, 0, () => done(code));
     });
   }
 
   #objects(node: number, group: number, bucket: string, rounds: number, done: () => void): void {
     this.#all.send(node, bucketGcRequest(group, bucket), false, (reply) => {
-      if (reply?.code !== 0 || reply.a === 0 || rounds === ROUNDS_MAX) return done();
-      const { seqs, keys } = JSON.parse(Buffer.from(reply.body ?? []).toString()) as { seqs: number[]; keys: string[] };
+      if (reply?.code !== 0 || rounds === ROUNDS_MAX) return done();
+      const { entries, seqs, keys } = QUERIES.bucketGarbage.result.read(reply);
+      if (entries === 0) return done();
       return this.#world.cold?.remove({ id: 0, keys }, (waitMs, { error }) =>
         this.#world.queue.after(waitMs, () => {
           if (error !== undefined) return done();

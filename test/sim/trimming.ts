@@ -10,6 +10,7 @@ import { type Random, createRandom } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
 import { partsRequest, publishRequest, retentionRequest } from './requests.ts';
 import type { World } from './world.ts';
+import { readIncarnation } from '../../src/protocol/read.ts';
 
 /** The command was carried out, or another one before it went further. */
 const FINE: ReadonlySet<ErrorCode> = new Set([
@@ -123,7 +124,7 @@ export class Trimming {
         if (lookedUp !== 'OK' || found === undefined) return done(lookedUp === 'OK' ? 'OUTCOME_UNKNOWN' : lookedUp);
         const checked = {
           ...position,
-          checkedIncarnation: found.a,
+          checkedIncarnation: readIncarnation(found),
           checkedOffset: found.startOffset,
           checkedRecord: found.recordStart,
         };

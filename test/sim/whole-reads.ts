@@ -10,6 +10,7 @@ import { isDeleted } from './cold/reads.ts';
 import { readRequest } from './requests.ts';
 import { parseArray } from './tokens.ts';
 import type { World } from './world.ts';
+import { explanation } from '../../src/protocol/refusal.ts';
 
 /** Of a store that was in trouble when it was asked, and is not any more. */
 const AGAIN_MS = 100;
@@ -57,7 +58,9 @@ export class WholeReads {
     this.#clients.send(node.id, request, false, (reply) => {
       const code = reply === undefined ? 'OUTCOME_UNKNOWN' : errorCode(reply.code);
       // Merged chunks go at once in some runs, and a follower learns of it a little later.
-      const isGone = code === 'COLD_OBJECT_BAD' && isDeleted(this.#world, stream.group, reply?.text ?? '');
+      const isGone =
+        code === 'COLD_OBJECT_BAD' &&
+        isDeleted(this.#world, stream.group, reply === undefined ? '' : explanation(reply));
       if (code === 'COLD_UNAVAILABLE' || isGone) {
         this.#world.queue.after(AGAIN_MS, () => this.#from(stream, node, way, from, floor, done));
         return;

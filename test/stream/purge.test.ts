@@ -36,9 +36,10 @@ class Tenants {
     for (let after = ''; ;) {
       const reply = this.run(COMMANDS.purge.number, bucket, '', encodePurge(after));
       assert.equal(errorCode(reply.code), 'OK');
-      removed.push(reply.a);
-      if (reply.b === 0) return removed;
-      after = reply.text;
+      const { streamsRemoved, hasMore, continueAfter } = COMMANDS.purge.result.read(reply);
+      removed.push(streamsRemoved);
+      if (!hasMore) return removed;
+      after = continueAfter;
       between(removed.length);
     }
   }

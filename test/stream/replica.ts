@@ -31,6 +31,7 @@ import { Query, type Request, newRequest, requestBytesMax, writeRequest } from '
 import type { Outcome } from './model-command.ts';
 import { SortedMapTx } from './sorted-map-tx.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
+import { A, B, C } from '../../src/protocol/generic-fields.ts';
 
 /** Not a round number: both bytes of the key's prefix count. */
 export const GROUP = 0x0102;
@@ -51,9 +52,14 @@ export function outcomeOf(reply: Reply): Outcome {
     start: reply.startOffset,
     flags: FLAG_NAMES.filter(([flag]) => reply.has(flag)).map(([, name]) => name),
     records: reply.has(REPLY_RECORDS) ? records : '',
-    producer: reply.has(REPLY_PRODUCER) ? `${reply.a}/${reply.b}/${reply.c}` : '',
+    producer: reply.has(REPLY_PRODUCER) ? numbersOf(reply).join('/') : '',
     type: reply.contentType,
   };
+}
+
+/** Of the frame, whatever they mean. */
+function numbersOf(reply: Reply): [number, number, number] {
+  return [reply[A], reply[B], reply[C]];
 }
 
 export interface Answer {
@@ -78,7 +84,7 @@ class Catcher implements ReplySink {
   }
 
   #keep(reply: Reply, body: Buffer): void {
-    this.answers.push({ outcome: outcomeOf(reply), body, numbers: [reply.a, reply.b, reply.c], short: false });
+    this.answers.push({ outcome: outcomeOf(reply), body, numbers: numbersOf(reply), short: false });
   }
 }
 
@@ -211,7 +217,8 @@ export class Replica {
       apply(this.state, this.#command, reply);
       const outcome = outcomeOf(reply);
       if (reply.body !== undefined) outcome.body = Buffer.from(reply.body).toString();
-      if (this.#command.kind === COMMANDS.purge.number) outcome.body = String(reply.a);
+      if (this.#command.kind === COMMANDS.purge.number)
+        outcome.body = String(COMMANDS.purge.result.read(reply).streamsRemoved);
       outcomes.push(outcome);
     });
     this.state.appliedIndex = index;

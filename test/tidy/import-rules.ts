@@ -118,6 +118,9 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   workers: [...MAIN_THREAD, 'server'],
 };
 
+/** Files that only their own room may import: what they hold is told to others in words of the operations. */
+const PRIVATE = new Set(['src/protocol/generic-fields.ts']);
+
 /** Packages that only these rooms may know: whoever else needs one goes through a port. */
 export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^uws-/, 'http'],
@@ -204,6 +207,7 @@ function importFault(folder: string, target: string, one: Import, sources: Sourc
     return `imports ${target}, which is not a source file in src or workers (imports end in .ts)`;
   const to = folderOf(target);
   if (to === folder) return undefined;
+  if (PRIVATE.has(target)) return `imports ${target}, which is private to ${to}`;
   if (PORTS.has(target) && !PURE.includes(folder)) return undefined;
   // src/ports.ts names the types that ports carry, whatever their folder.
   if (folder === 'src') return one.typeOnly ? undefined : `imports ${target} as a value; ports are types`;

@@ -66,12 +66,13 @@ class Export {
     const code = errorCode(reply.code);
     if (code !== 'OK') return this.#sink.fail(code);
     this.#parts.begun(this.#group);
-    this.#id = reply.a;
+    const { id, appliedCommands, origin } = QUERIES.exportGroup.result.read(reply);
+    this.#id = id;
     if (this.#sink.isOver) return this.#release();
     this.#sink.onOver = () => this.#over();
     const { gateway, readers } = this.#parts;
     const { groupCount, shardCount } = gateway;
-    const order = { group: this.#group, groupCount, commitIndex: reply.b, origin: reply.text };
+    const order = { group: this.#group, groupCount, commitIndex: appliedCommands, origin };
     this.#run = readers.open(this.#group % shardCount, order, {
       begun: (commitIndex, digest) => this.#sink.begin(commitIndex, digest),
       piece: (piece) => {

@@ -16,7 +16,9 @@ import { NO_ORIGIN } from '../../protocol/object-key.ts';
 import { rowSize, writeRow } from '../../base/row-bytes.ts';
 import type { ReadCold } from '../../cold/ports.ts';
 import { type ColdReport, ColdSample } from '../export/cold-sample.ts';
-import { type Clock, Proposer, REAL_CLOCK } from './proposer.ts';
+import type { RetryClock } from '../../gateway/retry.ts';
+import type { Callable } from '../../gateway/shard-client.ts';
+import { Proposer, REAL_CLOCK } from './proposer.ts';
 import { Spool, SpoolError } from './spool.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
@@ -39,7 +41,7 @@ export interface Upload {
 
 /** What an import has of its surroundings; the simulator has others. */
 export interface ImportHost {
-  readonly clock: Clock;
+  readonly clock: RetryClock;
   readonly pieceBytes: number;
   newToken(): string;
   lookAt(sample: ColdSample, read: ReadCold | undefined, tell: (report: ColdReport | undefined) => void): void;
@@ -126,12 +128,12 @@ export class Import implements ImportFeed {
 
   #begin(round: number): void {
     this.#busy = true;
-    this.#proposer.propose(COMMANDS.importBegin.number, encodeImportToken(this.#token), (code, reply) => {
+    this.#proposer.propose(COMMANDS.importBegin, encodeImportToken(this.#token), (outcome) => {
       this.#busy = false;
       if (this.#over) return undefined;
-      if (code === 'GROUP_NOT_EMPTY') return this.#refuseUsed(reply.text);
-      if (code !== 'OK') return this.#fail(code);
-      if (reply.b === 1) {
+      if (outcome.code === 'GROUP_NOT_EMPTY') return this.#refuseUsed(outcome.backup);
+      if (outcome.code !== 'OK') return this.#fail(outcome.code);
+      if (outcome.result.rowsLeft) {
         if (round === ROUNDS_MAX) return this.#fail('IMPORT_LOST');
         return this.#undo(() => this.#beginAnew(round + 1));
       }
@@ -226,7 +228,7 @@ export class Import implements ImportFeed {
   #send(rows: Uint8Array): void {
     this.#sink.pause();
     const piece = encodeImportRows({ token: this.#token, seq: this.#proposed++, rows });
-    this.#propose(COMMANDS.importRows.number, piece, () => this.#pump());
+    this.#propose(COMMANDS.importRows, piece, () => this.#pump());
   }
 
   #finish(contents: Contents): void {
@@ -243,16 +245,16 @@ export class Import implements ImportFeed {
       digest: fromHex(contents.digest, 32) as Uint8Array,
       origin: (this.#adopts ? contents.head.origin : undefined) ?? NO_ORIGIN,
     });
-    this.#propose(COMMANDS.importEnd.number, end, () => {
+    this.#propose(COMMANDS.importEnd, end, () => {
       this.#stop();
       const counts = { buckets, streams, group_commit_index: 1 };
       this.#host.lookAt(this.#sample, this.#readCold, (cold) => this.#sink.json(200, { ...counts, ...cold }));
     });
   }
 
-  #propose(kind: number, payload: Uint8Array, done: () => void): void {
+  #propose(operation: Callable<undefined>, payload: Uint8Array, done: () => void): void {
     this.#busy = true;
-    this.#proposer.propose(kind, payload, (code) => {
+    this.#proposer.propose(operation, payload, ({ code }) => {
       this.#busy = false;
       if (this.#over) return undefined;
       return code === 'OK' ? done() : this.#fail(code);
@@ -289,8 +291,8 @@ export class Import implements ImportFeed {
 
   /** Takes out what was put in, and then goes on, whether that worked or not. */
   #undo(then: () => void): void {
-    this.#proposer.propose(COMMANDS.importAbort.number, encodeImportToken(this.#token), (code, reply) => {
-      if (code === 'OK' && reply.b === 1) this.#undo(then);
+    this.#proposer.propose(COMMANDS.importAbort, encodeImportToken(this.#token), (outcome) => {
+      if (outcome.code === 'OK' && outcome.result.rowsLeft) this.#undo(then);
       else then();
     });
   }

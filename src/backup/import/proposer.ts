@@ -5,41 +5,56 @@
 import { ERRORS, type ErrorCode, errorCode } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { newRequest } from '../../protocol/request.ts';
+import { newRequest, setOperation } from '../../protocol/request.ts';
+import { type RetryClock, type RetryPolicy, sendUntilDone } from '../../gateway/retry.ts';
+import { type Callable } from '../../gateway/shard-client.ts';
+import { backupOf } from '../../protocol/import-command.ts';
 
 /** Longer than an election, and than the silence after which an attempt that died is replaced (backup/state/apply-import.ts). */
 const PATIENCE_MS = 30_000;
 const AGAIN_MS = 100;
 
-type Done = (code: ErrorCode, reply: Pick<Reply, 'b' | 'text'>) => void;
+const POLICY: RetryPolicy = {
+  patienceMs: PATIENCE_MS,
+  againMs: AGAIN_MS,
+  isPassing: (code) => code !== 'STOPPING' && ERRORS[code].retry,
+};
 
-/** A port: the simulator has time of its own. */
-export interface Clock {
-  clockMs(): number;
-  after(delayMs: number, run: () => void): void;
+/** The reply's memory is gone when this is looked at. */
+export type Proposed<R> =
+  | { readonly code: 'OK'; readonly result: R }
+  /** `backup`: of a GROUP_NOT_EMPTY, what the group came from. */
+  | { readonly code: Exclude<ErrorCode, 'OK'>; readonly backup: string };
+
+type Done<R> = (outcome: Proposed<R>) => void;
+
+function outcomeOf<R>(operation: Callable<R>, reply: Reply | undefined): Proposed<R> {
+  if (reply === undefined) return { code: 'SHARD_BUSY', backup: '' };
+  const code = errorCode(reply.code);
+  return code === 'OK' ? { code, result: operation.result.read(reply) } : { code, backup: backupOf(reply) };
 }
 
-export const REAL_CLOCK: Clock = {
-  clockMs: () => performance.now(),
+export const REAL_CLOCK: RetryClock = {
+  monotonicMs: () => performance.now(),
   after: (delayMs, run) => void setTimeout(run, delayMs).unref(),
 };
 
 export class Proposer {
   readonly #gateway: ShardGateway;
   readonly #group: number;
-  readonly #clock: Clock;
+  readonly #clock: RetryClock;
   /** The command under way, or the last one; the next one waits for its answer. */
   #queue: (() => void)[] = [];
   #busy = false;
 
-  constructor(gateway: ShardGateway, group: number, clock: Clock) {
+  constructor(gateway: ShardGateway, group: number, clock: RetryClock) {
     this.#gateway = gateway;
     this.#group = group;
     this.#clock = clock;
   }
 
-  propose(kind: number, payload: Uint8Array, done: Done): void {
-    const begin = (): void => this.#attempt(kind, payload, this.#clock.clockMs() + PATIENCE_MS, done);
+  propose<R>(operation: Callable<R>, payload: Uint8Array, done: Done<R>): void {
+    const begin = (): void => this.#send(operation, payload, done);
     if (this.#busy) {
       this.#queue.push(begin);
       return;
@@ -48,26 +63,15 @@ export class Proposer {
     begin();
   }
 
-  #attempt(kind: number, payload: Uint8Array, untilMs: number, done: Done): void {
+  #send<R>(operation: Callable<R>, payload: Uint8Array, done: Done<R>): void {
     const request = newRequest();
-    request.op = kind;
+    setOperation(request, operation);
     request.group = this.#group;
-    request.command.kind = kind;
     request.command.payload = payload;
-    const again = (): void => {
-      this.#clock.after(AGAIN_MS, () => this.#attempt(kind, payload, untilMs, done));
-    };
-    const sent = this.#gateway.send(request, {
-      onReply: (reply) => {
-        const code = errorCode(reply.code);
-        if (code !== 'STOPPING' && ERRORS[code].retry && this.#clock.clockMs() < untilMs) return again();
-        const { b, text } = reply;
-        return this.#finish(() => done(code, { b, text }));
-      },
+    sendUntilDone({ gateway: this.#gateway, clock: this.#clock, policy: POLICY }, request, (reply) => {
+      const outcome = outcomeOf(operation, reply);
+      this.#finish(() => done(outcome));
     });
-    if (sent) return;
-    if (this.#clock.clockMs() < untilMs) again();
-    else this.#finish(() => done('SHARD_BUSY', { b: 0, text: '' }));
   }
 
   #finish(told: () => void): void {

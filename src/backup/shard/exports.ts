@@ -15,6 +15,7 @@ import { isImporting } from '../state/apply-import.ts';
 import { Reply } from '../../protocol/reply.ts';
 import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, type Query } from '../../protocol/request.ts';
 import type { ShardStorage } from '../../shard/ports.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 
 /** An export that was not held for this long has lost its client. Many times the interval in which it is held (export.ts). */
 const IDLE_MS = 60_000;
@@ -82,9 +83,8 @@ export class Exports {
     const id = ++this.#last;
     this.#running.set(id, { group, hadRoom: this.#storage.roomToGrow, usedAtMs: clockMs });
     group.exports++;
-    reply.a = id;
-    reply.b = group.state.mutations;
-    reply.text = group.state.cold.origin;
+    const { mutations: appliedCommands, cold } = group.state;
+    QUERIES.exportGroup.result.write(reply, { id, appliedCommands, origin: cold.origin });
     return 'OK';
   }
 

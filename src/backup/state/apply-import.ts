@@ -5,7 +5,7 @@
  */
 import { toHex } from '../../base/hex.ts';
 import type { Command } from '../../protocol/command.ts';
-import { decodeImportEnd, decodeImportRows, decodeImportToken } from '../../protocol/import-command.ts';
+import { decodeImportEnd, decodeImportRows, decodeImportToken, showBackup } from '../../protocol/import-command.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { areRows, eachRow } from '../../base/row-bytes.ts';
 import { planted } from '../../base/planted.ts';
@@ -14,6 +14,7 @@ import { refuse } from '../../stream/append.ts';
 import { TAG_BUCKET, TAG_HEAD, prefixEnd, taggedKey } from '../../stream/keys.ts';
 import { NO_DIGEST } from './import-mark.ts';
 import type { State } from '../../stream/state.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 /** An attempt that has been silent for so long may be replaced: its node died. */
 export const IMPORT_SILENCE_MS = 10_000;
@@ -44,14 +45,14 @@ export function applyImportBegin(state: State, command: Command, reply: Reply): 
       if (isAlive && !planted('import-takes-over-at-once')) return refuse(reply, 'IMPORT_RUNNING');
       state.markImport({ ...mark, phase: 'undoing', token, lastMs: command.nowMs });
     }
-    if (state.imported?.phase === 'undoing') reply.b = 1;
+    COMMANDS.importBegin.result.write(reply, { rowsLeft: state.imported?.phase === 'undoing' });
     return undefined;
   }
   const isOver = mark?.phase === 'undone' && mark.token === token;
   if (isOver && !planted('import-begins-again-late')) return refuse(reply, 'IMPORT_LOST');
   if (holdsAnything(state)) {
     refuse(reply, 'GROUP_NOT_EMPTY');
-    reply.text = mark?.phase === 'done' ? toHex(mark.digest) : '';
+    showBackup(reply, mark?.phase === 'done' ? toHex(mark.digest) : '');
     return undefined;
   }
   state.markImport({ phase: 'rows', token, pieces: 0, rows: 0, lastMs: command.nowMs, digest: NO_DIGEST });
@@ -124,7 +125,7 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
     return undefined;
   }
   state.markImport({ ...mark, phase: 'undoing', lastMs: command.nowMs });
-  reply.b = 1;
+  COMMANDS.importAbort.result.write(reply, { rowsLeft: true });
   return undefined;
 }
 

@@ -12,6 +12,7 @@ import { READ_FLAG_NO_TOUCH, type Request, newRequest } from '../../protocol/req
 import { type ChunkLoader } from './chunk-loader.ts';
 import type { Logger } from '../../logging/logger.ts';
 import { QUERIES } from '../../protocol/operations.ts';
+import { explain } from '../../protocol/refusal.ts';
 
 /** Answers under way; more are refused. */
 const READS_MAX = 1024;
@@ -263,7 +264,7 @@ export class ColdReader {
     const reply = this.#error;
     reply.reset(0);
     reply.code = errorNumber(code);
-    reply.text = text;
+    explain(reply, text);
     handler.onReply(reply);
   }
 

@@ -260,12 +260,13 @@ export class Compactor {
     }
     lane.job = undefined;
     const { slices, bytes, chunks } = job.merged as NonNullable<Job['merged']>;
-    this.counters.stale += slices.length - reply.a;
-    if (reply.a === 0) return;
+    const { slicesAccepted } = COMMANDS.compact.result.read(reply);
+    this.counters.stale += slices.length - slicesAccepted;
+    if (slicesAccepted === 0) return;
     this.counters.publishes++;
     this.counters.bytes += bytes;
     this.counters.merged += chunks;
-    this.counters.written += reply.a;
+    this.counters.written += slicesAccepted;
     // What they became may be the sixteenth of its kind.
     this.#remember(lane, job);
   }

@@ -6,9 +6,10 @@ import { ERRORS } from '../../base/errors.ts';
 import type { Group } from '../../group/group.ts';
 import { isImporting } from '../../backup/state/apply-import.ts';
 import type { Query } from '../../protocol/request.ts';
-import { type Answer, notLeader, sentence } from '../../shard/answers.ts';
+import { notLeader, sentence } from '../../shard/answers.ts';
 import type { FlushCall } from './flusher.ts';
 import type { ColdTier } from './tier.ts';
+import type { CallResult } from '../../protocol/call-result.ts';
 
 /** Of one object, whatever the caller asks for: it is held in memory. */
 const CALL_BYTES_MAX = 8 * 1024 * 1024;
@@ -18,8 +19,8 @@ const CALLS_MAX = 16;
 const NO_STORE = 'this node has no cold store: set storage.cold.backend and start it again';
 
 /** What to look at until it gives an answer. */
-export function flushCall(cold: ColdTier | undefined, group: Group, query: Query): () => Answer | undefined {
-  if (cold === undefined) return () => sentence(409, NO_STORE);
+export function flushCall(cold: ColdTier | undefined, group: Group, query: Query): () => CallResult | undefined {
+  if (cold === undefined) return () => sentence('refused', NO_STORE);
   const stream = query.bytes.slice(query.keyAt, query.keyAt + query.keyBytes);
   const wanted = Math.max(1, query.value);
   const maxBytes = query.maxBytes === 0 ? CALL_BYTES_MAX : Math.min(query.maxBytes, CALL_BYTES_MAX);
@@ -29,11 +30,11 @@ export function flushCall(cold: ColdTier | undefined, group: Group, query: Query
     // A leader that has not applied what was before its term may not know the stream yet.
     if (group.state.appliedTerm !== group.raft.term) return undefined;
     // A stream that is looked up stays in the cache: of an import that is undone it would be a stream without rows.
-    if (isImporting(group.state)) return sentence(503, ERRORS.GROUP_IMPORTING.text);
+    if (isImporting(group.state)) return sentence('retry', ERRORS.GROUP_IMPORTING.text);
     if (call === undefined) {
       const early = refusal(group, stream, wanted);
       if (early !== undefined) return early;
-      if (cold.flusher.callsOf(group) >= CALLS_MAX) return sentence(503, 'other flushes of this group wait; retry');
+      if (cold.flusher.callsOf(group) >= CALLS_MAX) return sentence('retry', 'other flushes of this group wait; retry');
       call = { stream, maxBytes, done: undefined, reason: '' };
       cold.flusher.call(group, call);
     }
@@ -41,26 +42,26 @@ export function flushCall(cold: ColdTier | undefined, group: Group, query: Query
   };
 }
 
-function refusal(group: Group, stream: Uint8Array, wanted: number): Answer | undefined {
+function refusal(group: Group, stream: Uint8Array, wanted: number): CallResult | undefined {
   const head = group.state.find(stream, 0, stream.length);
-  if (head === undefined) return sentence(404, 'stream not found');
-  return head.tail - head.hotStart < wanted ? { status: 204, body: '' } : undefined;
+  if (head === undefined) return sentence('not-found', 'stream not found');
+  return head.tail - head.hotStart < wanted ? { outcome: 'nothing-to-do', body: '' } : undefined;
 }
 
-function outcome(group: Group, { stream, done, reason }: FlushCall): Answer {
+function outcome(group: Group, { stream, done, reason }: FlushCall): CallResult {
   switch (done) {
     case 'flushed': {
       const head = group.state.find(stream, 0, stream.length);
-      if (head === undefined) return sentence(404, 'stream not found');
+      if (head === undefined) return sentence('not-found', 'stream not found');
       // Applied mutations, as backups count them: not the index in the log.
       const { mutations } = group.state;
-      return { status: 200, body: { hot_start_offset: head.hotStart, group_commit_index: mutations } };
+      return { outcome: 'done', body: { hot_start_offset: head.hotStart, group_commit_index: mutations } };
     }
     case 'failed':
-      return sentence(502, `the cold store did not take the object: ${reason}`);
+      return sentence('store-failed', `the cold store did not take the object: ${reason}`);
     case 'leader-lost':
       return notLeader(group, {});
     default:
-      return { status: 204, body: '' };
+      return { outcome: 'nothing-to-do', body: '' };
   }
 }

@@ -336,7 +336,7 @@ export class Flusher {
       this.#end(lane, 'failed', 'the command was not confirmed');
       return;
     }
-    if (reply.a === 0) {
+    if (COMMANDS.flush.result.read(reply).slicesAccepted === 0) {
       // Deleted or moved meanwhile. Should that ever happen again and again, it happens slowly.
       this.counters.stale++;
       lane.backOff.failed(this.#clockMs);

@@ -11,6 +11,7 @@ import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../protocol/request.ts';
 import { type Plan, type RowSource, collect } from '../../stream/collect.ts';
 import { END_BYTES, ROW_FORMAT, ROW_HEAD_BYTES } from '../../stream/row.ts';
 import { RowView } from '../../stream/row-view.ts';
+import { showRead } from '../../protocol/read.ts';
 
 const NO_BYTES = new Uint8Array(0);
 const view = new RowView();
@@ -135,8 +136,7 @@ function refuseInside(plan: ColdPlan, reply: Reply): void {
   reply.code = errorNumber('OFFSET_INSIDE_RECORD');
   reply.contentType = '';
   reply.startOffset = 0;
-  reply.a = 0;
-  reply.c = 0;
+  showRead(reply, 0, 0);
   reply.body = undefined;
   reply.nextOffset = plan.tail;
   if (plan.closed) reply.flags |= REPLY_CLOSED;

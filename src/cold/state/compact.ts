@@ -8,6 +8,7 @@ import type { State } from '../../stream/state.ts';
 import { CHUNK_DIRTY_BYTES, eachChunk, putChunk } from './chunks.ts';
 import { GC_MERGED, addObject, objectKnown, sameObject } from './objects.ts';
 import { dropChunks } from './release.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 /**
  * An object was uploaded whose slices hold what runs of chunks hold. Each slice is judged for itself: it is refused when
@@ -23,7 +24,7 @@ export function applyCompact(state: State, command: Command, reply: Reply): void
   for (const slice of list.slices) if (acceptSlice(state, list.object, slice, command.nowMs)) accepted++;
   const { object, key, bytes } = list;
   addObject(state, { object, refs: accepted, bytes, bucket: decodeUtf8(bucket), key }, command.nowMs);
-  reply.a = accepted;
+  COMMANDS.compact.result.write(reply, { slicesAccepted: accepted });
 }
 
 function acceptSlice(state: State, object: ObjectId, slice: Slice, nowMs: number): boolean {

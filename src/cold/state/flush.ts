@@ -10,6 +10,7 @@ import type { State } from '../../stream/state.ts';
 import { CHUNK_DIRTY_BYTES, putChunk } from './chunks.ts';
 import { moveHotStart, recordAt } from './hot.ts';
 import { addObject, forgetObject, objectKnown } from './objects.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 /**
  * An object was uploaded: its slices replace the rows that they hold. Slices whose stream went on differently since
@@ -32,7 +33,7 @@ export function applyFlush(state: State, command: Command, reply: Reply): void {
   const { object, key, bytes } = list;
   const refs = planted('pack-counted-short') && accepted > 1 ? accepted - 1 : accepted;
   addObject(state, { object, refs, bytes, bucket: decodeUtf8(bucket), key }, command.nowMs);
-  reply.a = accepted;
+  COMMANDS.flush.result.write(reply, { slicesAccepted: accepted });
 }
 
 /** The slices of one stream from `first` on. */

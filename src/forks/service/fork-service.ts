@@ -19,6 +19,7 @@ import { ForkMaker } from './maker.ts';
 import { ForkPacer } from './pacer.ts';
 import { type ForkPort, step } from './steps.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
+import { FORK_GONE, type ForkGone } from '../../protocol/fork-gone.ts';
 
 /** How often what was left undone is looked for: forks that expired, and those of nodes that died. */
 const LOOK_MS = 1000;
@@ -99,7 +100,7 @@ export class ForkService implements Forks {
       else this.counters.failed++;
       handler.onReply(reply);
       if (rest === 'unknown') this.#undoLater(maker);
-      else if (rest !== undefined) this.tell(maker.group, rest, () => undefined);
+      else if (rest !== undefined) this.#tellIf(maker.group, goneOf(rest), () => undefined);
     });
     maker.start();
     return true;
@@ -118,14 +119,18 @@ export class ForkService implements Forks {
         const isOver = reply.code === 0 || this.#stopped || this.#port.monotonicMs() >= untilMs;
         if (!isOver) return this.#port.after(UNDO_AGAIN_MS, attempt);
         this.#undoing--;
-        return this.tell(maker.group, reply, () => undefined);
+        return this.#tellIf(maker.group, goneOf(reply), () => undefined);
       });
     attempt();
   }
 
-  tell(group: number, reply: Reply, done: () => void): void {
-    if (reply.code !== 0 || reply.b !== 1) return done();
-    return this.#unpin({ group, token: reply.a, source: reply.text }, done);
+  tell(group: number, { token, source }: ForkGone, done: () => void): void {
+    this.#unpin({ group, token, source }, done);
+  }
+
+  #tellIf(group: number, gone: ForkGone | undefined, done: () => void): void {
+    if (gone === undefined) done();
+    else this.tell(group, gone, done);
   }
 
   #unpin({ group, token, source }: PendingNotification & { readonly group: number }, done: () => void): void {
@@ -133,10 +138,10 @@ export class ForkService implements Forks {
     step(this.#port, this.#request(COMMANDS.forkUnpin.number, sourceGroup, source, token), (reply) => {
       if (reply.code !== 0) return done();
       this.counters.told++;
-      const next = reply.b === 1 ? { group: sourceGroup, token: reply.a, source: reply.text } : undefined;
+      const next = goneOf(reply);
       // Any name does: the token alone says which row goes.
       return step(this.#port, this.#request(COMMANDS.forkUnpinned.number, group, source, token), () =>
-        next === undefined ? done() : this.#unpin(next, done),
+        this.#tellIf(sourceGroup, next, done),
       );
     });
   }
@@ -204,15 +209,20 @@ export class ForkService implements Forks {
   /** A fork that is not there keeps no name. */
   #ask({ source, token, fork }: PinCheck, done: () => void): void {
     step(this.#port, this.#request(COMMANDS.forkCheck.number, this.#groupOf(fork), fork, token), (reply) => {
-      if (reply.code !== 0 || reply.a === 1) return done();
+      if (reply.code !== 0 || COMMANDS.forkCheck.result.read(reply).isThere) return done();
       this.counters.lost++;
       return step(
         this.#port,
         this.#request(COMMANDS.forkUnpin.number, this.#groupOf(source), source, token),
-        (answer) => this.tell(this.#groupOf(source), answer, done),
+        (answer) => this.#tellIf(this.#groupOf(source), goneOf(answer), done),
       );
     });
   }
+}
+
+/** Whom the answer to an ABORT or UNPIN tells of, if anybody. */
+function goneOf(reply: Reply): ForkGone | undefined {
+  return reply.code === 0 ? FORK_GONE.read(reply) : undefined;
 }
 
 function split(key: string): [string, string] {

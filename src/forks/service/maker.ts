@@ -15,6 +15,7 @@ import type { Reserved } from '../../gateway/quota-gate.ts';
 import type { ForkPacer } from './pacer.ts';
 import { type ForkPort, keep, refusal, step } from './steps.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
+import { readIncarnation } from '../../protocol/read.ts';
 
 /** A message or record began there when the source was pinned, so now the floor is higher, or it is another stream. */
 const MOVED: ReadonlySet<ErrorCode> = new Set(['STREAM_GONE', 'OFFSET_INSIDE_RECORD', 'OFFSET_OUT_OF_RANGE']);
@@ -87,22 +88,21 @@ export class ForkMaker {
     command.payload = encodeForkPin(`${this.#asked.bucket}\0${this.#asked.stream}`, offset);
     step(this.#port, request, (reply) => {
       if (reply.code !== 0) return this.#undo(keep(reply));
+      const { floor, incarnation, ttlSeconds, expiresAtMs } = COMMANDS.forkPin.result.read(reply);
       const anchor = offset === FORK_AT_TAIL ? reply.nextOffset : offset;
       this.#source = {
         contentType: reply.contentType,
-        incarnation: reply.c,
         anchor,
-        ttlSeconds: reply.a,
-        expiresAtMs: reply.b,
+        ...{ incarnation, ttlSeconds, expiresAtMs },
       };
       const cutter = new Cutter({
         json: isJson(reply.contentType),
         anchor,
         subOffset: this.#wish.subOffset,
-        floor: reply.startOffset,
+        floor,
         recordFirst: reply.recordFirst,
       });
-      return this.#reserve(anchor - reply.startOffset + this.#wish.subOffset, () => {
+      return this.#reserve(anchor - floor + this.#wish.subOffset, () => {
         // The first piece says where the fork begins, also when it inherits nothing.
         if (cutter.done) return this.#write(cutter, cutter.at, cutter.record, { ends: [], bytes: new Uint8Array(0) });
         return this.#read(cutter);
@@ -149,7 +149,7 @@ export class ForkMaker {
       if (MOVED.has(code)) return this.#fail('FORK_SOURCE_MOVED');
       if (code === 'STREAM_NOT_FOUND' || code === 'STREAM_DELETED') return this.#fail('FORK_SOURCE_DELETED');
       if (code !== 'OK') return this.#undo(keep(reply));
-      if (reply.a !== this.#source?.incarnation) return this.#fail('FORK_SOURCE_MOVED');
+      if (readIncarnation(reply) !== this.#source?.incarnation) return this.#fail('FORK_SOURCE_MOVED');
       const { at, record } = cutter;
       const taken = cutter.take(decodeParts(reply.body ?? new Uint8Array(4)));
       if (typeof taken === 'string') return this.#fail(taken);

@@ -2,11 +2,12 @@
  * Commands and reads of a fork in the making, one at a time. Each may be done twice without harm, so what finds no leader or no room,
  * or whose outcome is not known, is sent again for a while.
  */
-import { type ErrorCode, errorCode, errorNumber } from '../../base/errors.ts';
+import { type ErrorCode, errorNumber } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { Reply } from '../../protocol/reply.ts';
 import type { Reserved } from '../../gateway/quota-gate.ts';
 import type { Request } from '../../protocol/request.ts';
+import { type RetryPolicy, sendUntilDone } from '../../gateway/retry.ts';
 
 /** What the service for forks needs from its surroundings. */
 export interface ForkPort {
@@ -40,26 +41,19 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
   'COLD_UNAVAILABLE',
 ]);
 
+const POLICY: RetryPolicy = {
+  patienceMs: PATIENCE_MS,
+  againMs: AGAIN_MS,
+  isPassing: (code) => PASSING.has(code),
+};
+
 /** `isUnknown`: one of the attempts may have taken effect, or may still do so, whatever the last one was told. */
 export type StepDone = (reply: Reply, isUnknown: boolean) => void;
 
 export function step(port: ForkPort, request: Request, done: StepDone): void {
-  const untilMs = port.monotonicMs() + PATIENCE_MS;
-  let isUnknown = false;
-  const attempt = (): void => {
-    const sent = port.gateway.send(request, {
-      onReply: (reply) => {
-        const code = errorCode(reply.code);
-        isUnknown ||= code === 'OUTCOME_UNKNOWN';
-        if (PASSING.has(code) && port.monotonicMs() < untilMs) port.after(AGAIN_MS, attempt);
-        else done(reply, isUnknown);
-      },
-    });
-    if (sent) return;
-    if (port.monotonicMs() < untilMs) port.after(AGAIN_MS, attempt);
-    else done(refusal('SHARD_BUSY'), isUnknown);
-  };
-  attempt();
+  sendUntilDone({ gateway: port.gateway, clock: port, policy: POLICY }, request, (reply, isUnknown) =>
+    done(reply ?? refusal('SHARD_BUSY'), isUnknown),
+  );
 }
 
 export function refusal(code: ErrorCode): Reply {

@@ -22,8 +22,8 @@ import type { Head } from '../../stream/head.ts';
 import { compareBytes } from '../../stream/keys.ts';
 import { removeStream } from '../../stream/remove.ts';
 import type { State } from '../../stream/state.ts';
-import { lifetimeText } from './form.ts';
 import { payloadOf } from './payload.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 /** With REPLY_CREATED the fork is to be made; without, it is there already. */
 export function applyForkBegin(state: State, command: Command, reply: Reply): void {
@@ -69,7 +69,7 @@ function describeExisting(state: State, head: Head, command: Command, begin: For
   const code = compare(state, head, command, begin);
   if (code !== 'OK') return refuse(reply, code, head);
   describe(head, reply);
-  reply.text = lifetimeText(head);
+  COMMANDS.forkBegin.result.write(reply, head);
   return undefined;
 }
 

@@ -12,6 +12,7 @@ import { type Head, internType } from '../../stream/head.ts';
 import { expiryKey } from '../../stream/keys.ts';
 import type { State } from '../../stream/state.ts';
 import { payloadOf } from './payload.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 /** The fork that the command is about, whole or not. */
 export function forkOf(state: State, command: Command): Head | undefined {
@@ -57,11 +58,6 @@ function place(state: State, head: Head, command: Command, { anchor, at, record 
   head.recordNext = record;
 }
 
-/** What it inherited of its source's lifetime, or its own: the client is told. */
-export function lifetimeText({ ttlSeconds, expiresAtMs }: Head): string {
-  return `${ttlSeconds} ${expiresAtMs}`;
-}
-
 /** Everything inherited is there: the first own bytes follow, and everybody sees the fork. */
 export function applyForkEnd(state: State, command: Command, reply: Reply): void {
   const head = forkOf(state, command);
@@ -85,7 +81,8 @@ export function applyForkEnd(state: State, command: Command, reply: Reply): void
   }
   reply.flags |= REPLY_CREATED;
   describe(head, reply);
-  reply.text = lifetimeText(head);
+  // What it inherited of its source's lifetime, or its own.
+  COMMANDS.forkEnd.result.write(reply, head);
   reply.recordStart = recordStart;
   return undefined;
 }

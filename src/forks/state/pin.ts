@@ -10,6 +10,8 @@ import { refuse } from '../../stream/append.ts';
 import type { State } from '../../stream/state.ts';
 import { isHeld } from '../../stream/create.ts';
 import { payloadOf } from './payload.ts';
+import { explain } from '../../protocol/refusal.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Reply: type, floor, tail, first record and ordinal of the floor, a = ttl, b = expires at, c = incarnation. */
 export function applyForkPin(state: State, command: Command, reply: Reply): void {
@@ -22,12 +24,12 @@ export function applyForkPin(state: State, command: Command, reply: Reply): void
   const type = command.contentType();
   if (type !== '' && !sameContentType(type, head.shownContentType)) {
     refuse(reply, 'FORK_TYPE_MISMATCH');
-    reply.text = `${type}, the source is ${head.shownContentType}`;
+    explain(reply, `${type}, the source is ${head.shownContentType}`);
     return undefined;
   }
   if (pin.offset > head.tail) {
     refuse(reply, 'FORK_BEYOND_TAIL', head);
-    reply.text = `${pin.offset}, the tail is ${head.tail}`;
+    explain(reply, `${pin.offset}, the tail is ${head.tail}`);
     return undefined;
   }
   if (pin.offset >= 0 && pin.offset < head.floor) {
@@ -41,12 +43,10 @@ export function applyForkPin(state: State, command: Command, reply: Reply): void
   head.touchedAtMs = Math.max(head.touchedAtMs, command.nowMs);
   state.touch(head, 0);
   reply.contentType = head.contentType;
-  reply.startOffset = head.floor;
+  const { floor, ttlSeconds, expiresAtMs, incarnation } = head;
+  COMMANDS.forkPin.result.write(reply, { floor, ttlSeconds, expiresAtMs, incarnation });
   reply.nextOffset = head.tail;
   reply.recordFirst = head.recordFirst;
   reply.recordNext = head.recordNext;
-  reply.a = head.ttlSeconds;
-  reply.b = head.expiresAtMs;
-  reply.c = head.incarnation;
   return undefined;
 }

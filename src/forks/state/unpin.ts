@@ -12,13 +12,13 @@ import { removeStream } from '../../stream/remove.ts';
 import type { State } from '../../stream/state.ts';
 import { forkOf } from './form.ts';
 import type { Unpin } from './rows.ts';
+import { FORK_GONE } from '../../protocol/fork-gone.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 
-/** Who is to be told, if anybody is: b = 1, a = token, text = key of the source. */
+/** Who is to be told, if anybody is. */
 export function showUnpin(unpin: Unpin | undefined, reply: Reply): void {
   if (unpin === undefined) return;
-  reply.a = unpin.token;
-  reply.b = 1;
-  reply.text = readText(unpin.source, 0, unpin.source.length);
+  FORK_GONE.write(reply, { token: unpin.token, source: readText(unpin.source, 0, unpin.source.length) });
 }
 
 /** Its maker gives a fork up. One that is whole stays. */
@@ -60,5 +60,5 @@ export function applyForkCheck(state: State, command: Command, reply: Reply): vo
   const kept = forkOf(state, command) !== undefined || tombstone?.unpin?.token === command.forkToken;
   const isToCome = state.imported?.phase !== 'done' && !holdsAnything(state);
   const isHere = (kept || state.forks.hasUnpin(command.forkToken)) && !planted('living-fork-taken-for-gone');
-  reply.a = isHere || isToCome ? 1 : 0;
+  COMMANDS.forkCheck.result.write(reply, { isThere: isHere || isToCome });
 }

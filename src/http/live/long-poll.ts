@@ -18,6 +18,7 @@ import { Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './cursor.ts';
 import { type Live, liveOf } from './live.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, type Topic } from './topic.ts';
+import { readCreatedAtMs, readIncarnation, showRead } from '../../protocol/read.ts';
 
 const READING = 0;
 /** The mailbox was full; the clock tries again. */
@@ -100,7 +101,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
     this.#topic.beforeReply(reply);
     if (reply.code !== 0) {
       this.#answer(() => this.#responder.refusal(this.#res, this.#target.family, reply));
-    } else if (this.#tail !== undefined && reply.a !== this.#tail.a) {
+    } else if (this.#tail !== undefined && readIncarnation(reply) !== readIncarnation(this.#tail)) {
       this.onDeleted();
     } else if (reply.nextOffset > reply.startOffset || !reply.has(REPLY_UP_TO_DATE)) {
       this.#bring(reply);
@@ -200,7 +201,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
     tail.recordFirst = reply.recordFirst;
     tail.recordStart = reply.recordNext;
     tail.recordNext = reply.recordNext;
-    tail.a = reply.a;
+    showRead(tail, readIncarnation(reply), readCreatedAtMs(reply));
   }
 
   /** Answers with the bytes of an answer or event, or does so when they are compressed. */

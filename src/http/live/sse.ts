@@ -25,6 +25,7 @@ import { EventSocket, answerNothingMore, viewOf, writeStreamHead } from './event
 import { type Live, liveOf } from './live.ts';
 import { COMMENT, errorEvent, joinFrames, renderEvent, sendableBytes, VIEW_TEXT, type View } from './sse-frames.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from './topic.ts';
+import { readIncarnation } from '../../protocol/read.ts';
 
 /** A step smaller than the longest UTF-8 character could never be sent. */
 const STEP_BYTES_MIN = 4;
@@ -138,7 +139,7 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
         this.#open(reply);
         this.#deliver(reply, true);
       });
-    } else if (reply.a !== this.#incarnation) {
+    } else if (readIncarnation(reply) !== this.#incarnation) {
       this.onDeleted();
     } else {
       this.#deliver(reply, false);
@@ -149,7 +150,7 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     this.#opened = true;
     this.#sawEnd = false;
     this.#view = viewOf(reply);
-    this.#incarnation = reply.a;
+    this.#incarnation = readIncarnation(reply);
     this.#cursorFloor = cursorFloor(this.#requestedCursor, cursorSpan(Date.now()), Math.random());
     writeStreamHead(this.#res, this.#responder, reply, this.#view);
     whenWritable(this.#res, this.#ctx.logError, this, () => this.#onWritable());

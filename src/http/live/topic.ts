@@ -22,6 +22,7 @@ import { type Clock, Timed } from './clock.ts';
 import { Feed } from './feed.ts';
 import { VIEW_BASE64, VIEW_TEXT, type View } from './sse-frames.ts';
 import { QUERIES } from '../../protocol/operations.ts';
+import { readCreatedAtMs, readIncarnation, showRead } from '../../protocol/read.ts';
 
 /** Between two long-polls of a client its topic stays, so the shard need not be told twice per poll. */
 export const LINGER_MS = 5_000;
@@ -158,7 +159,7 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
     this.flush();
     if (reply.code !== 0) return;
     this.#checkLate(reply);
-    this.incarnation = reply.a;
+    this.incarnation = readIncarnation(reply);
     if (reply.contentType !== '') this.contentType = reply.contentType;
   }
 
@@ -193,8 +194,7 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
       return;
     }
     event.flags |= REPLY_UP_TO_DATE;
-    event.a = this.incarnation;
-    this.#spread(reply);
+    this.#spread(reply, this.incarnation);
   }
 
   /** The bytes that an event lacked. */
@@ -219,9 +219,8 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
     }
     this.#checkLate(reply);
     this.#event.flags = reply.flags;
-    this.#event.a = reply.a;
     const more = !reply.has(REPLY_UP_TO_DATE);
-    this.#spread(reply);
+    this.#spread(reply, readIncarnation(reply));
     if (more && this.number !== 0) this.#read();
   }
 
@@ -231,12 +230,12 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
     else if (this.#reading) this.#read();
   }
 
-  /** The fields of #event that differ between events and answers have been set: flags and `a`. */
-  #spread(reply: Reply): void {
+  /** The fields of #event that differ between events and answers have been set: the flags. */
+  #spread(reply: Reply, incarnation: number): void {
     const closed = reply.has(REPLY_CLOSED);
     if (this.#offset >= 0 && reply.nextOffset <= this.#offset && !closed) return;
     this.#offset = reply.nextOffset;
-    if (this.#waiters.size > 0) this.#wake(reply);
+    if (this.#waiters.size > 0) this.#wake(reply, incarnation);
     const text = this.#feeds[VIEW_TEXT].push(reply);
     const base64 = this.#feeds[VIEW_BASE64].push(reply);
     if (closed) {
@@ -248,18 +247,17 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
     }
   }
 
-  #wake(reply: Reply): void {
+  #wake(reply: Reply, incarnation: number): void {
     const event = this.#event;
     if (reply.contentType !== '') this.contentType = reply.contentType;
     event.code = 0;
     event.contentType = this.contentType;
-    event.text = '';
     event.startOffset = reply.startOffset;
     event.nextOffset = reply.nextOffset;
     event.recordFirst = reply.recordFirst;
     event.recordStart = reply.recordStart;
     event.recordNext = reply.recordNext;
-    event.c = reply.c;
+    showRead(event, incarnation, readCreatedAtMs(reply));
     event.body = reply.body;
     for (const waiter of [...this.#waiters]) waiter.onEvent(event);
     event.body = undefined;

@@ -7,6 +7,7 @@ import { declaredBytes, fillCommand, writeHeaders } from '../headers.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { RECORD_EXTENSION } from '../response.ts';
 import type { UwsResponse } from '../uws.ts';
+import { producerEpoch, producerSeq } from '../../protocol/producer-answer.ts';
 
 const OK = 0;
 const STREAM_CLOSED = errorNumber('STREAM_CLOSED');
@@ -76,8 +77,8 @@ export function writeWriteHeaders(res: UwsResponse, reply: Reply): void {
   // Most replies carry none of the rest.
   if (reply.flags === 0) return;
   if (reply.has(REPLY_PRODUCER)) {
-    res.writeHeader('producer-epoch', String(reply.a));
-    res.writeHeader('producer-seq', String(reply.b));
+    res.writeHeader('producer-epoch', String(producerEpoch(reply)));
+    res.writeHeader('producer-seq', String(producerSeq(reply)));
   }
   if (reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');
   if (reply.has(REPLY_RECORDS)) {

@@ -9,6 +9,7 @@ import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts'
 import { JSON_TYPE, RECORD_EXTENSION } from '../response.ts';
 import { DEFAULT_CONTENT_TYPE } from '../stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
+import { producerEpoch, producerSeq } from '../../protocol/producer-answer.ts';
 
 export function handleBatch(call: RequestContext): void {
   const headers = writeHeaders();
@@ -70,13 +71,13 @@ class Batch implements BodyConsumer, ReplyRenderer {
     }
     if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     const withRecords = reply.has(REPLY_RECORDS) && reply.recordNext > reply.recordStart;
-    const minimal = this.#minimal && reply.c === 0 && !withRecords;
+    const minimal = this.#minimal && COMMANDS.appendBatch.result.read(reply).framesRefused === 0 && !withRecords;
     const status = minimal ? 204 : 200;
     responder.begin(res, status);
     res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
     if (reply.has(REPLY_PRODUCER)) {
-      res.writeHeader('producer-epoch', String(reply.a));
-      res.writeHeader('producer-seq', String(reply.b));
+      res.writeHeader('producer-epoch', String(producerEpoch(reply)));
+      res.writeHeader('producer-seq', String(producerSeq(reply)));
     }
     if (withRecords) res.writeHeader('stream-extensions', RECORD_EXTENSION);
     if (minimal) {

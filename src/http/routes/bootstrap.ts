@@ -23,6 +23,7 @@ import type { UwsResponse } from '../uws.ts';
 import { writeRecordRange } from './position.ts';
 import { type Published, Slices } from './slices.ts';
 import { snapshotQuery } from './snapshot.ts';
+import { readIncarnation } from '../../protocol/read.ts';
 
 const LIVE: ReadonlySet<string> = new Set(['live']);
 const NOTHING = new Uint8Array(0);
@@ -125,7 +126,7 @@ class Bootstrap implements ReplyHandler {
   #take(reply: Reply): void {
     const { incarnation, tail = 0 } = this.#first ?? {};
     // Made anew, or cut off below a floor that rose.
-    const changed = reply.code === STREAM_GONE || (reply.code === 0 && reply.a !== incarnation);
+    const changed = reply.code === STREAM_GONE || (reply.code === 0 && readIncarnation(reply) !== incarnation);
     if (changed && !this.#begun && this.#starts < STARTS_MAX) return this.start();
     if (reply.code !== 0) return this.#response.refusal(reply);
     if (changed || reply.body === undefined) return this.#response.cut();

@@ -2,11 +2,12 @@
 import { NAME_BYTES_MAX } from '../../base/limits.ts';
 import { nameBytes } from '../../protocol/command.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
-import { newRequest } from '../../protocol/request.ts';
+import type { Request } from '../../protocol/request.ts';
 import { compareText } from '../../base/text.ts';
 import { parseListQuery } from '../query.ts';
 import type { AggregateResponse, RequestContext } from '../request.ts';
-import { type Part, askAllShards, firstRefusal, tellAllGroups } from '../../gateway/scatter.ts';
+import { type Answer, callGroups, callShards, firstRefusal, resultsOf } from '../../gateway/shard-client.ts';
+import type { BucketResult } from '../../protocol/shard-summary.ts';
 
 /** PUT: a bucket needs no making. Any body is ignored. */
 export function handleCreateBucket(call: RequestContext): void {
@@ -21,22 +22,18 @@ interface BucketState {
   readonly streams: number;
 }
 
-function bucketState(parts: readonly Part[]): BucketState {
-  let streams = 0;
-  let exists = false;
-  for (const part of parts) {
-    if (part.code !== 'OK') continue;
-    streams += part.a;
-    exists ||= part.b !== 0;
-  }
+function bucketState(answers: readonly Answer<BucketResult>[]): BucketState {
+  const parts = resultsOf(answers);
+  const streams = parts.reduce((sum, part) => sum + part.streams, 0);
+  const exists = parts.some((part) => part.exists);
   return { exists: exists || streams > 0, streams };
 }
 
-function askBucket({ gateway, bucket }: RequestContext, done: (parts: Part[]) => void): void {
-  const query = newRequest();
-  query.op = QUERIES.bucket.number;
-  query.command.bucket = bucket;
-  askAllShards(gateway, query, done);
+function askBucket({ gateway, bucket }: RequestContext, done: (answers: Answer<BucketResult>[]) => void): void {
+  const fill = (query: Request): void => {
+    query.command.bucket = bucket;
+  };
+  callShards(gateway, QUERIES.bucket, fill, done);
 }
 
 /** Goes on with the number of its streams, if the bucket exists; otherwise the answer is given here. */
@@ -44,7 +41,7 @@ function withBucket(call: RequestContext, done: (aggregate: AggregateResponse, s
   const aggregate = call.aggregate();
   askBucket(call, (parts) => {
     const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
-    if (refused !== undefined) return aggregate.refuse(refused.code, refused.text);
+    if (refused !== undefined) return aggregate.refuse(refused.code, refused.detail);
     const { exists, streams } = bucketState(parts);
     return exists ? done(aggregate, streams) : aggregate.refuse('BUCKET_NOT_FOUND');
   });
@@ -58,13 +55,12 @@ export function handleDescribeBucket(call: RequestContext): void {
 export function handleDeleteBucket(call: RequestContext): void {
   withBucket(call, (aggregate, streams) => {
     if (streams > 0) return aggregate.refuse('BUCKET_NOT_EMPTY', `${streams} streams`);
-    const command = newRequest();
-    command.op = COMMANDS.deleteBucket.number;
-    command.command.kind = COMMANDS.deleteBucket.number;
-    command.command.bucket = call.bucket;
-    return tellAllGroups(call.gateway, command, (results) => {
+    const fill = (request: Request): void => {
+      request.command.bucket = call.bucket;
+    };
+    return callGroups(call.gateway, COMMANDS.deleteBucket, fill, (results) => {
       const refusal = firstRefusal(results, 'BUCKET_NOT_FOUND');
-      if (refusal !== undefined) aggregate.refuse(refusal.code, refusal.text);
+      if (refusal !== undefined) aggregate.refuse(refusal.code, refusal.detail);
       else aggregate.empty(204);
     });
   });
@@ -90,23 +86,23 @@ export function handleListStreams(call: RequestContext): void {
     return call.refuse('INVALID_QUERY', detail);
   }
   const aggregate = call.aggregate();
-  const query = newRequest();
-  query.op = QUERIES.list.number;
-  query.command.bucket = bucket;
-  query.prefix = prefix;
-  query.after = after;
-  // One more than asked for tells whether there is a next page.
-  query.maxRecords = limit + 1;
-  return askAllShards(call.gateway, query, (parts) => {
+  const fill = (query: Request): void => {
+    query.command.bucket = bucket;
+    query.prefix = prefix;
+    query.after = after;
+    // One more than asked for tells whether there is a next page.
+    query.maxRecords = limit + 1;
+  };
+  return callShards(call.gateway, QUERIES.list, fill, (parts) => {
     const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
-    if (refused !== undefined) return aggregate.refuse(refused.code, refused.text);
+    if (refused !== undefined) return aggregate.refuse(refused.code, refused.detail);
     if (parts.every((part) => part.code === 'BUCKET_NOT_FOUND')) return aggregate.refuse('BUCKET_NOT_FOUND');
     return aggregate.guard(() => aggregate.json(200, { bucket_id: bucket, prefix, ...mergeLists(parts, limit) }));
   });
 }
 
 /** Each shard lists its own streams in order, so the first `limit` of all are among the first of each. */
-function mergeLists(parts: readonly Part[], limit: number): Record<string, unknown> {
+function mergeLists(parts: readonly Answer<unknown>[], limit: number): Record<string, unknown> {
   const streams: Listed[] = [];
   let more = false;
   for (const part of parts) {

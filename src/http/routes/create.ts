@@ -40,12 +40,6 @@ export function handleCreate(call: RequestContext): void {
   return call.readBody(declaredBytes(headers.contentLength), new Create(locationOf(call, headers), fork.wish));
 }
 
-/** A fork may have inherited it. */
-function lifetimeOf(reply: Reply): { ttlSeconds: number; expiresAtMs: number } {
-  const [ttlSeconds = -1, expiresAtMs = -1] = reply.text.split(' ').map(Number);
-  return { ttlSeconds, expiresAtMs };
-}
-
 class Create implements BodyConsumer, ReplyRenderer {
   readonly #location: string;
   readonly #fork: ForkWish | undefined;
@@ -69,7 +63,9 @@ class Create implements BodyConsumer, ReplyRenderer {
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
     if (reply.code !== 0) return responder.refusal(res, call.family, reply);
-    const { ttlSeconds, expiresAtMs } = this.#fork === undefined ? call.request.command : lifetimeOf(reply);
+    // A fork may have inherited it.
+    const { ttlSeconds, expiresAtMs } =
+      this.#fork === undefined ? call.request.command : COMMANDS.forkEnd.result.read(reply);
     const status = reply.has(REPLY_CREATED) ? 201 : 200;
     responder.begin(res, status);
     res.writeHeader('location', this.#location);

@@ -23,17 +23,17 @@ const HEAD: ReplyRenderer = {
     writeStoredType(res, shownContentType(reply));
     res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
     res.writeHeader('stream-up-to-date', 'true');
-    res.writeHeader('stream-retained-offset', String(reply.startOffset));
-    const [tag, hotStart, snapshotOffset, snapshotDigest] = reply.text.split(' ');
+    const { floor, tag, hotStart, snapshot, ttlSeconds, expiresAtMs } = QUERIES.head.result.read(reply);
+    res.writeHeader('stream-retained-offset', String(floor));
     writeHeadVary(res, responder, reply);
-    if (tag !== undefined && tag !== '') res.writeHeader('etag', `"${tag}"`);
-    if (hotStart !== undefined && hotStart !== '') res.writeHeader('stream-cold-hot-start-offset', hotStart);
-    if (snapshotDigest !== undefined) {
-      res.writeHeader('stream-snapshot-offset', formatOffset(Number(snapshotOffset)));
-      res.writeHeader('stream-snapshot-digest', snapshotDigest);
+    if (tag !== '') res.writeHeader('etag', `"${tag}"`);
+    if (hotStart >= 0) res.writeHeader('stream-cold-hot-start-offset', String(hotStart));
+    if (snapshot !== undefined) {
+      res.writeHeader('stream-snapshot-offset', formatOffset(snapshot.offset));
+      res.writeHeader('stream-snapshot-digest', snapshot.digest);
     }
-    if (reply.a >= 0) res.writeHeader('stream-ttl', String(reply.a));
-    if (reply.b >= 0) res.writeHeader('stream-expires-at', formatRfc3339(reply.b));
+    if (ttlSeconds >= 0) res.writeHeader('stream-ttl', String(ttlSeconds));
+    if (expiresAtMs >= 0) res.writeHeader('stream-expires-at', formatRfc3339(expiresAtMs));
     if (reply.has(REPLY_CLOSED)) res.writeHeader('stream-closed', 'true');
     if (reply.has(REPLY_RECORDS)) {
       res.writeHeader('stream-record-first', String(reply.recordFirst));
@@ -66,7 +66,8 @@ const TELL_MS = 2000;
 /** 204 or the refusal. */
 const DELETE: ReplyRenderer = {
   intercept(call: RequestContext, reply: Reply): boolean {
-    if (reply.code !== 0 || reply.b !== 1) return false;
+    const gone = reply.code === 0 ? COMMANDS.deleteStream.result.read(reply) : undefined;
+    if (gone === undefined) return false;
     // What is told to the source takes its time, and the reply is used again.
     const answer = Object.assign(new Reply(), reply);
     let answered = false;
@@ -77,7 +78,7 @@ const DELETE: ReplyRenderer = {
       call.deliver(answer);
     };
     const late = setTimeout(finish, TELL_MS);
-    call.server.ctx.forks.tell(call.gateway.groupOf(call.bucket, call.stream), reply, finish);
+    call.server.ctx.forks.tell(call.gateway.groupOf(call.bucket, call.stream), gone, finish);
     return true;
   },
 

@@ -20,6 +20,7 @@ import { type QueryResult, collect } from '../query.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { RECORD_EXTENSION } from '../response.ts';
 import type { UwsResponse } from '../uws.ts';
+import { readIncarnation } from '../../protocol/read.ts';
 
 const BORDER_UNCHECKED = errorNumber('BORDER_UNCHECKED');
 const POSITION_INSIDE_MESSAGE = errorNumber('POSITION_INSIDE_MESSAGE');
@@ -104,7 +105,7 @@ export abstract class PositionCommand implements BodyConsumer, ReplyRenderer {
     }
     this.position = {
       ...this.position,
-      checkedIncarnation: reply.a,
+      checkedIncarnation: readIncarnation(reply),
       checkedOffset: reply.startOffset,
       checkedRecord: reply.recordStart,
     };

@@ -3,6 +3,7 @@ import type { ReplyHandler, ShardGateway } from '../../ports.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Request } from '../../protocol/request.ts';
 import type { StreamingResponse } from '../streaming.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 
 /** What the first slice says of stream and snapshot. */
 export interface Published {
@@ -73,15 +74,13 @@ export class Slices implements ReplyHandler {
     const first = this.#first;
     if (first !== undefined) {
       // Another snapshot took its place, or another stream: half of each is none.
-      const same = reply.a === first.incarnation && reply.text === first.digest && reply.startOffset === first.offset;
+      const { incarnation, digest, offset } = QUERIES.snapshot.result.read(reply);
+      const same = incarnation === first.incarnation && digest === first.digest && offset === first.offset;
       return same && this.#body.length > 0 ? this.#write() : this.#response.cut();
     }
     this.#first = {
-      offset: reply.startOffset,
+      ...QUERIES.snapshot.result.read(reply),
       contentType: reply.contentType,
-      digest: reply.text,
-      size: reply.b,
-      incarnation: reply.a,
       tail: reply.nextOffset,
       flags: reply.flags,
       recordFirst: reply.recordFirst,

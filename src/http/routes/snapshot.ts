@@ -18,6 +18,7 @@ import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
 import { PositionCommand, parsePosition, writeRecordRange } from './position.ts';
 import { Slices } from './slices.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
+import { explain } from '../../protocol/refusal.ts';
 
 const SNAPSHOT_IN_USE = errorNumber('SNAPSHOT_IN_USE');
 
@@ -110,7 +111,7 @@ const LATEST: ReplyRenderer = {
     // The URL as it was sent, so that no name has to be encoded again.
     res.writeHeader('location', `${call.url}/${formatOffset(reply.startOffset)}`);
     res.writeHeader('stream-snapshot-offset', formatOffset(reply.startOffset));
-    res.writeHeader('stream-snapshot-digest', reply.text);
+    res.writeHeader('stream-snapshot-digest', QUERIES.snapshot.result.read(reply).digest);
     writeRecordRange(res, reply);
     if (responder.headOnly) res.endWithoutBody();
     else res.end();
@@ -153,8 +154,8 @@ const DELETE: ReplyRenderer = {
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     if (reply.code === 0) {
       reply.code = SNAPSHOT_IN_USE;
-      // The digest; a refusal would say it behind its sentence.
-      reply.text = '';
+      // Here stood the digest.
+      explain(reply, '');
     }
     return call.responder.refusal(res, call.family, reply);
   },

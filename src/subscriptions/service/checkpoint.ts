@@ -11,7 +11,7 @@ import {
   encodeRetention,
   writePublishHead,
 } from '../../protocol/position-command.ts';
-import { type Answer, askStream } from '../../gateway/ask-stream.ts';
+import { type Answer, callStream } from '../../gateway/shard-client.ts';
 import type { Known } from './known.ts';
 import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
@@ -24,6 +24,7 @@ const FACTOR = 4;
 const ATTEMPTS = 5;
 /** The floor may not pass a published snapshot; the records say everything, so this one says nothing. */
 const MARK = encodeUtf8('{}');
+const LOG = { bucket: LOG_BUCKET, stream: LOG_STREAM };
 const MARK_TYPE = 'application/json';
 
 export function checkpointDue({ machine, log }: Known, bytesMin: number = BYTES_MIN): boolean {
@@ -52,20 +53,16 @@ export async function writeCheckpoint(gateway: ShardGateway, { machine, log }: K
 }
 
 /** What fails is done with the next checkpoint. */
-async function raiseFloor(gateway: ShardGateway, position: Position): Promise<Answer> {
+async function raiseFloor(gateway: ShardGateway, position: Position): Promise<Answer<unknown>> {
   const payload = new Uint8Array(PUBLISH_HEAD_BYTES + MARK.length);
   payload.set(MARK, PUBLISH_HEAD_BYTES);
   writePublishHead(payload, { position, digest: snapshotDigest(MARK_TYPE, MARK), match: undefined });
-  const published = await askStream(gateway, LOG_BUCKET, LOG_STREAM, (request) => {
-    request.op = COMMANDS.publishSnapshot.number;
-    request.command.kind = COMMANDS.publishSnapshot.number;
+  const published = await callStream(gateway, COMMANDS.publishSnapshot, LOG, (request) => {
     request.command.contentType = MARK_TYPE;
     request.command.payload = payload;
   });
   if (published.code !== 'OK') return published;
-  return await askStream(gateway, LOG_BUCKET, LOG_STREAM, (request) => {
-    request.op = COMMANDS.retention.number;
-    request.command.kind = COMMANDS.retention.number;
+  return await callStream(gateway, COMMANDS.retention, LOG, (request) => {
     request.command.payload = encodeRetention(position);
   });
 }

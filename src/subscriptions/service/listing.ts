@@ -6,7 +6,7 @@ import type { ShardGateway } from '../../ports.ts';
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { nameFault } from '../../protocol/names.ts';
 import { ALL_GROUPS, type Request } from '../../protocol/request.ts';
-import { type Answer, ask } from '../../gateway/ask-stream.ts';
+import { type Accepted, type Callable, call } from '../../gateway/shard-client.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
 /** Names of buckets in one answer. */
@@ -59,8 +59,8 @@ async function listBucket(
 ): Promise<boolean> {
   const pages = pagesOf(
     gateway,
+    QUERIES.list,
     (request, after) => {
-      request.op = QUERIES.list.number;
       request.command.bucket = bucket;
       request.prefix = prefix;
       request.after = after;
@@ -81,14 +81,14 @@ async function bucketNames(gateway: ShardGateway): Promise<Set<string>> {
   const found = new Set<string>();
   const pages = pagesOf(
     gateway,
+    QUERIES.usage,
     (request, after) => {
-      request.op = QUERIES.usage.number;
       request.command.bucket = after;
       request.maxRecords = BUCKETS_PAGE;
     },
-    ({ a, body }) => {
+    ({ result, body }) => {
       const rows = JSON.parse(body === '' ? '[]' : body) as readonly (readonly [string])[];
-      return { names: rows.map(([name]) => name), isLast: a !== 1 };
+      return { names: rows.map(([name]) => name), isLast: !result.hasMore };
     },
   );
   for await (const names of pages) for (const name of names) found.add(name);
@@ -101,21 +101,23 @@ interface Page {
 }
 
 /** The pages of one shard after the other, each behind the last name of the one before. */
-async function* pagesOf(
+async function* pagesOf<R>(
   gateway: ShardGateway,
+  operation: Callable<R>,
   fill: (request: Request, after: string) => void,
-  read: (answer: Answer) => Page,
+  read: (answer: Accepted<R>) => Page,
 ): AsyncGenerator<readonly string[]> {
   for (let shard = 0; shard < gateway.shardCount; shard++) {
     for (let after: string | undefined = ''; after !== undefined;) {
       const from: string = after;
-      const answer = await ask(
+      const answer = await call(
         gateway,
+        operation,
         (request) => {
           request.group = ALL_GROUPS;
           fill(request, from);
         },
-        shard,
+        { shard },
       );
       if (answer.code !== 'OK') throw new MillraceError(answer.code);
       const { names, isLast } = read(answer);

@@ -4,7 +4,7 @@ import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import { splitFlatPath } from '../../protocol/flat-path.ts';
 import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/request.ts';
-import { askStream } from '../../gateway/ask-stream.ts';
+import { callStream } from '../../gateway/shard-client.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
 const NO_STREAM: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['STREAM_NOT_FOUND', 'STREAM_DELETED']);
@@ -17,26 +17,21 @@ const NOTHING: StreamTail = { incarnation: 0, offset: 0 };
 
 /** Before it says that there is no stream it has asked the leader. */
 export async function locate(gateway: ShardGateway, path: string): Promise<StreamTail> {
-  const { bucket, stream } = splitFlatPath(path);
-  const answer = await askStream(gateway, bucket, stream, (request) => {
-    request.op = QUERIES.head.number;
-  });
+  const answer = await callStream(gateway, QUERIES.head, splitFlatPath(path));
   if (NO_STREAM.has(answer.code)) return NOTHING;
   if (answer.code !== 'OK') throw new MillraceError(answer.code);
-  return { incarnation: answer.c, offset: answer.nextOffset };
+  return { incarnation: answer.result.incarnation, offset: answer.nextOffset };
 }
 
 /** The stream's incarnation if it reaches that offset, after the leader was asked; 0 otherwise. */
 export async function reaches(gateway: ShardGateway, path: string, offset: number): Promise<number> {
-  const { bucket, stream } = splitFlatPath(path);
-  const answer = await askStream(gateway, bucket, stream, (request) => {
-    request.op = QUERIES.read.number;
+  const answer = await callStream(gateway, QUERIES.read, splitFlatPath(path), (request) => {
     request.mode = READ_OFFSET;
     request.value = offset;
     request.maxBytes = 1;
     request.readFlags = READ_FLAG_NO_TOUCH;
   });
-  if (answer.code === 'OK') return answer.a;
+  if (answer.code === 'OK') return answer.result.incarnation;
   if (NO_STREAM.has(answer.code) || NOT_THERE.has(answer.code)) return 0;
   throw new MillraceError(answer.code);
 }

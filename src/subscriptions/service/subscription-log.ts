@@ -15,8 +15,8 @@ import type { Command, LogRecord } from '../state/record.ts';
 import { flatPath } from '../../protocol/flat-path.ts';
 import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
 import { REPLY_UP_TO_DATE } from '../../protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/request.ts';
-import { type Answer, askStream } from '../../gateway/ask-stream.ts';
+import { READ_FLAG_NO_TOUCH, READ_OFFSET, type Request } from '../../protocol/request.ts';
+import { type Answer, type Callable, callStream } from '../../gateway/shard-client.ts';
 import type { Logger } from '../../logging/logger.ts';
 import type { Tails } from './tails.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
@@ -91,9 +91,7 @@ export class SubscriptionLog {
   /** Makes the stream unless it is there. */
   async ensure(): Promise<void> {
     if (this.isThere) return;
-    const answer = await this.#ask((request) => {
-      request.op = COMMANDS.create.number;
-      request.command.kind = COMMANDS.create.number;
+    const answer = await this.#ask(COMMANDS.create, (request) => {
       request.command.contentType = JSON_TYPE;
     });
     if (answer.code !== 'OK') throw new MillraceError(answer.code);
@@ -130,7 +128,7 @@ export class SubscriptionLog {
   }
 
   /** Appends only if nothing else came since what is folded; undefined: something did. */
-  async appendHere(records: readonly LogRecord[]): Promise<Answer | undefined> {
+  async appendHere(records: readonly LogRecord[]): Promise<Answer<unknown> | undefined> {
     const answer = await this.#send(records, this.#record);
     if (answer.code === 'RECORD_PRECONDITION_FAILED') return undefined;
     if (answer.code !== 'OK') throw new MillraceError(answer.code);
@@ -143,9 +141,7 @@ export class SubscriptionLog {
    */
   async barrier(): Promise<void> {
     if (!this.isThere) {
-      const head = await this.#ask((request) => {
-        request.op = QUERIES.head.number;
-      });
+      const head = await this.#ask(QUERIES.head);
       if (head.code === 'STREAM_NOT_FOUND') return;
       if (head.code !== 'OK') throw new MillraceError(head.code);
     }
@@ -188,18 +184,16 @@ export class SubscriptionLog {
     return waiting;
   }
 
-  #send(records: readonly LogRecord[], match: number | undefined): Promise<Answer> {
-    return this.#ask((request) => {
-      request.op = COMMANDS.append.number;
-      request.command.kind = COMMANDS.append.number;
+  #send(records: readonly LogRecord[], match: number | undefined): Promise<Answer<unknown>> {
+    return this.#ask(COMMANDS.append, (request) => {
       request.command.contentType = JSON_TYPE;
       request.command.recordMatch = match ?? -1;
       request.command.payload = encodeUtf8(JSON.stringify(records));
     });
   }
 
-  #ask(fill: Parameters<typeof askStream>[3]): Promise<Answer> {
-    return askStream(this.#options.gateway, LOG_BUCKET, LOG_STREAM, fill);
+  #ask<R>(operation: Callable<R>, fill?: (request: Request) => void): Promise<Answer<R>> {
+    return callStream(this.#options.gateway, operation, { bucket: LOG_BUCKET, stream: LOG_STREAM }, fill);
   }
 
   async #read(): Promise<void> {
@@ -223,20 +217,17 @@ export class SubscriptionLog {
 
   /** Finds where the log begins. */
   async #begin(): Promise<ErrorCode> {
-    const head = await this.#ask((request) => {
-      request.op = QUERIES.head.number;
-    });
+    const head = await this.#ask(QUERIES.head);
     if (head.code !== 'OK') return head.code;
-    this.#offset = head.startOffset;
+    this.#offset = head.result.floor;
     this.#record = head.recordFirst;
-    this.#incarnation = head.c;
+    this.#incarnation = head.result.incarnation;
     this.#again = true;
     return 'OK';
   }
 
   async #step(): Promise<ErrorCode> {
-    const answer = await this.#ask((request) => {
-      request.op = QUERIES.read.number;
+    const answer = await this.#ask(QUERIES.read, (request) => {
       request.mode = READ_OFFSET;
       request.value = this.#offset;
       request.readFlags = READ_FLAG_NO_TOUCH;

@@ -14,9 +14,10 @@ import {
   OBSERVE_PATTERN,
   type Request,
 } from '../../protocol/request.ts';
-import { type Answer, ask } from '../../gateway/ask-stream.ts';
+import { type Answer, call } from '../../gateway/shard-client.ts';
 import { Lanes } from './lanes.ts';
 import { QUERIES } from '../../protocol/operations.ts';
+import { replacedGroup, type ObserveResult } from '../../protocol/watching.ts';
 
 /** A shard that cannot answer yet (full mailbox, catching up, importing) is asked again this much later. */
 const RETRY_MS = 100;
@@ -95,7 +96,9 @@ export class Tails implements TailHandler {
   async settled(): Promise<void> {
     const shards = Array.from({ length: this.#gateway.shardCount }, (_, shard) => shard);
     // Group n lives on shard n, as far as there are shards; nobody follows the empty pattern. Whatever the answer says, it came.
-    await Promise.all(shards.map((group) => ask(this.#gateway, this.#filling(group, OBSERVE_FORGET_PATTERN, '', ''))));
+    await Promise.all(
+      shards.map((group) => call(this.#gateway, QUERIES.observe, this.#filling(group, OBSERVE_FORGET_PATTERN, '', ''))),
+    );
   }
 
   /** Asks for the tail of a wanted stream once more. */
@@ -138,7 +141,7 @@ export class Tails implements TailHandler {
   onTail(reply: Reply): void {
     if (this.#closed) return;
     if (reply.has(REPLY_BODY_OMITTED)) {
-      this.#askAgain(reply.a);
+      this.#askAgain(replacedGroup(reply));
       return;
     }
     const rows = JSON.parse(decodeUtf8(reply.body ?? new Uint8Array(0))) as readonly Row[];
@@ -172,7 +175,7 @@ export class Tails implements TailHandler {
       () => this.#names.get(path) === wanted,
       (answer) => {
         if (answer.code !== 'OK' || this.#names.get(path) !== wanted) return;
-        wanted.tail = { incarnation: answer.c, offset: answer.nextOffset };
+        wanted.tail = { incarnation: answer.result.incarnation, offset: answer.result.tail };
         this.#listener.found(path, wanted.tail);
       },
     );
@@ -183,7 +186,7 @@ export class Tails implements TailHandler {
     mode: number,
     path: string,
     isWanted: () => boolean,
-    atOnce?: (answer: Answer) => void,
+    atOnce?: (answer: Answer<ObserveResult>) => void,
   ): Promise<void> {
     const { bucket, stream } = splitFlatPath(path);
     await this.#until(isWanted, this.#gateway.groupOf(bucket, stream), mode, bucket, stream, atOnce);
@@ -196,7 +199,6 @@ export class Tails implements TailHandler {
 
   #filling(group: number, mode: number, bucket: string, stream: string): (request: Request) => void {
     return (request) => {
-      request.op = QUERIES.observe.number;
       request.group = group;
       request.mode = mode;
       request.topic = this.#topic;
@@ -211,14 +213,14 @@ export class Tails implements TailHandler {
     mode: number,
     bucket: string,
     stream: string,
-    atOnce?: (answer: Answer) => void,
+    atOnce?: (answer: Answer<ObserveResult>) => void,
   ): Promise<void> {
     const fill = this.#filling(group, mode, bucket, stream);
     const turn = this.#lanes.enter(group);
     if (turn !== undefined) await turn;
     try {
       while (!this.#closed && isWanted()) {
-        const { code } = await ask(this.#gateway, fill, undefined, atOnce);
+        const { code } = await call(this.#gateway, QUERIES.observe, fill, atOnce === undefined ? {} : { atOnce });
         if (code === 'OK' || code === 'STOPPING') return;
         // In its lane: a group that cannot answer now is asked no more often than this by a few.
         await new Promise((resolve) => {

@@ -6,7 +6,7 @@ import type { ShardGateway } from '../../ports.ts';
 import { showIssued } from '../state/show.ts';
 import type { Subscription, Wake } from '../state/subscription.ts';
 import { splitFlatPath } from '../../protocol/flat-path.ts';
-import { askStream } from '../../gateway/ask-stream.ts';
+import { callStream } from '../../gateway/shard-client.ts';
 import type { Keys } from './webhook-keys.ts';
 import { type DeliveryResult, deliver } from './webhook.ts';
 import type { WebhookRules } from './webhook-url.ts';
@@ -60,7 +60,6 @@ async function callWebhook(
 
 /** The wake stream is the application's: what it refuses is tried again like a webhook that does not answer. */
 async function writeEvent({ gateway, nowMs }: DeliveringOptions, sub: Subscription, wake: Wake): Promise<Sent> {
-  const { bucket, stream } = splitFlatPath(sub.config.wake_stream ?? '');
   const event = {
     type: 'wake',
     subscription_id: sub.id,
@@ -68,9 +67,7 @@ async function writeEvent({ gateway, nowMs }: DeliveringOptions, sub: Subscripti
     generation: sub.generation,
     ts: nowMs(),
   };
-  const answer = await askStream(gateway, bucket, stream, (request) => {
-    request.op = COMMANDS.append.number;
-    request.command.kind = COMMANDS.append.number;
+  const answer = await callStream(gateway, COMMANDS.append, splitFlatPath(sub.config.wake_stream ?? ''), (request) => {
     request.command.contentType = 'application/json';
     request.command.payload = encodeUtf8(JSON.stringify(event));
   });

@@ -7,6 +7,7 @@ import { Exports } from '../../../src/backup/shard/exports.ts';
 import type { ShardStorage } from '../../../src/shard/ports.ts';
 import type { Reply } from '../../../src/protocol/reply.ts';
 import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, Query } from '../../../src/protocol/request.ts';
+import { QUERIES } from '../../../src/protocol/operations.ts';
 
 interface World {
   readonly storage: { roomToGrow: boolean };
@@ -23,7 +24,7 @@ function world(): World {
   const exports = new Exports(storage as unknown as ShardStorage, {
     checkpoint: () => true,
     deliver: (reply: Reply) => {
-      last = { code: errorCode(reply.code), id: reply.a };
+      last = { code: errorCode(reply.code), id: QUERIES.exportGroup.result.read(reply).id };
     },
   });
   return {

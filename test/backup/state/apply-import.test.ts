@@ -60,7 +60,7 @@ class Replica {
       this.#state.appliedIndex++;
       apply(this.#state, command, this.#reply);
       assert.equal(errorCode(this.#reply.code), code, `command ${kind}`);
-    } while (all === true && this.#reply.b === 1);
+    } while (all === true && COMMANDS.importAbort.result.read(this.#reply).rowsLeft);
   }
 
   flush(): void {

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ColdHarness } from './harness.ts';
 import { code, find } from '../../shard/harness.ts';
+import { QUERIES } from '../../../src/protocol/operations.ts';
+import { type CallOutcome } from '../../../src/protocol/call-result.ts';
 
 const body = (bytes: number, fill = 'x'): string => fill.repeat(bytes);
 
@@ -202,34 +204,35 @@ test('an operator moves one stream now', () => {
   harness.append(0, 's', body(100));
   harness.create(0, 't', { body: body(100) });
   harness.turn();
-  const answered = (slot: number): [number, string] => {
+  const answered = (slot: number): [CallOutcome, string] => {
     let replies = harness.turn();
     for (let i = 0; i < 5; i++) {
       harness.port.answer(harness.tier);
       replies = [...replies, ...harness.turn()];
     }
     const reply = find(replies, slot);
-    return [reply.a, Buffer.from(reply.body ?? []).toString()];
+    const { outcome, body: said } = QUERIES.flushStream.result.read(reply);
+    return [outcome, said];
   };
-  const [status, text] = answered(harness.flushCall(0, 's'));
-  assert.equal(status, 200);
+  const [outcome, text] = answered(harness.flushCall(0, 's'));
+  assert.equal(outcome, 'done');
   assert.deepEqual(JSON.parse(text), {
     hot_start_offset: 100,
     group_commit_index: harness.groupOf().state.appliedIndex,
   });
   assert.equal(harness.groupOf().state.hotBytes, 100, 'the other stream stays');
-  assert.deepEqual(answered(harness.flushCall(0, 's')), [204, '']);
-  assert.deepEqual(answered(harness.flushCall(0, 't', 101)), [204, '']);
-  assert.deepEqual(answered(harness.flushCall(0, 'u')), [404, 'stream not found\n']);
+  assert.deepEqual(answered(harness.flushCall(0, 's')), ['nothing-to-do', '']);
+  assert.deepEqual(answered(harness.flushCall(0, 't', 101)), ['nothing-to-do', '']);
+  assert.deepEqual(answered(harness.flushCall(0, 'u')), ['not-found', 'stream not found\n']);
   const failing = harness.flushCall(0, 't');
   harness.turn();
   harness.port.answer(harness.tier, 'error');
-  assert.deepEqual(answered(failing), [502, 'the cold store did not take the object: the store said no\n']);
+  assert.deepEqual(answered(failing), ['store-failed', 'the cold store did not take the object: the store said no\n']);
   const leaderless = harness.flushCall(0, 't');
   harness.turn();
   harness.loseLeadership();
   const [conflict, reason] = answered(leaderless);
-  assert.equal(conflict, 409);
+  assert.equal(conflict, 'refused');
   assert.equal((JSON.parse(reason) as Record<string, unknown>)['reason'], 'not leader');
 });
 
@@ -239,6 +242,7 @@ test('a node without a cold store says so', () => {
   harness.restart();
   const slot = harness.flushCall(0, 's');
   const reply = find(harness.turn(), slot);
-  assert.equal(reply.a, 409);
-  assert.match(Buffer.from(reply.body ?? []).toString(), /^this node has no cold store/);
+  const { outcome, body: said } = QUERIES.flushStream.result.read(reply);
+  assert.equal(outcome, 'refused');
+  assert.match(said, /^this node has no cold store/);
 });

@@ -10,7 +10,7 @@ import { Reply } from '../../../src/protocol/reply.ts';
 import { SortedMapTx } from '../../stream/sorted-map-tx.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
 
-function answerOf(state: State, kind: number): number {
+function answerOf(state: State, kind: number): boolean {
   const fields = { ...newCommandFields(), kind, bucket: 'bucket', stream: 'fork', forkToken: 7 };
   const bytes = new Uint8Array(commandBytesMax(fields));
   const view = new DataView(bytes.buffer);
@@ -22,22 +22,22 @@ function answerOf(state: State, kind: number): number {
   state.appliedIndex++;
   apply(state, command, reply);
   assert.equal(reply.code, 0);
-  return reply.a;
+  return COMMANDS.forkCheck.result.read(reply).isThere;
 }
 
 test('a group in which nothing ever was does not say that a fork is gone', () => {
   const state = new State(1, new SortedMapTx());
-  assert.equal(answerOf(state, COMMANDS.forkCheck.number), 1);
+  assert.equal(answerOf(state, COMMANDS.forkCheck.number), true);
   answerOf(state, COMMANDS.create.number);
-  assert.equal(answerOf(state, COMMANDS.forkCheck.number), 0);
+  assert.equal(answerOf(state, COMMANDS.forkCheck.number), false);
 });
 
 test('a group that was restored with nothing in it says so', () => {
   const state = new State(1, new SortedMapTx());
   state.markImport({ phase: 'undone', token: '1', pieces: 0, rows: 0, lastMs: 0, digest: NO_DIGEST });
-  assert.equal(answerOf(state, COMMANDS.forkCheck.number), 1);
+  assert.equal(answerOf(state, COMMANDS.forkCheck.number), true);
   state.markImport({ phase: 'done', token: '2', pieces: 0, rows: 0, lastMs: 0, digest: NO_DIGEST });
-  assert.equal(answerOf(state, COMMANDS.forkCheck.number), 0);
+  assert.equal(answerOf(state, COMMANDS.forkCheck.number), false);
 });
 
 test('who is to be told is walked from anywhere, and each is found once', () => {

@@ -7,9 +7,10 @@ import { listStreams } from '../../../src/stream/list.ts';
 import { encodePurge, encodeQuota } from '../../../src/protocol/bucket-command.ts';
 import { type CommandFields } from '../../../src/protocol/command.ts';
 import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../../src/protocol/fork-command.ts';
-import { REPLY_CLOSED, REPLY_CREATED } from '../../../src/protocol/reply.ts';
+import { REPLY_CLOSED, REPLY_CREATED, type Reply } from '../../../src/protocol/reply.ts';
 import { Group } from './fork-commands.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
+import { FORK_GONE } from '../../../src/protocol/fork-gone.ts';
 
 const TEXT = 'text/plain';
 const SILENCE_MS = 15_000;
@@ -64,6 +65,11 @@ const data = (group: Group, name: string, token: number, { anchor = 11, at = 0, 
 const end = (group: Group, name: string, token: number, more: Partial<CommandFields> = {}) =>
   group.do(COMMANDS.forkEnd.number, name, { forkToken: token, contentType: TEXT, ...more });
 
+const lifetime = (
+  reply: Reply,
+  { result } = COMMANDS.forkEnd as Pick<typeof COMMANDS.forkEnd | typeof COMMANDS.forkPin, 'result'>,
+) => [result.read(reply).ttlSeconds, result.read(reply).expiresAtMs];
+
 const WHOLE: Piece = { ends: [6, 11], text: 'hello world' };
 
 /** All steps. */
@@ -83,7 +89,10 @@ test('a fork is made in steps, and nobody sees it before it is whole', () => {
   assert(begin(group, 'a/f', 7).has(REPLY_CREATED));
   group.restart();
   const pinned = pin(group, 'a/f', 7);
-  assert.deepEqual([pinned.contentType, pinned.startOffset, pinned.nextOffset, pinned.c], [TEXT, 0, 11, 1]);
+  assert.deepEqual(
+    [pinned.contentType, pinned.startOffset, pinned.nextOffset, COMMANDS.forkPin.result.read(pinned).incarnation],
+    [TEXT, 0, 11, 1],
+  );
   assert.equal(code(data(group, 'a/f', 7, { ends: [6], text: 'hello ' })), 'OK');
   assert.equal(code(data(group, 'a/f', 7, { at: 6, record: 1, ends: [5], text: 'world' })), 'OK');
   group.restart();
@@ -97,7 +106,7 @@ test('a fork is made in steps, and nobody sees it before it is whole', () => {
   const whole = end(group, 'a/f', 7, { payload: bytes('!'), close: true });
   assert(whole.has(REPLY_CREATED) && whole.has(REPLY_CLOSED));
   assert.equal(whole.nextOffset, 12);
-  assert.equal(whole.text, '-1 -1');
+  assert.deepEqual(lifetime(whole), [-1, -1]);
   assert.deepEqual(streams(group), ['f', 's']);
   assert.equal(group.tags(), 'FPbdfhm');
   const { streamCount, retainedBytes, appendBytes, writeUnits } = bucket(group);
@@ -138,7 +147,7 @@ test('the same PUT again is told from another one', () => {
   const again = begin(group, 'a/f', 8, ask);
   assert.equal(code(again), 'OK');
   assert(!again.has(REPLY_CREATED));
-  assert.deepEqual([again.nextOffset, again.text], [8, '60 -1']);
+  assert.deepEqual([again.nextOffset, lifetime(again)], [8, [60, -1]]);
   assert.equal(code(begin(group, 'a/f', 8, { ...ask, offset: -1 })), 'OK', 'an offset that is left out');
   const others: Ask[] = [
     { ...ask, offset: 5 },
@@ -177,8 +186,12 @@ test('a source that is removed keeps its name while forks of it live, and its so
   fork(group, 'a/f', 7);
   fork(group, 'a/g', 8, { from: 'a/f' });
   fork(group, 'a/h', 9, { from: 'a/f' });
-  assert.equal(group.do(COMMANDS.deleteStream.number, 'a/s').b, 0);
-  assert.equal(group.do(COMMANDS.deleteStream.number, 'a/f').b, 0, 'a fork that is a source itself tells nobody');
+  assert.equal(FORK_GONE.read(group.do(COMMANDS.deleteStream.number, 'a/s')), undefined);
+  assert.equal(
+    FORK_GONE.read(group.do(COMMANDS.deleteStream.number, 'a/f')),
+    undefined,
+    'a fork that is a source itself tells nobody',
+  );
   group.restart();
   for (const name of ['a/s', 'a/f']) {
     assert.equal(group.code(COMMANDS.deleteStream.number, name), 'STREAM_DELETED');
@@ -194,21 +207,25 @@ test('a source that is removed keeps its name while forks of it live, and its so
   const { streamCount, retainedBytes } = bucket(group);
   assert.deepEqual([streamCount, retainedBytes], [2, 22], 'its bytes are given back');
   const told = group.do(COMMANDS.deleteStream.number, 'a/g');
-  assert.deepEqual([told.b, told.a, told.text], [1, 8, 'a\0f']);
+  assert.deepEqual(FORK_GONE.read(told), { token: 8, source: 'a\0f' });
   assert.deepEqual(
     pendingNotifications(group.state, 9).map(({ token }) => token),
     [8],
   );
   for (let i = 0; i < 2; i++)
-    assert.equal(group.do(COMMANDS.forkUnpin.number, 'a/f', { forkToken: 8 }).b, 0, 'one is left');
+    assert.equal(
+      FORK_GONE.read(group.do(COMMANDS.forkUnpin.number, 'a/f', { forkToken: 8 })),
+      undefined,
+      'one is left',
+    );
   group.do(COMMANDS.forkUnpinned.number, 'a/f', { forkToken: 8 });
   assert.deepEqual(pendingNotifications(group.state, 9), []);
-  assert.equal(group.do(COMMANDS.deleteStream.number, 'a/h').a, 9);
+  assert.equal(FORK_GONE.read(group.do(COMMANDS.deleteStream.number, 'a/h'))?.token, 9);
   const last = group.do(COMMANDS.forkUnpin.number, 'a/f', { forkToken: 9 });
-  assert.deepEqual([last.b, last.a, last.text], [1, 7, 'a\0s'], 'the cascade');
+  assert.deepEqual(FORK_GONE.read(last), { token: 7, source: 'a\0s' }, 'the cascade');
   assert.equal(group.code(COMMANDS.deleteStream.number, 'a/f'), 'STREAM_NOT_FOUND');
   assert.equal(group.code(COMMANDS.deleteStream.number, 'a/s'), 'STREAM_DELETED');
-  assert.equal(group.do(COMMANDS.forkUnpin.number, 'a/s', { forkToken: 7 }).b, 0);
+  assert.equal(FORK_GONE.read(group.do(COMMANDS.forkUnpin.number, 'a/s', { forkToken: 7 })), undefined);
   assert.equal(group.code(COMMANDS.create.number, 'a/s'), 'OK');
   for (const token of [7, 9]) group.do(COMMANDS.forkUnpinned.number, 'a/s', { forkToken: token });
   group.do(COMMANDS.deleteStream.number, 'a/s');
@@ -252,7 +269,7 @@ test('lifetimes: a fork that expires is told of, a source that expires keeps its
   begin(group, 'a/g', 8);
   pin(group, 'a/g', 8);
   data(group, 'a/g', 8, WHOLE);
-  assert.equal(end(group, 'a/g', 8, { ttlSeconds: 5 }).text, '5 -1');
+  assert.deepEqual(lifetime(end(group, 'a/g', 8, { ttlSeconds: 5 })), [5, -1]);
   group.nowMs += 5000;
   group.do(COMMANDS.sweep.number, '');
   assert.deepEqual(
@@ -265,7 +282,7 @@ test('lifetimes: a fork that expires is told of, a source that expires keeps its
   short.code(COMMANDS.create.number, 'a/s', { contentType: TEXT, ttlSeconds: 5, payload: bytes('hello world') });
   begin(short, 'a/f', 7);
   const pinned = pin(short, 'a/f', 7);
-  assert.deepEqual([pinned.a, pinned.b], [5, -1]);
+  assert.deepEqual(lifetime(pinned, COMMANDS.forkPin), [5, -1]);
   data(short, 'a/f', 7, WHOLE);
   end(short, 'a/f', 7);
   short.nowMs += 5000;
@@ -287,7 +304,7 @@ test('quotas hold for what is inherited', () => {
   begin(group, 'a/g', 8);
   assert.equal(code(data(group, 'a/g', 8, WHOLE)), 'QUOTA_EXCEEDED');
   const undone = group.do(COMMANDS.forkAbort.number, 'a/g', { forkToken: 8 });
-  assert.deepEqual([undone.b, undone.a], [1, 8]);
+  assert.equal(FORK_GONE.read(undone)?.token, 8);
   assert.equal(bucket(group).streamCount, 2);
 });
 
@@ -301,7 +318,8 @@ test('a purge takes forks, sources and what is left of them, and tells other buc
   group.do(COMMANDS.deleteStream.number, 'a/s');
   assert.equal(group.code(COMMANDS.create.number, 'a/s'), 'NAME_HELD');
   const reply = group.do(COMMANDS.purge.number, 'a', { payload: encodePurge('') });
-  assert.deepEqual([code(reply), reply.a, reply.b], ['OK', 3, 0]);
+  const { streamsRemoved, hasMore } = COMMANDS.purge.result.read(reply);
+  assert.deepEqual([code(reply), streamsRemoved, hasMore], ['OK', 3, false]);
   assert.equal(group.code(COMMANDS.create.number, 'a/s'), 'OK', 'the name is free');
   assert.deepEqual(
     pendingNotifications(group.state, 9).map(({ token }) => token),
@@ -312,7 +330,7 @@ test('a purge takes forks, sources and what is left of them, and tells other buc
     group.do(COMMANDS.forkUnpinned.number, 'a/s', { forkToken: token });
   }
   // What was forked from the purged bucket lives, and tells in vain.
-  assert.equal(group.do(COMMANDS.deleteStream.number, 'b/f').a, 8);
+  assert.equal(FORK_GONE.read(group.do(COMMANDS.deleteStream.number, 'b/f'))?.token, 8);
   group.do(COMMANDS.forkUnpin.number, 'a/s', { forkToken: 8 });
   group.do(COMMANDS.forkUnpinned.number, 'a/s', { forkToken: 8 });
   group.do(COMMANDS.deleteStream.number, 'a/s');
@@ -322,8 +340,10 @@ test('a purge takes forks, sources and what is left of them, and tells other buc
 
 test('a fork that is asked after is there, or never comes', () => {
   const group = withSource();
-  const there = (name: string, token: number): number =>
-    group.do(COMMANDS.forkCheck.number, name, { forkToken: token }).a;
+  const there = (name: string, token: number): number => {
+    const reply = group.do(COMMANDS.forkCheck.number, name, { forkToken: token });
+    return COMMANDS.forkCheck.result.read(reply).isThere ? 1 : 0;
+  };
   assert.equal(there('a/f', 7), 0);
   begin(group, 'a/f', 7);
   assert.equal(there('a/f', 7), 1, 'in the making');

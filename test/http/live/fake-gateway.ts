@@ -24,6 +24,7 @@ import {
   type Request,
 } from '../../../src/protocol/request.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
+import { showRead } from '../../../src/protocol/read.ts';
 
 interface FakeStream {
   readonly incarnation: number;
@@ -235,7 +236,7 @@ export class FakeGateway implements ShardGateway {
     reply.contentType = stream.contentType;
     reply.startOffset = start;
     reply.nextOffset = end;
-    reply.a = stream.incarnation;
+    showRead(reply, stream.incarnation, 0);
     if (end === stream.tail) reply.flags |= REPLY_UP_TO_DATE | (stream.closed ? REPLY_CLOSED : 0);
     if (body.length > 0) reply.body = body;
     if (topic !== 0 && !reply.has(REPLY_CLOSED)) stream.topics.add(topic);

@@ -102,11 +102,12 @@ export class ColdChecks {
     if (slices.length === 0) return;
     if (command.kind === COMMANDS.compact.number) {
       this.counts.compactions++;
-      this.counts.coldMerged += reply.a;
+      this.counts.coldMerged += COMMANDS.compact.result.read(reply).slicesAccepted;
     } else {
       this.counts.flushes++;
-      this.counts.coldSlices += reply.a;
-      if (reply.a === 0) this.counts.staleFlushes++;
+      const { slicesAccepted } = COMMANDS.flush.result.read(reply);
+      this.counts.coldSlices += slicesAccepted;
+      if (slicesAccepted === 0) this.counts.staleFlushes++;
     }
     for (const slice of slices) {
       const head = state.find(slice.stream, 0, slice.stream.length);

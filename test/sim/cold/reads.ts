@@ -14,6 +14,7 @@ import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import type { Got, SimColdStore } from './store.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
+import { explain } from '../../../src/protocol/refusal.ts';
 
 const decoder = new TextDecoder();
 
@@ -91,6 +92,6 @@ function failed(reply: Reply, code: ErrorCode, ref?: ChunkRef): Reply {
   const answer = new Reply();
   answer.reset(reply.id);
   answer.code = errorNumber(code);
-  answer.text = ref === undefined ? '' : `${ref.key}@${ref.at}`;
+  if (ref !== undefined) explain(answer, `${ref.key}@${ref.at}`);
   return answer;
 }

@@ -211,7 +211,8 @@ export class ForkClients {
 
   /** The reply says the lifetime. */
   #isTemporary(reply: Reply): boolean {
-    return reply.text !== '-1 -1';
+    const { ttlSeconds, expiresAtMs } = COMMANDS.forkEnd.result.read(reply);
+    return ttlSeconds >= 0 || expiresAtMs >= 0;
   }
 
   #read(twig: Twig, then: () => void): void {

@@ -42,7 +42,7 @@ export class Contents {
   #applied(state: State, command: Command, reply: Reply): void {
     const { kind, bytes, payloadAt, payloadBytes, forkToken } = command;
     if (kind === COMMANDS.forkPin.number) {
-      this.#sources.set(forkToken, `${state.group}/${reply.c}`);
+      this.#sources.set(forkToken, `${state.group}/${COMMANDS.forkPin.result.read(reply).incarnation}`);
       return;
     }
     const head = state.findAny(command.bytes, command.keyAt, command.keyBytes);

@@ -5,6 +5,7 @@ import { Reply } from '../../../src/protocol/reply.ts';
 import type { Request } from '../../../src/protocol/request.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
+import { FORK_GONE } from '../../../src/protocol/fork-gone.ts';
 
 /** Most forks are made of several pieces. */
 const PIECE_BYTES = [40, 400, 4000];
@@ -57,6 +58,7 @@ export class ForkServices {
 
   /** As the HTTP side does after a DELETE; not always, because nodes die there too. */
   tell(process: SimProcess, group: number, reply: Reply): void {
-    this.#services.get(process)?.tell(group, reply, () => undefined);
+    const gone = reply.code === 0 ? FORK_GONE.read(reply) : undefined;
+    if (gone !== undefined) this.#services.get(process)?.tell(group, gone, () => undefined);
   }
 }

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../../../src/ports.ts';
 import { Tails } from '../../../src/subscriptions/service/tails.ts';
 import { REPLY_BODY_OMITTED, REPLY_TAIL, Reply } from '../../../src/protocol/reply.ts';
+import { QUERIES } from '../../../src/protocol/operations.ts';
 
 class Shards implements ShardGateway {
   readonly groupCount = 1;
@@ -25,8 +26,7 @@ class Shards implements ShardGateway {
   answer(incarnation: number, offset: number): void {
     const reply = new Reply();
     reply.reset(1);
-    reply.c = incarnation;
-    reply.nextOffset = offset;
+    QUERIES.observe.result.write(reply, { incarnation, tail: offset });
     this.asked.shift()?.onReply(reply);
   }
 

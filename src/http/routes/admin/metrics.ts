@@ -21,7 +21,7 @@ export function handleMetrics(call: RequestContext, source: MetricsSource): void
   const aggregate = call.aggregate();
   const answer = (status: Awaited<ReturnType<typeof askNodeStatus>>): void =>
     aggregate.guard(() => {
-      if ('code' in status) aggregate.refuse(status.code, status.text);
+      if ('code' in status) aggregate.refuse(status.code, status.detail);
       else aggregate.json(200, snapshot(call.server, source, status));
     });
   askNodeStatus(call.gateway).then(answer, (error: unknown) => call.crash(error));

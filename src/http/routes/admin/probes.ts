@@ -3,7 +3,7 @@
  * needs none there, is told what is missing; others only whether.
  */
 import { type NodeStatus, type RaftGroup, askNodeStatus } from '../../../gateway/node-status.ts';
-import type { Part } from '../../../gateway/scatter.ts';
+import type { Refused } from '../../../gateway/shard-client.ts';
 import type { ShardGateway } from '../../../ports.ts';
 import { type WriteHeaders, writeHeaders } from '../../headers.ts';
 import type { AggregateResponse, RequestContext } from '../../request.ts';
@@ -73,8 +73,8 @@ export class ReadyProbe {
   }
 }
 
-function tellRefused({ code, text }: Part): Tell {
-  return (aggregate) => aggregate.refuse(code, text);
+function tellRefused({ code, detail }: Refused): Tell {
+  return (aggregate) => aggregate.refuse(code, detail);
 }
 
 function tellWhether(aggregate: AggregateResponse, isReady: boolean, detail: object = {}): void {

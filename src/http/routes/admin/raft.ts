@@ -9,8 +9,8 @@
  *   /__svc/raft/{group}/leader/transfer/{node}
  *   /__svc/raft/{group}/nodes/{node}/allow-next-revert
  *
- * Here a call is read and refused when it cannot mean anything; whether it is possible is the shard's to say. Its answer comes
- * with status and body and is passed on. Calls that change the membership are answered after up to 10 s; no timeout of
+ * Here a call is read and refused when it cannot mean anything; whether it is possible is the shard's to say. Its answer is
+ * passed on. Calls that change the membership are answered after up to 10 s; no timeout of
  * uWebSockets.js runs meanwhile (server.ts).
  */
 import { formatAddress, parseAddress } from '../../../base/address.ts';
@@ -20,9 +20,10 @@ import type { Reply } from '../../../protocol/reply.ts';
 import { ADMIN_LEARNER, ADMIN_MEMBERSHIP, ADMIN_PURGE, newRequest } from '../../../protocol/request.ts';
 import { type QueryResult, collect } from '../../query.ts';
 import type { ReplyRenderer, RequestContext } from '../../request.ts';
-import { TEXT_PLAIN } from '../../response.ts';
+import { JSON_TYPE, TEXT_PLAIN } from '../../response.ts';
 import type { Handler } from '../../router.ts';
 import type { UwsResponse } from '../../uws.ts';
+import { type CallOutcome } from '../../../protocol/call-result.ts';
 
 /** Node ids are unsigned 32-bit numbers; 0 stands for "no node". */
 const NODE_ID_MAX = 2 ** 32 - 1;
@@ -131,17 +132,31 @@ function readAddress(node: number, given: string | undefined, peers: PeerAddress
   return { ok: true, value: formatAddress(address) };
 }
 
-/** Passes on what the shard answers. */
+const CALL_STATUS: Readonly<Record<CallOutcome, number>> = {
+  done: 200,
+  'nothing-to-do': 204,
+  invalid: 400,
+  'not-found': 404,
+  refused: 409,
+  declined: 409,
+  failed: 500,
+  'store-failed': 502,
+  retry: 503,
+  'disk-full': 507,
+};
+
+/** Shows how the call ended on the shard. */
 const PASS_ON: ReplyRenderer = {
   render(call: RequestContext, res: UwsResponse, reply: Reply): number {
     const { responder } = call;
     if (reply.code !== 0) return responder.refusal(res, call.family, reply);
-    const status = reply.a;
+    const { outcome, isJson, body } = QUERIES.admin.result.read(reply);
+    const status = CALL_STATUS[outcome];
     responder.begin(res, status);
-    if (status === 503) res.writeHeader('retry-after', '1');
-    res.writeHeader('content-type', reply.contentType === '' ? TEXT_PLAIN : reply.contentType);
-    if (reply.body === undefined) res.end();
-    else responder.end(res, reply.body);
+    if (outcome === 'retry') res.writeHeader('retry-after', '1');
+    res.writeHeader('content-type', isJson ? JSON_TYPE : TEXT_PLAIN);
+    if (body === '') res.end();
+    else responder.end(res, body);
     return status;
   },
 };

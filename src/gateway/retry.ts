@@ -1,0 +1,50 @@
+/** Sends a request until it is done, for commands that may be applied twice without harm. One policy for each kind of work. */
+import { type ErrorCode, errorCode } from '../base/errors.ts';
+import type { ShardGateway } from '../ports.ts';
+import type { Reply } from '../protocol/reply.ts';
+import type { Request } from '../protocol/request.ts';
+
+export interface RetryPolicy {
+  /** After so long the last answer counts. */
+  readonly patienceMs: number;
+  readonly againMs: number;
+  /** What may be over soon. */
+  isPassing(code: ErrorCode): boolean;
+}
+
+/** A port: the simulator has time of its own. */
+export interface RetryClock {
+  monotonicMs(): number;
+  after(ms: number, run: () => void): void;
+}
+
+/**
+ * `reply` is undefined when the mailbox was full to the end. `isUnknown`: one of the attempts may have taken effect, or may still do
+ * so, whatever the last one was told.
+ */
+export type Settled = (reply: Reply | undefined, isUnknown: boolean) => void;
+
+export interface Retrying {
+  readonly gateway: Pick<ShardGateway, 'send'>;
+  readonly clock: RetryClock;
+  readonly policy: RetryPolicy;
+}
+
+export function sendUntilDone({ gateway, clock, policy }: Retrying, request: Request, settled: Settled): void {
+  const untilMs = clock.monotonicMs() + policy.patienceMs;
+  let isUnknown = false;
+  const attempt = (): void => {
+    const sent = gateway.send(request, {
+      onReply: (reply) => {
+        const code = errorCode(reply.code);
+        isUnknown ||= code === 'OUTCOME_UNKNOWN';
+        if (policy.isPassing(code) && clock.monotonicMs() < untilMs) clock.after(policy.againMs, attempt);
+        else settled(reply, isUnknown);
+      },
+    });
+    if (sent) return;
+    if (clock.monotonicMs() < untilMs) clock.after(policy.againMs, attempt);
+    else settled(undefined, isUnknown);
+  };
+  attempt();
+}
