@@ -13,8 +13,8 @@ const OPTIONS: NodeOptions = {
 };
 const LARGE = new Uint8Array(31 * MIB);
 const SMALL = new Uint8Array(100);
-/** 31 MiB at 2 MiB a tick. */
-const WRITING_TICKS = 15;
+/** 31 MiB at 1 MiB a tick. */
+const WRITING_TICKS = 31;
 
 function nodes(): [TestNode, TestNode] {
   const configuration = { voters: [1, 2], votersOutgoing: [], learners: [] };
