@@ -25,10 +25,10 @@ const REMOTE_SLOTS_END = 0x7fff_ffff;
 /** A write waits this long for a leader. */
 export const LEADER_WAIT_MS = 5000;
 /**
- * And so long for a leader that is there: it may have other large bodies to write first. Three of 32 MiB take some five seconds
- * beside other work on a slow disk.
+ * And so long for a leader that is there: it may have other large bodies to write first. Two of 32 MiB take some twenty seconds
+ * at a load of 30 on two cores.
  */
-const BUSY_WAIT_MS = 15_000;
+const BUSY_WAIT_MS = 30_000;
 /** Requests that wait for a leader or for an answer, in bytes per shard; more are refused at once. */
 const WAITING_BYTES_MAX = 64 * 1024 * 1024;
 const NO_LEADER = errorNumber('NO_LEADER');
@@ -50,8 +50,8 @@ interface Queued {
   readonly group: Group;
   readonly slot: number;
   readonly frame: Uint8Array;
-  /** When it gives up where nobody leads, and where somebody does but takes no more bytes. */
-  readonly deadlineMs: number;
+  /** When it gives up where nobody leads (later, whenever somebody was seen to), and where somebody does but takes no more bytes. */
+  deadlineMs: number;
   readonly busyDeadlineMs: number;
   /** The node that said last that it does not lead, and when it may be asked again. */
   refusedBy: number;
@@ -205,7 +205,8 @@ export class Forwarding {
     }
     this.#inFlight.delete(inFlight);
     const isBusy = leader !== 0 && leader !== this.#nodeId && this.#peers.connected(leader, group.id);
-    if (this.#clockMs < (isBusy ? one.busyDeadlineMs : one.deadlineMs)) {
+    if (isBusy) one.deadlineMs = this.#clockMs + LEADER_WAIT_MS;
+    if (this.#clockMs < Math.min(one.deadlineMs, one.busyDeadlineMs)) {
       this.counters.queued++;
       this.#queued.push(one);
       return;
@@ -240,7 +241,9 @@ export class Forwarding {
     // A frame carries the answers to a whole turn: one view of it serves them all.
     const { bytes: frameBytes, view } = this.#received.of(answer);
     this.#reply.read(frameBytes, view, answer.byteOffset + 8);
-    if (this.#reply.code === NO_LEADER && this.#clockMs < one.deadlineMs) {
+    // It may have led when the request left. Who says so twice does not know better than this node.
+    if (this.#reply.code === NO_LEADER && from !== one.refusedBy) one.deadlineMs = this.#clockMs + LEADER_WAIT_MS;
+    if (this.#reply.code === NO_LEADER && this.#clockMs < Math.min(one.deadlineMs, one.busyDeadlineMs)) {
       one.refusedBy = from;
       one.askAgainMs = this.#clockMs + ASK_AGAIN_MS;
       this.#queued.push(one);

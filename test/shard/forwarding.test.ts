@@ -1,7 +1,7 @@
 // Writes that were sent to a leader: who answers them when that node leads no more.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { errorCode } from '../../src/base/errors.ts';
+import { type ErrorCode, errorCode, errorNumber } from '../../src/base/errors.ts';
 import type { Group } from '../../src/group/group.ts';
 import { Forwarding } from '../../src/shard/forwarding.ts';
 import type { PeerPort } from '../../src/shard/ports.ts';
@@ -16,7 +16,7 @@ interface Scene {
   /** Codes of the answers to the client. */
   readonly told: string[];
   /** The answer of the node that the write was sent to. */
-  answer(): void;
+  answer(code?: ErrorCode): void;
   turn(afterMs: number): void;
 }
 
@@ -26,6 +26,7 @@ function scene(bytes = 64): Scene {
   const told: string[] = [];
   const replies: ((answer: Uint8Array | undefined) => void)[] = [];
   const peers = {
+    connected: () => true,
     forward: (_node: number, _group: number, _frame: Uint8Array, onReply: (typeof replies)[number]) => {
       replies.push(onReply);
       return true;
@@ -45,14 +46,15 @@ function scene(bytes = 64): Scene {
   turn(0);
   forwarding.submit(group, SLOT, new Uint8Array(bytes), undefined, clockMs);
   assert.equal(replies.length, 1, 'sent at once');
-  const answer = (): void => {
+  const answer = (code?: ErrorCode): void => {
     const reply = new Reply();
     reply.reset(SLOT);
+    if (code !== undefined) reply.code = errorNumber(code);
     const bytes = new Uint8Array(8 + reply.bytesMax());
     const view = new DataView(bytes.buffer);
     view.setFloat64(0, 1, true);
     reply.write(bytes, view, 8);
-    replies[0]?.(bytes);
+    replies.at(-1)?.(bytes);
   };
   return { forwarding, raft, told, answer, turn };
 }
@@ -147,7 +149,7 @@ test('what finds no room on the way to a leader that is there waits for longer t
 
 test('it does not wait for ever, and not so long when the leader is gone', () => {
   const busy = narrow();
-  for (let i = 0; i < 149; i++) busy.turn(100);
+  for (let i = 0; i < 299; i++) busy.turn(100);
   assert.deepEqual(busy.told, ['3 LEADER_BUSY']);
   for (let i = 0; i < 3; i++) busy.turn(100);
   assert.deepEqual(busy.told, ['3 LEADER_BUSY', '2 LEADER_BUSY']);
@@ -155,4 +157,27 @@ test('it does not wait for ever, and not so long when the leader is gone', () =>
   gone.raft.leader = 0;
   for (let i = 0; i < 52; i++) gone.turn(100);
   assert.deepEqual(gone.told, ['3 LEADER_BUSY', '2 NO_LEADER']);
+});
+
+test('the wait for a leader begins when nobody leads any more, not when the write came', () => {
+  const behind = narrow();
+  for (let i = 0; i < 80; i++) behind.turn(100);
+  behind.raft.leader = 0;
+  for (let i = 0; i < 45; i++) behind.turn(100);
+  assert.deepEqual(behind.told, ['3 LEADER_BUSY'], 'an election takes a moment');
+  for (let i = 0; i < 10; i++) behind.turn(100);
+  assert.deepEqual(behind.told, ['3 LEADER_BUSY', '2 NO_LEADER']);
+});
+
+test('a leader that lost its office under a write that was long on its way is followed by the next one', () => {
+  const { raft, told, answer, turn } = scene();
+  for (let i = 0; i < 80; i++) turn(100);
+  answer('NO_LEADER');
+  turn(10);
+  assert.deepEqual(told, []);
+  raft.leader = 3;
+  turn(100);
+  answer();
+  turn(10);
+  assert.deepEqual(told, ['OK']);
 });
