@@ -93,7 +93,11 @@ async function openCluster(version: Version): Promise<void> {
     await cluster.settled();
     for (const id of cluster.ids) assert.deepEqual(await version.describe(cluster.node(id), world), seen, `node ${id}`);
     assert.deepEqual(answersOf(await repeatProducers(cluster.node(2), world)), answersOf(producers));
-    for (const id of cluster.ids) await append(cluster.node(id), '/orders/fork');
+    for (const id of cluster.ids) {
+      // What another node acknowledged is shown here when it is applied here.
+      await cluster.settled();
+      await append(cluster.node(id), '/orders/fork');
+    }
     await appendToSeen(cluster.node(1), seen);
     await cluster.settled();
     const after = await version.describe(cluster.node(1), world);
