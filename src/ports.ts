@@ -37,7 +37,7 @@ export interface ShardGateway {
 }
 
 /** What a PUT says of the stream that it forks. */
-export interface ForkWish {
+export interface ForkRequest {
   readonly bucket: string;
   readonly stream: string;
   /** Offset of the source; -1: its tail. */
@@ -51,7 +51,7 @@ export interface Forks {
    * `request` is a CREATE; copies what it needs. The handler gets the answer to it, with the lifetime in its text: seconds and
    * milliseconds since 1970, -1 none, a blank between. False: too many are being made.
    */
-  create(request: Request, wish: ForkWish, handler: ReplyHandler): boolean;
+  create(request: Request, fork: ForkRequest, handler: ReplyHandler): boolean;
   /** A fork of `group` is gone, and its source is to be told; `done` is called when it was, or could not be. */
   tell(group: number, gone: ForkGone, done: () => void): void;
 }

@@ -21,7 +21,7 @@ const REFUSALS_MAX = 2;
 const PAUSE_TICKS = 10;
 /** A hand-over that was started takes effect, or is given up, within an election timeout: less than this. */
 const HAND_OVER_TICKS = 2;
-/** Questions in one tick: when nobody takes anything, a drain must not keep the shards busy. */
+/** Questions in one tick: when no node takes anything, a drain must not keep the shards busy. */
 const ATTEMPTS_MAX = 16;
 
 export interface GroupView {
@@ -64,7 +64,7 @@ export function planTransfers({ nodeId, draining, groups, unreachable, receivers
   return inTurn.flatMap(({ id, voters }) =>
     voters
       .filter((node) => node !== nodeId && receivers?.has(node) !== false)
-      // Without a drain nobody is made to lead more than this node wants to.
+      // Without a drain no node gets more than the fair share.
       .filter((node) => draining || (!unreachable.has(node) && leadsOf(leads, node) < fair))
       .sort((a, b) => rank(a) - rank(b) || leadsOf(leads, a) - leadsOf(leads, b) || a - b)
       .map((to) => ({ group: id, to })),

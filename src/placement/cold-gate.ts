@@ -3,7 +3,7 @@
  * leads, and refuses their writes once there are too many. Nodes that reach the store would do better, so it gives its
  * leaderships to them.
  *
- * Only to them: when the store itself is away, everybody fares alike, and leaderships that wander help nobody. So a node
+ * Only to them: when the store itself is away, every node is affected equally, and moving leaderships does not help. So a node
  * whose uploads fail first proves that it cannot reach the store, then asks the other voters; it is cut off only when one of them
  * can. It still campaigns, later than the others, and nothing is given up, only handed over: no group gets
  * leaderless by it. It has no uploads by which to see that its way is good again, so it tries itself.
@@ -83,7 +83,7 @@ export class ColdGate {
     this.counters.badTicks++;
     if (this.#badInARow < options.unhealthyTicks) return;
     if (await options.reaches()) {
-      // Something else keeps the uploads from working; another node would fare alike.
+      // Something else keeps the uploads from working; another node would be affected equally.
       this.#badInARow = 0;
       return;
     }

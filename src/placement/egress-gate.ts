@@ -1,5 +1,5 @@
 /**
- * The egress gate: a node whose large messages do not reach a majority shall not lead, although its
+ * The egress gate: a node whose large messages do not reach a majority must not lead, although its
  * heartbeats may still get through and keep it in office. Once per interval it posts a probe to every other voter; after
  * some bad ticks in a row the node neither campaigns nor takes leaderships, and the balancer moves away what it has. After
  * more good ones in a row that ends.
@@ -115,7 +115,7 @@ export class EgressGate {
   }
 }
 
-/** What a change means, in the words of the log: a broken path is told when it breaks, whoever leads then. */
+/** What a change means, in the words of the log: a broken path is told when it breaks, whichever node leads then. */
 export function egressNews(
   before: Egress,
   now: Egress,

@@ -57,7 +57,7 @@ export class Governance {
     }
   }
 
-  /** Not for a single node: it has nobody to hand over to. */
+  /** Not for a single node: it has no node to hand over to. */
   start(): void {
     this.balancer.start();
     if (this.#isGateOn) this.gate.start();
@@ -147,7 +147,7 @@ function makeBalancer(
       stalled = now;
       return shed.setStalled(now.length > 0);
     },
-    // Whoever has another reason to leave gives to anybody.
+    // A node with another reason not to lead gives to any node.
     receivers: () => (reasonsToLeave(shed.bits) === SHED_COLD ? healthy() : undefined),
     onTransfer: (transfer, outcome) => {
       const level = reasonsToLeave(shed.bits) !== 0 ? 'info' : 'debug';

@@ -1,5 +1,5 @@
 /**
- * Why this node shall not lead: the operator's drain mark and the findings of the gates, and what the shards were told of
+ * Why this node must not lead: the operator's drain mark and the findings of the gates, and what the shards were told of
  * them. The mark is a small file in the data directory, so that it "persists until DELETE" also over restarts.
  * The file is written first: a mark that was acknowledged is never forgotten. The finding is of the moment.
  *
@@ -15,7 +15,15 @@ import { type Answer, callShards, firstRefusal } from '../gateway/shard-client.t
 import type { DrainMark } from './ports.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { Request } from '../protocol/request.ts';
-import { SHED_COLD, SHED_DRAIN, SHED_EGRESS, SHED_LATE, SHED_NEVER, SHED_STALL, SHED_USUAL } from './state/shed.ts';
+import {
+  SHED_COLD,
+  SHED_DRAIN,
+  SHED_EGRESS,
+  PRIORITY_LOW,
+  PRIORITY_NONE,
+  SHED_STALL,
+  PRIORITY_NORMAL,
+} from './state/shed.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
 const FILE = 'leadership-shed.json';
@@ -72,7 +80,7 @@ export async function writeDrainMark(dataDir: string, draining: boolean): Promis
 /** What the egress gate found. */
 export interface Egress {
   readonly isImpaired: boolean;
-  /** It may lead all the same, because otherwise nobody would. */
+  /** It may lead all the same, because otherwise no node would. */
   readonly mayLead: boolean;
 }
 
@@ -135,7 +143,7 @@ export class ShedState implements DrainMark {
     const never = this.#draining || (this.#egress.isImpaired && !this.#egress.mayLead);
     const { bits } = this;
     const fill = (request: Request): void => {
-      request.mode = never ? SHED_NEVER : this.#isColdCut ? SHED_LATE : SHED_USUAL;
+      request.mode = never ? PRIORITY_NONE : this.#isColdCut ? PRIORITY_LOW : PRIORITY_NORMAL;
       request.value = bits;
     };
     for (let attempt = 1; ; attempt++) {

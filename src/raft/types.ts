@@ -96,9 +96,9 @@ export interface RaftConfig {
 }
 
 /**
- * Does this node try to lead? late: not while another one does (its disk is full, or the cold
- * store out of its reach). never: not at all (draining). Neither takes
- * a leadership that is handed over, nor gives up one that it has.
+ * Does this node try to lead? low: later than the others (its disk is full, or the cold store out of
+ * its reach). none: not at all (draining). Neither takes a leadership that is handed over, nor gives up
+ * one that it has.
  */
 export type ElectionPriority = 'normal' | 'low' | 'none';
 

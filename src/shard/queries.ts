@@ -5,7 +5,7 @@ import type { ReplySink } from '../group/reply-sink.ts';
 import type { ElectionPriority, ReadState } from '../raft/types.ts';
 import { Reply } from '../protocol/reply.ts';
 import { Query } from '../protocol/request.ts';
-import { SHED_LATE, SHED_NEVER } from '../placement/state/shed.ts';
+import { PRIORITY_LOW, PRIORITY_NONE } from '../placement/state/shed.ts';
 import type { Administration } from './admin.ts';
 import type { Exports } from '../backup/shard/exports.ts';
 import { RecoveryBarrier } from './recovery-barrier.ts';
@@ -168,6 +168,6 @@ export class Queries {
 }
 
 function electionPriorityOf(mode: number): ElectionPriority {
-  if (mode === SHED_NEVER) return 'none';
-  return mode === SHED_LATE ? 'low' : 'normal';
+  if (mode === PRIORITY_NONE) return 'none';
+  return mode === PRIORITY_LOW ? 'low' : 'normal';
 }

@@ -139,25 +139,25 @@ function fork(headers: Record<string, string>): ReturnType<typeof parseFork> {
 
 test('what is forked, and where', () => {
   const from = (path: string, more: Record<string, string> = {}) => fork({ 'stream-forked-from': path, ...more });
-  const wish = (bucket: string, stream: string, offset = -1, subOffset = 0) => {
-    return { ok: true, wish: { bucket, stream, offset, subOffset } };
+  const request = (bucket: string, stream: string, offset = -1, subOffset = 0) => {
+    return { ok: true, request: { bucket, stream, offset, subOffset } };
   };
-  assert.deepEqual(fork({}), { ok: true, wish: undefined });
-  assert.deepEqual(from('/v1/stream/a/b/c'), wish('a', 'b/c'));
-  assert.deepEqual(from('/v1/stream/a'), wish('_default', 'a'));
-  assert.deepEqual(from(' /a/b%2Fc '), wish('a', 'b/c'));
-  assert.deepEqual(from('/a/b', { 'stream-fork-offset': '00000000000000000012' }), wish('a', 'b', 12));
+  assert.deepEqual(fork({}), { ok: true, request: undefined });
+  assert.deepEqual(from('/v1/stream/a/b/c'), request('a', 'b/c'));
+  assert.deepEqual(from('/v1/stream/a'), request('_default', 'a'));
+  assert.deepEqual(from(' /a/b%2Fc '), request('a', 'b/c'));
+  assert.deepEqual(from('/a/b', { 'stream-fork-offset': '00000000000000000012' }), request('a', 'b', 12));
   assert.deepEqual(
     from('/a/b', { 'stream-fork-offset': '-1', 'stream-fork-sub-offset': '3' }),
-    wish('a', 'b', 0, 3),
+    request('a', 'b', 0, 3),
     '-1 is the start, as in a read',
   );
   assert.deepEqual(
     from('/a/b', { 'stream-fork-offset': '0000000000000000_0000000000000000' }),
-    wish('a', 'b', 0),
+    request('a', 'b', 0),
     'the start as the reference writes it',
   );
-  assert.deepEqual(from('/a/b', { 'stream-fork-sub-offset': '0' }), wish('a', 'b'));
+  assert.deepEqual(from('/a/b', { 'stream-fork-sub-offset': '0' }), request('a', 'b'));
   const bad: Record<string, string>[] = [
     { 'stream-fork-offset': '0' },
     { 'stream-fork-sub-offset': '0' },

@@ -1,6 +1,6 @@
 /**
  * A few of the chunks that an import refers to, the oldest and the newest streams' first: whether they can be read tells a store that
- * is the source's, or a copy, from one that is not. Looked at when the group is restored, so that nobody learns it from readers.
+ * is the source's, or a copy, from one that is not. Looked at when the group is restored, so that readers are not the first to find out.
  */
 import type { ReadCold } from '../../cold/ports.ts';
 import { decodeObjectRow } from '../../cold/state/objects.ts';

@@ -1,5 +1,5 @@
 /**
- * Why the last export of a group ended early, for whoever took it: an answer that is cut has no way to say so. One per group; the
+ * Why the last export of a group ended early, for its client: an answer that is cut has no way to say so. One per group; the
  * next export of the group begins anew.
  */
 import type { EndedExport, ExportEnd } from '../ports.ts';

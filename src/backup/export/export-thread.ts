@@ -1,6 +1,6 @@
 /**
  * The thread of exports, as the main thread sees it: started with the first one, ended when there was none for a while. It has
- * the lowest priority that the system knows, so an export takes what nobody else wants: all of a core when the machine is idle,
+ * the lowest priority that the system knows, so an export takes only idle time: all of a core when the machine is idle,
  * next to nothing of a busy one.
  */
 import { Worker } from 'node:worker_threads';
@@ -10,7 +10,7 @@ import type { FromExports, ToExports } from './exporting.ts';
 /** A backup takes one group after the other. */
 const IDLE_MS = 10_000;
 
-/** Whoever takes the document. */
+/** The receiver of the document. */
 export interface ExportTaker {
   begun(commitIndex: number, digest: string | undefined): void;
   piece(piece: Uint8Array): void;

@@ -1,5 +1,5 @@
 /**
- * A group as this node has applied it, as a document, at the pace of whoever reads: the shard makes a checkpoint, and the pieces
+ * A group as this node has applied it, as a document, at the pace of its reader: the shard makes a checkpoint, and the pieces
  * come from a thread of their own. A small document is held until it is whole, so that its digest can stand in a header; of a
  * large one the digest stands at its end only.
  */
@@ -92,7 +92,7 @@ class Export {
     this.#parts.readers.after(HOLD_MS, () => this.#hold());
   }
 
-  /** The shard lets go of what nobody holds, and ends what keeps pages from it that it needs. */
+  /** The shard ends exports that are not held, and ends what keeps pages from it that it needs. */
   #hold(): void {
     if (this.#released) return undefined;
     this.#restedMs += HOLD_MS;

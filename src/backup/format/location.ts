@@ -39,7 +39,7 @@ export interface Location {
   /** The file is there when this returns, and not before. What the pieces throw ends it without a file. */
   write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
   /**
-   * Gives up what attempts before had begun to write there and nobody sees, if they began it before then; how many. Throws a Fault when
+   * Gives up what attempts before had begun to write there invisibly, if they began it before then; how many. Throws a Fault when
    * that may not be done.
    */
   endUnfinished(isOne: (name: string) => boolean, begunBeforeMs: number): Promise<number>;
@@ -63,7 +63,7 @@ export async function openLocation(text: string, signal: AbortSignal): Promise<L
   const [bucket = '', ...rest] = text.slice('s3://'.length).split('/');
   const prefix = rest.filter((part) => part !== '').join('/');
   if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket)) throw new Fault(`${text}: expected s3://bucket/prefix`);
-  // Node 20 is supported here for as long as this version of the SDK runs on it; its daily reminder helps nobody.
+  // Node 20 is supported here for as long as this version of the SDK runs on it; its daily reminder does not help.
   process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';
   const { S3Store: Store } = await import('../../cold/store/s3-store.ts');
   const endpoint = process.env['AWS_ENDPOINT_URL_S3'] ?? process.env['AWS_ENDPOINT_URL'];
@@ -183,7 +183,7 @@ async function pour(file: FileHandle, pieces: AsyncIterable<Uint8Array>): Promis
   const held = new Uint8Array(WRITE_BYTES);
   let heldBytes = 0;
   let unsynced = 0;
-  // At once, so that whoever looks sees that it has begun.
+  // At once, so that a listing shows that it has begun.
   let isFirst = true;
   const write = async (): Promise<void> => {
     await writeAll(file, held.subarray(0, heldBytes));

@@ -1,6 +1,6 @@
 /**
  * Where a MessagePack value ends, without making anything of it: a decoder believes counts and sizes that a broken or hostile
- * file names, and would ask for memory that nobody has. What passes here is whole and no larger than its bytes.
+ * file names, and would ask for more memory than there is. What passes here is whole and no larger than its bytes.
  */
 
 /** More bytes are needed to tell. */

@@ -277,7 +277,7 @@ export class Import implements ImportFeed {
   #fail(code: ErrorCode, detail?: string): void {
     if (this.#over) return;
     this.#stop();
-    // Whoever took over does the undoing; a group that takes no commands cannot. A BEGIN on its way may still come to pass.
+    // The attempt that took over does the undoing; a group that takes no commands cannot. A BEGIN on its way may still come to pass.
     if (code === 'IMPORT_LOST' || !(this.#begun || this.#busy)) this.#sink.fail(code, detail);
     else this.#undo(() => this.#sink.fail(code, detail));
   }

@@ -1,7 +1,7 @@
 /**
  * A backup comes into an empty group: BEGIN, any number of ROWS in order, END. What the rows are was looked at by the node that
- * read the upload (backup/validate.ts); here they are put where they belong, and nobody sees them before END. ABORT takes them
- * out again, a bounded number at a time. Between BEGIN and END, and until an attempt is undone, the group serves nobody else.
+ * read the upload (backup/validate.ts); here they are put where they belong, invisible until END. ABORT takes them
+ * out again, a bounded number at a time. Between BEGIN and END, and until an attempt is undone, the group serves no other request.
  */
 import { toHex } from '../../base/hex.ts';
 import type { Command } from '../../protocol/command.ts';

@@ -6,7 +6,7 @@ import { assert } from '../../base/assert.ts';
 import { readText, writeText } from '../../base/text.ts';
 
 export type ImportPhase =
-  /** Rows come in; nobody sees them. */
+  /** Rows come in; they are invisible. */
   | 'rows'
   /** It was given up, and its rows are being deleted. */
   | 'undoing'

@@ -1,6 +1,6 @@
 /**
  * How long keys and values of each kind are. Decoders read what they expect where they expect it; what else is there would be
- * written to the store as it is, and be found again by nobody, or be more than the store takes.
+ * written to the store as it is, and never be found again, or be more than the store takes.
  */
 import { NAME_BYTES_MAX, PAGE_VALUE_BYTES, PRODUCER_ID_BYTES_MAX } from '../../base/limits.ts';
 import { HEAD_FIXED_BYTES } from '../../stream/head.ts';

@@ -30,7 +30,7 @@ export interface PoolOptions {
   /** Bound of one operation. */
   readonly timeoutMs: number;
   readonly onError: (error: unknown) => void;
-  /** What became of each task, before whoever asked is told. */
+  /** What became of each task, before its caller is told. */
   readonly onOutcome?: (op: ColdTask['op'], outcome: ColdOutcome<ColdTask['op']>) => void;
 }
 
@@ -133,7 +133,7 @@ export class ColdPool {
 
 /** Operations of one probe, each with its own bound. */
 const PROBE_STEPS = 6;
-/** Of a merge: hundreds of small reads, some at once. Nobody waits for it. */
+/** Of a merge: hundreds of small reads, some at once. No client waits for it. */
 const MERGE_STEPS = 6;
 
 function stepsOf({ op }: ColdTask): number {

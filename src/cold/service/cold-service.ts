@@ -78,7 +78,7 @@ export class ColdService {
     return { error: outcome.message };
   }
 
-  /** Whether the store takes, shows and deletes an object now. Whoever asks meanwhile, or a moment later, gets the same answer. */
+  /** Whether the store takes, shows and deletes an object now. Callers that ask meanwhile, or a moment later, share the answer. */
   reaches(): Promise<boolean> {
     const clockMs = performance.now();
     if (this.#proof === undefined || clockMs > this.#proofUntilMs) {

@@ -14,7 +14,7 @@ const FILE = 'cold-store.json';
 const FORMAT = 1;
 
 /**
- * The store is there from now on, unless the directory does not answer within `timeoutMs` (then nobody makes it before the next
+ * The store is there from now on, unless the directory does not answer within `timeoutMs` (then it is not made before the next
  * start). Throws ConfigError when it cannot be made, and when it was there once and is not any more.
  */
 export async function prepareDirectory(

@@ -163,7 +163,7 @@ export class ColdReader {
     }
   }
 
-  /** Never throws: whoever calls has ended the job, so nobody else would answer the client. */
+  /** Never throws: the caller has ended the job, so the client would get no answer. */
   #finish(job: Job, chunks: readonly Uint8Array[]): void {
     try {
       this.#assembled(job, chunks);

@@ -1,7 +1,7 @@
 /**
  * Merges small chunks of the groups that this node leads: a stream that grows slowly leaves one per flush interval. A job is
  * planned from the state (cold/state/compaction-plan.ts), read and written by the pool, and published with a COMPACT command.
- * Nobody waits for it, so it comes after everything else: one job per group, few per shard, none while bytes have to leave.
+ * No client waits for it, so it comes after everything else: one job per group, few per shard, none while bytes have to leave.
  *
  * Safe by the order that flushes keep: the command is proposed only when the object is in the store, by the leader that
  * planned it and in the same term; an object whose outcome is not known stays for the sweep. Old chunks stay readable for

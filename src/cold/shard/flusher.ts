@@ -23,12 +23,12 @@ import { COMMANDS } from '../../protocol/operations.ts';
 const LOOK_MS = 250;
 const LOOK_MS_MIN = 5;
 /**
- * Ages go by the wall clock of whoever led. Should it have been ahead, or be set back, bytes would look young for as long:
+ * Ages go by the wall clock of the leader of that time. Should it have been ahead, or be set back, bytes would look young for as long:
  * so once in a while, by the clock that never steps, everything moves.
  */
 const EVERYTHING_MS = 60_000;
 
-/** An operator's wish to flush one stream now. */
+/** An operator's request to flush one stream now. */
 export interface FlushCall {
   readonly stream: Uint8Array;
   readonly maxBytes: number;
@@ -69,7 +69,7 @@ export interface FlusherOptions {
   readonly settings: ColdSettings;
   readonly proposals: Proposals;
   readonly seed: number;
-  /** The disk is down to its reserve: everything that can leave shall leave. */
+  /** The disk is down to its reserve: everything that can be flushed is flushed. */
   readonly short: () => boolean;
   readonly nextId: () => number;
   /** Number of the next object of this run. */

@@ -8,7 +8,7 @@ export const OWN_SLOTS = 0x3000_0000;
 const OWN_SLOTS_END = 0x3fff_ffff;
 const NO_LEADER = errorNumber('NO_LEADER');
 
-/** What became of a command: applied here, certainly not in the log, or nobody knows. */
+/** What became of a command: applied here, certainly not in the log, or unknown. */
 export type Outcome = 'applied' | 'refused' | 'unknown';
 
 /** Commands of the shard's own that wait for their answer: at most one for each worker and group. */

@@ -83,7 +83,7 @@ export function applyGcDone(state: State, command: Command): void {
   for (const seq of decodeGcList(bytes)) forgetObject(state, seq);
 }
 
-/** Objects that nobody refers to, unless they have become known meanwhile. */
+/** Objects without a reference, unless they have become known meanwhile. */
 export function applyMarkOrphan(state: State, command: Command): void {
   const bytes = command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes);
   for (const { object, key } of decodeOrphanList(bytes)) {

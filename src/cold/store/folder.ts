@@ -8,7 +8,7 @@ const PRIVATE = { mode: 0o700 } as const;
 
 /**
  * Makes a folder with its parents. Not mkdir's `recursive`: where a file system takes no directories and says ENOENT (an
- * automounter without its server, /proc), Node tries for ever.
+ * automounter without its server, /proc), Node retries without end.
  */
 export async function makeFolder(path: string): Promise<void> {
   try {

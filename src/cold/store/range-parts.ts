@@ -15,7 +15,7 @@ export class Parts {
   #at = 0;
 
   constructor(lengths: readonly number[]) {
-    // Not cleared: whoever reads them has seen to it that they are full.
+    // Not cleared: the reader makes sure that they are full.
     this.parts = lengths.map((length) => new Uint8Array(Buffer.allocUnsafeSlow(length).buffer));
     this.length = lengths.reduce((sum, length) => sum + length, 0);
   }

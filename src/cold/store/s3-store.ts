@@ -103,7 +103,7 @@ export class S3Store implements ObjectStore {
       }
       await step((one) => upload.complete(one));
     } catch (error) {
-      // Also when the operator interrupts: parts that nobody finishes are paid for.
+      // Also when the operator interrupts: unfinished parts cost money.
       await upload.abort(AbortSignal.timeout(this.#options.timeoutMs)).catch(() => undefined);
       throw error;
     }

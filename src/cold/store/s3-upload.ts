@@ -43,7 +43,7 @@ export class S3Upload {
   }
 }
 
-/** Begun, and neither complete nor given up: nobody sees its parts, and somebody pays for them. */
+/** Begun, and neither complete nor given up: its parts are invisible and cost money. */
 interface OpenUpload {
   readonly key: string;
   readonly id: string;

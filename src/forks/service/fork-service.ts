@@ -11,7 +11,7 @@ import {
 } from '../../base/limits.ts';
 import { decodeUtf8 } from '../../base/utf8.ts';
 import type { QuotaGate } from '../../gateway/quota-gate.ts';
-import type { ForkWish, Forks, ReplyHandler } from '../../ports.ts';
+import type { ForkRequest, Forks, ReplyHandler } from '../../ports.ts';
 import type { PendingNotification, PinCheck } from '../state/notifications.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { ALL_GROUPS, type Request, newRequest } from '../../protocol/request.ts';
@@ -89,12 +89,12 @@ export class ForkService implements Forks {
     return this.#undoing;
   }
 
-  create({ command }: Request, wish: ForkWish, handler: ReplyHandler): boolean {
+  create({ command }: Request, fork: ForkRequest, handler: ReplyHandler): boolean {
     if (this.#making >= FORKS_IN_MAKING_MAX) return false;
     this.#making++;
     const { payload, attributes } = command;
     const asked = { ...command, payload: payload?.slice(), attributes: attributes?.slice() };
-    const maker = new ForkMaker({ port: this.#port, pacer: this.#pacer }, { ...asked }, wish, (reply, rest) => {
+    const maker = new ForkMaker({ port: this.#port, pacer: this.#pacer }, { ...asked }, fork, (reply, rest) => {
       this.#making--;
       if (reply.code === 0) this.counters.made++;
       else this.counters.failed++;
@@ -171,7 +171,7 @@ export class ForkService implements Forks {
       request.op = QUERIES.forks.number;
       request.group = ALL_GROUPS;
       request.command.bucket = String(place.incarnation);
-      // Errands from here on.
+      // Notifications from this token on.
       request.command.stream = String(this.#port.newToken());
       request.value = place.token;
       request.maxRecords = FORK_NOTIFICATIONS_MAX;

@@ -4,7 +4,7 @@
  * after a while, and the source is told (forks/state/, stream/remove.ts).
  */
 import { type ErrorCode, errorCode } from '../../base/errors.ts';
-import type { ForkWish } from '../../ports.ts';
+import type { ForkRequest } from '../../ports.ts';
 import { Cutter, decodeParts } from '../state/cutter.ts';
 import { type CommandFields } from '../../protocol/command.ts';
 import { FORK_AT_TAIL, encodeForkBegin, encodeForkData, encodeForkPin } from '../../protocol/fork-command.ts';
@@ -29,7 +29,7 @@ interface Source {
   readonly expiresAtMs: number;
 }
 
-/** What is left of a fork that was not made: nothing, the answer to its ABORT (the source may have to be told), or nobody knows what. */
+/** What is left of a fork that was not made: nothing, the answer to its ABORT (the source may have to be told), or unknown. */
 export type Rest = Reply | 'unknown' | undefined;
 export type Made = (reply: Reply, rest: Rest) => void;
 
@@ -41,7 +41,7 @@ export interface ForkSurroundings {
 export class ForkMaker {
   readonly #port: ForkPort;
   readonly #asked: CommandFields;
-  readonly #wish: ForkWish;
+  readonly #fork: ForkRequest;
   readonly #token: number;
   readonly #done: Made;
   readonly group: number;
@@ -53,23 +53,23 @@ export class ForkMaker {
   #room: Reserved | undefined;
 
   /** `asked`: the fields of a CREATE, this maker's own. */
-  constructor({ port, pacer }: ForkSurroundings, asked: CommandFields, wish: ForkWish, done: Made) {
+  constructor({ port, pacer }: ForkSurroundings, asked: CommandFields, fork: ForkRequest, done: Made) {
     this.#port = port;
     this.#pacer = pacer;
     this.#asked = asked;
-    this.#wish = wish;
+    this.#fork = fork;
     this.#done = done;
     this.#token = port.newToken();
     this.group = port.gateway.groupOf(asked.bucket, asked.stream);
-    this.#sourceGroup = port.gateway.groupOf(wish.bucket, wish.stream);
+    this.#sourceGroup = port.gateway.groupOf(fork.bucket, fork.stream);
   }
 
   start(): void {
-    const { offset, subOffset } = this.#wish;
+    const { offset, subOffset } = this.#fork;
     const request = this.#command(COMMANDS.forkBegin.number, true);
     request.command.payload = encodeForkBegin(this.#sourceKey, offset, subOffset);
     step(this.#port, request, (reply, isUnknown) => {
-      // The name may be taken all the same, or be taken when a majority is back: nobody waits for that here.
+      // The name may be taken all the same, or be taken when a majority is back: this does not wait for that.
       if (reply.code !== 0) return this.#over(reply, isUnknown ? 'unknown' : undefined);
       if (!reply.has(REPLY_CREATED)) return this.#over(reply, undefined);
       return this.#pin();
@@ -77,7 +77,7 @@ export class ForkMaker {
   }
 
   #pin(): void {
-    const { bucket, stream, offset } = this.#wish;
+    const { bucket, stream, offset } = this.#fork;
     const { contentType } = this.#asked;
     const request = newRequest();
     request.op = COMMANDS.forkPin.number;
@@ -98,11 +98,11 @@ export class ForkMaker {
       const cutter = new Cutter({
         json: isJson(reply.contentType),
         anchor,
-        subOffset: this.#wish.subOffset,
+        subOffset: this.#fork.subOffset,
         floor,
         recordFirst: reply.recordFirst,
       });
-      return this.#reserve(anchor - floor + this.#wish.subOffset, () => {
+      return this.#reserve(anchor - floor + this.#fork.subOffset, () => {
         // The first piece says where the fork begins, also when it inherits nothing.
         if (cutter.done) return this.#write(cutter, cutter.at, cutter.record, { ends: [], bytes: new Uint8Array(0) });
         return this.#read(cutter);
@@ -138,8 +138,8 @@ export class ForkMaker {
     const request = newRequest();
     request.op = QUERIES.read.number;
     request.group = this.#sourceGroup;
-    request.command.bucket = this.#wish.bucket;
-    request.command.stream = this.#wish.stream;
+    request.command.bucket = this.#fork.bucket;
+    request.command.stream = this.#fork.stream;
     request.mode = READ_OFFSET;
     request.value = cutter.at;
     request.maxBytes = this.#port.pieceBytes;
@@ -210,6 +210,6 @@ export class ForkMaker {
   }
 
   get #sourceKey(): string {
-    return `${this.#wish.bucket}\0${this.#wish.stream}`;
+    return `${this.#fork.bucket}\0${this.#fork.stream}`;
   }
 }

@@ -17,7 +17,7 @@ export interface ForkPort {
   /** Calls `run` once, later. */
   after(ms: number, run: () => void): void;
   monotonicMs(): number;
-  /** A whole number from 1 to 2^53 - 1 that nobody else draws. */
+  /** A whole number from 1 to 2^53 - 1 that no other fork has. */
   newToken(): number;
   /** Of a piece, at most, unless a message is larger; 0: what one read gives. */
   readonly pieceBytes: number;

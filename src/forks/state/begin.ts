@@ -1,5 +1,5 @@
 /**
- * The first step of a fork: its name is taken, by a stream that nobody sees before it is whole (form.ts). What was asked for is
+ * The first step of a fork: its name is taken, by a provisional stream, invisible until it is whole (form.ts). What was asked for is
  * kept, so that the same request again is told from another one.
  */
 import type { ErrorCode } from '../../base/errors.ts';

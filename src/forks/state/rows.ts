@@ -67,7 +67,7 @@ export interface Tombstone {
 export class ForkRows {
   readonly #prefix: number;
   readonly #overlay: Overlay;
-  /** There may be tombstones: while there are none, nobody looks for one. */
+  /** There may be tombstones: while there are none, none is looked for. */
   #tombstones = false;
 
   constructor(prefix: number, overlay: Overlay) {

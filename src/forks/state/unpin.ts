@@ -1,5 +1,5 @@
 /**
- * The end of a fork: whoever removed it left a row that says whom to tell (remove.ts). The source's group forgets the pin, and
+ * The end of a fork: its removal left a row that says whom to tell (remove.ts). The source's group forgets the pin, and
  * when it was the last one of a stream that is gone, its tombstone; that may have been a fork too, and so on. Each step may be
  * repeated.
  */

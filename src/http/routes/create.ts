@@ -1,5 +1,5 @@
 /** PUT on a stream, which may be a fork of another one. */
-import type { ForkWish } from '../../ports.ts';
+import type { ForkRequest } from '../../ports.ts';
 import { FORK_AT_TAIL } from '../../protocol/fork-command.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 import { OFFSET_START, formatRfc3339, parseOffset, parseUint53 } from '../../protocol/header-values.ts';
@@ -34,17 +34,17 @@ export function handleCreate(call: RequestContext): void {
   command.stream = call.stream;
   const refusal = fillCommand(headers, command, 'create');
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
-  if (fork.wish !== undefined && command.condition !== '') {
+  if (fork.request !== undefined && command.condition !== '') {
     return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match cannot be used with Stream-Forked-From');
   }
-  return call.readBody(declaredBytes(headers.contentLength), new Create(locationOf(call, headers), fork.wish));
+  return call.readBody(declaredBytes(headers.contentLength), new Create(locationOf(call, headers), fork.request));
 }
 
 class Create implements BodyConsumer, ReplyRenderer {
   readonly #location: string;
-  readonly #fork: ForkWish | undefined;
+  readonly #fork: ForkRequest | undefined;
 
-  constructor(location: string, fork: ForkWish | undefined) {
+  constructor(location: string, fork: ForkRequest | undefined) {
     this.#location = location;
     this.#fork = fork;
   }
@@ -82,13 +82,13 @@ class Create implements BodyConsumer, ReplyRenderer {
 /** How the reference writes the start of a stream; the only offset of its form that means something here. */
 const REFERENCE_START = '0000000000000000_0000000000000000';
 
-/** `wish` undefined: no fork. */
+/** `request` undefined: no fork. */
 type ParsedFork =
-  | { readonly ok: true; readonly wish: ForkWish | undefined }
+  | { readonly ok: true; readonly request: ForkRequest | undefined }
   | { readonly ok: false; readonly reason: string };
 
 const path = newPath();
-const NO_FORK: ParsedFork = { ok: true, wish: undefined };
+const NO_FORK: ParsedFork = { ok: true, request: undefined };
 const bad = (reason: string): ParsedFork => ({ ok: false, reason });
 
 export function parseFork({ forkedFrom, forkOffset, forkSubOffset }: WriteHeaders): ParsedFork {
@@ -105,7 +105,7 @@ export function parseFork({ forkedFrom, forkOffset, forkSubOffset }: WriteHeader
   parsePath(forkedFrom.trim(), path);
   if (path.pattern === 'invalid') return bad(`Stream-Forked-From: ${path.detail}`);
   if (path.pattern !== '/{bucket}/{stream}') return bad('Stream-Forked-From must be the path of a stream');
-  return { ok: true, wish: { bucket: path.bucket, stream: path.stream, offset, subOffset } };
+  return { ok: true, request: { bucket: path.bucket, stream: path.stream, offset, subOffset } };
 }
 
 function readOffset(text: string | undefined): number | undefined {

@@ -12,10 +12,10 @@ export const SHED_COLD = 4;
 /** It gave up leaderships under which nothing was committed, not long ago. */
 export const SHED_STALL = 8;
 
-/** What a shard is told, as the mode of SHED: lead as usual, never, or only when nobody else does. */
-export const SHED_USUAL = 0;
-export const SHED_NEVER = 1;
-export const SHED_LATE = 2;
+/** What a shard is told, as the mode of SHED: campaign normally, never, or later than the others. */
+export const PRIORITY_NORMAL = 0;
+export const PRIORITY_NONE = 1;
+export const PRIORITY_LOW = 2;
 
 /** In the order in which several are named. */
 const REASONS: readonly (readonly [bit: number, name: string])[] = [

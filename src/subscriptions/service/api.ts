@@ -71,7 +71,7 @@ export class SubscriptionApi implements ControlPort {
       run: async () => {
         const json = await this.#membership.jwks();
         const contentType = 'application/jwk-set+json';
-        // There is no key before the first subscription; nobody shall remember that.
+        // There is no key before the first subscription; so the answer must not be cached.
         return json.keys.length === 0
           ? { status: 200, json, contentType }
           : { status: 200, json, contentType, cache: 'public' };

@@ -19,7 +19,7 @@ const AGAIN_MS = 1000;
 /** Each lists streams and asks for tails; the shards have clients to serve. */
 const SWEEPS_AT_ONCE = 4;
 /**
- * A linked stream that is not here, and whose end this node has not seen: deleted while nobody drove the subscription, or still to come
+ * A linked stream that is not here, and whose end this node has not seen: deleted while no node drove the subscription, or still to come
  * from a backup, group by group. The link does no harm meanwhile.
  */
 const MISSING_MS = 24 * 3_600_000;

@@ -1,6 +1,6 @@
 /**
  * Room for so many deliveries at once. Those that are likely to take long (their receiver failed or was slow the last time) have a
- * part of it, so that any number of dead receivers leaves room for the others. Whoever finds no room waits in order.
+ * part of it, so that any number of dead receivers leaves room for the others. Deliveries that find no room wait in order.
  */
 export class Slots<T> {
   readonly #most: number;

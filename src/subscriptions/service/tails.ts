@@ -95,7 +95,7 @@ export class Tails implements TailHandler {
    */
   async settled(): Promise<void> {
     const shards = Array.from({ length: this.#gateway.shardCount }, (_, shard) => shard);
-    // Group n lives on shard n, as far as there are shards; nobody follows the empty pattern. Whatever the answer says, it came.
+    // Group n lives on shard n, as far as there are shards; no stream follows the empty pattern. Whatever the answer says, it came.
     await Promise.all(
       shards.map((group) => call(this.#gateway, QUERIES.observe, this.#filling(group, OBSERVE_FORGET_PATTERN, '', ''))),
     );

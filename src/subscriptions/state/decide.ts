@@ -24,7 +24,7 @@ const CLOCKS_APART_MS = 300_000;
 
 export function decide(sub: Subscription, tailOf: TailOf, nowMs: number): Step {
   const { wake, leaseUntilMs } = sub;
-  // Further away than any pause: the clock was ahead when it was noted, and nobody shall wait until it is as late again.
+  // Further away than any pause: the clock was ahead when it was noted, and waiting until then again would take too long.
   const nextAttemptAtMs = sub.nextAttemptAtMs > nowMs + 2 * RETRY_MAX_MS ? -1 : sub.nextAttemptAtMs;
   if (wake === undefined) {
     const tails = pendingTails(sub, tailOf);

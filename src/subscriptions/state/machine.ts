@@ -1,6 +1,6 @@
 /**
  * All subscriptions of the cluster, folded from their log. Deterministic and total: every node that has folded the same records
- * knows the same, and a command's outcome is decided by its place in the log, whoever appended it.
+ * knows the same, and a command's outcome is decided by its place in the log, whichever node appended it.
  */
 import { SUBSCRIPTIONS_MAX, SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX } from '../../base/limits.ts';
 import type { Outcome } from './outcome.ts';
@@ -138,7 +138,7 @@ export class Machine {
   #rotate({ at, kid, x, d, from, alone }: LogRecord & { readonly op: 'rotate' }): Outcome {
     const known = this.signingKeys;
     if (known.length === 0 || known.some((key) => key.kid === kid)) return IGNORED;
-    // What nobody is shown any more is forgotten; the first one stays with its secret.
+    // Keys that are no longer shown are forgotten; the first one stays with its secret.
     const kept = publishedKeys(known, at).reverse();
     // In a checkpoint (at = 0) they stand as they were.
     if (at > 0 && kept.length >= SIGNING_KEYS_MAX) return full(`${SIGNING_KEYS_MAX} signing keys within a few minutes`);

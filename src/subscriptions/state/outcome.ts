@@ -9,7 +9,7 @@ export type OutcomeCode =
   | 'NO_PENDING_WORK'
   | 'INVALID_OFFSET'
   | 'LIMIT_EXCEEDED'
-  /** Nothing changed, and nobody waits for an answer: overtaken by another record. */
+  /** Nothing changed, and no caller waits for an answer: overtaken by another record. */
   | 'IGNORED';
 
 export interface Outcome {

@@ -132,7 +132,7 @@ function ack(sub: Subscription, record: LogRecord & { readonly op: 'ack' }): Out
     // A path may be named twice.
     link.acked = Math.max(link.acked, offset);
   }
-  // Whoever acknowledges got the wake, also when its answer to the delivery was lost.
+  // A worker that acknowledges got the wake, also when its answer to the delivery was lost.
   delivered(sub);
   if (record.done) end(sub);
   else sub.leaseUntilMs = record.at + sub.config.lease_ttl_ms;

@@ -15,7 +15,7 @@ import {
 import type { SavedKey } from '../state/record.ts';
 import { type SigningKey, publishedKeys, signingKey } from '../state/signing-keys.ts';
 
-/** A wake that is heard of for so long is another one's by then, or nobody's. */
+/** A wake that is heard of for so long is another one's by then, or over. */
 const TOKEN_SECONDS = 24 * 3600;
 const SECRET_BYTES = 32;
 
@@ -144,7 +144,7 @@ export class Keys {
     const sent = Buffer.from(token.slice(dot + 1), 'base64url');
     const right = this.#mac(payload);
     if (sent.length !== right.length || !timingSafeEqual(sent, right)) return INVALID;
-    // Nobody else can have made it.
+    // No one without the secret can have made it.
     const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<'sub' | 'wake', string> &
       Record<'gen' | 'exp', number>;
     if (claims.sub !== id) return INVALID;

@@ -72,7 +72,7 @@ export function deliver(delivery: Delivery): Promise<DeliveryResult> {
       },
     );
     request.on('error', (error) => fail(error.message));
-    // Whatever else ends a connection tells nobody, for example an answer that asks for another protocol.
+    // Other ends of a connection raise no event, for example an answer that asks for another protocol.
     request.on('close', () => fail('the connection ended without an answer'));
     // A timer of its own: AbortSignal.timeout is forgotten by the garbage collector when only another signal listens to it.
     const timer = setTimeout(() => {

@@ -72,8 +72,8 @@ export class Rig {
     Object.assign(request.command, { bucket, stream, payload: bytes('!'), ...TEXT });
     const [sourceBucket = '', source = ''] = from.split('/');
     let answer: Reply | undefined;
-    const wish = { bucket: sourceBucket, stream: source, offset, subOffset };
-    const taken = this.service.create(request, wish, {
+    const forkRequest = { bucket: sourceBucket, stream: source, offset, subOffset };
+    const taken = this.service.create(request, forkRequest, {
       onReply: (reply) => (answer = Object.assign(new Reply(), reply)),
     });
     assert(taken);

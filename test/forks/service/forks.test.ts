@@ -133,8 +133,8 @@ test('only so many are made at once', async () => {
   rig.before = () => 'NO_LEADER';
   const request = newRequest();
   Object.assign(request.command, { bucket: 'b', stream: 'f' });
-  const wish = { bucket: 'a', stream: 's', offset: -1, subOffset: 0 };
-  const create = (): boolean => rig.service.create(request, wish, { onReply: () => undefined });
+  const source = { bucket: 'a', stream: 's', offset: -1, subOffset: 0 };
+  const create = (): boolean => rig.service.create(request, source, { onReply: () => undefined });
   for (let i = 0; i < FORKS_IN_MAKING_MAX; i++) assert(create());
   assert(!create());
   assert.equal(rig.service.making, FORKS_IN_MAKING_MAX);

@@ -4,7 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
-import type { ForkWish } from '../../../src/ports.ts';
+import type { ForkRequest } from '../../../src/ports.ts';
 import { REPLY_CREATED, REPLY_UP_TO_DATE, type Reply } from '../../../src/protocol/reply.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import type { Clients, SimStream } from '../clients.ts';
@@ -157,13 +157,13 @@ export class ForkClients {
     if (random.chance(0.3)) request.command.payload = this.#payload(source);
     const offset = this.#offset(source, history);
     const subOffset = offset >= 0 && random.chance(0.5) ? random.int(0, 3) : 0;
-    const wish: ForkWish = { bucket: source.bucket, stream: source.name, offset, subOffset };
+    const forkRequest: ForkRequest = { bucket: source.bucket, stream: source.name, offset, subOffset };
     const process = this.#world.nodes[this.#node() - 1]?.process;
     let open = true;
     const answer = (reply: Reply | undefined): void => {
       if (!open) return;
       open = false;
-      this.#forked(twig, source, history, wish, request.command.payload?.length ?? 0, reply);
+      this.#forked(twig, source, history, forkRequest, request.command.payload?.length ?? 0, reply);
       then();
     };
     if (process === undefined) {
@@ -171,7 +171,7 @@ export class ForkClients {
       return;
     }
     this.#world.queue.after(PATIENCE_MS, () => answer(undefined));
-    this.#services.create(process, request, wish, answer);
+    this.#services.create(process, request, forkRequest, answer);
   }
 
   /** Of a JSON stream clients know the ordinals. */
@@ -187,7 +187,7 @@ export class ForkClients {
     twig: Twig,
     source: StreamName,
     history: StreamHistory | undefined,
-    { offset, subOffset }: ForkWish,
+    { offset, subOffset }: ForkRequest,
     body: number,
     reply: Reply | undefined,
   ): void {

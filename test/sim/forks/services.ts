@@ -1,6 +1,6 @@
 /** The service for forks that a node's main thread has (src/forks/service/), one in each process, on simulated time. */
 import { ForkService } from '../../../src/forks/service/fork-service.ts';
-import type { ForkWish } from '../../../src/ports.ts';
+import type { ForkRequest } from '../../../src/ports.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import type { Request } from '../../../src/protocol/request.ts';
 import type { SimProcess } from '../process.ts';
@@ -51,8 +51,8 @@ export class ForkServices {
   }
 
   /** Through a node; `onAnswer` is called once, or never when the process dies. */
-  create(process: SimProcess, request: Request, wish: ForkWish, onAnswer: (reply: Reply) => void): void {
-    const taken = this.#services.get(process)?.create(request, wish, { onReply: onAnswer });
+  create(process: SimProcess, request: Request, forkRequest: ForkRequest, onAnswer: (reply: Reply) => void): void {
+    const taken = this.#services.get(process)?.create(request, forkRequest, { onReply: onAnswer });
     if (taken !== true) onAnswer(new Reply());
   }
 
