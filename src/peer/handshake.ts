@@ -17,7 +17,7 @@ import {
   decodeWelcome,
   encodeChallenge,
   encodeHello,
-  encodeIntroduction,
+  encodeIdentity,
   encodeProof,
   encodeRefusal,
   encodeWelcome,
@@ -124,7 +124,7 @@ export class ConnectorHandshake {
     const welcome = word.kind === WORD_WELCOME ? decodeWelcome(word.body, this.#version) : undefined;
     if (welcome === undefined) return over('malformed', 'a welcome was due');
     const { self: peer, proof } = welcome;
-    const introduction = encodeIntroduction(peer, this.#version);
+    const introduction = encodeIdentity(peer, this.#version);
     const due = hmac(this.#secret, 'acceptor', this.#helloRaw, this.#challengeRaw, introduction);
     if (!timingSafeEqual(due, proof)) return over('wrong-secret', `node ${peer.node} does not know the cluster secret`);
     const { toNode, toShard } = this.#hello;
@@ -191,7 +191,7 @@ export class AcceptorHandshake {
     }
     const fault = misfit(self, hello.self) ?? wrongAddress(hello.toNode, hello.toShard, self);
     if (fault !== undefined) return this.#refuse(fault.code, fault.text);
-    const introduction = encodeIntroduction(self, this.#version);
+    const introduction = encodeIdentity(self, this.#version);
     const proof = hmac(secret, 'acceptor', this.#helloRaw, this.#challengeRaw, introduction);
     return { kind: 'done', peer: hello.self, say: encodeWelcome({ self, proof }, this.#version), rest: NOTHING };
   }

@@ -10,7 +10,7 @@ import {
   decodeWelcome,
   encodeChallenge,
   encodeHello,
-  encodeIntroduction,
+  encodeIdentity,
   encodeProof,
   encodeRefusal,
   encodeWelcome,
@@ -72,7 +72,7 @@ test('each word of a handshake', () => {
     const welcome = layouts.same('welcome', encodeWelcome({ self: acceptor, proof: PROOF }, version));
     const read = decodeWelcome(bodyOf(welcome, version), version);
     assert.deepEqual(read, { self: asSaid(acceptor, version), proof: PROOF });
-    layouts.same('introduction, as it is signed', encodeIntroduction(connector, version));
+    layouts.same('introduction, as it is signed', encodeIdentity(connector, version));
     layouts.end();
   }
 });

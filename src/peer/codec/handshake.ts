@@ -119,7 +119,7 @@ export function isSpoken(version: number, newest: number): boolean {
 /** HELLO: introduction | toNode u32 | toShard u16 | nonce. */
 export function encodeHello(hello: Hello, version: number = PROTOCOL_VERSION): Uint8Array {
   const writer = wordWriter(WORD_HELLO, introductionBytes(hello.self, version) + 6 + NONCE_BYTES, version);
-  writeIntroduction(writer, hello.self, version);
+  writeIdentity(writer, hello.self, version);
   writer.u32(hello.toNode);
   writer.u16(hello.toShard);
   writer.raw(hello.nonce);
@@ -128,7 +128,7 @@ export function encodeHello(hello: Hello, version: number = PROTOCOL_VERSION): U
 
 export function decodeHello(body: Uint8Array, version: number = PROTOCOL_VERSION): Hello | undefined {
   const reader = new Reader(body);
-  const self = readIntroduction(reader, version);
+  const self = readIdentity(reader, version);
   const hello = { self, toNode: reader.u32(), toShard: reader.u16(), nonce: reader.ownBytes(NONCE_BYTES) };
   return reader.finished ? hello : undefined;
 }
@@ -158,21 +158,21 @@ export function isProof(body: Uint8Array): boolean {
 /** WELCOME: introduction | HMAC. */
 export function encodeWelcome({ self, proof }: Welcome, version: number = PROTOCOL_VERSION): Uint8Array {
   const writer = wordWriter(WORD_WELCOME, introductionBytes(self, version) + PROOF_BYTES, version);
-  writeIntroduction(writer, self, version);
+  writeIdentity(writer, self, version);
   writer.raw(proof);
   return writer.finish();
 }
 
 export function decodeWelcome(body: Uint8Array, version: number = PROTOCOL_VERSION): Welcome | undefined {
   const reader = new Reader(body);
-  const welcome = { self: readIntroduction(reader, version), proof: reader.ownBytes(PROOF_BYTES) };
+  const welcome = { self: readIdentity(reader, version), proof: reader.ownBytes(PROOF_BYTES) };
   return reader.finished ? welcome : undefined;
 }
 
 /** An introduction as bytes, for the HMAC. */
-export function encodeIntroduction(self: PeerIdentity, version: number): Uint8Array {
+export function encodeIdentity(self: PeerIdentity, version: number): Uint8Array {
   const writer = new Writer(new Uint8Array(introductionBytes(self, version)));
-  writeIntroduction(writer, self, version);
+  writeIdentity(writer, self, version);
   return writer.finish();
 }
 
@@ -207,7 +207,7 @@ function introductionBytes(self: PeerIdentity, version: number): number {
   return 18 + textFieldBytes(self.clusterId) + standing;
 }
 
-function writeIntroduction(writer: Writer, self: PeerIdentity, version: number): void {
+function writeIdentity(writer: Writer, self: PeerIdentity, version: number): void {
   writer.u16(self.groupCount);
   writer.u32(self.node);
   writer.u16(self.shard);
@@ -217,7 +217,7 @@ function writeIntroduction(writer: Writer, self: PeerIdentity, version: number):
   if (version >= VERSION_WITH_STANDING) writeStanding(writer, self.standing);
 }
 
-function readIntroduction(reader: Reader, version: number): PeerIdentity {
+function readIdentity(reader: Reader, version: number): PeerIdentity {
   const groupCount = reader.u16();
   const node = reader.u32();
   const shard = reader.u16();
