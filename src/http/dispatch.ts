@@ -59,8 +59,7 @@ function handle(
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
   if (call.method === 'options') return call.preflight(router.allow(req.getUrl()));
   if (server.closing) return call.refuse('STOPPING');
-  call.url = req.getUrl();
-  return router.route(call);
+  return router.route(call, req.getUrl());
 }
 
 /**

@@ -75,30 +75,39 @@ function resourcesOf(rows: readonly Route[]): Map<string, Resource> {
 
 export interface Router {
   /** Nothing, unless a handler was made async by mistake. */
-  route(call: RequestContext): unknown;
+  route(call: RequestContext, url: string): unknown;
   /** What OPTIONS says of a path; '' when nothing is there, or the plane names no methods. */
   allow(url: string): string;
 }
 
+const STREAM: PathPattern = '/{bucket}/{stream}';
 const SERVICE: PathPattern = '/__svc/*';
 
 /** Streams and buckets by the rules for names (paths.ts), service routes by their whole path. */
 export class ClientRouter implements Router {
   readonly #resources: ReadonlyMap<string, Resource>;
+  /** The row of most requests, found without a look-up. */
+  readonly #append: Route | undefined;
   readonly #path = newPath();
 
   constructor(rows: readonly Route[]) {
     this.#resources = resourcesOf(rows);
+    this.#append = this.#resources.get(STREAM)?.row('post');
   }
 
-  route(call: RequestContext): unknown {
+  route(call: RequestContext, url: string): unknown {
     const path = this.#path;
-    parsePath(call.url, path);
+    parsePath(url, path);
     call.family = path.family;
     call.bucket = path.bucket;
     call.stream = path.stream;
+    if (path.pattern === STREAM && call.method === 'post' && this.#append !== undefined) {
+      call.operation = this.#append.operation;
+      return this.#append.handler(call);
+    }
+    call.url = url;
     call.offset = path.detail;
-    const resource = this.#resources.get(path.pattern === SERVICE ? call.url : path.pattern);
+    const resource = this.#resources.get(path.pattern === SERVICE ? url : path.pattern);
     const row = resource?.row(call.method);
     if (row?.checksEncoding !== true && (call.method === 'put' || call.method === 'post')) {
       const refusal = checkEncoding(writeHeaders().contentEncoding);
@@ -149,7 +158,8 @@ export class AdminRouter implements Router {
     }
   }
 
-  route(call: RequestContext): unknown {
+  route(call: RequestContext, url: string): unknown {
+    call.url = url;
     const exact = this.#resources.get(call.url);
     if (exact !== undefined) return exact.serve(call);
     for (const named of this.#named) if (call.url.startsWith(named.prefix)) return this.#serveNamed(call, named);
