@@ -86,6 +86,13 @@ describe('three nodes act as one', () => {
 
   test('conditional writes go through every node, whoever leads', async () => {
     for (const id of cluster.ids) {
+      // A young cluster refuses them until each group has recorded its identity.
+      for (let i = 0; i < 8; i++) {
+        await until('conditional writes are open', async () => {
+          const answer = await ask(id, 'DELETE', `/conditions/${id}-${i}`, { 'If-Match': '*' });
+          return answer.headers.get('millrace-error') !== 'UPGRADE_UNFINISHED';
+        });
+      }
       for (let i = 0; i < 8; i++) {
         const path = `/conditions/${id}-${i}`;
         await expect(201, id, 'PUT', path, { ...TEXT, 'If-None-Match': '*' }, 'x');
