@@ -34,13 +34,12 @@ import { prepare } from './prepare.ts';
 import { type Asked, answerQuery } from './queries.ts';
 import { quotaRefusal } from './quota-refusal.ts';
 import type { ReplySink } from './reply-sink.ts';
+import { NO_SLOT } from './reply-slot.ts';
 import { Watchers } from './watchers.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
 
 /** The wall clock may be set back by so much without showing in a group's commands. */
 const STEP_BACK_MS = 5000;
-/** Slot of a command without a waiting client. */
-const NO_SLOT = -1;
 /** A sliding lifetime is renewed by a read once this part of it has passed: exact to 2 % at a bounded write rate. */
 const RENEWAL_FRACTION = 64;
 

@@ -11,17 +11,12 @@ import { errorNumber } from '../base/errors.ts';
 import { Slab } from '../base/slab.ts';
 import { planted } from '../base/planted.ts';
 import type { Group } from '../group/group.ts';
+import { SlotSequence } from '../group/reply-slot.ts';
 import { Reply } from '../protocol/reply.ts';
 import { REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 import { WholeBuffer } from './frames.ts';
 import type { PeerPort, ForwardOrigin } from './ports.ts';
 
-/**
- * Slots from here on belong to requests of other nodes; the main thread's own are far below. All fit into 31 bits, which V8
- * keeps and looks up without an object for each.
- */
-export const REMOTE_SLOTS = 0x4000_0000;
-const REMOTE_SLOTS_END = 0x7fff_ffff;
 /** A write waits this long for a leader. */
 export const LEADER_WAIT_MS = 5000;
 /**
@@ -43,8 +38,6 @@ const FORMER_LEADER_MS = 1000;
 const FORMER_LEADER_BYTES_PER_MS = 8192;
 /** Whether such a node leads no more is looked at this often. */
 const LOOK_MS = 100;
-/** No client waits for the answer. */
-const NOBODY = -1;
 
 interface Queued {
   readonly group: Group;
@@ -95,7 +88,7 @@ export class Forwarding {
   readonly #received = new WholeBuffer();
   /** Requests of other nodes under way here, by slot. */
   readonly #origins = new Map<number, { readonly origin: ForwardOrigin; readonly group: Group }>();
-  #nextRemote = REMOTE_SLOTS;
+  readonly #slots = new SlotSequence('node');
   readonly counters = { sent: 0, served: 0, queued: 0 };
 
   /** `deliver` writes an answer to the main thread; `wake` asks for a turn. */
@@ -128,8 +121,7 @@ export class Forwarding {
 
   /** Takes a request that another node sent here; the slot that its answer will carry. */
   accept(origin: ForwardOrigin, group: Group): number {
-    const slot = this.#nextRemote;
-    this.#nextRemote = slot === REMOTE_SLOTS_END ? REMOTE_SLOTS : slot + 1;
+    const slot = this.#slots.take();
     this.#origins.set(slot, { origin, group });
     this.counters.served++;
     return slot;
@@ -250,7 +242,6 @@ export class Forwarding {
       return undefined;
     }
     this.#waitingBytes -= frame.length;
-    if (slot === NOBODY) return undefined;
     const deadlineMs = this.#clockMs + BUSY_WAIT_MS;
     const bytes = this.#memory.copy(answer.subarray(8));
     const index = planted('reply-before-apply') ? 0 : view.getFloat64(answer.byteOffset, true);
@@ -273,7 +264,6 @@ export class Forwarding {
   }
 
   #refuse(slot: number, code: 'NO_LEADER' | 'LEADER_BUSY' | 'OUTCOME_UNKNOWN' | 'STOPPING'): void {
-    if (slot === NOBODY) return;
     this.#reply.reset(slot);
     this.#reply.code = errorNumber(code);
     this.#deliver(this.#reply);

@@ -3,9 +3,9 @@ import { errorNumber } from '../base/errors.ts';
 import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
+import { receiverOf } from '../group/reply-slot.ts';
 import { REPLY_RESULT, type Reply } from '../protocol/reply.ts';
-import { OWN_SLOTS, type Proposals } from '../cold/shard/proposals.ts';
-import { REMOTE_SLOTS } from './forwarding.ts';
+import type { Proposals } from '../cold/shard/proposals.ts';
 import type { ReplyTarget } from './ports.ts';
 import type { Replication } from './replication.ts';
 
@@ -49,8 +49,9 @@ export class ReplyRouter implements ReplySink {
   }
 
   send(reply: Reply): void {
-    if (reply.kind !== REPLY_RESULT || reply.id < OWN_SLOTS) this.#ring.send(reply);
-    else if (reply.id >= REMOTE_SLOTS) this.#replication.answer(reply);
+    const receiver = reply.kind === REPLY_RESULT ? receiverOf(reply.id) : 'client';
+    if (receiver === 'client') this.#ring.send(reply);
+    else if (receiver === 'node') this.#replication.answer(reply);
     else this.#proposals.answered(reply);
   }
 }

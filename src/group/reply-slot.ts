@@ -1,0 +1,46 @@
+/**
+ * Who waits for the answer to a command. A slot is one number, so that queues hold no object per command: the tag in its upper bits
+ * says which receiver, the rest is the receiver's own. All fit into 31 bits, which V8 keeps without an object.
+ */
+
+/** `client`: a request of this node's main thread. `shard`: a command that the shard proposed for itself. `node`: another node. */
+export type Receiver = 'client' | 'shard' | 'node';
+
+/** Slot of a command without a receiver. */
+export const NO_SLOT = -1;
+
+interface Range {
+  readonly first: number;
+  readonly last: number;
+}
+
+const RANGES: Readonly<Record<Receiver, Range>> = {
+  client: { first: 0, last: 0x2fff_ffff },
+  shard: { first: 0x3000_0000, last: 0x3fff_ffff },
+  node: { first: 0x4000_0000, last: 0x7fff_ffff },
+};
+const SHARD_FIRST = RANGES.shard.first;
+const NODE_FIRST = RANGES.node.first;
+
+/** Not of NO_SLOT, whose answers are dropped before they are sent. */
+export function receiverOf(slot: number): Receiver {
+  if (slot < SHARD_FIRST) return 'client';
+  return slot < NODE_FIRST ? 'shard' : 'node';
+}
+
+/** Slots of one receiver, one after the other; it has far fewer commands under way than there are. */
+export class SlotSequence {
+  readonly #range: Range;
+  #next: number;
+
+  constructor(receiver: Receiver) {
+    this.#range = RANGES[receiver];
+    this.#next = this.#range.first;
+  }
+
+  take(): number {
+    const slot = this.#next;
+    this.#next = slot === this.#range.last ? this.#range.first : slot + 1;
+    return slot;
+  }
+}
