@@ -104,7 +104,7 @@ export type ElectionPriority = 'normal' | 'low' | 'none';
 
 export type Role = 'follower' | 'pre-candidate' | 'candidate' | 'leader';
 
-interface Envelope {
+export interface Envelope {
   readonly from: number;
   readonly to: number;
   /** The sender's term, but for a pre-vote and its grant: the term that the candidate would campaign in (§9.6). */
@@ -130,7 +130,7 @@ export interface VoteResponse extends Envelope {
  * What a leader tells a peer that lost its log; `allowedBoot` 0 = nothing.
  * allowedBoot: the run of the peer that an operator allowed to revert. restored: it has caught up and may vote.
  */
-interface RecoveryNote {
+export interface RecoveryNote {
   readonly allowedBoot: number;
   readonly restored: boolean;
 }
@@ -150,7 +150,7 @@ export interface AppendRequest extends Envelope, RecoveryNote {
 export type LostLog = 0 | 1 | 2;
 
 /** What every answer to a leader says about its sender. */
-interface PeerNote {
+export interface PeerNote {
   readonly round: number;
   readonly boot: number;
   readonly lost: LostLog;

@@ -26,7 +26,7 @@ import {
   encodeForwardReplies,
   encodeForwards,
 } from '../../src/peer/codec/forward.ts';
-import type { PeerMessage } from '../../src/raft/codec/message.ts';
+import type { Message } from '../../src/raft/types.ts';
 import { decodeRaftFrame, encodeRaftFrame, raftItemBytes } from '../../src/peer/codec/raft-frame.ts';
 import {
   type SnapshotStatus,
@@ -39,7 +39,7 @@ import {
   encodeSnapshotChunk,
   encodeSnapshotEnd,
 } from '../../src/peer/codec/snapshot-transfer.ts';
-import type { SnapshotRequest } from '../../src/raft/codec/snapshot.ts';
+import type { SnapshotRequest } from '../../src/raft/types.ts';
 import { Layouts, bytesFrom, utf8 } from './layouts.ts';
 
 /** Numbers that fill several of their bytes, and no two alike. */
@@ -54,7 +54,7 @@ const envelope = { from: FROM, to: TO, term: 70_001 };
 const peerNote = { round: 901, boot: BOOT, lost: 0, refusesLead: false } as const;
 const note = { allowedBoot: 0, restored: false };
 
-const MESSAGES: Readonly<Record<string, PeerMessage>> = {
+const MESSAGES: Readonly<Record<string, Message>> = {
   vote: { type: 'vote', ...envelope, pre: false, force: false, lastIndex: INDEX, lastTerm: 70_000 },
   'vote, pre-vote': { type: 'vote', ...envelope, pre: true, force: false, lastIndex: 0, lastTerm: 0 },
   'vote, forced': { type: 'vote', ...envelope, pre: false, force: true, lastIndex: INDEX, lastTerm: 3 },
@@ -153,7 +153,7 @@ function payloadOf(frame: Uint8Array, kind: number): Uint8Array {
 test('a frame of each message of Raft', () => {
   const layouts = new Layouts('peer: raft frames');
   const all = Object.entries(MESSAGES);
-  const check = (name: string, items: readonly { group: number; message: PeerMessage }[]): void => {
+  const check = (name: string, items: readonly { group: number; message: Message }[]): void => {
     const bytes = items.reduce((sum, { message }) => sum + raftItemBytes(message), 0);
     const frame = layouts.same(name, encodeRaftFrame(items, bytes));
     const read: unknown[] = [];

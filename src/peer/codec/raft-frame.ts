@@ -3,15 +3,15 @@ import type { Slab } from '../../base/slab.ts';
 import { Reader, Writer } from '../../base/cursor.ts';
 import { FRAME_HEAD_BYTES, FRAME_RAFT, sealFrame } from './frame.ts';
 import { messageBytes, readMessage, writeMessage } from '../../raft/codec/message.ts';
-import type { PeerMessage } from '../../raft/codec/message.ts';
+import type { Message } from '../../raft/types.ts';
 
 export interface RaftItem {
   readonly group: number;
-  readonly message: PeerMessage;
+  readonly message: Message;
 }
 
 /** Payload bytes of one item. */
-export function raftItemBytes(message: PeerMessage): number {
+export function raftItemBytes(message: Message): number {
   return 2 + messageBytes(message);
 }
 
@@ -33,7 +33,7 @@ export function decodeRaftFrame(
   payload: Uint8Array,
   from: number,
   to: number,
-  visit: (group: number, message: PeerMessage) => void,
+  visit: (group: number, message: Message) => void,
   memory?: (group: number) => Slab | undefined,
 ): boolean {
   const reader = new Reader(payload);

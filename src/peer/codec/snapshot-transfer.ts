@@ -9,7 +9,7 @@ import {
   sealFrame,
 } from './frame.ts';
 import { messageBytes, readMessage, writeMessage } from '../../raft/codec/message.ts';
-import type { SnapshotRequest } from '../../raft/codec/snapshot.ts';
+import type { SnapshotRequest } from '../../raft/types.ts';
 
 export interface SnapshotBegin {
   readonly group: number;

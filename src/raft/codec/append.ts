@@ -12,36 +12,11 @@ import {
   refusesLead,
   writeNote,
 } from './codec.ts';
-import type { Codec, Envelope, PeerNote, RecoveryNote } from './codec.ts';
+import type { Codec } from './codec.ts';
 import type { Reader } from '../../base/cursor.ts';
+import type { AppendRequest, AppendResponse, Entry, EntryKind } from '../types.ts';
 
-/** DATA, CONFIG or EMPTY, see src/raft/types.ts. */
-export type EntryKind = 0 | 1 | 2;
 const ENTRY_KIND_MAX = 2;
-
-export interface Entry {
-  readonly term: number;
-  readonly index: number;
-  readonly kind: EntryKind;
-  readonly data: Uint8Array;
-}
-
-export interface AppendRequest extends Envelope, RecoveryNote {
-  readonly type: 'append';
-  readonly prevIndex: number;
-  readonly prevTerm: number;
-  readonly entries: readonly Entry[];
-  readonly commit: number;
-  readonly round: number;
-}
-
-export interface AppendResponse extends Envelope, PeerNote {
-  readonly type: 'append-response';
-  readonly reject: boolean;
-  readonly index: number;
-  readonly hintIndex: number;
-  readonly hintTerm: number;
-}
 
 const FIXED_BYTES = 36;
 const ENTRY_HEAD_BYTES = 13;

@@ -1,11 +1,6 @@
 /** What every message on a peer link has in common. */
 import type { Reader, Writer } from '../../base/cursor.ts';
-
-export interface Envelope {
-  readonly from: number;
-  readonly to: number;
-  readonly term: number;
-}
+import type { Envelope, PeerNote, RecoveryNote } from '../types.ts';
 
 /**
  * One kind of message. On the wire its body follows a head that the frame writes (raft-frame.ts): group, number, flags,
@@ -21,12 +16,6 @@ export interface Codec<T> {
   writeBody(writer: Writer, message: T): void;
   /** Total: on bad bytes the reader has turned bad and the result means nothing. */
   readBody(reader: Reader, flags: number, envelope: Envelope): T;
-}
-
-/** Note of a leader to a peer that lost its log, see src/raft/types.ts. On the wire only when it says something. */
-export interface RecoveryNote {
-  readonly allowedBoot: number;
-  readonly restored: boolean;
 }
 
 const NOTE_RESTORED = 1;
@@ -52,14 +41,6 @@ export function readNoteBoot(reader: Reader, flags: number): number {
 
 export function noteRestored(flags: number): boolean {
   return (flags & NOTE_RESTORED) !== 0;
-}
-
-/** What every answer to a leader says about its sender, see src/raft/types.ts. */
-export interface PeerNote {
-  readonly round: number;
-  readonly boot: number;
-  readonly lost: 0 | 1 | 2;
-  readonly refusesLead: boolean;
 }
 
 const PEER_LOST_MASK = 3;

@@ -10,17 +10,8 @@ import {
   refusesLead,
   writeNote,
 } from './codec.ts';
-import type { Codec, Envelope, PeerNote, RecoveryNote } from './codec.ts';
-
-export interface Heartbeat extends Envelope, RecoveryNote {
-  readonly type: 'heartbeat';
-  readonly commit: number;
-  readonly round: number;
-}
-
-export interface HeartbeatResponse extends Envelope, PeerNote {
-  readonly type: 'heartbeat-response';
-}
+import type { Codec } from './codec.ts';
+import type { Heartbeat, HeartbeatResponse } from '../types.ts';
 
 /** Flags: recovery note. Body: commit f64 | round f64 | [allowedBoot f64]. */
 export const heartbeatCodec: Codec<Heartbeat> = {

@@ -1,15 +1,5 @@
-import type { Codec, Envelope } from './codec.ts';
-
-export interface ReadIndexRequest extends Envelope {
-  readonly type: 'read-index';
-  readonly context: number;
-}
-
-export interface ReadIndexResponse extends Envelope {
-  readonly type: 'read-index-response';
-  readonly context: number;
-  readonly index: number;
-}
+import type { Codec } from './codec.ts';
+import type { ReadIndexRequest, ReadIndexResponse } from '../types.ts';
 
 /** No flags. Body: context f64. */
 export const readIndexCodec: Codec<ReadIndexRequest> = {

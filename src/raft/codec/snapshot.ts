@@ -1,25 +1,7 @@
 import { NOTE_MASK, noteBytes, noteFlags, noteRestored, readNoteBoot, writeNote } from './codec.ts';
-import type { Codec, Envelope, RecoveryNote } from './codec.ts';
+import type { Codec } from './codec.ts';
 import type { Reader, Writer } from '../../base/cursor.ts';
-
-export interface Configuration {
-  readonly voters: readonly number[];
-  readonly votersOutgoing: readonly number[];
-  readonly learners: readonly number[];
-}
-
-export interface SnapshotMeta {
-  readonly index: number;
-  readonly term: number;
-  readonly configuration: Configuration;
-}
-
-/** Travels as the metadata of a transfer (snapshot-transfer.ts), never on its own: without the payload it means nothing. */
-export interface SnapshotRequest extends Envelope, RecoveryNote {
-  readonly type: 'snapshot';
-  readonly snapshot: SnapshotMeta;
-  readonly round: number;
-}
+import type { SnapshotRequest } from '../types.ts';
 
 /**
  * Flags: recovery note. Body: index f64 | term f64 | round f64 | [allowedBoot f64] | three lists of node ids (voters,

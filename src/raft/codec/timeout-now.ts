@@ -1,8 +1,5 @@
-import type { Codec, Envelope } from './codec.ts';
-
-export interface TimeoutNow extends Envelope {
-  readonly type: 'timeout-now';
-}
+import type { Codec } from './codec.ts';
+import type { TimeoutNow } from '../types.ts';
 
 /** No flags, no body. */
 export const timeoutNowCodec: Codec<TimeoutNow> = {

@@ -1,18 +1,5 @@
-import type { Codec, Envelope } from './codec.ts';
-
-export interface VoteRequest extends Envelope {
-  readonly type: 'vote';
-  readonly pre: boolean;
-  readonly force: boolean;
-  readonly lastIndex: number;
-  readonly lastTerm: number;
-}
-
-export interface VoteResponse extends Envelope {
-  readonly type: 'vote-response';
-  readonly pre: boolean;
-  readonly granted: boolean;
-}
+import type { Codec } from './codec.ts';
+import type { VoteRequest, VoteResponse } from '../types.ts';
 
 const PRE = 1;
 const FORCE = 2;

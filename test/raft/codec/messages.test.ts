@@ -4,7 +4,6 @@ import type { Message } from '../../../src/raft/types.ts';
 import { Reader, Writer } from '../../../src/base/cursor.ts';
 import { FRAME_HEAD_BYTES } from '../../../src/peer/codec/frame.ts';
 import { messageBytes, readMessage, writeMessage } from '../../../src/raft/codec/message.ts';
-import type { PeerMessage } from '../../../src/raft/codec/message.ts';
 import { decodeRaftFrame, encodeRaftFrame, raftItemBytes } from '../../../src/peer/codec/raft-frame.ts';
 import type { RaftItem } from '../../../src/peer/codec/raft-frame.ts';
 import { createRandom, seedFromEnvironment } from '../../support/random.ts';
@@ -13,7 +12,7 @@ import { MESSAGE_TYPES, randomMessage } from './random-messages.ts';
 const random = createRandom(seedFromEnvironment());
 const seed = `SEED=${random.seed}`;
 
-function encode(message: PeerMessage): Uint8Array {
+function encode(message: Message): Uint8Array {
   const writer = new Writer(new Uint8Array(messageBytes(message)));
   writeMessage(writer, message);
   return writer.finish();
