@@ -1,6 +1,6 @@
 /** The shard's ports over the real rings and lanes. */
 import { assert } from '../src/base/assert.ts';
-import type { LaneReceiver, LaneSender } from '../src/mailbox/lane.ts';
+import type { LaneReceiver, LaneSender } from '../src/mailbox/transfer-channel.ts';
 import type { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import type { Waker } from '../src/mailbox/wake.ts';
 import type { ReplyTarget, RequestSource } from '../src/shard/ports.ts';

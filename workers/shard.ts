@@ -3,7 +3,7 @@ import { type MessagePort, isMainThread, parentPort, workerData } from 'node:wor
 import { assert } from '../src/base/assert.ts';
 import { toHex } from '../src/base/hex.ts';
 import { ConfigError } from '../src/config/error.ts';
-import { LaneReceiver, LaneSender } from '../src/mailbox/lane.ts';
+import { LaneReceiver, LaneSender } from '../src/mailbox/transfer-channel.ts';
 import { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import { Parker, Waker } from '../src/mailbox/wake.ts';
 import { type Logger, createLogger } from '../src/logging/logger.ts';

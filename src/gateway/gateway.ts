@@ -6,7 +6,7 @@ import { assert } from '../base/assert.ts';
 import { errorNumber } from '../base/errors.ts';
 import { fnv1a64mod } from '../base/hash.ts';
 import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
-import type { LaneReceiver, LaneSender } from '../mailbox/lane.ts';
+import type { LaneReceiver, LaneSender } from '../mailbox/transfer-channel.ts';
 import type { RingReader, RingWriter } from '../mailbox/ring.ts';
 import { type ReplyWatch, Waker, onReplies } from '../mailbox/wake.ts';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../ports.ts';

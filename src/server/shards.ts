@@ -6,7 +6,7 @@ import { ConfigError } from '../config/error.ts';
 import type { Peer } from '../config/kinds.ts';
 import type { Address } from '../base/address.ts';
 import { REPLY_RING_BYTES, REQUEST_RING_BYTES } from '../base/limits.ts';
-import { type Lane, LaneReceiver, LaneSender, createLane } from '../mailbox/lane.ts';
+import { type Lane, LaneReceiver, LaneSender, createLane } from '../mailbox/transfer-channel.ts';
 import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '../mailbox/ring.ts';
 import type { ColdSettings } from '../cold/shard/port.ts';
 import { type ColdAnswer, type ColdCalls, type ColdQuestion, answerShard } from '../cold/service/bridge.ts';

@@ -15,7 +15,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { S3Store } from '../../src/cold/store/s3-store.ts';
-import { s3Options } from '../cold/s3.ts';
+import { s3Options } from '../cold/store/s3.ts';
 import { Ceph, cephMissing } from '../support/ceph.ts';
 import { withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';

@@ -34,7 +34,7 @@ const BOUNDS: readonly Bound[] = [
     source: limits('INLINE_PAYLOAD_BYTES_MAX'),
     holds: 'bytes of a lane',
     full: '503, Retry-After',
-    shownBy: ['test/mailbox/lane.test.ts', 'a full lane refuses and leaves the buffer alone'],
+    shownBy: ['test/mailbox/transfer-channel.test.ts', 'a full lane refuses and leaves the buffer alone'],
   },
   {
     what: 'bodies in flight',
@@ -237,7 +237,7 @@ const BOUNDS: readonly Bound[] = [
     source: limits('FORKS_IN_MAKING_MAX'),
     holds: '32',
     full: '503, Retry-After',
-    shownBy: ['test/forks/service/forks.test.ts', 'only so many are made at once'],
+    shownBy: ['test/forks/service/fork-service.test.ts', 'only so many are made at once'],
   },
   {
     what: 'webhook requests',
@@ -251,7 +251,7 @@ const BOUNDS: readonly Bound[] = [
     source: limits('SUBSCRIPTION_STATE_BYTES_MAX'),
     holds: '16 MiB of a cluster',
     full: '429',
-    shownBy: ['test/subscriptions/links.test.ts', 'subscriptions, streams and bytes have bounds'],
+    shownBy: ['test/subscriptions/state/links.test.ts', 'subscriptions, streams and bytes have bounds'],
   },
   {
     what: 'uploads of backups that wait on disk',

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { MessagePort } from 'node:worker_threads';
-import { LaneReceiver, LaneSender } from '../../src/mailbox/lane.ts';
-import type { Lane } from '../../src/mailbox/lane.ts';
+import { LaneReceiver, LaneSender } from '../../src/mailbox/transfer-channel.ts';
+import type { Lane } from '../../src/mailbox/transfer-channel.ts';
 import { createRing, RingReader, RingWriter } from '../../src/mailbox/ring.ts';
 import { Parker, Waker } from '../../src/mailbox/wake.ts';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { createLane, LaneReceiver, LaneSender, laneUsedBytes } from '../../src/mailbox/lane.ts';
+import { createLane, LaneReceiver, LaneSender, laneUsedBytes } from '../../src/mailbox/transfer-channel.ts';
 import { ringDepth, RingReader, ringUsedBytes, RingWriter } from '../../src/mailbox/ring.ts';
 import { onReplies, Waker } from '../../src/mailbox/wake.ts';
 import { checkRecord, checksum, createFixtureData, fixtureLanes, putRecord, randomFrom } from './fixture.ts';

@@ -23,8 +23,8 @@ import { Proposer } from './propose.ts';
 import { type World, plainCommand, randomCommand } from './random-commands.ts';
 import { checkBackup } from '../backup/state/exporting.ts';
 import { type Answer, GROUP, Replica, streamRequest } from './replica.ts';
-import { checkColdRows } from '../cold/state/cold-rows.ts';
-import { ColdRun } from '../cold/state/cold-run.ts';
+import { checkColdRows } from '../cold/state/rows.ts';
+import { ColdRun } from '../cold/state/run.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 const MODES = {

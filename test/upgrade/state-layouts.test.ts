@@ -20,7 +20,7 @@ import {
   writePublishHead,
 } from '../../src/protocol/position-command.ts';
 import { createRandom } from '../support/random.ts';
-import { ColdRun } from '../cold/state/cold-run.ts';
+import { ColdRun } from '../cold/state/run.ts';
 import { Layouts, utf8 } from './layouts.ts';
 import { NOW, Teller } from './state-teller.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';

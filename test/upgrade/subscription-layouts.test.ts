@@ -8,7 +8,7 @@ import type { Machine } from '../../src/subscriptions/state/machine.ts';
 import type { LogRecord } from '../../src/subscriptions/state/record.ts';
 import type { Position } from '../../src/subscriptions/state/subscription.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
-import { PULL, Scene, WEBHOOK } from '../subscriptions/scene.ts';
+import { PULL, Scene, WEBHOOK } from '../subscriptions/state/scene.ts';
 import { Layouts } from './layouts.ts';
 
 const NOW = 1_700_000_000_000;

@@ -10,7 +10,7 @@ import { digestOf } from '../../../src/digest/blake3.ts';
 import { ColdService } from '../../../src/cold/service/cold-service.ts';
 import { Ceph, cephMissing } from '../../support/ceph.ts';
 import { removeFolder, temporaryFolder } from '../../support/server.ts';
-import { s3Options } from '../s3.ts';
+import { s3Options } from '../store/s3.ts';
 
 const bytesOf = (length: number): Uint8Array<ArrayBuffer> => new Uint8Array(randomBytes(length));
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');

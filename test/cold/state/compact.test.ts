@@ -10,7 +10,7 @@ import { decodeChunk } from '../../../src/cold/state/chunk-layout.ts';
 import { type FlushList, type StoredChunk, encodeFlushList } from '../../../src/protocol/cold.ts';
 import { READ_RECORD } from '../../../src/protocol/request.ts';
 import { createRandom } from '../../support/random.ts';
-import { NOW, Rig } from './cold-rig.ts';
+import { NOW, Rig } from './rig.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 const LIMITS = { maxBytes: 8 * 1024 * 1024, looks: 10_000, least: COMPACT_RUN_MIN };

@@ -8,7 +8,7 @@ import { encodePurge, encodeQuota } from '../../../src/protocol/bucket-command.t
 import { type CommandFields } from '../../../src/protocol/command.ts';
 import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../../src/protocol/fork-command.ts';
 import { REPLY_CLOSED, REPLY_CREATED, type Reply } from '../../../src/protocol/reply.ts';
-import { Group } from './fork-commands.ts';
+import { Group } from './commands.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
 import { FORK_GONE } from '../../../src/protocol/fork-gone.ts';
 

@@ -10,7 +10,7 @@ import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import type { Taken } from './exporting.ts';
 import { gatewayOf, guarded } from './gateway.ts';
-import type { Mischief } from './mischief.ts';
+import type { Mischief } from './import-chaos.ts';
 import type { RestoreOptions } from './options.ts';
 
 export type Answer =

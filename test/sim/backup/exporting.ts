@@ -15,7 +15,7 @@ import type { SimNode } from '../node.ts';
 import type { World } from '../world.ts';
 import { gatewayOf, guarded } from './gateway.ts';
 import { readersOf } from './readers.ts';
-import { type Portrait, gaugesDiffer, rowsDiffer } from './portrait.ts';
+import { type Portrait, gaugesDiffer, rowsDiffer } from './state-digest.ts';
 
 /** A document, and what it was taken from. */
 export interface Taken {

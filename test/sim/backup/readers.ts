@@ -8,7 +8,7 @@ import type { ExportOrder, GroupRows } from '../../../src/backup/export/group-ex
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import { guarded } from './gateway.ts';
-import { type Portrait, type RawRow, portraitOf } from './portrait.ts';
+import { type Portrait, type RawRow, portraitOf } from './state-digest.ts';
 
 const MESSAGE_MS = 0.1;
 

@@ -37,8 +37,8 @@ import type { Reply } from '../../../src/protocol/reply.ts';
 import { latin1 } from '../../support/sorted-rows.ts';
 import type { World } from '../world.ts';
 import type { Taken } from './exporting.ts';
-import { FORGED_PIECES } from './mischief.ts';
-import { type Gauges, gaugesDiffer, rowsDiffer } from './portrait.ts';
+import { FORGED_PIECES } from './import-chaos.ts';
+import { type Gauges, gaugesDiffer, rowsDiffer } from './state-digest.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 /** All kinds of rows but meta and the mark of the import. */

@@ -12,8 +12,8 @@ import type { World } from '../world.ts';
 import { type Answer, Attempt } from './attempt.ts';
 import type { Exporting, Taken } from './exporting.ts';
 import { Heirs } from './inherit.ts';
-import { Knocking } from './knocking.ts';
-import { Mischief } from './mischief.ts';
+import { Knocking } from './client-probes.ts';
+import { Mischief } from './import-chaos.ts';
 import type { RestoreOptions } from './options.ts';
 import { Restored } from './restored.ts';
 

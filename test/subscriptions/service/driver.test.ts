@@ -9,7 +9,7 @@ import type { StreamTail } from '../../../src/subscriptions/state/decide.ts';
 import { Machine } from '../../../src/subscriptions/state/machine.ts';
 import type { Command } from '../../../src/subscriptions/state/record.ts';
 import type { Subscription } from '../../../src/subscriptions/state/subscription.ts';
-import { WEBHOOK } from '../scene.ts';
+import { WEBHOOK } from '../state/scene.ts';
 
 interface Sending {
   readonly sub: Subscription;

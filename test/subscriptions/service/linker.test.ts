@@ -10,7 +10,7 @@ import { Tails } from '../../../src/subscriptions/service/tails.ts';
 import { Machine } from '../../../src/subscriptions/state/machine.ts';
 import type { Command } from '../../../src/subscriptions/state/record.ts';
 import type { Position } from '../../../src/subscriptions/state/subscription.ts';
-import { WEBHOOK } from '../scene.ts';
+import { WEBHOOK } from '../state/scene.ts';
 
 /** Nobody answers. */
 const GATEWAY = {

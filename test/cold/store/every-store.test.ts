@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { DirStore, makeDirStore } from '../../src/cold/store/dir-store.ts';
-import { probe } from '../../src/cold/store/probe-store.ts';
-import { S3Store } from '../../src/cold/store/s3-store.ts';
-import type { ObjectStore } from '../../src/cold/store/store.ts';
-import { StoreError, type StoreFailure } from '../../src/cold/store/store-error.ts';
-import { Ceph, cephMissing } from '../support/ceph.ts';
-import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { DirStore, makeDirStore } from '../../../src/cold/store/dir-store.ts';
+import { probe } from '../../../src/cold/store/probe-store.ts';
+import { S3Store } from '../../../src/cold/store/s3-store.ts';
+import type { ObjectStore } from '../../../src/cold/store/store.ts';
+import { StoreError, type StoreFailure } from '../../../src/cold/store/store-error.ts';
+import { Ceph, cephMissing } from '../../support/ceph.ts';
+import { removeFolder, temporaryFolder } from '../../support/server.ts';
 import { s3Options } from './s3.ts';
 
 interface Backend {
@@ -132,7 +132,19 @@ for (const backend of [directory(), s3()]) {
     });
 
     it('refuses keys that could leave the root or hide', async () => {
-      const keys = ['../x', 'a/../../x', '/etc/x', 'a//b', '', '.tmp/x', 'a/.', 'a\\b', 'a\0b', 'a/', 'x'.repeat(2000)];
+      const keys = [
+        '../../x',
+        'a/../../x',
+        '/etc/x',
+        'a//b',
+        '',
+        '.tmp/x',
+        'a/.',
+        'a\\b',
+        'a\0b',
+        'a/',
+        'x'.repeat(2000),
+      ];
       for (const key of keys) {
         await fails('denied', store.put(key, bytesOf(1), signal));
         await fails('denied', store.get(key, 0, 1, signal));

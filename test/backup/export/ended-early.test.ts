@@ -2,18 +2,18 @@
 import assert from 'node:assert/strict';
 import { type IncomingMessage, get } from 'node:http';
 import { test } from 'node:test';
-import { errorNumber } from '../../src/base/errors.ts';
-import type { ExportSink } from '../../src/backup/ports.ts';
-import type { ShardGateway } from '../../src/ports.ts';
-import { EndedExports } from '../../src/backup/export/ended-exports.ts';
-import { exportGroup } from '../../src/backup/export/exporter.ts';
-import type { ExportTaker } from '../../src/backup/export/export-thread.ts';
-import { Reply } from '../../src/protocol/reply.ts';
-import { EXPORT_HOLD } from '../../src/protocol/request.ts';
-import { mountSmallDisk } from '../crash/small-disk.ts';
-import { requestOnce } from '../support/raw-client.ts';
-import { type TestServer, withServer } from '../support/server.ts';
-import { MIB, writeLargeStream } from './large-stream.ts';
+import { errorNumber } from '../../../src/base/errors.ts';
+import type { ExportSink } from '../../../src/backup/ports.ts';
+import type { ShardGateway } from '../../../src/ports.ts';
+import { EndedExports } from '../../../src/backup/export/ended-exports.ts';
+import { exportGroup } from '../../../src/backup/export/exporter.ts';
+import type { ExportTaker } from '../../../src/backup/export/export-thread.ts';
+import { Reply } from '../../../src/protocol/reply.ts';
+import { EXPORT_HOLD } from '../../../src/protocol/request.ts';
+import { mountSmallDisk } from '../../crash/small-disk.ts';
+import { requestOnce } from '../../support/raw-client.ts';
+import { type TestServer, withServer } from '../../support/server.ts';
+import { MIB, writeLargeStream } from '../large-stream.ts';
 
 const DISK_BYTES = 64 * MIB;
 /** More than the sockets between them hold. */

@@ -7,7 +7,7 @@ import {
   parseStreams,
   parseWakeRequest,
   parseWorker,
-} from '../../src/subscriptions/state/requests.ts';
+} from '../../../src/subscriptions/state/requests.ts';
 
 function value<T>(parsed: Parsed<T>): T {
   assert(parsed.ok, 'it is accepted');

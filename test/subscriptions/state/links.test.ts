@@ -6,9 +6,9 @@ import {
   SUBSCRIPTIONS_MAX,
   SUBSCRIPTION_LINKS_MAX,
   SUBSCRIPTION_STATE_BYTES_MAX,
-} from '../../src/base/limits.ts';
-import type { Position } from '../../src/subscriptions/state/subscription.ts';
-import { showSubscription } from '../../src/subscriptions/state/show.ts';
+} from '../../../src/base/limits.ts';
+import type { Position } from '../../../src/subscriptions/state/subscription.ts';
+import { showSubscription } from '../../../src/subscriptions/state/show.ts';
 import { PULL, Scene, WEBHOOK } from './scene.ts';
 
 const SIGNING = { alg: 'ed25519', kid: 'k', jwks_url: 'u' } as const;

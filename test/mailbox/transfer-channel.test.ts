@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { createLane, LaneReceiver, LaneSender, laneUsedBytes } from '../../src/mailbox/lane.ts';
+import { createLane, LaneReceiver, LaneSender, laneUsedBytes } from '../../src/mailbox/transfer-channel.ts';
 
 function openLane(
   t: TestContext,

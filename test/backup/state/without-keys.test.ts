@@ -1,9 +1,9 @@
 // Secrets of the log of subscriptions stay out of backups: every record of a key is blanked, wherever rows cut it, and nothing else.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { KeyBlanker } from '../../src/backup/state/without-keys.ts';
-import { Machine } from '../../src/subscriptions/state/machine.ts';
-import type { LogRecord } from '../../src/subscriptions/state/record.ts';
+import { KeyBlanker } from '../../../src/backup/state/without-keys.ts';
+import { Machine } from '../../../src/subscriptions/state/machine.ts';
+import type { LogRecord } from '../../../src/subscriptions/state/record.ts';
 
 const SECRET = { kid: 'ds_kid', x: 'eHh4eHh4', d: 'ZGRkZGRk', secret: 'c2VjcmV0' };
 const OTHERS: readonly LogRecord[] = [

@@ -4,9 +4,9 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { DirStore, makeDirStore } from '../../src/cold/store/dir-store.ts';
-import { StoreError } from '../../src/cold/store/store-error.ts';
-import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { DirStore, makeDirStore } from '../../../src/cold/store/dir-store.ts';
+import { StoreError } from '../../../src/cold/store/store-error.ts';
+import { removeFolder, temporaryFolder } from '../../support/server.ts';
 
 const ROUNDS = 40;
 const WRITERS = 8;

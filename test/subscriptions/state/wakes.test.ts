@@ -1,7 +1,7 @@
 // The life of a wake: issued, delivered, tried again, claimed, acknowledged, expired, fenced off.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { retryDelayMs } from '../../src/subscriptions/state/decide.ts';
+import { retryDelayMs } from '../../../src/subscriptions/state/decide.ts';
 import { LEASE_MS, PULL, Scene, WEBHOOK } from './scene.ts';
 
 test('nothing to do before the first event behind the cursor', () => {

@@ -7,7 +7,7 @@ import { FORKS_IN_MAKING_MAX } from '../../../src/base/limits.ts';
 import { encodePurge } from '../../../src/protocol/bucket-command.ts';
 import { encodeForkBegin, encodeForkPin } from '../../../src/protocol/fork-command.ts';
 import { newRequest } from '../../../src/protocol/request.ts';
-import { Rig, TEXT, bytes } from './fork-rig.ts';
+import { Rig, TEXT, bytes } from './rig.ts';
 import { COMMANDS, QUERIES } from '../../../src/protocol/operations.ts';
 
 function withSource(): Rig {

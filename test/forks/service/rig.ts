@@ -16,7 +16,7 @@ import {
   requestBytesMax,
   writeRequest,
 } from '../../../src/protocol/request.ts';
-import { Group } from '../state/fork-commands.ts';
+import { Group } from '../state/commands.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
 
 export const TEXT = { contentType: 'text/plain' };

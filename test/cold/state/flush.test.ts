@@ -8,7 +8,7 @@ import { advanceFloor } from '../../../src/cold/state/hot.ts';
 import type { ColdPlan } from '../../../src/protocol/cold.ts';
 import { REPLY_COLD, Reply } from '../../../src/protocol/reply.ts';
 import { READ_FLAG_PARTS, READ_RECORD } from '../../../src/protocol/request.ts';
-import { NOW, Rig } from './cold-rig.ts';
+import { NOW, Rig } from './rig.ts';
 
 test('the floor inside a chunk: readers below are told so, the chunk stays until all of it is below', () => {
   const rig = new Rig();

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ctl, scratchFile } from '../support/ctl.ts';
-import { requestOnce } from '../support/raw-client.ts';
-import { until } from '../support/until.ts';
-import { type TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
+import { ctl, scratchFile } from '../../support/ctl.ts';
+import { requestOnce } from '../../support/raw-client.ts';
+import { until } from '../../support/until.ts';
+import { type TestServer, removeFolder, temporaryFolder, withServer } from '../../support/server.ts';
 
 const GROUPS = 2;
 const STREAMS = 12;

@@ -1,6 +1,6 @@
 // How tests reach the test's own S3 server.
-import type { S3Options } from '../../src/cold/store/s3-store.ts';
-import type { Ceph } from '../support/ceph.ts';
+import type { S3Options } from '../../../src/cold/store/s3-store.ts';
+import type { Ceph } from '../../support/ceph.ts';
 
 export function s3Options(ceph: Ceph, changes: Partial<S3Options> = {}): S3Options {
   return {

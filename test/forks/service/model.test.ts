@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode } from '../../../src/base/errors.ts';
 import { createRandom } from '../../support/random.ts';
-import { Rig, TEXT, bytes } from './fork-rig.ts';
+import { Rig, TEXT, bytes } from './rig.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 const NAMES = ['a/1', 'a/2', 'a/3', 'b/1', 'b/2', 'b/3'];

@@ -1,10 +1,10 @@
 // A log that begins with a checkpoint says the same as the whole log.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createRandom } from '../support/random.ts';
-import type { Machine } from '../../src/subscriptions/state/machine.ts';
-import type { LogRecord } from '../../src/subscriptions/state/record.ts';
-import type { Position } from '../../src/subscriptions/state/subscription.ts';
+import { createRandom } from '../../support/random.ts';
+import type { Machine } from '../../../src/subscriptions/state/machine.ts';
+import type { LogRecord } from '../../../src/subscriptions/state/record.ts';
+import type { Position } from '../../../src/subscriptions/state/subscription.ts';
 import { PULL, Scene, WEBHOOK } from './scene.ts';
 
 const SEEDS = 200;

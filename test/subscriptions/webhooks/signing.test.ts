@@ -4,10 +4,10 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { makeCertificate } from '../support/certificate.ts';
-import { type TestServer, withServer } from '../support/server.ts';
-import { Subscriber, eventually } from '../support/subscriber.ts';
-import { WebhookReceiver, assertSigned } from '../support/webhook-receiver.ts';
+import { makeCertificate } from '../../support/certificate.ts';
+import { type TestServer, withServer } from '../../support/server.ts';
+import { Subscriber, eventually } from '../../support/subscriber.ts';
+import { WebhookReceiver, assertSigned } from '../../support/webhook-receiver.ts';
 
 interface Shown {
   readonly kid: string | null;

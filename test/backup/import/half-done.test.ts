@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type Socket, connect } from 'node:net';
 import { test } from 'node:test';
-import { requestOnce } from '../support/raw-client.ts';
-import { until } from '../support/until.ts';
-import { type TestServer, withServer } from '../support/server.ts';
-import { writeLargeStream } from './large-stream.ts';
+import { requestOnce } from '../../support/raw-client.ts';
+import { until } from '../../support/until.ts';
+import { type TestServer, withServer } from '../../support/server.ts';
+import { writeLargeStream } from '../large-stream.ts';
 
 const IMPORT = '/__svc/backup/group/0/import';
 const TOML = '[storage.cold]\nbackend = "dir"\nflush_interval = "1h"\n';

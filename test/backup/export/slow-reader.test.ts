@@ -4,8 +4,8 @@ import { get } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { withServer } from '../support/server.ts';
-import { MIB, writeLargeStream } from './large-stream.ts';
+import { withServer } from '../../support/server.ts';
+import { MIB, writeLargeStream } from '../large-stream.ts';
 
 /** More than the sockets between them hold. */
 const MEBIBYTES = 24;

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { it } from 'node:test';
-import { Ceph, cephMissing } from '../support/ceph.ts';
-import { SERVER_ENTRY } from '../support/paths.ts';
-import { TestServer, removeFolder, run, temporaryFolder } from '../support/server.ts';
+import { Ceph, cephMissing } from '../../support/ceph.ts';
+import { SERVER_ENTRY } from '../../support/paths.ts';
+import { TestServer, removeFolder, run, temporaryFolder } from '../../support/server.ts';
 
 interface Ended {
   readonly code: number | string;
