@@ -1,6 +1,6 @@
 /**
- * Append and close. Checks in order of precedence (the first failure wins): existence, expiry, producer
- * decision, record match, closed, content type, Stream-Seq, quota. A producer's request that is neither new nor a duplicate meets
+ * Append and close. Checks in order of precedence (the first failure wins): existence, expiry, producer decision,
+ * record match, closed, content type, Stream-Seq, quota. A producer's request that is neither new nor a duplicate meets
  * the closure first (protocol 5.2.1): no epoch or sequence would help it.
  */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
@@ -18,7 +18,7 @@ import type { State } from './state.ts';
 import { explain } from '../protocol/refusal.ts';
 import { producerEpoch, showProducer, showSeqConflict } from '../protocol/producer-answer.ts';
 
-/** Refuses with `code`; the reply says where the stream stands. */
+/** Refuses with `code`; the reply carries the stream's position. */
 export function refuse(reply: Reply, code: ErrorCode, head?: Head): void {
   reply.code = errorNumber(code);
   if (head === undefined) return;
@@ -31,27 +31,27 @@ export function refuse(reply: Reply, code: ErrorCode, head?: Head): void {
   reply.recordNext = head.recordNext;
 }
 
-/** Refuses a write, and says what was compared. */
+/** Refuses a write; the reply says what was compared. */
 export function refuseWrite(reply: Reply, code: ErrorCode, head: Head, command: Command): void {
   refuse(reply, code, head);
   explain(reply, explainWrite(code, head, command));
 }
 
-/** Refuses because the stream of this name is not there: `head` is undefined, or expired. */
+/** Refuses because no live stream has this name: `head` is undefined or expired. */
 export function refuseAbsent(state: State, head: Head | undefined, where: KeyPart, reply: Reply): void {
   const held =
     head === undefined ? state.forks.tombstone(where.bytes, where.keyAt, where.keyBytes) !== undefined : head.hasPins;
   refuse(reply, held ? 'STREAM_DELETED' : 'STREAM_NOT_FOUND');
 }
 
-/** Where a command or query names its stream. */
+/** The part of a command or query that names its stream. */
 interface KeyPart {
   readonly bytes: Uint8Array;
   readonly keyAt: number;
   readonly keyBytes: number;
 }
 
-/** Bytes of messages or records, with their ends, relative to the first one: a command, as it is. */
+/** Payload of messages or records with their relative ends. A command has this shape. */
 export interface Messages {
   readonly bytes: Uint8Array;
   readonly view: DataView;
@@ -76,7 +76,7 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
   const code = checkAppend(head, command);
   if (code !== 'OK') return refuseWrite(reply, code, head, command);
-  // Last: what can never succeed is not told to wait for room.
+  // Checked last, so that a request that can never succeed is not told to wait for space.
   if (size > 0 && exceedsRetained(bucket, size)) return refuse(reply, 'QUOTA_EXCEEDED', head);
 
   if (size > 0 && head.contentType === '') {
@@ -104,7 +104,7 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
   state.listener?.changed(head, from);
 }
 
-/** Does the precondition of the write hold? */
+/** Whether the precondition of the write holds. */
 export function isAllowed(head: Head | undefined, command: Command): boolean {
   return command.conditionBytes === 0 || conditionHolds(command.condition(), head && tagOf(head));
 }
@@ -113,7 +113,7 @@ export function tagOf(head: Head): string {
   return streamTag(head.incarnation, head.createdAtMs, head.tail, head.closed);
 }
 
-/** What the command would be refused for, its producer and the quota aside. */
+/** The code that the command would be refused with, ignoring its producer and the quota. */
 export function checkAppend(head: Head, command: Command): ErrorCode {
   const hasBody = command.payloadBytes > 0;
   if (!isAllowed(head, command)) return 'PRECONDITION_FAILED';
@@ -130,7 +130,7 @@ export function checkAppend(head: Head, command: Command): ErrorCode {
   return 'OK';
 }
 
-/** Compares in place first: the same few types come on every append. */
+/** Compares in place first, because the same few types come with every append. */
 function sameType(head: Head, command: Command): boolean {
   const type = head.contentType;
   if (type.length === command.contentTypeBytes) {
@@ -141,7 +141,7 @@ function sameType(head: Head, command: Command): boolean {
   return sameContentType(type, command.contentType());
 }
 
-/** False when the request ends here: a duplicate or a refusal, with the reply filled in. */
+/** Returns false when the request ends here, as a duplicate or a refusal; the reply is then filled in. */
 export function admitProducer(head: Head, producer: Producer | undefined, command: Command, reply: Reply): boolean {
   const epoch = command.producerEpoch;
   const seq = command.producerSeq;
@@ -174,7 +174,7 @@ export function admitProducer(head: Head, producer: Producer | undefined, comman
   return false;
 }
 
-/** The original answer again; from the current tail when its receipt has left the window. */
+/** Repeats the original answer, or answers with the current tail when the receipt has left the window. */
 function showDuplicate(head: Head, producer: Producer, seq: number, reply: Reply): void {
   const receipt = receiptOf(producer, seq);
   reply.flags |= REPLY_DUPLICATE;
@@ -215,8 +215,9 @@ export function acceptProducer(
 }
 
 /**
- * Puts [from, to) of the command's payload into rows, each filled to the brim. Row borders depend only on the sizes of the
- * appends so far. The part is one message, or `records` records, whose ends begin at the `firstEnd`-th of the command's.
+ * Puts [from, to) of the command's payload into rows and fills each row completely. Row borders depend only on the
+ * sizes of earlier appends. The part is one message, or `records` records whose ends start at index `firstEnd` of the
+ * command's ends.
  */
 export function appendPayload(
   state: State,
@@ -246,14 +247,14 @@ export function appendPayload(
   }
 }
 
-/** The stream's last row when it may still have room; a full one is not worth reading. */
+/** The stream's last row if it may still have space. A full row is not worth reading. */
 function lastRow(state: State, head: Head): Row | undefined {
   const length = head.tail - head.tailRowStart;
   return length === 0 || length >= ROW_PAYLOAD_BYTES_MAX ? undefined : state.tailRow(head);
 }
 
 function newRow(head: Head): Row {
-  // A stream that filled a row will fill the next: no growing by copies. Most streams never do.
+  // A stream that filled a row will fill the next one, so allocate it at full size. Most streams never fill one.
   const filled = head.tail > 0;
   const row = new Row(head.tail, head.recordNext, filled ? new Uint8Array(ROW_PAYLOAD_BYTES_MAX) : undefined);
   head.tailRowStart = head.tail;

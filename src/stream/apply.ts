@@ -1,6 +1,6 @@
 /**
- * The replicated state machine: apply(state, command) -> reply. Total and deterministic: every command has an answer,
- * nothing throws for what a client sent, no clock is read (commands carry the leader's milliseconds).
+ * The replicated state machine: apply(state, command) -> reply. It is total and deterministic: every command has an
+ * answer, client input never throws, and no clock is read (commands carry the leader's milliseconds).
  */
 import { assert } from '../base/assert.ts';
 import { type Command } from '../protocol/command.ts';
@@ -73,7 +73,7 @@ const IMPORTS = commandsWhere(({ isImport }) => isImport);
 
 export function apply(state: State, command: Command, reply: Reply): void {
   state.releaseLeft = RELEASE_CHUNKS_AT_ONCE;
-  // While a backup comes in, the group serves nothing else.
+  // During an import the group serves nothing else.
   const isClosed = isImporting(state) && !IMPORTS.has(command.kind);
   if (isClosed && !planted('writes-during-import')) refuse(reply, 'GROUP_IMPORTING');
   else if (command.kind === APPEND) applyAppend(state, command, reply);
@@ -81,14 +81,17 @@ export function apply(state: State, command: Command, reply: Reply): void {
   state.mutations++;
 }
 
-/** A node that does not know a command stops at it: it is of a later version. */
+/** Stops the node at an unknown command: a later version wrote it. */
 function applyAny(state: State, command: Command, reply: Reply): void {
   const handler = APPLY[command.kind];
   assert(handler !== undefined, `command kind ${command.kind} is known to this version`);
   handler(state, command, reply);
 }
 
-/** An expired stream that is not yet swept is removed too, but the client is told what everyone sees: it is not there. */
+/**
+ * Also removes an expired stream that no sweep has reached, but answers that it does not exist, as every other route
+ * does.
+ */
 function applyDelete(state: State, command: Command, reply: Reply): void {
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
   if (head === undefined) return refuseAbsent(state, head, command, reply);
@@ -112,8 +115,8 @@ function applyTouch(state: State, command: Command): void {
 }
 
 /**
- * Removes streams whose deadline has passed, and gives back what earlier removals left in the cold store. The index holds
- * a lower bound of each deadline, so that renewing a lifetime costs nothing; a stream found alive here is listed again at
+ * Removes streams whose deadline has passed, and releases cold chunks of streams removed earlier. The index holds a
+ * lower bound of each deadline, so that renewing a lifetime costs nothing; a stream found alive here is listed again at
  * its real deadline.
  */
 function applySweep(state: State, command: Command): void {
@@ -134,7 +137,7 @@ function applySweep(state: State, command: Command): void {
   sweepReleases(state, command.nowMs, RELEASE_CHUNKS_PER_SWEEP);
 }
 
-/** True when a sweep at `nowMs` would find something; asked by the leader before it proposes one. */
+/** Whether a sweep at `nowMs` would find something. The leader checks before it proposes one. */
 export function sweepDue(state: State, nowMs: number): boolean {
   if (isImporting(state)) return false;
   if (releaseDue(state)) return true;

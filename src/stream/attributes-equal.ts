@@ -1,20 +1,20 @@
 /**
- * Whether two attribute objects are the same JSON: clients write members in the order of their own maps, and characters with or
- * without escapes. Numbers are the same when they are spelled alike, because 2.50 and 2.5 may mean different things to an application.
+ * Whether two attribute objects are the same JSON. Clients may order members differently and may escape characters or
+ * not. Numbers are equal only when spelled alike, because 2.50 and 2.5 may mean different things to an application.
  */
 import { decodeUtf8 } from '../base/utf8.ts';
 
-/** Tokens of JSON without blanks. */
+/** JSON tokens, without whitespace. */
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^{}[\],:"]+/g;
 
-/** Both as `parseAttributes` encodes them, so valid and at most 128 levels deep. */
+/** Both are output of `parseAttributes`, so they are valid and at most 128 levels deep. */
 export function attributesEqual(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
   if (a.length === b.length && a.every((byte, i) => byte === b[i])) return true;
   return canonical(a) === canonical(b);
 }
 
-/** The same text for the same value: members in order, of a repeated name the last, strings in one spelling. */
+/** One text per value: members sorted, the last of repeated names kept, strings in one spelling. */
 function canonical(encoded: Uint8Array): string {
   const tokens = decodeUtf8(encoded, 0, encoded.length).match(TOKEN) ?? [];
   let at = 0;

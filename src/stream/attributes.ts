@@ -1,7 +1,7 @@
 /**
- * Stream attributes: the JSON object of Stream-Attrs and PUT attrs, reduced to the members that are kept. Values keep the
- * spelling they were sent with (escapes, numbers, order inside `metadata`), only blanks between tokens go. Which are equal says
- * attributes-equal.ts.
+ * Stream attributes: the JSON object of Stream-Attrs and PUT attrs, reduced to the members that are kept. Values keep
+ * their spelling (escapes, numbers, order inside `metadata`); only whitespace between tokens is dropped.
+ * attributes-equal.ts compares them.
  */
 import { ATTRIBUTES_BYTES_MAX } from '../base/limits.ts';
 import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';
@@ -11,7 +11,7 @@ import { scanString } from './json-scan.ts';
 export type AttributesResult =
   | {
       ok: true;
-      /** `{"title":...,"metadata":...}` without blanks; either member may be missing. */
+      /** `{"title":...,"metadata":...}` without whitespace; either member may be missing. */
       encoded: Uint8Array;
     }
   | { ok: false; reason: string };
@@ -27,7 +27,10 @@ const LETTER_N = 0x6e;
 
 const TITLE_PREFIX = encodeUtf8('"title":');
 const METADATA_PREFIX = encodeUtf8('"metadata":');
-/** `metadata` with every letter written as \uXXXX, and its quotes. A longer name is another name: not decoded. */
+/**
+ * `metadata` with every letter written as \uXXXX, plus quotes. A longer name cannot be one of ours, so it is not
+ * decoded.
+ */
 const NAME_BYTES_MAX = 'metadata'.length * 6 + 2;
 
 /** A part of the text, from `start` to before `end`. */
@@ -36,7 +39,7 @@ interface Span {
   end: number;
 }
 
-/** Position behind the value at `at`; the text is known to be valid and without blanks. */
+/** Position after the value at `at`. The text is known to be valid and free of whitespace. */
 function skipValue(text: Uint8Array, at: number): number {
   let depth = 0;
   for (;;) {
@@ -48,7 +51,7 @@ function skipValue(text: Uint8Array, at: number): number {
       at++;
       continue;
     } else if (byte === OBJECT_CLOSE || byte === ARRAY_CLOSE) {
-      // With nothing open this bracket ends the object around a number or literal.
+      // No bracket is open, so this one ends the object that contains the number or literal.
       if (depth === 0) return at;
       depth--;
       at++;
@@ -62,7 +65,7 @@ function skipValue(text: Uint8Array, at: number): number {
   }
 }
 
-/** The member name in `text` from quote to quote, escapes undone; '' for a name too long to be one of ours. */
+/** The member name in `text` between its quotes, unescaped; '' for a name too long to be one of ours. */
 function memberName(text: Uint8Array, start: number, end: number): string {
   if (end - start > NAME_BYTES_MAX) return '';
   const quoted = decodeUtf8(text, start, end);
@@ -72,7 +75,7 @@ function memberName(text: Uint8Array, start: number, end: number): string {
   return quoted.slice(1, -1);
 }
 
-/** Where the values of the kept members are; a repeated name counts where it stands last. */
+/** Finds the values of the kept members. Of a repeated name the last one counts. */
 function findMembers(text: Uint8Array): { title: Span | undefined; metadata: Span | undefined } {
   let title: Span | undefined;
   let metadata: Span | undefined;
@@ -89,7 +92,10 @@ function findMembers(text: Uint8Array): { title: Span | undefined; metadata: Spa
   return { title, metadata };
 }
 
-/** Braces, commas and the kept members into bytes of their own: attributes are kept, so no view of a larger buffer. */
+/**
+ * Writes braces, commas and the kept members into a new buffer. Attributes live long, so they must not be a view of a
+ * larger buffer.
+ */
 function encode(text: Uint8Array, title: Span | undefined, metadata: Span | undefined): Uint8Array {
   const titleBytes = title === undefined ? 0 : TITLE_PREFIX.length + title.end - title.start;
   const metadataBytes = metadata === undefined ? 0 : METADATA_PREFIX.length + metadata.end - metadata.start;
@@ -113,8 +119,8 @@ function encode(text: Uint8Array, title: Span | undefined, metadata: Span | unde
 }
 
 /**
- * `title` (string; null counts as absent) and `metadata` (object; `{}` counts as absent). Other members are accepted
- * and not stored. Encoded to more than 16 KiB, wrong types, not an object, not JSON: refused with a sentence.
+ * Accepts `title` (string; null counts as absent) and `metadata` (object; `{}` counts as absent). Other members are
+ * accepted and not stored. Refuses with a sentence: over 16 KiB encoded, wrong types, not an object, not JSON.
  */
 export function parseAttributes(body: Uint8Array): AttributesResult {
   const compact = compactJson(body);

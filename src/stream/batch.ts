@@ -1,9 +1,8 @@
 /**
- * Append-batch. Without a producer each frame is an append of its own, refused or accepted by itself. With
- * one the batch is a single sequence: all of it or nothing.
+ * Append-batch. Without a producer each frame is an append of its own, accepted or refused independently. With a
+ * producer the batch is one sequence: all frames or none.
  *
- * The reply's body is the JSON array that the client gets, and its record range that of
- * the whole batch.
+ * The reply's body is the JSON array for the client; its record range is that of the whole batch.
  */
 import { ERRORS, type ErrorCode } from '../base/errors.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
@@ -31,7 +30,7 @@ import { COMMANDS } from '../protocol/operations.ts';
 interface Frame {
   readonly from: number;
   readonly to: number;
-  /** Place of its first record end among those of the command, and how many are its. */
+  /** Index of its first record end among the command's ends, and the number of its ends. */
   readonly firstEnd: number;
   readonly records: number;
 }
@@ -68,7 +67,7 @@ function checkFrame(head: Head, bucket: Bucket, command: Command, size: number):
   return code === 'OK' && exceedsRetained(bucket, size) ? 'QUOTA_EXCEEDED' : code;
 }
 
-/** The batch of a producer. */
+/** Applies the batch of a producer as one unit. */
 function applyWhole(
   state: State,
   head: Head,
@@ -146,7 +145,7 @@ function finish(
   state.listener?.changed(head, from);
 }
 
-/** 204 and the records made, or the status of the refusal and nothing else. There are batches on the bucketed routes only. */
+/** 204 with the records made, or only the status of the refusal. Batches exist on the bucketed routes only. */
 function result(code: ErrorCode, head: Head, firstRecord: number): string {
   if (code !== 'OK') return `{"status":${ERRORS[code].bucketed}}`;
   if (!head.json) return '{"status":204}';
@@ -154,8 +153,9 @@ function result(code: ErrorCode, head: Head, firstRecord: number): string {
 }
 
 /**
- * Results of a batch that was accepted before. Receipts hold the range of the whole batch; how it was divided the repeated
- * request says itself. Where the two do not fit (another body, or a receipt that has left the window) no ranges are shown.
+ * Results of a batch that was accepted before. Receipts hold the range of the whole batch; the repeated request itself
+ * says how it was divided. When the two do not match (another body, or a receipt that has left the window), no ranges
+ * are shown.
  */
 function repeatedResults(head: Head, frames: readonly Frame[], reply: Reply): string[] {
   const total = frames.reduce((sum, frame) => sum + frame.records, 0);

@@ -1,8 +1,9 @@
 /**
- * Buckets of a group with their usage meter and quota. The row outlives the bucket: after a
- * purge or a delete the counters stay, the gauges are zero and `exists` is false. A quota may come before the bucket.
+ * Buckets of a group with their usage meter and quota. The row outlives the bucket: after a purge or a delete the
+ * counters stay, the gauges are zero and `exists` is false. A quota may be set before the bucket exists.
  *
- * Encoded (format 2): format u8 | exists u8 | zero u48 | appendBytes f64 | records f64 | writeUnits f64 | retained f64 | streams f64
+ * Encoded (format 2): format u8 | exists u8 | zero u48 | appendBytes f64 | records f64 | writeUnits f64 | retained f64
+ * | streams f64
  * | streamsMax f64 | retainedMax f64
  */
 import { assert } from '../base/assert.ts';
@@ -19,7 +20,7 @@ const NO_NAME = new Uint8Array(0);
 export interface Bucket {
   readonly name: Uint8Array;
   readonly text: string;
-  /** Streams were created here and it was not removed since. */
+  /** A stream was created here, and the bucket was not removed since. */
   exists: boolean;
   /** Monotonic counters. */
   appendBytes: number;
@@ -28,7 +29,7 @@ export interface Bucket {
   /** Gauges. */
   retainedBytes: number;
   streamCount: number;
-  /** Quota, of this group's gauges; -1: no bound. Erased by a purge, not by the removal of the empty bucket. */
+  /** Quota on this group's gauges; -1 means none. A purge erases it; removing the empty bucket does not. */
   streamsMax: number;
   retainedBytesMax: number;
   dirty: boolean;
@@ -39,13 +40,13 @@ export function writeUnits(bytes: number): number {
   return Math.max(1, Math.ceil(bytes / WRITE_UNIT_BYTES));
 }
 
-/** Would `size` more bytes be more than the quota allows? */
+/** Whether `size` more bytes would exceed the quota. */
 export function exceedsRetained(bucket: Bucket, size: number): boolean {
   const added = planted('quota-lets-one-more-in') ? 0 : size;
   return bucket.retainedBytesMax >= 0 && bucket.retainedBytes + added > bucket.retainedBytesMax;
 }
 
-/** Was anything ever metered? A row that is there for a quota alone is no entry of the usage report. */
+/** Whether any usage was ever metered. A row that exists only for a quota is not in the usage report. */
 export function isMetered(bucket: Bucket): boolean {
   return bucket.writeUnits > 0;
 }
@@ -58,7 +59,7 @@ export class Buckets {
   readonly #cache = new Map<number, Bucket[]>();
   #size = 0;
   #dirty: Bucket[] = [];
-  /** The one asked for last: a load names the same bucket over and over. */
+  /** The most recent lookup: consecutive requests often name the same bucket. */
   #last: Bucket | undefined;
 
   constructor(prefix: number) {
@@ -113,8 +114,8 @@ export class Buckets {
   }
 
   /**
-   * Visits buckets in the order of their names' bytes, those behind `after`, until `visit` returns false; flushed and
-   * unflushed state together.
+   * Visits buckets after `after` in byte order of their names, flushed and unflushed state together, until `visit`
+   * returns false.
    */
   each(tx: Tx, after: Uint8Array, visit: (bucket: Bucket) => boolean): void {
     const changed = this.#dirty
@@ -138,13 +139,13 @@ export class Buckets {
     while (going && next < changed.length) going = visit(changed[next++] as Bucket);
   }
 
-  /** Rows came into the store by another way. */
+  /** Rows entered the store without passing through this cache. */
   forget(): void {
     assert(this.#dirty.length === 0, 'buckets of an empty group are clean');
     this.#forgetClean();
   }
 
-  /** Drops everything clean; dirty buckets stay because the store does not have them yet. */
+  /** Drops all clean buckets. Dirty ones stay, because the store does not have them yet. */
   #forgetClean(): void {
     this.#cache.clear();
     this.#last = undefined;

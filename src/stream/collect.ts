@@ -1,9 +1,9 @@
 /**
- * Gathers the body of a read in one buffer, row by row, wherever the rows come from: memory and the store (hot-rows.ts),
- * or chunks of the cold store (cold/assemble.ts). The buffer is reused, so a body is valid until the next read.
+ * Collects the body of a read in one buffer, row by row, from any source: memory and the store (hot-rows.ts), or chunks
+ * of the cold store (cold/assemble.ts). The buffer is reused, so a body is valid until the next read.
  *
- * JSON streams answer with the array form. A line of the stored form ends in \n, so the array is `[`, the lines with `,`
- * for \n, and `]` for the last one.
+ * JSON streams answer with the array form. A stored line ends in \n, so the array is `[`, the lines with `,` in place
+ * of \n, and `]` in place of the last \n.
  */
 import { PARTS_MAX, READ_BYTES_MAX } from '../base/limits.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
@@ -14,16 +14,19 @@ const CLOSE = 0x5d;
 const COMMA = 0x2c;
 const NEWLINE = 0x0a;
 
-/** Room for a usual answer; one that held a huge record is given back. */
+/** Large enough for a typical answer. A buffer that grew for a huge record is released. */
 const BUFFER_BYTES = READ_BYTES_MAX + 64 * 1024;
 let buffer = new Uint8Array(BUFFER_BYTES);
 const view = new RowView();
 
-/** Rows of one stream that follow each other without a gap. */
+/** Contiguous rows of one stream. */
 export interface RowSource {
-  /** Offset behind the last byte that there is. */
+  /** Offset after the last available byte. */
   readonly end: number;
-  /** Makes `view` show the row that holds `offset`, below the end. `start`, when not negative, is where that row begins. */
+  /**
+   * Points `view` at the row that holds `offset`, which must be below the end. A non-negative `start` is where that row
+   * begins.
+   */
   viewAt(view: RowView, offset: number, start: number): void;
 }
 
@@ -41,7 +44,7 @@ export interface Plan {
   body: Uint8Array;
 }
 
-/** Gathers the body from plan.startOffset on: up to `budget` bytes, but at least one record, and `records` records. */
+/** Collects the body from plan.startOffset: up to `budget` bytes and `records` records, but at least one record. */
 export function collect(source: RowSource, plan: Plan, budget: number, records: number): void {
   plan.nextOffset = plan.startOffset;
   if (!plan.json && !plan.parts) {
@@ -74,7 +77,7 @@ function collectBytes(source: RowSource, plan: Plan, budget: number): Uint8Array
     view.copy(from, from + part, buffer, done);
     done += part;
     position += part;
-    // Rows follow each other without a gap.
+    // Rows are contiguous.
     start = position;
   }
   plan.nextOffset = position;
@@ -82,8 +85,8 @@ function collectBytes(source: RowSource, plan: Plan, budget: number): Uint8Array
 }
 
 /**
- * Gathers whole lines or messages behind buffer[0] and returns their size. The lines of the array form end in `,`. Pieces
- * of a record that spans rows are gathered too, and count once its end is found. `ends` takes the ends of all of them.
+ * Collects complete lines or messages after buffer[0] and returns their size. Lines of the array form end in `,`.
+ * Pieces of a record that spans rows are collected too, and count once its end is found. `ends` receives all the ends.
  */
 function collectWhole(
   source: RowSource,
@@ -117,7 +120,7 @@ function collectWhole(
     gathered += view.length - from;
     position = view.stop;
     if (full || position >= source.end || record - plan.recordStart >= records) break;
-    // A long record behind the first one, of which no end is in sight within the budget.
+    // A long record after the first one, with no end within the budget.
     if (gathered > budget && record > plan.recordStart) break;
     source.viewAt(view, position, position);
   }
@@ -126,7 +129,7 @@ function collectWhole(
   return whole;
 }
 
-/** The lines of the buffer as `[{"record":n,"value":...},...]`. */
+/** Renders the lines of the buffer as `[{"record":n,"value":...},...]`. */
 function envelopeBody(lines: Uint8Array, firstRecord: number): Uint8Array {
   const parts: Uint8Array[] = [];
   let start = 0;

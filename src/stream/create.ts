@@ -1,4 +1,4 @@
-/** Create: a new stream, or the answer that an existing one has the same configuration (200) or another one (409). */
+/** Create: a new stream, or for an existing one whether its configuration is the same (200) or different (409). */
 import type { ErrorCode } from '../base/errors.ts';
 import { planted } from '../base/planted.ts';
 import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../protocol/command.ts';
@@ -48,12 +48,12 @@ export function applyCreate(state: State, command: Command, reply: Reply): void 
   return undefined;
 }
 
-/** A stream of this name was removed while forks of it live. */
+/** Whether a stream of this name was removed while it has live forks. */
 export function isHeld(state: State, { bytes, keyAt, keyBytes }: Command): boolean {
   return state.forks.tombstone(bytes, keyAt, keyBytes) !== undefined;
 }
 
-/** A create counts as sequence 0 of its epoch, also when the stream exists. False: it was refused. */
+/** A create counts as sequence 0 of its epoch, even when the stream exists. Returns false when it was refused. */
 export function admitFirst(command: Command, existing: Head | undefined, reply: Reply): boolean {
   if (!command.has(FLAG_PRODUCER)) return true;
   reply.flags |= REPLY_PRODUCER;
@@ -72,7 +72,7 @@ export function exceedsQuota(bucket: Bucket, size: number): boolean {
 
 function configure(state: State, head: Head, command: Command): void {
   let type = command.contentType();
-  // Bytes without a type are octet-stream for good; only an empty stream may still get its type from an append.
+  // Bytes without a type are octet-stream permanently; only an empty stream may still get its type from an append.
   if (type === '' && command.payloadBytes > 0) type = 'application/octet-stream';
   head.setContentType(internType(type));
   head.closed = command.has(FLAG_CLOSE);
@@ -84,7 +84,7 @@ function configure(state: State, head: Head, command: Command): void {
   if (head.deadlineMs !== Infinity) listDeadline(state, head);
 }
 
-/** Enters the stream into the expiry index at its present deadline. */
+/** Adds the stream to the expiry index at its current deadline. */
 export function listDeadline(state: State, head: Head): void {
   head.indexedDeadlineMs = head.deadlineMs;
   state.overlay.put(expiryKey(state.prefix, head.deadlineMs, head.incarnation), head.key);
@@ -134,7 +134,7 @@ function isDefaultType(head: Head): boolean {
   return head.contentType === '' || head.contentType === 'application/octet-stream';
 }
 
-/** Normalised attributes of a command; undefined when none or `{}`, which are the same. */
+/** Normalised attributes of a command; undefined for none and for `{}`, which are equivalent. */
 export function commandAttributes(command: Command): Uint8Array | undefined {
   if (!command.has(FLAG_ATTRS) || command.attributesBytes <= 2) return undefined;
   return command.bytes.slice(command.attributesAt, command.attributesAt + command.attributesBytes);

@@ -1,6 +1,6 @@
 /**
- * What a refusal compared, for the person who reads it: the request's side and the stream's. The sentence of the code
- * (base/errors.ts) stands in front.
+ * Explains to a human reader what a refusal compared: the request's value and the stream's. The sentence of the error
+ * code (base/errors.ts) comes first.
  */
 import type { ErrorCode } from '../base/errors.ts';
 import { type Command, FLAG_CLOSE } from '../protocol/command.ts';
@@ -8,10 +8,10 @@ import { streamTag } from '../protocol/condition.ts';
 import { sameContentType } from '../protocol/media-type.ts';
 import type { Head } from './head.ts';
 
-/** Of a value that is shown; types and tokens may be as long as a header block. */
+/** Limit for a shown value: types and tokens may be as long as a header block. */
 const SHOWN_CHARS = 120;
 
-/** Of a write; empty when the code says it all. */
+/** Explains a refused write; empty when the code says everything. */
 export function explainWrite(code: ErrorCode, head: Head, command: Command): string {
   switch (code) {
     case 'CONTENT_TYPE_MISMATCH':
@@ -27,7 +27,7 @@ export function explainWrite(code: ErrorCode, head: Head, command: Command): str
   }
 }
 
-/** Where a create and the existing stream differ. */
+/** Names the differences between a create and the existing stream. */
 export function explainCreate(head: Head, command: Command, hasSameAttributes: boolean): string {
   const differences: string[] = [];
   const type = command.contentType();

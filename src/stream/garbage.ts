@@ -1,8 +1,9 @@
 /**
- * Rows that nothing reads any more: of removed streams, and of living ones those whose bytes went to the cold store or
- * fell below the retention floor. Marked when that happens, deleted a few at a time by later flushes.
+ * Rows that nothing reads any more: rows of removed streams, and rows of live streams whose bytes moved to the cold
+ * store or fell below the retention floor. They are marked at that moment and deleted a few at a time by later flushes.
  *
- * A mark is empty (everything of the incarnation) or offset f64 and ordinal f64 (data rows and record entries below them).
+ * A mark is empty (everything of the incarnation) or offset f64 and ordinal f64 (data rows and record entries below
+ * them).
  */
 import { PAGE_VALUE_BYTES } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
@@ -20,14 +21,14 @@ import {
 } from './keys.ts';
 import type { Tx } from './tx.ts';
 
-/** Rows deleted per flush at least, when there are so many; about 10 ms of the commit that does it. */
+/** Minimum number of rows deleted per flush when that many are garbage; adds about 10 ms to the commit. */
 const RECLAIM_ROWS = 2048;
 /**
- * And for each row's worth of bytes that the flush writes: bytes that move to the cold store leave rows as fast as they
- * come, two each for JSON, and what has piled up must go too.
+ * Additional deletions per row's worth of bytes written. Bytes that move to the cold store free rows as fast as new
+ * ones arrive (two each for JSON), and the backlog must shrink too.
  */
 const RECLAIM_PER_ROW = 4;
-/** What looking through one mark costs, in rows. */
+/** Cost of examining one mark, in rows. */
 const MARK_COST = 2;
 const NOTHING = new Uint8Array(0);
 
@@ -40,8 +41,8 @@ export function garbageBelow(offset: number, record: number): Uint8Array {
 }
 
 /**
- * Deletes some garbage rows; true when more are left. Invisible to readers, so it needs no command (replicas may differ
- * here). `writtenBytes`: about what the same flush writes.
+ * Deletes some garbage rows; returns true when more are left. Readers cannot see it, so it needs no command and
+ * replicas may differ here. `writtenBytes` is about what the same flush writes.
  */
 export function reclaim(tx: Tx, prefix: number, writtenBytes: number): boolean {
   let budget = RECLAIM_ROWS + RECLAIM_PER_ROW * Math.ceil(writtenBytes / PAGE_VALUE_BYTES);
@@ -84,7 +85,7 @@ function lowerOf(prefix: number, incarnation: Uint8Array, below: Uint8Array): Ra
   return [range(TAG_DATA, view.getFloat64(0, true)), range(TAG_RECORD, view.getFloat64(8, true))];
 }
 
-/** Deletes up to `most` rows; their number. */
+/** Deletes up to `most` rows and returns their number. */
 function deleteRange(tx: Tx, from: Uint8Array, to: Uint8Array, most: number): number {
   const doomed: Uint8Array[] = [];
   tx.range(from, to, false, (key) => doomed.push(key.slice()) < most);

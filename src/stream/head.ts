@@ -1,11 +1,11 @@
 /**
- * The head of a stream: everything about it but its bytes, producers and attributes. One row in the store, one object in
+ * The head of a stream: everything except its bytes, producers and attributes. One row in the store, and one object in
  * the cache while in use.
  *
  * Encoded (format 2), little-endian:
- *   0 format u8 | 1 flags u8 | 2 contentTypeBytes u16 | 4 seqBytes u16 | 6 zero u16 | 8 incarnation f64 | 16 tail f64
- *  24 tailRowStart f64 | 32 recordNext f64 | 40 floor f64 | 48 recordFirst f64 | 56 createdAtMs f64 | 64 touchedAtMs f64
- *  72 writtenAtMs f64 | 80 ttlSeconds f64 | 88 expiresAtMs f64 | 96 indexedDeadlineMs f64 | 104 hotStart f64
+ *  0 format u8 | 1 flags u8 | 2 contentTypeBytes u16 | 4 seqBytes u16 | 6 zero u16 | 8 incarnation f64 | 16 tail f64
+ * 24 tailRowStart f64 | 32 recordNext f64 | 40 floor f64 | 48 recordFirst f64 | 56 createdAtMs f64 | 64 touchedAtMs f64
+ * 72 writtenAtMs f64 | 80 ttlSeconds f64 | 88 expiresAtMs f64 | 96 indexedDeadlineMs f64 | 104 hotStart f64
  * 112 hotRecord f64 | 120 hotSinceMs f64 | 128 snapshotOffset f64 | 136 content type, seq
  */
 import { assert } from '../base/assert.ts';
@@ -25,25 +25,28 @@ const TYPE_FROM_APPEND = 16;
 const FORKED = 32;
 const PROVISIONAL = 64;
 const HAS_PINS = 128;
-/** A fork whose maker has been silent for so long is given up: its node died. Longer than an election and a slow cold read. */
+/**
+ * A fork whose creator has been silent this long is abandoned: its node died. Longer than an election plus a slow cold
+ * read.
+ */
 export const PROVISIONAL_SILENCE_MS = 15_000;
-/** One producer per stream is the rule; a stream with more does not get to keep them all in memory. */
+/** Most streams have one producer. A stream with more does not keep them all in memory. */
 const PRODUCERS_CACHED_MAX = 8;
 
 export class Head {
   /** bucket NUL stream. */
   readonly key: Uint8Array;
   readonly hash: number;
-  /** Length of the bucket's name, which the key begins with. */
+  /** Length of the bucket name at the start of the key. */
   readonly bucketBytes: number;
   incarnation = 0;
   closed = false;
-  /** As the client sent it, normalised; empty until the create or the first append with a body names one. */
+  /** As the client sent it, normalised; empty until the create or the first append with a body sets one. */
   contentType = '';
-  /** The create sent no type, so a repeated create without one still describes the same stream. */
+  /** The create sent no type, so a repeated create without one still matches. */
   typeFromAppend = false;
   json = false;
-  /** Offset behind the last byte. */
+  /** Offset after the last byte. */
   tail = 0;
   /** Start of the last data row; equals `tail` when there is none. */
   tailRowStart = 0;
@@ -53,50 +56,50 @@ export class Head {
   floor = 0;
   recordFirst = 0;
   /**
-   * Offset and ordinal behind which the bytes lie in rows; what is before, from the floor on, lies in chunks in the cold
-   * store. Always the border of a message or record, and the start of a row unless it is the tail.
+   * Offset and ordinal from which the bytes are in rows; from the floor up to here they are in chunks in the cold
+   * store. Always a message or record boundary, and the start of a row unless it equals the tail.
    */
   hotStart = 0;
   hotRecord = 0;
-  /** Under which the flush index lists the stream; -1: it has no bytes in rows. */
+  /** Time under which the flush index lists the stream; -1: it has no bytes in rows. */
   hotSinceMs = -1;
-  /** Position that the published snapshot covers; -1: none is published. */
+  /** Position that the published snapshot covers; -1: none published. */
   snapshotOffset = -1;
-  /** undefined: none accepted yet. */
+  /** undefined: no sequence accepted yet. */
   lastSeq: string | undefined = undefined;
   hasAttributes = false;
   hasProducers = false;
-  /** A fork of another stream: there is a row that says which. */
+  /** The stream is a fork; a fork row names its source. */
   forked = false;
-  /** A fork that is not whole: no client sees it. */
+  /** An incomplete fork, invisible to clients. */
   provisional = false;
-  /** Forks of this stream live. */
+  /** The stream has live forks. */
   hasPins = false;
   createdAtMs = 0;
-  /** Start of the running TTL. */
+  /** Start of the current TTL period. */
   touchedAtMs = 0;
   writtenAtMs = 0;
   ttlSeconds = -1;
   expiresAtMs = -1;
-  /** Deadline under which the expiry index lists the stream; never later than the real one. -1: not listed. */
+  /** Deadline under which the expiry index lists the stream; never later than the real deadline. -1: not listed. */
   indexedDeadlineMs = -1;
 
-  // What follows is not stored.
+  // The fields below are not stored.
   dirty = false;
-  /** Store has a head row for this incarnation. */
+  /** The store has a head row for this incarnation. */
   stored = false;
-  /** Rows of this very incarnation may be in the store. */
+  /** The store may have rows of this incarnation. */
   everFlushed = false;
-  /** Rows in memory, ascending, with gaps; all dirty ones and usually the last row of the stream. */
+  /** Rows in memory, ascending, with gaps: all dirty ones and usually the last row of the stream. */
   rows: Row[] = [];
   producers: Map<string, Producer> | undefined = undefined;
   /** Next head with the same hash in the cache. */
   next: Head | undefined = undefined;
-  /** Second chance of the cache's clock. */
+  /** Reference bit of the cache's second-chance eviction. */
   used = true;
-  /** Leader only: when a renewal of the lifetime was last proposed, so that a burst of reads proposes one. */
+  /** Leader only: when a lifetime renewal was last proposed, so that a burst of reads proposes one. */
   renewalProposedMs = 0;
-  /** Removed from the state; kept only by those who still hold a reference. */
+  /** Removed from the state; only existing references still see it. */
   dead = false;
 
   constructor(key: Uint8Array, hash: number) {
@@ -115,7 +118,7 @@ export class Head {
     return this.contentType === '' ? 'application/octet-stream' : this.contentType;
   }
 
-  /** Milliseconds at which the stream expires; Infinity when never. */
+  /** Time in milliseconds at which the stream expires; Infinity when never. */
   get deadlineMs(): number {
     if (this.provisional) return this.touchedAtMs + (planted('fork-never-given-up') ? 1e12 : PROVISIONAL_SILENCE_MS);
     if (this.expiresAtMs >= 0) return this.expiresAtMs;
@@ -135,7 +138,7 @@ export class Head {
       row.fresh = false;
     }
     const last = this.rows[this.rows.length - 1];
-    // A row that can still grow stays in memory; a full one is read again when a reader wants it.
+    // A row that can still grow stays in memory. A full row is read from the store when needed.
     this.rows = last !== undefined && last.start === this.tailRowStart && last.space > 0 ? [last] : [];
     if (this.producers === undefined) return;
     for (const producer of this.producers.values()) producer.dirty = false;
@@ -221,7 +224,10 @@ export function decodeHead(key: Uint8Array, hash: number, value: Uint8Array): He
   return head;
 }
 
-/** Millions of heads share a few types: one string each. The bound keeps a hostile client from filling it. */
+/**
+ * Millions of heads share a few types, so each type is stored once. The bound keeps a hostile client from filling the
+ * map.
+ */
 const types = new Map<string, string>();
 const TYPES_MAX = 256;
 

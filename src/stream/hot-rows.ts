@@ -1,4 +1,4 @@
-/** Where the rows of a read come from (collect.ts): here, from memory and the store. */
+/** Row source for reads (collect.ts) over memory and the store. */
 import { assert } from '../base/assert.ts';
 import type { RowSource } from './collect.ts';
 import type { Head } from './head.ts';
@@ -11,7 +11,7 @@ class HotRows implements RowSource {
   #state: State | undefined;
   #head: Head | undefined;
 
-  /** Of this stream, until the next call: one object serves all reads. */
+  /** Points at this stream until the next call: one object serves all reads. */
   of(state: State, head: Head): this {
     this.#state = state;
     this.#head = head;
@@ -27,7 +27,7 @@ class HotRows implements RowSource {
     for (let i = head.rows.length - 1; i >= 0; i--) {
       const row = head.rows[i];
       if (row === undefined || row.start > offset) continue;
-      // Between the rows in memory may be others that only the store has.
+      // The store may have rows between those in memory.
       if (offset >= row.end) break;
       view.ofRow(row);
       return;
@@ -42,7 +42,7 @@ class HotRows implements RowSource {
     const head = this.#head as Head;
     for (let i = head.rows.length - 1; i >= 0; i--) {
       const row = head.rows[i];
-      // Rows inside one long record have no end of their own; the row where it ends comes after them.
+      // Rows inside one long record have no end of their own; the row with the end comes after them.
       if (row === undefined || row.firstRecord > record || record >= row.firstRecord + row.count) continue;
       view.ofRow(row);
       return;

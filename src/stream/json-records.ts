@@ -1,11 +1,11 @@
 /**
- * JSON bodies to records. The text is checked against RFC 8259 and strict UTF-8 and kept byte for byte, blanks between
- * tokens excepted: no value is ever built, so numbers, escapes and the order of keys come back as they were sent.
+ * JSON bodies to records. The text is checked against RFC 8259 and strict UTF-8 and kept byte for byte, except
+ * whitespace between tokens. No value is ever built, so numbers, escapes and key order come back as sent.
  *
- * One pass, in place, over a copy of the body (the caller's bytes may lie in shared memory, and the scanners want a
- * zero behind the text). A position in the copy is the position in the body for everything still ahead; what has been
- * passed lies in runs that move down by `dropped` bytes when the next blank, or the end, closes them. Without blanks
- * there is a single run, and it does not move at all unless an array's bracket was dropped in front of it.
+ * One pass, in place, over a copy of the body (the caller's bytes may be in shared memory, and the scanners need a zero
+ * after the text). For everything ahead, a position in the copy equals the position in the body. What has been passed
+ * is in runs, which move down by `dropped` bytes when the next whitespace, or the end, closes them. Without whitespace
+ * there is a single run, which moves only if an array's bracket was dropped in front of it.
  */
 import { JSON_DEPTH_MAX } from '../base/limits.ts';
 import { fail, failure, scanLiteral, scanNumber, scanString } from './json-scan.ts';
@@ -13,9 +13,9 @@ import { fail, failure, scanLiteral, scanNumber, scanString } from './json-scan.
 export type JsonResult =
   | {
       ok: true;
-      /** The records, each a line that ends in \n. */
+      /** The records, each a line ending in \n. */
       bytes: Uint8Array;
-      /** End of each record in `bytes`, its \n included. */
+      /** End of each record in `bytes`, including its \n. */
       ends: number[];
     }
   | { ok: false; reason: string };
@@ -31,26 +31,26 @@ const ARRAY_CLOSE = 0x5d;
 const OBJECT_OPEN = 0x7b;
 const OBJECT_CLOSE = 0x7d;
 
-/** What surrounds a value: nothing, the array whose elements become records, an array, an object. */
+/** Context of a value: none, an array whose elements become records, an array, an object. */
 const IN_NOTHING = 0;
 const IN_RECORDS = 1;
 const IN_ARRAY = 2;
 const IN_OBJECT = 3;
 
-/** Runs shorter than this many bytes move faster in a loop than by copyWithin (about 40 ns a call). */
+/** A loop moves runs shorter than this faster than copyWithin, which costs about 40 ns per call. */
 const SHORT_RUN_BYTES = 40;
 
 /**
- * Small bodies are copied into a slab: a Uint8Array of its own costs 400 ns, a view of a slab 70 ns (Node 20), and the
- * scan of 256 bytes 350 ns. Each part of a slab is used once, so it is zero beforehand and results never change; a
- * result that outlives its request keeps its whole slab in memory.
+ * Small bodies are copied into a slab: a new Uint8Array costs 400 ns, a view of a slab 70 ns (Node 20), and scanning
+ * 256 bytes 350 ns. Each part of a slab is used once, so it is zero beforehand and results never change. A result that
+ * outlives its request keeps its whole slab in memory.
  */
 const SLAB_BYTES = 64 * 1024;
 const SLAB_BODY_BYTES_MAX = 4 * 1024;
 let slab = new Uint8Array(SLAB_BYTES);
 let slabUsed = 0;
 
-// State of the one scan that is under way; scans are synchronous and never nest.
+// State of the current scan. Scans are synchronous and never nest.
 const surroundings = new Uint8Array(JSON_DEPTH_MAX + 1);
 let runStart = 0;
 let dropped = 0;
@@ -68,7 +68,7 @@ function moveRun(text: Uint8Array, runEnd: number): void {
   }
 }
 
-/** Position of the first byte from `at` that is no blank; the zero behind the text at the latest. */
+/** Position of the first non-whitespace byte from `at`; at most the zero after the text. */
 function skipBlanks(text: Uint8Array, at: number): number {
   for (;;) {
     const byte = text[at];
@@ -77,7 +77,7 @@ function skipBlanks(text: Uint8Array, at: number): number {
   }
 }
 
-/** Closes the run at `at` and drops the blanks there, if there are any; returns the position behind them. */
+/** Closes the run at `at` and drops any whitespace there; returns the position after it. */
 function dropBlanks(text: Uint8Array, at: number): number {
   const next = skipBlanks(text, at);
   if (next !== at) {
@@ -88,7 +88,7 @@ function dropBlanks(text: Uint8Array, at: number): number {
   return next;
 }
 
-/** Drops the bracket before `at`, like a blank; nothing precedes it, so no run has to move. */
+/** Drops the bracket before `at` as if it were whitespace. Nothing precedes it, so no run has to move. */
 function dropBracket(at: number): void {
   dropped++;
   runStart = at;
@@ -100,7 +100,7 @@ function endRecord(text: Uint8Array, at: number): void {
   ends.push(at + 1 - dropped);
 }
 
-/** A member's name and its colon; `at` is where the name must begin. Returns where the value may begin, or -1. */
+/** Scans a member's name and colon. The name must begin at `at`. Returns where the value may begin, or -1. */
 function scanName(text: Uint8Array, at: number, length: number): number {
   if (text[at] !== QUOTE) return fail(at, 'expected a member name in double quotes');
   let next = scanString(text, at + 1, length);
@@ -109,7 +109,7 @@ function scanName(text: Uint8Array, at: number, length: number): number {
   return text[next] === COLON ? next + 1 : fail(next, 'expected a colon after the member name');
 }
 
-/** Opens a container of kind `inside` at `depth`; returns the new depth, or -1 when that is too deep. */
+/** Opens a container of kind `inside` at `depth`. Returns the new depth, or -1 when that is too deep. */
 function open(inside: number, depth: number, at: number): number {
   if (depth >= JSON_DEPTH_MAX) return fail(at, `nesting deeper than ${JSON_DEPTH_MAX} levels`);
   surroundings[depth + 1] = inside;
@@ -117,14 +117,14 @@ function open(inside: number, depth: number, at: number): number {
 }
 
 /**
- * The value at `at` with all it contains. Iterative, so depth costs no stack. Returns the position behind it, or -1.
- * With `flatten`, the elements of an array at the top become records.
+ * Scans the value at `at` with everything in it. Iterative, so depth uses no stack. Returns the position after it, or
+ * -1. With `flatten`, the elements of a top-level array become records.
  */
 function scanDocument(text: Uint8Array, at: number, length: number, flatten: boolean): number {
   let depth = 0;
   surroundings[0] = IN_NOTHING;
   for (;;) {
-    // A value begins here, blanks first.
+    // A value begins here, possibly after whitespace.
     let byte = text[at] as number;
     if (byte <= BLANK) {
       at = dropBlanks(text, at);
@@ -161,7 +161,7 @@ function scanDocument(text: Uint8Array, at: number, length: number, flatten: boo
     }
     if (at < 0) return -1;
 
-    // A value ended here: close what it ends, until a comma asks for the next value.
+    // A value ended here: close the containers that it ends, until a comma asks for the next value.
     for (;;) {
       const inside = surroundings[depth];
       if (inside === IN_NOTHING) return at;
@@ -190,7 +190,7 @@ function scanDocument(text: Uint8Array, at: number, length: number, flatten: boo
   }
 }
 
-/** A copy of `body` with a zero behind it. */
+/** A copy of `body` followed by a zero. */
 function copyWithZero(body: Uint8Array): Uint8Array {
   const size = body.length + 1;
   let text: Uint8Array;
@@ -236,10 +236,10 @@ function normalize(body: Uint8Array, flatten: boolean): JsonResult {
   return { ok: true, bytes: finish(text, end, isList), ends };
 }
 
-/** Moves the last run, ends the last record, and cuts the output to its size. */
+/** Moves the last run, ends the last record, and trims the output. */
 function finish(text: Uint8Array, end: number, isList: boolean): Uint8Array {
   if (isList) {
-    // The closing bracket has become the last record's \n; of an empty list nothing remains.
+    // The closing bracket became the last record's \n. An empty list leaves nothing.
     if (ends.length === 0) return text.subarray(0, 0);
     moveRun(text, end);
     return text.subarray(0, end - dropped);
@@ -251,8 +251,8 @@ function finish(text: Uint8Array, end: number, isList: boolean): Uint8Array {
 }
 
 /**
- * One JSON value, or an array flattened by one level, as one line per record. Blanks between tokens are dropped,
- * everything else is kept byte for byte. An empty array gives no records: whether that is allowed is the caller's rule.
+ * One JSON value, or an array flattened by one level, as one line per record. Whitespace between tokens is dropped,
+ * everything else is kept byte for byte. An empty array gives no records; the caller decides whether that is allowed.
  * The result shares no memory with `body`; copy what is kept for long (see SLAB_BYTES).
  */
 export function normalizeJson(body: Uint8Array): JsonResult {

@@ -1,13 +1,13 @@
 /**
  * Tokens of RFC 8259: strings, numbers, literals. Each scanner takes the position of a token and returns the position
- * behind it, or -1 after `fail`.
+ * after it, or -1 after `fail`.
  *
- * The text must be followed by a zero byte (`text[length] === 0`). A zero is valid nowhere in JSON, so it stops every
- * loop below and none of them compares positions with the length: that is worth a quarter of the time.
+ * The text must be followed by a zero byte (`text[length] === 0`). Zero is not valid anywhere in JSON, so it stops
+ * every loop below and none of them compares positions with the length. This saves a quarter of the time.
  */
 import { utf8SequenceBytes } from '../base/utf8.ts';
 
-/** Where and why the last scan failed; valid until the next one. One object, because a scan never re-enters. */
+/** Where and why the last scan failed; valid until the next one. One object is enough because scans never re-enter. */
 export const failure = { at: 0, problem: '' };
 
 export function fail(at: number, problem: string): -1 {
@@ -22,11 +22,11 @@ const DOT = 0x2e;
 const BACKSLASH = 0x5c;
 const LETTER_U = 0x75;
 
-/** 1 for the bytes that a string may hold as they are: ASCII from blank up, except quote and backslash. */
+/** 1 for bytes that a string may contain unescaped: ASCII from space up, except quote and backslash. */
 const PLAIN = new Uint8Array(256);
 for (let byte = 0x20; byte < 0x80; byte++) PLAIN[byte] = byte === QUOTE || byte === BACKSLASH ? 0 : 1;
 
-/** 1 for the letters that may follow a backslash; `u` is apart, because digits follow it. */
+/** 1 for letters that may follow a backslash. `u` is handled separately, because digits follow it. */
 const ESCAPABLE = new Uint8Array(256);
 for (const letter of '"\\/bfnrt') ESCAPABLE[letter.charCodeAt(0)] = 1;
 
@@ -49,7 +49,7 @@ export function scanString(text: Uint8Array, at: number, length: number): number
       const letter = text[at + 1] as number;
       if (ESCAPABLE[letter] === 1) at += 2;
       else if (letter === LETTER_U) {
-        // The zero behind the text is no digit, so this never reads beyond it.
+        // The zero after the text is not a digit, so this never reads past it.
         for (let i = at + 2; i < at + 6; i++) {
           if (HEX_DIGIT[text[i] as number] !== 1) return fail(i, 'expected four hexadecimal digits after \\u');
         }
@@ -98,7 +98,7 @@ export function scanNumber(text: Uint8Array, at: number): number {
 
 /** `true`, `false` or `null`. */
 export function scanLiteral(text: Uint8Array, at: number): number {
-  // Byte after byte: a mismatch, the zero at the latest, stops before anything beyond the text is read.
+  // Byte by byte: a mismatch, at the latest the zero, stops before anything past the text is read.
   switch (text[at]) {
     case 0x74:
       if (text[at + 1] === 0x72 && text[at + 2] === 0x75 && text[at + 3] === 0x65) return at + 4;

@@ -82,22 +82,22 @@ function readUint(key: Uint8Array, at: number, size: 6 | 8): number {
   return value;
 }
 
-/** The incarnation right behind the tag of a key. */
+/** The incarnation right after the tag of a key. */
 export function incarnationOf(key: Uint8Array): number {
   return readUint(key, 3, 6);
 }
 
-/** Of a key of the GC queue. */
+/** Sequence of a GC queue key. */
 export function sequenceOf(key: Uint8Array): number {
   return readUint(key, 3, 6);
 }
 
-/** Of a key in an index by time, which begins with it: a deadline, or since when bytes wait. */
+/** Time of a key in a time index, which begins with it: a deadline, or since when bytes have been waiting. */
 export function timeOf(key: Uint8Array): number {
   return readUint(key, 3, 8);
 }
 
-/** Of a key in an index by time. */
+/** Incarnation of a key in a time index. */
 export function timedIncarnationOf(key: Uint8Array): number {
   return readUint(key, 11, 6);
 }
@@ -107,27 +107,27 @@ export function lastPosition(key: Uint8Array): number {
   return readUint(key, key.length - 8, 8);
 }
 
-/** Backups hold keys without the group's prefix: the tag comes first. */
+/** As incarnationOf, for backup keys, which have no group prefix: the tag comes first. */
 export function bareIncarnationOf(key: Uint8Array): number {
   return readUint(key, 1, 6);
 }
 
-/** Behind the incarnation of such a key. */
+/** The position after the incarnation of a backup key. */
 export function barePositionOf(key: Uint8Array): number {
   return readUint(key, 7, 8);
 }
 
-/** Of such a key of an unpin. */
+/** The token of an unpin key in a backup. */
 export function bareTokenOf(key: Uint8Array): number {
   return readUint(key, 1, 8);
 }
 
-/** An incarnation that stands alone, as in the key of garbage. */
+/** An incarnation on its own, as in a garbage key. */
 export function readIncarnation(bytes: Uint8Array): number {
   return readUint(bytes, 0, 6);
 }
 
-/** Key of a tag with arbitrary bytes behind it. */
+/** Key of a tag followed by arbitrary bytes. */
 export function taggedKey(group: number, tag: number, rest: Uint8Array): Uint8Array {
   const key = prefixed(group, tag, rest.length);
   key.set(rest, 3);
@@ -163,7 +163,7 @@ export function expiryKey(group: number, deadlineMs: number, incarnation: number
   return key;
 }
 
-/** Oldest first, as the expiry index. */
+/** Oldest first, like the expiry index. */
 export function flushKey(group: number, hotSinceMs: number, incarnation: number): Uint8Array {
   const key = prefixed(group, TAG_FLUSH, 14);
   writeUint(key, 3, 8, hotSinceMs);
@@ -171,14 +171,14 @@ export function flushKey(group: number, hotSinceMs: number, incarnation: number)
   return key;
 }
 
-/** Key of a source that is to be told. */
+/** Key of a source that must be notified. */
 export function unpinKey(group: number, token: number): Uint8Array {
   const key = prefixed(group, TAG_UNPIN, 8);
   writeUint(key, 3, 8, token);
   return key;
 }
 
-/** First key behind all keys that start with `prefix`. */
+/** First key after all keys that start with `prefix`. */
 export function prefixEnd(prefix: Uint8Array): Uint8Array {
   const end = prefix.slice();
   for (let i = end.length - 1; i >= 0; i--) {

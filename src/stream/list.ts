@@ -14,7 +14,10 @@ export interface Listed {
   readonly last_write_at_ms: number;
 }
 
-/** Streams of `bucket` whose name starts with `prefix` and lies behind `after`, at most `limit`; expired ones left out. */
+/**
+ * Streams of `bucket` whose name starts with `prefix` and sorts after `after`, at most `limit`; expired ones are
+ * omitted.
+ */
 export function listStreams(
   state: State,
   bucket: Uint8Array,
@@ -34,8 +37,8 @@ export function listStreams(
 }
 
 /**
- * Visits the streams of `bucket` whose name starts with `prefix` and lies behind `after`, in order, until `visit` returns
- * false. A changed one comes as its head, dead ones included, any other as its row in the store.
+ * Visits the streams of `bucket` whose name starts with `prefix` and sorts after `after`, in order, until `visit`
+ * returns false. A changed stream is passed as its head (dead ones included), any other as its row in the store.
  */
 export function eachHead(
   state: State,
@@ -75,7 +78,7 @@ export function eachHead(
   while (going && next < changed.length) visitChanged();
 }
 
-/** The key right behind the stream `name`. */
+/** The key immediately after the stream `name`. */
 function behind(group: number, bucket: Uint8Array, name: Uint8Array): Uint8Array {
   const rest = new Uint8Array(bucket.length + name.length + 2);
   rest.set(bucket);

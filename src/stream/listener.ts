@@ -1,8 +1,8 @@
 import type { Head } from './head.ts';
 
-/** Told of changes that live readers wait for, during apply. */
+/** Receives, during apply, the changes that live readers wait for. */
 export interface StateListener {
-  /** Bytes were appended from `from` on, or the stream was closed, or both; or it was created. */
+  /** Bytes were appended from `from` on, the stream was closed, or both; or the stream was created. */
   changed(head: Head, from: number): void;
   removed(head: Head): void;
 }

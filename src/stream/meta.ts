@@ -1,5 +1,6 @@
 /**
- * The meta row of a group: the position that the rows show, and counters. Encoded (format 3; 2 had no mutations), little-endian:
+ * The meta row of a group: the position that the rows show, and counters. Encoded (format 3; 2 had no mutations),
+ * little-endian:
  *   0 format u8 | 1 zeros | 4 write unit u32 | 8 applied index f64 | 16 applied term f64 | 24 next incarnation f64
  *  32 hot bytes f64 | 40 cold bytes f64 | 48 objects f64 | 56 object bytes f64 | 64 GC length f64 | 72 next GC seq f64
  *  80 origin, 16 hex digits | 96 mutations f64 | 104 configuration
@@ -53,7 +54,7 @@ export function decodeMeta(bytes: Uint8Array, meta: Meta): void {
   const format = bytes[0];
   assert(format === FORMAT || format === FORMAT_BEFORE, 'known meta row format');
   const unit = view.getUint32(4, true);
-  // Counters of two units cannot be added up, and replicas must count alike.
+  // Counters in different units cannot be added, and all replicas must count in the same unit.
   assert(unit === WRITE_UNIT_BYTES, `usage is counted in units of ${WRITE_UNIT_BYTES} bytes, not ${unit}`);
   meta.appliedIndex = view.getFloat64(8, true);
   meta.appliedTerm = view.getFloat64(16, true);

@@ -1,11 +1,11 @@
 /**
- * A write overlay for the rows that are rarely written (attributes, expiry index, garbage marks): reads see pending
- * writes, the store sees them at the next flush. The hot rows (heads, data, producers, buckets) have typed caches instead.
+ * A write overlay for rarely written rows (attributes, expiry index, garbage marks): reads see pending writes, the
+ * store sees them at the next flush. The hot rows (heads, data, producers, buckets) have typed caches instead.
  */
 import { compareBytes } from './keys.ts';
 import type { Tx } from './tx.ts';
 
-/** Bytes as a string of char codes: a Map key with the same order as the bytes. */
+/** Bytes as a string of char codes: a Map key that sorts like the bytes. */
 function text(key: Uint8Array): string {
   let out = '';
   for (const byte of key) out += String.fromCharCode(byte);
@@ -18,7 +18,10 @@ interface Pending {
   readonly value: Uint8Array | undefined;
 }
 
-/** Keys begin with prefix u16, tag u8 and mostly an incarnation u48 (keys.ts): what is asked for together lies together. */
+/**
+ * Keys begin with prefix u16, tag u8 and usually an incarnation u48 (keys.ts), so keys that are read together are
+ * stored together.
+ */
 const TAG_AT = 2;
 const FRONT_BYTES = 9;
 
@@ -26,7 +29,9 @@ type Shelf = Map<string, Pending>;
 
 export class Overlay implements Tx {
   readonly #base: Tx;
-  /** By tag, and then by the front of the key, so that a range of one stream's rows looks at that stream's only. */
+  /**
+   * Grouped by tag and then by the front of the key, so that a range over one stream's rows examines only that stream.
+   */
   readonly #tags = new Map<number, Map<string, Shelf>>();
   #size = 0;
 
@@ -66,7 +71,7 @@ export class Overlay implements Tx {
     shelf.set(name, pending);
   }
 
-  /** Start and end are of one tag; the end may be the first key behind it. */
+  /** Start and end have the same tag; the end may be the first key after it. */
   range(
     start: Uint8Array,
     end: Uint8Array,

@@ -1,11 +1,11 @@
 /**
- * Producer state: makes (id, epoch, seq) take effect at most once per stream (protocol "Idempotent producers").
- * Bounded per producer: the highest sequence and the last few receipts.
+ * Producer state: makes (id, epoch, seq) take effect at most once per stream (protocol "Idempotent producers"). Bounded
+ * per producer: the highest sequence and the last few receipts.
  */
 import { assert } from '../base/assert.ts';
 import { PRODUCER_RECEIPTS } from '../base/limits.ts';
 
-/** What an accepted request did, so that its duplicate gets the same answer. */
+/** Effect of an accepted request, so that its duplicate gets the same answer. */
 export interface Receipt {
   readonly seq: number;
   readonly nextOffset: number;
@@ -25,7 +25,7 @@ export interface Producer {
 
 export type Decision = 'accept' | 'duplicate' | 'stale-epoch' | 'epoch-start' | 'gap';
 
-/** What to do with (epoch, seq) given what is known of the producer. Pure; accepts nothing yet. */
+/** Decides about (epoch, seq) given the producer's state. Pure: it accepts nothing yet. */
 export function decide(producer: Producer | undefined, epoch: number, seq: number): Decision {
   if (producer === undefined) return seq === 0 ? 'accept' : 'gap';
   if (epoch < producer.epoch) return 'stale-epoch';
@@ -34,7 +34,7 @@ export function decide(producer: Producer | undefined, epoch: number, seq: numbe
   return seq === producer.seq + 1 ? 'accept' : 'gap';
 }
 
-/** The sequence that `epoch` would have to use next. */
+/** The sequence that `epoch` must use next. */
 export function expectedSeq(producer: Producer | undefined, epoch: number): number {
   return producer !== undefined && producer.epoch === epoch ? producer.seq + 1 : 0;
 }
@@ -66,12 +66,15 @@ const FORMAT = 1;
 const HEAD_BYTES = 24;
 const RECEIPT_BYTES = 40;
 
-/** Of a producer with so many receipts, encoded. */
+/** Encoded size of a producer with this many receipts. */
 export function producerBytes(receipts: number): number {
   return HEAD_BYTES + RECEIPT_BYTES * receipts;
 }
 
-/** Encoded: format u8 | count u8 | zero u48 | epoch f64 | seq f64 | receipts: seq, next, recordStart, recordNext, closed f64. */
+/**
+ * Encoded: format u8 | count u8 | zero u48 | epoch f64 | seq f64 | receipts: seq, next, recordStart, recordNext, closed
+ *  f64.
+ */
 export function encodeProducer(producer: Producer): Uint8Array {
   const bytes = new Uint8Array(producerBytes(producer.receipts.length));
   const view = new DataView(bytes.buffer);

@@ -1,6 +1,6 @@
 /**
- * An application's snapshots and the retention floor: a snapshot says what the stream was up to a
- * position; the floor may rise up to there, never beyond.
+ * Application snapshots and the retention floor. A snapshot summarises the stream up to a position; the floor may rise
+ * up to that position, never beyond.
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { Command } from '../protocol/command.ts';
@@ -59,7 +59,7 @@ export function applyRetention(state: State, command: Command, reply: Reply): vo
   return describe(head, offset, reply);
 }
 
-/** Undefined: none is published. */
+/** Undefined when none is published. */
 export function published(state: State, head: Head): Snapshot | undefined {
   return head.snapshotOffset < 0 ? undefined : state.snapshots.of(state.tx, head.incarnation);
 }
@@ -106,7 +106,7 @@ function refuseAt(reply: Reply, code: ErrorCode, head: Head): void {
   else if (code === 'SNAPSHOT_STALE' || code === 'RETENTION_BEYOND_SNAPSHOT') explain(reply, snapshot);
 }
 
-/** startOffset = the position, nextOffset and records as HEAD has them. */
+/** startOffset is the position; nextOffset and records are as in HEAD. */
 function describe(head: Head, offset: number, reply: Reply): void {
   reply.startOffset = offset;
   reply.nextOffset = head.tail;

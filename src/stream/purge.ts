@@ -1,9 +1,9 @@
 /**
  * Purge of a bucket in one group: its streams, the bucket, its quota; the usage counters stay.
  *
- * One command removes a bounded number of streams and says where the next has to go on. Names are walked in order, so no
- * command looks at what an earlier one removed. A stream that was created meanwhile behind the walk is found by a further one
- * from the start: the bucket is gone only when its gauge says that no stream is left, in the same command.
+ * One command removes a bounded number of streams and returns where the next one continues. Names are walked in order,
+ * so no command examines what an earlier one removed. A stream created behind the walk is found by another walk from
+ * the start: the same command removes the bucket only when its gauge shows no stream left.
  */
 import { RELEASE_CHUNKS_PER_SWEEP } from '../base/limits.ts';
 import { type PurgeResult, decodePurge } from '../protocol/bucket-command.ts';
@@ -18,10 +18,10 @@ import { removeStream } from './remove.ts';
 import type { State } from './state.ts';
 import { COMMANDS } from '../protocol/operations.ts';
 
-/** Streams removed by one command: a few milliseconds of apply. */
+/** Streams removed by one command: a few milliseconds of apply time. */
 export const PURGE_STREAMS_MAX = 256;
 
-/** Forks of the streams that one command removes: as many rows are deleted, some 10 ms. */
+/** Forks of the streams that one command removes. Each costs a deleted row; together about 10 ms. */
 const PINS_DROPPED_MAX = 4096;
 const NOTHING = new Uint8Array(0);
 
@@ -49,11 +49,11 @@ function purge(state: State, name: Uint8Array, after: Uint8Array, nowMs: number)
   }
   if (dropTombstones(state, name)) return { streamsRemoved, hasMore: true, continueAfter: '' };
   forget(state, name);
-  // What the streams had in the cold store is given back in bounded steps too, and a purge waits for it.
+  // Cold chunks of the streams are released in bounded steps too, and a purge waits for that.
   return { streamsRemoved, hasMore: sweepReleases(state, nowMs, RELEASE_CHUNKS_PER_SWEEP), continueAfter: '' };
 }
 
-/** Removes the next streams. `last`: the name of the last one, or empty when the walk has reached the end. */
+/** Removes the next streams. `last` is the name of the last one, or empty when the walk has reached the end. */
 function removeSome(
   state: State,
   name: Uint8Array,
@@ -80,7 +80,7 @@ function removeSome(
   return { count: done, last: readText(last, name.length + 1, last.length - name.length - 1) };
 }
 
-/** What is left of streams that were removed while forks of them lived; true when more is left. */
+/** Removes tombstones of streams that were removed while they had live forks. Returns true when more are left. */
 function dropTombstones(state: State, name: Uint8Array): boolean {
   const front = new Uint8Array(name.length + 1);
   front.set(name);

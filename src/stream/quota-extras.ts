@@ -1,7 +1,7 @@
 /**
- * Bytes that count for a bucket's quota beside those of its streams: published snapshots and what is known of producers. No gauge of
- * the state holds them, so they are looked up, a bounded part of the streams at a time: a bucket of many streams is as
- * new as the last pass over it.
+ * Bytes that count towards a bucket's quota in addition to those of its streams: published snapshots and producer
+ * state. No gauge holds them, so they are looked up for a bounded number of streams at a time. In a bucket of many
+ * streams the figure is as recent as the last complete pass.
  */
 import type { Bucket } from './buckets.ts';
 import { type Head, decodeHead } from './head.ts';
@@ -9,18 +9,18 @@ import { TAG_PRODUCER, incarnationKey, prefixEnd } from './keys.ts';
 import { eachHead } from './list.ts';
 import type { State } from './state.ts';
 
-/** Streams looked at for one question: about a millisecond. */
+/** Streams examined per lookup: about a millisecond. */
 const STREAMS_MAX = 256;
-/** Rows of producers of one stream that are added up; those beyond count nothing. */
+/** Producer rows added up per stream; further rows are not counted. */
 const PRODUCERS_MAX = 1024;
-/** Buckets with a quota that are remembered; forgotten all at once beyond this. */
+/** Buckets with a quota that are remembered; all are forgotten at once beyond this. */
 const BUCKETS_MAX = 4096;
 const NOTHING = new Uint8Array(0);
 
 interface Pass {
   after: Uint8Array;
   sum: number;
-  /** Of the last pass that reached the end. */
+  /** Result of the last complete pass. */
   whole: number;
 }
 
@@ -63,7 +63,7 @@ export class QuotaExtras {
 function bytesOf(state: State, head: Head): number {
   let bytes = head.snapshotOffset < 0 ? 0 : state.snapshots.of(state.tx, head.incarnation).size;
   if (!head.hasProducers) return bytes;
-  // As they are stored: those of the last second may be missing.
+  // Reads the stored rows: those of the last second may be missing.
   const start = incarnationKey(state.prefix, TAG_PRODUCER, head.incarnation);
   let rows = 0;
   state.tx.range(start, prefixEnd(start), false, (key, value) => {

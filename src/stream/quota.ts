@@ -1,4 +1,6 @@
-/** Quotas of buckets: each group keeps the bound and never passes it alone; the sum over all groups is looked after elsewhere. */
+/**
+ * Bucket quotas. Each group keeps the bound and never exceeds it alone; the sum over all groups is enforced elsewhere.
+ */
 import { planted } from '../base/planted.ts';
 import { decodeQuota } from '../protocol/bucket-command.ts';
 import type { Command } from '../protocol/command.ts';

@@ -1,6 +1,6 @@
 /**
- * Reads of applied state: where a read starts, and what its answer says. Bytes in rows are gathered at once (collect.ts);
- * for bytes in the cold store the answer is a plan (cold/plan.ts), which the main thread carries out.
+ * Reads of applied state: where a read starts and what its answer contains. Bytes in rows are collected immediately
+ * (collect.ts). For bytes in the cold store the answer is a plan (cold/plan.ts), which the main thread executes.
  */
 import type { ErrorCode } from '../base/errors.ts';
 import { READ_BYTES_MAX } from '../base/limits.ts';
@@ -42,8 +42,8 @@ function newPlan(head: Head, startOffset: number, flags: number): Plan {
 }
 
 /**
- * Plans a READ of a live stream. On refusal the reply has the code and undefined is returned; otherwise the reply has
- * everything but the body.
+ * Plans a READ of a live stream. On refusal the reply has the code and the result is undefined; otherwise the reply has
+ * everything except the body.
  */
 export function planRead(state: State, head: Head, query: Query, reply: Reply): Plan | undefined {
   const plan = newPlan(head, head.tail, query.flags);
@@ -72,12 +72,13 @@ export function planRead(state: State, head: Head, query: Query, reply: Reply): 
 }
 
 /**
- * Plans what a tail event carries: everything from `from` to the tail. Undefined when that is more than `budget` bytes;
+ * Plans the content of a tail event: everything from `from` to the tail. Undefined when that exceeds `budget` bytes;
  * the reply then describes the move without a body.
  */
 export function planTail(state: State, head: Head, from: number, budget: number, reply: Reply): Plan | undefined {
   const plan = newPlan(head, from, 0);
-  // Bytes that left the rows in the turn in which they came are read again, by a reader that can wait for them.
+  // Bytes that left the rows in the turn in which they arrived are read again by a reader that can wait for the cold
+  // store.
   const whole = head.tail - from <= budget && from >= head.hotStart;
   if (whole) collect(hotRows.of(state, head), plan, Infinity, Infinity);
   else plan.nextOffset = head.tail;
@@ -91,7 +92,7 @@ function resolveStart(state: State, head: Head, query: Query, plan: Plan): Error
     if (query.value > head.tail) return 'OFFSET_OUT_OF_RANGE';
     if (query.value < head.floor) return 'STREAM_GONE';
     plan.startOffset = query.value;
-    // In front of the rows only the chunks know the borders.
+    // Below the rows only the chunks know the boundaries.
     if ((!plan.json && !plan.parts) || query.value === head.floor || query.value < head.hotStart) return 'OK';
     return recordAt(state, head, query.value) < 0 ? 'OFFSET_INSIDE_RECORD' : 'OK';
   }
@@ -111,13 +112,13 @@ function startRecord(head: Head, query: Query): number {
   return Math.max(head.recordFirst, head.recordNext - query.value);
 }
 
-/** Offset at which `record` begins; -1: somewhere in the chunk in which the record before it ends. */
+/** Offset at which `record` begins; -1: somewhere in the chunk in which the previous record ends. */
 export function offsetOfRecord(state: State, head: Head, record: number): number {
   if (record === head.recordFirst) return head.floor;
   if (record === head.hotRecord) return head.hotStart;
   if (record === head.recordNext) return head.tail;
   if (record < head.hotRecord) return -1;
-  // A record begins where the one before it ends.
+  // A record begins where the previous one ends.
   const before = record - 1;
   hotRows.of(state, head).viewRecord(view, before);
   return view.start + view.end(before - view.firstRecord);
@@ -140,7 +141,7 @@ function describeStream(head: Head, plan: Plan, reply: Reply): void {
     reply.flags |= REPLY_RECORDS;
     reply.recordFirst = head.recordFirst;
   } else if (!plan.parts) return;
-  // Of a byte stream these count its messages, for those who ask for parts.
+  // For a byte stream these count its messages, for readers that ask for parts.
   reply.recordStart = plan.recordStart;
   reply.recordNext = plan.recordNext;
 }

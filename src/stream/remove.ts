@@ -1,4 +1,4 @@
-/** Removes a stream, with what others know of it. */
+/** Removes a stream and the rows of others that refer to it. */
 import { planted } from '../base/planted.ts';
 import { unlistHot } from '../cold/state/hot.ts';
 import { releaseChunks } from '../cold/state/release.ts';
@@ -8,16 +8,16 @@ import { expiryKey } from './keys.ts';
 import type { State } from './state.ts';
 
 /**
- * Removes a stream and adjusts its bucket's gauges. What it has in the cold store is given back, as far as the command may
- * (State.releaseLeft) at once. While forks of it live its name stays taken. `erase`: without the grace for reads that are under
- * way, and whatever forks it has; their pins are gone already. Returns who is to be told that a fork is gone.
+ * Removes a stream and adjusts its bucket's gauges. Its cold chunks are released, immediately as far as the command may
+ * (State.releaseLeft). While it has live forks its name stays taken. `erase` skips the grace period for running reads
+ * and ignores forks, whose pins are already gone. Returns the source to notify when the stream was a fork.
  */
 export function removeStream(state: State, head: Head, nowMs: number, erase = false): Unpin | undefined {
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
   bucket.streamCount--;
   bucket.retainedBytes -= head.tail - head.floor;
   state.buckets.touch(bucket);
-  // Its place in the expiry index too: a deadline in the far future would keep the row until then.
+  // Removes its expiry index entry too; otherwise a deadline far in the future would keep the row until then.
   if (head.indexedDeadlineMs >= 0) {
     state.overlay.delete(expiryKey(state.prefix, head.indexedDeadlineMs, head.incarnation));
   }

@@ -1,6 +1,6 @@
 /**
- * Looks at a data row where it lies: in memory, or in the store's own buffer. Reads copy from here straight into the answer,
- * so a row of a cold stream costs no allocation. One object serves a whole read.
+ * A view of a data row in place: in memory, or in the store's own buffer. Reads copy from here straight into the
+ * answer, so a row of a cold stream costs no allocation. One object serves a whole read.
  */
 import { assert } from '../base/assert.ts';
 import { END_BYTES, ROW_FORMAT, ROW_HEAD_BYTES, type Row } from './row.ts';
@@ -17,7 +17,7 @@ export class RowView {
   length = 0;
   #bytes: Uint8Array = NO_BYTES;
   #dataAt = 0;
-  /** Undefined: the ends are in #bytes, behind the head. */
+  /** Undefined: the ends are in #bytes, after the row's header. */
   #ends: Uint32Array | undefined = undefined;
 
   get stop(): number {
@@ -34,7 +34,7 @@ export class RowView {
     this.#ends = row.ends;
   }
 
-  /** `value` must stay as it is for as long as the view is used. */
+  /** `value` must not change while the view is used. */
   ofValue(start: number, value: Uint8Array): void {
     assert(value[0] === ROW_FORMAT, 'known data row format');
     const view = new DataView(value.buffer, value.byteOffset, ROW_HEAD_BYTES);
@@ -47,16 +47,16 @@ export class RowView {
     this.#ends = undefined;
   }
 
-  /** Where the i-th message or record ends, relative to the row. */
+  /** End of the i-th message or record, relative to the row. */
   end(i: number): number {
     if (this.#ends !== undefined) return this.#ends[i] as number;
     const bytes = this.#bytes;
     const at = ROW_HEAD_BYTES + END_BYTES * i;
-    // A row fits a page, so two bytes are all that is ever set.
+    // A row fits a page, so only two bytes are ever set.
     return (bytes[at] as number) | ((bytes[at + 1] as number) << 8);
   }
 
-  /** How many messages or records end at or before `position`, relative to the row. */
+  /** Number of messages or records that end at or before `position`, relative to the row. */
   endsUpTo(position: number): number {
     let low = 0;
     let high = this.count;
@@ -73,12 +73,12 @@ export class RowView {
     target.set(this.#bytes.subarray(this.#dataAt + from, this.#dataAt + to), at);
   }
 
-  /** Size of the row's value, cut off at `to` (relative to the row). */
+  /** Size of the row's value when cut off at `to` (relative to the row). */
   valueBytes(to: number): number {
     return ROW_HEAD_BYTES + END_BYTES * (to === this.length ? this.count : this.endsUpTo(to)) + to;
   }
 
-  /** Writes the row's value, cut off at `to`, as the store has it or would have it; returns where it ends. */
+  /** Writes the row's value, cut off at `to`, in the stored format; returns where it ends. */
   writeValue(to: number, target: Uint8Array, targetView: DataView, at: number): number {
     if (this.#ends === undefined && to === this.length) {
       target.set(this.#bytes, at);

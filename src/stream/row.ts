@@ -1,9 +1,9 @@
 /**
  * A data row: a run of a stream's bytes with the ends of the messages (byte streams) or records (JSON streams) that end
- * inside it. Where rows begin depends only on the sequence of appends, so replicas hold the same rows.
+ * inside it. Row borders depend only on the sequence of appends, so replicas hold the same rows.
  *
  * Encoded: format u8 (1) | 0 u8 | 0 u16 | count u32 | firstRecord f64 | ends u32[count], relative to the row | bytes.
- * `firstRecord` = ordinal of the first message or record that ends at or behind the row's start.
+ * `firstRecord` = ordinal of the first message or record that ends at or after the row's start.
  */
 import { assert } from '../base/assert.ts';
 import { PAGE_VALUE_BYTES } from '../base/limits.ts';
@@ -26,7 +26,7 @@ export class Row {
   count = 0;
   /** Differs from what the store holds. */
   dirty = true;
-  /** The store has no row at this start yet (then its record-index row is missing too). */
+  /** The store has no row at this start yet, and therefore no record-index row either. */
   fresh = true;
 
   constructor(
@@ -41,12 +41,12 @@ export class Row {
     this.ends = ends;
   }
 
-  /** Offset behind the last byte. */
+  /** Offset after the last byte. */
   get end(): number {
     return this.start + this.length;
   }
 
-  /** Bytes that still fit, with room kept for the end of a message; 0 = full. */
+  /** Bytes that still fit, reserving space for the end of a message; 0 = full. */
   get space(): number {
     return Math.max(0, ROW_PAYLOAD_BYTES_MAX - END_BYTES * this.count - this.length);
   }
@@ -71,7 +71,7 @@ export class Row {
     this.dirty = true;
   }
 
-  /** Notes that a message or record ends at the present end of the row. */
+  /** Records that a message or record ends at the current end of the row. */
   addEnd(): void {
     assert(this.length > 0, 'a message ends inside its row');
     if (this.count === this.ends.length) {
@@ -100,8 +100,8 @@ export class Row {
 }
 
 /**
- * Decodes a stored row into an object of its own; `value` may be reused afterwards. One copy for bytes and ends together:
- * the ends are a view of it, which the layout aligns. (Typed arrays are little-endian on every platform Node runs on.)
+ * Decodes a stored row into a new object; `value` may be reused afterwards. Bytes and ends are copied once: the ends
+ * are a view of the copy, which the layout aligns. (Typed arrays are little-endian on every platform Node runs on.)
  */
 export function decodeRow(start: number, value: Uint8Array): Row {
   assert(value[0] === ROW_FORMAT, 'known data row format');

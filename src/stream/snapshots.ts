@@ -1,9 +1,9 @@
 /**
- * Published snapshots of a group's streams: bytes of the application, in rows of one page. What was published since the last
- * flush is held as it came; the store gets the rows at the next one.
+ * Published snapshots of a group's streams: application bytes, in rows of one page. A snapshot published since the last
+ * flush is held as received; the next flush writes its rows.
  *
- *   's' row 0:    format u8 | digest, 32 bytes | offset f64 | record f64 | size f64 | content type
- *   's' row n>0:  PAGE_VALUE_BYTES of the snapshot, the last one what is left
+ *  's' row 0:    format u8 | digest, 32 bytes | offset f64 | record f64 | size f64 | content type
+ *  's' row n>0:  PAGE_VALUE_BYTES of the snapshot; the last one has the remainder
  */
 import { assert } from '../base/assert.ts';
 import { PAGE_VALUE_BYTES } from '../base/limits.ts';
@@ -16,7 +16,7 @@ const FORMAT = 1;
 const NOTHING = new Uint8Array(0);
 
 export interface Snapshot {
-  /** Position that it covers, and the ordinal of what comes behind. */
+  /** Position that it covers, and the ordinal of the first record after it. */
   readonly offset: number;
   readonly record: number;
   readonly contentType: string;
@@ -38,12 +38,12 @@ export class Snapshots {
     this.#prefix = prefix;
   }
 
-  /** In place of what is published; `bytes` must stay as they are. */
+  /** Replaces the published snapshot; `bytes` must not change afterwards. */
   put(incarnation: number, snapshot: Snapshot, bytes: Uint8Array): void {
     this.#pending.set(incarnation, { snapshot, bytes });
   }
 
-  /** The stream is removed: what has not reached the store never will. */
+  /** The stream was removed: pending rows never reach the store. */
   drop(incarnation: number): void {
     this.#pending.delete(incarnation);
   }
@@ -56,7 +56,7 @@ export class Snapshots {
     return decodeSnapshot(row);
   }
 
-  /** Bytes of the snapshot from `from` on, `most` at most. */
+  /** Bytes of the snapshot from `from` on, at most `most`. */
   bytes(tx: Tx, incarnation: number, size: number, from: number, most: number): Uint8Array {
     const to = Math.min(size, from + most);
     if (to <= from) return NOTHING;
@@ -91,7 +91,7 @@ export class Snapshots {
     this.#pending.clear();
   }
 
-  /** Parts of a longer snapshot that was there before. */
+  /** Deletes parts of a longer previous snapshot. */
   #deleteBehind(tx: Tx, incarnation: number, part: number): void {
     const doomed: Uint8Array[] = [];
     tx.range(this.#key(incarnation, part), this.#key(incarnation, Number.MAX_SAFE_INTEGER), false, (key) => {

@@ -1,9 +1,9 @@
 /**
  * Applied state of one group: typed caches over the group's rows in the store. Commands change cached objects only; the
- * store sees them at flush(), together with the applied index, in whatever commit the host chooses. After a restart the
- * host replays the log behind the stored applied index, so nothing here has to be durable by itself.
+ * store sees them at flush(), together with the applied index, in whichever commit the host chooses. After a restart
+ * the host replays the log after the stored applied index, so nothing here needs to be durable on its own.
  *
- * Deterministic and free of I/O beyond `Tx`: no clock, no randomness.
+ * Deterministic and free of I/O except `Tx`: no clock, no randomness.
  */
 import { assert } from '../base/assert.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
@@ -38,16 +38,22 @@ import { type Row, decodeRow } from './row.ts';
 import { Snapshots } from './snapshots.ts';
 import type { Tx } from './tx.ts';
 
-/** Heads kept in memory per group beyond the dirty ones: 16 groups of these with full tail rows stay below 160 MiB. */
+/**
+ * Heads kept in memory per group in addition to the dirty ones: 16 groups of these with full tail rows stay below 160
+ * MiB.
+ */
 const HEADS_CACHED_MAX = 2048;
-/** Heap charged for a changed head besides its payload, for the host's checkpoint trigger. */
+/** Heap charged for a changed head in addition to its payload, for the host's checkpoint trigger. */
 const HEAD_DIRTY_BYTES = 256;
 
 const NOTHING = new Uint8Array(0);
 
 export class State {
   readonly group: number;
-  /** First two bytes of all keys: the group, or its other half of the key space after a snapshot was installed (keys.ts). */
+  /**
+   * First two bytes of all keys: the group, or the other half of its key space after a snapshot was installed
+   * (keys.ts).
+   */
   readonly prefix: number;
   readonly buckets: Buckets;
   /** For rows without a typed cache. */
@@ -57,23 +63,23 @@ export class State {
   appliedIndex = 0;
   appliedTerm = 0;
   nextIncarnation = 1;
-  /** Commands that were applied; begins again with an import. Tells which of several replicas knows more. */
+  /** Number of applied commands; restarts with an import. Tells which of several replicas is ahead. */
   mutations = 0;
   /** The import that the group is in, or came from. */
   imported: ImportMark | undefined = undefined;
-  /** Bytes of the group's streams that lie in rows. */
+  /** Bytes of the group's streams that are in rows. */
   hotBytes = 0;
   readonly cold = new ColdCounters();
-  /** Chunks that the command under way may still release. */
+  /** Chunks that the current command may still release. */
   releaseLeft = 0;
-  /** Voters and learners as of the applied index, encoded by consensus; empty = those of the configuration file. */
+  /** Voters and learners at the applied index, encoded by consensus; empty = those of the configuration file. */
   configuration: Uint8Array = NOTHING;
   /** Approximate bytes that the next flush will write. */
   dirtyBytes = 0;
   listener: StateListener | undefined = undefined;
 
   readonly #tx: Tx;
-  /** What is read: the store, or through the overlay while that holds rows of an import. */
+  /** Where reads go: the store, or through the overlay while it holds rows of an import. */
   #view: Tx;
   readonly #heads = new Map<number, Head>();
   #headCount = 0;
@@ -81,7 +87,7 @@ export class State {
   /** Applied index that the store has. */
   #flushedIndex = 0;
   #garbage = false;
-  /** What #garbage becomes when the commit that reclaims succeeds. */
+  /** Value of #garbage after the reclaiming commit succeeds. */
   #garbageLeft = false;
   #scratch = new Uint8Array(16 * 1024);
   #scratchView = new DataView(this.#scratch.buffer);
@@ -116,21 +122,21 @@ export class State {
   }
 
   /**
-   * Anything that flush() would write? The applied index counts: entries that changed nothing (refusals, duplicates)
-   * stay in the log until it is written behind them.
+   * Whether flush() would write anything. The applied index counts: entries that changed nothing (refusals, duplicates)
+   * stay in the log until a later index is written.
    */
   get dirty(): boolean {
     if (this.appliedIndex !== this.#flushedIndex) return true;
     return this.dirtyBytes > 0 || this.#garbage || this.overlay.size > 0 || this.buckets.dirtyCount > 0;
   }
 
-  /** The stream whose key is the given part of `bytes`. Expiry is the caller's business. */
+  /** The stream whose key is the given part of `bytes`. The caller checks expiry. */
   find(bytes: Uint8Array, start: number, length: number): Head | undefined {
     const head = this.findAny(bytes, start, length);
     return head?.provisional === true && !planted('half-made-fork-shown') ? undefined : head;
   }
 
-  /** As find(), and a fork that is not whole. */
+  /** As find(), including incomplete forks. */
   findAny(bytes: Uint8Array, start: number, length: number): Head | undefined {
     const hash = hashBytes(bytes, start, length);
     for (let head = this.#heads.get(hash); head !== undefined; head = head.next) {
@@ -143,20 +149,20 @@ export class State {
     const row = this.#view.get(taggedKey(this.prefix, TAG_HEAD, key));
     if (row === undefined) return undefined;
     const head = decodeHead(key, hash, row);
-    // Reads alone never flush, so they make room themselves; callers hold no other clean head while they search.
+    // Reads alone never flush, so they evict here; callers hold no other clean head during a search.
     if (this.#headCount - this.#dirtyHeads.length >= 2 * HEADS_CACHED_MAX) this.#evict();
     this.#link(head);
     return head;
   }
 
-  /** Adds a new stream under `key`; nothing live may be there. */
+  /** Adds a new stream under `key`; no live stream may have it. */
   create(key: Uint8Array, nowMs: number): Head {
     const hash = hashBytes(key, 0, key.length);
     const head = new Head(key, hash);
     for (let other = this.#heads.get(hash); other !== undefined; other = other.next) {
       if (!equalsPart(other.key, key, 0, key.length)) continue;
       assert(other.dead, 'a stream is created only where none lives');
-      // The put of the new head replaces the dead one's row, so its delete must not run.
+      // Writing the new head replaces the dead one's row, so its delete must not run.
       head.stored = other.stored;
       other.dirty = false;
       this.#unlink(other);
@@ -190,7 +196,7 @@ export class State {
     head.rows = [];
     head.producers = undefined;
     this.snapshots.drop(head.incarnation);
-    // A stream that never reached the store leaves nothing behind but what waits in the overlay.
+    // A stream that never reached the store leaves nothing behind except its pending overlay rows.
     if (!head.everFlushed) {
       if (head.hasAttributes) this.overlay.delete(incarnationKey(this.prefix, TAG_ATTRIBUTES, head.incarnation));
       return;
@@ -199,7 +205,7 @@ export class State {
     this.#garbage = true;
   }
 
-  /** Rows of a living stream in front of its hotStart are not needed any more. */
+  /** Marks the rows of a live stream below its hotStart, which are no longer needed. */
   markGarbage(head: Head): void {
     if (!head.everFlushed) return;
     this.overlay.put(
@@ -209,7 +215,7 @@ export class State {
     this.#garbage = true;
   }
 
-  /** The last row of a stream that holds bytes, in memory. */
+  /** The in-memory last row of a stream that holds bytes. */
   tailRow(head: Head): Row {
     const last = head.rows[head.rows.length - 1];
     if (last?.start === head.tailRowStart) return last;
@@ -254,7 +260,7 @@ export class State {
     this.touch(head, encoded?.length ?? 0);
   }
 
-  /** The overlay takes rows of all kinds from now on, until the next flush. */
+  /** From now until the next flush the overlay accepts rows of all kinds. */
   markImport(mark: ImportMark): void {
     this.overlay.put(taggedKey(this.prefix, TAG_IMPORT, NOTHING), encodeImportMark(mark));
     this.imported = mark;
@@ -266,10 +272,13 @@ export class State {
     for (const head of this.#dirtyHeads) if (head.dirty) visit(head);
   }
 
-  /** Writes everything changed, and the applied index. Counted as changed until flushed(): a failed commit loses nothing. */
+  /**
+   * Writes everything changed, and the applied index. All of it counts as changed until flushed(), so a failed commit
+   * loses nothing.
+   */
   flush(): void {
     const tx = this.#tx;
-    // First: rows of an import, which what changed since replaces.
+    // Import rows go first, because later changes replace them.
     this.overlay.flush();
     for (const head of this.#dirtyHeads) if (head.dirty) this.#writeHead(head);
     this.buckets.flush(tx);
@@ -278,7 +287,7 @@ export class State {
     tx.put(taggedKey(this.prefix, TAG_META, NOTHING), encodeMeta(this));
   }
 
-  /** The commit that holds the last flush() is done; no command was applied in between. */
+  /** The commit of the last flush() is done; no command was applied in between. */
   flushed(): void {
     for (const head of this.#dirtyHeads) {
       if (!head.dirty) continue;
@@ -315,7 +324,7 @@ export class State {
     this.#reserve(row.encodedBytes);
     const size = row.encode(this.#scratch, this.#scratchView);
     this.#tx.put(positionKey(this.prefix, TAG_DATA, head.incarnation, row.start), this.#scratch.subarray(0, size));
-    // A row inside one long record needs no entry; that some rows have none keeps one entry to one row.
+    // A row inside one long record needs no entry; skipping it keeps the index at one entry per row.
     if (row.fresh && head.json && row.count > 0) {
       const value = new Uint8Array(8);
       new DataView(value.buffer).setFloat64(0, row.start, true);

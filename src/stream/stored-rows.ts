@@ -1,4 +1,4 @@
-/** Finds the stored row that holds an offset, or in which a record ends. Rows in memory are the caller's business. */
+/** Finds the stored row that holds an offset, or in which a record ends. The caller handles rows in memory. */
 import { assert } from '../base/assert.ts';
 import type { Head } from './head.ts';
 import { TAG_DATA, TAG_RECORD, lastPosition, positionKey } from './keys.ts';
@@ -17,7 +17,10 @@ export function storedRowStart(state: State, head: Head, offset: number): number
   return start;
 }
 
-/** Start of the stored row in which `record` ends; the greatest firstRecord at or below it of a row with ends. */
+/**
+ * Start of the stored row in which `record` ends: among rows with ends, the one with the greatest firstRecord at or
+ * below it.
+ */
 export function storedRowOfRecord(state: State, head: Head, record: number): number {
   let start = -1;
   const from = positionKey(state.prefix, TAG_RECORD, head.incarnation, 0);

@@ -1,6 +1,6 @@
 /**
- * The ordered key-value store that holds applied state. In the server it is the shard's LMDB environment, in tests a
- * sorted map. Keys compare as byte strings.
+ * The ordered key-value store that holds applied state: the shard's LMDB environment in the server, a sorted map in
+ * tests. Keys compare as byte strings.
  */
 export interface Tx {
   /** The value, or undefined. Valid until the next call on this object; copy what is kept. */
@@ -9,8 +9,8 @@ export interface Tx {
   put(key: Uint8Array, value: Uint8Array): void;
   delete(key: Uint8Array): void;
   /**
-   * Calls `visit` for keys in [start, end) in ascending order, or descending when `reverse` (same bounds), until it
-   * returns false. Key and value are valid during the call only. `visit` must not write.
+   * Calls `visit` for keys in [start, end) in ascending order, or descending with `reverse` (same bounds), until it
+   * returns false. Key and value are valid only during the call. `visit` must not write.
    */
   range(
     start: Uint8Array,
