@@ -1,7 +1,8 @@
 /**
- * Bounds on what a leader takes in: bytes that only the nodes hold (hot), so that a cold store that lags behind or is away
- * costs writes and never memory or disk without end; and bytes that no majority has yet. Refusals are 503 with Retry-After,
- * and end by themselves when the flusher or the peers catch up; a large body gets its turn (gate.ts).
+ * Bounds on what a leader accepts. Hot bytes (those that only the nodes hold) are bounded, so that a slow or
+ * unreachable cold store costs writes and never unbounded memory or disk; so are bytes that no majority has yet.
+ * Refusals are 503 with Retry-After and end when the flusher or the peers catch up. A large body gets its turn
+ * (gate.ts).
  */
 import { type ErrorCode } from '../base/errors.ts';
 import { planted } from '../base/planted.ts';
@@ -12,7 +13,10 @@ import { Gate } from './gate.ts';
 import { wouldAddBytes } from './would-add-bytes.ts';
 import { commandsWhere } from '../protocol/operations.ts';
 
-/** A group counts as refusing for this long after its last refusal: one large body may be refused where small ones pass. */
+/**
+ * A group counts as refusing for this long after its last refusal, because one large body may be refused where small
+ * ones pass.
+ */
 const REFUSING_MS = 1000;
 
 export type AdmissionState = 'open' | 'pressure' | 'refusing';
@@ -20,12 +24,12 @@ export type AdmissionState = 'open' | 'pressure' | 'refusing';
 export class Admission {
   readonly #hot = new Gate();
   readonly #uncommitted = new Gate();
-  /** Refusals, the payload bytes that were refused, and the highest level of hot bytes so far, on whatever node leads. */
+  /** Refusals, the payload bytes refused, and the highest level of hot bytes so far, counted on the leader. */
   readonly counters = { hotRefusals: 0, uncommittedRefusals: 0, refusedBytes: 0, hotBytesHighest: 0 };
   #clockMs = 0;
   #refusedAtMs = -Infinity;
 
-  /** Hot bytes that the group's writes may reach; Infinity without a cold store. */
+  /** Bound on the hot bytes of the group's writes; Infinity without a cold store. */
   get hotBytesMax(): number {
     return this.#hot.bytesMax;
   }
@@ -33,22 +37,22 @@ export class Admission {
     this.#hot.bytesMax = bytes;
   }
 
-  /** Proposed and not yet committed bytes; consensus has a bound of its own far above. */
+  /** Bound on proposed and not yet committed bytes; consensus has its own, far higher bound. */
   set uncommittedBytesMax(bytes: number) {
     this.#uncommitted.bytesMax = bytes;
   }
 
-  /** By the clock that never steps. */
+  /** `clockMs` is the monotonic clock. */
   beginTurn(clockMs: number): void {
     this.#clockMs = clockMs;
   }
 
-  /** The group has applied something. */
+  /** Called after the group has applied something. */
   met(hotBytes: number): void {
     if (hotBytes > this.counters.hotBytesHighest) this.counters.hotBytesHighest = hotBytes;
   }
 
-  /** Undefined: taken. `building` is what this turn's entry already holds. */
+  /** Undefined means accepted. `building` is the size of this turn's entry so far. */
   refuses(
     command: Command,
     payloadBytes: number,
@@ -63,7 +67,8 @@ export class Admission {
     this.met(hot);
     const clockMs = this.#clockMs;
     if (!this.#hot.hasRoom(hot, payloadBytes, clockMs)) {
-      // Only where the state is what the command will meet: behind others it might bring bytes after all.
+      // The check is exact only if the command meets the current state: queued commands may change it so that this one
+      // adds bytes.
       const isExact = building === 0 && raft.lastIndex === state.appliedIndex;
       if (isExact && !wouldAddBytes(state, command, payloadBytes, nowMs)) return undefined;
       this.#hot.refused(payloadBytes, clockMs);
@@ -87,7 +92,7 @@ export class Admission {
     return this.underPressure(state) ? 'pressure' : 'open';
   }
 
-  /** Half full, or a large body waits for room: everything hot is flushed now, whatever its age. */
+  /** Half full, or a large body waits for space: flush everything hot now, whatever its age. */
   underPressure(state: State): boolean {
     return state.hotBytes >= this.hotBytesMax / 2 || this.#hot.reservedAt(this.#clockMs) > 0;
   }

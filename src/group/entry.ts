@@ -7,7 +7,7 @@ import type { Command } from '../protocol/command.ts';
 import { rewriteCommand, rewrittenBytes } from '../protocol/rewrite-command.ts';
 
 const INITIAL_BYTES = 4096;
-/** A builder that held one huge command gives the memory back. */
+/** A builder larger than this, grown for one huge command, releases its memory. */
 const KEPT_BYTES = 1024 * 1024;
 
 export class EntryBuilder {
@@ -20,21 +20,21 @@ export class EntryBuilder {
     return this.#length;
   }
 
-  /** Adds the command as it lies in its frame, with the leader's clock. */
+  /** Adds the command as it is in its frame, with the leader's clock. */
   add(command: Command, nowMs: number): void {
     const size = command.end - command.offset;
     this.#reserve(size + 4);
     const at = this.#length + 4;
     this.#view.setUint32(this.#length, size, true);
     const source = command.bytes;
-    // Two calls (subarray, set) cost more than a short loop does.
+    // Two calls (subarray, set) cost more than a short loop.
     if (size <= 96) for (let i = 0; i < size; i++) this.#bytes[at + i] = source[command.offset + i] as number;
     else this.#bytes.set(source.subarray(command.offset, command.end), at);
     this.#view.setFloat64(at + 8, nowMs, true);
     this.#length += size + 4;
   }
 
-  /** Adds the command with other attributes and payload, see rewriteCommand. */
+  /** Adds the command with other attributes and payload; see rewriteCommand. */
   addRewritten(
     command: Command,
     nowMs: number,
@@ -56,7 +56,7 @@ export class EntryBuilder {
     const built = this.#bytes.subarray(0, this.#length);
     this.#length = 0;
     if (this.#bytes.length <= KEPT_BYTES) return this.#memory.copy(built);
-    // Not copied once more: a body of 32 MiB would be in memory twice.
+    // Gives the buffer away instead of copying it: a 32 MiB body would be in memory twice.
     this.#bytes = new Uint8Array(INITIAL_BYTES);
     this.#view = new DataView(this.#bytes.buffer);
     return built;

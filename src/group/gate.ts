@@ -1,36 +1,39 @@
 /**
- * A bound on bytes that drain by themselves, and its turnstile: while there is no room for a large body, smaller ones would take
- * every byte that becomes free, for ever. So who is refused with a large body reserves: smaller ones are refused too until it has
- * come again and passed. A client that does not come again holds the others up for a moment only, and as long as a reservation
- * lasted there is no other one behind it. Pure; the clock is one that never steps.
+ * A bound on bytes that drain over time, fair to large bodies. Without it smaller bodies would take every byte that
+ * becomes free. A refused large body therefore reserves space: smaller ones are refused until it has returned and
+ * passed. A client that never returns delays the others only briefly, and a reservation is not followed at once by
+ * another. Pure: the caller passes the monotonic clock.
  */
 
-/** A body of this size is large, or one of this part of the bound. Smaller ones meet about the same odds. */
+/** A body of at least this size, or of this fraction of the bound, is large. Smaller ones have about equal chances. */
 const LARGE_BYTES = 256 * 1024;
 const LARGE_PART = 1 / 8;
-/** A body above the whole bound passes when what is there is this part of it: writes in flight may keep it from ever being nothing. */
+/**
+ * A body above the whole bound passes when the level is at most this fraction of it, because writes in flight may keep
+ * the level above zero.
+ */
 const ALONE_PART = 1 / 4;
-/** Retry-After is a second, and 32 MiB have to come once more. */
+/** Retry-After is one second, and 32 MiB must be sent again. */
 const RETURN_MS = 5000;
-/** As long as a client may be refused again and again, for the level does not fall. */
+/** Limit of a reservation whose client is refused again and again because the level does not fall. */
 const HOLD_MS = 15_000;
 
 export class Gate {
   bytesMax = Infinity;
-  /** 0: nothing is reserved. */
+  /** 0: no reservation. */
   #reserved = 0;
   #sinceMs = 0;
   #seenMs = 0;
   #againAtMs = -Infinity;
 
-  /** Bytes that smaller bodies wait for; 0: none. */
+  /** Bytes reserved ahead of smaller bodies; 0: none. */
   reservedAt(clockMs: number): number {
     const isOver = clockMs - this.#seenMs > RETURN_MS || clockMs - this.#sinceMs > HOLD_MS;
     if (this.#reserved > 0 && isOver) this.#end(clockMs);
     return this.#reserved;
   }
 
-  /** Is there room for a body when so much is there? */
+  /** Whether a body fits at the given level. */
   hasRoom(level: number, bytes: number, clockMs: number): boolean {
     const reserved = this.reservedAt(clockMs);
     if (bytes < reserved) return false;

@@ -1,10 +1,10 @@
 /**
- * One Raft group on this node: consensus, the state machine, and those who wait for an answer. Pure: the shard calls it
- * in its turn loop and does the I/O.
+ * One Raft group on this node: consensus, the state machine, and the waiting requests. Pure: the shard calls it in its
+ * turn loop and does the I/O.
  *
- * A turn, from here:
- *   submit()/query() for everything that arrived -> seal() proposes the last entry -> the shard persists raft.take() ->
- *   raft.persisted() -> applyCommitted() answers and gathers tail events -> flushEvents().
+ * A turn, seen from here:
+ *  submit()/query() for everything that arrived -> seal() proposes the last entry -> the shard persists raft.take() ->
+ *  raft.persisted() -> applyCommitted() answers and collects tail events -> flushEvents().
  */
 import { assert } from '../base/assert.ts';
 import { errorNumber } from '../base/errors.ts';
@@ -38,16 +38,16 @@ import { NO_SLOT } from './reply-slot.ts';
 import { Watchers } from './watchers.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
 
-/** The wall clock may be set back by so much without showing in a group's commands. */
+/** Largest step back of the wall clock that a group's commands hide. */
 const STEP_BACK_MS = 5000;
-/** A sliding lifetime is renewed by a read once this part of it has passed: exact to 2 % at a bounded write rate. */
+/** A read renews a sliding lifetime once this fraction of it has passed: exact to 2 % at a bounded write rate. */
 const RENEWAL_FRACTION = 64;
 
 const APPEND = COMMANDS.append.number;
 const APPEND_BATCH = COMMANDS.appendBatch.number;
 const READ = QUERIES.read.number;
 
-/** What a query is told that this node does not have, and another one might: the stream, the position, or the type of its content. */
+/** Codes for things that this node lacks and another one might have: the stream, the position, or its content type. */
 const MISSING: ReadonlySet<number> = new Set(
   (
     [
@@ -61,18 +61,18 @@ const MISSING: ReadonlySet<number> = new Set(
   ).map(errorNumber),
 );
 
-/** The slots that wait for one proposed entry, in the order of its commands. */
+/** The slots that wait for one proposed entry, in command order. */
 interface Waiting {
   readonly index: number;
   readonly term: number;
   readonly slots: readonly number[];
-  /** When it was proposed, by the clock that never steps. */
+  /** Time of the proposal on the monotonic clock. */
   readonly sinceMs: number;
 }
 
 export class Group {
   readonly id: number;
-  /** Replaced as a whole when a snapshot is installed. */
+  /** Replaced completely when a snapshot is installed. */
   state: State;
   readonly raft: Raft;
   readonly watchers: Watchers;
@@ -87,21 +87,24 @@ export class Group {
   readonly #asked: Asked;
   #slots: number[] = [];
   readonly #waiting: Waiting[] = [];
-  /** Wall clock of the last command; it does not run backwards in small steps. */
+  /** Wall clock of the last command; small steps back are hidden. */
   #lastNowMs = 0;
-  /** The clock that never steps, at the beginning of this turn. */
+  /** Monotonic clock at the start of this turn. */
   #clockMs = 0;
-  /** Gets every query for something that is not here, in place of its answer; undefined: there are no nodes that know more. */
+  /**
+   * Receives every query for something that is missing here, instead of its answer. Undefined: no other node can know
+   * more.
+   */
   onMissing: ((slot: number) => void) | undefined = undefined;
-  /** Where this node does not lead: hands the renewal of a stream's lifetime (by key) to the leader. */
+  /** On a follower: hands the renewal of a stream's lifetime (by key) to the leader. */
   forwardRenewal: (key: Uint8Array) => void = () => undefined;
-  /** An observer hears of committed entries before they are applied. */
+  /** Observer of committed entries, called before they are applied. */
   onCommitted: ((entries: readonly Entry[]) => void) | undefined = undefined;
-  /** Commands are put together into entries of about so many bytes. */
+  /** Target size for combining commands into an entry, in bytes. */
   entryFillBytes = ENTRY_FILL_BYTES;
-  /** Exports under way: what they refer to stays in the cold store. */
+  /** Running exports. While there are any, the objects they refer to stay in the cold store. */
   exports = 0;
-  /** What counts for quotas beside the bytes of streams. */
+  /** Bytes that count for quotas in addition to those of streams. */
   readonly quotaExtras = new QuotaExtras();
   /** For the metrics. */
   readonly counters = { commands: 0, appends: 0, reads: 0, entries: 0, refusedNoLeader: 0 };
@@ -120,23 +123,23 @@ export class Group {
     return this.raft.role === 'leader';
   }
 
-  /** Leads and takes proposals: not while it hands over (thesis 3.10). */
+  /** Leads and accepts proposals, so it is not handing over (thesis 3.10). */
   get accepts(): boolean {
     return this.leads && this.raft.transferee === 0;
   }
 
-  /** Commands sealed but not yet answered, and commands of this turn. */
+  /** Commands sealed but not yet answered, plus commands of this turn. */
   get waitingCount(): number {
     return this.#waiting.reduce((sum, waiting) => sum + waiting.slots.length, this.#slots.length);
   }
 
-  /** A turn begins. All waits are measured with `clockMs`, which never steps; `nowMs` elsewhere is the wall clock. */
+  /** Starts a turn. All waits use `clockMs`, the monotonic clock; `nowMs` elsewhere is the wall clock. */
   beginTurn(clockMs: number): void {
     this.#clockMs = clockMs;
     this.admission.beginTurn(clockMs);
   }
 
-  /** Takes a command into one of this turn's entries, or refuses it at once. `at` is where it lies in the frame. */
+  /** Takes a command into one of this turn's entries, or refuses it immediately. `at` is its position in the frame. */
   submit(
     slot: number,
     bytes: Uint8Array,
@@ -185,11 +188,14 @@ export class Group {
     this.#slots.push(slot);
   }
 
-  /** Answers a query about a stream of this group; `confirmed`: this node has applied all that any node knew when it came. */
+  /**
+   * Answers a query about a stream of this group. `confirmed`: this node has applied everything that any node knew when
+   * the query came.
+   */
   query(slot: number, query: Query, nowMs: number, confirmed: boolean): void {
     const reply = this.#reply;
     reply.reset(slot);
-    // By the clock of the commands: a read must not show what a write already found expired.
+    // Uses the commands' clock: a read must not show what a write already found expired.
     const shownMs = this.#clock(nowMs);
     if (isImporting(this.state) && !planted('reads-during-import')) {
       reply.code = errorNumber('GROUP_IMPORTING');
@@ -213,7 +219,7 @@ export class Group {
     }
   }
 
-  /** Proposes what submit() gathered. False: nothing was gathered. */
+  /** Proposes what submit() collected. Returns false when there was nothing. */
   seal(): boolean {
     if (this.#slots.length === 0) return false;
     const slots = this.#slots;
@@ -228,12 +234,12 @@ export class Group {
     return true;
   }
 
-  /** Applies committed entries and answers those who wait for them. */
+  /** Applies committed entries and answers the requests that wait for them. */
   applyCommitted(entries: readonly Entry[]): void {
     this.onCommitted?.(entries);
     for (const entry of entries) {
       assert(entry.index === this.state.appliedIndex + 1, `group ${this.id} applies ${entry.index} in order`);
-      // First: answers tell which index they come from.
+      // Set first, because answers name the index they come from.
       this.state.appliedIndex = entry.index;
       this.state.appliedTerm = entry.term;
       this.#applyEntry(entry);
@@ -248,12 +254,14 @@ export class Group {
     this.watchers.flush();
   }
 
-  /** Proposes the removal of expired streams when there are any. The shard calls this about once a second. */
+  /** Proposes the removal of expired streams if there are any. The shard calls this about once a second. */
   sweep(nowMs: number): void {
     if (this.leads && sweepDue(this.state, nowMs)) this.#submitInternal(COMMANDS.sweep.number, undefined, nowMs);
   }
 
-  /** Takes a command of this node's own into this turn's entry; it needs no preparation, and no bound refuses it. */
+  /**
+   * Takes a command of this node's own into this turn's entry. It needs no preparation and is exempt from every bound.
+   */
   submitOwn(slot: number, fields: CommandFields, nowMs: number): void {
     const bytes = new Uint8Array(commandBytesMax(fields));
     const view = new DataView(bytes.buffer);
@@ -265,8 +273,8 @@ export class Group {
   }
 
   /**
-   * Answers those who have waited too long on a node that no longer leads: the new leader may or may not have their
-   * entries. On a leader they wait on, for the disk or for a majority.
+   * Answers requests that have waited too long on a node that no longer leads: the new leader may or may not have their
+   * entries. On a leader they keep waiting, for the disk or for a majority.
    */
   expireWaiting(waitMs: number): void {
     if (this.leads) return;
@@ -285,7 +293,7 @@ export class Group {
     this.raft.applied(state.appliedIndex);
   }
 
-  /** Answers everyone who still waits; the outcome of their writes is not known here. */
+  /** Answers every waiting request; the outcome of their writes is unknown here. */
   failWaiting(): void {
     for (const waiting of this.#waiting.splice(0)) this.#refuseAll(waiting.slots, 'OUTCOME_UNKNOWN');
     this.#refuseAll(this.#slots, 'STOPPING');
@@ -309,16 +317,16 @@ export class Group {
       const appends = command.kind === APPEND || command.kind === APPEND_BATCH;
       if (appends && reply.code === 0 && !reply.has(REPLY_DUPLICATE)) this.counters.appends++;
       if (slot !== NO_SLOT) this.#sink.send(reply);
-      // A backup came in beside all listeners.
+      // An import replaced the state without telling the listeners.
       if (command.kind === COMMANDS.importEnd.number && reply.code === 0) this.watchers.observer.rebase(this.id);
     });
   }
 
-  /** The slots that wait for this entry, if it is one of ours. Proposals that lost their place are refused. */
+  /** The slots that wait for this entry, if it is ours. Proposals that lost their place are refused. */
   #claim(entry: Entry): readonly number[] | undefined {
     for (;;) {
       const first = this.#waiting[0];
-      // Terms never fall along the log, so behind an entry of a later term none of ours can follow any more.
+      // Terms never fall along the log, so none of ours can follow an entry of a later term.
       if (first === undefined || (first.index > entry.index && first.term >= entry.term)) return undefined;
       this.#waiting.shift();
       if (first.index === entry.index && first.term === entry.term) return first.slots;
@@ -328,8 +336,9 @@ export class Group {
   }
 
   /**
-   * Proposes what is gathered before a command of that size that would not fit beside it. What arrives within a turn has no bound
-   * (other nodes forward between turns, and all that waited for an election comes at once), and an entry travels whole.
+   * Proposes the collected entry before a command that would not fit into it. Input of one turn is unbounded (other
+   * nodes forward between turns, and everything that waited for an election arrives at once), and an entry is sent as
+   * one piece.
    */
   #makeRoom(commandBytes: number): void {
     if (planted('entry-unbounded')) return;
@@ -357,7 +366,7 @@ export class Group {
   #submitInternal(kind: number, key: Uint8Array | undefined, nowMs: number): void {
     const fields = newCommandFields();
     fields.kind = kind;
-    // Written without names first; a key, if any, is put behind the fixed part by hand: it is bytes already.
+    // Written without names first; the key, already encoded, is copied after the fixed part.
     const fixed = writeCommand(fields, this.#scratch, this.#scratchView, 0);
     if (key !== undefined) {
       this.#scratch.set(key, fixed);
@@ -369,7 +378,7 @@ export class Group {
     this.#slots.push(NO_SLOT);
   }
 
-  /** Small steps back are smoothed out; after a large one the wall clock is believed again, or lifetimes would stand still. */
+  /** Hides small steps back. After a large one the wall clock is trusted again, or lifetimes would stand still. */
   #clock(nowMs: number): number {
     const stepBackMs = this.#lastNowMs - nowMs;
     if (stepBackMs < 0 || stepBackMs > STEP_BACK_MS) this.#lastNowMs = nowMs;

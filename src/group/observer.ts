@@ -1,10 +1,10 @@
 /**
- * Tells the main thread which streams of a group moved, by name or by pattern: what subscriptions need. Unlike a live
- * reader it gets no bytes, only where the tail is, and hears of streams that are created and removed. One event per
- * turn for all streams of the group, and nothing at all without observers.
+ * Tells the main thread which streams of a group moved, by name or by pattern, as subscriptions need. Unlike a live
+ * reader it gets no bytes, only the tail position, and learns of created and removed streams. One event per turn covers
+ * all streams of the group; without observers there is none.
  *
- * Body of an event: JSON, an array of [bucket, stream, incarnation, tail, removed (0 or 1)]. An event without a body says
- * that the state was replaced: whatever was known of the group (`a`) is to be asked for again.
+ * Body of an event: JSON, an array of [bucket, stream, incarnation, tail, removed (0 or 1)]. An event without a body
+ * says that the state was replaced: everything known of the group (`a`) must be queried again.
  */
 import { Glob } from '../base/glob.ts';
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
@@ -25,7 +25,7 @@ import type { ReplySink } from './reply-sink.ts';
 import { showReplaced } from '../protocol/watching.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
-/** Streams whose names were compared with the patterns; forgotten all at once beyond this (some 10 MB). */
+/** Streams whose names were matched against the patterns; all are forgotten at once beyond this (some 10 MB). */
 const KNOWN_MAX = 131_072;
 
 /** A stream that moved since the last event. */
@@ -43,7 +43,7 @@ export class Observer {
   /** Keys (bucket, NUL, stream) as text. */
   readonly #names = new Set<string>();
   readonly #patterns = new Map<string, Glob>();
-  /** By incarnation: is it observed? */
+  /** By incarnation: whether the stream is observed. */
   readonly #known = new Map<number, boolean>();
   #moved = new Map<number, Moved>();
 
@@ -55,7 +55,10 @@ export class Observer {
     return this.#names.size > 0 || this.#patterns.size > 0;
   }
 
-  /** OBSERVE: changes what is observed; for a name the answer is where the stream is, c = 0 when there is none. */
+  /**
+   * OBSERVE: changes the set of observed streams. For a name the answer is the stream's position, c = 0 when there is
+   * none.
+   */
   handle(state: State, query: Query, nowMs: number, reply: Reply): void {
     const text = readText(query.bytes, query.keyAt, query.keyBytes);
     if (query.topic !== 0) this.#topic = query.topic;
@@ -109,7 +112,7 @@ export class Observer {
       const row = JSON.stringify([bucket, stream, head.incarnation, head.tail, removed ? 1 : 0]);
       rows.push(row);
       chars += row.length;
-      // Half of the bound: a character may be two bytes or three.
+      // Half of the bound, because a character may take two or three bytes.
       if (chars < TAIL_EVENT_BYTES_MAX / 2) continue;
       this.#send(rows);
       rows = [];
@@ -131,7 +134,7 @@ export class Observer {
     return reply;
   }
 
-  /** Names come and go by the thousand: what is known of the others stays. */
+  /** Names come and go by the thousand, so the cached results of the others are kept. */
   #recheck(state: State, query: Query): void {
     const head = state.find(query.bytes, query.keyAt, query.keyBytes);
     if (head !== undefined) this.#known.delete(head.incarnation);

@@ -1,4 +1,4 @@
-/** JSON frames of an append-batch: each is normalised, and all of them or none. */
+/** Normalises the JSON frames of an append-batch: all of them or none. */
 import type { ErrorCode } from '../base/errors.ts';
 import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
 import { normalizeJson } from '../stream/json-records.ts';
@@ -10,7 +10,10 @@ export type BatchResult =
 
 const NOTHING = new Uint8Array(0);
 
-/** The frames of `payload` with their lines normalised, and the record ends in them. Empty frames stay: each is refused alone. */
+/**
+ * The frames of `payload` with normalised lines, and the record ends in them. Empty frames stay, because each is
+ * refused individually.
+ */
 export function normalizeBatch(payload: Uint8Array): BatchResult {
   const frames: Uint8Array[] = [];
   const ends: number[] = [];

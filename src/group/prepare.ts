@@ -1,6 +1,6 @@
 /**
- * What the leader does to a command before it enters the log: normalises JSON and attributes, so that replicas store the
- * same bytes without parsing anything again. Refusals here name what to change.
+ * The leader's preparation of a command before it enters the log: normalises JSON and attributes, so that replicas
+ * store the same bytes without parsing again. Refusals here say what to change.
  */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { RECORDS_PER_REQUEST_MAX } from '../base/limits.ts';
@@ -15,14 +15,14 @@ import { commandsWhere } from '../protocol/operations.ts';
 import { explain } from '../protocol/refusal.ts';
 
 const NOTHING = new Uint8Array(0);
-/** Whose payload is a client's body. */
+/** Commands whose payload is a client's body. */
 const WITH_BODY = commandsWhere(({ body }) => body !== 'none');
 const WITH_FRAMES = commandsWhere(({ body }) => body === 'frames');
 const MAY_BRING_NO_RECORDS = commandsWhere(({ mayBringNoRecords }) => mayBringNoRecords);
 const JSON_TYPE = 'application/json';
 
 /**
- * Adds `command` to the entry under construction; false when it is refused, with code and text in the reply.
+ * Adds `command` to the entry under construction. Returns false when it is refused, with code and text in the reply.
  * `lanePayload`: the payload when it did not come inside the frame.
  */
 export function prepare(
@@ -34,7 +34,7 @@ export function prepare(
 ): boolean {
   const json = command.payloadBytes > 0 && carriesRecords(command);
   const attributes = command.has(FLAG_ATTRS);
-  // Looked at where it was received already; here for those that other nodes sent.
+  // The receiving node checked this already; the check here covers commands forwarded by other nodes.
   if (WITH_FRAMES.has(command.kind) && batchShape(lanePayload ?? payloadOf(command)) !== 'ok') {
     return refuseWith(reply, 'INVALID_BATCH', '');
   }

@@ -17,11 +17,11 @@ import { type QueriesOf, byNumber, QUERIES } from '../protocol/operations.ts';
 
 const NO_ATTRIBUTES = encodeUtf8('{}');
 
-/** What a query about one stream is answered with. Returns the stream when the query counts as use of its lifetime. */
+/** Answers a query about one stream. Returns the stream when the query renews its lifetime. */
 type AnswerStream = (asked: Asked, head: Head, reply: Reply) => Head | undefined;
 type AnswerGroup = (asked: Asked, reply: Reply) => void;
 
-/** Where a query is answered from. One object for each group, filled anew for each query. */
+/** The context of a query. One object per group, refilled for each query. */
 export interface Asked {
   state: State;
   readonly watchers: Watchers;
@@ -42,8 +42,8 @@ const ABOUT_GROUP = byNumber<AnswerGroup>({
 } satisfies Record<QueriesOf<'group'>, AnswerGroup>);
 
 /**
- * Fills the reply to a query about a group or one of its streams; its body is valid until the next one. Returns the stream when it
- * was a read that counts as use of its lifetime.
+ * Fills the reply to a query about a group or one of its streams; its body is valid until the next one. Returns the
+ * stream when the query renews its lifetime.
  */
 export function answerQuery(asked: Asked, reply: Reply): Head | undefined {
   const { state, query, nowMs } = asked;
@@ -77,7 +77,7 @@ function answerRead({ state, watchers, query }: Asked, head: Head, reply: Reply)
   return head;
 }
 
-/** Counts as far as one pass goes. */
+/** Counting stops after one pass of this many. */
 const GC_PASS_MAX = 4096;
 
 function answerBucketGarbage({ state, query }: Asked, reply: Reply): void {
@@ -87,7 +87,7 @@ function answerBucketGarbage({ state, query }: Asked, reply: Reply): void {
   const own = some.filter(({ key }) => isOwnObject(key, state.group, state.cold.origin));
   QUERIES.bucketGarbage.result.write(reply, {
     entries: entries.length,
-    // Only a group that was restored can refer to objects that are not ours; they stay, and do not count.
+    // Only a restored group can refer to foreign objects; they stay, and do not count.
     isRestored: state.imported?.phase === 'done',
     seqs: some.map(({ seq }) => seq),
     keys: own.map(({ key }) => key),
@@ -95,8 +95,8 @@ function answerBucketGarbage({ state, query }: Asked, reply: Reply): void {
 }
 
 /**
- * A slice of the published snapshot and what a bootstrap says of the stream. Returns the stream when a named snapshot was
- * found: reading one is use of the lifetime, looking for one is not.
+ * Answers with a slice of the published snapshot and what a bootstrap says about the stream. Returns the stream when a
+ * named snapshot was found: reading one renews the lifetime, looking for one does not.
  */
 function answerSnapshot({ state, query }: Asked, head: Head, reply: Reply): Head | undefined {
   const snapshot = published(state, head);

@@ -1,4 +1,7 @@
-/** What the leader says to a write by the mark that its gate put on it (gateway/quota-gate.ts), before it is proposed. */
+/**
+ * The leader's answer to a write that carries a gate's mark (gateway/quota-gate.ts), given before the write is
+ * proposed.
+ */
 import type { State } from '../stream/state.ts';
 import type { Command } from '../protocol/command.ts';
 import { QUOTA_OVER, QUOTA_UNKNOWN } from '../protocol/request.ts';

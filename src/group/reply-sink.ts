@@ -1,7 +1,7 @@
 import type { Reply } from '../protocol/reply.ts';
 
-/** Where answers and events go; implemented by the shard over the reply ring. */
+/** Destination of answers and events; the shard implements it over the reply ring. */
 export interface ReplySink {
-  /** Sends what `reply` holds; its body, if any, is copied. */
+  /** Sends `reply`; its body, if any, is copied. */
   send(reply: Reply): void;
 }

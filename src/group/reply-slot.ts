@@ -1,9 +1,13 @@
 /**
- * Who waits for the answer to a command. A slot is one number, so that queues hold no object per command: the tag in its upper bits
- * says which receiver, the rest is the receiver's own. All fit into 31 bits, which V8 keeps without an object.
+ * Identifies the receiver of a command's answer. A slot is one number, so that queues hold no object per command: the
+ * tag in its upper bits names the receiver kind, the rest belongs to the receiver. All slots fit into 31 bits, which V8
+ * stores without an object.
  */
 
-/** `client`: a request of this node's main thread. `shard`: a command that the shard proposed for itself. `node`: another node. */
+/**
+ * `client`: a request of this node's main thread. `shard`: a command that the shard proposed for itself. `node`:
+ *  another node.
+ */
 export type Receiver = 'client' | 'shard' | 'node';
 
 /** Slot of a command without a receiver. */
@@ -22,13 +26,13 @@ const RANGES: Readonly<Record<Receiver, Range>> = {
 const SHARD_FIRST = RANGES.shard.first;
 const NODE_FIRST = RANGES.node.first;
 
-/** Not of NO_SLOT, whose answers are dropped before they are sent. */
+/** Undefined for NO_SLOT, whose answers are dropped before they are sent. */
 export function receiverOf(slot: number): Receiver {
   if (slot < SHARD_FIRST) return 'client';
   return slot < NODE_FIRST ? 'shard' : 'node';
 }
 
-/** Slots of one receiver, one after the other; it has far fewer commands under way than there are. */
+/** Consecutive slots of one receiver, which has far fewer commands in flight than there are slots. */
 export class SlotSequence {
   readonly #range: Range;
   #next: number;

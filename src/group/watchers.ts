@@ -1,5 +1,5 @@
 /**
- * Live readers of a group's streams, as topics: at most one per stream and node. Changes are gathered during apply and
+ * Live readers of a group's streams, as topics: at most one per stream and node. Changes are collected during apply and
  * sent as one tail event per stream and turn, so a burst of appends is one event.
  */
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
@@ -14,15 +14,15 @@ import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_TAIL, Reply } fr
 export class Watchers implements StateListener {
   #state: State;
   readonly #sink: ReplySink;
-  /** Its own: events are made while the answer of the command that causes them is under construction. */
+  /** A separate reply, because events are built while the answer of the causing command is under construction. */
   readonly #reply = new Reply();
-  /** By incarnation, and the way back for UNWATCH. */
+  /** Topic by incarnation, and the reverse for UNWATCH. */
   readonly #topicOf = new Map<number, number>();
-  /** Keys of watched streams by incarnation, to find them again in another state. */
+  /** Keys of watched streams by incarnation, to find them again in a replaced state. */
   readonly #keyOf = new Map<number, Uint8Array>();
   readonly #incarnationOf = new Map<number, number>();
   readonly #moved = new Map<Head, number>();
-  /** Hears of the same changes, for subscriptions. */
+  /** Receives the same changes, for subscriptions. */
   readonly observer: Observer;
 
   constructor(state: State, sink: ReplySink) {
@@ -52,7 +52,7 @@ export class Watchers implements StateListener {
     this.#keyOf.delete(incarnation);
   }
 
-  /** Another state took over (a snapshot): readers are told to read, or that their stream is gone. */
+  /** A snapshot replaced the state: tells readers to read again, or that their stream is gone. */
   rebase(state: State): void {
     this.#state = state;
     this.observer.rebase(state.group);

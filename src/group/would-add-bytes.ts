@@ -1,6 +1,7 @@
 /**
- * Whether a write would bring bytes into the state as it is: no when it will be refused, or is the duplicate of an accepted one.
- * Back-pressure lets such writes pass, so that they are told why, and a producer whose answer was lost gets it.
+ * Whether a write would add bytes to the current state. It would not when it will be refused or is the duplicate of an
+ * accepted one. Back-pressure lets such writes pass, so that they get their real answer, and a producer whose answer
+ * was lost gets it.
  */
 import { checkAppend } from '../stream/append.ts';
 import { exceedsRetained } from '../stream/buckets.ts';
@@ -14,7 +15,7 @@ import { COMMANDS, type CommandsWith, byNumber } from '../protocol/operations.ts
 
 type WouldAdd = (state: State, command: Command, payloadBytes: number, nowMs: number) => boolean;
 
-/** Of the commands that quotas count. */
+/** The check for each command that quotas count. */
 const WOULD_ADD = byNumber<WouldAdd>({
   create: createWouldAdd,
   append: appendWouldAdd,
@@ -23,7 +24,7 @@ const WOULD_ADD = byNumber<WouldAdd>({
   publishSnapshot: () => true,
 } satisfies Record<CommandsWith<{ quota: 'counted' }>, WouldAdd>);
 
-/** `command` as it was received; what can only be known once it is prepared counts as bytes. */
+/** `command` as received. What is known only after preparation counts as adding bytes. */
 export function wouldAddBytes(state: State, command: Command, payloadBytes: number, nowMs: number): boolean {
   return WOULD_ADD[command.kind]?.(state, command, payloadBytes, nowMs) ?? true;
 }
@@ -38,7 +39,7 @@ function createWouldAdd(state: State, command: Command, payloadBytes: number, no
   return !exceedsQuota(state.buckets.of(state.tx, key, 0, key.indexOf(0)), payloadBytes);
 }
 
-/** One that is there, or is being made, is told so. */
+/** A fork that exists, or is being created, gets that answer. */
 function forkBeginWouldAdd(state: State, command: Command, _payloadBytes: number, nowMs: number): boolean {
   const existing = state.findAny(command.bytes, command.keyAt, command.keyBytes);
   return existing === undefined ? !isHeld(state, command) : existing.expired(nowMs);
@@ -48,10 +49,10 @@ function appendWouldAdd(state: State, command: Command, payloadBytes: number, no
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
   if (head === undefined || head.expired(nowMs)) return false;
   if (command.has(FLAG_PRODUCER) && !producerWouldAdd(state, head, command)) return false;
-  // What a match on a stream without a type means depends on records that are not counted yet.
+  // What a match means on a stream without a type depends on records that are not counted yet.
   const isKnown = head.contentType !== '' || !command.has(FLAG_MATCH);
   if (isKnown && checkAppend(head, command) !== 'OK') return false;
-  // Frames of a batch have sizes of their own, and JSON has fewer bytes once it is prepared.
+  // Frames of a batch have their own sizes, and prepared JSON has fewer bytes.
   if (command.kind === COMMANDS.appendBatch.number || head.json) return true;
   return !exceedsRetained(state.buckets.of(state.tx, head.key, 0, head.bucketBytes), payloadBytes);
 }

@@ -1,17 +1,17 @@
 /**
- * Where members listen that joined while the cluster ran: part of the configuration, so the next leader can reach them.
- * Members without one are found by the hosts' own means. Consensus itself only carries them along.
+ * Addresses of members that joined while the cluster ran. They are part of the configuration, so the next leader can
+ * reach these members. Hosts find other members on their own. Consensus only carries addresses along.
  */
 import { encodeUtf8, decodeUtf8Strict } from '../base/utf8.ts';
 import type { Addresses, Configuration } from './types.ts';
 
 /**
- * Where the cluster's identity stands among the addresses: a node of this number cannot be a member, so versions that do not know of
+ * Key of the cluster's identity among the addresses. No member has this node number, so versions that do not know
  * identities drop it.
  */
 const IDENTITY_AT = 0;
 
-/** `configuration` with those of the addresses whose nodes are members of it, and with the identity that stands among them. */
+/** `configuration` with the addresses whose nodes are its members, and with the identity stored among them. */
 export function withAddresses(configuration: Configuration, addresses: Addresses | undefined): Configuration {
   const { voters, votersOutgoing, learners } = configuration;
   const identity = addresses?.get(IDENTITY_AT) ?? configuration.identity;
@@ -26,7 +26,10 @@ export function withAddresses(configuration: Configuration, addresses: Addresses
   };
 }
 
-/** Layout: count (u16 LE), then for each, ascending: node (f64 LE), bytes (u16 LE), text in UTF-8. Nothing at all for none. */
+/**
+ * Layout: count (u16 LE), then for each, ascending: node (f64 LE), bytes (u16 LE), text in UTF-8. Empty when there are
+ * none.
+ */
 export function encodeAddresses({ addresses, identity }: Configuration): Uint8Array {
   const all: (readonly [number, string])[] = identity === undefined ? [] : [[IDENTITY_AT, identity]];
   const texts = [...all, ...(addresses ?? [])].map(([node, text]) => ({ node, text: encodeUtf8(text) }));

@@ -6,14 +6,14 @@ import { tickTransfer } from './transfer.ts';
 import type { Core } from './core.ts';
 
 /**
- * What a busy machine writes and flushes in a tick of 100 ms, a tenth of what a quiet one does: 31 MiB took 2.5 to 3.9 s at a load of 30
- * on two cores.
+ * Bytes that a busy machine writes and flushes in a tick of 100 ms, a tenth of what a quiet one does: 31 MiB took 2.5
+ * to 3.9 s at a load of 30 on two cores.
  */
 const WRITTEN_BYTES_PER_TICK = 1024 * 1024;
-/** More is written in several goes, with answers between. */
+/** More bytes are written in several steps, with answers in between. */
 const WRITING_TICKS_MAX = 40;
 
-/** Ticks that a node may be silent for because it writes so many bytes. */
+/** Ticks of silence to allow a node that writes this many bytes. */
 export function writingTicks(bytes: number): number {
   return Math.min(WRITING_TICKS_MAX, Math.floor(bytes / WRITTEN_BYTES_PER_TICK));
 }
@@ -41,11 +41,15 @@ function tickLeader(core: Core): void {
     endStall(core);
     if (core.role !== 'leader') return;
   }
-  // Not since the election: the groups of a shard, which tick together, send their heartbeats together, in one frame to each peer.
+  // Counts since boot, not since the election: the groups of a shard tick together, so their heartbeats go in one frame
+  // per peer.
   if (core.ticksSinceBoot % core.config.heartbeatTicks === 0) core.wantHeartbeat = true;
 }
 
-/** Peers that write many bytes answer when they are done. Of those that are there: others have nothing under way that matters. */
+/**
+ * Peers that write many bytes answer when they are done. Only active peers count: others have nothing relevant in
+ * flight.
+ */
 function peersWritingTicks(core: Core): number {
   let bytes = 0;
   for (const peer of core.peers) if (peer.wasActive) bytes = Math.max(bytes, peer.writingBytes);
@@ -63,8 +67,8 @@ function onElectionTimeout(core: Core): void {
 }
 
 /**
- * Did a quorum answer something that was asked since the last check? Starts the next period. Answers to what was asked before
- * do not count: behind a thin link they trickle in for long, and nobody may follow any more.
+ * Whether a quorum answered something sent since the last check; starts the next period. Answers to earlier requests do
+ * not count: over a thin link they may trickle in for long after every follower has left.
  */
 function quorumIsActive(core: Core): boolean {
   const active = quorumValue(core.configuration, (node) => {

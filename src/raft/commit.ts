@@ -39,7 +39,7 @@ function onConfigurationCommitted(core: Core): void {
   }
   if (isVoter(core.configuration, core.id)) return;
   // §4.2.2: a leader that is no longer a voter has managed the change up to here, without counting itself. It hands
-  // over to the most advanced voter so that the group does not wait for a timeout.
+  // over to the most up-to-date voter so that the group does not wait for a timeout.
   let heir = 0;
   let best = -1;
   for (const peer of core.peers) {
@@ -49,7 +49,7 @@ function onConfigurationCommitted(core: Core): void {
       best = peer.match;
     }
   }
-  // The commit must reach the others even though there is no leader for a moment.
+  // Followers must learn the commit index even though the group briefly has no leader.
   for (const peer of core.peers) {
     sendHeartbeat(core, peer, 0);
   }

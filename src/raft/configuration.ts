@@ -2,13 +2,13 @@ import { assert } from '../base/assert.ts';
 import { decodeAddresses, encodeAddresses, withAddresses } from './addresses.ts';
 import type { Addresses, Configuration } from './types.ts';
 
-/** What an operator asks for; the core derives the joint step from it. */
+/** An operator's request; the core derives the joint step from it. */
 export interface Target {
   readonly voters: readonly number[];
   readonly learners: readonly number[];
-  /** Beside those that the configuration has, or instead. */
+  /** Added to the configuration's addresses, or replacing them. */
   readonly addresses?: Addresses;
-  /** For a configuration that has none. */
+  /** Set only if the configuration has none. */
   readonly identity?: string | undefined;
 }
 
@@ -20,13 +20,13 @@ export function isJoint(configuration: Configuration): boolean {
   return configuration.votersOutgoing.length > 0;
 }
 
-/** Every node that gets the log, ascending. */
+/** Every node that receives the log, ascending. */
 export function members(configuration: Configuration): number[] {
   const all = [...configuration.voters, ...configuration.votersOutgoing, ...configuration.learners];
   return sorted(all);
 }
 
-/** Ascending without repetition; ids must be positive integers. */
+/** Ascending without duplicates; ids must be positive integers. */
 export function sorted(ids: readonly number[]): number[] {
   for (const id of ids) assert(Number.isSafeInteger(id) && id > 0, `node id ${id}`);
   return [...new Set(ids)].sort((a, b) => a - b);
@@ -48,14 +48,14 @@ export function firstStep(current: Configuration, target: Target): Configuration
   return withAddresses(identity === undefined ? lists : { ...lists, identity }, addresses);
 }
 
-/** Second step: the outgoing half leaves. */
+/** Second step: drops the outgoing half. */
 export function withoutOutgoing(joint: Configuration): Configuration {
   return withAddresses({ ...joint, votersOutgoing: [] }, joint.addresses);
 }
 
 /**
- * Layout: three counts (u16 LE: voters, outgoing, learners), then the ids in that order (f64 LE, exact to 2^53), then the
- * addresses, if there are any (addresses.ts).
+ * Layout: three counts (u16 LE: voters, outgoing, learners), then the ids in that order (f64 LE, exact to 2^53), then
+ * the addresses, if there are any (addresses.ts).
  */
 export function encodeConfiguration(configuration: Configuration): Uint8Array {
   const lists = [configuration.voters, configuration.votersOutgoing, configuration.learners];

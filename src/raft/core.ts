@@ -18,7 +18,7 @@ import type {
   SnapshotMeta,
 } from './types.ts';
 
-/** A configuration and the log index of the entry that brought it. */
+/** A configuration and the index of its log entry. */
 export interface ConfigurationAt {
   readonly index: number;
   readonly configuration: Configuration;
@@ -27,14 +27,14 @@ export interface ConfigurationAt {
 export interface PendingRead {
   readonly from: number;
   readonly context: number;
-  /** Answers from this round on confirm that no other node led when the read came (§6.4). */
+  /** Answers from this round on confirm that no other node led when the read arrived (§6.4). */
   round: number;
   index: number;
 }
 
 /**
- * Window of entries under way to a peer when it is new, and at least. Small: all groups of a shard share the link, which must
- * not take longer than an election timeout for all their windows. It doubles with each round trip.
+ * Initial and minimum window of entries in flight to a peer. Small, because all groups of a shard share the link, which
+ * must carry all their windows within an election timeout. It doubles with each round trip.
  */
 const WINDOW_BYTES_START = 64 * 1024;
 const WINDOW_BYTES_MIN = 4 * 1024;
@@ -44,7 +44,7 @@ const WINDOW_BYTES_SMALL = 16 * 1024;
 const SCAN_BYTES = 1024 * 1024;
 
 /**
- * All state of one node of one group; the files beside this one are functions over it. Nothing here calls upwards.
+ * All state of one node of one group; the other files of this folder are functions over it. Nothing here calls upwards.
  */
 export class Core {
   readonly config: RaftConfig;
@@ -69,29 +69,31 @@ export class Core {
   applied: number;
 
   electionElapsed = 0;
-  /** Ticks on top of the timeout: a leader that has just sent many bytes writes them too, and is silent while it does. */
+  /** Ticks added to the timeout: a leader that has just sent many bytes writes them too, and is silent meanwhile. */
   writingTicks = 0;
-  /** Ticks of this timeout, drawn anew at each change of role (§3.4, §9.3). */
+  /** Timeout in ticks, redrawn at each change of role (§3.4, §9.3). */
   electionTimeout = 0;
   ticksSinceBoot = 0;
 
-  /** Leader: newest round at the last check of the quorum. */
+  /** Leader: latest round at the last quorum check. */
   checkedRound = 0;
-  /** See stall.ts. Highest commit index that a leadership of this node has seen, and ticks since, while something waits. */
+  /**
+   * See stall.ts. Highest commit index seen by a leadership of this node, and ticks since then with entries waiting.
+   */
   commitSeen = 0;
   stallTicks = 0;
   patience = 1;
   failedTransfers = 0;
-  /** Leaderships that this node gave up because they came to nothing; and until when it takes no other. */
+  /** Leaderships that this node gave up without a commit, and until when it accepts no other. */
   abdications = 0;
   shyUntil = 0;
 
   /** Ballots of the running election, by node. */
   readonly ballots = new Map<number, Ballot>();
-  /** The running election was asked for by the leader. */
+  /** The leader requested the running election. */
   forced = false;
 
-  /** Leader only: every other node that gets the log. */
+  /** Leader only: every other node that receives the log. */
   peers: Progress[] = [];
   /** Index of the first entry of the leader's term (§6.4 step 1, §3.6.2). */
   termStart = 0;
@@ -102,7 +104,7 @@ export class Core {
   transferElapsed = 0;
   /** Nodes that may revert once (openraft's allow_next_revert). */
   readonly revertAllowed = new Set<number>();
-  /** Something may have to be sent to peers; looked at by `take`, so that one turn makes one append per peer. */
+  /** Peers may need messages. `take` checks it, so that one turn makes one append per peer. */
   wantReplicate = false;
   wantHeartbeat = false;
 
@@ -115,11 +117,11 @@ export class Core {
   send: Message[] = [];
   afterPersist: Message[] = [];
   readStates: ReadState[] = [];
-  /** A snapshot that the host has received completely and not yet been told to install. */
+  /** A completely received snapshot that the host has not yet been told to install. */
   incoming: SnapshotMeta | undefined = undefined;
   /**
-   * Highest index for which the write in flight is still right. Lowered when the log is cut meanwhile: otherwise the
-   * end of a write of (6, term 1) could pass for that of (6, term 2) that took its place in memory.
+   * Highest index for which the write in flight is still valid. Truncating the log lowers it: otherwise the end of a
+   * write of (6, term 1) could pass for that of (6, term 2), which took its place in memory.
    */
   persistLimit = 0;
 
@@ -153,7 +155,8 @@ export class Core {
     this.applied = config.applied;
     this.configurations = [{ index: config.applied, configuration: config.configuration }];
     this.#scanConfigurations();
-    // No other node can have been elected since, so what this disk has is decided: a sole voter need not lead to apply it.
+    // No other node can have been elected since, so everything on this disk is committed: a sole voter need not lead to
+    // apply it.
     if (this.mayVote && this.isAlone() && this.configurations.length === 1) this.log.commitTo(this.log.last);
     this.drawElectionTimeout();
   }
@@ -183,7 +186,7 @@ export class Core {
     return false;
   }
 
-  /** The only voter: no message is needed for anything. */
+  /** The only voter, so it needs no messages. */
   isAlone(): boolean {
     const { voters, votersOutgoing } = this.configurations[this.configurations.length - 1]!.configuration;
     return votersOutgoing.length === 0 && voters.length === 1 && voters[0] === this.id;
@@ -196,17 +199,17 @@ export class Core {
       ticks + this.random.below(ticks) + (this.electionPriority === 'low' || this.isShy ? ticks : 0);
   }
 
-  /** No node should hand leadership to this one. */
+  /** Whether other nodes should not hand leadership to this one. */
   get refusesLead(): boolean {
     return this.electionPriority !== 'normal' || this.isShy;
   }
 
-  /** It has given up a leadership that came to nothing, not long ago. */
+  /** Whether it recently gave up a leadership that committed nothing. */
   get isShy(): boolean {
     return this.ticksSinceBoot < this.shyUntil;
   }
 
-  /** Leader: nothing was committed for more than so many ticks, and something waits. */
+  /** Leader: nothing was committed for more than this many ticks although something waits. */
   isStalled(ticks: number): boolean {
     return this.stallTicks > ticks && !planted('stall-is-endured');
   }
@@ -224,11 +227,11 @@ export class Core {
     this.syncPeers();
   }
 
-  /** Cuts the log from `index` on, and the configurations that it brought with it (§4.1). */
+  /** Truncates the log from `index` on, with the configurations in that part (§4.1). */
   truncate(index: number): void {
     this.log.truncate(index);
     this.persistLimit = Math.min(this.persistLimit, index - 1);
-    // Invariant 4: what was to be acknowledged after the write will not be written.
+    // Invariant 4: these answers wait for a write that will not happen.
     this.afterPersist = this.afterPersist.filter(
       (message) => message.type !== 'append-response' || message.index < index,
     );
@@ -238,14 +241,14 @@ export class Core {
     }
   }
 
-  /** Configuration in force after applying `index`; asked for indexes from applied on. */
+  /** Configuration in force after applying `index`; valid from the applied index on. */
   configurationAt(index: number): Configuration {
     let found = this.configurations[0]!;
     for (const each of this.configurations) if (each.index <= index) found = each;
     return found.configuration;
   }
 
-  /** A snapshot takes the place of the log and of the applied state. */
+  /** A snapshot replaces the log and the applied state. */
   restore(snapshot: SnapshotMeta): void {
     this.log.restore(snapshot.index, snapshot.term);
     this.configurations = [{ index: snapshot.index, configuration: snapshot.configuration }];
@@ -261,8 +264,8 @@ export class Core {
   }
 
   /**
-   * Leader: one Progress per member besides itself; new ones start by probing at the end of the log. Members that leave
-   * stay until they know that they left (or are silent): else they would campaign in vain without end (§4.2.3).
+   * Leader: one Progress per other member; new ones start by probing at the end of the log. Leaving members stay until
+   * they know that they left (or are silent), or they would campaign without end (§4.2.3).
    */
   syncPeers(): void {
     if (this.role !== 'leader') {

@@ -4,7 +4,9 @@ import { becomeCandidate, becomeFollower, becomeLeader, becomePreCandidate } fro
 import type { Core } from './core.ts';
 import type { ElectionPriority, VoteRequest, VoteResponse } from './types.ts';
 
-/** §3.4 with pre-vote (§9.6). A leader, a learner, a removed or draining node and one that lost its log do not campaign. */
+/**
+ * §3.4 with pre-vote (§9.6). A leader, a learner, a removed or draining node and one that lost its log do not campaign.
+ */
 export function campaign(core: Core): void {
   if (!mayCampaign(core)) return;
   core.forced = false;
@@ -14,7 +16,7 @@ export function campaign(core: Core): void {
   countBallots(core);
 }
 
-/** The leader asked for it, so the lease of §4.2.3 is over and the pre-vote would only cost a round trip (§3.10). */
+/** The leader requested it, so the lease of §4.2.3 is over and the pre-vote would only cost a round trip (§3.10). */
 export function campaignForced(core: Core): void {
   if (!mayCampaign(core)) return;
   core.forced = true;
@@ -34,7 +36,7 @@ export function onVoteRequest(core: Core, message: VoteRequest): void {
     type: 'vote-response',
     from: core.id,
     to: message.from,
-    // §9.6: the grant of a pre-vote speaks of the candidate's next term, a refusal tells this node's own.
+    // §9.6: granting a pre-vote names the candidate's next term, refusing it names this node's own.
     term: granted ? message.term : core.term,
     pre: message.pre,
     granted,
@@ -45,19 +47,19 @@ export function onVoteRequest(core: Core, message: VoteRequest): void {
   }
   core.electionElapsed = 0;
   core.vote = message.from;
-  // Invariant 4: the vote leaves after the disk has it, or a crash would let this node vote again (§3.8).
+  // Invariant 4: the vote is sent only once it is on disk, or a crash would let this node vote again (§3.8).
   core.afterPersist.push(response);
 }
 
 export function onVoteResponse(core: Core, message: VoteResponse): void {
   if (core.role !== (message.pre ? 'pre-candidate' : 'candidate')) return;
-  // A grant of an earlier pre-vote, from before this node's term moved on.
+  // A grant of an earlier pre-vote, from before this node's term advanced.
   if (message.pre && message.granted && message.term !== core.term + 1) return;
   if (!core.ballots.has(message.from)) core.ballots.set(message.from, message.granted ? 1 : -1);
   countBallots(core);
 }
 
-/** The disk has this candidate's own vote: only now it counts (§3.8). */
+/** The disk has this candidate's own vote, which counts only now (§3.8). */
 export function onOwnVoteDurable(core: Core): void {
   if (core.role !== 'candidate' || core.ballots.has(core.id)) return;
   core.ballots.set(core.id, 1);
@@ -65,9 +67,9 @@ export function onOwnVoteDurable(core: Core): void {
 }
 
 /**
- * never: an election that it runs is given up. It may be the only one that could win, and then nobody leads until that is
- * lifted: an operator who takes a node out of service must be able to rely on it. Only a sole voter does not care, for there is
- * nobody whom it could leave the group to.
+ * none: gives up a running election. This node may be the only one that could win, and then the group has no leader
+ * until the priority changes: an operator who takes a node out of service must be able to rely on it. A sole voter
+ * ignores the priority, because no other node could take the group.
  */
 export function setElectionPriority(core: Core, electionPriority: ElectionPriority): void {
   core.electionPriority = electionPriority;

@@ -7,13 +7,13 @@ import { ENTRY_CONFIG } from './types.ts';
 import type { Core } from './core.ts';
 import type { AppendRequest, AppendResponse, Heartbeat, SnapshotRequest } from './types.ts';
 
-/** §3.5: take the entries if the log agrees at the previous one, else say where to look. */
+/** §3.5: accepts the entries if the log agrees at the previous one, otherwise says where to look. */
 export function onAppend(core: Core, message: AppendRequest): void {
   follow(core, message);
   const { log } = core;
   const { prevIndex, entries } = message;
   if (entries.length > 0) core.writingTicks = writingTicks(entries.reduce((sum, { data }) => sum + data.length, 0));
-  // A committed prefix is the leader's too (§3.6.3), also where it is already compacted here.
+  // A committed prefix is the leader's too (§3.6.3), even where it is already compacted here.
   if (prevIndex > log.commit && !log.matches(prevIndex, message.prevTerm)) {
     reject(core, message);
     return;
@@ -27,9 +27,9 @@ export function onAppend(core: Core, message: AppendRequest): void {
 export function onHeartbeat(core: Core, message: Heartbeat): void {
   follow(core, message);
   const { log } = core;
-  // The leader cut `commit` to what this log acknowledged: a log that ends before it is an older copy.
+  // The leader cut `commit` to what this log acknowledged, so a log that ends before it is an older copy.
   if (core.lost === 0 && message.commit > log.last) loseLog(core);
-  // And one that was lost is not the one that it spoke of.
+  // A lost log is not the one that the leader means.
   if (core.lost === 0 && message.commit > log.commit && message.commit <= log.last) log.commitTo(message.commit);
   if (message.round === 0) return;
   core.send.push({
@@ -50,7 +50,7 @@ export function onSnapshot(core: Core, message: SnapshotRequest): void {
   const { log } = core;
   const { snapshot } = message;
   if (snapshot.index > log.commit) {
-    // The log got there on its own while the snapshot travelled: keep what lies behind it.
+    // The log reached this index on its own while the snapshot was in transit: keep what follows it.
     if (log.matches(snapshot.index, snapshot.term)) log.commitTo(snapshot.index);
     else core.restore(snapshot);
   }
@@ -81,7 +81,7 @@ function appendMissing(core: Core, message: AppendRequest): void {
   }
 }
 
-/** Leaves when the disk has the entries (§3.8, invariant 4). The acknowledgements of one turn become one. */
+/** Sent when the disk has the entries (§3.8, invariant 4). The acknowledgements of one turn are merged. */
 function acknowledge(core: Core, message: AppendRequest | SnapshotRequest, index: number): void {
   const response: AppendResponse = {
     type: 'append-response',

@@ -3,12 +3,12 @@ import { planted } from '../base/planted.ts';
 import { ENTRY_OVERHEAD_BYTES } from './types.ts';
 import type { Entry, LogReader } from './types.ts';
 
-/** Bytes that limits charge for one entry. */
+/** Bytes charged for one entry against limits. */
 export function entryBytes(entry: Entry): number {
   return entry.data.length + ENTRY_OVERHEAD_BYTES;
 }
 
-/** Term changes remembered in memory; older ones are asked from the reader. Elections are rare, so 64 cover long times. */
+/** Term changes kept in memory; the reader is asked for older ones. Elections are rare, so 64 cover a long time. */
 const TERM_RUNS_MAX = 64;
 
 /**
@@ -22,7 +22,7 @@ const TERM_RUNS_MAX = 64;
  */
 export class RaftLog {
   readonly reader: LogReader;
-  /** Last entry that is no longer in the log; it stands for everything before. */
+  /** Last compacted entry; it stands for everything before it. */
   snapshotIndex: number;
   snapshotTerm: number;
   last: number;
@@ -38,7 +38,7 @@ export class RaftLog {
   /** Entries tailFirst .. last. */
   #tail: Entry[] = [];
   #tailFirst: number;
-  /** Ascending: from #runStart[k] on (to the next start) entries have term #runTerm[k]. */
+  /** Ascending: from #runStart[k] to the next start, entries have term #runTerm[k]. */
   #runStart: number[];
   #runTerm: number[];
 
@@ -54,7 +54,7 @@ export class RaftLog {
     this.lastTerm = this.last === snapshotIndex ? snapshotTerm : reader.term(this.last);
     assert(applied >= snapshotIndex, `applied ${applied} below the snapshot ${snapshotIndex}: entries are missing`);
     assert(applied <= this.last, `applied ${applied} beyond the log's end ${this.last}: the log lost entries`);
-    // The commit marker is written lazily, so it may lie behind what was applied; it is volatile state in §3.3.
+    // The commit marker is written lazily, so it may be behind what was applied; §3.3 treats it as volatile state.
     this.commit = Math.max(applied, Math.min(commit, this.last));
     this.stable = this.last;
     this.handed = this.last;
@@ -77,7 +77,7 @@ export class RaftLog {
     return index <= this.last && index >= this.snapshotIndex && this.term(index) === term;
   }
 
-  /** Is a log that ends with (index, term) at least as up to date as this one? (§3.6.1) */
+  /** Whether a log that ends with (index, term) is at least as up to date as this one (§3.6.1). */
   isUpToDate(index: number, term: number): boolean {
     if (planted('any-log-may-lead')) return true;
     return term > this.lastTerm || (term === this.lastTerm && index >= this.last);
@@ -92,7 +92,7 @@ export class RaftLog {
     if (entry.term !== this.lastTerm) this.#startRun(entry.index, entry.term);
   }
 
-  /** Drops everything from `index` on. The caller tells the clients whose writes were in flight. */
+  /** Drops everything from `index` on. The caller answers clients whose writes were in flight. */
   truncate(index: number): void {
     assert(index > this.commit, `truncation at ${index}, committed up to ${this.commit}: two leaders disagreed`);
     this.last = index - 1;
@@ -134,7 +134,7 @@ export class RaftLog {
     return entries;
   }
 
-  /** Something is committed, durable and not yet delivered. */
+  /** Some entry is committed, durable and not yet delivered. */
   hasDeliverable(): boolean {
     return this.delivered < this.commit && this.delivered < this.stable;
   }
@@ -188,7 +188,7 @@ export class RaftLog {
     this.snapshotIndex = index;
   }
 
-  /** A snapshot replaces the whole log. The host installs it before anything behind it is persisted. */
+  /** A snapshot replaces the whole log. The host installs it before it persists anything after it. */
   restore(index: number, term: number): void {
     assert(index > this.commit, `snapshot at ${index} would take back commit ${this.commit}`);
     this.snapshotIndex = index;
@@ -215,11 +215,11 @@ export class RaftLog {
     }
   }
 
-  /** Lets go of tail entries that are durable and delivered. */
+  /** Releases tail entries that are durable and delivered. */
   #release(): void {
     const upTo = Math.min(this.stable, this.delivered);
     if (upTo < this.#tailFirst) return;
-    // A new array, not a cleared one: the old one may just have been handed out.
+    // A new array rather than a cleared one, because the old one may just have been handed out.
     this.#tail = upTo === this.last ? [] : this.#tail.slice(upTo + 1 - this.#tailFirst);
     this.#tailFirst = upTo + 1;
   }

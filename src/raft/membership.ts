@@ -7,11 +7,11 @@ import type { Target } from './configuration.ts';
 /**
  * Starts a change of membership (§4.3). Returns the index of its first entry: the joint configuration when the voters
  * change (the leader appends the final one when the joint one is committed, see commit.ts), the final one when only
- * learners do. 0 when it cannot start now:
+ * learners do. Returns 0 when it cannot start now:
  * - this node does not lead, or is handing over;
  * - an earlier change is not committed, or still joint: one at a time (§4.1);
- * - nothing of this term is committed yet: an unfinished change of an earlier leader could still be somewhere (the flaw
- *   in the thesis' single-server change, found after its print).
+ * - nothing of this term is committed yet: an unfinished change of an earlier leader could still exist (the flaw in the
+ *   thesis' single-server change, found after its publication).
  */
 export function proposeConfiguration(core: Core, target: Target): number {
   if (core.role !== 'leader' || core.transferee !== 0 || !core.isVoter()) return 0;

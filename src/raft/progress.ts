@@ -1,18 +1,21 @@
 import { FlightWindow, type WindowBounds } from '../base/flight-window.ts';
 import { planted } from '../base/planted.ts';
 
-/** Charged to the in-flight window per message beyond its entries, so that the count of messages is bounded too. */
+/**
+ * Charged to the in-flight window per message in addition to its entries, so that the number of messages is bounded
+ * too.
+ */
 const MESSAGE_OVERHEAD_BYTES = 256;
 
 /**
  * probe: the agreement point is unknown, one append at a time. replicate: it is known, appends are pipelined within the
- * in-flight window. snapshot: the peer needs entries that the log no longer has; nothing is sent until it got them.
+ * in-flight window. snapshot: the peer needs compacted entries; nothing is sent until it has the snapshot.
  */
 export type ProgressState = 'probe' | 'replicate' | 'snapshot';
 
 /**
- * A peer that lost its log (see recovery.ts). asking: it waits for an operator and gets no entries. allowed: it is being
- * filled again. In both states it counts in no quorum.
+ * A peer that lost its log (see recovery.ts). asking: it waits for an operator and gets no entries. allowed: it is
+ * being refilled. In both states it counts in no quorum.
  */
 export type RecoveryState = 'none' | 'asking' | 'allowed';
 
@@ -24,44 +27,46 @@ export class Progress {
   match = 0;
   /** First index to send. */
   next: number;
-  /** probe: an append is under way; the next goes after an answer or a heartbeat's answer. */
+  /** probe: an append is in flight; the next one follows an answer to it or to a heartbeat. */
   probeSent = false;
-  /** probe: an append has left, and may be on its way still; further ones carry little. */
+  /** probe: an append was sent and may still be in flight; further ones carry little. */
   probed = false;
-  /** probe: bytes of the largest append that has left, which the peer may be writing. */
+  /** probe: bytes of the largest append sent, which the peer may be writing. */
   probedBytes = 0;
-  /** Answered since the last check of the quorum; an answer may be old. */
+  /** Answered since the last quorum check; the answer may be old. */
   recentlyActive = false;
-  /** At the last check of the quorum, it had answered what was asked since the one before. */
+  /** At the last quorum check it had answered a request sent after the previous one. */
   wasActive = false;
-  /** Newest round that the peer answered in: proof that it accepted this leader at that time. */
+  /** Latest round that the peer answered: proof that it accepted this leader at that time. */
   ackedRound = 0;
-  /** Leader's round when `match` last grew; a refusal below match from a later round means that the peer lost entries. */
+  /**
+   * Leader's round when `match` last grew; a refusal below match from a later round means that the peer lost entries.
+   */
   matchRound = 0;
-  /** Answers from rounds up to this one speak of a log that no longer exists. */
+  /** Answers from rounds up to this one refer to a log that no longer exists. */
   floorRound = 0;
-  /** `match` at the last heartbeat's answer; no progress since then while appends are out means that one was lost. */
+  /** `match` at the last heartbeat's answer; no progress since then with appends in flight means that one was lost. */
   heartbeatMatch = -1;
-  /** Commit index that the peer was told last. */
+  /** Last commit index sent to the peer. */
   sentCommit = 0;
   refusesLead = false;
-  /** Not in the configuration any more; still gets the log up to the entry that says so. */
+  /** No longer in the configuration; still gets the log up to the entry that says so. */
   leaving = false;
 
   recovery: RecoveryState = 'none';
-  /** Run of the peer that lost its log; stays known after the recovery, until the peer knows that it is over. */
+  /** Run of the peer that lost its log; kept after the recovery until the peer knows that it is over. */
   lostBoot = 0;
   /** Round to be confirmed by a quorum before `recoveryTarget` is fixed. */
   recoveryRound = 0;
   /** Match that ends the recovery; Infinity until known. */
   recoveryTarget = Infinity;
 
-  /** Of sent appends that are not acknowledged; FIFO of the last index of each, from #head on. */
+  /** Sent and unacknowledged appends; FIFO of the last index of each, from #head on. */
   readonly #window: FlightWindow;
   #inflightLast: number[] = [];
   #head = 0;
 
-  /** Answers from before `round` are those of an earlier membership of the same node, perhaps with another disk. */
+  /** Answers from before `round` belong to an earlier membership of the same node, perhaps with another disk. */
   constructor(node: number, next: number, round: number, window: WindowBounds) {
     this.node = node;
     this.next = next;
@@ -73,17 +78,17 @@ export class Progress {
     return this.#window.bytes;
   }
 
-  /** What the peer may be writing. */
+  /** Bytes that the peer may be writing. */
   get writingBytes(): number {
     return Math.max(this.inflightBytes, this.probedBytes);
   }
 
-  /** Has it answered anything that was asked after this round? */
+  /** Whether it answered anything sent after this round. */
   answeredSince(round: number): boolean {
     return planted('stale-answers-count') ? this.recentlyActive : this.ackedRound > round;
   }
 
-  /** Bytes of entries that may leave now, so that no more are under way than the link carries in half an election timeout. */
+  /** Entry bytes that may be sent now without exceeding what the link carries in half an election timeout. */
   get room(): number {
     return this.#window.room;
   }
@@ -93,12 +98,12 @@ export class Progress {
     this.#window.check(now);
   }
 
-  /** Does it take part in quorums? */
+  /** Whether it counts in quorums. */
   get counts(): boolean {
     return this.recovery === 'none';
   }
 
-  /** For the messages to the peer: the run that may revert, and whether it has caught up. */
+  /** For messages to the peer: the run that may revert, and whether it has caught up. */
   get allowedBoot(): number {
     return this.recovery === 'asking' ? 0 : this.lostBoot;
   }
@@ -129,14 +134,14 @@ export class Progress {
     this.#clearInflight();
   }
 
-  /** An append with entries up to `last` left. */
+  /** An append with entries up to `last` was sent. */
   sent(last: number, bytes: number, now: number): void {
     this.next = last + 1;
     this.#inflightLast.push(last);
     this.#window.left(bytes + MESSAGE_OVERHEAD_BYTES, now);
   }
 
-  /** The peer has everything up to `index`; returns whether that is news. */
+  /** The peer has everything up to `index`; returns whether that is new. */
   acknowledged(index: number, now: number): boolean {
     while (this.#head < this.#inflightLast.length && this.#inflightLast[this.#head]! <= index) {
       this.#window.arrived(now);
@@ -153,7 +158,7 @@ export class Progress {
     return true;
   }
 
-  /** Forgets what the peer had: its log is gone. */
+  /** Forgets the peer's acknowledgements, because its log is gone. */
   revert(round: number): void {
     this.match = 0;
     this.sentCommit = 0;

@@ -32,13 +32,13 @@ const NO_MESSAGES: readonly Message[] = [];
 const NO_READS: readonly ReadState[] = [];
 
 /**
- * One node of one Raft group: the only way into this folder. Deterministic: no clock, chance or I/O; time enters by
- * `tick`. Inputs collect until `take` hands out everything that they caused, so many inputs share one disk write.
- * The host's duties are described at `Ready`.
+ * One node of one Raft group: the only entry point of this folder. Deterministic: no clock, randomness or I/O; time
+ * enters by `tick`. Inputs accumulate until `take` returns everything that they caused, so many inputs share one disk
+ * write. `Ready` describes the host's duties.
  */
 export class Raft {
   readonly #core: Core;
-  /** The one disk write that may be under way, and what it writes. */
+  /** The one disk write that may be in flight, and its content. */
   #inflight = false;
   #inflightTerm = 0;
   #inflightVote = 0;
@@ -63,11 +63,11 @@ export class Raft {
   get lastIndex(): number {
     return this.#core.log.last;
   }
-  /** Of this leader's entries; what each costs besides its data counts too. */
+  /** Counts this leader's entries, including the overhead of each. */
   get uncommittedBytes(): number {
     return this.#core.uncommittedBytes;
   }
-  /** Last index that is not in the log any more. */
+  /** Last compacted index. */
   get purgedIndex(): number {
     return this.#core.log.snapshotIndex;
   }
@@ -75,18 +75,21 @@ export class Raft {
   get configuration(): Configuration {
     return this.#core.configuration;
   }
-  /** Index of the entry that brought the configuration in force. */
+  /** Index of the entry of the configuration in force. */
   get configurationIndex(): number {
     return this.#core.configurationIndex;
   }
   get appliedIndex(): number {
     return this.#core.applied;
   }
-  /** Turns false when a leader shows that the log was lost, and true when one has restored it; the host keeps that on disk. */
+  /**
+   * Turns false when a leader shows that the log was lost, and true when one has restored it; the host keeps it on
+   * disk.
+   */
   get mayVote(): boolean {
     return this.#core.mayVote;
   }
-  /** Its log is lost; `allowed`: a leader was told to refill it. */
+  /** Whether its log is lost; `allowed`: a leader was told to refill it. */
   get lostLog(): 'no' | 'asking' | 'allowed' {
     const { lost } = this.#core;
     if (lost === 0) return 'no';
@@ -96,11 +99,11 @@ export class Raft {
   get transferee(): number {
     return this.#core.transferee;
   }
-  /** Leaderships that this node gave up because nothing was committed, or no node took them over; see stall.ts. */
+  /** Leaderships that this node gave up because nothing was committed, or because no node took over; see stall.ts. */
   get abdications(): number {
     return this.#core.abdications;
   }
-  /** It has done so not long ago, and takes no leadership. */
+  /** It did so recently and accepts no leadership now. */
   get isShy(): boolean {
     return this.#core.isShy;
   }
@@ -115,20 +118,20 @@ export class Raft {
     tick(this.#core);
   }
 
-  /** A message of a peer. Messages may be lost, doubled, late and out of order, but not forged or damaged. */
+  /** Handles a peer's message. Messages may be lost, duplicated, late and reordered, but not forged or damaged. */
   step(message: Message): void {
     if (message.to !== this.#core.id) assert(false, `node ${this.#core.id} got a message for node ${message.to}`);
     step(this.#core, message);
   }
 
-  /** Starts an election now (with pre-vote), as if the leader had been silent for long. */
+  /** Starts an election now (with pre-vote), as if the leader had been silent for too long. */
   campaign(): void {
     campaign(this.#core);
   }
 
   /**
-   * Appends to the log; the index, or 0 when this node does not lead, is handing over or has too much uncommitted, and for
-   * what no message can carry.
+   * Appends to the log and returns the index. Returns 0 when this node does not lead, is handing over, has too much
+   * uncommitted, or the data does not fit into a message.
    */
   propose(data: Uint8Array): number {
     const core = this.#core;
@@ -139,8 +142,10 @@ export class Raft {
     return appendAsLeader(core, ENTRY_DATA, data).index;
   }
 
-  /** Index of the first entry of the change, or 0 when it cannot start now; see membership.ts. Done when a
-   * configuration with an empty outgoing half is committed. The target must name a voter, and positive ids only. */
+  /**
+   * Index of the first entry of the change, or 0 when it cannot start now; see membership.ts. The change is done when a
+   * configuration with an empty outgoing half is committed. The target must name a voter and only positive ids.
+   */
   proposeConfiguration(target: Target): number {
     return proposeConfiguration(this.#core, target);
   }
@@ -149,17 +154,19 @@ export class Raft {
     return transferLeadership(this.#core, to);
   }
 
-  /** Leader only, once per call: `node` may come back with an older or empty log. False when not leader or unknown. */
+  /** Leader only, once per call: `node` may return with an older or empty log. False when not leader or unknown. */
   allowNextRevert(node: number): boolean {
     return allowNextRevert(this.#core, node);
   }
 
-  /** The host knows that this node's disk is not the one that acknowledged what the others remember. */
+  /** The host knows that this node's disk is not the one that made earlier acknowledgements. */
   loseLog(): void {
     loseLog(this.#core);
   }
 
-  /** Asks for a read index; the answer comes as a ReadState, or never if a message is lost. False: no leader to ask now. */
+  /**
+   * Asks for a read index; the answer comes as a ReadState, or never if a message is lost. False: no leader to ask now.
+   */
   readIndex(context: number): boolean {
     return readIndex(this.#core, context);
   }
@@ -169,12 +176,12 @@ export class Raft {
     snapshotFailed(this.#core, node);
   }
 
-  /** The transfer of a snapshot up to `index` to `node` is over, and it has it. */
+  /** `node` has the snapshot up to `index`; its transfer is over. */
   snapshotInstalled(node: number, index: number): void {
     snapshotInstalled(this.#core, node, index);
   }
 
-  /** Configuration in force once `index` (at or above the applied one) is applied; belongs into a snapshot. */
+  /** Configuration in force once `index` (at or above the applied one) is applied; part of a snapshot. */
   configurationAt(index: number): Configuration {
     return this.#core.configurationAt(index);
   }
@@ -184,7 +191,7 @@ export class Raft {
     return this.#core.log.term(index);
   }
 
-  /** What the leader knows of the others; empty on other nodes. */
+  /** The leader's view of the other nodes; empty on other nodes. */
   peers(): PeerStatus[] {
     return this.#core.peers.map((peer) => ({
       node: peer.node,
@@ -197,7 +204,7 @@ export class Raft {
     }));
   }
 
-  /** Forgets what it would send, as the network may: for a host that cannot call `take` for long. */
+  /** Drops messages not yet sent, as the network may: for a host that cannot call `take` for long. */
   dropMessages(): void {
     const core = this.#core;
     if (core.send.length > 0) core.send = [];
@@ -276,7 +283,7 @@ export class Raft {
   }
 
   /**
-   * What the last `take` with `mustPersist` handed out is on disk; (index, term) are its persistIndex and persistTerm.
+   * The output of the last `take` with `mustPersist` is on disk; (index, term) are its persistIndex and persistTerm.
    * Without such a `take` it does nothing.
    */
   persisted(index: number, _term: number): void {
@@ -311,7 +318,10 @@ export class Raft {
     return this.#core.term !== this.#core.durableTerm || this.#core.vote !== this.#core.durableVote;
   }
 
-  /** Delivered entries no longer burden the leader (whichever node proposed them; the count only bounds memory). */
+  /**
+   * Delivered entries no longer count against the leader's bound (whichever node proposed them; the count only bounds
+   * memory).
+   */
   #uncharge(committed: readonly Entry[]): void {
     let bytes = 0;
     for (const entry of committed) bytes += entryBytes(entry);

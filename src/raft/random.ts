@@ -1,9 +1,9 @@
-/** Small seeded generator (mulberry32) for election timeouts: the core has no other source of chance. */
+/** Small seeded generator (mulberry32) for election timeouts, the core's only source of randomness. */
 export class Random {
   #state: number;
 
   constructor(seed: number) {
-    // Seeds may exceed 32 bits; both halves take part.
+    // Seeds may exceed 32 bits; both halves contribute.
     this.#state = (seed ^ Math.floor(seed / 0x1_0000_0000)) >>> 0;
   }
 

@@ -4,14 +4,14 @@ import type { ReadIndexRequest, ReadIndexResponse } from './types.ts';
 
 /**
  * Linearizable reads without a log write (§6.4): the leader notes its commit index, proves with one round of answers
- * that it was still the leader when the read came, and the reader waits until it has applied up to the index.
- * Reads that come while a round is out share the next one: the round number of each message does all the bookkeeping.
+ * that it still led when the read arrived, and the reader waits until it has applied up to the index. Reads that arrive
+ * during a round share the next one. The round number of each message is all the bookkeeping needed.
  */
 
-/** Reads waiting at a leader; more are refused. One is a few dozen bytes, so this is far below a MiB. */
+/** Reads waiting at a leader; more are refused. Each takes a few dozen bytes, so this stays far below a MiB. */
 const PENDING_READS_MAX = 8192;
 
-/** Starts a read on this node. False when there is no leader to ask or too much is waiting: try again later. */
+/** Starts a read on this node. Returns false when there is no leader to ask or too many reads wait: try again later. */
 export function readIndex(core: Core, context: number): boolean {
   if (core.role === 'leader') return admit(core, core.id, context);
   if (core.leader === 0) return false;
@@ -47,7 +47,7 @@ export function confirmReads(core: Core): void {
   if (done > 0) core.pendingReads.splice(0, done);
 }
 
-/** Newest round that a quorum answered. Peers that lost their log do not count (recovery.ts says why). */
+/** Latest round that a quorum answered. Peers that lost their log do not count (recovery.ts says why). */
 export function confirmedRound(core: Core): number {
   return quorumValue(core.configuration, (node) => {
     if (node === core.id) return Infinity;
@@ -56,7 +56,7 @@ export function confirmedRound(core: Core): number {
   });
 }
 
-/** The leadership is over: nothing waiting can be answered any more. */
+/** The leadership is over: waiting reads can no longer be answered. */
 export function refuseReads(core: Core): void {
   for (const read of core.pendingReads) answer(core, read.from, read.context, 0);
   core.pendingReads = [];

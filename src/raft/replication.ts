@@ -9,10 +9,10 @@ import type { Core } from './core.ts';
 import type { Progress } from './progress.ts';
 import type { AppendResponse, HeartbeatResponse } from './types.ts';
 
-/** Entries that a repeated probe may carry: not more than the messages around them take. */
+/** Entry bytes that a repeated probe may carry: about as many as the messages around them take. */
 const REPEAT_BYTES_MAX = 512;
 
-/** Leader, once per `take`: what the peers need, in as few messages as the byte limits allow (§10.2). */
+/** Leader, once per `take`: sends what the peers need in as few messages as the byte limits allow (§10.2). */
 export function sendToPeers(core: Core): void {
   for (const peer of core.peers) {
     if (core.wantReplicate) replicateTo(core, peer);
@@ -40,26 +40,26 @@ export function onHeartbeatResponse(core: Core, message: HeartbeatResponse): voi
   peer.probeSent = false;
   core.wantReplicate = true;
   if (peer.state === 'replicate' && peer.match < peer.next - 1) {
-    // Appends are out and none was answered for a whole heartbeat: one may be lost. An empty append at the end of
-    // what was sent makes the peer either acknowledge or refuse.
+    // Appends are in flight and none was answered for a whole heartbeat, so one may be lost. An empty append at the end
+    // of what was sent makes the peer either acknowledge or refuse.
     if (peer.heartbeatMatch === peer.match) sendAppend(core, peer, 0);
     peer.heartbeatMatch = peer.match;
   }
   afterAnswer(core);
 }
 
-/** The host could not deliver the snapshot; the peer is asked again where it stands. */
+/** The host could not deliver the snapshot; the peer is asked for its position again. */
 export function snapshotFailed(core: Core, node: number): void {
   const peer = core.peer(node);
   if (peer === undefined || peer.state !== 'snapshot') return;
   peer.becomeProbe(peer.match + 1);
-  // Not at once: the next answer to a heartbeat shows that the peer is there.
+  // Not immediately: the next heartbeat answer shows that the peer is reachable.
   peer.probeSent = true;
 }
 
 /**
- * The host learnt that the peer has the snapshot up to `index`. Usually the peer has said so itself before; that answer
- * may have been lost, and while it is thought to be missing a snapshot the peer is sent nothing else.
+ * The host learned that the peer has the snapshot up to `index`. Usually the peer reported it before, but that answer
+ * may have been lost, and a peer that seems to miss a snapshot gets nothing else.
  */
 export function snapshotInstalled(core: Core, node: number, index: number): void {
   const peer = core.peer(node);
@@ -78,7 +78,7 @@ function leaderPeer(core: Core, message: AppendResponse | HeartbeatResponse): Pr
   return peer;
 }
 
-/** An answer may confirm reads and recoveries besides what it says about the log. */
+/** In addition to its content, an answer may confirm reads and recoveries. */
 function afterAnswer(core: Core): void {
   if (core.role !== 'leader') return;
   confirmReads(core);
@@ -92,7 +92,8 @@ function onAccept(core: Core, peer: Progress, index: number): void {
   if (index < peer.match) return;
   if (peer.state === 'probe') peer.becomeReplicate();
   else if (peer.state === 'snapshot') {
-    // Resume as soon as the log continues from where the peer is; else the log was purged meanwhile: another one.
+    // Resumes as soon as the log continues from the peer's position. Otherwise the log was compacted meanwhile and the
+    // peer needs another snapshot.
     if (peer.match >= core.log.snapshotIndex) peer.becomeReplicate();
     else peer.becomeProbe(peer.match + 1);
   }
@@ -105,7 +106,7 @@ function onAccept(core: Core, peer: Progress, index: number): void {
 /** §3.5: the peer's log differs at the previous entry. The hint skips a whole term per round trip. */
 function onReject(core: Core, peer: Progress, message: AppendResponse): void {
   if (message.index <= peer.match) {
-    // Acknowledged means on disk, so this is an old answer, or a new one by a peer that lost what it had.
+    // An append before this one was lost or overtaken; start again from what the peer is known to have.
     if (message.round > peer.matchRound) onRegression(core, peer, message.boot);
     return;
   }
@@ -121,7 +122,7 @@ function onReject(core: Core, peer: Progress, message: AppendResponse): void {
 }
 
 function replicateTo(core: Core, peer: Progress): void {
-  // No entries to a peer that waits for permission: it would look as if it were being filled.
+  // No message carried the new commit index: send it alone, so that followers apply without waiting for a heartbeat.
   if (peer.recovery === 'asking' || peer.state === 'snapshot') return;
   if (peer.state === 'probe') {
     if (!peer.probeSent) sendAppend(core, peer, peer.probed ? repeatBytes(core, peer) : messageBytes(core, peer));
@@ -134,7 +135,7 @@ function replicateTo(core: Core, peer: Progress): void {
   if (Math.min(peer.match, core.log.commit) > peer.sentCommit) sendHeartbeat(core, peer, 0);
 }
 
-/** The append that was sent before may be on its way still: if each heartbeat repeated it, that would fill a thin link. */
+/** The previous append may still be in flight; repeating it with each heartbeat would fill a thin link. */
 function repeatBytes({ log }: Core, { next }: Progress): number {
   const [first] = next > log.snapshotIndex ? log.entriesFrom(next, 1) : [];
   return first === undefined || entryBytes(first) > REPEAT_BYTES_MAX ? 0 : REPEAT_BYTES_MAX;
@@ -144,7 +145,7 @@ function messageBytes(core: Core, peer: Progress): number {
   return Math.min(core.config.maxMessageBytes, peer.room);
 }
 
-/** One append from peer.next on; maxBytes 0 sends none of the entries. False when it became a snapshot. */
+/** One append from peer.next on; with maxBytes 0 it has no entries. Returns false when it became a snapshot. */
 function sendAppend(core: Core, peer: Progress, maxBytes: number): boolean {
   const { log } = core;
   const prevIndex = peer.next - 1;
@@ -181,7 +182,9 @@ function sendAppend(core: Core, peer: Progress, maxBytes: number): boolean {
   return true;
 }
 
-/** §5: the log no longer has what the peer needs. Only to a peer that is there: a snapshot is a long transfer. */
+/**
+ * §5: the log no longer has what the peer needs. Sent only to a reachable peer, because a snapshot is a long transfer.
+ */
 function sendSnapshot(core: Core, peer: Progress): void {
   if (!peer.recentlyActive) {
     peer.probeSent = true;

@@ -18,7 +18,7 @@ export function becomeFollower(core: Core, term: number, leader: number): void {
   enterRole(core, 'follower', leader);
 }
 
-/** §9.6: asks whether an election could be won, without touching term or vote. */
+/** §9.6: asks whether an election could be won, without changing term or vote. */
 export function becomePreCandidate(core: Core): void {
   enterRole(core, 'pre-candidate', 0);
 }
@@ -30,7 +30,7 @@ export function becomeCandidate(core: Core): void {
   enterRole(core, 'candidate', 0);
 }
 
-/** §3.4, §6.4: the empty entry lets everything before it be committed (§3.6.2) and reads be served. */
+/** §3.4, §6.4: committing the empty entry commits everything before it (§3.6.2) and allows reads. */
 export function becomeLeader(core: Core): void {
   assert(core.role === 'candidate', `a ${core.role} becomes leader`);
   assert(core.durableTerm === core.term && core.durableVote === core.id, 'a leader whose own vote is not durable');

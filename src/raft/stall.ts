@@ -5,26 +5,26 @@ import type { Core } from './core.ts';
 import type { Progress } from './progress.ts';
 
 /**
- * A leader whose followers answer and who commits nothing all the same: its entries do not get through, behind links that
- * carry heartbeats and little else, or a transfer of leadership that it owes does not come to an end. It gives its office to the
- * follower that has the most of the log. Nothing that was acknowledged is lost, for only a log with all that is
- * committed wins (§3.6.1); what was not may be.
+ * A leader whose followers answer but who commits nothing: its entries do not get through, because the links carry
+ * heartbeats and little else, or a leadership transfer that it owes does not finish. It transfers leadership to the
+ * follower with the most up-to-date log. Nothing acknowledged is lost, because only a log with everything committed
+ * wins (§3.6.1); unacknowledged entries may be.
  *
- * It may be wrong: the entry is large, or every link is thin. So it takes no leadership back for a while, and its
- * patience doubles each time until something is committed: in the end somebody waits long enough.
+ * The suspicion may be wrong: the entry is large, or every link is thin. So the node accepts no leadership for a while,
+ * and its patience doubles each time until something is committed. Eventually one leader waits long enough.
  */
 
 /** Election timeouts without a commit: elections themselves take two. */
 const STALL_TIMEOUTS = 3;
-/** What an entry may take besides, at about a MiB per second. */
+/** Additional allowance for an entry, at about a MiB per second. */
 const ENTRY_BYTES_PER_TICK = 100 * 1024;
-/** Election timeouts in which the former leader neither takes a leadership nor is the first to campaign. */
+/** Election timeouts in which the former leader neither accepts leadership nor campaigns first. */
 const SHY_TIMEOUTS = 20;
 const PATIENCE_MAX = 64;
-/** Transfers in a row that came to nothing until a node that must not lead gives its office away without one. */
+/** Failed transfers in a row after which a node that must not lead steps down without one. */
 const FAILED_TRANSFERS_MAX = 2;
 
-/** Leader, once per tick: how long has nothing been committed, although something waits? */
+/** Leader, once per tick: counts how long nothing has been committed although something waits. */
 export function noteCommits(core: Core): void {
   const { commit, last } = core.log;
   if (commit > core.commitSeen) {
@@ -35,9 +35,9 @@ export function noteCommits(core: Core): void {
   else core.stallTicks = 0;
 }
 
-/** Leader, at each check of the quorum, which has answered: gives its office away when it is stalled. */
+/** Leader, at each quorum check that succeeded: gives up leadership when stalled. */
 export function endStall(core: Core): void {
-  // The sizes of entries may have to be read from disk, so only when they matter.
+  // Entry sizes may have to be read from disk, so they are read only when they matter.
   if (!core.isStalled(core.patience * STALL_TIMEOUTS * core.config.electionTicks)) return;
   if (!core.isStalled(patienceTicks(core))) return;
   const couldCommit = quorumValue(core.configuration, (node) => {
@@ -48,7 +48,7 @@ export function endStall(core: Core): void {
   if (couldCommit >= 1) abdicate(core);
 }
 
-/** A transfer did not come to an end in its time. */
+/** A transfer did not finish in time. */
 export function onTransferFailed(core: Core): void {
   core.failedTransfers += 1;
   if (core.electionPriority !== 'normal' && core.failedTransfers >= FAILED_TRANSFERS_MAX) abdicate(core);
@@ -56,7 +56,7 @@ export function onTransferFailed(core: Core): void {
 
 function patienceTicks(core: Core): number {
   if (core.log.commit === core.log.last) return Infinity;
-  // What a follower gets first after an election lies behind what is known to be committed.
+  // A follower's first entries after an election are below the known commit index.
   const following = core.peers.filter(({ counts, state }) => counts && state !== 'snapshot');
   const awaited = following.map(({ state, next, match }) => (state === 'probe' ? next : match + 1));
   const bytes = Math.max(...[core.log.commit + 1, ...awaited].map((index) => bytesAt(core, index)));
@@ -69,7 +69,7 @@ function bytesAt(core: Core, index: number): number {
   return entry === undefined ? 0 : entryBytes(entry);
 }
 
-/** Answers, and gets entries rather than a snapshot. */
+/** Answers, and receives entries rather than a snapshot. */
 function isFollowing(core: Core, peer: Progress): boolean {
   return peer.counts && peer.state !== 'snapshot' && (peer.wasActive || peer.answeredSince(core.checkedRound));
 }

@@ -14,31 +14,31 @@ export function step(core: Core, message: Message): void {
   dispatch(core, message);
 }
 
-/** A newer term. False when the message is to be ignored. */
+/** A newer term. Returns false when the message must be ignored. */
 function adoptTerm(core: Core, message: Message): boolean {
   if (message.type === 'vote') {
-    // §4.2.3: a node that heard from a leader within the least election timeout does not help to depose it. A leader
+    // §4.2.3: a node that heard from a leader within the minimum election timeout does not help to depose it. A leader
     // is under its own lease until the quorum check ends it.
     const inLease = core.leader !== 0 && core.electionElapsed < core.config.electionTicks;
     if (inLease && !message.force) return false;
     // §9.6: a pre-vote changes no term.
     if (message.pre) return true;
   }
-  // The grant of a pre-vote speaks of this node's own next term.
+  // The grant of a pre-vote names this node's own next term.
   if (message.type === 'vote-response' && message.pre && message.granted) return true;
   const fromLeader = message.type === 'append' || message.type === 'heartbeat' || message.type === 'snapshot';
   becomeFollower(core, message.term, fromLeader ? message.from : 0);
   return true;
 }
 
-/** An older term. True when the message is worth handling nevertheless. */
+/** An older term. Returns true when the message must be handled anyway. */
 function answerOldTerm(core: Core, message: Message): boolean {
   switch (message.type) {
     case 'append':
     case 'heartbeat':
     case 'snapshot':
-      // A deposed leader learns its fate. It may also be the only leader there is while this node's term ran ahead
-      // (it was cut off as a candidate); then it steps down and the group settles on a newer term.
+      // Tells a deposed leader the newer term. It may also be the only leader while this node's term ran ahead (it was
+      // cut off as a candidate); then it steps down and the group settles on a newer term.
       core.send.push({
         type: 'heartbeat-response',
         from: core.id,
@@ -65,7 +65,7 @@ function answerOldTerm(core: Core, message: Message): boolean {
       // Safe in any term: the index was confirmed, or will be, by a quorum after the read came (§6.4).
       return true;
     case 'vote-response':
-      // A pre-vote moved no term, so who refuses may still be in an older one.
+      // A pre-vote changes no term, so the refusing node may still be in an older one.
       return message.pre && !message.granted;
     default:
       return false;

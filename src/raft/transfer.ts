@@ -6,8 +6,8 @@ import type { TransferOutcome } from './types.ts';
 
 /**
  * Leadership transfer (§3.10): stop accepting proposals, wait until the target has everything, tell it to campaign at
- * once. A target that lags is refused at the start, because the group takes no writes while it would catch up; one
- * that stops answering costs at most an election timeout.
+ * once. A lagging target is refused at the start, because the group accepts no writes while it would catch up. One that
+ * stops answering costs at most an election timeout.
  */
 export function transferLeadership(core: Core, to: number): TransferOutcome {
   if (core.role !== 'leader') return 'not-leader';
@@ -18,8 +18,8 @@ export function transferLeadership(core: Core, to: number): TransferOutcome {
   if (peer === undefined) return 'not-voter';
   if (!core.configuration.voters.includes(to)) return 'not-voter';
   if (peer.refusesLead || !peer.counts) return 'refused';
-  // Everything was sent and is being answered, so what is missing is on its way; or nobody has more of the log, as behind
-  // links that are full all the time.
+  // Everything was sent and is being answered, so what is missing is in flight; or no node has more of the log, as with
+  // links that are always full.
   const isNear = peer.room > 0 || peer.match >= core.log.commit;
   if (peer.state !== 'replicate' || !peer.recentlyActive || !isNear) return 'lagging';
   core.transferee = to;
@@ -37,7 +37,7 @@ export function finishTransfer(core: Core, peer: Progress): void {
   }
 }
 
-/** §3.10: not done within an election timeout: the old leader goes on. */
+/** §3.10: not finished within an election timeout, so the old leader continues. */
 export function tickTransfer(core: Core): void {
   if (core.transferee === 0) return;
   core.transferElapsed += 1;

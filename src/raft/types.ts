@@ -31,13 +31,13 @@ export const ENTRY_OVERHEAD_BYTES = 64;
 
 export interface HardState {
   readonly term: number;
-  /** Node that got this node's vote in `term`; 0 = none. */
+  /** Node that received this node's vote in `term`; 0 = none. */
   readonly vote: number;
   /** Lazily durable: recovered by the next leader contact, so it is never a reason to fsync. */
   readonly commit: number;
 }
 
-/** Node -> where it listens, as the host wrote it. */
+/** Node -> its address, as the host wrote it. */
 export type Addresses = ReadonlyMap<number, string>;
 
 /** Joint while `votersOutgoing` is non-empty (§4.3). All lists ascending, node ids positive. */
@@ -45,17 +45,20 @@ export interface Configuration {
   readonly voters: readonly number[];
   readonly votersOutgoing: readonly number[];
   readonly learners: readonly number[];
-  /** Of members that the hosts do not know by themselves, ascending; missing when there are none. See addresses.ts. */
+  /**
+   * Addresses of members that the hosts do not know by themselves, ascending; missing when there are none. See
+   * addresses.ts.
+   */
   readonly addresses?: Addresses;
-  /** Of the cluster, once it has one: drawn by a leader, never changed. Consensus only carries it along. */
+  /** Identity of the cluster, once it has one: drawn by a leader, never changed. Consensus only carries it along. */
   readonly identity?: string;
 }
 
 /**
- * The log as the host has it on disk; reads only, synchronous. Never asked beyond what `persisted` confirmed.
- * `term` must also answer for firstIndex() - 1 (the snapshot index; 0 has term 0).
- * `entries` returns [lo, hi) cut to maxBytes (each entry charged its data and ENTRY_OVERHEAD_BYTES; counting the data alone
- * is allowed, the core cuts again), but always at least one entry when lo < hi.
+ * The log as the host has it on disk; reads only, synchronous. Never asked beyond what `persisted` confirmed. `term`
+ * must also answer for firstIndex() - 1 (the snapshot index; 0 has term 0). `entries` returns [lo, hi) cut to maxBytes
+ * (each entry charged its data and ENTRY_OVERHEAD_BYTES; counting the data alone is allowed, the core cuts again), but
+ * always at least one entry when lo < hi.
  */
 export interface LogReader {
   firstIndex(): number;
@@ -70,17 +73,19 @@ export interface RaftConfig {
   readonly electionTicks: number;
   /** Ticks between heartbeats; well below electionTicks (a tenth is usual). */
   readonly heartbeatTicks: number;
-  /** Largest sum of entry bytes in one append message; a single bigger entry still goes, alone. */
+  /** Maximum sum of entry bytes in one append message; a single bigger entry is sent alone. */
   readonly maxMessageBytes: number;
-  /** Largest sum of unacknowledged append bytes per peer: round trip time times wanted throughput. */
+  /** Maximum sum of unacknowledged append bytes per peer: round trip time times desired throughput. */
   readonly maxInflightBytes: number;
-  /** Largest data of a proposed entry, in bytes: what a message between nodes can carry. */
+  /** Maximum data of a proposed entry, in bytes: what a message between nodes can carry. */
   readonly maxEntryBytes: number;
-  /** Proposals are refused while this many bytes are not yet committed and delivered. One always goes. */
+  /** Proposals are refused while this many bytes are not yet committed and delivered. One is always accepted. */
   readonly maxUncommittedBytes: number;
   /** Seed of the election timeouts; should differ between nodes, groups and boots. */
   readonly seed: number;
-  /** Names this run of the process to its peers (positive, different at each boot). Default: derived from `seed`. */
+  /**
+   * Identifies this run of the process to its peers (positive, different at each boot). Default: derived from `seed`.
+   */
   readonly bootId?: number | undefined;
   /** False: this node lost its log (or part of it) and neither votes nor campaigns until a leader restored it. */
   readonly mayVote: boolean;
@@ -88,17 +93,16 @@ export interface RaftConfig {
   readonly hardState: HardState;
   /** Configuration as of `applied`. Later ones are found in the log. */
   readonly configuration: Configuration;
-  /** Entries up to here are already in the applied state; delivery starts behind it. */
+  /** Entries up to here are already in the applied state; delivery starts after it. */
   readonly applied: number;
-  /** Index and term of the last entry that is no longer in the log (firstIndex() - 1); 0, 0 when none. */
+  /** Index and term of the last compacted entry (firstIndex() - 1); 0, 0 when none. */
   readonly snapshotIndex: number;
   readonly snapshotTerm: number;
 }
 
 /**
- * Does this node try to lead? low: later than the others (its disk is full, or the cold store out of
- * its reach). none: not at all (draining). Neither takes a leadership that is handed over, nor gives up
- * one that it has.
+ * How eagerly this node leads. low: it campaigns later than the others (its disk is full, or it cannot reach the cold
+ * store). none: not at all (draining). Neither accepts a transfer, and neither gives up a leadership that it has.
  */
 export type ElectionPriority = 'normal' | 'low' | 'none';
 
@@ -107,11 +111,11 @@ export type Role = 'follower' | 'pre-candidate' | 'candidate' | 'leader';
 export interface Envelope {
   readonly from: number;
   readonly to: number;
-  /** The sender's term, but for a pre-vote and its grant: the term that the candidate would campaign in (§9.6). */
+  /** The sender's term. In a pre-vote and its grant: the term in which the candidate would campaign (§9.6). */
   readonly term: number;
 }
 
-/** §9.6 (pre), §3.4. `force` marks an election that the leader asked for; it overrides the lease (§4.2.3). */
+/** §9.6 (pre), §3.4. `force` marks an election that the leader requested; it overrides the lease (§4.2.3). */
 export interface VoteRequest extends Envelope {
   readonly type: 'vote';
   readonly pre: boolean;
@@ -127,8 +131,8 @@ export interface VoteResponse extends Envelope {
 }
 
 /**
- * What a leader tells a peer that lost its log; `allowedBoot` 0 = nothing.
- * allowedBoot: the run of the peer that an operator allowed to revert. restored: it has caught up and may vote.
+ * A leader's note to a peer that lost its log; `allowedBoot` 0 = none. allowedBoot: the run of the peer that an
+ * operator allowed to revert. restored: it has caught up and may vote.
  */
 export interface RecoveryNote {
   readonly allowedBoot: number;
@@ -140,16 +144,16 @@ export interface AppendRequest extends Envelope, RecoveryNote {
   readonly prevIndex: number;
   readonly prevTerm: number;
   readonly entries: readonly Entry[];
-  /** The leader's commit index as it is; the follower cuts it to what it has. */
+  /** The leader's commit index; the follower cuts it to what it has. */
   readonly commit: number;
   /** Leader's send counter, echoed in the answer: tells fresh answers from stale ones. */
   readonly round: number;
 }
 
-/** Does the answering node still miss its log? 0 no, 1 yes and the revert is not allowed, 2 yes and allowed. */
+/** Whether the answering node still misses its log: 0 no, 1 yes and the revert is not allowed, 2 yes and allowed. */
 export type LostLog = 0 | 1 | 2;
 
-/** What every answer to a leader says about its sender. */
+/** Information about the sender in every answer to a leader. */
 export interface PeerNote {
   readonly round: number;
   readonly boot: number;
@@ -186,11 +190,11 @@ export interface SnapshotMeta {
 }
 
 /**
- * Metadata of a snapshot for a peer that is behind the log's first index (§5). The host ships the payload beside it and
- * may replace `snapshot` by the newer or older state that it really streams, as long as the log continues from there
- * (index >= firstIndex() - 1). The receiving host steps this message when the payload is complete. The sending host
- * reports the end of the transfer with `snapshotInstalled` or `snapshotFailed`, and keeps the log behind `index` until
- * then.
+ * Metadata of a snapshot for a peer that is behind the log's first index (§5). The host sends the payload separately
+ * and may replace `snapshot` by the newer or older state that it really streams, as long as the log continues from
+ * there (index >= firstIndex() - 1). The receiving host steps this message when the payload is complete. The sending
+ * host reports the end of the transfer with `snapshotInstalled` or `snapshotFailed`, and keeps the log after `index`
+ * until then.
  */
 export interface SnapshotRequest extends Envelope, RecoveryNote {
   readonly type: 'snapshot';
@@ -209,7 +213,7 @@ export interface ReadIndexRequest extends Envelope {
   readonly context: number;
 }
 
-/** index 0: refused (not the leader, or it has not committed in its term yet); ask again. */
+/** index 0: refused (not the leader, or nothing committed in its term yet); ask again. */
 export interface ReadIndexResponse extends Envelope {
   readonly type: 'read-index-response';
   readonly context: number;
@@ -236,19 +240,19 @@ export interface ReadState {
 
 /**
  * Work since the last `take`. Host order: make `snapshot`, `hardState` and `entries` durable in one commit, call
- * `persisted(persistIndex, persistTerm)`, then let `afterPersist` leave. `send` may leave at once. `committed` may be
- * applied at any time. While one persist is in flight, `take` hands out no second one (and no `afterPersist`).
+ * `persisted(persistIndex, persistTerm)`, then send `afterPersist`. `send` may be sent immediately. `committed` may be
+ * applied at any time. While one persist is in flight, `take` returns no second one (and no `afterPersist`).
  */
 export interface Ready {
-  /** Present when term or vote changed. Never for a change of commit alone. */
+  /** Present when term or vote changed, never for a change of commit alone. */
   readonly hardState: HardState | undefined;
-  /** To append; anything stored at or above entries[0].index goes away. */
+  /** To append; anything stored at or above entries[0].index is removed. */
   readonly entries: readonly Entry[];
   /** Received snapshot to install: replaces the applied state and the whole log up to and including its index. */
   readonly snapshot: SnapshotMeta | undefined;
   /** True when hardState, entries or snapshot is present: `persisted` must be called exactly once for this Ready. */
   readonly mustPersist: boolean;
-  /** What to pass to `persisted`. */
+  /** Arguments for `persisted`. */
   readonly persistIndex: number;
   readonly persistTerm: number;
   readonly send: readonly Message[];
@@ -258,7 +262,7 @@ export interface Ready {
   readonly readStates: readonly ReadState[];
 }
 
-/** Why a leadership transfer did or did not start. */
+/** The outcome of a request to transfer leadership. */
 export type TransferOutcome = 'started' | 'not-leader' | 'not-voter' | 'busy' | 'lagging' | 'refused';
 
 /** One peer as its leader sees it; for metrics and admin answers. */

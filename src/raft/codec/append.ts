@@ -65,7 +65,7 @@ export const appendCodec: Codec<AppendRequest> = {
   },
 };
 
-/** Terms never fall along a log nor exceed the leader's; raft asserts on that, so it is refused here. */
+/** Terms never fall along a log nor exceed the leader's. Raft asserts this, so violations are refused here. */
 function readEntries(reader: Reader, count: number, prevIndex: number, prevTerm: number, termMax: number): Entry[] {
   const entries: Entry[] = [];
   if (count * ENTRY_HEAD_BYTES > reader.leftBytes || prevIndex + count > Number.MAX_SAFE_INTEGER) {
@@ -86,7 +86,9 @@ function readEntries(reader: Reader, count: number, prevIndex: number, prevTerm:
   return entries;
 }
 
-/** Flags: peer note, 8 rejected. Body: round f64 | boot f64 | index f64, and when rejected hintIndex f64 | hintTerm f64. */
+/**
+ * Flags: peer note, 8 rejected. Body: round f64 | boot f64 | index f64, and when rejected hintIndex f64 | hintTerm f64.
+ */
 export const appendResponseCodec: Codec<AppendResponse> = {
   number: 4,
   flagMask: PEER_MASK | REJECT,

@@ -1,20 +1,20 @@
-/** What every message on a peer link has in common. */
+/** What all messages on a peer link have in common. */
 import type { Reader, Writer } from '../../base/cursor.ts';
 import type { Envelope, PeerNote, RecoveryNote } from '../types.ts';
 
 /**
- * One kind of message. On the wire its body follows a head that the frame writes (raft-frame.ts): group, number, flags,
- * term. `from` and `to` are not written: the link has proved both, so no message can lie about them.
+ * One kind of message. On the wire its body follows a header that the frame writes (raft-frame.ts): group, number,
+ * flags, term. `from` and `to` are not written: the link has authenticated both, so no message can lie about them.
  */
 export interface Codec<T> {
-  /** Names the kind on the wire; never reused. */
+  /** Identifies the kind on the wire; never reused. */
   readonly number: number;
   /** Every flag that may be set. */
   readonly flagMask: number;
   flags(message: T): number;
   bodyBytes(message: T): number;
   writeBody(writer: Writer, message: T): void;
-  /** Total: on bad bytes the reader has turned bad and the result means nothing. */
+  /** Total: on bad input the reader is marked bad and the result is meaningless. */
   readBody(reader: Reader, flags: number, envelope: Envelope): T;
 }
 

@@ -53,7 +53,10 @@ export function writeMessage(writer: Writer, message: Message): void {
   codec.writeBody(writer, message);
 }
 
-/** A message of node `from` to node `to`; undefined when the bytes are none. Entry data is copied, nothing points into the frame. */
+/**
+ * A message of node `from` to node `to`; undefined for invalid bytes. Entry data is copied, so nothing points into the
+ * frame.
+ */
 export function readMessage(reader: Reader, from: number, to: number): Message | undefined {
   const codec = BY_NUMBER[reader.u8()];
   const flags = reader.u8();
