@@ -26,7 +26,7 @@ export const RING_BYTES_MIN = 64 * 1024;
 export const RING_BYTES_MAX = 64 * 1024 * 1024;
 
 export const RECORD_HEADER_BYTES = 4;
-/** In place of a record's size: nothing more up to the end of the data area, go on at its start. */
+/** Replaces a record's size: the rest of the data area is empty, continue at its start. */
 export const SKIP_TO_START = -1;
 
 /** Bytes that a record takes in the ring: header and payload, padded to 8. */

@@ -46,7 +46,7 @@ export class RingWriter {
   readonly bytes: Uint8Array<SharedArrayBuffer>;
   readonly view: DataView<SharedArrayBuffer>;
   readonly capacityBytes: number;
-  /** A larger record is a programming error: big payloads take the lane (lane.ts). */
+  /** A larger record is a programming error: big payloads use the transfer channel (transfer-channel.ts). */
   readonly recordBytesMax: number;
 
   readonly #control: Int32Array<SharedArrayBuffer>;
@@ -76,8 +76,8 @@ export class RingWriter {
   }
 
   /**
-   * Finds a contiguous span for a record of at most `sizeBytes` and returns its offset in `bytes`, or -1 when it does not fit
-   * now. A reservation that is never committed leaves no trace; the next `reserve` replaces it.
+   * Finds a contiguous span for a record of at most `sizeBytes` and returns its offset in `bytes`, or -1 when it does
+   * not fit now. A reservation that is never committed leaves no trace; the next `reserve` replaces it.
    */
   reserve(sizeBytes: number): number {
     assert(sizeBytes >= 0 && sizeBytes <= this.recordBytesMax, 'ring record is larger than half of the ring');
@@ -113,9 +113,9 @@ export class RingWriter {
   }
 
   /**
-   * Makes every committed record visible. True when the reader was parked: then exactly this call took the duty to wake it
-   * (`waker.wake()`). The flag is looked at after the store of TAIL, and the reader sets it before it looks at TAIL again, both
-   * sequentially consistent: at least one of the two sees the other.
+   * Makes every committed record visible. Returns true when the reader was parked; exactly this call must then wake it
+   * (`waker.wake()`). This call checks the flag after the store of TAIL, and the reader sets it before it checks TAIL
+   * again, both sequentially consistent: at least one of the two sees the other.
    */
   publish(): boolean {
     if (this.#published === this.#write) return false;
@@ -127,23 +127,23 @@ export class RingWriter {
   }
 
   /**
-   * Asks to be told of space: the reader's next `release` that gives something back answers true, and its thread then wakes
-   * this one (Waker.interrupt). Call it after `reserve` said -1, then try `reserve` once more: the reader may have released
-   * everything just before, and then no signal would come.
+   * Asks for a notification of free space: the reader's next `release` that frees something returns true, and its
+   * thread then wakes this one (Waker.interrupt). Call it after `reserve` returned -1, then try `reserve` once more:
+   * the reader may have released everything just before, and then no signal would come.
    */
   requestSpace(): void {
     Atomics.store(this.#control, WRITER_WAITS, 1);
   }
 
   /**
-   * For a thread that may block: sleeps until the reader gave space back or `timeoutMs` have passed. Call it after
+   * For a thread that may block: sleeps until the reader freed space or `timeoutMs` have passed. Call it after
    * `requestSpace` and another refused `reserve`; the reader's thread answers with `wakeWriter`.
    */
   waitForSpace(timeoutMs: number): void {
     Atomics.wait(this.#control, WRITER_WAITS, 1, timeoutMs);
   }
 
-  /** Bytes taken, headers, padding and records committed but not published included. */
+  /** Bytes in use, including headers, padding and records committed but not published. */
   usedBytes(): number {
     this.#headCached = Atomics.load(this.#control, HEAD);
     return (this.#write - this.#headCached) | 0;
@@ -208,9 +208,9 @@ export class RingReader {
   }
 
   /**
-   * Gives the space of everything read so far back to the writer. True when the writer asked for space (`requestSpace`): then
-   * exactly this call took the duty to wake its thread. A thread that answers on another ring releases before it publishes the
-   * answers: a peer that was refused for want of space tries again when answers come, and has nothing else to go by.
+   * Returns the space of everything read so far to the writer. Returns true when the writer asked for space
+   * (`requestSpace`); exactly this call must then wake its thread. A thread that answers on another ring must release
+   * before it publishes the answers: a refused writer tries again when answers arrive and has no other signal.
    */
   release(): boolean {
     if (this.#released === this.#read) return false;
@@ -221,12 +221,12 @@ export class RingReader {
     return Atomics.compareExchange(this.#control, WRITER_WAITS, 1, 0) === 1;
   }
 
-  /** Ends a `waitForSpace` of the writer; call it when `release` said true. */
+  /** Ends the writer's `waitForSpace`; call it when `release` returned true. */
   wakeWriter(): void {
     Atomics.notify(this.#control, WRITER_WAITS, 1);
   }
 
-  /** True when `next` would find a record. Loads TAIL only when all that was known is read. */
+  /** Whether `next` would find a record. Loads TAIL only when all known records are read. */
   hasNext(): boolean {
     return this.#read !== this.#tailCached || this.#loadTail();
   }
@@ -255,7 +255,9 @@ export function ringRecordBytesMax(capacityBytes: number): number {
   return capacityBytes / 2 - RECORD_HEADER_BYTES;
 }
 
-/** Records published and not yet given back, from any thread. A snapshot of two moving counters: good for metrics only. */
+/**
+ *  Records published and not yet given back, from any thread. A snapshot of two moving counters: good for metrics only.
+ */
 export function ringDepth(sab: SharedArrayBuffer): number {
   const control = controlOf(sab);
   const recordsOut = Atomics.load(control, RECORDS_OUT);

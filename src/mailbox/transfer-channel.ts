@@ -58,8 +58,8 @@ export class LaneSender {
   }
 
   /**
-   * Moves the buffer (it is detached here) and returns its lane id, 1 to 2^32 - 1: 0 is free to mean "no lane". -1 when the lane
-   * is full. The buffer must own its memory: slices of Node's Buffer pool cannot be moved.
+   * Moves the buffer (it is detached here) and returns its lane id, 1 to 2^32 - 1: 0 is free to mean "no lane". -1 when
+   * the lane is full. The buffer must own its memory: slices of Node's Buffer pool cannot be moved.
    */
   send(buffer: ArrayBuffer): number {
     const sizeBytes = buffer.byteLength;

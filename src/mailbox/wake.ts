@@ -27,15 +27,19 @@ export class Waker {
     this.#control = new Int32Array(sab, 0, CONTROL_WORDS);
   }
 
-  /** Only after `publish()` said true, which already took the flag: one notify per sleep of the reader, whatever the load. */
+  /**
+   * Call only after `publish()` returned true, which already cleared the flag: one notify per sleep of the reader,
+   * whatever the load.
+   */
   wake(): void {
-    // All waiters, not one: the one that a closed watch or an ended thread left behind must not take it from the live one.
+    // Notifies all waiters, because one left behind by a closed watch or an ended thread must not take the notification
+    // from the live one.
     Atomics.notify(this.#control, READER_PARKED);
   }
 
   /**
-   * Wakes the reader without a record, e.g. because a full ring of the other direction has space again. What it should notice
-   * has to be visible before this call, and to its parker's `ready`.
+   * Wakes the reader without a record, e.g. because a full ring of the other direction has space again. The change must
+   * be visible to its parker's `ready` before this call.
    */
   interrupt(): void {
     if (Atomics.compareExchange(this.#control, READER_PARKED, 1, 0) === 1) this.wake();
@@ -103,9 +107,9 @@ class Sleeper {
 }
 
 /**
- * For an async loop in a worker thread: `await parker.park(timeoutMs)` when a turn found nothing to do. The event loop always
- * turns at least once in a `park`, so a loop that finds work every time does not starve sockets and timers. A pending park
- * does not keep the thread alive: something else has to (a listener on parentPort, a socket).
+ * For an async loop in a worker thread: `await parker.park(timeoutMs)` when a turn found nothing to do. The event loop
+ * always turns at least once in a `park`, so a loop that finds work every time does not starve sockets and timers. A
+ * pending park does not keep the thread alive: something else has to (a listener on parentPort, a socket).
  */
 export class Parker {
   readonly #sleeper: Sleeper;
@@ -123,16 +127,17 @@ export class Parker {
   };
 
   /**
-   * `ready` is asked before every sleep: is there work? Give your own when records are not all that counts, e.g. while a reply
-   * waits for space (`() => writer.reserve(bytes) >= 0`, announced by `Waker.interrupt`) and no further request can be taken.
+   * `ready` is checked before every sleep: is there work? Pass your own when records are not the only work, e.g. while
+   * a reply waits for space (`() => writer.reserve(bytes) >= 0`, announced by `Waker.interrupt`) and no further request
+   * can be taken.
    */
   constructor(reader: RingReader, ready = (): boolean => reader.hasNext()) {
     this.#sleeper = new Sleeper(reader, ready, this.#finish);
   }
 
   /**
-   * Resolves when a record was published, `ready` holds, `unpark` was called (also before), or after `timeoutMs` (Infinity: never).
-   * May resolve early for nothing: the loop looks at everything again anyway.
+   * Resolves when a record was published, `ready` holds, `unpark` was called (also before), or after `timeoutMs`
+   * (Infinity: never). May resolve early for nothing: the loop looks at everything again anyway.
    */
   park(timeoutMs: number): Promise<void> {
     assert(this.#resolve === undefined, 'the parker is parked already');
@@ -153,7 +158,7 @@ export class Parker {
     this.#finish();
   }
 
-  /** Lets go of the timer; for the end of the loop. */
+  /** Releases the timer when the loop ends. */
   close(): void {
     clearTimeout(this.#timer);
   }
@@ -164,7 +169,7 @@ export class Parker {
     return true;
   }
 
-  /** A timer that is due earlier than the deadline stays and is set again when it fires: most parks start none at all. */
+  /** A timer that is due before the deadline stays and is set again when it fires, so most parks start no timer. */
   #startTimer(): void {
     clearTimeout(this.#timer);
     this.#timerAtMs = this.#deadlineMs;
@@ -175,7 +180,7 @@ export class Parker {
     this.#timerAtMs = Infinity;
     this.#timer = undefined;
     if (!this.#sleeper.sleeping || this.#deadlineMs === Infinity) return;
-    // Timers may fire up to 1 ms early; a park that ends so is still a timeout.
+    // Timers may fire up to 1 ms early; such an end still counts as a timeout.
     if (performance.now() + 1 < this.#deadlineMs) return this.#startTimer();
     this.#sleeper.rouse();
     this.#finish();
@@ -189,9 +194,9 @@ export type ReplyWatch = {
 };
 
 /**
- * For the main thread: calls `drain` whenever records wait. `drain` reads what it likes to read in one go and releases; when it
- * leaves records behind, it is called again after one turn of the event loop, so that sockets get theirs in between. Never
- * keeps the process alive.
+ * For the main thread: calls `drain` whenever records wait. `drain` reads as many as it wants and releases them. When
+ * it leaves records behind, it is called again after one turn of the event loop, so that sockets get a turn in between.
+ * Never keeps the process alive.
  */
 export function onReplies(reader: RingReader, drain: () => void): ReplyWatch {
   let closed = false;

@@ -1,6 +1,6 @@
 /**
- * Operators' calls about one Raft group. An answer is an outcome and a
- * body: JSON, or one sentence. Calls that have to wait (membership, learners) are looked at once a turn, boundedly.
+ * Operators' calls about one Raft group. An answer is an outcome and a body: JSON, or one sentence. Calls that have to
+ * wait (membership, learners) are checked once a turn, for a bounded time.
  */
 import type { Group } from '../group/group.ts';
 import type { Configuration } from '../raft/types.ts';
@@ -22,12 +22,12 @@ import {
 import { QUERIES } from '../protocol/operations.ts';
 import type { CallResult } from '../protocol/call-result.ts';
 
-/** Learners and membership changes are awaited this long. */
+/** How long to wait for learners and membership changes. */
 const WAIT_MS = 10_000;
-/** Entries that a learner may be behind the commit index and still count as caught up, also when it is to vote. */
+/** Entries that a learner may be behind the commit index and still count as caught up, also to become a voter. */
 const LEARNER_LAG_MAX = 64;
 
-/** What the calls need of the shard. */
+/** What these calls need from the shard. */
 export interface AdminHost {
   readonly nodeId: number;
   /** Nodes of the configuration file. */
@@ -37,7 +37,7 @@ export interface AdminHost {
   checkpoint(group: Group): boolean;
   /** Applied index of the group's last checkpoint on disk. */
   checkpointed(group: Group): number;
-  /** Lets go of the log up to `index`, but for what a snapshot on its way needs; the last index that is gone. */
+  /** Purges the log up to `index`, except what a running snapshot transfer needs; returns the last purged index. */
   purge(group: Group, index: number): number;
   deliver(reply: Reply): void;
 }
@@ -68,7 +68,7 @@ export class Administration {
     if (answer !== undefined) this.#answer(slot, answer);
   }
 
-  /** Once a turn: answers what came true or took too long. */
+  /** Once a turn: answers calls that completed or timed out. */
   turn(clockMs: number): void {
     if (this.#pending.length === 0) return;
     this.#pending = this.#pending.filter((one) => {
@@ -146,12 +146,12 @@ export class Administration {
     if (!group.raft.configuration.voters.includes(to)) {
       return sentence('invalid', `node ${to} is not a voter of group ${group.id}`);
     }
-    // What came before the call goes into the log; what comes during the transfer waits.
+    // Earlier commands go into the log first; later ones wait for the transfer.
     group.seal();
     const outcome = group.raft.transferLeadership(to);
     const body = { raft_group_id: group.id, from: nodeId, to };
     if (outcome === 'started') return { outcome: 'done', body: { ...body, transferred: true } };
-    // Another voter may take it.
+    // Another voter may accept it.
     const isDeclined = outcome === 'refused' || outcome === 'lagging';
     return { outcome: isDeclined ? 'declined' : 'refused', body: { ...body, transferred: false, reason: outcome } };
   }
@@ -166,7 +166,7 @@ export class Administration {
     return { outcome: 'failed', body: { ...body, allow_next_revert: false, reason: 'refused' } };
   }
 
-  /** `address` is empty when the configuration file has it. */
+  /** `address` is empty when the configuration file contains it. */
   #learner(group: Group, node: number, address: string, wait: Wait): CallResult | undefined {
     if (!group.leads) return notLeader(group, { node_id: node, changed: false });
     const { configuration } = group.raft;
@@ -203,7 +203,7 @@ export class Administration {
     );
   }
 
-  /** Repeatable: a node that is no learner is what the caller wants. */
+  /** Repeatable: the caller's goal is a node that is not a learner. */
   #forgetLearner(group: Group, node: number, wait: Wait): CallResult | undefined {
     if (!group.leads) return notLeader(group, { node_id: node, changed: false });
     const { configuration } = group.raft;
@@ -282,8 +282,8 @@ function isMember(configuration: Configuration, node: number): boolean {
 }
 
 /**
- * A voter that cannot vote stops the group together with the next one that fails: with voters 2 and 4, of which 4 has an
- * empty disk, no node can be elected when 2 stops leading.
+ * A voter that cannot vote stops the group when one more fails: with voters 2 and 4, of which 4 has an empty disk, no
+ * node can be elected when 2 stops leading.
  */
 function mayBecomeVoter(group: Group, node: number, self: number): boolean {
   if (node === self) return true;
@@ -292,7 +292,7 @@ function mayBecomeVoter(group: Group, node: number, self: number): boolean {
   return group.raft.configuration.voters.includes(node) || hasCaughtUp(group, node);
 }
 
-/** It takes appends, which it has shown, and is at most a little behind. */
+/** It has accepted appends and is at most a little behind. */
 function hasCaughtUp(group: Group, node: number): boolean {
   const peer = group.raft.peers().find((one) => one.node === node);
   if (peer?.state !== 'replicate' || peer.recovery !== 'none') return false;

@@ -1,19 +1,22 @@
 /**
  * Decides which groups' applied state goes into this commit. Only the log has to be on disk for an acknowledgement; the
- * state follows at most CHECKPOINT_MS later, so a busy stream's head and last row are written a few times a second instead of
- * once per turn. Groups take turns, so no single commit carries all of them.
+ * state follows at most CHECKPOINT_MS later, so a busy stream's head and last row are written a few times a second
+ * instead of once per turn. Groups take turns, so no single commit carries all of them.
  */
 import type { Group } from '../group/group.ts';
 
 /**
- * Age at which changed state is written. Also bounds the log that a restart replays. A stream's last row and its head are
- * written again with every checkpoint, so fewer of them write less: a quarter of all bytes less than with 400 ms (501
- * streams, three nodes).
+ * Age at which changed state is written. Also bounds the log that a restart replays. A stream's last row and its head
+ * are written again with every checkpoint, so fewer of them write less: a quarter of all bytes less than with 400 ms
+ * (501 streams, three nodes).
  */
 export const CHECKPOINT_MS = 1000;
-/** Changed bytes of a group that are written regardless of age: a commit with more would make everyone wait. */
+/** Changed bytes of a group that are written regardless of age: a commit with more would delay every request. */
 const GROUP_BYTES_MAX = 512 * 1024;
-/** Changed bytes that one commit carries beyond its first group: keeps the commit, and so everyone's latency, short. */
+/**
+ * Changed bytes that one commit carries beyond its first group: keeps the commit, and so the latency of all requests,
+ * short.
+ */
 const COMMIT_BYTES_MAX = 512 * 1024;
 
 export class Checkpoints {
@@ -27,7 +30,7 @@ export class Checkpoints {
     this.#dirtySinceMs = groups.map(() => 0);
   }
 
-  /** Notes groups that changed since the last call. */
+  /** Records which groups changed since the last call. */
   observe(clockMs: number): void {
     for (let i = 0; i < this.#groups.length; i++) {
       if (this.#dirtySinceMs[i] === 0 && (this.#groups[i] as Group).state.dirty) this.#dirtySinceMs[i] = clockMs;
@@ -58,7 +61,7 @@ export class Checkpoints {
   /** The commit with these groups is on disk. */
   done(groups: readonly Group[], clockMs: number): void {
     for (const group of groups) {
-      // Reclaiming a removed stream's rows may take several commits: such a group stays due.
+      // Reclaiming a removed stream's rows may take several commits; such a group stays due.
       this.#dirtySinceMs[this.#groups.indexOf(group)] = group.state.dirty ? clockMs : 0;
     }
   }

@@ -1,31 +1,32 @@
 /**
- * The identity of the cluster: 128 random bits that its data directories carry, so that those of two clusters never mix. It stands
- * in the configuration of group 0, where a leader puts it: into the first one of all, or, in a cluster from before there were
- * identities, once every member understands them. Nodes know it when they have applied that, or when a peer tells them.
+ * The identity of the cluster: 128 random bits in its data directories, so that directories of two clusters never mix.
+ * It is part of the configuration of group 0, where a leader puts it: into the very first configuration, or, in a
+ * cluster older than identities, once every member understands them. Nodes learn it by applying that configuration, or
+ * from a peer.
  */
 import type { Group } from '../group/group.ts';
 import { members } from '../raft/configuration.ts';
 import { isUnrecorded } from './members.ts';
 
-/** The group whose configuration has it. */
+/** The group whose configuration carries it. */
 const IDENTITY_GROUP = 0;
 
 export type IdentitySource = 'heard' | 'decided';
 
 export interface IdentityOptions {
   readonly nodeId: number;
-  /** Of the data directory; empty: not known yet. */
+  /** Identity of the data directory; empty: not known yet. */
   readonly known: string;
   /** The identity to use if this node decides. */
   readonly drawn: string;
-  /** For the data directory, and the other shards. Decided: the configuration of this node's own group has it. */
+  /** Notifies the data directory and the other shards. Decided: the configuration of this node's own group has it. */
   readonly learned: (identity: string, source: IdentitySource) => void;
 }
 
 export class ClusterIdentity {
   readonly #options: IdentityOptions;
   #known: string;
-  /** Nodes that were met, and understand identities. */
+  /** Nodes that connected and understand identities. */
   readonly #modern = new Set<number>();
 
   constructor(options: IdentityOptions) {
@@ -38,19 +39,21 @@ export class ClusterIdentity {
     return this.#known;
   }
 
-  /** A peer knows it. The first one counts: the handshake refuses peers of another, and links to them end. */
+  /**
+   * A peer knows it. The first one counts: the handshake refuses peers with another identity and closes their links.
+   */
   hear(identity: string): void {
     if (identity === '' || this.#known !== '') return;
     this.#known = identity;
     this.#options.learned(identity, 'heard');
   }
 
-  /** What counts for all shards of the node, whatever this one has heard first. */
+  /** Takes the node-wide identity, whatever this shard heard first. */
   settle(identity: string): void {
     this.#known = identity;
   }
 
-  /** A node was met that knows of identities, or that does not. */
+  /** A node connected that does or does not understand identities. */
   met(node: number, isModern: boolean): void {
     if (isModern) this.#modern.add(node);
     else this.#modern.delete(node);
@@ -65,7 +68,7 @@ export class ClusterIdentity {
     else if (raft.configurationIndex <= state.appliedIndex) this.#decide(identity);
   }
 
-  /** What a majority has agreed on counts for more than what a peer has said. */
+  /** A majority's decision overrides what a peer reported. */
   #decide(identity: string): void {
     if (identity === this.#known) return;
     this.#known = identity;
@@ -81,7 +84,7 @@ export class ClusterIdentity {
     return this.#known === '' ? this.#options.drawn : this.#known;
   }
 
-  /** Also when a leader of an older version has dropped it. */
+  /** Also when a leader of an older version dropped it. */
   #complete(group: Group): void {
     const { raft, leads } = group;
     if (!leads || isUnrecorded(group)) return;

@@ -1,15 +1,15 @@
 /**
- * A shard's commits: what raft wants durable, and the checkpoints that ride along. Knows what a full disk means: batches
- * that could not be written are kept and tried again, and new writes are refused meanwhile.
+ * A shard's commits: what raft wants durable, and the checkpoints in the same commit. Handles a full disk: batches that
+ * could not be written are kept and retried, and new writes are refused meanwhile.
  */
 import type { Runtime } from '../base/runtime.ts';
 import type { Group } from '../group/group.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { type Log, type ShardStorage, StorageFullError, type TurnBatch } from './ports.ts';
 
-/** A commit refused for want of space is tried again this often. */
+/** Interval between retries of a commit refused for lack of space. */
 const FULL_RETRY_MS = 100;
-/** Those who wait for a write that cannot reach the disk are told after this long. */
+/** Requests waiting for a write that cannot reach the disk are answered after this long. */
 const FULL_ANSWER_MS = 5000;
 
 const DISK_FULL =
@@ -21,7 +21,7 @@ export interface CommitsOptions {
   readonly storage: ShardStorage;
   readonly log: Log;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
-  /** The group's state up to its applied index is on disk: the log before may go. */
+  /** The group's state up to its applied index is on disk, so the log before it may be purged. */
   readonly checkpointed: (group: Group) => void;
 }
 
@@ -92,7 +92,10 @@ export class Commits {
     return true;
   }
 
-  /** Once a tick. Near the edge commits fail and succeed by turns; people are told once, and again when there is real room. */
+  /**
+   * Once a tick. Near the limit commits fail and succeed by turns; the operator is told once, and again when there is
+   * ample space.
+   */
   noteSpace(): void {
     const room = !this.full && this.#options.storage.spaceLeft;
     if (room === !this.#announcedFull) return;
@@ -101,7 +104,7 @@ export class Commits {
     this.#announcedFull = !room;
   }
 
-  /** A commit without batches (a checkpoint asked for by hand) must not forget those that wait. */
+  /** A commit without batches (a manual checkpoint) must not drop the waiting ones. */
   #keep(batches: readonly TurnBatch[]): void {
     if (batches.length > 0) this.#stuck = batches;
   }

@@ -1,9 +1,11 @@
 /**
- * Data directories of other nodes, as far as this shard has linked to them, and what the others remember of its own. A node whose
- * directory is not the one that its peers knew (a new disk under an old name), or an older run of it (a disk image that was brought
- * back), may have voted and acknowledged what it does not know: it lost its log, and hears of it before any other word.
+ * Data directories of other nodes, as far as this shard has linked to them, and what the others remember of its own. A
+ * node whose directory is not the one its peers knew (a new disk under an old name), or an older run of it (a restored
+ * disk image), may have voted and acknowledged what it does not know. It lost its log, and learns so before any other
+ * message.
  *
- * What a peer's welcome says is kept on disk: by then it has acted on what this node remembered. A hello alone does not count.
+ * The content of a peer's welcome is stored: by then the peer has acted on what this node remembered. A hello alone
+ * does not count.
  */
 import { planted } from '../base/planted.ts';
 import type { PeerIdentity } from '../peer/codec/handshake.ts';
@@ -13,9 +15,9 @@ import type { DirectoryStorage } from './ports.ts';
 
 /** This node's own directory, in this run. */
 export interface OwnDirectory extends DirectoryRun {
-  /** Made by a version that has directory ids: what a peer remembers of the version before is then another directory. */
+  /** Created by a version with directory ids: what a peer remembers of an earlier version is then another directory. */
   readonly isNew: boolean;
-  /** Of earlier directories of this node, and how far: the loss of those was noticed and is over, or being mended. */
+  /** Earlier directories of this node and their runs whose loss was noticed and is repaired or being repaired. */
   readonly settled: readonly DirectoryRun[];
 }
 
@@ -23,7 +25,10 @@ export interface DirectoriesOptions {
   readonly own: OwnDirectory;
   readonly storage: DirectoryStorage;
   readonly identity: ClusterIdentity;
-  /** The directory is not the one that `node` remembers: no vote before a leader has restored it. On disk when it returns. */
+  /**
+   * The directory is not the one that `node` remembers: no vote until a leader has restored it. On disk when it
+   * returns.
+   */
   readonly lost: (node: number, remembered: DirectoryRun) => void;
 }
 
@@ -36,7 +41,7 @@ export class Directories {
     this.#settled = [...options.own.settled];
   }
 
-  /** What `node` is told. */
+  /** What this node tells `node`. */
   standing(node: number): Standing {
     const { own, storage, identity } = this.#options;
     const { directory, incarnation } = own;
@@ -58,7 +63,8 @@ export class Directories {
     const { storage } = this.#options;
     const { node, standing, boot } = peer;
     const known = storage.peerRun(node);
-    // A start that could not be noted says nothing, nor does the version before: better an older memory than none.
+    // A start that could not be recorded reports nothing, nor does the previous version: an older memory is better than
+    // none.
     if (standing?.directory === '' || (standing === undefined && known !== undefined)) return;
     const { directory, incarnation } = standing ?? { directory: '', incarnation: 0 };
     const run = { directory, incarnation, boot: standing === undefined ? 0 : boot };
@@ -66,7 +72,7 @@ export class Directories {
     if (known === undefined || !isSame(known, run)) storage.rememberPeer(node, run);
   }
 
-  /** Another shard found that out. */
+  /** Another shard detected the loss. */
   settle(run: DirectoryRun): void {
     this.#settled.push(run);
   }
@@ -78,7 +84,7 @@ export class Directories {
       this.#settled.some((run) => run.directory === remembered.directory && run.incarnation >= remembered.incarnation)
     )
       return false;
-    // This start could not be noted.
+    // This start could not be recorded.
     if (own.directory === '') return false;
     if (remembered.directory === '') return own.isNew;
     if (remembered.directory !== own.directory) return true;

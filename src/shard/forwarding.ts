@@ -1,11 +1,13 @@
 /**
  * Writes that reach a node which does not lead their group: sent to the leader, and answered here once this node has
- * applied them too, so what a node acknowledged it also shows. While no leader is known they wait, boundedly.
+ * applied them too, so that a node can show what it acknowledged. While no leader is known they wait, for a bounded
+ * time.
  *
- * On the links: a request travels as its mailbox frame with the payload inside; the answer is the leader's applied index
- * (f64) and a reply frame. A refusal NO_LEADER means that nothing was done, so the request is sent again; a broken link
- * means that nobody knows, so the client is told that. It is not sent again even with producer headers: what the second
- * attempt is refused for (no leader, a full disk) says nothing about the first, which may still come (tried: sim seed 0x13ae).
+ * On the links, a request travels as its mailbox frame with the payload inside; the answer is the leader's applied
+ * index (f64) and a reply frame. NO_LEADER means that nothing was done, so the request is sent again. A broken link
+ * leaves the outcome unknown, and the client is told so. The request is not sent again even with producer headers: the
+ * refusal of a second attempt (no leader, a full disk) says nothing about the first, which may still arrive (tried: sim
+ * seed 0x13ae).
  */
 import { errorNumber } from '../base/errors.ts';
 import { Slab } from '../base/slab.ts';
@@ -20,33 +22,37 @@ import type { PeerPort, ForwardOrigin } from './ports.ts';
 /** A write waits this long for a leader. */
 export const LEADER_WAIT_MS = 5000;
 /**
- * And so long for a leader that is there: it may have other large bodies to write first. Two of 32 MiB take some twenty seconds
- * at a load of 30 on two cores.
+ * Maximum wait for a known leader, which may have other large bodies to write first. Two of 32 MiB take some twenty
+ * seconds at a load of 30 on two cores.
  */
 const BUSY_WAIT_MS = 30_000;
-/** Requests that wait for a leader or for an answer, in bytes per shard; more are refused at once. */
+/** Requests that wait for a leader or for an answer, in bytes per shard; more are refused immediately. */
 const WAITING_BYTES_MAX = 64 * 1024 * 1024;
 const NO_LEADER = errorNumber('NO_LEADER');
-/** A node that answered that it does not lead is asked again after this long, unless another one is known meanwhile. */
+/**
+ * A node that answered that it does not lead is asked again after this long, unless another leader is known by then.
+ */
 const ASK_AGAIN_MS = 50;
 /**
- * What was sent to a node that leads no more is given up when another one has led for so long: a leader that was cut off would keep
- * its clients waiting until the link is found dead. One that handed over in order answers well before.
+ * A request sent to a former leader is abandoned when another node has led for this long: a leader that was cut off
+ * would keep its clients waiting until the link is found dead. One that handed over in order answers well before.
  */
 const FORMER_LEADER_MS = 1000;
-/** And what a large body takes to get there and be refused, between busy nodes: 32 MiB in four seconds. */
+/** Additional time for a large body to arrive and be refused between busy nodes: 32 MiB in four seconds. */
 const FORMER_LEADER_BYTES_PER_MS = 8192;
-/** Whether such a node leads no more is looked at this often. */
+/** Interval between checks whether such a node still leads. */
 const LOOK_MS = 100;
 
 interface Queued {
   readonly group: Group;
   readonly slot: number;
   readonly frame: Uint8Array;
-  /** When it gives up where nobody leads (later, whenever somebody was seen to), and where somebody does but takes no more bytes. */
+  /**
+   * When it gives up: without any leader (extended while one is seen), and with a leader that accepts no more bytes.
+   */
   deadlineMs: number;
   readonly busyDeadlineMs: number;
-  /** The node that said last that it does not lead, and when it may be asked again. */
+  /** The node that last answered that it does not lead, and when it may be asked again. */
   refusedBy: number;
   askAgainMs: number;
 }
@@ -55,7 +61,7 @@ interface Queued {
 interface InFlight {
   readonly one: Queued;
   readonly to: number;
-  /** When another leader was seen first; 0: not yet. */
+  /** When another leader was first seen; 0: not yet. */
   formerSinceMs: number;
 }
 
@@ -77,16 +83,16 @@ export class Forwarding {
   readonly #inFlight = new Set<InFlight>();
   #lookAtMs = 0;
   #waitingBytes = 0;
-  /** Wall clock, for commands; and the clock that never steps, for waits. */
+  /** Wall clock, for commands; and the monotonic clock, for waits. */
   #nowMs = 0;
   #clockMs = 0;
   readonly #reply = new Reply();
-  /** Of requests and answers under way: they come and go in about the same order. */
+  /** Memory of requests and answers in flight, which come and go in about the same order. */
   readonly #memory = new Slab();
-  /** The block of that memory which is in use, and what came with the last read of a socket. */
+  /** Views of the memory block in use, and of the data of the last socket read. */
   readonly #whole = new WholeBuffer();
   readonly #received = new WholeBuffer();
-  /** Requests of other nodes under way here, by slot. */
+  /** Requests of other nodes in progress here, by slot. */
   readonly #origins = new Map<number, { readonly origin: ForwardOrigin; readonly group: Group }>();
   readonly #slots = new SlotSequence('node');
   readonly counters = { sent: 0, served: 0, queued: 0 };
@@ -119,7 +125,7 @@ export class Forwarding {
     if (leader !== 0 && leader !== this.#nodeId) this.#peers.forward(leader, group.id, frame, () => undefined);
   }
 
-  /** Takes a request that another node sent here; the slot that its answer will carry. */
+  /** Takes a request that another node sent here; returns the slot that its answer will carry. */
   accept(origin: ForwardOrigin, group: Group): number {
     const slot = this.#slots.take();
     this.#origins.set(slot, { origin, group });
@@ -140,7 +146,7 @@ export class Forwarding {
     this.#peers.reply(waiting.origin, span.subarray(0, 8 + size));
   }
 
-  /** Once a turn: tries what is queued, answers what has been applied here. */
+  /** Once a turn: sends what is queued, answers what has been applied here. */
   turn(nowMs: number, clockMs: number): void {
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;
@@ -153,13 +159,13 @@ export class Forwarding {
     this.release();
   }
 
-  /** Answers what has been applied here. */
+  /** Answers requests whose commands are applied here. */
   release(): void {
     if (this.#awaitingApply.length > 0)
       this.#awaitingApply = this.#awaitingApply.filter((waiting) => !this.#release(waiting));
   }
 
-  /** Something waits for a turn to come. */
+  /** Something waits for the next turn. */
   get waiting(): number {
     return this.#queued.length + this.#awaitingApply.length;
   }
@@ -173,7 +179,7 @@ export class Forwarding {
   #send(one: Queued): void {
     const { group, slot, frame } = one;
     if (group.accepts) {
-      // Leadership came to this node while the request waited.
+      // This node became leader while the request waited.
       this.#waitingBytes -= frame.length;
       const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
       group.submit(slot, frame, view, REQUEST_HEAD_BYTES, undefined, this.#nowMs);
@@ -187,7 +193,7 @@ export class Forwarding {
       leader !== this.#nodeId &&
       (leader !== one.refusedBy || this.#clockMs >= one.askAgainMs) &&
       this.#peers.forward(leader, group.id, frame, (answer) => {
-        // Else it was given up, and the client was told.
+        // Otherwise it was abandoned, and the client was told.
         if (this.#inFlight.delete(inFlight)) this.#onAnswer(one, leader, answer);
       });
     if (sent) {
@@ -230,10 +236,10 @@ export class Forwarding {
       this.#waitingBytes -= frame.length;
       return this.#refuse(slot, 'OUTCOME_UNKNOWN');
     }
-    // A frame carries the answers to a whole turn: one view of it serves them all.
+    // A frame carries all answers of a turn; one view serves them all.
     const { bytes: frameBytes, view } = this.#received.of(answer);
     this.#reply.read(frameBytes, view, answer.byteOffset + 8);
-    // It may have led when the request left. Who says so twice does not know better than this node.
+    // It may have led when the request left. A node that answers this twice does not know better than this node.
     if (this.#reply.code === NO_LEADER && from !== one.refusedBy) one.deadlineMs = this.#clockMs + LEADER_WAIT_MS;
     if (this.#reply.code === NO_LEADER && this.#clockMs < Math.min(one.deadlineMs, one.busyDeadlineMs)) {
       one.refusedBy = from;
@@ -252,7 +258,7 @@ export class Forwarding {
   #release(waiting: AwaitingApply): boolean {
     if (waiting.group.state.appliedIndex < waiting.index) {
       if (this.#clockMs < waiting.deadlineMs) return false;
-      // Done, but this node is cut off and cannot show it: what it acknowledges it must show.
+      // Done, but this node is cut off and cannot show it, so it must not acknowledge it.
       this.#refuse(waiting.slot, 'OUTCOME_UNKNOWN');
       return true;
     }

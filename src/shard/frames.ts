@@ -1,4 +1,7 @@
-/** Request frames that do not come from a main thread: checked when they come from a peer, made here for internal commands. */
+/**
+ * Request frames that do not come from the main thread: checked when they come from a peer, built here for internal
+ * commands.
+ */
 import { Command, KIND_CONDITIONAL, newCommandFields, writeCommand } from '../protocol/command.ts';
 import { REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 import type { CommandTraits } from '../protocol/operation.ts';
@@ -8,10 +11,10 @@ import { COMMANDS, byNumber, commandsWhere } from '../protocol/operations.ts';
 const FORWARDABLE = commandsWhere(({ forwardable }) => forwardable);
 
 const TRAITS = byNumber<CommandTraits>(COMMANDS);
-/** Head of a request and the fixed part of a command. */
+/** Request header and the fixed part of a command. */
 const FRAME_BYTES_MIN = REQUEST_HEAD_BYTES + 24;
 
-/** Views of the whole memory in which a frame lies: made once for all the frames that came with one read of a socket. */
+/** Views of the whole memory block around a frame, created once for all frames of one socket read. */
 export class WholeBuffer {
   bytes: Uint8Array = new Uint8Array(0);
   view: DataView = new DataView(this.bytes.buffer);
@@ -25,7 +28,7 @@ export class WholeBuffer {
   }
 }
 
-/** Of the command in a frame that has one, whether or not it has a condition. */
+/** Kind of the command in a frame, with or without a condition. */
 export function commandKind(frame: Uint8Array): number {
   return (frame[REQUEST_HEAD_BYTES] as number) & ~KIND_CONDITIONAL;
 }
@@ -33,7 +36,10 @@ export function commandKind(frame: Uint8Array): number {
 /** Reused: one check at a time. */
 const checked = new Command();
 
-/** True for a whole command frame with its payload inside; anything else from a peer is dropped. `bytes`, `view`: around it. */
+/**
+ * True for a complete command frame with its payload inside; other bytes from a peer are dropped. `bytes`, `view`:
+ * around it.
+ */
 export function isCommandFrame(bytes: Uint8Array, view: DataView, frame: Uint8Array): boolean {
   if (frame.length < FRAME_BYTES_MIN || !FORWARDABLE.has(commandKind(frame))) return false;
   const at = frame.byteOffset + REQUEST_HEAD_BYTES;

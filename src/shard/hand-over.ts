@@ -1,11 +1,13 @@
-/** Leadership that this node gives away by itself: before it stops, and while its disk has no room. */
+/** Leadership transfers that this node starts by itself: before it stops, and while its disk has no space. */
 import type { Group } from '../group/group.ts';
 
 /** A transfer takes a few round trips; one that takes longer is left to an election. */
 export const HAND_OVER_MS = 1000;
 
-/** Before a node stops, so that its groups do not wait for an election. True while transfers are under way: the shard goes on
- * with its turns, and asks again. */
+/**
+ * Before a node stops, so that its groups do not wait for an election. Returns true while transfers are in progress:
+ * the shard continues its turns and asks again.
+ */
 export function handOver(groups: readonly Group[]): boolean {
   let isBusy = false;
   for (const group of groups) {
@@ -15,19 +17,19 @@ export function handOver(groups: readonly Group[]): boolean {
   return isBusy;
 }
 
-/** Starts the transfer to the voter that has the most of the log and takes it. True while one is under way. */
+/** Starts the transfer to the most up-to-date voter that accepts it. Returns true while one is in progress. */
 export function passOn(group: Group): boolean {
   if (!group.leads) return false;
   const { raft } = group;
   if (raft.transferee !== 0) return true;
   const heirs = heirsOf(group);
   if (heirs.length === 0) return false;
-  // What came before goes into the log; what comes during the transfer waits for the new leader.
+  // Earlier commands go into the log first; later ones wait for the new leader.
   group.seal();
   return heirs.some((heir) => raft.transferLeadership(heir) === 'started');
 }
 
-/** Voters that answer, those with the most of the log first. */
+/** Voters that answer, most up-to-date first. */
 function heirsOf({ raft }: Group): number[] {
   return raft
     .peers()

@@ -1,4 +1,4 @@
-/** What the links to other nodes hand to a shard. Links exist before their shard does, and call it once both are there. */
+/** The calls from links to other nodes into a shard. Links exist before their shard, and call it once both exist. */
 import type { Runtime } from '../base/runtime.ts';
 import type { Message } from '../raft/types.ts';
 import type { ForwardOrigin, SnapshotHandler } from './ports.ts';

@@ -1,9 +1,10 @@
 /**
- * Snapshots that other nodes send to this one. Their rows go into the half of the group's key space that its state does not use;
- * raft decides whether they are wanted, and the half changes with one put (store/shard-store.ts).
+ * Snapshots that other nodes send to this one. Their rows go into the half of the group's key space that its state does
+ * not use; raft decides whether to use them, and the half changes with one put (store/shard-store.ts).
  *
- * That half may hold rows: the state before the last snapshot, or a part of a snapshot that never ended. They are deleted a few
- * at a time between turns, for every group of the shard waits meanwhile; the transfer is held up until the half is empty.
+ * That half may hold rows: the state before the last snapshot, or part of a snapshot that never ended. They are deleted
+ * a few at a time between turns, because every group of the shard waits meanwhile; the transfer is on hold until the
+ * half is empty.
  */
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
 import type { SnapshotRequest } from '../raft/types.ts';
@@ -12,13 +13,13 @@ import { type IncomingSnapshot, type Log, type PeerPort, type ShardStorage, Stor
 import { withMetadata } from './snapshot-metadata.ts';
 
 /**
- * Rows of one commit, in bytes: a commit costs an fsync, for which every group of the shard waits, and pieces come in 32 KiB. So much
- * is in memory per transfer, and one piece more.
+ * Rows of one commit, in bytes. A commit costs an fsync, for which every group of the shard waits, and pieces come in
+ * 32 KiB. A transfer holds this much in memory, plus one piece.
  */
 export const STAGE_BYTES = 256 * 1024;
-/** Rows that wait for the half to be empty, in bytes per transfer: what a sender has on the way unacknowledged, twice. */
+/** Rows that wait until the half is empty, in bytes per transfer: twice what a sender has in flight unacknowledged. */
 export const HELD_BYTES_MAX = 4 * 1024 * 1024;
-/** A sender that waits is told so often that this node lives: a small part of what it takes for silence. */
+/** Interval of keep-alives to a waiting sender: a fraction of its silence timeout. */
 const HOLD_MS = 5000;
 
 type Port = Pick<PeerPort, 'snapshotResult' | 'paceSnapshot'>;
@@ -26,14 +27,14 @@ type Port = Pick<PeerPort, 'snapshotResult' | 'paceSnapshot'>;
 interface Incoming {
   readonly snapshot: IncomingSnapshot;
   readonly message: SnapshotRequest;
-  /** Rows that wait for the half to be empty, or for more to go into one commit. */
+  /** Rows that wait until the half is empty, or for more to fill a commit. */
   held: Uint8Array[];
   heldBytes: number;
   isHalfEmpty: boolean;
   heldSinceMs: number;
-  /** All rows are here: raft is told when they are in their place. */
+  /** All rows have arrived; raft is told once they are in place. */
   complete: Group | undefined;
-  /** All rows are in their place and raft has the message. */
+  /** All rows are in place and raft has the message. */
   stepped: boolean;
 }
 
@@ -57,7 +58,7 @@ export class IncomingGroupSnapshots {
     this.#untidy = new Set(groups);
   }
 
-  /** `metadata` as the sender makes it; copied. */
+  /** `metadata` is the sender's; copied. */
   begin(snapshot: IncomingSnapshot, request: SnapshotRequest, metadata: Uint8Array): void {
     const { group, node: from } = snapshot;
     const message = withMetadata(request, metadata);
@@ -65,7 +66,7 @@ export class IncomingGroupSnapshots {
       const why = `refused a snapshot: unreadable, or usage not in units of ${WRITE_UNIT_BYTES} bytes`;
       this.#log('error', why, { group, from });
     }
-    // Raft was told of a complete one: its rows must stay until the commit that makes them the group's state.
+    // Raft received a complete one: its rows must stay until the commit that makes them the group's state.
     if (message === undefined || this.#incoming.get(group)?.stepped === true) {
       this.#peers.snapshotResult(snapshot, 'failed');
       return;
@@ -92,7 +93,7 @@ export class IncomingGroupSnapshots {
     if (incoming.isHalfEmpty && incoming.heldBytes >= STAGE_BYTES) this.#stage(incoming);
   }
 
-  /** All rows are here: raft decides whether they are wanted; installed() follows in any case. */
+  /** All rows have arrived: raft decides whether to use them; installed() follows in any case. */
   complete(snapshot: IncomingSnapshot, group: Group): void {
     const incoming = this.#incoming.get(snapshot.group);
     if (incoming?.snapshot !== snapshot) return;
@@ -102,7 +103,7 @@ export class IncomingGroupSnapshots {
 
   aborted(snapshot: IncomingSnapshot): void {
     const incoming = this.#incoming.get(snapshot.group);
-    // Once raft was told, only the end of the turn ends it.
+    // After raft was told, only the end of the turn ends it.
     if (incoming?.snapshot !== snapshot || incoming.stepped) return;
     this.#incoming.delete(snapshot.group);
     this.#log('info', 'a snapshot ended before all of it was here: the log of its sender says why', {
@@ -120,7 +121,9 @@ export class IncomingGroupSnapshots {
     this.#peers.snapshotResult(incoming.snapshot, 'installed');
   }
 
-  /** After a turn: what raft was told of and did not take, because its log got there on its own, is over. */
+  /**
+   * After a turn: ends a snapshot that raft received but did not use, because its log reached that index on its own.
+   */
   settle(hasRoom: boolean, clockMs: number): void {
     this.#clockMs = clockMs;
     let urgent: Incoming | undefined;
@@ -138,7 +141,7 @@ export class IncomingGroupSnapshots {
       this.#wake();
       return;
     }
-    // The others have no waiting sender.
+    // No sender waits for the others.
     for (const group of this.#untidy) if (!this.#incoming.has(group)) return this.#tidy(group);
   }
 
@@ -153,7 +156,7 @@ export class IncomingGroupSnapshots {
     else if (isClean) this.#release(incoming);
   }
 
-  /** The half is empty: what waited goes into its place. */
+  /** The half is empty: writes the waiting rows. */
   #release(incoming: Incoming): void {
     const { snapshot } = incoming;
     incoming.isHalfEmpty = true;
@@ -177,7 +180,7 @@ export class IncomingGroupSnapshots {
     this.#wake();
   }
 
-  /** What is held, in commits of about STAGE_BYTES. */
+  /** Stages the held rows, in commits of about STAGE_BYTES. */
   #stage(incoming: Incoming): boolean {
     const { held } = incoming;
     incoming.held = [];
@@ -195,7 +198,7 @@ export class IncomingGroupSnapshots {
     this.#peers.snapshotResult(snapshot, 'failed');
   }
 
-  /** False: the disk is full, and `write` did not happen as a whole. */
+  /** False: the disk is full, and `write` was not done completely. */
   #hasRoom(write: () => void): boolean {
     try {
       write();

@@ -1,9 +1,10 @@
 /**
- * Log that is kept for nodes that get a snapshot: what was written since it was taken, until they have that too. Without, a busy
- * group would have let go of it, and the node would need the next snapshot as soon as it has this one.
+ * Log kept for nodes that receive a snapshot: everything written since the snapshot, until they have that too. Without
+ * it a busy group would purge it, and the node would need another snapshot as soon as it has this one.
  *
- * It is bounded: by a fixed amount, or what the node has taken so far if that is more. A node that takes bytes faster than they are
- * written stays within it, however large the group is; one that does not would never catch up, with any bound.
+ * The kept log is bounded: by a fixed amount, or by what the node has received so far if that is more. A node that
+ * receives bytes faster than they are written stays within it, however large the group; a slower one would never catch
+ * up with any bound.
  */
 import type { Group } from '../group/group.ts';
 import type { ShardStorage } from './ports.ts';
@@ -11,31 +12,31 @@ import type { ShardStorage } from './ports.ts';
 const MIB = 1024 * 1024;
 
 export interface PinBounds {
-  /** Log in bytes that a node may always be behind: a minute at a MiB a second, and nothing against a disk. */
+  /** Bytes of log that a node may always be behind: a minute at a MiB a second, and little for a disk. */
   readonly bytes: number;
-  /** Entries it may be behind. What is known of each stays in memory, about 100 bytes: 50 MB. */
+  /** Entries it may be behind. Each costs about 100 bytes of memory: 50 MB. */
   readonly entries: number;
 }
 
 const PIN_BOUNDS: PinBounds = { bytes: 64 * MIB, entries: 500_000 };
-/** Log behind a checkpoint that is kept for slow followers, in bytes per group; beyond it they get a snapshot. */
+/** Log after a checkpoint that is kept for slow followers, in bytes per group; beyond it they get a snapshot. */
 export const LOG_KEPT_BYTES = 4 * MIB;
-/** A node that has its snapshot and takes nothing of the log behind it for so long: the log is not kept any longer. */
+/** A node that has its snapshot and receives nothing of the log after it for this long: the log is no longer kept. */
 const STILL_MS = 30_000;
 
 export interface Pin {
   readonly group: Group;
   readonly node: number;
-  /** The log behind it is kept. */
+  /** The log after it is kept. */
   index: number;
-  /** What the node has taken of the snapshot. */
+  /** Bytes of the snapshot that the node has received. */
   sentBytes: number;
-  /** sending: the snapshot; following: the log behind it. */
+  /** sending: the snapshot; following: the log after it. */
   phase: 'sending' | 'following';
   movedAtMs: number;
 }
 
-/** How the log that is kept stands to what may be kept. */
+/** The kept log compared with its bounds. */
 export interface Behind {
   readonly bytes: number;
   readonly entries: number;
@@ -55,7 +56,7 @@ export class LogPins {
   }
 
   add(group: Group, node: number): Pin {
-    // One transfer at a time to a node of a group: an earlier one is over.
+    // One transfer at a time to a node of a group, so an earlier one is over.
     for (const pin of this.#pins) if (pin.group === group && pin.node === node) this.#pins.delete(pin);
     const { appliedIndex } = group.state;
     const pin: Pin = { group, node, index: appliedIndex, sentBytes: 0, phase: 'sending', movedAtMs: 0 };
@@ -67,7 +68,7 @@ export class LogPins {
     this.#pins.delete(pin);
   }
 
-  /** Oldest index whose following entries are still needed; Infinity when none. */
+  /** Oldest index after which entries are still needed; Infinity when none. */
   oldest(group: number): number {
     let oldest = Infinity;
     for (const pin of this.#pins) if (pin.group.id === group) oldest = Math.min(oldest, pin.index);
@@ -80,7 +81,7 @@ export class LogPins {
     pin.movedAtMs = clockMs;
   }
 
-  /** Undefined: within its bounds. A volume that runs short gives a transfer no more than any slow follower. */
+  /** Undefined: within its bounds. When the volume runs short, a transfer gets no more than any slow follower. */
   tooFarBehind({ group, index, sentBytes }: Pin): Behind | undefined {
     const bytes = this.#storage.logBytesBehind(group.id, index);
     const entries = group.raft.lastIndex - index;
@@ -89,7 +90,7 @@ export class LogPins {
     return bytes > bytesMax || entries > this.#bounds.entries ? { bytes, entries, bytesMax } : undefined;
   }
 
-  /** Those that are following: how each of them ended, if it did. */
+  /** Checks the followers and reports how each of them ended, if it did. */
   look(clockMs: number, ended: (pin: Pin, how: 'caught up' | 'gone' | Behind) => void): void {
     for (const pin of this.#pins) {
       if (pin.phase !== 'following') continue;

@@ -1,4 +1,4 @@
-/** Groups whose log this node lost and has not got back: kept on disk, so that a restart does not make it forget. */
+/** Groups whose log this node lost and has not got back: kept on disk, so that a restart does not forget it. */
 import type { Group } from '../group/group.ts';
 import { type ShardStorage, StorageFullError } from './ports.ts';
 
@@ -10,7 +10,7 @@ export class LostGroups {
 
   readonly #noticed: () => void;
 
-  /** `noticed` hears when more groups are lost than before. */
+  /** `noticed` is called when more groups are lost than before. */
   constructor(storage: ShardStorage, groups: readonly Group[], noticed: () => void) {
     this.#storage = storage;
     this.#groups = groups;
@@ -18,15 +18,15 @@ export class LostGroups {
     for (const { id } of groups) if (storage.lost(id)) this.#lost.add(id);
   }
 
-  /** None of the logs is what it was. */
+  /** All logs are lost. */
   declare(): void {
     for (const { raft } of this.#groups) raft.loseLog();
     this.look();
   }
 
   /**
-   * Once a turn. A node that lost its log and was restored by a leader may vote from now on, also after a restart; one whose leader
-   * showed that the log is an older copy may not.
+   * Once a turn. A node that lost its log and was restored by a leader may vote again, also after a restart. A node
+   * whose leader showed that the log is an older copy may not.
    */
   look(): void {
     for (const { id, raft } of this.#groups) {
@@ -36,7 +36,7 @@ export class LostGroups {
         this.#storage.setLost([id], !raft.mayVote);
       } catch (error) {
         if (!(error instanceof StorageFullError)) throw error;
-        // Until it is there it is in memory: another try comes with the next turn.
+        // Until then it is in memory; the next turn tries again.
         return;
       }
       if (raft.mayVote) this.#lost.delete(id);

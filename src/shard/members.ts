@@ -1,14 +1,14 @@
-/** What a shard does about the membership of its groups besides operators' calls. */
+/** A shard's automatic handling of its groups' membership, apart from operators' calls. */
 import type { Group } from '../group/group.ts';
 
-/** Its voters are still those that the host believes in. */
+/** The group's configuration is still the host's, not yet in the log. */
 export function isUnrecorded({ raft, state }: Group): boolean {
   return state.configuration.length === 0 && raft.configurationIndex <= state.appliedIndex;
 }
 
 /**
- * The first configuration goes into the log, so that it is part of the state: otherwise a node that is started with
- * another raft.peers would believe in other voters than the rest of its group.
+ * Puts the first configuration into the log, so that it is part of the state: otherwise a node started with another
+ * raft.peers would use other voters than the rest of its group.
  */
 export function recordConfiguration(group: Group, identity: string | undefined): void {
   if (!group.leads || !isUnrecorded(group)) return;
@@ -16,8 +16,8 @@ export function recordConfiguration(group: Group, identity: string | undefined):
 }
 
 /**
- * Why a directory cannot be started as it is configured, or undefined. What a single node wrote, the other nodes of a new cluster do
- * not have: they would put other bytes at the same offsets.
+ * Why a directory cannot be started as configured, or undefined. The other nodes of a new cluster lack what a single
+ * node wrote, and would put other bytes at the same offsets.
  */
 export function whyNotFormed(groups: readonly Group[], nodeId: number, formation: Formation): string | undefined {
   const { isCluster, single, initMembership } = formation;
@@ -42,7 +42,7 @@ export function whyNotFormed(groups: readonly Group[], nodeId: number, formation
 export interface Formation {
   /** With peers. */
   readonly isCluster: boolean;
-  /** The directory was made by a node without peers; undefined: by a version that did not note it. */
+  /** Whether a node without peers created the directory; undefined: a version that did not record it. */
   readonly single: boolean | undefined;
   readonly initMembership: boolean;
 }
@@ -58,14 +58,14 @@ const EARLIER =
   'it can be grown into a cluster (src/operator/README.md, "From one node to three")';
 
 /**
- * The nodes that joined by an operator's call, with the address that came with it: what the configurations in force of the
- * shard's groups have, committed or not, because a leader needs it to commit. Looked at once a tick.
+ * Nodes that joined by an operator's call, with the address given: those in the current configurations of the shard's
+ * groups, committed or not, because a leader needs them to commit. Checked once a tick.
  */
 export class JoinedNodes {
   readonly #tell: (addresses: ReadonlyMap<number, string>) => void;
   #known: ReadonlyMap<number, string> = new Map();
 
-  /** `tell` hears of every change. */
+  /** `tell` is called with every change. */
   constructor(tell: (addresses: ReadonlyMap<number, string>) => void) {
     this.#tell = tell;
   }

@@ -1,4 +1,4 @@
-/** What a shard is started with, and what that means for the consensus of its groups. */
+/** The options of a shard, and the consensus settings derived from them. */
 import { ENTRY_BYTES_MAX, ENTRY_FILL_BYTES, UNCOMMITTED_BYTES_MAX } from '../base/limits.ts';
 import { Group } from '../group/group.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
@@ -28,11 +28,11 @@ export interface ShardOptions {
   readonly voters: readonly number[];
   /** All nodes of the configuration file. */
   readonly nodes: readonly number[];
-  /** Undefined: nothing is known of clusters and their directories. */
+  /** Undefined: clusters and their directories have no identity. */
   readonly identity?: ClusterIdentity | undefined;
   /** Differs between boots; seeds election timeouts. */
   readonly seed: number;
-  /** Names this run of the process to its peers; positive. */
+  /** Identifies this run of the process to its peers; positive. */
   readonly boot: number;
   readonly log: Log;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
@@ -40,11 +40,14 @@ export interface ShardOptions {
   readonly links?: ShardLinks | undefined;
   /** Undefined: everything stays on the nodes. */
   readonly cold?: { readonly port: ColdPort; readonly settings: ColdSettings } | undefined;
-  /** Bytes of a group that may wait for a majority before its writes are answered 503; 0, undefined: only consensus' own bound. */
+  /**
+   * Bytes of a group that may wait for a majority before its writes are answered 503; 0 or undefined: only consensus'
+   * own bound.
+   */
   readonly uncommittedBytesMax?: number | undefined;
   /** Bounds of messages between nodes, in bytes: the simulator makes them small. */
   readonly messages?: Pick<RaftConfig, 'maxMessageBytes' | 'maxInflightBytes'>;
-  /** Size of the entries that commands are put together into, in bytes: the simulator makes it small. */
+  /** Target size for combining commands into an entry, in bytes: the simulator makes it small. */
   readonly entryFillBytes?: number;
   /** How far a node that gets a snapshot may be behind: the simulator makes it small. */
   readonly pinBounds?: PinBounds;

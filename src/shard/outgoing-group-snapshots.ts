@@ -1,6 +1,6 @@
 /**
- * Group snapshots for other nodes: the rows of applied state as one LMDB read transaction shows them, so appends go on meanwhile.
- * The log behind them is kept within bounds (log-pins.ts). What the receiver does with them: incoming-group-snapshots.ts.
+ * Group snapshots for other nodes: the rows of applied state in one LMDB read transaction, so appends continue
+ * meanwhile. The log after them is kept within bounds (log-pins.ts). The receiver is in incoming-group-snapshots.ts.
  */
 import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
@@ -11,10 +11,10 @@ import type { Log, PeerPort, ShardStorage, SnapshotSending } from './ports.ts';
 import { Retries } from './retries.ts';
 import { encodeMetadata } from './snapshot-metadata.ts';
 
-/** Heartbeats wait while a chunk passes, also on a thin link; large against its head. */
+/** Heartbeats wait behind a chunk, also on a thin link; large compared with its header. */
 const CHUNK_BYTES = 32 * 1024;
 
-/** Said to operators; the figures come with it. */
+/** Log sentence for operators; the figures follow it. */
 export const TOO_FAR_BEHIND =
   'a node takes a snapshot and the log behind it more slowly than the group is written: it is given up, and tried again later';
 
@@ -57,7 +57,7 @@ export class OutgoingGroupSnapshots {
     this.pins = new LogPins(storage, bounds);
   }
 
-  /** It is sent when its turn comes; until then raft sends nothing else to that node. */
+  /** Sent when its turn comes; until then raft sends nothing else to that node. */
   want(group: Group, message: SnapshotRequest): void {
     this.#wanted.set(keyOf(group, message.to), { group, message });
   }
@@ -66,7 +66,7 @@ export class OutgoingGroupSnapshots {
     return this.#wanted.size;
   }
 
-  /** Those whose turn it is. The caller checkpoints their groups, and then sends them or tells raft that it cannot. */
+  /** Snapshots whose turn it is. The caller checkpoints their groups, then sends them or tells raft that it cannot. */
   due(clockMs: number): Wanted[] {
     if (this.#wanted.size === 0) return [];
     const due: Wanted[] = [];
@@ -133,7 +133,7 @@ export class OutgoingGroupSnapshots {
     pin.group.raft.snapshotFailed(pin.node);
   }
 
-  /** Once a turn: ends what has fallen too far behind. */
+  /** Once a turn: ends transfers that have fallen too far behind. */
   look(clockMs: number): void {
     this.#clockMs = clockMs;
     for (const [pin, sending] of this.#sending) {
@@ -162,7 +162,7 @@ function keyOf(group: Group, node: number): string {
   return `${group.id}/${node}`;
 }
 
-/** Not when another node leads by now, or the peer got the entries in another way, or left. */
+/** False when another node leads by now, or the peer got the entries otherwise, or left. */
 function isStillWanted({ raft, leads }: Group, node: number): boolean {
   return leads && raft.peers().some((peer) => peer.node === node && peer.state === 'snapshot');
 }

@@ -1,4 +1,4 @@
-/** What a shard needs from the outside; the simulator swaps all of it. */
+/** A shard's interfaces to the outside; the simulator replaces all of them. */
 import type { Entry, HardState, LogReader, Message, SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
 import type { Tx } from '../stream/tx.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
@@ -12,7 +12,7 @@ export interface RequestSource {
   readonly bytes: Uint8Array;
   readonly view: DataView;
   release(): void;
-  /** The payload that came beside the ring under this id. */
+  /** The payload transferred separately under this id. */
   takeLane(id: number): Uint8Array;
 }
 
@@ -23,7 +23,7 @@ export interface ReplyTarget {
   /** Offset of a span for at most `sizeBytes`. */
   reserve(sizeBytes: number): number;
   commit(sizeBytes: number): void;
-  /** Sends a body beside the ring; its id, to be named in the frame that follows. */
+  /** Transfers a body separately; returns its id, to be named in the frame that follows. */
   sendLane(body: Uint8Array<ArrayBuffer>): number;
   /** Makes committed records visible and wakes the main thread if it sleeps. */
   publish(): void;
@@ -34,9 +34,9 @@ export interface TurnBatch {
   readonly group: number;
   readonly entries: readonly Entry[];
   readonly hardState: HardState | undefined;
-  /** A received snapshot takes over: the staged rows become the group's state, and its log starts behind them. */
+  /** A received snapshot takes over: the staged rows become the group's state, and its log starts after them. */
   readonly snapshot: SnapshotMeta | undefined;
-  /** What raft is told when the batch is on disk. */
+  /** Arguments of raft.persisted() once the batch is on disk. */
   readonly persistIndex: number;
   readonly persistTerm: number;
 }
@@ -50,7 +50,7 @@ export interface StoredVote {
 export interface ShardStorage {
   /** Applied state of all groups of the shard; put and delete only inside a commit. */
   readonly tx: Tx;
-  /** Opens a group's log behind its applied state. All groups first, then load(). */
+  /** Opens a group's log after its applied state. Open all groups before load(). */
   openLog(group: number, appliedIndex: number, appliedTerm: number): LogReader;
   load(): void;
   vote(group: number): StoredVote;
@@ -64,31 +64,34 @@ export interface ShardStorage {
   /** Marks the directory as used and, in the same commit, the groups whose log it does not have. */
   markUsed(lost: readonly number[]): void;
   /**
-   * One durable commit: the turn's entries and votes, what `checkpoint` writes into `tx`, and the deletion of log records
-   * that earlier checkpoints cover. On disk when it returns. Throws StorageFullError when there is no room: nothing was
-   * written then, and the same commit may be tried again. Any other error is fatal.
+   * One durable commit: the turn's entries and votes, what `checkpoint` writes into `tx`, and the deletion of log
+   * records that earlier checkpoints cover. On disk when it returns. Throws StorageFullError when there is no space:
+   * nothing was written then, and the same commit may be retried. Any other error is fatal.
    */
   commit(batches: readonly TurnBatch[], checkpoint: (() => void) | undefined): void;
-  /** A checkpoint up to `index` is on disk: its log entries are not needed any more. */
+  /** A checkpoint up to `index` is on disk: its log entries are no longer needed. */
   purge(group: number, index: number): void;
-  /** The greatest index up to `index` behind which the log still holds `keepBytes`; 0 when it holds less. */
+  /** The greatest index up to `index` after which the log still holds `keepBytes`; 0 when it holds less. */
   purgeable(group: number, index: number, keepBytes: number): number;
-  /** What the log behind `index` costs, in bytes. */
+  /** Size of the log after `index`, in bytes. */
   logBytesBehind(group: number, index: number): number;
-  /** What the logs of all groups hold in memory; what is older is read back from disk. */
+  /** Bytes of all groups' logs in memory; older entries are read back from disk. */
   readonly logMemoryBytes: number;
   readonly logReadBack: number;
-  /** All rows of a group's state as they are now, unmoved by later commits. */
+  /** All rows of a group's state at this moment; later commits do not change them. */
   openSnapshot(group: number): SnapshotReader;
-  /** Adds rows of a snapshot to the half of the group's key space that its state does not use; durable, one commit for all. */
+  /**
+   * Adds rows of a snapshot to the half of the group's key space that its state does not use; durable, one commit for
+   *  all.
+   */
   stage(group: number, pieces: readonly Uint8Array[]): void;
-  /** Deletes some rows of that half, a few milliseconds' worth, in one commit; true when it is empty. */
+  /** Deletes some rows of that half, a few milliseconds' worth, in one commit; returns true when it is empty. */
   clearStage(group: number): boolean;
   /** Log records waiting for deletion by the next commit. */
   readonly doomedRecords: number;
   /** False when the file system is down to its reserve; sampled, may be a moment old. */
   readonly spaceLeft: boolean;
-  /** The file system could take commits that find no page to use again; sampled too, and false before spaceLeft is. */
+  /** False when a commit that finds no page to reuse might not fit; sampled too, and false before spaceLeft is. */
   readonly roomToGrow: boolean;
 }
 
@@ -107,7 +110,7 @@ export interface SnapshotReader {
   close(): void;
 }
 
-/** Where the answer to a forwarded request goes. */
+/** Destination of the answer to a forwarded request. */
 export interface ForwardOrigin {
   readonly node: number;
   readonly shard: number;
@@ -122,29 +125,32 @@ export interface IncomingSnapshot {
 }
 
 export interface SnapshotHandler {
-  /** `metadata` is overwritten after the call. A transfer that is under way for the group was ended before. */
+  /** `metadata` is overwritten after the call. An earlier transfer for the group has ended before. */
   onSnapshotBegin(snapshot: IncomingSnapshot, message: SnapshotRequest, metadata: Uint8Array): void;
-  /** In order, without a gap. When this returns, the sender is told that the bytes are dealt with, unless the transfer is on hold. */
+  /**
+   * In order and without gaps. When this returns, the sender is told that the bytes are processed, unless the transfer
+   * is on hold.
+   */
   onSnapshotChunk(snapshot: IncomingSnapshot, bytes: Uint8Array): void;
-  /** All bytes were handed out: install, then say so with `PeerPort.snapshotResult`. */
+  /** All bytes were delivered: install, then report with `PeerPort.snapshotResult`. */
   onSnapshotComplete(snapshot: IncomingSnapshot): void;
-  /** It is over without a result, also after `onSnapshotComplete` when a newer one begins: throw away what there is. */
+  /** Ended without a result, also after `onSnapshotComplete` when a newer one begins: discard its data. */
   onSnapshotAborted(snapshot: IncomingSnapshot): void;
 }
 
-/** `lost`: the connection broke, or the receiver said nothing for too long. */
+/** `lost`: the connection broke, or the receiver was silent for too long. */
 export type SnapshotOutcome = 'installed' | 'failed' | 'lost' | 'cancelled';
 
 export interface SnapshotSource {
-  /** The next bytes, at most SNAPSHOT_CHUNK_BYTES_MAX, copied before it is asked again; undefined: that was all. */
+  /** The next bytes, at most SNAPSHOT_CHUNK_BYTES_MAX, copied before the next call; undefined at the end. */
   next(): Uint8Array | undefined;
   /** Exactly once, the last call. */
   done(outcome: SnapshotOutcome): void;
 }
 
-/** A transfer under way. */
+/** A transfer in progress. */
 export interface SnapshotSending {
-  /** Tells the receiver to forget it; the source is done. Does nothing when it is over. */
+  /** Tells the receiver to discard it; the source is done. Does nothing when it is over. */
   cancel(): void;
 }
 
@@ -153,8 +159,8 @@ export interface PeerPort {
   connected(node: number, group: number): boolean;
   sendRaft(node: number, group: number, message: Message): void;
   /**
-   * False: not sent, `onReply` is not called. Else it is called once, with undefined when no answer will come. The bytes of a
-   * request or an answer must not change before the next flush.
+   * False: not sent, `onReply` is not called. Otherwise it is called once, with undefined when no answer will come. The
+   * bytes of a request or an answer must not change before the next flush.
    */
   forward(node: number, group: number, bytes: Uint8Array, onReply: (answer: Uint8Array | undefined) => void): boolean;
   reply(origin: ForwardOrigin, bytes: Uint8Array): boolean;
@@ -166,10 +172,14 @@ export interface PeerPort {
     metadata: Uint8Array,
     source: SnapshotSource,
   ): SnapshotSending | undefined;
-  /** Nodes that joined beside those of the configuration file, with their addresses; replaces what was said before. */
+  /**
+   * Nodes that joined in addition to those of the configuration file, with their addresses; replaces the previous call.
+   */
   setJoined(addresses: ReadonlyMap<number, string>): void;
   snapshotResult(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean;
-  /** hold: its bytes wait here, so the sender learns that this end lives, and sends no more than a window. resume: they do not. */
+  /**
+   * hold: bytes wait here, so the sender gets keep-alives and sends no more than a window. resume: they no longer wait.
+   */
   paceSnapshot(snapshot: IncomingSnapshot, pace: 'hold' | 'resume'): void;
   flush(): void;
 }
@@ -181,7 +191,7 @@ export class StorageFullError extends Error {
   }
 }
 
-/** Severity and sentence; the host routes them into the process log. */
+/** Severity and sentence; the host writes them to the process log. */
 export type Log = (
   level: 'debug' | 'info' | 'warn' | 'error',
   message: string,

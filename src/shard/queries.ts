@@ -1,4 +1,4 @@
-/** Everything that asks a shard and does not write: who answers it, and whether it has to wait. */
+/** Handles everything that asks a shard and does not write: which part answers, and whether the query must wait. */
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import type { Group } from '../group/group.ts';
 import type { ReplySink } from '../group/reply-sink.ts';
@@ -20,10 +20,10 @@ export interface QueriesHost {
   readonly admin: Administration;
   readonly exports: Exports;
   readonly sink: ReplySink;
-  /** There are other nodes, which may know more than this one. */
+  /** Other nodes exist, which may know more than this one. */
   readonly hasOthers: boolean;
   status(): ShardStatus;
-  /** This node must not lead, or may again. */
+  /** Changes this node's election priority. */
   shed(electionPriority: ElectionPriority): void;
 }
 
@@ -37,7 +37,7 @@ export class Queries {
   readonly #waiting: WaitingReads;
   readonly #query = new Query();
   readonly #reply = new Reply();
-  /** Where the query lies that is being answered. */
+  /** The frame of the current query. */
   #frameBytes: Uint8Array = new Uint8Array(0);
   #frameAt = 0;
   #frameSize = 0;
@@ -45,7 +45,7 @@ export class Queries {
   shedBits = 0;
   #nowMs = 0;
   #clockMs = 0;
-  /** Answered at once, whatever the groups have applied. */
+  /** Answered immediately, whatever the groups have applied. */
   readonly #control = byNumber<Control>({
     unwatch: (group) => {
       group?.watchers.unwatch(this.#query.topic);
@@ -79,7 +79,7 @@ export class Queries {
     this.#recovery.lose();
   }
 
-  /** The group may know less than it acknowledged before the start of this process. */
+  /** Whether the group may know less than it acknowledged before this process started. */
   isBehind(group: Group): boolean {
     return this.#recovery.isBehind(group);
   }
@@ -99,7 +99,7 @@ export class Queries {
     else if (!this.#waiting.untilCaughtUp(this.#asked(group, slot), clockMs)) this.#refuse(slot, 'CATCHING_UP');
   }
 
-  /** Before the messages of a turn leave. */
+  /** Call before the messages of a turn are sent. */
   ask(clockMs: number): void {
     if (this.#waiting.size > 0) this.#waiting.ask(clockMs);
   }
@@ -108,7 +108,10 @@ export class Queries {
     this.#waiting.confirmed(group, states);
   }
 
-  /** Once a turn, after apply, and with the live events sent: a query that is answered now may subscribe to the next ones. */
+  /**
+   * Once a turn, after apply and after the live events were sent, because a query answered now may subscribe to the
+   * next ones.
+   */
   turn(nowMs: number, clockMs: number): void {
     this.#nowMs = nowMs;
     this.#clockMs = clockMs;
@@ -154,7 +157,7 @@ export class Queries {
     return this.#host.sink.send(this.#reply);
   }
 
-  /** Keeps the current query until all that was committed when it came is applied here. */
+  /** Keeps the current query until everything committed at its arrival is applied here. */
   #confirm(group: Group | undefined, groups: readonly Group[], slot: number): void {
     if (this.#waiting.untilConfirmed(this.#asked(group, slot), groups, this.#clockMs)) return;
     this.#refuse(slot, 'UNCONFIRMED');

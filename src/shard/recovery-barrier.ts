@@ -1,17 +1,18 @@
 /**
- * What a node acknowledged or showed it shows again after a restart. Applied state on disk is a checkpoint, up to half a second
- * old; the log behind it is there, but how much of it is committed only a leader can tell. So a group shows nothing before it
- * has applied the log that it started with: all that the process before can have applied was in it.
+ * A node shows after a restart whatever it acknowledged or showed before. Applied state on disk is a checkpoint, up to
+ * a second old. The log after it is there, but only a leader can tell how much of it is committed. So a group answers
+ * no reads before it has applied the log that it started with, which includes everything the previous process can have
+ * applied.
  *
- * The end of that log may never be committed: then a leader cuts it off, and the bound falls with it. A node that lost its log
- * does not know what it acknowledged: it shows nothing before it was restored, and then as much as it had been restored with. That
- * it lost its log a node may learn later, from its peers.
+ * The end of that log may never be committed: then a leader truncates it, and the bound falls with it. A node that lost
+ * its log does not know what it acknowledged: it answers no reads before it is restored, and then up to what it was
+ * restored with. A node may learn only later, from its peers, that it lost its log.
  */
 import { planted } from '../base/planted.ts';
 import type { Group } from '../group/group.ts';
 
 export class RecoveryBarrier {
-  /** Groups that are behind, and the index that they must have applied. */
+  /** Groups that are behind, with the index that they must have applied. */
   readonly #bounds = new Map<Group, number>();
 
   readonly #groups: readonly Group[];
@@ -22,7 +23,7 @@ export class RecoveryBarrier {
     this.observe();
   }
 
-  /** Every group shows what it has. */
+  /** Whether every group may answer. */
   get done(): boolean {
     return this.#bounds.size === 0;
   }
@@ -31,7 +32,7 @@ export class RecoveryBarrier {
     return this.#bounds.has(group) && !planted('reads-not-held');
   }
 
-  /** None of the logs is what it was. */
+  /** All logs are lost. */
   lose(): void {
     for (const group of this.#groups) if (!group.raft.mayVote) this.#bounds.set(group, Infinity);
   }
@@ -40,7 +41,8 @@ export class RecoveryBarrier {
   observe(): void {
     for (const [group, before] of this.#bounds) {
       const { mayVote, lastIndex } = group.raft;
-      // Between two turns the log may be cut and grow again. Then the bound is too high, and met a little later.
+      // Between two turns the log may be truncated and grow again. Then the bound is too high, and reached a little
+      // later.
       const bound = mayVote ? Math.min(before, lastIndex) : before;
       if (group.state.appliedIndex >= bound) this.#bounds.delete(group);
       else this.#bounds.set(group, bound);

@@ -103,7 +103,7 @@ export class Replicated implements Replication {
     this.#peers.flush();
   }
 
-  /** A tail stays that slow followers may still need. */
+  /** Keeps a tail that slow followers may still need. */
   purgeable(group: Group, index: number): number {
     return this.#storage.purgeable(group.id, index, LOG_KEPT_BYTES);
   }

@@ -1,4 +1,4 @@
-/** How a shard shares its groups with other nodes. A single node does nothing of it; a node of a cluster does all of it. */
+/** How a shard shares its groups with other nodes. For a single node every method is empty. */
 import type { Group } from '../group/group.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Message } from '../raft/types.ts';
@@ -28,28 +28,31 @@ export interface Replication extends SnapshotHandler {
   submit(group: Group, slot: number, frame: Uint8Array, payload: Uint8Array | undefined, nowMs: number): void;
   /** Hands the renewal of a stream's lifetime to the leader. */
   renew(group: Group, key: Uint8Array): void;
-  /** Takes a request that another node sent here; the slot that its answer will carry. */
+  /** Takes a request that another node sent here; returns the slot that its answer will carry. */
   accept(origin: ForwardOrigin, group: Group): number;
   /** Sends the answer of such a request. */
   answer(reply: Reply): void;
-  /** Messages of Raft; they leave with the next flush. */
+  /** Raft messages; they leave with the next flush. */
   send(group: Group, messages: readonly Message[]): void;
 
-  /** Before the disk write of a turn: answers what is applied here by now, which other nodes have acknowledged. */
+  /** Before the disk write of a turn: answers requests that are applied here by now. */
   release(): void;
   /** Once a turn, after the commit. */
   turn(nowMs: number, clockMs: number): void;
-  /** Once a tick: the nodes that joined. */
+  /** Once a tick: tracks nodes that joined. */
   tick(groups: readonly Group[]): void;
-  /** Takes in group snapshots, a step a turn. Not while entries wait for the disk. */
+  /** Receives group snapshots, a step a turn. Not while entries wait for the disk. */
   settle(hasRoom: boolean, clockMs: number): void;
   /** The staged rows are the group's state now. */
   installed(group: number): void;
-  /** Starts the group snapshots whose turn it is. `checkpoint` writes the state of their groups first; false: the disk is full. */
+  /**
+   * Starts the group snapshots whose turn it is. `checkpoint` writes the state of their groups first and returns false
+   * when the disk is full.
+   */
   sendSnapshots(clockMs: number, checkpoint: (groups: readonly Group[]) => boolean): void;
-  /** How much of the log up to `index` the group may let go of after a checkpoint. */
+  /** How much of the log up to `index` the group may purge after a checkpoint. */
   purgeable(group: Group, index: number): number;
-  /** The log behind this index is on its way to another node; Infinity: none is. */
+  /** The log after this index is needed by a transfer; Infinity: there is none. */
   pinnedIndex(group: Group): number;
   flush(): void;
   /** Refuses everything that waits. */

@@ -1,8 +1,11 @@
-/** When a snapshot for a node may be tried again: a group is not read and sent in a loop to who cannot take it. */
+/**
+ * When a snapshot for a node may be retried, so that a group is not read and sent in a loop to a node that cannot
+ * accept it.
+ */
 
-/** Behind the first failure: a node that restarts takes about as long. */
+/** Delay after the first failure, about as long as a node restart. */
 const FIRST_MS = 500;
-/** What a node that can take it again waits for at most. */
+/** Maximum delay for a node that can accept it again. */
 const LONGEST_MS = 60_000;
 
 interface Failures {
@@ -11,10 +14,10 @@ interface Failures {
 }
 
 export class Retries {
-  /** By group and node: as many as there are of both. */
+  /** By group and node; bounded by their product. */
   readonly #failures = new Map<string, Failures>();
 
-  /** Returns for how long nothing is tried. */
+  /** Returns how long to wait before the next attempt. */
   failed(key: string, clockMs: number): number {
     const before = this.#failures.get(key)?.count ?? 0;
     const waitMs = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(before, 10));

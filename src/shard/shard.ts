@@ -1,8 +1,8 @@
 /**
  * The turn loop of one shard: drain the mailbox, step the groups, ONE durable commit for all of them, answer.
  *
- * The commit blocks this thread until fsync has returned. What arrives meanwhile waits in the ring and becomes the next
- * turn: that is the whole batching policy, there is no timer and no knob.
+ * The commit blocks this thread until fsync has returned. Requests that arrive meanwhile wait in the ring and form the
+ * next turn. That is the whole batching policy: there is no timer and no option.
  */
 import { assert } from '../base/assert.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
@@ -35,7 +35,7 @@ import { QUERIES } from '../protocol/operations.ts';
 /** One tick of Raft's logical time. */
 export const TICK_MS = 100;
 const SWEEP_MS = 250;
-/** Rounds of persist-apply within one turn; more would mean raft makes work out of nothing. */
+/** Rounds of persist-apply within one turn; more would mean that raft creates work without input. */
 const ROUNDS_MAX = 8;
 
 export class Shard {
@@ -57,7 +57,7 @@ export class Shard {
   #clockMs = 0;
   #tickAtMs = 0;
   #sweepAtMs = 0;
-  /** Messages that may leave once the commit of their batch is on disk. */
+  /** Messages to send once the commit of their batch is on disk. */
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   readonly #lost: LostGroups;
   readonly #checkpoint = (groups: readonly Group[]): boolean => this.#commits.commit([], groups, this.#clockMs);
@@ -71,7 +71,7 @@ export class Shard {
     this.replication = links === undefined ? SINGLE_NODE : new Replicated({ ...options, ...own, links });
     const proposals = new Proposals();
     this.#sink = new ReplyRouter(ring, this.replication, proposals);
-    // Applied state first, then all logs behind it, then consensus over both.
+    // Applied state first, then all logs after it, then consensus over both.
     const states = options.groups.map((id) => new State(id, storage.tx, storage.prefix(id)));
     const logs = states.map((state) => storage.openLog(state.group, state.appliedIndex, state.appliedTerm));
     storage.load();
@@ -124,8 +124,8 @@ export class Shard {
   }
 
   /**
-   * One turn. `nowMs` is the wall clock: it goes into commands and decides what is expired. `clockMs` never steps: all
-   * periods are measured with it.
+   * One turn. `nowMs` is the wall clock: it goes into commands and decides what is expired. `clockMs` is monotonic and
+   * measures all periods.
    */
   turn(nowMs: number, clockMs: number): void {
     this.counters.turns++;
@@ -137,17 +137,17 @@ export class Shard {
     for (const group of this.groups) group.seal();
     if (this.#commits.stuck.length === 0) this.#queries.ask(clockMs);
     this.#commits.checkpoints.observe(clockMs);
-    // What a commit makes possible (apply, or the first entry of a new leader) is done in the next round.
+    // The next round does what a commit makes possible: apply, or the first entry of a new leader.
     for (let round = 0; this.#persist(clockMs, round === 0); round++) {
       assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     }
-    // While the disk is full, what was received may not have taken its place yet.
+    // While the disk is full, received rows may not be in place yet.
     if (this.#commits.stuck.length === 0) this.replication.settle(!this.full, clockMs);
     this.replication.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);
     for (const group of this.groups) group.flushEvents();
-    // Before anybody is told that a restored node has caught up: a restart would take that back.
+    // Must come before peers learn that a restored node has caught up: a restart would undo that.
     if (!this.full) this.#lost.look();
     this.#queries.turn(nowMs, clockMs);
     this.#commits.checkpoints.observe(clockMs);
@@ -176,7 +176,7 @@ export class Shard {
     group.submit(slot, bytes, view, frame.byteOffset + REQUEST_HEAD_BYTES, undefined, nowMs);
   }
 
-  /** The directory is another one, or an older copy of it, than the one that its peers know. */
+  /** The directory is not the one that its peers know, or an older copy of it. */
   declareLost(): void {
     this.#lost.declare();
   }
@@ -185,7 +185,7 @@ export class Shard {
     return this.#byId.get(id);
   }
 
-  /** Milliseconds until the next turn is due although nothing arrives. */
+  /** Milliseconds until the next turn is due without input. */
   waitMs(clockMs: number): number {
     let due = Math.min(this.#tickAtMs, this.#sweepAtMs) - clockMs;
     if (!this.full && this.cold !== undefined) due = Math.min(due, this.cold.dueAtMs - clockMs);
@@ -198,7 +198,7 @@ export class Shard {
     return this.#commits.full;
   }
 
-  /** Writes all applied state, so that the next start replays nothing; refuses who still waits. */
+  /** Writes all applied state, so that the next start replays nothing; refuses waiting requests. */
   stop(nowMs: number, clockMs: number): void {
     this.turn(nowMs, clockMs);
     for (const group of this.groups) group.failWaiting();
@@ -222,7 +222,7 @@ export class Shard {
     source.release();
   }
 
-  /** Returns the bytes that came beside the ring. */
+  /** Returns the number of bytes that were transferred separately. */
   #handle(source: RequestSource, nowMs: number): number {
     const { bytes, view, offset } = source;
     const op = bytes[offset] as number;
@@ -253,7 +253,7 @@ export class Shard {
     return this.#queries.shedBits;
   }
 
-  /** What STATUS shows beyond the groups. */
+  /** The part of STATUS that is not about groups. */
   get status(): ShardStatus {
     const { nodeId, storage } = this.#options;
     const snapshots = this.replication.counters;
@@ -289,19 +289,21 @@ export class Shard {
     }
   }
 
-  /** Applies what is committed and makes durable what raft hands out; false when there was nothing to make durable. */
+  /** Applies what is committed and persists what raft returns; false when there was nothing to persist. */
   #persist(clockMs: number, mayCheckpoint: boolean): boolean {
     const { stuck } = this.#commits;
-    // Nothing is sent before the disk has taken what waits, perhaps for days: what would be said meanwhile is lost.
+    // Nothing is sent before the disk has taken what waits, perhaps for days: messages of that time are lost.
     if (stuck.length > 0) for (const group of this.groups) group.raft.dropMessages();
     const batches = stuck.length > 0 ? stuck : this.#takeBatches();
     const due = mayCheckpoint ? this.#commits.checkpoints.due(clockMs) : [];
     if (batches.length === 0 && due.length === 0) {
       if (!this.full || !mayCheckpoint) return false;
-      // What found the disk full may be over (a snapshot for another node): some commit has to find the room again.
+      // The request that found the disk full may be over (a snapshot for another node), so some commit has to check for
+      // space again.
       due.push(...this.groups.slice(0, 1));
     }
-    // This node's disk write runs while its entries travel (thesis 10.2.1) and clients and readers hear of what is committed.
+    // This node's disk write runs while its entries travel (thesis 10.2.1) and while clients and readers learn of
+    // commits.
     this.replication.release();
     for (const group of this.groups) group.flushEvents();
     this.#options.replies.publish();
@@ -342,7 +344,7 @@ export class Shard {
     this.replication.installed(id);
   }
 
-  /** Lets go of log that a checkpoint covers. */
+  /** Purges the log that a checkpoint covers. */
   #purge(group: Group): void {
     this.#letGo(group, this.replication.purgeable(group, group.state.appliedIndex));
   }

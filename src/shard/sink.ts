@@ -1,4 +1,4 @@
-/** Where answers and tail events go: to the main thread, to another node, or to the shard itself. */
+/** Routes answers and tail events: to the main thread, to another node, or to the shard itself. */
 import { errorNumber } from '../base/errors.ts';
 import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
@@ -12,7 +12,7 @@ import type { Replication } from './replication.ts';
 const OUTCOME_UNKNOWN = errorNumber('OUTCOME_UNKNOWN');
 const NO_LEADER = errorNumber('NO_LEADER');
 
-/** Writes into the reply ring; bodies that would hog the ring go beside it. */
+/** Writes into the reply ring; large bodies are transferred separately. */
 export class RingSink implements ReplySink {
   readonly #target: ReplyTarget;
   sent = 0;
@@ -26,7 +26,7 @@ export class RingSink implements ReplySink {
     if (planted('unknown-means-not-done') && reply.code === OUTCOME_UNKNOWN) reply.code = NO_LEADER;
     const body = reply.body;
     if (body !== undefined && body.length > INLINE_PAYLOAD_BYTES_MAX) {
-      // The lane takes the memory away, so it must be the body's alone.
+      // The transfer detaches the memory, so it must hold nothing but the body.
       reply.laneId = this.#target.sendLane(body.slice());
     }
     const at = this.#target.reserve(reply.bytesMax());
@@ -41,7 +41,7 @@ export class ReplyRouter implements ReplySink {
   readonly #replication: Replication;
   readonly #proposals: Proposals;
 
-  /** `replication` answers requests of other nodes, `proposals` are the commands that the shard proposed for itself. */
+  /** `replication` answers requests of other nodes; `proposals` are commands that the shard proposed itself. */
   constructor(ring: RingSink, replication: Replication, proposals: Proposals) {
     this.#ring = ring;
     this.#replication = replication;

@@ -1,4 +1,4 @@
-/** What a group's snapshot says besides its message: the unit in which it counts usage (u32), then addresses. */
+/** Metadata of a group's snapshot in addition to its message: the usage unit (u32), then addresses. */
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
 import { decodeAddresses, encodeAddresses, withAddresses } from '../raft/addresses.ts';
 import type { SnapshotMeta, SnapshotRequest } from '../raft/types.ts';
@@ -11,7 +11,7 @@ export function encodeMetadata({ configuration }: SnapshotMeta): Uint8Array {
   return metadata;
 }
 
-/** Undefined: not metadata, or of a node whose counters cannot be added to ours. */
+/** Undefined: invalid metadata, or of a node whose counters use another unit. */
 export function withMetadata(message: SnapshotRequest, metadata: Uint8Array): SnapshotRequest | undefined {
   if (metadata.length < 4) return undefined;
   const unit = new DataView(metadata.buffer, metadata.byteOffset, 4).getUint32(0, true);

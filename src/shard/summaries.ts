@@ -33,7 +33,7 @@ const DURING_IMPORT = queriesWhere(({ duringImport }) => duringImport);
 
 /** Answers a query about the whole shard. */
 export function answerSummary(shard: ShardStatus, query: Query, nowMs: number, reply: Reply): void {
-  // Half of a backup is nothing to be shown, except to those who take what there is.
+  // A half-done import is hidden, except from queries that accept partial state.
   const isShown = DURING_IMPORT.has(query.op) || isSoon(query);
   const summary = SUMMARIES[query.op];
   if (!isShown && shard.groups.some(({ state }) => isImporting(state))) reply.code = errorNumber('GROUP_IMPORTING');
@@ -41,7 +41,7 @@ export function answerSummary(shard: ShardStatus, query: Query, nowMs: number, r
   else summary(shard, query, nowMs, reply);
 }
 
-/** The query takes what this node has when the leaders are late. */
+/** The query accepts what this node has when the leaders are late. */
 export function isSoon({ op, flags }: Query): boolean {
   return op === QUERIES.bucket.number && (flags & BUCKET_FLAG_SOON) !== 0;
 }
@@ -54,7 +54,7 @@ function answerList(groups: readonly Group[], query: Query, nowMs: number, reply
   const after = part(query.afterAt, query.afterBytes);
   const all: Listed[] = [];
   for (const group of groups) all.push(...listStreams(group.state, bucket, prefix, after, query.maxRecords, nowMs));
-  // In the order of the pages: a name that sorts elsewhere could fall between two of them.
+  // In page order: a name that sorts elsewhere could fall between two pages.
   all.sort((a, b) => compareText(a.stream_id, b.stream_id));
   json(reply, all.slice(0, query.maxRecords));
 }
@@ -77,9 +77,9 @@ export interface ShardStatus {
   readonly cold: ColdTier | undefined;
   readonly nodeId: number;
   readonly groups: readonly Group[];
-  /** May know less than it acknowledged before the start of this process. */
+  /** Whether it may know less than it acknowledged before this process started. */
   isBehind(group: Group): boolean;
-  /** All up to it is in the state on disk, so the log before it may go. */
+  /** The state on disk covers everything up to it, so the log before it may be purged. */
   snapshotIndex(group: Group): number;
   readonly full: boolean;
   readonly storage: Pick<ShardStorage, 'logBytesBehind' | 'logMemoryBytes' | 'logReadBack'>;

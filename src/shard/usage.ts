@@ -1,4 +1,7 @@
-/** The usage meter of a shard's groups, page by page: with hundreds of thousands of buckets all of it would take seconds. */
+/**
+ * The usage meter of a shard's groups, page by page: with hundreds of thousands of buckets, all of it would take
+ * seconds.
+ */
 import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
 import { isMetered } from '../stream/buckets.ts';
@@ -16,13 +19,11 @@ type Row = [
   streamCount: number,
 ];
 
-/**
- * USAGE: rows behind the bucket `key`, at most `maxRecords` of them or a few more (0: all), in order of the names' bytes.
- */
+/** USAGE: rows after the bucket `key`, about `maxRecords` of them (0: all), in byte order of the names. */
 export function answerUsage(groups: readonly Group[], query: Query, reply: Reply): void {
   const after = query.bytes.slice(query.keyAt, query.keyAt + query.keyBytes);
-  // Each group's part of the page. A group that has more than that ends the page at its last name: what lies behind is not
-  // known of all groups. So every page goes on, and looks at few more rows than it gives.
+  // Each group's share of the page. A group with more than its share ends the page at its last name, because beyond it
+  // not all groups are known. So every page makes progress and reads few more rows than it returns.
   const part = query.maxRecords === 0 ? Infinity : Math.ceil(query.maxRecords / groups.length);
   const rows = new Map<string, Row>();
   let end: string | undefined;

@@ -1,10 +1,12 @@
 /**
- * Queries of clients that are not answered at once, because this node may know less than it should:
+ * Client queries that cannot be answered immediately, because this node may know less than it should:
  *
- * - Its group has not caught up since the start (recovery-barrier.ts). Answered when it has; refused when that takes too long.
- * - It asks for a stream or position that is not here, or what there is in a bucket: a write that another node acknowledged may not
- *   have arrived yet. The leaders are asked for their commit indexes (thesis 6.4), and the query is answered once those are applied
- *   here. Until then no answer may say that something is not there: without leaders, or far behind them, it is refused in the end.
+ * - Its group has not caught up since the start (recovery-barrier.ts). Answered when it has; refused when that takes
+ *   too long.
+ * - It asks for a stream or position that is missing here, or for a bucket's content: a write acknowledged by another
+ *   node may not have arrived yet. The leaders are asked for their commit indexes (thesis 6.4), and the query is
+ *   answered once those are applied here. Until then no answer may say that something does not exist: without leaders,
+ *   or far behind them, it is eventually refused.
  */
 import { planted } from '../base/planted.ts';
 import type { Group } from '../group/group.ts';
@@ -14,35 +16,35 @@ import { clearTopic } from '../protocol/request.ts';
 
 /** As long as a write waits for a leader (forwarding.ts): longer than an election takes. */
 const WAIT_MS = 5000;
-/** Who takes what is here if the rest does not come soon: a few round trips, and less than an election. */
+/** Wait of a query that accepts local state if nothing newer arrives: a few round trips, and less than an election. */
 const SOON_MS = 200;
 /** Waiting queries, in bytes per shard: tens of thousands of small ones. */
 const WAITING_BYTES_MAX = 8 * 1024 * 1024;
-/** Charged per query beyond its frame, and for each of its bounds. */
+/** Charged per query in addition to its frame, and for each of its bounds. */
 const OVERHEAD_BYTES = 160;
 const BOUND_BYTES = 64;
-/** A read index that was asked for in vain is asked for again after this long. */
+/** A failed read index request is repeated after this long. */
 const ASK_AGAIN_MS = 100;
 
-/** Questions of a boot are numbered from boot * QUESTIONS_PER_BOOT on: together 52 bits. */
+/** Questions of a boot are numbered from boot * QUESTIONS_PER_BOOT: 52 bits together. */
 const BOOTS = 2 ** 20;
 const QUESTIONS_PER_BOOT = 2 ** 32;
 
 /** How a waiting query ends. */
 export type Ending =
-  /** As any query that just arrived. */
+  /** Like any query that just arrived. */
   | 'answer'
-  /** With what is here, also that something is not. */
+  /** With local state, including that something does not exist. */
   | 'answer-confirmed'
-  /** With what is here, for that was asked for, although not enough came in time. */
+  /** With local state, as requested, although not enough arrived in time. */
   | 'answer-soon'
-  /** Not enough came in time: by a start, by leaders that do not answer, or by what they said is committed. */
+  /** Not enough arrived in time: after a start, from leaders that do not answer, or of what they committed. */
   | 'not-caught-up'
   | 'not-confirmed'
   | 'not-applied'
   | 'stop';
 
-/** What of a group must be applied before a query is answered. */
+/** What must be applied of a group before a query is answered. */
 interface Bound {
   readonly group: Group;
   /** The question to the leader that covers it. */
@@ -52,14 +54,14 @@ interface Bound {
 }
 
 export interface WaitingRead {
-  /** Undefined: it concerns all groups. */
+  /** Undefined: the query concerns all groups. */
   readonly group: Group | undefined;
   readonly slot: number;
   readonly frame: Uint8Array;
   readonly sinceMs: number;
-  /** None: it waits for the group to catch up. */
+  /** Empty: it waits for the group to catch up. */
   readonly bounds: readonly Bound[];
-  /** It takes what is here in the end; a bucket's bounds, say. */
+  /** It accepts local state in the end; a listing of buckets, for example. */
   readonly isSoon: boolean;
 }
 
@@ -85,7 +87,7 @@ export class WaitingReads {
   readonly #questions = new Map<Group, Questions>();
   readonly #firstQuestion: number;
 
-  /** `boot` names this run of the process: an answer to the one before may still be on its way. */
+  /** `boot` identifies this run of the process: an answer to the previous one may still be in flight. */
   constructor(
     boot: number,
     isBehind: (group: Group | undefined) => boolean,
@@ -106,8 +108,8 @@ export class WaitingReads {
   }
 
   /**
-   * Keeps a copy of the frame until the leaders of `groups` have told how far their logs are committed, and this node is there.
-   * `group` is undefined for a query about all of them. False: too much waits.
+   * Keeps a copy of the frame until the leaders of `groups` have reported their commit indexes and this node has
+   * applied them. `group` is undefined for a query about all groups. False: too much waits.
    */
   untilConfirmed(query: Asked, groups: readonly Group[], clockMs: number): boolean {
     const asked = groups.map((group) => [group, this.#questionsOf(group)] as const);
@@ -120,13 +122,15 @@ export class WaitingReads {
     return true;
   }
 
-  /** Asks the leaders, one question per group for everything that arrived. Before the messages of a turn leave. */
+  /**
+   * Asks the leaders, one question per group for everything that arrived. Call before the messages of a turn are sent.
+   */
   ask(clockMs: number): void {
     for (const [group, questions] of this.#questions) {
       if (questions.open === 0 || (!questions.due && clockMs < questions.againAtMs)) continue;
       questions.due = false;
       questions.againAtMs = clockMs + ASK_AGAIN_MS;
-      // No leader to ask, or a lost message: again later.
+      // No leader to ask, or a lost message: try again later.
       if (group.raft.readIndex(questions.next)) questions.next++;
     }
   }
@@ -136,7 +140,7 @@ export class WaitingReads {
     const questions = this.#questions.get(group);
     if (questions === undefined) return;
     for (const { context, index } of states) {
-      // Refused; or the answer to a question of an earlier process.
+      // Refused, or the answer to a question of an earlier process.
       if (index === 0 || context >= questions.next) continue;
       for (const { bounds } of this.#waiting) {
         const bound = bounds.length === 1 ? bounds[0] : bounds.find((one) => one.group === group);
@@ -149,14 +153,15 @@ export class WaitingReads {
   }
 
   /**
-   * The topic is over before its read was answered: the answer subscribes nothing. Many may leave during one catch-up, so they
-   * are looked for together, when answers are given; a number is not used again for another topic meanwhile (gateway/gateway.ts).
+   * The topic ended before its read was answered, so the answer subscribes nothing. Many may end during one catch-up,
+   * so they are matched together when answers are given. The number is not reused for another topic meanwhile
+   * (gateway/gateway.ts).
    */
   unwatch(topic: number): void {
     if (this.#waiting.length > 0) this.#left.add(topic);
   }
 
-  /** Once a turn, after apply and with the live events sent. */
+  /** Once a turn, after apply and after the live events were sent. */
   turn(clockMs: number): void {
     if (this.#waiting.length === 0) return;
     this.#clearLeft();
@@ -169,7 +174,7 @@ export class WaitingReads {
     }
   }
 
-  /** Takes everything out. */
+  /** Removes and returns everything. */
   stop(): void {
     this.#clearLeft();
     for (const read of this.#waiting.splice(0)) this.#finish(read, 'stop');

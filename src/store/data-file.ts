@@ -1,10 +1,10 @@
 /**
- * Looks at an LMDB data file before it is opened: LMDB maps the file and trusts it, so a file that was cut short or written
- * over kills the process with a signal and without a word.
+ * Checks an LMDB data file before it is opened. LMDB maps the file and trusts it, so a truncated or overwritten file
+ * kills the process with a signal and without a message.
  *
- * Meta page, little-endian (pages 0 and 1): 24 magic u32 | 48 page size u32 | 88 root of the free list u64 | 136 root of the
- * tables u64 | 152 transaction u64. Only the roots are held against the file's size: the last pages of a sound file may be
- * missing when they are free.
+ * Meta page, little-endian (pages 0 and 1): 24 magic u32 | 48 page size u32 | 88 root of the free list u64 | 136 root
+ * of the tables u64 | 152 transaction u64. Only the roots are compared with the file's size: the last pages of a valid
+ * file may be missing when they are free.
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 
@@ -14,7 +14,7 @@ const PAGE_BYTES_MAX = 64 * 1024;
 /** Root of an empty tree. */
 const NO_PAGE = 0xffff_ffff_ffff_ffffn;
 
-/** Throws a sentence for the operator. A file that does not exist, or is empty, is a new one. */
+/** Throws a sentence for the operator. A missing or empty file is a new one. */
 export function checkDataFile(path: string): void {
   if (!existsSync(path)) return;
   const file = openSync(path, 'r');

@@ -2,8 +2,8 @@
  * The LMDB environment of one shard: two tables (log and state), one commit per turn.
  *
  * lmdb-js settings, each proven with strace (test/crash/fsync-order.test.ts): overlappingSync off, so that
- * transactionSync returns after fdatasync of the pages and the O_DSYNC write of the meta page; no cache, no encoding.
- * A commit that fails (ENOSPC) leaves the environment as it was and may be tried again.
+ * transactionSync returns after fdatasync of the pages and the O_DSYNC write of the meta page; no cache, no encoding. A
+ * failed commit (ENOSPC) leaves the environment unchanged and may be retried.
  */
 import { join } from 'node:path';
 import { type Database, type RootDatabase, open } from 'lmdb';
@@ -15,7 +15,7 @@ import { rowSize, writeRow } from '../base/row-bytes.ts';
 /** Address space reserved for the map; the file itself grows as needed. */
 const MAP_BYTES = 256 * 1024 * 1024 * 1024;
 
-/** What lmdb-js tells of one tree, and of the whole; its own types leave it open. */
+/** Statistics that lmdb-js reports for one tree, and for all; its own types omit them. */
 interface TreeStats {
   readonly treeBranchPageCount: number;
   readonly treeLeafPageCount: number;
@@ -59,7 +59,7 @@ export class Environment {
     this.#root.transactionSync(write);
   }
 
-  /** Bytes of pages inside the file that hold nothing: the file never shrinks, but commits use them first. */
+  /** Bytes of free pages inside the file: the file never shrinks, but commits use them first. */
   freeBytes(): number {
     let used = META_PAGES;
     const main = this.#root.getStats() as EnvironmentStats;
@@ -118,7 +118,7 @@ export class LmdbTx implements Tx {
   }
 
   get(key: Uint8Array): Uint8Array | undefined {
-    // lmdb-js answers with its shared buffer and only pretends a length: `set` and `slice` would take all 16 MiB of it.
+    // lmdb-js answers with its shared buffer and only sets a length: `set` and `slice` would copy all 16 MiB of it.
     const value = this.#table.getBinaryFast(key);
     return value === undefined ? undefined : new Uint8Array(value.buffer, value.byteOffset, value.length);
   }

@@ -1,19 +1,19 @@
-/** One group's log; what raft reads. All entries are on disk; the newest are in memory too. */
+/** One group's log, as raft reads it. All entries are on disk; the newest are in memory too. */
 import { assert } from '../base/assert.ts';
 import type { Entry, EntryKind, LogReader } from '../raft/types.ts';
 
 const NO_TURNS: readonly number[] = [];
-/** Charged per entry beside its data: what is known of it in memory, and its head on disk. */
+/** Charged per entry in addition to its data: its metadata in memory, and its header on disk. */
 const ENTRY_COST_BYTES = 128;
 
 export interface Stored {
   readonly turn: number;
-  /** Where it begins in the turn's record. */
+  /** Its position in the turn's record. */
   readonly at: number;
   readonly term: number;
   readonly kind: EntryKind;
   readonly size: number;
-  /** Data bytes of all entries before this one, from some point on. */
+  /** Data bytes of all entries before this one, from an arbitrary start. */
   readonly before: number;
   /** Undefined: on disk only. */
   entry: Entry | undefined;
@@ -22,7 +22,7 @@ export interface Stored {
 export class GroupLog implements LogReader {
   readonly #read: (stored: Stored, index: number) => Entry;
   #entries: Stored[] = [];
-  /** So many at the beginning are on disk only. */
+  /** Number of entries at the beginning that are on disk only. */
   #evicted = 0;
   #first = 1;
   #snapshotTerm = 0;
@@ -33,7 +33,7 @@ export class GroupLog implements LogReader {
     this.#read = read;
   }
 
-  /** Starts behind the applied state; called once, before entries are loaded. */
+  /** Starts after the applied state; called once, before entries are loaded. */
   startAt(snapshotIndex: number, snapshotTerm: number): void {
     assert(this.#entries.length === 0, 'a log starts empty');
     this.#first = snapshotIndex + 1;
@@ -65,7 +65,7 @@ export class GroupLog implements LogReader {
     return out;
   }
 
-  /** Adds an entry that lies at `at` in the record of `turn`; returns the turns of entries that it replaces. */
+  /** Adds an entry at `at` in the record of `turn`; returns the turns of entries that it replaces. */
   push(turn: number, at: number, entry: Entry): readonly number[] {
     const keep = entry.index - this.#first;
     assert(keep >= 0 && keep <= this.#entries.length, `entry ${entry.index} fits behind ${this.lastIndex()}`);
@@ -79,19 +79,22 @@ export class GroupLog implements LogReader {
     return replaced;
   }
 
-  /** Adds an entry read back from disk; returns the turns of entries that it replaces, undefined when it is void itself. */
+  /**
+   * Adds an entry read back from disk; returns the turns of entries that it replaces, or undefined when it is void
+   * itself.
+   */
   load(turn: number, at: number, entry: Entry): readonly number[] | undefined {
     const keep = entry.index - this.#first;
     if (keep > this.#entries.length) return undefined;
     return keep < 0 ? this.cut() : this.push(turn, at, entry);
   }
 
-  /** The greatest index up to `index` behind which entries of `keepBytes` remain; 0 when there are fewer. */
+  /** The greatest index up to `index` after which entries of `keepBytes` remain; 0 when there are fewer. */
   purgeable(index: number, keepBytes: number): number {
     const upTo = this.#bytes - keepBytes;
     let low = 0;
     let high = Math.min(this.#entries.length, index - this.#first + 1);
-    // Entries [0, low) begin early enough; busy logs are looked at many times a second, hence not one by one.
+    // Entries [0, low) begin early enough. A binary search, because busy logs are checked many times a second.
     while (low < high) {
       const middle = (low + high) >>> 1;
       if ((this.#entries[middle] as Stored).before < upTo) low = middle + 1;
@@ -100,7 +103,7 @@ export class GroupLog implements LogReader {
     return low === 0 ? 0 : this.#first + low - 1;
   }
 
-  /** Starts afresh behind an installed snapshot; returns the turns of all entries. */
+  /** Restarts after an installed snapshot; returns the turns of all entries. */
   restartAt(snapshotIndex: number, snapshotTerm: number): readonly number[] {
     const dropped = this.cut();
     this.#first = snapshotIndex + 1;
@@ -108,7 +111,7 @@ export class GroupLog implements LogReader {
     return dropped;
   }
 
-  /** Drops what was read back so far; returns the turns of the entries. */
+  /** Drops what was read back so far; returns the turns of those entries. */
   cut(): readonly number[] {
     this.#evicted = 0;
     return this.#turns(this.#entries.splice(0));
@@ -124,17 +127,17 @@ export class GroupLog implements LogReader {
     return this.#turns(dropped);
   }
 
-  /** Of entries whose data is in memory. */
+  /** Bytes of entries whose data is in memory. */
   get memoryBytes(): number {
     return this.#bytesFrom(this.#evicted);
   }
 
-  /** What the entries behind `index` cost on disk. */
+  /** Bytes on disk of the entries after `index`. */
   bytesBehind(index: number): number {
     return this.#bytesFrom(Math.max(0, index + 1 - this.#first));
   }
 
-  /** Lets go of the data of the oldest entries until `bytes` are left in memory. */
+  /** Releases the data of the oldest entries until `bytes` are left in memory. */
   evict(bytes: number, which: 'keep newest' | 'all'): void {
     const end = which === 'all' ? this.#entries.length : this.#entries.length - 1;
     while (this.#evicted < end && this.memoryBytes > bytes)

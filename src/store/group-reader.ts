@@ -1,11 +1,11 @@
 /**
- * A shard's store, read by another thread of the same process: LMDB lets readers and the writer alone with each other. What is
- * slow here (a page that has to come from the disk, for one) keeps no shard waiting.
+ * A shard's store, read by another thread of the same process: LMDB readers and the writer do not block each other. A
+ * slow read (a page that must come from the disk, for example) delays no shard.
  *
- * A read transaction sees one commit. State is written by checkpoints only, so what it sees of a group is the group at its last
- * checkpoint, with the meta row that says which one that is.
+ * A read transaction sees one commit. Only checkpoints write state, so it sees a group as of its last checkpoint, with
+ * the meta row that identifies it.
  *
- * Only for stores that a shard thread of this process has open: then lmdb-js shares its environment and tables.
+ * Only for stores that a shard thread of this process has open: lmdb-js then shares its environment and tables.
  */
 import { type Database, type RootDatabase, type Transaction, open } from 'lmdb';
 import { HALF_TAG, halfOf, systemKey, tagKey } from './rows.ts';
@@ -31,7 +31,7 @@ export class StoreReader {
 
   /** The group as of now. */
   openGroup(group: number): GroupReader {
-    // What was read earlier in this turn of the event loop may be older than the checkpoint that is asked for.
+    // Data read earlier in this turn of the event loop may be older than the requested checkpoint.
     this.#state.resetReadTxn();
     return new GroupReader(this.#state, group);
   }
@@ -53,12 +53,12 @@ export class GroupReader {
     this.#prefix = halfOf(group, this.#get(systemKey(HALF_TAG, group)));
   }
 
-  /** The row that has no more key than its tag. */
+  /** The row whose key is just its tag. */
   row(tag: number): Uint8Array | undefined {
     return this.#get(tagKey(this.#prefix, tag));
   }
 
-  /** All rows of these kinds, one kind after the other; keys with their prefix. */
+  /** All rows of these kinds, one kind after the other; keys include their prefix. */
   *rows(tags: readonly number[]): IterableIterator<{ readonly key: Uint8Array; readonly value: Uint8Array }> {
     const transaction = this.#transaction;
     for (const tag of tags) {
@@ -81,7 +81,7 @@ export class GroupReader {
   }
 }
 
-/** What lmdb-js hands out are Buffers, whose slice() shares memory. */
+/** lmdb-js returns Buffers, whose slice() shares memory. */
 function plain(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -1,7 +1,10 @@
-/** Where a shard's rows lie in its store, for its two readers: the shard itself, and exports in a thread of their own. */
+/** Locations of a shard's rows in its store, for its two readers: the shard itself, and exports in their own thread. */
 import { OTHER_HALF, SYSTEM_PREFIX } from './key-space.ts';
 
-/** The shard's own rows: vote of a group, which half its state uses, whether it lost its log, whether the store was used, the runs of peers. */
+/**
+ * The shard's own rows: vote of a group, which half its state uses, whether it lost its log, whether the store was
+ *  used, the runs of peers.
+ */
 export const VOTE_TAG = 0x76;
 export const HALF_TAG = 0x68;
 export const LOST_TAG = 0x6c;

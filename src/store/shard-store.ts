@@ -18,9 +18,9 @@ import { Environment, LmdbTx } from './environment.ts';
 import { HALF_TAG, LOST_TAG, USED_TAG, VOTE_TAG, halfOf, peerKey, prefixKey, systemKey } from './rows.ts';
 import { type LogMemory, TurnLog } from './turn-log.ts';
 
-/** Values of old log records deleted per commit: keeps one commit from paying for a long backlog. */
+/** Values of old log records deleted per commit, so that no single commit pays for a long backlog. */
 const TRIM_VALUES_MAX = 1024;
-/** Space kept free on the volume: covers the commits between two samples. A twentieth of a small volume. */
+/** Space kept free on the volume, for the commits between two samples. On a small volume a twentieth of it. */
 const RESERVE_BYTES_MAX = 64 * 1024 * 1024;
 /** Bytes on disk for a byte of log: the log itself, the rows of a checkpoint, and the pages around them. */
 const SPACE_FACTOR = 3;
@@ -34,14 +34,16 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   readonly #log: TurnLog;
   spaceLeft = true;
   roomToGrow = true;
-  /** Rows deleted per commit when a snapshot's half is emptied: some 10 ms for which the groups of the shard wait. */
+  /**
+   * Rows deleted per commit when a snapshot's half is emptied: some 10 ms during which the groups of the shard wait.
+   */
   clearRowsMax = 512;
-  /** Bytes that checkpoints are going to write for what is in the log already. */
+  /** Bytes that checkpoints will write for what is already in the log. */
   owedBytes: () => number = () => 0;
   /** What may be written before the next sample. */
   #budgetBytes = Infinity;
 
-  /** `environment`: what stands for LMDB in the simulator. */
+  /** `environment` replaces LMDB in the simulator. */
   constructor(directory: string, environment?: Environment) {
     this.#directory = directory;
     if (environment === undefined) makeShardFolder(directory);
@@ -155,8 +157,9 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   }
 
   /**
-   * Samples the space that commits can still take: free on the volume, and free pages inside the file. The host calls this a
-   * few times a second; between two samples commit() counts what it writes, and looks again when that is used up.
+   * Samples the space that commits can still use: free on the volume, and free pages inside the file. The host calls
+   * this a few times a second. Between two samples commit() counts what it writes and samples again when that is used
+   * up.
    */
   sampleSpace(): void {
     const { bavail, blocks, bsize } = statfsSync(this.#directory);
@@ -164,7 +167,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     const newBytes = bavail * bsize - reserve - this.owedBytes();
     this.#budgetBytes = newBytes + this.#environment.freeBytes();
     this.roomToGrow = newBytes > reserve;
-    // Once refused, a little more than nothing has to be there, or refusals would come and go with every checkpoint.
+    // After a refusal more than the minimum must be free, or refusals would come and go with every checkpoint.
     this.spaceLeft = this.#budgetBytes > (this.spaceLeft ? 0 : reserve / 4);
   }
 
@@ -239,7 +242,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   }
 }
 
-/** Not with its parents: a data directory that went away since the start is not made anew. */
+/** Not recursive: a data directory that disappeared since the start is not created again. */
 function makeShardFolder(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
@@ -248,10 +251,12 @@ function makeShardFolder(path: string): void {
   }
 }
 
-/** A write ends short when less is left than it wanted, and gives back what it took: a turn with a checkpoint is some MiB. */
+/**
+ * A write ends short when less is left than it wanted, and returns what it took: a turn with a checkpoint is some MiB.
+ */
 const SHORT_WRITE_BYTES = 8 * 1024 * 1024;
 
-/** LMDB says on stderr why it could not write, without an end of line: the next line of the log would not be JSON. */
+/** LMDB prints the reason of a failed write to stderr without a line end, and the next log line would not be JSON. */
 function endForeignLine(): void {
   try {
     writeSync(STDERR_FD, '\n');

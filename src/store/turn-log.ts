@@ -29,19 +29,21 @@ const KEY_BYTES = 12;
 /** Of a record that cuts a log; raft's kinds are small. */
 const KIND_CUT = 0xff;
 const NO_DATA = new Uint8Array(0);
-/** A scratch buffer that held one huge turn gives the memory back. */
+/** A scratch buffer larger than this, grown for one huge turn, is released. */
 const SCRATCH_KEPT_BYTES = 4 * 1024 * 1024;
 
-/** Bytes of entries (with an overhead for each) that stay in memory; what is older is read back when a peer needs it. */
+/**
+ * Bytes of entries (with an overhead for each) that stay in memory; older ones are read back when a peer needs them.
+ */
 export interface LogMemory {
-  /** Of one group, but for its newest entry. */
+  /** Limit of one group, not counting its newest entry. */
   readonly groupBytes: number;
   readonly shardBytes: number;
 }
 
 /**
- * A group: what slow followers are left (shard.ts) and what a checkpoint leaves until the next one, so that the usual path never
- * reads. A shard: that of eight busy groups.
+ * A group: what is kept for slow followers (shard.ts) plus what a checkpoint leaves until the next one, so that the
+ * usual path never reads. A shard: eight busy groups.
  */
 const LOG_MEMORY: LogMemory = { groupBytes: 6 * 1024 * 1024, shardBytes: 48 * 1024 * 1024 };
 
@@ -50,7 +52,7 @@ interface LogPosition {
   readonly term: number;
 }
 
-/** What a turn adds to a group's log; a snapshot takes the place of all before it. */
+/** A turn's additions to a group's log; a snapshot replaces everything before it. */
 interface LogBatch {
   readonly group: number;
   readonly entries: readonly Entry[];
@@ -83,7 +85,7 @@ export class TurnLog {
     this.#environment = environment;
   }
 
-  /** The log of `group`, starting behind (snapshotIndex, snapshotTerm). Before load(). */
+  /** The log of `group`, starting after (snapshotIndex, snapshotTerm). Call before load(). */
   open(group: number, snapshotIndex: number, snapshotTerm: number): GroupLog {
     const log = new GroupLog((stored, index) => this.#read(group, stored, index));
     log.startAt(snapshotIndex, snapshotTerm);
@@ -91,7 +93,7 @@ export class TurnLog {
     return log;
   }
 
-  /** Reads all records once, at start. Entries that a checkpoint covers already are skipped. */
+  /** Reads all records once, at start. Entries that a checkpoint already covers are skipped. */
   load(): void {
     let turn = 0;
     let parts: Uint8Array[] = [];
@@ -101,7 +103,8 @@ export class TurnLog {
       this.#nextTurn = turn + 1;
       this.#parts.set(turn, parts.length);
       this.#hold(turn);
-      // Not as a Buffer: its slices are views, and whatever the state machine keeps of a command would keep the whole record.
+      // Not as a Buffer: its slices are views, so whatever the state machine keeps of a command would keep the whole
+      // record.
       const { buffer, byteOffset, length } = Buffer.concat(parts);
       this.#loadRecord(turn, new Uint8Array(buffer, byteOffset, length), voids);
       this.#release(turn);
@@ -119,7 +122,7 @@ export class TurnLog {
     finish();
   }
 
-  /** `voids`: turns with void entries of a group, until the record that replaced them is met. */
+  /** `voids`: turns with void entries of a group, until the record that replaced them is found. */
   #loadRecord(turn: number, value: Uint8Array, voids: Map<GroupLog, number[]>): void {
     const view = new DataView(value.buffer, value.byteOffset, value.byteLength);
     for (let at = 0; at < value.length;) {
@@ -149,7 +152,7 @@ export class TurnLog {
     }
   }
 
-  /** Encodes and puts one turn's entries; inside Environment.commit. Memory follows with appended(). */
+  /** Encodes and puts one turn's entries; inside Environment.commit. appended() updates memory afterwards. */
   write(batches: readonly LogBatch[]): void {
     let at = 0;
     for (const { group, entries, snapshot } of batches) {
@@ -170,7 +173,7 @@ export class TurnLog {
     return batches.map((batch) => (replaces(batch) ? { ...batch, entries: [] } : batch));
   }
 
-  /** One entry or cut into the scratch buffer; where the next one goes. */
+  /** Writes one entry or cut into the scratch buffer; returns the next position. */
   #encode(at: number, group: number, kind: number, { index, term }: LogPosition, data: Uint8Array): number {
     this.#reserve(at, ENTRY_HEAD_BYTES + data.length);
     this.#view.setUint16(at, group, true);
@@ -183,7 +186,10 @@ export class TurnLog {
     return at + ENTRY_HEAD_BYTES + data.length;
   }
 
-  /** Deletes about `most` values that are no longer needed; inside Environment.commit. Returns how many turns, for trimmed(). */
+  /**
+   * Deletes about `most` values that are no longer needed; inside Environment.commit. Returns the number of turns, for
+   * trimmed().
+   */
   trim(most: number): number {
     let values = 0;
     let turns = 0;
@@ -205,7 +211,7 @@ export class TurnLog {
     for (const { group, entries, snapshot } of batches) {
       const log = this.#groups.get(group) as GroupLog;
       if (snapshot !== undefined) {
-        // The cut stays as long as any record that holds what it cut off.
+        // The cut stays as long as any record with entries that it removed.
         this.#replace(log.restartAt(snapshot.index, snapshot.term), turn);
         at += ENTRY_HEAD_BYTES;
       }
@@ -226,7 +232,7 @@ export class TurnLog {
     this.#doomed = turns === this.#doomed.length ? [] : this.#doomed.slice(turns);
   }
 
-  /** Lets go of a group's entries up to `index`: a checkpoint on disk covers them. */
+  /** Releases a group's entries up to `index`: a checkpoint on disk covers them. */
   purge(group: number, index: number): void {
     for (const turn of (this.#groups.get(group) as GroupLog).drop(index)) this.#release(turn);
   }
@@ -235,12 +241,12 @@ export class TurnLog {
     return (this.#groups.get(group) as GroupLog).purgeable(index, keepBytes);
   }
 
-  /** What the log behind `index` costs on disk. */
+  /** Bytes on disk of the log after `index`. */
   bytesBehind(group: number, index: number): number {
     return (this.#groups.get(group) as GroupLog).bytesBehind(index);
   }
 
-  /** What all logs hold in memory. */
+  /** Bytes of all logs in memory. */
   get memoryBytes(): number {
     let bytes = 0;
     for (const log of this.#groups.values()) bytes += log.memoryBytes;
@@ -251,7 +257,7 @@ export class TurnLog {
     return this.#doomed.length;
   }
 
-  /** Lets go of entries that are on disk: each group's oldest, then those of the group that has the most. */
+  /** Evicts entries from memory: each group's oldest, then those of the group that has the most. */
   #evict(): void {
     const { groupBytes, shardBytes } = this.memory;
     let total = 0;
@@ -271,7 +277,7 @@ export class TurnLog {
     }
   }
 
-  /** An entry that is not in memory any more, compared with what is known of it. */
+  /** Reads an entry that is no longer in memory and compares it with its metadata. */
   #read(group: number, { turn, at, term, kind, size }: Stored, index: number): Entry {
     const head = this.#headView;
     this.#readPart(turn, at, this.#head);
@@ -295,7 +301,7 @@ export class TurnLog {
       const value = this.#environment.log.getBinaryFast(partKey(turn, part));
       assert(value !== undefined && value.length > from, `part ${part} of turn ${turn} of the log is there`);
       const size = Math.min(value.length - from, into.length - done);
-      // A view: what lmdb-js lends is as long as its buffer when it is copied.
+      // A view, because copying lmdb-js's buffer would copy its full length.
       into.set(new Uint8Array(value.buffer, value.byteOffset + from, size), done);
       done += size;
     }
