@@ -8,7 +8,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { ErrorCode } from '../base/errors.ts';
 import type { CorsPolicy } from './cors.ts';
-import type { PlaneHosts } from './contract.ts';
+import type { PlaneHosts } from './context.ts';
 import { hasOwnToken } from './routes/subscriptions.ts';
 import type { WriteHeaders } from './headers.ts';
 import type { UwsRequest } from './uws.ts';

@@ -20,8 +20,8 @@
  * - A refused write starts a timeout of 10 s (coarse), each further one starts it anew, onWritable ends it. There is no
  *   timeout at all while nothing is refused: a quiet stream stays open for as long as both ends like.
  */
-import type { ErrorLog, HttpContext } from './contract.ts';
-import { type ResponseOwner, guardAbort, takeOver, whenWritable } from './guard.ts';
+import type { HttpContext } from './context.ts';
+import { type ErrorLog, type ResponseOwner, guardAbort, takeOver, whenWritable } from './guard.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** Bytes that wait for slow clients in this process. A client on a slow line has most of its answer here for a second or so. */

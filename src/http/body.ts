@@ -9,9 +9,85 @@
  * senders: uWebSockets.js closes a connection that brings less than 160 KiB in 10 s while a body is awaited, SlowBodies one
  * whose body takes too long as a whole.
  */
-import { type ResponseOwner, guardData, readData } from './guard.ts';
-import type { BodyBudget, HttpServerContext } from './server-context.ts';
+import { type ErrorLog, type ResponseOwner, guardData, readData } from './guard.ts';
 import type { UwsResponse } from './uws.ts';
+
+/** Bytes of request bodies that this process holds or has handed to a shard without an answer yet; shared by the planes. */
+export class BodyBudget {
+  readonly limitBytes: number;
+  usedBytes = 0;
+
+  constructor(limitBytes: number) {
+    this.limitBytes = limitBytes;
+  }
+
+  take(bytes: number): boolean {
+    if (!this.hasRoom(bytes)) return false;
+    this.usedBytes += bytes;
+    return true;
+  }
+
+  /** Whether so many bytes would fit now. */
+  hasRoom(bytes: number): boolean {
+    return this.usedBytes + bytes <= this.limitBytes;
+  }
+
+  give(bytes: number): void {
+    this.usedBytes -= bytes;
+  }
+}
+
+/** 32 MiB over 1 Mbit/s take four and a half minutes. */
+const BODY_MS_MAX = 300_000;
+/** How often slow bodies are looked for; a body may take so much longer. */
+const SWEEP_MS = 5000;
+
+interface SlowBody {
+  /** Ends the request and its connection. */
+  cutOff(): void;
+}
+
+/**
+ * Bodies that are on their way, and how long for. Half a body holds memory and a place in the budget; a sender that drips just fast
+ * enough for the library (160 KiB in 10 s) would hold 32 MiB for half an hour.
+ */
+export class SlowBodies {
+  readonly #clockMs: () => number;
+  /** When the first piece came; the longest ago is the first. */
+  readonly #since = new Map<SlowBody, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(clockMs: () => number) {
+    this.#clockMs = clockMs;
+  }
+
+  get size(): number {
+    return this.#since.size;
+  }
+
+  /** Its first piece came, and it was not all. */
+  add(body: SlowBody): void {
+    this.#since.set(body, this.#clockMs());
+    this.#timer ??= setInterval(() => this.sweep(), SWEEP_MS).unref();
+  }
+
+  /** Complete, refused or gone. */
+  delete(body: SlowBody): void {
+    // Most of the time there is none, and every request comes by.
+    if (this.#since.size === 0 || !this.#since.delete(body) || this.#since.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  sweep(): void {
+    const latestMs = this.#clockMs() - BODY_MS_MAX;
+    for (const [body, sinceMs] of this.#since) {
+      if (sinceMs > latestMs) return;
+      this.delete(body);
+      body.cutOff();
+    }
+  }
+}
 
 /** The language's own since ES2024 (Node 20 has it); the compiler's library here is ES2023. */
 interface ResizableBuffer extends ArrayBuffer {
@@ -37,8 +113,15 @@ export interface BodyOwner extends ResponseOwner {
   close(status: number): void;
 }
 
+/** What the bodies of one listener share. */
+export interface BodyBounds {
+  readonly budget: BodyBudget;
+  readonly slowBodies: SlowBodies;
+  readonly logError: ErrorLog;
+}
+
 export class BodyReader {
-  readonly #server: HttpServerContext;
+  readonly #bounds: BodyBounds;
   readonly #owner: BodyOwner;
   readonly #data: ReturnType<typeof guardData>;
   #budget: BodyBudget;
@@ -51,11 +134,11 @@ export class BodyReader {
   #length = 0;
   #declared = -1;
 
-  constructor(server: HttpServerContext, owner: BodyOwner) {
-    this.#server = server;
+  constructor(bounds: BodyBounds, owner: BodyOwner) {
+    this.#bounds = bounds;
     this.#owner = owner;
-    this.#budget = server.budget;
-    this.#data = guardData(server.logError, owner, (chunk, last) => this.#chunk(chunk, last));
+    this.#budget = bounds.budget;
+    this.#data = guardData(bounds.logError, owner, (chunk, last) => this.#chunk(chunk, last));
   }
 
   get isPending(): boolean {
@@ -94,7 +177,7 @@ export class BodyReader {
     if (this.#owner.isOver) return;
     const size = this.#length + chunk.byteLength;
     if (size > this.#heldBytes && !this.#hold(size)) return;
-    if (!last && this.#length === 0) this.#server.slowBodies.add(this);
+    if (!last && this.#length === 0) this.#bounds.slowBodies.add(this);
     if (last && this.#length === 0) return this.#owner.bodyReady(new Uint8Array(chunk));
     if (chunk.byteLength > 0) {
       new Uint8Array(this.#reserve(size)).set(new Uint8Array(chunk), this.#length);
@@ -133,7 +216,7 @@ export class BodyReader {
   }
 
   #drop(): void {
-    this.#server.slowBodies.delete(this);
+    this.#bounds.slowBodies.delete(this);
     this.#buffer?.resize(0);
     this.#buffer = undefined;
     this.#length = 0;

@@ -4,8 +4,10 @@
  * Here an exception becomes one log line and the end of that request, and whoever keeps a response registers onAborted with it.
  */
 import type { ErrorCode } from '../base/errors.ts';
-import type { ErrorLog } from './contract.ts';
 import type { UwsApp, UwsResponse } from './uws.ts';
+
+/** Receives what went wrong inside a handler: a bug, never a client's mistake. */
+export type ErrorLog = (error: unknown, what: string) => void;
 
 /** Keeps a response after its route handler has returned. */
 export interface ResponseOwner {

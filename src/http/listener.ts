@@ -8,8 +8,8 @@ import { createServer } from 'node:net';
 import { resolve as resolvePath } from 'node:path';
 import { formatAddress } from '../base/address.ts';
 import type { PlaneConnections } from './connections.ts';
-import type { ErrorLog, HttpSettings } from './contract.ts';
-import { watchConnections } from './guard.ts';
+import type { HttpSettings } from './context.ts';
+import { type ErrorLog, watchConnections } from './guard.ts';
 import type { Uws, UwsApp, UwsListenSocket } from './uws.ts';
 
 /** The overload with host and options exists in both builds, but only the newer one's types know it. */

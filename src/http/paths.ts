@@ -9,7 +9,7 @@
 import { splitFlatPath } from '../protocol/flat-path.ts';
 import { decodePathSegment } from '../protocol/header-values.ts';
 import { nameFault } from '../protocol/names.ts';
-import type { Family } from './contract.ts';
+import type { Family } from './context.ts';
 
 /** What a path of the client plane names. Routes are rows of these (router.ts, client-routes.ts). */
 export type PathPattern =

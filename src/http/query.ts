@@ -13,7 +13,7 @@ import {
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
 } from '../protocol/request.ts';
-import type { ReadParams } from './contract.ts';
+import type { ReadParams } from './context.ts';
 
 /** A query that was understood, or the sentence for the 400. */
 export type QueryResult<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };

@@ -9,16 +9,17 @@
  * Only large answers of JSON streams come in two forms, as they are or compressed; each has an ETag of its own, because a strong one
  * names bytes. Both say `Vary`, also in a 304.
  */
-import { GZIP_SUFFIX, rangeTag } from '../protocol/condition.ts';
-import { formatOffset } from '../protocol/header-values.ts';
-import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, Reply } from '../protocol/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET, READ_RECORD } from '../protocol/request.ts';
-import { compressionOf } from './compression.ts';
-import type { HttpContext, ReadParams } from './contract.ts';
+import { gzip } from 'node:zlib';
+import type { HttpContext, ReadParams } from './context.ts';
+import type { ErrorLog } from './guard.ts';
 import { writeHeaders } from './headers.ts';
 import { type CacheControl, RECORD_EXTENSION, type Responder } from './response.ts';
 import type { UwsResponse } from './uws.ts';
+import { GZIP_SUFFIX, rangeTag } from '../protocol/condition.ts';
+import { formatOffset } from '../protocol/header-values.ts';
 import { readCreatedAtMs, readIncarnation } from '../protocol/read.ts';
+import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, Reply } from '../protocol/reply.ts';
+import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET, READ_RECORD } from '../protocol/request.ts';
 
 /** Was the read addressed by records? Then its answer carries the record range. */
 export function isRecordRead(params: ReadParams): boolean {
@@ -75,7 +76,7 @@ export function cacheOfTurn(params: ReadParams): CacheControl {
   return params.mode === READ_OFFSET || params.mode === READ_RECORD ? 'turn' : 'no-store';
 }
 
-/** To compress costs a quarter of a millisecond of CPU however little there is; to send fewer bytes than this costs less. */
+/** Compressing costs a quarter of a millisecond of CPU even for little; below this size, sending the bytes costs less. */
 export const COMPRESSED_FROM_BYTES = 16 * 1024;
 
 /** What the client gets depends on its Accept-Encoding. `bytes`: of the body. */
@@ -170,10 +171,81 @@ export function prefersGzip(acceptEncoding: string): boolean {
   return (gzip ?? other ?? 0) > (identity ?? 0);
 }
 
-/** One that nobody can read is a refusal: plain bytes are right for everybody. */
+/** A malformed weight counts as 0: uncompressed bytes suit every client. */
 function weightOf(parameters: readonly string[]): number {
   const [weight, ...more] = parameters;
   if (weight === undefined) return 1;
   const digits = more.length === 0 ? WEIGHT.exec(weight)?.[1] : undefined;
   return digits === undefined ? 0 : Number(digits);
+}
+
+/**
+ * gzip of large answers, made by the threads of libuv's pool: the HTTP thread only copies the bytes and hears of the end. zlib takes
+ * them piece by piece (16 KiB of output, well below a millisecond), so other work of the pool gets its turn.
+ *
+ * Requests for the same bytes share one compression: a thousand long-polls that one append answers cost it once.
+ * It goes on when its client leaves; it takes milliseconds, and its memory is counted until then.
+ */
+
+/** JSON shrinks to a fifth; level 6 takes three times as long as 1 to make that a sixth. */
+const LEVEL = 1;
+/** What zlib allocates for one stream at its usual window. */
+const STATE_BYTES = 256 * 1024;
+/** Seven of the largest usual answers, about 30 ms of a core. Beyond that, answers go out uncompressed instead of waiting. */
+const MAKING_BYTES_MAX = 16 * 1024 * 1024;
+
+/** `body`: a copy of what was given; `packed` is undefined when compressing failed or saved nothing. */
+export type Packed = (body: Uint8Array, packed: Uint8Array | undefined) => void;
+
+export class Compression {
+  /** Bytes that are held for work under way. */
+  usedBytes = 0;
+  readonly #log: ErrorLog;
+  /** By the name of the bytes: who waits for them. */
+  readonly #waiting = new Map<string, Packed[]>();
+
+  constructor(log: ErrorLog) {
+    this.#log = log;
+  }
+
+  /** False: there is no room. Else `done` runs once, later. Equal keys mean equal bytes; their memory may be reused afterwards. */
+  start(key: string, body: Uint8Array, done: Packed): boolean {
+    const others = this.#waiting.get(key);
+    if (others !== undefined) {
+      others.push(done);
+      return true;
+    }
+    const bytes = 2 * body.length + STATE_BYTES;
+    if (this.usedBytes + bytes > MAKING_BYTES_MAX) return false;
+    this.usedBytes += bytes;
+    const waiting = [done];
+    this.#waiting.set(key, waiting);
+    const copy = body.slice();
+    gzip(copy, { level: LEVEL }, (error, packed) => {
+      this.usedBytes -= bytes;
+      this.#waiting.delete(key);
+      if (error !== null) this.#log(error, 'gzip');
+      const result = error === null && packed.length < copy.length ? packed : undefined;
+      for (const one of waiting) this.#tell(one, copy, result);
+    });
+    return true;
+  }
+
+  /** What throws here would end the process. */
+  #tell(done: Packed, body: Uint8Array, packed: Uint8Array | undefined): void {
+    try {
+      done(body, packed);
+    } catch (error) {
+      this.#log(error, 'gzip');
+    }
+  }
+}
+
+const compressions = new WeakMap<HttpContext, Compression>();
+
+/** What is compressed for `ctx`. */
+export function compressionOf(ctx: HttpContext): Compression {
+  let compression = compressions.get(ctx);
+  if (compression === undefined) compressions.set(ctx, (compression = new Compression(ctx.logError)));
+  return compression;
 }

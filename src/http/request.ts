@@ -15,10 +15,10 @@ import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { type Request, newRequest } from '../protocol/request.ts';
 import { type BodyOwner, BodyReader } from './body.ts';
-import type { Family, Operation } from './contract.ts';
+import type { Family, HttpServerContext, Operation } from './context.ts';
 import { type GuardedAbort, type ResponseOwner, guardAbort, takeOver } from './guard.ts';
 import { JSON_TYPE, type Responder, TEXT_PLAIN } from './response.ts';
-import type { BodyBudget, HttpServerContext } from './server-context.ts';
+import type { BodyBudget } from './body.ts';
 import { type ResponseHolder, type StreamOptions, StreamingResponse } from './streaming.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 

@@ -14,7 +14,7 @@
 import { type ErrorCode, ERRORS, errorCode, generalCode } from '../base/errors.ts';
 import { formatOffset } from '../protocol/header-values.ts';
 import { REPLY_RECORDS, type Reply } from '../protocol/reply.ts';
-import type { Family, ReadCache } from './contract.ts';
+import type { Family, ReadCache } from './context.ts';
 import type { CorsBlocks, CorsPolicy } from './cors.ts';
 import type { ResponseBackpressure } from './backpressure.ts';
 import type { UwsResponse } from './uws.ts';

@@ -2,7 +2,7 @@
  * A route is a row: methods, pattern, handler, and what it is counted as. Each plane has one table; what Allow names, the answers to
  * OPTIONS and the refusals of other methods derive from its rows.
  */
-import type { Operation } from './contract.ts';
+import type { Operation } from './context.ts';
 import { checkEncoding, writeHeaders } from './headers.ts';
 import { type PathPattern, newPath, parsePath } from './paths.ts';
 import type { RequestContext } from './request.ts';

@@ -11,7 +11,7 @@ import type { Reply } from '../protocol/reply.ts';
 import { type ResponseBackpressure, backpressureOf, writeChunk } from './backpressure.ts';
 import { type ResponseOwner, whenWritable } from './guard.ts';
 import type { Responder } from './response.ts';
-import type { HttpServerContext } from './server-context.ts';
+import type { HttpServerContext } from './context.ts';
 import type { UwsResponse } from './uws.ts';
 
 /** Well below the 10 s, less the granularity of 4 s, in which uWebSockets.js closes a connection that takes nothing (server.ts). */

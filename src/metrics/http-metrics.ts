@@ -4,7 +4,7 @@
  */
 import { type RecordableHistogram, createHistogram } from 'node:perf_hooks';
 
-/** Names as in src/http/contract.ts; repeated, because metrics know the base only and the compiler compares them. */
+/** Names as in src/http/context.ts; repeated, because metrics know the base only and the compiler compares them. */
 export const OPERATIONS = [
   'create',
   'append',

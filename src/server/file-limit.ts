@@ -1,8 +1,7 @@
 /** How many connections this process may have, by the limit of open files. */
 import { readFileSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
-import { ADMIN_CONNECTIONS_MAX, type ConnectionBounds, Connections } from '../http/connections.ts';
-import { connectionsTo } from '../http/address-count.ts';
+import { ADMIN_CONNECTIONS_MAX, type ConnectionBounds, Connections, connectionsTo } from '../http/connections.ts';
 import type { Logger } from '../logging/logger.ts';
 
 /** Libraries, event loops, logs, the pool's threads, connections to the cold store and to webhooks, files of backups. */

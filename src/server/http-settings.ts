@@ -1,6 +1,6 @@
 /** What HTTP code needs to know of the configuration. */
 import type { Config } from '../config/config.ts';
-import type { HttpSettings } from '../http/contract.ts';
+import type { HttpSettings } from '../http/context.ts';
 
 export function httpSettings({ http, server, runtime }: Config): HttpSettings {
   return {

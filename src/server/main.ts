@@ -7,7 +7,7 @@ import { helpOrVersion, loadConfig } from '../config/load.ts';
 import { formatAddress } from '../base/address.ts';
 import { VERSION } from '../config/version.ts';
 import { REQUEST_RING_BYTES } from '../base/limits.ts';
-import type { HttpContext } from '../http/contract.ts';
+import type { HttpContext } from '../http/context.ts';
 import { ListenError } from '../http/listener.ts';
 import { type Planes, createPlanes } from '../http/server.ts';
 import { HttpLibraryError, loadUws } from '../http/uws.ts';

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { prefersGzip } from '../../src/http/read-response.ts';
-import { Compression } from '../../src/http/compression.ts';
+import { Compression, prefersGzip } from '../../src/http/read-response.ts';
 
 test('Accept-Encoding: who gets gzip', () => {
   const wanted = [

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CorsPolicy } from '../../src/http/cors.ts';
-import { serve } from '../../src/http/dispatch.ts';
+import { serve } from '../../src/http/server.ts';
 import { ClientPolicy, RequestAdmission } from '../../src/http/admission.ts';
 import { ClientRouter } from '../../src/http/router.ts';
 import { STREAM_ROUTES } from '../../src/http/routes/client-routes.ts';
-import { BodyBudget, HttpServerContext } from '../../src/http/server-context.ts';
+import { BodyBudget } from '../../src/http/body.ts';
+import { HttpServerContext } from '../../src/http/context.ts';
 import { type UwsApp, type UwsRequest, loadUws } from '../../src/http/uws.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { requestOnce } from '../support/raw-client.ts';

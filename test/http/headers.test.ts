@@ -1,7 +1,7 @@
 // Request headers of writes: what reaches the command, what is refused, and in which order.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseFork } from '../../src/http/routes/create.ts';
+import { parseFork } from '../../src/http/routes/streams.ts';
 import { type Refusal, WriteHeaders, declaredBytes, fillCommand } from '../../src/http/headers.ts';
 import { type CommandFields, newCommandFields } from '../../src/protocol/command.ts';
 

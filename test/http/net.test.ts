@@ -2,13 +2,14 @@
 import assert from 'node:assert/strict';
 import { newConnections } from './new-connections.ts';
 import { test } from 'node:test';
-import { serve } from '../../src/http/dispatch.ts';
+import { serve } from '../../src/http/server.ts';
 import { CorsPolicy } from '../../src/http/cors.ts';
 import { RequestAdmission } from '../../src/http/admission.ts';
 import { guardAbort, guardData, readData, takeOver, whenWritable } from '../../src/http/guard.ts';
 import type { RequestContext } from '../../src/http/request.ts';
 import type { Handler } from '../../src/http/router.ts';
-import { BodyBudget, HttpServerContext } from '../../src/http/server-context.ts';
+import { BodyBudget } from '../../src/http/body.ts';
+import { HttpServerContext } from '../../src/http/context.ts';
 import type { UwsResponse } from '../../src/http/uws.ts';
 import { loadUws } from '../../src/http/uws.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';

@@ -1,6 +1,5 @@
 // Connections of a context in a test: bounds that nothing meets, or those that are given.
-import { type ConnectionBounds, type ConnectionEdge, Connections } from '../../src/http/connections.ts';
-import { connectionsTo } from '../../src/http/address-count.ts';
+import { type ConnectionBounds, type ConnectionEdge, Connections, connectionsTo } from '../../src/http/connections.ts';
 
 export function newConnections(
   bounds: ConnectionBounds = { all: 10_000, perAddress: 10_000 },

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { newConnections } from './new-connections.ts';
 import type { TestContext } from 'node:test';
-import type { HttpContext, HttpSettings } from '../../src/http/contract.ts';
+import type { HttpContext, HttpSettings } from '../../src/http/context.ts';
 import type { ControlPort } from '../../src/subscriptions/ports.ts';
 import type { Operations } from '../../src/http/routes/admin/admin-routes.ts';
 import { type Planes, createPlanes } from '../../src/http/server.ts';

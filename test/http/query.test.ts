@@ -1,7 +1,7 @@
 // Query strings of reads and listings: values, defaults, and which complaint wins.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ReadParams } from '../../src/http/contract.ts';
+import type { ReadParams } from '../../src/http/context.ts';
 import { parseListQuery, parseReadQuery } from '../../src/http/query.ts';
 import {
   READ_FLAG_ENVELOPE,

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import type { ControlPort } from '../../src/subscriptions/ports.ts';
 import { type PathPattern, newPath, parsePath } from '../../src/http/paths.ts';
 import { adminRoutes, clientServiceRoutes } from '../../src/http/routes/admin/admin-routes.ts';
-import { SlowBodies } from '../../src/http/server-context.ts';
+import { SlowBodies } from '../../src/http/body.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { FakeGateway } from './fake-gateway.ts';
 import { newOperations, startPlanes } from './planes.ts';

@@ -1,7 +1,7 @@
 // Counters of the HTTP side, and that their operations are those of the contract.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { HttpMetrics, Operation } from '../../src/http/contract.ts';
+import type { HttpMetrics, Operation } from '../../src/http/context.ts';
 import { HttpCounters, OPERATIONS, type OperationName } from '../../src/metrics/http-metrics.ts';
 
 test('the operations are those of the contract, and the counters fit it', () => {

@@ -35,7 +35,7 @@ const JUDGES: Table = {
   'src/cold/shard/collector.ts': 'when objects were let go of, as rows say',
   'src/cold/shard/sweeper.ts': 'when objects were written, as the store says',
   'src/subscriptions/state/decide.ts': 'leases and pauses in the log, bounded where a clock was wrong',
-  'src/http/live/cursor.ts': "the protocol's intervals of the clock",
+  'src/http/live/events.ts': "the protocol's intervals of the clock",
   'src/subscriptions/state/signing-keys.ts': 'from when keys sign, as records say',
   'src/subscriptions/service/driver.ts': 'leases and pauses in the log',
   'src/subscriptions/webhooks/webhook-keys.ts': 'when tokens end',

@@ -6,7 +6,7 @@
  * SLOT_MS late (more when the thread is busy). Entries beyond one turn of the wheel wait in their slot for a later turn.
  */
 import { assert } from '../../base/assert.ts';
-import type { ErrorLog } from '../contract.ts';
+import type { ErrorLog } from '../guard.ts';
 
 /** Width of a slot. A long-poll of 500 ms is answered at most 10 % late. */
 export const SLOT_MS = 50;

@@ -8,7 +8,7 @@ import { shownContentType } from '../stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
 import { BUFFERED_BYTES_MAX, type Live } from './live.ts';
 import { writeChunk } from '../backpressure.ts';
-import { COMMENT, VIEW_BASE64, VIEW_TEXT, type View } from './sse-frames.ts';
+import { COMMENT, VIEW_BASE64, VIEW_TEXT, type View } from './events.ts';
 
 /** A reader whose socket took nothing for this long is gone. */
 const STALL_MS_MAX = 30_000;

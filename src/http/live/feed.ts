@@ -6,8 +6,7 @@
  * drain costs nothing; and while the thread writes, more events collect. There is no timer and nothing to tune.
  */
 import { REPLY_CLOSED, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
-import { cursorSpan } from './cursor.ts';
-import { type EventFrame, joinFrames, renderEvent, sendableBytes, type View } from './sse-frames.ts';
+import { type EventFrame, type View, cursorSpan, joinFrames, renderEvent, sendableBytes } from './events.ts';
 
 /** Rendered bytes that wait for the end of a drain; beyond it they go out at once, so a burst cannot pile up. */
 const PENDING_BYTES_MAX = 256 * 1024;

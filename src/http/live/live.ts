@@ -2,7 +2,7 @@
 import { assert } from '../../base/assert.ts';
 import { newRequest } from '../../protocol/request.ts';
 import type { ShardGateway } from '../../ports.ts';
-import type { HttpContext, Target } from '../contract.ts';
+import type { HttpContext, Target } from '../context.ts';
 import { Clock } from './clock.ts';
 import { type Member, Topic, type TopicHost } from './topic.ts';
 

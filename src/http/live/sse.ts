@@ -13,17 +13,26 @@ import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../protocol/request.ts';
-import type { HttpContext, ReadParams, Target } from '../contract.ts';
+import type { HttpContext, ReadParams, Target } from '../context.ts';
 import { type ResponseOwner, guardAbort, takeOver, whenWritable } from '../guard.ts';
 import { isRecordRead } from '../read-response.ts';
 import type { Responder } from '../response.ts';
 import type { UwsResponse } from '../uws.ts';
 import { SLOT_MS, Timed } from './clock.ts';
-import { cursorFloor, cursorSpan } from './cursor.ts';
+import {
+  COMMENT,
+  VIEW_TEXT,
+  type View,
+  cursorFloor,
+  cursorSpan,
+  errorEvent,
+  joinFrames,
+  renderEvent,
+  sendableBytes,
+} from './events.ts';
 import type { Batch, FeedReader } from './feed.ts';
 import { EventSocket, answerNothingMore, viewOf, writeStreamHead } from './event-socket.ts';
 import { type Live, liveOf } from './live.ts';
-import { COMMENT, errorEvent, joinFrames, renderEvent, sendableBytes, VIEW_TEXT, type View } from './sse-frames.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from './topic.ts';
 import { readIncarnation } from '../../protocol/read.ts';
 

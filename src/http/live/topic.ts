@@ -17,10 +17,10 @@ import { INLINE_PAYLOAD_BYTES_MAX } from '../../base/limits.ts';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../../ports.ts';
 import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_UP_TO_DATE, Reply } from '../../protocol/reply.ts';
 import { READ_FLAG_NO_TOUCH, READ_OFFSET, type Request } from '../../protocol/request.ts';
-import type { Target } from '../contract.ts';
+import type { Target } from '../context.ts';
 import { type Clock, Timed } from './clock.ts';
 import { Feed } from './feed.ts';
-import { VIEW_BASE64, VIEW_TEXT, type View } from './sse-frames.ts';
+import { VIEW_BASE64, VIEW_TEXT, type View } from './events.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import { readCreatedAtMs, readIncarnation, showRead } from '../../protocol/read.ts';
 

@@ -1,13 +1,15 @@
-/** POST on a stream: append, append and close, close. The hot path; see request.ts for why objects are kept. */
-import { formatOffset } from '../../protocol/header-values.ts';
-import { COMMANDS } from '../../protocol/operations.ts';
-import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
-import { errorNumber } from '../../base/errors.ts';
+/** POST on a stream: append, append and close, close; and batches of appends. The hot path; see request.ts for why objects are kept. */
+import { errorCode, errorNumber } from '../../base/errors.ts';
 import { declaredBytes, fillCommand, writeHeaders } from '../headers.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
-import { RECORD_EXTENSION } from '../response.ts';
+import { JSON_TYPE, RECORD_EXTENSION } from '../response.ts';
+import { DEFAULT_CONTENT_TYPE } from '../stored-type.ts';
 import type { UwsResponse } from '../uws.ts';
+import { batchShape, frameCount } from '../../protocol/append-batch.ts';
+import { formatOffset } from '../../protocol/header-values.ts';
+import { COMMANDS } from '../../protocol/operations.ts';
 import { producerEpoch, producerSeq } from '../../protocol/producer-answer.ts';
+import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
 
 const OK = 0;
 const STREAM_CLOSED = errorNumber('STREAM_CLOSED');
@@ -50,7 +52,7 @@ const APPEND: BodyConsumer & ReplyRenderer = {
     const closesOnly = call.operation === 'close' && call.family === 'flat';
     if (reply.code !== OK) {
       // Closing what is closed: an error on the bucketed routes, done already on the flat ones, unless a producer asks:
-      // somebody else closed the stream, which it has to know.
+      // another writer closed the stream, which it has to know.
       const closedAlready = closesOnly && reply.code === STREAM_CLOSED && !reply.has(REPLY_PRODUCER);
       if (!closedAlready) return responder.refusal(res, call.family, reply);
       responder.begin(res, 204);
@@ -85,5 +87,85 @@ export function writeWriteHeaders(res: UwsResponse, reply: Reply): void {
     res.writeHeader('stream-record-start', String(reply.recordStart));
     res.writeHeader('stream-record-next', String(reply.recordNext));
     res.writeHeader('stream-extensions', RECORD_EXTENSION);
+  }
+}
+
+/** POST /{bucket}/{stream}/append-batch: several appends with a result each. */
+export function handleBatch(call: RequestContext): void {
+  const headers = writeHeaders();
+  // Of single appends only; a batch takes no part in them.
+  headers.streamSeq = undefined;
+  headers.streamClosed = undefined;
+  headers.recordMatch = undefined;
+  if (headers.ifMatch !== '' || headers.ifNoneMatch !== '') {
+    return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match belong to single appends');
+  }
+  const { request } = call;
+  const { command } = request;
+  request.op = COMMANDS.appendBatch.number;
+  command.kind = COMMANDS.appendBatch.number;
+  const refusal = fillCommand(headers, command, 'append');
+  if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
+  command.bucket = call.bucket;
+  command.stream = call.stream;
+  if (command.contentType === '') command.contentType = DEFAULT_CONTENT_TYPE;
+  return call.readBody(declaredBytes(headers.contentLength), new Batch(wantsMinimal(call.req.getHeader('prefer'))));
+}
+
+/** `Prefer: return=minimal` anywhere in the list. */
+function wantsMinimal(prefer: string): boolean {
+  return prefer.split(',').some((item) => item.trim().toLowerCase() === 'return=minimal');
+}
+
+class Batch implements BodyConsumer, ReplyRenderer {
+  readonly #minimal: boolean;
+  #frames = 0;
+
+  constructor(minimal: boolean) {
+    this.#minimal = minimal;
+  }
+
+  consume(call: RequestContext, body: Uint8Array): void {
+    const shape = batchShape(body);
+    if (shape === 'too-many') return call.refuse('TOO_MANY_FRAMES');
+    if (shape === 'empty') return call.refuse('INVALID_BATCH', 'it holds no frame');
+    if (shape === 'truncated') return call.refuse('INVALID_BATCH', 'the last frame is cut short');
+    const { request } = call;
+    const { command } = request;
+    this.#frames = frameCount(body);
+    command.payload = body;
+    request.group = call.gateway.groupOf(command.bucket, command.stream);
+    call.send(request, this);
+    command.payload = undefined;
+  }
+
+  render(call: RequestContext, res: UwsResponse, reply: Reply): number {
+    const { responder } = call;
+    // The frames of a batch without a producer are refused one by one, also where none of them came in.
+    if (errorCode(reply.code) === 'QUOTA_EXCEEDED' && !reply.has(REPLY_PRODUCER)) {
+      responder.begin(res, 200);
+      res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
+      res.writeHeader('content-type', JSON_TYPE);
+      responder.end(res, `[${Array.from({ length: this.#frames }, () => '{"status":429}').join(',')}]`);
+      return 200;
+    }
+    if (reply.code !== 0) return responder.refusal(res, call.family, reply);
+    const withRecords = reply.has(REPLY_RECORDS) && reply.recordNext > reply.recordStart;
+    const minimal = this.#minimal && COMMANDS.appendBatch.result.read(reply).framesRefused === 0 && !withRecords;
+    const status = minimal ? 204 : 200;
+    responder.begin(res, status);
+    res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
+    if (reply.has(REPLY_PRODUCER)) {
+      res.writeHeader('producer-epoch', String(producerEpoch(reply)));
+      res.writeHeader('producer-seq', String(producerSeq(reply)));
+    }
+    if (withRecords) res.writeHeader('stream-extensions', RECORD_EXTENSION);
+    if (minimal) {
+      res.endWithoutBody();
+      return status;
+    }
+    res.writeHeader('content-type', JSON_TYPE);
+    responder.end(res, reply.body ?? '[]');
+    return status;
   }
 }

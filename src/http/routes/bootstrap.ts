@@ -21,8 +21,7 @@ import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
 import type { StreamHead, StreamingResponse } from '../streaming.ts';
 import type { UwsResponse } from '../uws.ts';
 import { writeRecordRange } from './position.ts';
-import { type Published, Slices } from './slices.ts';
-import { snapshotQuery } from './snapshot.ts';
+import { type Published, Slices, snapshotQuery } from './snapshot.ts';
 import { readIncarnation } from '../../protocol/read.ts';
 
 const LIVE: ReadonlySet<string> = new Set(['live']);

@@ -1,12 +1,10 @@
 /** The table of the client plane: streams, buckets, subscriptions, and the service routes that clients may ask. */
 import type { Route } from '../router.ts';
-import { handleAppend } from './append.ts';
+import { handleAppend, handleBatch } from './append.ts';
 import { handleGetAttributes, handlePutAttributes } from './attributes.ts';
-import { handleBatch } from './batch.ts';
 import { handleBootstrap } from './bootstrap.ts';
 import { handleCreateBucket, handleDeleteBucket, handleDescribeBucket, handleListStreams } from './bucket.ts';
-import { handleCreate } from './create.ts';
-import { handleDelete, handleHead } from './head.ts';
+import { handleCreate, handleDelete, handleHead } from './streams.ts';
 import { handleRetention } from './position.ts';
 import { handleRead } from './read.ts';
 import { handleDeleteSnapshot, handleLatestSnapshot, handlePublish, handleReadSnapshot } from './snapshot.ts';

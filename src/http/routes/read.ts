@@ -3,8 +3,8 @@ import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../..
 import { QUERIES } from '../../protocol/operations.ts';
 import { READ_NOW } from '../../protocol/request.ts';
 import { backpressureOf } from '../backpressure.ts';
-import type { ReadParams } from '../contract.ts';
-import { resumeBehind } from '../live/event-id.ts';
+import type { ReadParams } from '../context.ts';
+import { resumeBehind } from '../live/events.ts';
 import { startLongPoll } from '../live/long-poll.ts';
 import { startSse } from '../live/sse.ts';
 import { type ReadQuery, parseReadQuery } from '../query.ts';

@@ -4,7 +4,7 @@ import { newConnections } from '../new-connections.ts';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
-import type { HttpContext, HttpMetrics, HttpSettings, ReadParams, Target } from '../../../src/http/contract.ts';
+import type { HttpContext, HttpMetrics, HttpSettings, ReadParams, Target } from '../../../src/http/context.ts';
 import { CorsPolicy } from '../../../src/http/cors.ts';
 import { liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';

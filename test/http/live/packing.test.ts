@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { compressionOf } from '../../../src/http/compression.ts';
-import type { ReadParams } from '../../../src/http/contract.ts';
+import { compressionOf } from '../../../src/http/read-response.ts';
+import type { ReadParams } from '../../../src/http/context.ts';
 import { CorsPolicy } from '../../../src/http/cors.ts';
 import { writeHeaders } from '../../../src/http/headers.ts';
 import { endAllLive, liveOf } from '../../../src/http/live/live.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { newConnections } from '../new-connections.ts';
 import { test } from 'node:test';
-import type { HttpContext, ReadParams, Target } from '../../../src/http/contract.ts';
+import type { HttpContext, ReadParams, Target } from '../../../src/http/context.ts';
 import { CorsPolicy } from '../../../src/http/cors.ts';
 import { BUFFERED_BYTES_MAX, liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cursorSpan } from '../../../src/http/live/cursor.ts';
+import { cursorSpan } from '../../../src/http/live/events.ts';
 import { liveOf } from '../../../src/http/live/live.ts';
 import { endAllLive } from '../../../src/http/live/live.ts';
 import { LINGER_MS } from '../../../src/http/live/topic.ts';

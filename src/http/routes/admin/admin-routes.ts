@@ -14,9 +14,18 @@ import type { WebhookKeys } from '../../../subscriptions/ports.ts';
 import type { ColdObjects } from '../../../tenants/purge-objects.ts';
 import type { Handler, Method, Route } from '../../router.ts';
 import { handleBackupInfo, handleExport, handleImport, withGroup } from './backup.ts';
-import { type MetricsSource, handleMetrics } from './metrics.ts';
-import { handleClusterProbe, handleReadShed, handleRotateKeys, handleSetShed, handleShowKeys } from './node.ts';
-import { type Knows, ReadyProbe, answerHealth } from './probes.ts';
+import {
+  type Knows,
+  type MetricsSource,
+  ReadyProbe,
+  answerHealth,
+  handleClusterProbe,
+  handleMetrics,
+  handleReadShed,
+  handleRotateKeys,
+  handleSetShed,
+  handleShowKeys,
+} from './node.ts';
 import { type PeerAddresses, handleFlushCold, raftHandler } from './raft.ts';
 import { handleGetQuota, handlePurge, handlePutQuota, handleUsage } from './tenants.ts';
 

@@ -1,21 +1,204 @@
 /**
- * Calls about this node as a whole: whether it leads groups (read it, mark the node draining, lift the mark; both changes are
- * idempotent, so a call that failed half way is mended by a repeat), the keys that webhooks are signed with, and the probe of peers.
+ * What this node says of itself as a whole: health, readiness, metrics, whether it leads groups, the keys that webhooks are signed with.
+ *
+ * Health and readiness are on both planes and need no token: load balancers ask them. Requests with the token of the admin plane, or
+ * on one without a token, are told what is missing; others only whether.
  */
+import process from 'node:process';
 import { MillraceError } from '../../../base/errors.ts';
 import { BODY_BYTES_MAX } from '../../../base/limits.ts';
+import { type NodeStatus, type RaftGroup, askNodeStatus } from '../../../gateway/node-status.ts';
+import type { Refused } from '../../../gateway/shard-client.ts';
+import { backpressureOf } from '../../backpressure.ts';
+import { compressionOf } from '../../read-response.ts';
+import { guardData, readData } from '../../guard.ts';
+import { type WriteHeaders, writeHeaders } from '../../headers.ts';
+import type { AggregateResponse, RequestContext } from '../../request.ts';
+import type { HttpServerContext } from '../../context.ts';
 import type { DrainMark } from '../../../placement/ports.ts';
 import { SHED_DRAIN, describeShed } from '../../../placement/state/shed.ts';
+import type { ShardGateway } from '../../../ports.ts';
 import type { WebhookKeys } from '../../../subscriptions/ports.ts';
-import { guardData, readData } from '../../guard.ts';
-import type { RequestContext } from '../../request.ts';
+
+/** Does the sender of a request have the plane's token, or does the plane ask for none? */
+export type Knows = (headers: WriteHeaders) => boolean;
+
+/** Every shard is asked for an answer, so requests without the token share one for so long, or the one that is under way. */
+const SHARED_MS = 1000;
+
+/** What is told, of one question to all shards. */
+type Tell = (aggregate: AggregateResponse, detail: 'with-detail' | 'whether') => void;
+
+export function answerHealth(call: RequestContext): void {
+  call.json(200, { status: 'up' });
+}
+
+export class ReadyProbe {
+  readonly #knows: Knows;
+  #foundMs = -Infinity;
+  /** What was found the last time; undefined before. */
+  #isReady: boolean | undefined;
+  /** Requests without the token, while their shared question is under way. */
+  #waiting: AggregateResponse[] = [];
+
+  constructor(knows: Knows) {
+    this.#knows = knows;
+  }
+
+  /** 200 when every group has a leader and has applied what it knows to be committed; else 503 and what is missing. */
+  answer(call: RequestContext): void {
+    const { startedMs } = call;
+    const withDetail = this.#knows(writeHeaders());
+    const aggregate = call.aggregate();
+    if (withDetail) return this.#ask(call, (tell) => tell(aggregate, 'with-detail'));
+    if (startedMs - this.#foundMs < SHARED_MS && this.#isReady !== undefined) {
+      return tellWhether(aggregate, this.#isReady);
+    }
+    if (this.#waiting.push(aggregate) > 1) return undefined;
+    return this.#ask(call, (tell) => {
+      const waiting = this.#waiting;
+      this.#waiting = [];
+      for (const one of waiting) tell(one, 'whether');
+    });
+  }
+
+  #ask({ server, gateway, startedMs }: RequestContext, finish: (tell: Tell) => void): void {
+    const failed = (error: unknown): Tell => {
+      server.logError(error, 'ready');
+      return (aggregate) => aggregate.refuse('INTERNAL');
+    };
+    void askNodeStatus(gateway)
+      .then((status) => ('code' in status ? tellRefused(status) : this.#find(gateway, status, startedMs)))
+      .catch(failed)
+      .then(finish);
+  }
+
+  #find(gateway: ShardGateway, { raftGroups }: NodeStatus, startedMs: number): Tell {
+    const leaderless = raftGroups.filter((group) => group.leader === null).map((group) => group.raft_group_id);
+    const behind = raftGroups.filter(isBehind).map((group) => group.raft_group_id);
+    const missing = gateway.groupCount - raftGroups.length;
+    const isReady = leaderless.length === 0 && behind.length === 0 && missing === 0;
+    this.#foundMs = startedMs;
+    this.#isReady = isReady;
+    const found = { groups: raftGroups.length, leaderless_groups: leaderless, groups_behind: behind };
+    return (aggregate, detail) => tellWhether(aggregate, isReady, detail === 'with-detail' ? found : {});
+  }
+}
+
+function tellRefused({ code, detail }: Refused): Tell {
+  return (aggregate) => aggregate.refuse(code, detail);
+}
+
+function tellWhether(aggregate: AggregateResponse, isReady: boolean, detail: object = {}): void {
+  const answer = { ready: isReady, ...detail };
+  if (isReady) aggregate.json(200, answer);
+  else aggregate.unavailable(answer);
+}
+
+/** A shard that knows says `caught_up`; a busy group is always a few entries behind its commit index. */
+function isBehind(group: RaftGroup): boolean {
+  return group['caught_up'] === false;
+}
+
+/** What the composition knows and HTTP does not. */
+export interface MetricsSource {
+  /** Bytes waiting in the request mailbox of each core. */
+  mailboxDepths(): number[];
+  mailboxCapacities(): number[];
+  /** Latency histograms and status counts: HttpCounters.snapshot(). */
+  http(): Record<string, unknown>;
+  /** Further members of the top level, e.g. node_id, version, data directory; may be empty. */
+  extra(): Record<string, unknown>;
+}
+
+/** GET /__svc/metrics: one JSON object made of every shard's counters (gateway/node-status.ts) and what the main thread knows. */
+export function handleMetrics(call: RequestContext, source: MetricsSource): void {
+  const aggregate = call.aggregate();
+  const answer = (status: Awaited<ReturnType<typeof askNodeStatus>>): void =>
+    aggregate.guard(() => {
+      if ('code' in status) aggregate.refuse(status.code, status.detail);
+      else aggregate.json(200, snapshot(call.server, source, status));
+    });
+  askNodeStatus(call.gateway).then(answer, (error: unknown) => call.crash(error));
+}
+
+function snapshot(server: HttpServerContext, source: MetricsSource, status: NodeStatus): Record<string, unknown> {
+  const { live } = server.ctx.metrics;
+  const { budget } = server;
+  return {
+    ...coldSummary(status.raftGroups, status.perGroup),
+    ...status.rest,
+    ...status.counters,
+    ...status.perCore,
+    ...status.perGroup,
+    raft_group_count: status.raftGroups.length,
+    raft_groups: status.raftGroups,
+    mailbox_depths: source.mailboxDepths(),
+    mailbox_capacities: source.mailboxCapacities(),
+    ...source.http(),
+    live_read_waiters: live.longPolls + live.sseReaders,
+    long_poll_waiters: live.longPolls,
+    sse_readers: live.sseReaders,
+    sse_streams_opened: live.sseOpened,
+    sse_data_events: live.sseDataEvents,
+    sse_control_events: live.sseControlEvents,
+    sse_error_events: live.sseErrorEvents,
+    live_read_slow_readers: live.slowReaders,
+    live_read_backpressure_events: live.refused,
+    ...server.ctx.connections.metrics(),
+    http_inflight_body_bytes: budget.usedBytes,
+    http_inflight_body_bytes_max: budget.limitBytes,
+    http_compressing_bytes: compressionOf(server.ctx).usedBytes,
+    http_unsent_answer_bytes: backpressureOf(server.ctx).usedBytes,
+    process_rss_bytes: process.memoryUsage.rss(),
+    ...source.extra(),
+  };
+}
+
+interface ColdGroup {
+  readonly raft_group_id: number;
+  readonly [name: string]: unknown;
+}
+
+/** A node is as far as its worst group. */
+const WORSE = ['open', 'pressure', 'refusing'];
+
+/** What the cold tier's metrics say about the node as a whole, from what its shards say about their groups. */
+export function coldSummary(
+  groups: readonly ColdGroup[],
+  perGroup: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const worst = Math.max(0, ...groups.map((group) => WORSE.indexOf(String(group['cold_write_admission']))));
+  const ages = groups.map((group) => group['cold_backlog_age_ms']).filter((age) => typeof age === 'number');
+  return {
+    cold_write_admission: {
+      state: WORSE[worst],
+      refusing_groups: groups.filter((group) => group['cold_write_admission'] === 'refusing').map(idOf),
+    },
+    /** Of the oldest byte that is not in the cold store. */
+    cold_flush_backlog_age_ms: Math.max(0, ...ages),
+    cold_hot_group_bytes_max: highest(perGroup['per_group_cold_hot_bytes']),
+    cold_hot_group_bytes_high_watermark: highest(perGroup['per_group_cold_hot_bytes_max']),
+  };
+}
+
+function idOf(group: ColdGroup): number {
+  return group.raft_group_id;
+}
+
+function highest(values: unknown): number {
+  return Array.isArray(values) ? Math.max(0, ...values.filter((value) => typeof value === 'number')) : 0;
+}
 
 /** GET /__svc/leadership-shed */
 export function handleReadShed(call: RequestContext, mark: DrainMark): void {
   call.json(200, describeShed(mark.bits));
 }
 
-/** POST (draining) and DELETE (not) /__svc/leadership-shed/maintenance */
+/**
+ * POST (draining) and DELETE (not) /__svc/leadership-shed/maintenance. Both are idempotent, so repeating a call that failed half way
+ * completes it.
+ */
 export function handleSetShed(call: RequestContext, mark: DrainMark, wanted: 'draining' | 'serving'): void {
   const draining = wanted === 'draining';
   const act = async (): Promise<unknown> => {

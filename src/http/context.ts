@@ -1,6 +1,10 @@
-/** Types that the files of the HTTP side share: where a request points, what a read asks for, what every handler may use. */
-import type { Forks, ShardGateway } from '../ports.ts';
+/** What every handler may use: settings, metrics and services of the node, and what the requests of one listener share. */
+import { BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
+import { BodyBudget, SlowBodies } from './body.ts';
+import type { ErrorLog } from './guard.ts';
 import type { Connections } from './connections.ts';
+import type { Forks, ShardGateway } from '../ports.ts';
+import { type Request, newRequest } from '../protocol/request.ts';
 
 /** The two route families answer some refusals with different statuses. */
 export type Family = 'bucketed' | 'flat';
@@ -99,9 +103,6 @@ export interface HttpMetrics {
   };
 }
 
-/** Receives what went wrong inside a handler: a bug, never a client's mistake. */
-export type ErrorLog = (error: unknown, what: string) => void;
-
 export interface HttpContext {
   readonly gateway: ShardGateway;
   readonly forks: Forks;
@@ -111,4 +112,53 @@ export interface HttpContext {
   monotonicMs(): number;
   readonly logError: ErrorLog;
   readonly connections: Connections;
+}
+
+/** Four requests of the largest size; usual ones take a few hundred bytes. */
+const STRANGER_BYTES_MAX = 4 * SUBSCRIPTION_BODY_BYTES_MAX;
+
+/** What the requests of one listener share: the node's services, the budget of bodies in flight, and how many requests are open. */
+export class HttpServerContext {
+  readonly ctx: HttpContext;
+  readonly gateway: ShardGateway;
+  readonly settings: HttpSettings;
+  readonly budget: BodyBudget;
+  /** For bodies of unauthenticated senders: they take no room from the others. */
+  readonly strangers = new BodyBudget(STRANGER_BYTES_MAX);
+  readonly slowBodies: SlowBodies;
+  readonly logError: ErrorLog;
+  readonly bodyBytesMax = BODY_BYTES_MAX;
+  /** For queries: filled and sent in one go. */
+  readonly query: Request = newRequest();
+  /** Requests accepted and not answered, live readers excepted. */
+  open = 0;
+  closing = false;
+  #idle: (() => void) | undefined;
+
+  constructor(ctx: HttpContext, budget: BodyBudget) {
+    this.ctx = ctx;
+    this.gateway = ctx.gateway;
+    this.settings = ctx.settings;
+    this.budget = budget;
+    this.slowBodies = new SlowBodies(() => ctx.monotonicMs());
+    this.logError = ctx.logError;
+  }
+
+  closed(): void {
+    this.open--;
+    if (this.open === 0) this.#idle?.();
+  }
+
+  /** Resolves when no request is open. */
+  idle(): Promise<void> {
+    if (this.open === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#idle = resolve;
+    });
+  }
+
+  /** Counts one answer. */
+  count(operation: Operation, status: number, startedMs: number): void {
+    this.ctx.metrics.response(operation, status, Math.round((this.ctx.monotonicMs() - startedMs) * 1000));
+  }
 }

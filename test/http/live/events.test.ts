@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  type Control,
+  VIEW_BASE64,
+  VIEW_TEXT,
+  type View,
   joinFrames,
   renderEvent,
   sendableBytes,
-  VIEW_BASE64,
-  VIEW_TEXT,
-  type Control,
-  type View,
-} from '../../../src/http/live/sse-frames.ts';
+} from '../../../src/http/live/events.ts';
 import { createRandom } from '../../support/random.ts';
 
 const OPEN: Control = { nextOffset: 42, upToDate: true, closed: false, firstRecord: undefined, nextRecord: undefined };

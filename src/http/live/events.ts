@@ -1,9 +1,9 @@
 /**
- * Bytes of server-sent events. Pure: nothing here knows readers or sockets.
+ * What live answers say: the bytes of server-sent events, their ids, and the cursor. Pure: nothing here knows readers or sockets.
  *
  *   event: data\n            text: one `data:` line for each line of the payload; base64: one line
  *   data:<line>\n
- *   id: <20 digits>\n        where to go on behind this event (event-id.ts); last, so that a block begins with its type
+ *   id: <20 digits>\n        where to go on behind this event; last, so that a block begins with its type
  *   \n
  *   event: control\n
  *   data:{"streamNextOffset":"<20 digits>","streamCursor":"<digits>","upToDate":true}\n
@@ -18,8 +18,10 @@
  */
 import { Buffer } from 'node:buffer';
 import { utf8PrefixBytes } from '../../base/utf8.ts';
-import { formatOffset } from '../../protocol/header-values.ts';
-import { controlId, positionId } from './event-id.ts';
+import type { ReadParams } from '../context.ts';
+import { isRecordRead } from '../read-response.ts';
+import { formatOffset, parseOrdinal, parseUint53 } from '../../protocol/header-values.ts';
+import { READ_OFFSET, READ_RECORD } from '../../protocol/request.ts';
 
 /** How payloads travel; fixed when a reader connects, because its response headers say so. */
 export const VIEW_TEXT = 0;
@@ -135,7 +137,78 @@ export function joinFrames(frames: readonly EventFrame[], cursor: number): Uint8
   return Buffer.concat(parts);
 }
 
-/** The last words to a client whose stream is gone. `text` is one line of ASCII. */
+/** Ends the answer to a client whose stream is gone. `text` is one line of ASCII. */
 export function errorEvent(text: string): Uint8Array {
   return Buffer.from(`event: error\ndata:${text}\n\n`, 'latin1');
+}
+
+/**
+ * Ids of server-sent events: where a reader continues that has seen the event. A browser's EventSource sends the last one as
+ * Last-Event-ID when it reconnects, to the URL that it began with.
+ *
+ *   00000000000000000042            the offset behind the event's bytes
+ *   record=17                       the next record, for readers that are addressed by records; fits `?record=17`
+ *   ...;closed                      behind either: the reader has been told that the stream is closed
+ */
+
+/** Of a control event. */
+interface Place {
+  readonly nextOffset: number;
+  readonly nextRecord: number | undefined;
+  readonly closed: boolean;
+}
+
+const RECORD = 'record=';
+const CLOSED = ';closed';
+
+/** Of the data event, and of a control event that does not say that the stream is closed. */
+export function positionId({ nextOffset, nextRecord }: Place): string {
+  return nextRecord === undefined ? formatOffset(nextOffset) : `${RECORD}${nextRecord}`;
+}
+
+export function controlId(place: Place): string {
+  return place.closed ? `${positionId(place)}${CLOSED}` : positionId(place);
+}
+
+/**
+ * The read that goes on behind the event `id`, empty for none. Undefined: not an id of an event that this URL gives. Browsers send
+ * back what they got, so the mistake is in the client's own code, and starting over would hide it behind a replay.
+ */
+export function resumeBehind(params: ReadParams, id: string): ReadParams | undefined {
+  if (id === '') return params;
+  const sawEnd = id.endsWith(CLOSED);
+  const position = sawEnd ? id.slice(0, -CLOSED.length) : id;
+  if (isRecordRead(params)) {
+    const record = position.startsWith(RECORD) ? parseOrdinal(position.slice(RECORD.length), 'record') : undefined;
+    return record?.ok === true ? { ...params, mode: READ_RECORD, value: record.value, sawEnd } : undefined;
+  }
+  const offset = parseUint53(position);
+  return offset.ok ? { ...params, mode: READ_OFFSET, value: offset.value, sawEnd } : undefined;
+}
+
+/**
+ * Cursors of live answers. A cursor names a span of time, not a position: clients echo it in the
+ * next URL, so caches collapse the requests of one span, and no answer may send a client back to a URL that it has used.
+ */
+
+/** Spans are counted from here: 2024-10-09T00:00:00Z, the protocol's epoch. */
+const CURSOR_EPOCH_MS = Date.UTC(2024, 9, 9);
+/** Length of a span. */
+export const CURSOR_SPAN_MS = 20_000;
+/** A client that is not behind the clock is moved ahead by 1 to 3600 s (protocol), counted in whole spans. */
+export const CURSOR_JITTER_SPANS_MAX = 3_600_000 / CURSOR_SPAN_MS;
+
+/** Number of the span that `wallMs` (milliseconds since 1970) lies in. */
+export function cursorSpan(wallMs: number): number {
+  return Math.max(0, Math.floor((wallMs - CURSOR_EPOCH_MS) / CURSOR_SPAN_MS));
+}
+
+/**
+ * The least cursor an answer may carry: 0, meaning the current span, for a client that sent none or an older one; else more
+ * than what it sent. `random` is uniform in [0, 1). Values that could not be counted up exactly are taken as none.
+ */
+export function cursorFloor(requested: number | undefined, span: number, random: number): number {
+  if (requested === undefined || requested < span) return 0;
+  const cursor = requested + 1 + Math.floor(random * CURSOR_JITTER_SPANS_MAX);
+  return Number.isSafeInteger(cursor) ? cursor : 0;
 }
