@@ -1,4 +1,4 @@
-/** Where something listens, as it is written: in configuration files, operators' calls and the log. */
+/** A listening address, as written in configuration files, operators' calls and the log. */
 
 export interface Address {
   readonly host: string;
@@ -6,10 +6,13 @@ export interface Address {
   readonly port: number;
 }
 
-/** A name of the DNS has at most 253 characters; with brackets, colon and port. */
+/** A DNS name has at most 253 characters; plus brackets, colon and port. */
 export const ADDRESS_CHARS_MAX = 262;
 
-/** `"127.0.0.1:4437"`, `"localhost:0"`, `"[::1]:4437"`. The host is never empty: "everywhere" has to be written out. */
+/**
+ * `"127.0.0.1:4437"`, `"localhost:0"`, `"[::1]:4437"`. The host is never empty: listening on all interfaces must be
+ * explicit.
+ */
 export function parseAddress(raw: unknown): Address | undefined {
   if (typeof raw !== 'string' || raw.length > ADDRESS_CHARS_MAX) return undefined;
   const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(raw);

@@ -1,6 +1,6 @@
 /**
- * Reading and writing positions in a frame, little-endian. Reading is total: beyond the end, or on a value that cannot
- * be, a reader turns bad and gives zeros from then on, so a decoder reads to its end and asks once.
+ * Read and write positions in a frame, little-endian. Reading is total: past the end, or on an invalid value, a reader
+ * turns bad and returns zeros from then on, so a decoder reads to its end and checks once.
  */
 import { assert } from './assert.ts';
 import type { Slab } from './slab.ts';
@@ -14,7 +14,7 @@ export class Reader {
   #at = 0;
   #end: number;
   #bad = false;
-  /** Where own bytes come from. */
+  /** Allocates own bytes. */
   memory: Slab | undefined = undefined;
 
   constructor(bytes: Uint8Array) {
@@ -31,12 +31,12 @@ export class Reader {
     return this.#end - this.#at;
   }
 
-  /** Everything was read and all of it was good. */
+  /** Everything was read, and all of it was valid. */
   get finished(): boolean {
     return !this.#bad && this.#at === this.#end;
   }
 
-  /** For a value that was read and cannot be. */
+  /** Marks the reader bad because a value that was read is invalid. */
   fail(): void {
     this.#bad = true;
     this.#at = this.#end;
@@ -83,7 +83,7 @@ export class Reader {
     return own;
   }
 
-  /** All that is left, as a view. */
+  /** All remaining bytes, as a view. */
   rest(): Uint8Array {
     return this.bytes(this.leftBytes);
   }
@@ -106,7 +106,7 @@ export class Reader {
   }
 }
 
-/** Writes into a buffer whose size the caller has computed before; a sum that was wrong is caught by `finish`. */
+/** Writes into a buffer whose size the caller computed; `finish` detects a wrong size. */
 export class Writer {
   readonly bytes: Uint8Array;
   readonly #view: DataView;

@@ -1,6 +1,7 @@
 /**
- * The numbers of refusals in frames. Answers to forwarded writes travel between nodes, which may be of different versions during
- * an upgrade, so the order here never changes, and what is new goes to the end. The table in errors.ts has a row for each.
+ * The numbers of refusals in frames. Answers to forwarded writes travel between nodes, which may have different
+ * versions during an upgrade, so the order here never changes and new codes go to the end. The table in errors.ts has a
+ * row for each.
  */
 export const NUMBERED = [
   'OK',

@@ -1,6 +1,6 @@
 /**
  * The one table of refusals: code -> status on the bucketed routes, status on the flat routes, whether the same request
- * may succeed when repeated, and a sentence for the person who reads the body. Numbers for frames: error-numbers.ts.
+ * may succeed when repeated, and a sentence for the human reader of the body. Numbers for frames: error-numbers.ts.
  */
 import { NUMBERED } from './error-numbers.ts';
 
@@ -25,7 +25,7 @@ export type ErrorCode = (typeof NUMBERED)[number];
 
 export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   OK: row(200, 'ok'),
-  // What the request says about itself.
+  // Faults of the request itself.
   INVALID_NAME: row(400, 'the bucket or stream name is not usable'),
   INVALID_HEADER: row(400, 'a request header is malformed'),
   INVALID_QUERY: row(400, 'a query parameter is malformed'),
@@ -59,7 +59,7 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   HOST_NOT_ALLOWED: row(421, 'the request is for a host that this plane does not know'),
   ORIGIN_NOT_ALLOWED: row(403, 'web pages of this origin may not do that'),
   METHOD_NOT_ALLOWED: row(405, 'the method is not supported here; see Allow'),
-  // What the state says.
+  // Conflicts with the state.
   BUCKET_NOT_FOUND: row(404, 'bucket not found'),
   STREAM_NOT_FOUND: row(404, 'stream not found'),
   STREAM_GONE: row(410, 'the position lies below the retention floor; see Stream-Next-Offset'),
@@ -114,7 +114,7 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   BUCKET_NOT_EMPTY: row(409, 'the bucket still holds streams; delete them first'),
   QUOTA_EXCEEDED: row(429, "the bucket's quota is used up"),
   QUOTA_UNKNOWN: row(503, 'this node has just learnt that the bucket has a quota; nothing was written; retry', true),
-  // What the node can do at the moment. A repeat may succeed.
+  // Temporary limits of the node. A repeat may succeed.
   SHARD_BUSY: row(503, 'the shard mailbox is full; retry', true),
   INFLIGHT_FULL: row(503, 'too many request bodies are in flight on this node; retry', true),
   ANSWERS_FULL: row(503, 'too many answers wait for slow clients on this node; retry', true),
@@ -162,7 +162,7 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   ),
   UNCOMMITTED_FULL: row(503, 'too many bytes of this group wait for a majority of the nodes; retry', true),
   INTERNAL: row(500, 'internal error'),
-  // Of refusals that say a sentence of their own.
+  // Refusals with a sentence of their own.
   INVALID_REQUEST: row(400, 'the request is malformed'),
   FORBIDDEN: row(403, 'that is not allowed'),
   NOT_FOUND: row(404, 'not found'),
@@ -170,11 +170,11 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   UNAVAILABLE: row(503, 'the node cannot do that at the moment; retry', true),
 };
 
-/** A status has one of these at most. */
+/** At most one per status. */
 const GENERAL = ['INVALID_REQUEST', 'FORBIDDEN', 'NOT_FOUND', 'CONFLICT', 'BODY_TOO_LARGE', 'UNAVAILABLE'] as const;
 const generalCodes = new Map<number, ErrorCode>(GENERAL.map((code) => [ERRORS[code].bucketed, code]));
 
-/** The code of a refusal with this status whose sentence stands in no row. */
+/** The code of a refusal with this status whose sentence is not in the table. */
 export function generalCode(status: number): ErrorCode {
   return generalCodes.get(status) ?? 'INTERNAL';
 }
@@ -192,7 +192,7 @@ export function errorCode(number: number): ErrorCode {
   return NUMBERED[number] ?? 'INTERNAL';
 }
 
-/** A refusal that travels as an exception at the edges. The pure core returns codes instead. */
+/** A refusal thrown as an exception at the edges. The pure core returns codes instead. */
 export class MillraceError extends Error {
   readonly code: ErrorCode;
   constructor(code: ErrorCode, detail?: string, options?: ErrorOptions) {

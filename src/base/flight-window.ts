@@ -1,24 +1,24 @@
 import { planted } from './planted.ts';
 
 /**
- * How much may be under way to somebody: as many bytes as the way there carries within a target time, found out from how
- * long each piece takes to be acknowledged. While that is less than the target, the window grows by what arrives, which
- * doubles it per round trip; when it is more, a queue has built up on the way, and the window becomes the rate at which
- * pieces arrived meanwhile, times the target. So the queue stays between one and two targets whatever the way carries.
- * Who answers late without a queue, like a slow disk, is told by small pieces that had nothing before them: their wait raises
- * the target, up to three times. Pieces are acknowledged in the order in which they left. Time is in whatever unit the caller counts.
+ * Bounds the bytes in flight to what the path carries within a target time, measured by how long each piece takes to be
+ * acknowledged. While that is less than the target, the window grows by what arrives, which doubles it per round trip.
+ * When it is more, a queue has built up on the path, and the window becomes the arrival rate times the target. So the
+ * queue stays between one and two targets on any path. Latency without a queue, such as a slow disk, is detected by
+ * small pieces with nothing in flight before them: their wait raises the target, up to three times. Pieces are
+ * acknowledged in the order in which they were sent. Time is in any unit the caller chooses.
  */
 export interface WindowBounds {
   readonly minBytes: number;
   readonly startBytes: number;
   readonly maxBytes: number;
-  /** Wait for an acknowledgement that is taken for a queue on the way. Above the longest round trip without one. */
+  /** A longer wait for an acknowledgement means a queue on the path. Above the longest round trip without a queue. */
   readonly target: number;
-  /** Pieces up to this size show a latency rather than the width of the way. */
+  /** Pieces up to this size measure latency rather than bandwidth. */
   readonly smallBytes: number;
 }
 
-/** What a wait without a queue may be, in targets; and what is granted on top of it. */
+/** Maximum wait without a queue, in targets, and the allowance on top of it. */
 const LATENCY_TARGETS_MAX = 2;
 const LATENCY_FACTOR = 1.5;
 /** Acknowledged slots at the front that are tolerated before the array is cut. */
@@ -29,7 +29,7 @@ interface Piece {
   readonly leftAt: number;
   /** Bytes that had arrived when it left. */
   readonly arrivedBefore: number;
-  /** It is small, and nothing was under way when it left. */
+  /** It is small, and nothing was in flight when it was sent. */
   readonly showsLatency: boolean;
 }
 
@@ -48,17 +48,17 @@ export class FlightWindow {
     this.#target = bounds.target;
   }
 
-  /** Under way. */
+  /** Bytes in flight. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** May be under way. */
+  /** Bytes that may be in flight. */
   get limit(): number {
     return this.#limit;
   }
 
-  /** At least one piece may always be under way, whatever its size. */
+  /** At least one piece may always be in flight, whatever its size. */
   get room(): number {
     return this.#bytes === 0 ? Math.max(1, this.#limit) : this.#limit - this.#bytes;
   }
@@ -84,11 +84,11 @@ export class FlightWindow {
     this.#cut();
     if (piece.showsLatency) this.#noteLatency(now - piece.leftAt);
     if (this.#isLate(piece, now)) this.#shrink(piece, now);
-    // What was never filled says nothing about what the way carries.
+    // A window that was never full says nothing about the capacity of the path.
     else if (wasFull) this.#limit = Math.min(this.#bounds.maxBytes, this.#limit + piece.bytes);
   }
 
-  /** Now and then: a way on which nothing arrives any more is noticed too. */
+  /** Called periodically, to notice a path on which nothing arrives any more. */
   check(now: number): void {
     const oldest = this.#pieces[this.#front];
     if (oldest !== undefined && this.#isLate(oldest, now)) this.#shrink(oldest, now);
@@ -98,7 +98,7 @@ export class FlightWindow {
     return now - leftAt > this.#target && !planted('window-never-shrinks');
   }
 
-  /** What was under way is given up. */
+  /** Drops everything in flight. */
   clear(): void {
     this.#pieces = [];
     this.#front = 0;

@@ -1,4 +1,4 @@
-/** Patterns over paths of segments: `*` is one segment, `**` zero or more, anything else itself. */
+/** Patterns over paths of segments: `*` is one segment, `**` zero or more, anything else is literal. */
 
 export class Glob {
   readonly pattern: string;
@@ -9,7 +9,7 @@ export class Glob {
     this.#segments = pattern.split('/');
   }
 
-  /** Linear in the path for each `**`: only the last one is ever tried again. */
+  /** Linear in the path for each `**`: only the last one is ever retried. */
   matches(path: string): boolean {
     const pattern = this.#segments;
     const segments = path.split('/');
@@ -36,7 +36,7 @@ export class Glob {
     return at === pattern.length;
   }
 
-  /** Segments in front of the first wildcard. */
+  /** Segments before the first wildcard. */
   get literalFront(): readonly string[] {
     const first = this.#segments.findIndex((segment) => segment === '*' || segment === '**');
     return first < 0 ? this.#segments : this.#segments.slice(0, first);

@@ -88,7 +88,7 @@ function avalanche(lane: number): number {
   return x ^ (x >>> 16);
 }
 
-/** Two digits for each byte: four times as fast as toString(16) with padding, and an ETag is made for every read. */
+/** Two digits for each byte: four times as fast as toString(16) with padding, and every read makes an ETag. */
 const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
 
 function hexByte(value: number): string {
@@ -100,10 +100,10 @@ function hex32(value: number): string {
 }
 
 /**
- * A 64-bit fingerprint of numbers and bytes as 16 hexadecimal digits, for ETags. Two 32-bit lanes in the manner of
- * murmur3, 8 bytes a round, each lane stirred by the other; the counts go into the end, so [1] + empty and empty + [1]
- * differ. Not a checksum for stored data and not safe against someone who wants a collision. Numbers are integers of at
- * most 53 bits (negative ones allowed above -2^53).
+ * A 64-bit fingerprint of numbers and bytes as 16 hexadecimal digits, for ETags. Two 32-bit halves in the manner of
+ * murmur3, 8 bytes a round, each mixed with the other; the counts go into the end, so [1] + empty and empty + [1]
+ * differ. Not a checksum for stored data and not safe against deliberate collisions. Numbers are integers of at most 53
+ * bits (negative ones allowed above -2^53).
  */
 export function hash64Hex(numbers: readonly number[], bytes: Uint8Array = NO_BYTES): string {
   let a = 0x9e3779b9 | 0;

@@ -1,4 +1,6 @@
-/** Every bound of the service with its unit and reason. Relations between bounds are asserted at the end of the file. */
+/**
+ * Every bound of the service with its unit and reason. Relations between bounds are asserted at the end of the file.
+ */
 import { assert } from './assert.ts';
 
 const KIB = 1024;
@@ -19,33 +21,41 @@ export const WRITE_UNIT_BYTES = 10_240;
 /** Version of the usage report. */
 export const USAGE_VERSION = 1;
 
-/** A payload above this goes through the out-of-band lane, so one request cannot hog a ring. */
+/** A larger payload is transferred outside the ring, so that one request cannot fill it. */
 export const INLINE_PAYLOAD_BYTES_MAX = 256 * KIB;
-/** Main -> shard ring: about 10,000 small appends; beyond it the shard is behind by more than a turn and 503 is honest. */
+/**
+ * Main -> shard ring: about 10,000 small appends. Beyond that the shard is more than a turn behind, and 503 is the
+ * right answer.
+ */
 export const REQUEST_RING_BYTES = 8 * MIB;
 /** Shard -> main ring: holds dozens of read replies of INLINE_PAYLOAD_BYTES_MAX while main writes to sockets. */
 export const REPLY_RING_BYTES = 16 * MIB;
-/** Command bytes one turn takes from the ring: bounds the LMDB commit and the latency of everyone in the turn. */
+/**
+ * Command bytes that one turn takes from the ring: bounds the LMDB commit and the latency of all requests in the turn.
+ */
 export const TURN_BYTES_MAX = 4 * MIB;
 
 /**
- * Commands of a turn become Raft entries of about this size, or one entry for a larger command alone: what one message between
- * nodes carries anyway, so that no entry waits for more than itself.
+ * Commands of a turn become Raft entries of about this size, or one entry for a larger command alone. One message
+ * between nodes carries this much anyway, so no entry waits for more than itself.
  */
 export const ENTRY_FILL_BYTES = MIB;
 /**
- * Command of a client or a peer before it is normalised: the largest body, and head, names, attributes and producer from a
- * header block of 16 KiB. Larger: 413.
+ * Command of a client or a peer before it is normalised: the largest body, and head, names, attributes and producer
+ * from a header block of 16 KiB. Larger: 413.
  */
 export const COMMAND_BYTES_MAX = BODY_BYTES_MAX + 64 * KIB;
 /** Data of one Raft entry: the largest command, and where each of its records ends (4 bytes each). */
 export const ENTRY_BYTES_MAX = COMMAND_BYTES_MAX + MIB;
 
-/** Proposed and not yet committed bytes of a group; above the bodies that may be in flight, so the HTTP side refuses first. */
+/**
+ * Proposed and not yet committed bytes of a group; above the bodies that may be in flight, so the HTTP side refuses
+ * first.
+ */
 export const UNCOMMITTED_BYTES_MAX = 512 * MIB;
-/** Frames of one append-batch: each may be refused on its own, so each costs a result. More: 413. */
+/** Frames of one append-batch. Each may be refused individually, so each costs a result. More: 413. */
 export const BATCH_FRAMES_MAX = 512;
-/** Records of one request: each costs an index entry, and all of them are applied in one go. More: 413. */
+/** Records of one request. Each costs an index entry, and all are applied at once. More: 413. */
 export const RECORDS_PER_REQUEST_MAX = 100_000;
 
 /** Largest body of one read answer unless a single record is larger; clients continue from Stream-Next-Offset. */
@@ -55,97 +65,103 @@ export const PARTS_MAX = 65_536;
 /** Streams in one page of a bucket listing. */
 export const LIST_LIMIT_MAX = 1000;
 /**
- * Largest value in LMDB that is written often: exactly one overflow page (4096 less LMDB's 24-byte page header). Values of
- * several pages need runs of free pages; looking for them makes LMDB load its whole free list and write it back with
- * every commit (measured: 1.3 MB per commit instead of 0.1 MB after a minute of load).
+ * Largest value in LMDB that is written often: exactly one overflow page (4096 less LMDB's 24-byte page header). Values
+ * of several pages need runs of free pages; to find them LMDB loads its whole free list and writes it back with every
+ * commit (measured: 1.3 MB per commit instead of 0.1 MB after a minute of load).
  */
 export const PAGE_VALUE_BYTES = 4072;
-/** Payload of a chunk: what one cold read fetches at least, and one full read answer. */
+/** Payload of a chunk: the minimum that one cold read fetches, and one full read answer. */
 export const COLD_CHUNK_BYTES = MIB;
 /**
- * Slices of one object: each costs a chunk row and a head of some other stream when the flush is applied (about 20 µs
- * together), so this bounds the pause of a shard at some 20 ms.
+ * Slices of one object. Each costs a chunk row and another stream's head when the flush is applied (about 20 µs
+ * together), so this bounds a shard's pause at some 20 ms.
  */
 export const FLUSH_SLICES_MAX = 1024;
-/** Encoded list of a flush, a command like any other; only streams with long names come near. */
+/** Encoded list of a flush, a command like any other; only streams with long names reach it. */
 export const FLUSH_LIST_BYTES_MAX = 512 * KIB;
-/** Chunks of one stream that become one, at least; streams of tiny chunks are read with one request for sixteen, and so on. */
+/**
+ * Minimum number of chunks of one stream to merge into one; streams of tiny chunks are then read with one request for
+ * sixteen.
+ */
 export const COMPACT_RUN_MIN = 16;
 /**
- * And at most. Each is a request to the store when it is merged; and a run this long is merged
- * whatever the sizes, so a reader meets no more requests than this in one MiB.
+ * Maximum number. Each is a request to the store when it is merged. A run this long is merged whatever the sizes, so a
+ * reader needs no more requests than this per MiB.
  */
 export const COMPACT_RUN_MAX = 256;
-/** Chunks merged by one job: as many rows are deleted when the command is applied, some 10 ms. */
+/** Chunks merged by one job: applying the command deletes as many rows, some 10 ms. */
 export const COMPACT_CHUNKS_MAX = 512;
-/** Object keys of S3 may have 1024 bytes; ours stay in one row and in a sentence, with room for storage.cold.root. */
+/** S3 allows object keys of 1024 bytes; ours fit in one row and in a sentence, with space for storage.cold.root. */
 export const OBJECT_KEY_BYTES_MAX = 255;
-/** Chunks that one cold answer is put together from, unless a single record spans more: each is a request to the store. */
+/** Chunks in one cold answer, unless a single record spans more: each is a request to the store. */
 export const COLD_REFS_MAX = 32;
-/** Chunks behind an answer that the plan names for the read-ahead: 16 MiB ahead of a replay at most. */
+/** Chunks after an answer that the plan names for read-ahead: at most 16 MiB ahead of a replay. */
 export const COLD_AHEAD_CHUNKS = 16;
 /** Chunks released by the command that removes a stream; the rest of a long one follows with the sweeps. */
 export const RELEASE_CHUNKS_AT_ONCE = 256;
-/** Chunks released by one sweep: each is two or three rows, so a sweep stays at some 10 ms. */
+/** Chunks released by one sweep. Each has two or three rows, so a sweep takes some 10 ms. */
 export const RELEASE_CHUNKS_PER_SWEEP = 1024;
 
 /**
- * Snapshots that a shard sends at once, and of these to one node. Each holds an LMDB read transaction open, which keeps old
- * pages from being used again, and a checkpoint of its group comes first; a node that lost its disk needs one of every
- * group, and they share one rate anyway. Two, so that one receiver that stalls does not keep another node waiting.
+ * Snapshots that a shard sends at once, in total and per node. Each holds an LMDB read transaction open, which prevents
+ * reuse of old pages, and needs a checkpoint of its group first. A node that lost its disk needs one of every group,
+ * and they share one rate anyway. Two in total, so that one stalled receiver does not delay another node.
  */
 export const SNAPSHOTS_SENT_MAX = 2;
 export const SNAPSHOTS_SENT_PER_NODE_MAX = 1;
 
-/** Of group snapshots and manifests (src/backup/format/document.ts); a newer one is refused. */
+/** Format of group snapshots and manifests (src/backup/format/document.ts); a newer one is refused. */
 export const BACKUP_FORMAT_VERSION = 1;
 export const BACKUP_CONTENT_TYPE = 'application/x-msgpack';
 /**
- * Exports that a shard runs at once: each holds an LMDB read transaction open, so that pages which are replaced meanwhile are not
- * used again and the file grows by what is written; a backup takes one group after the other.
+ * Exports that a shard runs at once. Each holds an LMDB read transaction open, so pages replaced meanwhile are not
+ * reused and the file grows by what is written. A backup takes one group after the other.
  */
 export const EXPORTS_MAX = 2;
-/** Bytes of an export on their way from its thread to the socket: a few pieces, so that neither waits for the other. */
+/** Bytes of an export between its thread and the socket: a few pieces, so that neither waits for the other. */
 export const EXPORT_WINDOW_BYTES = MIB;
 /**
- * Bytes a second of all exports of a node that clients use meanwhile: on two cores, together with the tool, they then take a fifth of the
- * machine instead of all that is idle, which cost appends half of their p99 (bench backup-load).
+ * Bytes per second of all exports of a node that also serves clients. On two cores they then take, with the tool, a
+ * fifth of the machine instead of all idle time, which cost appends half of their p99 (bench backup-load).
  */
 export const EXPORT_BUSY_BYTES_PER_SECOND = 16 * MIB;
 /** Rows of a backup in one replicated command. */
 export const IMPORT_PIECE_BYTES = MIB - 64 * KIB;
 
-/** Buckets of which a node remembers whether they have a quota, with some 300 bytes each; the oldest are asked after again. */
+/** Buckets whose quota flag a node remembers, some 300 bytes each; the oldest are queried again. */
 export const QUOTA_BUCKETS_MAX = 65_536;
-/** Writes that wait for what the groups say of their bucket's quota, in number and bytes. More: 503. */
+/** Writes that wait for the groups' answer about their bucket's quota, in number and bytes. More: 503. */
 export const QUOTA_HELD_MAX = 10_000;
 export const QUOTA_HELD_BYTES_MAX = 64 * MIB;
 
-/** Bytes that forks in the making inherit, on a node; a larger fork is made alone. More: 503. */
+/** Bytes that forks under construction inherit, per node; a larger fork is created alone. More: 503. */
 export const FORK_BYTES_IN_MAKING_MAX = 64 * MIB;
-/** What forks of a node copy in a second together: each byte is read, sent to all nodes and written by each. */
+/** Bytes per second that all forks of a node copy: each byte is read, sent to all nodes and written by each. */
 export const FORK_BYTES_PER_SECOND = 32 * MIB;
-/** Forks that a node makes at once: each holds a piece of its source, a MiB or one message, and the body of its PUT. More: 503. */
+/**
+ * Forks that a node creates at once. Each holds a piece of its source, a MiB or one message, and the body of its PUT.
+ * More: 503.
+ */
 export const FORKS_IN_MAKING_MAX = 32;
-/** Forks of an unknown outcome that a node gives up at once, each a kilobyte; others end after 15 s of silence. */
+/** Forks of unknown outcome that a node undoes at once, each a kilobyte; others end after 15 s of silence. */
 export const FORKS_UNDOING_MAX = 1024;
-/** Sources that are told in one go for one shard, each with two commands: what hundreds of forks that expire together need. */
+/** Sources notified per pass and shard, each with two commands: enough for hundreds of forks that expire together. */
 export const FORK_NOTIFICATIONS_MAX = 64;
-/** Forks that are asked after in one go for one shard, with a command each, and only now and then: about one a second. */
+/** Forks verified per pass and shard, with a command each, and only occasionally: about one a second. */
 export const FORK_PIN_CHECKS_MAX = 16;
 
-/** Receipts kept per producer: older duplicates answer with the current tail. */
+/** Receipts kept per producer; older duplicates get the current tail. */
 export const PRODUCER_RECEIPTS = 5;
 /** Bytes a live reader may have buffered in its socket before it is moved to catch-up reads. */
 export const READER_BUFFER_BYTES_MAX = MIB;
-/** Tail events above this carry no bytes; readers fetch them with a read, so one event cannot flood the reply ring. */
+/** Larger tail events carry no bytes; readers fetch them with a read, so one event cannot flood the reply ring. */
 export const TAIL_EVENT_BYTES_MAX = 64 * KIB;
 
-/** Subscriptions of a cluster: every node folds all of them from one log into memory. More: 429. */
+/** Subscriptions of a cluster: every node builds all of them from one log in memory. More: 429. */
 export const SUBSCRIPTIONS_MAX = 10_000;
 /** Streams of one subscription: a wake lists all of them in one body. More are refused, or not linked and counted. */
 export const SUBSCRIPTION_LINKS_MAX = 10_000;
-/** All subscriptions together, as they stand in a checkpoint of their log: one append, so well below BODY_BYTES_MAX. More: 429. */
+/** All subscriptions in a checkpoint of their log: one append, so well below BODY_BYTES_MAX. More: 429. */
 export const SUBSCRIPTION_STATE_BYTES_MAX = 16 * MIB;
 /** Body of a subscription request: SUBSCRIPTION_LINKS_MAX acks of usual names. Larger: 413. */
 export const SUBSCRIPTION_BODY_BYTES_MAX = 2 * MIB;
@@ -153,15 +169,20 @@ export const SUBSCRIPTION_BODY_BYTES_MAX = 2 * MIB;
 export const SUBSCRIPTION_NAME_BYTES_MAX = 256;
 /** Descriptions and patterns. */
 export const SUBSCRIPTION_TEXT_BYTES_MAX = KIB;
-/** Webhook URLs; what servers and proxies take at least. */
+/** Webhook URLs; the minimum that servers and proxies accept. */
 export const WEBHOOK_URL_BYTES_MAX = 2 * KIB;
 /** Webhook requests of a node at once: each holds a socket and a body. Others wait their turn. */
 export const WEBHOOK_DELIVERIES_MAX = 64;
-/** Of these, to receivers that failed or were slow the last time: dead ones hold a socket for 30 s each and leave the rest to others. */
+/**
+ * Of these, for receivers that failed or were slow last time. Dead receivers hold a socket for 30 s each; the rest
+ * stays available to others.
+ */
 export const WEBHOOK_SLOW_DELIVERIES_MAX = 32;
-/** Receivers that are remembered as slow; forgotten all at once beyond this. */
+/** Receivers remembered as slow; all are forgotten at once beyond this. */
 export const WEBHOOK_SLOW_RECEIVERS_MAX = 10_000;
-/** Of a webhook's answer: all that is read of it is {"done":true}. A longer one is cut off and counts as failed. */
+/**
+ * Bytes read of a webhook's answer, which need only be {"done":true}. A longer answer is cut off and counts as failed.
+ */
 export const WEBHOOK_ANSWER_BYTES_MAX = 64 * KIB;
 
 /** Nesting of a JSON body. Deeper: 400. */

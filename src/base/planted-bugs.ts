@@ -1,6 +1,7 @@
 /**
- * Bugs that the simulator can switch on, to prove that its checks would find their like. `planted` marks the point in the code
- * where each would happen, and a test keeps names, points and the seeds that find them together. What each one does wrong:
+ * Bugs that the simulator can switch on, to prove that its checks would find bugs of this kind. `planted` marks the
+ * place in the code of each, and a test keeps names, places and the seeds that find them in step. What each one does
+ * wrong:
  */
 export const PLANTED_BUGS = {
   // Consensus.
@@ -33,7 +34,7 @@ export const PLANTED_BUGS = {
   // Group snapshots.
   'snapshot-with-wrong-index': 'The index of a group snapshot is one too high.',
 
-  // Groups: what is proposed, and who gets which answer when.
+  // Groups: what is proposed, and how requests are answered.
   'entry-unbounded': 'All commands that arrive within a turn become one entry, however large.',
   'missing-in-the-end': 'A read that waited in vain says that the stream is missing, whatever the leader said.',
   'missing-not-confirmed': 'A node says that a stream is missing without asking the leader.',
@@ -108,7 +109,7 @@ export const PLANTED_BUGS = {
   'reads-during-import': 'Reads are answered while an import is running.',
   'writes-during-import': 'Writes are applied while an import is running.',
 
-  // No bug: a bound that simulations are otherwise too small for. Nothing may be found.
+  // Not bugs: bounds that are otherwise too large to be reached in simulations. Nothing may be found.
   'import-undone-in-many-steps': 'An attempt is undone three rows at a time.',
 } as const;
 

@@ -1,4 +1,4 @@
-/** Rows of a group in a byte string: keyBytes u16, valueBytes u32, key without its two-byte prefix, value; one after the other. */
+/** Rows of a group as a byte string: keyBytes u16, valueBytes u32, key without its two-byte prefix, value; repeated. */
 import { assert } from './assert.ts';
 
 const HEAD_BYTES = 6;
@@ -13,7 +13,7 @@ export function rowSize(key: Uint8Array, value: Uint8Array): number {
   return HEAD_BYTES + key.length - PREFIX_BYTES + value.length;
 }
 
-/** Writes a row at `at`; `key` is the whole key. Returns the size. */
+/** Writes a row at `at`; `key` is the complete key. Returns the size. */
 export function writeRow(target: Uint8Array, at: number, key: Uint8Array, value: Uint8Array): number {
   const view = new DataView(target.buffer, target.byteOffset);
   const keyBytes = key.length - PREFIX_BYTES;
@@ -42,7 +42,7 @@ export function* eachRow(bytes: Uint8Array, prefix: number): IterableIterator<Ro
   }
 }
 
-/** Whole rows, one after the other, as they come from elsewhere. */
+/** Whether bytes from outside are complete rows. */
 export function areRows(bytes: Uint8Array): boolean {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   let at = 0;

@@ -1,11 +1,11 @@
 /**
- * Clocks, timers and chance: what a process has of them, and what the simulator gives instead. Pure rooms get moments as
- * arguments and never see this.
+ * Clocks, timers and randomness: the process's own, or the simulator's. Pure folders get times as arguments and never
+ * see this.
  */
 export interface Runtime {
   /** Wall clock in milliseconds: goes into commands and decides what is expired. It may be set back. */
   nowMs(): number;
-  /** A clock in milliseconds that never steps: all waits and periods are measured with it. */
+  /** Monotonic clock in milliseconds: measures all waits and periods. */
   monotonicMs(): number;
   /** 0 <= result < 1, for jitter. */
   random(): number;

@@ -1,13 +1,16 @@
 /**
- * Memory for many small byte arrays that live about equally long, cut from larger blocks: an ArrayBuffer of its own for each
- * costs a malloc, a free and the collector's bookkeeping (measured in a cluster under load: a quarter of all CPU time).
+ * Memory for many small byte arrays of similar lifetime, cut from larger blocks: a separate ArrayBuffer for each costs
+ * a malloc, a free and garbage collector bookkeeping (measured in a cluster under load: a quarter of all CPU time).
  *
- * A block is given back when nothing that was cut from it is in use any more. So a slab belongs to one kind of thing that is let
- * go in about the order it was taken (one group's log), or a single old piece would hold the memory of many others.
+ * A block is freed when none of its pieces is in use. So use one slab per kind of data that is released roughly in
+ * order (one group's log), or a single old piece would hold the memory of many others.
  */
 const FIRST_BLOCK_BYTES = 4 * 1024;
 const BLOCK_BYTES_MAX = 64 * 1024;
-/** A larger piece gets memory of its own: it would waste the rest of a block, and costs a malloc little beside its copying. */
+/**
+ * A larger piece gets its own memory: it would waste the rest of a block, and a malloc costs little compared with
+ * copying it.
+ */
 const PIECE_BYTES_MAX = 8 * 1024;
 const ALIGNMENT = 8;
 
@@ -16,7 +19,7 @@ export class Slab {
   #used = 0;
   #nextBytes = FIRST_BLOCK_BYTES;
 
-  /** Bytes that no other owner has; their content is undefined. */
+  /** Bytes not shared with any other owner; their content is undefined. */
   take(sizeBytes: number): Uint8Array {
     if (sizeBytes > PIECE_BYTES_MAX) return new Uint8Array(sizeBytes);
     if (this.#used + sizeBytes > this.#block.byteLength) {

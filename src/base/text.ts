@@ -1,9 +1,11 @@
 /**
  * UTF-8 text in frames, in plain JavaScript: TextDecoder refuses views of shared memory, and for names of a few dozen
- * characters a loop beats the call into native code.
+ * characters a loop is faster than the call into native code.
  */
 
-/** Writes `text` as UTF-8 at `offset`; returns the bytes written. Lone surrogates become U+FFFD, as TextEncoder does. */
+/**
+ * Writes `text` as UTF-8 at `offset`; returns the bytes written. Lone surrogates become U+FFFD, as TextEncoder does.
+ */
 export function writeText(bytes: Uint8Array, offset: number, text: string): number {
   let at = offset;
   for (let i = 0; i < text.length; i++) {
@@ -67,8 +69,8 @@ export function readText(bytes: Uint8Array, offset: number, length: number): str
 }
 
 /**
- * Compares as the UTF-8 bytes would, which is the order of the stores. UTF-16 differs above U+FFFF, whose surrogates lie
- * below U+E000 to U+FFFF.
+ * Compares in the order of the UTF-8 bytes, which is the order of the stores. UTF-16 order differs above U+FFFF, where
+ * surrogates sort below U+E000 to U+FFFF.
  */
 export function compareText(a: string, b: string): number {
   const length = Math.min(a.length, b.length);

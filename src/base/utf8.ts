@@ -1,6 +1,6 @@
 /**
  * UTF-8 checks and conversions. Strict means RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF,
- * nothing cut off. Every function takes views of shared memory too (TextDecoder itself refuses them).
+ * nothing cut off. Every function also accepts views of shared memory (TextDecoder refuses them).
  */
 
 /** UTF-16 units up to which an ASCII loop (1.5 ns a unit) beats TextEncoder (0.5 to 0.9 µs a call, Node 20). */
@@ -13,8 +13,8 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /**
- * Size in bytes (2, 3 or 4) of the multi-byte sequence that begins at `at`, or 0 when it is not valid or is cut off by
- * `end`. The table of RFC 3629: the second byte's range depends on the first, which is what rules out overlong forms,
+ * Size in bytes (2, 3 or 4) of the multi-byte sequence that begins at `at`, or 0 when it is invalid or cut off by
+ * `end`. In the table of RFC 3629 the second byte's range depends on the first, which excludes overlong forms,
  * surrogates and values above U+10FFFF.
  */
 export function utf8SequenceBytes(bytes: Uint8Array, at: number, end: number): number {
@@ -97,7 +97,7 @@ export function decodeUtf8Strict(bytes: Uint8Array): string | undefined {
 
 /**
  * Size of the largest prefix of `bytes`, at most `limit`, that does not end inside a character. In valid UTF-8 it drops
- * at most 3 bytes; bytes that are no UTF-8 at all are not held back.
+ * at most 3 bytes; bytes that are not UTF-8 are not held back.
  */
 export function utf8PrefixBytes(bytes: Uint8Array, limit: number = bytes.length): number {
   const end = Math.min(limit, bytes.length);

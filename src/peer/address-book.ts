@@ -1,7 +1,8 @@
 /**
- * Where the other nodes are, from three sources: the configuration file; the configurations of the groups, for nodes that
- * joined while the cluster ran; and the nodes themselves, as long as they are connected to us. The last is for a node that
- * was away, or lost its disk, while another one joined that leads now: it could not even tell the leader what it lacks.
+ * Addresses of the other nodes, from three sources: the configuration file; the groups' configurations, for nodes that
+ * joined while the cluster ran; and the nodes themselves, while they are connected to us. The last one helps a node
+ * that was away, or lost its disk, while another node joined that leads now: it could not even tell that leader what it
+ * lacks.
  */
 import { type Address, formatAddress, parseAddress } from '../base/address.ts';
 import { decodeUtf8Strict } from '../base/utf8.ts';
@@ -18,7 +19,7 @@ export class AddressBook {
   #joined: readonly PeerAddress[] = [];
   readonly #guests = new Map<number, Guest>();
 
-  /** Each node once; what the file says counts most, what the node says itself least. */
+  /** Each node once. The file takes precedence, and what the node itself reports comes last. */
   get peers(): readonly PeerAddress[] {
     const guests = [...this.#guests].map(([node, { address }]) => ({ node, address }));
     const all = [...guests, ...this.#joined, ...this.#configured];
@@ -36,7 +37,7 @@ export class AddressBook {
     });
   }
 
-  /** What a node says of itself with a ping. False: nothing new, or nothing that could be an address. */
+  /** Stores the address that a node reports with a ping. False: nothing new, or not an address. */
   introduce(session: Session, bytes: Uint8Array): boolean {
     const address = parseAddress(decodeUtf8Strict(bytes));
     if (address === undefined) return false;
@@ -52,7 +53,7 @@ export class AddressBook {
     return isNew;
   }
 
-  /** True when that was the last session of a node that introduced itself. */
+  /** True when this was the last session of a node that reported its address. */
   leave(session: Session): boolean {
     const guest = this.#guests.get(session.peer.node);
     if (guest?.sessions.delete(session) !== true || guest.sessions.size > 0) return false;

@@ -1,13 +1,13 @@
 /**
- * The HTTP routes of the cluster plane, on the same port as the peer links: the
- * listener hands over a connection whose first bytes are a request. Nothing else is reachable here.
+ * The HTTP routes of the cluster plane, on the same port as the peer links: the listener hands over a connection whose
+ * first bytes are a request. Nothing else is reachable here.
  *
  *   GET  /__svc/leadership-shed   whether this node wants to lead
- *   POST /__svc/cluster-probe     takes up to 32 MiB and forgets them: peers see that large messages get through
- *   POST /__svc/cold-probe        200 when this node reaches the cold store just now, 503 when it does not
+ *   POST /__svc/cluster-probe     accepts up to 32 MiB and discards them: peers see that large messages get through
+ *   POST /__svc/cold-probe        200 when this node reaches the cold store now, 503 when it does not
  *
- * Neither asks who is there, so strangers cost little: bodies are never kept, and beyond httpConnectionsMax the connection
- * goes whose last finished request is the longest ago. Peers ask often, so that is not one of theirs.
+ * No route authenticates, so each must be cheap: bodies are never kept, and beyond httpConnectionsMax the connection
+ * with the oldest finished request is closed. Peers ask often, so it is not one of theirs.
  */
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -21,7 +21,10 @@ import type { LogLimiter } from './log-limiter.ts';
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'].map((name) => `${name} `);
 const HEAD_BYTES_MAX = 16 * 1024;
 
-/** Whether a connection that begins so is one for HTTP; `unsure`: too few bytes to tell. No word of ours begins so. */
+/**
+ * Whether a connection that begins with these bytes is HTTP; `unsure`: too few bytes to tell. No handshake frame begins
+ * like a request.
+ */
 export function looksLikeHttp(bytes: Uint8Array): boolean | 'unsure' {
   const begin = String.fromCharCode(...bytes.subarray(0, 8));
   if (METHODS.some((method) => begin.startsWith(method))) return true;
@@ -41,7 +44,7 @@ export interface ClusterHttpOptions {
 export class ClusterHttp {
   requests = 0;
   readonly #options: ClusterHttpOptions;
-  /** Its timer's end by connection, the one that finished a request last at the end. */
+  /** Timer cancellation by connection, ordered by their last finished request. */
   readonly #connections = new Map<Socket, () => void>();
   #server: Server | undefined;
 
@@ -53,7 +56,7 @@ export class ClusterHttp {
     return this.#connections.size;
   }
 
-  /** A connection without listeners, and what it has sent. */
+  /** Takes over a connection without listeners, and the bytes already received. */
   take(socket: Socket, bytes: Uint8Array): void {
     const [longestIdle] = this.#connections.keys();
     if (this.#connections.size >= this.#options.limits.httpConnectionsMax) {
@@ -62,7 +65,7 @@ export class ClusterHttp {
     socket.on('close', () => this.#forget(socket));
     this.#keep(socket);
     this.#server ??= this.#makeServer();
-    // The bytes were read already; the server must find them. It listens once the call is over.
+    // Returns the bytes already read, for the server to find. It listens once this call is over.
     socket.pause();
     socket.unshift(bytes);
     this.#server.emit('connection', socket);
@@ -74,20 +77,21 @@ export class ClusterHttp {
   }
 
   #makeServer(): Server {
-    // Its own timeouts begin with listen(), which never comes: the timer of #keep covers head, body and idleness.
+    // Its own timeouts begin with listen(), which is never called; the timer of #keep covers header, body and idle
+    // time.
     const server = createServer({ maxHeaderSize: HEAD_BYTES_MAX, keepAliveTimeout: 0 }, (req, res) =>
       this.#handle(req, res),
     );
     server.on('clientError', (error: Error, stream) => {
       const socket = stream as Socket;
-      // What fits into the kernel's buffer still leaves; a client that does not read is not waited for.
+      // Sends what fits into the kernel's buffer, but does not wait for a client that does not read.
       if (socket.writable) socket.write('HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
       this.#end(socket, error.message);
     });
     return server;
   }
 
-  /** It has so long from now to finish a request. */
+  /** Restarts the time limit for finishing a request. */
   #keep(socket: Socket): void {
     this.#forget(socket);
     const { runtime, limits } = this.#options;
@@ -100,7 +104,7 @@ export class ClusterHttp {
     this.#connections.delete(socket);
   }
 
-  /** One log line when there is something to say. */
+  /** Closes it; logs one line when there is a reason. */
   #end(socket: Socket, reason?: string): void {
     const address = socket.remoteAddress ?? 'unknown';
     if (reason !== undefined) this.#options.log.warn(address, 'cluster-plane request refused', { address, reason });
@@ -153,7 +157,7 @@ function probe(req: IncomingMessage, res: ServerResponse): void {
   });
 }
 
-/** What is left of the body is not waited for. */
+/** Does not wait for the rest of the body. */
 function refuse(res: ServerResponse, status: number, headers: Readonly<Record<string, string>> = {}): void {
   res.writeHead(status, { ...headers, 'content-length': 0, connection: 'close' }).end();
 }

@@ -1,6 +1,6 @@
 /**
- * What the peer links of a shard count. Names are promises to those who read the metrics:
- * a session is a connection, a frame is a RAFT frame, a request is an append, heartbeat, vote or snapshot that was sent.
+ * Counters of a shard's peer links. Their names are promises to readers of the metrics: a session is a connection, a
+ * frame is a RAFT frame, a request is a sent append, heartbeat, vote or snapshot.
  */
 import type { Message } from '../raft/types.ts';
 import type { Link } from './link.ts';
@@ -29,20 +29,22 @@ export interface PeerCounters {
   raft_grpc_snapshot_request_bytes: number;
   raft_grpc_snapshot_payload_bytes: number;
   raft_grpc_snapshot_response_bytes: number;
-  /** Frames of all kinds, heads included. */
+  /** Frames of all kinds, including headers. */
   peer_sent_frames: number;
   peer_sent_bytes: number;
-  /** Messages of Raft for a peer that was not connected, and frames that found no room or were left at a loss. */
+  /**
+   * Raft messages for a disconnected peer, and frames that found no space or were pending when a connection was lost.
+   */
   peer_dropped_messages: number;
   peer_dropped_frames: number;
   peer_dropped_bytes: number;
-  /** Bytes that wait in this process for peers, now. */
+  /** Bytes that currently wait in this process for peers. */
   peer_queued_bytes: number;
   peer_links_up: number;
   peer_sessions: number;
-  /** Incoming connections that were turned away. */
+  /** Incoming connections that were refused. */
   peer_refused_connections: number;
-  /** The probes and shed states that were asked for over HTTP, and the connections that are open for them now. */
+  /** HTTP requests for probes and shed states, and their open connections. */
   cluster_http_requests: number;
   cluster_http_connections: number;
   peer_forwards: number;
@@ -95,7 +97,7 @@ export function newPeerCounters(): PeerCounters {
   };
 }
 
-/** Counts a message that goes out; `bytes` is its share of the frame. */
+/** Counts an outgoing message; `bytes` is its share of the frame. */
 export function countSent(counters: PeerCounters, message: Message, bytes: number): void {
   switch (message.type) {
     case 'append':

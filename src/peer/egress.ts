@@ -1,33 +1,33 @@
 /**
- * What leaves for one peer, and when. Bytes that a socket has taken cannot be overtaken any more, and the kernel takes
- * megabytes: so no more is handed to it than the way carries in a moment, found out by pings among the frames, whose
- * pongs say that everything before has arrived. What must not wait goes first, and is not held back.
+ * Decides what is sent to one peer, and when. Bytes in a socket cannot be overtaken, and the kernel accepts megabytes.
+ * So the socket gets no more than the path carries in a moment, measured by pings among the frames: a pong says that
+ * everything before its ping has arrived. Urgent frames go first and are not held back.
  */
 import { FlightWindow } from '../base/flight-window.ts';
 import { FRAME_HEAD_BYTES, FRAME_PING, frameKind, pieceOf, sealFrame } from './codec/frame.ts';
 import { type Lane, SendQueue } from './send-queue.ts';
 
-/** Time that what is under way may take, beyond which an urgent frame waits too long; heartbeats come every 200 ms. */
+/** Maximum time for bytes in flight, or an urgent frame waits too long; heartbeats come every 200 ms. */
 const TARGET_MS = 250;
-/** Under way at first, and at least: the largest that keeps the target where a way carries 64 KiB/s. */
+/** Initial and minimum bytes in flight: the most that keeps the target when a path carries 64 KiB/s. */
 const START_BYTES = 256 * 1024;
 const MIN_BYTES = 16 * 1024;
-/** A gigabit for a tenth of a second. */
+/** A tenth of a second at one gigabit. */
 const MAX_BYTES = 12 * 1024 * 1024;
-/** The pings of a quiet link. */
+/** Size of a quiet link's pings. */
 const SMALL_BYTES = 1024;
-/** A larger frame goes in pieces of this size, between which urgent ones leave. */
+/** A larger frame is sent in pieces of this size, between which urgent ones go. */
 const PIECE_BYTES = 64 * 1024;
 
 export class Egress {
   readonly #queue: SendQueue;
   #window: FlightWindow;
-  /** Handed out since the last ping. */
+  /** Sent since the last ping. */
   #unmarkedBytes = 0;
   #pingIsDue = false;
-  /** The peer puts frames together. Set when it is known. */
+  /** The peer assembles frames from pieces. Set when its version is known. */
   takesPieces = false;
-  /** A large frame of which some has left, and how much. */
+  /** A partly sent large frame, and how much of it was sent. */
   #cut: Uint8Array | undefined;
   #cutAt = 0;
 
@@ -40,7 +40,7 @@ export class Egress {
     return this.#queue;
   }
 
-  /** Waits, in bytes. */
+  /** Queued bytes. */
   get bytes(): number {
     return this.#queue.bytes + (this.#cut === undefined ? 0 : this.#cut.length - this.#cutAt);
   }
@@ -49,7 +49,7 @@ export class Egress {
     return this.#queue.count === 0 && this.#cut === undefined;
   }
 
-  /** May be under way. */
+  /** Bytes that may be in flight. */
   get windowBytes(): number {
     return this.#window.limit;
   }
@@ -58,7 +58,7 @@ export class Egress {
     return this.#queue.push(frame, lane);
   }
 
-  /** The next frame for the socket; undefined: nothing waits that may leave now. */
+  /** The next frame for the socket; undefined: no queued frame may be sent now. */
   next(nowMs: number): Uint8Array | undefined {
     if (this.#pingIsDue) {
       this.#pingIsDue = false;
@@ -73,17 +73,17 @@ export class Egress {
     return frame;
   }
 
-  /** A pong: what left before its ping has arrived. */
+  /** A pong: everything sent before its ping has arrived. */
   onPong(nowMs: number): void {
     this.#window.arrived(nowMs);
   }
 
-  /** Now and then. */
+  /** Called periodically. */
   tick(nowMs: number): void {
     this.#window.check(nowMs);
   }
 
-  /** The connection is over. */
+  /** The connection is closed. */
   clear(): void {
     this.#queue.clear();
     this.#window = newWindow();

@@ -1,12 +1,14 @@
 /**
- * Forwarded requests and answers of one turn, per link, until they become frames: with hundreds of clients a turn forwards
- * dozens, and a frame of its own for each cost more than all the rest of its way.
+ * Collects the forwarded requests and answers of one turn per link until they become frames. With hundreds of clients a
+ * turn forwards dozens, and a separate frame for each cost more than everything else on their path.
  */
 import type { Forward, ForwardReply } from './codec/forward.ts';
 import { encodeForwardReplies, encodeForwards, forwardBytes } from './codec/forward.ts';
 import type { Link } from './link.ts';
 
-/** A frame is closed beyond this, so that the peer can begin before all of a turn has arrived, and heartbeats get between. */
+/**
+ * A larger frame is closed, so that the peer can begin before all of a turn has arrived, and heartbeats get in between.
+ */
 const FRAME_BYTES = 64 * 1024;
 
 interface Box {
@@ -14,13 +16,13 @@ interface Box {
   forwardBytes: number;
   replies: ForwardReply[];
   replyBytes: number;
-  /** Run of the asker that the replies are for. */
+  /** The requester's run that the replies are for. */
   boot: number;
 }
 
 export class ForwardOutbox {
   readonly #boxes = new Map<Link, Box>();
-  /** Told of requests that found no room after all. */
+  /** Called for requests that found no space in the end. */
   readonly #unsent: (correlation: number) => void;
 
   constructor(unsent: (correlation: number) => void) {
@@ -61,7 +63,7 @@ export class ForwardOutbox {
     }
   }
 
-  /** The link is gone. Requests that wait for an answer over it are told elsewhere. Returns how many replies were given up. */
+  /** The link is gone. Its pending requests are reported elsewhere. Returns how many replies were dropped. */
   forget(link: Link): number {
     const count = this.#boxes.get(link)?.replies.length ?? 0;
     this.#boxes.delete(link);
@@ -89,7 +91,7 @@ export class ForwardOutbox {
     const { replies, boot } = box;
     box.replies = [];
     box.replyBytes = 0;
-    // Without room the frame is counted as dropped; the askers' patience ends by itself.
+    // Without space the frame is counted as dropped; the requesters time out.
     link.send(encodeForwardReplies(boot, replies));
   }
 }

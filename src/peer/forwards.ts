@@ -1,11 +1,14 @@
-/** Requests that were forwarded and wait for their answers. */
+/** Forwarded requests that wait for their answers. */
 import type { Runtime } from '../base/runtime.ts';
 import type { PeerLimits } from './limits.ts';
 
-/** The answer, a view that is overwritten after the call; undefined: unknown, it may be carried out now, later or never. */
+/**
+ * The answer, a view that is overwritten after the call. Undefined: unknown, the request may be executed now, later or
+ * never.
+ */
 export type OnReply = (answer: Uint8Array | undefined) => void;
 
-/** Within 31 bits, V8 keeps a number and looks it up without an object for it. */
+/** Within 31 bits V8 stores a number without an object. */
 const CORRELATION_MAX = 0x7fff_ffff;
 
 interface Waiting {
@@ -26,7 +29,7 @@ export class Forwards {
   constructor(limits: PeerLimits, runtime: Runtime) {
     this.#limits = limits;
     this.#runtime = runtime;
-    // A restarted process should not begin with the numbers of its former run.
+    // A restarted process should not start with the numbers of its previous run.
     this.#next = Math.floor(runtime.random() * 2 ** 31);
   }
 
@@ -44,7 +47,7 @@ export class Forwards {
     return correlation;
   }
 
-  /** A request that could not be queued in the end. */
+  /** A request that could not be queued after all. */
   unsent(correlation: number): void {
     const one = this.#waiting.get(correlation);
     if (one === undefined) return;
@@ -61,7 +64,7 @@ export class Forwards {
     return true;
   }
 
-  /** The way to a shard broke: what was sent there has an unknown outcome. */
+  /** The connection to a shard broke: requests sent there have an unknown outcome. */
   lost(node: number, shard: number): void {
     this.#fail((one) => one.node === node && one.shard === shard);
   }
@@ -80,7 +83,7 @@ export class Forwards {
   }
 
   #fail(which: (one: Waiting) => boolean): void {
-    // A handler may forward again at once: only those of now are looked at.
+    // A handler may forward again immediately, so only the current ones are visited.
     const gone = [...this.#waiting].filter(([, one]) => which(one));
     for (const [correlation] of gone) this.#waiting.delete(correlation);
     for (const [, one] of gone) this.#failOne(one);

@@ -1,4 +1,4 @@
-/** Frames in their order. Messages of Raft may be dropped from among them. */
+/** Frames in order. Raft messages among them may be dropped. */
 import { FRAME_RAFT, frameKind } from './codec/frame.ts';
 
 /** Handed-out slots at the front that are tolerated before the array is cut. */
@@ -8,7 +8,7 @@ export class FrameQueue {
   /** Undefined: dropped. */
   #frames: (Uint8Array | undefined)[] = [];
   #front = 0;
-  /** Nothing droppable lies before this position. */
+  /** No droppable frame before this position. */
   #droppableFrom = 0;
   #bytes = 0;
   #firmBytes = 0;
@@ -18,7 +18,7 @@ export class FrameQueue {
     return this.#bytes;
   }
 
-  /** Of frames that do not give way. */
+  /** Bytes of frames that are never dropped. */
   get firmBytes(): number {
     return this.#firmBytes;
   }
@@ -49,7 +49,7 @@ export class FrameQueue {
     return undefined;
   }
 
-  /** The oldest message of Raft gives way; undefined: there is none. */
+  /** Drops the oldest Raft message; undefined: there is none. */
   dropOldest(): Uint8Array | undefined {
     let at = Math.max(this.#droppableFrom, this.#front);
     for (; at < this.#frames.length; at++) {

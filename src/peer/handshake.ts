@@ -1,7 +1,7 @@
 /**
- * Both sides of the handshake as machines over bytes; words and their order are described in src/peer/codec/handshake.ts.
- * The HMAC covers every byte said so far and the role, so a proof fits this conversation and this direction only. The
- * secret guards who may talk; what is said afterwards is neither hidden nor signed.
+ * Both sides of the handshake as machines over bytes; src/peer/codec/handshake.ts describes the frames and their order.
+ * The HMAC covers every byte so far and the role, so a proof is valid only for this conversation and direction. The
+ * secret controls who may connect; later data is neither encrypted nor signed.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import {
@@ -28,28 +28,28 @@ import {
 } from './codec/handshake.ts';
 import type { Hello, PeerIdentity, Refusal, RefusalCode, Word } from './codec/handshake.ts';
 
-/** What to do after some bytes came in. */
+/** What to do after receiving bytes. */
 export type Step =
   | { readonly kind: 'more' }
   | { readonly kind: 'say'; readonly bytes: Uint8Array }
-  /** The other side has proved itself and fits. `say`: the last word; `rest`: what came behind the handshake. */
+  /** The other side has proved itself and matches. `say`: the last frame; `rest`: bytes after the handshake. */
   | { readonly kind: 'done'; readonly peer: PeerIdentity; readonly say: Uint8Array; readonly rest: Uint8Array }
-  /** The connection is over. `say` is empty when the other side would not understand, or said it itself. */
+  /** The connection is over. `say` is empty when the other side would not understand, or ended it itself. */
   | {
       readonly kind: 'over';
       readonly refusal: Refusal;
       readonly say: Uint8Array;
-      /** The newest that the refuser speaks, when that is why. */
+      /** The newest version that the refuser speaks, if that is the reason. */
       readonly newest?: number;
     };
 
 const NOTHING = new Uint8Array(0);
 const MORE: Step = { kind: 'more' };
-/** Long enough for two identities of clusters and a hint. */
+/** Enough for two cluster identities and a hint. */
 const TEXT_CHARS_MAX = 320;
 const TWO_CLUSTERS = 'give each cluster its own cluster.name, or correct the address in cluster.peers';
 
-/** Takes at most one word's worth of bytes. */
+/** Holds the bytes of at most one frame. */
 class HandshakeFrames {
   #bytes: Uint8Array = NOTHING;
 
@@ -62,7 +62,7 @@ class HandshakeFrames {
     return true;
   }
 
-  /** The next word and its bytes. */
+  /** The next frame and its bytes. */
   next(): { readonly word: Word; readonly raw: Uint8Array } | 'malformed' | undefined {
     const word = readWord(this.#bytes);
     if (word === undefined || word === 'malformed') return word;
@@ -85,7 +85,7 @@ export class ConnectorHandshake {
   #helloRaw: Uint8Array = NOTHING;
   #challengeRaw: Uint8Array = NOTHING;
 
-  /** `now`: as this node would introduce itself at the end, when it may have learnt who it is from another peer. */
+  /** `now`: this node's identity at the end, when it may have learned its cluster from another peer. */
   constructor(
     hello: Hello,
     secret: string,
@@ -135,7 +135,7 @@ export class ConnectorHandshake {
 }
 
 export interface AcceptorOptions {
-  /** As it is to be told to `node`, now. */
+  /** This node's identity as reported to `node`, at the time of the call. */
   readonly introduce: (node: number) => PeerIdentity;
   readonly secret: string;
   readonly nonce: Uint8Array;
@@ -150,7 +150,7 @@ export class AcceptorHandshake {
   #hello: Hello | undefined;
   #helloRaw: Uint8Array = NOTHING;
   #challengeRaw: Uint8Array = NOTHING;
-  /** That of the connector, when we speak it. */
+  /** The connector's version, if we speak it. */
   #version = 0;
 
   constructor(options: AcceptorOptions) {
@@ -204,12 +204,12 @@ export class AcceptorHandshake {
 
 function hmac(secret: string, role: 'connector' | 'acceptor', ...said: readonly Uint8Array[]): Uint8Array {
   const code = createHmac('sha256', secret).update(`millrace peer link, ${role}\0`);
-  // Every part says its own length, so no two conversations read the same.
+  // Every part includes its length, so no two conversations have the same bytes.
   for (const part of said) code.update(part);
   return code.digest();
 }
 
-/** Nodes that cannot be in one cluster. */
+/** Reasons why two nodes cannot be in one cluster. */
 export function misfit(self: PeerIdentity, peer: PeerIdentity): Refusal | undefined {
   if (peer.clusterId !== self.clusterId) {
     return refusal(

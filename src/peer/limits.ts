@@ -7,56 +7,60 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 export interface PeerLimits {
-  /** From connect to WELCOME, both sides. Four small words; a slow one is a stranger or a stopped process. */
+  /** From connect to WELCOME, both sides. Four small frames; a slow peer is a stranger or a stopped process. */
   readonly handshakeTimeoutMs: number;
-  /** Strangers at a time; beyond it the one that has waited longest goes, for an honest handshake takes milliseconds. */
+  /** Concurrent handshakes; beyond it the oldest is closed, because an honest handshake takes milliseconds. */
   readonly handshakesMax: number;
-  /** Peers at a time (nodes times their shards). They know the secret, so this bounds mistakes, not attacks. */
+  /** Concurrent sessions (nodes times their shards). Peers know the secret, so this bounds mistakes, not attacks. */
   readonly sessionsMax: number;
-  /** HTTP connections at a time: those of the peers and of a few operators. */
+  /** Concurrent HTTP connections: those of the peers and of a few operators. */
   readonly httpConnectionsMax: number;
   /** From connect or the last answer to the next answer; a probe of 32 MiB takes less. */
   readonly httpIdleMs: number;
-  /** Heart of the links: a ping on every one, and a look at what has come in. */
+  /** Interval of pings on every link and of checks for received bytes. */
   readonly tickMs: number;
-  /** Ticks without a byte after which a link is lost. Ticks, not time: this process may have stood still itself. */
+  /**
+   * Ticks without a byte after which a link is lost. Ticks rather than time, because this process may have been
+   * suspended.
+   */
   readonly silentTicksMax: number;
-  /** First delay before another connect; it doubles. Each is shortened by up to a half at random. */
+  /** First delay before reconnecting; it doubles. Each is shortened by up to a half at random. */
   readonly backoffMinMs: number;
   readonly backoffMaxMs: number;
   /**
-   * Frames waiting for one peer, but for the urgent ones. Beyond it the oldest messages of Raft go, which repeats itself. Well above the largest
-   * entry: else each heartbeat behind one would throw it out again, and it would never arrive.
+   * Frames queued for one peer, without the urgent ones. Beyond it the oldest Raft messages are dropped, because Raft
+   * repeats them. Well above the largest entry: otherwise each heartbeat behind one would drop it again, and it would
+   * never arrive.
    */
   readonly queueBytesMax: number;
-  /** Bytes handed to the socket ahead of the kernel; what waits in the queue instead can still be dropped. */
+  /** Bytes given to the socket beyond the kernel's buffer; frames in the queue can still be dropped. */
   readonly writeAheadBytes: number;
-  /** A RAFT frame is closed beyond this, so that a peer can begin with a turn before all of it has arrived. */
+  /** A larger RAFT frame is closed, so that a peer can begin with a turn before all of it has arrived. */
   readonly raftFrameBytes: number;
   /** Forwarded requests that wait for an answer, of one shard: as many as its ring can bring in about two turns. */
   readonly forwardsMax: number;
   /**
-   * Then the outcome counts as unknown. Above the time that a busy leader takes for the largest bodies of several nodes, each some ten
-   * seconds at a load of 30 on two cores: who gives up too soon repeats what is carried out all the same. A link that breaks and
-   * a leader that has lost its office are noticed long before.
+   * After this the outcome counts as unknown. Above the time that a busy leader takes for the largest bodies of several
+   * nodes, each some ten seconds at a load of 30 on two cores: a client that gives up too soon repeats a write that is
+   * executed anyway. Broken links and former leaders are noticed long before.
    */
   readonly forwardTimeoutMs: number;
-  /** Bytes of a snapshot on the way and not acknowledged; bounds both ends. At 1 ms round trip it allows 2 GB/s. */
+  /** Bytes of a snapshot in flight; bounds both ends. At 1 ms round trip it allows 2 GB/s. */
   readonly snapshotWindowBytes: number;
-  /** A snapshot adds a chunk only while less than this waits. */
+  /** A snapshot adds a chunk only while fewer bytes are queued. */
   readonly snapshotQueueBytes: number;
-  /** Rate of all snapshots that one shard sends, in bytes per second; 0 = as fast as it goes. */
+  /** Rate of all snapshots that one shard sends, in bytes per second; 0 = unlimited. */
   readonly snapshotBytesPerSecond: number;
-  /** A snapshot whose receiver says nothing for so long has failed. It covers a slow disk, not a dead peer. */
+  /** A snapshot fails when its receiver is silent for this long. It covers a slow disk, not a dead peer. */
   readonly snapshotStallMs: number;
   /** One log line about the same remote address, or the same link, per this time. */
   readonly logWindowMs: number;
 }
 
-/** Largest chunk of a snapshot, which a large row makes: small against the window. */
+/** Largest chunk of a snapshot, reached only for a large row: small compared with the window. */
 export const SNAPSHOT_CHUNK_BYTES_MAX = 256 * KIB;
 
-/** Bytes that a receiver takes between two acknowledgements: a small part of the window. */
+/** Bytes received between two acknowledgements: a small part of the window. */
 export const SNAPSHOT_ACK_BYTES = 256 * KIB;
 
 export const PEER_LIMITS: PeerLimits = {
@@ -87,7 +91,7 @@ assert(
 );
 assert(SNAPSHOT_CHUNK_BYTES_MAX < FRAME_PAYLOAD_BYTES_MAX, 'a chunk fits in a frame');
 
-/** What must hold between the bounds of one shard. */
+/** Required relations between the bounds of one shard. */
 export function checkLimits(limits: PeerLimits): void {
   assert(limits.snapshotWindowBytes >= 2 * (SNAPSHOT_ACK_BYTES + SNAPSHOT_CHUNK_BYTES_MAX), 'a window outlasts an ack');
   assert(limits.writeAheadBytes >= 64 * KIB, 'a socket that is written to so far ahead tells when it has drained');

@@ -1,7 +1,7 @@
 /**
- * The outgoing connection to one shard of another node: connects, proves itself, sends frames, and tries again for as
- * long as it is wanted. Frames wait in a bounded queue until they may leave (egress.ts); what waits when the connection
- * breaks is dropped and counted, for it would be stale on the next one.
+ * The outgoing connection to one shard of another node: connects, proves itself, sends frames, and reconnects for as
+ * long as it is needed. Frames wait in a bounded queue until they may be sent (egress.ts). Queued frames are dropped
+ * and counted when the connection breaks, because they would be stale on the next one.
  */
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
@@ -28,7 +28,7 @@ export interface LinkHandler {
   onConnected(link: Link): void;
   /** After onConnected only. */
   onLost(link: Link, reason: string): void;
-  /** Bytes have left: less waits than before. */
+  /** Bytes were sent, so less is queued. */
   onDrain(link: Link): void;
 }
 
@@ -36,14 +36,14 @@ export interface LinkOptions {
   readonly node: number;
   readonly shard: number;
   readonly address: Address;
-  /** As it is to be told to the node, now. */
+  /** This node's identity as reported to the peer, at the time of the call. */
   readonly introduce: (node: number) => PeerIdentity;
   readonly secret: string;
   readonly limits: PeerLimits;
   readonly runtime: Runtime;
   readonly log: LogLimiter;
   readonly handler: LinkHandler;
-  /** Where we are, for a peer that does not know us yet; undefined: it does. */
+  /** Our address, for a peer that does not know it yet; undefined: it does. */
   readonly advertise?: Address | undefined;
   /** Differs from ours only in tests. */
   readonly newest?: number | undefined;
@@ -51,29 +51,32 @@ export interface LinkOptions {
 
 /** A pong has no payload; the acceptor says nothing else. */
 const CONTROL_BYTES_MAX = 0;
-/** Frames up to this are copied together, larger ones go as they are: a copy costs less than one more buffer to write. */
+/**
+ * Smaller frames are copied together, larger ones are written directly: a copy costs less than one more buffer to
+ * write.
+ */
 const JOIN_FRAME_BYTES_MAX = 16 * 1024;
 const JOINED_BYTES = 64 * 1024;
 const NO_BYTES = new Uint8Array(0);
-/** How long a link that was stopped may still write what it has: a leader's last words hand over its groups. */
+/** Time for a stopped link to write what is pending: a leader's last messages hand over its groups. */
 const LINGER_MS = 500;
 
 export class Link {
   readonly node: number;
   readonly shard: number;
-  /** Connections that were made; and attempts and connections that failed. */
+  /** Successful connects, and failed attempts and connections. */
   connects = 0;
   failures = 0;
-  /** Frames and bytes that the socket was given. */
+  /** Frames and bytes given to the socket. */
   sentFrames = 0;
   sentBytes = 0;
   readonly #options: LinkOptions;
   readonly #egress: Egress;
   #socket: Socket | undefined;
-  /** Where frames are put together; used again when the socket has nothing left to read from it. */
+  /** Buffer for joining frames; reused when the socket has nothing left to read from it. */
   #joined = NO_BYTES;
   #remote: PeerIdentity | undefined;
-  /** What the next connection begins with. */
+  /** Protocol version of the next connection. */
   #version: number;
   #stopped = true;
   #backoffMs: number;
@@ -96,7 +99,7 @@ export class Link {
     return this.#options.newest ?? PROTOCOL_VERSION;
   }
 
-  /** Who is at the other end; undefined: not connected. */
+  /** The peer's identity; undefined: not connected. */
   get remote(): PeerIdentity | undefined {
     return this.#remote;
   }
@@ -128,7 +131,7 @@ export class Link {
     this.#connect();
   }
 
-  /** Takes nothing more; what the socket has still leaves if the peer reads. Says onLost when it was connected. */
+  /** Accepts nothing more. Pending socket data is still sent if the peer reads. Calls onLost if it was connected. */
   stop(): void {
     if (this.#stopped) return;
     this.flush();
@@ -136,7 +139,7 @@ export class Link {
     this.#end('stopped');
   }
 
-  /** True when frames of that size, which do not give way, would be taken; messages of Raft give way to them. */
+  /** Whether undroppable frames of that size would be accepted; Raft messages are dropped for them. */
   hasRoom(bytes: number): boolean {
     return this.connected && this.#egress.queue.hasRoom(bytes);
   }
@@ -153,7 +156,7 @@ export class Link {
     return this.#egress.push(frame, lane);
   }
 
-  /** Hands waiting frames to the socket, as far as it takes them and the way carries them. */
+  /** Writes queued frames, as many as the socket accepts and the path carries. */
   flush(): void {
     const socket = this.#socket;
     if (socket === undefined || this.#remote === undefined || this.#egress.isEmpty) return;
@@ -189,24 +192,24 @@ export class Link {
     }
     writeJoined();
     socket.uncork();
-    // What the kernel did not take at once is still read from there.
+    // The socket still reads from it what the kernel did not accept immediately.
     this.#joined = socket.writableLength === 0 ? joined : NO_BYTES;
   }
 
-  /** The peer was heard to run, as `boot`: connect now instead of later, and not to a run of it that is over. */
+  /** The peer runs, as `boot`: connect now instead of later, and not to an earlier run. */
   nudge(boot: number): void {
     if (this.#remote !== undefined && this.#remote.boot !== boot) this.#end('the peer was restarted');
-    // The receiver of that call may have stopped this link.
+    // The called code may have stopped this link.
     if (this.#stopped || this.#socket !== undefined) return;
     this.#cancelTimer();
     this.#connect();
   }
 
-  /** Once per limits.tickMs: pings, and notices a peer that does not answer. */
+  /** Once per limits.tickMs: pings, and detects a peer that does not answer. */
   tick(): void {
     const remote = this.#remote;
     if (remote === undefined) return;
-    // This node learns its cluster late, perhaps from another shard.
+    // This node may learn its cluster late, from another shard.
     const fault = misfit(this.#options.introduce(this.node), remote);
     if (fault !== undefined) {
       this.#backoffMs = this.#options.limits.backoffMaxMs;
@@ -228,8 +231,8 @@ export class Link {
   }
 
   /**
-   * With more waiting than the kernel takes, pings wait too; then it is a sign of life that the kernel takes any. Without
-   * a backlog it is none: the buffers of a stopped process take a lot.
+   * With a backlog larger than the kernel's buffer, pings are queued too; then any byte that the kernel accepts is a
+   * sign of life. Without a backlog it is not: the buffers of a stopped process accept a lot.
    */
   #isMoving(): boolean {
     const socket = this.#socket;
@@ -251,7 +254,7 @@ export class Link {
     const reader = new FrameReader(CONTROL_BYTES_MAX);
     const socket = connect({ host: address.host, port: address.port, noDelay: true });
     this.#socket = socket;
-    // Events of a socket that was given up still come in.
+    // Events of an abandoned socket still arrive.
     const mine = (): boolean => this.#socket === socket;
     this.#cancelTimer = runtime.setTimer(limits.handshakeTimeoutMs, () => this.#end('no handshake in time'));
     socket.on('connect', () => mine() && socket.write(handshake.start()));
@@ -276,7 +279,7 @@ export class Link {
     if (step.kind === 'over') {
       const { newest } = step;
       if (newest !== undefined && newest < this.#version && isSpoken(newest, this.#newest)) return this.#speak(newest);
-      // A node that does not fit will not fit in a moment either.
+      // A node that does not match will not match in a moment either.
       this.#backoffMs = this.#options.limits.backoffMaxMs;
       this.#end(`${step.refusal.code}: ${step.refusal.text}`);
     }
@@ -291,12 +294,12 @@ export class Link {
     const { address, log } = this.#options;
     log.info('peer link is up', { node: this.node, shard: this.shard, address: `${address.host}:${address.port}` });
     this.#options.handler.onConnected(this);
-    // At once: it may need the way back for its first answer.
+    // Immediately: the peer may need our address for its first answer.
     if (this.#socket === socket && this.#options.advertise !== undefined) this.#ping();
     if (this.#socket === socket && step.rest.length > 0) this.#onControl(reader, step.rest);
   }
 
-  /** The peer is of an older version: at once again, in its words. */
+  /** The peer has an older version: reconnect immediately with that version. */
   #speak(version: number): void {
     this.#version = version;
     this.#cancelTimer();
@@ -352,7 +355,7 @@ export class Link {
   }
 }
 
-/** A PING that tells where we are. */
+/** A PING with our address. */
 function pingFrame(address: Address | undefined): Uint8Array {
   const text = address === undefined ? new Uint8Array(0) : encodeUtf8(formatAddress(address));
   const frame = new Uint8Array(FRAME_HEAD_BYTES + text.length);

@@ -1,7 +1,7 @@
 /**
- * The cluster port of one shard: accepts connections, lets in who proves to belong here, and hands their frames on. Who
- * speaks HTTP goes to ClusterHttp.
- * A stranger costs one socket, WORD_BYTES_MAX bytes and limits.handshakeTimeoutMs, and there are at most handshakesMax.
+ * The cluster port of one shard: accepts connections, authenticates peers, and passes on their frames. HTTP connections
+ * go to ClusterHttp. A stranger costs one socket, WORD_BYTES_MAX bytes and limits.handshakeTimeoutMs, and there are at
+ * most handshakesMax.
  */
 import { createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
@@ -25,26 +25,26 @@ import type { PeerLimits } from './limits.ts';
 import type { Address } from './link.ts';
 import type { LogLimiter } from './log-limiter.ts';
 
-/** An incoming connection whose other end is known. */
+/** An authenticated incoming connection. */
 export interface Session {
   readonly peer: PeerIdentity;
-  /** For frames that are whole and make no sense; one log line. */
+  /** For complete frames without a valid meaning; logs one line. */
   close(fault: string): void;
 }
 
 export interface ListenerHandler {
-  /** Who has proved to belong here, before it hears that it may. */
+  /** The peer has proved itself; called before it is welcomed. */
   onHello(peer: PeerIdentity): void;
   onSession(session: Session): void;
-  /** `payload` is overwritten after the call. Not called any more once the session was closed. */
+  /** `payload` is overwritten after the call. Not called after the session was closed. */
   onFrame(session: Session, kind: FrameKind, payload: Uint8Array): void;
-  /** Where the peer says that it listens; overwritten after the call. */
+  /** The peer's own address; overwritten after the call. */
   onAddress(session: Session, bytes: Uint8Array): void;
   onSessionEnd(session: Session): void;
 }
 
 export interface ListenerOptions {
-  /** As it is to be told to `node`, now. */
+  /** This node's identity as reported to `node`, at the time of the call. */
   readonly introduce: (node: number) => PeerIdentity;
   /** Differs from ours only in tests. */
   readonly newest?: number | undefined;
@@ -60,15 +60,15 @@ export interface ListenerOptions {
 }
 
 export class Listener {
-  /** Connections that ended before they were sessions; and sessions that ended. */
+  /** Connections that ended before they became sessions, and sessions that ended. */
   refused = 0;
   ended = 0;
   readonly http: ClusterHttp;
   readonly #options: ListenerOptions;
   readonly #server: Server;
-  /** Those whose handshake is under way, oldest first. */
+  /** Connections in the handshake, oldest first. */
   readonly #strangers = new Set<Incoming>();
-  /** By node and shard: a second connection replaces the first, which is then a half-open one. */
+  /** By node and shard: a second connection replaces the first, which is then half-open. */
   readonly #sessions = new Map<string, Incoming>();
 
   constructor(options: ListenerOptions) {
@@ -77,13 +77,13 @@ export class Listener {
     this.#server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
   }
 
-  /** The port that it listens on. */
+  /** The bound port. */
   start(address: Address): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
       this.#server.listen(address.port, address.host, () => {
         this.#server.off('error', reject);
-        // Errors of single accepts (no descriptors left) pass; the server goes on.
+        // Errors of single accepts (no descriptors left) are temporary; the server continues.
         this.#server.on('error', (error) =>
           this.#options.log.warn('listener', 'peer listener', { reason: error.message }),
         );
@@ -161,9 +161,9 @@ function keyOf({ node, shard }: PeerIdentity): string {
 }
 
 interface Owner {
-  /** Undefined: welcome. */
+  /** Undefined: admitted. */
   admit(peer: PeerIdentity): Refusal | undefined;
-  /** `bytes` are the first that came; the socket has no listeners any more. */
+  /** `bytes` are the first received; the socket has no listeners any more. */
   speaksHttp(bytes: Uint8Array): void;
   gone(wasSession: boolean): void;
 }
@@ -176,11 +176,11 @@ class Incoming implements Session {
   readonly #address: string;
   readonly #handshake: AcceptorHandshake;
   readonly #reader = new FrameReader();
-  /** Frames that come in pieces. */
+  /** Frames that arrive in pieces. */
   readonly #large = new FrameReader(LARGE_PAYLOAD_BYTES_MAX);
   readonly #cancelTimer: () => void;
   #peer: PeerIdentity | undefined;
-  /** The first bytes while it is open what they are; then undefined. */
+  /** The first bytes until the protocol is known; then undefined. */
   #opening: Uint8Array | undefined = NOTHING;
   #silentTicks = 0;
   #over = false;
@@ -239,7 +239,7 @@ class Incoming implements Session {
 
   tick(): void {
     const { introduce, limits } = this.#options;
-    // This node learns its cluster late, perhaps from another shard.
+    // This node may learn its cluster late, from another shard.
     const fault = misfit(introduce(this.peer.node), this.peer);
     if (fault !== undefined) return this.fail(`${fault.code}: ${fault.text}`);
     if (++this.#silentTicks > limits.silentTicksMax) this.fail('no ping in time');
@@ -291,7 +291,7 @@ class Incoming implements Session {
       this.#socket.destroy();
       return;
     }
-    // The few bytes fit into the kernel's buffer, so this ends at once even if the client does not read them.
+    // The few bytes fit into the kernel's buffer, so this ends immediately even if the client does not read them.
     this.#socket.write(say);
     this.#socket.destroySoon();
   }

@@ -1,4 +1,4 @@
-/** The groups of this shard, and memory for the entries that come for each: a group lets go of its log from the front. */
+/** The groups of this shard, with memory for each group's incoming entries: a group releases its log from the front. */
 import { Slab } from '../base/slab.ts';
 import type { PeerIdentity } from './codec/handshake.ts';
 
@@ -14,7 +14,7 @@ export class LocalGroups {
     return group < this.#self.groupCount && group % this.#self.shardCount === this.#self.shard;
   }
 
-  /** Undefined for a group of others. */
+  /** Undefined for a group of another shard. */
   memory(group: number): Slab | undefined {
     if (!this.has(group)) return undefined;
     let memory = this.#memory.get(group);

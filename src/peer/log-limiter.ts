@@ -1,8 +1,8 @@
-/** One log line per subject and window, so that a client that hammers at a port fills neither log nor memory. */
+/** One log line per subject and window, so that a client that hammers a port fills neither log nor memory. */
 
 export type Log = (level: 'info' | 'warn', message: string, fields?: Record<string, unknown>) => void;
 
-/** Subjects remembered; beyond it the oldest is forgotten and may be mentioned again early. */
+/** Subjects remembered; beyond it the oldest is forgotten and may be logged again early. */
 const SUBJECTS_MAX = 256;
 
 interface Mention {
@@ -22,7 +22,7 @@ export class LogLimiter {
     this.#windowMs = windowMs;
   }
 
-  /** Logs unless `subject` was mentioned within the window; says then how many lines it left out. */
+  /** Logs unless `subject` was logged within the window; then reports how many lines were suppressed. */
   warn(subject: string, message: string, fields: Record<string, unknown>): void {
     const atMs = this.#clockMs();
     const last = this.#mentions.get(subject);
@@ -40,7 +40,7 @@ export class LogLimiter {
     this.#log('warn', message, suppressed === 0 ? fields : { ...fields, suppressed });
   }
 
-  /** For what happens once per connection that was good. */
+  /** For events that happen once per good connection. */
   info(message: string, fields: Record<string, unknown>): void {
     this.#log('info', message, fields);
   }

@@ -1,6 +1,6 @@
 /**
- * Messages of one turn, per link, until they become frames. They are encoded once, into a buffer of the exact size. Appends
- * have frames of their own, so that everything else can overtake them.
+ * Collects the messages of one turn per link until they become frames. They are encoded once, into a buffer of the
+ * exact size. Appends have their own frames, so that everything else can overtake them.
  */
 import type { Message } from '../raft/types.ts';
 import { LARGE_PAYLOAD_BYTES_MAX } from './codec/frame.ts';
@@ -34,15 +34,15 @@ export class Outbox {
       boxes = { control: newBox(LANE_CONTROL), entries: newBox(LANE_ENTRIES) };
       this.#boxes.set(link, boxes);
     }
-    // Without entries too, an append says something about those before it.
+    // An append without entries still depends on those before it.
     const box = message.type === 'append' ? boxes.entries : boxes.control;
     const bytes = raftItemBytes(message);
     if (bytes > LARGE_PAYLOAD_BYTES_MAX) {
-      // No version before could write such an entry, nor does this one.
+      // Neither this version nor an earlier one can write such an entry.
       this.#counters.peer_dropped_messages++;
       return;
     }
-    // A large message does not join others: frames stay near the bound unless one message alone is larger.
+    // A large message is not joined with others: frames stay near the bound unless a single message is larger.
     if (box.items.length > 0 && box.bytes + bytes > this.#frameBytes) this.#seal(link, box);
     box.items.push({ group, message });
     box.bytes += bytes;
@@ -57,7 +57,7 @@ export class Outbox {
     }
   }
 
-  /** The link is gone; the number of messages that were given up. */
+  /** The link is gone; returns the number of dropped messages. */
   forget(link: Link): number {
     const boxes = this.#boxes.get(link);
     this.#boxes.delete(link);

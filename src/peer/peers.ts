@@ -1,8 +1,8 @@
 /**
- * All links of one shard to the other nodes: the way in and out for messages of Raft, forwarded requests and snapshots.
+ * All links of one shard to the other nodes: entry and exit of Raft messages, forwarded requests and snapshots.
  *
- * Nothing leaves before `flush()`, which a turn calls at its end: it writes one frame per peer with the messages of all
- * groups. Handlers are called from socket events, between turns; they may call back into this object at once.
+ * Nothing is sent before `flush()`, which a turn calls at its end: it writes one frame per peer with the messages of
+ * all groups. Handlers are called from socket events, between turns; they may call this object immediately.
  */
 import { assert } from '../base/assert.ts';
 import type { Message, SnapshotRequest } from '../raft/types.ts';
@@ -45,28 +45,30 @@ import type {
 } from '../shard/ports.ts';
 
 export interface PeerHandler extends SnapshotHandler {
-  /** `message.from` is proved and `message.to` is this node; its entries are its own. */
+  /** `message.from` is authenticated and `message.to` is this node; its entries are its own. */
   onRaft(group: number, message: Message): void;
-  /** `bytes` are overwritten after the call. Answer with `Peers.reply`, at once or later, or not at all. */
+  /** `bytes` are overwritten after the call. Answer with `Peers.reply`, immediately, later, or not at all. */
   onForward(origin: ForwardOrigin, group: number, bytes: Uint8Array): void;
-  /** A shard of another node has proved to belong here and has come to us; before any frame of it. */
+  /** A shard of another node has authenticated to us; called before any frame of it. */
   onHello?(peer: PeerIdentity): void;
-  /** We came to it; it has acted on what we said of ourselves and of it. Before any frame to it. */
+  /**
+   * We connected to it, and it has acted on the identity and memory that we reported. Called before any frame to it.
+   */
   onWelcome?(peer: PeerIdentity): void;
-  /** The way to a shard of a node is open, or broke; it says nothing about the way back. */
+  /** The connection to a shard of a node was opened or broke; this says nothing about the reverse connection. */
   onLinkUp(node: number, shard: number): void;
   onLinkDown(node: number, shard: number): void;
 }
 
 export interface PeersOptions {
-  /** This shard. All shards of a node give the same boot, so that peers see one run of the process. */
+  /** This shard. All shards of a node have the same boot, so that peers see one run of the process. */
   readonly self: PeerIdentity;
-  /** What `node` is told of this node's data directory, and of what it remembers of the other's. */
+  /** What this node reports to `node`: its data directory, and what it remembers of the other's. */
   readonly standing?: (node: number) => Standing;
-  /** The newest protocol version that is spoken; differs from ours only in tests. */
+  /** The newest protocol version to speak; differs from ours only in tests. */
   readonly newest?: number;
   readonly secret: string;
-  /** Of shard 0; this shard listens on port + shard (a free port for port 0). */
+  /** Address of shard 0; this shard listens on port + shard (a free port for port 0). */
   readonly listen: Address;
   /** Other nodes; this node in the list is ignored. */
   readonly peers: readonly PeerAddress[];
@@ -74,7 +76,7 @@ export interface PeersOptions {
   readonly log: Log;
   /** The body of GET /__svc/leadership-shed on the cluster plane. */
   readonly shed: () => string;
-  /** Whether this node reaches the cold store, for peers that ask; left out: it has none. */
+  /** Whether this node reaches the cold store, for peers that ask; omitted without one. */
   readonly coldProbe?: (() => Promise<boolean>) | undefined;
   readonly limits?: Partial<PeerLimits>;
   readonly runtime: Runtime;
@@ -125,7 +127,7 @@ export class Peers implements PeerPort {
       const link = this.#routes.toShard(session.peer.node, session.peer.shard);
       const frame = encodeSnapshotAck(ack);
       this.#counters.raft_grpc_snapshot_response_bytes += frame.length;
-      // A lost acknowledgement ends as a stall at the sender.
+      // The sender treats a lost acknowledgement as a stall.
       if (link?.send(frame) === true) link.flush();
     });
     this.#snapshotEnds = {
@@ -165,7 +167,7 @@ export class Peers implements PeerPort {
     });
   }
 
-  /** Listens, then links to the peers. The port that it listens on. */
+  /** Listens, then links to the peers. Returns the bound port. */
   async start(): Promise<number> {
     const { listen, peers } = this.#options;
     const port = await this.#listener.start({
@@ -178,7 +180,7 @@ export class Peers implements PeerPort {
     return port;
   }
 
-  /** Where it listens; 0 before start. */
+  /** The bound port; 0 before start. */
   get port(): number {
     return this.#port;
   }
@@ -193,13 +195,13 @@ export class Peers implements PeerPort {
     await this.#listener.stop();
   }
 
-  /** The nodes of the configuration file from now on. */
+  /** Replaces the nodes of the configuration file. */
   setPeers(peers: readonly PeerAddress[]): void {
     this.#book.configure(peers);
     this.#setRoutes();
   }
 
-  /** Nodes that joined while the cluster ran. For a node that the configuration file has too, that one counts. */
+  /** Nodes that joined while the cluster ran. The configuration file takes precedence. */
   setJoined(addresses: ReadonlyMap<number, string>): void {
     this.#book.join(addresses);
     this.#setRoutes();
@@ -209,12 +211,12 @@ export class Peers implements PeerPort {
     if (!this.#stopped && this.#port !== 0) this.#routes.setPeers(this.#book.peers);
   }
 
-  /** True when messages about `group` can leave for `node`. */
+  /** Whether messages about `group` can be sent to `node`. */
   connected(node: number, group: number): boolean {
     return this.#routes.toGroup(node, group)?.connected === true;
   }
 
-  /** Takes a message until the next flush. Without a connection it is dropped and counted: Raft repeats itself. */
+  /** Takes a message until the next flush. Without a connection it is dropped and counted: Raft repeats it. */
   sendRaft(node: number, group: number, message: Message): void {
     assert(message.type !== 'snapshot', 'a snapshot goes with its payload, see sendSnapshot');
     const link = this.#routes.toGroup(node, group);
@@ -223,9 +225,9 @@ export class Peers implements PeerPort {
   }
 
   /**
-   * Sends a request to the shard that holds `group` on `node`; it leaves with the next flush, and `bytes` must not change
-   * before. `onReply` is called exactly once, and not before this returns unless it returns false: then it is not called,
-   * and nothing was sent.
+   * Sends a request to the shard that holds `group` on `node` with the next flush; `bytes` must not change before.
+   * `onReply` is called exactly once, and not before this returns. When this returns false, it is not called, and
+   * nothing was sent.
    */
   forward(node: number, group: number, bytes: Uint8Array, onReply: OnReply): boolean {
     const link = this.#routes.toGroup(node, group);
@@ -239,8 +241,8 @@ export class Peers implements PeerPort {
   }
 
   /**
-   * Answers a forwarded request; it leaves with the next flush, and `bytes` must not change before. False: the asker cannot
-   * be reached, or is another run.
+   * Answers a forwarded request with the next flush; `bytes` must not change before. False: the requester cannot be
+   * reached, or is another run.
    */
   reply({ node, shard, boot, correlation }: ForwardOrigin, bytes: Uint8Array): boolean {
     const link = this.#routes.toShard(node, shard);
@@ -252,7 +254,7 @@ export class Peers implements PeerPort {
     return true;
   }
 
-  /** Sends everything that was said since the last flush: one frame of messages per peer, behind what was queued before. */
+  /** Sends everything since the last flush: one frame of messages per peer, after earlier queued frames. */
   flush(): void {
     this.#forwarding.seal();
     this.#outbox.seal();
@@ -260,8 +262,8 @@ export class Peers implements PeerPort {
   }
 
   /**
-   * Streams a snapshot to the shard that holds `group` on `node`. Undefined: no connection, no room, or one to this node
-   * and group is under way; the source is not used then. Otherwise its `done` says how it ended.
+   * Streams a snapshot to the shard that holds `group` on `node`. Undefined: no connection, no space, or a transfer to
+   * this node and group is running; the source is not used then. Otherwise its `done` reports the result.
    */
   sendSnapshot(
     node: number,
@@ -274,7 +276,7 @@ export class Peers implements PeerPort {
     return link === undefined ? undefined : this.#sending.send(link, group, message, metadata, source);
   }
 
-  /** Tells the sender how its snapshot ended here. False: it is over already. */
+  /** Reports to the sender how its snapshot ended here. False: it is over already. */
   snapshotResult(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean {
     return this.#receiving.result(snapshot, status);
   }
@@ -283,7 +285,7 @@ export class Peers implements PeerPort {
     this.#receiving.pace(snapshot, pace);
   }
 
-  /** A fresh copy with the gauges of now. */
+  /** A new copy with the current gauges. */
   counters(): PeerCounters {
     const counters = { ...this.#counters };
     for (const link of this.#routes.links()) {
@@ -323,7 +325,7 @@ export class Peers implements PeerPort {
           const { remote } = link;
           if (remote !== undefined) handler.onWelcome?.(remote);
           handler.onLinkUp(node, shard);
-          // This may end the very link that told it.
+          // This may close the very link that reported it.
           if (remote !== undefined) this.#routes.learn(node, remote.shardCount);
         },
         onLost: (link) => {
@@ -338,7 +340,7 @@ export class Peers implements PeerPort {
     });
   }
 
-  /** Keeps what a link that is gone has counted. */
+  /** Keeps the counters of a closed link. */
   #retire(link: Link): void {
     addLink(this.#counters, link);
   }
@@ -358,7 +360,7 @@ export class Peers implements PeerPort {
     if (!this.#dispatch(session, kind, payload)) session.close(`a frame of kind ${kind} that makes no sense here`);
   }
 
-  /** False: the frame is damaged, or speaks of groups that are not here. */
+  /** False: the frame is damaged, or refers to groups that are not here. */
   #dispatch(session: Session, kind: FrameKind, payload: Uint8Array): boolean {
     const { node } = session.peer;
     if (kind === FRAME_RAFT) return this.#onRaftFrame(node, payload);

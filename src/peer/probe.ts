@@ -1,14 +1,15 @@
 /**
- * Asks other nodes' cluster planes whether large messages get there: POST /__svc/cluster-probe with a
- * body of zeros over a connection that is kept. Small messages prove little: a path that loses only large packets lets a
- * leader send heartbeats and no entries.
+ * Checks whether large messages reach other nodes: POST /__svc/cluster-probe with a body of zeros over a kept
+ * connection to the cluster plane. Small messages prove little: a path that loses only large packets lets a leader send
+ * heartbeats and no entries.
  */
 import { Agent, request } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import type { Address } from './link.ts';
 
 /**
- * `unknown`: this process stood still for so long itself that silence means nothing. `failed` includes every answer but 200.
+ * `unknown`: this process was itself suspended for so long that silence means nothing. `failed` includes every answer
+ * but 200.
  */
 export type ProbeOutcome = 'reached' | 'failed' | 'unknown';
 
@@ -29,7 +30,7 @@ export class ClusterProbe {
   async probe(address: Address): Promise<ProbeOutcome> {
     const deadlineMs = performance.now() + this.#timeoutMs;
     const first = await this.#post(address, deadlineMs);
-    // The other side may close a kept connection in the moment in which it is used again.
+    // The other side may close a kept connection at the moment when it is reused.
     return first === 'stale' ? this.#settled(await this.#post(address, deadlineMs)) : first;
   }
 
@@ -50,13 +51,13 @@ export class ClusterProbe {
       });
       const end = (outcome: ProbeOutcome | 'stale'): void => {
         clearTimeout(timer);
-        // Not kept when it failed: the next try must show whether a new connection gets through.
+        // Not kept when it failed: the next attempt must show whether a new connection gets through.
         if (outcome !== 'reached') posted.destroy();
         resolve(outcome);
       };
       const timer = setTimeout(() => {
         const lateMs = performance.now() - deadlineMs;
-        // An answer that waits in the kernel is read before this comes to its turn.
+        // An answer already in the kernel is read before this callback runs.
         setImmediate(() => end(lateMs > this.#timeoutMs / 4 ? 'unknown' : 'failed'));
       }, deadlineMs - performance.now());
       posted.on('error', () => end(posted.reusedSocket ? 'stale' : 'failed'));

@@ -1,6 +1,6 @@
 /**
- * Which links a shard needs, and which one leads to a group's shard on another node. Nodes may differ in their number of
- * shards; a peer's number is learnt from its shard 0, which always exists, or from whatever link it opens to us.
+ * Decides which links a shard needs, and which one leads to a group's shard on another node. Nodes may have different
+ * numbers of shards; a peer's number is learned from its shard 0, which always exists, or from any link it opens to us.
  */
 import { assert } from '../base/assert.ts';
 import type { PeerIdentity } from './codec/handshake.ts';
@@ -26,7 +26,7 @@ export class Routes {
   readonly #remotes = new Map<number, Remote>();
   readonly #closed: (link: Link) => void;
 
-  /** `open` makes a link without starting it; `closed` hears of each that is not needed any more. */
+  /** `open` creates a link without starting it; `closed` is called for each link that is no longer needed. */
   constructor(
     self: PeerIdentity,
     open: (node: number, shard: number, address: Address) => Link,
@@ -55,7 +55,7 @@ export class Routes {
     }
   }
 
-  /** A node was heard to have so many shards. */
+  /** A node reported its number of shards. */
   learn(node: number, shardCount: number): void {
     const remote = this.#remotes.get(node);
     if (remote === undefined || remote.shardCount === shardCount) return;
@@ -64,7 +64,7 @@ export class Routes {
     this.#plan(remote);
   }
 
-  /** The link to the shard that holds `group` on `node`; undefined: unknown node, or not yet known where. */
+  /** The link to the shard that holds `group` on `node`; undefined: unknown node, or its shards are not yet known. */
   toGroup(node: number, group: number): Link | undefined {
     const remote = this.#remotes.get(node);
     if (remote === undefined || remote.shardCount === 0) return undefined;
@@ -95,7 +95,7 @@ export class Routes {
     }
   }
 
-  /** Shards of a node with so many that hold a group of ours. */
+  /** Shards of a node, given their number, that hold a group of ours. */
   #neededShards(shardCount: number): ReadonlySet<number> {
     const needed = new Set<number>();
     if (shardCount === 0) return needed.add(0);

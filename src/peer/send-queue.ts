@@ -1,6 +1,6 @@
 /**
- * Frames that wait for one peer, in lanes: what is small and urgent overtakes what is large. Each lane keeps its order. The
- * bounds are in bytes; what gives way on overflow is Raft's oldest, for Raft repeats itself.
+ * Frames queued for one peer, in priority lanes: small urgent frames overtake large ones. Each lane keeps its order.
+ * The bounds are in bytes; on overflow the oldest Raft messages are dropped, because Raft repeats them.
  */
 import { planted } from '../base/planted.ts';
 import {
@@ -14,9 +14,9 @@ import {
 } from './codec/frame.ts';
 import { FrameQueue } from './frame-queue.ts';
 
-/** Heartbeats, votes, answers of Raft, pings: a leader stays in office by them. */
+/** Heartbeats, votes, Raft answers, pings: a leader needs them to stay leader. */
 export const LANE_CONTROL = 0;
-/** Answers to forwarded requests: somebody waits, and they are small. */
+/** Answers to forwarded requests: small, and a client waits for them. */
 export const LANE_REPLIES = 1;
 /** Entries and forwarded requests. */
 export const LANE_ENTRIES = 2;
@@ -24,14 +24,17 @@ export const LANE_SNAPSHOTS = 3;
 export type Lane = 0 | 1 | 2 | 3;
 
 /**
- * Of the control lane, besides the others': heartbeats and answers of all groups for minutes; a link that carries less is as good
- * as broken.
+ * Bound of the control lane alone: heartbeats and answers of all groups for minutes; a link that carries less is as
+ * good as broken.
  */
 const CONTROL_BYTES_MAX = 1024 * 1024;
-/** Bytes of entries that pass a waiting snapshot before a piece of it goes: entries that never cease must not starve it. */
+/**
+ * Bytes of entries that may pass a waiting snapshot before a piece of it is sent: continuous entries must not starve
+ * it.
+ */
 const SNAPSHOT_TURN_BYTES = 256 * 1024;
 
-/** Of a frame with nothing but what its kind says: RAFT counts as entries. */
+/** Lane of a frame by its kind alone: RAFT counts as entries. */
 export function laneOf(frame: Uint8Array): Lane {
   switch (frameKind(frame)) {
     case FRAME_PING:
@@ -70,7 +73,7 @@ export class SendQueue {
     return this.#control.count + this.#replies.count + this.#entries.count + this.#snapshots.count;
   }
 
-  /** Frames that gave way, were refused, or were left at a loss; never reset. */
+  /** Frames dropped, refused, or pending when a connection was lost; never reset. */
   get droppedFrames(): number {
     return this.#droppedFrames;
   }
@@ -80,15 +83,18 @@ export class SendQueue {
   }
 
   /**
-   * True when a frame that does not give way, or several of that size in all, would be taken. They may take half of the queue: with
-   * requests for a leader everywhere, no entry would find room.
+   * Whether an undroppable frame, or several of that total size, would be accepted. They may take half of the queue: if
+   * requests for a leader filled it, no entry would fit.
    */
   hasRoom(bytes: number): boolean {
     const firmBytes = this.#replies.firmBytes + this.#entries.firmBytes + this.#snapshots.firmBytes;
     return firmBytes === 0 || firmBytes + bytes <= this.#bytesMax / 2;
   }
 
-  /** False: no room, also not by dropping. An empty queue takes a frame of any size, else it could never leave. */
+  /**
+   * False: no space, even by dropping. An empty queue accepts a frame of any size, because it could never be sent
+   * otherwise.
+   */
   push(frame: Uint8Array, lane: Lane = laneOf(frame)): boolean {
     if (planted('urgent-waits-in-line')) lane = LANE_ENTRIES;
     const isControl = lane === LANE_CONTROL;
@@ -108,7 +114,7 @@ export class SendQueue {
     return true;
   }
 
-  /** The next to leave. `urgent`: only if it must not wait for what is under way; `small`: neither for a large frame. */
+  /** The next frame to send. `urgent`: only one that must not wait for bytes in flight; `small`: nor a large frame. */
   shift(which: 'all' | 'small' | 'urgent' = 'all'): Uint8Array | undefined {
     if (which === 'urgent' || this.#control.count > 0) return this.#control.shift();
     if (which === 'small' || this.#replies.count > 0) return this.#replies.shift();
@@ -122,7 +128,7 @@ export class SendQueue {
     return frame;
   }
 
-  /** Gives up all that waits. */
+  /** Drops everything queued. */
   clear(): void {
     for (let frame = this.shift(); frame !== undefined; frame = this.shift()) this.#countDrop(frame);
   }

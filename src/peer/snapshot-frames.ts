@@ -1,4 +1,4 @@
-/** Frames about snapshots on their way to who deals with them: the receiving end here, or the sending one that they answer. */
+/** Routes snapshot frames: to the receiving end here, or to the sending one that they answer. */
 import { FRAME_SNAPSHOT_ACK, FRAME_SNAPSHOT_BEGIN, FRAME_SNAPSHOT_CHUNK, FRAME_SNAPSHOT_END } from './codec/frame.ts';
 import {
   decodeSnapshotAck,
@@ -19,7 +19,7 @@ export interface SnapshotEnds {
   hasGroup(group: number): boolean;
 }
 
-/** False: the frame is of another kind, damaged, or speaks of a group that is not here. */
+/** False: the frame is of another kind, damaged, or refers to a group that is not here. */
 export function onSnapshotFrame(ends: SnapshotEnds, session: Session, kind: number, payload: Uint8Array): boolean {
   const { sending, receiving } = ends;
   const { node } = session.peer;

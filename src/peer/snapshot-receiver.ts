@@ -1,4 +1,4 @@
-/** Snapshots on their way in: order, gaps and ends are checked here, the bytes belong to the handler. */
+/** Incoming snapshots: order, gaps and ends are checked here; the handler processes the bytes. */
 import type { SnapshotAck, SnapshotBegin, SnapshotChunk, SnapshotEnd } from './codec/snapshot-transfer.ts';
 import { SNAPSHOT_ACK_BYTES } from './limits.ts';
 import type { Session } from './listener.ts';
@@ -12,7 +12,7 @@ class Incoming implements IncomingSnapshot {
   receivedBytes = 0;
   ackedBytes = 0;
   onHold = false;
-  /** All is there and only the result is missing: the connection is not needed any more. */
+  /** Everything has arrived and only the result is missing: the connection is no longer needed. */
   complete = false;
 
   constructor(session: Session, group: number, transfer: number) {
@@ -26,7 +26,7 @@ class Incoming implements IncomingSnapshot {
 export class SnapshotReceiver {
   readonly #handler: SnapshotHandler;
   readonly #sendAck: (session: Session, ack: SnapshotAck) => void;
-  /** By group: a group takes one snapshot at a time, the newest that was begun. */
+  /** By group: a group receives one snapshot at a time, the one begun last. */
   readonly #incoming = new Map<number, Incoming>();
 
   constructor(handler: SnapshotHandler, sendAck: (session: Session, ack: SnapshotAck) => void) {
@@ -77,7 +77,7 @@ export class SnapshotReceiver {
     }
   }
 
-  /** hold: what comes is not dealt with for now. The sender learns that this end lives, and waits when its window is full. */
+  /** hold: incoming bytes are not processed for now. The sender gets keep-alives, and waits when its window is full. */
   pace(snapshot: IncomingSnapshot, pace: 'hold' | 'resume'): void {
     const incoming = this.#incoming.get(snapshot.group);
     if (incoming === undefined || incoming !== snapshot) return;
@@ -87,7 +87,7 @@ export class SnapshotReceiver {
     else if (wasOnHold) this.#ackAll(incoming);
   }
 
-  /** How it ended here; also in the middle of it. False: it is over already. */
+  /** The result here, possibly in the middle of the transfer. False: it is over already. */
   result(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean {
     const incoming = this.#incoming.get(snapshot.group);
     if (incoming === undefined || incoming !== snapshot) return false;
@@ -98,7 +98,7 @@ export class SnapshotReceiver {
 
   #find(session: Session, group: number, transfer: number): Incoming | undefined {
     const incoming = this.#incoming.get(group);
-    // Chunks of a transfer that ended here are still on their way for a moment.
+    // Chunks of a transfer that ended here still arrive for a moment.
     return incoming?.session === session && incoming.transfer === transfer ? incoming : undefined;
   }
 

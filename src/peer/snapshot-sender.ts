@@ -1,7 +1,7 @@
 /**
- * Snapshots on their way out. A transfer reads its next chunk only when three bounds allow it: the receiver's window, the
- * queue of the link, and the rate. So memory stays at a window per transfer however large the
- * state is, and a receiver that writes slowly slows the sender down.
+ * Outgoing snapshots. A transfer reads its next chunk only when three bounds allow it: the receiver's window, the queue
+ * of the link, and the rate. So memory stays at a window per transfer however large the state is, and a receiver that
+ * writes slowly slows the sender down.
  */
 import { assert } from '../base/assert.ts';
 import type { SnapshotRequest } from '../raft/types.ts';
@@ -14,7 +14,7 @@ import type { PeerLimits } from './limits.ts';
 import type { Link } from './link.ts';
 import type { SnapshotOutcome, SnapshotSending, SnapshotSource } from '../shard/ports.ts';
 
-/** The rate's bucket holds this much of a second. */
+/** Burst size of the rate limit, in seconds. */
 const BURST_SECONDS = 0.05;
 
 interface Transfer extends SnapshotSending {
@@ -49,7 +49,7 @@ export class SnapshotSender {
     this.#tokens = limits.snapshotBytesPerSecond * BURST_SECONDS;
   }
 
-  /** Undefined: the link takes nothing now, or such a transfer is under way; `done` is not called. */
+  /** Undefined: the link accepts nothing now, or such a transfer is running; `done` is not called. */
   send(
     link: Link,
     group: number,
@@ -78,12 +78,12 @@ export class SnapshotSender {
     this.#counters.raft_grpc_snapshot_requests++;
     this.#counters.raft_grpc_snapshot_request_bytes += begin.length;
     link.flush();
-    // Not within the caller: `next` and `done` never come before this function has returned.
+    // Asynchronous: `next` and `done` are never called before this function has returned.
     this.#wake(0);
     return transfer;
   }
 
-  /** False: it speaks of no transfer of ours. */
+  /** False: it refers to no transfer of ours. */
   onAck(node: number, ack: SnapshotAck): boolean {
     const transfer = this.#transfers.get(keyOf(node, ack.group));
     if (transfer === undefined || transfer.id !== ack.transfer) return false;
@@ -98,7 +98,7 @@ export class SnapshotSender {
     for (const transfer of this.#transfers.values()) if (transfer.link === link) this.#finish(transfer, 'lost');
   }
 
-  /** Ends those whose receiver has fallen silent. */
+  /** Ends transfers whose receiver has fallen silent. */
   expire(): void {
     const clockMs = this.#runtime.monotonicMs();
     for (const transfer of this.#transfers.values()) {
@@ -153,7 +153,7 @@ export class SnapshotSender {
       link.flush();
       return;
     }
-    // The queue is full of what cannot give way. The transfer has a hole: over.
+    // The queue is full of undroppable frames. The transfer has a hole, so it ends.
     this.#sayEnd(transfer, false);
     this.#finish(transfer, 'lost');
   }

@@ -1,9 +1,9 @@
-/** Requests that travel to the leader's shard, and their answers; both opaque here. A turn's worth shares one frame. */
+/** Requests sent to the leader's shard, and their answers; both opaque here. All those of a turn share one frame. */
 import { Reader, Writer } from '../../base/cursor.ts';
 import { FRAME_FORWARD, FRAME_FORWARD_REPLY, FRAME_HEAD_BYTES, sealFrame } from './frame.ts';
 
 export interface Forward {
-  /** The asker's number for this request, unique among those that wait. */
+  /** The requester's number for this request, unique among those that wait. */
   readonly correlation: number;
   readonly group: number;
   readonly bytes: Uint8Array;
@@ -54,8 +54,8 @@ export function decodeForwards(
 }
 
 /**
- * FORWARD_REPLY: boot f64 | items until the end, each correlation u32 | size u32 | answer bytes. `boot`: run of the asker
- * that the answers are meant for; a restarted one may use the same correlations for something else.
+ * FORWARD_REPLY: boot f64 | items until the end, each correlation u32 | size u32 | answer bytes. `boot`: the
+ * requester's run; after a restart it may use the same correlations for something else.
  */
 export function encodeForwardReplies(boot: number, items: readonly ForwardReply[]): Uint8Array {
   let size = FRAME_HEAD_BYTES + BOOT_BYTES;

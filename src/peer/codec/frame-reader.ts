@@ -1,13 +1,13 @@
 /**
- * Cuts a byte stream into frames. A frame that lies within one chunk is handed out in place; one that spans chunks is
- * put together in a buffer that is kept between frames. Memory: one frame (FRAME_PAYLOAD_BYTES_MAX), and it grows with
- * the bytes that arrive, not with the length that a head announces.
+ * Cuts a byte stream into frames. A frame within one chunk is handed out in place; one that spans chunks is assembled
+ * in a buffer that is kept between frames. Memory: one frame (FRAME_PAYLOAD_BYTES_MAX), growing with the bytes that
+ * arrive, not with the announced length.
  */
 import { FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, checkFrame } from './frame.ts';
 import type { FrameFault, FrameSink } from './frame.ts';
 
 const INITIAL_BYTES = 4 * 1024;
-/** A buffer that held one huge frame gives the memory back. */
+/** A buffer larger than this, grown for one huge frame, is released. */
 const KEPT_BYTES = 1024 * 1024;
 
 export class FrameReader {
@@ -24,7 +24,7 @@ export class FrameReader {
     return this.#pending.length;
   }
 
-  /** Hands every frame that is complete with `chunk` to `sink`. After a fault the reader must not be used again. */
+  /** Passes every frame completed by `chunk` to `sink`. After a fault the reader must not be used again. */
   push(chunk: Uint8Array, sink: FrameSink): FrameFault | undefined {
     let at = 0;
     while (at < chunk.length) {

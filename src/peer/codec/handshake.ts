@@ -1,5 +1,5 @@
 /**
- * The words by which two shards get to know each other, before the first frame:
+ * The handshake of two shards before the first frame:
  *
  *   connector                         acceptor
  *   HELLO  who I am, whom I want  ->
@@ -7,27 +7,30 @@
  *   PROOF  HMAC over both         ->
  *                                 <-  WELCOME  who I am, HMAC        (or REFUSAL)
  *
- * Each word: magic u32 | version u16 | kind u8 | zero u8 | bodyBytes u32 | body. This head and the body of a REFUSAL
- * stay as they are in every version, so that nodes of different versions can tell each other why they do not talk.
- * The connector proves first: a stranger who reaches the port gets no HMAC to try secrets on. What does not fit is told
- * only to those who know the secret.
+ * Each frame: magic u32 | version u16 | kind u8 | zero u8 | bodyBytes u32 | body. This header and the body of a REFUSAL
+ * stay the same in every version, so that nodes of different versions can explain to each other why they cannot
+ * connect. The connector proves itself first, so a stranger gets no HMAC for guessing the secret. Only nodes that know
+ * the secret learn what does not match.
  */
 import { Reader, Writer, textFieldBytes } from '../../base/cursor.ts';
 import { type Standing, readStanding, standingBytes, writeStanding } from './standing.ts';
 
 /**
- * Changes when frames or words change in a way that the other side would misread. 1: first. 3: introductions tell of data
- * directories (standing.ts). A connector that is refused for its version comes again with that of the acceptor, down to the least.
+ * Changes when frames change in a way that the other side would misread. 1: first. 3: identities include data
+ * directories (standing.ts). A connector that is refused for its version reconnects with the acceptor's, down to the
+ * minimum.
  */
 export const PROTOCOL_VERSION = 3;
 export const PROTOCOL_VERSION_LEAST = 2;
 const VERSION_WITH_STANDING = 3;
-/** From here on large frames travel in pieces. */
+/** From this version on large frames travel in pieces. */
 export const VERSION_WITH_PIECES = 3;
 /** "MRPL". */
 const MAGIC = 0x4c50524d;
 const HEAD_BYTES = 12;
-/** A word, head included. The longest, a HELLO, stays below 600 bytes; a stranger can make us keep this much. */
+/**
+ * One frame, including its header. The longest, a HELLO, stays below 600 bytes; a stranger can make us hold this much.
+ */
 export const WORD_BYTES_MAX = 4096;
 export const NONCE_BYTES = 32;
 export const PROOF_BYTES = 32;
@@ -39,7 +42,7 @@ export const WORD_PROOF = 3;
 export const WORD_WELCOME = 4;
 export const WORD_REFUSAL = 5;
 
-/** Why two nodes do not talk. The position is the number on the wire: new ones go to the end. */
+/** Why two nodes do not connect. The position is the number on the wire: new ones go to the end. */
 const REFUSALS = [
   'malformed',
   'other-version',
@@ -52,7 +55,7 @@ const REFUSALS = [
 ] as const;
 export type RefusalCode = (typeof REFUSALS)[number];
 
-/** What both sides tell about themselves. */
+/** What both sides report about themselves. */
 export interface PeerIdentity {
   readonly clusterId: string;
   readonly groupCount: number;
@@ -61,13 +64,13 @@ export interface PeerIdentity {
   readonly shardCount: number;
   /** This run of the process. */
   readonly boot: number;
-  /** Missing where version 2 is spoken. */
+  /** Missing in version 2. */
   readonly standing?: Standing;
 }
 
 export interface Hello {
   readonly self: PeerIdentity;
-  /** Whom the connector believes to reach. */
+  /** The node that the connector expects. */
   readonly toNode: number;
   readonly toShard: number;
   readonly nonce: Uint8Array;
@@ -83,7 +86,7 @@ export interface Refusal {
   readonly text: string;
 }
 
-/** A complete word at the start of the bytes. `body` is a view. */
+/** A complete frame at the start of the bytes. `body` is a view. */
 export interface Word {
   readonly version: number;
   readonly kind: number;
@@ -116,7 +119,7 @@ export function isSpoken(version: number, newest: number): boolean {
   return version >= PROTOCOL_VERSION_LEAST && version <= newest;
 }
 
-/** HELLO: introduction | toNode u32 | toShard u16 | nonce. */
+/** HELLO: identity | toNode u32 | toShard u16 | nonce. */
 export function encodeHello(hello: Hello, version: number = PROTOCOL_VERSION): Uint8Array {
   const writer = wordWriter(WORD_HELLO, introductionBytes(hello.self, version) + 6 + NONCE_BYTES, version);
   writeIdentity(writer, hello.self, version);
@@ -155,7 +158,7 @@ export function isProof(body: Uint8Array): boolean {
   return body.length === PROOF_BYTES;
 }
 
-/** WELCOME: introduction | HMAC. */
+/** WELCOME: identity | HMAC. */
 export function encodeWelcome({ self, proof }: Welcome, version: number = PROTOCOL_VERSION): Uint8Array {
   const writer = wordWriter(WORD_WELCOME, introductionBytes(self, version) + PROOF_BYTES, version);
   writeIdentity(writer, self, version);
@@ -169,7 +172,7 @@ export function decodeWelcome(body: Uint8Array, version: number = PROTOCOL_VERSI
   return reader.finished ? welcome : undefined;
 }
 
-/** An introduction as bytes, for the HMAC. */
+/** An identity as bytes, for the HMAC. */
 export function encodeIdentity(self: PeerIdentity, version: number): Uint8Array {
   const writer = new Writer(new Uint8Array(introductionBytes(self, version)));
   writeIdentity(writer, self, version);
@@ -201,7 +204,10 @@ function wordWriter(kind: number, bodyBytes: number, version: number): Writer {
   return writer;
 }
 
-/** PeerIdentity: groupCount u16 | node u32 | shard u16 | shardCount u16 | boot f64 | cluster id, and from version 3 on the standing. */
+/**
+ * PeerIdentity: groupCount u16 | node u32 | shard u16 | shardCount u16 | boot f64 | cluster id, and from version 3 on
+ * the standing.
+ */
 function introductionBytes(self: PeerIdentity, version: number): number {
   const standing = version < VERSION_WITH_STANDING ? 0 : standingBytes(self.standing);
   return 18 + textFieldBytes(self.clusterId) + standing;

@@ -15,7 +15,7 @@ export function raftItemBytes(message: Message): number {
   return 2 + messageBytes(message);
 }
 
-/** The frame with these items, whose payload bytes the caller has summed up. */
+/** The frame with these items; the caller has added up their payload bytes. */
 export function encodeRaftFrame(items: readonly RaftItem[], payloadBytes: number): Uint8Array {
   const writer = new Writer(new Uint8Array(FRAME_HEAD_BYTES + payloadBytes), FRAME_HEAD_BYTES);
   for (const { group, message } of items) {
@@ -26,8 +26,8 @@ export function encodeRaftFrame(items: readonly RaftItem[], payloadBytes: number
 }
 
 /**
- * Calls `visit` for each item, in order. False: the payload is damaged or carries a message that does not travel in such
- * a frame; what was visited before was good. `memory`: where the entries of a group go.
+ * Calls `visit` for each item, in order. False: the payload is damaged or holds a message that is not allowed in such a
+ * frame; what was visited before was good. `memory`: allocates the entries of a group.
  */
 export function decodeRaftFrame(
   payload: Uint8Array,

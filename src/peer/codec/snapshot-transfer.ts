@@ -1,4 +1,7 @@
-/** Frames of one snapshot on its way. Every one names group and transfer, so an abandoned transfer cannot mix with the next. */
+/**
+ * Frames of one snapshot transfer. Each one names group and transfer, so an abandoned transfer cannot mix with the
+ * next.
+ */
 import { Reader, Writer } from '../../base/cursor.ts';
 import {
   FRAME_HEAD_BYTES,
@@ -15,14 +18,14 @@ export interface SnapshotBegin {
   readonly group: number;
   readonly transfer: number;
   readonly message: SnapshotRequest;
-  /** What the hosts have to say to each other beside it. A view into the frame. */
+  /** The hosts' own metadata. A view into the frame. */
   readonly metadata: Uint8Array;
 }
 
 export interface SnapshotChunk {
   readonly group: number;
   readonly transfer: number;
-  /** Bytes sent before this chunk: a gap shows. */
+  /** Bytes sent before this chunk, to detect gaps. */
   readonly offset: number;
   /** A view into the frame. */
   readonly bytes: Uint8Array;
@@ -32,18 +35,18 @@ export interface SnapshotEnd {
   readonly group: number;
   readonly transfer: number;
   readonly totalBytes: number;
-  /** False: the sender gave up, the receiver throws away what it has. */
+  /** False: the sender gave up, the receiver discards what it has. */
   readonly complete: boolean;
 }
 
-/** `receiving` is flow control; the other two end the transfer. */
+/** `receiving` is flow control; the others end the transfer. */
 export type SnapshotStatus = 'receiving' | 'installed' | 'failed';
 const STATUSES: readonly SnapshotStatus[] = ['receiving', 'installed', 'failed'];
 
 export interface SnapshotAck {
   readonly group: number;
   readonly transfer: number;
-  /** Run of the sender that the answer is meant for. */
+  /** The sender's run that the answer is for. */
   readonly boot: number;
   readonly receivedBytes: number;
   readonly status: SnapshotStatus;

@@ -1,7 +1,7 @@
 /**
- * What two nodes tell each other about their data directories (protocol 3): which cluster they belong to, and which directory this
- * is, in which of its runs. Each also says what it remembers of the other's, so a node whose directory is another one than before,
- * or an older copy of it, hears of it before any other word: its log and its votes are not to be relied on.
+ * What two nodes report about their data directories (protocol 3): their cluster, the directory, and its run. Each also
+ * reports what it remembers of the other's. So a node whose directory is another one than before, or an older copy of
+ * it, learns first of all that its log and votes are not reliable.
  *
  *   identity text | directory text | incarnation f64 | remembers u8 | (directory text | incarnation f64 | boot f64)
  */
@@ -9,20 +9,20 @@ import { type Reader, type Writer, textFieldBytes } from '../../base/cursor.ts';
 
 /** A run of a process on a data directory. */
 export interface DirectoryRun {
-  /** 16 hex digits, drawn when the directory was made; empty: of a version that had none. */
+  /** 16 hex digits, drawn when the directory was created; empty: from a version without them. */
   readonly directory: string;
   /** Counts the starts on this directory. */
   readonly incarnation: number;
-  /** Tells runs apart that say the same number. */
+  /** Distinguishes runs with the same incarnation. */
   readonly boot: number;
 }
 
 export interface Standing {
-  /** Of the cluster, 32 hex digits; empty: this node does not know it yet. */
+  /** Identity of the cluster, 32 hex digits; empty: this node does not know it yet. */
   readonly identity: string;
   readonly directory: string;
   readonly incarnation: number;
-  /** The last run of the other that this node linked to. */
+  /** The last run of the other node that this node linked to. */
   readonly remembers: DirectoryRun | undefined;
 }
 
