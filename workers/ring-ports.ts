@@ -1,6 +1,6 @@
-/** The shard's ports over the real rings and lanes. */
+/** The shard's ports over the real rings and transfer channels. */
 import { assert } from '../src/base/assert.ts';
-import type { LaneReceiver, LaneSender } from '../src/mailbox/transfer-channel.ts';
+import type { TransferReceiver, TransferSender } from '../src/mailbox/transfer-channel.ts';
 import type { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import type { Waker } from '../src/mailbox/wake.ts';
 import type { ReplyTarget, RequestSource } from '../src/shard/ports.ts';
@@ -9,11 +9,11 @@ export class RingRequests implements RequestSource {
   readonly bytes: Uint8Array;
   readonly view: DataView;
   readonly #reader: RingReader;
-  readonly #lane: LaneReceiver;
+  readonly #transfers: TransferReceiver;
 
-  constructor(reader: RingReader, lane: LaneReceiver) {
+  constructor(reader: RingReader, transfers: TransferReceiver) {
     this.#reader = reader;
-    this.#lane = lane;
+    this.#transfers = transfers;
     this.bytes = reader.bytes;
     this.view = reader.view;
   }
@@ -34,8 +34,8 @@ export class RingRequests implements RequestSource {
     this.#reader.release();
   }
 
-  takeLane(id: number): Uint8Array {
-    return new Uint8Array(this.#lane.take(id));
+  takeTransfer(id: number): Uint8Array {
+    return new Uint8Array(this.#transfers.take(id));
   }
 }
 
@@ -49,13 +49,13 @@ export class RingReplies implements ReplyTarget {
   readonly view: DataView;
   readonly #writer: RingWriter;
   readonly #waker: Waker;
-  readonly #lane: LaneSender;
+  readonly #transfers: TransferSender;
   readonly #nap = new Int32Array(new SharedArrayBuffer(4));
 
-  constructor(writer: RingWriter, waker: Waker, lane: LaneSender) {
+  constructor(writer: RingWriter, waker: Waker, transfers: TransferSender) {
     this.#writer = writer;
     this.#waker = waker;
-    this.#lane = lane;
+    this.#transfers = transfers;
     this.bytes = writer.bytes;
     this.view = writer.view;
   }
@@ -77,12 +77,12 @@ export class RingReplies implements ReplyTarget {
     this.#writer.commit(sizeBytes);
   }
 
-  sendLane(body: Uint8Array<ArrayBuffer>): number {
-    assert(body.byteLength === body.buffer.byteLength, 'a lane body owns its memory');
+  sendTransfer(body: Uint8Array<ArrayBuffer>): number {
+    assert(body.byteLength === body.buffer.byteLength, 'a transfer channel body owns its memory');
     for (let naps = 0; ; naps++) {
-      const id = this.#lane.send(body.buffer);
+      const id = this.#transfers.send(body.buffer);
       if (id > 0) return id;
-      assert(naps < NAPS_MAX, 'the main thread takes what is in the lane');
+      assert(naps < NAPS_MAX, 'the main thread takes what is in the transfer channel');
       this.publish();
       Atomics.wait(this.#nap, 0, 0, NAP_MS);
     }

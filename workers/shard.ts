@@ -3,7 +3,7 @@ import { type MessagePort, isMainThread, parentPort, workerData } from 'node:wor
 import { assert } from '../src/base/assert.ts';
 import { toHex } from '../src/base/hex.ts';
 import { ConfigError } from '../src/config/error.ts';
-import { LaneReceiver, LaneSender } from '../src/mailbox/transfer-channel.ts';
+import { TransferReceiver, TransferSender } from '../src/mailbox/transfer-channel.ts';
 import { RingReader, RingWriter } from '../src/mailbox/ring.ts';
 import { Parker, Waker } from '../src/mailbox/wake.ts';
 import { type Logger, createLogger } from '../src/logging/logger.ts';
@@ -53,11 +53,11 @@ function shardOptions({ data, port, storage, reader, identity, log, links }: Sha
     nodeId: data.nodeId,
     groups: data.groups,
     storage,
-    requests: new RingRequests(reader, new LaneReceiver(data.requestLane.port, data.requestLane.shared)),
+    requests: new RingRequests(reader, new TransferReceiver(data.requestTransfers.port, data.requestTransfers.shared)),
     replies: new RingReplies(
       new RingWriter(data.replyRing),
       new Waker(data.replyRing),
-      new LaneSender(data.replyLane.port, data.replyLane.shared),
+      new TransferSender(data.replyTransfers.port, data.replyTransfers.shared),
     ),
     nodes,
     // Of a directory that a single node made, the others have nothing yet.

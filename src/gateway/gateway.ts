@@ -6,7 +6,7 @@ import { assert } from '../base/assert.ts';
 import { errorNumber } from '../base/errors.ts';
 import { fnv1a64mod } from '../base/hash.ts';
 import { INLINE_PAYLOAD_BYTES_MAX } from '../base/limits.ts';
-import type { LaneReceiver, LaneSender } from '../mailbox/transfer-channel.ts';
+import type { TransferReceiver, TransferSender } from '../mailbox/transfer-channel.ts';
 import type { RingReader, RingWriter } from '../mailbox/ring.ts';
 import { type ReplyWatch, Waker, onReplies } from '../mailbox/wake.ts';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../ports.ts';
@@ -24,9 +24,9 @@ const NO_SLOT = 0xffffffff;
 export interface ShardLink {
   readonly requests: RingWriter;
   readonly requestSab: SharedArrayBuffer;
-  readonly requestLane: LaneSender;
+  readonly requestTransfers: TransferSender;
   readonly replies: RingReader;
-  readonly replyLane: LaneReceiver;
+  readonly replyTransfers: TransferReceiver;
 }
 
 /** Answers reads whose bytes lie in the cold store (cold-reader.ts). */
@@ -124,17 +124,17 @@ export class Gateway implements ShardGateway {
     const link = this.#links[shard];
     assert(link !== undefined, `shard ${shard} exists`);
     const payload = request.command.payload;
-    const inLane = payload !== undefined && payload.length > INLINE_PAYLOAD_BYTES_MAX;
-    const size = requestBytesMax(request) - (inLane ? payload.length : 0);
+    const isTransferred = payload !== undefined && payload.length > INLINE_PAYLOAD_BYTES_MAX;
+    const size = requestBytesMax(request) - (isTransferred ? payload.length : 0);
     const at = link.requests.reserve(size);
     if (at < 0) return false;
-    let laneId = 0;
-    if (inLane) {
-      // The lane takes the memory away, and the caller may still need its own.
-      laneId = link.requestLane.send(payload.slice().buffer);
-      if (laneId < 0) return false;
+    let transferId = 0;
+    if (isTransferred) {
+      // The transfer channel takes the memory away, and the caller may still need its own.
+      transferId = link.requestTransfers.send(payload.slice().buffer);
+      if (transferId < 0) return false;
     }
-    link.requests.commit(writeRequest(request, slot, laneId, link.requests.bytes, link.requests.view, at));
+    link.requests.commit(writeRequest(request, slot, transferId, link.requests.bytes, link.requests.view, at));
     if (!this.#publishing) {
       this.#publishing = true;
       setImmediate(this.#publish);
@@ -178,7 +178,7 @@ export class Gateway implements ShardGateway {
       if (!replies.next()) break;
       held += replies.length;
       reply.read(replies.bytes, replies.view, replies.offset);
-      if (reply.laneId !== 0) reply.body = new Uint8Array(link.replyLane.take(reply.laneId));
+      if (reply.transferId !== 0) reply.body = new Uint8Array(link.replyTransfers.take(reply.transferId));
       if (reply.kind === REPLY_TAIL) {
         this.counters.tailEvents++;
         this.#tail();

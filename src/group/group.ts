@@ -145,14 +145,14 @@ export class Group {
     bytes: Uint8Array,
     view: DataView,
     at: number,
-    lanePayload: Uint8Array | undefined,
+    transferred: Uint8Array | undefined,
     nowMs: number,
   ): void {
     const command = this.#command;
     command.read(bytes, view, at);
-    if (lanePayload !== undefined) command.end = command.payloadAt;
+    if (transferred !== undefined) command.end = command.payloadAt;
     const reply = this.#reply;
-    const commandBytes = command.end - command.offset + (lanePayload?.length ?? 0);
+    const commandBytes = command.end - command.offset + (transferred?.length ?? 0);
     this.#makeRoom(commandBytes);
     if (!this.leads) {
       reply.reset(slot);
@@ -167,7 +167,7 @@ export class Group {
       this.#sink.send(reply);
       return;
     }
-    const size = lanePayload?.length ?? command.payloadBytes;
+    const size = transferred?.length ?? command.payloadBytes;
     const overQuota = quotaRefusal(quotaMark(view, at), this.state, command, size, this.#clock(nowMs));
     if (overQuota !== undefined) {
       refuse(reply, overQuota, this.state.find(bytes, command.keyAt, command.keyBytes));
@@ -181,7 +181,7 @@ export class Group {
       this.#sink.send(reply);
       return;
     }
-    if (!prepare(command, lanePayload, this.#clock(nowMs), this.#entry, reply)) {
+    if (!prepare(command, transferred, this.#clock(nowMs), this.#entry, reply)) {
       this.#sink.send(reply);
       return;
     }

@@ -23,11 +23,11 @@ const JSON_TYPE = 'application/json';
 
 /**
  * Adds `command` to the entry under construction. Returns false when it is refused, with code and text in the reply.
- * `lanePayload`: the payload when it did not come inside the frame.
+ * `transferred`: the payload when it did not come inside the frame.
  */
 export function prepare(
   command: Command,
-  lanePayload: Uint8Array | undefined,
+  transferred: Uint8Array | undefined,
   nowMs: number,
   entry: EntryBuilder,
   reply: Reply,
@@ -35,14 +35,14 @@ export function prepare(
   const json = command.payloadBytes > 0 && carriesRecords(command);
   const attributes = command.has(FLAG_ATTRS);
   // The receiving node checked this already; the check here covers commands forwarded by other nodes.
-  if (WITH_FRAMES.has(command.kind) && batchShape(lanePayload ?? payloadOf(command)) !== 'ok') {
+  if (WITH_FRAMES.has(command.kind) && batchShape(transferred ?? payloadOf(command)) !== 'ok') {
     return refuseWith(reply, 'INVALID_BATCH', '');
   }
-  if (!json && !attributes && lanePayload === undefined) {
+  if (!json && !attributes && transferred === undefined) {
     entry.add(command, nowMs);
     return true;
   }
-  let payload = lanePayload ?? payloadOf(command);
+  let payload = transferred ?? payloadOf(command);
   let ends: readonly number[] | undefined;
   if (json && WITH_FRAMES.has(command.kind)) {
     const result = normalizeBatch(payload);

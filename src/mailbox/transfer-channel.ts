@@ -3,31 +3,31 @@ import type { MessagePort } from 'node:worker_threads';
 import { assert } from '../base/assert.ts';
 
 /**
- * Out-of-band lane for payloads that are too big for a ring (request bodies up to 32 MiB, read replies): the buffer moves to the
- * other thread without a copy, and a ring record names it by its lane id. Order at the sender:
+ * Out-of-band channel for payloads that are too big for a ring (request bodies up to 32 MiB, read replies): the buffer moves to the
+ * other thread without a copy, and a ring record names it by its transfer id. Order at the sender:
  *
  *   1. reserve the ring record; when the ring is full, stop: nothing was sent yet
  *   2. `send` the buffer; postMessage puts it into the other port's queue before it returns
- *   3. write the lane id into the record, commit, publish
+ *   3. write the transfer id into the record, commit, publish
  *
  * So the reader of the record finds the message in the queue already: `take` reads it synchronously and asserts that it is there.
  * The receiving port must never get a 'message' listener, or the event loop would take the messages away.
  */
-export type Lane = { sendPort: MessagePort; receivePort: MessagePort; shared: SharedArrayBuffer };
+export type TransferChannel = { sendPort: MessagePort; receivePort: MessagePort; shared: SharedArrayBuffer };
 
-type LaneMessage = { id: number; buffer: ArrayBuffer };
+type Transfer = { id: number; buffer: ArrayBuffer };
 
 const USED_BYTES = 0;
 const BYTES_MAX = 1;
 
-/** One i32 counts the bytes under way, so a lane cannot hold more than this. */
-const LANE_BYTES_LIMIT = 2 ** 31 - 1;
+/** One i32 counts the bytes under way, so a transfer channel cannot hold more than this. */
+const CHANNEL_BYTES_LIMIT = 2 ** 31 - 1;
 
 /** One direction. `bytesMax` bounds what is sent and not yet taken; pass a port and `shared` to the other thread. */
-export function createLane(bytesMax: number): Lane {
+export function createTransferChannel(bytesMax: number): TransferChannel {
   assert(
-    bytesMax > 0 && bytesMax <= LANE_BYTES_LIMIT,
-    `lane bound ${bytesMax} is not from 1 to ${LANE_BYTES_LIMIT} bytes`,
+    bytesMax > 0 && bytesMax <= CHANNEL_BYTES_LIMIT,
+    `channel bound ${bytesMax} is not from 1 to ${CHANNEL_BYTES_LIMIT} bytes`,
   );
   const shared = new SharedArrayBuffer(8);
   new Int32Array(shared)[BYTES_MAX] = bytesMax;
@@ -36,11 +36,11 @@ export function createLane(bytesMax: number): Lane {
 }
 
 /** @internal Bytes sent and not yet taken, from any thread. */
-export function laneUsedBytes(shared: SharedArrayBuffer): number {
+export function transferUsedBytes(shared: SharedArrayBuffer): number {
   return Atomics.load(new Int32Array(shared), USED_BYTES);
 }
 
-export class LaneSender {
+export class TransferSender {
   readonly #port: MessagePort;
   readonly #state: Int32Array<SharedArrayBuffer>;
   readonly #bytesMax: number;
@@ -58,8 +58,8 @@ export class LaneSender {
   }
 
   /**
-   * Moves the buffer (it is detached here) and returns its lane id, 1 to 2^32 - 1: 0 is free to mean "no lane". -1 when
-   * the lane is full. The buffer must own its memory: slices of Node's Buffer pool cannot be moved.
+   * Moves the buffer (it is detached here) and returns its transfer id, 1 to 2^32 - 1: 0 is free to mean "none". -1 when
+   * it is full. The buffer must own its memory: slices of Node's Buffer pool cannot be moved.
    */
   send(buffer: ArrayBuffer): number {
     const sizeBytes = buffer.byteLength;
@@ -67,15 +67,15 @@ export class LaneSender {
     this.#lastId = this.#lastId === 0xffffffff ? 1 : this.#lastId + 1;
     // Counted before it can be taken, so that the count is never negative.
     Atomics.add(this.#state, USED_BYTES, sizeBytes);
-    this.#port.postMessage({ id: this.#lastId, buffer } satisfies LaneMessage, [buffer]);
+    this.#port.postMessage({ id: this.#lastId, buffer } satisfies Transfer, [buffer]);
     return this.#lastId;
   }
 }
 
-export class LaneReceiver {
+export class TransferReceiver {
   readonly #port: MessagePort;
   readonly #state: Int32Array<SharedArrayBuffer>;
-  /** Messages passed over by a `take` out of order. Bounded by the bytes of the lane. */
+  /** Messages passed over by a `take` out of order. Bounded by the bytes of the transfer channel. */
   readonly #waiting = new Map<number, ArrayBuffer>();
 
   constructor(port: MessagePort, shared: SharedArrayBuffer) {
@@ -91,12 +91,12 @@ export class LaneReceiver {
       return this.#taken(early);
     }
     for (;;) {
-      const received = receiveMessageOnPort(this.#port) as { message: LaneMessage } | undefined;
+      const received = receiveMessageOnPort(this.#port) as { message: Transfer } | undefined;
       if (received === undefined) break;
       if (received.message.id === id) return this.#taken(received.message.buffer);
       this.#waiting.set(received.message.id, received.message.buffer);
     }
-    throw new Error(`lane message ${id} is not there: its ring record was published first, or it was taken twice`);
+    throw new Error(`transfer ${id} is not there: its ring record was published first, or it was taken twice`);
   }
 
   /** For a record that is refused unread: frees the buffer and its share of the bound. */

@@ -96,7 +96,7 @@ export function commandBytesMax(fields: CommandFields): number {
 }
 
 /**
- * Writes a command at `offset`; returns its size. `payloadInLane` leaves the payload out but states its size, for
+ * Writes a command at `offset`; returns its size. `isTransferred` leaves the payload out but states its size, for
  * payloads that travel beside the ring.
  */
 export function writeCommand(
@@ -104,7 +104,7 @@ export function writeCommand(
   bytes: Uint8Array,
   view: DataView,
   offset: number,
-  payloadInLane = false,
+  isTransferred = false,
 ): number {
   let flags = 0;
   let at = offset + FIXED_BYTES;
@@ -155,7 +155,7 @@ export function writeCommand(
   partsWithText.conditionAt = conditionAt;
   at = writeTexts(fields, bytes, view, offset, at);
   const payload = fields.payload;
-  if (payload !== undefined && !payloadInLane) {
+  if (payload !== undefined && !isTransferred) {
     bytes.set(payload, at);
     at += payload.length;
   }

@@ -2,9 +2,9 @@
  * Frames shard -> main thread: the answer to one request (by slot) or a tail event of a watched stream (by topic).
  *
  *   0 slot or topic u32 | 4 kind u8 | 5 zero u8 | 6 code u16 (base/errors.ts) | 8 flags u16 | 10 contentTypeBytes u16
- *  12 textBytes u16 | 14 zero u16 | 16 bodyBytes u32 | 20 laneId u32 | 24 startOffset f64 | 32 nextOffset f64
+ *  12 textBytes u16 | 14 zero u16 | 16 bodyBytes u32 | 20 transferId u32 | 24 startOffset f64 | 32 nextOffset f64
  *  40 recordFirst f64 | 48 recordStart f64 | 56 recordNext f64 | 64 a f64 | 72 b f64 | 80 c f64
- *  88 content type, text, body (absent when in the lane)
+ *  88 content type, text, body (absent when in the transfer channel)
  *
  * Little-endian. What a, b, c and text mean says the operation (operations.ts); in a refusal text is what was compared (refusal.ts).
  */
@@ -29,8 +29,8 @@ export const REPLY_CREATED = 32;
 export const REPLY_DELETED = 64;
 /** TAIL: the event carries no bytes although the stream moved; readers must read. */
 export const REPLY_BODY_OMITTED = 128;
-/** The body is in the lane under laneId. */
-export const REPLY_LANE = 256;
+/** The body is in the transfer channel under transferId. */
+export const REPLY_TRANSFERRED = 256;
 /** READ: the bytes lie in the cold store; the body is a cold plan (protocol/cold.ts), not what a client gets. */
 export const REPLY_COLD = 512;
 
@@ -56,7 +56,7 @@ export class Reply {
   [A] = 0;
   [B] = 0;
   [C] = 0;
-  laneId = 0;
+  transferId = 0;
   body: Uint8Array | undefined = undefined;
 
   has(flag: number): boolean {
@@ -79,13 +79,13 @@ export class Reply {
     this[A] = 0;
     this[B] = 0;
     this[C] = 0;
-    this.laneId = 0;
+    this.transferId = 0;
     this.body = undefined;
   }
 
-  /** Upper bound of the frame's size in bytes; a body in the lane does not count. */
+  /** Upper bound of the frame's size in bytes; a body in the transfer channel does not count. */
   bytesMax(): number {
-    const body = this.laneId === 0 ? (this.body?.length ?? 0) : 0;
+    const body = this.transferId === 0 ? (this.body?.length ?? 0) : 0;
     return REPLY_HEAD_BYTES + 3 * (this.contentType.length + this[TEXT].length) + body;
   }
 
@@ -96,10 +96,10 @@ export class Reply {
     bytes[offset + 4] = this.kind;
     bytes[offset + 5] = 0;
     view.setUint16(offset + 6, this.code, true);
-    view.setUint16(offset + 8, this.laneId === 0 ? this.flags : this.flags | REPLY_LANE, true);
+    view.setUint16(offset + 8, this.transferId === 0 ? this.flags : this.flags | REPLY_TRANSFERRED, true);
     view.setUint16(offset + 14, 0, true);
     view.setUint32(offset + 16, body?.length ?? 0, true);
-    view.setUint32(offset + 20, this.laneId, true);
+    view.setUint32(offset + 20, this.transferId, true);
     view.setFloat64(offset + 24, this.startOffset, true);
     view.setFloat64(offset + 32, this.nextOffset, true);
     view.setFloat64(offset + 40, this.recordFirst, true);
@@ -115,14 +115,14 @@ export class Reply {
     at += textBytes;
     view.setUint16(offset + 10, contentTypeBytes, true);
     view.setUint16(offset + 12, textBytes, true);
-    if (body !== undefined && this.laneId === 0) {
+    if (body !== undefined && this.transferId === 0) {
       bytes.set(body, at);
       at += body.length;
     }
     return at - offset;
   }
 
-  /** Reads the frame at `offset`; a body in the lane is left undefined for the caller to fetch by laneId. */
+  /** Reads the frame at `offset`; a body in the transfer channel is left undefined for the caller to fetch by transferId. */
   read(bytes: Uint8Array, view: DataView, offset: number): void {
     this.id = view.getUint32(offset, true);
     this.kind = bytes[offset + 4] as number;
@@ -131,7 +131,7 @@ export class Reply {
     const contentTypeBytes = view.getUint16(offset + 10, true);
     const textBytes = view.getUint16(offset + 12, true);
     const bodyBytes = view.getUint32(offset + 16, true);
-    this.laneId = view.getUint32(offset + 20, true);
+    this.transferId = view.getUint32(offset + 20, true);
     this.startOffset = view.getFloat64(offset + 24, true);
     this.nextOffset = view.getFloat64(offset + 32, true);
     this.recordFirst = view.getFloat64(offset + 40, true);
@@ -145,6 +145,6 @@ export class Reply {
     at += contentTypeBytes;
     this[TEXT] = textBytes === 0 ? '' : readText(bytes, at, textBytes);
     at += textBytes;
-    this.body = bodyBytes === 0 || this.laneId !== 0 ? undefined : bytes.subarray(at, at + bodyBytes);
+    this.body = bodyBytes === 0 || this.transferId !== 0 ? undefined : bytes.subarray(at, at + bodyBytes);
   }
 }

@@ -1,7 +1,7 @@
 /**
  * Frames main thread -> shard. A frame is a 16-byte head and either a command (see command.ts) or the parameters of a query.
  *
- *   0 op u8 | 1 flags u8 (1 = payload in the lane) | 2 group u16 | 4 slot u32 | 8 laneId u32 | 12 mark u32 (one of QUOTA_*)
+ *   0 op u8 | 1 flags u8 (1 = payload in the transfer channel) | 2 group u16 | 4 slot u32 | 8 transferId u32 | 12 mark u32 (one of QUOTA_*)
  *  16 command, or query: mode u8, flags u8, keyBytes u16, topic u32, value f64, maxBytes u32, maxRecords u32, prefixBytes u16,
  *     afterBytes u16, key, prefix, after. What they mean says the operation (operations.ts).
  *
@@ -35,7 +35,7 @@ export const SNAPSHOT_ANY = 2;
 
 export const ALL_GROUPS = 0xffff;
 export const REQUEST_HEAD_BYTES = 16;
-export const REQUEST_FLAG_LANE = 1;
+export const REQUEST_FLAG_TRANSFERRED = 1;
 const QUERY_BYTES = 44;
 
 /** The sender says nothing, as nodes of the version before, or has found that it fits: the group's own part of the quota holds. */
@@ -129,23 +129,23 @@ export function requestBytesMax(request: Request): number {
   return REQUEST_HEAD_BYTES + QUERY_BYTES + commandBytesMax(request.command) + 3 * texts;
 }
 
-/** Writes the frame at `offset`; returns its size. laneId 0 = payload inside. */
+/** Writes the frame at `offset`; returns its size. transferId 0 = payload inside. */
 export function writeRequest(
   request: Request,
   slot: number,
-  laneId: number,
+  transferId: number,
   bytes: Uint8Array,
   view: DataView,
   offset: number,
 ): number {
   bytes[offset] = request.op;
-  bytes[offset + 1] = laneId === 0 ? 0 : REQUEST_FLAG_LANE;
+  bytes[offset + 1] = transferId === 0 ? 0 : REQUEST_FLAG_TRANSFERRED;
   view.setUint16(offset + 2, request.group, true);
   view.setUint32(offset + 4, slot, true);
-  view.setUint32(offset + 8, laneId, true);
+  view.setUint32(offset + 8, transferId, true);
   view.setUint32(offset + 12, request.quotaMark, true);
   if (request.op < FIRST_QUERY_NUMBER) {
-    const size = writeCommand(request.command, bytes, view, offset + REQUEST_HEAD_BYTES, laneId !== 0);
+    const size = writeCommand(request.command, bytes, view, offset + REQUEST_HEAD_BYTES, transferId !== 0);
     return REQUEST_HEAD_BYTES + size;
   }
   return writeQuery(request, bytes, view, offset);

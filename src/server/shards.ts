@@ -6,7 +6,12 @@ import { ConfigError } from '../config/error.ts';
 import type { Peer } from '../config/kinds.ts';
 import type { Address } from '../base/address.ts';
 import { REPLY_RING_BYTES, REQUEST_RING_BYTES } from '../base/limits.ts';
-import { type Lane, LaneReceiver, LaneSender, createLane } from '../mailbox/transfer-channel.ts';
+import {
+  type TransferChannel,
+  TransferReceiver,
+  TransferSender,
+  createTransferChannel,
+} from '../mailbox/transfer-channel.ts';
 import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '../mailbox/ring.ts';
 import type { ColdSettings } from '../cold/shard/port.ts';
 import { type ColdAnswer, type ColdCalls, type ColdQuestion, answerShard } from '../cold/service/bridge.ts';
@@ -14,10 +19,10 @@ import { type ShardLink } from '../gateway/gateway.ts';
 import type { Finding, Membership, MembershipData } from './membership.ts';
 
 /** Bodies under way beside the rings, per direction and shard; above the 256 MiB that HTTP admits. */
-const LANE_BYTES_MAX = 512 * 1024 * 1024;
+const TRANSFER_BYTES_MAX = 512 * 1024 * 1024;
 const STOP_WAIT_MS = 30_000;
 
-interface LaneEnd {
+interface TransferEnd {
   readonly port: MessagePort;
   readonly shared: SharedArrayBuffer;
 }
@@ -66,8 +71,8 @@ export interface ShardData {
   readonly uncommittedBytesMax: number;
   readonly requestRing: SharedArrayBuffer;
   readonly replyRing: SharedArrayBuffer;
-  readonly requestLane: LaneEnd;
-  readonly replyLane: LaneEnd;
+  readonly requestTransfers: TransferEnd;
+  readonly replyTransfers: TransferEnd;
 }
 
 export interface ShardsOptions {
@@ -143,8 +148,8 @@ function start(
 ): Running {
   const requestRing = createRing(REQUEST_RING_BYTES);
   const replyRing = createRing(REPLY_RING_BYTES);
-  const requestLane = createLane(LANE_BYTES_MAX);
-  const replyLane = createLane(LANE_BYTES_MAX);
+  const requestTransfers = createTransferChannel(TRANSFER_BYTES_MAX);
+  const replyTransfers = createTransferChannel(TRANSFER_BYTES_MAX);
   const groups: number[] = [];
   for (let group = shard; group < options.groupCount; group += options.count) groups.push(group);
   const data: ShardData = {
@@ -163,10 +168,13 @@ function start(
     uncommittedBytesMax: options.uncommittedBytesMax,
     requestRing,
     replyRing,
-    requestLane: receiving(requestLane),
-    replyLane: sending(replyLane),
+    requestTransfers: receiving(requestTransfers),
+    replyTransfers: sending(replyTransfers),
   };
-  const worker = new Worker(entry(), { workerData: data, transferList: [data.requestLane.port, data.replyLane.port] });
+  const worker = new Worker(entry(), {
+    workerData: data,
+    transferList: [data.requestTransfers.port, data.replyTransfers.port],
+  });
   const ready = deferred();
   const stopped = deferred();
   let expected = false;
@@ -200,9 +208,9 @@ function start(
   const link: ShardLink = {
     requests: new RingWriter(requestRing),
     requestSab: requestRing,
-    requestLane: new LaneSender(requestLane.sendPort, requestLane.shared),
+    requestTransfers: new TransferSender(requestTransfers.sendPort, requestTransfers.shared),
     replies: new RingReader(replyRing),
-    replyLane: new LaneReceiver(replyLane.receivePort, replyLane.shared),
+    replyTransfers: new TransferReceiver(replyTransfers.receivePort, replyTransfers.shared),
   };
   return { worker, link, ready: ready.promise, stopped: stopped.promise };
 }
@@ -223,12 +231,12 @@ function deferred(): Deferred {
   return { promise, ...(settle as unknown as { resolve(): void; reject(error: Error): void }) };
 }
 
-function receiving(lane: Lane): LaneEnd {
-  return { port: lane.receivePort, shared: lane.shared };
+function receiving(channel: TransferChannel): TransferEnd {
+  return { port: channel.receivePort, shared: channel.shared };
 }
 
-function sending(lane: Lane): LaneEnd {
-  return { port: lane.sendPort, shared: lane.shared };
+function sending(channel: TransferChannel): TransferEnd {
+  return { port: channel.sendPort, shared: channel.shared };
 }
 
 /** The thread's entry beside this file: source when run from source, compiled when compiled. */

@@ -13,7 +13,7 @@ export interface RequestSource {
   readonly view: DataView;
   release(): void;
   /** The payload transferred separately under this id. */
-  takeLane(id: number): Uint8Array;
+  takeTransfer(id: number): Uint8Array;
 }
 
 /** Answers to the main thread: a ring writer that waits, boundedly, when the ring is full. */
@@ -24,7 +24,7 @@ export interface ReplyTarget {
   reserve(sizeBytes: number): number;
   commit(sizeBytes: number): void;
   /** Transfers a body separately; returns its id, to be named in the frame that follows. */
-  sendLane(body: Uint8Array<ArrayBuffer>): number;
+  sendTransfer(body: Uint8Array<ArrayBuffer>): number;
   /** Makes committed records visible and wakes the main thread if it sleeps. */
   publish(): void;
 }

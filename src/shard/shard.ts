@@ -11,7 +11,7 @@ import type { Group } from '../group/group.ts';
 import type { LogReader, Message } from '../raft/types.ts';
 import { State } from '../stream/state.ts';
 import { Reply } from '../protocol/reply.ts';
-import { ALL_GROUPS, REQUEST_FLAG_LANE, REQUEST_HEAD_BYTES } from '../protocol/request.ts';
+import { ALL_GROUPS, REQUEST_FLAG_TRANSFERRED, REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 import { type AdminHost, Administration } from './admin.ts';
 import { ColdTier } from '../cold/shard/tier.ts';
 import { Proposals } from '../cold/shard/proposals.ts';
@@ -228,8 +228,8 @@ export class Shard {
     const op = bytes[offset] as number;
     const groupId = view.getUint16(offset + 2, true);
     const slot = view.getUint32(offset + 4, true);
-    const inLane = bytes[offset + 1] === REQUEST_FLAG_LANE;
-    const payload = inLane ? source.takeLane(view.getUint32(offset + 8, true)) : undefined;
+    const isTransferred = bytes[offset + 1] === REQUEST_FLAG_TRANSFERRED;
+    const payload = isTransferred ? source.takeTransfer(view.getUint32(offset + 8, true)) : undefined;
     const group = this.#byId.get(groupId);
     if (op >= QUERIES.read.number && (group !== undefined || groupId === ALL_GROUPS)) {
       this.#queries.handle(source, group, slot, nowMs, this.#clockMs);

@@ -27,7 +27,7 @@ export class RingSink implements ReplySink {
     const body = reply.body;
     if (body !== undefined && body.length > INLINE_PAYLOAD_BYTES_MAX) {
       // The transfer detaches the memory, so it must hold nothing but the body.
-      reply.laneId = this.#target.sendLane(body.slice());
+      reply.transferId = this.#target.sendTransfer(body.slice());
     }
     const at = this.#target.reserve(reply.bytesMax());
     this.#target.commit(reply.write(this.#target.bytes, this.#target.view, at));

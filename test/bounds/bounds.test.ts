@@ -32,9 +32,9 @@ const BOUNDS: readonly Bound[] = [
   {
     what: 'payloads beside a mailbox',
     source: limits('INLINE_PAYLOAD_BYTES_MAX'),
-    holds: 'bytes of a lane',
+    holds: 'bytes of a transfer channel',
     full: '503, Retry-After',
-    shownBy: ['test/mailbox/transfer-channel.test.ts', 'a full lane refuses and leaves the buffer alone'],
+    shownBy: ['test/mailbox/transfer-channel.test.ts', 'a full transfer channel refuses and leaves the buffer alone'],
   },
   {
     what: 'bodies in flight',

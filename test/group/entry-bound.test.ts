@@ -60,18 +60,18 @@ class Host {
   }
 
   /** As it comes from another node, with the body inside, or from a mailbox, with the body beside it. */
-  submit(slot: number, kind: number, body: Uint8Array, inLane = false): void {
+  submit(slot: number, kind: number, body: Uint8Array, isTransferred = false): void {
     const request = newRequest();
     request.op = kind;
     request.command.kind = kind;
     request.command.bucket = 'bucket';
     request.command.stream = 'stream';
     request.command.contentType = 'text/plain';
-    request.command.payload = inLane ? undefined : body;
+    request.command.payload = isTransferred ? undefined : body;
     const bytes = new Uint8Array(requestBytesMax(request));
     const view = new DataView(bytes.buffer);
     writeRequest(request, slot, 0, bytes, view, 0);
-    this.group.submit(slot, bytes, view, REQUEST_HEAD_BYTES, inLane ? body : undefined, 1000);
+    this.group.submit(slot, bytes, view, REQUEST_HEAD_BYTES, isTransferred ? body : undefined, 1000);
   }
 
   finish(): void {
@@ -95,12 +95,13 @@ function commandsOf({ data }: Entry): number {
   return count;
 }
 
-for (const inLane of [false, true]) {
-  const where = inLane ? 'beside their frames' : 'in their frames';
+for (const isTransferred of [false, true]) {
+  const where = isTransferred ? 'beside their frames' : 'in their frames';
   test(`bodies of all sizes in one turn, ${where}: entries of several commands stay small, and all are answered in order`, () => {
     const host = new Host();
     const sizes = [100, 3 * MIB, 2 * MIB, 200_000, 500_000, 4 * MIB, MIB, 10, 10, BODY_BYTES_MAX, 999_999, 5];
-    for (const [i, size] of sizes.entries()) host.submit(i, COMMANDS.append.number, Buffer.alloc(size, 'x'), inLane);
+    for (const [i, size] of sizes.entries())
+      host.submit(i, COMMANDS.append.number, Buffer.alloc(size, 'x'), isTransferred);
     host.finish();
     assert.deepEqual(
       host.answers,

@@ -35,13 +35,13 @@ function logged(
   return all;
 }
 
-test('JSON goes into the log as lines with their ends, other bytes as they are; both from the ring and from the lane', () => {
-  for (const inLane of [false, true]) {
+test('JSON goes into the log as lines with their ends, other bytes as they are; both from the ring and from the transfer channel', () => {
+  for (const isTransferred of [false, true]) {
     const proposer = new Proposer();
-    assert.equal(proposer.add(append('application/json', ' [1, {"a" : 2.0}]'), undefined, inLane), 'OK');
-    assert.equal(proposer.add(append('application/json; charset=utf-8', '"x"'), undefined, inLane), 'OK');
-    assert.equal(proposer.add(append('text/plain', '[1, 2]'), undefined, inLane), 'OK');
-    assert.equal(proposer.add(append('application/jsonx', '[1, 2]'), undefined, inLane), 'OK');
+    assert.equal(proposer.add(append('application/json', ' [1, {"a" : 2.0}]'), undefined, isTransferred), 'OK');
+    assert.equal(proposer.add(append('application/json; charset=utf-8', '"x"'), undefined, isTransferred), 'OK');
+    assert.equal(proposer.add(append('text/plain', '[1, 2]'), undefined, isTransferred), 'OK');
+    assert.equal(proposer.add(append('application/jsonx', '[1, 2]'), undefined, isTransferred), 'OK');
     const [first, second, third, fourth] = logged(proposer);
     assert.deepEqual([first?.payload, first?.ends, first?.isRecords], ['1\n{"a":2.0}\n', [2, 12], true]);
     assert.deepEqual([second?.payload, second?.ends], ['"x"\n', [4]]);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { MessagePort } from 'node:worker_threads';
-import { LaneReceiver, LaneSender } from '../../src/mailbox/transfer-channel.ts';
-import type { Lane } from '../../src/mailbox/transfer-channel.ts';
+import { TransferReceiver, TransferSender } from '../../src/mailbox/transfer-channel.ts';
+import type { TransferChannel } from '../../src/mailbox/transfer-channel.ts';
 import { createRing, RingReader, RingWriter } from '../../src/mailbox/ring.ts';
 import { Parker, Waker } from '../../src/mailbox/wake.ts';
 
@@ -10,7 +10,7 @@ import { Parker, Waker } from '../../src/mailbox/wake.ts';
  * The shard side of the two-thread tests: checks every record of `requests` and echoes it into `replies`, as a shard loop would:
  * drain, answer, publish once, park. A full reply ring makes it wait for space. The first message from the parent ends it.
  *
- * Record: sequence u32, lane id u32 (0: none), checksum u32 of the rest, the rest.
+ * Record: sequence u32, transfer id u32 (0: none), checksum u32 of the rest, the rest.
  */
 export type FixtureData = {
   requests: SharedArrayBuffer;
@@ -19,7 +19,7 @@ export type FixtureData = {
   turnRecordsMax: number;
   /** Random work after each turn, at most this many steps of the generator (about 2 ns each). */
   workStepsMax: number;
-  lanes?: {
+  channels?: {
     in: { port: MessagePort; shared: SharedArrayBuffer };
     out: { port: MessagePort; shared: SharedArrayBuffer };
   };
@@ -31,7 +31,7 @@ export function createFixtureData(ringBytes: number, turnRecordsMax: number, wor
   return { requests: createRing(ringBytes), replies: createRing(ringBytes), turnRecordsMax, workStepsMax };
 }
 
-export function fixtureLanes(into: Lane, out: Lane): NonNullable<FixtureData['lanes']> {
+export function fixtureChannels(into: TransferChannel, out: TransferChannel): NonNullable<FixtureData['channels']> {
   return { in: { port: into.receivePort, shared: into.shared }, out: { port: out.sendPort, shared: out.shared } };
 }
 
@@ -51,19 +51,19 @@ export function checksum(bytes: Uint8Array, from: number, to: number): number {
 }
 
 /** Reserves, fills and commits one record; false when the ring is full. */
-export function putRecord(writer: RingWriter, sequence: number, laneId: number, sizeBytes: number): boolean {
+export function putRecord(writer: RingWriter, sequence: number, transferId: number, sizeBytes: number): boolean {
   const offset = writer.reserve(RECORD_HEAD_BYTES + sizeBytes);
   if (offset < 0) return false;
   const from = offset + RECORD_HEAD_BYTES;
   for (let at = 0; at < sizeBytes; at += 1) writer.bytes[from + at] = sequence * 31 + at * 7;
   writer.view.setUint32(offset, sequence, true);
-  writer.view.setUint32(offset + 4, laneId, true);
+  writer.view.setUint32(offset + 4, transferId, true);
   writer.view.setUint32(offset + 8, checksum(writer.bytes, from, from + sizeBytes), true);
   writer.commit(RECORD_HEAD_BYTES + sizeBytes);
   return true;
 }
 
-/** Checks the reader's current record against the expected sequence and returns its lane id. */
+/** Checks the reader's current record against the expected sequence and returns its transfer id. */
 export function checkRecord(reader: RingReader, sequence: number): number {
   const { offset, length, view, bytes } = reader;
   if (view.getUint32(offset, true) !== sequence) assert.equal(view.getUint32(offset, true), sequence, 'sequence');
@@ -86,9 +86,9 @@ async function echo(data: FixtureData): Promise<void> {
   const writer = new RingWriter(data.replies);
   const waker = new Waker(data.replies);
   const random = randomFrom(99);
-  const lanes = data.lanes;
-  const laneIn = lanes && new LaneReceiver(lanes.in.port, lanes.in.shared);
-  const laneOut = lanes && new LaneSender(lanes.out.port, lanes.out.shared);
+  const channels = data.channels;
+  const channelIn = channels && new TransferReceiver(channels.in.port, channels.in.shared);
+  const channelOut = channels && new TransferSender(channels.out.port, channels.out.shared);
   let sequence = 0;
   let held = false; // the reader's current record waits for space in the reply ring
   const parker = new Parker(reader, () => (held ? writer.reserve(reader.length) >= 0 : reader.hasNext()));
@@ -102,9 +102,9 @@ async function echo(data: FixtureData): Promise<void> {
       const offset = copyRecord(reader, writer);
       held = offset < 0;
       if (held) break;
-      const laneId = reader.view.getUint32(reader.offset + 4, true);
-      if (laneId === 0 || laneIn === undefined || laneOut === undefined) continue;
-      writer.view.setUint32(offset + 4, laneOut.send(laneIn.take(laneId)), true);
+      const transferId = reader.view.getUint32(reader.offset + 4, true);
+      if (transferId === 0 || channelIn === undefined || channelOut === undefined) continue;
+      writer.view.setUint32(offset + 4, channelOut.send(channelIn.take(transferId)), true);
     }
     // Release before publish: the replies say that there is space, and nobody would tell of it later.
     if (held) writer.requestSpace();

@@ -3,10 +3,15 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { createLane, LaneReceiver, LaneSender, laneUsedBytes } from '../../src/mailbox/transfer-channel.ts';
+import {
+  createTransferChannel,
+  TransferReceiver,
+  TransferSender,
+  transferUsedBytes,
+} from '../../src/mailbox/transfer-channel.ts';
 import { ringDepth, RingReader, ringUsedBytes, RingWriter } from '../../src/mailbox/ring.ts';
 import { onReplies, Waker } from '../../src/mailbox/wake.ts';
-import { checkRecord, checksum, createFixtureData, fixtureLanes, putRecord, randomFrom } from './fixture.ts';
+import { checkRecord, checksum, createFixtureData, fixtureChannels, putRecord, randomFrom } from './fixture.ts';
 import type { FixtureData } from './fixture.ts';
 
 const RING_BYTES = 64 * 1024;
@@ -24,10 +29,10 @@ async function pump(
   fill: (writer: RingWriter, sent: number, received: number) => boolean,
   check: (reader: RingReader, received: number) => void,
 ): Promise<void> {
-  const lanes = data.lanes;
+  const channels = data.channels;
   const worker = new Worker(new URL('./fixture.js', import.meta.url), {
     workerData: data,
-    transferList: lanes === undefined ? [] : [lanes.in.port, lanes.out.port],
+    transferList: channels === undefined ? [] : [channels.in.port, channels.out.port],
   });
   t.after(() => worker.terminate());
   const writer = new RingWriter(data.requests);
@@ -110,25 +115,25 @@ test('no wake-up is lost: random bursts, a worker that takes a few records per t
   await pump(t, data, 60_000, fill, checkRecord);
 });
 
-test('a lane message is always there when its ring record is', async (t) => {
+test('a transfer is always there when its ring record is', async (t) => {
   const random = randomFrom(11);
-  const [there, back] = [createLane(8 * 1024 * 1024), createLane(8 * 1024 * 1024)];
-  const data = { ...createFixtureData(RING_BYTES, 50, 200), lanes: fixtureLanes(there, back) };
-  const sender = new LaneSender(there.sendPort, there.shared);
-  const receiver = new LaneReceiver(back.receivePort, back.shared);
+  const [there, back] = [createTransferChannel(8 * 1024 * 1024), createTransferChannel(8 * 1024 * 1024)];
+  const data = { ...createFixtureData(RING_BYTES, 50, 200), channels: fixtureChannels(there, back) };
+  const sender = new TransferSender(there.sendPort, there.shared);
+  const receiver = new TransferReceiver(back.receivePort, back.shared);
   t.after(() => {
     there.sendPort.close();
     back.receivePort.close();
   });
   const sums: number[] = [];
-  let laneFull = 0;
+  let channelFull = 0;
   const fill = (writer: RingWriter, sent: number, received: number): boolean => {
     const big = random(3) > 0;
     if (!big) return putRecord(writer, sent, 0, random(100));
     const buffer = new ArrayBuffer(1 + random(random(50) === 0 ? 1024 * 1024 : 2000));
-    // At most 4 MiB of buffers: what waits in the lane there and back is below its bound, so that the worker's send is never refused.
+    // At most 4 MiB of buffers: what waits in the transfer channel there and back is below its bound, so that the worker's send is never refused.
     if (sent - received > 300 || !sender.fits(4 * 1024 * 1024 + buffer.byteLength)) {
-      laneFull += 1;
+      channelFull += 1;
       return false;
     }
     if (writer.reserve(100) < 0) return false;
@@ -137,12 +142,12 @@ test('a lane message is always there when its ring record is', async (t) => {
     return putRecord(writer, sent, sender.send(buffer), 20);
   };
   const check = (reader: RingReader, received: number): void => {
-    const laneId = checkRecord(reader, received);
-    if (laneId === 0) return;
-    const bytes = new Uint8Array(receiver.take(laneId));
+    const transferId = checkRecord(reader, received);
+    if (transferId === 0) return;
+    const bytes = new Uint8Array(receiver.take(transferId));
     assert.equal(checksum(bytes, 0, Math.min(64, bytes.length)) + bytes.length, sums[received]);
   };
   await pump(t, data, 60_000, fill, check);
-  assert.ok(laneFull > 0, 'the bound never mattered: the test is dull');
-  assert.equal(laneUsedBytes(there.shared) + laneUsedBytes(back.shared), 0);
+  assert.ok(channelFull > 0, 'the bound never mattered: the test is dull');
+  assert.equal(transferUsedBytes(there.shared) + transferUsedBytes(back.shared), 0);
 });

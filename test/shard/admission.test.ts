@@ -68,7 +68,7 @@ test('at the bound, what the state refuses anyway is told why, and duplicates ar
   const told: readonly [string, () => number][] = [
     ['STREAM_NOT_FOUND', () => harness.append(0, 'none', 'x')],
     ['CONTENT_TYPE_MISMATCH', () => harness.append(0, 's', 'x', { type: 'text/html' })],
-    ['CONTENT_TYPE_MISMATCH', () => harness.append(0, 's', large, { type: 'text/html', inLane: true })],
+    ['CONTENT_TYPE_MISMATCH', () => harness.append(0, 's', large, { type: 'text/html', isTransferred: true })],
     ['STREAM_CLOSED', () => harness.append(0, 'closed', 'x')],
     ['PRODUCER_SEQ_CONFLICT', () => harness.append(0, 's', 'x', w(5))],
     ['OK', () => harness.append(0, 's', 'once', w(0))],

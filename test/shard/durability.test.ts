@@ -25,7 +25,7 @@ test('no answer is written before the commit that holds its command has returned
     const count = random.int(0, 12);
     for (let j = 0; j < count; j++) {
       const word = `word-${i}-${j};`;
-      words.set(harness.append(random.int(0, 3), 's', word, { inLane: random.chance(0.2) }), word);
+      words.set(harness.append(random.int(0, 3), 's', word, { isTransferred: random.chance(0.2) }), word);
     }
     // The answers of a turn's commands are published by that turn: with one voter nothing else is waited for.
     const before = answered;

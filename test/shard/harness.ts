@@ -17,7 +17,7 @@ export interface Fields {
   readonly expires?: number;
   readonly seq?: string;
   readonly producer?: readonly [id: string, epoch: number, seq: number];
-  readonly inLane?: boolean;
+  readonly isTransferred?: boolean;
 }
 
 export class Harness {
@@ -78,18 +78,18 @@ export class Harness {
   }
 
   /** Puts a request into the mailbox; its slot. */
-  push(request: Request, inLane = false): number {
-    this.source.push(request, ++this.#slot, inLane);
+  push(request: Request, isTransferred = false): number {
+    this.source.push(request, ++this.#slot, isTransferred);
     return this.#slot;
   }
 
   create(group: number, stream: string, fields: Fields = {}): number {
-    return this.push(command(COMMANDS.create.number, group, stream, fields), fields.inLane);
+    return this.push(command(COMMANDS.create.number, group, stream, fields), fields.isTransferred);
   }
 
   append(group: number, stream: string, body: string | Uint8Array, fields: Fields = {}): number {
     const all = { type: 'text/plain', ...fields, body };
-    return this.push(command(COMMANDS.append.number, group, stream, all), fields.inLane);
+    return this.push(command(COMMANDS.append.number, group, stream, all), fields.isTransferred);
   }
 
   close(group: number, stream: string): number {

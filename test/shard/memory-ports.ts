@@ -182,16 +182,16 @@ export class ArraySource implements RequestSource {
   offset = 0;
   length = 0;
   readonly #frames: { readonly offset: number; readonly length: number }[] = [];
-  readonly #lane = new Map<number, Uint8Array>();
+  readonly #transfers = new Map<number, Uint8Array>();
   #used = 0;
-  #lanes = 0;
+  #lastTransferId = 0;
 
-  push(request: Request, slot: number, inLane = false): void {
+  push(request: Request, slot: number, isTransferred = false): void {
     assert(this.#used + requestBytesMax(request) <= ROOM_BYTES, 'the test sends no more than fits');
     const payload = request.command.payload;
-    const laneId = inLane && payload !== undefined ? ++this.#lanes : 0;
-    if (laneId !== 0) this.#lane.set(laneId, (payload as Uint8Array).slice());
-    const length = writeRequest(request, slot, laneId, this.bytes, this.view, this.#used);
+    const transferId = isTransferred && payload !== undefined ? ++this.#lastTransferId : 0;
+    if (transferId !== 0) this.#transfers.set(transferId, (payload as Uint8Array).slice());
+    const length = writeRequest(request, slot, transferId, this.bytes, this.view, this.#used);
     this.#frames.push({ offset: this.#used, length });
     this.#used += length;
   }
@@ -211,10 +211,10 @@ export class ArraySource implements RequestSource {
     this.#used = 0;
   }
 
-  takeLane(id: number): Uint8Array {
-    const payload = this.#lane.get(id);
+  takeTransfer(id: number): Uint8Array {
+    const payload = this.#transfers.get(id);
     assert(payload !== undefined, 'a payload is taken once');
-    this.#lane.delete(id);
+    this.#transfers.delete(id);
     return payload;
   }
 }
@@ -227,8 +227,8 @@ export class ArrayTarget implements ReplyTarget {
   published: Reply[] = [];
   #written: Reply[] = [];
   #reserved = -1;
-  readonly #lane = new Map<number, Uint8Array>();
-  #lanes = 0;
+  readonly #transfers = new Map<number, Uint8Array>();
+  #lastTransferId = 0;
 
   reserve(sizeBytes: number): number {
     assert.equal(this.#reserved, -1, 'one span at a time');
@@ -245,19 +245,19 @@ export class ArrayTarget implements ReplyTarget {
     const reply = new Reply();
     const frame = this.bytes.slice(0, 8 + sizeBytes);
     reply.read(frame, new DataView(frame.buffer), 8);
-    if (reply.laneId !== 0) {
-      reply.body = this.#lane.get(reply.laneId);
-      this.#lane.delete(reply.laneId);
-      assert(reply.body !== undefined, 'the body went into the lane before its frame');
+    if (reply.transferId !== 0) {
+      reply.body = this.#transfers.get(reply.transferId);
+      this.#transfers.delete(reply.transferId);
+      assert(reply.body !== undefined, 'the body went into the transfer channel before its frame');
     }
     this.onFrame(reply);
     this.#written.push(reply);
   }
 
-  sendLane(body: Uint8Array<ArrayBuffer>): number {
-    assert.equal(body.byteLength, body.buffer.byteLength, 'the lane takes the whole memory away');
-    this.#lane.set(++this.#lanes, body.slice());
-    return this.#lanes;
+  sendTransfer(body: Uint8Array<ArrayBuffer>): number {
+    assert.equal(body.byteLength, body.buffer.byteLength, 'the transfer channel takes the whole memory away');
+    this.#transfers.set(++this.#lastTransferId, body.slice());
+    return this.#lastTransferId;
   }
 
   publish(): void {

@@ -106,7 +106,7 @@ export class Clients {
   }
 
   /** Sends through a node; `onAnswer` gets the reply, once, or undefined. */
-  send(node: number, request: Request, inLane: boolean, onAnswer: (reply: Reply | undefined) => void): void {
+  send(node: number, request: Request, isTransferred: boolean, onAnswer: (reply: Reply | undefined) => void): void {
     const process = this.#world.nodes[node - 1]?.process;
     this.#busy++;
     let open = true;
@@ -120,7 +120,7 @@ export class Clients {
       this.#world.queue.after(10, () => answer(undefined));
       return;
     }
-    process.request(request, inLane, answer);
+    process.request(request, isTransferred, answer);
     this.#world.queue.after(PATIENCE_MS, () => answer(undefined));
   }
 }

@@ -11,15 +11,15 @@ export class SimSource implements RequestSource {
   length = 0;
   #waiting: Uint8Array<ArrayBuffer>[] = [];
   #handled: Uint8Array[] = [];
-  readonly #lane = new Map<number, Uint8Array>();
-  #lanes = 0;
+  readonly #transfers = new Map<number, Uint8Array>();
+  #lastTransferId = 0;
 
-  push(request: Request, slot: number, inLane: boolean): void {
+  push(request: Request, slot: number, isTransferred: boolean): void {
     const { payload } = request.command;
-    const laneId = inLane && payload !== undefined ? ++this.#lanes : 0;
-    if (laneId !== 0) this.#lane.set(laneId, (payload as Uint8Array).slice());
+    const transferId = isTransferred && payload !== undefined ? ++this.#lastTransferId : 0;
+    if (transferId !== 0) this.#transfers.set(transferId, (payload as Uint8Array).slice());
     const bytes = new Uint8Array(requestBytesMax(request));
-    const size = writeRequest(request, slot, laneId, bytes, new DataView(bytes.buffer), 0);
+    const size = writeRequest(request, slot, transferId, bytes, new DataView(bytes.buffer), 0);
     this.#waiting.push(bytes.slice(0, size));
   }
 
@@ -38,10 +38,10 @@ export class SimSource implements RequestSource {
     this.#handled = [];
   }
 
-  takeLane(id: number): Uint8Array {
-    const payload = this.#lane.get(id);
+  takeTransfer(id: number): Uint8Array {
+    const payload = this.#transfers.get(id);
     if (payload === undefined) throw new Error('a payload is taken once');
-    this.#lane.delete(id);
+    this.#transfers.delete(id);
     return payload;
   }
 }
@@ -54,8 +54,8 @@ export class SimTarget implements ReplyTarget {
   /** Gets what is published, each with memory of its own. */
   onReply: (reply: Reply) => void = () => {};
   #written: Reply[] = [];
-  readonly #lane = new Map<number, Uint8Array>();
-  #lanes = 0;
+  readonly #transfers = new Map<number, Uint8Array>();
+  #lastTransferId = 0;
 
   reserve(sizeBytes: number): number {
     if (sizeBytes > this.bytes.length) {
@@ -69,16 +69,16 @@ export class SimTarget implements ReplyTarget {
     const reply = new Reply();
     const frame = this.bytes.slice(0, sizeBytes);
     reply.read(frame, new DataView(frame.buffer), 0);
-    if (reply.laneId !== 0) {
-      reply.body = this.#lane.get(reply.laneId);
-      this.#lane.delete(reply.laneId);
+    if (reply.transferId !== 0) {
+      reply.body = this.#transfers.get(reply.transferId);
+      this.#transfers.delete(reply.transferId);
     }
     this.#written.push(reply);
   }
 
-  sendLane(body: Uint8Array<ArrayBuffer>): number {
-    this.#lane.set(++this.#lanes, body);
-    return this.#lanes;
+  sendTransfer(body: Uint8Array<ArrayBuffer>): number {
+    this.#transfers.set(++this.#lastTransferId, body);
+    return this.#lastTransferId;
   }
 
   publish(): void {

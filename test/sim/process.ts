@@ -157,11 +157,11 @@ export class SimProcess implements Endpoint {
   }
 
   /** Puts a request into the mailbox. The answer comes, or undefined when the process dies first. */
-  request(request: Request, inLane: boolean, onReply: (reply: Reply | undefined) => void): void {
+  request(request: Request, isTransferred: boolean, onReply: (reply: Reply | undefined) => void): void {
     const slot = ++this.#slots;
     // This one has no answer.
     if (request.op !== QUERIES.unwatch.number) this.#pending.set(slot, onReply);
-    this.#source.push(request, slot, inLane);
+    this.#source.push(request, slot, isTransferred);
     this.wake();
   }
 

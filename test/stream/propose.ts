@@ -24,8 +24,8 @@ export class Proposer {
   readonly #builder = new EntryBuilder();
   readonly #command = new Command();
 
-  /** Adds to the entry under construction; the code of the refusal, or 'OK'. `inLane`: the payload comes beside the ring. */
-  add(command: ModelCommand, attributesAsSent: string | undefined, inLane: boolean): string {
+  /** Adds to the entry under construction; the code of the refusal, or 'OK'. `isTransferred`: the payload comes beside the ring. */
+  add(command: ModelCommand, attributesAsSent: string | undefined, isTransferred: boolean): string {
     const fields = newCommandFields();
     fields.kind = KINDS[command.kind];
     fields.bucket = command.bucket;
@@ -41,16 +41,16 @@ export class Proposer {
     fields.expiresAtMs = command.expires;
     fields.attributes = attributesAsSent === undefined ? undefined : new Uint8Array(Buffer.from(attributesAsSent));
     fields.payload = command.body.length === 0 ? undefined : command.body;
-    const lane = inLane && fields.payload !== undefined;
+    const apart = isTransferred && fields.payload !== undefined;
     // At an odd offset, as in a ring, and among bytes that are not the command's.
     const bytes = new Uint8Array(commandBytesMax(fields) + 64).fill(0x5a);
     const view = new DataView(bytes.buffer);
     const at = 24;
-    writeCommand(fields, bytes, view, at, lane);
+    writeCommand(fields, bytes, view, at, apart);
     this.#command.read(bytes, view, at);
-    if (lane) this.#command.end = this.#command.payloadAt;
+    if (apart) this.#command.end = this.#command.payloadAt;
     const reply = new Reply();
-    const added = prepare(this.#command, lane ? fields.payload : undefined, command.now, this.#builder, reply);
+    const added = prepare(this.#command, apart ? fields.payload : undefined, command.now, this.#builder, reply);
     return added ? 'OK' : errorCode(reply.code);
   }
 
