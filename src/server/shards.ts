@@ -175,6 +175,18 @@ function start(
     workerData: data,
     transferList: [data.requestTransfers.port, data.replyTransfers.port],
   });
+  const link: ShardLink = {
+    requests: new RingWriter(requestRing),
+    requestSab: requestRing,
+    requestTransfers: new TransferSender(requestTransfers.sendPort, requestTransfers.shared),
+    replies: new RingReader(replyRing),
+    replyTransfers: new TransferReceiver(replyTransfers.receivePort, replyTransfers.shared),
+  };
+  return { worker, link, ...supervise(worker, shard, options) };
+}
+
+/** Answers what the thread asks, and tells its start and end from a failure. */
+function supervise(worker: Worker, shard: number, options: ShardsOptions): Pick<Running, 'ready' | 'stopped'> {
   const ready = deferred();
   const stopped = deferred();
   let expected = false;
@@ -205,14 +217,7 @@ function start(
     if (!expected) fail(new Error(`shard ${shard} ended with code ${code}`));
     stopped.resolve();
   });
-  const link: ShardLink = {
-    requests: new RingWriter(requestRing),
-    requestSab: requestRing,
-    requestTransfers: new TransferSender(requestTransfers.sendPort, requestTransfers.shared),
-    replies: new RingReader(replyRing),
-    replyTransfers: new TransferReceiver(replyTransfers.receivePort, replyTransfers.shared),
-  };
-  return { worker, link, ready: ready.promise, stopped: stopped.promise };
+  return { ready: ready.promise, stopped: stopped.promise };
 }
 
 interface Deferred {
@@ -222,13 +227,14 @@ interface Deferred {
 }
 
 function deferred(): Deferred {
-  let settle: { resolve(): void; reject(error: Error): void } | undefined;
-  const promise = new Promise<void>((resolve, reject) => {
-    settle = { resolve, reject };
+  let resolve = (): void => undefined;
+  let reject: (error: Error) => void = () => undefined;
+  const promise = new Promise<void>((onResolve, onReject) => {
+    [resolve, reject] = [onResolve, onReject];
   });
   // A failure is reported through onFailure too; no listener is needed here.
   promise.catch(() => undefined);
-  return { promise, ...(settle as unknown as { resolve(): void; reject(error: Error): void }) };
+  return { promise, resolve, reject };
 }
 
 function receiving(channel: TransferChannel): TransferEnd {
