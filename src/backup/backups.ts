@@ -13,21 +13,21 @@ export interface WarningLog {
 }
 
 export interface RunningBackups extends Backups {
-  /** Before the shards stop. Exports that are under way are cut. */
+  /** Call before the shards stop. Running exports are cut. */
   stop(): Promise<void>;
 }
 
 export interface BackupsOptions {
   readonly gateway: ShardGateway;
-  /** Requests that this node has taken so far. */
+  /** Number of requests that this node has accepted so far. */
   readonly requests: () => number;
-  /** Of the node: uploads that come faster than the log takes them wait there. */
+  /** The node's directory: uploads that arrive faster than the log accepts them wait there. */
   readonly directory: string;
-  /** Of the stores, in the order of the shards. */
+  /** Directories of the stores, in shard order. */
   readonly shardDirectories: readonly string[];
   readonly readCold: ReadCold | undefined;
   readonly coldGraces: ColdGraces | undefined;
-  /** Whose backups these are, and whose came in. */
+  /** The cluster whose backups these are, and the backups that were imported. */
   readonly membership: { readonly lineage: Lineage; restored(clusterId: string): void };
   readonly log: WarningLog;
 }

@@ -1,46 +1,46 @@
-/** What backups offer to the admin plane, and what they need of a download and of an upload. */
+/** What backups offer to the admin plane, and what they need from a download and an upload. */
 import type { ErrorCode } from '../base/errors.ts';
 
-/** Where an export goes. */
+/** Destination of an export. */
 export interface ExportSink {
   readonly isOver: boolean;
-  /** Told once, when everything is over. */
+  /** Called once, when everything is over. */
   onOver: (() => void) | undefined;
-  /** `digest`: hex, when it is known already. */
+  /** `digest`: hex, if already known. */
   begin(commitIndex: number, digest: string | undefined): void;
-  /** `next` runs when it is time for another piece. */
+  /** `next` is called when another piece may follow. */
   write(piece: Uint8Array, next: () => void): void;
   end(): void;
   fail(code: ErrorCode, detail?: string): void;
 }
 
-/** Who uploads. */
+/** The uploading client. */
 export interface ImportSink {
   pause(): void;
   resume(): void;
   json(status: number, value: unknown): void;
-  /** A refusal in a sentence of its own. */
+  /** A refusal with its own sentence. */
   text(status: number, sentence: string): void;
   fail(code: ErrorCode, detail?: string): void;
 }
 
-/** Takes the upload. Pieces may be reused after the call. */
+/** Receives the upload. Pieces may be reused after the call. */
 export interface ImportFeed {
   push(piece: Uint8Array): void;
   end(): void;
-  /** The client is gone. */
+  /** The client disconnected. */
   abort(): void;
 }
 
 export interface ImportRequest {
-  /** What the client says that the whole upload has. */
+  /** Digest of the complete upload as given by the client. */
   readonly digest: string | undefined;
   readonly adopts: boolean;
-  /** Identity of the cluster that the backup is of, if the client knows it. */
+  /** Identity of the backup's cluster, if the client knows it. */
   readonly source: string | undefined;
 }
 
-/** Why an export ended early: a word for programs, and a sentence. */
+/** Why an export ended early: a code for programs, and a sentence. */
 export interface ExportEnd {
   readonly code: 'volume-short' | 'reader-rested' | 'read-failed' | 'shard-refused';
   readonly reason: string;
@@ -52,14 +52,17 @@ export interface EndedExport extends ExportEnd {
   readonly ended_unix_ms: number;
 }
 
-/** How long objects in the cold store outlive the stream, or the merge, that they belonged to: a backup refers to them for as long. */
+/**
+ * How long objects in the cold store outlive the stream or merge that they belonged to, and therefore how long a backup
+ * may refer to them.
+ */
 export interface ColdGraces {
   readonly cold_gc_grace_ms: number;
-  /** Absent: nothing is merged. */
+  /** Absent: chunks are not merged. */
   readonly cold_compaction_gc_grace_ms?: number;
 }
 
-/** Which cluster this is, and whose backups it was restored from. */
+/** The identity of this cluster, and those of the backups it was restored from. */
 export interface Lineage {
   readonly cluster_id: string | null;
   readonly restored_from: readonly string[];
@@ -68,7 +71,7 @@ export interface Lineage {
 export interface Backups {
   readonly lineage: Lineage;
   exportGroup(group: number, sink: ExportSink): void;
-  /** Of the groups whose last export through this node ended early. */
+  /** Groups whose last export through this node ended early. */
   readonly endedExports: readonly EndedExport[];
   /** Undefined: there is no cold store. */
   readonly coldGraces: ColdGraces | undefined;

@@ -256,7 +256,7 @@ export function ringRecordBytesMax(capacityBytes: number): number {
 }
 
 /**
- *  Records published and not yet given back, from any thread. A snapshot of two moving counters: good for metrics only.
+ * Records published and not yet given back, from any thread. A snapshot of two moving counters: good for metrics only.
  */
 export function ringDepth(sab: SharedArrayBuffer): number {
   const control = controlOf(sab);

@@ -1,20 +1,20 @@
 /**
- * A few of the chunks that an import refers to, the oldest and the newest streams' first: whether they can be read tells a store that
- * is the source's, or a copy, from one that is not. Looked at when the group is restored, so that readers are not the first to find out.
+ * A few of the chunks that an import refers to, from the oldest and the newest streams: whether they can be read shows
+ * whether the store is the source's, or a copy. Checked when the group is restored, before readers find out.
  */
 import type { ReadCold } from '../../cold/ports.ts';
 import { decodeObjectRow } from '../../cold/state/objects.ts';
 import { TAG_CHUNK, TAG_OBJECT } from '../../stream/keys.ts';
 import { type ChunkRef, type StoredChunk, decodeChunkRow, decodeObjectId } from '../../protocol/cold.ts';
 
-/** Of each end. */
+/** At each end. */
 const CHUNKS_MAX = 4;
 
 /** Members of the answer to an import. */
 export interface ColdReport {
   readonly cold_objects_sampled: number;
   readonly cold_objects_unreadable: number;
-  /** Why the first of those cannot be read. */
+  /** Why the first unreadable one cannot be read. */
   readonly cold_reason?: string;
 }
 
@@ -23,13 +23,13 @@ export class ColdSample {
   readonly #last = new Map<string, StoredChunk>();
   readonly #refs: ChunkRef[] = [];
 
-  /** Every row as an import writes it; chunks come before objects. */
+  /** Receives every row that an import writes; chunks come before objects. */
   row(key: Uint8Array, value: Uint8Array): void {
     if (key[0] === TAG_CHUNK) this.#chunk(decodeChunkRow(value));
     else if (key[0] === TAG_OBJECT) this.#object(key, value);
   }
 
-  /** Undefined: the import refers to nothing. */
+  /** Undefined: the import refers to no chunks. */
   async look(read: ReadCold | undefined): Promise<ColdReport | undefined> {
     if (this.#refs.length === 0) return undefined;
     const outcomes = await Promise.all(this.#refs.map(async (ref) => read?.([ref])));

@@ -1,6 +1,6 @@
 /**
- * Why the last export of a group ended early, for its client: an answer that is cut has no way to say so. One per group; the
- * next export of the group begins anew.
+ * Why the last export of a group ended early, for its client, because a cut response cannot say so. One per group; the
+ * group's next export clears it.
  */
 import type { EndedExport, ExportEnd } from '../ports.ts';
 
@@ -22,7 +22,7 @@ export class EndedExports {
     this.#ended.delete(group);
   }
 
-  /** What stands behind the first line is for the log. */
+  /** Lines after the first are for the log. */
   ended(group: number, { code, reason }: ExportEnd): void {
     const line = (reason.split('\n')[0] ?? '').slice(0, REASON_CHARS_MAX);
     this.#ended.set(group, { raft_group_id: group, code, reason: line, ended_unix_ms: this.#nowMs() });

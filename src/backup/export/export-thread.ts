@@ -1,7 +1,7 @@
 /**
- * The thread of exports, as the main thread sees it: started with the first one, ended when there was none for a while. It has
- * the lowest priority that the system knows, so an export takes only idle time: all of a core when the machine is idle,
- * next to nothing of a busy one.
+ * The export thread, seen from the main thread: started with the first export, ended after an idle time. It has the
+ * lowest priority of the system, so an export uses only idle time: a whole core on an idle machine, almost nothing on a
+ * busy one.
  */
 import { Worker } from 'node:worker_threads';
 import type { ExportOrder } from './group-export.ts';
@@ -15,21 +15,21 @@ export interface ExportTaker {
   begun(commitIndex: number, digest: string | undefined): void;
   piece(piece: Uint8Array): void;
   end(): void;
-  /** Nothing more comes. */
+  /** No more data will come. */
   failed(reason: string): void;
 }
 
-/** An export under way. */
+/** A running export. */
 export interface ExportRun {
-  /** Pieces of so many bytes have left; as many may follow. */
+  /** This many bytes were sent; as many may follow. */
   left(bytes: number): void;
   close(): void;
 }
 
-/** Where the rows of exports come from; the simulator has one of its own. */
+/** Source of an export's rows; the simulator has its own. */
 export interface ExportReaders {
   open(shard: number, order: ExportOrder, taker: ExportTaker): ExportRun;
-  /** A port too: runs it after so long. */
+  /** Part of the port: runs it after the delay. */
   after(delayMs: number, run: () => void): void;
 }
 
@@ -40,7 +40,7 @@ export class ExportThread implements ExportReaders {
   #last = 0;
   #idle: NodeJS.Timeout | undefined;
 
-  /** `directories`: of the shards' stores. */
+  /** `directories` are those of the shards' stores. */
   constructor(directories: readonly string[]) {
     this.#directories = directories;
   }
@@ -65,7 +65,7 @@ export class ExportThread implements ExportReaders {
     setTimeout(run, delayMs).unref();
   }
 
-  /** Ends the thread, and with it the read transactions. */
+  /** Ends the thread and its read transactions. */
   async stop(): Promise<void> {
     clearTimeout(this.#idle);
     const worker = this.#worker;
@@ -115,7 +115,7 @@ export class ExportThread implements ExportReaders {
   }
 }
 
-/** Source when run from source, compiled when compiled. */
+/** TypeScript when run from source, JavaScript when compiled. */
 function entry(): URL {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
   return new URL(`../../../workers/export.${extension}`, import.meta.url);

@@ -1,7 +1,7 @@
 /**
- * A group as this node has applied it, as a document, at the pace of its reader: the shard makes a checkpoint, and the pieces
- * come from a thread of their own. A small document is held until it is whole, so that its digest can stand in a header; of a
- * large one the digest stands at its end only.
+ * Exports a group's applied state as a document, at the pace of its reader: the shard writes a checkpoint, and the
+ * pieces come from another thread. A small document is held until it is complete, so that its digest fits in a header;
+ * a large one has its digest only at its end.
  */
 import { errorCode } from '../../base/errors.ts';
 import type { ExportEnd, ExportSink } from '../ports.ts';
@@ -11,17 +11,17 @@ import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, newRequest } from '../../protoc
 import type { ExportReaders, ExportRun } from './export-thread.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
-/** A shard whose mailbox is full is asked again. */
+/** A shard whose mailbox is full is asked again after this long. */
 const AGAIN_MS = 20;
-/** How often the shard is told that the export goes on, and tells that it may. */
+/** Interval of the keep-alives to the shard, whose answers allow the export to continue. */
 const HOLD_MS = 500;
-/** Nothing left for so long: the reader is gone, or will never come back. Above what a store may take for a part of a backup. */
+/** Time without progress after which the reader counts as gone. Longer than a store may take for a part of a backup. */
 const REST_MS = 5 * 60_000;
 
 export interface ExportParts {
   readonly gateway: ShardGateway;
   readonly readers: ExportReaders;
-  /** So many bytes have left: when as many may follow, in ms from now. */
+  /** This many bytes were sent; returns in how many ms as many may follow. */
   delayMs(bytes: number): number;
   begun(group: number): void;
   endedEarly(group: number, why: ExportEnd): void;
@@ -38,13 +38,13 @@ class Export {
   readonly #request = newRequest();
   #id = 0;
   #run: ExportRun | undefined;
-  /** Made and not yet written. */
+  /** Produced and not yet written. */
   readonly #pieces: Uint8Array[] = [];
   #writing = false;
-  /** Nothing more comes. */
+  /** No more data will come. */
   #complete = false;
   #released = false;
-  /** Since something left. */
+  /** Time of the last progress. */
   #restedMs = 0;
 
   constructor(parts: ExportParts, group: number, sink: ExportSink) {
@@ -92,7 +92,7 @@ class Export {
     this.#parts.readers.after(HOLD_MS, () => this.#hold());
   }
 
-  /** The shard ends exports that are not held, and ends what keeps pages from it that it needs. */
+  /** The shard ends exports that are not kept alive, and those that hold pages it needs. */
   #hold(): void {
     if (this.#released) return undefined;
     this.#restedMs += HOLD_MS;

@@ -1,18 +1,18 @@
 /**
- * The work of exports in their thread (workers/export.ts): reading, encoding, hashing. Several take turns, a piece each; each
- * stops while what it has made is on its way, and goes on when that has left.
+ * Exports in their thread (workers/export.ts): reading, encoding, hashing. Several take turns, a piece each; each
+ * pauses while its output is in flight and continues when it was sent.
  */
 import { EXPORT_WINDOW_BYTES } from '../../base/limits.ts';
 import { type ExportOrder, GroupExport, type GroupRows } from './group-export.ts';
 
-/** What the main thread says. */
+/** Messages from the main thread. */
 export type ToExports =
   | { readonly open: number; readonly shard: number; readonly order: ExportOrder }
   | { readonly left: number; readonly bytes: number }
   | { readonly close: number }
   | { readonly stop: true };
 
-/** What it hears, of the export with that number. */
+/** Messages to the main thread about the export with that number. */
 export type FromExports =
   | { readonly id: number; readonly begun: { readonly commitIndex: number; readonly digest: string | undefined } }
   | { readonly id: number; readonly piece: Uint8Array<ArrayBuffer> }
@@ -23,14 +23,14 @@ interface Running {
   readonly id: number;
   readonly work: GroupExport;
   begun: boolean;
-  /** Bytes that may still be made. */
+  /** Bytes that may still be produced. */
   credit: number;
 }
 
 export interface ExportingHost {
   open(shard: number, group: number): GroupRows;
   post(message: FromExports): void;
-  /** Runs it soon, after what has arrived meanwhile. */
+  /** Runs it soon, after handling what arrived meanwhile. */
   later(run: () => void): void;
 }
 
@@ -53,7 +53,7 @@ export class Exporting {
     return this.#schedule();
   }
 
-  /** Pieces of so many bytes have left. */
+  /** Pieces of this many bytes were sent. */
   left(id: number, bytes: number): void {
     const one = this.#running.get(id);
     if (one === undefined) return;

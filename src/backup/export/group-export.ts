@@ -1,4 +1,4 @@
-/** A group's rows, as one read transaction shows them -> the pieces of a document, one at a time. */
+/** Turns a group's rows in one read transaction into the pieces of a document, one at a time. */
 import { DocumentWriter } from '../format/document.ts';
 import { toHex } from '../../base/hex.ts';
 import { assert } from '../../base/assert.ts';
@@ -11,30 +11,30 @@ import { ColdCounters } from '../../cold/state/counters.ts';
 import { TAG_BUCKET, TAG_HEAD, TAG_META } from '../../stream/keys.ts';
 import { type Meta, decodeMeta } from '../../stream/meta.ts';
 
-/** Bytes in front of a key's tag. */
+/** Bytes before a key's tag. */
 const PREFIX_BYTES = 2;
 /** Documents up to this size come with their digest. */
 const HELD_BYTES_MAX = 1024 * 1024;
 
 /** One read transaction of a shard's store. */
 export interface GroupRows {
-  /** The row that has no more key than its tag. */
+  /** The row whose key is just its tag. */
   row(tag: number): Uint8Array | undefined;
-  /** All rows of these kinds, one kind after the other; keys with their prefix. */
+  /** All rows of these kinds, one kind after the other; keys include their prefix. */
   rows(tags: readonly number[]): Iterable<{ readonly key: Uint8Array; readonly value: Uint8Array }>;
   close(): void;
 }
 
-/** What the shard said when it let the export begin. */
+/** The shard's reply when it allowed the export. */
 export interface ExportOrder {
   readonly group: number;
   readonly groupCount: number;
-  /** Mutations applied, and the origin of the group's objects. */
+  /** Number of applied commands, and the origin of the group's objects. */
   readonly commitIndex: number;
   readonly origin: string;
 }
 
-/** How a document begins: all of it with its digest when it is small, else what there is so far. */
+/** The start of a document: all of it with its digest when it is small, otherwise its first part. */
 export interface ExportBeginning {
   readonly commitIndex: number;
   readonly digest: string | undefined;
@@ -58,7 +58,7 @@ export class GroupExport {
     this.#source = source;
     this.#rows = source.rows(BACKUP_TAGS)[Symbol.iterator]();
     const meta = metaOf(source.row(TAG_META));
-    // Another checkpoint may have come since; an earlier one is not what was asked for.
+    // Another checkpoint may have come since; an earlier one would not satisfy the request.
     this.#commitIndex = meta?.mutations ?? order.commitIndex;
     assert(this.#commitIndex >= order.commitIndex, 'the store shows the checkpoint that the export asked for');
     const origin = meta?.cold.origin ?? order.origin;
@@ -76,7 +76,7 @@ export class GroupExport {
     });
   }
 
-  /** To be called first, once. */
+  /** Call first, once. */
   begin(): ExportBeginning {
     const pieces: Uint8Array<ArrayBuffer>[] = [];
     let bytes = 0;
@@ -91,7 +91,7 @@ export class GroupExport {
     return { commitIndex: this.#commitIndex, digest, pieces };
   }
 
-  /** The next piece, in memory of its own; undefined at the end. */
+  /** The next piece, in its own memory; undefined at the end. */
   next(): Uint8Array<ArrayBuffer> | undefined {
     while (this.#pieces.length === 0 && !this.#ended) {
       const row = this.#rows.next();
@@ -110,7 +110,7 @@ export class GroupExport {
   }
 }
 
-/** A group that never had a checkpoint has none. */
+/** A group without a checkpoint has none. */
 function metaOf(row: Uint8Array | undefined): Meta | undefined {
   if (row === undefined) return undefined;
   const meta: Meta = {

@@ -1,10 +1,10 @@
 /**
- * How fast the exports of a node go together. An idle node exports as fast as it can; beside clients each MiB costs their answers time,
- * on its way through the main thread, and by the tool when it runs on the same machine, whatever the priorities.
+ * Rate of all exports of a node. An idle node exports at full speed. With clients, each MiB delays their answers,
+ * because it passes the main thread, and because the tool may run on the same machine, whatever the priorities.
  */
 import { EXPORT_BUSY_BYTES_PER_SECOND } from '../../base/limits.ts';
 
-/** Requests a second from which on a node is one that clients wait for; an export itself makes two. */
+/** Requests per second from which a node counts as busy; an export itself makes two. */
 const BUSY_REQUESTS = 100;
 const LOOK_MS = 100;
 
@@ -16,7 +16,7 @@ export class Pace {
   #busy = false;
   #nextMs = 0;
 
-  /** `requests`: that the node has taken so far; `clockMs`: monotonic. */
+  /** `requests`: the total that the node has accepted; `clockMs`: monotonic. */
   constructor(requests: () => number, clockMs: () => number) {
     this.#requests = requests;
     this.#clockMs = clockMs;
@@ -24,7 +24,7 @@ export class Pace {
     this.#seenAtMs = clockMs();
   }
 
-  /** So many bytes have left: when as many may follow, in ms from now. */
+  /** This many bytes were sent; returns in how many ms as many may follow. */
   delayMs(bytes: number): number {
     const clockMs = this.#clockMs();
     this.#look(clockMs);

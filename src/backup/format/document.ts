@@ -1,12 +1,14 @@
 /**
  * A group snapshot, format 1: a sequence of MessagePack values, so that any size passes through bounded memory.
  *
- *   1. map: format "millrace-group-snapshot", format_version 1, group, group_count, write_unit_bytes, commit_index, origin (of the
- *      objects that are the group's own, protocol/object-key.ts; may be absent)
- *   2. any number of arrays [key, value, key, value, ...] (bin): rows in the order of backup/state/order.ts, keys without the
- *      group's prefix (stream/keys.ts), values in the row formats of src/stream, each with a format byte of its own where it may
+ * 1. map: format "millrace-group-snapshot", format_version 1, group, group_count, write_unit_bytes, commit_index,
+ *      origin (of the
+ *      group's own objects, protocol/object-key.ts; may be absent)
+ * 2. any number of arrays [key, value, key, value, ...] (bin): rows in the order of backup/state/order.ts, keys without
+ *      the
+ * group's prefix (stream/keys.ts), values in the row formats of src/stream, each with its own format byte if it may
  *      change
- *   3. map: rows, buckets, streams, blake3 (bin, of everything in front of this map)
+ *   3. map: rows, buckets, streams, blake3 (bin, of everything before this map)
  *
  * A later version reads all earlier ones; an earlier one refuses a later one with a sentence.
  */
@@ -23,9 +25,9 @@ import { IMPOSSIBLE, INCOMPLETE, valueEnd } from './scan.ts';
 const FORMAT = 'millrace-group-snapshot';
 const ORIGIN = /^[0-9a-f]{16}$/;
 
-/** Rows of one array have about so many bytes. */
+/** Approximate size of the rows in one array. */
 const BATCH_BYTES = 256 * 1024;
-/** And never more: a value is held as a whole. */
+/** Hard limit, because a value is held in memory completely. */
 const VALUE_BYTES_MAX = 4 * 1024 * 1024;
 const TOO_LARGE = `a value is larger than ${VALUE_BYTES_MAX} bytes`;
 
@@ -41,12 +43,12 @@ export interface DocumentHead {
 
 export interface Contents extends Summary {
   readonly head: DocumentHead;
-  /** BLAKE3 of the whole document, and its size. */
+  /** BLAKE3 of the complete document, and its size. */
   readonly digest: string;
   readonly bytes: number;
 }
 
-/** Makes a document; `write` gets its pieces, which are its own to keep. */
+/** Builds a document; `write` receives its pieces and owns them. */
 export class DocumentWriter {
   readonly #write: (piece: Uint8Array<ArrayBuffer>) => void;
   readonly #hasher = createHasher();
@@ -76,7 +78,7 @@ export class DocumentWriter {
     if (this.#batchBytes >= BATCH_BYTES) this.flush();
   }
 
-  /** What was gathered becomes a piece. */
+  /** Writes the collected rows as a piece. */
   flush(): void {
     if (this.#batch.isEmpty) return;
     this.#put(this.#batch.take());
@@ -95,7 +97,7 @@ export class DocumentWriter {
   }
 }
 
-/** Reads and validates a document as it comes. Everything that is wrong is thrown as a Fault. */
+/** Reads and validates a document as it arrives. Everything invalid is thrown as a Fault. */
 export class DocumentReader {
   readonly #validator: Validator;
   readonly #onHead: (head: DocumentHead) => void;
@@ -103,13 +105,13 @@ export class DocumentReader {
   readonly #front = createHasher();
   #head: DocumentHead | undefined;
   #trailer: Record<string, unknown> | undefined;
-  /** The beginning of a value whose end has not come yet; the memory is used again and again. */
+  /** Start of a value whose end has not arrived; the memory is reused. */
   #held = new Uint8Array(BATCH_BYTES);
   #heldBytes = 0;
   #rows = 0;
   #bytes = 0;
 
-  /** `onHead` may throw a Fault; `sink` gets rows that were looked at, and the index rows that belong to them. */
+  /** `onHead` may throw a Fault; `sink` receives validated rows and their index rows. */
   constructor(onHead: (head: DocumentHead) => void, sink: RowSink) {
     this.#onHead = onHead;
     this.#validator = new Validator(createHasher, sink);
@@ -125,7 +127,7 @@ export class DocumentReader {
     return this.#keep(this.#values(this.#held.subarray(0, this.#heldBytes + piece.length)));
   }
 
-  /** There is no more. */
+  /** The document has ended. */
   end(): Contents {
     const trailer = this.#trailer;
     const head = this.#head;
@@ -142,14 +144,14 @@ export class DocumentReader {
     return { ...summary, head, digest: toHex(this.#whole.digest()), bytes: this.#bytes };
   }
 
-  /** Takes the values that are whole; what is left over. */
+  /** Consumes complete values; returns the remainder. */
   #values(bytes: Uint8Array): Uint8Array {
     let at = 0;
     while (at < bytes.length) {
       const end = valueEnd(bytes, at);
       check(end !== IMPOSSIBLE, `byte ${this.#bytes - bytes.length + at} begins nothing that a snapshot has`);
       if (end === INCOMPLETE) break;
-      // Whatever the pieces: a file is verified in larger ones than an upload comes in.
+      // Independent of the piece size: verification reads a file in larger pieces than an upload.
       check(end - at <= VALUE_BYTES_MAX, TOO_LARGE);
       this.#value(bytes.subarray(at, end));
       at = end;
@@ -211,7 +213,7 @@ export class DocumentReader {
   }
 }
 
-/** What the scan lets pass may still have keys that no map of ours has. */
+/** A value that passes the scan may still have keys that no map of ours has. */
 function unpacked(bytes: Uint8Array): unknown {
   try {
     return packr.unpack(bytes) as unknown;
@@ -220,7 +222,7 @@ function unpacked(bytes: Uint8Array): unknown {
   }
 }
 
-/** Decoders take slices, and a Buffer's share memory. */
+/** Decoders take slices, and a Buffer's slices share memory. */
 function plain(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -1,4 +1,4 @@
-/** Where a backup lies: a directory, or `s3://bucket/prefix` with the credentials and the region of the environment. */
+/** Location of a backup: a directory, or `s3://bucket/prefix` with the credentials and region of the environment. */
 import { type FileHandle, open, readdir, rename, stat, unlink } from 'node:fs/promises';
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
@@ -9,16 +9,16 @@ import { makeFolder } from '../../cold/store/folder.ts';
 import type { S3Store } from '../../cold/store/s3-store.ts';
 import { StoreError } from '../../cold/store/store-error.ts';
 
-/** A part of a file under way, held in memory. S3 takes 10,000 parts of an object: 160 GiB. */
+/** A part of a file in transit, held in memory. S3 allows 10,000 parts per object: 160 GiB. */
 const PIECE_BYTES = 16 * 1024 * 1024;
 /** A file in a directory is written in parts of this size. */
 const WRITE_BYTES = 1024 * 1024;
 /**
- * And after so many bytes it is synchronized: what waits in memory and goes to the disk at once keeps everybody else waiting
- * who wants something on the same disk, a node's log for one.
+ * The file is synced after this many bytes. A large backlog written at once would delay all other users of the disk,
+ * such as a node's log.
  */
 const SYNC_BYTES = 8 * 1024 * 1024;
-/** One request to the store, repeats included. */
+/** One request to the store, including retries. */
 const S3_TIMEOUT_MS = 120_000;
 const S3_RETRIES = 5;
 
@@ -26,44 +26,44 @@ export interface Location {
   /** As the operator wrote it. */
   readonly text: string;
   /**
-   * Whether nothing is there; a directory that is missing is made, and from now on holds `mark`, until that is written or `release`d, so
-   * that of several who ask one gets yes. Throws a Fault when it cannot be written.
+   * Whether the location is empty. A missing directory is created, and holds `mark` until that is written or
+   * `release`d, so that only one of several concurrent calls gets true. Throws a Fault when it cannot be written.
    */
   claim(mark: string): Promise<boolean>;
   /** False: the mark could not be removed. */
   release(mark: string): Promise<boolean>;
   /** Undefined: there is no such file. */
   sizeOf(name: string): Promise<number | undefined>;
-  /** All of it; throws a Fault when it cannot be read, or has another size. */
+  /** The complete file; throws a Fault when it cannot be read or has another size. */
   read(name: string, size: number): AsyncIterable<Uint8Array>;
-  /** The file is there when this returns, and not before. What the pieces throw ends it without a file. */
+  /** The file exists when this returns, and not before. An exception from the pieces ends it without a file. */
   write(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
   /**
-   * Gives up what attempts before had begun to write there invisibly, if they began it before then; how many. Throws a Fault when
-   * that may not be done.
+   * Aborts invisible unfinished writes of earlier attempts that began before the given time; returns their number.
+   * Throws a Fault when that is not allowed.
    */
   endUnfinished(isOne: (name: string) => boolean, begunBeforeMs: number): Promise<number>;
   close(): void;
 }
 
-/** What a file of a directory is called until it is whole. */
+/** Name of a file in a directory until it is complete. */
 export const unfinished = (name: string): string => `${name}.part`;
 
-/** Throws a Fault for what is no location. */
+/** Throws a Fault for an invalid location. */
 export async function openLocation(text: string, signal: AbortSignal): Promise<Location> {
   if (!text.startsWith('s3://')) {
-    // s3:/bucket is a slip, and would be a directory with a strange name.
+    // s3:/bucket is a typo, and would be a directory with a strange name.
     if (/^([a-z][a-z0-9+.-]*:\/\/|s3:)/i.test(text))
       throw new Fault(`${text}: a location is a directory or s3://bucket/prefix`);
     return new Directory(text);
   }
-  // Credentials have no place there, and none in a log or on a screen.
+  // Credentials do not belong there, nor in a log or on a screen.
   if (/^s3:\/\/[^/]*@/.test(text))
     throw new Fault('s3://...@...: expected s3://bucket/prefix; credentials come from the environment');
   const [bucket = '', ...rest] = text.slice('s3://'.length).split('/');
   const prefix = rest.filter((part) => part !== '').join('/');
   if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket)) throw new Fault(`${text}: expected s3://bucket/prefix`);
-  // Node 20 is supported here for as long as this version of the SDK runs on it; its daily reminder does not help.
+  // Node 20 is supported as long as this version of the SDK runs on it; its daily reminder does not help.
   process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';
   const { S3Store: Store } = await import('../../cold/store/s3-store.ts');
   const endpoint = process.env['AWS_ENDPOINT_URL_S3'] ?? process.env['AWS_ENDPOINT_URL'];
@@ -71,7 +71,7 @@ export async function openLocation(text: string, signal: AbortSignal): Promise<L
     bucket,
     region: undefined,
     endpoint,
-    // Other stores than AWS rarely have a host name for each bucket.
+    // Stores other than AWS rarely have a host name per bucket.
     pathStyle: endpoint !== undefined,
     credentials: undefined,
     encryption: 'none' as const,
@@ -159,7 +159,7 @@ class Directory implements Location {
     });
   }
 
-  /** Everybody sees what lies in a directory. */
+  /** Files in a directory are always visible. */
   endUnfinished(): Promise<number> {
     return Promise.resolve(0);
   }
@@ -183,7 +183,7 @@ async function pour(file: FileHandle, pieces: AsyncIterable<Uint8Array>): Promis
   const held = new Uint8Array(WRITE_BYTES);
   let heldBytes = 0;
   let unsynced = 0;
-  // At once, so that a listing shows that it has begun.
+  // Immediately, so that a listing shows that it has begun.
   let isFirst = true;
   const write = async (): Promise<void> => {
     await writeAll(file, held.subarray(0, heldBytes));
@@ -222,7 +222,7 @@ class Bucket implements Location {
     this.#signal = signal;
   }
 
-  /** There is no telling who else asks: not every store has conditional writes. */
+  /** Concurrent calls cannot be detected: not every store has conditional writes. */
   async claim(): Promise<boolean> {
     return this.#say(async () => (await this.#store.list('', '', 1, this.#signal)).objects.length === 0);
   }
@@ -269,7 +269,7 @@ class Bucket implements Location {
   }
 }
 
-/** Small pieces become parts; the last one may be small. */
+/** Joins small pieces into parts; the last one may be small. */
 async function* gather(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, undefined> {
   let held: Uint8Array[] = [];
   let bytes = 0;

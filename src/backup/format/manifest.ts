@@ -1,4 +1,4 @@
-/** manifest.json: what a backup consists of. Written last, so a location without one holds no backup. */
+/** manifest.json: the content of a backup. Written last, so a location without one holds no backup. */
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
 import { check } from '../state/fault.ts';
 import type { Location } from './location.ts';
@@ -26,20 +26,20 @@ export interface Manifest {
   readonly raft_group_count: number;
   readonly groups: readonly GroupEntry[];
   readonly cold_store_note: string;
-  /** Identity of the cluster that was saved; null in manifests of versions without, and of a cluster that has none yet. */
+  /** Identity of the saved cluster; null in manifests of older versions, and for a cluster that has none yet. */
   readonly cluster_id: string | null;
-  /** Clusters from whose backups that one was restored. */
+  /** Clusters from whose backups it was restored. */
   readonly restored_from: readonly string[];
 }
 
-/** Which cluster a backup is of. */
+/** The cluster that a backup belongs to. */
 export type Lineage = Pick<Manifest, 'cluster_id' | 'restored_from'>;
 
 export function objectName(group: number): string {
   return `group-${String(group).padStart(4, '0')}.snapshot`;
 }
 
-/** Whether a backup consists of files with such names. */
+/** Whether a file of this name is part of a backup. */
 export function isPartOfBackup(name: string): boolean {
   return name === MANIFEST || /^group-\d{4,}\.snapshot$/.test(name);
 }
@@ -68,7 +68,7 @@ export async function writeManifest(
   );
 }
 
-/** Throws a Fault for a manifest that is not there, not one, from the future, or incomplete. */
+/** Throws a Fault for a manifest that is missing, invalid, incomplete or of a later version. */
 export async function readManifest(location: Location): Promise<Manifest> {
   const size = await location.sizeOf(MANIFEST);
   check(size !== undefined, `${location.text} holds no backup: there is no ${MANIFEST}, which is written last`);
@@ -107,7 +107,7 @@ export function parseManifest(text: string): Manifest {
   };
 }
 
-/** Of a manifest, or of what a node says of its backups. What is no identity is left out. */
+/** Reads it from a manifest, or from a node's report. Invalid identities are dropped. */
 export function lineageIn(found: Readonly<Record<string, unknown>>): Lineage {
   const { cluster_id: id, restored_from: sources } = found;
   const isIdentity = (one: unknown): one is string => typeof one === 'string' && CLUSTER_ID.test(one);
@@ -121,7 +121,7 @@ function readEntry(entry: unknown, groupCount: number): GroupEntry {
   check(isTable(entry), `${MANIFEST} has an entry that is no group`);
   const { raft_group_id: id, object, bytes, blake3, group_commit_index: index, buckets, streams } = entry;
   check(isCount(id) && id < groupCount, `${MANIFEST} lists a group that cannot be: ${String(id)}`);
-  // What comes from a file is not used as a path anywhere else.
+  // Names from the file are not used as paths anywhere else.
   check(
     typeof object === 'string' && /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(object),
     `${MANIFEST}: group ${id} has no usable object name`,

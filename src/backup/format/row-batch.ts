@@ -1,18 +1,18 @@
 /**
- * Rows as one MessagePack array [key, value, ...] of byte strings, written where they stay: a general encoder would copy each
- * row three times, and at hundreds of megabytes a second that is most of the work.
+ * Rows as one MessagePack array [key, value, ...] of byte strings, written in place: a general encoder would copy each
+ * row three times, and at hundreds of megabytes per second that is most of the work.
  */
 
-/** Of an array and of a byte string, at most. */
+/** Maximum header of an array and of a byte string. */
 const HEAD_BYTES_MAX = 5;
-/** Room behind the size at which a batch is full, for the row that crosses it; a larger row makes the batch grow. */
+/** Space beyond the size at which a batch is full, for the row that crosses it; a larger row grows the batch. */
 const SLACK_BYTES = 64 * 1024;
 
 export class Batch {
   readonly #capacity: number;
   #bytes: Uint8Array<ArrayBuffer>;
   #view: DataView;
-  /** The array's head is written last, right in front of the rows. */
+  /** The array's header is written last, directly before the rows. */
   #at = HEAD_BYTES_MAX;
   #items = 0;
 
@@ -34,7 +34,7 @@ export class Batch {
     this.#items += 2;
   }
 
-  /** The array, in memory of its own; the batch is empty afterwards. */
+  /** The array, in its own memory; the batch is empty afterwards. */
   take(): Uint8Array<ArrayBuffer> {
     const start = HEAD_BYTES_MAX - arrayHeadBytes(this.#items);
     const bytes = this.#bytes;
@@ -87,7 +87,7 @@ function arrayHeadBytes(items: number): number {
   return items < 16 ? 1 : items < 0x1_0000 ? 3 : HEAD_BYTES_MAX;
 }
 
-/** Not filled with zeros, and no part of a pool: it may go to another thread. */
+/** Not zeroed, and not part of a pool: it may go to another thread. */
 function plain(size: number): Uint8Array<ArrayBuffer> {
   const { buffer, byteOffset, length } = Buffer.allocUnsafeSlow(size);
   return new Uint8Array(buffer as ArrayBuffer, byteOffset, length);

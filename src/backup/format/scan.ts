@@ -1,16 +1,16 @@
 /**
- * Where a MessagePack value ends, without making anything of it: a decoder believes counts and sizes that a broken or hostile
- * file names, and would ask for more memory than there is. What passes here is whole and no larger than its bytes.
+ * Finds the end of a MessagePack value without decoding it. A decoder trusts counts and sizes in a broken or hostile
+ * file and would allocate more memory than exists. A value that passes here is complete and no larger than its bytes.
  */
 
 /** More bytes are needed to tell. */
 export const INCOMPLETE = -1;
-/** No value that a backup has. */
+/** Not a value that a backup contains. */
 export const IMPOSSIBLE = -2;
 
 const DEPTH_MAX = 4;
 
-/** The position behind the value at `at`, or one of the two above. */
+/** The position after the value at `at`, or one of the two above. */
 export function valueEnd(bytes: Uint8Array, at: number, depth = 0): number {
   if (depth > DEPTH_MAX) return IMPOSSIBLE;
   if (at >= bytes.length) return INCOMPLETE;
@@ -30,7 +30,7 @@ export function valueEnd(bytes: Uint8Array, at: number, depth = 0): number {
   return sized.per === 0 ? within(bytes, start + size) : items(bytes, start, sized.per * size, depth);
 }
 
-/** floats and integers: bytes behind the first one. */
+/** floats and integers: bytes after the first one. */
 const FIXED: ReadonlyMap<number, number> = new Map([
   [0xca, 4],
   [0xcb, 8],
@@ -44,7 +44,7 @@ const FIXED: ReadonlyMap<number, number> = new Map([
   [0xd3, 8],
 ]);
 
-/** bytes, texts, arrays, maps: bytes of the size; values per unit of it, 0 = it counts bytes. */
+/** bytes, texts, arrays, maps: bytes of the size field; values per unit of it, 0 = it counts bytes. */
 const SIZED: ReadonlyMap<number, { readonly bytes: number; readonly per: number }> = new Map([
   [0xc4, { bytes: 1, per: 0 }],
   [0xc5, { bytes: 2, per: 0 }],

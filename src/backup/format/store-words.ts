@@ -1,6 +1,6 @@
-/** What S3 and its client say, for operators: what to mend, and the code behind it. Pure. */
+/** Explains errors of S3 and its client to operators: what to fix, and the error code. Pure. */
 
-/** The first one that fits. */
+/** The first match is used. */
 const WORDS: readonly (readonly [RegExp, string])[] = [
   [/NoSuchBucket/, 'there is no such bucket'],
   [
@@ -19,7 +19,7 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [/ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT/, 'the store cannot be reached'],
 ];
 
-/** `message`: of a StoreError, which begins with the name of an object, or none. */
+/** `message` is that of a StoreError, which may begin with the name of an object. */
 export function inWords(message: string): string {
   const plain = message.replace(/^: /, '');
   const words = WORDS.find(([pattern]) => pattern.test(plain))?.[1];

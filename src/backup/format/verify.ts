@@ -1,13 +1,13 @@
-/** One group's file against what the manifest says of it: there, whole, unaltered, and a state that a group can be in. */
+/** Compares one group's file with the manifest: present, complete, unaltered, and a valid state of a group. */
 import { Fault, check } from '../state/fault.ts';
 import { DocumentReader } from './document.ts';
 import type { Location } from './location.ts';
 import type { GroupEntry } from './manifest.ts';
 
-/** What a thread says when all its modules are there. */
+/** A thread's message when all its modules are loaded. */
 export const VERIFIER_LOADED = 'loaded';
 
-/** The names of its buckets. Throws a Fault that names the file. */
+/** Returns the names of its buckets. Throws a Fault that names the file. */
 export async function verifyGroup(
   location: Location,
   entry: GroupEntry,

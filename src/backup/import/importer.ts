@@ -1,7 +1,7 @@
 /**
- * An upload becomes commands: BEGIN, pieces of rows that were looked at, END; each is proposed when the one before is answered,
- * and the upload waits meanwhile. What fails is undone before it is answered, so nothing half-done stays behind unless this node
- * dies; then the next attempt undoes it.
+ * Turns an upload into commands: BEGIN, pieces of validated rows, END. Each is proposed when the previous one is
+ * answered, and the upload waits meanwhile. A failure is undone before it is answered, so nothing half-done remains
+ * unless this node dies; then the next attempt undoes it.
  */
 import { randomBytes } from 'node:crypto';
 import { type Contents, type DocumentHead, DocumentReader } from '../format/document.ts';
@@ -25,21 +25,21 @@ import { COMMANDS } from '../../protocol/operations.ts';
 const TOKEN_BYTES = 8;
 const newToken = (): string => randomBytes(TOKEN_BYTES).toString('hex');
 const PREFIX = new Uint8Array(2);
-/** Rounds of BEGIN and undoing what an attempt before left. */
+/** Rounds of BEGIN and of undoing an earlier attempt. */
 const ROUNDS_MAX = 3;
 
 export interface Upload {
-  /** BLAKE3 that the client names. */
+  /** BLAKE3 given by the client. */
   readonly digest: string | undefined;
-  /** The objects of the source are this cluster's to delete from now on. */
+  /** From now on this cluster may delete the source's objects. */
   readonly adopts: boolean;
-  /** Where what waits may lie. */
+  /** Directory for buffered data. */
   readonly directory: string;
   /** Undefined: this node has no cold store. */
   readonly readCold: ReadCold | undefined;
 }
 
-/** What an import has of its surroundings; the simulator has others. */
+/** The importer's environment; the simulator has its own. */
 export interface ImportHost {
   readonly clock: RetryClock;
   readonly pieceBytes: number;
@@ -70,11 +70,11 @@ export class Import implements ImportFeed {
   #ended = false;
   #rows: Uint8Array[] = [];
   #rowsBytes = 0;
-  /** Full pieces that wait. */
+  /** Full pieces waiting. */
   #pieces: Uint8Array[] = [];
   #proposed = 0;
   #rowCount = 0;
-  /** The group takes rows. */
+  /** The group accepts rows. */
   #begun = false;
   #busy = false;
   #contents: Contents | undefined;
@@ -104,7 +104,7 @@ export class Import implements ImportFeed {
   }
 
   start(): void {
-    // Nothing is taken before it is known that the group is empty.
+    // No data is accepted before the group is known to be empty.
     this.#sink.pause();
     this.#begin(0);
   }
@@ -142,14 +142,14 @@ export class Import implements ImportFeed {
     });
   }
 
-  /** With another token: commands of the round before may come late. */
+  /** With another token, because commands of the previous round may arrive late. */
   #beginAnew(round: number): void {
     if (this.#over) return;
     this.#token = this.#host.newToken();
     this.#begin(round);
   }
 
-  /** With the backup that it came from, so that a restore can tell what it has done already. */
+  /** Names the backup that the group came from, so that a restore can tell what it has already done. */
   #refuseUsed(digest: string): void {
     if (this.#over) return;
     this.#stop();
@@ -184,7 +184,7 @@ export class Import implements ImportFeed {
     this.#rowCount++;
   }
 
-  /** What was gathered becomes a piece. */
+  /** Cuts the collected rows into a piece. */
   #cut(): void {
     if (this.#rows.length === 0) return;
     const piece = new Uint8Array(this.#rowsBytes);
@@ -198,7 +198,7 @@ export class Import implements ImportFeed {
     this.#pieces.push(piece);
   }
 
-  /** Looks at what waits until there is a piece to propose; lets more come when nothing waits. */
+  /** Validates waiting data until there is a piece to propose; resumes the upload when nothing waits. */
   #pump(): void {
     for (;;) {
       if (this.#over) return;
@@ -277,19 +277,20 @@ export class Import implements ImportFeed {
   #fail(code: ErrorCode, detail?: string): void {
     if (this.#over) return;
     this.#stop();
-    // The attempt that took over does the undoing; a group that takes no commands cannot. A BEGIN on its way may still come to pass.
+    // The attempt that took over undoes it; a group that accepts no commands cannot. A BEGIN in flight may still be
+    // applied.
     if (code === 'IMPORT_LOST' || !(this.#begun || this.#busy)) this.#sink.fail(code, detail);
     else this.#undo(() => this.#sink.fail(code, detail));
   }
 
-  /** Nothing more is taken. */
+  /** Accepts no more data. */
   #stop(): void {
     this.#over = true;
     this.#spool.close();
     this.#pieces = [];
   }
 
-  /** Takes out what was put in, and then goes on, whether that worked or not. */
+  /** Removes the imported rows, then continues whether or not that worked. */
   #undo(then: () => void): void {
     this.#proposer.propose(COMMANDS.importAbort, encodeImportToken(this.#token), (outcome) => {
       if (outcome.code === 'OK' && outcome.result.rowsLeft) this.#undo(then);

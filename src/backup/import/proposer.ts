@@ -1,6 +1,6 @@
 /**
- * Commands of an import, one at a time and in order. Each may be applied twice without harm, so one whose outcome is not known,
- * or that finds no leader, is proposed again for a while.
+ * Commands of an import, one at a time and in order. Each may be applied twice without harm, so one whose outcome is
+ * unknown, or that finds no leader, is proposed again for a while.
  */
 import { ERRORS, type ErrorCode, errorCode } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
@@ -10,7 +10,9 @@ import { type RetryClock, type RetryPolicy, sendUntilDone } from '../../gateway/
 import { type Callable } from '../../gateway/shard-client.ts';
 import { backupOf } from '../../protocol/import-command.ts';
 
-/** Longer than an election, and than the silence after which an attempt that died is replaced (backup/state/apply-import.ts). */
+/**
+ * Longer than an election, and than the silence after which a dead attempt is replaced (backup/state/apply-import.ts).
+ */
 const PATIENCE_MS = 30_000;
 const AGAIN_MS = 100;
 
@@ -20,10 +22,10 @@ const POLICY: RetryPolicy = {
   isPassing: (code) => code !== 'STOPPING' && ERRORS[code].retry,
 };
 
-/** The reply's memory is gone when this is looked at. */
+/** The reply's memory is no longer valid when this is read. */
 export type Proposed<R> =
   | { readonly code: 'OK'; readonly result: R }
-  /** `backup`: of a GROUP_NOT_EMPTY, what the group came from. */
+  /** `backup`: for GROUP_NOT_EMPTY, the group's source. */
   | { readonly code: Exclude<ErrorCode, 'OK'>; readonly backup: string };
 
 type Done<R> = (outcome: Proposed<R>) => void;
@@ -43,7 +45,7 @@ export class Proposer {
   readonly #gateway: ShardGateway;
   readonly #group: number;
   readonly #clock: RetryClock;
-  /** The command under way, or the last one; the next one waits for its answer. */
+  /** The current command, or the last one; the next one waits for its answer. */
   #queue: (() => void)[] = [];
   #busy = false;
 

@@ -1,16 +1,16 @@
 /**
- * What has been uploaded and not been looked at. uWebSockets.js reads a socket for as long as it brings full buffers (512 KiB),
- * whatever was paused meanwhile: a client on a fast network has sent everything before the first megabyte is in the log. So
- * what is more than a little waits in a file, and memory stays bounded.
+ * Uploaded data that is not yet validated. uWebSockets.js reads a socket as long as it delivers full buffers (512 KiB),
+ * even when paused, so a client on a fast network has sent everything before the first megabyte is in the log.
+ * Therefore anything beyond a small amount waits in a file, and memory stays bounded.
  */
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readSync, statfsSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What file systems say when they are full, or this user's part of them is. */
+/** Error codes of a full file system or an exceeded user quota. */
 const FULL: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
-/** What waits cannot be kept, or not be had back; says so in a sentence. */
+/** Buffered data cannot be kept, or not be read back; the message is a sentence. */
 export class SpoolError extends Error {
   readonly code: 'DISK_FULL' | 'INTERNAL';
 
@@ -34,7 +34,7 @@ export class Spool {
   readonly #roomOf: (directory: string) => number;
   #roomBytes = 0;
 
-  /** `roomOf`: bytes that the file may have, asked when it is made. */
+  /** `roomOf`: bytes that the file may have, evaluated when it is created. */
   constructor(directory: string, roomOf = halfOfFree) {
     this.#directory = directory;
     this.#roomOf = roomOf;
@@ -44,7 +44,7 @@ export class Spool {
     return this.#held.length === 0 && this.#file === undefined;
   }
 
-  /** The piece may be reused afterwards. Throws a SpoolError; then nothing but close() is left to do. */
+  /** The piece may be reused afterwards. After a SpoolError only close() is allowed. */
   push(piece: Uint8Array): void {
     if (this.#file === undefined && this.#heldBytes + piece.length <= HELD_BYTES_MAX) {
       this.#held.push(piece.slice());
@@ -54,7 +54,7 @@ export class Spool {
     guarded('cannot be kept', () => this.#write(piece));
   }
 
-  /** The next piece, in the order in which they came; undefined when nothing waits. Throws a SpoolError. */
+  /** The next piece in order of arrival; undefined when nothing waits. Throws a SpoolError. */
   shift(): Uint8Array | undefined {
     const piece = this.#held.shift();
     if (piece !== undefined) {
@@ -93,7 +93,7 @@ export class Spool {
     }
   }
 
-  /** Without a name: the file goes away with this process, however that ends. */
+  /** Unlinked: the file disappears with this process, however that ends. */
   #open(): number {
     this.#roomBytes = this.#roomOf(this.#directory);
     const path = join(this.#directory, `import-${randomBytes(8).toString('hex')}.tmp`);
@@ -114,7 +114,7 @@ function guarded<T>(what: string, action: () => T): T {
   }
 }
 
-/** The rest is for the log, into which all of it goes, and for everybody else. */
+/** The rest is for the log, which receives all of the data too, and for other users of the disk. */
 function halfOfFree(directory: string): number {
   const { bavail, bsize } = statfsSync(directory);
   return (bavail * bsize) / 2;

@@ -1,11 +1,11 @@
 /**
- * Exports of groups for a backup, as far as the shard has part in them: a checkpoint, so that the group's state is in the store,
- * and while one runs the collector leaves the group's objects alone. The rows are read by a thread of their own
- * (backup/export/exporting.ts) in one LMDB read transaction; appends go on meanwhile and wait for nothing.
+ * The shard's part in a group's export: a checkpoint, so that the group's state is in the store, and protection of the
+ * group's objects from the collector while it runs. Another thread reads the rows (backup/export/exporting.ts) in one
+ * LMDB read transaction; appends continue and wait for nothing.
  *
- * While that is open, pages that commits replace are not used again, so the file grows by about what is written; it does not
- * shrink, but later commits use the pages. The log is not held back. When the volume runs short, the export is ended and not
- * the writes.
+ * While that transaction is open, pages that commits replace are not reused, so the file grows by about what is
+ * written. It does not shrink, but later commits use the pages. The log is not held back. When the volume runs short,
+ * the export ends rather than the writes.
  */
 import { type ErrorCode, errorNumber } from '../../base/errors.ts';
 import { EXPORTS_MAX } from '../../base/limits.ts';
@@ -17,7 +17,9 @@ import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, type Query } from '../../protoc
 import type { ShardStorage } from '../../shard/ports.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
-/** An export that was not held for this long has lost its client. Many times the interval in which it is held (export.ts). */
+/**
+ * An export without keep-alive for this long has lost its client. Many times the interval of keep-alives (export.ts).
+ */
 const IDLE_MS = 60_000;
 
 export interface ExportsHost {
@@ -28,7 +30,7 @@ export interface ExportsHost {
 
 interface Export {
   readonly group: Group;
-  /** The volume had room when it began. Without, nothing is written that could make the file grow. */
+  /** The volume had space when it began. Without space nothing is written that could make the file grow. */
   readonly hadRoom: boolean;
   usedAtMs: number;
 }

@@ -1,7 +1,7 @@
 /**
- * A backup comes into an empty group: BEGIN, any number of ROWS in order, END. What the rows are was looked at by the node that
- * read the upload (backup/validate.ts); here they are put where they belong, invisible until END. ABORT takes them
- * out again, a bounded number at a time. Between BEGIN and END, and until an attempt is undone, the group serves no other request.
+ * Imports a backup into an empty group: BEGIN, any number of ROWS in order, END. The node that read the upload has
+ * validated the rows (backup/validate.ts). Here they are put in place, invisible until END. ABORT removes them again, a
+ * bounded number at a time. Between BEGIN and END, and until an attempt is undone, the group serves no other request.
  */
 import { toHex } from '../../base/hex.ts';
 import type { Command } from '../../protocol/command.ts';
@@ -16,22 +16,22 @@ import { NO_DIGEST } from './import-mark.ts';
 import type { State } from '../../stream/state.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
-/** An attempt that has been silent for so long may be replaced: its node died. */
+/** An attempt that has been silent this long may be replaced: its node died. */
 export const IMPORT_SILENCE_MS = 10_000;
-/** Rows that one ABORT deletes: about 20 ms of apply. */
+/** Rows that one ABORT deletes: about 20 ms of apply time. */
 const UNDO_ROWS = 4096;
-/** What a row costs the next checkpoint beside its bytes. */
+/** Cost of a row for the next checkpoint in addition to its bytes. */
 const ROW_DIRTY_BYTES = 32;
 const NOTHING = new Uint8Array(0);
 
-/** Another command than those of an import would find a group that is not there yet. */
+/** Any command other than an import's must not see the unfinished group. */
 export function isImporting(state: State): boolean {
   return state.imported?.phase === 'rows' || state.imported?.phase === 'undoing';
 }
 
 /**
- * b = 1: rows of an earlier attempt have to go first (ABORT). A refusal names the backup that the group came from. One that comes
- * again, perhaps long after its attempt went on or was undone, changes nothing.
+ * b = 1: rows of an earlier attempt must be removed first (ABORT). A refusal names the backup that the group came from.
+ * A repeated BEGIN, perhaps long after its attempt continued or was undone, changes nothing.
  */
 export function applyImportBegin(state: State, command: Command, reply: Reply): void {
   const token = decodeImportToken(payloadOf(command));
@@ -59,7 +59,7 @@ export function applyImportBegin(state: State, command: Command, reply: Reply): 
   return undefined;
 }
 
-/** A piece that is there already is a repetition: its first answer was lost. */
+/** A piece that was already applied is a repetition: its first answer was lost. */
 export function applyImportRows(state: State, command: Command, reply: Reply): void {
   const piece = decodeImportRows(payloadOf(command));
   const mark = state.imported;
@@ -96,9 +96,9 @@ export function applyImportEnd(state: State, command: Command, reply: Reply): vo
   cold.objects = end.objects;
   cold.objectBytes = end.objectBytes;
   cold.gcLength = 0;
-  // Objects of the cluster that the backup came from are not this one's to delete, unless it takes that cluster's place.
+  // This cluster may not delete objects of the backup's cluster unless it replaces that cluster.
   cold.origin = end.origin;
-  // The import counts as one mutation.
+  // The import counts as one applied command.
   if (!planted('import-goes-on-counting')) state.mutations = 0;
   state.markImport({ ...mark, phase: 'done', lastMs: command.nowMs, digest: end.digest });
   return undefined;
@@ -129,7 +129,7 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
   return undefined;
 }
 
-/** A bucket, also one that was removed: its counters are there. Streams are in buckets, but may not be stored yet. */
+/** A bucket counts even when removed, because its counters exist. Streams are in buckets, but may not be stored yet. */
 export function holdsAnything(state: State): boolean {
   let found = state.buckets.dirtyCount > 0;
   for (const tag of [TAG_BUCKET, TAG_HEAD]) {

@@ -1,6 +1,6 @@
 /**
- * Rows of a group as its store has them, in the order of a backup -> the rows of the backup. What only waits to be reclaimed is
- * left out: rows of removed streams, rows and chunks in front of a frontier, objects that nothing refers to.
+ * Turns the rows of a group, in backup order, into the rows of the backup. Omits what only waits to be reclaimed: rows
+ * of removed streams, rows and chunks below a frontier, and objects without references.
  */
 import { assert } from '../../base/assert.ts';
 import { planted } from '../../base/planted.ts';
@@ -40,7 +40,7 @@ export class Canonical {
   readonly #live = new Map<number, Live>();
   /** Incarnations of tombstones. */
   readonly #tombstones = new Set<number>();
-  /** References of living streams by object. */
+  /** References of live streams by object. */
   readonly #refs = new Map<string, number>();
 
   constructor(sink: RowSink) {
@@ -98,7 +98,7 @@ export class Canonical {
     }
   }
 
-  /** A chunk below the floor is on its way out. */
+  /** A chunk below the floor will be released. */
   #refer(live: Live, value: Uint8Array): boolean {
     const { end, object } = decodeChunkRow(value);
     if (end <= live.floor) return false;

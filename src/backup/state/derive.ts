@@ -1,4 +1,4 @@
-/** Rows that a backup leaves out because others tell them: indexes. Keys have no prefix. */
+/** Index rows, which a backup omits because they follow from other rows. Keys have no prefix. */
 import { planted } from '../../base/planted.ts';
 import { decodeChunkRow } from '../../protocol/cold.ts';
 import type { Head } from '../../stream/head.ts';
@@ -18,7 +18,7 @@ import type { RowSink } from './order.ts';
 
 const view = new RowView();
 
-/** The key functions want a prefix, which rows in a backup do not have. */
+/** The key functions need a prefix, which rows in a backup do not have. */
 const bare = (key: Uint8Array): Uint8Array => key.subarray(2);
 
 function startValue(start: number): Uint8Array {

@@ -1,4 +1,4 @@
-/** Says what is wrong with a backup, in a sentence for the operator. */
+/** Describes what is wrong with a backup, in a sentence for the operator. */
 import { decodeUtf8 } from '../../base/utf8.ts';
 
 export class Fault extends Error {
@@ -8,7 +8,7 @@ export class Fault extends Error {
   }
 }
 
-/** A message is made although it is rarely needed: few checks run per row, and rows are pages. */
+/** The message is built although it is rarely needed: few checks run per row, and rows are pages. */
 export function check(holds: boolean, sentence: string): asserts holds {
   if (!holds) throw new Fault(sentence);
 }

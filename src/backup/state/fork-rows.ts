@@ -1,4 +1,7 @@
-/** What a backup says of forks: whose fork a stream is, which forks a stream has, and who is still to be told of one that is gone. */
+/**
+ * Validates the fork rows of a backup: the source of a stream, the forks of a stream, and sources still to be notified
+ * of a removed fork.
+ */
 import { isValidUtf8 } from '../../base/utf8.ts';
 import { NAME_BYTES_MAX } from '../../base/limits.ts';
 import { decodeOrigin, decodePin, decodeTombstone } from '../../forks/state/rows.ts';
@@ -17,7 +20,7 @@ export function isStreamName(name: Uint8Array): boolean {
 }
 
 export class ForkChecks {
-  /** Tombstones by incarnation; true: a fork of it was seen. */
+  /** Tombstones by incarnation; true: a fork of it was found. */
   readonly #tombstones = new Map<number, { readonly name: Uint8Array; seen: boolean }>();
   maxIncarnation = 0;
 

@@ -1,19 +1,19 @@
-/** A stream's head by itself: numbers, times and texts that a stream can have. */
+/** Validates a stream's head on its own: numbers, times and texts. */
 import { TOKEN_BYTES_MAX } from '../../base/limits.ts';
 import { TIMESTAMP_MS_MAX, TTL_SECONDS_MAX } from '../../protocol/header-values.ts';
 import type { Head } from '../../stream/head.ts';
 import { Fault, nameText } from './fault.ts';
 
 /**
- * Positions and counters go on from what a backup says, and must stay whole numbers of a double for longer than anybody runs
- * a cluster.
+ * Positions and counters continue from the backup's values, and must stay exact integers in a double for longer than
+ * any cluster runs.
  */
 export const COUNT_MAX = 2 ** 52;
-/** Keys have 48 bits for the number of a stream, and it counts on from the highest. */
+/** Keys have 48 bits for the incarnation of a stream, and new ones continue from the highest. */
 export const INCARNATION_MAX = 2 ** 47;
-/** As far as a clock goes. */
+/** The range of a Date. */
 const CLOCK_MS_MAX = 8.64e15;
-/** As the client planes take them (http/headers.ts): they go out again as headers. */
+/** As accepted from clients (http/headers.ts), because they are sent again as headers. */
 const NOT_VISIBLE_ASCII = /[^\x20-\x7e\t]/;
 
 export const isCount = (n: number): boolean => Number.isInteger(n) && n >= 0 && n <= COUNT_MAX;
@@ -42,7 +42,7 @@ function lifetimeFault(head: Head): string | undefined {
     return 'its TTL cannot be';
   if (expiresAtMs !== -1 && !(expiresAtMs >= 0 && expiresAtMs <= TIMESTAMP_MS_MAX)) return 'its expiry cannot be';
   if (ttlSeconds >= 0 && expiresAtMs >= 0) return 'it has two lifetimes';
-  // Listed as long as it has a lifetime, and never too late (stream/create.ts).
+  // Listed while it has a lifetime, and never too late (stream/create.ts).
   const listed = indexedDeadlineMs >= 0 && indexedDeadlineMs <= head.deadlineMs;
   const expires = head.deadlineMs !== Infinity;
   return (expires ? listed : indexedDeadlineMs === -1) ? undefined : 'it is listed for another deadline than it has';

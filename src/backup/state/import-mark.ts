@@ -1,23 +1,23 @@
 /**
- * The import row of a group: an import that is under way or being undone, or the one that the group came from.
- *   phase u8 | format u8 (1) | zeros u16 | pieces u32 | rows f64 | last ms f64 | token, 16 hex digits | digest, 32 bytes
+ * The import row of a group: a running import, one being undone, or the one that the group came from.
+ * phase u8 | format u8 (1) | zeros u16 | pieces u32 | rows f64 | last ms f64 | token, 16 hex digits | digest, 32 bytes
  */
 import { assert } from '../../base/assert.ts';
 import { readText, writeText } from '../../base/text.ts';
 
 export type ImportPhase =
-  /** Rows come in; they are invisible. */
+  /** Rows arrive; they are invisible. */
   | 'rows'
-  /** It was given up, and its rows are being deleted. */
+  /** It was abandoned, and its rows are being deleted. */
   | 'undoing'
-  /** It was given up, and nothing is left but its token: a BEGIN of it that comes late begins nothing. */
+  /** It was abandoned, and only its token is left: a late BEGIN with that token starts nothing. */
   | 'undone'
-  /** The group holds what the backup held, and goes on from there. */
+  /** The group holds the backup's state and continues from there. */
   | 'done';
 
 export interface ImportMark {
   readonly phase: ImportPhase;
-  /** Names the attempt. */
+  /** Identifies the attempt. */
   readonly token: string;
   readonly pieces: number;
   readonly rows: number;

@@ -1,4 +1,7 @@
-/** Objects of the cold store and the chunks that lie in them: each chunk inside, each object referred to as often as it says. */
+/**
+ * Checks objects of the cold store against their chunks: each chunk is inside its object, and each object has as many
+ * references as it says.
+ */
 import { type StoredChunk, decodeObjectId } from '../../protocol/cold.ts';
 import { parseObjectKey } from '../../protocol/object-key.ts';
 import { decodeObjectRow, sameObject } from '../../cold/state/objects.ts';
@@ -9,9 +12,9 @@ import type { StreamEntry } from './streams.ts';
 
 interface Refs {
   count: number;
-  /** The object has to be so long. */
+  /** Minimum size of the object. */
   bytes: number;
-  /** One of the streams, for the sentence. */
+  /** One of the streams, for the error sentence. */
   readonly stream: Uint8Array;
 }
 

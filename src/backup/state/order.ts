@@ -1,7 +1,7 @@
 /**
- * Which rows a backup holds, and in which order: whatever cannot be told from other rows, heads (and what is left of streams that
- * have forks) before what belongs to their streams, objects behind the chunks that refer to them. Indexes are left out and made again (derive.ts); what was removed
- * and waits to be reclaimed, and the GC queue, are not of this cluster any more.
+ * Which rows a backup holds, and in which order: everything that does not follow from other rows. Heads (and tombstones
+ * of streams with forks) come before the rows of their streams, objects after the chunks that refer to them. Indexes
+ * are omitted and rebuilt (derive.ts), as are removed rows that wait to be reclaimed, and the GC queue.
  *
  * A key here is the key of keys.ts without the prefix: tag, then the rest.
  */
@@ -42,5 +42,5 @@ export const BACKUP_TAGS: readonly number[] = [
 /** Rows that an import writes. */
 export const IMPORTED_TAGS: readonly number[] = [...BACKUP_TAGS, TAG_CHUNK_RECORD, TAG_FLUSH, TAG_RECORD, TAG_EXPIRY];
 
-/** Visits a row; key and value are valid during the call only. */
+/** Visits a row; key and value are valid only during the call. */
 export type RowSink = (key: Uint8Array, value: Uint8Array) => void;

@@ -1,6 +1,6 @@
 /**
- * How long keys and values of each kind are. Decoders read what they expect where they expect it; what else is there would be
- * written to the store as it is, and never be found again, or be more than the store takes.
+ * Valid sizes of keys and values by kind. Decoders read only what they expect; additional bytes would be written to the
+ * store unchanged and never be found again, or exceed what the store accepts.
  */
 import { NAME_BYTES_MAX, PAGE_VALUE_BYTES, PRODUCER_ID_BYTES_MAX } from '../../base/limits.ts';
 import { HEAD_FIXED_BYTES } from '../../stream/head.ts';
@@ -25,7 +25,7 @@ const INCARNATION_END = 7;
 const POSITION_END = 15;
 const TOKEN_END = 9;
 
-/** Shortest and longest key, tag included. */
+/** Shortest and longest key, including the tag. */
 const KEY_BYTES: ReadonlyMap<number, readonly [number, number]> = new Map([
   [TAG_ATTRIBUTES, [INCARNATION_END, INCARNATION_END]],
   [TAG_BUCKET, [2, 1 + NAME_BYTES_MAX]],
@@ -58,7 +58,7 @@ function hasItsSize(tag: number, value: Uint8Array): boolean {
     case TAG_PRODUCER:
       return value.length >= 2 && value.length === producerBytes(value[1] as number);
     default:
-      // The others are read to their end, or say themselves how long they are.
+      // The others are decoded to their end, or state their own size.
       return true;
   }
 }

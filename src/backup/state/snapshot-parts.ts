@@ -1,4 +1,4 @@
-/** Published snapshots: all parts are there, and make up the digest that the first row names. */
+/** Published snapshots: all parts are present and match the digest in the first row. */
 import { PAGE_VALUE_BYTES } from '../../base/limits.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { compareBytes } from '../../stream/keys.ts';
@@ -46,7 +46,7 @@ export class SnapshotParts {
     open.digest.update(value.slice());
   }
 
-  /** No more parts of the snapshot that came last. */
+  /** The last snapshot has no more parts. */
   end(): void {
     const open = this.#open;
     this.#open = undefined;
@@ -80,7 +80,7 @@ export class SnapshotParts {
     );
     check(isToken(snapshot.contentType), `the snapshot of stream ${nameText(entry.name)} has an impossible type`);
     const digest = this.#newDigest();
-    // As the publishing node counts it (http/routes/snapshot.ts).
+    // Computed as the publishing node does (http/routes/snapshot.ts).
     const type = encodeUtf8(snapshot.contentType);
     const size = new Uint8Array(8);
     new DataView(size.buffer).setUint32(0, type.length, true);
@@ -91,7 +91,7 @@ export class SnapshotParts {
   }
 }
 
-/** Inside of a chunk only the chunk itself knows. */
+/** Boundaries inside a chunk are known only from the chunk itself. */
 function isOnBorder(entry: StreamEntry, offset: number, record: number): boolean {
   if (offset === entry.tail) return record === entry.recordNext;
   if (offset === entry.floor) return record === entry.recordFirst;

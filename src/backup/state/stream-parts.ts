@@ -1,4 +1,4 @@
-/** A stream's bytes: chunks and rows cover it from the floor to the tail without a gap. */
+/** Checks that chunks and rows cover a stream from the floor to the tail without a gap. */
 import { BODY_BYTES_MAX } from '../../base/limits.ts';
 import { type StoredChunk, decodeChunkRow } from '../../protocol/cold.ts';
 import { END_BYTES, ROW_HEAD_BYTES, ROW_PAYLOAD_BYTES_MAX } from '../../stream/row.ts';
@@ -9,7 +9,7 @@ import { NOWHERE, type StreamEntry } from './streams.ts';
 const view = new RowView();
 const lastByte = new Uint8Array(1);
 const LINE_FEED = 0x0a;
-/** A chunk is read as a whole. One message, with the ends of those before it in its row, is the largest. */
+/** A chunk is read completely. The largest has one message, with the ends of those before it in its row. */
 const CHUNK_BYTES_MAX = 2 * BODY_BYTES_MAX;
 
 const endAt = (i: number): number => ROW_HEAD_BYTES + END_BYTES * i;
@@ -29,7 +29,7 @@ function chunkFault(entry: StreamEntry, start: number, chunk: StoredChunk): stri
   if (chunk.start !== start || chunk.end <= start || chunk.length === 0 || chunk.length > CHUNK_BYTES_MAX)
     return 'has impossible bounds';
   const { firstRecord, recordNext, lastEnd, end } = chunk;
-  // Each record has a byte at least, and the last of them ends at lastEnd.
+  // Each record has at least one byte, and the last one ends at lastEnd.
   const none = recordNext === firstRecord && lastEnd === start;
   const some = recordNext > firstRecord && lastEnd <= end && recordNext - firstRecord <= lastEnd - start;
   if (!none && !some) return 'has impossible records';
@@ -56,7 +56,7 @@ export function checkRow(entry: StreamEntry, start: number, value: Uint8Array): 
   entry.endsWhole = view.count > 0 && view.end(view.count - 1) === view.length;
 }
 
-/** Where a published snapshot lies among the rows: the ordinal of what begins there. */
+/** Finds a published snapshot among the rows: the ordinal of what begins there. */
 function noteSnapshot(entry: StreamEntry): void {
   const at = entry.snapshotOffset - view.start;
   if (at < 0 || at >= view.length) return;
@@ -77,7 +77,7 @@ function rowFault(entry: StreamEntry, start: number, value: Uint8Array): string 
   let last = 0;
   for (let i = 0; i < view.count; i++) {
     const end = view.end(i);
-    // The view reads the two bytes that are ever set.
+    // The view reads only the two bytes that are ever set.
     const rest = (value[endAt(i) + 2] as number) | (value[endAt(i) + 3] as number);
     if (end <= last || end > view.length || rest !== 0) return 'has messages that end where they cannot';
     last = end;
@@ -88,7 +88,7 @@ function rowFault(entry: StreamEntry, start: number, value: Uint8Array): string 
   return undefined;
 }
 
-/** Nothing more comes for the stream. */
+/** The stream has no more rows. */
 export function checkComplete(entry: StreamEntry): void {
   const fault = gap(entry);
   if (fault !== undefined) throw new Fault(`stream ${nameText(entry.name)}: ${fault}`);

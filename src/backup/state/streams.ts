@@ -1,12 +1,12 @@
-/** What is remembered of each stream of a group while its rows go by in the order of a backup (order.ts). */
+/** State kept for each stream of a group while its rows pass in backup order (order.ts). */
 import { type Head } from '../../stream/head.ts';
 
-/** Of a stream without chunks, or without rows, so far. */
+/** For a stream without chunks, or without rows, so far. */
 const NONE = -1;
-/** Of a published snapshot that begins inside a message. */
+/** For a published snapshot that begins inside a message. */
 export const NOWHERE = -2;
 
-/** One for each stream of the group: about 200 bytes, and nothing else of a backup stays in memory. */
+/** One per stream of the group: about 200 bytes, and nothing else of a backup stays in memory. */
 export class StreamEntry {
   readonly name: Uint8Array;
   readonly json: boolean;
@@ -23,7 +23,7 @@ export class StreamEntry {
   readonly forked: boolean;
   readonly provisional: boolean;
   readonly hasPins: boolean;
-  /** How far chunks and rows have come. */
+  /** Positions that chunks and rows have reached. */
   coldEnd = NONE;
   coldRecord = NONE;
   rowStart = NONE;
@@ -31,9 +31,9 @@ export class StreamEntry {
   rowRecord = NONE;
   /** A message or record ends at the end of the last row. */
   endsWhole = true;
-  /** The same of the last chunk. */
+  /** The same for the last chunk. */
   coldEndsWhole = true;
-  /** Ordinal at the published snapshot, if that lies among the rows. */
+  /** Ordinal at the published snapshot, if that is among the rows. */
   snapshotRecord = NONE;
   seenAttributes = false;
   seenSnapshot = false;

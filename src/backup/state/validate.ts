@@ -1,8 +1,8 @@
 /**
- * Looks at the rows of a backup one by one, in their order, and says in one sentence what cannot be. The same
- * for an import, which writes what passes, and for a verification without a cluster. Gauges are counted again on the way.
+ * Checks the rows of a backup one by one, in order, and reports the first fault in one sentence. It serves imports,
+ * which write what passes, and verification without a cluster. It also recounts the gauges.
  *
- * A row of an unknown format or of impossible sizes makes its decoder throw; the message of that is a sentence too.
+ * For a row of an unknown format or with impossible sizes the decoder throws, with a sentence as message.
  */
 import { decodeUtf8, isValidUtf8 } from '../../base/utf8.ts';
 import { NAME_BYTES_MAX, PRODUCER_RECEIPTS } from '../../base/limits.ts';
@@ -39,10 +39,10 @@ import { checkShape } from './shape.ts';
 import { type NewDigest, SnapshotParts } from './snapshot-parts.ts';
 import { StreamEntry } from './streams.ts';
 
-/** What a backup of one group amounts to; an import needs all of it. */
+/** Totals of a backup of one group; an import needs all of them. */
 export interface Summary {
   readonly buckets: number;
-  /** Of those buckets: other groups of the same backup have some of them too. */
+  /** Names of those buckets: other groups of the same backup share some of them. */
   readonly bucketNames: readonly string[];
   readonly streams: number;
   readonly rows: number;
@@ -61,7 +61,7 @@ interface Gauges {
 }
 
 export class Validator {
-  /** Gets every row, and the index entries that belong to it. */
+  /** Receives every row and its index entries. */
   readonly #sink: RowSink;
   readonly #buckets = new Map<string, Gauges>();
   readonly #streams = new Map<number, StreamEntry>();
@@ -96,7 +96,7 @@ export class Validator {
     }
   }
 
-  /** All rows were there. Throws a Fault. */
+  /** All rows were passed. Throws a Fault. */
   finish(): Summary {
     this.#snapshots.end();
     for (const entry of this.#streams.values()) checkComplete(entry);
@@ -130,7 +130,7 @@ export class Validator {
     };
   }
 
-  /** Kinds in their order, keys of one kind ascending: the same key twice is the same thing twice. */
+  /** Kinds in order, keys of one kind ascending, so no key occurs twice. */
   #order(key: Uint8Array): void {
     const tag = key[0] as number;
     const place = BACKUP_TAGS.indexOf(tag);
@@ -203,7 +203,7 @@ export class Validator {
     const head = decodeHead(name, 0, value);
     check(isStreamName(name), 'a stream has an impossible name');
     const gauges = this.#buckets.get(decodeUtf8(name, 0, name.indexOf(NUL)));
-    // A fork in the making makes its bucket when it is whole.
+    // A provisional fork creates its bucket when it is complete.
     check(
       gauges !== undefined && (gauges.bucket.exists || head.provisional),
       `stream ${nameText(name)} is in a bucket that is not listed`,

@@ -1,7 +1,7 @@
 /**
- * Leaves the secrets of the cluster out of a backup: the private keys that sign webhooks and the secret of callback tokens, which are
- * records of the log of subscriptions. Bytes at an offset never change, so such a record stays as long as it was, with blanks
- * instead of its members and a kind that no version knows, so that every version skips it.
+ * Removes the cluster's secrets from a backup: the private keys that sign webhooks and the secret of callback tokens,
+ * which are records of the subscription log. Bytes at an offset never change, so such a record keeps its length, with
+ * spaces instead of its members and a kind that every version skips as unknown.
  *
  *   {"op":"key","kid":"ds_…","x":"…","d":"…","secret":"…"}   becomes   {"op":"Key"                                  }
  *   {"op":"rotate", …}                                       becomes   {"op":"rOtate" … }
@@ -26,7 +26,7 @@ export class WithoutKeys {
     this.#sink = sink;
   }
 
-  /** Heads come before data, and the rows of a stream in their order. */
+  /** Heads come before data, and the rows of a stream in order. */
   row(key: Uint8Array, value: Uint8Array): void {
     if (key[0] === TAG_HEAD && compareBytes(key.subarray(1), LOG_NAME) === 0) {
       this.#incarnation = decodeHead(key.slice(1), 0, value).incarnation;
@@ -49,11 +49,13 @@ const LINE_FEED = byteOf('\n');
 const QUOTE = byteOf('"');
 const BRACE = byteOf('}');
 const BLANK = byteOf(' ');
-/** The two letters that tell these kinds from all others: key, and of release, remove, rewind only rotate goes on with an o. */
+/**
+ * The two letters that identify these kinds: of release, remove, rewind and rotate, only rotate continues with an o.
+ */
 const [K, R, O] = [byteOf('k'), byteOf('r'), byteOf('o')];
 const CAPITAL = -32;
 
-/** One record a line, the kind in front, as nodes write them. A line may go on in the next piece. */
+/** One record per line, the kind first, as nodes write them. A line may continue in the next piece. */
 export class KeyBlanker {
   #at: 'begin' | 'kind' | 'r' | 'rest-of-kind' | 'members' | 'other' = 'begin';
   #matched = 0;
@@ -87,7 +89,7 @@ export class KeyBlanker {
         if (byte === QUOTE) this.#at = 'members';
         return byte;
       case 'members':
-        // No member holds a brace, so the only one is the end.
+        // No member contains a brace, so the only one is the end.
         return byte === BRACE || byte === LINE_FEED ? byte : BLANK;
       case 'other':
         return byte;

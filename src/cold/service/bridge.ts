@@ -1,6 +1,6 @@
 /**
- * Between a shard thread and the cold service on the main thread: a shard asks by message, and is answered once per id.
- * Bytes are handed over, not copied.
+ * Connects a shard thread with the cold service on the main thread: each request of a shard is answered once per id.
+ * Bytes are transferred, not copied.
  */
 import type { Worker } from 'node:worker_threads';
 import type {
@@ -15,16 +15,16 @@ import type {
 } from '../shard/port.ts';
 import type { ColdService } from './cold-service.ts';
 
-/** What a shard asks for. */
+/** Requests from a shard. */
 export type ColdQuestion =
   | { readonly ask: 'upload'; readonly request: UploadRequest }
   | { readonly ask: 'remove'; readonly request: RemoveRequest }
   | { readonly ask: 'list'; readonly request: ListRequest }
   | { readonly ask: 'merge'; readonly request: MergeRequest }
-  /** Whether the store can be reached: a peer wants to know. */
+  /** Whether the store is reachable; a peer asked. */
   | { readonly ask: 'probe'; readonly request: { readonly id: number } };
 
-/** What it is told. */
+/** Answers to a shard. */
 export type ColdAnswer =
   | { readonly told: 'uploaded'; readonly id: number; readonly answer: UploadAnswer }
   | { readonly told: 'removed'; readonly id: number; readonly answer: RemoveAnswer }
@@ -32,12 +32,12 @@ export type ColdAnswer =
   | { readonly told: 'merged'; readonly id: number; readonly answer: MergeAnswer }
   | { readonly told: 'probed'; readonly id: number; readonly answer: boolean };
 
-/** The cold service, as far as shards use it: its promises never reject. */
+/** The part of the cold service that shards use: its promises never reject. */
 export type ColdCalls = Pick<ColdService, 'upload' | 'remove' | 'list' | 'merge' | 'reaches'>;
 
 const NO_STORE = { error: 'this node has no cold store' };
 
-/** Answers one question of a shard thread. */
+/** Answers one request of a shard thread. */
 export async function answerShard(
   worker: Worker,
   service: ColdCalls | undefined,

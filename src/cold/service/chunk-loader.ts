@@ -1,26 +1,26 @@
 /**
- * Chunks of the cold store in memory. A chunk never changes and its object's key is never used again, so what was verified
- * once stays true. Each chunk is fetched once however many readers wait for it; fetches are bounded, and those that only run
- * ahead of a reader give way to those that somebody waits for.
+ * Cache of cold chunks. A chunk never changes and its object's key is never reused, so a verified chunk stays valid.
+ * Each chunk is fetched once however many readers wait for it. Fetches are bounded, and read-ahead yields to fetches
+ * that a reader waits for.
  */
 import { LRUCache } from 'lru-cache';
 import type { ColdOutcome, Failed } from './pool-tasks.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
 
-/** Fetches at once: what keeps a store across a network busy. */
+/** Concurrent fetches: enough to keep a store across a network busy. */
 const LOADS_MAX = 64;
-/** Read-ahead stops here, so that the rest is for readers that wait. */
+/** Read-ahead stops here; the rest is for waiting readers. */
 const AHEAD_LOADS_MAX = 32;
-/** Memory of an entry besides its bytes; streams that grow slowly have chunks of a few bytes. */
+/** Overhead of an entry; streams that grow slowly have chunks of a few bytes. */
 const ENTRY_BYTES = 512;
 
-/** Of one read ahead: fewer and larger reads are cheaper for the store and for us. */
+/** Size of one read-ahead: fewer and larger reads are cheaper on both sides. */
 const AHEAD_BYTES_MAX = 8 * 1024 * 1024;
 
-/** Chunks that follow each other in one object, verified. Never rejects. */
+/** Consecutive chunks of one object, verified. Never rejects. */
 export type ReadChunks = (refs: readonly ChunkRef[]) => Promise<ColdOutcome<'get'>>;
 
-/** A chunk, or why there is none. */
+/** A chunk, or why it could not be loaded. */
 export type Loaded = { readonly ok: true; readonly value: Uint8Array } | Failed;
 
 interface Waiting {
@@ -33,12 +33,12 @@ export class ChunkLoader {
   readonly #read: ReadChunks;
   readonly #cache: LRUCache<string, Uint8Array> | undefined;
   readonly #loads = new Map<string, Promise<Loaded>>();
-  /** In order of arrival; those before #next are done with. */
+  /** In order of arrival; those before #next are done. */
   #waiting: Waiting[] = [];
   #next = 0;
   #running = 0;
 
-  /** `cacheBytesMax` 0: nothing is kept. */
+  /** `cacheBytesMax` 0 disables caching. */
   constructor(read: ReadChunks, cacheBytesMax: number) {
     this.#read = read;
     this.#cache =
@@ -51,12 +51,12 @@ export class ChunkLoader {
     return this.#cache?.calculatedSize ?? 0;
   }
 
-  /** Fetches that wait for their turn. */
+  /** Queued fetches. */
   get waiting(): number {
     return this.#waiting.length - this.#next;
   }
 
-  /** From memory, if it is there. */
+  /** From memory, if cached. */
   cached(ref: ChunkRef): Uint8Array | undefined {
     const bytes = this.#cache?.get(nameOf(ref));
     if (bytes === undefined) this.counters.misses++;
@@ -75,17 +75,17 @@ export class ChunkLoader {
     return load;
   }
 
-  /** Fetches what will probably be asked for next, while there is nothing better to do. */
+  /** Fetches what will probably be requested next, while there is spare capacity. */
   loadAhead(refs: readonly ChunkRef[]): void {
     const cache = this.#cache;
     if (cache === undefined) return;
     const missing = refs.filter((ref) => {
       const name = nameOf(ref);
-      // What is there is used soon, and must not go before what this reader has left behind: when more is read again and
-      // again than the cache holds, the oldest chunks of all are those that come next.
+      // Marks cached chunks as used soon, so that they outlive what this reader has already passed. When the working
+      // set exceeds the cache, the oldest chunks are the ones needed next.
       return !this.#loads.has(name) && cache.get(name) === undefined;
     });
-    // Not one by one as the reader moves on: the window is filled again when half of it is used up.
+    // Not one by one as the reader advances: the window is refilled when half of it is used up.
     const [first] = missing;
     if (first === undefined || 2 * refs.indexOf(first) > refs.length) return;
     for (const run of runsOf(missing)) {
@@ -96,7 +96,7 @@ export class ChunkLoader {
     }
   }
 
-  /** A run fails as a whole; somebody may be waiting for the part of it that is good. */
+  /** A run fails as a whole; a reader may be waiting for an intact part of it. */
   async #ofRun(reading: Promise<ColdOutcome<'get'>>, ref: ChunkRef, index: number): Promise<Loaded> {
     const outcome = await reading;
     return outcome.ok ? { ok: true, value: outcome.value[index] as Uint8Array } : this.#single(ref);
@@ -138,7 +138,7 @@ export class ChunkLoader {
   }
 }
 
-/** Neighbours in an object together, up to AHEAD_BYTES_MAX. */
+/** Groups neighbours in an object, up to AHEAD_BYTES_MAX. */
 function runsOf(refs: readonly ChunkRef[]): ChunkRef[][] {
   const runs: ChunkRef[][] = [];
   for (const ref of refs) {

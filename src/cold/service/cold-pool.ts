@@ -1,9 +1,10 @@
 /**
- * Slow work on the object store, in threads of its own. Everything is bounded: tasks, the bytes they hold, the time a caller
- * waits, and the time that a stopping process gives to what is under way.
+ * Slow object store operations in separate threads. Everything is bounded: tasks, the bytes they hold, a caller's wait,
+ * and the time that a stopping process allows for running tasks.
  *
- * A task is never aborted through piscina: that would end its thread and all the tasks beside it. The store bounds each
- * operation; a task that hangs all the same (a network file system) is given up by its caller but keeps its place here.
+ * A task is never aborted through piscina, because that would end its thread with all other tasks in it. The store
+ * bounds each operation; a task that hangs anyway (a network file system) is abandoned by its caller but keeps its slot
+ * here.
  */
 import { availableParallelism } from 'node:os';
 import { Piscina } from 'piscina';
@@ -11,15 +12,15 @@ import type { Backend } from '../store/backend.ts';
 import { mergeBytes } from '../store/merge-objects.ts';
 import type { ColdOutcome, ColdTask, Failed } from './pool-tasks.ts';
 
-/** Tasks that one thread works on at once: they wait for the network nearly all the time. Also connections per thread. */
+/** Concurrent tasks per thread: they wait for the network nearly all the time. Also connections per thread. */
 export const TASKS_PER_THREAD = 32;
 /** One thread moves about 1 GiB/s; a second one helps where there are cores to spare. */
 const THREADS_MAX = availableParallelism() >= 4 ? 2 : 1;
-/** Under way and waiting. What is beyond would wait for many seconds; its caller tries again. */
+/** Running and queued. More would wait for many seconds, so the caller retries instead. */
 const TASKS_MAX = 512;
 /** Bodies of puts and results of gets that tasks hold or will hold. */
 const BYTES_MAX = 256 * 1024 * 1024;
-/** Over the bound of the operation itself: time in the queue, and then the store did not keep its bound. */
+/** Added to the bound of the operation: time in the queue, and for a store that exceeds its bound. */
 const LATE_MS = 5_000;
 
 const BUSY: Failed = { ok: false, failure: 'busy', message: 'too much work for the cold store is waiting' };
@@ -30,7 +31,7 @@ export interface PoolOptions {
   /** Bound of one operation. */
   readonly timeoutMs: number;
   readonly onError: (error: unknown) => void;
-  /** What became of each task, before its caller is told. */
+  /** Outcome of each task, before its caller gets it. */
   readonly onOutcome?: (op: ColdTask['op'], outcome: ColdOutcome<ColdTask['op']>) => void;
 }
 
@@ -54,14 +55,14 @@ export class ColdPool {
       maxThreads: THREADS_MAX,
       concurrentTasksPerWorker: TASKS_PER_THREAD,
       maxQueue: TASKS_MAX,
-      // Waiting with Atomics would stop the sockets of idle connections.
+      // Waiting with Atomics would block the sockets of idle connections.
       atomics: 'disabled',
       recordTiming: false,
     });
     this.#piscina.on('error', options.onError);
   }
 
-  /** Tasks under way and waiting. */
+  /** Running and queued tasks. */
   get tasks(): number {
     return this.#tasks;
   }
@@ -75,7 +76,7 @@ export class ColdPool {
   run<Op extends ColdTask['op']>(task: Extract<ColdTask, { op: Op }>): Promise<ColdOutcome<Op>> {
     if (this.#closed) return Promise.resolve(STOPPED);
     const bytes = bytesOf(task);
-    // A single one is always taken when there is nothing else.
+    // A single task is always accepted when there is nothing else.
     const isFull = this.#tasks >= TASKS_MAX || (this.#tasks > 0 && this.#bytes + bytes > BYTES_MAX);
     if (isFull) return Promise.resolve(BUSY);
     this.#tasks++;
@@ -88,7 +89,7 @@ export class ColdPool {
     return this.#bounded(done, task) as Promise<ColdOutcome<Op>>;
   }
 
-  /** Takes no more tasks, gives those under way `waitMs`, and ends the threads. */
+  /** Accepts no more tasks, allows running ones `waitMs`, and ends the threads. */
   async close(waitMs: number): Promise<void> {
     this.#closed = true;
     if (this.#tasks > 0) {
@@ -107,7 +108,7 @@ export class ColdPool {
       return await this.#piscina.run(task, task.op === 'put' ? { transferList: [task.body.buffer] } : {});
     } catch (error) {
       if (this.#closed) return STOPPED;
-      // The thread died with the task; piscina starts another one. What a put has done is unknown, as after a timeout.
+      // The thread died with the task; piscina starts another one. The outcome of a put is unknown, as after a timeout.
       return { ok: false, failure: 'unreachable', message: `${task.op}: ${String(error)}` };
     }
   }
@@ -133,7 +134,7 @@ export class ColdPool {
 
 /** Operations of one probe, each with its own bound. */
 const PROBE_STEPS = 6;
-/** Of a merge: hundreds of small reads, some at once. No client waits for it. */
+/** Of a merge: hundreds of small reads, some concurrent. No client waits for it. */
 const MERGE_STEPS = 6;
 
 function stepsOf({ op }: ColdTask): number {
@@ -147,7 +148,7 @@ function bytesOf(task: ColdTask): number {
   return task.op === 'get' ? task.lengths.reduce((sum, length) => sum + length, 0) : 0;
 }
 
-/** The thread's entry: source when run from source, compiled when compiled. */
+/** The thread's entry: TypeScript when run from source, JavaScript when compiled. */
 function entry(): string {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
   return new URL(`../../../workers/pool.${extension}`, import.meta.url).href;

@@ -1,4 +1,7 @@
-/** The cold store on the main thread: what shards ask of it goes to the pool and comes back, exactly once and never as an exception. */
+/**
+ * The cold store on the main thread: requests of shards go to the pool, and each is answered exactly once and never
+ * with an exception.
+ */
 import { DIGEST_BYTES } from '../../digest/blake3.ts';
 import { assert } from '../../base/assert.ts';
 import type { ColdPool } from './cold-pool.ts';
@@ -6,7 +9,7 @@ import type { ColdOutcome } from './pool-tasks.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
 import type { ListAnswer, MergeAnswer, MergeSlice, Part, RemoveAnswer, UploadAnswer } from '../shard/port.ts';
 
-/** Peers and strangers may ask as often as they like: the store is asked no more often than that. */
+/** Peers and strangers may ask at any rate; the store is probed no more often than this. */
 const PROOF_MS = 1000;
 
 export class ColdService {
@@ -78,7 +81,10 @@ export class ColdService {
     return { error: outcome.message };
   }
 
-  /** Whether the store takes, shows and deletes an object now. Callers that ask meanwhile, or a moment later, share the answer. */
+  /**
+   * Whether the store accepts, returns and deletes an object now. Concurrent callers, and those of the next moment,
+   * share the answer.
+   */
   reaches(): Promise<boolean> {
     const clockMs = performance.now();
     if (this.#proof === undefined || clockMs > this.#proofUntilMs) {
@@ -91,7 +97,7 @@ export class ColdService {
     return this.#proof;
   }
 
-  /** Chunks that follow each other in one object, verified. */
+  /** Consecutive chunks of one object, verified. */
   read(refs: readonly StoredRange[]): Promise<ColdOutcome<'get'>> {
     const [first] = refs;
     assert(first !== undefined, 'a read has a range');
@@ -107,5 +113,5 @@ export class ColdService {
   }
 }
 
-/** As a chunk's reference names it. */
+/** As named in a chunk's reference. */
 export type StoredRange = Pick<ChunkRef, 'key' | 'at' | 'length' | 'digest'>;

@@ -1,7 +1,7 @@
 /**
- * The directory of the `dir` backend when the server starts. A node that has used it remembers that beside its data: should
- * the directory be empty at a later start, its file system is most likely not mounted, and what was written to the mount point
- * would be hidden as soon as it is. That is refused, not guessed.
+ * Checks the directory of the `dir` backend at server start. A node that has used it records that in its data
+ * directory. If the directory is empty at a later start, its file system is most likely not mounted, and anything
+ * written to the mount point would be hidden later. The start is then refused.
  *
  *   cold-store.json   {"format":1,"directory":"/mnt/cold/root"}; missing: none was used yet
  */
@@ -14,8 +14,8 @@ const FILE = 'cold-store.json';
 const FORMAT = 1;
 
 /**
- * The store is there from now on, unless the directory does not answer within `timeoutMs` (then it is not made before the next
- * start). Throws ConfigError when it cannot be made, and when it was there once and is not any more.
+ * Ensures that the store exists, unless the directory does not answer within `timeoutMs` (then it is created at the
+ * next start). Throws ConfigError when it cannot be created, and when it existed before and is gone.
  */
 export async function prepareDirectory(
   dataDir: string,
@@ -38,7 +38,7 @@ export async function prepareDirectory(
   if (isMade === true && !wasUsed) await remember(dataDir, place);
 }
 
-/** Undefined: it takes too long (a network file system that hangs). */
+/** Undefined: it takes too long (a hanging network file system). */
 async function inTime<T>(timeoutMs: number, place: string, promise: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {

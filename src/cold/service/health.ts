@@ -1,27 +1,27 @@
 /**
- * Whether this node can work with its cold store, by all that it asks of it. While something fails, the whole of it is tried again
- * until it works; when nothing was asked for a while, one look tells that the store is still there. People are told once
- * that it fails, once that it works again, and now and then in between.
+ * Tracks whether this node can work with its cold store, from the outcomes of its operations. After a failure it probes
+ * all operations until they work; after an idle time, one cheap request checks that the store is there. It logs when
+ * operations begin to fail, when they work again, and a reminder in between.
  */
 import type { ColdOutcome, ColdTask } from './pool-tasks.ts';
 
 type Op = ColdTask['op'];
 
 const RETRY_MS_MIN = 1000;
-/** A store that is back is known by then, also to a node that has nothing to bring away. */
+/** A store that is back is noticed within this time, also by a node with nothing to upload. */
 const RETRY_MS_MAX = 10_000;
-/** Nothing was asked for so long: one cheap request. */
+/** Idle time after which one cheap request is made. */
 const IDLE_MS = 10_000;
-/** A line about an outage that goes on. */
+/** Interval of log lines about a continuing outage. */
 const REMINDER_MS = 5 * 60_000;
-/** Between the end of one outage and the next that is told: a store may come and go. */
+/** Minimum time between the end of one outage and the next log line: a store may flap. */
 const CALM_MS = 30_000;
 
 export interface ColdHealthOptions {
-  /** Does not reject; its outcome is met() too. */
+  /** Does not reject; its outcome is also passed to met(). */
   run(op: 'probe' | 'look'): Promise<ColdOutcome<Op>>;
   log(level: 'warn' | 'info', fields: Readonly<Record<string, unknown>>, sentence: string): void;
-  /** Calls `run` once, later; returns what forgets it. */
+  /** Calls `run` once, later; returns its cancellation. */
   after(ms: number, run: () => void): () => void;
   monotonicMs(): number;
   wallMs(): number;
@@ -38,13 +38,13 @@ export interface ColdHealthReport {
 
 export class ColdHealth {
   readonly #options: ColdHealthOptions;
-  /** What failed the last time. Each kind is well again when it works itself, or all of it does in a probe. */
+  /** Operations that failed last time. Each recovers when it works itself, or when a probe of all of them does. */
   readonly #failing = new Set<Op>();
   #wasReached = false;
   #sinceMs = 0;
   #sinceClockMs = 0;
   #reason = '';
-  /** The outage was told, and when the last line about it was written. */
+  /** Whether the outage was logged, and when the last line about it was written. */
   #isTold = false;
   #toldAtMs = -Infinity;
   #metAtMs = -Infinity;
@@ -78,12 +78,12 @@ export class ColdHealth {
     };
   }
 
-  /** What the store, or the way to it, made of a task. */
+  /** The outcome of a task, from the store or the path to it. */
   met(op: Op, outcome: ColdOutcome<Op>): void {
-    // Said by this node, not by the store.
+    // Caused by this node, not by the store.
     if (!outcome.ok && (outcome.failure === 'busy' || outcome.failure === 'stopped')) return;
     this.#metAtMs = this.#options.monotonicMs();
-    // An object that is missing or altered was looked for in a store that answers.
+    // A missing or altered object was looked up in a store that answers.
     if (outcome.ok || (op !== 'probe' && (outcome.failure === 'missing' || outcome.failure === 'bad')))
       this.#worked(op);
     else this.#failed(op, outcome.message);
@@ -101,7 +101,7 @@ export class ColdHealth {
     this.#options.log('info', { awayMs: Math.round(clockMs - this.#sinceClockMs) }, 'the cold store works again');
   }
 
-  /** Something works: the rest may too, and is tried soon. */
+  /** One operation works, so the others may too and are tried soon. */
   #hope(): void {
     if (this.#retryMs === RETRY_MS_MIN) return;
     this.#retryMs = RETRY_MS_MIN;
@@ -114,7 +114,7 @@ export class ColdHealth {
       this.#sinceMs = this.#options.wallMs();
       this.#sinceClockMs = clockMs;
       this.#retryMs = RETRY_MS_MIN;
-      // The next look is not an idle one.
+      // The next check is not the idle one.
       this.#wait();
     }
     this.#failing.add(op);

@@ -1,4 +1,4 @@
-/** What the pool's threads do, as plain data in both directions: errors lose their class on the way between threads. */
+/** The tasks of the pool's threads, as plain data in both directions: errors lose their class between threads. */
 import { DIGEST_BYTES, digestOf, sameDigest } from '../../digest/blake3.ts';
 import { type MergeChunks, type MergeSlice, type MergedObject, mergeObject } from '../store/merge-objects.ts';
 import { Parts } from '../store/range-parts.ts';
@@ -6,7 +6,7 @@ import { probe } from '../store/probe-store.ts';
 import type { ObjectPage, ObjectStore } from '../store/store.ts';
 import { StoreError, type StoreFailure } from '../store/store-error.ts';
 
-/** A part of an object, by its place in the bytes at hand. */
+/** A part of an object, by its position in the buffer. */
 export interface Slice {
   readonly at: number;
   readonly length: number;
@@ -23,9 +23,9 @@ interface Get {
   readonly op: 'get';
   readonly key: string;
   readonly offset: number;
-  /** Of the parts that follow each other from there on; each is verified. */
+  /** Lengths of the consecutive parts from there on; each is verified. */
   readonly lengths: readonly number[];
-  /** The BLAKE3 of each, one after the other. */
+  /** The concatenated BLAKE3 digests of the parts. */
   readonly digests: Uint8Array;
 }
 
@@ -47,18 +47,18 @@ interface Probe {
 
 interface Merge {
   readonly op: 'merge';
-  /** Of the object that is written. */
+  /** Key of the object to write. */
   readonly key: string;
   readonly slices: readonly MergeSlice[];
 }
 
 export type ColdTask = Put | Get | List | Remove | Probe | Merge;
 
-/** What a task gives back when it worked. */
+/** Results of successful tasks. */
 export interface ColdResults {
-  /** The BLAKE3 of each slice, one after the other. */
+  /** The concatenated BLAKE3 digests of the slices. */
   readonly put: Uint8Array<ArrayBuffer>;
-  /** The parts, each with memory of its own, so that one can be kept without the others. */
+  /** The parts, each in its own memory, so that one can be kept without the others. */
   readonly get: readonly Uint8Array<ArrayBuffer>[];
   readonly list: ObjectPage;
   readonly remove: undefined;
@@ -66,7 +66,7 @@ export interface ColdResults {
   readonly merge: MergedObject;
 }
 
-/** `busy`: too much is waiting already. `stopped`: the process ends. Both come from the pool itself. */
+/** `busy`: too many tasks wait. `stopped`: the process is ending. Both come from the pool itself. */
 export interface Failed {
   readonly ok: false;
   readonly failure: StoreFailure | 'busy' | 'stopped';

@@ -1,7 +1,7 @@
 /**
- * Answers reads whose bytes lie in the cold store. The shard answered with a plan (protocol/cold.ts) instead of bytes; here the
- * chunks are fetched and the answer is put together as the shard would have given it. It comes later than answers and events
- * that the shard sent after the plan: live readers know (http/live/topic.ts).
+ * Answers reads whose bytes are in the cold store. The shard answers with a plan (protocol/cold.ts) instead of bytes;
+ * here the chunks are fetched and the answer is assembled as the shard would have given it. It arrives later than
+ * answers and events that the shard sent after the plan; live readers handle that (http/live/topic.ts).
  */
 import { type ErrorCode, errorNumber } from '../../base/errors.ts';
 import type { Failed } from './pool-tasks.ts';
@@ -14,16 +14,16 @@ import type { Logger } from '../../logging/logger.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import { explain } from '../../protocol/refusal.ts';
 
-/** Answers under way; more are refused. */
+/** Concurrent answers; more are refused. */
 const READS_MAX = 1024;
 /** Bytes that they hold or wait for. */
 const READ_BYTES_IN_FLIGHT_MAX = 256 * 1024 * 1024;
-/** Positions at which a reader that goes on would be recognized. */
+/** Positions remembered to recognize a sequential reader. */
 const TRAIL_MAX = 4096;
 /** The reason of failed reads is logged at most this often. */
 const LOG_EVERY_MS = 60_000;
 
-/** Fills the reply from the chunks; returns the ref that is not what it should be, if one is (cold/state/assemble.ts). */
+/** Fills the reply from the chunks; returns the first invalid ref, if any (cold/state/assemble.ts). */
 export type Assemble = (plan: ColdPlan, chunks: readonly Uint8Array[], reply: Reply) => ChunkRef | undefined;
 
 export interface ColdReaderOptions {
@@ -31,7 +31,7 @@ export interface ColdReaderOptions {
   readonly assemble: Assemble;
   /** Asks the shard again; false: its mailbox is full. */
   readonly send: (request: Request, handler: ReplyHandler) => boolean;
-  /** Chunks behind an answer that are fetched for a sequential reader. */
+  /** Chunks after an answer that are fetched for a sequential reader. */
   readonly aheadChunks: number;
   readonly log: Logger;
   readonly monotonicMs: () => number;
@@ -39,7 +39,7 @@ export interface ColdReaderOptions {
 
 interface Job {
   readonly plan: ColdPlan;
-  /** The shard's answer; becomes the client's. */
+  /** The shard's answer, which becomes the client's. */
   readonly reply: Reply;
   readonly handler: ReplyHandler;
   /** The chunk whose object was missing before the shard was asked again. */
@@ -47,7 +47,7 @@ interface Job {
   readonly bytes: number;
 }
 
-/** Waits for the shard's second answer. Another plan comes back through take(), anything else is the client's. */
+/** Waits for the shard's second answer. Another plan goes through take(); any other reply is the client's. */
 class Again implements ReplyHandler {
   readonly handler: ReplyHandler;
   readonly missing: ChunkRef;
@@ -69,7 +69,7 @@ export class ColdReader {
   #bytes = 0;
   readonly #request = newRequest();
   readonly #error = new Reply();
-  /** In the order of use, oldest first. */
+  /** In order of use, oldest first. */
   readonly #trail = new Set<string>();
   #loggedMs = -Infinity;
   #stopped = false;
@@ -78,7 +78,7 @@ export class ColdReader {
     this.#options = options;
   }
 
-  /** Reads not yet answered. */
+  /** Unanswered reads. */
   get pending(): number {
     return this.#jobs.size;
   }
@@ -93,7 +93,7 @@ export class ColdReader {
     else this.#begin(reply, handler, undefined);
   }
 
-  /** Answers everything still open with STOPPING. */
+  /** Answers all open reads with STOPPING. */
   close(): void {
     this.#stopped = true;
     for (const job of [...this.#jobs]) this.#refuse(job, 'STOPPING');
@@ -163,7 +163,7 @@ export class ColdReader {
     }
   }
 
-  /** Never throws: the caller has ended the job, so the client would get no answer. */
+  /** Never throws: the caller has already ended the job, so the client would get no answer. */
   #finish(job: Job, chunks: readonly Uint8Array[]): void {
     try {
       this.#assembled(job, chunks);
@@ -212,7 +212,7 @@ export class ColdReader {
     }
   }
 
-  /** The object may be gone because the stream is: the shard knows by now. */
+  /** The object may be gone because the stream is; the shard knows by now. */
   #askAgain(job: Job, missing: ChunkRef): void {
     if (!this.#end(job)) return;
     this.counters.replanned++;
@@ -287,7 +287,7 @@ function placeOf(plan: ColdPlan, offset: number): string {
   return `${plan.group}:${plan.incarnation}:${offset}`;
 }
 
-/** Everything but the body: the ring's memory is reused. */
+/** Everything except the body, because the ring's memory is reused. */
 function keep(reply: Reply): Reply {
   const kept = Object.assign(new Reply(), reply);
   kept.body = undefined;

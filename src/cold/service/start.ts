@@ -1,7 +1,7 @@
 /**
- * The cold store when the server starts: it proves that it can write, read, list and delete under its root. What no repeat
- * can mend ends the start with a sentence. A store that does not answer is a warning: hot data can be served without it, and
- * it is tried again until it answers.
+ * The cold store at server start: it must prove that it can write, read, list and delete under its root. A permanent
+ * failure ends the start with a sentence. A store that does not answer is only a warning: hot data can be served
+ * without it, and it is retried until it answers.
  */
 import process from 'node:process';
 import { COMPACT_RUN_MIN } from '../../base/limits.ts';
@@ -22,16 +22,16 @@ import { ColdService } from './cold-service.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Logger } from '../../logging/logger.ts';
 
-/** Uploads under way when the server stops; what is not finished is uploaded again after the next start. */
+/** Time for running uploads when the server stops; unfinished ones are repeated after the next start. */
 const STOP_WAIT_MS = 5000;
-/** A directory has no bound of its own; on a network file system that hangs, callers wait so long. */
+/** A directory has no bound of its own; on a hanging network file system callers wait this long. */
 const DIRECTORY_TIMEOUT_MS = 30_000;
 
 export interface ColdStore {
   readonly service: ColdService;
-  /** How shards use it, but for the name of their run. */
+  /** How shards use it, except for the name of their run. */
   readonly use: Omit<ColdSettings, 'run'>;
-  /** Reads of cold bytes are answered from now on. */
+  /** Starts to answer reads of cold bytes. */
   serve(gateway: Gateway): void;
   /** The member `cold_store` of the metrics, and counters. */
   metrics(): Record<string, unknown>;
@@ -53,7 +53,7 @@ export async function startColdStore(config: Config, shardCount: number, log: Lo
   const health = watch(pool, log);
   watched.health = health;
   const proof = await pool.run<'probe'>({ op: 'probe' });
-  // What no repeat can mend.
+  // Permanent failures.
   if (!proof.ok && proof.failure !== 'unreachable') {
     health.stop();
     await pool.close(0);
@@ -120,7 +120,7 @@ function readMetrics(loader: ChunkLoader, reader: ColdReader | undefined): Recor
   };
 }
 
-/** What the metrics say without a cold store. */
+/** The metrics without a cold store. */
 export const NO_COLD_STORE_METRICS: Readonly<Record<string, unknown>> = {
   cold_store: { backend: 'none', root: null, bucket: null, region: null, endpoint: null, encryption: null },
 };
@@ -167,13 +167,13 @@ function useOf(cold: ColdConfig, shardCount: number): Omit<ColdSettings, 'run'> 
   };
 }
 
-/** For those who make backups. */
+/** Grace periods for backups. */
 export function gracesOf({ backend, gcGraceMs, mergedGraceMs, compaction }: ColdConfig): ColdGraces | undefined {
   if (backend === 'none') return undefined;
   return { cold_gc_grace_ms: gcGraceMs, ...(compaction ? { cold_compaction_gc_grace_ms: mergedGraceMs } : {}) };
 }
 
-/** The refusal that people meet first: S3 encrypts by default, many other stores cannot or only over https. */
+/** The most common refusal: S3 encrypts by default, while many other stores cannot, or only over https. */
 function hint(cold: ColdConfig, failed: Failed): string {
   const mayBeEncryption = cold.backend === 's3' && cold.s3.encryption !== 'none' && / (400|501) /.test(failed.message);
   return mayBeEncryption

@@ -1,10 +1,10 @@
 import type { Random } from '../../raft/random.ts';
 
 const FIRST_MS = 200;
-/** What a store that came back waits for at most. */
+/** Maximum delay before a recovered store is used again. */
 const LONGEST_MS = 5000;
 
-/** When to try again after failures: doubling, with jitter so that many groups do not come all at once. */
+/** Retry delays after failures: doubling, with jitter so that groups do not retry all at once. */
 export class BackOff {
   readonly #random: Random;
   #failures = 0;
@@ -32,7 +32,7 @@ export class BackOff {
     this.#notBeforeMs = -Infinity;
   }
 
-  /** The store answered somebody else: no reason to wait on. */
+  /** The store answered another request, so there is no reason to wait. */
   hope(): void {
     this.#notBeforeMs = -Infinity;
   }

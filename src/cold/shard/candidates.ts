@@ -1,17 +1,17 @@
-/** Streams of one group that may have chunks to merge, in the order in which they were noticed. Bounded. */
+/** Streams of one group that may have chunks to merge, in order of discovery. Bounded. */
 
-/** About 200 bytes each. What is dropped comes again with the stream's next flushes. */
+/** About 200 bytes each. A dropped stream comes back with its next flushes. */
 const STREAMS_MAX = 4096;
-/** How long a stream with a bad source is left alone. */
+/** How long a stream with a bad source is avoided. */
 const AVOID_MS = 10 * 60_000;
 const AVOIDED_MAX = 1024;
-/** Streams that one job looks at. */
+/** Streams that one job examines. */
 const STREAMS_PER_JOB = 256;
 
 export class Candidates {
-  /** By incarnation, which no other stream has. */
+  /** By incarnation, which is unique to a stream. */
   readonly #streams = new Map<number, Uint8Array>();
-  /** Until when, by incarnation. */
+  /** End of the avoidance, by incarnation. */
   readonly #avoided = new Map<number, number>();
   #taken: readonly number[] = [];
 
@@ -30,7 +30,7 @@ export class Candidates {
     return true;
   }
 
-  /** The first ones of the bucket of the first. */
+  /** The first candidates, all of the first one's bucket. */
   next(): Uint8Array[] {
     const streams: Uint8Array[] = [];
     const taken: number[] = [];
@@ -47,7 +47,7 @@ export class Candidates {
     return streams;
   }
 
-  /** Of those that next() gave, so many were looked at. */
+  /** Drops the examined ones of those that next() returned. */
   drop(looked: number): void {
     for (const incarnation of this.#taken.slice(0, looked)) this.#streams.delete(incarnation);
     this.#taken = [];

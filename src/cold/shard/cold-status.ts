@@ -13,7 +13,7 @@ export function coldCounters(groups: readonly Group[], cold: ColdTier | undefine
     cold_bytes: total(({ state }) => state.cold.bytes),
     cold_objects: total(({ state }) => state.cold.objects),
     cold_gc_queue_length: total(({ state }) => state.cold.gcLength),
-    // What this node has to bring away: it flushes what it leads.
+    // Backlog of this node: it flushes what it leads.
     cold_flush_backlog_bytes: cold === undefined ? 0 : total((group) => (group.leads ? group.state.hotBytes : 0)),
     cold_backpressure_events: total(({ admission }) => admission.counters.hotRefusals),
     cold_backpressure_bytes: total(({ admission }) => admission.counters.refusedBytes),
@@ -75,7 +75,7 @@ export function describeCold(group: Group, cold: ColdTier | undefined, nowMs: nu
     /** Age of the oldest bytes that are not in the cold store; null when there are none, or no store. */
     cold_backlog_age_ms: cold === undefined || oldestMs === undefined ? null : Math.max(0, nowMs - oldestMs),
     cold_write_admission: admission.show(state),
-    /** This node leads the group, and what it tried to upload last was not taken by the store. */
+    /** This node leads the group, and the store rejected its last upload. */
     cold_flush_failing: cold?.flusher.isFailing(group) ?? false,
   };
 }

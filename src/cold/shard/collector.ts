@@ -1,7 +1,7 @@
 /**
- * Deletes the objects that nothing refers to any more: what the replicated GC queue names, some time after it was queued, by
- * the node that leads. Entries stay in the queue until their objects are known to be gone, so a node that stops in between
- * leaves nothing behind; deleting twice does no harm, because a key is never used again.
+ * Deletes objects that nothing refers to: those in the replicated GC queue, some time after they were queued, by the
+ * leader. Entries stay in the queue until their objects are known to be gone, so a node that stops in between leaves
+ * nothing behind. Deleting twice is harmless, because a key is never reused.
  */
 import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
@@ -25,9 +25,9 @@ interface Lane {
 
 interface Job {
   readonly seqs: readonly number[];
-  /** Objects to be deleted: those of another cluster are only forgotten. */
+  /** Objects to delete; those of another cluster are only forgotten. */
   readonly objects: number;
-  /** There was more than one pass takes. */
+  /** More were due than one pass handles. */
   readonly more: boolean;
   state: 'deleting' | 'deleted' | 'proposed';
 }
@@ -55,7 +55,7 @@ export class Collector {
     this.#lanes = options.groups.map((group) => ({
       group,
       backOff: new BackOff(random),
-      // Not all groups in the same turn.
+      // Spread, so that not all groups run in the same turn.
       nextAtMs: random.below(Math.ceil(options.settings.gcIntervalMs)),
       job: undefined,
     }));
@@ -104,7 +104,7 @@ export class Collector {
     }
     if (job !== undefined || clockMs < this.#readyAtMs(lane)) return;
     lane.nextAtMs = clockMs + this.#options.settings.gcIntervalMs;
-    // A backup that is being taken here refers to objects that were there when it began.
+    // A backup being taken here refers to objects that existed when it began.
     if (group.leads && group.exports === 0 && group.state.cold.gcLength > 0) this.#begin(lane, nowMs);
   }
 

@@ -1,11 +1,12 @@
 /**
- * Merges small chunks of the groups that this node leads: a stream that grows slowly leaves one per flush interval. A job is
- * planned from the state (cold/state/compaction-plan.ts), read and written by the pool, and published with a COMPACT command.
- * No client waits for it, so it comes after everything else: one job per group, few per shard, none while bytes have to leave.
+ * Merges small chunks of the groups that this node leads: a stream that grows slowly leaves one per flush interval. A
+ * job is planned from the state (cold/state/compaction-plan.ts), executed by the pool, and published with a COMPACT
+ * command. No client waits for it, so it has the lowest priority: one job per group, few per shard, none while bytes
+ * must be flushed.
  *
- * Safe by the order that flushes keep: the command is proposed only when the object is in the store, by the leader that
- * planned it and in the same term; an object whose outcome is not known stays for the sweep. Old chunks stay readable for
- * the GC's grace.
+ * Its safety rests on the same order as for flushes: the command is proposed only when the object is in the store, by
+ * the leader that planned it and in the same term; an object of unknown outcome is left to the sweep. Old chunks stay
+ * readable for the GC's grace period.
  */
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
@@ -22,15 +23,15 @@ import type { ColdPort, ColdSettings, MergeAnswer } from './port.ts';
 import type { Outcome, Proposals } from './proposals.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
-/** Jobs of a shard at once, each of another group. */
+/** Concurrent jobs of a shard, each of another group. */
 const JOBS_MAX = 2;
-/** Groups are looked at this often, or as often as bytes move. */
+/** Interval of checks per group, unless bytes are flushed more often. */
 const LOOK_MS = 1000;
-/** Rows of chunks that a turn reads, at some microseconds each. */
+/** Chunk rows read per turn, at some microseconds each. */
 const LOOKS = 1024;
-/** Of one object. */
+/** Size of one object. */
 const JOB_BYTES_MAX = 8 * 1024 * 1024;
-/** A source that is missing or bad is reported this often. */
+/** Interval of reports about a missing or bad source. */
 const REPORT_MS = 60_000;
 
 interface Job {
@@ -78,9 +79,9 @@ export class Compactor {
   readonly #random: Random;
   readonly #lanes: readonly Lane[];
   readonly #lookMs: number;
-  /** Merges not yet answered, also those whose job was forgotten. */
+  /** Unanswered merges, including those whose job was dropped. */
   readonly #asked = new Map<number, Job>();
-  /** Objects that are being written or proposed: no orphans. */
+  /** Objects being written or proposed, which are not orphans. */
   readonly #own = new Set<number>();
   #next = 0;
   #lookAtMs = 0;
@@ -114,7 +115,7 @@ export class Compactor {
     return this.#asked.size;
   }
 
-  /** The object is one of this run that is under way. */
+  /** The object belongs to a running job of this run. */
   owns(object: ObjectId): boolean {
     return object.run === this.#options.settings.run && this.#own.has(object.seq);
   }
@@ -123,12 +124,13 @@ export class Compactor {
   flushed(group: Group, slices: FlushPlan['slices']): void {
     const { compactRunMin } = this.#options.settings;
     if (compactRunMin === 0) return;
-    // Several are needed. Half of them pass by on average, and no memory is taken for each of all streams.
+    // Several flushes are needed before a merge. Ignoring half of them on average saves the memory of tracking all
+    // streams.
     if (this.#random.below(Math.ceil(compactRunMin / 2)) !== 0) return;
     const lane = this.#lanes.find((one) => one.group === group);
     for (const slice of slices) {
-      // All of an object or none: streams whose chunks lie side by side are merged together, and read with one request for
-      // all of them. One by one they took a request for nearly every chunk.
+      // All streams of an object or none: streams whose chunks are adjacent are merged together and read with one
+      // request. Individually they took a request for nearly every chunk.
       if (!isSmall(slice)) continue;
       if (lane?.candidates.add(slice.incarnation, slice.stream, this.#clockMs) === false) this.counters.dropped++;
     }
@@ -144,7 +146,7 @@ export class Compactor {
     for (let step = 0; step < count && this.#asked.size < JOBS_MAX; step++) {
       const at = (this.#next + step) % count;
       if (!this.#start(this.#lanes[at] as Lane)) continue;
-      // Planning reads rows: at most one in a turn. There may be more to do at once.
+      // Planning reads rows: at most once per turn. More may be due immediately.
       this.#next = (at + 1) % count;
       this.#lookAtMs = clockMs;
       return;
@@ -200,12 +202,12 @@ export class Compactor {
     }
   }
 
-  /** True when the state was looked at. */
+  /** True when the state was examined. */
   #start(lane: Lane): boolean {
     const { group, candidates } = lane;
     if (candidates.size === 0 || lane.job !== undefined) return false;
     if (!group.leads) {
-      // The leader remembers its own.
+      // Only a leader tracks candidates.
       candidates.clear();
       return false;
     }
@@ -267,11 +269,11 @@ export class Compactor {
     this.counters.bytes += bytes;
     this.counters.merged += chunks;
     this.counters.written += slicesAccepted;
-    // What they became may be the sixteenth of its kind.
+    // The merged chunk may be the sixteenth of its tier.
     this.#remember(lane, job);
   }
 
-  /** Later, with another plan and another object. */
+  /** Later, with a new plan and a new object. */
   #again(lane: Lane, job: Job): void {
     lane.backOff.failed(this.#clockMs);
     lane.job = undefined;

@@ -1,6 +1,6 @@
 /**
- * An operator's flush of one stream: looked at once a turn until there is an answer. Everything that depends
- * on the operator is a 4xx, also a node without a cold store and one that does not lead; a store that fails is a 502.
+ * An operator's flush of one stream, checked once a turn until there is an answer. Everything that depends on the
+ * operator is a 4xx, including a node without a cold store and one that does not lead; a failing store is a 502.
  */
 import { ERRORS } from '../../base/errors.ts';
 import type { Group } from '../../group/group.ts';
@@ -11,14 +11,14 @@ import type { FlushCall } from './flusher.ts';
 import type { ColdTier } from './tier.ts';
 import type { CallResult } from '../../protocol/call-result.ts';
 
-/** Of one object, whatever the caller asks for: it is held in memory. */
+/** Maximum size of one object, whatever the caller asks for: it is held in memory. */
 const CALL_BYTES_MAX = 8 * 1024 * 1024;
-/** Calls that wait for the job of their group. */
+/** Calls waiting for the job of their group. */
 const CALLS_MAX = 16;
 
 const NO_STORE = 'this node has no cold store: set storage.cold.backend and start it again';
 
-/** What to look at until it gives an answer. */
+/** Returns the check to repeat until it gives an answer. */
 export function flushCall(cold: ColdTier | undefined, group: Group, query: Query): () => CallResult | undefined {
   if (cold === undefined) return () => sentence('refused', NO_STORE);
   const stream = query.bytes.slice(query.keyAt, query.keyAt + query.keyBytes);
@@ -27,9 +27,9 @@ export function flushCall(cold: ColdTier | undefined, group: Group, query: Query
   let call: FlushCall | undefined;
   return () => {
     if (!group.leads) return notLeader(group, {});
-    // A leader that has not applied what was before its term may not know the stream yet.
+    // A leader that has not applied everything before its term may not know the stream yet.
     if (group.state.appliedTerm !== group.raft.term) return undefined;
-    // A stream that is looked up stays in the cache: of an import that is undone it would be a stream without rows.
+    // A lookup keeps the stream in the cache; for an import that is undone it would be a stream without rows.
     if (isImporting(group.state)) return sentence('retry', ERRORS.GROUP_IMPORTING.text);
     if (call === undefined) {
       const early = refusal(group, stream, wanted);
@@ -53,7 +53,7 @@ function outcome(group: Group, { stream, done, reason }: FlushCall): CallResult 
     case 'flushed': {
       const head = group.state.find(stream, 0, stream.length);
       if (head === undefined) return sentence('not-found', 'stream not found');
-      // Applied mutations, as backups count them: not the index in the log.
+      // Applied commands, as backups count them: not the index in the log.
       const { mutations } = group.state;
       return { outcome: 'done', body: { hot_start_offset: head.hotStart, group_commit_index: mutations } };
     }

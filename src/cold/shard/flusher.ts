@@ -1,10 +1,11 @@
 /**
- * Moves hot bytes of the groups that this node leads to the cold store: gather some whole rows into an object, upload it, and
- * publish it with a FLUSH command. One job per group, so each begins where the last one ended.
+ * Moves hot bytes of the groups that this node leads to the cold store: collect some complete rows into an object,
+ * upload it, and publish it with a FLUSH command. One job per group, so each begins where the previous one ended.
  *
- * Safe by order: bytes leave the nodes when the command is applied, and the command is proposed only when the object is in
- * the store, by the leader that gathered it and in the same term. An object is never deleted here: when the outcome of its
- * upload or of its command is not known, it stays, the next try has a new id, and the sweep finds what nothing refers to.
+ * Its safety rests on the order: bytes leave the nodes when the command is applied, and the command is proposed only
+ * when the object is in the store, by the leader that collected it and in the same term. Objects are never deleted
+ * here: when the outcome of an upload or command is unknown, the object stays, the next attempt uses a new id, and the
+ * sweep finds unreferenced objects.
  */
 import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
@@ -19,12 +20,12 @@ import type { ColdPort, ColdSettings, UploadAnswer } from './port.ts';
 import type { Outcome, Proposals } from './proposals.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
-/** Groups are looked at this often for bytes that have become old enough, or four times per interval. */
+/** Interval of checks for bytes that have become old enough; at least four times per flush interval. */
 const LOOK_MS = 250;
 const LOOK_MS_MIN = 5;
 /**
- * Ages go by the wall clock of the leader of that time. Should it have been ahead, or be set back, bytes would look young for as long:
- * so once in a while, by the clock that never steps, everything moves.
+ * Ages use the wall clock of the leader at that time. If it was ahead, or is set back, bytes look too young for that
+ * long; so everything is flushed at this interval of the monotonic clock.
  */
 const EVERYTHING_MS = 60_000;
 
@@ -42,7 +43,7 @@ interface Job {
   readonly object: ObjectId;
   readonly key: string;
   readonly plan: FlushPlan;
-  /** Size of the object; the plan's body is not ours any more. */
+  /** Size of the object; the plan's body has been transferred. */
   readonly bytes: number;
   readonly startedMs: number;
   readonly call: FlushCall | undefined;
@@ -55,11 +56,11 @@ interface Lane {
   readonly backOff: BackOff;
   readonly calls: FlushCall[];
   job: Job | undefined;
-  /** The store did not take what was uploaded last. */
+  /** The store rejected the last upload. */
   refused: boolean;
-  /** The group's origin is being settled. */
+  /** The group's origin is being established. */
   claiming: boolean;
-  /** When everything moves next, whatever its age. */
+  /** When everything is flushed next, whatever its age. */
   everythingAtMs: number;
 }
 
@@ -98,9 +99,9 @@ export class Flusher {
   readonly #options: FlusherOptions;
   readonly #lanes: readonly Lane[];
   readonly #lookMs: number;
-  /** Uploads not yet answered, also those whose job was forgotten: their memory is in use. */
+  /** Unanswered uploads, including those whose job was dropped: their memory is in use. */
   readonly #uploads = new Map<number, Job>();
-  /** Sequence numbers of objects that are being uploaded or proposed: no orphans. */
+  /** Sequence numbers of objects being uploaded or proposed, which are not orphans. */
   readonly #own = new Set<number>();
   #next = 0;
   #lookAtMs = 0;
@@ -131,7 +132,7 @@ export class Flusher {
     return this.#uploads.size;
   }
 
-  /** The object is one of this run that is under way. */
+  /** The object belongs to a running job of this run. */
   owns(object: ObjectId): boolean {
     return object.run === this.#options.settings.run && this.#own.has(object.seq);
   }
@@ -142,7 +143,7 @@ export class Flusher {
     for (const lane of this.#lanes) if (lane.job !== undefined) this.#settle(lane, lane.job);
     if (clockMs < this.#lookAtMs) return;
     this.#lookAtMs = clockMs + this.#lookMs;
-    // Gathering reads and copies a whole object: at most one in a turn, so that appends do not wait for several.
+    // Collecting reads and copies a complete object: at most one per turn, so that appends do not wait for several.
     const count = this.#lanes.length;
     for (let step = 0; step < count; step++) {
       const at = (this.#next + step) % count;
@@ -174,12 +175,12 @@ export class Flusher {
       other.backOff.hope();
       other.refused = false;
     }
-    // The next turn proposes it; a forgotten job ends here, and its object with it.
+    // The next turn proposes it; for a dropped job this ends its ownership of the object.
     if (lane === undefined) this.#own.delete(job.object.seq);
     else job.digests = answer.digests;
   }
 
-  /** The call is answered in `done`, in one of the next turns. */
+  /** The call is answered through `done`, in one of the next turns. */
   call(group: Group, call: FlushCall): void {
     const lane = this.#lanes.find((one) => one.group === group);
     if (lane === undefined) return;
@@ -187,13 +188,13 @@ export class Flusher {
     this.#lookAtMs = 0;
   }
 
-  /** It leads the group and has bytes to bring away, but the store does not take them. */
+  /** It leads the group and has bytes to flush, but the store rejects them. */
   isFailing(group: Group): boolean {
     const refused = this.#lanes.find((one) => one.group === group)?.refused === true;
     return refused && group.leads && group.state.hotBytes > 0;
   }
 
-  /** Calls that wait for their turn. */
+  /** Queued calls. */
   callsOf(group: Group): number {
     return this.#lanes.find((one) => one.group === group)?.calls.length ?? 0;
   }
@@ -269,7 +270,7 @@ export class Flusher {
   }
 
   /**
-   * Before its very first upload a group settles under which name all its objects lie, with an empty flush: the sweep looks
+   * Before its very first upload a group establishes the prefix of all its objects with an empty flush: the sweep looks
    * for orphans only there.
    */
   #claim(lane: Lane): void {
@@ -277,7 +278,7 @@ export class Flusher {
     lane.claiming = true;
     const fields = newCommandFields();
     fields.kind = COMMANDS.flush.number;
-    // The number of no upload.
+    // A number that no upload has.
     const object = { run: settings.run, seq: 0 };
     const key = objectKey(lane.group.id, settings.run, '', 0, object);
     fields.payload = encodeFlushList({ object, key, bytes: 0, slices: [] });
@@ -337,7 +338,7 @@ export class Flusher {
       return;
     }
     if (COMMANDS.flush.result.read(reply).slicesAccepted === 0) {
-      // Deleted or moved meanwhile. Should that ever happen again and again, it happens slowly.
+      // Deleted or moved meanwhile. If that ever repeats, it repeats slowly.
       this.counters.stale++;
       lane.backOff.failed(this.#clockMs);
     } else {
@@ -359,7 +360,7 @@ export class Flusher {
     counters.packSlices += plan.slices.length;
   }
 
-  /** The group is free for its next job, which may be due at once. */
+  /** The group is free for its next job, which may be due immediately. */
   #end(lane: Lane, how: NonNullable<FlushCall['done']>, reason: string): void {
     const call = lane.job?.call;
     lane.job = undefined;

@@ -1,22 +1,22 @@
 import type { ChunkRef } from '../../protocol/cold.ts';
 
 /**
- * The cold store as a shard sees it: it asks, and is answered later, exactly once per id, in any order and whatever
- * happened. An error does not say that nothing was done: a lost answer is an error too. In the server the calls are messages
- * to the main thread (src/cold/service/cold-service.ts), in the simulator an object store in memory.
+ * The cold store as a shard sees it: requests are answered later, exactly once per id, in any order and in every case.
+ * An error does not mean that nothing was done: a lost answer is an error too. In the server the calls are messages to
+ * the main thread (src/cold/service/cold-service.ts), in the simulator an object store in memory.
  */
 export interface ColdPort {
-  /** Writes one object and digests its slices. `body` is the port's from now on: its memory goes to another thread. */
+  /** Writes one object and digests its slices. The port takes `body`: its memory moves to another thread. */
   upload(request: UploadRequest): void;
   /** Deletes objects; one that does not exist counts as deleted. */
   remove(request: RemoveRequest): void;
-  /** Objects under `prefix` in the order of their keys, from behind `after` on. */
+  /** Objects under `prefix` in key order, starting after `after`. */
   list(request: ListRequest): void;
-  /** Writes one object that holds one chunk for each run of chunks. What cannot be read is left out. */
+  /** Writes one object with one chunk for each run of chunks. Unreadable runs are omitted. */
   merge(request: MergeRequest): void;
 }
 
-/** A part of an object that gets a digest of its own. */
+/** A part of an object with its own digest. */
 export interface Part {
   readonly at: number;
   readonly length: number;
@@ -58,21 +58,21 @@ export interface MergeRequest {
 export interface ListedObject {
   readonly key: string;
   readonly bytes: number;
-  /** When it was written, by the clock of the store. */
+  /** Time of the write, by the clock of the store. */
   readonly writtenAtMs: number;
 }
 
-/** BLAKE3 of each part, or a sentence. */
+/** BLAKE3 of each part, or an error sentence. */
 export type UploadAnswer = { readonly digests: readonly Uint8Array[] } | { readonly error: string };
 export type RemoveAnswer = { readonly error?: string };
-/** `next`: continue behind this key; undefined at the end. */
+/** `next`: continue after this key; undefined at the end. */
 export type ListAnswer =
   | { readonly objects: readonly ListedObject[]; readonly next: string | undefined }
   | { readonly error: string };
 
-/** Where the chunk lies, or why there is none: a source is missing, or is not what was written. */
+/** Location of the chunk, or why there is none: a source is missing or corrupt. */
 export type MergedSlice = (Part & { readonly digest: Uint8Array }) | { readonly failed: string };
-/** One for each slice that was asked for. `bytes`: size of the object; 0 = none was written. */
+/** One for each requested slice. `bytes`: size of the object; 0 = none was written. */
 export type MergeAnswer =
   | { readonly bytes: number; readonly slices: readonly MergedSlice[] }
   | { readonly error: string };
@@ -81,25 +81,25 @@ export type MergeAnswer =
 export interface ColdSettings {
   /** 16 hex digits, drawn for this run of this shard: object ids of no other shard or run begin with it. */
   readonly run: string;
-  /** Hot bytes of a stream are moved when they are this old, */
+  /** Hot bytes of a stream are moved when they reach this age, */
   readonly flushIntervalMs: number;
-  /** or when the group has so many of them. */
+  /** or when the group has this many of them. */
   readonly flushBytes: number;
   /** Size of one object. */
   readonly flushBytesMax: number;
-  /** Uploads of this shard at once, each of another group. */
+  /** Concurrent uploads of this shard, each of another group. */
   readonly uploadsMax: number;
   /** 0: no bound. */
   readonly hotBytesMax: number;
   readonly gcIntervalMs: number;
   readonly gcEntriesMax: number;
-  /** Objects that nothing refers to any more are kept for so long: a slow read may still be using them. */
+  /** How long unreferenced objects are kept, because a slow read may still use them. */
   readonly gcGraceMs: number;
-  /** Those whose bytes live on in others, because small chunks were merged: backups may refer to them. */
+  /** The same for objects whose small chunks were merged into others, because backups may refer to them. */
   readonly mergedGraceMs: number;
   readonly sweepIntervalMs: number;
-  /** Objects younger than this are not taken for orphans. */
+  /** Younger objects never count as orphans. */
   readonly sweepGraceMs: number;
-  /** So many small chunks of a stream, at least, are merged; 0: none are. */
+  /** Minimum number of small chunks of a stream to merge; 0 disables merging. */
   readonly compactRunMin: number;
 }

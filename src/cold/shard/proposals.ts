@@ -6,7 +6,7 @@ import type { Reply } from '../../protocol/reply.ts';
 
 const NO_LEADER = errorNumber('NO_LEADER');
 
-/** What became of a command: applied here, certainly not in the log, or unknown. */
+/** Outcome of a command: applied here, certainly not in the log, or unknown. */
 export type Outcome = 'applied' | 'refused' | 'unknown';
 
 /** Commands of the shard's own that wait for their answer: at most one for each worker and group. */

@@ -1,10 +1,10 @@
 /**
- * Finds objects in the store that nothing refers to: uploads whose command never came to be, because the leader changed, the
- * process died, or the outcome was not known. They are put into the GC queue by a MARK_ORPHAN command.
+ * Finds unreferenced objects in the store: uploads whose command was never applied, because the leader changed, the
+ * process died, or the outcome was unknown. A MARK_ORPHAN command puts them into the GC queue.
  *
- * Nothing that may still get a reference is taken: only a leader looks that has applied an entry of its own term, so every
- * FLUSH of earlier leaders that can ever be applied has been; its own uploads are known to it; and young objects are left
- * alone, whatever the reason.
+ * It never takes an object that may still get a reference. Only a leader that has applied an entry of its own term
+ * sweeps, so every FLUSH of earlier leaders that can ever be applied has been; it knows its own uploads; and young
+ * objects are always left alone.
  */
 import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
@@ -17,15 +17,15 @@ import type { ColdPort, ColdSettings, ListAnswer, ListedObject } from './port.ts
 import type { Proposals } from './proposals.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
-/** Objects of one page; a pass over a million of them is a thousand pages, one at a time. */
+/** Objects per page; a pass over a million of them is a thousand pages, one at a time. */
 const PAGE = 1000;
-/** After a failure, and at least. */
+/** Delay after a failure, and minimum delay. */
 const RETRY_MS = 30_000;
 
 interface Lane {
   readonly group: Group;
   nextAtMs: number;
-  /** Where the pass under way continues. */
+  /** Where the running pass continues. */
   after: string;
   busy: boolean;
   page: Exclude<ListAnswer, { readonly error: string }> | undefined;
@@ -38,7 +38,7 @@ export interface SweeperOptions {
   readonly proposals: Proposals;
   readonly seed: number;
   readonly nextId: () => number;
-  /** The object is an upload of this process that is under way. */
+  /** The object is a running upload of this process. */
   readonly owns: (object: ObjectId) => boolean;
 }
 
@@ -135,7 +135,7 @@ export class Sweeper {
     const fields = newCommandFields();
     fields.kind = COMMANDS.markOrphan.number;
     fields.payload = encodeOrphanList(orphans);
-    // Whatever becomes of it: the next pass finds them again if need be.
+    // Ignores the outcome: the next pass finds them again if necessary.
     this.#options.proposals.propose(group, fields, nowMs, (outcome) => {
       if (outcome === 'applied') this.counters.orphans += orphans.length;
     });
@@ -145,7 +145,7 @@ export class Sweeper {
   #orphan(group: Group, listed: ListedObject, nowMs: number): ObjectId | undefined {
     const { settings, owns } = this.#options;
     const parsed = parseObjectKey(listed.key);
-    // Not a name of ours: somebody else's object, which is none of our business.
+    // Not one of our names: a foreign object, which we leave alone.
     if (parsed === undefined || parsed.origin !== group.state.cold.origin) return undefined;
     if (listed.writtenAtMs > nowMs - settings.sweepGraceMs) return undefined;
     const object = { run: parsed.run, seq: parsed.seq };
@@ -162,7 +162,7 @@ export class Sweeper {
   }
 }
 
-/** Leads, and has applied an entry of its own term: nothing of earlier terms can be applied any more that is not yet. */
+/** Leads, and has applied an entry of its own term: no entry of an earlier term can be applied any more. */
 function knowsEverything(group: Group): boolean {
   return group.leads && group.state.appliedTerm === group.raft.term;
 }

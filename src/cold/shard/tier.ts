@@ -1,4 +1,7 @@
-/** What a shard does for the cold tier of the groups that it leads. Deterministic: driven by turns and by the port's answers. */
+/**
+ * A shard's work for the cold tier of the groups that it leads. Deterministic: driven by turns and by the port's
+ * answers.
+ */
 import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import type { ShardOptions } from '../../shard/options.ts';
@@ -28,7 +31,7 @@ export class ColdTier {
   readonly sweeper: Sweeper;
   readonly compactor: Compactor;
   #lastId = 0;
-  /** Of the objects of this run; 0 is that of the empty flush. */
+  /** Sequence number of this run's objects; 0 is that of the empty flush. */
   #lastSeq = 0;
 
   constructor(options: ColdTierOptions) {
@@ -55,7 +58,7 @@ export class ColdTier {
     return new ColdTier({ ...options.cold, groups, proposals, seed, log, short: () => !storage.spaceLeft });
   }
 
-  /** Before the turn's entries are sealed: what it proposes goes into them. */
+  /** Call before the turn's entries are sealed, because its proposals go into them. */
   turn(nowMs: number, clockMs: number): void {
     this.flusher.turn(nowMs, clockMs);
     this.collector.turn(nowMs, clockMs);
@@ -63,12 +66,12 @@ export class ColdTier {
     this.compactor.turn(nowMs, clockMs);
   }
 
-  /** When a turn is due although nothing arrives. */
+  /** When a turn is due without input. */
   get dueAtMs(): number {
     return Math.min(this.flusher.dueAtMs, this.collector.dueAtMs, this.sweeper.dueAtMs, this.compactor.dueAtMs);
   }
 
-  /** Answers of the port; the next turn acts on them. */
+  /** Answers of the port; the next turn handles them. */
   onUploaded(id: number, answer: UploadAnswer): void {
     this.flusher.onUploaded(id, answer);
   }

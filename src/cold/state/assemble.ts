@@ -1,6 +1,6 @@
 /**
- * The second half of a cold read: from the plan and the bytes of its chunks to the answer that planRead would have given
- * had everything been in rows. Pure; runs on the main thread.
+ * The second half of a cold read: builds the answer from the plan and the bytes of its chunks, the same answer that
+ * planRead gives for bytes in rows. Pure; runs on the main thread.
  */
 import { errorNumber } from '../../base/errors.ts';
 import { READ_BYTES_MAX } from '../../base/limits.ts';
@@ -25,7 +25,7 @@ class ChunkRows implements RowSource {
     this.end = start;
   }
 
-  /** False: the chunk is not what its reference says. Its digest was checked before, so this finds faults of ours. */
+  /** False: the chunk does not match its reference. Its digest was verified before, so this detects our own bugs. */
   add(chunk: DecodedChunk | undefined, incarnation: number, start: number, end: number): boolean {
     if (chunk === undefined || chunk.incarnation !== incarnation || chunk.start !== start || chunk.end !== end)
       return false;
@@ -53,7 +53,7 @@ class ChunkRows implements RowSource {
     into.ofValue(this.#starts[low] as number, this.#values[low] as Uint8Array);
   }
 
-  /** Offset at which `record` begins, which does so behind the end of another one in these rows; -1: it does not. */
+  /** Offset at which `record` begins, right after the end of another one in these rows; -1: it does not. */
   offsetOf(record: number): number {
     for (let i = 0; i < this.#starts.length; i++) {
       view.ofValue(this.#starts[i] as number, this.#values[i] as Uint8Array);
@@ -64,7 +64,7 @@ class ChunkRows implements RowSource {
   }
 }
 
-/** Payload of a row; 0 or less: no row. */
+/** Payload size of a row; 0 or less: not a row. */
 function rowBytes(value: Uint8Array): number {
   if (value.length < ROW_HEAD_BYTES || value[0] !== ROW_FORMAT) return 0;
   const count = new DataView(value.buffer, value.byteOffset, ROW_HEAD_BYTES).getUint32(4, true);
@@ -72,9 +72,8 @@ function rowBytes(value: Uint8Array): number {
 }
 
 /**
- * Answers the read into `reply`, which is the one that came with the plan. `chunks`: the bytes of the first plan.needed
- * refs. Returns the ref that is not what it should be, if one is; the reply is then as it was. reply.body is valid until
- * the next read.
+ * Answers the read into `reply`, which came with the plan. `chunks`: the bytes of the first plan.needed refs. Returns
+ * the first invalid ref, if any; the reply is then unchanged. reply.body is valid until the next read.
  */
 export function assembleRead(plan: ColdPlan, chunks: readonly Uint8Array[], reply: Reply): ChunkRef | undefined {
   const [first] = plan.refs;
@@ -123,14 +122,14 @@ export function assembleRead(plan: ColdPlan, chunks: readonly Uint8Array[], repl
   return undefined;
 }
 
-/** `offset` lies behind the start of the first chunk. */
+/** `offset` is after the start of the first chunk. */
 function onBorder(rows: ChunkRows, offset: number): boolean {
   rows.viewAt(view, offset - 1, -1);
   const ends = view.endsUpTo(offset - view.start);
   return ends > 0 && view.end(ends - 1) === offset - view.start;
 }
 
-/** As `refuse` in append.ts, from what the plan knows of the head. */
+/** As `refuse` in append.ts, from the plan's information about the head. */
 function refuseInside(plan: ColdPlan, reply: Reply): void {
   const { recordFirst } = reply;
   reply.code = errorNumber('OFFSET_INSIDE_RECORD');

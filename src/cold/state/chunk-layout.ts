@@ -1,14 +1,14 @@
 /**
- * A chunk as it lies in an object of the cold store: a run of one stream's data rows, with the ends of its messages or
- * records, so that nothing is lost on the way. Formats are for good: objects outlive the version that wrote them.
+ * A chunk in an object of the cold store: a run of one stream's data rows, with the ends of its messages or records, so
+ * that nothing is lost. Formats are permanent: objects outlive the version that wrote them.
  *
  *   0 magic 'MRCK' | 4 format u8 (1) | 5 zero u24 | 8 incarnation f64 | 16 start f64 | 24 end f64 | 32 firstRecord f64
  *  40 recordNext f64 | 48 rows u32 | 52 zero u32 | 56 rows, each as size u32 and the row's value (stream/row.ts)
  *
- * Little-endian. What a store returns is not trusted: decoding is total.
+ * Little-endian. A store's output is not trusted: decoding is total.
  */
 export const CHUNK_HEAD_BYTES = 56;
-/** Of each row, besides its value. */
+/** Per row, in addition to its value. */
 export const CHUNK_ROW_BYTES = 4;
 const MAGIC = 0x4b43524d;
 const FORMAT = 1;
@@ -21,7 +21,7 @@ export interface ChunkHead {
   readonly recordNext: number;
 }
 
-/** Writes the head of a chunk at `at`; `rows` rows follow, each with its size in front. */
+/** Writes the header of a chunk at `at`; `rows` rows follow, each preceded by its size. */
 export function writeChunkHead(head: ChunkHead, rows: number, view: DataView, at: number): void {
   view.setUint32(at, MAGIC, true);
   view.setUint32(at + 4, FORMAT, true);
@@ -39,7 +39,7 @@ export interface DecodedChunk extends ChunkHead {
   readonly rows: readonly Uint8Array[];
 }
 
-/** Undefined: not a chunk of a format that this version knows. */
+/** Undefined: not a chunk of a known format. */
 export function decodeChunk(bytes: Uint8Array): DecodedChunk | undefined {
   if (bytes.length < CHUNK_HEAD_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

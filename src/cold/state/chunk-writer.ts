@@ -1,4 +1,4 @@
-/** Turns rows into chunks (cold/state/chunk-layout.ts), one behind the other in one growing buffer. */
+/** Turns rows into consecutive chunks (cold/state/chunk-layout.ts) in one growing buffer. */
 import { COLD_CHUNK_BYTES } from '../../base/limits.ts';
 import { CHUNK_HEAD_BYTES, CHUNK_ROW_BYTES, writeChunkHead } from './chunk-layout.ts';
 import type { Chunk } from '../../protocol/cold.ts';
@@ -6,7 +6,10 @@ import type { RowSource } from '../../stream/collect.ts';
 import { RowView } from '../../stream/row-view.ts';
 
 const INITIAL_BYTES = 64 * 1024;
-/** Memory that is kept for the next writer: one object of usual size. Growing anew each time costs more than the chunks. */
+/**
+ * Memory kept for the next writer: one object of typical size. Growing a new buffer each time costs more than the
+ * chunks.
+ */
 const KEPT_BYTES = 16 * 1024 * 1024;
 const view = new RowView();
 let kept: Uint8Array | undefined;
@@ -23,7 +26,7 @@ export class ChunkWriter {
     return this.#length;
   }
 
-  /** Everything written, in a buffer of its own. The writer is of no more use. */
+  /** Everything written, in its own buffer. The writer cannot be used afterwards. */
   finish(): Uint8Array<ArrayBuffer> {
     const whole = new Uint8Array(this.#length);
     whole.set(this.#bytes.subarray(0, this.#length));
@@ -33,8 +36,8 @@ export class ChunkWriter {
   }
 
   /**
-   * Writes one chunk with the rows of [start, to), as many as fit into `most` bytes, at least one. A row begins at `start`;
-   * the last row is cut off at `to`.
+   * Writes one chunk with the rows of [start, to): as many as fit into `most` bytes, at least one. A row begins at
+   * `start`; the last row is cut off at `to`.
    */
   add(source: RowSource, incarnation: number, start: number, to: number, most = COLD_CHUNK_BYTES): UnhashedChunk {
     const at = this.#length;
@@ -66,7 +69,7 @@ export class ChunkWriter {
 
   #reserve(extra: number): void {
     if (this.#length + extra <= this.#bytes.length) return;
-    // Taken with the first byte only: most writers find nothing to write.
+    // Allocated with the first byte: most writers find nothing to write.
     const spare = this.#bytes === NOTHING ? kept : undefined;
     if (spare !== undefined) kept = undefined;
     const size = Math.max(this.#length + extra, 2 * this.#bytes.length, INITIAL_BYTES);

@@ -4,7 +4,7 @@ import type { Head } from '../../stream/head.ts';
 import { TAG_CHUNK, TAG_CHUNK_RECORD, positionKey } from '../../stream/keys.ts';
 import type { State } from '../../stream/state.ts';
 
-/** What the two rows of a chunk cost the next flush, in bytes. */
+/** Cost of a chunk's two rows for the next flush, in bytes. */
 export const CHUNK_DIRTY_BYTES = 200;
 
 export function putChunk(state: State, head: Head, object: ObjectId, chunk: Chunk): void {
@@ -17,7 +17,7 @@ export function putChunk(state: State, head: Head, object: ObjectId, chunk: Chun
   overlay.put(positionKey(prefix, TAG_CHUNK_RECORD, head.incarnation, chunk.firstRecord), start);
 }
 
-/** Of a stream that may be gone, so its content type is not known. */
+/** The stream may be gone, so its content type is unknown. */
 export function deleteChunk(state: State, incarnation: number, chunk: Chunk): void {
   state.overlay.delete(positionKey(state.prefix, TAG_CHUNK, incarnation, chunk.start));
   state.cold.bytes -= chunk.end - chunk.start;
@@ -25,7 +25,7 @@ export function deleteChunk(state: State, incarnation: number, chunk: Chunk): vo
   state.overlay.delete(positionKey(state.prefix, TAG_CHUNK_RECORD, incarnation, chunk.firstRecord));
 }
 
-/** The chunk that holds `offset` and the one in front of it, where there are such. */
+/** The chunk that holds `offset` and the previous one, if they exist. */
 export function chunksAt(state: State, head: Head, offset: number): { at?: StoredChunk; before?: StoredChunk } {
   const found: StoredChunk[] = [];
   const from = positionKey(state.prefix, TAG_CHUNK, head.incarnation, 0);
@@ -47,7 +47,7 @@ export function eachChunk(
   state.overlay.range(from, to, false, (_key, value) => visit(decodeChunkRow(value)));
 }
 
-/** Visits the chunks that begin in front of `before`, last one first, until `visit` returns false. */
+/** Visits the chunks that begin before `before`, last one first, until `visit` returns false. */
 export function eachChunkBack(
   state: State,
   incarnation: number,
@@ -59,7 +59,7 @@ export function eachChunkBack(
   state.overlay.range(from, to, true, (_key, value) => visit(decodeChunkRow(value)));
 }
 
-/** Start of the chunk in which `record` ends, which is at or behind the floor and in front of the rows. */
+/** Start of the chunk in which `record` ends, which is at or after the floor and before the rows. */
 export function chunkStartOfRecord(state: State, head: Head, record: number): number {
   let start = -1;
   const from = positionKey(state.prefix, TAG_CHUNK_RECORD, head.incarnation, 0);

@@ -1,4 +1,4 @@
-/** The command COMPACT: a chunk takes the place of a run of chunks that hold the same bytes. */
+/** The command COMPACT: one chunk replaces a run of chunks with the same bytes. */
 import { decodeUtf8 } from '../../base/utf8.ts';
 import { planted } from '../../base/planted.ts';
 import { type ObjectId, type Slice, type StoredChunk, decodeFlushList } from '../../protocol/cold.ts';
@@ -11,10 +11,10 @@ import { dropChunks } from './release.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /**
- * An object was uploaded whose slices hold what runs of chunks hold. Each slice is judged for itself: it is refused when
- * its stream has other chunks by now (removed, recreated, merged by another leader, floor beyond). What the runs refer to
- * is given back, with a grace of its own for backups that were taken before. Otherwise as a flush: an object without
- * references is garbage, one that is known is a repetition.
+ * Publishes an uploaded object whose slices hold the bytes of runs of chunks. Each slice is checked separately and
+ * refused when its stream has other chunks by now (removed, recreated, merged by another leader, floor beyond). The
+ * runs' references are released, with their own grace period for earlier backups. As in a flush, an unreferenced object
+ * is garbage, and a known one is a repetition.
  */
 export function applyCompact(state: State, command: Command, reply: Reply): void {
   const list = decodeFlushList(command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes));
@@ -33,7 +33,7 @@ function acceptSlice(state: State, object: ObjectId, slice: Slice, nowMs: number
   const run: StoredChunk[] = [];
   eachChunk(state, head.incarnation, slice.start, (chunk) => chunk.end <= slice.end && run.push(chunk) > 0);
   if (!isWhole(run, slice, object)) return false;
-  // Chunks below the floor are about to be given back.
+  // Chunks below the floor will be released.
   if ((run[0] as StoredChunk).end <= head.floor) return false;
   const replaced = planted('merge-keeps-references') ? run.slice(1) : run;
   dropChunks(state, head.incarnation, replaced, nowMs, GC_MERGED);
@@ -42,7 +42,10 @@ function acceptSlice(state: State, object: ObjectId, slice: Slice, nowMs: number
   return true;
 }
 
-/** The chunks are several, and together what the slice is. None is of the object itself: two slices may be alike. */
+/**
+ * There are several chunks, and together they match the slice. None is part of the object itself: two slices may be
+ * alike.
+ */
 function isWhole(run: readonly StoredChunk[], slice: Slice, object: ObjectId): boolean {
   const first = run[0];
   const last = run[run.length - 1];
@@ -53,7 +56,7 @@ function isWhole(run: readonly StoredChunk[], slice: Slice, object: ObjectId): b
   return run.every((chunk) => !sameObject(chunk.object, object));
 }
 
-/** Offset at which the last message of the run ends; its start when none does. */
+/** Offset at which the last message of the run ends; its start when there is none. */
 export function lastEndOf(run: readonly StoredChunk[]): number {
   for (let i = run.length - 1; i >= 0; i--) {
     const { firstRecord, recordNext, lastEnd } = run[i] as StoredChunk;

@@ -1,8 +1,9 @@
 /**
- * Which chunks the leader of a group should merge. A stream that grows slowly leaves one tiny chunk per flush interval, and
- * each is a row, an object and a request of every reader. They become fewer in tiers, as in a log-structured tree: runs at
- * the end of a stream become one chunk when that lifts all of them into a higher tier. A tier is sixteen times the one
- * below, so a byte is written again five times at most; only runs of COMPACT_RUN_MAX, which no tier lifts, may add to that.
+ * Which chunks a group's leader should merge. A stream that grows slowly leaves one tiny chunk per flush interval, and
+ * each is a row, an object and a request for every reader. They are merged in tiers, as in a log-structured tree: runs
+ * at the end of a stream become one chunk when that moves all of them to a higher tier. A tier is sixteen times the one
+ * below, so a byte is rewritten at most five times; only runs of COMPACT_RUN_MAX, which no tier covers, may add to
+ * that.
  */
 import { COLD_CHUNK_BYTES, COMPACT_CHUNKS_MAX, COMPACT_RUN_MAX, FLUSH_LIST_BYTES_MAX } from '../../base/limits.ts';
 import { type Chunk, type ChunkRef, type Slice, type StoredChunk, sliceBytes } from '../../protocol/cold.ts';
@@ -14,19 +15,19 @@ import { eachChunkBack } from './chunks.ts';
 import { lastEndOf } from './compact.ts';
 import { withKeys } from './objects.ts';
 
-/** Chunks of a run that fills the highest tier: there is nothing to wait for. */
+/** Chunks of a run that fills the highest tier, so that waiting gains nothing. */
 const FULL_RUN_MIN = 4;
 const TIER_FACTOR = 16;
-/** The highest tier is what cannot be doubled any more. */
+/** Chunks of the highest tier cannot be doubled any more. */
 const FULL_BYTES = COLD_CHUNK_BYTES / 2;
 const FULL_TIER = 5;
 
-/** What a chunk takes, in bytes that add up: its payload and the ends of its messages. */
+/** Additive size of a chunk: its payload and the ends of its messages. */
 export function weightOf(chunk: Omit<Chunk, 'at' | 'length' | 'digest'>): number {
   return chunk.end - chunk.start + END_BYTES * (chunk.recordNext - chunk.firstRecord);
 }
 
-/** Worth remembering: it may be merged one day. */
+/** Worth tracking, because it may be merged later. */
 export function isSmall(chunk: Omit<Chunk, 'at' | 'length' | 'digest'>): boolean {
   return FULL_RUN_MIN * weightOf(chunk) <= COLD_CHUNK_BYTES;
 }
@@ -38,21 +39,21 @@ function tierOf(weight: number): number {
   return tier;
 }
 
-/** Decides chunk by chunk, from the last one of a stream backwards, how long the run is that should be merged. */
+/** Decides, chunk by chunk from a stream's last one backwards, how long a run to merge. */
 export class RunChooser {
-  /** Length of the longest run that is worth it; 0: none so far. */
+  /** Length of the longest worthwhile run; 0: none so far. */
   best = 0;
   #count = 0;
   #weight = 0;
   #tier = 0;
   readonly #least: number;
 
-  /** Runs are of `least` chunks. */
+  /** Runs have at least `least` chunks. */
   constructor(least: number) {
     this.#least = least;
   }
 
-  /** False: it cannot become longer. */
+  /** False: the run cannot become longer. */
   add(weight: number): boolean {
     if (this.#weight + weight > COLD_CHUNK_BYTES) return false;
     this.#weight += weight;
@@ -60,20 +61,20 @@ export class RunChooser {
     const count = ++this.#count;
     const tier = tierOf(this.#weight);
     const isLong = count >= this.#least || (tier === FULL_TIER && count >= FULL_RUN_MIN);
-    // Small chunks between larger ones can make a run long before its sum is of a higher tier.
+    // Small chunks between larger ones can make a run long before its sum reaches a higher tier.
     if ((isLong && tier > this.#tier) || count === COMPACT_RUN_MAX) this.best = count;
     return count < COMPACT_RUN_MAX;
   }
 }
 
-/** A chunk to be, and what it is to be made of. */
+/** A chunk to create, and its sources. */
 export interface CompactSlice extends Omit<Slice, 'at' | 'length' | 'digest'> {
   readonly refs: readonly ChunkRef[];
 }
 
 export interface CompactPlan {
   readonly bucket: string;
-  /** Of the one stream in the object; 0 = several. */
+  /** The only stream in the object; 0 = several. */
   readonly incarnation: number;
   readonly slices: readonly CompactSlice[];
 }
@@ -81,19 +82,19 @@ export interface CompactPlan {
 export interface CompactLimits {
   /** Size of the object. */
   readonly maxBytes: number;
-  /** Rows of chunks that are looked at. */
+  /** Number of chunk rows to examine. */
   readonly looks: number;
-  /** Chunks of a run. */
+  /** Minimum chunks of a run. */
   readonly least: number;
 }
 
 export interface Choice {
   readonly plan: CompactPlan | undefined;
-  /** How many of the streams were looked at. */
+  /** How many of the streams were examined. */
   readonly looked: number;
 }
 
-/** Looks at streams of one bucket, in order, for as much as one job does. */
+/** Examines streams of one bucket, in order, up to the size of one job. */
 export function nextCompaction(state: State, streams: readonly Uint8Array[], limits: CompactLimits): Choice {
   const slices: CompactSlice[] = [];
   let { looks } = limits;
@@ -126,7 +127,7 @@ function chooseRun(state: State, head: Head, least: number): { run: StoredChunk[
   const chooser = new RunChooser(least);
   const chunks: StoredChunk[] = [];
   eachChunkBack(state, head.incarnation, head.hotStart, (chunk) => {
-    // What lies below the floor is about to be given back.
+    // Chunks below the floor will be released.
     if (chunk.end <= head.floor) return false;
     chunks.push(chunk);
     return chooser.add(weightOf(chunk));
@@ -134,7 +135,7 @@ function chooseRun(state: State, head: Head, least: number): { run: StoredChunk[
   return { run: chunks.slice(0, chooser.best).reverse(), seen: chunks.length + 1 };
 }
 
-/** What a run of at least one chunk becomes. */
+/** Result of merging a run of at least one chunk. */
 export function sliceOf(state: State, head: Head, stream: Uint8Array, run: readonly StoredChunk[]): CompactSlice {
   const first = run[0] as StoredChunk;
   const last = run[run.length - 1] as StoredChunk;

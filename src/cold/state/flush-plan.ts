@@ -1,9 +1,9 @@
 /**
- * What the leader of a group should upload next: the oldest bytes in rows, as chunks in one body. Looks at the state only;
- * the FLUSH command that follows the upload says what became of it.
+ * What a group's leader should upload next: the oldest bytes in rows, as chunks in one body. It only reads the state;
+ * the FLUSH command after the upload publishes the result.
  *
- * A flush ends at the border of a message, so that no record ever lies half in the cold store. A single message larger
- * than the limits goes alone.
+ * A flush ends at a message boundary, so that no record is split between rows and the cold store. A single message
+ * larger than the limits is uploaded alone.
  */
 import { FLUSH_LIST_BYTES_MAX, FLUSH_SLICES_MAX } from '../../base/limits.ts';
 import { type Slice, sliceBytes } from '../../protocol/cold.ts';
@@ -17,26 +17,26 @@ import { ChunkWriter } from './chunk-writer.ts';
 
 const view = new RowView();
 const NOTHING = new Uint8Array(0);
-/** Entries of the flush index that one search looks at, for those of the bucket of the first. */
+/** Entries of the flush index that one search examines to find those of the first one's bucket. */
 const LOOKS_MAX = 4 * FLUSH_SLICES_MAX;
-/** A stream of which less than this fits is left for the next object, rather than cut. */
+/** A stream of which less than this fits is left to the next object instead of being cut. */
 const CUT_BYTES_MIN = 64 * 1024;
 
 export interface FlushLimits {
-  /** Streams with bytes in rows since before this; Infinity: all that have any. */
+  /** Streams with bytes in rows since before this; Infinity: all with any. */
   readonly hotBeforeMs: number;
   /** Payload of the object, unless one message is larger. */
   readonly maxBytes: number;
   readonly maxSlices?: number;
   /** Size of a chunk, unless one row is larger. */
   readonly chunkBytes?: number;
-  /** Key of the one stream that is wanted. */
+  /** Key of the only stream wanted. */
   readonly only?: Uint8Array;
 }
 
 export interface FlushPlan {
   readonly bucket: string;
-  /** Of the one stream in the object; 0 = several. */
+  /** The only stream in the object; 0 = several. */
   readonly incarnation: number;
   readonly body: Uint8Array<ArrayBuffer>;
   readonly slices: readonly Omit<Slice, 'digest'>[];
@@ -57,7 +57,7 @@ export function nextFlush(state: State, limits: FlushLimits): FlushPlan | undefi
     if (head === undefined || head.hotStart === head.tail) continue;
     if (slices.length > 0 && left < Math.min(CUT_BYTES_MIN, head.tail - head.hotStart)) break;
     const to = flushEnd(state, head, left);
-    // Longer than what is left: it begins the next object.
+    // Longer than the remaining space: it begins the next object.
     if (slices.length > 0 && to - head.hotStart > left) break;
     for (let start = head.hotStart; start < to;) {
       const chunk = writer.add(hotRows.of(state, head), head.incarnation, start, to, limits.chunkBytes);
@@ -80,7 +80,7 @@ export function nextFlush(state: State, limits: FlushLimits): FlushPlan | undefi
   };
 }
 
-/** Milliseconds since which the oldest bytes lie in rows; undefined: none do. */
+/** Time in milliseconds since which the oldest bytes are in rows; undefined when there are none. */
 export function oldestHotMs(state: State): number | undefined {
   let since: number | undefined;
   const from = taggedKey(state.prefix, TAG_FLUSH, NOTHING);
@@ -91,7 +91,7 @@ export function oldestHotMs(state: State): number | undefined {
   return since;
 }
 
-/** Keys of the streams of one bucket that have been waiting longest, oldest first. */
+/** Keys of one bucket's streams that have waited longest, oldest first. */
 function oldest(state: State, beforeMs: number, most: number): Uint8Array[] {
   const streams: Uint8Array[] = [];
   const from = taggedKey(state.prefix, TAG_FLUSH, NOTHING);
@@ -111,7 +111,9 @@ function sameBucket(a: Uint8Array, b: Uint8Array, bucketBytes: number): boolean 
   return true;
 }
 
-/** Where a flush of about `most` bytes of the stream ends: the last end of a message up to there, else the first at all. */
+/**
+ * Where a flush of about `most` bytes of the stream ends: the last message end up to there, otherwise the first one.
+ */
 function flushEnd(state: State, head: Head, most: number): number {
   if (head.tail - head.hotStart <= most) return head.tail;
   const rows = hotRows.of(state, head);

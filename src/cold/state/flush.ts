@@ -13,15 +13,15 @@ import { addObject, forgetObject, objectKnown } from './objects.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /**
- * An object was uploaded: its slices replace the rows that they hold. Slices whose stream went on differently since
- * (removed, recreated, flushed by another leader, floor beyond) are refused, all of a stream together; an object that is
- * left without references is garbage. An object that is known already is a repetition of the command: nothing happens.
+ * Publishes an uploaded object: its slices replace the rows that they hold. Slices whose stream changed otherwise since
+ * (removed, recreated, flushed by another leader, floor beyond) are refused, all slices of a stream together; an object
+ * left without references is garbage. A known object is a repetition of the command: nothing happens.
  */
 export function applyFlush(state: State, command: Command, reply: Reply): void {
   const list = decodeFlushList(command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes));
   if (objectKnown(state, list.object)) return;
   if (state.cold.origin === NO_ORIGIN) state.cold.origin = list.object.run;
-  // Without slices nothing was uploaded: the first flush of a group, which settles its origin.
+  // Without slices nothing was uploaded: the first flush of a group, which establishes its origin.
   if (list.slices.length === 0) return;
   const bucket = command.bytes.subarray(command.keyAt, command.keyAt + command.keyBytes);
   let accepted = 0;
@@ -59,7 +59,7 @@ function acceptRun(state: State, list: FlushList, run: readonly Slice[], nowMs: 
   return true;
 }
 
-/** Without a gap, and in themselves possible. */
+/** Contiguous and individually valid. */
 function follows(run: readonly Slice[]): boolean {
   let { start, firstRecord } = run[0] as Slice;
   for (const slice of run) {
@@ -71,19 +71,19 @@ function follows(run: readonly Slice[]): boolean {
   return true;
 }
 
-/** At the border of a message or record that the stream has. */
+/** At a message or record boundary of the stream. */
 function endsWell(state: State, head: Head, last: Slice): boolean {
   if (last.end > head.tail || last.lastEnd !== last.end) return false;
   return recordAt(state, head, last.end) === last.recordNext;
 }
 
-/** Objects were deleted from the store. Entries that are gone already are a repetition. */
+/** Objects were deleted from the store. Missing entries indicate a repetition. */
 export function applyGcDone(state: State, command: Command): void {
   const bytes = command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes);
   for (const seq of decodeGcList(bytes)) forgetObject(state, seq);
 }
 
-/** Objects without a reference, unless they have become known meanwhile. */
+/** Unreferenced objects, unless they have become known meanwhile. */
 export function applyMarkOrphan(state: State, command: Command): void {
   const bytes = command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes);
   for (const { object, key } of decodeOrphanList(bytes)) {

@@ -33,8 +33,8 @@ export function recordAt(state: State, head: Head, offset: number): number {
 }
 
 /**
- * The rows begin at `offset` from now on, where message or record `record` begins; those in front become garbage. A row
- * over the border is split, so replicas hold the same rows whatever they have written already.
+ * The rows now begin at `offset`, where message or record `record` begins; earlier ones become garbage. A row across
+ * the boundary is split, so replicas hold the same rows whatever they have written before.
  */
 export function moveHotStart(state: State, head: Head, offset: number, record: number, nowMs: number): void {
   assert(offset > head.hotStart && offset <= head.tail, 'rows begin further behind, up to the tail');
@@ -54,7 +54,7 @@ export function moveHotStart(state: State, head: Head, offset: number, record: n
   state.touch(head, rest?.encodedBytes ?? 0);
 }
 
-/** What the row that holds `offset` has from there on, as a row of its own; undefined when a row begins there anyway. */
+/** The part of the row that holds `offset` from there on, as a new row; undefined when a row already begins there. */
 function rowFrom(state: State, head: Head, offset: number): Row | undefined {
   hotRows.of(state, head).viewAt(view, offset, -1);
   if (view.start === offset) return undefined;
@@ -71,8 +71,8 @@ function rowFrom(state: State, head: Head, offset: number): Row | undefined {
 }
 
 /**
- * Bytes below `offset`, where message or record `record` begins, are gone for readers. Chunks that lie wholly below are
- * given back, rows become garbage; the gauges follow. The border is the caller's to check: below hotStart only the cold
+ * Bytes below `offset`, where message or record `record` begins, are gone for readers. Chunks entirely below it are
+ * released, rows become garbage, and the gauges follow. The caller checks the boundary: below hotStart only the cold
  * store knows it.
  */
 export function advanceFloor(state: State, head: Head, offset: number, record: number, nowMs: number): void {

@@ -1,6 +1,6 @@
 /**
- * Makes one chunk of a run of chunks. Rows are filled again: chunks that were flushed one by one hold a message each. Pure;
- * runs in the threads of the pool.
+ * Merges a run of chunks into one chunk. Rows are filled again, because chunks flushed one by one hold a message each.
+ * Pure; runs in the threads of the pool.
  */
 import { PAGE_VALUE_BYTES } from '../../base/limits.ts';
 import { CHUNK_HEAD_BYTES, CHUNK_ROW_BYTES, decodeChunk, writeChunkHead } from './chunk-layout.ts';
@@ -13,7 +13,7 @@ type Source = Pick<Chunk, 'start' | 'end' | 'firstRecord' | 'recordNext'>;
 const view = new RowView();
 const scratch = new Uint8Array(PAGE_VALUE_BYTES);
 
-/** Full rows of one stream, one behind the other. */
+/** Consecutive full rows of one stream. */
 class Refill {
   readonly rows: Row[] = [];
   #row: Row;
@@ -25,7 +25,7 @@ class Refill {
     this.rows.push(this.#row);
   }
 
-  /** Takes [from, to) of the viewed row. */
+  /** Appends [from, to) of the viewed row. */
   add(from: number, to: number): void {
     for (let at = from; at < to;) {
       if (this.#row.space === 0) {
@@ -45,7 +45,7 @@ class Refill {
   }
 }
 
-/** `sources[i]` says what the chunk `chunks[i]` is. Undefined: one is not what it should be, or they do not follow each other. */
+/** `sources[i]` describes the chunk `chunks[i]`. Undefined: one of them is invalid, or they are not contiguous. */
 export function mergeChunks(
   incarnation: number,
   sources: readonly Source[],
@@ -64,7 +64,7 @@ export function mergeChunks(
     for (const value of chunk.rows) {
       if (!isRow(value)) return undefined;
       view.ofValue(at, value);
-      // A row without an end says which message ends next, too.
+      // A row without an end also says which message ends next.
       if (view.firstRecord !== record) return undefined;
       let from = 0;
       for (let end = 0; end < view.count; end++, from = view.end(end - 1)) {

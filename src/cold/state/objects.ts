@@ -15,16 +15,16 @@ import { type ChunkRef, type ObjectId, type StoredChunk, decodeObjectId, encodeO
 import { TAG_GC, TAG_OBJECT, incarnationKey, prefixEnd, sequenceOf, taggedKey } from '../../stream/keys.ts';
 import type { State } from '../../stream/state.ts';
 
-/** Nothing refers to the object because what it held was deleted, or because nothing ever did. */
+/** Its content was deleted, or it was never referenced. */
 export const GC_USUAL = 0;
-/** By a purge: due at once. */
+/** Queued by a purge: due immediately. */
 export const GC_IMMEDIATE = 1;
-/** What it holds lives on in another object; backups that were taken before refer to this one. */
+/** Its content is now in another object; earlier backups refer to this one. */
 export const GC_MERGED = 2;
 export type GcLane = typeof GC_USUAL | typeof GC_IMMEDIATE | typeof GC_MERGED;
 
 const LANES: readonly GcLane[] = [GC_IMMEDIATE, GC_USUAL, GC_MERGED];
-/** A GC seq is the lane times this and a number that counts through all lanes. */
+/** A GC seq is the lane times this plus a number that counts through all lanes. */
 const LANE_SEQS = 2 ** 44;
 
 const MERGED = 1;
@@ -40,7 +40,7 @@ export interface StoredObject {
   gcSeq: number;
   /** Some of its chunks were merged into others. */
   merged: boolean;
-  /** Empty when not known: found by the sweep for orphans. */
+  /** Empty when unknown: found by the sweep for orphans. */
   readonly bucket: string;
   readonly key: string;
 }
@@ -91,7 +91,7 @@ export function encodeObjectRow(stored: StoredObject): Uint8Array {
   return row;
 }
 
-/** An object that was not known before; without references it goes into the GC queue at once. */
+/** Adds an unknown object; without references it goes into the GC queue immediately. */
 export function addObject(state: State, stored: Omit<StoredObject, 'gcSeq' | 'merged'>, nowMs: number): void {
   state.cold.objects++;
   state.cold.objectBytes += stored.bytes;
@@ -100,13 +100,13 @@ export function addObject(state: State, stored: Omit<StoredObject, 'gcSeq' | 'me
   else putObject(state, added);
 }
 
-/** `count` chunks do not refer to the object any more, for the reason that `lane` says. */
+/** Removes `count` chunk references; `lane` gives the reason. */
 export function releaseObject(state: State, object: ObjectId, count: number, nowMs: number, lane: GcLane): void {
   const stored = storedObject(state, object);
   assert(stored !== undefined && stored.refs >= count, 'a chunk refers to an object that is counted');
   stored.refs -= planted('release-counts-double') ? Math.min(stored.refs, 2 * count) : count;
   if (lane === GC_MERGED) stored.merged = true;
-  // Whatever took the last reference away: a backup may need what was merged before.
+  // Whatever removed the last reference: a backup may need what was merged before.
   if (stored.refs === 0) queueObject(state, stored, nowMs, lane === GC_USUAL && stored.merged ? GC_MERGED : lane);
   else putObject(state, stored);
 }
@@ -128,7 +128,7 @@ function queueObject(state: State, stored: StoredObject, nowMs: number, lane: Gc
   putObject(state, stored);
 }
 
-/** The object of a queue entry is deleted: the group forgets it. */
+/** The object of a queue entry was deleted, so the group forgets it. */
 export function forgetObject(state: State, seq: number): void {
   const key = incarnationKey(state.prefix, TAG_GC, seq);
   const row = state.overlay.get(key);
@@ -142,7 +142,7 @@ export function forgetObject(state: State, seq: number): void {
   state.cold.objectBytes -= stored.bytes;
 }
 
-/** Referenced, or in the GC queue. Asked by the sweep for orphans. */
+/** Referenced, or in the GC queue. Used by the sweep for orphans. */
 export function objectKnown(state: State, object: ObjectId): boolean {
   return storedObject(state, object) !== undefined;
 }
@@ -170,15 +170,15 @@ export interface GcEntry {
   readonly lane: GcLane;
 }
 
-/** Entries that were queued before these times are due; immediate ones always are. */
+/** Entries queued before these times are due; immediate ones always are. */
 export interface GcDeadlines {
   readonly usualMs: number;
   readonly mergedMs: number;
 }
 
 /**
- * Up to `most` entries that are due, in order within each lane. Looks at twice as many entries of a lane at most: what is
- * not due stands behind what is, but for the clocks of two leaders.
+ * Up to `most` due entries, in order within each lane. Examines at most twice as many entries of a lane: except for
+ * different clocks of two leaders, entries that are not due come after those that are.
  */
 export function gcDue(state: State, { usualMs, mergedMs }: GcDeadlines, most: number): GcEntry[] {
   const before = { [GC_IMMEDIATE]: Infinity, [GC_USUAL]: usualMs, [GC_MERGED]: mergedMs };

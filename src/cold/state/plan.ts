@@ -1,4 +1,4 @@
-/** Plans the part of a read that lies in the cold store: which chunks, and what of the rows behind them. */
+/** Plans the cold part of a read: which chunks, and which part of the rows after them. */
 import { assert } from '../../base/assert.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import { COLD_AHEAD_CHUNKS, COLD_REFS_MAX } from '../../base/limits.ts';
@@ -23,7 +23,7 @@ interface Start {
   readonly chunk: StoredChunk;
 }
 
-/** `plan` begins in front of the rows: at its offset, or at its record when that is -1. Its body becomes the cold plan. */
+/** `plan` begins before the rows: at its offset, or at its record when that is -1. Its body becomes the cold plan. */
 export function planCold(
   state: State,
   head: Head,
@@ -60,7 +60,7 @@ export function planCold(
   return 'OK';
 }
 
-/** Undefined: inside a record, by what the chunks' rows say. */
+/** Undefined: inside a record, according to the chunks' rows. */
 function startAt(state: State, head: Head, plan: Plan): Start | undefined {
   const offset = plan.startOffset;
   const { at, before } = chunksAt(state, head, offset);
@@ -90,13 +90,13 @@ function startOfRecord(state: State, head: Head, record: number): Start {
 interface Chosen {
   readonly chunks: readonly StoredChunk[];
   readonly needed: number;
-  /** Bytes of rows that the answer may hold behind the chunks. */
+  /** Bytes of rows that the answer may hold after the chunks. */
   readonly hotBytes: number;
 }
 
 /**
- * Chunks until there are `budget` bytes, or `records` records when their number is known, and a whole record in any case
- * when `whole`; then some to read ahead.
+ * Chunks up to `budget` bytes, or `records` records when their number is known, and a complete record in any case when
+ * `whole`; then some for read-ahead.
  */
 function choose(
   state: State,
@@ -115,7 +115,7 @@ function choose(
     end = chunk.end;
     chunks.push(chunk);
     if (needed > 0) return chunks.length < needed + COLD_AHEAD_CHUNKS;
-    // How much of its first chunk a read by record takes is not known: perhaps next to nothing.
+    // How much of its first chunk a read by record uses is unknown, possibly almost nothing.
     if (offset >= 0) bytes += chunk.end - Math.max(offset, chunk.start);
     else if (chunk.start !== first.start) bytes += chunk.end - chunk.start;
     const one = !whole || (offset >= 0 ? endBehind(chunk, offset) : chunk.recordNext > record);
@@ -129,7 +129,7 @@ function choose(
   return { chunks, needed: needed === 0 ? chunks.length : needed, hotBytes: reachesRows ? budget - bytes : 0 };
 }
 
-/** A message or record ends in the chunk, behind `offset`. */
+/** A message or record ends in the chunk, after `offset`. */
 function endBehind({ firstRecord, recordNext, lastEnd }: StoredChunk, offset: number): boolean {
   return recordNext > firstRecord && lastEnd > offset;
 }

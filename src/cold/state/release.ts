@@ -1,6 +1,6 @@
 /**
- * References to chunks are given back: all of a removed stream, those below the floor of a living one. A command gives
- * back a bounded number (State.releaseLeft); what is left waits in the release queue for the sweeps.
+ * Releases references to chunks: all of a removed stream, those below the floor of a live one. A command releases a
+ * bounded number (State.releaseLeft); the rest waits in the release queue for the sweeps.
  *
  *   'w' row: limit f64 (-1 = all) | flags u8 (1 = no grace)
  */
@@ -13,10 +13,10 @@ import { GC_IMMEDIATE, GC_USUAL, type GcLane, releaseObject, sameObject } from '
 
 const NOTHING = new Uint8Array(0);
 const ROW_BYTES = 9;
-/** Entries that one sweep looks at. */
+/** Entries that one sweep examines. */
 const ENTRIES_MAX = 64;
 
-/** Gives back the chunks of `incarnation` that end at or below `limit` (Infinity = all): some now, the rest later. */
+/** Releases the chunks of `incarnation` that end at or below `limit` (Infinity = all): some now, the rest later. */
 export function releaseChunks(
   state: State,
   incarnation: number,
@@ -46,7 +46,7 @@ function releaseSome(state: State, incarnation: number, limit: number, nowMs: nu
   return done;
 }
 
-/** Deletes the rows of the chunks, and what was their last reference makes an object garbage. */
+/** Deletes the rows of the chunks; an object that loses its last reference becomes garbage. */
 export function dropChunks(
   state: State,
   incarnation: number,
@@ -64,7 +64,7 @@ export function dropChunks(
   }
 }
 
-/** Goes on with what earlier commands left, up to `budget` chunks; true when more is left. */
+/** Continues what earlier commands left, up to `budget` chunks; true when more is left. */
 export function sweepReleases(state: State, nowMs: number, budget: number): boolean {
   state.releaseLeft = budget;
   const start = taggedKey(state.prefix, TAG_RELEASE, NOTHING);

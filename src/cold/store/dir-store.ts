@@ -1,6 +1,6 @@
 /**
- * Objects as files of one directory, which may be shared by all nodes (a network file system). A crash leaves an object
- * whole or absent: it is written under another name, synced, renamed, and the directory is synced.
+ * Objects as files of one directory, which all nodes may share (a network file system). After a crash an object is
+ * complete or absent: it is written under another name, synced, renamed, and the directory is synced.
  */
 import { randomBytes } from 'node:crypto';
 import { type Dirent, constants } from 'node:fs';
@@ -12,14 +12,14 @@ import { type ObjectPage, type ObjectStore, type StoredObject, checkKey } from '
 import { StoreError } from './store-error.ts';
 
 /**
- * Beside the objects, so that a rename never crosses file systems. It also tells a store from an empty mount point: makeDirStore
- * makes it, nothing else does, and neither it nor a folder above it is ever made anew. Otherwise objects would be written below
- * the mount point, or beside a store that was moved, while it is away.
+ * Inside the store, so that a rename never crosses file systems. It also distinguishes a store from an empty mount
+ * point: only makeDirStore creates it, and neither it nor a parent directory is ever created again. Otherwise objects
+ * could be written below the mount point, or next to a store that was moved away.
  */
 const TEMPORARY = '.tmp';
-/** A temporary file this old was left by a process that died; no put takes that long. */
+/** A temporary file this old belongs to a dead process; no put takes that long. */
 const TEMPORARY_MS_MAX = 60 * 60_000;
-/** A directory may be removed as empty between its making and its use; another round makes it anew. */
+/** A directory may be removed as empty between its creation and its use; another attempt creates it again. */
 const ATTEMPTS = 8;
 
 export class DirStore implements ObjectStore {
@@ -27,7 +27,7 @@ export class DirStore implements ObjectStore {
   readonly #root: string;
   #cleaned = false;
 
-  /** Of a directory that makeDirStore has made a store. */
+  /** The directory must be a store already (makeDirStore). */
   constructor(directory: string, root: string) {
     this.#root = rootOf(directory, root);
     this.place = `the directory ${this.#root}`;
@@ -80,7 +80,7 @@ export class DirStore implements ObjectStore {
   async list(prefix: string, after: string, limit: number): Promise<ObjectPage> {
     return this.#guard(prefix, async () => {
       await this.#expectStore();
-      // One more than asked tells whether there is more.
+      // One more than requested shows whether there are more.
       const objects: StoredObject[] = [];
       await this.#walk('', prefix, after, limit + 1, objects);
       return { objects: objects.slice(0, limit), more: objects.length > limit };
@@ -92,7 +92,7 @@ export class DirStore implements ObjectStore {
       checkKey(key);
       await this.#inside(key, async (root) => {
         const path = pathOf(root, key);
-        // Gone it counts as: this is the store, and it would be seen here.
+        // Counts as gone: this is the store, and the object would be visible here.
         await unlink(path).catch(ignoreMissing);
         await removeEmpty(root, dirname(path));
       });
@@ -100,10 +100,10 @@ export class DirStore implements ObjectStore {
   }
 
   close(): void {
-    // Nothing is held open.
+    // Holds no resources.
   }
 
-  /** Depth first in the order of the keys: `a-b/x` comes before `a/x`, so directories sort with their slash. */
+  /** Depth first in key order: `a-b/x` comes before `a/x`, so directories sort with their slash. */
   async #walk(folder: string, prefix: string, after: string, limit: number, found: StoredObject[]): Promise<void> {
     const entries = await readdir(join(this.#root, ...folder.split('/')), { withFileTypes: true }).catch(noEntries);
     const names = entries
@@ -114,7 +114,7 @@ export class DirStore implements ObjectStore {
       if (found.length >= limit) return;
       if (name.endsWith('/')) {
         const wanted = name.startsWith(prefix) || prefix.startsWith(name);
-        // Everything in it comes before `after` unless `after` lies in it.
+        // Everything in it sorts before `after` unless `after` is in it.
         if (wanted && (name > after || after.startsWith(name))) await this.#walk(name, prefix, after, limit, found);
       } else if (name.startsWith(prefix) && name > after) {
         const stats = await stat(pathOf(this.#root, name)).catch(ignoreMissing);
@@ -123,7 +123,7 @@ export class DirStore implements ObjectStore {
     }
   }
 
-  /** Once for each process: files of puts that never ended. */
+  /** Once per process: files of puts that never ended. */
   async #clean(root: string): Promise<void> {
     if (this.#cleaned) return;
     this.#cleaned = true;
@@ -137,8 +137,8 @@ export class DirStore implements ObjectStore {
   }
 
   /**
-   * What changes the store does so through an open descriptor of its root, after a look that it is the store. Should it be moved
-   * or unmounted meanwhile, everything still happens in it, and nothing where its path leads to now.
+   * Every change goes through an open descriptor of the store's root, after a check that it is the store. If the store
+   * is moved or unmounted meanwhile, the change still happens inside it and not at the new target of its path.
    */
   async #inside(what: string, action: (root: string) => Promise<void>): Promise<void> {
     await this.#guard(what, async () => {
@@ -184,11 +184,12 @@ function rootOf(directory: string, root: string): string {
   return root === '' ? directory : join(directory, ...root.split('/'));
 }
 
-/** Makes the directory a store, if it is not one yet: the only place that makes folders outside a store. */
+/** Turns the directory into a store, if it is not one yet. The only place that creates directories outside a store. */
 export async function makeDirStore(directory: string, root: string): Promise<void> {
   const place = rootOf(directory, root);
   await makeFolder(join(place, TEMPORARY));
-  // Its folders are as durable as what comes into them. Those of others may be unreadable, and are there for long.
+  // Its parent directories are made as durable as its content. Those of other users may be unreadable, and have long
+  // existed.
   for (let folder = place; folder !== dirname(folder); folder = dirname(folder)) {
     await syncDirectory(folder).catch(() => undefined);
   }
@@ -219,21 +220,21 @@ async function writeSynced(path: string, body: Uint8Array): Promise<void> {
   }
 }
 
-/** Folders are made one by one below the root. */
+/** Creates directories one by one below the root. */
 async function moveInto(root: string, temporary: string, key: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       await rename(temporary, pathOf(root, key));
       return;
     } catch (error) {
-      // No such folder yet, or a neighbour's removal took it while it was empty.
+      // No such directory yet, or a concurrent removal deleted it while it was empty.
       if (codeOf(error) !== 'ENOENT' || attempt === ATTEMPTS) throw error;
     }
     let folder = root;
     for (const name of key.split('/').slice(0, -1)) {
       folder = join(folder, name);
       await mkdir(folder, 0o700).catch((error: unknown) => {
-        // One above was taken again: the next round.
+        // A parent was deleted again: next attempt.
         if (codeOf(error) !== 'EEXIST' && codeOf(error) !== 'ENOENT') throw error;
       });
     }
@@ -241,8 +242,8 @@ async function moveInto(root: string, temporary: string, key: string): Promise<v
 }
 
 /**
- * All of them, also those that were there before: another process may have made one a moment ago and not synced it yet.
- * Syncing a directory without changes costs next to nothing.
+ * Syncs all of them, including existing ones: another process may have created one a moment ago without syncing it yet.
+ * Syncing an unchanged directory costs almost nothing.
  */
 async function syncParents(root: string, key: string): Promise<void> {
   let folder = dirname(pathOf(root, key));
@@ -250,7 +251,7 @@ async function syncParents(root: string, key: string): Promise<void> {
   await syncDirectory(root);
 }
 
-/** Directories that an object's removal left empty go too; the first that holds something ends it. */
+/** Removes directories that an object's removal left empty, up to the first non-empty one. */
 async function removeEmpty(root: string, start: string): Promise<void> {
   for (let folder = start; folder.startsWith(root + sep); folder = dirname(folder)) {
     try {
@@ -280,7 +281,7 @@ function toStoreError(what: string, error: unknown): StoreError {
   return new StoreError(DENIED.has(code) ? 'denied' : 'unreachable', message, { cause: error });
 }
 
-/** Messages of the file system show the path that the operator knows. */
+/** File system errors show the path that the operator knows. */
 function renamed(error: unknown, from: string, to: string): unknown {
   if (error instanceof Error && !(error instanceof StoreError)) error.message = error.message.replaceAll(from, to);
   return error;

@@ -1,14 +1,14 @@
-/** Folders of stores and backups. */
+/** Directories of stores and backups. */
 import { mkdir, opendir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { StoreError } from './store-error.ts';
 
-/** For the user of this process alone. */
+/** Accessible only to the user of this process. */
 const PRIVATE = { mode: 0o700 } as const;
 
 /**
- * Makes a folder with its parents. Not mkdir's `recursive`: where a file system takes no directories and says ENOENT (an
- * automounter without its server, /proc), Node retries without end.
+ * Creates a directory with its parents. Not mkdir's `recursive`: where a file system allows no directories and reports
+ * ENOENT (an automounter without its server, /proc), Node retries forever.
  */
 export async function makeFolder(path: string): Promise<void> {
   try {

@@ -1,6 +1,6 @@
 /**
- * Makes one object of many: reads runs of chunks, verifies each, and writes one chunk per run. The bytes stay in the thread
- * that does it. How chunks become one is the state machine's business and comes from outside.
+ * Merges many objects into one: reads runs of chunks, verifies each, and writes one chunk per run. The bytes stay in
+ * its thread. The state machine's merge function is passed in.
  */
 import { digestOf, sameDigest } from '../../digest/blake3.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
@@ -13,7 +13,7 @@ export interface MergeSlice {
   readonly refs: readonly ChunkRef[];
 }
 
-/** Where a run's chunk lies, or why there is none. */
+/** Location of a run's chunk, or why there is none. */
 export type MergedSlice =
   | { readonly at: number; readonly length: number; readonly digest: Uint8Array }
   | { readonly failed: string };
@@ -24,18 +24,18 @@ export interface MergedObject {
   readonly slices: readonly MergedSlice[];
 }
 
-/** Undefined: the chunks are not what their references say. */
+/** Undefined: the chunks do not match their references. */
 export type MergeChunks = (
   incarnation: number,
   refs: readonly ChunkRef[],
   chunks: readonly Uint8Array[],
 ) => Uint8Array | undefined;
 
-/** Reads at once: the store and the connections are there for others too. */
+/** Concurrent reads, leaving store and connections to others too. */
 const READS_AT_ONCE = 8;
-/** Bytes between two chunks of an object that are read rather than asking twice. */
+/** Bytes between two chunks of an object that are read rather than making two requests. */
 const GAP_BYTES_MAX = 16 * 1024;
-/** The sources, the chunks made of them, and the object. */
+/** The sources, the merged chunks, and the object. */
 const COPIES = 3;
 
 /** Memory that a merge takes. */
@@ -50,10 +50,10 @@ interface Range {
   readonly refs: ChunkRef[];
 }
 
-/** A string says why a chunk cannot be had. */
+/** A string says why a chunk is unavailable. */
 type Chunks = Map<ChunkRef, Uint8Array | string>;
 
-/** Slices with a source that is missing or bad are left out; any other failure is that of the whole. */
+/** Slices with a missing or bad source are omitted; any other failure fails the whole merge. */
 export async function mergeObject(
   store: ObjectStore,
   task: { readonly key: string; readonly slices: readonly MergeSlice[] },
@@ -104,7 +104,7 @@ async function fetchAll(store: ObjectStore, slices: readonly MergeSlice[], signa
   return chunks;
 }
 
-/** Chunks of one object that lie near each other are read together: streams that are flushed together lie together. */
+/** Chunks of one object that are close to each other are read together: streams flushed together are adjacent. */
 function rangesOf(slices: readonly MergeSlice[]): Range[] {
   const refs = slices.flatMap((slice) => slice.refs);
   refs.sort((a, b) => (a.key === b.key ? a.at - b.at : a.key < b.key ? -1 : 1));

@@ -1,22 +1,22 @@
-/** Proof that everything the cold tier does with its store works: write, read, list and delete one small object. */
+/** Proves that every operation of the cold tier works: write, read, list and delete one small object. */
 import { randomBytes } from 'node:crypto';
 import { sameDigest } from '../../digest/blake3.ts';
 import type { ObjectStore } from './store.ts';
 import { StoreError } from './store-error.ts';
 
-/** Apart from the keys of groups; an object that a dying process left here is taken along by the next probe. */
+/** Separate from the groups' keys; the next probe removes an object that a dying process left here. */
 const FOLDER = 'probe/';
 const LEFTOVERS_MAX = 100;
 const LEFTOVER_MS = 60 * 60_000;
 
-/** Throws StoreError with a sentence that says what cannot be done where, and why. */
+/** Throws StoreError with a sentence that says which operation failed, where, and why. */
 export async function probe(store: ObjectStore, signal: AbortSignal): Promise<void> {
   const body = new Uint8Array(randomBytes(64));
   const key = `${FOLDER}${randomBytes(12).toString('hex')}`;
   try {
     await steps(store, key, body, signal);
   } catch (error) {
-    // Also when it is not known whether the object is there, and when deletes failed a moment ago.
+    // Also when it is unknown whether the object exists, and when deletes failed a moment ago.
     await store.remove([key], signal).catch(() => undefined);
     throw error;
   }
@@ -47,7 +47,7 @@ async function step<T>(verb: string, store: ObjectStore, action: () => Promise<T
     return await action();
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    // What was written a moment ago and is not there is not what a store promises.
+    // A store that loses a fresh object breaks its promise.
     const failure = error.failure === 'missing' ? 'bad' : error.failure;
     throw new StoreError(failure, `cannot ${verb} ${store.place}: ${error.message}`, { cause: error });
   }

@@ -1,26 +1,26 @@
 /**
- * Memory for a range of an object that is read in parts. Each part has memory of its own, so that it can go to another thread
- * and be kept without the others; bytes are copied into it once, as they come in.
+ * Memory for a range of an object that is read in parts. Each part has its own memory, so that it can move to another
+ * thread and be kept without the others; bytes are copied into it once, as they arrive.
  */
 import { Buffer } from 'node:buffer';
 import { StoreError } from './store-error.ts';
 
 export class Parts {
   readonly parts: readonly Uint8Array<ArrayBuffer>[];
-  /** Of all of them. */
+  /** Total length. */
   readonly length: number;
   #filled = 0;
-  /** Where the next byte goes. */
+  /** Position of the next byte. */
   #part = 0;
   #at = 0;
 
   constructor(lengths: readonly number[]) {
-    // Not cleared: the reader makes sure that they are full.
+    // Not zeroed: the reader ensures that they are filled.
     this.parts = lengths.map((length) => new Uint8Array(Buffer.allocUnsafeSlow(length).buffer));
     this.length = lengths.reduce((sum, length) => sum + length, 0);
   }
 
-  /** The next bytes of the range. `key` is for the message when there are more than were asked for. */
+  /** The next bytes of the range. `key` is for the error when there are more than requested. */
   add(key: string, bytes: Uint8Array): void {
     if (bytes.length > this.length - this.#filled)
       throw new StoreError('bad', `${key}: the store sent more than the ${this.length} bytes that were asked for`);
@@ -37,7 +37,7 @@ export class Parts {
     }
   }
 
-  /** Every byte has come; `offset` is where the range begins in the object. */
+  /** All bytes have arrived; `offset` is where the range begins in the object. */
   finish(key: string, offset: number): void {
     if (this.#filled === this.length) return;
     throw new StoreError('bad', `${key}: the object ends at byte ${offset + this.#filled} of ${offset + this.length}`);

@@ -1,7 +1,7 @@
-/** What the answers of an S3 store and the errors of the SDK mean for the cold tier. */
+/** Classifies answers of an S3 store and errors of the SDK for the cold tier. */
 import { StoreError, type StoreFailure } from './store-error.ts';
 
-/** The parts of the SDK's errors that are looked at; all may be absent. */
+/** The members of the SDK's errors that are read; all may be absent. */
 interface SdkError {
   readonly name?: string;
   readonly message?: string;
@@ -10,7 +10,7 @@ interface SdkError {
   readonly $metadata?: { readonly httpStatusCode?: number };
 }
 
-/** Statuses that may be different next time. */
+/** Statuses that may change on a retry. */
 const LATER = new Set([408, 409, 425, 429]);
 const NOT_IMPLEMENTED = 501;
 
@@ -35,7 +35,7 @@ export function toStoreError(what: string, error: unknown): StoreError {
 function failureOf(name: string, message: string, status: number | undefined): StoreFailure {
   if (name === 'NoSuchBucket' || name === 'CredentialsProviderError') return 'denied';
   if (name === 'NoSuchKey' || name === 'NotFound') return 'missing';
-  // The range starts behind the end of the object.
+  // The range starts after the end of the object.
   if (name === 'InvalidRange' || status === 416) return 'bad';
   if (status === undefined) return message === 'Region is missing' ? 'denied' : 'unreachable';
   if (status === 404) return 'missing';

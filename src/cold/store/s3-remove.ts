@@ -1,20 +1,20 @@
 /**
- * Deletion of objects, in batches where the store takes them. A batch carries Content-MD5: stores that speak an older S3 (Swift)
- * insist on it, and the SDK sends a newer checksum instead, which others do not know.
+ * Deletes objects, in batches where the store supports them. A batch carries Content-MD5: stores with an older S3
+ * protocol (Swift) require it, and the SDK's newer checksum is unknown to others.
  */
 import { DeleteObjectCommand, DeleteObjectsCommand, type S3Client } from '@aws-sdk/client-s3';
 import { createHash } from 'node:crypto';
 import { StoreError } from './store-error.ts';
 
-/** A request as the SDK's middleware sees it after it was serialized. */
+/** A serialized request as the SDK's middleware sees it. */
 interface HttpRequest {
   readonly headers: Record<string, string>;
   readonly body?: unknown;
 }
 
-/** Statuses of a store that does not know batches, or wants them in a way that this one does not. */
+/** Statuses of a store that does not support batches, or not in this form. */
 const REFUSED = new Set([400, 403, 405, 411, 501]);
-/** What a store calls a refusal that has nothing to do with batches; the reason of a 403 then. */
+/** Refusals that have nothing to do with batches; the reasons of a 403. */
 const OF_THE_CALLER =
   /AccessDenied|SignatureDoesNotMatch|InvalidAccessKeyId|ExpiredToken|InvalidToken|RequestTimeTooSkewed/;
 
@@ -52,12 +52,12 @@ export async function removeOne(
   try {
     await client.send(new DeleteObjectCommand({ Bucket, Key }), { abortSignal });
   } catch (error) {
-    // S3 says 204 for a key that is not there; others say that it is not.
+    // S3 answers 204 for a missing key; other stores answer 404.
     if (statusOf(error) !== 404 || nameOf(error) === 'NoSuchBucket') throw error;
   }
 }
 
-/** What a batch met is about batches: one by one may go. */
+/** The failure concerns batches as such: single deletes may work. */
 export function refusesBatches(error: unknown): boolean {
   if (!(error instanceof StoreError) || error.cause === undefined) return false;
   return REFUSED.has(statusOf(error.cause)) && !OF_THE_CALLER.test(nameOf(error.cause));

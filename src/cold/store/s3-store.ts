@@ -1,4 +1,4 @@
-/** Objects in a bucket of S3 or a store that speaks its protocol. The SDK repeats what may succeed when repeated. */
+/** Objects in a bucket of S3 or a compatible store. The SDK retries what may succeed. */
 import {
   GetObjectCommand,
   ListObjectsV2Command,
@@ -27,18 +27,18 @@ export interface S3Options {
     | undefined;
   readonly encryption: 'aes256' | 'aws-kms' | 'none';
   readonly kmsKeyId: string | undefined;
-  /** Bound of one operation with all its repeats. */
+  /** Bound of one operation including retries. */
   readonly timeoutMs: number;
   readonly maxRetries: number;
-  /** Connections to the store at once. */
+  /** Concurrent connections to the store. */
   readonly connections: number;
 }
 
-/** A host that does not take a connection by then is down. */
+/** A host that accepts no connection within this time is down. */
 const CONNECT_MS_MAX = 3000;
 /** S3's own bound for one request. */
 const REMOVE_MAX = 1000;
-/** Where batches are refused; as many connections as a thread has. */
+/** Used where batches are refused; as many connections as a thread has. */
 const SINGLY_AT_ONCE = 32;
 
 export class S3Store implements ObjectStore {
@@ -47,7 +47,7 @@ export class S3Store implements ObjectStore {
   readonly #options: S3Options;
   /** '' or ends in a slash. */
   readonly #prefix: string;
-  /** The store has refused a batch as such, not its keys. */
+  /** The store has refused batches as such, not their keys. */
   #deletesSingly = false;
 
   constructor(options: S3Options, root: string) {
@@ -61,7 +61,7 @@ export class S3Store implements ObjectStore {
       forcePathStyle: options.pathStyle,
       maxAttempts: options.maxRetries + 1,
       retryMode: 'standard',
-      // Every slice has a BLAKE3 of its own, and stores other than AWS often refuse the SDK's newer checksums.
+      // Every slice has its own BLAKE3, and stores other than AWS often reject the SDK's newer checksums.
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
       requestHandler: {
@@ -90,7 +90,7 @@ export class S3Store implements ObjectStore {
     );
   }
 
-  /** An object of unknown size. Takes pieces until undefined comes; what is thrown ends the upload without an object. */
+  /** An object of unknown size. Reads pieces until undefined; an exception ends the upload without an object. */
   async putPieces(key: string, next: () => Promise<Uint8Array | undefined>, signal: AbortSignal): Promise<void> {
     checkKey(key);
     const upload = new S3Upload(this.#client, this.#options.bucket, this.#prefix + key);
@@ -109,7 +109,7 @@ export class S3Store implements ObjectStore {
     }
   }
 
-  /** Gives up uploads of such objects that were begun before then and are open; how many. */
+  /** Aborts open uploads of such objects that began before the given time; returns their number. */
   async endUploads(isOne: (key: string) => boolean, begunBeforeMs: number, signal: AbortSignal): Promise<number> {
     const { bucket } = this.#options;
     const all = await this.#send('', signal, (one) => openUploads(this.#client, bucket, this.#prefix, one));
@@ -120,7 +120,7 @@ export class S3Store implements ObjectStore {
         await this.#send(upload.key, signal, (one) => abortUpload(this.#client, bucket, upload, one));
         ended++;
       } catch (error) {
-        // Somebody else has ended it.
+        // Another process has ended it.
         if (!(error instanceof StoreError && error.failure === 'missing')) throw error;
       }
     }

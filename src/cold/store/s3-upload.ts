@@ -1,4 +1,4 @@
-/** An object of unknown size, in parts: it is there when it is complete, and not at all when it is given up. */
+/** An object of unknown size, in parts: it exists when it is complete, and not at all when it is aborted. */
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
@@ -24,7 +24,7 @@ export class S3Upload {
     this.#id = answer.UploadId ?? '';
   }
 
-  /** 5 MiB at least, but for the last one; S3 takes 10,000 of them. */
+  /** At least 5 MiB, except for the last one; S3 allows 10,000 of them. */
   async part(body: Uint8Array, abortSignal: AbortSignal): Promise<void> {
     const PartNumber = this.#parts.length + 1;
     const part = { ...this.#place, UploadId: this.#id, PartNumber, Body: body, ContentLength: body.length };
@@ -43,7 +43,7 @@ export class S3Upload {
   }
 }
 
-/** Begun, and neither complete nor given up: its parts are invisible and cost money. */
+/** Begun, and neither completed nor aborted: its parts are invisible and cost money. */
 interface OpenUpload {
   readonly key: string;
   readonly id: string;

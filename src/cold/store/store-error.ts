@@ -1,4 +1,4 @@
-/** What goes wrong with an object store. */
+/** Failures of an object store. */
 
 /**
  * Why an operation failed.

@@ -1,44 +1,47 @@
-/** What the cold tier needs of an object store. Keys are relative to `storage.cold.root`; no object is ever written twice. */
+/**
+ * The object store interface of the cold tier. Keys are relative to `storage.cold.root`; no object is ever written
+ * twice.
+ */
 import type { Parts } from './range-parts.ts';
 import { StoreError } from './store-error.ts';
 
 export interface StoredObject {
   readonly key: string;
   readonly bytes: number;
-  /** When it was written, by the store's clock. */
+  /** Time of the write, by the store's clock. */
   readonly mtimeMs: number;
 }
 
 export interface ObjectPage {
-  /** Ascending by the bytes of the key. */
+  /** Ascending in byte order of the key. */
   readonly objects: readonly StoredObject[];
-  /** There are further ones behind the last of these. */
+  /** There are more after the last of these. */
   readonly more: boolean;
 }
 
 /** Methods throw StoreError and nothing else. `signal` ends an operation early, as unreachable. */
 export interface ObjectStore {
-  /** The place in words, for messages. */
+  /** The location in words, for messages. */
   readonly place: string;
-  /** On stable storage when it returns; either whole or not there at all. */
+  /** On stable storage when it returns; complete or absent, never partial. */
   put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void>;
-  /** From `offset` on, exactly as many bytes as `parts` has room for. */
+  /** From `offset` on, exactly as many bytes as `parts` holds. */
   read(key: string, offset: number, parts: Parts, signal: AbortSignal): Promise<void>;
   /** Exactly `length` bytes from `offset` on. */
   get(key: string, offset: number, length: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
-  /** Objects whose key begins with `prefix` and comes after `after`; foreign ones are listed too. */
+  /** Objects whose key begins with `prefix` and sorts after `after`; foreign ones are listed too. */
   list(prefix: string, after: string, limit: number, signal: AbortSignal): Promise<ObjectPage>;
-  /** Keys that do not exist are fine. */
+  /** Missing keys are not an error. */
   remove(keys: readonly string[], signal: AbortSignal): Promise<void>;
   close(): void;
 }
 
-/** S3 allows 1024 bytes with the root in front; file names end at 255. */
+/** S3 allows 1024 bytes including the root; file names end at 255. */
 export const KEY_BYTES_MAX = 512;
 
 /**
- * Throws for a key that could leave the root, hide (a leading dot is kept for temporary files) or mean different things to
- * different stores.
+ * Throws for a key that could leave the root, hide (a leading dot is kept for temporary files) or mean different things
+ * to different stores.
  */
 export function checkKey(key: string): void {
   const isPlain =

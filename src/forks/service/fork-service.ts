@@ -1,6 +1,6 @@
 /**
- * Forks of one node: makes those that its clients ask for, tells sources that a fork is gone, and does so for what other nodes left
- * undone in the groups that this node leads.
+ * Forks of one node: creates those that its clients request, notifies sources when a fork is gone, and does the same
+ * for work that other nodes left undone in the groups that this node leads.
  */
 import { randomBytes } from 'node:crypto';
 import {
@@ -21,23 +21,23 @@ import { type ForkPort, step } from './steps.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { FORK_GONE, type ForkGone } from '../../protocol/fork-gone.ts';
 
-/** How often what was left undone is looked for: forks that expired, and those of nodes that died. */
+/** Interval of checks for work left undone: expired forks, and forks of dead nodes. */
 const LOOK_MS = 1000;
-/** Pins are checked once in so many looks: an unneeded pin is rare, and each check is a command. */
+/** Pins are verified once in this many checks: an unneeded pin is rare, and each verification is a command. */
 const ASK_EVERY = 15;
-/** How long a majority is waited for to give up a fork of an unknown outcome; after a refusal of another kind, again. */
+/** Time to wait for a majority to undo a fork of unknown outcome; after another kind of refusal it starts again. */
 const UNDO_MS = 10 * 60_000;
 const UNDO_AGAIN_MS = 500;
-/** So that what waits for a group without a leader leaves room for what can be done. */
+/** Keeps notifications that wait for a group without a leader from blocking the others. */
 const NOTIFICATIONS_UNDER_WAY_MAX = 4 * FORK_NOTIFICATIONS_MAX;
 
-/** The answer of a shard, for the groups that it leads. */
+/** A shard's answer, for the groups that it leads. */
 export interface ForkWork {
   readonly pendingNotifications: readonly (PendingNotification & { readonly group: number })[];
   readonly pinChecks: readonly (PinCheck & { readonly group: number })[];
 }
 
-/** Where the pin checks of a shard continue. */
+/** Where a shard's pin checks continue. */
 interface Place {
   readonly group: number;
   readonly incarnation: number;
@@ -54,9 +54,12 @@ export class ForkService implements Forks {
   #making = 0;
   #undoing = 0;
   #looks = 0;
-  /** Shards that were asked and have not answered; pin checks under way. */
+  /** Shards that have not answered yet, and running pin checks. */
   #busy = 0;
-  /** Tokens of notifications under way. One whose source has no leader is retried for a while; others do not wait for it. */
+  /**
+   * Tokens of notifications in flight. One whose source has no leader is retried for a while; others do not wait for
+   * it.
+   */
   readonly #underWay = new Set<number>();
   #stopped = false;
 
@@ -74,7 +77,7 @@ export class ForkService implements Forks {
     this.#stopped = true;
   }
 
-  /** Forks in the making. */
+  /** Forks under construction. */
   get making(): number {
     return this.#making;
   }
@@ -84,7 +87,7 @@ export class ForkService implements Forks {
     return this.#pacer.bytes;
   }
 
-  /** Forks of an unknown outcome that are being given up. */
+  /** Forks of unknown outcome that are being undone. */
   get undoing(): number {
     return this.#undoing;
   }
@@ -107,8 +110,9 @@ export class ForkService implements Forks {
   }
 
   /**
-   * A step may have taken effect without a majority that says so, and the name would be taken until the fork is given up for its
-   * silence. So it is given up as soon as there is a majority again. What is too much, or takes too long, that silence ends.
+   * A step may have taken effect without a majority to confirm it, and the name would stay taken until the fork ends by
+   * its silence. So it is undone as soon as there is a majority again. What exceeds the bound, or takes too long, is
+   * left to that silence.
    */
   #undoLater(maker: ForkMaker): void {
     if (this.#undoing >= FORKS_UNDOING_MAX) return;
@@ -139,7 +143,7 @@ export class ForkService implements Forks {
       if (reply.code !== 0) return done();
       this.counters.told++;
       const next = goneOf(reply);
-      // Any name does: the token alone says which row goes.
+      // Any name works: the token alone identifies the row.
       return step(this.#port, this.#request(COMMANDS.forkUnpinned.number, group, source, token), () =>
         this.#tellIf(sourceGroup, next, done),
       );
@@ -163,7 +167,7 @@ export class ForkService implements Forks {
   #look(): void {
     if (this.#stopped) return;
     this.#port.after(LOOK_MS, () => this.#look());
-    // What was found before is still under way.
+    // Earlier findings are still in progress.
     if (this.#busy > 0) return;
     const asks = ++this.#looks % ASK_EVERY === 0;
     this.#places.forEach((place, shard) => {
@@ -206,7 +210,7 @@ export class ForkService implements Forks {
     }
   }
 
-  /** A fork that is not there keeps no name. */
+  /** A missing fork keeps no name. */
   #ask({ source, token, fork }: PinCheck, done: () => void): void {
     step(this.#port, this.#request(COMMANDS.forkCheck.number, this.#groupOf(fork), fork, token), (reply) => {
       if (reply.code !== 0 || COMMANDS.forkCheck.result.read(reply).isThere) return done();
@@ -220,7 +224,7 @@ export class ForkService implements Forks {
   }
 }
 
-/** Whom the answer to an ABORT or UNPIN tells of, if anybody. */
+/** The source to notify after an ABORT or UNPIN, if any. */
 function goneOf(reply: Reply): ForkGone | undefined {
   return reply.code === 0 ? FORK_GONE.read(reply) : undefined;
 }
@@ -230,7 +234,7 @@ function split(key: string): [string, string] {
   return [key.slice(0, border), key.slice(border + 1)];
 }
 
-/** 48 bits: two forks of one stream would have to draw the same. */
+/** 48 bits: a collision needs two forks of one stream to draw the same. */
 const TOKEN_BYTES = 6;
 
 /** The service with the clock and the randomness of this process. */

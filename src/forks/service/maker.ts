@@ -1,7 +1,7 @@
 /**
- * Makes one fork, step by step in two groups: its name is reserved, its source is told, what it inherits is read and written, and it
- * becomes visible. What fails is undone before it is answered. When this node dies in between, the group of the fork gives it up
- * after a while, and the source is told (forks/state/, stream/remove.ts).
+ * Creates one fork, step by step in two groups: reserve its name, pin its source, copy what it inherits, and make it
+ * visible. A failure is undone before it is answered. When this node dies in between, the fork's group abandons it
+ * after a while, and the source is notified (forks/state/, stream/remove.ts).
  */
 import { type ErrorCode, errorCode } from '../../base/errors.ts';
 import type { ForkRequest } from '../../ports.ts';
@@ -17,10 +17,10 @@ import { type ForkPort, keep, refusal, step } from './steps.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { readIncarnation } from '../../protocol/read.ts';
 
-/** A message or record began there when the source was pinned, so now the floor is higher, or it is another stream. */
+/** A message or record began there when the source was pinned, so the floor has risen, or it is another stream. */
 const MOVED: ReadonlySet<ErrorCode> = new Set(['STREAM_GONE', 'OFFSET_INSIDE_RECORD', 'OFFSET_OUT_OF_RANGE']);
 
-/** What the source said when it was pinned. */
+/** The source's answer to the pin. */
 interface Source {
   readonly contentType: string;
   readonly incarnation: number;
@@ -29,7 +29,7 @@ interface Source {
   readonly expiresAtMs: number;
 }
 
-/** What is left of a fork that was not made: nothing, the answer to its ABORT (the source may have to be told), or unknown. */
+/** What remains of a failed fork: nothing, the answer to its ABORT (the source may have to be notified), or unknown. */
 export type Rest = Reply | 'unknown' | undefined;
 export type Made = (reply: Reply, rest: Rest) => void;
 
@@ -48,11 +48,11 @@ export class ForkMaker {
   readonly #sourceGroup: number;
   readonly #pacer: ForkPacer;
   #source: Source | undefined;
-  /** What it inherits, as far as it was let in. */
+  /** Inherited bytes that were admitted. */
   #bytes = 0;
   #room: Reserved | undefined;
 
-  /** `asked`: the fields of a CREATE, this maker's own. */
+  /** `asked`: the fields of a CREATE, owned by this maker. */
   constructor({ port, pacer }: ForkSurroundings, asked: CommandFields, fork: ForkRequest, done: Made) {
     this.#port = port;
     this.#pacer = pacer;
@@ -69,7 +69,7 @@ export class ForkMaker {
     const request = this.#command(COMMANDS.forkBegin.number, true);
     request.command.payload = encodeForkBegin(this.#sourceKey, offset, subOffset);
     step(this.#port, request, (reply, isUnknown) => {
-      // The name may be taken all the same, or be taken when a majority is back: this does not wait for that.
+      // The name may be taken anyway, or be taken when a majority is back: this does not wait for that.
       if (reply.code !== 0) return this.#over(reply, isUnknown ? 'unknown' : undefined);
       if (!reply.has(REPLY_CREATED)) return this.#over(reply, undefined);
       return this.#pin();
@@ -103,14 +103,14 @@ export class ForkMaker {
         recordFirst: reply.recordFirst,
       });
       return this.#reserve(anchor - floor + this.#fork.subOffset, () => {
-        // The first piece says where the fork begins, also when it inherits nothing.
+        // The first piece says where the fork begins, even when it inherits nothing.
         if (cutter.done) return this.#write(cutter, cutter.at, cutter.record, { ends: [], bytes: new Uint8Array(0) });
         return this.#read(cutter);
       });
     });
   }
 
-  /** All of the room that the copy takes, on this node and in the bucket's quota, before the first byte is copied. */
+  /** Reserves all space of the copy, on this node and in the bucket's quota, before the first byte is copied. */
   #reserve(bytes: number, run: () => void): void {
     if (!this.#pacer.begin(bytes)) return this.#fail('FORKS_FULL');
     this.#bytes = bytes;
@@ -133,7 +133,7 @@ export class ForkMaker {
     this.#done(reply, rest);
   }
 
-  /** By the local state, which has applied the pin: what was there then is there now. */
+  /** Reads local state, which has applied the pin and therefore has everything that existed then. */
   #read(cutter: Cutter): void {
     const request = newRequest();
     request.op = QUERIES.read.number;
@@ -193,7 +193,7 @@ export class ForkMaker {
     step(this.#port, this.abort(), (undone) => this.#over(answer, undone.code === 0 ? undone : 'unknown'));
   }
 
-  /** The command that gives the fork up; any number of them do no harm. */
+  /** The command that abandons the fork; repetitions are harmless. */
   abort(): Request {
     return this.#command(COMMANDS.forkAbort.number, false);
   }

@@ -1,8 +1,11 @@
-/** How much forks of a node copy: bytes of those in the making, and bytes a second of all of them together. */
+/**
+ * Limits copying for a node's forks: total bytes of forks under construction, and bytes per second of all of them
+ * together.
+ */
 import { FORK_BYTES_IN_MAKING_MAX, FORK_BYTES_PER_SECOND } from '../../base/limits.ts';
 import type { ForkPort } from './steps.ts';
 
-/** Shorter waits are none: timers are no more exact. */
+/** Shorter waits are skipped: timers are no more precise. */
 const WAIT_MS_MIN = 2;
 
 export class ForkPacer {
@@ -14,12 +17,12 @@ export class ForkPacer {
     this.#port = port;
   }
 
-  /** Bytes that forks in the making inherit. */
+  /** Bytes that forks under construction inherit. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** False: there are too many already. A fork that is larger than the bound is made alone. */
+  /** False: there are too many already. A fork larger than the bound is created alone. */
   begin(bytes: number): boolean {
     if (bytes > 0 && this.#bytes > 0 && this.#bytes + bytes > FORK_BYTES_IN_MAKING_MAX) return false;
     this.#bytes += bytes;
@@ -30,7 +33,7 @@ export class ForkPacer {
     this.#bytes -= bytes;
   }
 
-  /** So many bytes were copied: `run` goes on when it is their turn. */
+  /** This many bytes were copied: `run` continues when it is their turn. */
   pass(bytes: number, run: () => void): void {
     const clockMs = this.#port.monotonicMs();
     this.#nextMs = Math.max(this.#nextMs, clockMs) + (1000 * bytes) / FORK_BYTES_PER_SECOND;

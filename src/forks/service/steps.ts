@@ -1,6 +1,6 @@
 /**
- * Commands and reads of a fork in the making, one at a time. Each may be done twice without harm, so what finds no leader or no room,
- * or whose outcome is not known, is sent again for a while.
+ * Commands and reads of a fork under construction, one at a time. Each may be repeated without harm, so one that finds
+ * no leader or no space, or whose outcome is unknown, is retried for a while.
  */
 import { type ErrorCode, errorNumber } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
@@ -12,18 +12,20 @@ import { type RetryPolicy, sendUntilDone } from '../../gateway/retry.ts';
 /** What the service for forks needs from its surroundings. */
 export interface ForkPort {
   readonly gateway: Pick<ShardGateway, 'groupOf' | 'groupCount' | 'shardCount' | 'send'>;
-  /** Room in the bucket's quota for what a fork inherits. One of the two is called, later. */
+  /** Reserves space in the bucket's quota for what a fork inherits. One of the two callbacks is called, later. */
   reserve(bucket: string, bytes: number, done: (room: Reserved) => void, denied: (reply: Reply) => void): void;
   /** Calls `run` once, later. */
   after(ms: number, run: () => void): void;
   monotonicMs(): number;
-  /** A whole number from 1 to 2^53 - 1 that no other fork has. */
+  /** An integer from 1 to 2^53 - 1 that no other fork has. */
   newToken(): number;
-  /** Of a piece, at most, unless a message is larger; 0: what one read gives. */
+  /** Maximum size of a piece, unless a message is larger; 0: what one read gives. */
   readonly pieceBytes: number;
 }
 
-/** Shorter than the silence after which a fork is given up (stream/head.ts), a last attempt of five seconds included. */
+/**
+ * Shorter than the silence after which a fork is abandoned (stream/head.ts), including a last attempt of five seconds.
+ */
 const PATIENCE_MS = 8000;
 const AGAIN_MS = 50;
 
@@ -47,7 +49,7 @@ const POLICY: RetryPolicy = {
   isPassing: (code) => PASSING.has(code),
 };
 
-/** `isUnknown`: one of the attempts may have taken effect, or may still do so, whatever the last one was told. */
+/** `isUnknown`: one of the attempts may have taken effect, or may still do so, whatever the last answer was. */
 export type StepDone = (reply: Reply, isUnknown: boolean) => void;
 
 export function step(port: ForkPort, request: Request, done: StepDone): void {
@@ -62,7 +64,7 @@ export function refusal(code: ErrorCode): Reply {
   return reply;
 }
 
-/** A copy without the body: the original is used again. */
+/** A copy without the body: the original is reused. */
 export function keep(reply: Reply): Reply {
   const kept = Object.assign(new Reply(), reply);
   kept.body = undefined;

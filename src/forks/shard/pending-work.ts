@@ -1,4 +1,4 @@
-/** What there is to be done for forks in the groups that this node leads (forks/state/notifications.ts). */
+/** Pending fork work in the groups that this node leads (forks/state/notifications.ts). */
 import { encodeUtf8 } from '../../base/utf8.ts';
 import type { Group } from '../../group/group.ts';
 import { pendingNotifications, pinChecks } from '../state/notifications.ts';
@@ -10,9 +10,9 @@ export function answerForks(groups: readonly Group[], query: Query, reply: Reply
   const { maxRecords: most, maxBytes: mostToAsk, topic, value } = query;
   const [place = 0, token = 0] = readText(query.bytes, query.keyAt, query.keyBytes).split('\0').map(Number);
   const found = { pendingNotifications: [] as unknown[], pinChecks: [] as unknown[] };
-  // A leader that has not applied what was before its term would find what is done already.
+  // A leader that has not applied everything before its term would find work that is already done.
   const led = groups.filter(({ leads, state, raft }) => leads && state.appliedTerm === raft.term);
-  // Another one is the first each time: there may be more than fits, and none of it can be done now.
+  // Rotates the first group, because there may be more than fits, none of which can be done now.
   const first = led.length === 0 ? 0 : token % led.length;
   for (const { id: group, state } of [...led.slice(first), ...led.slice(0, first)]) {
     const left = most - found.pendingNotifications.length;

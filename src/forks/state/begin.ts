@@ -1,6 +1,6 @@
 /**
- * The first step of a fork: its name is taken, by a provisional stream, invisible until it is whole (form.ts). What was asked for is
- * kept, so that the same request again is told from another one.
+ * The first step of a fork: a provisional stream takes its name, invisible until it is complete (form.ts). The request
+ * is stored, so that a repetition can be distinguished from another request.
  */
 import type { ErrorCode } from '../../base/errors.ts';
 import { type Command, FLAG_CLOSE, FLAG_SEQ } from '../../protocol/command.ts';
@@ -25,7 +25,7 @@ import type { State } from '../../stream/state.ts';
 import { payloadOf } from './payload.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
-/** With REPLY_CREATED the fork is to be made; without, it is there already. */
+/** With REPLY_CREATED the fork must be created; without, it exists already. */
 export function applyForkBegin(state: State, command: Command, reply: Reply): void {
   const begin = decodeForkBegin(payloadOf(command));
   if (begin === undefined || command.forkToken <= 0) return refuse(reply, 'INTERNAL');
@@ -40,7 +40,7 @@ export function applyForkBegin(state: State, command: Command, reply: Reply): vo
   }
   if (existing?.provisional === true && !expired) return refuse(reply, 'FORK_FORMING');
   if (existing !== undefined && !expired) return describeExisting(state, existing, command, begin, reply);
-  // Expired, or a fork whose maker fell silent.
+  // Expired, or a fork whose creator fell silent.
   if (existing !== undefined) removeStream(state, existing, command.nowMs);
   if (isHeld(state, command)) return refuse(reply, 'NAME_HELD');
   return reserve(state, command, begin, reply);
@@ -73,7 +73,7 @@ function describeExisting(state: State, head: Head, command: Command, begin: For
   return undefined;
 }
 
-/** A type or an offset that is left out means what it meant before. */
+/** An omitted type or offset means the same as in the first request. */
 function compare(state: State, head: Head, command: Command, begin: ForkBegin): ErrorCode {
   if (!head.forked) return 'CREATE_CONFLICT';
   const type = command.contentType();

@@ -1,6 +1,7 @@
 /**
- * What a fork inherits: whole messages or records of its source from the floor on, up to where it was asked to branch off. Of bytes
- * the last message may be cut; of JSON only whole records are taken, and the sub-offset counts them.
+ * What a fork inherits: complete messages or records of its source, from the floor to the requested branch point. In a
+ * byte stream the last message may be cut; in a JSON stream only complete records are taken, and the sub-offset counts
+ * them.
  */
 import type { ErrorCode } from '../../base/errors.ts';
 import { planted } from '../../base/planted.ts';
@@ -33,7 +34,7 @@ export class Cutter {
   at: number;
   record: number;
   done: boolean;
-  /** Records behind the anchor that are still to be taken. */
+  /** Records after the anchor that are still to be taken. */
   #recordsLeft: number;
 
   constructor(branch: Branch) {
@@ -44,11 +45,11 @@ export class Cutter {
     this.done = this.at === branch.anchor && branch.subOffset === 0;
   }
 
-  /** What is inherited of the next parts of the source; a code when the fork cannot be. */
+  /** The inherited part of the source's next parts; an error code when the fork is impossible. */
   take(parts: Parts): Parts | ErrorCode {
     const { ends, bytes } = parts;
     const { json, anchor } = this.#branch;
-    // Nothing more is there, and more is needed.
+    // The source has no more, and more is needed.
     if (ends.length === 0) return this.at < anchor ? 'FORK_SOURCE_MOVED' : 'FORK_SUB_OFFSET_BEYOND';
     const base = this.at;
     const taken: number[] = [];
@@ -64,7 +65,7 @@ export class Cutter {
     return { ends: taken, bytes: bytes.subarray(0, this.at - base) };
   }
 
-  /** Where the record that ends at `end` is to end. */
+  /** The new end of the record that ends at `end`. */
   #cutRecord(end: number): number | ErrorCode {
     const { anchor } = this.#branch;
     if (this.at < anchor) {

@@ -1,5 +1,5 @@
 /**
- * A fork takes shape: what it inherits comes in pieces, then it becomes a stream like any other. Its first piece, which may be
+ * Builds a fork: inherited bytes arrive in pieces, then it becomes an ordinary stream. Its first piece, which may be
  * empty, says where it begins: at the floor of its source, with the same offsets and ordinals.
  */
 import { type Command, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS } from '../../protocol/command.ts';
@@ -14,14 +14,14 @@ import type { State } from '../../stream/state.ts';
 import { payloadOf } from './payload.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
-/** The fork that the command is about, whole or not. */
+/** The command's fork, complete or not. */
 export function forkOf(state: State, command: Command): Head | undefined {
   const head = state.findAny(command.bytes, command.keyAt, command.keyBytes);
   if (head?.forked !== true) return undefined;
   return state.forks.origin(head.incarnation).token === command.forkToken ? head : undefined;
 }
 
-/** A piece that is there already is a repetition: its first answer was lost. */
+/** A piece that was already applied is a repetition: its first answer was lost. */
 export function applyForkData(state: State, command: Command, reply: Reply): void {
   const data = decodeForkData(payloadOf(command));
   if (data === undefined) return refuse(reply, 'INTERNAL');
@@ -43,7 +43,7 @@ export function applyForkData(state: State, command: Command, reply: Reply): voi
   return undefined;
 }
 
-/** Where the first piece begins the fork begins. */
+/** The fork begins where its first piece begins. */
 function place(state: State, head: Head, command: Command, { anchor, at, record }: ForkData): void {
   const origin = state.forks.origin(head.incarnation);
   if (origin.anchor >= 0) return;
@@ -58,7 +58,7 @@ function place(state: State, head: Head, command: Command, { anchor, at, record 
   head.recordNext = record;
 }
 
-/** Everything inherited is there: the first own bytes follow, and everybody sees the fork. */
+/** Everything inherited has arrived: its own first bytes follow, and the fork becomes visible. */
 export function applyForkEnd(state: State, command: Command, reply: Reply): void {
   const head = forkOf(state, command);
   if (head === undefined || state.forks.origin(head.incarnation).anchor < 0) return refuse(reply, 'FORK_LOST');
@@ -81,7 +81,7 @@ export function applyForkEnd(state: State, command: Command, reply: Reply): void
   }
   reply.flags |= REPLY_CREATED;
   describe(head, reply);
-  // What it inherited of its source's lifetime, or its own.
+  // The lifetime inherited from its source, or its own.
   COMMANDS.forkEnd.result.write(reply, head);
   reply.recordStart = recordStart;
   return undefined;
@@ -99,7 +99,7 @@ function show(state: State, head: Head, command: Command): void {
   head.writtenAtMs = command.nowMs;
   head.ttlSeconds = command.ttlSeconds;
   head.expiresAtMs = command.expiresAtMs;
-  // As in a create: bytes without a type are octet-stream for good.
+  // As in a create: bytes without a type are octet-stream permanently.
   if (head.contentType === '' && command.payloadBytes > 0) head.setContentType('application/octet-stream');
   if (head.deadlineMs !== Infinity) listDeadline(state, head);
 }

@@ -1,6 +1,7 @@
 /**
- * What the leader of a group has to do for forks: tell sources that a fork is gone, and ask now and then after those that are
- * kept. The second is needed when a pin came after its fork was given up, or groups were restored from different moments.
+ * A group leader's work for forks: notify sources of removed forks, and occasionally verify the pinned ones.
+ * Verification is needed when a pin arrived after its fork was abandoned, or when groups were restored from different
+ * times.
  */
 import { readText } from '../../base/text.ts';
 import type { State } from '../../stream/state.ts';
@@ -26,7 +27,7 @@ export function pendingNotifications(state: State, most: number, token = 0): Pen
   return found;
 }
 
-/** Pins from (incarnation, token) on in the order of their keys. */
+/** Pins from (incarnation, token) on in key order. */
 export function pinChecks(state: State, incarnation: number, token: number, most: number): PinCheck[] {
   const found: PinCheck[] = [];
   state.forks.eachPin(incarnation, token, ({ fork, source }, place) => {

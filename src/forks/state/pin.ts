@@ -1,5 +1,5 @@
 /**
- * The second step of a fork, in the group of its source: looks at what is asked for, and remembers that the fork exists, so that
+ * The second step of a fork, in the group of its source: checks the request, and records that the fork exists, so that
  * the source's name stays taken when the source is removed. Its bytes are copied, so they need no protection.
  */
 import type { Command } from '../../protocol/command.ts';
@@ -39,7 +39,7 @@ export function applyForkPin(state: State, command: Command, reply: Reply): void
   }
   state.forks.putPin(head.incarnation, command.forkToken, { fork: pin.fork, source: head.key });
   head.hasPins = true;
-  // All of it is about to be read.
+  // Counts as a read, because all of it is about to be read.
   head.touchedAtMs = Math.max(head.touchedAtMs, command.nowMs);
   state.touch(head, 0);
   reply.contentType = head.contentType;

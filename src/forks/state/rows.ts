@@ -29,18 +29,18 @@ const ORIGIN_BYTES = 48;
 const TOMBSTONE_BYTES = 24;
 const NOTHING = new Uint8Array(0);
 
-/** Whose fork a stream is, and what was asked for when it was made. */
+/** The source of a fork, and the request that created it. */
 export interface Origin {
   readonly token: number;
   readonly source: Uint8Array;
-  /** Offset of the source at which it was forked, the sub-offset not counted; -1: not known yet. */
+  /** Branch offset in the source, without the sub-offset; -1: not known yet. */
   readonly anchor: number;
   readonly subOffset: number;
   readonly ttlSeconds: number;
   readonly expiresAtMs: number;
 }
 
-/** A source that is to be told that its fork is gone. */
+/** A source to be notified that its fork is gone. */
 export interface Unpin {
   readonly token: number;
   readonly source: Uint8Array;
@@ -58,16 +58,16 @@ export interface PinPlace {
 }
 
 export interface Tombstone {
-  /** Of the stream: its pins lie under it. */
+  /** Of the stream: its pins are stored under it. */
   readonly incarnation: number;
-  /** The stream was a fork itself: told when the tombstone goes. */
+  /** The stream was itself a fork: its source is notified when the tombstone is removed. */
   readonly unpin: Unpin | undefined;
 }
 
 export class ForkRows {
   readonly #prefix: number;
   readonly #overlay: Overlay;
-  /** There may be tombstones: while there are none, none is looked for. */
+  /** There may be tombstones; while there are none, lookups are skipped. */
   #tombstones = false;
 
   constructor(prefix: number, overlay: Overlay) {
@@ -76,7 +76,7 @@ export class ForkRows {
     this.#tombstones = this.#any(taggedKey(prefix, TAG_TOMBSTONE, NOTHING));
   }
 
-  /** Rows came into the store by another way. */
+  /** Rows entered the store without passing through this cache. */
   forget(): void {
     this.#tombstones = true;
   }
@@ -107,7 +107,7 @@ export class ForkRows {
     return this.#any(incarnationKey(this.#prefix, TAG_PIN, incarnation));
   }
 
-  /** Pins of all streams from (incarnation, token) on in the order of these, until `visit` returns false. */
+  /** Visits pins of all streams from (incarnation, token) on in order until `visit` returns false. */
   eachPin(incarnation: number, token: number, visit: (pin: Pin, place: PinPlace) => boolean): void {
     const end = prefixEnd(taggedKey(this.#prefix, TAG_PIN, NOTHING));
     this.#overlay.range(positionKey(this.#prefix, TAG_PIN, incarnation, token), end, false, (key, row) =>
@@ -115,7 +115,7 @@ export class ForkRows {
     );
   }
 
-  /** Deletes up to `most` pins; their number. */
+  /** Deletes up to `most` pins and returns their number. */
   dropPins(incarnation: number, most: number): number {
     const tokens: number[] = [];
     if (most > 0) {
@@ -139,14 +139,14 @@ export class ForkRows {
     this.#tombstones = true;
   }
 
-  /** What is to be told because the tombstone went, if anything is. */
+  /** The notification that follows from removing the tombstone, if any. */
   deleteTombstone(key: Uint8Array, { unpin }: Tombstone): Unpin | undefined {
     this.#overlay.delete(this.#tombstoneKey(key));
     if (unpin !== undefined) this.putUnpin(unpin);
     return unpin;
   }
 
-  /** Tombstones whose stream's key begins with `front`, from `from` on, until `visit` returns false. */
+  /** Visits tombstones whose stream's key begins with `front`, from `from` on, until `visit` returns false. */
   eachTombstone(front: Uint8Array, from: Uint8Array, visit: (key: Uint8Array, tombstone: Tombstone) => boolean): void {
     if (!this.#tombstones) return;
     const end = prefixEnd(this.#tombstoneKey(front));
@@ -165,7 +165,7 @@ export class ForkRows {
     return this.#overlay.get(unpinKey(this.#prefix, token)) !== undefined;
   }
 
-  /** In the order of their tokens, from `token` on, until `visit` returns false. */
+  /** In token order, from `token` on, until `visit` returns false. */
   eachUnpin(token: number, visit: (unpin: Unpin) => boolean): void {
     const end = prefixEnd(taggedKey(this.#prefix, TAG_UNPIN, NOTHING));
     this.#overlay.range(unpinKey(this.#prefix, token), end, false, (key, source) =>

@@ -1,7 +1,7 @@
 /**
- * The end of a fork: its removal left a row that says whom to tell (remove.ts). The source's group forgets the pin, and
- * when it was the last one of a stream that is gone, its tombstone; that may have been a fork too, and so on. Each step may be
- * repeated.
+ * The end of a fork: its removal left a row with the source to notify (remove.ts). The source's group removes the pin
+ * and, with the last pin of a removed stream, its tombstone; that stream may itself have been a fork, and so on. Each
+ * step may be repeated.
  */
 import type { Command } from '../../protocol/command.ts';
 import type { Reply } from '../../protocol/reply.ts';
@@ -15,13 +15,13 @@ import type { Unpin } from './rows.ts';
 import { FORK_GONE } from '../../protocol/fork-gone.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
-/** Who is to be told, if anybody is. */
+/** The source to notify, if any. */
 export function showUnpin(unpin: Unpin | undefined, reply: Reply): void {
   if (unpin === undefined) return;
   FORK_GONE.write(reply, { token: unpin.token, source: readText(unpin.source, 0, unpin.source.length) });
 }
 
-/** Its maker gives a fork up. One that is whole stays. */
+/** Its creator abandons a fork. A complete one stays. */
 export function applyForkAbort(state: State, command: Command, reply: Reply): void {
   const head = forkOf(state, command);
   if (head?.provisional === true) showUnpin(removeStream(state, head, command.nowMs), reply);
@@ -52,8 +52,8 @@ export function applyForkUnpinned(state: State, { forkToken }: Command): void {
 }
 
 /**
- * a = 1: the fork is there, or what is left of it still keeps its source. A group in which nothing ever was had no fork either: unless
- * it was restored as it is, it is still to be restored from the backup that the one who asks came from.
+ * a = 1: the fork exists, or its remains still keep its source. A group that was never used had no fork either, unless
+ * it was restored empty or will still be restored from the same backup as the asking group.
  */
 export function applyForkCheck(state: State, command: Command, reply: Reply): void {
   const tombstone = state.forks.tombstone(command.bytes, command.keyAt, command.keyBytes);
