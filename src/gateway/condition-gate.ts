@@ -1,6 +1,6 @@
 /**
- * Writes with a condition, in a cluster that is being upgraded: a node of a version that does not know conditions stops at such a
- * command (command-kinds.ts), and one request would stop all of them. Refused until every node has been met in a newer version.
+ * Refuses conditional writes until every node of the cluster has been seen in a version that knows conditions. An older
+ * node stops at such a command (command-kinds.ts), so one request during an upgrade would stop all of them.
  */
 import { errorNumber } from '../base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
@@ -21,7 +21,7 @@ export class ConditionGate extends PassThroughGateway {
     if (request.command.condition === '' || this.#isUnderstood()) return this.inner.send(request, handler, shard);
     const reply = new Reply();
     reply.code = errorNumber('UPGRADE_UNFINISHED');
-    // No answer comes inside send().
+    // Answers never come inside send().
     queueMicrotask(() => handler.onReply(reply));
     return true;
   }

@@ -1,6 +1,6 @@
 /**
- * The main thread's end of the mailboxes: requests out, answers and tail events in. Slots name who waits; topics name
- * who watches. Requests written during one turn of the event loop are published together at its end.
+ * The main thread's end of the mailboxes: requests out, answers and tail events in. Slots identify waiting requests;
+ * topics identify watchers. Requests written during one turn of the event loop are published together at its end.
  */
 import { assert } from '../base/assert.ts';
 import { errorNumber } from '../base/errors.ts';
@@ -14,9 +14,9 @@ import { REPLY_COLD, REPLY_TAIL, Reply } from '../protocol/reply.ts';
 import { ALL_GROUPS, type Request, newRequest, requestBytesMax, writeRequest } from '../protocol/request.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
-/** Answers handled in one go before sockets get their turn. */
+/** Answers handled in one pass before sockets get a turn. */
 const DRAIN_MAX = 4096;
-/** Bytes of answers after which the ring gets its space back although more are waiting. */
+/** Bytes of answers after which the ring gets its space back although more answers wait. */
 const RELEASE_BYTES = 1024 * 1024;
 const NO_SLOT = 0xffffffff;
 
@@ -29,11 +29,11 @@ export interface ShardLink {
   readonly replyTransfers: TransferReceiver;
 }
 
-/** Answers reads whose bytes lie in the cold store (cold-reader.ts). */
+/** Answers reads whose bytes are in the cold store (cold-reader.ts). */
 export interface ColdAnswers {
-  /** Reads taken and not yet answered. */
+  /** Unanswered reads. */
   readonly pending: number;
-  /** Calls the handler once, now or later, with an answer of its own. */
+  /** Calls the handler once, now or later, with an answer. */
   take(reply: Reply, handler: ReplyHandler): void;
   close(): void;
 }
@@ -90,7 +90,7 @@ export class Gateway implements ShardGateway {
 
   openTopic(handler: TailHandler): number {
     const topic = this.#nextTopic;
-    // 32 bits on the wire; a number comes round only after four billion topics, of which at most a few million live.
+    // 32 bits on the wire; a number repeats only after four billion topics, of which at most a few million are live.
     this.#nextTopic = topic === 0xffff_fffe ? 1 : topic + 1;
     this.#topics.set(topic, handler);
     return topic;
@@ -101,12 +101,12 @@ export class Gateway implements ShardGateway {
     if (!this.#sendUnwatch(topic, group)) this.#unsent.push({ topic, group });
   }
 
-  /** Requests sent and not yet answered. */
+  /** Requests without an answer so far. */
   get pending(): number {
     return this.#handlers.length - this.#freeSlots.length + (this.#cold?.pending ?? 0);
   }
 
-  /** Answers everything still open with STOPPING; the shards are gone. */
+  /** Answers all open requests with STOPPING; the shards are gone. */
   close(): void {
     for (const watch of this.#watches) watch.close();
     this.#cold?.close();
@@ -130,7 +130,7 @@ export class Gateway implements ShardGateway {
     if (at < 0) return false;
     let transferId = 0;
     if (isTransferred) {
-      // The transfer channel takes the memory away, and the caller may still need its own.
+      // The transfer detaches the memory, and the caller may still need its own.
       transferId = link.requestTransfers.send(payload.slice().buffer);
       if (transferId < 0) return false;
     }
@@ -142,7 +142,7 @@ export class Gateway implements ShardGateway {
     return true;
   }
 
-  /** Runs right behind the poll phase in which the sockets were read: one wake-up for all requests of the turn. */
+  /** Runs right after the poll phase in which the sockets were read: one wake-up for all requests of the turn. */
   readonly #publish = (): void => {
     this.#publishing = false;
     for (let i = 0; i < this.#links.length; i++) {
@@ -169,7 +169,7 @@ export class Gateway implements ShardGateway {
     const reply = this.#reply;
     let held = 0;
     for (let i = 0; i < DRAIN_MAX; i++) {
-      // What the records held was used within their callbacks. Space goes back early, so that the shard can go on writing
+      // The records were used within their callbacks. Space is returned early, so that the shard can continue to write
       // large answers while this thread sends them.
       if (held > RELEASE_BYTES) {
         held = 0;

@@ -1,9 +1,9 @@
 /**
- * What all shards of a node say of themselves, merged. The metrics show it; the balancer goes by it.
+ * The merged status of a node's shards, shown in the metrics and used by the balancer.
  *
- * A shard answers with `{"raft_groups": [...], "counters": {...}, "per_core": {...}, "per_group": {...}}`. Groups
- * are concatenated in their order, counters are summed and stand at the top level, as do the members of per_group; numbers
- * of per_core become arrays per_core_NAME in the order of the cores.
+ * A shard answers with `{"raft_groups": [...], "counters": {...}, "per_core": {...}, "per_group": {...}}`. Groups are
+ * concatenated in order. Counters are summed and appear at the top level, as do the members of per_group. Numbers of
+ * per_core become arrays per_core_NAME in core order.
  */
 import type { ShardGateway } from '../ports.ts';
 import { QUERIES } from '../protocol/operations.ts';
@@ -20,21 +20,21 @@ interface ShardStatus {
   readonly [name: string]: unknown;
 }
 
-/** A group as its shard sees it. The named members are those that the node goes by; all are shown in the metrics. */
+/** A group as its shard sees it. The node uses the named members; the metrics show all. */
 export interface RaftGroup {
   readonly raft_group_id: number;
   readonly leader: number | null;
   readonly voter_ids: readonly number[];
-  /** This node leads it, and the cold store does not take its bytes. */
+  /** This node leads it, and the cold store rejects its bytes. */
   readonly cold_flush_failing?: boolean;
-  /** This node gave its leadership up, not long ago, because nothing was committed. */
+  /** This node recently gave up its leadership because nothing was committed. */
   readonly stalled?: boolean;
   /** Node -> HOST:PORT of its cluster plane, for those that joined while the cluster ran. */
   readonly member_addresses?: Readonly<Record<string, string>>;
   readonly [name: string]: unknown;
 }
 
-/** What all shards of a node say of themselves. */
+/** Status of all shards of a node. */
 export interface NodeStatus {
   readonly raftGroups: readonly RaftGroup[];
   readonly counters: Record<string, number>;
@@ -45,7 +45,10 @@ export interface NodeStatus {
   readonly rest: Record<string, unknown>;
 }
 
-/** The refusal of the first shard that is busy or stopping, or what all of them say. Rejects when an answer cannot be read. */
+/**
+ * The refusal of the first shard that is busy or stopping, or the merged status. Rejects when an answer cannot be
+ * parsed.
+ */
 export async function askNodeStatus(gateway: ShardGateway): Promise<NodeStatus | Refused> {
   const parts = await new Promise<readonly Answer<unknown>[]>((resolve) => {
     callShards(gateway, QUERIES.status, NO_PARAMETERS, resolve);

@@ -1,4 +1,4 @@
-/** What stands before the shards and looks at requests only: everything else passes through. */
+/** Base of gateways that only inspect requests; everything else passes through to the shards. */
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import type { Request } from '../protocol/request.ts';
 

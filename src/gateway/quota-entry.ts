@@ -1,15 +1,15 @@
-/** What a node knows of a bucket with a quota, and whether a write fits. */
+/** A node's knowledge of a bucket with a quota, and whether a write fits. */
 import { FRAME_HEAD_BYTES, frameCount } from '../protocol/append-batch.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request.ts';
 import { COMMANDS, commandsWhere } from '../protocol/operations.ts';
 
-/** What the groups said is good for so long while there is room. */
+/** How long the groups' figures are valid while there is space. */
 export const FRESH_MS = 1000;
-/** Far from the bound: others may have written for a second. */
+/** Distance from the bound that counts as far: others may have written for a second. */
 const MARGIN_STREAMS = 256;
 const MARGIN_BYTES = 64 * 1024 * 1024;
-/** Of the bound, at least. */
+/** Minimum distance as a fraction of the bound. */
 const MARGIN_PART = 0.1;
 
 export interface Need {
@@ -17,7 +17,7 @@ export interface Need {
   readonly bytes: number;
 }
 
-/** A write that waits, or somebody who wants room for bytes that he brings later. */
+/** A waiting write, or a reservation for bytes that come later. */
 export interface Waiting {
   readonly need: Need;
   readonly sinceMs: number;
@@ -30,23 +30,23 @@ export interface Entry {
   /** -1: none. */
   streamsMax: number;
   bytesMax: number;
-  /** What the groups said last, and what was admitted here since. */
+  /** The groups' last figures, plus what was admitted here since. */
   streams: number;
   bytes: number;
-  /** The groups have said something. */
+  /** The groups have answered. */
   isTold: boolean;
-  /** When they were asked what they said; -Infinity: it is out of date. */
+  /** Time of the query for these figures; -Infinity: they are outdated. */
   toldAtMs: number;
-  /** They do not answer: what they said last has to do. */
+  /** The groups do not answer, so their last figures are used. */
   isLate: boolean;
   askedAtMs: number;
   asking: boolean;
-  /** Room that was given away and is not used yet. */
+  /** Reserved and not yet used. */
   reserved: number;
-  /** Writes under way. */
+  /** Writes in progress. */
   pending: number;
   waiting: Waiting[];
-  /** A timer looks after those who wait. */
+  /** A timer checks the waiting writes. */
   isWatched: boolean;
 }
 
@@ -73,7 +73,7 @@ export function isBounded({ streamsMax, bytesMax }: Pick<Entry, 'streamsMax' | '
   return streamsMax >= 0 || bytesMax >= 0;
 }
 
-/** Undefined: the groups are to be asked first. */
+/** Undefined: the groups must be queried first. */
 export function verdict(entry: Entry, need: Need, clockMs: number): 'fits' | 'over' | undefined {
   if (!entry.isTold) return undefined;
   if (entry.isLate) return fits(entry, need) ? 'fits' : 'over';
@@ -87,12 +87,12 @@ export function fits(entry: Entry, need: Need, marginStreams = 0, marginBytes = 
   const { streamsMax, bytesMax } = entry;
   const streams = entry.streams + need.streams + marginStreams;
   const bytes = entry.bytes + entry.reserved + need.bytes + marginBytes;
-  // What brings none of a kind is not held up by that kind.
+  // A request is not limited by a kind of which it needs none.
   const hasStreams = streamsMax < 0 || need.streams === 0 || streams <= streamsMax;
   return hasStreams && (bytesMax < 0 || need.bytes === 0 || bytes <= bytesMax);
 }
 
-/** Both sides: the bounds, and what the bucket has. */
+/** Both sides of the comparison: the bounds, and the bucket's usage. */
 export function describe({ streamsMax, bytesMax, streams, bytes, reserved }: Entry): string {
   const parts: string[] = [];
   if (streamsMax >= 0) parts.push(`max_streams is ${streamsMax}, it has ${streams}`);
@@ -104,7 +104,7 @@ const CREATES_STREAM = commandsWhere(({ createsStream }) => createsStream);
 
 export function needOf({ op, command }: Request): Need {
   const makes = CREATES_STREAM.has(op);
-  // The payload of a BEGIN says what is forked; its bytes are reserved when they are known.
+  // A BEGIN's payload names the fork's source; its bytes are reserved when they are known.
   const { payload } = command;
   if (payload === undefined || op === COMMANDS.forkBegin.number) return { streams: makes ? 1 : 0, bytes: 0 };
   const heads = op === COMMANDS.appendBatch.number ? FRAME_HEAD_BYTES * frameCount(payload) : 0;

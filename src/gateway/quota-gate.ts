@@ -1,9 +1,10 @@
 /**
- * Quotas of buckets, one number for the cluster. Every group holds the bounds, so the leader of a write tells when its bucket has one,
- * and nothing is asked for buckets without. Of the gauges a group has only its own, so for buckets with a quota the node that a write
- * came to asks all groups. Far below a bound it asks once a second; near it one round of writes at a time, each after all that it sent
- * before is answered: what one node admits is exact, and nodes together may pass the bound by what they have under way at the same
- * moment. While a group does not answer, the node goes by what the groups said last, or by what it has of them itself. What does not fit is marked, and refused.
+ * Cluster-wide bucket quotas. Every group stores the bounds, so the leader of a write reports when its bucket has one,
+ * and buckets without a quota cost no queries. A group has only its own gauges, so for a bucket with a quota the
+ * receiving node queries all groups. Far below a bound it does so once a second. Near it, one batch of writes at a
+ * time, each after everything sent before is answered. What one node admits is exact; several nodes together may exceed
+ * the bound by their concurrent writes. While a group does not answer, the node uses the last known figures, or its own
+ * replica's. A write that does not fit is marked, and refused.
  */
 import { errorCode, errorNumber, type ErrorCode } from '../base/errors.ts';
 import { QUOTA_BUCKETS_MAX } from '../base/limits.ts';
@@ -19,15 +20,18 @@ import { HeldRequests, UncheckedWrites } from './unchecked-writes.ts';
 import { COMMANDS, QUERIES, commandsWhere } from '../protocol/operations.ts';
 import { explain } from '../protocol/refusal.ts';
 
-/** Longer than most elections, for after it nodes no longer see what others admit. So long, or half as long again, a write waits. */
+/**
+ * Longer than most elections, because after it nodes no longer see what others admit. A write waits this long, or half
+ * as long again.
+ */
 const PATIENCE_MS = 2000;
 
 const COUNTED = commandsWhere(({ quota }) => quota === 'counted');
 const CHANGES_QUOTA = commandsWhere(({ quota }) => quota === 'changes');
 
-/** Room for bytes of a fork. */
+/** Space for bytes of a fork. */
 export interface Reserved {
-  /** So many of them are in the bucket now. */
+  /** This many of them are in the bucket now. */
   used(bytes: number): void;
   end(): void;
 }
@@ -36,7 +40,7 @@ export class QuotaGate extends PassThroughGateway {
   readonly counters = { asked: 0, refused: 0 };
   readonly #monotonicMs: () => number;
   readonly #later: (ms: number, run: () => void) => void;
-  /** Buckets that are known to have a quota. */
+  /** Buckets known to have a quota. */
   readonly #entries = new Map<string, Entry>();
   readonly #held = new HeldRequests();
   readonly #unchecked: UncheckedWrites;
@@ -66,8 +70,8 @@ export class QuotaGate extends PassThroughGateway {
   }
 
   /**
-   * Room for bytes that come later, in other commands. One of the two is called, later. The BEGIN of a fork went before, so a quota
-   * is known.
+   * Reserves space for bytes that come later, in other commands. One of the two callbacks is called, later. The BEGIN
+   * of a fork went before, so a quota is known.
    */
   reserve(bucket: string, bytes: number, done: (room: Reserved) => void, denied: (reply: Reply) => void): void {
     const entry = this.#entries.get(bucket);
@@ -94,7 +98,7 @@ export class QuotaGate extends PassThroughGateway {
     return queueMicrotask(() => this.#pump(entry));
   }
 
-  /** The quota is another one, before and after the answer. */
+  /** The quota changes; the old figures are dropped before and after the answer. */
   #change(request: Request, handler: ReplyHandler): boolean {
     const { bucket, payload } = request.command;
     const quota = request.op === COMMANDS.quota.number && payload !== undefined ? decodeQuota(payload) : undefined;
@@ -141,7 +145,7 @@ export class QuotaGate extends PassThroughGateway {
         handler.onReply(reply);
       },
     });
-    // No answer comes inside send().
+    // Answers never come inside send().
     queueMicrotask(() => this.#pump(entry));
   }
 
@@ -177,12 +181,15 @@ export class QuotaGate extends PassThroughGateway {
       entry.waiting.shift();
       first.grant(known === 'over');
     }
-    // What is under way may or may not be in what the groups would say.
+    // Writes in progress may or may not be included in the groups' answer.
     if (!entry.asking && entry.pending === 0) this.#ask(entry);
     this.#watch(entry);
   }
 
-  /** Who waits too long for groups that do not answer, or for a write to one of them, goes by what they said last. */
+  /**
+   * A write that waits too long, for groups that do not answer or for another write to one of them, uses the last known
+   * figures.
+   */
   #watch(entry: Entry): void {
     if (entry.isWatched || !entry.isTold) return;
     entry.isWatched = true;
@@ -221,12 +228,12 @@ export class QuotaGate extends PassThroughGateway {
     const refused = firstRefusal(answers, 'BUCKET_NOT_FOUND');
     if (refused !== undefined) {
       if (entry.isTold) entry.isLate = true;
-      // Nothing is known yet: what this node has of all groups is better than nothing.
+      // Nothing is known yet: this node's replicas are better than nothing.
       else if (!isUnconfirmed) this.#ask(entry, BUCKET_FLAG_SOON);
       else for (const one of entry.waiting.splice(0)) one.deny(refusal(refused.code));
       return this.#pump(entry);
     }
-    // Beside an answer that was late writes went on, which it may or may not hold: the next one asks again.
+    // Writes continued during a late answer, which may or may not include them: the next write queries again.
     entry.toldAtMs = entry.isLate || isUnconfirmed ? -Infinity : entry.askedAtMs;
     entry.isLate = isUnconfirmed;
     entry.isTold = true;
@@ -249,7 +256,7 @@ export class QuotaGate extends PassThroughGateway {
     return entry;
   }
 
-  /** The oldest that nobody waits for; a leader tells of their quotas again when they are written to. */
+  /** Drops the oldest unused one; a leader reports its quota again on the next write. */
   #makeRoom(): void {
     let doomed = Math.ceil(QUOTA_BUCKETS_MAX / 16);
     for (const [bucket, { asking, pending, reserved, waiting }] of this.#entries) {

@@ -1,26 +1,29 @@
-/** Sends a request until it is done, for commands that may be applied twice without harm. One policy for each kind of work. */
+/**
+ * Repeats a request until it succeeds, for commands that may be applied twice without harm. One policy for each kind of
+ * work.
+ */
 import { type ErrorCode, errorCode } from '../base/errors.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request.ts';
 
 export interface RetryPolicy {
-  /** After so long the last answer counts. */
+  /** After this long the last answer is final. */
   readonly patienceMs: number;
   readonly againMs: number;
-  /** What may be over soon. */
+  /** Whether the failure may be temporary. */
   isPassing(code: ErrorCode): boolean;
 }
 
-/** A port: the simulator has time of its own. */
+/** A port, because the simulator has its own time. */
 export interface RetryClock {
   monotonicMs(): number;
   after(ms: number, run: () => void): void;
 }
 
 /**
- * `reply` is undefined when the mailbox was full to the end. `isUnknown`: one of the attempts may have taken effect, or may still do
- * so, whatever the last one was told.
+ * `reply` is undefined when the mailbox was full until the end. `isUnknown`: one of the attempts may have taken effect,
+ * or may still do so, whatever the last answer was.
  */
 export type Settled = (reply: Reply | undefined, isUnknown: boolean) => void;
 

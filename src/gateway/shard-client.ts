@@ -1,6 +1,7 @@
 /**
- * The shards for code off the hot path: what is kept of an answer is typed by the operation. One call to a shard as a promise, or
- * one to all shards or groups with a callback when all have answered. Calls that are repeated until they succeed: retry.ts.
+ * Access to the shards for code off the hot path, with answers typed by operation: one call to a shard as a promise, or
+ * one to all shards or groups with a callback when all have answered. Calls that are repeated until they succeed:
+ * retry.ts.
  */
 import { type ErrorCode, errorCode } from '../base/errors.ts';
 import { decodeUtf8 } from '../base/utf8.ts';
@@ -9,13 +10,13 @@ import { explanation } from '../protocol/refusal.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { ALL_GROUPS, type Request, newRequest, setOperation } from '../protocol/request.ts';
 
-/** An operation as the table has it. */
+/** An entry of the operations table. */
 export interface Callable<R> {
   readonly number: number;
   readonly result: { read(reply: Reply): R };
 }
 
-/** Where the stream stands, and what goes with it, whatever the operation. */
+/** The stream's position and related fields, for every operation. */
 interface Common {
   readonly flags: number;
   readonly startOffset: number;
@@ -34,11 +35,11 @@ export interface Accepted<R> extends Common {
 
 export interface Refused extends Common {
   readonly code: Exclude<ErrorCode, 'OK'>;
-  /** What was compared; may be empty. */
+  /** The compared values; may be empty. */
   readonly detail: string;
 }
 
-/** What is kept of a reply: its memory is gone after the callback. */
+/** The kept part of a reply, whose memory is reused after the callback. */
 export type Answer<R> = Accepted<R> | Refused;
 
 function keep<R>(operation: Callable<R>, reply: Reply): Answer<R> {
@@ -63,11 +64,10 @@ function begin<R>(operation: Callable<R>, fill: (request: Request) => void): Req
 }
 
 export interface CallOptions<R> {
-  /** For questions about all groups of one shard. */
+  /** For queries about all groups of one shard. */
   readonly shard?: number;
   /**
-   * Gets the answer in its place among the events that come from the shard; the promise is settled behind the events that came
-   * together with it.
+   * Receives the answer in order among the shard's events; the promise settles after the events that arrived with it.
    */
   readonly atOnce?: (answer: Answer<R>) => void;
 }
@@ -89,7 +89,7 @@ export function call<R>(
   });
 }
 
-/** About one stream: sets its group and name. */
+/** For one stream: sets its group and name. */
 export function callStream<R>(
   gateway: ShardGateway,
   operation: Callable<R>,
@@ -104,7 +104,7 @@ export function callStream<R>(
   });
 }
 
-/** `done` gets one answer of each shard, in their order, never inside this call when a shard was reached. */
+/** `done` receives one answer per shard, in order, and never inside this call when a shard was reached. */
 export function callShards<R>(
   gateway: ShardGateway,
   operation: Callable<R>,
@@ -119,7 +119,7 @@ export function callShards<R>(
   }
 }
 
-/** `done` gets one answer of each group, in their order. */
+/** `done` receives one answer per group, in order. */
 export function callGroups<R>(
   gateway: ShardGateway,
   operation: Callable<R>,

@@ -1,7 +1,7 @@
 /**
- * Writes of buckets that this node knows no quota of. They go to their leader at once, marked; if the bucket has one, the leader says
- * so and nothing was written. To send such a write again its bytes have to be here still, so it is copied, unless another one of
- * the bucket came through within the last second.
+ * Writes to buckets without a known quota. They go to their leader immediately, marked. If the bucket has a quota, the
+ * leader says so and nothing was written. To send such a write again its bytes must still be here, so it is copied,
+ * unless another write to the bucket came through within the last second.
  */
 import { assert } from '../base/assert.ts';
 import { errorCode } from '../base/errors.ts';
@@ -12,12 +12,12 @@ import { QUOTA_UNKNOWN, QUOTA_UNMARKED, type Request } from '../protocol/request
 import { FRESH_MS } from './quota-entry.ts';
 import { COMMANDS } from '../protocol/operations.ts';
 
-/** Charged for a copy beyond its bytes. */
+/** Charged for a copy in addition to its bytes. */
 const COPY_BYTES = 200;
 /** Objects kept for reuse, of about a hundred bytes each. */
 const KEPT_MAX = 1024;
 
-/** Copies of requests, bounded. */
+/** Bounded copies of requests. */
 export class HeldRequests {
   #count = 0;
   #bytes = 0;
@@ -53,16 +53,19 @@ export interface UncheckedPort {
   readonly inner: ShardGateway;
   readonly held: HeldRequests;
   readonly monotonicMs: () => number;
-  /** The bucket is known to have one meanwhile. */
+  /** The bucket is known to have a quota by now. */
   readonly hasQuota: (bucket: string) => boolean;
-  /** The bucket has a quota. The copy, if there is one, is to be sent again, answered and dropped; else `reply` is the answer. */
+  /**
+   * The bucket has a quota. The copy, if any, must be sent again, answered and dropped; otherwise `reply` is the
+   * answer.
+   */
   readonly onQuota: (bucket: string, copy: Request | undefined, reply: Reply, handler: ReplyHandler) => void;
 }
 
 export class UncheckedWrites {
   readonly #port: UncheckedPort;
   readonly #free = new Map<string, Free>();
-  /** A load names the same bucket over and over. */
+  /** Consecutive requests often name the same bucket. */
   #last: Free | undefined;
   readonly #kept: UncheckedWrite[] = [];
 
@@ -74,7 +77,7 @@ export class UncheckedWrites {
     return this.#last?.bucket === bucket;
   }
 
-  /** It has a quota, or is about to get one. */
+  /** It has a quota, or will get one. */
   forget(bucket: string): void {
     this.#free.delete(bucket);
     if (this.#last?.bucket === bucket) this.#last = undefined;
@@ -108,9 +111,9 @@ export class UncheckedWrites {
     const code = errorCode(reply.code);
     const isUnknown = code === 'QUOTA_UNKNOWN';
     const hasQuota = isUnknown || code === 'QUOTA_EXCEEDED';
-    // Some frames of a batch may have come in before the group itself was full.
+    // Some frames of a batch may have been accepted before the group itself was full.
     const repeats = isUnknown || (hasQuota && copy?.op !== COMMANDS.appendBatch.number);
-    // Else it is dropped.
+    // Otherwise it is dropped.
     if (repeats) write.copy = undefined;
     this.#end(write);
     assert(handler !== undefined, 'a write is answered once');
@@ -138,12 +141,12 @@ export class UncheckedWrites {
   }
 }
 
-/** One under way. */
+/** A write in progress. */
 class UncheckedWrite implements ReplyHandler {
   bucket = '';
   handler: ReplyHandler | undefined;
   copy: Request | undefined;
-  /** That it came through is worth a note. */
+  /** Its success must be recorded. */
   isNews = false;
   readonly #done: (write: UncheckedWrite, reply: Reply) => void;
 

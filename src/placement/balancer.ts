@@ -1,11 +1,11 @@
 /**
- * The leadership balancer of this node: once a second it hands over at most one group that this node leads. While the node
- * is draining, until it leads none; otherwise while it leads more than its fair share.
+ * The leadership balancer of this node: once a second it hands over at most one group that this node leads. While the
+ * node is draining, until it leads none; otherwise while it leads more than its fair share.
  *
- * Every node moves only what it leads itself and sees only its own view, so there is nothing to agree on: two nodes that
- * give to the same third one may overshoot by one group, which that one's own balancer mends. Who can take over is the
- * group's leader's knowledge (is it alive, caught up, willing?), so it is found out by asking: a node that refused twice in a row
- * counts as unreachable for a while.
+ * Every node moves only what it leads itself and uses only its own view, so no agreement is needed: two nodes that give
+ * to the same third one may overshoot by one group, which that node's own balancer corrects. Only the group's leader
+ * knows who can take over (is it alive, caught up, willing?), so the balancer finds out by asking: a node that refused
+ * twice in a row counts as unreachable for a while.
  */
 import { askNodeStatus } from '../gateway/node-status.ts';
 import { call } from '../gateway/shard-client.ts';
@@ -15,22 +15,22 @@ import { NonOverlappingInterval } from './non-overlapping-interval.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
 const TICK_MS = 1000;
-/** One refusal may be chance: a peer counts as silent for a moment after each check of the quorum. */
+/** One refusal may be chance: a peer counts as silent for a moment after each quorum check. */
 const REFUSALS_MAX = 2;
-/** Ticks without questions to a node that refused; also how long an unreachable node stays out of the fair share. */
+/** Ticks without requests to a node that refused; also how long an unreachable node is left out of the fair share. */
 const PAUSE_TICKS = 10;
-/** A hand-over that was started takes effect, or is given up, within an election timeout: less than this. */
+/** A started hand-over takes effect, or is abandoned, within an election timeout: less than this. */
 const HAND_OVER_TICKS = 2;
-/** Questions in one tick: when no node takes anything, a drain must not keep the shards busy. */
+/** Requests in one tick: when no node accepts anything, a drain must not keep the shards busy. */
 const ATTEMPTS_MAX = 16;
 
 export interface GroupView {
   readonly id: number;
   readonly leader: number | null;
   readonly voters: readonly number[];
-  /** This node leads it, and the cold store does not take its bytes. */
+  /** This node leads it, and the cold store rejects its bytes. */
   readonly coldFailing?: boolean;
-  /** This node gave its leadership up, not long ago, because nothing was committed. */
+  /** This node recently gave up its leadership because nothing was committed. */
   readonly stalled?: boolean;
   /** Node -> HOST:PORT of its cluster plane, for those that joined while the cluster ran. */
   readonly addresses?: Readonly<Record<string, string>> | undefined;
@@ -41,9 +41,9 @@ export interface Situation {
   readonly draining: boolean;
   readonly groups: readonly GroupView[];
   readonly unreachable: ReadonlySet<number>;
-  /** Who may be given something; undefined: everybody. */
+  /** Possible receivers; undefined: all nodes. */
   readonly receivers?: ReadonlySet<number> | undefined;
-  /** Groups behind this one come first, so that one that cannot be moved does not hold up the others. */
+  /** Groups after this one come first, so that one that cannot be moved does not block the others. */
   readonly after: number;
 }
 
@@ -52,7 +52,7 @@ export interface Transfer {
   readonly to: number;
 }
 
-/** What may be tried, in this order; the first transfer that is accepted is the tick's only one. */
+/** The transfers to try, in order; the first accepted one is the tick's only one. */
 export function planTransfers({ nodeId, draining, groups, unreachable, receivers, after }: Situation): Transfer[] {
   const leads = new Map<number, number>();
   for (const { leader } of groups) if (leader !== null) leads.set(leader, leadsOf(leads, leader) + 1);
@@ -86,11 +86,11 @@ export interface BalancerOptions {
   readonly nodeId: number;
   readonly gateway: ShardGateway;
   isDraining(): boolean;
-  /** Who may be given something; undefined: everybody. */
+  /** Possible receivers; undefined: all nodes. */
   receivers?(): ReadonlySet<number> | undefined;
-  /** Told of every hand-over when it has taken effect, or has not in its time. */
+  /** Called for every hand-over when it has taken effect, or has failed to in time. */
   onTransfer(transfer: Transfer, outcome: 'done' | 'failed'): void;
-  /** What a round has seen. */
+  /** The groups that a round has seen. */
   onGroups?(groups: readonly GroupView[]): Promise<void>;
   onError(error: unknown): void;
 }
@@ -105,7 +105,7 @@ interface HandOver {
   readonly sinceTick: number;
 }
 
-/** What came of asking for one transfer. */
+/** Result of requesting one transfer. */
 type Outcome = 'started' | 'declined' | 'impossible';
 
 export class Balancer {
@@ -116,7 +116,7 @@ export class Balancer {
   readonly #options: BalancerOptions;
   readonly #interval: NonOverlappingInterval;
   readonly #refusals = new Map<number, Refusals>();
-  /** By group; not known yet whether they took effect. */
+  /** By group; hand-overs of unknown outcome. */
   readonly #handOvers = new Map<number, HandOver>();
   #tick = 0;
   #after = -1;
@@ -138,7 +138,7 @@ export class Balancer {
     this.#interval.stop();
   }
 
-  /** One round; none while the last one still waits for a shard. Never rejects. */
+  /** One round; none while the previous one still waits for a shard. Never rejects. */
   tick(): Promise<void> {
     return this.#interval.run();
   }
@@ -160,7 +160,7 @@ export class Balancer {
     });
     let attempts = 0;
     for (const transfer of plan) {
-      // Who became unreachable in this round is not asked about every other group as well.
+      // A node that became unreachable in this round is not asked about every other group as well.
       if (this.#unreachable().has(transfer.to) && !unreachable.has(transfer.to)) continue;
       if (++attempts > ATTEMPTS_MAX) return;
       this.#after = transfer.group;
@@ -187,7 +187,7 @@ export class Balancer {
     }));
   }
 
-  /** The groups as they will be once what was started has taken effect; what did not speaks against its receiver. */
+  /** The groups as they will be once started hand-overs take effect; one that did not counts against its receiver. */
   #settleHandOvers(groups: readonly GroupView[]): GroupView[] {
     const { nodeId } = this.#options;
     return groups.map((group) => {

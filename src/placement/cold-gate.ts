@@ -1,12 +1,11 @@
 /**
- * The cold-health gate: a node whose own way to the cold store is broken keeps the bytes of the groups that it
- * leads, and refuses their writes once there are too many. Nodes that reach the store would do better, so it gives its
- * leaderships to them.
+ * The cold-health gate. A node whose own path to the cold store is broken keeps the bytes of the groups that it leads,
+ * and refuses their writes once there are too many. It therefore gives its leaderships to nodes that reach the store.
  *
- * Only to them: when the store itself is away, every node is affected equally, and moving leaderships does not help. So a node
- * whose uploads fail first proves that it cannot reach the store, then asks the other voters; it is cut off only when one of them
- * can. It still campaigns, later than the others, and nothing is given up, only handed over: no group gets
- * leaderless by it. It has no uploads by which to see that its way is good again, so it tries itself.
+ * Only to them: when the store itself is down, every node is affected equally, and moving leaderships does not help. So
+ * a node whose uploads fail first confirms that it cannot reach the store, then asks the other voters; it counts as cut
+ * off only when one of them can. It still campaigns, later than the others, and leaderships are handed over rather than
+ * given up, so no group becomes leaderless. Without uploads it cannot notice that its path works again, so it probes.
  */
 import type { GroupView } from './balancer.ts';
 import { NonOverlappingInterval } from './non-overlapping-interval.ts';
@@ -14,16 +13,18 @@ import { NonOverlappingInterval } from './non-overlapping-interval.ts';
 export interface ColdGateOptions {
   readonly nodeId: number;
   readonly intervalMs: number;
-  /** Looks in a row that found uploads failing until the others are asked, and good proofs in a row until it is over. */
+  /**
+   * Consecutive checks with failing uploads before the others are asked, and consecutive good probes before it ends.
+   */
   readonly unhealthyTicks: number;
   readonly healTicks: number;
-  /** As they were seen last. */
+  /** As last seen. */
   groups(): readonly GroupView[];
-  /** Whether this node can work with the store right now. Does not reject. */
+  /** Whether this node can work with the store now. Does not reject. */
   reaches(): Promise<boolean>;
-  /** The same of another node, by its own word; false when it does not say. Does not reject. */
+  /** The same of another node, according to itself; false when it does not answer. Does not reject. */
   otherReaches(node: number): Promise<boolean>;
-  /** Rejects when a shard could not be told; the next tick repeats it. */
+  /** Rejects when a shard was not reached; the next tick repeats it. */
   apply(isCut: boolean): Promise<void>;
   onChange(isCut: boolean, receivers: readonly number[]): void;
   onError(error: unknown): void;
@@ -31,7 +32,7 @@ export interface ColdGateOptions {
 
 export class ColdGate {
   readonly counters = { ticks: 0, badTicks: 0, trips: 0 };
-  /** Who reaches the store, as far as known: to them leaderships are given while this node is cut off. */
+  /** Nodes known to reach the store: they receive leaderships while this node is cut off. */
   receivers: ReadonlySet<number> = new Set();
   readonly #options: ColdGateOptions;
   readonly #interval: NonOverlappingInterval;
@@ -62,7 +63,7 @@ export class ColdGate {
     this.#interval.stop();
   }
 
-  /** One look; none while the last one still waits for answers. Never rejects. */
+  /** One check; none while the previous one still waits for answers. Never rejects. */
   tick(): Promise<void> {
     return this.#interval.run();
   }
@@ -83,7 +84,7 @@ export class ColdGate {
     this.counters.badTicks++;
     if (this.#badInARow < options.unhealthyTicks) return;
     if (await options.reaches()) {
-      // Something else keeps the uploads from working; another node would be affected equally.
+      // The uploads fail for another reason; another node would be affected equally.
       this.#badInARow = 0;
       return;
     }

@@ -1,37 +1,37 @@
 /**
- * The egress gate: a node whose large messages do not reach a majority must not lead, although its
- * heartbeats may still get through and keep it in office. Once per interval it posts a probe to every other voter; after
- * some bad ticks in a row the node neither campaigns nor takes leaderships, and the balancer moves away what it has. After
- * more good ones in a row that ends.
+ * The egress gate. A node whose large messages do not reach a majority must not lead, although its heartbeats may still
+ * get through and keep it leader. Once per interval it posts a probe to every other voter. After several bad ticks in a
+ * row the node neither campaigns nor accepts leaderships, and the balancer moves away what it leads. After several more
+ * good ones this ends.
  *
- * A false alarm must cost little, for a busy machine answers late: one tick counts only when it was this node's turn to
- * wait (see ProbeOutcome), several are needed, and present leaderships are not given up but handed over, to who takes them.
- * And when all nodes believe the same of themselves, somebody has to lead: while a group has had no leader for some ticks,
- * an impaired node campaigns as if there were no gate. If its path is really broken that changes nothing, for it cannot win.
+ * A false alarm must cost little, because a busy machine answers late. A tick counts only when this node itself was not
+ * suspended (see ProbeOutcome), several are needed, and leaderships are not given up but handed over. If all nodes
+ * believe this of themselves, one must lead anyway: while a group has had no leader for some ticks, an impaired node
+ * campaigns as if there were no gate. If its path is really broken that changes nothing, because it cannot win.
  */
 import type { ProbeOutcome } from '../peer/probe.ts';
 import type { GroupView } from './balancer.ts';
 import type { Egress } from './shed-state.ts';
 import { NonOverlappingInterval } from './non-overlapping-interval.ts';
 
-/** Elections among healthy nodes take one to two seconds; they come first. */
+/** Elections among healthy nodes take one to two seconds and come first. */
 const LEADERLESS_TICKS = 3;
-/** The nodes of a cluster start one after the other: until the first good round, this many bad ones mean nothing. */
+/** The nodes of a cluster start one by one: until the first good round, this many bad ones are ignored. */
 const GRACE_TICKS = 30;
 
 export interface EgressRules {
   readonly nodeId: number;
   readonly intervalMs: number;
-  /** Bad ticks in a row until the node counts as impaired, and good ones until it does not any more. */
+  /** Bad ticks in a row until the node counts as impaired, and good ones until it no longer does. */
   readonly unhealthyTicks: number;
   readonly healTicks: number;
 }
 
 export interface EgressOptions extends EgressRules {
-  /** As they were seen last; empty: not yet. */
+  /** As last seen; empty: not yet. */
   groups(): readonly GroupView[];
   probe(node: number): Promise<ProbeOutcome>;
-  /** Rejects when a shard could not be told; the next tick repeats it. */
+  /** Rejects when a shard was not reached; the next tick repeats it. */
   apply(egress: Egress): Promise<void>;
   onChange(egress: Egress, unreached: readonly number[], before: Egress): void;
   onError(error: unknown): void;
@@ -69,7 +69,7 @@ export class EgressGate {
     return this.#egress;
   }
 
-  /** One round; none while the last one still waits for answers. Never rejects. */
+  /** One round; none while the previous one still waits for answers. Never rejects. */
   tick(): Promise<void> {
     return this.#interval.run();
   }
@@ -109,13 +109,13 @@ export class EgressGate {
       isImpaired = !isImpaired;
       if (isImpaired) this.counters.trips++;
     }
-    // Somebody leads again: then it should not be this node.
+    // Some node leads again, and it should not be this one.
     this.#leaderlessInARow = isLeaderless ? this.#leaderlessInARow + 1 : 0;
     this.#egress = { isImpaired, mayLead: !isImpaired || this.#leaderlessInARow >= LEADERLESS_TICKS };
   }
 }
 
-/** What a change means, in the words of the log: a broken path is told when it breaks, whichever node leads then. */
+/** The log message for a change: a broken path is reported when it breaks, whichever node leads then. */
 export function egressNews(
   before: Egress,
   now: Egress,

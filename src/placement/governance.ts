@@ -1,4 +1,4 @@
-/** What decides on this node's leaderships besides elections: the balancer and the gates, with their logs. */
+/** Controls this node's leaderships apart from elections: the balancer and the gates, with their logs. */
 import { type Address, parseAddress } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
 import { ClusterProbe } from '../peer/probe.ts';
@@ -57,7 +57,7 @@ export class Governance {
     }
   }
 
-  /** Not for a single node: it has no node to hand over to. */
+  /** Not for a single node, which has no node to hand over to. */
   start(): void {
     this.balancer.start();
     if (this.#isGateOn) this.gate.start();
@@ -90,7 +90,7 @@ function joinedAddress(groups: readonly GroupView[], node: number): Address | un
   return parseAddress(groups.find((group) => group.addresses?.[node] !== undefined)?.addresses?.[node]);
 }
 
-/** A store that takes longer is none to give groups to; the balancer asks again. */
+/** A slower store is not one to give groups to; the balancer asks again. */
 const COLD_PROBE_TIMEOUT_MS = 5000;
 
 interface ColdGateParts {

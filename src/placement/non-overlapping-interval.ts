@@ -1,4 +1,4 @@
-/** Something that a node looks at again and again, one round at a time: none begins while the one before still waits for answers. */
+/** A periodic task of which one round runs at a time: none begins while the previous one still waits for answers. */
 export class NonOverlappingInterval {
   readonly #everyMs: number;
   readonly #round: () => Promise<void>;
@@ -21,7 +21,7 @@ export class NonOverlappingInterval {
     this.#timer = undefined;
   }
 
-  /** A round now, or nothing while there is one. Never rejects. */
+  /** Runs a round now, or nothing during a running one. Never rejects. */
   async run(): Promise<void> {
     if (this.#running) return;
     this.#running = true;

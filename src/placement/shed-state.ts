@@ -1,7 +1,7 @@
 /**
- * Why this node must not lead: the operator's drain mark and the findings of the gates, and what the shards were told of
- * them. The mark is a small file in the data directory, so that it "persists until DELETE" also over restarts.
- * The file is written first: a mark that was acknowledged is never forgotten. The finding is of the moment.
+ * Why this node must not lead: the operator's drain mark and the gates' findings, and what the shards were told. The
+ * mark is a small file in the data directory, so that it survives restarts until DELETE. The file is written first, so
+ * an acknowledged mark is never forgotten. The findings are not stored.
  *
  *   leadership-shed.json   {"format":1,"maintenance_drain":true}; missing: never marked
  */
@@ -28,11 +28,11 @@ import { QUERIES } from '../protocol/operations.ts';
 
 const FILE = 'leadership-shed.json';
 const FORMAT = 1;
-/** A full mailbox is tried again this often; together two seconds, after which the operator is told to repeat. */
+/** Retries of a full mailbox; together two seconds, after which the operator is asked to repeat. */
 const RETRIES_MAX = 100;
 const RETRY_MS = 20;
 
-/** Throws ConfigError for a file that is not ours or damaged: guessing could let a node lead that must not. */
+/** Throws ConfigError for a foreign or damaged file: a guess could let a node lead that must not. */
 export function readDrainMark(dataDir: string): boolean {
   const refused = (why: string): ConfigError =>
     new ConfigError(
@@ -68,7 +68,7 @@ export async function writeDrainMark(dataDir: string, draining: boolean): Promis
     await fresh.close();
   }
   await rename(`${file}.new`, file);
-  // A new name is durable once its folder is.
+  // A new name is durable once its directory is synced.
   const folder = await open(dataDir, 'r');
   try {
     await folder.sync();
@@ -80,7 +80,7 @@ export async function writeDrainMark(dataDir: string, draining: boolean): Promis
 /** What the egress gate found. */
 export interface Egress {
   readonly isImpaired: boolean;
-  /** It may lead all the same, because otherwise no node would. */
+  /** It may lead anyway, because otherwise no node would. */
   readonly mayLead: boolean;
 }
 
@@ -91,7 +91,7 @@ export class ShedState implements DrainMark {
   #egress: Egress = { isImpaired: false, mayLead: true };
   #isColdCut = false;
   #hasStalled = false;
-  /** Changes one after the other, so that file and shards end with the same one. */
+  /** Changes run one after the other, so that file and shards end with the same one. */
   #last: Promise<void> = Promise.resolve();
 
   constructor(gateway: ShardGateway, dataDir: string, draining: boolean) {
@@ -113,7 +113,7 @@ export class ShedState implements DrainMark {
     return this.#inTurn(() => this.#change(draining));
   }
 
-  /** Rejects as `apply` does; it is in force for the balancer all the same, and a repeat tells the shards. */
+  /** Rejects as `apply` does; it is in force for the balancer anyway, and a repeat tells the shards. */
   setEgress(egress: Egress): Promise<void> {
     return this.#inTurn(() => {
       this.#egress = egress;
@@ -129,7 +129,10 @@ export class ShedState implements DrainMark {
     });
   }
 
-  /** Groups of this node gave up leaderships that came to nothing; or that is long ago. Rejects as setEgress() does. */
+  /**
+   * Groups of this node recently gave up leaderships without a commit, or no longer did so recently. Rejects as
+   * setEgress() does.
+   */
   async setStalled(hasStalled: boolean): Promise<void> {
     if (hasStalled === this.#hasStalled) return;
     await this.#inTurn(() => {
@@ -138,7 +141,7 @@ export class ShedState implements DrainMark {
     });
   }
 
-  /** Tells every shard what is in force; at start before the first request. Rejects with a MillraceError. */
+  /** Tells every shard the current state; at start before the first request. Rejects with a MillraceError. */
   async apply(): Promise<void> {
     const never = this.#draining || (this.#egress.isImpaired && !this.#egress.mayLead);
     const { bits } = this;

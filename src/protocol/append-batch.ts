@@ -1,13 +1,13 @@
 /**
- * The body of an append-batch: frames, each four bytes of length, big-endian, and that many bytes. In the
- * log the frames of a JSON stream hold normalised lines, and the command's record ends count from the start of the payload.
+ * The body of an append-batch: frames, each with a length of four bytes, big-endian, and that many bytes. In the log
+ * the frames of a JSON stream hold normalised lines, and the command's record ends count from the start of the payload.
  */
 import { BATCH_FRAMES_MAX } from '../base/limits.ts';
 import { command, type ResultCodec } from './operation.ts';
 import { C } from './generic-fields.ts';
 
 export interface BatchResult {
-  /** The JSON array that the client gets is the body. */
+  /** The body is the client's JSON array. */
   readonly framesRefused: number;
 }
 
@@ -53,7 +53,7 @@ export function writeFrameHead(bytes: Uint8Array, at: number, size: number): voi
   bytes[at + 3] = size & 0xff;
 }
 
-/** Does the body consist of whole frames, at least one and at most BATCH_FRAMES_MAX? */
+/** Whether the body consists of complete frames, at least one and at most BATCH_FRAMES_MAX. */
 export function batchShape(body: Uint8Array): BatchShape {
   let frames = 0;
   for (let at = 0; at < body.length; at = frameEnd(body, at)) {
@@ -64,14 +64,14 @@ export function batchShape(body: Uint8Array): BatchShape {
   return frames === 0 ? 'empty' : 'ok';
 }
 
-/** How many frames there are in a body of the right shape. */
+/** Number of frames in a valid body. */
 export function frameCount(body: Uint8Array): number {
   let frames = 0;
   for (let at = 0; at < body.length; at = frameEnd(body, at)) frames++;
   return frames;
 }
 
-/** Puts frames together again. */
+/** Joins frames into a body. */
 export function joinFrames(frames: readonly Uint8Array[]): Uint8Array {
   const bytes = new Uint8Array(frames.reduce((sum, frame) => sum + FRAME_HEAD_BYTES + frame.length, 0));
   let at = 0;

@@ -1,4 +1,4 @@
-/** The attributes of a stream, a JSON object: set and shown. */
+/** Sets and shows the attributes of a stream, a JSON object. */
 import { NO_RESULT, command, query } from './operation.ts';
 
 export const setAttributes = command({

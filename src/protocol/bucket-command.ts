@@ -8,9 +8,9 @@ export interface PurgeResult {
   readonly streamsRemoved: number;
   /** Another command has to follow. */
   readonly hasMore: boolean;
-  /** The stream behind which it goes on. */
+  /** The stream after which it continues. */
   readonly continueAfter: string;
-  /** Objects of the cold store that are to be deleted. */
+  /** Objects of the cold store queued for deletion. */
   readonly objectsQueued: number;
 }
 
@@ -90,14 +90,14 @@ export function decodeQuota(payload: Uint8Array): Quota | undefined {
   return reader.finished ? quota : undefined;
 }
 
-/** PURGE goes on behind the stream `after`; empty: from the first. */
+/** PURGE continues after the stream `after`; empty: from the first. */
 export function encodePurge(after: string): Uint8Array {
   const writer = new Writer(new Uint8Array(textFieldBytes(after)));
   writer.text(after);
   return writer.finish();
 }
 
-/** Undefined: not the parameters of a PURGE. The name as it stands in the key. */
+/** Undefined: not the parameters of a PURGE. The name is encoded as in the key. */
 export function decodePurge(payload: Uint8Array): Uint8Array | undefined {
   const reader = new Reader(payload);
   const after = reader.ownBytes(reader.u16());

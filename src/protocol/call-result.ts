@@ -1,4 +1,4 @@
-/** How an operator's call about a group ended. The HTTP side makes a status and a body of it. */
+/** How an operator's call about a group ended. The HTTP side turns it into a status and a body. */
 import { assert } from '../base/assert.ts';
 import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';
 import { A, B } from './generic-fields.ts';
@@ -11,7 +11,7 @@ const OUTCOMES = [
   'not-found',
   /** Not by this node, or not now. */
   'refused',
-  /** A node that is to take over the leadership does not: another one may. */
+  /** The node that should take over leadership declines; another one may accept. */
   'declined',
   'failed',
   'store-failed',
@@ -27,7 +27,7 @@ export interface CallResult {
   readonly body: Readonly<Record<string, unknown>> | string;
 }
 
-/** The same after the way through the frame, where the JSON is text. */
+/** The same after transport in the frame, where the JSON is text. */
 export interface CallAnswer {
   readonly outcome: CallOutcome;
   readonly isJson: boolean;

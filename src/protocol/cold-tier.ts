@@ -1,11 +1,11 @@
-/** What the cold tier does to a group (payloads: cold.ts), and what operators ask of it. */
+/** Operations of the cold tier on a group (payloads: cold.ts), and operators' requests to it. */
 import { decodeGcList } from './cold.ts';
 import { NO_RESULT, command, query, type ResultCodec } from './operation.ts';
 import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';
 import { CALL_RESULT } from './call-result.ts';
 import { A, B } from './generic-fields.ts';
 
-/** Slices of a flush or compaction that took the place of what they hold; the others came too late. */
+/** Slices of a flush or compaction that replaced rows or chunks; the others came too late. */
 export interface SlicesResult {
   readonly slicesAccepted: number;
 }
@@ -17,9 +17,9 @@ const SLICES_RESULT: ResultCodec<SlicesResult> = {
   read: (reply) => ({ slicesAccepted: reply[A] }),
 };
 
-/** Objects of one bucket that a group is to delete. */
+/** Objects of one bucket that a group must delete. */
 export interface GarbageResult {
-  /** Entries of the queue, as far as one pass counts. */
+  /** Entries of the queue, counted within one pass. */
   readonly entries: number;
   /** The group came from a backup, so some objects may be another cluster's. */
   readonly isRestored: boolean;
@@ -55,7 +55,7 @@ export const flush = command({
   result: SLICES_RESULT,
 });
 
-/** Entries of the GC queue whose objects are gone from the cold store. */
+/** Entries of the GC queue whose objects have been deleted from the cold store. */
 export const gcDone = command({
   number: 14,
   forwardable: true,
@@ -70,7 +70,7 @@ export const gcDone = command({
   result: NO_RESULT,
 });
 
-/** Objects found in the cold store that nothing refers to. */
+/** Unreferenced objects found in the cold store. */
 export const markOrphan = command({
   number: 15,
   forwardable: false,
@@ -107,7 +107,7 @@ export const flushStream = query({
   result: CALL_RESULT,
 });
 
-/** Objects of one bucket (the key) that a group is to delete: up to maxRecords of them. */
+/** Objects of one bucket (the key) that a group must delete: up to maxRecords of them. */
 export const bucketGarbage = query({
   number: 44,
   scope: 'group',

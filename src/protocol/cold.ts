@@ -1,7 +1,7 @@
 /**
- * What the cold tier says in commands and replies: the lists of FLUSH, GC_DONE and MARK_ORPHAN, and the plan of a cold read.
- * Little-endian; texts and stream keys as size u16 and bytes. Commands come from our own leader and the log, so a list
- * that cannot be read is a broken invariant, except where `undefined` is named.
+ * Encodings of the cold tier in commands and replies: the lists of FLUSH, GC_DONE and MARK_ORPHAN, and the plan of a
+ * cold read. Little-endian; texts and stream keys as size u16 and bytes. Commands come from our own leader and the log,
+ * so an invalid list is a broken invariant, except where `undefined` is mentioned.
  */
 import { assert } from '../base/assert.ts';
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
@@ -10,16 +10,18 @@ export const DIGEST_BYTES = 32;
 const ID_BYTES = 14;
 const RUN = /^[0-9a-f]{16}$/;
 
-/** Names an object for good: `run` is drawn at random when a process starts (16 hex digits), `seq` counts its uploads. */
+/**
+ * Permanent id of an object: `run` is drawn at random when a process starts (16 hex digits), `seq` counts its uploads.
+ */
 export interface ObjectId {
   readonly run: string;
   readonly seq: number;
 }
 
-/** Where bytes of one stream lie: a chunk (cold/state/chunk-layout.ts) inside an object. */
+/** Location of bytes of one stream: a chunk (cold/state/chunk-layout.ts) inside an object. */
 export interface Chunk {
   readonly start: number;
-  /** Offset behind the last byte. */
+  /** Offset after the last byte. */
   readonly end: number;
   /** Messages or records that end in the chunk: [firstRecord, recordNext). */
   readonly firstRecord: number;
@@ -33,7 +35,7 @@ export interface Chunk {
   readonly digest: Uint8Array;
 }
 
-/** One chunk of a flush. Those of one stream follow each other, in order and without a gap. */
+/** One chunk of a flush. Those of one stream are consecutive and without gaps. */
 export interface Slice extends Chunk {
   /** bucket NUL stream. */
   readonly stream: Uint8Array;
@@ -50,7 +52,7 @@ export interface FlushList {
 
 const CHUNK_BYTES = 5 * 8 + 2 * 4 + DIGEST_BYTES;
 
-/** Encoded size of a slice; what a gatherer of slices adds up. */
+/** Encoded size of a slice, for adding up a list. */
 export function sliceBytes(streamBytes: number): number {
   return 2 + streamBytes + 8 + CHUNK_BYTES;
 }
@@ -146,7 +148,7 @@ function readObjectId(reader: Reader): ObjectId {
   return { run, seq };
 }
 
-/** The 14 bytes of an id, as they stand in keys and rows. */
+/** The 14 bytes of an id in keys and rows. */
 export function encodeObjectId(object: ObjectId): Uint8Array {
   const writer = new Writer(new Uint8Array(ID_BYTES));
   writeObjectId(writer, object);
@@ -210,11 +212,11 @@ export interface ChunkRef extends Chunk {
 }
 
 /**
- * What it takes to answer a read from the cold store (src/cold/state/assemble.ts), and to ask the shard again. The rest
- * (content type, first record, incarnation) stands in the reply that carries it.
+ * The information for answering a read from the cold store (src/cold/state/assemble.ts), and for asking the shard
+ * again. The rest (content type, first record, incarnation) is in the reply that carries it.
  */
 export interface ColdPlan {
-  /** The READ as it came. */
+  /** The original READ. */
   readonly group: number;
   readonly stream: Uint8Array;
   readonly mode: number;
@@ -225,17 +227,17 @@ export interface ColdPlan {
   readonly incarnation: number;
   readonly json: boolean;
   readonly closed: boolean;
-  /** Where the answer begins; -1: where `startRecord` begins, somewhere in the first chunk. */
+  /** Start of the answer; -1: where `startRecord` begins, somewhere in the first chunk. */
   readonly startOffset: number;
   readonly startRecord: number;
-  /** `startOffset` is known to be the border of a record; else the first chunk tells. */
+  /** `startOffset` is known to be a record boundary; otherwise the first chunk tells. */
   readonly onBorder: boolean;
   readonly tail: number;
   readonly recordTail: number;
-  /** Chunks that follow each other. The answer needs the first `needed` of them; the others are for the read-ahead. */
+  /** Consecutive chunks. The answer needs the first `needed` of them; the others are for read-ahead. */
   readonly needed: number;
   readonly refs: readonly ChunkRef[];
-  /** The rows behind the last chunk as a chunk of their own, as many as the answer needs; empty: none. */
+  /** The rows after the last chunk as a separate chunk, as many as the answer needs; empty: none. */
   readonly hot: Uint8Array;
 }
 

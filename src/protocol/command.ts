@@ -31,7 +31,9 @@ export * from './command-kinds.ts';
 
 const FIXED_BYTES = 24;
 
-/** What a writer of commands fills in; reused between calls, so every field is set each time (see resetCommandFields). */
+/**
+ * The fields for a writer of commands; reused between calls, so every field is set each time (see resetCommandFields).
+ */
 export interface CommandFields {
   kind: number;
   bucket: string;
@@ -52,7 +54,7 @@ export interface CommandFields {
   /** -1: none. At most one of the two lifetimes is set. */
   ttlSeconds: number;
   expiresAtMs: number;
-  /** Names a fork, from 1; 0: none. */
+  /** Identifies a fork, from 1; 0: none. */
   forkToken: number;
   /** As condition.ts writes it; empty: none. */
   condition: string;
@@ -96,8 +98,8 @@ export function commandBytesMax(fields: CommandFields): number {
 }
 
 /**
- * Writes a command at `offset`; returns its size. `isTransferred` leaves the payload out but states its size, for
- * payloads that travel beside the ring.
+ * Writes a command at `offset`; returns its size. `payloadInLane` omits the payload but states its size, for payloads
+ * that are transferred separately.
  */
 export function writeCommand(
   fields: CommandFields,
@@ -168,7 +170,7 @@ export function writeCommand(
   return at - offset;
 }
 
-/** Of the command that is being written. Made once: an object for each write is garbage on the hot path. */
+/** For the command being written. Created once: an object per write is garbage on the hot path. */
 const partsWithText = { producerIdAt: 0, seqAt: 0, conditionAt: 0 };
 
 /** The variable part up to the payload, and the sizes that describe it; returns where it ends. */
@@ -240,7 +242,10 @@ export class Command {
   /** One past the last byte, when the payload is inside. */
   end = 0;
 
-  /** Reads the command at `offset`. The caller guarantees a well-formed frame: it comes from our own writer or a checked log. */
+  /**
+   * Reads the command at `offset`. The caller guarantees a well-formed frame: it comes from our own writer or a checked
+   * log.
+   */
   read(bytes: Uint8Array, view: DataView, offset: number): void {
     this.bytes = bytes;
     this.view = view;
@@ -344,7 +349,7 @@ export class Command {
     return readText(this.bytes, this.conditionAt, this.conditionBytes);
   }
 
-  /** Sets the clock in place: the shard does this when it proposes, so replicas never look at their own. */
+  /** Sets the clock in place: the shard does this when it proposes, so replicas never use their own. */
   stampNow(nowMs: number): void {
     this.view.setFloat64(this.offset + 8, nowMs, true);
     this.nowMs = nowMs;

@@ -1,14 +1,14 @@
 /**
- * Preconditions of a write (If-Match, If-None-Match), decided where the write is applied. A state of a stream has a tag, which HEAD
- * shows as its ETag: the one that a read of the whole stream has too.
+ * Preconditions of a write (If-Match, If-None-Match), decided where the write is applied. A stream's state has a tag,
+ * which HEAD shows as its ETag, the same as that of a read of the whole stream.
  *
- * In a command they are one text: what If-Match says, a blank, what If-None-Match says; each `-` when not sent, `*`, or tags
- * of 16 hexadecimal digits joined by commas, perhaps none.
+ * In a command they are one text: If-Match, a space, If-None-Match; each is `-` when not sent, `*`, or tags of 16
+ * hexadecimal digits joined by commas, possibly none.
  */
 import { hash64Hex } from '../base/hash.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE } from './reply.ts';
 
-/** Flags: those of a reply that reaches the tail, and what else makes the bytes of a read differ. */
+/** Flags: those of a reply that reaches the tail, and whatever else changes the bytes of a read. */
 export function rangeTag(incarnation: number, createdAtMs: number, from: number, to: number, flags: number): string {
   return hash64Hex([incarnation, createdAtMs, from, to, flags]);
 }
@@ -20,14 +20,16 @@ export function streamTag(incarnation: number, createdAtMs: number, tail: number
 
 const NOT_SENT = '-';
 const ANY = '*';
-/** Ends the tag of a read that was sent compressed. It names the same state, so a write may be made to depend on it. */
+/** Suffix of the tag of a compressed read. It names the same state, so a write may depend on it. */
 export const GZIP_SUFFIX = '-gzip';
 /** Digits of a tag. */
 const TAG = /^"([0-9a-f]{16})(?:-gzip)?"$/;
-/** Tags in one header: whoever sends more does not know what they want. */
+/** Tags in one header; more are a client error. */
 const TAGS_MAX = 16;
 
-/** The text for a command; '' for no condition, undefined when there are too many tags. Blank headers count as not sent. */
+/**
+ * The text for a command; '' for no condition, undefined when there are too many tags. Blank headers count as not sent.
+ */
 export function conditionText(ifMatch: string, ifNoneMatch: string): string | undefined {
   const match = tagsOf(ifMatch, 'strong');
   const noneMatch = tagsOf(ifNoneMatch, 'weak');
@@ -35,7 +37,7 @@ export function conditionText(ifMatch: string, ifNoneMatch: string): string | un
   return match === NOT_SENT && noneMatch === NOT_SENT ? '' : `${match} ${noneMatch}`;
 }
 
-/** Tags that are none of ours match nothing, so they are left out. If-Match compares strongly: W/ never matches. */
+/** Foreign tags match nothing, so they are omitted. If-Match compares strongly: W/ never matches. */
 function tagsOf(header: string, comparison: 'strong' | 'weak'): string | undefined {
   const value = header.trim();
   if (value === '') return NOT_SENT;
@@ -51,7 +53,7 @@ function tagsOf(header: string, comparison: 'strong' | 'weak'): string | undefin
   return tags.join(',');
 }
 
-/** `tag`: of the stream as it is; undefined when there is none. */
+/** `tag` is that of the current stream; undefined when there is none. */
 export function conditionHolds(condition: string, tag: string | undefined): boolean {
   const [match = NOT_SENT, noneMatch = NOT_SENT] = condition.split(' ');
   if (match !== NOT_SENT && !names(match, tag)) return false;

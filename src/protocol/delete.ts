@@ -1,4 +1,4 @@
-/** Delete: a stream is removed. */
+/** Delete: removes a stream. */
 import { command } from './operation.ts';
 import { FORK_GONE } from './fork-gone.ts';
 

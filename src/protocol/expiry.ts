@@ -1,4 +1,4 @@
-/** Lifetimes of streams. Nobody waits for an answer to these commands. */
+/** Lifetimes of streams. No client waits for an answer to these commands. */
 import { NO_RESULT, command } from './operation.ts';
 
 /** Renews a sliding lifetime after a read. */

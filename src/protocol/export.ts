@@ -2,12 +2,12 @@
 import { query, type ResultCodec } from './operation.ts';
 import { A, B, TEXT } from './generic-fields.ts';
 
-/** Of EXPORT_OPEN. */
+/** Result of EXPORT_OPEN. */
 export interface ExportResult {
-  /** What the other calls name it by. */
+  /** Its name in the other calls. */
   readonly id: number;
   readonly appliedCommands: number;
-  /** Of the group's objects in the cold store. */
+  /** Origin of the group's objects in the cold store. */
   readonly origin: string;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Paths of the flat routes (`/v1/stream/{path}`): how a bucket and a stream are one path, and back. Everything behind the first
- * slash is the name of the stream, empty segments included: `a/b/` is the stream `b/` of bucket `a`.
+ * Paths of the flat routes (`/v1/stream/{path}`): converts bucket and stream to one path and back. Everything after the
+ * first slash is the name of the stream, including empty segments: `a/b/` is the stream `b/` of bucket `a`.
  */
 
 const DEFAULT_BUCKET = '_default';

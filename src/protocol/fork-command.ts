@@ -11,7 +11,7 @@ import { NO_RESULT, command, query, type ResultCodec } from './operation.ts';
 import { FORK_GONE } from './fork-gone.ts';
 import { A, B, C, TEXT } from './generic-fields.ts';
 
-/** What a fork inherited of its source's lifetime, or its own; -1: none. */
+/** The lifetime that a fork inherited from its source, or its own; -1: none. */
 export interface Lifetime {
   readonly ttlSeconds: number;
   readonly expiresAtMs: number;
@@ -27,7 +27,7 @@ const LIFETIME: ResultCodec<Lifetime> = {
   },
 };
 
-/** The source of a fork; its type, tail and records stand in the reply as for any stream. */
+/** The source of a fork; its type, tail and records are in the reply as for any stream. */
 export interface PinResult extends Lifetime {
   readonly floor: number;
   readonly incarnation: number;
@@ -55,7 +55,7 @@ const CHECK_RESULT: ResultCodec<{ readonly isThere: boolean }> = {
   read: (reply) => ({ isThere: reply[A] === 1 }),
 };
 
-/** The name of the fork is taken. */
+/** Reserves the name of the fork. */
 export const forkBegin = command({
   number: 21,
   forwardable: true,
@@ -69,7 +69,7 @@ export const forkBegin = command({
   result: LIFETIME,
 });
 
-/** In the group of the source: it has a fork. */
+/** In the group of the source: records the fork. */
 export const forkPin = command({
   number: 22,
   forwardable: true,
@@ -97,7 +97,7 @@ export const forkData = command({
   result: NO_RESULT,
 });
 
-/** The payload is the first own body of the fork, as of a create. */
+/** The payload is the fork's first own body, as in a create. */
 export const forkEnd = command({
   number: 24,
   forwardable: true,
@@ -124,7 +124,7 @@ export const forkAbort = command({
   result: FORK_GONE,
 });
 
-/** A fork is gone, its source is told: in the group of the source, and then in that of the fork, which forgets to tell it. */
+/** A fork is gone: notifies the group of the source, and then that of the fork, which removes the notification. */
 export const forkUnpin = command({
   number: 26,
   forwardable: true,
@@ -151,7 +151,7 @@ export const forkUnpinned = command({
   result: NO_RESULT,
 });
 
-/** Is the fork with this token still there? Changes nothing; a command, so that the answer holds for good. */
+/** Whether the fork with this token still exists. Changes nothing; a command, so that the answer is final. */
 export const forkCheck = command({
   number: 28,
   forwardable: true,
@@ -165,10 +165,10 @@ export const forkCheck = command({
   result: CHECK_RESULT,
 });
 
-/** What the leader of the groups of this shard is to do for forks (forks/state/notifications.ts), as JSON. */
+/** Pending fork work of the groups that this shard leads (forks/state/notifications.ts), as JSON. */
 export const forks = query({ number: 47, scope: 'shard', needsLeaders: false, duringImport: false, result: NO_RESULT });
 
-/** Stream-Fork-Offset was left out. */
+/** Stream-Fork-Offset was omitted. */
 export const FORK_AT_TAIL = -1;
 const DATA_FIXED_BYTES = 28;
 
@@ -215,9 +215,9 @@ export function decodeForkPin(payload: Uint8Array): ForkPin | undefined {
   return reader.finished && isKey(pin.fork) ? pin : undefined;
 }
 
-/** Whole messages or records that follow each other; the last one may be cut short at the end of what is inherited. */
+/** Consecutive complete messages or records; the last one may be cut at the end of what is inherited. */
 export interface ForkPiece {
-  /** Stream-Fork-Offset, or the tail that stood for it. */
+  /** Stream-Fork-Offset, or the tail if it was omitted. */
   readonly anchor: number;
   /** Offset and ordinal of the first one. */
   readonly at: number;
@@ -237,7 +237,7 @@ export function encodeForkData({ anchor, at, record, ends, bytes }: ForkPiece): 
   return writer.finish();
 }
 
-/** A piece in place: where in the payload its ends and its bytes begin. */
+/** A piece in place: where its ends and bytes begin in the payload. */
 export interface ForkData {
   readonly anchor: number;
   readonly at: number;

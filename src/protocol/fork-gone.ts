@@ -1,4 +1,4 @@
-/** The answer of whatever removes a fork for good: its source is to be told (forks/service/). */
+/** The answer of any operation that removes a fork permanently: its source must be notified (forks/service/). */
 import { A, B, TEXT } from './generic-fields.ts';
 import type { ResultCodec } from './operation.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Names of the fields of a reply whose meaning depends on the operation: three numbers and a text (the frame: reply.ts). Only the
- * files of this folder may use them; each operation declares what its own result is called.
+ * Names of the reply fields whose meaning depends on the operation: three numbers and a text (the frame: reply.ts).
+ * Only this folder may use them; each operation gives its own result proper names.
  */
 export const A = Symbol('a');
 export const B = Symbol('b');

@@ -1,12 +1,12 @@
-/** Head: what a stream is and where it ends. */
+/** Head: metadata and position of a stream. */
 import { query, type ResultCodec } from './operation.ts';
 import { A, B, C, TEXT } from './generic-fields.ts';
 
-/** What HEAD tells beside position, type and records, which stand in the reply as for any stream. */
+/** HEAD's result in addition to position, type and records, which are in the reply as for any stream. */
 export interface HeadResult {
-  /** Of the state, for conditions of writes; empty: the node is of a version without. */
+  /** Tag of the state, for conditional writes; empty: the node's version has none. */
   readonly tag: string;
-  /** Where the bytes begin that the nodes hold; -1: not told. */
+  /** Start of the bytes that the nodes hold; -1: not reported. */
   readonly hotStart: number;
   readonly floor: number;
   /** -1: none. */

@@ -1,6 +1,6 @@
 /**
- * Header, query and path values to numbers and back: pure functions of strings. A failure carries a sentence that is
- * fit for a 400 body; no function throws on bad input.
+ * Converts header, query and path values to numbers and back: pure functions of strings. A failure carries a sentence
+ * for a 400 body; no function throws on bad input.
  */
 import { assert } from '../base/assert.ts';
 import { PRODUCER_ID_BYTES_MAX } from '../base/limits.ts';
@@ -16,7 +16,7 @@ export interface Producer {
 
 /** Position meant by `offset=-1`: the start of the stream. */
 export const OFFSET_START = -1;
-/** Digits of an offset on the wire; no accepted integer may be longer, even with zeros in front. */
+/** Digits of an offset on the wire; no accepted integer may be longer, even with leading zeros. */
 const OFFSET_DIGITS = 20;
 /** Seconds that still fit as whole milliseconds in 2^53 - 1. */
 export const TTL_SECONDS_MAX = Math.floor(Number.MAX_SAFE_INTEGER / 1000);
@@ -32,7 +32,7 @@ function outOfRange(reason: string): Failure {
   return { ok: false, kind: 'out-of-range', reason };
 }
 
-/** Decimal digits only, zeros in front allowed, up to 2^53 - 1. A value that is only too large is OUT_OF_RANGE. */
+/** Decimal digits only, leading zeros allowed, up to 2^53 - 1. A value that is only too large is OUT_OF_RANGE. */
 function parseDigits(text: string): number {
   const length = text.length;
   if (length === 0) return MALFORMED;
@@ -47,7 +47,7 @@ function parseDigits(text: string): number {
   return length > OFFSET_DIGITS ? MALFORMED : value;
 }
 
-/** A whole number 0..9007199254740991; `what` names the value in the sentence, e.g. `Producer-Seq`. */
+/** An integer 0..9007199254740991; `what` names the value in the sentence, e.g. `Producer-Seq`. */
 export function parseUint53(text: string, what = 'the number'): Parsed<number> {
   const value = parseDigits(text);
   if (value >= 0) return { ok: true, value };
@@ -73,14 +73,14 @@ export function parseOffset(text: string): Parsed<number | 'now'> {
 /** ZEROS[n] pads a number of n digits to OFFSET_DIGITS. */
 const ZEROS: readonly string[] = Array.from({ length: OFFSET_DIGITS + 1 }, (_, n) => '0'.repeat(OFFSET_DIGITS - n));
 
-/** An offset as it goes on the wire: 20 digits, so the order of the text is the order of the numbers. */
+/** An offset on the wire: 20 digits, so text order is numeric order. */
 export function formatOffset(offset: number): string {
   assert(Number.isSafeInteger(offset) && offset >= 0, `offset ${offset} is not a byte position`);
   const digits = String(offset);
   return (ZEROS[digits.length] as string) + digits;
 }
 
-/** Stream-TTL in seconds: digits, no zero in front unless it is `0`, and its milliseconds must fit 2^53 - 1. */
+/** Stream-TTL in seconds: digits, no leading zero unless it is `0`, and its milliseconds must fit 2^53 - 1. */
 export function parseTtl(text: string): Parsed<number> {
   const value = parseDigits(text);
   if (value === MALFORMED || (text.length > 1 && text.charCodeAt(0) === 48)) {

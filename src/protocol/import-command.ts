@@ -1,6 +1,7 @@
 /**
- * Payloads of the commands that bring a backup into an empty group, a bounded piece at a time (backup/state/apply-import.ts). `token` names
- * one attempt: 16 hex digits, drawn by the node that reads the upload. Little-endian.
+ * Payloads of the commands that import a backup into an empty group, a bounded piece at a time
+ * (backup/state/apply-import.ts). `token` identifies one attempt: 16 hex digits, drawn by the node that reads the
+ * upload. Little-endian.
  */
 import { NO_ORIGIN } from './object-key.ts';
 import { Reader, Writer } from '../base/cursor.ts';
@@ -8,7 +9,7 @@ import { NO_RESULT, command, type ResultCodec } from './operation.ts';
 import { B, TEXT } from './generic-fields.ts';
 import type { Reply } from './reply.ts';
 
-/** Rows of an earlier attempt, or of the one that is undone, are left to be deleted by an ABORT. */
+/** Rows of an earlier attempt, or of the undone one, remain for an ABORT to delete. */
 export interface RowsLeft {
   readonly rowsLeft: boolean;
 }
@@ -20,7 +21,7 @@ const ROWS_LEFT: ResultCodec<RowsLeft> = {
   read: (reply) => ({ rowsLeft: reply[B] === 1 }),
 };
 
-/** Of a GROUP_NOT_EMPTY: the backup that the group came from. Empty: from none. */
+/** For GROUP_NOT_EMPTY: the backup that the group came from. Empty: none. */
 export function showBackup(reply: Reply, digest: string): void {
   reply[TEXT] = digest;
 }
@@ -90,10 +91,10 @@ export interface ImportRows {
   readonly rows: Uint8Array;
 }
 
-/** What the rows amount to: the counters of the group. */
+/** Totals of the rows: the counters of the group. */
 export interface ImportEnd {
   readonly token: string;
-  /** Pieces that there were. */
+  /** Number of pieces. */
   readonly pieces: number;
   readonly rows: number;
   readonly nextIncarnation: number;
@@ -103,7 +104,7 @@ export interface ImportEnd {
   readonly objectBytes: number;
   /** BLAKE3 of the document. */
   readonly digest: Uint8Array;
-  /** Whose objects of the cold store are the group's own from now on; NO_ORIGIN: nobody's. */
+  /** The owner of the group's objects in the cold store from now on; NO_ORIGIN: none. */
   readonly origin: string;
 }
 
@@ -131,7 +132,7 @@ export function encodeImportRows({ token, seq, rows }: ImportRows): Uint8Array {
   return writer.finish();
 }
 
-/** The rows stay where they are. */
+/** The rows are not copied. */
 export function decodeImportRows(payload: Uint8Array): ImportRows | undefined {
   const reader = new Reader(payload);
   const token = readToken(reader);
@@ -139,7 +140,10 @@ export function decodeImportRows(payload: Uint8Array): ImportRows | undefined {
   return reader.bad ? undefined : { token, seq, rows: payload.subarray(TOKEN_BYTES + 4) };
 }
 
-/** token | pieces u32 | rows, nextIncarnation, hotBytes, coldBytes, objects, objectBytes f64 | digest | origin, if there is one. */
+/**
+ * token | pieces u32 | rows, nextIncarnation, hotBytes, coldBytes, objects, objectBytes f64 | digest | origin, if there
+ * is one.
+ */
 export function encodeImportEnd(end: ImportEnd): Uint8Array {
   const adopts = end.origin !== NO_ORIGIN;
   const writer = new Writer(new Uint8Array(TOKEN_BYTES + 4 + 6 * 8 + DIGEST_BYTES + (adopts ? TOKEN_BYTES : 0)));

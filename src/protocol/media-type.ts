@@ -1,8 +1,8 @@
-/** Content types: one normal form for storing, and the questions the service asks about them. */
+/** Content types: one normal form for storage, and the tests that the service needs. */
 
 /**
- * Entries of each memo. A service sees a handful of types, and every request asks again; a client that invents types
- * must not grow the heap, so a full memo starts afresh: the common types are back after one request each.
+ * Entries of each memo. A service sees a handful of types, and every request needs one; a client that invents types
+ * must not grow the heap. So a full memo is cleared: the common types are back after one request each.
  */
 const MEMO_ENTRIES_MAX = 256;
 /** UTF-16 units of a memo key. Longer values are rare and only cost their own parsing. */
@@ -56,7 +56,10 @@ function normalizeUncached(raw: string): string {
   return kept.join('; ');
 }
 
-/** What two types are compared by: no case at all, and for JSON no charset (JSON is UTF-8 whatever a client says). */
+/**
+ * The form in which types are compared: case-insensitive, and for JSON without charset (JSON is UTF-8 whatever a client
+ * says).
+ */
 function comparisonKey(normalized: string): string {
   const lower = normalized.toLowerCase();
   if (!isJson(lower)) return lower;
@@ -77,18 +80,18 @@ export function normalizeContentType(raw: string): string {
   return memoised(normalizedOf, raw, normalizeUncached);
 }
 
-/** Do two normalised content types name the same type? */
+/** Whether two normalised content types are equivalent. */
 export function sameContentType(a: string, b: string): boolean {
   return a === b || memoised(comparedBy, a, comparisonKey) === memoised(comparedBy, b, comparisonKey);
 }
 
-/** The media type before the first `;`, lower case, without blanks. */
+/** The media type before the first `;`, lower case, without whitespace. */
 function mediaType(type: string): string {
   const end = type.indexOf(';');
   return (end < 0 ? type : type.slice(0, end)).trim().toLowerCase();
 }
 
-/** A stream of JSON records, charset or other parameters notwithstanding. */
+/** A stream of JSON records, whatever its charset or other parameters. */
 export function isJson(type: string): boolean {
   return type === 'application/json' || mediaType(type) === 'application/json';
 }

@@ -1,8 +1,8 @@
-/** Which names buckets and streams may have. */
+/** Valid names of buckets and streams. */
 import { NAME_BYTES_MAX } from '../base/limits.ts';
 import { nameBytes } from './command.ts';
 
-/** What is wrong with the name of a stream, or of a bucket when `stream` is undefined. */
+/** The fault in the name of a stream, or of a bucket when `stream` is undefined. */
 export function nameFault(bucket: string, stream: string | undefined): string | undefined {
   if (bucket === '') return 'the bucket name is empty';
   if (bucket === 'v1') return 'the bucket name v1 is reserved; flat paths begin with /v1/stream/';
@@ -21,7 +21,7 @@ export function nameFault(bucket: string, stream: string | undefined): string | 
   return undefined;
 }
 
-/** NUL separates bucket and stream in keys; `..` invites mistakes wherever a name becomes a path. */
+/** NUL separates bucket and stream in keys; `..` is dangerous wherever a name becomes a path. */
 function isUnsafe(name: string): boolean {
   if (name.includes('\0')) return true;
   return name.includes('..') && hasSegment(name, '..');

@@ -4,7 +4,8 @@
  *   g<group, 4 hex>-<origin, 16 hex>/<bucket>/<i<incarnation, hex> | pack>/<run, 16 hex>-<seq, 12 hex>
  *
  * `origin` is the run of the process that made the group's first upload: a cluster restored from a backup has another
- * one, so the two may share a root. A bucket's name that is no tame path component goes in as its tame part and a hash.
+ * one, so the two may share a root. A bucket name that is not a safe path component is reduced to its safe part and a
+ * hash.
  */
 import { assert } from '../base/assert.ts';
 import { hash64Hex } from '../base/hash.ts';
@@ -13,7 +14,7 @@ import { encodeUtf8 } from '../base/utf8.ts';
 import { planted } from '../base/planted.ts';
 import type { ObjectId } from './cold.ts';
 
-/** Of a group that has never uploaded anything. */
+/** Origin of a group that has never uploaded anything. */
 export const NO_ORIGIN = '0'.repeat(16);
 
 const TAME = /^[a-z0-9_-]{1,64}$/;
@@ -27,7 +28,7 @@ function bucketFolder(bucket: string): string {
     .toLowerCase()
     .replace(/[^a-z0-9_-]/g, '_')
     .slice(0, PREFIX_CHARACTERS_MAX);
-  // The dot keeps it apart from every tame name.
+  // The dot distinguishes it from every safe name.
   return `${prefix}.${hash64Hex([], encodeUtf8(bucket))}`;
 }
 
@@ -51,7 +52,7 @@ export function objectKey(
   return key;
 }
 
-/** A group deletes no other objects: those of the cluster, or the group, that it is a restored copy of are not its own. */
+/** A group deletes only its own objects: those of the cluster or group that it was restored from are not its own. */
 export function isOwnObject(key: string, group: number, origin: string): boolean {
   return key.startsWith(objectPrefix(group, origin));
 }

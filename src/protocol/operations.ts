@@ -1,6 +1,6 @@
 /**
- * The table of all operations. Code that treats operations by kind declares a record over one of these types of names, so an
- * operation that is missing there does not compile.
+ * The table of all operations. Code that treats operations by kind declares a record over one of these name types, so a
+ * missing operation does not compile.
  */
 import { assert } from '../base/assert.ts';
 import { admin, shed } from './administration.ts';
@@ -65,7 +65,7 @@ export const COMMANDS = {
   forkCheck,
 } satisfies Readonly<Record<string, CommandTraits>>;
 
-/** Answered by one node from what it has applied. */
+/** Answered by one node from its applied state. */
 export const QUERIES = {
   read,
   head,
@@ -91,14 +91,14 @@ export type QueryName = keyof typeof QUERIES;
 export type CommandsWith<T extends Partial<CommandTraits>> = {
   [K in CommandName]: (typeof COMMANDS)[K] extends T ? K : never;
 }[CommandName];
-/** Queries of one scope: who has to answer them. */
+/** Queries of one scope. */
 export type QueriesOf<S extends QueryScope> = {
   [K in QueryName]: (typeof QUERIES)[K]['scope'] extends S ? K : never;
 }[QueryName];
 
 const ALL: Readonly<Record<string, CommandTraits | QueryTraits>> = { ...COMMANDS, ...QUERIES };
 
-/** Some of the operations, by number. Cheaper than a Set: it is asked several times for each append. */
+/** A set of operation numbers. Faster than a Set: it is used several times for each append. */
 export class NumberSet {
   readonly #has: boolean[] = [];
 
@@ -122,7 +122,7 @@ export function queriesWhere(trait: (traits: QueryTraits) => boolean): NumberSet
   return new NumberSet(Object.values<QueryTraits>(QUERIES).filter(trait));
 }
 
-/** What stands under the name of an operation, by its number: for dispatch. */
+/** Converts a record by operation name to an array by number, for dispatch. */
 export function byNumber<T>(byName: Readonly<Record<string, T>>): readonly (T | undefined)[] {
   const table: (T | undefined)[] = [];
   for (const [name, value] of Object.entries(byName)) {

@@ -1,7 +1,7 @@
 /**
- * Parameters of the commands about a position in a stream: PUBLISH_SNAPSHOT and RETENTION. Where records begin in the cold
- * region only the cold store knows, so the main thread looks it up (a READ of parts) and sends what it found along; the state
- * machine trusts it for that incarnation.
+ * Parameters of the commands about a position in a stream: PUBLISH_SNAPSHOT and RETENTION. Only the cold store knows
+ * record boundaries in the cold region, so the main thread looks them up (a READ of parts) and sends the result along;
+ * the state machine trusts it for that incarnation.
  */
 import { DIGEST_BYTES } from './cold.ts';
 import { Reader, Writer } from '../base/cursor.ts';
@@ -34,10 +34,10 @@ export const retention = command({
 });
 
 export interface Position {
-  /** `value` is the ordinal of a record, else an offset. */
+  /** `value` is a record ordinal, otherwise an offset. */
   readonly byRecord: boolean;
   readonly value: number;
-  /** Of the stream in which the border was looked up; 0: it was not. */
+  /** Incarnation in which the boundary was looked up; 0: it was not. */
   readonly checkedIncarnation: number;
   readonly checkedOffset: number;
   readonly checkedRecord: number;
@@ -45,7 +45,7 @@ export interface Position {
 
 /** 0 byRecord u8 | 1 hasMatch u8 | value, checkedIncarnation, checkedOffset, checkedRecord f64. */
 const POSITION_BYTES = 34;
-/** In front of a snapshot's bytes: position | digest | digest that the present snapshot must have. */
+/** Precedes a snapshot's bytes: position | digest | required digest of the current snapshot. */
 export const PUBLISH_HEAD_BYTES = POSITION_BYTES + 2 * DIGEST_BYTES;
 
 function writePosition(writer: Writer, position: Position, hasMatch: boolean): void {
@@ -84,13 +84,13 @@ export function decodeRetention(payload: Uint8Array): Position | undefined {
 export interface Publish {
   readonly position: Position;
   readonly digest: Uint8Array;
-  /** Undefined: whatever is published. */
+  /** Undefined: any published snapshot. */
   readonly match: Uint8Array | undefined;
   /** The snapshot itself. */
   readonly bytes: Uint8Array;
 }
 
-/** Writes everything but the bytes to the front of `payload`, whose rest they are. */
+/** Writes everything except the bytes to the front of `payload`; the bytes are its rest. */
 export function writePublishHead(payload: Uint8Array, publish: Omit<Publish, 'bytes'>): void {
   const writer = new Writer(payload.subarray(0, PUBLISH_HEAD_BYTES));
   writePosition(writer, publish.position, publish.match !== undefined);

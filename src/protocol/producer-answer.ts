@@ -1,11 +1,11 @@
 /**
- * What a write of an idempotent producer is answered with: in replies with REPLY_PRODUCER, whatever the operation. Functions and
- * no object: it is part of every append.
+ * The producer fields of a write's answer: in replies with REPLY_PRODUCER, for every operation. Functions instead of an
+ * object, because every append uses them.
  */
 import { A, B, C } from './generic-fields.ts';
 import type { Reply } from './reply.ts';
 
-/** The epoch to show, and the sequence: that of the request, or the highest accepted one of a duplicate. */
+/** The epoch and sequence to show: those of the request, or the highest accepted sequence for a duplicate. */
 export function showProducer(reply: Reply, epoch: number, seq: number): void {
   reply[A] = epoch;
   reply[B] = seq;
@@ -24,7 +24,7 @@ export function producerSeq(reply: Reply): number {
   return reply[B];
 }
 
-/** Of a PRODUCER_SEQ_CONFLICT. */
+/** For PRODUCER_SEQ_CONFLICT. */
 export function expectedSeq(reply: Reply): number {
   return reply[B];
 }

@@ -1,9 +1,14 @@
-/** Read: bytes or records of a stream from a position on. The hot path of readers: requests and answers are reused objects. */
+/**
+ * Read: bytes or records of a stream from a position. The hot path of readers: requests and answers are reused objects.
+ */
 import { query, type ResultCodec } from './operation.ts';
 import { A, C } from './generic-fields.ts';
 import type { Reply } from './reply.ts';
 
-/** Which stream was read: what tells it from others of its name. Part of every answer to a reader, so functions and no object. */
+/**
+ * Identity of the stream that was read, to distinguish it from others of its name. Part of every answer to a reader, so
+ * functions instead of an object.
+ */
 export function showRead(reply: Reply, incarnation: number, createdAtMs: number): void {
   reply[A] = incarnation;
   reply[C] = createdAtMs;

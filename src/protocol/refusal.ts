@@ -1,4 +1,4 @@
-/** What a refusal says beyond its code: a sentence that names both sides of what was compared. */
+/** A refusal's details beyond its code: a sentence that names both sides of the comparison. */
 import { TEXT } from './generic-fields.ts';
 import type { Reply } from './reply.ts';
 

@@ -14,32 +14,35 @@ import { A, B, C, TEXT } from './generic-fields.ts';
 export const REPLY_RESULT = 0;
 export const REPLY_TAIL = 1;
 
-/** The stream is closed (for a read: and the answer reaches the tail; for a write: by this request or the replayed duplicate). */
+/**
+ * The stream is closed (for a read: and the answer reaches the tail; for a write: by this request or the replayed
+ * duplicate).
+ */
 export const REPLY_CLOSED = 1;
 /** The answer reaches the tail. */
 export const REPLY_UP_TO_DATE = 2;
-/** JSON stream: the record fields mean something and Stream-Extensions is sent. */
+/** JSON stream: the record fields are valid and Stream-Extensions is sent. */
 export const REPLY_RECORDS = 4;
 /** a, b, c hold producer numbers. */
 export const REPLY_PRODUCER = 8;
 export const REPLY_DUPLICATE = 16;
-/** CREATE: the stream is new (201), else it existed already (200). */
+/** CREATE: the stream is new (201); otherwise it already existed (200). */
 export const REPLY_CREATED = 32;
-/** TAIL: the stream was deleted or expired; the topic is over. */
+/** TAIL: the stream was deleted or expired; the topic has ended. */
 export const REPLY_DELETED = 64;
 /** TAIL: the event carries no bytes although the stream moved; readers must read. */
 export const REPLY_BODY_OMITTED = 128;
 /** The body is in the transfer channel under transferId. */
 export const REPLY_TRANSFERRED = 256;
-/** READ: the bytes lie in the cold store; the body is a cold plan (protocol/cold.ts), not what a client gets. */
+/** READ: the bytes are in the cold store; the body is a cold plan (protocol/cold.ts), not the client's body. */
 export const REPLY_COLD = 512;
 
 export const REPLY_HEAD_BYTES = 88;
 
 /**
- * An answer as numbers; the shard fills one and writes it, the main thread reads one. `body` is what a client gets: raw
- * bytes, or for a JSON stream the array form `[a,b]`. On the main thread `body` and texts are valid only during the callback
- * (the memory belongs to the ring), unless the body came by the lane.
+ * An answer as numbers; the shard fills and writes it, the main thread reads it. `body` is what a client gets: raw
+ * bytes, or for a JSON stream the array form `[a,b]`. On the main thread `body` and texts are valid only during the
+ * callback (the memory belongs to the ring), unless the body was transferred separately.
  */
 export class Reply {
   id = 0;
@@ -122,7 +125,10 @@ export class Reply {
     return at - offset;
   }
 
-  /** Reads the frame at `offset`; a body in the transfer channel is left undefined for the caller to fetch by transferId. */
+  /**
+   * Reads the frame at `offset`; a body in the transfer channel is left undefined for the caller to fetch by
+   * transferId.
+   */
   read(bytes: Uint8Array, view: DataView, offset: number): void {
     this.id = view.getUint32(offset, true);
     this.kind = bytes[offset + 4] as number;

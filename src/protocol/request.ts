@@ -28,7 +28,7 @@ export const OBSERVE_FORGET_NAME = 2;
 export const OBSERVE_PATTERN = 3;
 export const OBSERVE_FORGET_PATTERN = 4;
 
-/** The one at `value`; the latest; the latest, or the stream alone when there is none. */
+/** The one at `value`; the latest; the latest, or just the stream when there is none. */
 export const SNAPSHOT_AT = 0;
 export const SNAPSHOT_LATEST = 1;
 export const SNAPSHOT_ANY = 2;
@@ -38,14 +38,17 @@ export const REQUEST_HEAD_BYTES = 16;
 export const REQUEST_FLAG_TRANSFERRED = 1;
 const QUERY_BYTES = 44;
 
-/** The sender says nothing, as nodes of the version before, or has found that it fits: the group's own part of the quota holds. */
+/**
+ * The sender makes no statement, as in the previous version, or has found that it fits: the group's own share of the
+ * quota applies.
+ */
 export const QUOTA_UNMARKED = 0;
-/** It does not fit: the leader refuses it if it would bring anything. */
+/** It does not fit: the leader refuses it if it would add anything. */
 export const QUOTA_OVER = 1;
-/** The sender knows of no quota: the leader refuses it if there is one and it would bring anything. */
+/** The sender knows of no quota: the leader refuses it if there is one and it would add anything. */
 export const QUOTA_UNKNOWN = 2;
 
-/** The mark of the command that lies at `at`, behind the head of its frame. */
+/** The mark of the command at `at`, after the header of its frame. */
 export function quotaMark(view: DataView, at: number): number {
   return at >= REQUEST_HEAD_BYTES ? view.getUint32(at - 4, true) : QUOTA_UNMARKED;
 }
@@ -58,21 +61,25 @@ export const READ_RECORD = 2;
 export const READ_RECORD_NOW = 3;
 export const READ_TAIL_RECORDS = 4;
 
-/** Records come as {"record":n,"value":...}, still inside a JSON array. */
+/** Records are returned as {"record":n,"value":...}, still inside a JSON array. */
 export const READ_FLAG_ENVELOPE = 1;
-/** Do not renew the stream's sliding lifetime: a re-read for a reader that is connected and was counted already. */
+/** Do not renew the stream's sliding lifetime: a repeated read for a connected reader that was already counted. */
 export const READ_FLAG_NO_TOUCH = 2;
 /**
- * The body is count u32, the end of each message or record (u32, relative to the bytes), then the stored bytes (records with
- * their \n). A byte stream's answer holds whole messages then, as a JSON stream's always holds whole records.
+ * The body is count u32, the end of each message or record (u32, relative to the bytes), then the stored bytes (records
+ * with their \n). A byte stream's answer then holds complete messages, as a JSON stream's always holds complete
+ * records.
  */
 export const READ_FLAG_PARTS = 4;
-/** BUCKET: in a moment with what this node has, if the leaders have not confirmed it by then. Somebody waits who has no use for them. */
+/**
+ * BUCKET: answered soon with this node's state if the leaders have not confirmed it by then, because a write waits for
+ * it.
+ */
 export const BUCKET_FLAG_SOON = 1;
 
-/** What a caller fills in for any request; reused, so set every field that the op reads (see newRequest). */
+/** The fields of any request; reused, so set every field that the op reads (see newRequest). */
 export interface Request {
-  /** Commands: one of QUOTA_*. What would bring nothing is answered as ever. Older leaders take no notice. */
+  /** Commands: one of QUOTA_*. A command that adds nothing is answered as usual. Older leaders ignore it. */
   quotaMark: number;
   op: number;
   group: number;
@@ -114,10 +121,10 @@ export function newRequest(): Request {
   };
 }
 
-/** For an operation that has none. */
+/** For an operation without parameters. */
 export const NO_PARAMETERS = (): void => undefined;
 
-/** A request is for one operation; a command says so in its own head too. */
+/** Sets the operation of a request; a command repeats it in its own header. */
 export function setOperation(request: Request, { number }: { readonly number: number }): void {
   request.op = number;
   request.command.kind = number < FIRST_QUERY_NUMBER ? number : 0;
@@ -174,7 +181,7 @@ function writeQuery(request: Request, bytes: Uint8Array, view: DataView, offset:
   return at + after - offset;
 }
 
-/** Takes the subscription out of the frame of a query that asks for one of `topics`. */
+/** Removes the subscription from the frame of a query that asks for one of `topics`. */
 export function clearTopic(frame: Uint8Array, topics: ReadonlySet<number>): void {
   const view = new DataView(frame.buffer, frame.byteOffset);
   if (topics.has(view.getUint32(20, true))) view.setUint32(20, 0, true);

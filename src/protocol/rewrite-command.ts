@@ -1,4 +1,4 @@
-/** A command with another payload or other attributes: what a leader proposes after it has normalised what a client sent. */
+/** A command with another payload or other attributes, which a leader proposes after normalising a client's command. */
 import { assert } from '../base/assert.ts';
 import { type Command, FLAG_ATTRS, FLAG_RECORDS } from './command.ts';
 

@@ -1,12 +1,12 @@
-/** Questions about all groups of a shard: listings, buckets, usage, state. */
+/** Queries about all groups of a shard: listings, buckets, usage, state. */
 import { NO_RESULT, query, type ResultCodec } from './operation.ts';
 import { A, B, C } from './generic-fields.ts';
 
-/** Of the groups of one shard. */
+/** Totals over the groups of one shard. */
 export interface BucketResult {
   readonly streams: number;
   readonly exists: boolean;
-  /** Bytes that count for its quota. */
+  /** Bytes that count towards its quota. */
   readonly retainedBytes: number;
   /** Its quota; -1: none. */
   readonly streamsMax: number;
@@ -42,10 +42,10 @@ const USAGE_RESULT: ResultCodec<UsageResult> = {
   read: (reply) => ({ hasMore: reply[A] === 1 }),
 };
 
-/** Streams of a bucket in order of their names, behind `after`. */
+/** Streams of a bucket in name order, after `after`. */
 export const list = query({ number: 35, scope: 'shard', needsLeaders: true, duringImport: false, result: NO_RESULT });
 
-/** What there is of a bucket. */
+/** State of a bucket. */
 export const bucket = query({
   number: 36,
   scope: 'shard',
@@ -54,7 +54,7 @@ export const bucket = query({
   result: BUCKET_RESULT,
 });
 
-/** The usage meter, page by page: key = the bucket behind which to go on, maxRecords = how many (0: all). */
+/** The usage meter, page by page: key = the bucket after which to continue, maxRecords = how many (0: all). */
 export const usage = query({
   number: 38,
   scope: 'shard',

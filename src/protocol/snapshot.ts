@@ -1,10 +1,10 @@
-/** The published snapshot of a stream: what it is, and slices of its bytes. */
+/** The published snapshot of a stream: its metadata, and slices of its bytes. */
 import { query, type ResultCodec } from './operation.ts';
 import { A, B, TEXT } from './generic-fields.ts';
 
-/** What is published, beside its type and bytes and what the reply says of any stream. */
+/** Metadata in addition to its type, its bytes and the common fields of a reply. */
 export interface SnapshotResult {
-  /** -1: none, for those who ask for whatever there is. */
+  /** -1: none, for queries that accept that. */
   readonly offset: number;
   readonly incarnation: number;
   readonly size: number;
@@ -21,7 +21,10 @@ const SNAPSHOT_RESULT: ResultCodec<SnapshotResult> = {
   read: (reply) => ({ offset: reply.startOffset, incarnation: reply[A], size: reply[B], digest: reply[TEXT] }),
 };
 
-/** mode = one of SNAPSHOT_*, value = the offset asked for; maxBytes bytes of it from maxRecords on (0: none, only what it is). */
+/**
+ * mode = one of SNAPSHOT_*, value = the requested offset; maxBytes bytes of it from maxRecords on (0: only its
+ * metadata).
+ */
 export const snapshot = query({
   number: 42,
   scope: 'stream',

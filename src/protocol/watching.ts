@@ -1,11 +1,11 @@
-/** Who follows streams: live readers, and subscriptions. */
+/** Followers of streams: live readers and subscriptions. */
 import { NO_RESULT, query, type ResultCodec } from './operation.ts';
 import { A, C } from './generic-fields.ts';
 import type { Reply } from './reply.ts';
 
-/** Where a stream is that is observed by name. */
+/** Position of a stream that is observed by name. */
 export interface ObserveResult {
-  /** 0: there is no such stream. */
+  /** 0: the stream does not exist. */
   readonly incarnation: number;
   readonly tail: number;
 }
@@ -18,7 +18,10 @@ const OBSERVE_RESULT: ResultCodec<ObserveResult> = {
   read: (reply) => ({ incarnation: reply[C], tail: reply.nextOffset }),
 };
 
-/** An event without a body: the state of a group was replaced, and what was known of its streams is to be asked for again. */
+/**
+ * An event without a body: the state of a group was replaced, so everything known about its streams must be queried
+ * again.
+ */
 export function showReplaced(reply: Reply, group: number): void {
   reply[A] = group;
 }
@@ -27,7 +30,7 @@ export function replacedGroup(reply: Reply): number {
   return reply[A];
 }
 
-/** A live reader is gone: its topic ends. */
+/** A live reader has left, so its topic ends. */
 export const unwatch = query({
   number: 37,
   scope: 'control',
@@ -36,8 +39,10 @@ export const unwatch = query({
   result: NO_RESULT,
 });
 
-/** What subscriptions follow in a group (group/observer.ts): mode = one of OBSERVE_*, key = a stream, or a pattern in place of the
- * bucket; events go to the topic. */
+/**
+ * The set of streams that subscriptions follow in a group (group/observer.ts): mode = one of OBSERVE_*, key = a stream,
+ * or a pattern in place of the bucket; events go to the topic.
+ */
 export const observe = query({
   number: 46,
   scope: 'group',

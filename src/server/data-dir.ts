@@ -1,12 +1,13 @@
 /**
- * The data directory: who may use it and how it is laid out.
+ * The data directory: exclusive use and layout.
  *
- *   millrace.json   format, node id, group count and shard count, and whether all shards were ever there; the identity of the
- *                   cluster, which directory this is, and how often it was started
+ * millrace.json   format, node id, group count and shard count, and whether all shards ever existed; the identity of
+ *   the
+ *                   cluster, the id of this directory, and how often it was started
  *   shard-N/        LMDB environment of shard N
  *
- * Groups live in shard (group mod shard count), so the shard count is fixed when the directory is created. A directory
- * that lost a shard is refused: an empty shard in its place would look like data that never existed.
+ * Groups are in shard (group mod shard count), so the shard count is fixed when the directory is created. A directory
+ * that lost a shard is refused: an empty shard in its place would lose data silently.
  */
 import { randomBytes } from 'node:crypto';
 import {
@@ -35,7 +36,7 @@ export const CLUSTER_ID_BYTES = 16;
 const CLUSTER_ID = /^[0-9a-f]{32}$/;
 const DIRECTORY_ID_BYTES = 8;
 const DIRECTORY_ID = /^[0-9a-f]{16}$/;
-/** Losses of disks, and restores, that are remembered; each is an operator's affair. */
+/** Disk losses and restores that are remembered; each needs an operator's action. */
 const SETTLED_MAX = 64;
 const SHARD_FOLDER = /^shard-(\d+)$/;
 
@@ -45,26 +46,26 @@ export interface Layout {
   readonly shardCount: number;
 }
 
-/** What tells this directory from all others. Versions that do not know of it leave it alone. */
+/** Identity of this directory. Versions that do not know it leave it unchanged. */
 export interface Directory {
   /** Of the cluster; empty: not known yet. */
   readonly clusterId: string;
   readonly directoryId: string;
   /** This start on it; the first is 1. */
   readonly incarnation: number;
-  /** Made by a version that does not draw ids. */
+  /** Created by a version that does not draw ids. */
   readonly migrated: boolean;
-  /** Made by a node without peers; undefined: by a version that did not note it. */
+  /** Created by a node without peers; undefined: by a version that did not record it. */
   readonly single: boolean | undefined;
   /** Runs of this node, on other directories or on a newer state of this one, whose loss it has noticed. */
   readonly settled: readonly DirectoryRun[];
-  /** Clusters whose backups came in through this node. */
+  /** Clusters whose backups were imported through this node. */
   readonly restoredFrom: readonly string[];
 }
 
 interface Stored extends Layout, Directory {
   readonly format: number;
-  /** All shards have been opened once, so each must be there from now on. */
+  /** All shards have been opened once, so each must exist from now on. */
   readonly complete: boolean;
 }
 
@@ -79,9 +80,9 @@ function refused(path: string, why: string): ConfigError {
 }
 
 /**
- * Makes the directory if need be, and sure that no other process on this host uses it until this one ends: an abstract
- * Unix socket named after the directory's inode. The kernel frees it with the process, however that dies, so there is no
- * stale lock file. Before anything in the directory is looked at.
+ * Creates the directory if necessary, and ensures that no other process on this host uses it until this one ends: an
+ * abstract Unix socket named after the directory's inode. The kernel frees it with the process, however that ends, so
+ * there is no stale lock file. Must come before anything in the directory is read.
  */
 export async function lockDataDir(path: string): Promise<void> {
   try {
@@ -102,8 +103,8 @@ export async function lockDataDir(path: string): Promise<void> {
 }
 
 /**
- * Reads or creates the layout; returns the one in force. Throws ConfigError with what to change. Each call is a start: from now on no
- * earlier copy of the directory can pass for this one.
+ * Reads or creates the layout; returns the one in force. Throws ConfigError with what to change. Each call counts as a
+ * start, so that no earlier copy of the directory can pass for this one afterwards.
  */
 export function openDataDir(path: string, wanted: Wanted): Layout & Directory {
   let names: string[];
@@ -142,7 +143,7 @@ export function openDataDir(path: string, wanted: Wanted): Layout & Directory {
   try {
     return store(path, started);
   } catch {
-    // A full disk must not keep a node from serving what it has. Its peers are not told of a start that was not noted.
+    // A full disk must not keep a node from serving its data. Peers are not told of a start that was not recorded.
     return { ...started, directoryId: '' };
   }
 }
@@ -175,7 +176,7 @@ function sizeOf(file: string): number {
   }
 }
 
-/** All shards are open: from now on each of them must be there. Their directory entries are on disk when this returns. */
+/** All shards are open: from now on each of them must exist. Their directory entries are on disk when this returns. */
 export function completeDataDir(path: string, { single }: Pick<Wanted, 'single'>): void {
   const stored = read(path);
   if (stored.complete && stored.single !== undefined) return;
@@ -184,8 +185,7 @@ export function completeDataDir(path: string, { single }: Pick<Wanted, 'single'>
 }
 
 /**
- * The cluster that the directory belongs to from now on, also in place of `heard`, which was hearsay. False: it belongs to another
- * one.
+ * Sets the directory's cluster, also in place of `heard`, which was unconfirmed. False: it belongs to another cluster.
  */
 export function noteClusterId(path: string, clusterId: string, heard = ''): boolean {
   const stored = read(path);
@@ -195,7 +195,9 @@ export function noteClusterId(path: string, clusterId: string, heard = ''): bool
   return true;
 }
 
-/** A peer remembers a run of this node that this directory has never seen; all shards have marked their logs as lost. */
+/**
+ * A peer remembers a run of this node that this directory has never seen; all shards have marked their logs as lost.
+ */
 export function noteLoss(path: string, run: DirectoryRun): boolean {
   const stored = read(path);
   const settled = [...stored.settled, run].slice(-SETTLED_MAX);
@@ -204,7 +206,7 @@ export function noteLoss(path: string, run: DirectoryRun): boolean {
   return true;
 }
 
-/** A backup of that cluster came in. */
+/** A backup of that cluster was imported. */
 export function noteSource(path: string, clusterId: string): boolean {
   const stored = read(path);
   const { restoredFrom } = stored;
@@ -228,7 +230,7 @@ function store<T extends Stored>(path: string, stored: T): T {
   return stored;
 }
 
-/** A new name is durable once its folder is. */
+/** A new name is durable once its directory is synced. */
 function syncFolder(path: string): void {
   const descriptor = openSync(path, 'r');
   fsyncSync(descriptor);
@@ -284,7 +286,7 @@ function directoryOf(path: string, found: Partial<Directory>): Directory {
 /** Linux names file systems by these numbers (statfs(2)): tmpfs, ramfs. */
 const MEMORY_FILE_SYSTEMS: readonly number[] = [0x01021994, 0x858458f6];
 
-/** True when the directory is in memory: fsync succeeds there and means nothing. */
+/** True when the directory is in memory: fsync succeeds there without effect. */
 export function isVolatile(path: string): boolean {
   return process.platform === 'linux' && MEMORY_FILE_SYSTEMS.includes(statfsSync(path).type);
 }

@@ -1,18 +1,20 @@
-/** How many connections this process may have, by the limit of open files. */
+/** The number of connections that the limit of open files allows. */
 import { readFileSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { ADMIN_CONNECTIONS_MAX, type ConnectionBounds, Connections, connectionsTo } from '../http/connections.ts';
 import type { Logger } from '../logging/logger.ts';
 
-/** Libraries, event loops, logs, the pool's threads, connections to the cold store and to webhooks, files of backups. */
+/**
+ * Libraries, event loops, logs, the pool's threads, connections to the cold store and to webhooks, files of backups.
+ */
 const OWN_FILES = 128;
 /** LMDB, the log, and the thread's event loop. */
 const FILES_PER_CORE = 16;
 /** Links to other nodes and the HTTP connections that the cluster plane takes. */
 const CLUSTER_FILES_PER_CORE = 96;
-/** A node that cannot have even these is of no use; it says so. */
+/** A node that cannot have even these is useless; it logs that. */
 const CONNECTIONS_MIN = 16;
-/** Where the system does not tell its limit: the usual one of a service. */
+/** Used where the system does not report its limit: the usual one of a service. */
 const FILES_UNKNOWN = 4096;
 
 type Wanted = Pick<Config, 'server' | 'runtime'>;

@@ -1,4 +1,4 @@
-/** What `npm start` says on stdout when it serves: where, how durable, and what to try. */
+/** The greeting of `npm start` on stdout: addresses, durability, and first commands. */
 import { formatAddress } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
 import { VERSION } from '../config/version.ts';
@@ -35,7 +35,7 @@ function durability(nodes: number, onDisk: boolean): string {
     : `every acknowledged write is on the disks (fsync) of a majority of ${nodes} nodes before its answer leaves`;
 }
 
-/** Complete: with the certificate to trust, and the token by its name, so that it stays out of logs. */
+/** Complete: with the certificate to trust, and the token by name, so that it stays out of logs. */
 function firstCommands({ server, http }: Config, client: string): string {
   const trust = server.tls === undefined ? '' : ` --cacert ${server.tls.certPath}`;
   const token = http.clientToken === undefined ? '' : ' -H "Authorization: Bearer $TOKEN"';

@@ -1,4 +1,4 @@
-/** What HTTP code needs to know of the configuration. */
+/** The part of the configuration that HTTP code needs. */
 import type { Config } from '../config/config.ts';
 import type { HttpSettings } from '../http/context.ts';
 

@@ -1,4 +1,4 @@
-/** The server process: configuration, shards, HTTP planes, first words, and a graceful end. */
+/** The server process: configuration, shards, HTTP planes, greeting, and a graceful end. */
 import process from 'node:process';
 import { doorWarnings } from '../config/doors.ts';
 import { ConfigError } from '../config/error.ts';
@@ -114,7 +114,7 @@ function endWith(log: Logger): (error: Error) => void {
   };
 }
 
-/** Unhandled rejections come here too. The node does not continue on doubtful state. */
+/** Also receives unhandled rejections. The node does not continue in doubtful state. */
 function endOnBug(log: Logger): void {
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'a bug; the process ends, acknowledged data is on disk');
@@ -141,7 +141,7 @@ async function claimDataDir(config: Config, log: Logger): Promise<Layout & Direc
   return layout;
 }
 
-/** What writes of clients go through. */
+/** The gateways that clients' writes pass. */
 function openWrites(gateway: Gateway): Parts['writes'] {
   const quotas = new QuotaGate(
     gateway,
@@ -224,7 +224,7 @@ function compose(parts: Parts): Planes {
   const metrics = new HttpCounters();
   const http = createLogger('http');
   const ctx: HttpContext = {
-    // A cluster gets its identity when all of its nodes understand that, and conditions with it.
+    // A cluster gets its identity when all of its nodes understand it; conditions follow the same rule.
     gateway: new ConditionGate(quotas, () => membership.clusterId !== null),
     forks,
     metrics,
@@ -277,7 +277,7 @@ function compose(parts: Parts): Planes {
   });
 }
 
-/** First signal: stop cleanly. Another one, later: at once. Ctrl-C under npm arrives twice in the same moment. */
+/** First signal: stop cleanly. A later one: immediately. Ctrl-C under npm arrives twice at the same moment. */
 function onSignal(run: () => Promise<void>): void {
   let stoppingSinceMs = Infinity;
   const handle = (): void => {
@@ -310,11 +310,11 @@ async function stop(planes: Planes, parts: Parts, reloads: Reloads): Promise<voi
   log.info('stopped');
 }
 
-// Of everything that this process and its threads make: folders 0700, files 0600.
+// For everything that this process and its threads create: directories 0700, files 0600.
 process.umask(0o077);
-// The reader of the greeting is gone, or the disk that it goes to is full: no reason not to serve.
+// The reader of the greeting is gone, or its disk is full: keep serving.
 process.stdout.on('error', () => undefined);
-// Without a listener the signal ends the process; what it reloads is there a moment later.
+// Without a listener the signal would end the process; the reload handler is installed a moment later.
 process.on('SIGHUP', () => undefined);
 try {
   await main(process.argv.slice(2));

@@ -1,4 +1,4 @@
-/** What the shards find out about this node's cluster and its data directory: for millrace.json, and for the other shards. */
+/** The shards' findings about this node's cluster and data directory: for millrace.json, and for the other shards. */
 import { randomBytes } from 'node:crypto';
 import type { Lineage } from '../backup/ports.ts';
 import { CLUSTER_ID_BYTES, type Directory, noteClusterId, noteLoss, noteSource } from './data-dir.ts';
@@ -6,13 +6,13 @@ import type { Logger } from '../logging/logger.ts';
 import type { IdentitySource } from '../shard/cluster-identity.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
 
-/** What every shard of this start is told. */
+/** Startup data for every shard. */
 export interface MembershipData extends Directory {
-  /** The identity of the cluster, if this node is the one to decide. */
+  /** The identity of the cluster, if this node decides it. */
   readonly drawnId: string;
 }
 
-/** What a shard found out. */
+/** A shard's finding. */
 export type Finding =
   | { readonly learned: string; readonly source: IdentitySource }
   /** A node remembers a run that this directory has not seen. */
@@ -20,13 +20,13 @@ export type Finding =
 
 export class Membership {
   readonly data: MembershipData;
-  /** Another shard found that out. */
+  /** Another shard's finding. */
   tell: (finding: Finding) => void = () => undefined;
   readonly #path: string;
   readonly #log: Logger;
   readonly #fail: (error: Error) => void;
   #clusterId: string;
-  /** A peer said so in this run; no majority yet. */
+  /** Reported by a peer in this run; no majority yet. */
   #isHeard = false;
   #restoredFrom: readonly string[];
 
@@ -39,17 +39,17 @@ export class Membership {
     this.data = { ...directory, drawnId: randomBytes(CLUSTER_ID_BYTES).toString('hex') };
   }
 
-  /** Of the cluster; null: not known yet. */
+  /** Identity of the cluster; null: not known yet. */
   get clusterId(): string | null {
     return this.#clusterId === '' ? null : this.#clusterId;
   }
 
-  /** Of backups: whose they are, and from whose the cluster was restored, as far as this node took part. */
+  /** For backups: this cluster, and those it was restored from, as far as this node took part. */
   get lineage(): Lineage {
     return { cluster_id: this.clusterId, restored_from: this.#restoredFrom };
   }
 
-  /** A backup of that cluster came in. */
+  /** A backup of that cluster was imported. */
   restored(clusterId: string): void {
     if (this.#restoredFrom.includes(clusterId)) return;
     this.#restoredFrom = [...this.#restoredFrom, clusterId];
@@ -62,7 +62,10 @@ export class Membership {
     this.tell(finding);
   }
 
-  /** Shards may hear of two clusters at once: the first one counts, and one that a majority has agreed on before any hearsay. */
+  /**
+   * Shards may learn of two clusters at once: the first one counts, and a majority's decision overrides a peer's
+   * report.
+   */
   #learned(clusterId: string, source: IdentitySource): void {
     const known = this.#clusterId;
     if (clusterId === known) {
@@ -97,7 +100,7 @@ export class Membership {
     this.#try(() => noteLoss(this.#path, run));
   }
 
-  /** A full disk is no reason to end: the shards know, and the next start finds it out again. */
+  /** A full disk is no reason to end: the shards know, and the next start finds it again. */
   #try(note: () => boolean): boolean {
     try {
       return note();

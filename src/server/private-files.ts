@@ -1,6 +1,7 @@
 /**
- * A data directory that other users of the host can read or change: copied from elsewhere, or made by a version that did not care.
- * What belongs to this process is closed to the others, and the log says so; what does not is named.
+ * Handles a data directory that other users of the host can read or change: copied from elsewhere, or created by a
+ * version that did not restrict it. Files of this user are closed to others, with a log line; other files are named in
+ * the log.
  */
 import { type Stats, chmodSync, lstatSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import type { Logger } from '../logging/logger.ts';
 const OTHERS = 0o077;
 const SHARD_FOLDER = /^shard-\d+$/;
 
-/** Folders that are closed need no look inside, but for those of the shards: what is in them may be linked from elsewhere. */
+/** Closed directories need no look inside, except those of the shards, whose content may be linked from elsewhere. */
 export function makePrivate(dataDir: string, log: Pick<Logger, 'warn'>): void {
   const closed: string[] = [];
   const foreign: string[] = [];
@@ -33,7 +34,7 @@ export function makePrivate(dataDir: string, log: Pick<Logger, 'warn'>): void {
   }
 }
 
-/** The directory may be a link to a disk; links inside are left alone. */
+/** The directory itself may be a link to a disk; links inside are ignored. */
 function* entriesOf(dataDir: string): Generator<readonly [path: string, stats: Stats]> {
   yield [dataDir, statSync(dataDir)];
   for (const name of readdirSync(dataDir)) {

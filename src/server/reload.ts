@@ -1,7 +1,6 @@
 /**
- * SIGHUP: the log file is opened again, the configuration is read again, and what can change while the node runs is put in force:
- * certificates and tokens.
- * Everything else waits for the next start. A configuration that cannot be read or used changes nothing.
+ * SIGHUP: reopens the log file, reads the configuration again, and applies what can change at run time: certificates
+ * and tokens. Everything else waits for the next start. An unreadable or invalid configuration changes nothing.
  */
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -20,7 +19,7 @@ interface Pems {
   readonly key: string;
 }
 
-/** Exists from the first moment of the process: an unhandled signal would end it. */
+/** Exists from the start of the process: an unhandled signal would end it. */
 export class Reloads {
   readonly #argv: readonly string[];
   readonly #log: Logger;
@@ -40,7 +39,7 @@ export class Reloads {
     this.#planes = planes;
   }
 
-  /** The node stops: a signal does nothing from now on. */
+  /** The node stops: signals are ignored from now on. */
   end(): void {
     this.#planes = undefined;
   }
@@ -66,7 +65,7 @@ export class Reloads {
     checkSwitches(before, now);
     const pems = readPems(now);
     const certificate = outcome(textOf(this.#pems), textOf(pems));
-    // First what may fail.
+    // First the steps that may fail.
     if (certificate === 'changed' && now.server.tls !== undefined) planes.renewCertificates(now.server.tls);
     planes.changeTokens({ client: now.http.clientToken ?? '', admin: now.http.adminToken ?? '' });
     this.#config = now;
@@ -83,7 +82,7 @@ export class Reloads {
   }
 }
 
-/** What would make another kind of plane. */
+/** Settings that would change the kind of plane. */
 function checkSwitches(before: Config, now: Config): void {
   const switches = [
     ['server.tls_cert', before.server.tls, now.server.tls],

@@ -1,4 +1,4 @@
-/** The clocks, timers and chance of this process. */
+/** The clocks, timers and randomness of this process. */
 import { randomBytes } from 'node:crypto';
 import type { Runtime } from '../base/runtime.ts';
 

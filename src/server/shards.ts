@@ -1,4 +1,6 @@
-/** Spawns the shard threads, and stops the process when one of them fails: doubtful state is never served (invariant 9). */
+/**
+ * Spawns the shard threads, and stops the process when one of them fails: doubtful state is never served (invariant 9).
+ */
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import { type MessagePort, Worker } from 'node:worker_threads';
@@ -18,7 +20,7 @@ import { type ColdAnswer, type ColdCalls, type ColdQuestion, answerShard } from 
 import { type ShardLink } from '../gateway/gateway.ts';
 import type { Finding, Membership, MembershipData } from './membership.ts';
 
-/** Bodies under way beside the rings, per direction and shard; above the 256 MiB that HTTP admits. */
+/** Bodies transferred outside the rings, per direction and shard; above the 256 MiB that HTTP admits. */
 const TRANSFER_BYTES_MAX = 512 * 1024 * 1024;
 const STOP_WAIT_MS = 30_000;
 
@@ -33,30 +35,30 @@ export interface ClusterData {
   readonly secret: string;
   readonly listen: Address;
   readonly peers: readonly Peer[];
-  /** A new data directory may vote at once, because the cluster is new too. */
+  /** A new data directory may vote immediately, because the cluster is new too. */
   readonly initMembership: boolean;
 }
 
-/** What a shard thread says: it serves, it has stopped, or the configuration cannot work and why. */
+/** Messages of a shard thread: it serves, it has stopped, or the configuration cannot work and why. */
 export type ShardMessage =
   | 'ready'
   | 'stopped'
   | { readonly refused: string }
   | { readonly found: Finding }
   | ColdQuestion;
-/** What it is told after its start. */
+/** Messages to it after its start. */
 export type ToShard = 'stop' | { readonly found: Finding } | ColdAnswer;
-/** The run of an object id is the thread's own to draw. */
+/** Each thread draws its own run for object ids. */
 export type ColdUse = Omit<ColdSettings, 'run'>;
 
-/** What a shard thread is started with. */
+/** Start data of a shard thread. */
 export interface ShardData {
   readonly shard: number;
   readonly nodeId: number;
   readonly groups: readonly number[];
   readonly directory: string;
   readonly seed: number;
-  /** Names this run of the process; the same for all shards. */
+  /** Identifies this run of the process; the same for all shards. */
   readonly boot: number;
   readonly groupCount: number;
   readonly shardCount: number;
@@ -67,7 +69,7 @@ export interface ShardData {
   readonly draining: boolean;
   /** Undefined: no cold store. */
   readonly cold: ColdUse | undefined;
-  /** Of a group, before its writes are refused; 0 = no bound of its own. */
+  /** Bound per group, after which its writes are refused; 0 = no bound of its own. */
   readonly uncommittedBytesMax: number;
   readonly requestRing: SharedArrayBuffer;
   readonly replyRing: SharedArrayBuffer;
@@ -87,7 +89,7 @@ export interface ShardsOptions {
   /** Where old bytes go, and how. */
   readonly cold: { readonly use: ColdUse; readonly service: ColdCalls } | undefined;
   readonly uncommittedBytesMax: number;
-  /** A shard thread failed; the process must not go on. */
+  /** A shard thread failed; the process must not continue. */
   readonly onFailure: (error: Error) => void;
 }
 
@@ -101,7 +103,7 @@ interface Running {
 export class Shards {
   readonly #running: readonly Running[];
 
-  /** Of the stores, in the order of the shards. */
+  /** Directories of the stores, in shard order. */
   readonly directories: readonly string[];
 
   constructor(options: ShardsOptions) {
@@ -115,7 +117,7 @@ export class Shards {
     return this.#running.map(({ link }) => link);
   }
 
-  /** All groups are loaded, and lead where this node is the only voter. */
+  /** Resolves when all groups are loaded, and lead where this node is the only voter. */
   async ready(): Promise<void> {
     await Promise.all(this.#running.map(({ ready }) => ready));
   }
@@ -185,7 +187,7 @@ function start(
   return { worker, link, ...supervise(worker, shard, options) };
 }
 
-/** Answers what the thread asks, and tells its start and end from a failure. */
+/** onFailure also reports a failure, so no listener is needed here. */
 function supervise(worker: Worker, shard: number, options: ShardsOptions): Pick<Running, 'ready' | 'stopped'> {
   const ready = deferred();
   const stopped = deferred();
@@ -232,7 +234,7 @@ function deferred(): Deferred {
   const promise = new Promise<void>((onResolve, onReject) => {
     [resolve, reject] = [onResolve, onReject];
   });
-  // A failure is reported through onFailure too; no listener is needed here.
+  // The thread's entry in this folder: TypeScript when run from source, JavaScript when compiled.
   promise.catch(() => undefined);
   return { promise, resolve, reject };
 }

@@ -1,4 +1,7 @@
-/** What subscriptions offer to the HTTP side: the reserved routes as values, and the keys of webhooks for the admin plane. */
+/**
+ * What subscriptions offer to the HTTP side: the reserved routes as values, and the keys of webhooks for the admin
+ * plane.
+ */
 
 /** A request without its body. */
 export interface ControlHead {
@@ -17,32 +20,32 @@ export interface ControlAnswer {
   /** Undefined: none. */
   readonly json?: unknown;
   readonly contentType?: string;
-  /** Anybody may keep it for a while. */
+  /** Any cache may keep it for a while. */
   readonly cache?: 'public';
-  /** Methods, of a 405. */
+  /** Allowed methods of a 405. */
   readonly allow?: string;
   /** The same request may succeed later. */
   readonly retry?: boolean;
 }
 
-/** A request whose head is right. */
+/** A request with a valid header. */
 export interface ControlTask {
-  /** Its token may be anybody's: this node cannot tell yet. */
+  /** Its token is unverified: this node cannot tell yet. */
   readonly fromStranger?: boolean;
   /** `body`: the task's own; empty for GET. */
   run(body: Uint8Array<ArrayBuffer>): Promise<ControlAnswer>;
 }
 
 export interface ControlPort {
-  /** What can be said before the body, or who takes it. */
+  /** The answer that needs no body, or the task that takes it. */
   open(head: ControlHead): ControlAnswer | ControlTask;
-  /** An exception of open() or run() that is a refusal; others are bugs. */
+  /** The answer for an exception of open() or run() that is a refusal; others are bugs. */
   refusal(error: unknown): ControlAnswer | undefined;
 }
 
-/** The keys that webhooks are signed with. */
+/** The signing keys of webhooks. */
 export interface WebhookKeys {
   show(): Promise<unknown>;
-  /** `alone`: at once, and those before it are shown no more. A string says why not. */
+  /** `alone`: immediately, and earlier keys are no longer shown. A string is the reason for a refusal. */
   rotate(alone: boolean): Promise<unknown>;
 }

@@ -1,6 +1,6 @@
 /**
- * The GC pass at the end of a purge: deletes the objects that the groups queued for it, without the wait that others have, and tells
- * the groups. It is help, not duty: what fails here stays queued, and the leaders' collectors finish it.
+ * The GC pass at the end of a purge: deletes the objects that the groups queued for it, without the usual grace period,
+ * and tells the groups. It is an optimization: what fails here stays queued, and the leaders' collectors finish it.
  */
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import { encodeGcList } from '../protocol/cold.ts';
@@ -27,8 +27,9 @@ const OBJECTS_AT_ONCE = 256;
 const ROUNDS_MAX = 16;
 
 /**
- * `queued` counts by group. `done` gets how many objects of the bucket were deleted, whoever did so; of a group that was restored
- * only those that were deleted here, because what a collector took may have been another cluster's, whose objects stay.
+ * `queued` counts by group. `done` receives the number of deleted objects of the bucket, by any node. For a restored
+ * group it counts only those deleted here, because a collector's entries may have been another cluster's, whose objects
+ * stay.
  */
 export function deleteObjects(pass: ObjectsPass, queued: readonly number[], done: (reclaimed: number) => void): void {
   let reclaimed = 0;

@@ -1,8 +1,9 @@
 /**
- * The meters of all groups on this node, summed per bucket, in the order of the names.
+ * The meters of all groups on this node, summed per bucket, in name order.
  *
- * Shards are asked for pages in that order, and the pages are merged as they come: a report of a million buckets takes none of them
- * long and lies in no memory as a whole. A bucket's numbers are those of the moment its page was made.
+ * Shards are asked for pages in that order, and the pages are merged as they arrive. A report of a million buckets
+ * neither blocks a shard for long nor is ever completely in memory. A bucket's numbers are those of the moment its page
+ * was made.
  */
 import { compareText } from '../base/text.ts';
 import { decodeUtf8 } from '../base/utf8.ts';

@@ -1,5 +1,5 @@
 /**
- * Why a node must not lead, as bits: so they travel to the shards, and so they are shown. Scripts rely on the numbers and names; 1 is
+ * Why a node must not lead, as bits: both for the shards and for display. Scripts rely on the numbers and names; 1 is
  * the operator's mark.
  */
 
@@ -9,15 +9,15 @@ export const SHED_DRAIN = 1;
 export const SHED_EGRESS = 2;
 /** This node does not reach the cold store, and others do. */
 export const SHED_COLD = 4;
-/** It gave up leaderships under which nothing was committed, not long ago. */
+/** It recently gave up leaderships under which nothing was committed. */
 export const SHED_STALL = 8;
 
-/** What a shard is told, as the mode of SHED: campaign normally, never, or later than the others. */
+/** The shards' setting, as the mode of SHED: campaign normally, never, or later than the others. */
 export const PRIORITY_NORMAL = 0;
 export const PRIORITY_NONE = 1;
 export const PRIORITY_LOW = 2;
 
-/** In the order in which several are named. */
+/** In the order in which several are listed. */
 const REASONS: readonly (readonly [bit: number, name: string])[] = [
   [SHED_EGRESS, 'cluster-egress'],
   [SHED_COLD, 'cold-health'],
@@ -25,15 +25,15 @@ const REASONS: readonly (readonly [bit: number, name: string])[] = [
   [SHED_STALL, 'commit-stall'],
 ];
 
-/** Why it gives away what it leads. A stall is about single groups, and those it has given up already. */
+/** Why it gives away what it leads. A stall concerns single groups, which it has already given up. */
 export function reasonsToLeave(bits: number): number {
   return bits & ~SHED_STALL;
 }
 
 /**
- * The object that peers and operators read. A node without a way to the cold store still campaigns: better a leader that has to
- * refuse writes at last than none. It takes no leadership, though: the others would give
- * back what it has just given away, since it leads less than its share.
+ * The object that peers and operators read. A node without a path to the cold store still campaigns: a leader that
+ * eventually refuses writes is better than none. It accepts no leadership, though: the others would return what it has
+ * just given away, since it leads less than its share.
  */
 export function describeShed(bits: number): Record<string, unknown> {
   const names = REASONS.filter(([bit]) => (bits & bit) !== 0).map(([, name]) => name);

@@ -1,4 +1,4 @@
-/** Refusals of subscription requests, and the JSON that says them. */
+/** Refusals of subscription requests, and their JSON. */
 import type { ControlAnswer } from '../ports.ts';
 import type { Outcome } from '../state/outcome.ts';
 
@@ -44,7 +44,7 @@ export class Refusal extends Error {
   }
 }
 
-/** What came of a command, if it is not what was asked for. */
+/** Refuses a command whose outcome is not one of the expected ones. */
 export function refuseUnless(outcome: Outcome, ...good: readonly Outcome['code'][]): void {
   if (!good.includes(outcome.code)) throw new Refusal(outcome.code, outcome.message ?? outcome.code);
 }

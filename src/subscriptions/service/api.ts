@@ -1,4 +1,4 @@
-/** The routes of subscriptions: path and method -> what is done, and the JSON that answers it. */
+/** The routes of subscriptions: path and method to action, and the JSON answer. */
 import { ERRORS, MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_NAME_BYTES_MAX } from '../../base/limits.ts';
 import type { ControlAnswer, ControlHead, ControlPort, ControlTask } from '../ports.ts';
@@ -71,7 +71,7 @@ export class SubscriptionApi implements ControlPort {
       run: async () => {
         const json = await this.#membership.jwks();
         const contentType = 'application/jwk-set+json';
-        // There is no key before the first subscription; so the answer must not be cached.
+        // There is no key before the first subscription, so the answer must not be cached.
         return json.keys.length === 0
           ? { status: 200, json, contentType }
           : { status: 200, json, contentType, cache: 'public' };
@@ -128,7 +128,7 @@ export class SubscriptionApi implements ControlPort {
     });
   }
 
-  /** Its own token is looked at before the body, and again when this node could not tell, before the body is parsed. */
+  /** Its token is checked before the body, and again when this node could not tell, before the body is parsed. */
   #wake(head: ControlHead, id: string, action: 'callback' | 'ack' | 'release'): Opened {
     if (head.method !== 'post') return notAllowed('POST, OPTIONS');
     const token = bearerOf(head);
@@ -162,7 +162,7 @@ export class SubscriptionApi implements ControlPort {
   }
 }
 
-/** Part of the URLs that receivers call, where some segments mean something else. */
+/** It is part of URLs that receivers call, where some segments have another meaning. */
 function isId(id: string): boolean {
   return !['', '.', '..'].includes(id) && !id.includes('\0') && textBytes(id) <= SUBSCRIPTION_NAME_BYTES_MAX;
 }

@@ -1,6 +1,6 @@
 /**
- * Keeps the log of subscriptions short: now and then everything is appended as it is, in one piece and only if nothing came between,
- * and what lies before is given up. A node that starts reads from there.
+ * Keeps the subscription log short: occasionally the complete state is appended in one piece, only if no other record
+ * came in between, and the log before it is dropped. A starting node reads from there.
  */
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { snapshotDigest } from '../../digest/snapshot-digest.ts';
@@ -16,13 +16,13 @@ import type { Known } from './known.ts';
 import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
-/** A log so small is not worth it. */
+/** A smaller log is not worth it. */
 const BYTES_MIN = 4 * 1024 * 1024;
-/** Written for each byte of state, at most: what a checkpoint costs is spread over as much log. */
+/** Minimum log bytes per byte of state: spreads the cost of a checkpoint. */
 const FACTOR = 4;
-/** Commands of others come between; the next tick tries again. */
+/** Other nodes' commands come in between; the next tick tries again. */
 const ATTEMPTS = 5;
-/** The floor may not pass a published snapshot; the records say everything, so this one says nothing. */
+/** The floor may not pass a published snapshot. The records hold everything, so this snapshot is empty. */
 const MARK = encodeUtf8('{}');
 const LOG = { bucket: LOG_BUCKET, stream: LOG_STREAM };
 const MARK_TYPE = 'application/json';
@@ -31,7 +31,7 @@ export function checkpointDue({ machine, log }: Known, bytesMin: number = BYTES_
   return log.bytes > Math.max(bytesMin, FACTOR * machine.bytes);
 }
 
-/** False: something came between each time. Rejects with a MillraceError. */
+/** False: other records came in between each time. Rejects with a MillraceError. */
 export async function writeCheckpoint(gateway: ShardGateway, { machine, log }: Known): Promise<boolean> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const appended = await log.appendHere(machine.checkpoint());
@@ -42,7 +42,7 @@ export async function writeCheckpoint(gateway: ShardGateway, { machine, log }: K
     await raiseFloor(gateway, {
       byRecord: true,
       value: appended.recordStart,
-      // The answer says where the first record begins, also when it is in the cold store by now.
+      // The answer says where the first record begins, even when it is in the cold store by now.
       checkedIncarnation: log.incarnation,
       checkedOffset: appended.startOffset,
       checkedRecord: appended.recordStart,
@@ -52,7 +52,7 @@ export async function writeCheckpoint(gateway: ShardGateway, { machine, log }: K
   return false;
 }
 
-/** What fails is done with the next checkpoint. */
+/** The next checkpoint repeats what fails. */
 async function raiseFloor(gateway: ShardGateway, position: Position): Promise<Answer<unknown>> {
   const payload = new Uint8Array(PUBLISH_HEAD_BYTES + MARK.length);
   payload.set(MARK, PUBLISH_HEAD_BYTES);

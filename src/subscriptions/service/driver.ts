@@ -1,8 +1,8 @@
 /**
- * Drives subscriptions on the node that leads the group of their log: issues wakes, delivers them, tries again, ends leases. What to
- * do is decided by the pure core (decide.ts); everything that happens is a record in the log, so another node goes on where this
- * one stopped. Two nodes that both believe to lead do no harm: the log takes the first of two equal steps, and a receiver
- * may at worst be called twice for one wake.
+ * Drives subscriptions on the node that leads the group of their log: issues wakes, delivers them, retries, ends
+ * leases. The pure core (decide.ts) decides what to do; everything that happens is a record in the log, so another node
+ * continues where this one stopped. Two nodes that both believe to lead do no harm: the log accepts the first of two
+ * equal steps, and a receiver may at worst be called twice for one wake.
  */
 import { randomUUID } from 'node:crypto';
 import { WEBHOOK_DELIVERIES_MAX, WEBHOOK_SLOW_DELIVERIES_MAX } from '../../base/limits.ts';
@@ -15,27 +15,27 @@ import { type Delivering, type Sent, SlowReceivers } from '../webhooks/deliverin
 import { Slots } from './slots.ts';
 import type { Tails } from './tails.ts';
 
-/** An append that failed (no leader, a full mailbox) is tried again this much later. */
+/** Delay before a failed append (no leader, a full mailbox) is retried. */
 const PAUSE_MS = 1000;
-/** The longest that a timer sleeps: what it waits for may be further away than a timer can count. */
+/** Maximum timer: the awaited time may be further away than a timer can count. */
 const SLEEP_MAX_MS = 60_000;
 
 export interface DriverOptions {
   readonly tails: Pick<Tails, 'of'>;
-  /** Not deleted, and made anew under its id. */
+  /** Neither deleted, nor recreated under its id. */
   readonly isCurrent: (sub: Subscription) => boolean;
   readonly append: (command: Command) => Promise<Outcome>;
   readonly send: Delivering;
   readonly log: Logger;
-  /** The wall clock: leases and pauses in the log are told by it. */
+  /** The wall clock, used by leases and pauses in the log. */
   readonly nowMs: () => number;
-  /** The clock that never steps: this node's own waits. */
+  /** The monotonic clock, for this node's own waits. */
   readonly clockMs: () => number;
   /** In [0, 1). */
   readonly random: () => number;
 }
 
-/** What came of a delivery. */
+/** The result of a delivery. */
 type DeliveryCommand = Extract<Command, { readonly op: 'done' | 'delivered' | 'failed' }>;
 
 interface Attempt {
@@ -52,18 +52,21 @@ export class Driver {
   #driving = false;
   readonly #dirty = new Set<Subscription>();
   #flushDue = false;
-  /** When to look again, by the clock that never steps: a wall clock that is set meanwhile is looked at in time. */
+  /** When to check again, on the monotonic clock, so that a change of the wall clock is noticed in time. */
   readonly #due = new Map<Subscription, number>();
   #timer: NodeJS.Timeout | undefined;
   #timerAtMs = Infinity;
-  /** A record about them is on its way. */
+  /** A record about them is in flight. */
   readonly #busy = new Set<Subscription>();
-  /** An append failed: nothing before. */
+  /** An append failed: nothing is done before this time. */
   readonly #pausedUntilMs = new Map<Subscription, number>();
   readonly #attempts = new Map<Subscription, Attempt>();
   readonly #slots = new Slots<Subscription>(WEBHOOK_DELIVERIES_MAX, WEBHOOK_SLOW_DELIVERIES_MAX);
   readonly #slowReceivers = new SlowReceivers();
-  /** What came of a delivery and could not be recorded yet: until it is, the receiver is not called for this wake again. */
+  /**
+   * Results of deliveries that could not be recorded yet: until they are, the receiver is not called for this wake
+   * again.
+   */
   readonly #unrecorded = new Map<Subscription, DeliveryCommand>();
 
   constructor(options: DriverOptions) {
@@ -87,7 +90,7 @@ export class Driver {
     for (const sub of subs) this.touch(sub);
   }
 
-  /** Another node goes on. What is under way here is cut off: it will be delivered again. */
+  /** Another node continues. Running deliveries are cut off and will be repeated. */
   stop(): void {
     this.#driving = false;
     for (const { abort } of this.#attempts.values()) abort.abort();
@@ -127,7 +130,7 @@ export class Driver {
   #look(sub: Subscription): void {
     if (!this.#driving || !this.#options.isCurrent(sub)) return;
     const attempt = this.#attempts.get(sub);
-    // The wake is over: whatever the receiver answers, it is too late.
+    // The wake is over, so the receiver's answer is too late.
     if (attempt !== undefined && attempt.wakeId !== sub.wake?.id) attempt.abort.abort();
     this.#due.delete(sub);
     const step = this.#nextStep(sub);
@@ -154,7 +157,7 @@ export class Driver {
     return decide(sub, (path) => this.#options.tails.of(path), nowMs());
   }
 
-  /** Others may go in its place. */
+  /** Others may take its place. */
   #waitsNoMore(sub: Subscription): void {
     if (this.#slots.forget(sub)) this.#letIn();
   }
@@ -191,7 +194,7 @@ export class Driver {
     return nowMs + retryDelayMs(sub.failures + 1, this.#options.random());
   }
 
-  /** One record at a time for each subscription; what it changed is looked at when it is folded. */
+  /** One record at a time per subscription; its effect is examined when it is folded. */
   async #record(sub: Subscription, command: Command, counter: keyof Driver['counters']): Promise<boolean> {
     this.#busy.add(sub);
     try {
@@ -233,7 +236,7 @@ export class Driver {
       sent = { result: 'failed', reason: 'internal error' };
     }
     this.#attempts.delete(sub);
-    // One that was cut off may have got the wake, and called back.
+    // A cut-off delivery may have reached the receiver, which then called back.
     this.#slowReceivers.note(sub, sent.result !== 'failed' || abort.signal.aborted, clockMs() - startedMs);
     this.#slots.leave(isSlow);
     this.#letIn();
@@ -247,7 +250,7 @@ export class Driver {
     return this.#recordDelivery(sub, { op: sent.result === 'done' ? 'done' : 'delivered', ...about });
   }
 
-  /** Also when that is over earlier or later by a wall clock that is set meanwhile: what to do is decided anew then. */
+  /** The wall clock may be set meanwhile, so the decision is made again at that time. */
   #lookIn(sub: Subscription, delayMs: number): void {
     if (delayMs !== Infinity) this.#lookAt(sub, this.#options.clockMs() + Math.min(delayMs, SLEEP_MAX_MS));
   }

@@ -1,4 +1,4 @@
-/** Other signing keys: when an operator asks for one, and when a node comes with one of its own from a file. */
+/** Adds signing keys: when an operator asks for one, and when a node has its own from a file. */
 import type { WebhookKeys } from '../ports.ts';
 import { PUBLISH_MS } from '../state/signing-keys.ts';
 import { type KeyPair, newKey, newKeyPair } from '../webhooks/webhook-keys.ts';
@@ -32,7 +32,7 @@ export class Rotation implements WebhookKeys {
     return code === 'OK' ? this.#shown() : (message ?? code);
   }
 
-  /** Subscriptions without a key come from a backup, which holds none: the cluster draws another one. */
+  /** Subscriptions without a key come from a backup, which holds none: the cluster draws a new one. */
   async replaceLost(): Promise<void> {
     const { machine, log, own } = this.#known;
     if (this.#replacing || machine.key !== undefined || machine.subscriptions.size === 0) return;

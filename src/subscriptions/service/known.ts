@@ -1,4 +1,4 @@
-/** What this node has folded of the subscriptions, and how to be sure that it is not behind. */
+/** The subscriptions as folded on this node, with a way to ensure that they are up to date. */
 import type { Machine } from '../state/machine.ts';
 import type { Subscription } from '../state/subscription.ts';
 import { type KeyPair, Keys } from '../webhooks/webhook-keys.ts';
@@ -11,7 +11,7 @@ export class Known {
   /** This node's signing key from a file. */
   readonly own: KeyPair | undefined;
   #keys: Keys | undefined;
-  /** Names of those that #keys has. */
+  /** Names of the keys in #keys. */
   #kids = '';
 
   constructor(machine: Machine, log: SubscriptionLog, own?: KeyPair) {
@@ -20,7 +20,7 @@ export class Known {
     this.own = own;
   }
 
-  /** The subscription; before this node says that there is none it catches up. */
+  /** The subscription; catches up before it reports that there is none. */
   async subscription(id: string): Promise<Subscription> {
     const known = this.machine.subscriptions.get(id);
     if (known !== undefined) return known;

@@ -1,9 +1,9 @@
 /**
- * So many at once for each group, the others in order: hundreds of thousands of streams may be wanted when a node starts, of groups
- * that answer at once and of others that catch up for minutes.
+ * Concurrent requests per group; the others wait in order. A starting node may want hundreds of thousands of streams,
+ * some of groups that answer immediately and some of groups that catch up for minutes.
  */
 const AT_ONCE = 64;
-/** Behind so many places that are empty by now a queue is copied. */
+/** A queue is copied when this many places at its front are empty. */
 const EMPTY_MAX = 1024;
 
 class Lane {
@@ -39,7 +39,7 @@ class Lane {
 export class Lanes {
   readonly #lanes = new Map<number, Lane>();
 
-  /** Undefined: at once. To be followed by `leave`. */
+  /** Undefined: immediately. Call `leave` afterwards. */
   enter(group: number): Promise<void> | undefined {
     const lane = this.#lanes.get(group) ?? new Lane();
     this.#lanes.set(group, lane);

@@ -1,6 +1,6 @@
 /**
- * Keeps the links of subscriptions true, on the node that drives them: streams that appear and match a pattern are linked from their
- * beginning, streams that are gone lose their link, and one that was made anew is processed from its beginning.
+ * Maintains the links of subscriptions on the node that drives them: streams that appear and match a pattern are linked
+ * from their beginning, deleted streams lose their link, and recreated ones are processed from their beginning.
  */
 import { SUBSCRIPTION_LINKS_MAX } from '../../base/limits.ts';
 import type { ShardGateway } from '../../ports.ts';
@@ -14,13 +14,13 @@ import { listMatching } from './listing.ts';
 import { locate, reaches } from './locate.ts';
 import type { Tails } from './tails.ts';
 
-/** What could not be recorded or listed is done again by a sweep this much later. */
+/** Delay before a sweep repeats what could not be recorded or listed. */
 const AGAIN_MS = 1000;
-/** Each lists streams and asks for tails; the shards have clients to serve. */
+/** Each lists streams and asks for tails, and the shards have clients to serve. */
 const SWEEPS_AT_ONCE = 4;
 /**
- * A linked stream that is not here, and whose end this node has not seen: deleted while no node drove the subscription, or still to come
- * from a backup, group by group. The link does no harm meanwhile.
+ * A linked stream that is missing, and whose end this node has not seen: deleted while no node drove the subscription,
+ * or still to come from a backup, group by group. The link does no harm meanwhile.
  */
 const MISSING_MS = 24 * 3_600_000;
 
@@ -37,12 +37,12 @@ export interface LinkerOptions {
 }
 
 export class Linker {
-  /** Events of streams that matched a pattern and found no room. */
+  /** Events of streams that matched a pattern and exceeded the limit of links. */
   refused = 0;
   readonly #options: LinkerOptions;
   /** Links found since the last record, by subscription. */
   readonly #found = new Map<Subscription, Map<string, Position>>();
-  /** Links whose record is on its way: until it is folded, every event of the stream finds them missing. */
+  /** Links whose record is in flight: until it is folded, every event of the stream finds them missing. */
   readonly #underWay = new Map<Subscription, ReadonlyMap<string, Position>>();
   #flushDue = false;
   readonly #missingSinceMs = new Map<string, number>();
@@ -65,7 +65,7 @@ export class Linker {
     if (!removed) for (const sub of directory.matching(path)) this.#link(sub, path, tail);
   }
 
-  /** The tail of a linked stream became known on this node. One that is not here keeps its link for now: see `sweep`. */
+  /** The tail of a linked stream became known on this node. A missing stream keeps its link for now: see `sweep`. */
   found(path: string, tail: StreamTail): void {
     if (tail.incarnation === 0 || !this.#options.isDriving()) return;
     this.#missingSinceMs.delete(path);
@@ -76,7 +76,7 @@ export class Linker {
     if (isBehind) void this.#confirmTail(path);
   }
 
-  /** Looks for streams that match and are not linked, and for links whose stream is gone. A few at once; the others wait. */
+  /** Looks for matching streams without a link, and for links without a stream. A few at once; the others wait. */
   sweep(sub: Subscription): void {
     if (!this.#options.isDriving()) return;
     this.#due.add(sub);
@@ -114,7 +114,7 @@ export class Linker {
       if (tail.incarnation === 0) this.#missing(sub, path);
     }
     if (sub.config.pattern === null) return;
-    // One more than fits shows that some do not fit.
+    // One more than the limit shows whether some exceed it.
     const paths = await listMatching(gateway, sub.config.pattern, SUBSCRIPTION_LINKS_MAX + sub.links.size + 1);
     const missing = paths.filter((path) => !sub.links.has(path) && sub.matches(path));
     if (machine.subscriptions.get(sub.id) !== sub) return;
@@ -135,7 +135,7 @@ export class Linker {
       this.refused++;
       return;
     }
-    // It did not exist when the subscription was made: all of it is news.
+    // It did not exist when the subscription was created, so all of it is new.
     links.set(path, [path, incarnation, 0]);
     this.#found.set(sub, links);
     this.#flushSoon();
@@ -144,7 +144,7 @@ export class Linker {
   #flush(): void {
     this.#flushDue = false;
     for (const [sub, links] of [...this.#found]) {
-      // One record at a time; what is found meanwhile goes into the next.
+      // One record at a time; further findings go into the next.
       if (this.#underWay.has(sub)) continue;
       this.#found.delete(sub);
       this.#underWay.set(sub, links);
@@ -174,7 +174,7 @@ export class Linker {
   #missing(sub: Subscription, path: string): void {
     const known = sub.links.get(path)?.incarnation ?? 0;
     if (known === 0) return;
-    // Seen while another node drove the subscription.
+    // Its end was seen while another node drove the subscription.
     if (this.#options.tails.ended(path) >= known) return this.#renew(sub, path, known, undefined);
     const clockMs = this.#options.clockMs();
     const sinceMs = this.#missingSinceMs.get(path);
@@ -186,7 +186,7 @@ export class Linker {
     this.#missingSinceMs.set(path, clockMs);
   }
 
-  /** What this node says of the stream may be old; the leader of its group knows. */
+  /** This node's information about the stream may be old; the leader of its group knows. */
   async #confirmTail(path: string): Promise<void> {
     const { gateway, directory, nowMs } = this.#options;
     for (const sub of [...(directory.of(path) ?? [])]) {
@@ -220,7 +220,7 @@ export class Linker {
   }
 }
 
-/** Is the cursor further than the stream? */
+/** Whether the cursor is beyond the stream's tail. */
 function isBeyond(sub: Subscription, path: string, tail: StreamTail): boolean {
   return (sub.links.get(path)?.acked ?? 0) > tail.offset;
 }

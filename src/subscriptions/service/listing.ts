@@ -12,20 +12,20 @@ import { QUERIES } from '../../protocol/operations.ts';
 /** Names of buckets in one answer. */
 const BUCKETS_PAGE = 512;
 
-/** Where matching streams can be. */
+/** A place where matching streams can be. */
 interface Place {
   /** Undefined: in any bucket. */
   readonly bucket: string | undefined;
   readonly prefix: string;
 }
 
-/** Stops behind `limit` paths. */
+/** Stops after `limit` paths. */
 export async function listMatching(gateway: ShardGateway, pattern: string, limit: number): Promise<string[]> {
   const glob = new Glob(pattern);
   const found: string[] = [];
   const take = (path: string): boolean => {
     const { bucket, stream } = splitFlatPath(path);
-    // What clients cannot name is no part of any pattern.
+    // Names that clients cannot use match no pattern.
     if (glob.matches(path) && nameFault(bucket, stream) === undefined) found.push(path);
     return found.length < limit;
   };
@@ -100,7 +100,7 @@ interface Page {
   readonly isLast: boolean;
 }
 
-/** The pages of one shard after the other, each behind the last name of the one before. */
+/** The pages of one shard in order, each starting after the last name of the previous one. */
 async function* pagesOf<R>(
   gateway: ShardGateway,
   operation: Callable<R>,

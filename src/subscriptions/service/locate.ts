@@ -1,4 +1,4 @@
-/** Where a stream is, also when this node knows less of it than another one. */
+/** Locates a stream, even when this node knows less of it than another one. */
 import { type ErrorCode, MillraceError } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
@@ -15,7 +15,7 @@ const NOT_THERE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 const NOTHING: StreamTail = { incarnation: 0, offset: 0 };
 
-/** Before it says that there is no stream it has asked the leader. */
+/** Asks the leader before it reports that the stream does not exist. */
 export async function locate(gateway: ShardGateway, path: string): Promise<StreamTail> {
   const answer = await callStream(gateway, QUERIES.head, splitFlatPath(path));
   if (NO_STREAM.has(answer.code)) return NOTHING;
@@ -23,7 +23,7 @@ export async function locate(gateway: ShardGateway, path: string): Promise<Strea
   return { incarnation: answer.result.incarnation, offset: answer.nextOffset };
 }
 
-/** The stream's incarnation if it reaches that offset, after the leader was asked; 0 otherwise. */
+/** The stream's incarnation if it reaches that offset, after asking the leader; 0 otherwise. */
 export async function reaches(gateway: ShardGateway, path: string, offset: number): Promise<number> {
   const answer = await callStream(gateway, QUERIES.read, splitFlatPath(path), (request) => {
     request.mode = READ_OFFSET;

@@ -1,6 +1,7 @@
 /**
- * Room for so many deliveries at once. Those that are likely to take long (their receiver failed or was slow the last time) have a
- * part of it, so that any number of dead receivers leaves room for the others. Deliveries that find no room wait in order.
+ * A bounded number of concurrent deliveries. Those that are likely to take long (their receiver failed or was slow last
+ * time) get a part of the slots, so that dead receivers always leave slots for the others. Further deliveries wait in
+ * order.
  */
 export class Slots<T> {
   readonly #most: number;
@@ -19,7 +20,7 @@ export class Slots<T> {
     return this.#queue.size + this.#slowQueue.size;
   }
 
-  /** False: it waits. To be followed by `leave`. */
+  /** False: it waits. Call `leave` afterwards. */
   enter(one: T, isSlow: boolean): boolean {
     const queue = isSlow ? this.#slowQueue : this.#queue;
     (isSlow ? this.#queue : this.#slowQueue).delete(one);
@@ -36,13 +37,13 @@ export class Slots<T> {
     if (isSlow) this.#slowTaken--;
   }
 
-  /** It does not wait any more. */
+  /** Stops waiting. */
   forget(one: T): boolean {
     const waited = this.#queue.delete(one);
     return this.#slowQueue.delete(one) || waited;
   }
 
-  /** Those who wait and would be let in. */
+  /** Waiting deliveries that may start now. */
   next(): T[] {
     return [...first(this.#queue, this.#free(false)), ...first(this.#slowQueue, this.#free(true))];
   }

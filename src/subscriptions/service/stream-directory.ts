@@ -1,12 +1,12 @@
-/** Which subscriptions a stream concerns; wants from the shards what they follow. */
+/** Maps streams to subscriptions, and requests from the shards what they follow. */
 import type { MachineListener } from '../state/machine.ts';
 import type { Subscription } from '../state/subscription.ts';
 import type { Tails } from './tails.ts';
 
-/** What is done about changes, besides knowing of them. */
+/** Reacts to changes. */
 export interface Follower {
   touch(sub: Subscription): void;
-  /** Streams may match its pattern that are not linked yet. */
+  /** Its pattern may match streams that are not linked yet. */
   sweep(sub: Subscription): void;
   removed(sub: Subscription): void;
 }
@@ -18,7 +18,10 @@ export class Directory implements MachineListener {
   follower: Follower | undefined = undefined;
   readonly #tails: Tails;
   readonly #byPath = new Map<string, Set<Subscription>>();
-  /** By the first segment of the pattern; ANY when that is a wildcard. Each event of each stream goes through them. */
+  /**
+   * By the first segment of the pattern; ANY when that is a wildcard. Every event of every stream is matched against
+   * them.
+   */
   readonly #patterned = new Map<string, Set<Subscription>>();
 
   constructor(tails: Tails) {
@@ -44,7 +47,7 @@ export class Directory implements MachineListener {
     const subs = this.#patterned.get(first);
     if (subs === undefined) this.#patterned.set(first, new Set([sub]));
     else subs.add(sub);
-    // What came between the listing and this moment is found by another listing.
+    // Streams created between the listing and this moment are found by another listing.
     void this.#tails.wantPattern(sub.config.pattern).then(() => this.follower?.sweep(sub));
   }
 

@@ -1,9 +1,9 @@
 /**
- * The log of subscriptions on this node: follows the internal stream and folds its records, appends commands and tells what came of
- * them. The stream is made with the first subscription; until then there is nothing, and nothing is asked.
+ * The subscription log on this node: follows the internal stream and folds its records, appends commands and reports
+ * their outcome. The first subscription creates the stream; until then nothing is read.
  *
- * Records that a node appends are found again by a name of their own (`by`), so it does not matter whether the answer to the append
- * or the record comes first.
+ * A node recognizes its own records by a name (`by`), so the order of the append's answer and the record does not
+ * matter.
  */
 import { randomUUID } from 'node:crypto';
 import { type ErrorCode, MillraceError } from '../../base/errors.ts';
@@ -23,11 +23,11 @@ import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
 export const LOG_PATH = flatPath(LOG_BUCKET, LOG_STREAM);
 const JSON_TYPE = 'application/json';
-/** A read or an append that could not be done is tried again this much later. */
+/** Delay before a failed read or append is retried. */
 const RETRY_MS = 200;
-/** What a client waits for a record that was appended and has not come back: then its outcome is unknown to it. */
+/** How long a client waits for an appended record to come back; after that its outcome is unknown. */
 const OUTCOME_MS = 10_000;
-/** No stream has so many records: the append is refused, after every write before it. */
+/** No stream has this many records: the append is refused, after every write before it. */
 const NEVER = Number.MAX_SAFE_INTEGER;
 
 export interface LogOptions {
@@ -35,7 +35,7 @@ export interface LogOptions {
   readonly tails: Tails;
   readonly machine: Machine;
   readonly log: Logger;
-  /** The fold begins anew: what is known is of the past until a barrier is passed. */
+  /** The fold restarts: known state is outdated until a barrier is passed. */
   readonly lost: () => void;
 }
 
@@ -48,18 +48,18 @@ export class SubscriptionLog {
   readonly #options: LogOptions;
   /** By the name of the record. */
   readonly #waiting = new Map<string, Waiting>();
-  /** Of those who wait until so many records are folded. */
+  /** Waiting calls, each until this many records are folded. */
   #barriers: { readonly record: number; readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
   readonly #nonce = randomUUID();
   #counter = 0;
   #incarnation = 0;
-  /** Behind what is folded: bytes and records of the stream. -1: not begun. */
+  /** End of what is folded: bytes and records of the stream. -1: not begun. */
   #offset = -1;
   #record = 0;
   #reading = false;
   #again = false;
   #closed = false;
-  /** Records and bytes of the log behind its last checkpoint, as far as they are folded. */
+  /** Folded records and bytes of the log after its last checkpoint. */
   records = 0;
   bytes = 0;
 
@@ -67,7 +67,7 @@ export class SubscriptionLog {
     this.#options = options;
   }
 
-  /** Everything that was in the log when this node looked is folded. */
+  /** Resolves when everything that was in the log at the start is folded. */
   async start(): Promise<void> {
     await this.#options.tails.want(LOG_PATH);
     this.moved();
@@ -82,13 +82,13 @@ export class SubscriptionLog {
     return this.#record;
   }
 
-  /** Where the log's stream is has changed, or may have. */
+  /** The log's stream has moved, or may have. */
   moved(): void {
     this.#again = true;
     if (!this.#reading) void this.#read();
   }
 
-  /** Makes the stream unless it is there. */
+  /** Creates the stream unless it exists. */
   async ensure(): Promise<void> {
     if (this.isThere) return;
     const answer = await this.#ask(COMMANDS.create, (request) => {
@@ -97,13 +97,13 @@ export class SubscriptionLog {
     if (answer.code !== 'OK') throw new MillraceError(answer.code);
   }
 
-  /** Appends a command; its outcome once this node has folded it. Rejects with a MillraceError. */
+  /** Appends a command; resolves with its outcome once this node has folded it. Rejects with a MillraceError. */
   async append(command: Command): Promise<Outcome> {
     const [outcome] = await this.appendAll([command]);
     return outcome as Outcome;
   }
 
-  /** One after the other, with nothing between them. */
+  /** In sequence, with nothing in between. */
   async appendAll(commands: readonly Command[]): Promise<Outcome[]> {
     if (this.#closed) throw new MillraceError('STOPPING');
     const records = commands.map((command): LogRecord => ({ ...command, by: this.#name() }));
@@ -127,7 +127,7 @@ export class SubscriptionLog {
     }
   }
 
-  /** Appends only if nothing else came since what is folded; undefined: something did. */
+  /** Appends only if nothing was added after the folded position; undefined: something was. */
   async appendHere(records: readonly LogRecord[]): Promise<Answer<unknown> | undefined> {
     const answer = await this.#send(records, this.#record);
     if (answer.code === 'RECORD_PRECONDITION_FAILED') return undefined;
@@ -136,8 +136,9 @@ export class SubscriptionLog {
   }
 
   /**
-   * What any node acknowledged before this call is folded when it resolves; rejects with a MillraceError when that takes too long. A
-   * conditional append that cannot succeed goes the way of every write and leaves nothing behind.
+   * When it resolves, everything acknowledged by any node before this call is folded. Rejects with a MillraceError when
+   * that takes too long. It uses a conditional append that cannot succeed, which takes the path of every write and
+   * leaves nothing behind.
    */
   async barrier(): Promise<void> {
     if (!this.isThere) {
@@ -233,7 +234,7 @@ export class SubscriptionLog {
       request.readFlags = READ_FLAG_NO_TOUCH;
     });
     if (answer.code === 'STREAM_GONE') {
-      // A checkpoint further on took its place before this node came here: what it says is all there is.
+      // A later checkpoint replaced it before this node read it, and holds the complete state.
       return this.#options.machine.isEmpty ? await this.#begin() : this.#lost();
     }
     if (answer.code !== 'OK') return answer.code;
@@ -246,7 +247,7 @@ export class SubscriptionLog {
     return 'OK';
   }
 
-  /** A node that slept through a whole checkpoint: only a new fold can be right. */
+  /** A node that was suspended during a whole checkpoint must fold again from the start. */
   #lost(): ErrorCode {
     this.#options.lost();
     this.#options.machine.clear();

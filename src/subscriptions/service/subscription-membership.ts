@@ -1,4 +1,4 @@
-/** Subscriptions come, go and change their streams: what any node does for a client, by appending commands to the log. */
+/** Creates, deletes and changes subscriptions: any node does it for a client, by appending commands to the log. */
 import { createHash } from 'node:crypto';
 import { MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_LINKS_MAX } from '../../base/limits.ts';
@@ -15,9 +15,9 @@ import { locate } from './locate.ts';
 import type { Tails } from './tails.ts';
 import { type WebhookRules, webhookTarget } from '../webhooks/webhook-url.ts';
 
-/** Streams looked up at once. */
+/** Concurrent lookups of streams. */
 const LOOKUPS_AT_ONCE = 64;
-/** Of a Host header: it becomes part of URLs that others call. */
+/** A valid Host header: it becomes part of URLs that others call. */
 const ORIGIN = /^https?:\/\/[A-Za-z0-9._:[\]-]+$/;
 
 export interface MembershipOptions {
@@ -25,7 +25,7 @@ export interface MembershipOptions {
   readonly known: Known;
   readonly tails: Tails;
   readonly rules: WebhookRules;
-  /** Scheme and authority under which receivers reach the cluster; undefined: as the client that creates it did. */
+  /** Scheme and authority under which receivers reach the cluster; undefined: those that the creating client used. */
   readonly publicUrl: string | undefined;
   readonly nowMs: () => number;
 }
@@ -91,7 +91,7 @@ export class Membership {
     refuseUnless(await known.log.append({ op: 'remove', id, at: nowMs(), path }), 'OK');
   }
 
-  /** The streams that exist now, at their tails, and the explicit ones that may come later, at their beginning. */
+  /** Existing streams at their tails, and explicit ones that may be created later at their beginning. */
   async #initialLinks(id: string, config: Config, hash: string, base: string): Promise<Position[]> {
     const paths = new Set(config.streams);
     if (config.pattern !== null) {
@@ -104,7 +104,7 @@ export class Membership {
     }
     const explicit = new Set(config.streams);
     const positions = await this.#positions([...paths]);
-    // What was listed and is gone already is no stream any more.
+    // Listed streams that are already gone are omitted.
     return positions.filter(([path, incarnation]) => incarnation !== 0 || explicit.has(path));
   }
 

@@ -1,6 +1,6 @@
 /**
- * Subscriptions on this node: the fold of their log, the routes, and, on the node that leads the log's group, the driver. All
- * nodes fold; whichever leads next goes on with what the log says.
+ * Subscriptions on this node: the fold of their log, the routes, and, on the node that leads the log's group, the
+ * driver. All nodes fold, so the next leader continues from the log.
  */
 import type { ControlPort, WebhookKeys } from '../ports.ts';
 import type { ShardGateway } from '../../ports.ts';
@@ -25,14 +25,14 @@ import { Tails } from './tails.ts';
 import type { WebhookRules } from '../webhooks/webhook-url.ts';
 import { Workers } from './workers.ts';
 
-/** Who leads is looked at this often, and whether a checkpoint is due. */
+/** Interval of checks for leadership and for a due checkpoint. */
 const TICK_MS = 500;
-/** What no event told (there should be nothing) is found this much later. */
+/** Interval of a full check for changes that no event reported (there should be none). */
 const SWEEP_MS = 300_000;
 
 export interface SubscriptionsOptions {
   readonly gateway: ShardGateway;
-  /** Does this node lead the group? As far as it knows: a moment late is early enough. */
+  /** Whether this node leads the group, to its knowledge; a moment's delay is acceptable. */
   readonly leads: (group: number) => boolean;
   readonly rules: WebhookRules;
   readonly publicUrl: string | undefined;
@@ -41,12 +41,12 @@ export interface SubscriptionsOptions {
   readonly log: Logger;
   /** The wall clock, for what goes into the log. */
   readonly nowMs: () => number;
-  /** The clock that never steps, for waits and periods. */
+  /** The monotonic clock, for waits and periods. */
   readonly clockMs: () => number;
   readonly random: () => number;
   /** In place of webhooks and wake streams; for tests. */
   readonly send?: Delivering;
-  /** Bytes of a log that is checkpointed; for tests. */
+  /** Log size that triggers a checkpoint; for tests. */
   readonly checkpointBytes?: number;
 }
 
@@ -130,14 +130,14 @@ export class Subscriptions {
     this.#tick();
   }
 
-  /** No more deliveries; another node, or the next start, goes on. */
+  /** Ends deliveries; another node, or the next start, continues. */
   stop(): void {
     this.#stopped = true;
     clearInterval(this.#timer);
     this.#driver.stop();
   }
 
-  /** The shards are about to end. */
+  /** Called before the shards end. */
   close(): void {
     this.stop();
     this.#tails.close();
@@ -187,7 +187,7 @@ export class Subscriptions {
     return this.#touchPath(path);
   }
 
-  /** Those that have a wake under way look for more when it is over. */
+  /** Those with a running wake check for more when it is over. */
   #touchPath(path: string): void {
     if (!this.#driver.driving) return;
     for (const sub of this.#directory.of(path) ?? []) if (sub.wake === undefined) this.#driver.touch(sub);
@@ -210,7 +210,7 @@ export class Subscriptions {
     if (!this.#checkpointing && checkpointDue(this.#known, this.#options.checkpointBytes)) void this.#checkpoint();
   }
 
-  /** Not before everything is folded: the past is full of wakes that were due. */
+  /** Not before everything is folded: the log is full of past wakes. */
   async #drive(): Promise<void> {
     if (this.#starting) return;
     this.#starting = true;

@@ -1,6 +1,6 @@
 /**
- * Where streams are, kept up to date by the shards of this node (group/observer.ts): of streams by name, and of whatever matches
- * a pattern. Both are counted, so that several subscriptions may want the same.
+ * Tails of streams, kept up to date by the shards of this node (group/observer.ts): of streams by name, and of those
+ * that match a pattern. Both are reference-counted, so that several subscriptions may want the same.
  */
 import { decodeUtf8 } from '../../base/utf8.ts';
 import type { ShardGateway, TailHandler } from '../../ports.ts';
@@ -19,22 +19,22 @@ import { Lanes } from './lanes.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import { replacedGroup, type ObserveResult } from '../../protocol/watching.ts';
 
-/** A shard that cannot answer yet (full mailbox, catching up, importing) is asked again this much later. */
+/** Delay before a shard that cannot answer yet (full mailbox, catching up, importing) is asked again. */
 const RETRY_MS = 100;
 
 export interface TailListener {
-  /** In the order of the changes of each stream. */
+  /** In the order of each stream's changes. */
   moved(path: string, tail: StreamTail, removed: boolean): void;
-  /** The answer for a stream that is wanted since now; incarnation 0: this node has none of that name. */
+  /** The answer for a newly wanted stream; incarnation 0: this node has none of that name. */
   found(path: string, tail: StreamTail): void;
-  /** Changes of a group's streams may have been missed; the tails of wanted ones are being asked for. */
+  /** Changes of a group's streams may have been missed; the tails of wanted ones are being queried. */
   missed(): void;
 }
 
 interface Wanted {
   users: number;
   tail: StreamTail | undefined;
-  /** The last stream of this name whose end was seen; 0: none. */
+  /** Incarnation of the last stream of this name whose end was seen; 0: none. */
   ended: number;
   known: Promise<void>;
 }
@@ -66,12 +66,12 @@ export class Tails implements TailHandler {
     return this.#names.get(path)?.tail;
   }
 
-  /** The last stream of a wanted name whose end this node has seen; 0: it saw none. */
+  /** Incarnation of the last stream of a wanted name whose end this node has seen; 0: none. */
   ended(path: string): number {
     return this.#names.get(path)?.ended ?? 0;
   }
 
-  /** Resolves when the tail is known; to be followed by `release`. */
+  /** Resolves when the tail is known; call `release` afterwards. */
   want(path: string): Promise<void> {
     const wanted = this.#names.get(path);
     if (wanted !== undefined) {
@@ -90,12 +90,13 @@ export class Tails implements TailHandler {
   }
 
   /**
-   * What the shards had applied before this call is known when it resolves. An answer to a write may come a disk write before the event
-   * about it; whatever is asked behind that is answered behind the event.
+   * When it resolves, everything that the shards had applied before this call is known. The answer to a write may come
+   * a disk write before its event, but a later query is answered after the event.
    */
   async settled(): Promise<void> {
     const shards = Array.from({ length: this.#gateway.shardCount }, (_, shard) => shard);
-    // Group n lives on shard n, as far as there are shards; no stream follows the empty pattern. Whatever the answer says, it came.
+    // Group n is on shard n, as far as there are shards; no stream matches the empty pattern. Only the arrival of the
+    // answer matters.
     await Promise.all(
       shards.map((group) => call(this.#gateway, QUERIES.observe, this.#filling(group, OBSERVE_FORGET_PATTERN, '', ''))),
     );
@@ -114,7 +115,7 @@ export class Tails implements TailHandler {
     void this.#observe(OBSERVE_FORGET_NAME, path, () => !this.#names.has(path));
   }
 
-  /** Resolves when every group knows; streams that match are reported from then on. */
+  /** Resolves when every group knows; matching streams are reported from then on. */
   wantPattern(pattern: string): Promise<void> {
     const wanted = this.#patterns.get(pattern);
     if (wanted !== undefined) {
@@ -152,14 +153,14 @@ export class Tails implements TailHandler {
 
   #moved(path: string, tail: StreamTail, removed: boolean): void {
     const wanted = this.#names.get(path);
-    // A stream that was made anew may be reported before the end of the one before it.
+    // A recreated stream may be reported before the end of the previous one.
     const isOld = wanted?.tail !== undefined && wanted.tail.incarnation > tail.incarnation;
     if (wanted !== undefined && !isOld) wanted.tail = removed ? { incarnation: 0, offset: 0 } : tail;
     if (wanted !== undefined && removed) wanted.ended = Math.max(wanted.ended, tail.incarnation);
     this.#listener.moved(path, tail, removed);
   }
 
-  /** Another state took over in a group: what it has may be further, or may be gone. */
+  /** The state of a group was replaced: its streams may have moved or be gone. */
   #askAgain(group: number): void {
     for (const [path, wanted] of this.#names) {
       const { bucket, stream } = splitFlatPath(path);
@@ -181,7 +182,7 @@ export class Tails implements TailHandler {
     );
   }
 
-  /** Until it is done or not wanted any more. */
+  /** Repeats until it is done or no longer wanted. */
   async #observe(
     mode: number,
     path: string,
@@ -222,7 +223,7 @@ export class Tails implements TailHandler {
       while (!this.#closed && isWanted()) {
         const { code } = await call(this.#gateway, QUERIES.observe, fill, atOnce === undefined ? {} : { atOnce });
         if (code === 'OK' || code === 'STOPPING') return;
-        // In its lane: a group that cannot answer now is asked no more often than this by a few.
+        // Inside its lane, so that a group that cannot answer now is asked only by a few, at this interval.
         await new Promise((resolve) => {
           setTimeout(resolve, RETRY_MS).unref();
         });

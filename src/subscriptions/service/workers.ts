@@ -1,4 +1,4 @@
-/** What receivers and workers do with a wake: claim, acknowledge, release. */
+/** Actions of receivers and workers on a wake: claim, acknowledge, release. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { MillraceError } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
@@ -38,7 +38,7 @@ export class Workers {
     requireType(sub, 'pull-wake');
     await inTime(tails.known(sub.links.keys()));
     if (this.#claimRefusal(sub) !== undefined) {
-      // Perhaps this node is behind: a worker comes because an event told it to, or because it just wrote one itself.
+      // This node may be behind: a worker comes because of an event, or because it just wrote one itself.
       await known.log.barrier();
       await tails.settled();
       sub = await known.subscription(id);
@@ -56,7 +56,7 @@ export class Workers {
     const claimed = await known.subscription(id);
     if (outcome.code === 'ALREADY_CLAIMED') throw alreadyClaimed(claimed);
     refuseUnless(outcome, 'OK');
-    // What came between the record and this moment is another worker's.
+    // Changes between the record and this moment belong to another worker.
     const { wake, generation, config } = claimed;
     if (wake === undefined || claimed.holder !== worker) throw new Refusal('FENCED', 'the lease is over already');
     return {
@@ -93,7 +93,7 @@ export class Workers {
     return true;
   }
 
-  /** As recognizes(), with the help of the cluster. These routes are open to anybody, so it comes before anything else. */
+  /** As recognizes(), asking the cluster if necessary. These routes are open to everyone, so this comes first. */
   async authenticate(id: string, token: string): Promise<TokenClaims> {
     const { known } = this.#options;
     if (known.keys() === undefined) await known.log.barrier();
@@ -116,11 +116,11 @@ export class Workers {
     return sub;
   }
 
-  /** An acknowledged offset is one that the stream has reached. */
+  /** An acknowledged offset must be one that the stream has reached. */
   async #position(sub: Subscription, path: string, text: string): Promise<Position> {
     const offset = parseUint53(text);
     if (!offset.ok) throw new Refusal('INVALID_OFFSET', `${path}: ${offset.reason}`);
-    // A node that is behind does not know of the link yet.
+    // A node that is behind does not know the link yet.
     if (!sub.links.has(path)) await this.#options.known.log.barrier();
     const link = sub.links.get(path);
     if (link === undefined) throw new Refusal('INVALID_OFFSET', `${path} is no stream of the subscription`);
@@ -147,7 +147,7 @@ export class Workers {
   }
 }
 
-/** A group that catches up, or comes from a backup, may take long. */
+/** A group that catches up, or is being imported, may take long. */
 async function inTime(known: Promise<void>): Promise<void> {
   const abort = new AbortController();
   const late = delay(KNOWN_MS, undefined, { signal: abort.signal }).then(() => {

@@ -1,4 +1,4 @@
-/** Bodies of subscription requests by kind: from bytes of anybody to what the rest works with. */
+/** Parses the bodies of subscription requests by kind: from untrusted bytes to typed requests. */
 import { decodeUtf8Strict } from '../../base/utf8.ts';
 import { type Parsed, type WakeRequest, parseConfig, parseStreams, parseWakeRequest, parseWorker } from './requests.ts';
 import type { Config } from './subscription.ts';

@@ -1,7 +1,9 @@
-/** What the node that drives a subscription does next with it. Pure: the same for every node that becomes its driver. */
+/**
+ * The next action for a subscription on the node that drives it. Pure: the same for every node that becomes its driver.
+ */
 import type { Position, Subscription } from './subscription.ts';
 
-/** Where a stream is, as this node knows it; incarnation 0: there is none. */
+/** The tail of a stream as this node knows it; incarnation 0: it does not exist. */
 export interface StreamTail {
   readonly incarnation: number;
   readonly offset: number;
@@ -19,17 +21,17 @@ export type Step =
   | { readonly do: 'expire' };
 
 const REST: Step = { do: 'rest' };
-/** Clocks of nodes may be so far apart; a lease that ends later than they allow was given by a clock that was wrong. */
+/** Maximum clock difference of nodes; a lease that ends later came from a wrong clock. */
 const CLOCKS_APART_MS = 300_000;
 
 export function decide(sub: Subscription, tailOf: TailOf, nowMs: number): Step {
   const { wake, leaseUntilMs } = sub;
-  // Further away than any pause: the clock was ahead when it was noted, and waiting until then again would take too long.
+  // Further away than any pause, so the clock was ahead when it was recorded. Waiting until then would take too long.
   const nextAttemptAtMs = sub.nextAttemptAtMs > nowMs + 2 * RETRY_MAX_MS ? -1 : sub.nextAttemptAtMs;
   if (wake === undefined) {
     const tails = pendingTails(sub, tailOf);
     if (tails.length === 0) return REST;
-    // A receiver that failed gets the next wake no sooner than it would have got this one again.
+    // A receiver that failed gets the next wake no sooner than a retry of this one.
     if (nowMs < nextAttemptAtMs) return { do: 'wait', untilMs: nextAttemptAtMs };
     return { do: 'wake', tails };
   }
@@ -47,7 +49,7 @@ export function decide(sub: Subscription, tailOf: TailOf, nowMs: number): Step {
   return leaseEndsMs === Infinity ? REST : { do: 'wait', untilMs: leaseEndsMs };
 }
 
-/** Streams with events behind their cursors. */
+/** Streams with events after their cursors. */
 export function pendingTails(sub: Subscription, tailOf: TailOf): Position[] {
   const tails: Position[] = [];
   for (const path of sub.links.keys()) {
@@ -65,7 +67,7 @@ export function hasPending(sub: Subscription, tailOf: TailOf): boolean {
   return false;
 }
 
-/** A cursor of another creation of the stream says nothing; `gone` puts it back to the beginning first. */
+/** A cursor of another incarnation of the stream is meaningless; `gone` resets it to the beginning first. */
 export function isPending(sub: Subscription, path: string, tail: StreamTail): boolean {
   const link = sub.links.get(path);
   if (link === undefined || tail.incarnation === 0) return false;
@@ -76,7 +78,7 @@ const RETRY_FIRST_MS = 1000;
 const RETRY_MAX_MS = 60_000;
 const JITTER = 0.2;
 
-/** Pause behind the `failures`-th failed attempt in a row; `random` in [0, 1). */
+/** Delay after the `failures`-th failed attempt in a row; `random` in [0, 1). */
 export function retryDelayMs(failures: number, random: number): number {
   const base = Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** Math.min(failures - 1, 16));
   return Math.round(base * (1 + JITTER * (2 * random - 1)));

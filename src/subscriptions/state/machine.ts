@@ -1,6 +1,6 @@
 /**
- * All subscriptions of the cluster, folded from their log. Deterministic and total: every node that has folded the same records
- * knows the same, and a command's outcome is decided by its place in the log, whichever node appended it.
+ * All subscriptions of the cluster, folded from their log. Deterministic and total: every node that has folded the same
+ * records has the same state, and a command's outcome depends on its place in the log, whichever node appended it.
  */
 import { SUBSCRIPTIONS_MAX, SUBSCRIPTION_LINKS_MAX, SUBSCRIPTION_STATE_BYTES_MAX } from '../../base/limits.ts';
 import type { Outcome } from './outcome.ts';
@@ -10,7 +10,7 @@ import { textBytes } from '../../base/text.ts';
 import { type Link, type Position, Subscription, restore, save } from './subscription.ts';
 import { wakeCommand } from './wake-commands.ts';
 
-/** Told of changes while records are folded. */
+/** Receives changes while records are folded. */
 export interface MachineListener {
   added(sub: Subscription): void;
   /** The subscription may have something to do now. */
@@ -23,7 +23,7 @@ export interface MachineListener {
 const OK: Outcome = { code: 'OK' };
 const IGNORED: Outcome = { code: 'IGNORED' };
 const NOT_FOUND: Outcome = { code: 'SUBSCRIPTION_NOT_FOUND', message: 'there is no such subscription' };
-/** Of a subscription and of a link in a checkpoint, beyond their texts; a link stands in its wake once more. */
+/** Size of a subscription and of a link in a checkpoint, without their texts; a link also appears in its wake. */
 const SUBSCRIPTION_BYTES = 512;
 const LINK_BYTES = 80;
 
@@ -31,16 +31,16 @@ export class Machine {
   readonly subscriptions = new Map<string, Subscription>();
   /** The first one, with the secret of the tokens. */
   key: SavedKey | undefined = undefined;
-  /** Those that came later, in this order. */
+  /** Later keys, in order. */
   rotated: readonly SigningKey[] = [];
-  /** About as many as a checkpoint of all subscriptions has. */
+  /** Approximate size of a checkpoint of all subscriptions. */
   bytes = 0;
   links = 0;
-  /** Records folded that changed nothing because they are of no known kind. */
+  /** Folded records without effect because their kind is unknown. */
   unknown = 0;
   readonly #listener: MachineListener;
   #folded = 0;
-  /** Inside the checkpoint that the fold began with; later ones say nothing new. */
+  /** Inside the checkpoint that the fold began with; later ones add nothing. */
   #loading = false;
 
   constructor(listener: MachineListener) {
@@ -99,7 +99,7 @@ export class Machine {
     }
   }
 
-  /** Why the subscription cannot have the stream as well; undefined: it can. */
+  /** Why the subscription cannot also have the stream; undefined: it can. */
   refusesLink(sub: Subscription, path: string): string | undefined {
     if (sub.links.size >= SUBSCRIPTION_LINKS_MAX) return `more than ${SUBSCRIPTION_LINKS_MAX} streams`;
     if (this.bytes + linkBytes(path) > SUBSCRIPTION_STATE_BYTES_MAX) return 'all subscriptions together are too large';
@@ -119,7 +119,7 @@ export class Machine {
     this.#loading = false;
   }
 
-  /** Everything, as records that a log may begin with. */
+  /** The complete state, as records that a log may begin with. */
   checkpoint(): LogRecord[] {
     return [
       { op: 'checkpoint' },
@@ -138,9 +138,9 @@ export class Machine {
   #rotate({ at, kid, x, d, from, alone }: LogRecord & { readonly op: 'rotate' }): Outcome {
     const known = this.signingKeys;
     if (known.length === 0 || known.some((key) => key.kid === kid)) return IGNORED;
-    // Keys that are no longer shown are forgotten; the first one stays with its secret.
+    // Keys that are no longer shown are dropped; the first one stays with its secret.
     const kept = publishedKeys(known, at).reverse();
-    // In a checkpoint (at = 0) they stand as they were.
+    // In a checkpoint (at = 0) they are unchanged.
     if (at > 0 && kept.length >= SIGNING_KEYS_MAX) return full(`${SIGNING_KEYS_MAX} signing keys within a few minutes`);
     this.rotated = [...kept.filter((key) => key.kid !== this.key?.kid), { kid, x, d, from, alone }];
     return OK;
@@ -207,7 +207,7 @@ export class Machine {
       if (sub.links.has(path) || !sub.matches(path)) continue;
       const reason = this.refusesLink(sub, path);
       if (reason !== undefined) {
-        // What fitted before is linked all the same.
+        // Links that fitted before are kept.
         if (any) this.#listener.changed(sub);
         return full(reason);
       }
@@ -271,7 +271,7 @@ function linkBytes(path: string): number {
   return LINK_BYTES + 2 * jsonBytes(path);
 }
 
-/** As it stands in a checkpoint, where a control character takes six bytes: the bound of the state is one of its bytes. */
+/** Size in a checkpoint, where a control character takes six bytes: the state's bound counts checkpoint bytes. */
 function jsonBytes(text: string): number {
   return textBytes(JSON.stringify(text));
 }

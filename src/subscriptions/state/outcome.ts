@@ -1,4 +1,4 @@
-/** What came of a command. */
+/** The outcome of a command. */
 export type OutcomeCode =
   | 'OK'
   | 'CREATED'
@@ -9,7 +9,7 @@ export type OutcomeCode =
   | 'NO_PENDING_WORK'
   | 'INVALID_OFFSET'
   | 'LIMIT_EXCEEDED'
-  /** Nothing changed, and no caller waits for an answer: overtaken by another record. */
+  /** Nothing changed, and no caller waits for an answer: another record came first. */
   | 'IGNORED';
 
 export interface Outcome {

@@ -1,18 +1,18 @@
 /**
- * Records of the log of subscriptions: a JSON stream that clients cannot reach. Every node appends its commands there and folds what
- * it reads (machine.ts), so the place in the log decides which of two commands came first, and what came of it is the same on
- * all nodes. A record that this version does not know changes nothing.
+ * Records of the subscription log: a JSON stream that clients cannot reach. Every node appends its commands there and
+ * folds what it reads (machine.ts), so the place in the log decides which of two commands came first, and its outcome
+ * is the same on all nodes. A record unknown to this version changes nothing.
  */
 import type { SigningKey } from './signing-keys.ts';
 import type { Config, Position, SavedSubscription } from './subscription.ts';
 
 interface About {
   readonly id: string;
-  /** Wall clock of the node that asks, in ms. */
+  /** Wall clock of the requesting node, in ms. */
   readonly at: number;
 }
 
-/** A command about one wake: it is fenced off unless the wake is still under way. */
+/** A command about one wake: rejected unless that wake is still running. */
 interface AboutWake extends About {
   readonly wake: string;
 }
@@ -27,19 +27,19 @@ export type Command =
   | ({ readonly op: 'remove'; readonly path: string } & About)
   /** Streams that the pattern matches. */
   | ({ readonly op: 'link'; readonly links: readonly Position[] } & About)
-  /** The stream of that incarnation is no more, or is another one now. */
+  /** The stream of that incarnation no longer exists, or is another one now. */
   | ({ readonly op: 'gone'; readonly path: string; readonly incarnation: number } & About)
-  /** The stream ends in front of its cursor: it was restored from an earlier moment than the subscription. */
+  /** The stream ends before its cursor: it was restored from an earlier time than the subscription. */
   | ({ readonly op: 'rewind'; readonly path: string; readonly incarnation: number; readonly offset: number } & About)
   | ({ readonly op: 'wake'; readonly generation: number; readonly tails: readonly Position[] } & AboutWake)
   | ({ readonly op: 'delivered' } & AboutWake)
-  /** `next`: no attempt before. */
+  /** `next`: no attempt before this time. */
   | ({ readonly op: 'failed'; readonly next: number } & AboutWake)
   /** The webhook answered {"done":true}. */
   | ({ readonly op: 'done' } & AboutWake)
-  /** The lease that ended at `until` is over; `next` as in failed, -1 when no attempt was cut off by it. */
+  /** The lease that ended at `until` is over; `next` as in failed, -1 when it cut off no attempt. */
   | ({ readonly op: 'expire'; readonly until: number; readonly next: number } & AboutWake)
-  /** `wake` and `tails`: of the wake that the claim itself becomes when none is under way. */
+  /** `wake` and `tails`: of the wake that the claim itself becomes when none is running. */
   | ({ readonly op: 'claim'; readonly worker: string; readonly tails: readonly Position[] } & AboutWake)
   | ({
       readonly op: 'ack';
@@ -68,5 +68,5 @@ export interface SavedKey {
   readonly secret: string;
 }
 
-/** `by` names the request, so that who appended the record finds what came of it. */
+/** `by` identifies the request, so that the appending node finds its outcome. */
 export type LogRecord = Command & { readonly by?: string };

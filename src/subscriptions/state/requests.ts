@@ -1,4 +1,4 @@
-/** Bodies of subscription requests: from parsed JSON of anybody to what the rest works with, or a sentence that says why not. */
+/** Bodies of subscription requests: from untrusted parsed JSON to typed requests, or a sentence that says why not. */
 import {
   SUBSCRIPTION_LINKS_MAX,
   SUBSCRIPTION_NAME_BYTES_MAX,
@@ -25,7 +25,7 @@ function fieldsOf(body: unknown): Fields | undefined {
   return typeof body === 'object' && body !== null && !Array.isArray(body) ? (body as Fields) : undefined;
 }
 
-/** The body of a creation; the URL of a webhook is looked at elsewhere. */
+/** The body of a creation; the URL of a webhook is checked elsewhere. */
 export function parseConfig(body: unknown): Parsed<Config> {
   const fields = fieldsOf(body);
   if (fields === undefined) return fail('the body must be a JSON object');
@@ -56,7 +56,7 @@ export function parseConfig(body: unknown): Parsed<Config> {
   });
 }
 
-/** What belongs to the other type is left out of the configuration. */
+/** Fields of the other type are omitted from the configuration. */
 function parseTarget(type: Config['type'], fields: Fields): Parsed<Pick<Config, 'url' | 'wake_stream'>> {
   if (type === 'webhook') {
     const url = fieldsOf(fields['webhook'])?.['url'];
@@ -86,7 +86,7 @@ export function parseWorker(body: unknown): Parsed<string> {
 export interface WakeRequest {
   readonly wakeId: string;
   readonly generation: number;
-  /** Offsets as they were sent: what is no offset is refused in another way than a malformed body. */
+  /** Offsets as sent: an invalid offset is refused differently from a malformed body. */
   readonly acks: readonly (readonly [path: string, offset: string])[];
   readonly done: boolean;
 }
@@ -127,7 +127,7 @@ function parsePaths(value: unknown): Parsed<string[]> {
   return good([...paths].sort());
 }
 
-/** The one path that a stream has; a slash in front of it does not count, all others do. */
+/** The one path that a stream has; a leading slash does not count, all others do. */
 export function parsePath(value: unknown): Parsed<string> {
   if (typeof value !== 'string') return fail('a path must be a string');
   const { bucket, stream } = splitFlatPath(withoutLeadingSlash(value));
@@ -140,17 +140,18 @@ function parsePattern(value: unknown): Parsed<string> {
     return fail(`pattern must be a string of at most ${SUBSCRIPTION_TEXT_BYTES_MAX} bytes`);
   }
   const pattern = withoutLeadingSlash(value);
-  // As the paths of streams: the bucket _default is not written. (`_default/**` stays: `**` alone would be every bucket.)
+  // In the form of stream paths: the bucket _default is omitted. (`_default/**` stays: `**` alone would be every
+  // bucket.)
   const { bucket, stream } = splitFlatPath(pattern);
   if (bucket === '') return fail('pattern: the bucket name is empty');
-  // `**` may be all segments but the last one, so there an empty last segment matches streams like `b/`.
+  // `**` may be all segments but the last, so there an empty last segment matches streams like `b/`.
   if (stream === '' && bucket !== '**') return fail('pattern: the stream name is empty');
   if (pattern.includes('\0') || pattern.split('/').includes('..')) return fail('pattern holds NUL or a .. segment');
   if (pattern.startsWith('__')) return fail('pattern: names beginning with __ are reserved');
   return good(stream === '**' ? pattern : flatPath(bucket, stream));
 }
 
-/** Also used by a client for "I have none". */
+/** Clients also use it for "I have none". */
 function isAbsent(value: unknown): value is undefined | null {
   return value === undefined || value === null;
 }

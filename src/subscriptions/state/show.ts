@@ -5,7 +5,7 @@ import type { Subscription } from './subscription.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Where the public keys are. */
+/** Location of the public keys. */
 export interface Signing {
   readonly alg: 'ed25519';
   readonly kid: string;
@@ -33,13 +33,13 @@ export function showSubscription(sub: Subscription, signing: Signing, createdAt:
   };
 }
 
-/** The streams as a wake was issued for them: what {"done":true} acknowledges, and no more. */
+/** The streams when a wake was issued: exactly what {"done":true} acknowledges. */
 export function showIssued(sub: Subscription): Json[] {
   const issued = new Map((sub.wake?.tails ?? []).map(([path, , offset]) => [path, offset]));
   return showStreams(sub, (path) => issued.get(path));
 }
 
-/** The streams as they are. */
+/** The streams at present. */
 export function showPresent(sub: Subscription, tailOf: TailOf): Json[] {
   return showStreams(sub, (path) => {
     const tail = tailOf(path);

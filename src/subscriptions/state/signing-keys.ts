@@ -1,13 +1,13 @@
 /**
- * The cluster's signing keys over time: a new one is shown for a while before it signs, and an old one for as long as receivers may
- * still meet what it signed (protocol 6.5).
+ * The cluster's signing keys over time: a new one is shown for a while before it signs, and an old one for as long as
+ * receivers may still see its signatures (protocol 6.5).
  */
 
-/** Receivers keep the key set for five minutes; then the next key is in it. */
+/** Receivers cache the key set for five minutes, so this long covers the next key. */
 export const PUBLISH_MS = 600_000;
-/** Behind the last signature: the replay window of receivers, a delivery under way, clocks that are apart. */
+/** After the last signature: the replay window of receivers, a running delivery, clock differences. */
 export const RETIRE_MS = 900_000;
-/** Within that time; more are a mistake. */
+/** Within that time; more indicate a mistake. */
 export const SIGNING_KEYS_MAX = 8;
 
 export interface SigningKey {
@@ -19,11 +19,11 @@ export interface SigningKey {
   readonly d: string;
   /** It signs from then on. */
   readonly from: number;
-  /** Those before it are not to be trusted from then on. */
+  /** Earlier keys are no longer trusted from then on. */
   readonly alone: boolean;
 }
 
-/** Newest first. `keys` are in the order of their making. */
+/** Newest first. `keys` are in order of creation. */
 export function publishedKeys(keys: readonly SigningKey[], nowMs: number): SigningKey[] {
   const published: SigningKey[] = [];
   for (const key of [...keys].reverse()) {
@@ -33,7 +33,7 @@ export function publishedKeys(keys: readonly SigningKey[], nowMs: number): Signi
   return published;
 }
 
-/** The newest whose time has come; one that is shown already when no other can sign. */
+/** The newest whose time has come; one that is only shown so far when no other can sign. */
 export function signingKey(
   keys: readonly SigningKey[],
   nowMs: number,

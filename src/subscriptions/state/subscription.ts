@@ -1,7 +1,7 @@
-/** What a subscription is: its configuration, its cursors, and the wake that is under way. */
+/** A subscription: its configuration, its cursors, and its current wake. */
 import { Glob } from '../../base/glob.ts';
 
-/** As the client asked for it, normalised: two equal configurations are equal texts. */
+/** As requested by the client, normalised: equal configurations are equal texts. */
 export interface Config {
   readonly type: 'webhook' | 'pull-wake';
   readonly pattern: string | null;
@@ -15,30 +15,30 @@ export interface Config {
 
 /** The cursor of one stream. */
 export interface Link {
-  /** Number of the stream's creation that `acked` belongs to; 0: the stream did not exist when it was linked. */
+  /** Incarnation that `acked` belongs to; 0: the stream did not exist when it was linked. */
   incarnation: number;
-  /** Everything in front of it is processed. */
+  /** Everything before it is processed. */
   acked: number;
   /** Named by a client; otherwise matched by the pattern alone. */
   explicit: boolean;
 }
 
-/** One wake: from the moment it is issued until it is done, released, expired. */
+/** One wake: from its issue until it is done, released or expired. */
 export interface Wake {
   readonly id: string;
   /** Streams with pending events and their tails when it was issued; what a webhook's {"done":true} acknowledges. */
   readonly tails: readonly Position[];
-  /** The webhook took it, or the wake stream has its event. */
+  /** The webhook accepted it, or the wake stream has its event. */
   delivered: boolean;
 }
 
-/** Where a stream is; incarnation 0: it does not exist. */
+/** A position in a stream; incarnation 0: it does not exist. */
 export type Position = readonly [path: string, incarnation: number, offset: number];
 
 export class Subscription {
   readonly id: string;
   readonly config: Config;
-  /** Of the configuration; what a second creation is compared with. */
+  /** Hash of the configuration, compared with that of a second creation. */
   readonly hash: string;
   readonly createdAtMs: number;
   /** Scheme and authority under which receivers call back. */
@@ -51,9 +51,9 @@ export class Subscription {
   holder: string | undefined = undefined;
   /** -1: no lease runs. */
   leaseUntilMs = -1;
-  /** Attempts to deliver that failed in a row. */
+  /** Consecutive failed deliveries. */
   failures = 0;
-  /** No attempt before; -1: none is scheduled. */
+  /** No attempt before this time; -1: none is scheduled. */
   nextAttemptAtMs = -1;
 
   constructor(id: string, config: Config, hash: string, createdAtMs: number, base: string) {
@@ -69,7 +69,7 @@ export class Subscription {
     return this.config.type === 'webhook';
   }
 
-  /** Would its pattern link the stream? Its own wake stream is never one: each wake would cause the next. */
+  /** Whether its pattern would link the stream. Its own wake stream never matches: each wake would cause the next. */
   matches(path: string): boolean {
     return path !== this.config.wake_stream && this.glob?.matches(path) === true;
   }

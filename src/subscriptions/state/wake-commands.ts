@@ -37,7 +37,7 @@ function driverCommand(sub: Subscription, record: LogRecord): Outcome | undefine
       delivered(sub);
       return OK;
     case 'failed':
-      // A callback of the receiver came first: it got the wake.
+      // A callback of the receiver came first, so it got the wake.
       if (sub.wake.delivered) return IGNORED;
       failed(sub, record.next);
       return OK;
@@ -45,7 +45,7 @@ function driverCommand(sub: Subscription, record: LogRecord): Outcome | undefine
       delivered(sub);
       for (const [path, incarnation, offset] of sub.wake.tails) {
         const link = sub.links.get(path);
-        // Of a stream that was made anew meanwhile nothing is processed.
+        // A recreated stream has nothing processed.
         if (link?.incarnation === incarnation) link.acked = Math.max(link.acked, offset);
       }
       end(sub);
@@ -89,7 +89,7 @@ function failed(sub: Subscription, nextMs: number): void {
 }
 
 function claim(sub: Subscription, record: LogRecord & { readonly op: 'claim' }): Outcome {
-  // It was one for workers when the claim was made.
+  // The wake was one for workers when the claim was made.
   if (sub.isWebhook) return { code: 'IGNORED', message: 'the subscription was made anew as a webhook' };
   if (sub.holder !== undefined) return { code: 'ALREADY_CLAIMED', message: 'another worker holds the lease' };
   if (sub.wake === undefined) {
@@ -97,7 +97,7 @@ function claim(sub: Subscription, record: LogRecord & { readonly op: 'claim' }):
     if (tails.length === 0) return { code: 'NO_PENDING_WORK', message: 'the subscription has no pending events' };
     issue(sub, record.wake, tails);
   }
-  // Who claims needs no event any more.
+  // A claiming worker needs no event any more.
   delivered(sub);
   sub.holder = record.worker;
   sub.leaseUntilMs = record.at + sub.config.lease_ttl_ms;
@@ -132,7 +132,7 @@ function ack(sub: Subscription, record: LogRecord & { readonly op: 'ack' }): Out
     // A path may be named twice.
     link.acked = Math.max(link.acked, offset);
   }
-  // A worker that acknowledges got the wake, also when its answer to the delivery was lost.
+  // A worker that acknowledges got the wake, even when the answer to the delivery was lost.
   delivered(sub);
   if (record.done) end(sub);
   else sub.leaseUntilMs = record.at + sub.config.lease_ttl_ms;

@@ -22,7 +22,7 @@ export interface DeliveringOptions {
   readonly nowMs: () => number;
 }
 
-/** Below the root of the streams, as in all URLs that are shown. */
+/** Below the root of the streams, as in all URLs shown. */
 export const CONTROL_PATH = '/v1/stream/__ds';
 
 export function delivering(options: DeliveringOptions): Delivering {
@@ -58,7 +58,7 @@ async function callWebhook(
   return await deliver({ url: sub.config.url ?? '', rules, body, signature, signal });
 }
 
-/** The wake stream is the application's: what it refuses is tried again like a webhook that does not answer. */
+/** The wake stream belongs to the application: a refused event is retried like a webhook that does not answer. */
 async function writeEvent({ gateway, nowMs }: DeliveringOptions, sub: Subscription, wake: Wake): Promise<Sent> {
   const event = {
     type: 'wake',
@@ -75,10 +75,10 @@ async function writeEvent({ gateway, nowMs }: DeliveringOptions, sub: Subscripti
   return { result: 'failed', reason: `the wake stream: ${ERRORS[answer.code].text}` };
 }
 
-/** A receiver that took longer is called apart from the others next time. */
+/** A slower receiver is called separately from the others next time. */
 const SLOW_MS = 2000;
 
-/** Which receivers failed or took long the last time that they were called, by what their subscriptions have in common. */
+/** Receivers that failed or were slow last time, identified by what their subscriptions share. */
 export class SlowReceivers {
   readonly #slow = new Set<string>();
 
@@ -97,7 +97,7 @@ export class SlowReceivers {
   }
 }
 
-/** The host, or the wake stream: subscriptions of one host live and die together. */
+/** The host, or the wake stream: subscriptions of one host fail together. */
 function receiverOf({ config }: Subscription): string {
   if (config.url === null) return config.wake_stream ?? '';
   return URL.canParse(config.url) ? new URL(config.url).host : config.url;

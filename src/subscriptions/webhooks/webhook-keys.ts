@@ -1,6 +1,7 @@
 /**
- * Signatures of webhook requests (Ed25519; the public key is shown as a JWK Set) and tokens of callbacks and claims (HMAC). The
- * secrets are the cluster's: any node signs with the same key, and any node knows a token that another one gave.
+ * Signatures of webhook requests (Ed25519; the public key is shown as a JWK Set) and tokens of callbacks and claims
+ * (HMAC). The secrets belong to the cluster: any node signs with the same key, and any node recognizes another one's
+ * tokens.
  */
 import {
   type KeyObject,
@@ -15,11 +16,11 @@ import {
 import type { SavedKey } from '../state/record.ts';
 import { type SigningKey, publishedKeys, signingKey } from '../state/signing-keys.ts';
 
-/** A wake that is heard of for so long is another one's by then, or over. */
+/** A wake this old has been replaced, or is over. */
 const TOKEN_SECONDS = 24 * 3600;
 const SECRET_BYTES = 32;
 
-/** A key pair that is named by its public half. */
+/** A key pair, named by its public half. */
 export interface KeyPair {
   readonly kid: string;
   readonly x: string;
@@ -32,12 +33,12 @@ export function newKeyPair(pair: KeyObject = generateKeyPairSync('ed25519').priv
   return { kid: thumbprint(x), x, d };
 }
 
-/** Of a PEM file with an Ed25519 private key. */
+/** Reads a PEM file with an Ed25519 private key. */
 export function keyPairOf(pem: string): KeyPair {
   return newKeyPair(createPrivateKey(pem));
 }
 
-/** `own`: from a file, whose private half stays there. */
+/** `own` comes from a file, which keeps the private half. */
 export function newKey(own?: KeyPair): SavedKey {
   const pair = own === undefined ? newKeyPair() : { ...own, d: '' };
   return { ...pair, secret: randomBytes(SECRET_BYTES).toString('base64url') };
@@ -59,10 +60,10 @@ export type TokenCheck =
   | { readonly ok: true; readonly claims: TokenClaims }
   | { readonly ok: false; readonly code: 'TOKEN_INVALID' | 'TOKEN_EXPIRED' };
 
-/** Claims, among them an id of 256 bytes of anything, and the code of 32 bytes. */
+/** Claims, including an id of up to 256 arbitrary bytes, and the code of 32 bytes. */
 const TOKEN_SHAPE = /^[A-Za-z0-9_-]{1,4096}\.[A-Za-z0-9_-]{43}$/;
 
-/** Whether it can be a token of any cluster. */
+/** Whether it has the format of a token. */
 export function hasTokenShape(token: string): boolean {
   return TOKEN_SHAPE.test(token);
 }
@@ -75,14 +76,14 @@ export class Keys {
   readonly #private = new Map<string, KeyObject>();
   readonly #secret: Buffer;
 
-  /** `keys`: those that sign, over time; `own`: of this node's file. */
+  /** `keys` are the signing keys over time; `own` is that of this node's file. */
   constructor(secret: string, keys: readonly SigningKey[], own?: KeyPair) {
     this.#keys = keys;
     this.#own = own;
     this.#secret = Buffer.from(secret, 'base64url');
   }
 
-  /** Of the key that signs now. */
+  /** Name of the current signing key. */
   kid(nowMs: number): string {
     const key = signingKey(this.#keys, nowMs, () => true);
     if (key === undefined) throw new Error('there is a key');
@@ -144,7 +145,7 @@ export class Keys {
     const sent = Buffer.from(token.slice(dot + 1), 'base64url');
     const right = this.#mac(payload);
     if (sent.length !== right.length || !timingSafeEqual(sent, right)) return INVALID;
-    // No one without the secret can have made it.
+    // Only a holder of the secret can have made it.
     const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<'sub' | 'wake', string> &
       Record<'gen' | 'exp', number>;
     if (claims.sub !== id) return INVALID;

@@ -1,6 +1,7 @@
 /**
- * Which webhook URLs a node may call (protocol 6.2, 12.8): https to public addresses. What a name resolves to is looked at again when
- * the socket connects, because a name may be public when the subscription is made and private when it is called.
+ * Which webhook URLs a node may call (protocol 6.2, 12.8): https to public addresses. The resolved address is checked
+ * again when the socket connects, because a name may be public when the subscription is created and private when it is
+ * called.
  */
 import { BlockList, type LookupFunction, isIP } from 'node:net';
 import { type Resolve, resolving } from './resolve.ts';
@@ -9,7 +10,10 @@ const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
 LOOPBACK.addAddress('::1', 'ipv6');
 
-/** What IANA lists as not globally reachable. Two lists: in one, a rule for IPv6 could also hold for mapped IPv4 addresses. */
+/**
+ * What IANA lists as not globally reachable. Two lists: in one, a rule for IPv6 could also hold for mapped IPv4
+ * addresses.
+ */
 const NOT_PUBLIC_V4 = new BlockList();
 for (const [network, prefix] of [
   ['0.0.0.0', 8],
@@ -34,13 +38,13 @@ const NOT_PUBLIC_V6 = new BlockList();
 for (const [network, prefix] of [
   ['2001::', 23],
   ['2001:db8::', 32],
-  // IPv4 addresses in disguise, private ones too.
+  // IPv4 addresses embedded in IPv6, including private ones.
   ['2002::', 16],
   ['3fff::', 20],
 ] as const) {
   NOT_PUBLIC_V6.addSubnet(network, prefix, 'ipv6');
 }
-/** Everything else is no unicast address that can be reached from anywhere. */
+/** Everything else is not a globally reachable unicast address. */
 const GLOBAL_V6 = new BlockList();
 GLOBAL_V6.addSubnet('2000::', 3, 'ipv6');
 
@@ -100,8 +104,8 @@ export function webhookTarget(text: string, { enabled, allowLocal }: WebhookRule
 const systemNames = resolving();
 
 /**
- * For the socket: gives only addresses that may be connected to, so what was checked is what is connected to. With none left it
- * fails.
+ * For the socket: returns only addresses that may be connected to, so the checked address is the connected one. Fails
+ * when none is left.
  */
 export function guardedLookup(
   mayConnect: (address: string) => boolean,

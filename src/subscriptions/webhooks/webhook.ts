@@ -1,11 +1,13 @@
-/** One webhook request: a signed POST, no redirects, and what its answer says. */
+/** One webhook request: a signed POST without redirects, and the meaning of its answer. */
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { isIP } from 'node:net';
 import { WEBHOOK_ANSWER_BYTES_MAX } from '../../base/limits.ts';
 import { type WebhookRules, guardedLookup, webhookTarget } from './webhook-url.ts';
 
-/** From the connection to the last byte of the answer. A receiver that needs longer answers at once and calls back. */
+/**
+ * From the connection to the last byte of the answer. A receiver that needs longer answers immediately and calls back.
+ */
 const TIMEOUT_MS = 30_000;
 
 export interface Delivery {
@@ -27,7 +29,7 @@ export type DeliveryResult =
 
 export function deliver(delivery: Delivery): Promise<DeliveryResult> {
   const target = webhookTarget(delivery.url, delivery.rules);
-  // The rules may be stricter than when the subscription was made.
+  // The rules may be stricter than when the subscription was created.
   if (!target.ok) return Promise.resolve({ result: 'failed', reason: target.reason });
   const { url, mayConnect } = target;
   const host = url.hostname.replace(/^\[|\]$/g, '');
@@ -44,7 +46,7 @@ export function deliver(delivery: Delivery): Promise<DeliveryResult> {
       url,
       {
         method: 'POST',
-        // A socket of its own: one that another request opened was checked for that one's host.
+        // A separate socket: one that another request opened was checked for that request's host.
         agent: false,
         lookup: guardedLookup(mayConnect),
         signal: delivery.signal,
@@ -74,7 +76,7 @@ export function deliver(delivery: Delivery): Promise<DeliveryResult> {
     request.on('error', (error) => fail(error.message));
     // Other ends of a connection raise no event, for example an answer that asks for another protocol.
     request.on('close', () => fail('the connection ended without an answer'));
-    // A timer of its own: AbortSignal.timeout is forgotten by the garbage collector when only another signal listens to it.
+    // A separate timer: AbortSignal.timeout is garbage collected when only another signal listens to it.
     const timer = setTimeout(() => {
       fail('no answer in time');
       request.destroy();
