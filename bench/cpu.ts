@@ -11,7 +11,10 @@ export interface Watched {
   readonly shardThreads: number;
 }
 
-/** Processor time, user and system: of main threads, of shards (the busiest other threads), and of the helpers of V8 and libuv. */
+/**
+ * Processor time, user and system: of main threads, of shards (the busiest other threads), and of the helpers of V8 and
+ * libuv.
+ */
 export interface CpuMs {
   readonly main: number;
   readonly shard: number;

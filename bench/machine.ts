@@ -3,7 +3,7 @@
 import { statfsSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
 
-/** Magic numbers of statfs(2) that matter here: on tmpfs an fsync costs nothing, so durable figures would be lies. */
+/** Magic numbers of statfs(2) that matter here: on tmpfs an fsync costs nothing, so durable figures would be wrong. */
 const FILE_SYSTEMS: Readonly<Record<number, string>> = {
   0xef53: 'ext4',
   0x01021994: 'tmpfs',

@@ -23,7 +23,7 @@ export function sourceFile(...parts: string[]): string {
   return join(REPO_ROOT, ...parts);
 }
 
-/** A sibling module to be run as a process of its own: `.ts` from source, `.js` from dist. */
+/** A module of the same folder to be run as a separate process: `.ts` from source, `.js` from dist. */
 export function siblingModule(importMetaUrl: string, name: string): string {
   const extension = importMetaUrl.endsWith('.ts') ? '.ts' : '.js';
   return fileURLToPath(new URL(`./${name}${extension}`, importMetaUrl));

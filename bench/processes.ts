@@ -1,5 +1,5 @@
-// Children, ports and folders of a benchmark run. Whatever way the run ends (done, exception, Ctrl-C), no server
-// survives it and no temporary folder stays behind.
+// Children, ports and folders of a benchmark run. However the run ends (done, exception, Ctrl-C), no server survives it
+// and no temporary folder stays behind.
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
@@ -149,7 +149,10 @@ export function cpuMsOf(pid: number): number {
   return existsSync(path) ? cpuMsIn(readFileSync(path, 'utf8')) : Number.NaN;
 }
 
-/** The same of each thread that lives, by its id; the main thread's is the process'. In nanoseconds where the kernel says them. */
+/**
+ * The same of each thread that lives, by its id; the main thread's is the process'. In nanoseconds where the kernel
+ * says them.
+ */
 export function cpuMsOfThreads(pid: number): Map<number, number> {
   const threads = new Map<number, number>();
   const folder = `/proc/${pid}/task`;

@@ -38,7 +38,7 @@ function selfTimes(profile: CpuProfile): Map<string, number> {
   return times;
 }
 
-/** The nodes of a cluster are processes of their own. */
+/** The nodes of a cluster are separate processes. */
 function processOf(file: string): number {
   return Number(basename(file).split('.').at(-4));
 }

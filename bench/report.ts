@@ -19,7 +19,7 @@ export interface Row extends LoadResult {
 
 export interface ScenarioReport {
   readonly scenario: string;
-  /** The parameters, in words. */
+  /** Description of the parameters. */
   readonly title: string;
   /** What the rate column counts; "B" is shown in megabytes. */
   readonly rateUnit: string;
@@ -39,7 +39,9 @@ export interface BenchReport {
   readonly notRun: readonly string[];
 }
 
-/** A ratio of ours to theirs with a goal: `atLeast` for rates, `atMost` for latencies. Empty when either did not run. */
+/**
+ * A ratio of ours to theirs with a goal: `atLeast` for rates, `atMost` for latencies. Empty when either did not run.
+ */
 export function check(
   name: string,
   value: number,

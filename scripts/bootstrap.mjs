@@ -49,7 +49,9 @@ function prepare() {
   if (!isBuilt()) build();
 }
 
-/** True when node_modules holds every package of the lockfile that is not optional, and the web server for this Node. */
+/**
+ * True when node_modules holds every package of the lockfile that is not optional, and the web server for this Node.
+ */
 function isInstalled() {
   const wanted = readJson(join(ROOT, 'package-lock.json'));
   const present = readJson(join(ROOT, 'node_modules', '.package-lock.json'));
@@ -177,7 +179,7 @@ function tryLock() {
     if (error.code !== 'EEXIST') throw error;
   }
   const owner = readOwner();
-  // Empty: created this instant, its owner is about to write. NaN for good would end at the deadline.
+  // Empty: created this instant, its owner is about to write. A permanent NaN would end at the deadline.
   if (Number.isInteger(owner) && owner > 0 && !isAlive(owner)) fs.rmSync(LOCK, { force: true });
   return false;
 }
@@ -203,7 +205,7 @@ function npm(...args) {
   // npm names itself to the scripts it runs; without it (node scripts/bootstrap.mjs by hand) there is one on the path.
   const cli = process.env.npm_execpath;
   const [file, first] = cli?.endsWith('.js') ? [process.execPath, [cli]] : ['npm', []];
-  // What npm prints is for the person who waits, not part of the program's output.
+  // npm's output is for the waiting user, not part of the program's output.
   const { status, error } = spawnSync(file, [...first, ...args], { cwd: ROOT, stdio: ['ignore', 2, 2] });
   if (status !== 0) fail(`npm ${args[0]} failed (${error?.message ?? `exit status ${status}`})`);
 }

@@ -1,4 +1,6 @@
-/** `npm run check`: everything that has to hold before a change lands. All steps run, so that one pass shows all faults. */
+/**
+ * `npm run check`: everything that has to hold before a change lands. All steps run, so that one pass shows all faults.
+ */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

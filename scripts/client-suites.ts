@@ -1,9 +1,11 @@
 /**
- * `npm run client-suites -- --repository DIR [--client ts|python] [--verbose]`: the official client suites against Millrace. DIR is a
- * checkout of the protocol's repository (github.com/durable-streams/durable-streams), which is not on npm; nothing is written
- * there. The suite runs in a temporary folder, with Millrace in place of its reference server.
+ * `npm run client-suites -- --repository DIR [--client ts|python] [--verbose]`: the official client suites against
+ * Millrace. DIR is a checkout of the protocol's repository (github.com/durable-streams/durable-streams), which is not
+ * on npm; nothing is written there. The suite runs in a temporary folder, with Millrace in place of its reference
+ * server.
  *
- * A case that fails must stand in test/clients/exceptions.txt, with its reason; one that stands there and passes fails the run.
+ * A case that fails must stand in test/clients/exceptions.txt, with its reason; one that stands there and passes fails
+ * the run.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,7 @@
 /**
- * `npm run cluster`: three nodes on this machine that form one cluster, for a first try. Addresses are printed; Ctrl-C stops
- * all nodes together. The data stays in ./data/cluster (or --data DIR), so the next start goes on where this one ended.
+ * `npm run cluster`: three nodes on this machine that form one cluster, for a first try. Addresses are printed; Ctrl-C
+ * stops all nodes together. The data stays in ./data/cluster (or --data DIR), so the next start goes on where this one
+ * ended.
  *
  *   npm run cluster -- [--data DIR] [--port FIRST] [--verbose]
  */
@@ -68,7 +69,7 @@ function writeClusterFile(options: Options): string {
   return file;
 }
 
-/** The file is written anew at each start; edit a copy for a cluster of your own. */
+/** The file is rewritten at each start; edit a copy for your own cluster. */
 function writeConfig(options: Options, id: number): string {
   const { directory } = options;
   const peers = Array.from(

@@ -1,5 +1,6 @@
 /**
- * Completes package-lock.json with the native packages of other platforms: `npm run lock`, after any change of dependencies.
+ * Completes package-lock.json with the native packages of other platforms: `npm run lock`, after any change of
+ * dependencies.
  *
  * npm leaves an optional package out of the lockfile when the registry at hand cannot show it, which happens behind
  * mirrors that hold one platform only. `npm ci` then refuses the whole lockfile as "not in sync", here and on every
@@ -29,8 +30,8 @@ const CPU = ['x64', 'arm64', 'arm', 'ia32', 'ppc64', 'riscv64', 's390x', 'loong6
 const LIBC: Readonly<Record<string, string>> = { gnu: 'glibc', gnueabihf: 'glibc', musl: 'musl', musleabihf: 'musl' };
 
 /**
- * Adds what is missing to `packages`; answers the paths of the new entries. `overridden`: names whose version package.json
- * dictates, whatever the package that asks says.
+ * Adds what is missing to `packages`; returns the paths of the new entries. `overridden`: names whose version
+ * package.json dictates, regardless of the requesting package.
  */
 export function completeLock(packages: LockPackages, overridden: ReadonlySet<string> = new Set()): string[] {
   const added: string[] = [];

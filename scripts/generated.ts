@@ -36,7 +36,7 @@ export const GENERATED: readonly GeneratedPart[] = [
     .filter(({ path }) => existsSync(path)),
 ];
 
-/** The document with its part written anew. Throws when the comments are missing. */
+/** The document with its part regenerated. Throws when the comments are missing. */
 export function withPart(document: string, { path, name, write }: GeneratedPart): string {
   const first = `<!-- ${name}: written by npm run docs -->`;
   const last = `<!-- end of ${name} -->`;
@@ -99,7 +99,7 @@ function orNothing(value: string): string {
   return value === 'none' ? '' : value;
 }
 
-/** What a room may import, or each part of it that has rules of its own. */
+/** What a room may import, or each part of it with separate rules. */
 function describeImports(room: string): string {
   const parts = Object.keys(MAY_IMPORT).filter((part) => part === room || part.startsWith(`${room}/`));
   if (parts.length === 1) {

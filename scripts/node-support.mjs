@@ -19,7 +19,7 @@ export function thisHost() {
   return { node: process.versions.node, platform: process.platform, glibc: glibcVersionRuntime };
 }
 
-/** One sentence for the person who started us when this Node cannot run Millrace; undefined when it can. */
+/** One sentence for the user when this Node cannot run Millrace; undefined when it can. */
 export function unsupported({ node, platform, glibc }) {
   if (platform !== 'linux') return undefined;
   const version = numbers(node);

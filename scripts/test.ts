@@ -1,6 +1,6 @@
 /**
  * `npm test`, or `npm test -- conformance crash` for the files whose path contains one of the words. Runs the compiled
- * tests with Node's own runner: through its API, because `node --test` sorts the files that it is given by name, and a
+ * tests with Node's own runner through its API, because `node --test` sorts the files that it is given by name, and a
  * slow one that starts last keeps one core busy while the others wait.
  */
 import { setMaxListeners } from 'node:events';
@@ -14,12 +14,15 @@ import { fileURLToPath } from 'node:url';
 
 const TESTS = fileURLToPath(new URL('../test', import.meta.url));
 
-/** Some tests of the official suite count on answers within a few hundred milliseconds: they have the machine to themselves. */
+/**
+ * Some tests of the official suite count on answers within a few hundred milliseconds: they have the machine to
+ * themselves.
+ */
 const isAlone = (path: string): boolean => path.endsWith('official.test.js');
 
 /**
- * These start first, in this order; all others follow by name. The end of a run names the slowest files, so this list can be
- * kept right; nothing depends on it but the time that the whole takes.
+ * These start first, in this order; all others follow by name. The end of a run names the slowest files, so this list
+ * can be kept right; nothing depends on it but the time that the whole takes.
  */
 const SLOWEST: readonly string[] = [
   'cluster/faults',

@@ -1,4 +1,7 @@
-/** What a shard knows of its cluster and of directories: told to the main thread, which has the file, and heard from there. */
+/**
+ * A shard's knowledge of its cluster and of directories: reported to the main thread, which has the file, and received
+ * from there.
+ */
 import type { MessagePort } from 'node:worker_threads';
 import { ConfigError } from '../src/config/error.ts';
 import type { Finding } from '../src/server/membership.ts';

@@ -1,11 +1,14 @@
-/** Thread entry of the piscina pool: slow work on the object store. Many tasks wait on the network in one thread at once. */
+/**
+ * Thread entry of the piscina pool: slow work on the object store. Many tasks wait on the network in one thread at
+ * once.
+ */
 import process from 'node:process';
 import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
 import { type Backend, openStore } from '../src/cold/store/backend.ts';
 import { type ColdOutcome, type ColdResults, type ColdTask, perform } from '../src/cold/service/pool-tasks.ts';
 import { mergeChunks } from '../src/cold/state/merge.ts';
 
-/** Ends with the thread; each operation has a bound of its own. */
+/** Ends with the thread; each operation has its own bound. */
 const { signal } = new AbortController();
 // Node 20 is supported here for as long as this version of the SDK runs on it; its daily reminder is noise.
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';

@@ -23,8 +23,8 @@ import { RingReplies, RingRequests } from './ring-ports.ts';
 /** Free space is looked at this often; the reserve covers what can be written meanwhile. */
 const SPACE_SAMPLE_MS = 250;
 /**
- * Under full load the event loop still turns this often, for timers and messages. In a cluster after every turn: what the
- * other nodes say waits in sockets, and each of the hops of a replicated append would wait for the yield.
+ * Under full load the event loop still turns this often, for timers and messages. In a cluster after every turn: what
+ * the other nodes say waits in sockets, and each of the hops of a replicated append would wait for the yield.
  */
 const YIELD_ALONE_MS = 20;
 const YIELD_CLUSTER_MS = 0;
@@ -34,7 +34,7 @@ const HAND_OVER_TURN_MS = 10;
 
 const runtime = PROCESS_RUNTIME;
 
-/** Names the objects of this run of the thread for good. */
+/** Permanent part of the names of objects of this run of the thread. */
 const RUN_BYTES = 8;
 
 interface ShardParts extends Pick<ShardOptions, 'links'> {

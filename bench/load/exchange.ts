@@ -143,7 +143,7 @@ export class HttpExchange {
   }
 }
 
-/** XADD of one field, the command whose rate stands beside ours. */
+/** XADD of one field, the command compared with our append. */
 export function redisAppend(stream: string, payload: Uint8Array): Buffer {
   const words = ['XADD', stream, '*', 'f'].map((word) => `$${word.length}\r\n${word}\r\n`).join('');
   return Buffer.concat([Buffer.from(`*5\r\n${words}$${payload.length}\r\n`), payload, Buffer.from('\r\n')]);

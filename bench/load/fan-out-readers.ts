@@ -1,6 +1,6 @@
-// The readers of the fan-out scenario, all in one process of their own: `fan-out-readers PORT PATH READERS EVENTS SKIP`.
-// Says {ready} over IPC when every reader has its response head, and {result} when every reader has every event or the
-// parent says {giveUp}.
+// The readers of the fan-out scenario, all in one separate process: `fan-out-readers PORT PATH READERS EVENTS SKIP`.
+// Sends {ready} over IPC when every reader has its response head, and {result} when every reader has every event or the
+// parent sends {giveUp}.
 
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';

@@ -11,7 +11,7 @@ import { HttpExchange } from './exchange.ts';
 
 /** For all readers to connect and get their response head. */
 const READY_TIMEOUT_MS = 30_000;
-/** After the last event: who has not got everything by then has lost it, as far as a live reader is concerned. */
+/** After the last event: an event that has not arrived by then counts as lost for a live reader. */
 const DRAIN_TIMEOUT_MS = 10_000;
 
 export interface FanOutRun {

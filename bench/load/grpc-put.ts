@@ -1,5 +1,5 @@
-// etcd's Put over gRPC, on a raw socket: the little of HTTP/2 that one kind of unary call needs. A gRPC library for Node
-// costs as much processor time per call as etcd itself, which would be measured as etcd's.
+// etcd's Put over gRPC, on a raw socket: the little of HTTP/2 that one kind of unary call needs. A gRPC library for
+// Node costs as much processor time per call as etcd itself, which would be measured as etcd's.
 
 import assert from 'node:assert/strict';
 import type { SlotConnection, SlotProtocol } from './slots.ts';

@@ -1,5 +1,5 @@
-// How the streams of the benchmark lie in JetStream: as subjects, spread over a few replicated streams. A JetStream stream
-// of its own for each would be a Raft group of its own for each, which is not how NATS is meant to be used (and slower).
+// The benchmark's streams in JetStream: subjects, spread over a few replicated streams. One JetStream stream each would
+// mean one Raft group each, which is not how NATS is meant to be used (and slower).
 
 /** As many Raft groups as Millrace has by default. */
 export const NATS_STREAMS = 16;

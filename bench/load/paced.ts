@@ -1,4 +1,5 @@
-// Appends at a fixed rate, whatever the answers take (open loop): what a client sees that does not slow down with the server.
+// Appends at a fixed rate, regardless of the answer times (open loop): what a client sees that does not slow down with
+// the server.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { summarize, type LoadResult } from '../stats.ts';
@@ -8,7 +9,7 @@ const CONTENT_TYPE = 'application/octet-stream';
 
 export interface PacedLoad {
   readonly port: number;
-  /** Each has a connection of its own. */
+  /** Each has its own connection. */
   readonly paths: readonly string[];
   /** Of all connections together. */
   readonly ratePerSecond: number;
@@ -38,8 +39,8 @@ export async function runPaced(load: PacedLoad): Promise<LoadResult> {
 }
 
 /**
- * One connection. An append that was due while the one before was under way counts from when it was due: a server that
- * stands still for a moment is seen by all appends of that moment. A timer of ours that fires late is not the server's.
+ * One connection. An append that was due during the previous one counts from its due time: a stalled server shows in
+ * all appends of that moment. A late timer on our side is not the server's fault.
  */
 async function lane(load: PacedLoad, path: string, phase: number, startMs: number, tally: Tally): Promise<void> {
   const exchange = await Exchange.open(load.port, httpFraming);

@@ -1,4 +1,4 @@
-// Runs as a process of its own: `pipelined-main JSON` (PipelinedRun). Prints a LoadResult as JSON on its last line.
+// Runs as a separate process: `pipelined-main JSON` (PipelinedRun). Prints a LoadResult as JSON on its last line.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -9,7 +9,7 @@ import { NatsPublish } from './nats-publish.ts';
 import type { PipelinedRun } from './pipelined.ts';
 import type { SlotConnection, SlotProtocol } from './slots.ts';
 
-/** What is still in flight at the end has so long to be answered; the rest has failed. */
+/** Time for requests in flight at the end to be answered; the rest has failed. */
 const DRAIN_MS = 5_000;
 const DRAIN_POLL_MS = 10;
 /** 16 million latencies: 40 s at a rate no target reaches. Beyond, they are not kept. */

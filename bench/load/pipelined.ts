@@ -1,7 +1,7 @@
-// The generator for etcd and NATS: many writers, each with one append in flight, over as many connections or fewer. etcd's
-// own `benchmark` tool (not in Debian) works like this, and the JSON gateway through wrk, the other way to load etcd, has a
-// lower ceiling: it calls etcd over gRPC in turn. One Node process makes more than 60,000 appends/s, more than either takes
-// beside its three nodes on two cores.
+// The generator for etcd and NATS: many writers, each with one append in flight, over as many connections or fewer.
+// etcd's own `benchmark` tool (not in Debian) works like this. The JSON gateway through wrk, the other way to load
+// etcd, has a lower ceiling, because it calls etcd over gRPC in turn. One Node process makes more than 60,000
+// appends/s, more than either accepts next to its three nodes on two cores.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
 // wrk as the load generator for HTTP. Its clock is kept here: wrk knows only whole seconds, so it is started for long
-// and interrupted (SIGINT makes it print its result), which gives short smoke runs and creates of unknown length. On a busy
-// machine its start may take longer than a short run, so the clock runs from its own word that it has begun.
+// and interrupted (SIGINT makes it print its result), which gives short smoke runs and creates of unknown length. On a
+// busy machine its start may take longer than a short run, so the clock starts when wrk reports that it has begun.
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ const RUN_SECONDS_MAX = 900;
 /** wrk looks at its stop flag every 100 ms; longer than this after SIGINT and it hangs. */
 const STOP_TIMEOUT_MS = 30_000;
 const INTERRUPT_AGAIN_MS = 250;
-/** A run without a single answer, for want of processor time, is repeated, and is then at least so long. */
+/** A run without a single answer, for lack of processor time, is repeated with at least this duration. */
 const ATTEMPTS_MAX = 3;
 const NOTHING_MS = 1_000;
 
@@ -35,13 +35,13 @@ export interface LoadOptions {
 
 export interface WrkRun {
   readonly port: number;
-  /** Several nodes: each gets a thread of its own and an equal share of the connections; `port` is not used then. */
+  /** Several nodes: each gets its own thread and an equal share of the connections; `port` is not used then. */
   readonly ports?: readonly number[];
   readonly connections: number;
   /** Arguments of wrk.lua, without the number of threads, which is decided here. */
   readonly mode: 'append' | 'read' | 'create' | 'spread';
   readonly args: readonly string[];
-  /** Ends the run after so long; undefined: when the script says it is through ("create"). */
+  /** Ends the run after this long; undefined: when the script reports that it is done ("create"). */
   readonly durationMs: number | undefined;
   readonly load: LoadOptions;
 }
@@ -113,7 +113,7 @@ async function elapsed(child: Child, durationMs: number): Promise<void> {
   clearTimeout(timer);
 }
 
-/** The child has written `word` so many times. */
+/** Waits until the child has written `word` this many times. */
 function said(child: Child, word: string, times: number): Promise<void> {
   let seen = 0;
   return new Promise((resolve) => {

@@ -5,7 +5,8 @@ import { createRing, RingReader, RingWriter } from '../../src/mailbox/ring.ts';
 import { onReplies, Parker, Waker } from '../../src/mailbox/wake.ts';
 
 /**
- * What one crossing of the mailbox costs. `node dist/bench/micro/mailbox.js [smoke]`; smoke only proves that it still runs.
+ * What one crossing of the mailbox costs. `node dist/bench/micro/mailbox.js [smoke]`; smoke only proves that it still
+ * runs.
  *
  *   one thread    reserve, copy 300 bytes, commit, next; publish and release every 100 records
  *   two threads   main -> worker -> main, 300 bytes each way, 2,000 and 100 under way

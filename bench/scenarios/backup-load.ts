@@ -1,5 +1,5 @@
-// What a backup costs those who append meanwhile: the same appends at a fixed rate, far from saturation, with and without a
-// backup that runs over and over beside them, in turns.
+// The cost of a backup for concurrent appends: the same appends at a fixed rate, far from saturation, with and without
+// continuous backups, in turns.
 
 import { join } from 'node:path';
 import { runPaced } from '../load/paced.ts';
@@ -25,7 +25,10 @@ const DURATION_MS_MIN = 10_000;
 const ALONE = 'alone';
 const BESIDE = 'beside a backup';
 
-/** Backs up again and again until told to stop; the last one is finished. What was written is removed outside the measured time. */
+/**
+ * Backs up again and again until told to stop; the last one is finished. What was written is removed outside the
+ * measured time.
+ */
 class Repeated {
   bytes = 0;
   seconds = 0;

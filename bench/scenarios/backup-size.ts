@@ -1,5 +1,5 @@
-// How fast a backup of so many GiB of hot state is made, verified and restored, and what node and tool hold meanwhile:
-// `npm run bench -- backup-size --gib 10`. The memory must not depend on the size.
+// How fast a backup of a given number of GiB of hot state is made, verified and restored, and the memory of node and
+// tool meanwhile: `npm run bench -- backup-size --gib 10`. The memory must not depend on the size.
 
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ const GIB = 2 ** 30;
 const MIB = 2 ** 20;
 const GIB_DEFAULT = 0.25;
 const GIB_SMOKE = 1 / 64;
-/** Beside what was there before: windows, pieces, and what the collector leaves lying about. */
+/** Growth over the initial memory: windows, pieces, and uncollected garbage. */
 const SERVER_GROWTH_MIB_MAX = 256;
 const TOOL_MIB_MAX = 320;
 

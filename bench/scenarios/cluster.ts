@@ -1,6 +1,5 @@
 // Replicated appends: three nodes and the load on the same machine, against the single-process reference server and two
-// replicated rivals. Only one target runs at a time, with fresh data: three idle clusters beside it
-// would not be idle enough.
+// replicated rivals. Only one target runs at a time, with fresh data, because three idle clusters are not idle enough.
 
 import { measureCpu, withCost, type CpuMs } from '../cpu.ts';
 import { NATS_STREAMS } from '../load/nats-subject.ts';

@@ -1,5 +1,6 @@
-// What the cold tier costs the appends: the same load on a server without one, on one with a directory, and on one with an S3
-// server on the same machine. Everything is flushed while appends go on; between measurements the stores catch up.
+// What the cold tier costs the appends: the same load on a server without one, on one with a directory, and on one with
+// an S3 server on the same machine. Everything is flushed while appends go on; between measurements the stores catch
+// up.
 
 import { Ceph, cephMissing } from '../../test/support/ceph.ts';
 import { createStreams } from '../load/streams.ts';
@@ -62,7 +63,7 @@ async function measure(context: Context, contestants: readonly Contestant[]): Pr
       durationMs: ms,
       load: context.load,
     });
-    // Whatever is still to be flushed must not cost the next one.
+    // The rest of one target's flushes must not slow down the next one.
     if (name !== OFF) await node.allCold();
     return result;
   };

@@ -1,5 +1,5 @@
-// What a node holds while 20 MB/s of appends pass through it into an S3 server on the same machine: hot bytes, LMDB and memory,
-// second by second. One minute; ten with --seconds 600.
+// What a node holds while 20 MB/s of appends pass through it into an S3 server on the same machine: hot bytes, LMDB and
+// memory, second by second. One minute; ten with --seconds 600.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Ceph, cephMissing } from '../../test/support/ceph.ts';
@@ -15,7 +15,7 @@ const NAME = 'cold-bounded';
 const BUCKET = 'bench';
 const BYTES_PER_SECOND = 20_000_000;
 const LANES = 32;
-/** Each lane sends so many a second. */
+/** Appends per second of each connection. */
 const LANE_RATE = 10;
 const BODY_BYTES = BYTES_PER_SECOND / LANES / LANE_RATE;
 const DURATION_MS_MIN = 60_000;

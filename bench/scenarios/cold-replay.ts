@@ -1,5 +1,5 @@
-// Catch-up reads of streams whose bytes lie in an S3 server on the same machine, against a plain loop of the SDK that reads the
-// same objects from the same server with the same concurrency.
+// Catch-up reads of streams whose bytes lie in an S3 server on the same machine, against a plain loop of the SDK that
+// reads the same objects from the same server with the same concurrency.
 
 import { GetObjectCommand, ListObjectsV2Command, type S3Client } from '@aws-sdk/client-s3';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -42,7 +42,7 @@ export function selectTargets(context: Context, scenario: string, targets: reado
   });
 }
 
-/** Starts the targets one after the other, runs `body`, and stops them whatever happened. */
+/** Starts the targets one after the other, runs `body`, and always stops them. */
 export async function withTargets<T>(
   context: Context,
   targets: readonly Target[],

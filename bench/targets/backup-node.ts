@@ -98,7 +98,7 @@ function larger(a: Memory, b: Memory): Memory {
   };
 }
 
-/** Hot state of about so many bytes, over all groups. */
+/** Hot state of about this many bytes, over all groups. */
 export async function fillHot(node: BackupNode, bytes: number): Promise<void> {
   const body = Buffer.alloc(FILL_BODY_BYTES, 'Millrace.');
   const appends = Math.max(1, Math.round(bytes / FILL_STREAMS / FILL_BODY_BYTES));
@@ -111,7 +111,7 @@ export async function fillHot(node: BackupNode, bytes: number): Promise<void> {
   await runLanes(node.port, lanes);
 }
 
-/** A folder for backups, beside the nodes' own. */
+/** A folder for backups, separate from the nodes'. */
 export function backupFolder(options: StartOptions): string {
   const folder = temporaryFolder(options.dir, 'backups');
   mkdirSync(folder, { recursive: true });

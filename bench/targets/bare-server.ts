@@ -1,4 +1,4 @@
-// Runs as a process of its own: `bare-server PORT`. Reads the body to its end and answers 204; nothing else. A GET with
+// Runs as a separate process: `bare-server PORT`. Reads the body to its end and answers 204; nothing else. A GET with
 // `?bytes=N` answers N bytes out of one buffer: the ceiling for replays.
 
 import assert from 'node:assert/strict';

@@ -1,4 +1,4 @@
-// Runs as a process of its own: `broadcaster-server PORT`. A POST is written at once to every open GET of the same
+// Runs as a separate process: `broadcaster-server PORT`. A POST is written immediately to every open GET of the same
 // path, framed as the protocol frames it (a data event and a control event), so both sides move the same bytes.
 
 import assert from 'node:assert/strict';

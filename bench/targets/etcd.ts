@@ -1,4 +1,5 @@
-// A three-node etcd with its defaults (fsync of the write-ahead log before every acknowledgement; 3.4 cannot do without).
+// A three-node etcd with its defaults (fsync of the write-ahead log before every acknowledgement; 3.4 cannot do
+// without).
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HttpExchange } from '../load/exchange.ts';

@@ -19,7 +19,7 @@ export const NODES = 3;
 export interface NodePlace {
   /** From 1. */
   readonly id: number;
-  /** Of its own; does not exist yet. */
+  /** A separate one, which does not exist yet. */
   readonly dir: string;
   /** Where clients, operators and the other nodes connect. */
   readonly port: number;

@@ -21,7 +21,8 @@ async function start(options: StartOptions): Promise<Running> {
     save: '',
     appendonly: 'yes',
     appendfsync: 'always',
-    // A rewrite of the log in the middle of a run would cost the rival a fork and a second writer: its best case counts.
+    // A rewrite of the log in the middle of a run would cost the rival a fork and a second writer: its best case
+    // counts.
     'auto-aof-rewrite-percentage': '0',
   };
   const args = Object.entries(settings).flatMap(([key, value]) => [`--${key}`, value]);

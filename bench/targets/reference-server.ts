@@ -1,4 +1,4 @@
-// Runs as a process of its own: `reference-server PORT [DATA_DIR]`.
+// Runs as a separate process: `reference-server PORT [DATA_DIR]`.
 
 import assert from 'node:assert/strict';
 import { DurableStreamTestServer, FileBackedStreamStore } from '@durable-streams/server';

@@ -19,7 +19,7 @@ interface Blake3 {
 
 const blake3 = await load();
 
-/** A plain array of its own: a Buffer's slice() would share memory. */
+/** A new plain array: a Buffer's slice() would share memory. */
 export function digestOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return new Uint8Array(blake3.hash(bytes));
 }

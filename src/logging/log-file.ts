@@ -1,6 +1,6 @@
 /**
- * A log file that is opened again when its path names another file, as after a rotation. Each thread has it open for itself and looks
- * for itself, so no thread has to be told.
+ * A log file that is opened again when its path names another file, as after a rotation. Each thread has it open for
+ * itself and looks for itself, so no thread has to be told.
  */
 import { statSync } from 'node:fs';
 import { type DestinationStream, destination } from 'pino';
@@ -32,7 +32,7 @@ export class LogFile implements DestinationStream {
     this.#file.on('error', () => undefined);
   }
 
-  /** The next line looks, whatever the time. */
+  /** The next line checks, regardless of the time. */
   lookNow(): void {
     this.#nextLookMs = 0;
   }

@@ -1,7 +1,8 @@
 /**
- * Logging. One line per event on stderr: JSON for machines, a readable form when stderr is a terminal; or to MILLRACE_LOG_FILE. Writes are
- * synchronous (no worker-thread transport), so the line that explains a crash is written before the process is gone.
- * MILLRACE_LOG sets the verbosity: a level, or a level and exceptions by component (`info,raft=debug,http=warn`).
+ * Logging. One line per event on stderr: JSON for machines, a readable form when stderr is a terminal; or to
+ * MILLRACE_LOG_FILE. Writes are synchronous (no worker-thread transport), so the line that explains a crash is written
+ * before the process is gone. MILLRACE_LOG sets the verbosity: a level, or a level and exceptions by component
+ * (`info,raft=debug,http=warn`).
  */
 import process from 'node:process';
 import { isatty } from 'node:tty';
@@ -21,7 +22,10 @@ export interface Verbosity {
 }
 
 const STDERR_FD = 2;
-/** Lines that stderr does not take now, because the disk it goes to is full, wait for the next one that it takes; more are dropped. */
+/**
+ * Lines that stderr does not take now, because the disk it goes to is full, wait for the next one that it takes; more
+ * are dropped.
+ */
 const HELD_CHARS_MAX = 256 * 1024;
 
 /** @internal Throws ConfigError when `text` is not a verbosity; unset or empty means `info`. */
@@ -51,7 +55,10 @@ export function parseVerbosity(text: string | undefined): Verbosity {
 
 let shared: { readonly verbosity: Verbosity; readonly stream: DestinationStream } | undefined;
 
-/** A logger whose lines carry the component's name. The first call of a thread reads MILLRACE_LOG and may throw ConfigError. */
+/**
+ * A logger whose lines carry the component's name. The first call of a thread reads MILLRACE_LOG and may throw
+ * ConfigError.
+ */
 export function createLogger(component: string): Logger {
   shared ??= { verbosity: parseVerbosity(process.env['MILLRACE_LOG']), stream: openStream() };
   return loggerTo(shared.stream, shared.verbosity, component);
@@ -70,7 +77,9 @@ export function loggerTo(stream: DestinationStream, verbosity: Verbosity, compon
   );
 }
 
-/** The path of the log file has been given to another file. The result is the path; undefined when lines go to stderr. */
+/**
+ * The path of the log file has been given to another file. The result is the path; undefined when lines go to stderr.
+ */
 export function reopenLog(): string | undefined {
   if (!(shared?.stream instanceof LogFile)) return undefined;
   shared.stream.lookNow();

@@ -1,4 +1,5 @@
-// Whose objects a restored cluster deletes: its own, and those of its source only when it was told to take that one's place.
+// Whose objects a restored cluster deletes: its own, and those of its source only when it was told to take that one's
+// place.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -156,7 +157,7 @@ test('adopted, they go with what they held, and with the source what nothing ref
       await checkSpared(copy);
       await backUp(copy, second);
     });
-    // The copy owned them, and so does who takes its place.
+    // The copy owned them, so its replacement does too.
     await withRestored(store, second, flags, NEVER, async (third) => {
       await checkSpared(third);
       const { length } = await keysOf(store, 'spared');

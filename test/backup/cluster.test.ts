@@ -34,7 +34,7 @@ const DAY_MS = 24 * 3_600_000;
 
 type Environment = Readonly<Record<string, string>>;
 
-/** What is wrong with the store or with the credentials is said in words; nothing of it takes long. */
+/** Faults of the store or the credentials are reported as sentences, and quickly. */
 async function refuseOthers(config: string, env: Environment): Promise<void> {
   const location = 's3://backups/other/one';
   const cases: readonly (readonly [string, Environment, string])[] = [
@@ -73,7 +73,10 @@ async function beginUpload(store: S3Client, key: string): Promise<Upload> {
   return [key, id];
 }
 
-/** Nothing of an upload that was cut off is seen in the bucket, so the place is free for the next one, which takes its parts away. */
+/**
+ * Nothing of an upload that was cut off is seen in the bucket, so the place is free for the next one, which takes its
+ * parts away.
+ */
 async function killUpload(config: string, env: Environment, ceph: Ceph, store: S3Client): Promise<void> {
   const prefix = 'a name with blanks/ü 日本';
   const location = `s3://backups/${prefix}`;
@@ -105,7 +108,7 @@ async function killUpload(config: string, env: Environment, ceph: Ceph, store: S
     await beginUpload(store, `${prefix}/more/manifest.json`),
     await beginUpload(store, `${prefix}2/manifest.json`),
   ];
-  // Somebody else may be at it.
+  // Another process may be using it.
   const own = new S3Store(s3Options(ceph, { bucket: 'backups' }), prefix);
   assert.equal(await own.endUploads(() => true, Date.now() - DAY_MS, new AbortController().signal), 0);
   own.close();
@@ -135,7 +138,7 @@ test(
       const store = ceph.client();
       await withServer({ cores: 1, groups: GROUPS }, async (source) => {
         const world = await fillWorld(source, createRandom(3), STREAMS);
-        // More than one part of an upload, in some group.
+        // 'from S3 into three nodes, through any of them, by a tool that is killed and resumed'
         const client = await RawClient.connect(source.port);
         assert.equal((await client.request('PUT', '/large/one', { 'content-type': 'text/plain' })).status, 201);
         for (let i = 0; i < APPENDS; i++) {

@@ -1,4 +1,4 @@
-// backup-create when its sources or its location fail under way. The nodes are stand-ins that send what they are told to.
+// backup-create when its sources or its location fail during the run. Fake nodes send what the test tells them to.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -62,7 +62,7 @@ describe('backup-create', () => {
     removeFolder(folder);
   });
 
-  /** A cluster file of stand-ins. */
+  /** A cluster file of fake nodes. */
   async function cluster(...sources: Source[]): Promise<string> {
     const ports = await Promise.all(
       sources.map(async (source) => {
@@ -118,7 +118,7 @@ describe('backup-create', () => {
     assert.equal((await ctl(['backup-verify', '--location', location])).code, 0);
   });
 
-  test('when nobody sends a group to its end, what is left is said', async () => {
+  test('when no node sends a group completely, the remaining groups are reported', async () => {
     const dies = half(9, (response) => response.destroy());
     const first = join(folder, 'first');
     failed(
@@ -181,7 +181,7 @@ describe('backup-create', () => {
     assert.equal((await ctl(['backup-verify', '--location', location])).code, 0);
   });
 
-  test('Ctrl-C removes what was begun', async () => {
+  test('Ctrl-C removes the unfinished backup', async () => {
     const config = await cluster(half(1, () => undefined));
     const location = join(folder, 'interrupted');
     const run = startCtl(create(config, location));
@@ -209,7 +209,7 @@ describe('backup-create', () => {
 
   test('a location that others fill meanwhile', async () => {
     const location = join(folder, 'filled');
-    // Whatever is written there meets a full disk.
+    // Every write there meets a full disk.
     const fillUp = (name: string): void => {
       rmSync(join(location, `${name}.part`), { force: true });
       symlinkSync('/dev/full', join(location, `${name}.part`));

@@ -92,7 +92,7 @@ test('create, verify, restore; what is altered, incomplete, newer or does not fi
       assert.equal(restored.code, 0, restored.stderr);
       assert.equal(restored.stdout, `restore complete: ${counts}\n`);
       assert.deepEqual(await describeWorld(copy, world), before);
-      // It is a cluster of its own, and its backups tell whose it began with.
+      // It is a separate cluster, and its backups name the cluster that it was restored from.
       const again = join(folder, 'again');
       assert.equal((await ctl(['backup-create', '--config', target, '--location', again])).code, 0);
       const lineage = JSON.parse(readFileSync(join(again, 'manifest.json'), 'utf8')) as Record<string, unknown>;

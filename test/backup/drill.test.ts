@@ -1,4 +1,4 @@
-// A drill with a restored backup shall call nobody.
+// A drill with a restored backup must not call any webhook.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';

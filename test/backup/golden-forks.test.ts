@@ -1,7 +1,7 @@
-// A group snapshot of format 1 with all that format-1 of golden.test.ts is too old to have: forks, what is left of their sources, a
-// source that is still to be told of a fork that is gone, the origin of the group's objects, a subscription, rows that are hot. Later
-// versions must keep reading it. Its keys are of a server that lived for a second. MILLRACE_WRITE_GOLDEN=1 writes a new one, which is
-// for a new format only; what is here stays as it is.
+// A group snapshot of format 1 with what the older format-1 of golden.test.ts lacks: forks, tombstones, a pending
+// unpin, the origin of the group's objects, a subscription, hot rows. Later versions must keep reading it. Its keys
+// belong to a server that lived for a second. MILLRACE_WRITE_GOLDEN=1 writes a new one, only for a new format; existing
+// files never change.
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -38,7 +38,7 @@ const WORLD: World = {
   ],
   produced: ['/orders/source'],
 };
-/** Of a fork that is gone, as its source has yet to hear. */
+/** Of a removed fork that its source does not know about yet. */
 const TOKEN = 4711;
 const TOLD = 'orders\0source';
 
@@ -140,7 +140,7 @@ test('a snapshot of format 1 with forks is read, validated and restored, and its
     assert.equal(answer.status, 200, answer.body.toString());
     const seen: unknown = JSON.parse(readFileSync(EXPECTED, 'utf8'));
     assert.deepEqual(aboutStreams(await describe(server)), aboutStreams(seen));
-    // What is said of the cold store by those who make backups comes from here.
+    // Information about the cold store for backups comes from here.
     const info = await requestOnce(server.adminPort, 'GET', '/__svc/backup/info');
     const graces = { cold_gc_grace_ms: 60_000, cold_compaction_gc_grace_ms: 7 * 24 * 3_600_000 };
     const {

@@ -1,5 +1,5 @@
-// Group snapshots of format 1 as they were once written: later versions must keep reading them. MILLRACE_WRITE_GOLDEN=1 writes
-// a new one, which is for a new format only; a file that is here stays as it is.
+// Group snapshots of format 1 as they were once written: later versions must keep reading them. MILLRACE_WRITE_GOLDEN=1
+// writes a new one, which is for a new format only; a file that is here stays as it is.
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Rows of a group snapshot that somebody has tampered with, and a replica that takes what passes for good and is then used hard.
+// Tampered rows of a group snapshot, and a replica that accepts what passes and is then used heavily.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -195,7 +195,7 @@ export class Used {
       assert(Number.isSafeInteger(n) && n >= 0, `a counter of ${n}`);
   }
 
-  /** Whatever may come of forks, for streams that have some and for those that have none. */
+  /** Every fork operation, on streams with and without forks. */
   #unfork(bucket: string, stream: string, random: Random): void {
     for (const forkToken of FORK_TOKENS)
       for (const kind of [
@@ -279,7 +279,9 @@ function objectPart(key: string, at: number, length: number): Uint8Array {
   }
 }
 
-/** A source that is removed and has a fork, forks that are whole, in the making and gone, and a source of another group. */
+/**
+ * A source that is removed and has a fork, forks that are whole, in the making and gone, and a source of another group.
+ */
 export function forkedRows(): Row[] {
   const used = new Used();
   const bucket = 'orders';

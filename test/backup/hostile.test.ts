@@ -1,5 +1,5 @@
-// Snapshots that nobody exported: what is wrong is refused in a sentence, and what passes never breaks a node later. SEED=n
-// ROUNDS=n repeats or lengthens the random part.
+// Forged snapshots: faults are refused with a sentence, and what passes never breaks a node later. SEED=n ROUNDS=n
+// repeats or lengthens the random part.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Packr } from 'msgpackr';
@@ -105,7 +105,7 @@ function read(bytes: Uint8Array): void {
   reader.end();
 }
 
-test('values that no snapshot has are refused in a sentence, wherever they stand', () => {
+test('values that no snapshot has are refused with a sentence at any position', () => {
   const head = packr.pack({
     format: 'millrace-group-snapshot',
     format_version: 1,
@@ -120,12 +120,12 @@ test('values that no snapshot has are refused in a sentence, wherever they stand
     const bytes = Buffer.concat(random.chance(0.5) ? [head, ...values] : values);
     assert.throws(() => read(bytes), Fault, bytes.toString('hex'));
   }
-  // Sizes that nobody has, and more levels than any stack.
+  // Absurd sizes, and more levels than any stack holds.
   for (const size of ['c6ffffffff', 'dbffffffff', 'ddffffffff', 'dfffffffff', '91'.repeat(100_000)])
     assert.throws(() => read(Buffer.concat([head, Buffer.from(size, 'hex')])), Fault, size.slice(0, 20));
 });
 
-test('a value too large for an import is too large in whatever pieces it comes', () => {
+test('a value too large for an import is too large in pieces of any size', () => {
   const rows = copyOf(golden.rows);
   const big = packr.pack(rows.flat().concat([new Uint8Array(5 * 1024 * 1024)]));
   const { head } = golden.contents;
@@ -155,7 +155,7 @@ test('a manifest that lists nothing, or what is no file of the backup, is refuse
     assert.throws(() => parseManifest(manifest([{ ...entry, ...counts, object }])), /no usable object name/);
 });
 
-test('an import answers whatever comes, and the node serves on', async () => {
+test('an import answers any input, and the node keeps serving', async () => {
   const { rows, contents } = golden;
   const long = copyOf(rows);
   const producer = long.findLast(isOf('p')) as Row;

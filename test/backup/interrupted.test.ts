@@ -60,7 +60,7 @@ test('an upload that breaks off, is altered or loses its node leaves nothing beh
       );
       assert.equal(wrong.status, 400);
 
-      // The node dies in the middle: the group stays closed until somebody begins again.
+      // The node dies in the middle: the group stays closed until the next import starts.
       const last = await beginUpload(copy, document);
       await copy.kill();
       last.destroy();
@@ -114,7 +114,7 @@ test('a node that is killed while the tool restores: what is there is said, and 
   removeFolder(folder);
 });
 
-/** Two downloads that nobody reads are as many as a core has; when their clients go, their read transactions end. */
+/** Two unread downloads are the limit of a core; when their clients leave, their read transactions end. */
 async function refuseThird(server: TestServer): Promise<void> {
   const ask = `GET /__svc/backup/group/0 HTTP/1.1\r\nhost: localhost\r\n\r\n`;
   const sockets = await Promise.all(

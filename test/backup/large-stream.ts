@@ -4,7 +4,7 @@ import { RawClient } from '../support/raw-client.ts';
 export const MIB = 1024 * 1024;
 export const LARGE_BODY = Buffer.alloc(MIB, 'Millrace.');
 
-/** `/large/stream` of so many times LARGE_BODY. */
+/** `/large/stream` with a multiple of LARGE_BODY. */
 export async function writeLargeStream(port: number, mebibytes: number): Promise<void> {
   const client = await RawClient.connect(port);
   const type = { 'content-type': 'text/plain' };

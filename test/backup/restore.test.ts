@@ -1,5 +1,5 @@
-// Restoring several groups at once: how many, what one refusal does to the others, and what is said of them. The target is a
-// stand-in that keeps its answers back.
+// Restoring several groups at once: how many, the effect of one refusal on the others, and the report. The target is a
+// fake that holds its answers back.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type ServerResponse, createServer } from 'node:http';
@@ -113,7 +113,7 @@ describe('restore of several groups', () => {
     target.close();
   });
 
-  test('--resume goes on behind the groups that are there, and a failure says how to', async () => {
+  test('--resume continues after the restored groups, and a failure says how to', async () => {
     const target = new StandIn();
     const config = await target.start();
     target.onUpload = (group) => {

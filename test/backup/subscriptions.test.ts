@@ -1,5 +1,5 @@
-// Subscriptions in a backup: they go on in the cluster that it is restored into, also when its groups are of different moments
-// and come one after the other into running nodes.
+// Subscriptions in a backup: they go on in the cluster that it is restored into, also when its groups are of different
+// moments and come one after the other into running nodes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fnv1a64mod } from '../../src/base/hash.ts';
@@ -10,7 +10,7 @@ import { WebhookReceiver, assertSigned } from '../support/webhook-receiver.ts';
 const GROUPS = 4;
 const OPTIONS = { groups: GROUPS, cores: 2, toml: '[subscriptions]\nlocal_webhooks = true\n' };
 const LOG_GROUP = fnv1a64mod('__ds', 'log', GROUPS);
-/** Each in a group of its own, and none beside the log. */
+/** Each in its own group, none in that of the log. */
 const OTHER_GROUPS = [0, 1, 2, 3].filter((group) => group !== LOG_GROUP);
 const [EARLIER, SAME] = OTHER_GROUPS.map((group) => {
   for (let i = 0; ; i++) if (fnv1a64mod('events', `${i}`, GROUPS) === group) return `events/${i}`;

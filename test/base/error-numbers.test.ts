@@ -6,14 +6,14 @@ import { ERRORS, type ErrorCode, errorCode, errorNumber, generalCode } from '../
 
 const ALL = Object.keys(ERRORS) as ErrorCode[];
 
-test('every code has a number of its own in the list that never changes', () => {
+test('every code has a unique number in the list that never changes', () => {
   assert.deepEqual(ALL.toSorted(), [...NUMBERED].sort());
   assert.equal(new Set(ALL.map(errorNumber)).size, ALL.length);
   for (const code of ALL) assert.equal(errorCode(errorNumber(code)), code);
   assert.equal(new Set(NUMBERED).size, NUMBERED.length);
 });
 
-test('codes that nodes of the first release know keep their numbers, whatever comes into the table', () => {
+test('codes of the first release keep their numbers when the table grows', () => {
   NUMBERED.forEach((code, number) => assert.equal(errorNumber(code), number, code));
   const first = [
     'OK',
@@ -30,7 +30,7 @@ test('codes that nodes of the first release know keep their numbers, whatever co
   assert.deepEqual(first.map(errorNumber), [0, 61, 63, 64, 65, 78, 79, 80, 81, 88]);
 });
 
-test('refusals with a sentence of their own have the code of their status', () => {
+test('refusals with their own sentence have the code of their status', () => {
   const statuses = [400, 403, 404, 409, 413, 503, 500, 418];
   const codes = ['INVALID_REQUEST', 'FORBIDDEN', 'NOT_FOUND', 'CONFLICT', 'BODY_TOO_LARGE', 'UNAVAILABLE'];
   assert.deepEqual(statuses.map(generalCode), [...codes, 'INTERNAL', 'INTERNAL']);

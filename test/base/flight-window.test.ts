@@ -45,7 +45,7 @@ test('what is under way fits a way of any width', () => {
   }
 });
 
-test('who answers late without a queue gets as much as anybody', () => {
+test('a receiver with latency but no queue gets as much as any other', () => {
   for (const latency of [0, 3, 6, 9]) {
     const { carried } = run(1_000_000, latency);
     assert(carried > 300_000, `latency of ${latency} ticks: ${carried} bytes per tick`);

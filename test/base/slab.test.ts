@@ -18,7 +18,7 @@ test('pieces of any size have the right length and never share a byte', () => {
     );
 });
 
-test('small pieces share blocks, which grow to a bound; a large piece has memory of its own', () => {
+test('small pieces share blocks, which grow to a bound; a large piece has its own memory', () => {
   const slab = new Slab();
   const blocks = new Set<ArrayBufferLike>();
   for (let i = 0; i < 1000; i++) blocks.add(slab.take(250).buffer);

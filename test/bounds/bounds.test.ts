@@ -1,6 +1,7 @@
 /**
- * Everything that fills with what comes from outside or waits for it: how much it holds, what happens when it is full, and the test
- * that shows it. The table is checked for being true of the sources: bounds exist under their names, and so do the tests.
+ * Everything that fills with what comes from outside or waits for it: how much it holds, what happens when it is full,
+ * and the test that shows it. The table is checked for being true of the sources: bounds exist under their names, and
+ * so do the tests.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

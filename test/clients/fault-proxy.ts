@@ -105,7 +105,8 @@ export class FaultProxy {
 async function relay(answer: IncomingMessage, res: ServerResponse, fault: Fault | undefined): Promise<void> {
   const headers = { ...answer.headers };
   const { truncateBodyBytes: most, corruptBody, injectSseEvent: event } = fault ?? {};
-  // What is cut or changed is a whole answer to the client, as from a broken server: it does not look truncated on the way.
+  // What is cut or changed is a whole answer to the client, as from a broken server: it does not look truncated on the
+  // way.
   const isWhole = most !== undefined || corruptBody === true;
   if (isWhole || event !== undefined) delete headers['content-length'];
   res.writeHead(answer.statusCode ?? 502, headers);

@@ -1,5 +1,5 @@
-// The server that the official client suites get (`npm run client-suites`): Millrace behind a proxy that injects what they ask for. The
-// suites themselves are not on npm; they run from a checkout of the protocol's repository.
+// The server that the official client suites get (`npm run client-suites`): Millrace behind a proxy that injects what
+// they ask for. The suites themselves are not on npm; they run from a checkout of the protocol's repository.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -10,7 +10,7 @@ import { DurableStreamTestServer } from './stand-in.ts';
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 const EXIT_USAGE = 2;
 
-test('each fault hits as many requests for its stream as it says, and no other', async (t) => {
+test('each fault hits exactly the given number of requests for its stream', async (t) => {
   const server = new DurableStreamTestServer();
   const url = await server.start();
   t.after(() => server.stop());

@@ -1,5 +1,5 @@
-// What the official client suite gets in place of its reference server: the same class, and behind it Millrace with a proxy
-// that injects faults.
+// What the official client suite gets in place of its reference server: the same class, and behind it Millrace with a
+// proxy that injects faults.
 import { TestServer } from '../support/server.ts';
 import { FaultProxy } from './fault-proxy.ts';
 

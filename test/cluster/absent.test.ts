@@ -1,4 +1,5 @@
-// A node that missed many writes never says that what was acknowledged is not there: it shows it, or says that it cannot say yet.
+// A node that missed many writes never says that what was acknowledged is not there: it shows it, or says that it
+// cannot say yet.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';

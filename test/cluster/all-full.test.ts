@@ -1,5 +1,5 @@
-// The disks of all nodes are full, which disks of one size soon are: nobody can take over, so writes are refused with a sentence and
-// deletes are not, and those bring the cluster back.
+// The disks of all nodes are full, as disks of equal size soon are: no node can take over, so writes are refused with a
+// sentence, while deletes pass and bring the cluster back.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type SmallDisk, mountSmallDisk } from '../crash/small-disk.ts';
@@ -51,7 +51,7 @@ async function scenario(cluster: TestCluster, disks: ReadonlyMap<number, SmallDi
   const lengths = await fillUp(cluster, paths);
   for (let turn = 0; turn < STREAMS; turn++) {
     let refusal: RawResponse | undefined;
-    // A group may be without a leader for a moment, but not for good.
+    // A group may be without a leader for a moment, but not permanently.
     await until(`${paths[turn]} is refused for want of space`, async () => {
       const path = paths[turn] as string;
       refusal = await ask(cluster, turn, 'POST', path, BODY);

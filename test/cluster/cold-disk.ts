@@ -1,4 +1,4 @@
-// How much disk the nodes' databases take while a test runs, beside what was written and what is hot.
+// Disk usage of the nodes' databases during a test, compared with what was written and what is hot.
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestCluster } from '../support/cluster.ts';

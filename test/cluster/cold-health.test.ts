@@ -1,5 +1,5 @@
-// Three real nodes over one cold store, each with a way of its own to it. One whose way breaks gives its groups to the others, which
-// bring the bytes away; when nobody reaches the store nothing moves and nothing is without a leader.
+// Three real nodes over one cold store, each with its own path to it. A node whose path breaks hands its groups to the
+// others, which upload the bytes. When no node reaches the store, nothing moves and every group keeps a leader.
 import assert from 'node:assert/strict';
 import { mkdirSync, rmSync, symlinkSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 
 const KIB = 1024;
-/** Twice the nodes: the balancer leaves nobody without. */
+/** Twice the nodes, so that the balancer gives every node some. */
 const GROUPS = 6;
 const NODES = [1, 2, 3] as const;
 const HOT_BYTES_MAX = 256 * KIB;
@@ -48,7 +48,7 @@ class Ways {
   }
 
   mend(id: number): void {
-    // A put that was under way when it broke may have made folders for its object; they are nobody's store.
+    // A put that was in progress when it broke may have created directories for its object; they belong to no store.
     rmSync(this.of(id), { recursive: true, force: true });
     symlinkSync('store', this.of(id));
   }
@@ -84,7 +84,7 @@ async function isAllCold(cluster: TestCluster): Promise<boolean> {
   return hot.every((bytes) => bytes === 0);
 }
 
-/** Appends to every stream until each has that many more; what is refused for want of room is tried again. */
+/** Appends to every stream until each has this many more; retries what is refused for lack of space. */
 async function write(cluster: TestCluster, id: number, appends: number): Promise<void> {
   const client = await RawClient.connect(cluster.node(id).port);
   try {
@@ -116,7 +116,7 @@ test('a node that does not reach the cold store gives its groups to those that d
     await write(cluster, 2, 1);
 
     ways.break(1);
-    // Each group gets several times what it may keep: all of it has to get to the store, by whoever leads.
+    // Each group gets several times what it may keep, so its leader must upload all of it.
     await write(cluster, 2, 12);
     await until('node 1 says why', async () => (await shed(cluster, 1)) === 'cold-health', PATIENCE_MS);
     await until('node 1 leads nothing', async () => (await leadsOf(cluster, 1)) === 0, PATIENCE_MS);
@@ -127,11 +127,11 @@ test('a node that does not reach the cold store gives its groups to those that d
     assert.equal((await requestOnce(cluster.clusterPort(2), 'GET', '/__svc/cold-probe')).status, 405);
     assert.equal((await cluster.metrics(1))['cold_health_trips'], 1);
 
-    // Nobody reaches it any more: nobody does better, so nobody gives anything away.
+    // No node reaches it any more, so no node hands anything over.
     await until('everything is in the store', () => isAllCold(cluster), PATIENCE_MS);
     ways.break(2);
     ways.break(3);
-    // What they found a moment ago they say for a second; nothing is hot, so nobody asks before they know.
+    // Findings are reused for a second; nothing is hot, so no node probes before they are known.
     for (const id of [2, 3]) {
       await until(`node ${id} does not reach it`, async () => (await probe(cluster, id)) === 503, PATIENCE_MS);
     }

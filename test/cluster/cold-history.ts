@@ -1,5 +1,6 @@
-// Appends of all sizes whose bytes tell who sent them, in a byte stream or as JSON records, and the check of what a node holds
-// against what the clients were told. Nothing but numbers is kept of an append: its bytes can be made again.
+// Appends of all sizes whose bytes name their sender, in a byte stream or as JSON records, and the check of a node's
+// content against what the clients were told. Only numbers are kept of an append, because its bytes can be generated
+// again.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import type { Outcome } from './history.ts';
@@ -7,7 +8,7 @@ import { createRandom } from '../support/random.ts';
 
 const NOISE_BYTES = 1024 * 1024;
 const NOISE_SEED = 1;
-/** Text, so that it can stand in a JSON string; not compressible to nothing, and different at every place. */
+/** Text, so that it fits into a JSON string; not compressible to nothing, and different at every position. */
 const NOISE: Buffer = noise();
 /** Of a byte stream's message: `writer:number:length\n`, padded. */
 const HEAD_BYTES = 32;

@@ -55,7 +55,9 @@ function newBlob(stream: BlobStream, writer: number, number: number, random: Ran
   return append;
 }
 
-/** Appends to its streams as a producer, repeating each until it is told that it took effect. Plain writers try once. */
+/**
+ * Appends to its streams as a producer, repeating each until it is told that it took effect. Plain writers try once.
+ */
 export async function writeBlobs(
   load: Load,
   doors: Doors,

@@ -1,5 +1,6 @@
-// A cluster over a real S3 server that is killed, hangs and comes back, while nodes die, under appends of all sizes. What was
-// acknowledged is there, cold and hot, on every node; disks stay small; and when all streams are gone, so are the objects.
+// A cluster over a real S3 server that is killed, hangs and comes back, while nodes die, under appends of all sizes.
+// What was acknowledged is there, cold and hot, on every node; disks stay small; and when all streams are gone, so are
+// the objects.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cephMissing } from '../support/ceph.ts';
@@ -25,7 +26,9 @@ const OWN_STREAMS = 4;
 const HUNG_MS = 4000;
 const CALM_BYTES = 24 * MIB;
 const PATIENCE_MS = 120_000;
-/** Hot rows and log of all groups, several times over: LMDB reuses pages two commits later and its files never shrink. */
+/**
+ * Hot rows and log of all groups, several times over: LMDB reuses pages two commits later and its files never shrink.
+ */
 const DATABASE_BYTES_MAX = 96 * MIB;
 const RECORDS_PER_READ = 37;
 const TENANT = 'tenant';
@@ -77,7 +80,7 @@ async function killLeader({ cluster, random }: Stage, awayMs: number): Promise<v
   await cluster.restart(victim);
 }
 
-/** The store is away for as long as it takes until every group refuses; then everything goes on by itself. */
+/** The store is down until every group refuses writes; then everything recovers without help. */
 async function outage(stage: Stage, what: 'killed' | 'frozen'): Promise<void> {
   const { cluster, store, doors, random } = stage;
   if (what === 'killed') await store.ceph.killGateway();
@@ -112,7 +115,7 @@ async function round(stage: Stage): Promise<void> {
   }
   await outage(stage, 'frozen');
   await calm(stage);
-  // Short: uploads and reads break off and nobody has to wait.
+  // Short: uploads and reads are cut off and do not delay the test.
   await store.ceph.killGateway();
   await pause(random.int(0, 300));
   await store.ceph.startGateway();
@@ -167,7 +170,8 @@ async function eraseAll(cluster: TestCluster, store: S3TestStore, streams: reado
   await until(
     () => `the store is empty; it holds ${left.length}: ${left.slice(0, 5).join(' ')}`,
     async () => {
-      // A node that died while the store hung may have left the object of its proof of access; another one takes it along.
+      // A node that died while the store hung may have left the object of its proof of access; another one takes it
+      // along.
       left = (await store.keys()).filter((key) => !key.startsWith(`${STORE_ROOT}/probe/`));
       return left.length === 0;
     },

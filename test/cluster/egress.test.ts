@@ -1,4 +1,5 @@
-// Three real nodes whose ways to each other lead through relays: what the egress gate does when large messages are lost.
+// Three real nodes whose ways to each other lead through relays: what the egress gate does when large messages are
+// lost.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TestCluster } from '../support/cluster.ts';
@@ -6,7 +7,7 @@ import { until } from '../support/until.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { Relay, type Loss } from '../support/relay.ts';
 
-/** Twice the nodes: the balancer leaves nobody without. */
+/** Twice the nodes, so that the balancer gives every node some. */
 const GROUPS = 6;
 const NODES = [1, 2, 3] as const;
 /** Quick, but with the patience that a machine under load needs. */
@@ -96,7 +97,7 @@ test('a node whose large messages are lost gives its leaderships away, and takes
   });
 });
 
-test('a node that nobody hears trips, keeps the data it gets, and leads again when it is heard', async () => {
+test('a node whose messages are lost trips, keeps receiving data, and leads again when it recovers', async () => {
   await withRelays(async (cluster, relays) => {
     await until('node 1 leads', async () => (await leadsOf(cluster, 1)) > 0);
     relays.lose(1, 'everything');
@@ -117,7 +118,7 @@ test('when all nodes are impaired at once, a group whose leader dies still gets 
     await until('node 1 leads', async () => (await leadsOf(cluster, 1)) > 0);
     for (const id of NODES) relays.lose(id, 'http');
     for (const id of NODES) await hasBits(cluster, id, 2);
-    // Nobody takes a leadership from anybody; those that there are go on.
+    // No leadership is taken away; existing leaders continue.
     await writeAll(cluster, 2, 'all-impaired');
     await cluster.kill(1);
     // Impaired nodes do not campaign at first: that may take longer than a write waits.

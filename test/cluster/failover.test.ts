@@ -13,7 +13,7 @@ const KILLS = Number(process.env['KILLS'] ?? 4 * SCALE);
 const FOLLOWER_KILLS = Math.ceil(KILLS / 4);
 /** Leaders settle, and the node that came back has caught up. */
 const BETWEEN_MS = 500;
-/** Writes are measured for so long before the death of a follower, and for so long after it. */
+/** Writes are measured for this long before the death of a follower, and for this long after it. */
 const MEASURED_MS = 3000;
 const WRITERS = 8;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
@@ -74,7 +74,10 @@ async function writeSteadily(port: number, path: string, measure: Measure): Prom
   client.destroy();
 }
 
-/** The leaders once balancers have nothing to move any more: none of those groups is given to the node that is going to die. */
+/**
+ * The leaders once balancers have nothing to move any more: none of those groups is given to the node that is going to
+ * die.
+ */
 async function restingLeaders(cluster: TestCluster, groups: number): Promise<number[]> {
   const fair = Math.ceil(groups / cluster.ids.length);
   let leaders: number[] = [];

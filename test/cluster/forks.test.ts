@@ -1,4 +1,5 @@
-// Forks between groups of a cluster of real processes, while nodes die: what clients are told holds, and nothing is left behind.
+// Forks between groups of a cluster of real processes, while nodes die: what clients are told holds, and nothing is
+// left behind.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -107,7 +108,7 @@ test('a fork survives the node that makes it, and the leaders of both groups', a
       met++;
       const other = cluster.ids.find((id) => id !== victim) as number;
       if (victim !== maker) assert([201, 503].includes(told.status), `the maker lives, and answered ${told.status}`);
-      // Who died may have been the one to end it, or a step did not find a leader in time.
+      // The dead node may have been the one to end it, or a step did not find a leader in time.
       const status = told.status === 201 ? 200 : await insist(cluster, other, fork, source);
       assert([200, 201].includes(status), `${fork}: ${status}`);
       await shown(cluster, other, fork, expected);
@@ -121,7 +122,7 @@ test('a fork survives the node that makes it, and the leaders of both groups', a
   });
 });
 
-/** Whatever died in between: the source is kept by nobody, and its name is free. */
+/** Whichever node died: no pin holds the source, and its name is free. */
 async function nothingIsLeft(cluster: TestCluster, source: string): Promise<void> {
   assert.equal((await call(cluster, 2, 'DELETE', source)).status, 204);
   await until('nobody keeps the source', async () => (await statusOf(cluster, 3, source)) === 404);
@@ -162,7 +163,7 @@ test('a fork whose majority was lost while it began is given up when the majorit
     assert.equal((await call(cluster, 1, 'PUT', '/forks/source', TEXT)).status, 201);
     const leader = await cluster.leaderOf(0);
     const others = cluster.ids.filter((id) => id !== leader);
-    // It lies in the leader's log, which is the longest, and will be committed after all.
+    // It is in the leader's log, which is the longest, and will be committed after all.
     for (const id of others) cluster.pause(id);
     const told = await call(cluster, leader, 'PUT', '/forks/fork', { 'stream-forked-from': '/forks/source' });
     assert.equal(told.status, 503, told.body.toString());

@@ -1,5 +1,5 @@
-// The disk of one node of three is full, under load: the others go on without it, whoever it led finds another leader, and with
-// room again it catches up and takes part as before.
+// The disk of one node of three is full, under load: the others continue without it, its groups find other leaders, and
+// with free space it catches up and takes part as before.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type SmallDisk, mountSmallDisk } from '../crash/small-disk.ts';
@@ -33,7 +33,10 @@ function fill(disk: SmallDisk, leaveBytes: number): void {
   }
 }
 
-/** Resolves with the ms until each group took writes through the other nodes. `dies`: SIGKILL, and a start on the full disk. */
+/**
+ * Resolves with the ms until each group took writes through the other nodes. `dies`: SIGKILL, and a start on the full
+ * disk.
+ */
 async function fillAndFree(
   cluster: TestCluster,
   disk: SmallDisk,
@@ -72,7 +75,7 @@ async function fillAndFree(
   return resumed;
 }
 
-test('a full disk of one node keeps nobody from writing', async (t) => {
+test('a full disk of one node blocks no writes', async (t) => {
   const random = createRandom(seedFromEnvironment());
   process.stdout.write(`cluster with a full disk: SEED=${random.seed}\n`);
   const resumedMs: number[] = [];

@@ -1,5 +1,5 @@
-// From one node to three, by the commands of src/operator/README.md, while clients write: what the single node acknowledged is on all three at
-// the end, and any of them may go.
+// From one node to three, by the commands of src/operator/README.md, while clients write: what the single node
+// acknowledged is on all three at the end, and any of them may go.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';

@@ -1,5 +1,6 @@
-// What clients of a cluster were told about their appends, and the check of it against what the nodes hold in the end. Each
-// append names its writer and number, so the bytes of a stream alone tell which appends took effect, how often, and where.
+// What clients of a cluster were told about their appends, and the check of it against what the nodes hold in the end.
+// Each append names its writer and number, so the bytes of a stream alone tell which appends took effect, how often,
+// and where.
 import assert from 'node:assert/strict';
 
 /** `refused`: the answer promised that nothing was done. `unknown`: no answer, or one that says so. */

@@ -1,5 +1,5 @@
-// Which cluster a data directory belongs to, and which directory it is: what must not be mixed is not, and a node whose disk is not
-// the one that the others know does not vote.
+// Which cluster a data directory belongs to, and which directory it is: what must not be mixed is not, and a node whose
+// disk is not the one that the others know does not vote.
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -67,7 +67,7 @@ test('nodes with the directories of two clusters do not talk to each other, and 
     await put(first.node(1), '/mix/first', 'ours');
     await put(second.node(1), '/mix/second', 'theirs');
     for (const cluster of [first, second]) for (const id of cluster.ids) await identityOf(cluster, id);
-    // Somebody mounts the wrong volume.
+    // The operator mounts the wrong volume.
     await Promise.all([first.kill(3), second.kill(3)]);
     rmSync(first.node(3).dataDir, { recursive: true });
     cpSync(second.node(3).dataDir, first.node(3).dataDir, { recursive: true });
@@ -97,7 +97,7 @@ test('the directory of a single node is no member of a new cluster, and that of 
     await assert.rejects(cluster.node(1).start('health'), /ended with 2/);
     assert.equal(await cluster.node(1).exited, EXIT_CONFIG);
     assert.match(cluster.node(1).log(), /raft\.init_membership = true: .* written by a single node.*add-member/);
-    // The others are a cluster of their own meanwhile; a file that says otherwise does not bring them together.
+    // The others are a separate cluster by now; a file that says otherwise does not merge them.
     await Promise.all([2, 3].map((id) => cluster.node(id).start('health')));
     await cluster.ready([2, 3]);
     await identityOf(cluster, 2);
@@ -135,7 +135,7 @@ test('a wiped node does not vote although its file says that the cluster is new'
     await cluster.node(2).logged(/not the one that a peer knows under this node id/);
     await cluster.kill(1);
     await cluster.restart(3);
-    // Nor after a restart, when whoever could tell it is away.
+    // Nor after a restart while the node that could report it is down.
     await cluster.kill(2);
     await cluster.restart(2);
     await cluster.restart(1);
@@ -145,7 +145,7 @@ test('a wiped node does not vote although its file says that the cluster is new'
     assert.equal(armed.stdout, 'node 2: empty-log rejoin armed on every group leader\n', armed.stderr);
     await cluster.ready([2]);
     assert.equal(await read(cluster.node(2), '/wiped/before'), 'acknowledged');
-    // That is over for good: neither a restart nor a peer that was away meanwhile begins it again.
+    // That is over permanently: neither a restart nor a peer that was away starts it again.
     await cluster.kill(2);
     await cluster.restart(2);
     await cluster.ready();
@@ -170,7 +170,8 @@ test('a directory that was rolled back is noticed at the first contact, also by 
     await cluster.restart(2);
     await cluster.node(2).logged(/older copy of the one that a peer knows/);
     await until('the file says so', async () => stored(cluster.node(2)).settled.length === 1);
-    // No leader can be elected, because one of the two nodes that run may not vote. Node 3 follows the dead leader until its election timeout.
+    // No leader can be elected, because one of the two nodes that run may not vote. Node 3 follows the dead leader
+    // until its election timeout.
     await until('node 3 has no leader', async () => (await cluster.readiness(3)).status === 503);
     await cluster.kill(2);
     await cluster.restart(2);

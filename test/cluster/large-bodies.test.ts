@@ -1,5 +1,5 @@
-// The largest bodies while a leader dies: both survivors take them, neither of them ends, and the new leader stays in office while
-// it and its follower write 31 MiB at a time.
+// The largest bodies while a leader dies: both survivors take them, neither of them ends, and the new leader stays in
+// office while it and its follower write 31 MiB at a time.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ const BODY = Buffer.alloc(31 * 1024 * 1024, 'large ');
 const TYPE = { 'Content-Type': 'text/plain' } as const;
 /** On each survivor. */
 const WANTED = 2;
-/** Each costs seconds where everything else runs beside it. */
+/** Each takes seconds when everything else runs at the same time. */
 const PATIENCE_MS = 150_000;
 
 test('bodies of 31 MiB are acknowledged by both survivors of a leader that is killed', async (t) => {

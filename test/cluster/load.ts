@@ -1,5 +1,5 @@
-// Clients of a cluster under faults: writers that go on with another node when theirs is gone, and live readers that do the
-// same. All of them work until `stop` is set.
+// Clients of a cluster under faults: writers that go on with another node when theirs is gone, and live readers that do
+// the same. All of them work until `stop` is set.
 import assert from 'node:assert/strict';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import { createRandom, type Random } from '../support/random.ts';
@@ -7,7 +7,7 @@ import { RawClient, type HeaderList, type RawResponse } from '../support/raw-cli
 import type { TestCluster } from '../support/cluster.ts';
 import { newAppend, type SentAppend, type StreamHistory } from './history.ts';
 
-/** A node that is stopped answers nothing; a client gives up after this long. Above the 5 s that a write may wait. */
+/** A stopped node answers nothing; a client gives up after this long. Above the 5 s that a write may wait. */
 const REQUEST_TIMEOUT_MS = 7000;
 /** Pause before the next attempt when no node takes a connection. */
 const RETRY_MS = 20;
@@ -17,7 +17,10 @@ const TEXT = { 'Content-Type': 'text/plain' } as const;
 export const NOTHING_DONE =
   /no leader is known|mailbox is full|IngressBodyBytesLimitReached|nothing was written|may hold; retry|for a majority of the nodes/;
 
-/** How long each group of a bucket's streams acknowledged nothing, as its clients saw it: what they waited for silent nodes is part of it. */
+/**
+ * How long each group of a bucket's streams acknowledged nothing, as its clients saw it: what they waited for silent
+ * nodes is part of it.
+ */
 class Silences {
   readonly #bucket: string;
   readonly #lastMs: number[];
@@ -77,7 +80,10 @@ export class RovingClient {
     return this.#node;
   }
 
-  /** The answer; undefined when it never came: the outcome is unknown. Any 5xx but a refusal with Retry-After is a failure. */
+  /**
+   * The answer; undefined when it never came: the outcome is unknown. Any 5xx but a refusal with Retry-After is a
+   * failure.
+   */
   async request(
     method: string,
     path: string,
@@ -107,7 +113,7 @@ export class RovingClient {
     return response;
   }
 
-  /** Goes on with another node. */
+  /** Continues with another node. */
   leave(): void {
     this.#client?.destroy();
     this.#client = undefined;
@@ -241,7 +247,7 @@ export async function followEvents(load: Load, stream: StreamHistory, seed: numb
   let offset = '-1';
   while (!load.stop) {
     const abort = new AbortController();
-    // A node that is stopped would hold the reader for ever: event streams bring a comment only every 15 s.
+    // A stopped node would block the reader forever: event streams send a comment only every 15 s.
     const timer = setTimeout(() => abort.abort(), random.int(1000, 6000));
     try {
       const base = load.cluster.node(random.pick(load.cluster.ids)).url;

@@ -1,4 +1,5 @@
-// A voter is replaced by two commands of the tool, with writes going on and a dead node as well; of two drains one is refused.
+// A voter is replaced by two commands of the tool, with writes going on and a dead node as well; of two drains one is
+// refused.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type RawResponse, requestOnce } from '../support/raw-client.ts';
@@ -21,7 +22,7 @@ function done(result: CtlResult, stdout: RegExp): void {
 
 function refused(result: CtlResult, stderr: RegExp): void {
   assert.equal(result.code, 1, result.stdout);
-  // What stands in front of it is progress.
+  // The output before it is progress.
   assert.match(result.stderr.trimEnd().split('\n').at(-1) ?? '', stderr);
 }
 

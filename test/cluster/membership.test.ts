@@ -1,5 +1,5 @@
-// A fourth node joins a running cluster, becomes a voter, and another one leaves: through the admin routes, under load. The
-// first three never hear of it but by these calls: it is not in their configuration files.
+// A fourth node joins a running cluster, becomes a voter, and another one leaves: through the admin routes, under load.
+// The first three learn of it only by these calls: it is not in their configuration files.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readAll } from '../crash/look.ts';
@@ -14,10 +14,10 @@ const GROUPS = 4;
 const WRITERS = 6;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
-/** Asks the leader of the group, whoever that is by now. */
+/** Asks the current leader of the group. */
 async function admin(cluster: TestCluster, group: number, call: string): Promise<RawResponse> {
   let granted: RawResponse | undefined;
-  // Somebody else's change, or a move of the leadership, is over after a moment.
+  // A concurrent change, or a leadership transfer, is over after a moment.
   await until(`group ${group} takes ${call}`, async () => {
     const leader = await cluster.leaderOf(group);
     const answer = await requestOnce(cluster.node(leader).adminPort, 'POST', `/__svc/raft/${group}/${call}`);
@@ -140,7 +140,8 @@ test('a node that was away while another one joined finds it when it leads, also
     await cluster.ready([3]);
     await write(3, '/away/after');
     await cluster.settled();
-    // It leaves while it leads: the others' answers still have to reach it, although it is in no configuration any more.
+    // It leaves while it leads: the others' answers still have to reach it, although it is in no configuration any
+    // more.
     await leadsWith(cluster, 4);
     await admin(cluster, 0, 'membership?voters=1,2,3');
     await expectVoters(cluster, [1, 2, 3], [1, 2, 3]);
@@ -157,8 +158,8 @@ test('a node that was taken out while it was down says that it is not ready, and
     const file = scratchFile('c.toml', clusterToml(cluster));
     assert.equal((await requestOnce(cluster.node(3).port, 'PUT', '/out/before', TEXT, 'x')).status, 201);
     await cluster.settled();
-    // In the log that it starts with and not in its checkpoint, so it dies under load: how much of it counts only a leader could
-    // tell it.
+    // In the log that it starts with and not in its checkpoint, so it dies under load: how much of it counts only a
+    // leader could tell it.
     let acknowledged = 0;
     const writers = Promise.allSettled(
       Array.from({ length: 8 }, async () => {
@@ -174,7 +175,7 @@ test('a node that was taken out while it was down says that it is not ready, and
     await admin(cluster, 0, 'membership?voters=1,2');
     await expectVoters(cluster, [1, 2], [1, 2]);
     await cluster.restart(3);
-    // Nobody tells it, and it believes that it votes.
+    // It is not told, and still believes that it votes.
     assert.deepEqual((await cluster.group(3, 0)).voter_ids, [1, 2, 3]);
     assert.equal((await cluster.readiness(3)).status, 503);
     const refused = await requestOnce(cluster.node(3).port, 'POST', '/out/before', TEXT, 'z');
@@ -225,7 +226,7 @@ test('calls that mean nothing are refused with a sentence', async () => {
       assert.match(text, /\w+ \w+|\{/, `${path}: ${status} needs a sentence or JSON`);
     }
     assert.equal((await post(leader, '7/snapshot')).status >= 400, true);
-    // A wrong address is a slip that only shows when nobody answers there: the learner can be taken out again.
+    // A wrong address is a mistake that shows only when no node answers there; the learner can be removed again.
     const forget = async (id: number, node: number): Promise<[number, unknown]> => {
       const answer = await requestOnce(cluster.node(id).adminPort, 'DELETE', `/__svc/raft/0/learners/${node}`);
       const body = answer.body.toString('utf8');

@@ -9,7 +9,9 @@ import { until } from '../support/until.ts';
 
 const GROUPS = 4;
 
-/** Asks the leaders until `wanted` says of each that it is right; the balancer may move some back later, which is fine. */
+/**
+ * Asks the leaders until `wanted` says of each that it is right; the balancer may move some back later, which is fine.
+ */
 async function moveLeaders(cluster: TestCluster, to: number, wanted: (leader: number) => boolean): Promise<void> {
   for (let group = 0; group < GROUPS; group++) {
     await until(`group ${group} moved`, async () => {

@@ -1,5 +1,5 @@
-// A data directory whose log ends with an entry that is larger than any frame, as the first release wrote it when writes had waited
-// for an election: the node starts, leads with it, and its follower gets it whole.
+// A data directory whose log ends with an entry that is larger than any frame, as the first release wrote it when
+// writes had waited for an election: the node starts, leads with it, and its follower gets it whole.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { join } from 'node:path';
@@ -69,7 +69,7 @@ test('an entry above every frame in the log of one node reaches the others', asy
     // At once: of two that are left for a moment, one might win an election, and its log would be the one that counts.
     await Promise.all(cluster.ids.map((id) => cluster.kill(id)));
     assert((await writeInto(cluster.node(1).dataDir)) > FRAME_PAYLOAD_BYTES_MAX);
-    // The third one stays away, so nobody can lead without node 1, whose log is longer.
+    // The third one stays away, so no node can lead without node 1, whose log is longer.
     await cluster.startAll([1, 2]);
     const tail = String(BODIES * BODY.length).padStart(20, '0');
     for (const id of [1, 2]) {

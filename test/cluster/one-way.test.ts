@@ -1,4 +1,5 @@
-// A leader that hears everybody and is heard by nobody: how soon the others notice, lead and take writes. Figures are printed.
+// A leader that hears everybody and is heard by nobody: how soon the others notice, lead and take writes. Figures are
+// printed.
 import { test } from 'node:test';
 import { withCluster, type TestCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
@@ -17,7 +18,7 @@ async function nextLeader(cluster: TestCluster, group: number, former: number, s
   return performance.now() - sinceMs;
 }
 
-test('writes go on when nobody hears the leader any more', async (t) => {
+test('writes continue when the leader receives but cannot send', async (t) => {
   await withCluster({ groups: GROUPS, network: true }, async (cluster) => {
     const paths = await streamOfEachGroup(cluster);
     const took: Record<string, number[]> = { 'another leads': [], 'new writes': [], 'one write after the other': [] };

@@ -141,7 +141,7 @@ describe('the operator looks and drains', () => {
     }
   });
 
-  test('status --watch goes on until Ctrl-C and then ends well', async () => {
+  test('status --watch runs until Ctrl-C and then exits cleanly', async () => {
     const watch = startCtl(['status', '--config', file, '--watch', '--interval-secs', '0.1']);
     await until('three tables', async () => watch.stdout.split('nodes answer').length > 3);
     watch.child.kill('SIGINT');
@@ -177,7 +177,8 @@ describe('the operator looks and drains', () => {
     // The calls that change something are the mark and two transfers: each is cut off before and after it took effect.
     for (const [nth, moment] of [1, 2, 3].flatMap((n) => [[n, 'before'] as const, [n, 'after'] as const])) {
       let ended: number | string = 0;
-      // The node's own balancer gives leaderships away as well: when it is faster, the drain ends before the call that is meant.
+      // The node's own balancer gives leaderships away as well: when it is faster, the drain ends before the call that
+      // is meant.
       for (let attempt = 1; ended !== 'SIGKILL'; attempt++) {
         assert(attempt <= DRAINS_MAX, `${DRAINS_MAX} drains ended before call ${nth}`);
         await spread();
@@ -235,7 +236,7 @@ describe('the operator looks and drains', () => {
     await expectUndrained(3);
   });
 
-  test('two drained nodes of three: the last one keeps what nobody can take, and says so', async () => {
+  test('two drained nodes of three: the last one keeps what no other can take, and says so', async () => {
     assert.equal((await run('drain', '--node', '1', ...PACE)).code, 0);
     assert.equal((await run('drain', '--node', '2', '--force', ...PACE)).code, 0);
     const third = await run('drain', '--node', '3', '--force', ...PACE);
@@ -319,7 +320,7 @@ describe('the operator looks and drains', () => {
     const stuck = await run('wait', '--node', '2', '--stall-timeout-secs', '1', ...PACE);
     assert.equal(stuck.code, 2);
     assert.match(stuck.stderr, /it has applied nothing at all: if it lost its disk, run allow-rejoin/);
-    // A leader that does not answer is asked again: here it stands still until the tool says that it waits for it.
+    // A leader that does not answer is asked again: here it is suspended until the tool says that it waits for it.
     const leader = await cluster.leaderOf(0);
     cluster.pause(leader);
     const arming = startCtl(['allow-rejoin', '--config', file, '--node', '2', '--http-timeout-secs', '0.5']);

@@ -1,5 +1,5 @@
-// A cluster under load while the network between its nodes is cut in all ways that are known to hurt. The nodes live and clients
-// reach all of them; only what they say to each other is lost, late or broken off.
+// A cluster under load while the network between its nodes is cut in all ways that are known to hurt. The nodes live
+// and clients reach all of them; only what they say to each other is lost, late or broken off.
 import { test } from 'node:test';
 import { createRandom, seedFromEnvironment, type Random } from '../support/random.ts';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
@@ -43,7 +43,7 @@ async function isolateFollower(round: Round): Promise<void> {
   await pause(random.int(500, CUT_MS_MAX));
 }
 
-/** The leader hears one node but is not heard by it, or the other way round. */
+/** One direction between the leader and one node is cut. */
 async function oneWay(round: Round): Promise<void> {
   const { cluster, random } = round;
   const leader = await cluster.leaderOf(random.int(0, GROUPS - 1));
@@ -55,7 +55,7 @@ async function oneWay(round: Round): Promise<void> {
   await pause(random.int(1000, CUT_MS_MAX));
 }
 
-/** Whoever leads is heard by nobody, but hears everybody. */
+/** The leader can receive but not send. */
 async function dumbLeader(round: Round): Promise<void> {
   const { cluster, random, streams } = round;
   const group = random.int(0, GROUPS - 1);
@@ -77,7 +77,7 @@ async function bridge(round: Round): Promise<void> {
   await pause(random.int(1000, CUT_MS_MAX));
 }
 
-/** Cuts that come and go faster than anybody can adapt. */
+/** Cuts that come and go faster than the cluster can adapt. */
 async function flapping(round: Round): Promise<void> {
   const { cluster, random } = round;
   for (let i = 0; i < 8; i++) {
@@ -105,7 +105,7 @@ async function resets(round: Round): Promise<void> {
   count(round.faults, 'resets and delays');
 }
 
-/** Nobody has a majority until the network is whole: what the lone node is sent meanwhile must not be acknowledged and lost. */
+/** No node has a majority until the network is healed: writes to the lone node must not be acknowledged and lost. */
 async function killBehindCut(round: Round): Promise<void> {
   const { cluster, random } = round;
   const leader = await cluster.leaderOf(random.int(0, GROUPS - 1));

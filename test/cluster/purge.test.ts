@@ -1,4 +1,4 @@
-// A purge works from any node, whoever leads the groups, and is finished by a repetition after it was cut off.
+// A purge works from any node, whichever nodes lead the groups, and a repetition finishes one that was cut off.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { TestCluster } from '../support/cluster.ts';

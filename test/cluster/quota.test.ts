@@ -81,7 +81,7 @@ async function bytes(rig: Rig): Promise<void> {
     else assert.match(answer.body.toString(), /max_retained_bytes is 1000, it has 1000/);
   }
   assert.equal(taken, 10);
-  // What brings nothing is answered as ever.
+  // A write that adds nothing is answered as usual.
   assert.equal((await rig.call('POST', '/b/none', TEXT, body)).status, 404);
   assert.equal((await rig.call('POST', '/b/s0', { 'content-type': 'text/html' }, body)).status, 400);
   assert.equal((await rig.call('POST', '/b/s0', { 'stream-closed': 'true' })).status, 204);

@@ -84,7 +84,7 @@ describe('three nodes act as one', () => {
     }
   }
 
-  test('conditional writes go through every node, whoever leads', async () => {
+  test('conditional writes work through every node, leader or not', async () => {
     for (const id of cluster.ids) {
       // A young cluster refuses them until each group has recorded its identity.
       for (let i = 0; i < 8; i++) {

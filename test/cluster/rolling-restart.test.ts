@@ -1,5 +1,5 @@
-// `millracectl restart` over a real cluster: clients keep writing and reading meanwhile, and notice nothing but 503s that
-// they may repeat and connections that end.
+// `millracectl restart` over a real cluster: clients keep writing and reading meanwhile, and notice nothing but 503s
+// that they may repeat and connections that end.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HostAgent } from '../support/host-agent.ts';
@@ -32,7 +32,7 @@ test('a rolling restart under load loses no acknowledged write, also when the to
         assert.deepEqual(agent.restarted, [1, 2, 3]);
         for (const id of cluster.ids) count(faults, `restart of node ${id}`);
 
-        // The tool dies while node 2, the first of three, is on its way down.
+        // The tool dies while node 2, the first of three, is stopping.
         const killed = startCtl([...command, '--only', '2,1,3']);
         agent.onRestart = () => killed.child.kill('SIGKILL');
         assert.equal(await killed.ended, 'SIGKILL', killed.stderr);

@@ -27,7 +27,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-test('npm run cluster: starts, says where, reports a death, stops together, and goes on with its data', async () => {
+test('npm run cluster: starts, prints addresses, reports a death, stops together, and continues with its data', async () => {
   const data = temporaryFolder('cluster-script');
   const port = await freePort();
   const start = async (): Promise<{ started: ReturnType<typeof run>; urls: string[]; pids: number[] }> => {

@@ -1,4 +1,5 @@
-// A node that takes its snapshot more slowly than the group is written: what the leader keeps for it is bounded, and it is told.
+// A node that takes its snapshot more slowly than the group is written: what the leader keeps for it is bounded, and it
+// is told.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-group-snapshots.ts';
@@ -11,7 +12,9 @@ const TEXT = { 'Content-Type': 'text/plain' } as const;
 /** Far more than the 4 MiB of log that slow followers are left. */
 const STATE_BYTES = 24 * MIB;
 const THIN_BYTES_PER_SECOND = 100_000;
-/** What one node may be behind while it gets a snapshot (log-pins.ts), and what one turn may add before that is seen. */
+/**
+ * What one node may be behind while it gets a snapshot (log-pins.ts), and what one turn may add before that is seen.
+ */
 const KEPT_BYTES_MAX = 64 * MIB + 16 * MIB;
 const MEMORY_BYTES_MAX = 8 * MIB;
 

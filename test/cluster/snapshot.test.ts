@@ -79,14 +79,14 @@ async function post(
   return answer!;
 }
 
-/** A repetition of a producer's last append is recognised by whoever leads: dedup state came with the snapshot. */
+/** Any leader recognises a repetition of a producer's last append: dedup state came with the snapshot. */
 async function expectDuplicate(cluster: TestCluster, id: number, path: string): Promise<void> {
   const headers = { ...TEXT, 'Producer-Id': 'p', 'Producer-Epoch': 0, 'Producer-Seq': APPENDS - 1 };
   const answer = await post(cluster, id, path, headers, 'again');
   assert.equal(answer.status, 204, answer.body.toString('utf8'));
 }
 
-test('a node that was down while the others let go of their logs is filled by snapshots', async () => {
+test('a node that was down while the others purged their logs is filled by snapshots', async () => {
   await withCluster({ groups: GROUPS }, async (cluster) => {
     const before = await fill(cluster, 1, 'before');
     await cluster.kill(3);

@@ -18,7 +18,7 @@ async function call(
   return { status: response.status, text: await response.text(), headers: response.headers };
 }
 
-it('published through one node, read through the others, kept by those who are left', async () => {
+it('published through one node, read through the others, kept by the survivors', async () => {
   await withCluster({ groups: 2 }, async (cluster) => {
     const path = '/demo/s';
     assert.equal((await call(cluster, 1, 'PUT', path)).status, 201);

@@ -1,4 +1,4 @@
-// Subscriptions of three nodes: any node serves them, and when the one that drives them is killed another one goes on.
+// Subscriptions of three nodes: any node serves them, and when the driving one is killed another one continues.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fnv1a64mod } from '../../src/base/hash.ts';
@@ -27,7 +27,7 @@ async function rolesOf(cluster: TestCluster): Promise<Roles> {
   return { driver, one: at(one), other: at(other) };
 }
 
-/** A write that finds no leader is repeated; one that was applied all the same is one event more. */
+/** A write that finds no leader is repeated; one that was applied anyway is one event more. */
 async function appendAnyway(subs: Subscriber, path: string): Promise<void> {
   await eventually(`an event in ${path}`, async () => (await subs.call('POST', path, { event: 1 })).status === 204);
 }

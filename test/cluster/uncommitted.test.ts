@@ -1,5 +1,5 @@
-// Bytes that wait for a majority are bounded: while both followers are silent, the leader takes what the bound allows and
-// refuses the rest at once. It goes on by itself when they answer again.
+// Bytes that wait for a majority are bounded: while both followers are silent, the leader accepts what the bound allows
+// and refuses the rest immediately. It recovers when they answer again.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';

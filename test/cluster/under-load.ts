@@ -1,5 +1,5 @@
-// Clients of a cluster while something is done to it, and the judgement afterwards: every node holds every acknowledged append
-// once and in order, and no reader was ever shown a byte that is not there.
+// Clients of a cluster while something is done to it, and the judgement afterwards: every node holds every acknowledged
+// append once and in order, and no reader was ever shown a byte that is not there.
 import assert from 'node:assert/strict';
 import { readAll } from '../crash/look.ts';
 import { RawClient } from '../support/raw-client.ts';

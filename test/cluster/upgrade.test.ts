@@ -1,6 +1,6 @@
-// A rolling upgrade under load: nodes of two versions on the same data directories serve together, and one goes back and forth.
-// OLD_DIST=/elsewhere/dist takes a real older build (with node_modules beside it); otherwise the old version is a copy of this
-// one under another number, which shows that nothing hangs on the number.
+// A rolling upgrade under load: nodes of two versions on the same data directories serve together, and one is switched
+// back and forth. OLD_DIST=/elsewhere/dist uses a real older build (with node_modules next to it); otherwise the old
+// version is a copy of this one under another number, which shows that nothing depends on the number.
 import assert from 'node:assert/strict';
 import { copyFileSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -71,7 +71,7 @@ test('two versions serve together on the way from one to the other', async () =>
       // What nodes of the first release would stop at.
       const made = await conditional(cluster, 1);
       if (process.env['OLD_DIST'] !== undefined) assert.equal(made, '503 UPGRADE_UNFINISHED');
-      // Whoever leads: a group of an old leader is sent by the new node, and the other way round.
+      // Whichever node leads: the new node sends the groups of old leaders, and vice versa.
       const location = join(folder, 'backup');
       const created = await ctl(['backup-create', '--config', file, '--location', location]);
       assert.equal(created.code, 0, created.stderr);

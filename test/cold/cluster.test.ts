@@ -1,6 +1,6 @@
-// Three real nodes with one store, while leaderships move, the leader is killed, and a node comes back that needs a snapshot
-// of a group whose bytes are mostly cold. Every producer's appends are there once and in order on every node, and the store
-// is empty when the streams are deleted.
+// Three real nodes with one store, while leaderships move, the leader is killed, and a node comes back that needs a
+// snapshot of a group whose bytes are mostly cold. Every producer's appends are there once and in order on every node,
+// and the store is empty when the streams are deleted.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { readdirSync } from 'node:fs';
@@ -45,7 +45,7 @@ function bodyOf(stream: number, append: number): Buffer {
   return Buffer.alloc(BODY_BYTES, pattern);
 }
 
-/** Appends once each, whoever leads; asks another node after every failure. */
+/** Appends each once, through any node; tries another node after every failure. */
 async function fill(cluster: TestCluster, stream: number, done: { appends: number }): Promise<void> {
   let node = (stream % 3) + 1;
   let client: RawClient | undefined;
@@ -103,7 +103,7 @@ async function rotate(cluster: TestCluster): Promise<void> {
   for (const group of cluster.groupIds) {
     const leader = await cluster.leaderOf(group);
     const to = cluster.runningIds.find((id) => id !== leader);
-    // Refused when somebody else has moved it already, which is as good.
+    // Refused when another request has already moved it, which is just as good.
     await requestOnce(cluster.node(leader).adminPort, 'POST', `/__svc/raft/${group}/leader/transfer/${to}`);
   }
 }

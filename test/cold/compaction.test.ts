@@ -1,5 +1,5 @@
-// A real server with the directory backend: a stream that grew slowly lies in few objects, and a reader asks the store for
-// few of them, also after a restart and while its chunks are merged.
+// A real server with the directory backend: a stream that grew slowly is in few objects, and a reader requests few of
+// them, also after a restart and while its chunks are merged.
 import assert from 'node:assert/strict';
 import { type Dirent, readdirSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// A real server with the directory backend: bytes leave LMDB, are read back, survive a kill -9 in the middle, and go away
-// when their streams do. The amount is bounded, not the time; what is awaited is asked for again and again.
+// A real server with the directory backend: bytes leave LMDB, are read back, survive a kill -9 in the middle, and go
+// away when their streams do. The amount is bounded, not the time; what is awaited is asked for again and again.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -62,7 +62,7 @@ function objects(server: TestServer): string[] {
   const folder = join(server.dataDir, 'cold');
   return (
     readdirSync(folder, { recursive: true, withFileTypes: true })
-      // What a killed process was writing lies apart for an hour.
+      // The temporary file of a killed process stays for an hour.
       .filter((entry) => entry.isFile() && !entry.parentPath.endsWith('.tmp'))
       .map((entry) => join(entry.parentPath, entry.name))
   );
@@ -163,7 +163,7 @@ test('64 MiB pass through 8 MiB of hot bytes, over a kill -9, are read back, and
   });
 });
 
-test('a store that is gone for a while costs writes and nothing else; all goes on by itself when it is back', async () => {
+test('a store that is down for a while costs only writes, and everything recovers when it is back', async () => {
   await withServer({ cores: 1, groups: GROUPS, toml: TOML }, async (server) => {
     const streams = Array.from({ length: STREAMS }, (_, stream) => stream);
     for (const stream of streams) assert.equal((await requestOnce(server.port, 'PUT', nameOf(stream))).status, 201);

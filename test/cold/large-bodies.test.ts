@@ -1,4 +1,4 @@
-// A real server with a small bound of hot bytes, which small appends keep full: large bodies and forks pass all the same.
+// A real server with a small bound of hot bytes, which small appends keep full: large bodies and forks still pass.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
@@ -12,7 +12,7 @@ const BOUND_MIB = 4;
 const WRITERS = 12;
 const SMALL = Buffer.alloc(100_000, 'small ');
 const LARGE_BYTES = 5_400_000;
-/** Each waits for a second, as Retry-After says; without a turn of their own it took some 200. */
+/** Each waits for a second, as Retry-After says; without reservations it took some 200. */
 const TRIES_MAX = 12;
 const TYPE = { 'Content-Type': 'text/plain' } as const;
 const TOML = `

@@ -1,5 +1,5 @@
-// A real server whose bytes move to the cold store at once: every way of reading gives what was written, across the border and
-// back, with a directory and with a real S3 server.
+// A real server whose bytes move to the cold store at once: every way of reading gives what was written, across the
+// border and back, with a directory and with a real S3 server.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';

@@ -244,7 +244,7 @@ test('secrets come from the key or a file, never both', (t) => {
   );
 });
 
-test('what listens beyond loopback wants a token, or a word that somebody else asks for one', (t) => {
+test('a listener beyond loopback needs a token, or a setting that says another layer checks one', (t) => {
   const load = (toml: string): string[] => doorWarnings(loadConfig(['--config', file(t, toml)]));
   const beyond = [
     ['client', 'server.listen', 'listen = "0.0.0.0:4437"', 'http.client_token'],

@@ -17,7 +17,7 @@ const ok = (start: number, next: number): object => ({
 });
 
 serverSuite('append-batch', { cores: 2 }, ({ server, test, expect, freshBucket }) => {
-  test('frames are appends of their own: an empty one fails alone', async () => {
+  test('frames are separate appends: an empty one fails alone', async () => {
     const path = `/${freshBucket()}/s`;
     await expect(201, `PUT ${path}`, { headers: OCTETS });
     const body = Uint8Array.from([0, 0, 0, 1, 0x61, 0, 0, 0, 0, 0, 0, 0, 2, 0x62, 0x63]);
@@ -113,7 +113,7 @@ serverSuite('append-batch', { cores: 2 }, ({ server, test, expect, freshBucket }
     await expect(413, batch, { headers: TEXT, body: frames('x'.repeat(32 * 1024 * 1024)) });
     await expect(405, `GET ${path}/append-batch`);
     assert.equal(Number((await expect(200, `HEAD ${path}`)).headers.get('stream-next-offset')), 512);
-    // Beside the mailbox, and across many rows.
+    // Transferred outside the mailbox, and across many rows.
     const large = 'y'.repeat(700_000);
     await expect(200, batch, { headers: TEXT, body: frames(large, 'end') });
     const read = await expect(200, `GET ${path}?offset=700000`);

@@ -201,7 +201,7 @@ serverSuite(
       }
     };
 
-    test('an expired stream is 404 everywhere and can be made anew', async () => {
+    test('an expired stream is 404 everywhere and can be created again', async () => {
       const bucket = freshBucket();
       const at = new Date(Date.now() + 1000).toISOString();
       await expect(201, `PUT /${bucket}/ttl`, { headers: { ...TEXT, 'Stream-TTL': '1' }, body: 'old' });

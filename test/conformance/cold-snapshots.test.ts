@@ -1,4 +1,5 @@
-// Positions in the cold region: snapshots, retention and bootstrap across the border of the tiers; a purge reclaims objects.
+// Positions in the cold region: snapshots, retention and bootstrap across the border of the tiers; a purge reclaims
+// objects.
 import assert from 'node:assert/strict';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Event streams that are cut: whoever comes back with Last-Event-ID misses nothing and sees nothing twice.
+// Event streams that are cut: a client that returns with Last-Event-ID misses nothing and sees nothing twice.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { EventSource } from 'eventsource';
@@ -48,7 +48,7 @@ serverSuite('event streams that are cut', { cores: 1, groups: 2 }, ({ server, te
     }
   };
 
-  test('every kind of stream goes on exactly where its reader was', async () => {
+  test('every kind of stream continues exactly where its reader was', async () => {
     const bucket = freshBucket();
     const lines = Array.from({ length: 40 }, (_, i) => `line ${i} €\n`).join('');
     await expect(201, `PUT /${bucket}/text`, { headers: { ...TEXT, ...CLOSE }, body: lines });
@@ -102,7 +102,7 @@ serverSuite('event streams that are cut', { cores: 1, groups: 2 }, ({ server, te
     assert.equal((await expect(200, `GET /${bucket}/s?offset=4&live=long-poll`, { headers })).text, '[3]');
   });
 
-  test("a browser's EventSource goes on after a lost connection, and stops at the end of the stream", async () => {
+  test("a browser's EventSource continues after a lost connection, and stops at the end of the stream", async () => {
     const bucket = freshBucket();
     const relay = await Relay.open();
     relay.targetPort = server.port;

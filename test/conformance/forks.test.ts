@@ -1,4 +1,5 @@
-// Forks beyond the official suite: the bucketed routes, sub-resources, records, retention, bytes in the cold store, purge and usage.
+// Forks beyond the official suite: the bucketed routes, sub-resources, records, retention, bytes in the cold store,
+// purge and usage.
 import assert from 'node:assert/strict';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import {
@@ -68,7 +69,7 @@ function define({ server, test, expect, freshBucket }: Suite): void {
     await expect(201, `PUT ${source}`, { headers: TEXT });
   });
 
-  test('what is inherited is not appended by anybody, and what is appended counts as always', async () => {
+  test('inherited bytes are not metered as appended, and new appends are as usual', async () => {
     const bucket = freshBucket();
     const other = freshBucket();
     await expect(201, `PUT /${bucket}/s`, { headers: TEXT, body: 'x'.repeat(1000) });
@@ -83,7 +84,7 @@ function define({ server, test, expect, freshBucket }: Suite): void {
     assert.equal(usage['stream_count'], 1);
   });
 
-  test('records, producers and Stream-Seq: coordinates go on, and writers begin anew', async () => {
+  test('records, producers and Stream-Seq: coordinates continue, and writers start over', async () => {
     const bucket = freshBucket();
     const [source, fork] = [`/${bucket}/s`, `/${bucket}/f`];
     const writer = { ...JSON_TYPE, ...producer('p', 3, 0), 'Stream-Seq': 'b' };

@@ -1,4 +1,4 @@
-// Large JSON reads, compressed for whom asks: exact bytes, tags of both forms, caches, and clients that leave.
+// Large JSON reads, compressed on request: exact bytes, tags of both forms, caches, and clients that leave.
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';

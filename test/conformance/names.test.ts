@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { JSON_TYPE, TEXT, offsetOf, serverSuite } from '../support/suite.ts';
 import { Subscriber } from '../support/subscriber.ts';
 
-/** As they stand behind the bucket on the flat routes; the name is what they decode to. */
+/** As written after the bucket on the flat routes; the name is what they decode to. */
 const NAMES = ['x', 'x/', 'x//', '/x', '/', '//', 'a//b', 'a/b', 'a/b/', 'a%20b/', '%252F', 'x%3F', '.hidden', 'a..b/'];
 const REFUSED = ['', '..', 'a/..', 'a//..', '..%2F', 'x%00', '%2e%2e//x'];
 

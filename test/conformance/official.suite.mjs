@@ -1,5 +1,5 @@
-// The official suite, as vitest runs it. Plain JavaScript that tsc leaves alone: the compiled test starts vitest on this
-// very file in the source tree.
+// The official suite, as vitest runs it. Plain JavaScript that tsc leaves alone: the compiled test starts vitest on
+// this very file in the source tree.
 import { runConformanceTests } from '@durable-streams/server-conformance-tests';
 
 const baseUrl = process.env.CONFORMANCE_TEST_URL;

@@ -1,5 +1,5 @@
-// The official Durable Streams suite against a real server process, on the flat routes. `exceptions.txt` names the tests
-// that may fail; anything else that fails, and anything listed that passes, fails the run.
+// The official Durable Streams suite against a real server process, on the flat routes. `exceptions.txt` names the
+// tests that may fail; anything else that fails, and anything listed that passes, fails the run.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SUITE_TOML, TESTS_EXPECTED, contradictions, exceptions, runSuite } from '../support/official-suite.ts';
@@ -32,8 +32,8 @@ flush_size = "1 B"
 `;
 
 /**
- * Each run is half a minute on a machine that does nothing else, so each brings something of its own: requests that cross
- * threads to the shard of their stream, and bytes that leave it, on a single one. The cluster's runs are in test/cluster.
+ * Each run takes half a minute on an idle machine, so each covers something else: requests that cross threads to the
+ * shard of their stream, and bytes that leave it, on a single node. The cluster's runs are in test/cluster.
  */
 const CASES: readonly (readonly [what: string, options: ServerOptions])[] = [
   ['--cores 4', { cores: 4 }],

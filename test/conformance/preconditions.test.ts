@@ -69,7 +69,7 @@ serverSuite('conditional writes', { cores: 2, groups: 4 }, ({ test, expect, ask,
     await expect(400, `POST ${path}/append-batch`, { headers: fresh, body: '\0\0\0\x01x' });
   });
 
-  test('a delete with If-Match spares what was written meanwhile, and what was made anew', async () => {
+  test('a delete with If-Match spares newer writes and recreated streams', async () => {
     const path = `/${freshBucket()}/s`;
     await expect(201, `PUT ${path}`, { headers: TEXT, body: 'x' });
     const seen = etagOf(await expect(200, `HEAD ${path}`));
@@ -83,7 +83,7 @@ serverSuite('conditional writes', { cores: 2, groups: 4 }, ({ test, expect, ask,
     await expect(412, `DELETE ${path}`, { headers: { 'If-Match': now } });
   });
 
-  test("a producer's repeated request is a duplicate, whatever has happened to the tag since", async () => {
+  test("a producer's repeated request is a duplicate, even if the tag has changed since", async () => {
     const path = `/${freshBucket()}/s`;
     await expect(201, `PUT ${path}`, { headers: JSON_TYPE });
     const headers = {

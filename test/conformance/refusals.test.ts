@@ -1,5 +1,5 @@
-// Refusals name both sides of a mismatch, for people, and carry a code, for programs: Millrace-Error. That every refusal has a
-// code is asserted by the suite's own `ask`, for all files that use it.
+// Refusals name both sides of a mismatch, for people, and carry a code, for programs: Millrace-Error. That every
+// refusal has a code is asserted by the suite's own `ask`, for all files that use it.
 import assert from 'node:assert/strict';
 import { JSON_TYPE, TEXT, producer, serverSuite, type Ask } from '../support/suite.ts';
 
@@ -111,7 +111,7 @@ serverSuite('refusals', { cores: 1 }, ({ test, expect, freshBucket }) => {
     });
   }
 
-  test('a second producer that closes a closed stream learns that somebody else did, on both families', async () => {
+  test('a second producer that closes a closed stream learns that another one closed it, on both families', async () => {
     const bucket = await prepare();
     for (const prefix of ['', '/v1/stream']) {
       const path = `${prefix}/${bucket}/${prefix === '' ? 'one' : 'two'}`;

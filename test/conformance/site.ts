@@ -1,5 +1,5 @@
-// A place where clients meet the service over some cold store: one server, or a node of a cluster that does not lead the group
-// of the stream in question. Only what an operator asks of a leader goes elsewhere.
+// A place where clients meet the service over some cold store: one server, or a node of a cluster that does not lead
+// the group of the stream in question. Only what an operator asks of a leader goes elsewhere.
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fnv1a64mod } from '../../src/base/hash.ts';
@@ -48,7 +48,7 @@ export const SITE_KINDS: readonly SiteKind[] = [
         return await cluster.leaderOf(fnv1a64mod(bucket, stream, GROUPS));
       };
       return {
-        // Always the same one as long as nobody else is elected, so that it shows what it acknowledged.
+        // Always the same node until another is elected, so that it shows what it acknowledged.
         nodeOf: async (path) => cluster.node(((await leader(path)) % 3) + 1),
         leaderOf: async (path) => cluster.node(await leader(path)),
         nodes: cluster.ids.map((id) => cluster.node(id)),

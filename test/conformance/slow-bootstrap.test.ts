@@ -1,4 +1,5 @@
-// A bootstrap of many megabytes to a reader that stops in the middle: little waits for it here, nothing is lost, others go on.
+// A bootstrap of many megabytes to a reader that stops in the middle: little waits for it here, nothing is lost, others
+// go on.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { once } from 'node:events';
@@ -35,7 +36,7 @@ serverSuite('a slow reader of a bootstrap', { cores: 1 }, ({ server, test, expec
     );
     await until('bytes wait for the readers', async () => (await unsent()) > 0);
     assert((await unsent()) <= 3 * WAITING_BYTES_MAX, 'each holds about one piece');
-    // One of them goes away for good.
+    // One of them disconnects permanently.
     sockets.pop()?.destroy();
     await Promise.all(
       sockets.map(async (socket) => {

@@ -1,7 +1,9 @@
 // Reads an event stream up to some amount of data, as `measure` counts it.
 import assert from 'node:assert/strict';
 
-/** The data of events up to `amount`; then `more` is called, and what comes up to the sum that it names is read, too. */
+/**
+ * The data of events up to `amount`; then `more` is called, and what comes up to the sum that it names is read, too.
+ */
 export async function readEvents(
   url: string,
   amount: number,

@@ -1,5 +1,6 @@
-// A stream that lies half in the cold store looks like any other: the same tests against a directory and a real S3 server, on a
-// single node and on a follower in a cluster. Where the border lies is decided here: nothing is flushed unless asked for.
+// A stream that is half in the cold store looks like any other: the same tests against a directory and a real S3
+// server, on a single node and on a follower in a cluster. The test chooses the border: nothing is flushed unless
+// requested.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { after, before, describe, it } from 'node:test';
@@ -18,7 +19,7 @@ sweep_interval = "200ms"
 sweep_grace = "1s"
 cache.max_size = "1 MiB"
 `;
-/** Nobody's, or nearly ours: none of them may be touched. */
+/** Foreign objects, some with names close to ours: none of them may be touched. */
 const FOREIGN = [
   'elsewhere/g0000-0000000000000000/tiers/i1/0000000000000000-000000000001',
   `${STORE_ROOT}/README.txt`,
@@ -169,7 +170,7 @@ for (const storeKind of STORE_KINDS) {
         assert.equal((await expect(site, 200, `GET ${path}/snapshot/1200003`)).text, 'in the hot');
       });
 
-      it('a truncated, an altered and a missing object: a 5xx that names it, and nobody else notices', async () => {
+      it('a truncated, an altered and a missing object: a 5xx that names it, and no effect on others', async () => {
         const names = ['truncated', 'altered', 'missing', 'whole'];
         for (const name of names) await fill(`/${name}/s`, TEXT, [name.repeat(1000)], ['hot']);
         const keyOf = async (name: string): Promise<string> => (await objects(name))[0] as string;

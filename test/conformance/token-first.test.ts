@@ -1,11 +1,11 @@
-// Routes with tokens of their own, against a real process: the token is looked at before a body is read or parsed.
+// Routes with their own tokens, against a real process: the token is checked before a body is read or parsed.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { type TestServer, withServer } from '../support/server.ts';
 
 const WAKES = ['callback', 'ack', 'release'];
-/** As tokens look, signed by nobody. */
+/** Well-formed tokens with an invalid signature. */
 const FORGED = `${Buffer.from('{"sub":"x","gen":1,"wake":"w","exp":9999999999}').toString('base64url')}.${'A'.repeat(43)}`;
 const JSON_TYPE = { 'content-type': 'application/json' };
 

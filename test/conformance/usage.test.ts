@@ -22,7 +22,7 @@ serverSuite('usage report', { cores: 2, groups: 4 }, ({ server, test, expect, fr
     stream_count: streams,
   });
 
-  test('hundreds of buckets, in the order of their bytes, the same for all who ask at once', async () => {
+  test('hundreds of buckets, in byte order, the same for all concurrent requests', async () => {
     const names = Array.from({ length: 600 }, (_, i) => (i % 3 === 0 ? String(i) : `page-${i}`));
     names.push('\u{1F600}', '\uff5e', '__proto__x', 'a"b', 'é');
     let next = 0;

@@ -1,5 +1,5 @@
-// A full disk: appends are refused with a sentence and a Retry-After, the log says so, nothing acknowledged is lost, and
-// the server works again as soon as there is space, without a restart and after one.
+// A full disk: appends are refused with a sentence and a Retry-After, the log says so, nothing acknowledged is lost,
+// and the server works again as soon as there is space, without a restart and after one.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ConnectionLost, RawClient, type RawResponse } from '../support/raw-client.ts';
@@ -15,7 +15,7 @@ const APPEND_BYTES = 32 * 1024;
 const STREAMS = 8;
 /** Of 512 bytes: half a MiB, which small commits reach with a write that begins there. */
 const FILE_BLOCKS_MAX = 1024;
-/** Of those, about two in three hear from LMDB. */
+/** About two in three of those fail in LMDB. */
 const SERVERS_MAX = 10;
 /** More than the disk can hold: the disk must fill before. */
 const APPENDS_MAX = (2 * DISK_BYTES) / APPEND_BYTES;
@@ -139,7 +139,7 @@ async function scenario(server: TestServer, disk: SmallDisk): Promise<void> {
   );
 }
 
-/** On a volume of its own nothing but deleted streams can make room, and the files of the store never shrink. */
+/** On a separate volume only deleted streams can free space, and the files of the store never shrink. */
 async function deleteForRoom(server: TestServer): Promise<void> {
   const client = await RawClient.connect(server.port);
   const streams: Written[] = Array.from({ length: STREAMS }, (_, i) => ({
@@ -186,7 +186,7 @@ test('a full disk refuses, loses nothing, and recovers without a restart', async
 
 /** What a server logs that dies because its files may not grow any more. */
 async function lastWords(): Promise<string[]> {
-  // A bound on the size of files: nobody sees it coming, and a log that cannot be written ends the process.
+  // A file size limit cannot be foreseen, and a log that cannot be written ends the process.
   const wrapper = ['sh', '-c', `ulimit -f ${FILE_BLOCKS_MAX}; exec "$@"`, 'sh'];
   const server = new TestServer({ cores: 1, groups: 1, wrapper });
   try {

@@ -1,4 +1,5 @@
-// No acknowledgement leaves the socket before the disk has confirmed what it acknowledges: seen from outside, with strace.
+// No acknowledgement leaves the socket before the disk has confirmed what it acknowledges: seen from outside, with
+// strace.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -92,7 +93,8 @@ for (const cores of [1, 2]) {
       const questions: Question[] = [];
       const trace = await traced(server, async () => {
         for (let i = 0; i < APPENDS; i++) questions.push(await append(client, i));
-        // The client may see an answer before strace sees the call that sent it return: one more exchange covers the last.
+        // The client may see an answer before strace sees the call that sent it return: one more exchange covers the
+        // last.
         for (let i = 0; i < 2; i++) await client.request('HEAD', '/order/s0');
       });
       client.destroy();

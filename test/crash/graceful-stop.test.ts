@@ -126,7 +126,7 @@ for (const cores of [1, 2]) {
   });
 }
 
-test('a log and a greeting that cannot be written, or that nobody reads, end no server', async () => {
+test('a server survives a log and a greeting that cannot be written or are not read', async () => {
   for (const output of ['>/dev/full 2>/dev/full', '> >(true) 2>&1']) {
     const wrapper = ['bash', '-c', `exec "$@" ${output}`, 'bash'];
     await withServer({ wrapper, groups: 1, env: { MILLRACE_LOG: 'debug' } }, async (server) => {

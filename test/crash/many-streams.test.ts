@@ -1,5 +1,6 @@
 // Very many streams on disk: the server must come back from SIGKILL and from a clean stop, and serve them. Times are
-// printed for people; only readiness and content are asserted. STREAMS=200000 for the figures of src/operator/README.md.
+// printed for people; only readiness and content are asserted. STREAMS=200000 for the figures of
+// src/operator/README.md.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';

@@ -1,5 +1,5 @@
-// What a client may believe about its streams after crashes. Each append carries its writer and number, so the bytes of a
-// stream alone tell which appends took effect, how often, and where.
+// What a client may believe about its streams after crashes. Each append carries its writer and number, so the bytes of
+// a stream alone tell which appends took effect, how often, and where.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 
@@ -47,7 +47,7 @@ export interface StreamModel {
   readonly appends: Map<string, Append>;
   /** By writer. */
   readonly producers: Map<number, ProducerState>;
-  /** Tail as last heard of. */
+  /** Last known tail. */
   tail: number;
 }
 

@@ -1,6 +1,6 @@
 // SIGKILL at random moments under load, again and again on the same data directory. After each restart every
-// acknowledged append is there, in order, once; an unacknowledged one is there at most once and in its place. KILLS=200 makes
-// more rounds of it.
+// acknowledged append is there, in order, once; an unacknowledged one is there at most once and in its place. KILLS=200
+// makes more rounds of it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,10 +13,10 @@ import { Writer } from './writer.ts';
 const ROUNDS = Number(process.env['KILLS'] ?? 20);
 const WRITERS = 20;
 const SHARED_STREAMS = 4;
-/** A kill comes after so many answers, or after so many milliseconds, at random. */
+/** The kill comes after a random number of answers or milliseconds. */
 const ANSWERS_MAX = 1500;
 const LOAD_MS_MAX = 350;
-/** Share of the restarts that are killed before they are ready; about so long a start takes. */
+/** Fraction of the restarts that are killed before they are ready, and about how long a start takes. */
 const INTERRUPTED_STARTS = 0.2;
 const START_MS_MAX = 500;
 /** Writers that still wait long after their server is dead are stuck in the harness, not in the server. */

@@ -1,5 +1,5 @@
-// A small file system for one test: a tmpfs inside a mount namespace of its own, kept alive by a shell that ends with the
-// test process, so nothing stays mounted whatever happens. Needs root, or user namespaces.
+// A small file system for one test: a tmpfs inside a separate mount namespace, kept alive by a shell that ends with the
+// test process, so nothing stays mounted. Needs root, or user namespaces.
 import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { removeFolder, run, temporaryFolder, within } from '../support/server.ts';
@@ -11,7 +11,7 @@ export interface SmallDisk {
   readonly path: string;
   /** Where the test itself sees the whole of it. */
   readonly outside: string;
-  /** Command in front of another: runs it where the disk is visible; execs. */
+  /** Prefix for a command: runs it where the disk is visible; execs. */
   readonly enter: readonly string[];
   freeBytes(): number;
   /** Writes a file of zeros; deleting it gives the space back. */

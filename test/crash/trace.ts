@@ -1,6 +1,6 @@
 // Reads the output of `strace -f -tt -yy` and decides for each append whether its acknowledgement waited for the disk.
-// The order of lines is the order of events: strace splits a call into "<unfinished ...>" and "resumed" as soon as another
-// thread has something to report in between, so a call on one line had no rival while it ran.
+// The order of lines is the order of events: strace splits a call into "<unfinished ...>" and "resumed" as soon as
+// another thread has something to report in between, so a call on one line had no rival while it ran.
 
 export interface Call {
   readonly name: string;
@@ -72,7 +72,7 @@ function isMetaWrite(call: Call): boolean {
 }
 
 export interface Question {
-  /** Text that no other request carries. */
+  /** Text that is unique to this request. */
   readonly payload: string;
   /** What its acknowledgement begins with on the socket. */
   readonly answer: string;

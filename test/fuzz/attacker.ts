@@ -11,7 +11,7 @@ export interface Outcome {
   readonly end: 'answered' | 'closed' | 'silent';
 }
 
-/** A request whose framing is broken may rightly wait for more bytes; then it is dropped after so long. */
+/** A request with broken framing may rightly wait for more bytes; then it is dropped after this long. */
 const SILENCE_MS = 150;
 /** A whole request must be answered or refused by closing; this only bounds a hang. */
 const ANSWER_TIMEOUT_MS = 20_000;

@@ -1,4 +1,5 @@
-// Hostile requests as raw bytes. Each generator is a pure function of its randomness, so a seed repeats the whole attack.
+// Hostile requests as raw bytes. Each generator is a pure function of its randomness, so a seed repeats the whole
+// attack.
 import type { Random } from '../support/random.ts';
 import { FAMILIES, FUZZ_BUCKET, latin1, request, type Attack } from './attack.ts';
 import {

@@ -1,5 +1,5 @@
-// Thousands of hostile requests against a real server: no crash, no 5xx that blames the server, no stream made by a path
-// that must not reach one, no leak, and a normal append works after everything.
+// Thousands of hostile requests against a real server: no crash, no 5xx that blames the server, no stream made by a
+// path that must not reach one, no leak, and a normal append works after everything.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Socket } from 'node:net';
@@ -18,7 +18,9 @@ const LANES = 64;
 /** Attacks between two looks at whether the server still works. */
 const ATTACKS_PER_CHECK = 500;
 const MIB = 1024 * 1024;
-/** Growth between two equal passes that is still noise: arenas of the allocator and a heap that was not collected yet. */
+/**
+ * Growth between two equal passes that is still noise: arenas of the allocator and a heap that was not collected yet.
+ */
 const GROWTH_BYTES_MAX = 96 * MIB;
 const IDLE_TIMEOUT_MS = 30_000;
 const IDLE_POLL_MS = 100;
@@ -193,7 +195,7 @@ async function onePass(server: TestServer, honest: Honest, random: Random, tally
     let left = ATTACKS_PER_CHECK;
     count(await attackAll(server.port, LANES, () => (left-- > 0 ? randomAttack(random) : undefined)), tally);
     hangersOn.drip();
-    // Feeds the event streams that nobody reads.
+    // Feeds the event streams that are never read.
     await requestOnce(
       server.port,
       'POST',
@@ -210,7 +212,7 @@ async function onePass(server: TestServer, honest: Honest, random: Random, tally
 /** What a server without clients must have none of. */
 const GAUGES = ['sse_readers', 'long_poll_waiters', 'http_inflight_body_bytes', 'pending_requests'] as const;
 
-/** Waits until the server has let go of everything its clients held, then takes the lowest figure it settles at. */
+/** Waits until the server has released everything its clients held, then takes the lowest figure it settles at. */
 async function memoryAtRest(server: TestServer): Promise<{ residentBytes: number; anonymousBytes: number }> {
   const deadlineMs = performance.now() + IDLE_TIMEOUT_MS;
   for (let held = 1; held > 0;) {

@@ -1,5 +1,6 @@
-// Every route of the client, admin and cluster plane of real processes, with methods, names and headers that every object inherits or
-// that no server expects: each request is answered or its connection closed, and the process is there afterwards.
+// Every route of the client, admin and cluster plane of real processes, with methods, names and headers that every
+// object inherits or that no server expects: each request is answered or its connection closed, and the process is
+// there afterwards.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
@@ -8,7 +9,7 @@ import { type TestServer, withServer } from '../support/server.ts';
 import { type Attack, request } from './attack.ts';
 import { attackAll } from './attacker.ts';
 
-/** What a look-up in an object literal finds without anybody having put it there, in all spellings. */
+/** Members that every object literal inherits, in all spellings. */
 const INHERITED = ['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf', '__defineGetter__'];
 const METHODS = [
   ...INHERITED.flatMap((name) => [name, name.toUpperCase()]),
@@ -93,7 +94,7 @@ function body(name: string): string {
 
 function odd(method: string, path: string, headers: readonly string[], text: string): Attack {
   const shown = method.length > 40 ? `${method.slice(0, 10)}... (${method.length})` : method;
-  // Nobody promises an answer to what is too long for a request line.
+  // A target too long for a request line need not be answered.
   return { label: `${shown} ${path}`, bytes: request(method, path, [...headers], text), complete: method.length < 100 };
 }
 
@@ -148,7 +149,7 @@ async function speaksPlainly(port: number): Promise<void> {
 
 test('so does the cluster plane', async () => {
   const cluster = await TestCluster.create({ nodes: 3, groups: 2 });
-  // One of three: the plane listens, and nobody leads.
+  // One of three: the plane listens, and no node leads.
   const server = cluster.node(1);
   try {
     await server.start('health');

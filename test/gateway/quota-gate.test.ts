@@ -1,4 +1,4 @@
-// What the gate of quotas asks, whom it keeps waiting, and what it does while a group has no leader.
+// Queries of the quota gate, the writes that wait for them, and its behaviour while a group has no leader.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ErrorCode, errorCode, errorNumber } from '../../src/base/errors.ts';
@@ -28,7 +28,7 @@ class Shards implements ShardGateway {
   isBlank = false;
   /** What a leader would have got: the mark, and the text of the body. */
   readonly writes: [mark: number, body: string][] = [];
-  /** Questions that nobody answers yet. */
+  /** Queries without an answer yet. */
   readonly held: (() => void)[] = [];
 
   groupOf(): number {
@@ -177,7 +177,7 @@ test('under a load of a bucket that gets a quota elsewhere one answer is 503, no
   assert.deepEqual(await other.send('b', COMMANDS.appendBatch.number, '\0\0\0\u0001x'), ['OK']);
 });
 
-test('the node that is told of a quota knows it at once', async () => {
+test('the node that sets a quota knows it immediately', async () => {
   const rig = new Rig();
   for (let i = 0; i < 2; i++) await rig.send('b', COMMANDS.append.number, 'x');
   rig.shards.streamsMax = 2;
@@ -187,7 +187,7 @@ test('the node that is told of a quota knows it at once', async () => {
   assert.deepEqual(rig.shards.writes, [[QUOTA_OVER, '']]);
 });
 
-test('while a group has no leader a known quota goes by what was said last, and counts what this node admits', async () => {
+test('while a group has no leader, a known quota uses the last figures plus what this node admits', async () => {
   const rig = new Rig();
   rig.shards.streamsMax = 4;
   assert.deepEqual(await rig.send('b'), ['OK']);

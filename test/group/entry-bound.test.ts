@@ -1,4 +1,5 @@
-// However much arrives within one turn, a group's entries stay small enough to travel; what no message could carry is refused alone.
+// However much arrives within one turn, a group's entries stay small enough to travel; what no message could carry is
+// refused alone.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
@@ -17,7 +18,7 @@ import { SortedMapTx } from '../stream/sorted-map-tx.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
 
 const MIB = 1024 * 1024;
-/** Of a command beside its payload. */
+/** Size of a command in addition to its payload. */
 const HEAD_BYTES = 1024;
 
 const NO_LOG: LogReader = { firstIndex: () => 1, lastIndex: () => 0, term: () => 0, entries: () => [] };
@@ -59,7 +60,7 @@ class Host {
     this.entries.length = 0;
   }
 
-  /** As it comes from another node, with the body inside, or from a mailbox, with the body beside it. */
+  /** As it comes from another node, with the body inside, or from a mailbox, with the body transferred separately. */
   submit(slot: number, kind: number, body: Uint8Array, isTransferred = false): void {
     const request = newRequest();
     request.op = kind;

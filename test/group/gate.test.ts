@@ -1,4 +1,5 @@
-// A bound that small bodies keep full: a large one gets its turn, and nobody is held up for ever by one that does not come.
+// A bound that small bodies keep full: a large one gets its turn, and one that never returns does not block the others
+// forever.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Gate } from '../../src/group/gate.ts';

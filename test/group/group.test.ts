@@ -1,4 +1,4 @@
-// A group as its shard sees it, with two silent peers: who waits for what, and what they are told when it does not come.
+// A group as its shard sees it, with two silent peers: which requests wait, and their answers when nothing arrives.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode } from '../../src/base/errors.ts';
@@ -173,7 +173,7 @@ test('a proposal whose place in the log another leader took is refused as not wr
   assert.equal(host.group.state.appliedIndex, index);
 });
 
-test('who waits when the group stops is told that the outcome is unknown', () => {
+test('requests that wait when the group stops get an unknown outcome', () => {
   const host = new Host();
   host.elect();
   host.submit(1);

@@ -1,4 +1,5 @@
-// What a leader refuses by the mark of a gate: only what would grow a bucket that has a quota here, and never what bears no mark.
+// What a leader refuses by the mark of a gate: only what would grow a bucket that has a quota here, and never what
+// bears no mark.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { quotaRefusal } from '../../src/group/quota-refusal.ts';
@@ -49,7 +50,7 @@ for (const bound of ['streamsMax', 'retainedBytesMax'] as const) {
     assert.equal(refusal(state, COMMANDS.create.number, QUOTA_OVER), 'QUOTA_EXCEEDED');
     // Nodes of the version before mark nothing.
     assert.equal(refusal(state, COMMANDS.create.number, QUOTA_UNMARKED), 'none');
-    // A stream that is not there: the answer is 404, whatever the quota.
+    // A missing stream: the answer is 404, regardless of the quota.
     for (const mark of [QUOTA_UNKNOWN, QUOTA_OVER]) assert.equal(refusal(state, COMMANDS.append.number, mark), 'none');
   });
 }

@@ -1,4 +1,4 @@
-// Slots say who waits for an answer.
+// Slots identify the receiver of an answer.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NO_SLOT, type Receiver, SlotSequence, receiverOf } from '../../src/group/reply-slot.ts';

@@ -1,4 +1,5 @@
-// A bootstrap holds its snapshot until the first read has been answered: counted with what waits for slow clients, and given back.
+// A bootstrap holds its snapshot until the first read has been answered: counted with what waits for slow clients, and
+// given back.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../support/until.ts';

@@ -1,4 +1,5 @@
-// Bounds on connections over real sockets: one too many is closed, the others go on, and there is room again when one leaves.
+// Bounds on connections over real sockets: one too many is closed, the others go on, and there is room again when one
+// leaves.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';

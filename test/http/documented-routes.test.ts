@@ -17,7 +17,10 @@ function key(method: string, pattern: string): string {
   return `${method === 'HEAD' ? 'GET' : method} ${pattern.replaceAll(/\{[^}]*\}/g, '{}')}`;
 }
 
-/** Methods stand in front of their path, in the same or in earlier backquotes; a path without a method has those of the one before. */
+/**
+ * Methods stand in front of their path, in the same or in earlier backquotes; a path without a method has those of the
+ * one before.
+ */
 function routesOf(cell: string): string[] {
   const found: string[] = [];
   let methods: string[] = [];

@@ -1,4 +1,5 @@
-// A gateway without shards: remembers what it was asked and answers what the test says, always after send() has returned.
+// A gateway without shards: remembers what it was asked and answers what the test says, always after send() has
+// returned.
 import type { ReplyHandler, ShardGateway, TailHandler } from '../../src/ports.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import type { Request } from '../../src/protocol/request.ts';

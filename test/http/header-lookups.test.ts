@@ -1,4 +1,5 @@
-// What a request costs in calls to the native half: its headers are walked over once, and nobody asks for one of them again.
+// What a request costs in calls to the native half: its headers are walked over once, and nobody asks for one of them
+// again.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CorsPolicy } from '../../src/http/cors.ts';

@@ -1,4 +1,5 @@
-// Answers that do not fit the cork buffer of uWebSockets.js: `end` loses them when the client does not read, `tryEnd` does not.
+// Answers that do not fit the cork buffer of uWebSockets.js: `end` loses them when the client does not read, `tryEnd`
+// does not.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CorsPolicy } from '../../src/http/cors.ts';

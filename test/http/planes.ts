@@ -93,7 +93,9 @@ export function newOperations(gateway: FakeGateway): Operations {
   };
 }
 
-/** Starts the planes for one test and closes them after it, checking that nothing was left open and no handler failed. */
+/**
+ * Starts the planes for one test and closes them after it, checking that nothing was left open and no handler failed.
+ */
 export async function startPlanes(
   t: TestContext,
   {

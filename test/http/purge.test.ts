@@ -1,4 +1,5 @@
-// The HTTP side of a purge over a fake gateway: slices, refusals in the middle, and the GC pass with a store that fails.
+// The HTTP side of a purge over a fake gateway: slices, refusals in the middle, and the GC pass with a store that
+// fails.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';

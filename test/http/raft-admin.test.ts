@@ -1,4 +1,5 @@
-// Operators' calls about a Raft group: what is refused before a shard is asked, what a shard is asked, what is passed on.
+// Operators' calls about a Raft group: what is refused before a shard is asked, what a shard is asked, what is passed
+// on.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';

@@ -1,4 +1,5 @@
-// The leadership-shed routes: exactly the objects that scripts rely on, idempotent changes, and what is said when one fails.
+// The leadership-shed routes: exactly the objects that scripts rely on, idempotent changes, and what is said when one
+// fails.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MillraceError } from '../../src/base/errors.ts';

@@ -1,4 +1,5 @@
-// Stream routes of the client plane over a gateway that answers what the test says: what is asked, and how answers look.
+// Stream routes of the client plane over a gateway that answers what the test says: what is asked, and how answers
+// look.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';

@@ -1,4 +1,5 @@
-// A request that may not do anything costs nothing: no body is read, no room is held, and what others send goes through.
+// A request that may not do anything costs nothing: no body is read, no room is held, and what others send goes
+// through.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { ControlPort } from '../../src/subscriptions/ports.ts';

@@ -7,8 +7,9 @@ import { createRing, RingReader, RingWriter } from '../../src/mailbox/ring.ts';
 import { Parker, Waker } from '../../src/mailbox/wake.ts';
 
 /**
- * The shard side of the two-thread tests: checks every record of `requests` and echoes it into `replies`, as a shard loop would:
- * drain, answer, publish once, park. A full reply ring makes it wait for space. The first message from the parent ends it.
+ * The shard side of the two-thread tests: checks every record of `requests` and echoes it into `replies`, as a shard
+ * loop would: drain, answer, publish once, park. A full reply ring makes it wait for space. The first message from the
+ * parent ends it.
  *
  * Record: sequence u32, transfer id u32 (0: none), checksum u32 of the rest, the rest.
  */
@@ -106,7 +107,7 @@ async function echo(data: FixtureData): Promise<void> {
       if (transferId === 0 || channelIn === undefined || channelOut === undefined) continue;
       writer.view.setUint32(offset + 4, channelOut.send(channelIn.take(transferId)), true);
     }
-    // Release before publish: the replies say that there is space, and nobody would tell of it later.
+    // Release before publish: the replies indicate free space, and no later signal would.
     if (held) writer.requestSpace();
     else reader.release();
     if (writer.publish()) waker.wake();

@@ -124,8 +124,8 @@ test('a reader refuses a damaged record instead of running through the data', ()
 });
 
 /**
- * The model is an array of {size, fill} and the sum of what the bytes must cost. The cursors start just below 2^31 and 2^32,
- * so that the runs go over both the sign change and the wrap of the 32-bit counters.
+ * The model is an array of {size, fill} and the sum of what the bytes must cost. The cursors start just below 2^31 and
+ * 2^32, so that the runs go over both the sign change and the wrap of the 32-bit counters.
  */
 for (const [seed, startBytes] of [
   [1, 0],

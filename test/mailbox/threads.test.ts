@@ -19,8 +19,9 @@ const RING_BYTES = 64 * 1024;
 const STALL_MS = 30_000;
 
 /**
- * Runs `total` records through the worker. `fill(sent)` puts record number `sent` into the writer or answers false (full, or enough
- * under way); `check(received)` looks at the reader's current record. Fails when the worker fails or when nothing moves.
+ * Runs `total` records through the worker. `fill(sent)` puts record number `sent` into the writer or answers false
+ * (full, or enough under way); `check(received)` looks at the reader's current record. Fails when the worker fails or
+ * when nothing moves.
  */
 async function pump(
   t: TestContext,
@@ -131,7 +132,8 @@ test('a transfer is always there when its ring record is', async (t) => {
     const big = random(3) > 0;
     if (!big) return putRecord(writer, sent, 0, random(100));
     const buffer = new ArrayBuffer(1 + random(random(50) === 0 ? 1024 * 1024 : 2000));
-    // At most 4 MiB of buffers: what waits in the transfer channel there and back is below its bound, so that the worker's send is never refused.
+    // At most 4 MiB of buffers: what waits in the transfer channel there and back is below its bound, so that the
+    // worker's send is never refused.
     if (sent - received > 300 || !sender.fits(4 * 1024 * 1024 + buffer.byteLength)) {
       channelFull += 1;
       return false;

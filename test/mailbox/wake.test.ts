@@ -7,7 +7,7 @@ import { onReplies, Parker, Waker } from '../../src/mailbox/wake.ts';
 
 type Pair = { sab: SharedArrayBuffer; reader: RingReader; waker: Waker; parked: () => boolean; put: () => boolean };
 
-/** One thread plays both sides; the interval stands for what keeps a real thread alive while it is parked. */
+/** One thread plays both sides; the interval replaces what keeps a real thread alive while it is parked. */
 function setUp(t: TestContext): Pair {
   const alive = setInterval(() => undefined, 60_000);
   t.after(() => clearInterval(alive));

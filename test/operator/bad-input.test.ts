@@ -1,4 +1,4 @@
-// Whatever is wrong with the command line or with the cluster file: nothing on stdout, one sentence on stderr, the exit code.
+// Every fault in the command line or the cluster file: nothing on stdout, one sentence on stderr, the exit code.
 import assert from 'node:assert/strict';
 import { dirname, join } from 'node:path';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -71,7 +71,7 @@ test('verbs and flags', async () => {
   ]);
 });
 
-test('a result that cannot be written is said; one that nobody reads any more is not', async () => {
+test('an unwritable result is reported; a closed pipe is not', async () => {
   const tool = (end: string): string => `'${process.execPath}' '${CTL_ENTRY}' --help ${end}`;
   const full = run(['bash', '-c', tool('>/dev/full')]);
   assert.equal(await full.exited, 1);
@@ -122,7 +122,7 @@ test('a backup of which nothing but the manifest is there', async () => {
   }));
   const manifest = file('lost/manifest.json', JSON.stringify({ format_version: 1, raft_group_count: GROUPS, groups }));
   const args = ['backup-verify', '--location', dirname(manifest)];
-  // Threads that still answer while the pool ends once made an error of their own, every second time.
+  // Threads that answered while the pool ended used to cause a separate error, half of the time.
   await expectAll(
     Array.from({ length: 3 }, () => ({ args, code: 1, sentence: /group-\d+\.snapshot: there is no such file$/m })),
   );

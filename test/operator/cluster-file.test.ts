@@ -52,7 +52,7 @@ test('TOML, JSON, YAML and stdin hold the same; defaults follow from what is the
     assert.deepEqual(parseClusterFile('stdin', text, undefined).nodes[0], nodes[0]);
 });
 
-test('the extension says what a file is; none is JSON, another one is refused', () => {
+test('the extension determines the file type; none is JSON, any other is refused', () => {
   assert.equal(formatOf('/a/cluster.toml'), 'toml');
   assert.equal(formatOf('a.YML'), 'yaml');
   assert.equal(formatOf('/etc/some.d/cluster'), 'json');

@@ -1,4 +1,4 @@
-// Whoever makes a backup hears when the cluster would soon delete what it refers to.
+// backup-create warns when the cluster would soon delete what the backup refers to.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// What the system does not let an ordinary user do is said in a sentence, and leaves nothing behind. Root may do everything, so as
-// root the tool runs as somebody else.
+// Missing permissions of an ordinary user are reported with a sentence and leave nothing behind. Root may do
+// everything, so as root the tool runs as another user.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { chmodSync, cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -130,7 +130,7 @@ test('a backup of which the directory, the manifest or a group may not be read',
   await denied('', 0o755, /sound\/manifest\.json cannot be read \(EACCES: permission denied, stat /);
   await denied('manifest.json', 0o644, /sound\/manifest\.json cannot be read \(EACCES: permission denied, open /);
   await denied(SNAPSHOT, 0o644, new RegExp(`${SNAPSHOT} cannot be read \\(EACCES: permission denied, open `));
-  // Whoever may not look around finds by name what a backup consists of.
+  // A user without list permission finds the parts of a backup by name.
   chmodSync(sound, 0o111);
   const verified = await verify();
   assert.equal(verified.code, 0, verified.stderr);

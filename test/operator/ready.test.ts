@@ -48,7 +48,7 @@ test('a node that has applied what the others had committed a look earlier keeps
   assert.equal(whyNotReady(after(1000), 2, LAG, before), undefined);
   assert.equal(whyNotReady(after(999), 2, LAG, before), 'node 2 is behind in group 0, by up to 501 entries');
   assert.notEqual(whyNotReady(after(1000), 2, LAG), undefined);
-  // Nobody answered then, so nothing is known of it.
+  // The node did not answer then, so nothing is known of it.
   assert.notEqual(whyNotReady(after(1000), 2, LAG, [silent(1), silent(2)]), undefined);
 });
 
@@ -68,7 +68,7 @@ test('wait-ready wants exactly the expected groups, each with voters and a leade
 test('a node that answers and has applied nothing has lost its disk, or was never filled', () => {
   const empty = group(0, undefined, { applied: 0, lastLog: 0 });
   assert.equal(hasNothing([node(2, [empty])], 2), true);
-  // Taken out while it was away: nobody tells it how much of its log counts.
+  // Removed while it was away: it is not told how much of its log counts.
   assert.equal(hasNothing([node(2, [group(0, undefined, { applied: 0 })])], 2), false);
   assert.equal(hasNothing([node(1, [group(0, 1, { voters: [1, 3] })]), node(2, [{ ...empty, term: 0 }])], 2), false);
   assert.equal(hasNothing([node(2, [group(0, 1)])], 2), false);
@@ -98,11 +98,11 @@ test('of several views of a group the newest term counts; an old one without a l
   assert.deepEqual(groupViews(sample), [{ id: 0, leader: 2, term: 6, voters: [1, 2, 3], committed: 100 }]);
   assert.deepEqual(groupViews(sample.toReversed())[0]?.leader, 2);
   assert.deepEqual([...leaderships(sample)], [[2, 1]]);
-  // But whoever is still seen as a leader by anybody has not given everything away.
+  // But a node that any other still sees as a leader has not handed everything over.
   assert.deepEqual(ledBy(sample, 1), [0]);
 });
 
-test('groups are named in a few words', () => {
+test('groups are named briefly', () => {
   assert.equal(nameGroups([3]), 'group 3');
   assert.equal(nameGroups([1, 2]), 'groups 1 and 2');
   assert.equal(nameGroups([1, 2, 3]), 'groups 1, 2 and 3');

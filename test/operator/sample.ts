@@ -49,7 +49,7 @@ export const silent = (nodeId: number): Answer => ({ nodeId, report: undefined, 
 
 export const DRAINING = { shedState: 'maintenance-drain', acceptsTransfers: false } as const;
 
-/** Three nodes that agree on who leads group 0, 1, 2 and so on. */
+/** Three nodes that agree on the leaders of groups 0, 1, 2 and so on. */
 export function agreed(...leaders: readonly number[]): Answer[] {
   const groups = leaders.map((leader, id) => group(id, leader));
   return VOTERS.map((id) => node(id, groups));

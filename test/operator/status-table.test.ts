@@ -111,7 +111,7 @@ test('the bar is one line in every window', () => {
   assert.equal(barLine(3, 16, 'groups written', 15), '3/16 groups…');
 });
 
-test('what stops writes is said in words', () => {
+test('reasons that block writes are named', () => {
   const sample = [node(1, [group(0, undefined)], { diskFull: true, admission: 'refusing' }), silent(2), silent(3)];
   const text = `${renderStatus(NODES, sample).join('\n')}\n`;
   assert.match(text, /\n1 +h1 +disk full, refusing writes, no leader /);
@@ -120,7 +120,7 @@ test('what stops writes is said in words', () => {
   assert.match(text, /\ngroup 0 has no leader: writes wait\ngroup 0: most voters do not answer here\n/);
 });
 
-test('whatever keeps a node from leading is said', () => {
+test('every reason not to lead is named', () => {
   const shed = { shedState: 'maintenance-drain+cluster-egress+cold-health', acceptsTransfers: false };
   const text = renderStatus(NODES, [node(1, [group(0, 2)], shed), node(2, [group(0, 2)]), silent(3)]).join('\n');
   assert.match(text, /\n1 +h1 +drained, cut off, no cold store +0 /);

@@ -37,7 +37,7 @@ test('a voter that takes nothing is passed over, one that does not report comes 
   ]);
 });
 
-test('a group that nobody can take is named with the reason', () => {
+test('a group that no node can take is named with the reason', () => {
   const groups = [group(0, 1), group(1, 1, { voters: [1] })];
   const sample = [node(1, groups), node(2, groups, DRAINING), node(3, groups, DRAINING)];
   assert.deepEqual(planDrain(sample, 1), {

@@ -1,4 +1,4 @@
-// Large bodies between the tool and a node that rests, dies or answers early. The node is a stand-in, so that it can.
+// Large bodies between the tool and a node that pauses, dies or answers early. The node is a fake, so that it can.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http';

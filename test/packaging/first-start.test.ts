@@ -1,4 +1,5 @@
-// What a new user meets when the first start does not work: one sentence each, and no promise that the host cannot keep.
+// What a new user meets when the first start does not work: one sentence each, and no promise that the host cannot
+// keep.
 import assert from 'node:assert/strict';
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -65,7 +66,7 @@ test('a checkout that is not built and cannot be written is a sentence', { skip 
   for (const name of ['bootstrap.mjs', 'node-support.mjs']) {
     cpSync(join(REPO_ROOT, 'scripts', name), join(folder, 'scripts', name));
   }
-  // For whoever runs the tests as an ordinary user: a folder of one's own that is read-only.
+  // When the tests run as an ordinary user: a read-only directory of that user.
   if (user.uid === undefined) chmodSync(folder, 0o555);
   const { status, stderr } = start(['scripts/bootstrap.mjs', 'run', 'main.js'], folder);
   chmodSync(folder, 0o755);
@@ -97,7 +98,7 @@ test('nothing is promised about a data directory in memory', { skip: !existsSync
   assert.doesNotMatch(server.log(), /is on disk/);
 });
 
-test('the line to try works as it stands, also with a certificate and a token', () => {
+test('the suggested command works verbatim, also with a certificate and a token', () => {
   const facts = { shardCount: 1, startMs: 3, onDisk: true };
   const plain = loadConfig([]);
   const tryLine = (config: typeof plain): string => /try +(.*)$/m.exec(greeting(config, facts))?.[1] ?? '';

@@ -22,7 +22,7 @@ interface NodeSupport {
   readonly unsupported: (host: Host) => string | undefined;
 }
 
-/** Plain JavaScript beside the compiled tree: it has to run on a Node that could not even load the rest. */
+/** Plain JavaScript outside the compiled tree: it has to run on a Node that could not load the rest. */
 const support: NodeSupport = await import(pathToFileURL(join(REPO_ROOT, 'scripts/node-support.mjs')).href);
 
 /** Below, npm itself does not run. */

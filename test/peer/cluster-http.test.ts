@@ -36,7 +36,7 @@ async function client(t: TestContext, port: number): Promise<RawClient> {
   return raw;
 }
 
-test('the shed state and the probe answer, beside working peer links', async (t) => {
+test('the shed state and the probe answer while peer links work', async (t) => {
   const waiter = new Waiter();
   const [one, two] = (await makeCluster(t, waiter, 2)) as [TestPeer, TestPeer];
   const port = one.peers.port;
@@ -132,7 +132,7 @@ test('what is no request after all, and requests that never end, are closed with
   assert.equal(peers.counters().cluster_http_connections, 0);
 });
 
-test('a crowd of connections pushes out who has not asked for longest, never a peer that asks', async (t) => {
+test('a crowd of connections displaces the one idle longest, never a peer that asks', async (t) => {
   const { port, peers, waiter } = await startPeer(t, { limits: { httpConnectionsMax: 4 } });
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   t.after(() => agent.destroy());

@@ -1,4 +1,5 @@
-// A way of fixed width behind an Egress, in simulated time: what is under way fits the way, and urgent frames hardly wait.
+// A way of fixed width behind an Egress, in simulated time: what is under way fits the way, and urgent frames hardly
+// wait.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Egress } from '../../src/peer/egress.ts';
@@ -10,7 +11,9 @@ const HEARTBEAT_MS = 200;
 const HEARTBEAT_BYTES = 64;
 const ENTRY_BYTES = 4096;
 
-/** Longest waits of heartbeats in the second half of the run, and bytes that arrived then, with entries always waiting. */
+/**
+ * Longest waits of heartbeats in the second half of the run, and bytes that arrived then, with entries always waiting.
+ */
 function run(bytesPerMs: number, delayMs: number): { readonly waitMs: number; readonly carriedBytes: number } {
   const egress = new Egress(64 * 1024 * 1024);
   const saidMs = new Map<Uint8Array, number>();

@@ -1,4 +1,4 @@
-// Peers on 127.0.0.1 for tests: what they hear is collected, and tests wait for it instead of sleeping.
+// Peers on 127.0.0.1 for tests: what they receive is collected, and tests wait for it instead of sleeping.
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -15,7 +15,7 @@ export const SECRET = 'correct horse';
 export const GROUP_COUNT = 16;
 export const HOST = '127.0.0.1';
 
-/** Long enough for a busy machine; a test that waits so long has failed. */
+/** Long enough for a busy machine; a test that waits this long has failed. */
 const WAIT_MS = 20_000;
 
 /** Calls to `note` let waiting conditions be looked at again. */
@@ -58,7 +58,7 @@ export class Recorder implements PeerHandler {
   readonly forwards: { origin: ForwardOrigin; group: number; bytes: Uint8Array }[] = [];
   readonly snapshots: string[] = [];
   readonly links: string[] = [];
-  /** By the word, in the order of words. */
+  /** Sorted by text. */
   readonly introduced: (readonly [word: string, standing: Standing | undefined])[] = [];
   snapshotBytes = 0;
   onChunk: (snapshot: IncomingSnapshot, bytes: Uint8Array) => void = () => {};

@@ -1,4 +1,4 @@
-// Forwarded requests that wait for their answers are so many at most.
+// The number of forwarded requests that wait for an answer is bounded.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';

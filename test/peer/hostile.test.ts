@@ -1,4 +1,4 @@
-// Whoever reaches the cluster port, and nodes that do not belong together.
+// Strangers on the cluster port, and nodes of different clusters.
 import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
 import { once } from 'node:events';

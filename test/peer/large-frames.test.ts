@@ -1,4 +1,5 @@
-// Large frames travel in pieces between which urgent ones leave; peers of the version before get them whole, as far as they take them.
+// Large frames travel in pieces between which urgent ones leave; peers of the version before get them whole, as far as
+// they take them.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { once } from 'node:events';
@@ -90,7 +91,7 @@ test('nothing of a frame that was cut is left over for the next connection', () 
   assert.deepEqual(leave(egress).map(frameKind), [FRAME_RAFT]);
 });
 
-test('requests take half of the queue, so that the largest entry finds room beside them', () => {
+test('requests take half of the queue, so that the largest entry still fits', () => {
   const egress = new Egress(QUEUE_BYTES);
   const request = frameOf(FRAME_FORWARD, 31 * MIB);
   assert(egress.queue.hasRoom(request.length));

@@ -62,7 +62,7 @@ async function deafPeer(t: TestContext): Promise<{ port: number; sockets: Socket
   return { port: (server.address() as AddressInfo).port, sockets };
 }
 
-test('a peer that does not read costs a bounded queue; messages give way to forwards, and all is counted', async (t) => {
+test('a peer that does not read costs a bounded queue; messages yield to forwards, and all is counted', async (t) => {
   const waiter = new Waiter();
   const deaf = await deafPeer(t);
   const queueBytesMax = 4 * MIB;
@@ -85,11 +85,11 @@ test('a peer that does not read costs a bounded queue; messages give way to forw
   const { peer_dropped_frames: droppedFrames, peer_dropped_bytes: droppedBytes } = one.peers.counters();
   assert.ok(droppedFrames >= 500 && droppedBytes > droppedFrames * 64 * 1024);
   const grownBytes = process.memoryUsage().arrayBuffers - heldBefore;
-  // Frames are garbage when they are dropped; how much of it lies around is the collector's business.
+  // Dropped frames are garbage; how much of it remains is up to the collector.
   t.diagnostic(
     `${turns} frames of 64 KiB: ${droppedFrames} dropped, ${(grownBytes / MIB).toFixed(0)} MiB more buffers`,
   );
-  // Forwards are not dropped: messages give way in half of the queue, and when that is full the caller hears it.
+  // Forwards are not dropped: messages yield half of the queue, and when that is full the caller is refused.
   let accepted = 0;
   while (one.peers.forward(2, 1, new Uint8Array(64 * 1024), () => {})) accepted++;
   assert.ok(accepted > 28 && accepted <= 32, `${accepted} accepted`);

@@ -20,7 +20,7 @@ function pair(cluster: readonly TestPeer[]): [TestPeer, TestPeer] {
   return [one, two];
 }
 
-test('a node that joins is linked, keeps its link while it stays, and is let go', async (t) => {
+test('a node that joins is linked, keeps its link while it stays, and is unlinked afterwards', async (t) => {
   const waiter = new Waiter();
   const [one, two] = pair(await makeCluster(t, waiter, 2));
   const four = makePeer(t, waiter, 4);
@@ -96,7 +96,7 @@ test('a node that connects to one that does not know it gets answers, for as lon
   await waiter.until('the end', () => one.peers.counters().peer_sessions === 0);
   assert.equal(one.peers.counters().peer_links_up, 0);
   const { raft_grpc_append_stream_session_failures: failures } = one.peers.counters();
-  // Nobody is looked for who only was a guest.
+  // A node that was only known by its own connection is not looked for.
   one.peers.sendRaft(4, 2, heartbeat(1, 4, 2));
   assert.equal(one.peers.counters().raft_grpc_append_stream_session_failures, failures);
 });
@@ -214,7 +214,7 @@ test('a forward to a node that is gone says so: at once when unsent, else its ou
   assert.equal(one.peers.counters().peer_dropped_messages, 1);
 });
 
-test('a forward that nobody answers ends, and a late answer is counted', async (t) => {
+test('a forward without an answer ends, and a late answer is counted', async (t) => {
   const waiter = new Waiter();
   const limits = { forwardTimeoutMs: 20, tickMs: 20, silentTicksMax: 1000 };
   const [one, two] = pair(await makeCluster(t, waiter, 2, { limits }));

@@ -114,7 +114,7 @@ test('entries that never cease let a snapshot pass now and then', () => {
   }
 });
 
-test('the urgent lane is bounded by itself: its oldest message of Raft gives way, and no entry does', () => {
+test('the urgent lane has its own bound: its oldest Raft message is dropped, and no entry is', () => {
   const queue = new SendQueue(4096);
   const entry = frame(FRAME_RAFT, 4096);
   assert(queue.push(entry));

@@ -71,7 +71,7 @@ test('a gap, or an end that counts other bytes, fails the transfer; what comes b
   assert.deepEqual(events, ['begin from 1', 'chunk 100', 'aborted from 1', 'tell 1: 8 failed at 100']);
 });
 
-test('a newer snapshot of the group ends the older one, whoever sends it', () => {
+test('a newer snapshot of the group ends the older one, from any sender', () => {
   const { receiver, events, snapshots } = makeReceiver();
   const [one, two] = [session(1), session(2)];
   receiver.onBegin(one, begin(7));

@@ -1,4 +1,4 @@
-// Who hands over what: the plan as a table, and rounds against shards that accept, refuse or forget.
+// Leadership transfers: the plan as a table, and rounds against shards that accept, refuse or forget.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
@@ -213,7 +213,7 @@ test('a hand-over is reported when it has taken effect, or has not in its time',
   assert.deepEqual(cluster.outcomes.slice(1, 2), ['1>3 failed']);
 });
 
-test('when nobody takes anything, a round asks a bounded number of times', async () => {
+test('when no node accepts anything, a round asks a bounded number of times', async () => {
   const cluster = new Cluster(Array.from({ length: 64 }, () => 1));
   cluster.draining = true;
   cluster.answer = () => 'declined';
@@ -222,7 +222,7 @@ test('when nobody takes anything, a round asks a bounded number of times', async
   assert.equal(cluster.balancer.transfers, 0);
 });
 
-test('a shard that is busy or stopping ends the round; a broken answer is reported and the next round goes on', async () => {
+test('a shard that is busy or stopping ends the round; a broken answer is reported and the next round continues', async () => {
   const cluster = new Cluster([1, 1, 1, 1]);
   cluster.gateway.full = true;
   assert.deepEqual(await cluster.round(), []);

@@ -1,4 +1,5 @@
-// The cold-health gate: it gives groups away only when another node would do better, and ends when its own way is good again.
+// The cold-health gate: it gives groups away only when another node would do better, and ends when its own way is good
+// again.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { GroupView } from '../../src/placement/balancer.ts';
@@ -53,7 +54,7 @@ class Rig {
   }
 }
 
-test('it trips after so many looks in a row that found uploads failing, and heals after so many proofs', async () => {
+test('it trips after several checks in a row that found uploads failing, and heals after several good probes', async () => {
   const rig = new Rig();
   assert.equal(await rig.ticks(2), '--');
   rig.failing = false;
@@ -75,7 +76,7 @@ test('it trips after so many looks in a row that found uploads failing, and heal
   assert.deepEqual(rig.errors, []);
 });
 
-test('a store that nobody reaches moves nothing, for however long', async () => {
+test('a store that no node reaches moves nothing, for however long', async () => {
   const rig = new Rig();
   rig.reaching = new Set();
   assert.equal(await rig.ticks(20), '-'.repeat(20));
@@ -91,7 +92,7 @@ test('a store that nobody reaches moves nothing, for however long', async () => 
   assert.deepEqual([...rig.gate.receivers], [], 'it keeps what it still leads');
 });
 
-test('nobody is asked while uploads work, or when this node can reach the store itself', async () => {
+test('no node is asked while uploads work, or when this node can reach the store itself', async () => {
   const rig = new Rig();
   rig.failing = false;
   await rig.ticks(10);

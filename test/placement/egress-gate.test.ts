@@ -39,7 +39,7 @@ class Rig {
     onError: (error) => this.errors.push(error),
   });
 
-  /** One letter for each tick: `-` may lead, `I` impaired, `i` impaired and leading all the same. */
+  /** One letter for each tick: `-` may lead, `I` impaired, `i` impaired and leading anyway. */
   async ticks(count: number): Promise<string> {
     let seen = '';
     for (let i = 0; i < count; i++) {
@@ -55,7 +55,7 @@ class Rig {
   }
 }
 
-test('it trips after so many bad ticks in a row and heals after so many good ones', async () => {
+test('it trips after several bad ticks in a row and heals after several good ones', async () => {
   const rig = new Rig();
   assert.equal(await rig.ticks(3), '---');
   rig.fail(2, 3);
@@ -77,10 +77,10 @@ test('it trips after so many bad ticks in a row and heals after so many good one
   assert.deepEqual(rig.gate.counters, { ticks: 16, badTicks: 8, trips: 1 });
 });
 
-test('the log says that a path is broken when it breaks, also when nobody leads meanwhile, and not when it has healed', async () => {
+test('the log reports a broken path when it breaks, even without any leader, and not when it has healed', async () => {
   const rig = new Rig();
   await rig.ticks(1);
-  // Cut off from everybody: this node loses its groups before it finds out why.
+  // Cut off from all nodes: this node loses its groups before it finds out why.
   rig.fail(2, 3);
   rig.groups = [{ id: 0, leader: null, voters: [1, 2, 3] }];
   await rig.ticks(3);
@@ -141,7 +141,7 @@ test('each other voter is asked once a tick', async () => {
   assert.deepEqual(rig.asked, [2, 3]);
 });
 
-test('a node that stood still itself accuses nobody', async () => {
+test('a node that was suspended accuses no other', async () => {
   const rig = new Rig();
   rig.outcomes = new Map([
     [2, 'unknown'],
@@ -150,7 +150,7 @@ test('a node that stood still itself accuses nobody', async () => {
   assert.equal(await rig.ticks(5), '-----');
 });
 
-test('while a group has no leader an impaired node campaigns, and stops when somebody leads', async () => {
+test('while a group has no leader an impaired node campaigns, and stops when some node leads', async () => {
   const rig = new Rig();
   await rig.ticks(1);
   rig.fail(2, 3);
@@ -162,7 +162,7 @@ test('while a group has no leader an impaired node campaigns, and stops when som
   rig.groups = [led, { ...leaderless, leader: 2 }];
   assert.equal(await rig.ticks(2), 'II');
   assert.deepEqual(rig.applied.at(-1), { isImpaired: true, mayLead: false });
-  // Cut off from everybody it has no leader either: no reason to make it wait once they are back.
+  // Cut off from all nodes it has no leader either: no reason to make it wait once they are back.
   const alone = new Rig();
   await alone.ticks(1);
   alone.fail(2, 3);
@@ -170,7 +170,7 @@ test('while a group has no leader an impaired node campaigns, and stops when som
   assert.equal(await alone.ticks(4), '--ii');
 });
 
-test('a node that starts before the others is patient with them, but not for ever', async () => {
+test('a node that starts before the others waits for them, but not forever', async () => {
   const early = new Rig();
   early.fail(2, 3);
   assert.equal(await early.ticks(20), '-'.repeat(20));
@@ -208,7 +208,7 @@ function makeProbe(t: TestContext, timeoutMs: number): (port: number) => Promise
   return (port) => probe.probe({ host: HOST, port });
 }
 
-test('a probe reaches who answers 200 to all of it, over one connection, and over a new one when that was closed', async (t) => {
+test('a probe reaches a server that answers 200, over one connection, and over a new one when that was closed', async (t) => {
   let status = 200;
   let received = 0;
   let connections = 0;
@@ -230,7 +230,7 @@ test('a probe reaches who answers 200 to all of it, over one connection, and ove
   assert.equal(await probe(port), 'failed');
 });
 
-test('a probe fails where nobody listens, where the connection ends, and where nobody answers', async (t) => {
+test('a probe fails when nothing listens, when the connection ends, and without an answer', async (t) => {
   const ends = await listen(
     t,
     createTcpServer((socket) => socket.on('error', () => {}).once('data', () => socket.destroy())),
@@ -250,7 +250,7 @@ test('a probe fails where nobody listens, where the connection ends, and where n
   assert.notEqual(await makeProbe(t, 200)(silent), 'reached');
 });
 
-test('a process that stands still learns nothing from silence', async (t) => {
+test('a process that was suspended learns nothing from silence', async (t) => {
   const server = createTcpServer((socket) => {
     socket.on('error', () => {}).resume();
     t.after(() => socket.destroy());

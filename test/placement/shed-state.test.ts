@@ -24,7 +24,7 @@ function folder(t: TestContext): string {
 /** What the shards were told, in order. */
 const told = (gateway: FakeGateway): unknown[] => gateway.asked.map(({ shard, mode }) => [shard, mode]);
 
-test('the file holds what was written last and leaves nothing beside it', async (t) => {
+test('the file holds the last state and leaves no temporary file', async (t) => {
   const path = folder(t);
   assert.equal(readDrainMark(path), false, 'never marked');
   for (const draining of [true, false, true]) {
@@ -34,7 +34,7 @@ test('the file holds what was written last and leaves nothing beside it', async 
   assert.deepEqual(readdirSync(path), [FILE]);
 });
 
-test('what a crash left beside the file does not count', async (t) => {
+test('temporary files of a crash are ignored', async (t) => {
   const path = folder(t);
   writeFileSync(join(path, `${FILE}.new`), '{"format":1,"maintenance_dr');
   assert.equal(readDrainMark(path), false);
@@ -120,7 +120,7 @@ test('the mark and the findings of the gates come and go independently', async (
   }
 });
 
-test('a full mailbox is tried again; a shard that refuses fails the change, and a repeat mends it', async (t) => {
+test('a full mailbox is retried; a shard that refuses fails the change, and a repeat repairs it', async (t) => {
   const path = folder(t);
   const gateway = new FakeGateway();
   const state = new ShedState(gateway, path, false);
@@ -152,7 +152,7 @@ test('a mark that cannot be written changes nothing', async (t) => {
   assert.equal(gateway.asked.length, 0);
 });
 
-test('a server keeps its mark over a SIGKILL, goes on serving, and does not start on a damaged one', async () => {
+test('a server keeps its mark over a SIGKILL, keeps serving, and does not start on a damaged one', async () => {
   await withServer({ groups: 2 }, async (server) => {
     const shed = async (method: string, path = ''): Promise<Record<string, unknown>> => {
       const response = await requestOnce(server.adminPort, method, `/__svc/leadership-shed${path}`);

@@ -1,4 +1,5 @@
-// Lists and plans of the cold tier, chunks and object keys: what is written is read again, and the bytes stay as they are.
+// Lists and plans of the cold tier, chunks and object keys: what is written is read again, and the bytes stay as they
+// are.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -44,7 +45,7 @@ test('object ids are 14 bytes that sort by process and upload', () => {
   assert.throws(() => encodeObjectId({ run: 'FF10A0B0C0D0E0F0', seq: 1 }), /16 hex digits/);
 });
 
-test('a flush list survives, byte for byte as ever', () => {
+test('a flush list survives, byte for byte as before', () => {
   const list: FlushList = {
     object,
     key: 'g0001-00ff10a0b0c0d0e0/bucket/pack/x',

@@ -1,4 +1,5 @@
-// The table of operations: its numbers are in logs and on the wire, and its traits decide what peers and full disks let through.
+// The table of operations: its numbers are in logs and on the wire, and its traits decide what peers and full disks let
+// through.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { COMMANDS, type CommandName, QUERIES, byNumber, commandsWhere } from '../../src/protocol/operations.ts';
@@ -10,7 +11,7 @@ function namesWhere(trait: (traits: CommandTraits) => boolean): string {
   return names.map(([name]) => name).join(' ');
 }
 
-test('numbers of commands stand in logs and never change', () => {
+test('numbers of commands are in logs and never change', () => {
   const inOrder: readonly CommandName[] = [
     ...(['create', 'append', 'deleteStream', 'setAttributes', 'touch', 'sweep', 'deleteBucket'] as const),
     ...([

@@ -1,5 +1,5 @@
-// Smuggling through real proxies that share their connections to the node among clients: whatever an attacker sends, other clients
-// get their own answers, and no request comes out of a body.
+// Smuggling through real proxies that share their node connections among clients: whatever an attacker sends, other
+// clients get their own answers, and no request comes out of a body.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
@@ -176,7 +176,7 @@ const PROXIES: readonly Proxy[] = [
 
 for (const { name, program, ancient: wanted, start } of PROXIES) {
   const skip = proxyMissing(program) ?? false;
-  test(`${name}: nobody smuggles, and clients of every age get their answers`, { skip }, async (t) => {
+  test(`${name}: smuggling fails, and clients of every age get their answers`, { skip }, async (t) => {
     await withServer({ toml: HOSTS }, async (server) => {
       const port = await start(t, server.port);
       await withstands(port, server.port);

@@ -1,5 +1,5 @@
-// Reads through a shared cache that is a real one (nginx): a thousand long-polls are one request to the node, whether something
-// comes or not, and what must not be kept is not.
+// Reads through a shared cache that is a real one (nginx): a thousand long-polls are one request to the node, whether
+// something comes or not, and what must not be kept is not.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { proxyMissing, startNginx } from '../support/proxies.ts';
@@ -9,7 +9,9 @@ import { eventually } from '../support/subscriber.ts';
 
 const POLLERS = 1000;
 const TEXT = { 'content-type': 'text/plain' };
-/** A cache that is looked into again while somebody else waits at its lock may find an answer of two seconds just gone. */
+/**
+ * A cache lookup repeated while another request waits at its lock may find an answer that is just over two seconds old.
+ */
 const TURNS_MAX = 10;
 
 interface Counted {
@@ -62,7 +64,7 @@ test('a thousand long-polls through nginx are one request to the node', { skip: 
       cursor = one(answers, 'stream-cursor');
       assert.equal((await countOf(server, 'long_poll')) - before, 1, 'requests that reached the node');
     }
-    // Nothing comes: everybody goes on together all the same.
+    // Nothing arrives: all requests still continue together.
     const before = await countOf(server, 'long_poll');
     const quiet = await all(`/b/s?cursor=${cursor}&live=long-poll&offset=${next}&timeout_ms=500`);
     assert.deepEqual([...new Set(quiet.map((answer) => answer.status))], [204]);

@@ -85,7 +85,7 @@ test('the identity of the cluster is carried through every change, and unknown t
     addresses: new Map([[2, 'h:1']]),
     identity,
   });
-  // It stands among the addresses under the number of no node, so those drop it.
+  // It is stored among the addresses under a number that no node has, so those versions drop it.
   const bytes = encodeConfiguration({ voters: [1], votersOutgoing: [], learners: [], identity });
   assert.deepEqual([...(decodeAddresses(bytes.subarray(6 + 8)) ?? [])], [[0, identity]]);
 });

@@ -32,7 +32,7 @@ function dumbOutcome(configuration: Configuration, ballots: ReadonlyMap<number, 
     const grants = (id: number): boolean => ballots.get(id) === 1 || granted.includes(id);
     return isQuorum(configuration.voters, grants) && isQuorum(configuration.votersOutgoing, grants);
   });
-  // The empty subset comes first: nobody else grants.
+  // The empty subset comes first: no other node grants.
   if (wins[0]) return 'won';
   return wins.includes(true) ? 'pending' : 'lost';
 }

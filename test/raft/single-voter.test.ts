@@ -65,7 +65,7 @@ test('a single voter leads after one campaign and commits what its disk has', ()
   );
 });
 
-test('a restart replays from the checkpoint, whatever the lazy commit marker says', () => {
+test('a restart replays from the checkpoint, for any value of the lazy commit marker', () => {
   const log = new MemoryLog();
   const raft = single(log, 0, 0, 0);
   raft.campaign();

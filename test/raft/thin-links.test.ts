@@ -91,7 +91,7 @@ test('answers to rounds before the last check do not keep a leader in office', (
     leader.raft.tick();
     heartbeats.push(...leader.sent());
   }
-  // None was answered within the first period, but for the entry that the election began with.
+  // None was answered within the first period, except the entry that the election began with.
   for (let tick = 0; tick < ELECTION_TICKS && leader.raft.role === 'leader'; tick++) {
     leader.answerHeartbeats(heartbeats.slice(0, 4));
     leader.raft.tick();
@@ -154,13 +154,13 @@ test('a leader that commits nothing gives its office to a follower that answers,
   raft.step({ type: 'timeout-now', from: 2, to: 1, term: 1 });
   leader.sent();
   assert.equal(raft.role, 'follower');
-  // A lost log is another life, with a count of ticks that begins anew.
+  // A lost log starts a new life, with a new count of ticks.
   assert(raft.isShy);
   raft.loseLog();
   assert(!raft.isShy);
 });
 
-test('a leader goes on when nobody else wants to lead, and waits longer for a large entry', () => {
+test('a leader continues when no other node wants to lead, and waits longer for a large entry', () => {
   const leader = new Leader();
   leader.raft.propose(new Uint8Array(100));
   for (let tick = 0; tick < 100; tick++) leader.tick(true);

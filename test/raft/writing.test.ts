@@ -1,4 +1,5 @@
-// Who writes many bytes is silent meanwhile: neither a leader nor a follower is given up for that, but both are in the end.
+// A node that writes many bytes is silent meanwhile: neither a leader nor a follower is replaced for that, but both are
+// eventually.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Message } from '../../src/raft/types.ts';
@@ -78,7 +79,7 @@ for (const [name, data, more] of [
   });
 }
 
-test('the next word of a leader ends the patience', () => {
+test('the next message of a leader ends the patience', () => {
   const [leader, follower] = led();
   leader.raft.propose(LARGE);
   for (const message of leader.turn()) follower.raft.step(message);
@@ -122,7 +123,7 @@ test('so does one whose follower is silent because it writes that entry', () => 
   const follower = new TestNode(2, { ...pair[1].disk, configuration }, OPTIONS, 2, new Map());
   again.raft.campaign();
   let isUnderWay = false;
-  // What leaves after it comes after it, but for what is urgent.
+  // Messages after it are sent after it, except urgent ones.
   const comes = (message: Message): boolean => {
     isUnderWay ||= message.type === 'append' && message.entries.some(({ data }) => data.length > MIB);
     return !isUnderWay || message.type !== 'append';

@@ -1,5 +1,5 @@
-// Every command of src/operator/README.md "Backup and restore", executed in its order: three nodes are backed up, one other is the drill
-// cluster. Changed are only things of the machine: /etc and /var are folders of the test.
+// Every command of src/operator/README.md "Backup and restore", executed in its order: three nodes are backed up, one
+// other is the drill cluster. Changed are only things of the machine: /etc and /var are folders of the test.
 import assert from 'node:assert/strict';
 import { chmodSync, copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';

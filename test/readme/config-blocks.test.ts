@@ -1,4 +1,5 @@
-// Every TOML block of the documents that is a node's configuration is one that a node takes. Changed are only files that the test has not.
+// Every TOML block of the documents that is a node's configuration is one that a node takes. Changed are only files
+// that the test has not.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadConfig } from '../../src/config/load.ts';

@@ -1,7 +1,7 @@
-// Every command of src/operator/README.md, executed in its order against three real nodes. What the text says happens between
-// the commands (hosts that are lost, disks that are gone) the test does. Changed are only things of the machine: /etc is a
-// folder of the test, the addresses of the hosts are ports on loopback, and `sudo`, `systemctl` and `ssh` are scripts that ask
-// this process, which is the service manager of all hosts.
+// Every command of src/operator/README.md, executed in its order against three real nodes. What the text says happens
+// between the commands (hosts that are lost, disks that are gone) the test does. Changed are only things of the
+// machine: /etc is a folder of the test, the addresses of the hosts are ports on loopback, and `sudo`, `systemctl` and
+// `ssh` are scripts that ask this process, which is the service manager of all hosts.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -47,7 +47,7 @@ class Machine {
     await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
     const ask = `exec curl -fsS --data-binary "$*" http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
     const scripts = {
-      // No user is made on this machine, and files stay those of whoever runs the test.
+      // No user is created on this machine, and files keep the owner that runs the test.
       sudo: 'case "$1" in useradd) exit 0 ;; esac; exec $(printf "%s " "$@" | sed "s/ -g millrace / /")',
       systemctl: `${ask}/local`,
       ssh: `host=$1; shift; ${ask}/host/$host`,

@@ -1,6 +1,7 @@
-// The first sessions of README.md, executed: the blocks below "A first session" and "Three nodes in three minutes", line by line.
-// A trailing comment that begins with three digits is the HTTP status that the line must give; any other comment on a line that
-// asks something is the output it must print. The comment of a line that starts a server is for people only.
+// The first sessions of README.md, executed: the blocks below "A first session" and "Three nodes in three minutes",
+// line by line. A trailing comment that begins with three digits is the HTTP status that the line must give; any other
+// comment on a line that asks something is the output it must print. The comment of a line that starts a server is for
+// people only.
 //
 // One thing is changed: the data directory, so that a developer's own data stays untouched.
 import assert from 'node:assert/strict';

@@ -1,5 +1,5 @@
-// Every block that a document marks with `run: test/readme/sessions.test.ts`, executed: one server for each document, its blocks in
-// their order. Changed are only the ports.
+// Every block that a document marks with `run: test/readme/sessions.test.ts`, executed: one server for each document,
+// its blocks in their order. Changed are only the ports.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { blocksOf, documentPaths, readDocument } from '../support/documents.ts';

@@ -5,8 +5,8 @@ import { blocksOf } from '../support/documents.ts';
 export interface Step {
   readonly command: string;
   /**
-   * `done`: already true for those who run this test (clone, install, build). `server`: runs until the end. `variable`: NAME=command,
-   * for the steps behind it.
+   * `done`: already true when the test runs (clone, install, build). `server`: runs until the end. `variable`:
+   * NAME=command, for later steps.
    */
   readonly kind: 'done' | 'server' | 'background' | 'variable' | 'ask';
   /** HTTP status, from a comment that begins with three digits. */
@@ -15,7 +15,10 @@ export interface Step {
   readonly output: string | undefined;
 }
 
-/** Every sh block below the heading, up to the next one, as one list of lines. A backslash at the end continues a command. */
+/**
+ * Every sh block below the heading, up to the next one, as one list of lines. A backslash at the end continues a
+ * command.
+ */
 export function shellBlocks(markdown: string, heading: string): string[] {
   const blocks = blocksOf(markdown).filter((block) => block.heading === heading && block.language === 'sh');
   assert(blocks.length > 0, `no block of sh below "${heading}"`);

@@ -108,7 +108,7 @@ test('a directory is told from all others, and each start on it from the ones be
   const then = openDataDir(path, { ...cluster, single: true });
   assert.deepEqual([then.clusterId, then.incarnation, then.single], [id, 8, false]);
   assert.deepEqual(then.settled[0], newer);
-  // A single node has nobody to agree with.
+  // A single node decides alone.
   assert.match(openDataDir(folder(t), LAYOUT).clusterId, /^[0-9a-f]{32}$/);
 });
 

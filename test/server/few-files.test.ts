@@ -1,4 +1,5 @@
-// A small limit of open files and more clients than it has room for: the node serves on, and no core is busy with nothing.
+// A small limit of open files and more clients than it has room for: the node serves on, and no core is busy with
+// nothing.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
@@ -31,7 +32,7 @@ test(`${CLIENTS} idle connections at a limit of ${FILES} open files`, async (t) 
   await withServer({ wrapper }, async (server) => {
     assert.match(server.log(), /the limit of 320 open files, of which the node keeps 208 for itself, leaves 112/);
     await Promise.all(Array.from({ length: CLIENTS }, () => connectIdle(t, server.port)));
-    // The admin plane tells, whatever clients do.
+    // The admin plane answers, whatever clients do.
     const read = async (): Promise<Record<string, number>> =>
       JSON.parse((await requestOnce(server.adminPort, 'GET', '/__svc/metrics')).body.toString()) as Record<
         string,

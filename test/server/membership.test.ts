@@ -27,7 +27,7 @@ function rig(t: TestContext, path = temporaryFolder('membership')): Rig {
   return { path, membership, told, failures };
 }
 
-test('of two clusters that shards hear of, the first one counts, and every shard is told so', (t) => {
+test('of two clusters reported by shards, the first one counts, and every shard is told so', (t) => {
   const { path, membership, told, failures } = rig(t);
   const [first, second] = [
     { learned: ONE, source: 'heard' },
@@ -52,7 +52,7 @@ test('what a majority has agreed on counts for more than what a peer has said in
   assert.equal(openDataDir(path, WANTED).clusterId, TWO);
 });
 
-test('a directory whose groups are of another cluster than its file says ends the process in words', (t) => {
+test('a directory whose groups belong to another cluster than its file says ends the process with a sentence', (t) => {
   const before = rig(t);
   before.membership.found({ learned: ONE, source: 'heard' });
   const { membership, failures } = rig(t, before.path);

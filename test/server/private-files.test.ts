@@ -10,7 +10,7 @@ import { removeFolder, run, temporaryFolder, withServer } from '../support/serve
 /** As hosts have it that never thought of it. */
 const OPEN_UMASK = ['/bin/sh', '-c', 'umask 000; exec "$@"', 'sh'];
 
-/** Everything below, itself included, that somebody else may look at. */
+/** Everything below the directory, including itself, that other users may read. */
 function openEntries(path: string): string[] {
   const stats = lstatSync(path);
   const own =

@@ -1,4 +1,5 @@
-// SIGHUP against a real process: new certificates and tokens, connections that stay, reloads that fail, and no end of the process.
+// SIGHUP against a real process: new certificates and tokens, connections that stay, reloads that fail, and no end of
+// the process.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -61,12 +62,12 @@ test('a token file is read again; one that cannot be used leaves the token befor
   }
 });
 
-/** A connection that trusts whatever it is shown. */
+/** A connection that accepts any certificate. */
 async function dial(t: TestContext, port: number): Promise<TLSSocket> {
   const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
   t.after(() => socket.destroy());
   await once(socket, 'secureConnect');
-  // The end of the server may be a reset; whoever waits for an answer hears of it by once().
+  // The end of the server may be a reset; a pending once() reports it.
   socket.on('error', () => undefined);
   return socket;
 }

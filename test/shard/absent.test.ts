@@ -39,7 +39,7 @@ for (const [what, make] of Object.entries(ABSENCES)) {
     return { node, slot };
   };
 
-  test(`${what}: without a leader's word it is refused in the end, not answered`, () => {
+  test(`${what}: without a leader's answer it is eventually refused, not answered`, () => {
     const { node, slot } = asked();
     for (let i = 0; i < 49; i++) assert.deepEqual(node.turn(100), []);
     assert(node.questions().length > 5, 'it asks again and again');

@@ -1,4 +1,4 @@
-// Bounds on bytes that only the nodes hold: what is refused, what passes all the same, and that it ends by itself.
+// Bounds on bytes that only the nodes hold: what is refused, what still passes, and that refusals end.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Harness, code, find } from './harness.ts';

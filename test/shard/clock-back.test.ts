@@ -1,4 +1,4 @@
-// The wall clock is set back by an hour while somebody waits: everybody is answered within the usual time all the same.
+// The wall clock is set back by an hour while requests wait: all are still answered within the usual time.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode } from '../../src/base/errors.ts';
@@ -156,7 +156,7 @@ test("an operator's call that waits for a majority", () => {
   assert.notEqual(answer, undefined);
 });
 
-test('what was refused for want of room is shown as refused for a second only', () => {
+test('a refusal for lack of space shows for a second only', () => {
   const node = new Node();
   const group = node.shard.groups[0] as Shard['groups'][number];
   node.lead();

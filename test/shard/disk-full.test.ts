@@ -45,7 +45,7 @@ test('a write that meets the full disk waits, later ones are refused, and space 
   assert.match(harness.logLines.join('\n'), /error disk full.*\ninfo disk has room again/);
 });
 
-test('who waits for a full disk is told after five seconds, and the write may still happen', () => {
+test('a write waiting for a full disk is answered after five seconds, and may still happen', () => {
   const harness = prepared();
   harness.storage.isFull = true;
   const stuck = harness.append(0, 's', 'first;');

@@ -85,7 +85,7 @@ export class Follower {
     const request = newRequest();
     request.op = op;
     request.group = op === QUERIES.read.number || op === QUERIES.head.number ? 0 : ALL_GROUPS;
-    // Of a usage report this is where it goes on.
+    // For a usage report this is where it continues.
     request.command.bucket = op === QUERIES.usage.number ? '' : 'b';
     request.command.stream = request.group === 0 ? 's' : '';
     request.topic = topic;

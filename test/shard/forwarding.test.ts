@@ -1,4 +1,4 @@
-// Writes that were sent to a leader: who answers them when that node leads no more.
+// Writes that were sent to a leader: how they are answered when that node no longer leads.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ErrorCode, errorCode, errorNumber } from '../../src/base/errors.ts';
@@ -59,7 +59,7 @@ function scene(bytes = 64): Scene {
   return { forwarding, raft, told, answer, turn };
 }
 
-test('the answer of a leader is waited for while nobody else leads', () => {
+test("a write waits for a leader's answer while no other node leads", () => {
   const { raft, told, answer, turn } = scene();
   for (let i = 0; i < 40; i++) turn(100);
   raft.leader = 0;
@@ -92,7 +92,7 @@ test('a leader that handed over may still answer; one that says nothing is given
   assert.deepEqual(cutOff.told, ['OUTCOME_UNKNOWN'], 'told once');
 });
 
-test('a large body is still on its way to a former leader when a small one would have been answered', () => {
+test('a large body is still in flight to a former leader when a small one would have been answered', () => {
   const { raft, told, turn } = scene(31 * 1024 * 1024);
   turn(100);
   raft.leader = 3;
@@ -147,7 +147,7 @@ test('what finds no room on the way to a leader that is there waits for longer t
   assert.deepEqual(told, ['3 LEADER_BUSY', '1 OUTCOME_UNKNOWN']);
 });
 
-test('it does not wait for ever, and not so long when the leader is gone', () => {
+test('it does not wait forever, and not as long when the leader is gone', () => {
   const busy = narrow();
   for (let i = 0; i < 299; i++) busy.turn(100);
   assert.deepEqual(busy.told, ['3 LEADER_BUSY']);
@@ -159,7 +159,7 @@ test('it does not wait for ever, and not so long when the leader is gone', () =>
   assert.deepEqual(gone.told, ['3 LEADER_BUSY', '2 NO_LEADER']);
 });
 
-test('the wait for a leader begins when nobody leads any more, not when the write came', () => {
+test('the wait for a leader begins when no node leads any more, not when the write came', () => {
   const behind = narrow();
   for (let i = 0; i < 80; i++) behind.turn(100);
   behind.raft.leader = 0;
@@ -169,7 +169,7 @@ test('the wait for a leader begins when nobody leads any more, not when the writ
   assert.deepEqual(behind.told, ['3 LEADER_BUSY', '2 NO_LEADER']);
 });
 
-test('a leader that lost its office under a write that was long on its way is followed by the next one', () => {
+test('a write that was long in flight when its leader stepped down goes to the next one', () => {
   const { raft, told, answer, turn } = scene();
   for (let i = 0; i < 80; i++) turn(100);
   answer('NO_LEADER');

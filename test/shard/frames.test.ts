@@ -1,4 +1,5 @@
-// Frames that a leader takes from other nodes: every command that a node sends for its clients, with and without a condition.
+// Frames that a leader takes from other nodes: every command that a node sends for its clients, with and without a
+// condition.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { commandKind, isCommandFrame } from '../../src/shard/frames.ts';

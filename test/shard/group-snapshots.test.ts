@@ -1,4 +1,4 @@
-// Outgoing snapshots: how many at once, who comes next, and that none is forgotten.
+// Outgoing snapshots: how many at once, in which order, and that none is forgotten.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SNAPSHOTS_SENT_MAX, SNAPSHOTS_SENT_PER_NODE_MAX } from '../../src/base/limits.ts';
@@ -135,7 +135,7 @@ class Rig {
     this.snapshots.want(asGroup, { type: 'snapshot', to } as unknown as SnapshotRequest);
   }
 
-  /** The node asks for so many chunks. */
+  /** The node requests this many chunks. */
   take(group: number, node: number, chunks: number): void {
     for (let i = 0; i < chunks; i++) this.#sources.get(`${group}>${node}`)?.next();
   }
@@ -147,7 +147,7 @@ class Rig {
     return this.started.splice(0);
   }
 
-  /** What the receiver's raft is told of it; undefined when it is refused. */
+  /** The message to the receiver's raft; undefined when it is refused. */
   receive(message: SnapshotRequest, metadata: Uint8Array): SnapshotRequest | undefined {
     const incoming = { group: 7 } as unknown as IncomingSnapshot;
     this.incoming.begin(incoming, message, metadata);
@@ -183,7 +183,7 @@ test('a node that needs every group gets one after the other, and each end asks 
   assert.equal(rig.told.length, 16);
 });
 
-test('two nodes are served side by side, a third one waits, and who stalls holds up only itself', () => {
+test('two nodes are served at the same time, a third one waits, and a stalled one delays only itself', () => {
   const rig = new Rig();
   for (let group = 0; group < 4; group++) for (const node of [2, 3, 4]) rig.want(group, node);
   assert.deepEqual(rig.turn(), ['0>2', '0>3']);
@@ -196,7 +196,7 @@ test('two nodes are served side by side, a third one waits, and who stalls holds
   assert.deepEqual(rig.turn(), ['1>2', '1>4']);
 });
 
-test('who cannot be reached does not take a place', () => {
+test('an unreachable node takes no place', () => {
   const rig = new Rig();
   rig.unreachable.add(2);
   for (let group = 0; group < 3; group++) for (const node of [2, 3]) rig.want(group, node);
@@ -208,7 +208,7 @@ test('who cannot be reached does not take a place', () => {
   assert.deepEqual(rig.turn(), ['1>3']);
 });
 
-test('the addresses of members go along with a snapshot, beside the message', () => {
+test('the addresses of members travel with a snapshot, outside the message', () => {
   const rig = new Rig();
   rig.addresses.set(4, 'n4.example:4440');
   rig.want(0, 2);
@@ -273,7 +273,7 @@ test('the log behind a snapshot is kept while it travels, and until the node has
   assert.equal(rig.snapshots.counters.tooFarBehind, 0);
 });
 
-test('who takes less than is written is given up, whether it is sent the snapshot or the log behind it', () => {
+test('a node slower than the writes is abandoned, in the snapshot or in the log after it', () => {
   const rig = new Rig();
   rig.want(3, 2);
   rig.turn();
@@ -295,7 +295,7 @@ test('who takes less than is written is given up, whether it is sent the snapsho
   assert.deepEqual([rig.snapshots.pins.oldest(3), rig.snapshots.counters.tooFarBehind], [Infinity, 2]);
 });
 
-test('who has taken much may be behind as much, unless the volume runs short', () => {
+test('a node may be behind as much as it has received, unless the volume runs short', () => {
   const rig = new Rig();
   rig.want(3, 2);
   rig.turn();
@@ -335,7 +335,7 @@ test('a snapshot that fails is tried again after a pause that doubles, up to a m
   assert.deepEqual(rig.turn(), ['3>2'], 'nothing is held against it');
 });
 
-test('the log of a node that has its snapshot and goes away is let go of after half a minute', () => {
+test('the log kept for a node that has its snapshot and goes away is purged after half a minute', () => {
   const rig = new Rig();
   rig.want(3, 2);
   rig.turn();

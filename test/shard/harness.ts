@@ -117,7 +117,7 @@ export class Harness {
     return this.push(named(op, ALL_GROUPS, ''));
   }
 
-  /** Everything that reading the stream gives, in a turn of its own. */
+  /** Everything that reading the stream gives, in a separate turn. */
   contents(group: number, stream: string): string {
     const slot = this.read(group, stream);
     return text(find(this.turn(), slot));

@@ -1,4 +1,5 @@
-// A snapshot that comes while its half of the key space is not empty: it waits, step by step, and nothing of either is lost.
+// A snapshot that comes while its half of the key space is not empty: it waits, step by step, and nothing of either is
+// lost.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Group } from '../../src/group/group.ts';
@@ -101,7 +102,7 @@ test('a half that is not empty is cleared by one step a turn, and what comes mea
   assert.deepEqual(rig.take(), ['installed', 'clear']);
 });
 
-test('a sender that waits hears of this node every few seconds', () => {
+test('a waiting sender gets a keep-alive every few seconds', () => {
   const rig = new Rig();
   rig.steps = 1000;
   rig.begin();

@@ -222,7 +222,7 @@ export class ArraySource implements RequestSource {
 export class ArrayTarget implements ReplyTarget {
   readonly bytes = new Uint8Array(ROOM_BYTES);
   readonly view = new DataView(this.bytes.buffer);
-  /** Told of each frame when it is written, before it is published. */
+  /** Receives each frame when it is written, before it is published. */
   onFrame: (reply: Reply) => void = () => {};
   published: Reply[] = [];
   #written: Reply[] = [];

@@ -1,4 +1,4 @@
-// What subscriptions hear of a shard's streams.
+// The events about a shard's streams for subscriptions.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
@@ -38,7 +38,7 @@ function heard(replies: readonly Reply[]): unknown[] {
     });
 }
 
-test('a name is answered with where it is, and heard of from then on, once a turn', () => {
+test('a name is answered with its position, and its changes are reported from then on, once a turn', () => {
   const harness = new Harness([0]);
   harness.create(0, 'a', { body: 'xyz' });
   harness.turn();
@@ -59,7 +59,7 @@ test('a name is answered with where it is, and heard of from then on, once a tur
   assert.deepEqual(heard(harness.turn()), [['a', 5, 1]]);
 });
 
-test('a pattern hears of streams that did not exist; forgetting ends it', () => {
+test('a pattern reports streams created later; forgetting ends it', () => {
   const harness = new Harness([0]);
   observe(harness, OBSERVE_PATTERN, 'bucket/*');
   harness.create(0, 'a', { body: 'x' });
@@ -75,7 +75,7 @@ test('a pattern hears of streams that did not exist; forgetting ends it', () => 
   assert.deepEqual(heard(harness.turn()), []);
 });
 
-test('a stream that is made anew within a turn is heard of twice, the old one as removed', () => {
+test('a stream that is recreated within a turn is reported twice, the old one as removed', () => {
   const harness = new Harness([0]);
   harness.create(0, 'a', { body: 'xyz' });
   harness.turn();

@@ -41,7 +41,7 @@ test('a burst of appends is one event per stream and turn, in order', () => {
   }
 });
 
-test('nobody is told of streams that nobody watches', () => {
+test('streams without watchers cause no events', () => {
   const harness = watched();
   harness.create(1, 's');
   harness.create(0, 'other');

@@ -1,4 +1,5 @@
-// A node of a cluster and its reads: after a restart, and for what it does not have. The other nodes are the test itself.
+// A node of a cluster and its reads: after a restart, and for what it does not have. The other nodes are the test
+// itself.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
@@ -50,7 +51,7 @@ test('after a restart reads wait until the log is applied that was there', () =>
   assert.equal(text(find(node.turn(), again)), 'hello');
 });
 
-test('without a leader they are refused in the end, and the state of the node is shown all the same', () => {
+test('without a leader they are eventually refused, and the state of the node is still shown', () => {
   const node = restarted();
   const slot = node.ask(QUERIES.read.number);
   assert.deepEqual(node.turn(), []);
@@ -179,7 +180,7 @@ test('a refusal that the leader confirms is given at once; the question covers a
   for (const slot of slots) assert.equal(code(find(replies, slot)), 'STREAM_NOT_FOUND');
 });
 
-test('who waits when the node stops is told', () => {
+test('queries that wait when the node stops are answered', () => {
   const node = restarted();
   const slot = node.ask(QUERIES.read.number);
   node.turn();

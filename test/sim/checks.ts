@@ -1,4 +1,6 @@
-/** What must hold inside the cluster at any time, whatever the clients see (src/README.md "Invariants", thesis figure 3.2). */
+/**
+ * Invariants inside the cluster at any time, whatever the clients see (src/README.md "Invariants", thesis figure 3.2).
+ */
 import { Buffer } from 'node:buffer';
 import type { Group } from '../../src/group/group.ts';
 import { ENTRY_FILL_BYTES } from '../../src/base/limits.ts';
@@ -24,7 +26,7 @@ export class Checks {
   readonly counts = { checkpoints: 0, entries: 0, leaders: 0, snapshots: 0, tooFarBehind: 0, readBack: 0 };
   /** Voters are those of the start, and every disk is the one of the start: majorities can be counted. */
   countable = true;
-  /** Told of each node that begins to lead a term. */
+  /** Called for each node that begins to lead a term. */
   onLeader: (process: SimProcess) => void = () => {};
   readonly #world: World;
   readonly #command = new Command();
@@ -56,7 +58,7 @@ export class Checks {
     this.#compared.delete(process);
   }
 
-  /** Once per turn: nobody leads and stops leading within one. */
+  /** Once per turn: no node starts and stops leading within one. */
   afterTurn(process: SimProcess): void {
     for (const group of process.shard.groups) if (group.leads) this.#leads(process, group);
   }

@@ -102,7 +102,7 @@ export class ClientReads {
       if (floor > from || (code === 'STREAM_NOT_FOUND' && floor > 0)) {
         throw this.#world.failure(`stale read: n${node} answers ${code} for ${from} in ${name} after ${floor}`);
       }
-      // Whatever any client was told before it asked, through whatever node.
+      // Everything that any client was told before this one asked, through any node.
       if (code === 'STREAM_NOT_FOUND' ? asked.created : asked.told >= from) {
         throw this.#world.failure(
           `missing: n${node} answers ${code} for ${from} in ${name} when ${asked.told} was known`,

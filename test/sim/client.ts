@@ -70,7 +70,7 @@ export class Client {
   }
 
   #node(): number {
-    // Clients know who is down most of the time.
+    // Clients know most of the time which nodes are down.
     const up = this.#world.nodes.filter(({ process }) => process !== undefined);
     return up.length > 0 && this.#random.chance(0.95)
       ? this.#random.pick(up).id

@@ -20,7 +20,7 @@ export interface SimStream extends StreamName {
   readonly inherited?: ReadonlyMap<string, { readonly epoch: number; readonly seq: number }> | undefined;
 }
 
-/** A client that has no answer goes on after this long. */
+/** A client without an answer continues after this long. */
 const PATIENCE_MS = 12_000;
 export class Clients {
   readonly #streams: SimStream[] = [];

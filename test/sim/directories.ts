@@ -25,7 +25,7 @@ export function openDirectories(process: SimProcess, trace: (line: string) => vo
   });
 }
 
-/** What the handshake says comes before all frames; the other end may stand still, and hears its part when it goes on. */
+/** The handshake comes before all frames; the other end may be suspended, and gets its part when it resumes. */
 export function shakeHands(from: SimProcess, to: Endpoint): void {
   from.directories.onHello(introductionOf(to, from.id));
   to.receive(() => {

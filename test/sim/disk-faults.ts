@@ -1,6 +1,6 @@
 /**
- * Disks that do not do what they say: faults of the simulator's own disk, which must be found like planted bugs. Those are in
- * src/base/planted-bugs.ts.
+ * Disks that do not do what they say: faults of the simulator's own disk, which must be found like planted bugs. Those
+ * are in src/base/planted-bugs.ts.
  */
 import { TAG_IMPORT, TAG_PRODUCER } from '../../src/stream/keys.ts';
 import type { SimDisk } from './disk.ts';
@@ -16,7 +16,7 @@ export interface DiskFault {
   readonly onBoot?: (disk: SimDisk) => void;
 }
 
-/** How long a disk that lies keeps a commit in its memory. */
+/** How long a lying disk keeps a commit in its memory. */
 const LAZY_SYNC_MS = 60;
 /** The first part of a key of the log (store/turn-log.ts). */
 const TURN_BYTES = 8;

@@ -1,4 +1,7 @@
-/** A simulated disk with the face of src/store/environment.ts, so that the real store runs on it. One per life of a process. */
+/**
+ * A simulated disk with the face of src/store/environment.ts, so that the real store runs on it. One per life of a
+ * process.
+ */
 import { Buffer } from 'node:buffer';
 import type { SnapshotReader } from '../../src/shard/ports.ts';
 import type { Environment } from '../../src/store/environment.ts';
@@ -53,7 +56,7 @@ class SimTable {
 
   putSync(key: Uint8Array, value: Uint8Array): void {
     if (!this.#disk.inCommit) throw new Error('put only inside a commit');
-    // Whoever takes a slice of a Buffer has a view of memory that is somebody else's.
+    // A slice of a Buffer is a view of memory with another owner.
     if (Buffer.isBuffer(value)) throw new Error('rows are plain bytes, not Buffers');
     this.#table.set(latin1(key), value.slice());
   }

@@ -1,4 +1,4 @@
-/** What goes wrong in the safety phase, each kind at its own rate; and the operator who looks after the cluster. */
+/** The faults of the safety phase, each kind at its own rate, and the operator's actions. */
 import {
   ADMIN_ALLOW_REVERT,
   ADMIN_LEARNER,
@@ -48,8 +48,8 @@ export class Faults {
     const { ambush, network } = this.#world.options;
     const random = this.#random;
     if (!this.#world.faulty || this.#world.queue.nowMs < QUIET_MS || !random.chance(ambush)) return;
-    // Before its first message arrives; or after two round trips, when entries of earlier terms have been acknowledged and
-    // its own has not.
+    // Before its first message arrives; or after two round trips, when entries of earlier terms have been acknowledged
+    // and its own has not.
     const delayMs = network.delayMs * random.pick([0.3, 0.3, 2.5, 4.5]) * (0.8 + 0.4 * random.next());
     this.#world.queue.after(delayMs, () => {
       if (node.process === undefined) return;
@@ -222,7 +222,7 @@ export class Faults {
     });
   }
 
-  /** A learner, or other voters among those who are in the group. */
+  /** A learner, or other voters among the group's members. */
   #membership(): void {
     const random = this.#random;
     const group = random.pick(this.#world.options.groups);
@@ -241,12 +241,14 @@ export class Faults {
     this.#admin('membership', ADMIN_MEMBERSHIP, -1, wanted.join(','), node);
   }
 
-  /** A node loses its disk and comes back under its old id, when the others can do without it. False: they cannot now. */
+  /**
+   * A node loses its disk and comes back under its old id, when the others can do without it. False: they cannot now.
+   */
   #wipe(node: SimNode): boolean {
     const { nodes, options } = this.#world;
     if (this.#wiped !== 0 || nodes.some(({ process }) => process === undefined)) return false;
     if (nodes.some(({ lostLog }) => lostLog)) return false;
-    // A call may still wait in the mailbox of a process that stands still.
+    // A call may still wait in the mailbox of a suspended process.
     if (this.#world.queue.nowMs - this.#membershipAtMs < MEMBERSHIP_DONE_MS) return false;
     for (const group of options.groups) {
       const { configuration } = this.#groupOf(node, group).raft;

@@ -4,8 +4,8 @@ import type { TestContext } from 'node:test';
 import { FIXED_SEEDS, FOUND_BY } from './fixed-seeds.ts';
 
 /**
- * `run` throws what a run of one seed finds. The seed on record comes first: a search through all of them takes minutes, and is
- * for when code or draws have changed since.
+ * `run` throws what a run of one seed finds. The seed on record comes first: a search through all of them takes
+ * minutes, and is for when code or draws have changed since.
  */
 export function mustBeFound(t: TestContext, name: string, run: (seed: number) => void): void {
   const recorded = FOUND_BY[name];

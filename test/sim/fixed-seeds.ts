@@ -4,11 +4,11 @@ import { THIN_SEEDS } from './options.ts';
 const FOUND_SOMETHING: readonly number[] = [
   // A crash right after a snapshot took over left the rows of the state before it.
   0x42d,
-  // After a restart, what came with a replayed import was a view of the log's memory.
+  // After a restart, rows of a replayed import were a view of the log's memory.
   0xa2,
-  // A BEGIN that came late undid the import that it had begun;
+  // A late BEGIN undid the import that it had begun;
   0xf,
-  // or began again one that had been given up, and nobody went on with it.
+  // or restarted one that had been abandoned, and nothing continued it.
   0x114,
   // Nodes that get snapshots and fall too far behind (options.ts).
   ...Array.from({ length: 24 }, (_, i) => 0x5000 + i),
@@ -17,7 +17,10 @@ const COUNT = 200;
 /** Two of each kind of runs behind thin links (options.ts). */
 const BEHIND_THIN_LINKS = Array.from({ length: 8 }, (_, i) => THIN_SEEDS + i);
 
-/** The seed that finds a planted bug (src/base/planted-bugs.ts, disk-faults.ts), so that its test need not search for it: finding.ts. */
+/**
+ * The seed that finds a planted bug (src/base/planted-bugs.ts, disk-faults.ts), so that its test need not search for
+ * it: finding.ts.
+ */
 export const FOUND_BY: Readonly<Record<string, number>> = {
   'import-piece-taken-twice': 0x5093,
   'import-piece-of-anybody': 0x114,

@@ -27,14 +27,14 @@ export class StreamHistory {
   readonly name: string;
   readonly json: boolean;
   readonly ops = new Map<string, AppendOp>();
-  /** Final tail, once somebody was told that the stream is closed. */
+  /** Final tail, once any client was told that the stream is closed. */
   closedAt = -1;
   /** Longest content seen: bytes, or records. */
   text = '';
   records: string[] = [];
   /** Where reads of everything begin: the floor, once it has risen. */
   from = 0;
-  /** The highest floor that anybody has asked for: below it, bytes may be gone. */
+  /** The highest floor that was ever requested: below it, bytes may be gone. */
   floorAsked = 0;
   /** Greatest tail that a client was told. */
   tail = 0;
@@ -94,7 +94,7 @@ export class StreamHistory {
     return this.#shown.get(node) ?? 0;
   }
 
-  /** Where a message or record begins, not in front of the floor. */
+  /** Start of a message or record, not below the floor. */
   someBorder(pick: (most: number) => number): number {
     const behind = this.#borders.filter((border) => border >= this.floorAsked);
     return behind[pick(Math.max(0, behind.length - 1))] ?? this.from;

@@ -1,4 +1,6 @@
-/** After the faults: the cluster must come to rest within bounded time, and everything ever acknowledged must be there. */
+/**
+ * After the faults: the cluster must come to rest within bounded time, and everything ever acknowledged must be there.
+ */
 import { errorCode } from '../../src/base/errors.ts';
 import type { Group } from '../../src/group/group.ts';
 import { ADMIN_LEARNER, ADMIN_MEMBERSHIP } from '../../src/protocol/request.ts';
@@ -64,7 +66,7 @@ export class Liveness {
       () => this.#clients.busy === 0,
       () => `${this.#clients.busy} requests have no answer`,
     );
-    // Clients lose their patience; nodes must not forget anybody all the same.
+    // Clients lose their patience; nodes must not forget them even so.
     const waiting = ({ process }: SimNode): number => process?.waiting ?? 0;
     until(
       () => this.#world.nodes.every((node) => waiting(node) === 0),
@@ -116,7 +118,7 @@ export class Liveness {
       () => !leads(node),
       () => `node ${node.id} has no room and leads on: ${this.#describe()}`,
     );
-    // Nobody has room and a leader dies: somebody must lead nevertheless, or not even a delete could make room.
+    // No node has space and a leader dies: one must lead nevertheless, or not even a delete could free space.
     for (const each of nodes) each.setSpaceLeft(false);
     const last = nodes.find(leads);
     last?.process?.die(true);

@@ -51,7 +51,7 @@ const INITIAL_BYTES = 16 * 1024;
 export class SimTarget implements ReplyTarget {
   bytes = new Uint8Array(INITIAL_BYTES);
   view = new DataView(this.bytes.buffer);
-  /** Gets what is published, each with memory of its own. */
+  /** Receives published records, each in its own memory. */
   onReply: (reply: Reply) => void = () => {};
   #written: Reply[] = [];
   readonly #transfers = new Map<number, Uint8Array>();

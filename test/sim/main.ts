@@ -1,7 +1,7 @@
 /**
- * `npm run sim`: the fixed seeds; `-- --seeds COUNT` for so many, `--from SEED` to begin elsewhere, `-- --seed N` for one
- * with everything that happened in it. `--mutation NAME` plants a bug
- * (src/base/planted-bugs.ts, disk-faults.ts); `--blind` leaves finding it to the clients.
+ * `npm run sim`: the fixed seeds; `-- --seeds COUNT` for that many, `--from SEED` to start elsewhere, `-- --seed N` for
+ * one with a full trace. `--mutation NAME` plants a bug (src/base/planted-bugs.ts, disk-faults.ts); `--blind` leaves
+ * finding it to the clients.
  */
 import process from 'node:process';
 import { parseArgs } from 'node:util';

@@ -1,4 +1,5 @@
-// Disks that lie must be found by the fixed seeds; and planted bugs that clients can see, also by what clients see alone.
+// Disks that lie must be found by the fixed seeds; and planted bugs that clients can see, also by what clients see
+// alone.
 import { test } from 'node:test';
 import { DISK_FAULTS } from './disk-faults.ts';
 import { mustBeFound } from './finding.ts';

@@ -67,11 +67,11 @@ export class Network {
   readonly #connections = new Map<string, Connection>();
   readonly #cuts = new Set<string>();
   readonly #narrow = new Map<string, Narrow>();
-  /** Nothing passes, and nobody finds out. */
+  /** Nothing passes, and no end is notified. */
   readonly #held = new Set<string>();
   /** Frames that must not wait, and since when they do. */
   readonly #urgent = new WeakMap<Uint8Array, number>();
-  /** Hears how long each of those took. */
+  /** Receives how long each of those took. */
   onUrgent: (waitMs: number) => void = () => {};
 
   constructor(queue: EventQueue, random: Random, options: NetworkOptions) {

@@ -27,7 +27,7 @@ export class SimNode {
   lostLog = false;
   /** Disks that it has had. */
   disks = 1;
-  /** Set by the operator: shall not lead. */
+  /** Set by the operator: must not lead. */
   draining = false;
   boots = 0;
   /** Apart from all other draws. */
@@ -52,7 +52,7 @@ export class SimNode {
       this.process = new SimProcess(this.#world, this, boot, this.lostLog);
     } catch (error) {
       if (error instanceof StorageFullError || error instanceof SimCrash) {
-        // Whoever supervises the process starts it again.
+        // The supervisor of the process starts it again.
         this.disk.crash();
         this.#world.queue.after(RETRY_MS, () => this.start());
         return;
@@ -81,8 +81,8 @@ export class SimNode {
   }
 
   /**
-   * The disk is replaced by an empty one; the process must have ended. Whoever did it may have left init_membership in the file: then
-   * only the peers know that something was lost.
+   * Replaces the disk by an empty one; the process must have ended. The operator may have left init_membership in the
+   * file: then only the peers know that something was lost.
    */
   wipe(): void {
     this.disk = new SimDisk();

@@ -22,7 +22,7 @@ export interface SimOptions {
   readonly thin: ThinLinks | undefined;
   /** Bounds of Raft's messages. */
   readonly messages: { readonly maxMessageBytes: number; readonly maxInflightBytes: number };
-  /** Commands are put together into entries of about so many bytes; undefined: as in a server. */
+  /** Target size for combining commands into entries; undefined: as in a server. */
   readonly entryFillBytes: number | undefined;
   /** Of new leaders that are struck within a few messages' time: elections follow each other, and logs diverge. */
   readonly ambush: number;
@@ -35,7 +35,7 @@ export interface SimOptions {
   /** Undefined: a run without a cold store. */
   readonly cold: ColdOptions | undefined;
   readonly backup: BackupOptions;
-  /** Streams that come and go have a bucket of their own, which is purged now and then. */
+  /** Short-lived streams have their own bucket, which is purged occasionally. */
   readonly purges: boolean;
   /** Buckets get bounds, for a while. */
   readonly quotas: boolean;
@@ -46,8 +46,8 @@ export interface SimOptions {
 }
 
 /**
- * thin: what comes to the node, or goes both ways, has little room. large: only small messages leave it. stale: answers to it trickle in,
- * and in the end nobody hears it.
+ * thin: traffic to the node, or both ways, has little bandwidth. large: only small messages leave it. stale: answers to
+ * it trickle in, and eventually nothing from it arrives.
  */
 export type ThinLinks = 'thin in' | 'thin both' | 'large' | 'stale';
 
@@ -68,11 +68,11 @@ export interface DiskOptions {
   readonly chunkBytes: number;
 }
 
-/** Every so many seeds. */
+/** Interval in seeds. */
 const STORM_EVERY = 8;
 const COLD_STORM_EVERY = 11;
 const FORKS_EVERY = 7;
-/** Seeds from here on, so many: nodes that get snapshots fall too far behind. */
+/** First seed, and number of seeds: nodes that get snapshots fall too far behind. */
 const LAGGING_FROM = 0x5000;
 const LAGGING = 256;
 /** Entries that a few appends fill: seeds that found bugs before keep theirs. */
@@ -121,7 +121,7 @@ const USUAL_MS: Readonly<Record<FaultKind, number>> = {
 /** They found their bugs when there were no backups and no quotas in a run, and would not with them. */
 const AS_BEFORE: ReadonlySet<number> = new Set([0x42d]);
 
-/** Runs behind thin links have seeds of their own, so that all others stay as they are. */
+/** Runs with thin links have separate seeds, so that all others stay as they are. */
 export const THIN_SEEDS = 0x7_0000;
 const THIN_KINDS: readonly ThinLinks[] = ['thin in', 'thin both', 'large', 'stale'];
 
@@ -236,7 +236,7 @@ function drawUsual(seed: number): SimOptions {
   const nodes = Array.from({ length: size }, (_, i) => i + 1);
   const served = Array.from({ length: random.pick([1, 2, 2, 3]) }, (_, i) => i);
   const faults = Object.fromEntries(FAULT_KINDS.map((kind) => [kind, frequency(random, kind)]));
-  // A node outside the groups is only of use when somebody takes it in.
+  // A node outside the groups is only useful when the operator adds it.
   if (size === 4 && faults['membership'] === Infinity) faults['membership'] = USUAL_MS.membership;
   const clients = random.int(3, 8);
   const safetyMs = random.int(8, 16) * 1000;

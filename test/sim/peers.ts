@@ -1,6 +1,6 @@
 /**
- * The links of one run of a node: src/peer with the sockets taken out. Outbox, forwards and both ends of snapshots are the
- * real ones, and what travels are the real frames.
+ * The links of one run of a node: src/peer with the sockets taken out. Outbox, forwards and both ends of snapshots are
+ * the real ones, and what travels are the real frames.
  */
 import { newPeerCounters } from '../../src/peer/counters.ts';
 import type { Runtime } from '../../src/base/runtime.ts';
@@ -46,7 +46,7 @@ class SimLink {
   readonly node: number;
   connection: Connection | undefined;
   readonly #network: Network;
-  /** What the real links have; undefined: whatever is said leaves at once. */
+  /** The egress of the real links; undefined: everything is sent immediately. */
   readonly #egress: Egress | undefined;
   #queue: Uint8Array[] = [];
 
@@ -101,7 +101,7 @@ class SimLink {
     this.#egress?.clear();
   }
 
-  /** Sound: those who get it use nothing else of a link. */
+  /** Sound: its receivers use nothing else of a link. */
   get asLink(): Link {
     return this as unknown as Link;
   }
@@ -180,7 +180,7 @@ export class SimPeers implements PeerPort {
     return this.#sending.send(this.#link(node).asLink, group, message, metadata, source);
   }
 
-  /** The network of the simulator knows everybody by number. */
+  /** The simulated network knows nodes by number. */
   setJoined(): void {}
 
   snapshotResult(snapshot: IncomingSnapshot, status: 'installed' | 'failed'): boolean {

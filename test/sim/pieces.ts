@@ -1,5 +1,5 @@
 /**
- * What a stream shows that is removed and created again: nobody knows which of its lives that was, but it holds whole appends
+ * Checks reads of a stream that is removed and created again: its incarnation is unknown, but it holds complete appends
  * of this very stream, each once.
  */
 import { Buffer } from 'node:buffer';
@@ -22,7 +22,7 @@ export function checkPieces({ json, name, history }: SimStream, body: Uint8Array
       if (history.ops.get(token)?.size !== piece.length) fail(`${piece.slice(0, 40)} is no append of ${name}`);
       once(token);
     }
-    // A read may end inside an append, which then has begun.
+    // A read may end inside an append, which must then have begun.
     if (!/^(\([^()]*)?$/.test(text.slice(at)))
       fail(`bytes from nowhere at ${at} in ${name}: ${text.slice(at, at + 60)}`);
     return;

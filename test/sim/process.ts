@@ -1,6 +1,6 @@
 /**
- * One life of a node's process: the real shard on a simulated disk, network, mailbox and clock. It ends by a crash (also in
- * the middle of a commit) or a stop; the disk stays.
+ * One life of a node's process: the real shard on a simulated disk, network, mailbox and clock. It ends by a crash
+ * (also in the middle of a commit) or a stop; the disk stays.
  */
 import type { Directories } from '../../src/shard/directories.ts';
 import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-group-snapshots.ts';
@@ -27,7 +27,7 @@ export class SimCrash extends Error {}
 
 /** What LMDB says on a full volume. */
 const NO_SPACE = { code: 'ENOSPC', message: 'no space left on device' };
-/** A message is handled, and a turn begun, not quite at once. */
+/** Delay before a message is handled or a turn begins. */
 const WAKE_MS = 0.4;
 const EXPIRE_MS = 1000;
 const YEAR_2023_MS = 1_700_000_000_000;

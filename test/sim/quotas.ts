@@ -1,6 +1,6 @@
 /**
- * Operators bound what buckets may hold, through any node, and lift that after a while. A quota is each group's own: the
- * reference says what a group holds, and nothing is let in above the bound or kept out below it.
+ * Operators bound what buckets may hold, through any node, and lift that after a while. A quota is each group's own:
+ * the reference says what a group holds, and nothing is let in above the bound or kept out below it.
  */
 import { errorCode, errorNumber } from '../../src/base/errors.ts';
 import { decodeHead } from '../../src/stream/head.ts';

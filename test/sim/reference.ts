@@ -1,6 +1,6 @@
 /**
- * A replica that cannot fail: applies each committed entry of a group once, in order, and flushes after each. What it holds
- * at an index is what every node must hold there, and what it answered is what clients must have been told.
+ * A replica that cannot fail: applies each committed entry of a group once, in order, and flushes after each. What it
+ * holds at an index is what every node must hold there, and what it answered is what clients must have been told.
  */
 import { Buffer } from 'node:buffer';
 import { apply } from '../../src/stream/apply.ts';
@@ -35,7 +35,7 @@ export class Reference {
   readonly #hashes: number[] = [];
   readonly #disk = new SimDisk();
   readonly state: State;
-  /** Told of each command, around it. */
+  /** Called before and after each command. */
   before: (state: State, command: Command) => void = () => undefined;
   after: (state: State, command: Command, reply: Reply) => void = () => undefined;
   readonly #command = new Command();

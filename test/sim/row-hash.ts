@@ -9,7 +9,9 @@ import { TAG_ATTRIBUTES, TAG_DATA, TAG_GARBAGE, TAG_HEAD, TAG_PRODUCER, TAG_RECO
 import { SYSTEM_PREFIX } from '../../src/store/key-space.ts';
 
 const BY_INCARNATION = new Set([TAG_ATTRIBUTES, TAG_DATA, TAG_PRODUCER, TAG_RECORD]);
-/** Where an encoded head (stream/head.ts) has its incarnation, and the positions in front of which rows are garbage. */
+/**
+ * Position of the incarnation in an encoded head (stream/head.ts), and of the positions below which rows are garbage.
+ */
 const HEAD_INCARNATION_AT = 8;
 const HEAD_HOT_START_AT = 104;
 const HEAD_HOT_RECORD_AT = 112;
@@ -31,7 +33,7 @@ class Positions {
     else this.#rows.set(position, hash);
   }
 
-  /** Rows in front of `from` do not count. It goes back when a crash takes back what was not synced. */
+  /** Rows below `from` do not count. It moves back when a crash undoes what was not synced. */
   startAt(from: number): void {
     if (from === this.#from) return;
     const low = Math.min(from, this.#from);

@@ -1,6 +1,6 @@
 /**
- * One run: everything follows from its seed. First a phase with faults, in which nothing acknowledged may be lost; then the
- * faults end and the cluster must come to rest: leaders everywhere, writes through every node, replicas equal.
+ * One run: everything follows from its seed. First a phase with faults, in which nothing acknowledged may be lost; then
+ * the faults end and the cluster must come to rest: leaders everywhere, writes through every node, replicas equal.
  */
 import type { PlantedBug } from '../../src/base/planted-bugs.ts';
 import { createRandom } from '../support/random.ts';
@@ -60,7 +60,7 @@ export class Simulation implements World {
   readonly #log: ((line: string) => void) | undefined;
   faulty = true;
 
-  /** `log` gets what happens, for the one who looks into a failure. */
+  /** `log` receives a trace for investigating a failure. */
   constructor(seed: number, { bug, diskFault, blind = false, log }: SimulationParts = {}) {
     this.options = drawOptions(seed);
     this.#bug = bug;

@@ -1,6 +1,6 @@
 /**
- * One node behind thin links while writers want more than those carry. Every group must go on taking writes; what is urgent
- * must not wait long, little may be under way, and a leader that nobody hears must not stay in office.
+ * One node behind thin links while writers want more than those carry. Every group must keep accepting writes; urgent
+ * frames must not wait long, few bytes may be in flight, and a leader that cannot send must not stay leader.
  */
 import type { Clients, SimStream } from './clients.ts';
 import { type Random, createRandom } from '../support/random.ts';
@@ -32,7 +32,7 @@ const SILENT_MS_MAX = 9000;
 const URGENT_WAIT_MS_MAX = 750;
 /** Of all groups to the node: 2.5 s worth. */
 const UNDER_WAY_BYTES_MAX = 250_000;
-/** Two periods of the check of the quorum, and a little: then a leader that nobody hears must have noticed. */
+/** Two periods of the quorum check, and a little: by then a leader that cannot send must have noticed. */
 const UNHEARD_MS_MAX = 2500;
 
 export class ThinRun {
@@ -57,7 +57,7 @@ export class ThinRun {
     const { queue, network } = this.#world;
     network.onUrgent = (waitMs) => this.#onUrgent(waitMs);
     queue.after(QUIET_MS, () => {
-      // Answers are to trickle in, and not to stand behind what was under way before.
+      // Answers must trickle in, and not queue behind what was in flight before.
       if (this.#kind === 'stale') return;
       for (const stream of this.#clients.streams) {
         if (stream.use !== 'plain' || stream.json) continue;

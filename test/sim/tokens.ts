@@ -1,10 +1,10 @@
 /**
- * Payloads that can be told apart: a text append is `(token|filler)`, a JSON append is records `"token.k|filler"`. Tokens are
- * unique in a run.
+ * Payloads that can be told apart: a text append is `(token|filler)`, a JSON append is records `"token.k|filler"`.
+ * Tokens are unique in a run.
  */
 import { Buffer } from 'node:buffer';
 
-/** Longer than any token with what stands before it. */
+/** Longer than any token with its prefix. */
 const LOOK_BYTES = 40;
 
 export function textPayload(token: string, fillerBytes: number): Uint8Array {
@@ -20,7 +20,7 @@ export function jsonPayload(token: string, records: number, fillerBytes: number)
   return new Uint8Array(Buffer.from(JSON.stringify(all), 'latin1'));
 }
 
-/** The token of a payload as it lies in the log. */
+/** The token of a payload in the log. */
 export function tokenOf(bytes: Uint8Array, at: number, size: number): string {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset + at, Math.min(size, LOOK_BYTES)).toString('latin1');
   return /[a-z]\d+\.\d+/.exec(text)?.[0] ?? '';

@@ -1,6 +1,6 @@
 /**
- * An application that publishes snapshots of its streams and gives up what is in front of them, as the HTTP side does it
- * (src/http/routes/position.ts): a border that only the cold store knows is looked up and sent along.
+ * An application that publishes snapshots of its streams and trims what is before them, as the HTTP side does it
+ * (src/http/routes/position.ts): a boundary that only the cold store knows is looked up and sent along.
  */
 import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
 import { digestOf } from '../../src/digest/blake3.ts';
@@ -38,7 +38,10 @@ const PERHAPS_LATER: ReadonlySet<ErrorCode> = new Set([
   'STREAM_NOT_FOUND',
 ]);
 const LOOK_UPS_MAX = 3;
-/** Most borders are cold already. In some runs half of the choices fall on the last one: other seeds keep what they find. */
+/**
+ * Most borders are cold already. In some runs half of the choices fall on the last one: other seeds keep what they
+ * find.
+ */
 const LATE_EVERY = 22;
 
 type Make = (position: Position) => ReturnType<typeof retentionRequest>;
@@ -142,7 +145,7 @@ export class Trimming {
   }
 }
 
-/** The same for everybody who makes one at this place. */
+/** The same for every client that makes one at this position. */
 function snapshotOf({ name }: SimStream, at: number): { bytes: Uint8Array; digest: Uint8Array } {
   const bytes = new TextEncoder().encode(`${name} up to ${at} `.repeat(1 + (at % 40)));
   // Of the usual content type and the bytes (http/routes/snapshot.ts).

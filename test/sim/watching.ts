@@ -1,6 +1,6 @@
 /**
- * Live readers: at most one topic per stream and life of a node, as the main thread keeps it. Events must follow each other
- * without a gap, carry what reads show, and have come to the tail when the cluster is at rest.
+ * Live readers: at most one topic per stream and life of a node, as the main thread keeps it. Events must follow each
+ * other without a gap, carry what reads show, and have come to the tail when the cluster is at rest.
  */
 import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, type Reply } from '../../src/protocol/reply.ts';
 import type { SimStream } from './clients.ts';
@@ -93,12 +93,12 @@ export class Watching {
     else history.readText(start, body, next);
   }
 
-  /** What comes from now on is nobody's business. */
+  /** Later events are ignored. */
   stop(): void {
     this.#topics.clear();
   }
 
-  /** At the end: nobody waits for an event that never came. */
+  /** At the end: no reader waits for an event that never came. */
   finish(): void {
     for (const [process, topics] of this.#topics) {
       if (process.dead) continue;

@@ -15,7 +15,7 @@ import { explanation } from '../../src/protocol/refusal.ts';
 /** Of a store that was in trouble when it was asked, and is not any more. */
 const AGAIN_MS = 100;
 
-/** How a stream is read: in pieces of so many bytes or records at most, and in what form. */
+/** How a stream is read: the maximum bytes or records per piece, and in what form. */
 interface Way {
   readonly maxBytes: number;
   readonly maxRecords: number;
@@ -66,7 +66,7 @@ export class WholeReads {
         return;
       }
       if (code === 'STREAM_GONE' && from < stream.history.floorAsked) {
-        // A floor was raised, and whoever asked for it was not told.
+        // A floor was raised, and the requesting client was not told.
         this.#from(stream, node, way, stream.history.floorAsked, floor, done);
         return;
       }

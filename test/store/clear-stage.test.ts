@@ -1,4 +1,5 @@
-// The half of a group's key space that its state does not use is emptied in steps: nobody waits for all of it.
+// The half of a group's key space that its state does not use is emptied in steps, so that no request waits for all of
+// it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';

@@ -1,4 +1,4 @@
-// A store in a folder of its own, removed after the test.
+// A store in its own folder, removed after the test.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

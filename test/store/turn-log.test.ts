@@ -118,7 +118,7 @@ test('records that a checkpoint covered before a crash are found and deleted aft
   assert.equal(show(again.get(1) as LogReader), '5: 5@1 6@1');
 });
 
-test('an emptied log goes on', async (t) => {
+test('an emptied log continues', async (t) => {
   const temporary = new TemporaryStore(t);
   open(temporary.store, FRESH);
   temporary.store.commit([batch(1, [entry(1, 1)])], undefined);
@@ -199,7 +199,7 @@ test('what was replaced stays replaced when another group keeps its record and a
   let again = await temporary.reopen();
   let logs = open(again, applied);
   assert.equal(show(logs.get(1) as LogReader), '2:', '2@1 is void');
-  // Once the other group lets go, both records go.
+  // Once the other group is purged, both records go.
   again.purge(2, 1);
   again.commit([], undefined);
   assert.equal(again.doomedRecords, 0);
@@ -225,7 +225,7 @@ interface Expected {
   appliedTerm: number;
 }
 
-/** A snapshot takes the place of the whole log, also where the log went on behind it. */
+/** A snapshot replaces the whole log, even where the log continued after it. */
 function snapshotAt(group: number, one: Expected, index: number, term: number): TurnBatch {
   one.entries = Array.from({ length: index }, (_, i) => one.entries[i] ?? entry(i + 1, term));
   one.entries[index - 1] = entry(index, term, 'never in the log');
@@ -295,7 +295,7 @@ test('random turns, conflicts, snapshots, checkpoints, trims and restarts: a log
   assert(readBack > 1000, `${readBack} entries were read back`);
 });
 
-test('what may be purged leaves the bytes to keep, whatever was replaced, dropped or restarted before', () => {
+test('the purgeable index leaves the bytes to keep after replacements, drops and restarts', () => {
   const random = createRandom(seedFromEnvironment());
   const log = new GroupLog(() => assert.fail('all is in memory'));
   log.startAt(0, 0);
@@ -315,7 +315,7 @@ test('what may be purged leaves the bytes to keep, whatever was replaced, droppe
   }
 });
 
-test('entries beyond the budget are on disk only, and come back as they were, whatever their size', (t) => {
+test('entries beyond the budget are on disk only, and are read back unchanged, whatever their size', (t) => {
   const temporary = new TemporaryStore(t);
   const { store } = temporary;
   const logs = open(store, FRESH);

@@ -81,7 +81,7 @@ const PROFILES: readonly Profile[] = [
   {
     // More than the head cache keeps, and more buckets than the bucket cache keeps.
     name: 'many streams',
-    // So many streams come to be that heads have to leave the cache (HEADS_CACHED_MAX).
+    // Enough streams that heads have to leave the cache (HEADS_CACHED_MAX).
     share: 0.2,
     world: {
       buckets: ['bucket', ...names(1500, 'b')],

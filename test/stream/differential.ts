@@ -295,7 +295,7 @@ export class Differential {
     this.#checkRows(first);
   }
 
-  /** No row outlives its stream, but for what a listed deadline still needs. */
+  /** No row outlives its stream, except what a listed deadline still needs. */
   #checkRows(replica: Replica): void {
     const living = new Set<number>();
     for (const [key, stream] of this.model.streams) {
@@ -361,7 +361,7 @@ function cutTo(read: ModelRead, { outcome }: Answer, stream: ModelStream | undef
 
 const TAGS = 'abcCdfghmopqrswx';
 
-/** Rows of the groups beside ours, which nothing may read or write. */
+/** Rows of neighbouring groups, which must not be read or written. */
 function plantNeighbours(replica: Replica): void {
   replica.tx.begin();
   for (const group of [GROUP - 1, GROUP + 1]) {

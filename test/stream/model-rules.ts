@@ -1,4 +1,5 @@
-// A stream of the model, and the rules by which a command is accepted, refused or recognised: pure questions, no changes.
+// A stream of the model, and the rules by which a command is accepted, refused or recognised: pure questions, no
+// changes.
 import type { ModelCommand, ModelProducer, Outcome } from './model-command.ts';
 
 export interface Receipt {
@@ -63,7 +64,7 @@ export class ModelStream {
   }
 }
 
-/** Media types without case; parameters count, but for the charset of JSON. */
+/** Media types ignore case; parameters count, except the charset of JSON. */
 export function sameType(a: string, b: string): boolean {
   const key = (type: string): string => {
     const [media, ...parameters] = type.toLowerCase().split(/ *; */);
@@ -80,7 +81,7 @@ export function answer(code: string, next = 0): Outcome {
   return { code, next, start: 0, flags: [], records: '', producer: '', type: '' };
 }
 
-/** A refusal that says where the stream stands. */
+/** A refusal with the stream's position. */
 export function refusal(code: string, stream: ModelStream | undefined): Outcome {
   if (stream === undefined) return answer(code);
   const count = stream.messages.length;

@@ -24,7 +24,10 @@ export class Proposer {
   readonly #builder = new EntryBuilder();
   readonly #command = new Command();
 
-  /** Adds to the entry under construction; the code of the refusal, or 'OK'. `isTransferred`: the payload comes beside the ring. */
+  /**
+   * Adds to the entry under construction; returns the code of the refusal, or 'OK'. `isTransferred`: the payload comes
+   * outside the ring.
+   */
   add(command: ModelCommand, attributesAsSent: string | undefined, isTransferred: boolean): string {
     const fields = newCommandFields();
     fields.kind = KINDS[command.kind];

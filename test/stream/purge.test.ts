@@ -1,4 +1,4 @@
-// A purge in slices: nothing of the bucket is left, whoever creates meanwhile, and nothing else is touched.
+// A purge in slices: nothing of the bucket is left, even with concurrent creates, and nothing else is touched.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode } from '../../src/base/errors.ts';

@@ -1,5 +1,5 @@
-// One replica of a group without consensus: a State over a sorted map, the log since its last checkpoint, and the host's
-// mishaps: a commit that fails, a crash after a commit, a restart that replays.
+// One replica of a group without consensus: a State over a sorted map, the log since its last checkpoint, and the
+// host's mishaps: a commit that fails, a crash after a commit, a restart that replays.
 import assert from 'node:assert/strict';
 import { errorCode } from '../../src/base/errors.ts';
 import { answerQuery } from '../../src/group/queries.ts';
@@ -43,7 +43,7 @@ const FLAG_NAMES: readonly (readonly [number, string])[] = [
   [REPLY_UP_TO_DATE, 'up-to-date'],
 ];
 
-/** What a reply says, in the model's words. */
+/** A reply in the model's terms. */
 export function outcomeOf(reply: Reply): Outcome {
   const records = `${reply.recordFirst}/${reply.recordStart}/${reply.recordNext}`;
   return {
@@ -57,7 +57,7 @@ export function outcomeOf(reply: Reply): Outcome {
   };
 }
 
-/** Of the frame, whatever they mean. */
+/** Generic fields of the frame. */
 function numbersOf(reply: Reply): [number, number, number] {
   return [reply[A], reply[B], reply[C]];
 }
@@ -129,7 +129,7 @@ export class Replica {
     this.counts.failedCommits++;
   }
 
-  /** Restart from the store and the log behind it, optionally right after a commit that nobody was told of. */
+  /** Restart from the store and the log after it, optionally right after a commit whose end was not reported. */
   restart(afterCommit: boolean): void {
     if (afterCommit) {
       this.tx.begin();
@@ -203,7 +203,7 @@ export class Replica {
     return head;
   }
 
-  /** What a live reader would be sent who has everything before `from`; undefined = too much for one event. */
+  /** What a live reader that has everything before `from` would be sent; undefined = too much for one event. */
   tail(bucket: string, stream: string, from: number, budget: number): Buffer | undefined {
     const plan = planTail(this.state, this.head(bucket, stream), from, budget, new Reply());
     return plan === undefined ? undefined : filled(plan);

@@ -1,5 +1,5 @@
-// A Tx as simple as it can be: a map and a sorted list of its keys. Stricter than the real store on purpose: writes only
-// inside a transaction, and what get() and range() lend is scribbled over as soon as the contract allows.
+// A Tx as simple as it can be: a map and a sorted list of its keys. Stricter than the real store on purpose: writes
+// only inside a transaction, and what get() and range() lend is scribbled over as soon as the contract allows.
 import assert from 'node:assert/strict';
 import type { Tx } from '../../src/stream/tx.ts';
 import { SortedRows, latin1 } from '../support/sorted-rows.ts';

@@ -7,7 +7,10 @@ import { plainCommand } from './random-commands.ts';
 import { Replica, streamRequest } from './replica.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
-/** State.HEADS_CACHED_MAX, twice: what reads may gather between two flushes. One more: the first pass gives a second chance. */
+/**
+ * State.HEADS_CACHED_MAX, twice: what reads may gather between two flushes. One more: the first pass gives a second
+ * chance.
+ */
 const HEADS_MAX = 2 * 2048 + 1;
 const NOW = 1_700_000_000_000;
 

@@ -41,7 +41,7 @@ async function metrics(server: TestServer): Promise<Record<string, number | bool
   return all.subscriptions;
 }
 
-test('a wake is signed, its events are acknowledged by callbacks, and what came meanwhile is the next wake', async () => {
+test('a wake is signed, its events are acknowledged by callbacks, and later events are the next wake', async () => {
   await onStage(
     () => 200,
     async ({ subs, receiver }) => {
@@ -96,7 +96,7 @@ test('acks beyond the tail, of strangers, backwards or of no offset change nothi
       const bearer = (token: string): object => ({ authorization: `Bearer ${token}` });
       await subs.expect(401, 'POST', path, wake);
       await subs.expect(401, 'POST', path, wake, bearer('nonsense'));
-      // Who has no token learns nothing.
+      // A caller without a token learns nothing.
       await subs.expect(401, 'POST', '__ds/subscriptions/none/callback', wake, bearer('nonsense'));
       await subs.expect(400, 'POST', '__ds/subscriptions/s/ack', wake, bearer(body.callback_token));
       await subs.expect(409, 'POST', path, { ...wake, generation: 2 }, bearer(body.callback_token));
@@ -128,7 +128,7 @@ test('redirects are not followed, long answers are cut off; both have failed and
   });
 });
 
-test('a stream that is gone takes its link along; made anew it is processed from its beginning', async () => {
+test('a deleted stream loses its link; recreated it is processed from its beginning', async () => {
   await onStage(
     () => ({ done: true }),
     async ({ subs, receiver }) => {
@@ -256,7 +256,7 @@ test('without the key for development no local webhook can be made', async () =>
   });
 });
 
-test('the plane asks for its own token except where a wake brings one; the log is nobody’s to see', async () => {
+test('the plane requires its own token except where a wake brings one; the log is not accessible', async () => {
   const receiver = await WebhookReceiver.start();
   const server = new TestServer({ groups: 4, toml: LOCAL });
   try {
@@ -294,7 +294,7 @@ test('a start with a long log does nothing of the past', async () => {
       await subs.subscribe('s', webhook(receiver));
       await subs.create('events/a', { n: 1 });
       await receiver.next();
-      // More than one read of the log lies between the wake and its end.
+      // More than one read of the log is between the wake and its end.
       const streams = Array.from({ length: 8000 }, (_, i) => `a/rather/long/name/to/make/the/log/grow/faster/${i}`);
       for (let round = 0; round < 3; round++) {
         await subs.subscribe('large', { ...webhook(receiver), pattern: undefined, streams });

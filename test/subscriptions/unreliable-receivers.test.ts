@@ -1,5 +1,5 @@
-// A receiver that answers as it likes, workers that die, streams that come and go, and a server that is killed: in the end every
-// event was announced, and everything is acknowledged.
+// A receiver that answers as it likes, workers that die, streams that come and go, and a server that is killed: in the
+// end every event was announced, and everything is acknowledged.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -21,11 +21,11 @@ async function callBackSometime(subs: Subscriber, wake: WakeBody, random: Random
     .map(({ path, tail_offset: offset }) => ({ stream: path, offset }));
   const path = `__ds/subscriptions/${wake.subscription_id}/callback`;
   const body = { wake_id: wake.wake_id, generation: wake.generation, acks, done: random.chance(0.7) };
-  // Fenced, about a stream that is gone, or the server is down: whatever it is, the lease ends.
+  // Fenced, about a deleted stream, or the server is down: in every case the lease ends.
   await subs.call('POST', path, body, { authorization: `Bearer ${wake.callback_token}` }).catch(() => undefined);
 }
 
-test('whatever receivers and streams do, in the end everything is acknowledged', async () => {
+test('whatever receivers and streams do, eventually everything is acknowledged', async () => {
   const seed = seedFromEnvironment();
   process.stdout.write(`seed ${seed}\n`);
   const random = createRandom(seed);

@@ -1,4 +1,4 @@
-// Stands between the operator's tool and a node's admin plane: a test sees every call and may have it answered otherwise.
+// A proxy between the operator's tool and a node's admin plane: a test sees every call and may change its answer.
 import { type Server, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

@@ -1,5 +1,5 @@
-// A real S3 server on loopback: Ceph's object gateway over one monitor and one OSD that keeps everything in memory. Needs no
-// root. Its processes die with the test process, whatever way that ends; the gateway can be killed, frozen and restarted while
+// A real S3 server on loopback: Ceph's object gateway over one monitor and one OSD that keeps everything in memory.
+// Needs no root. Its processes always die with the test process; the gateway can be killed, frozen and restarted while
 // the data stays.
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import assert from 'node:assert/strict';
@@ -253,7 +253,7 @@ function exitOf(child: ChildProcess): Promise<number> {
 }
 
 async function end(child: ChildProcess): Promise<void> {
-  // A frozen one takes no other signal.
+  // A frozen process handles no other signal.
   child.kill('SIGKILL');
   await exitOf(child);
 }

@@ -1,5 +1,5 @@
 // Real server processes that form one cluster on loopback. Nodes are numbered from 1; each keeps its ports and its data
-// directory over restarts. Whatever way a test ends, no process survives it; when it fails, the ends of all logs are printed.
+// directory over restarts. No process survives the test; when it fails, the ends of all logs are printed.
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { Network } from './network.ts';
@@ -38,7 +38,7 @@ export interface ClusterOptions {
 export interface NodeDisk {
   /** Where the node sees it. */
   readonly path: string;
-  /** Command in front of the node's. */
+  /** Prefix for the node's command. */
   readonly enter: readonly string[];
 }
 

@@ -1,5 +1,5 @@
-// Cold stores that servers under test use and that the test looks into behind their backs: a directory, or a bucket of a real
-// S3 server. All nodes of a cluster may share one.
+// Cold stores that servers under test use and that the test looks into behind their backs: a directory, or a bucket of
+// a real S3 server. All nodes of a cluster may share one.
 import {
   DeleteObjectCommand,
   GetObjectCommand,
@@ -45,7 +45,7 @@ export class DirectoryStore implements ColdStore {
     const entries = readdirSync(this.folder, { recursive: true, withFileTypes: true });
     return Promise.resolve(
       entries
-        // What a killed process was writing lies apart for an hour.
+        // The temporary file of a killed process stays for an hour.
         .filter((entry) => entry.isFile() && !entry.parentPath.endsWith('.tmp'))
         .map((entry) => relative(this.folder, join(entry.parentPath, entry.name)))
         .sort(),

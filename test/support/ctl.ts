@@ -31,7 +31,7 @@ export interface CtlOptions {
   readonly user?: User;
 }
 
-/** Who runs it; with neither it is whoever runs the tests. */
+/** User and group of the process; by default those of the test. */
 export interface User {
   readonly uid?: number;
   readonly gid?: number;

@@ -1,4 +1,4 @@
-// The documents of the repository: what stands below a heading, blocks of code with the comment above them, links.
+// The documents of the repository: the text below a heading, code blocks with the comment above them, links.
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -94,7 +94,7 @@ export function linksOf(markdown: string): string[] {
   return [...text.matchAll(/\]\(([^()\s]+)\)/g)].map((match) => match[1] ?? '');
 }
 
-/** What stands in backquotes in the text, and the commands in its blocks of shell. */
+/** Text in backquotes, and the commands in shell blocks. */
 export function codeOf(markdown: string): string[] {
   const spans = [
     ...proseOf(markdown)

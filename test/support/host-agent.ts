@@ -1,4 +1,4 @@
-// What stands for the service managers of a cluster's hosts: the operator's restart command asks it over HTTP, because the
+// Replaces the service managers of a cluster's hosts: the operator's restart command asks it over HTTP, because the
 // nodes are this process's children.
 import { type Server, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

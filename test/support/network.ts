@@ -1,7 +1,7 @@
 // The network between the nodes of a test cluster, of TCP proxies: one for each ordered pair of nodes and shard, so no
-// privileges are needed. What node A sends to node B (data on A's own connections, answers on B's) can be cut, one way or both;
-// a cut network says nothing to anybody, like a pulled cable. Bytes on the way wait, as TCP's retransmission would have it, and
-// arrive after the cut unless the connection was given up meanwhile.
+// privileges are needed. Traffic from node A to node B (data on A's own connections, answers on B's) can be cut, one
+// way or both; a cut gives no signal, like a pulled cable. Bytes in flight wait, as with TCP retransmission, and arrive
+// after the cut unless the connection was closed meanwhile.
 import assert from 'node:assert/strict';
 import { type Server, type Socket, connect, createServer } from 'node:net';
 import { Bottleneck } from './bottleneck.ts';
@@ -29,7 +29,7 @@ class Pipe {
   #ended = false;
   #delayed: Promise<void> = Promise.resolve();
   #delayedChunks = 0;
-  /** A chunk is on its way through the bottleneck; the next is read when it has passed. */
+  /** A chunk is passing the bottleneck; the next is read afterwards. */
   #passing = false;
 
   constructor(from: Socket, to: Socket, way: Way) {
@@ -106,7 +106,9 @@ export class Network {
   readonly #connections = new Map<string, Set<Pair>>();
   #waiting: Attempt[] = [];
 
-  /** Proxies for the links of `from` to `to`; shard i listens on `port` plus i. `target` is asked for each connection. */
+  /**
+   * Proxies for the links of `from` to `to`; shard i listens on `port` plus i. `target` is asked for each connection.
+   */
   async add(from: number, to: number, port: number, shards: number, target: () => number): Promise<void> {
     this.#ports.set(key(from, to), port);
     this.#connections.set(key(from, to), new Set());

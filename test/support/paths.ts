@@ -1,5 +1,5 @@
-// Where things are. Compiled tests run from dist/test, but the vitest entry, lists of names and README are not compiled:
-// they stay in the source tree, so the way leads over the repository root.
+// Where things are. Compiled tests run from dist/test, but the vitest entry, lists of names and README are not
+// compiled: they stay in the source tree, so the way leads over the repository root.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';

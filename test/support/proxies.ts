@@ -1,5 +1,5 @@
-// Real reverse proxies on loopback in front of a server: nginx and HAProxy, without root, each with a configuration of its own. They
-// die with the test process.
+// Real reverse proxies on loopback in front of a server: nginx and HAProxy, without root, each with its own
+// configuration. They die with the test process.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ export function proxyMissing(program: 'nginx' | 'haproxy'): string | undefined {
 
 export interface NginxOptions {
   readonly upstreamPort: number;
-  /** Directives of `location /`, in front of proxy_pass. */
+  /** Directives of `location /`, before proxy_pass. */
   readonly location?: string;
   /** Directives of `http`. */
   readonly http?: string;

@@ -1,10 +1,10 @@
-// The client that load tests stand on: pipelined answers come in order, whatever pieces they arrive in.
+// The client that load tests rely on: pipelined answers come in order, in pieces of any size.
 import assert from 'node:assert/strict';
 import { createServer, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { ConnectionLost, RawClient } from './raw-client.ts';
 
-/** Answers `script` byte by byte groups of `step`, whatever it is asked, and then ends the connection. */
+/** Sends `script` in groups of `step` bytes, ignoring the request, and then ends the connection. */
 async function withCannedServer(script: string, step: number, body: (port: number) => Promise<void>): Promise<void> {
   const server = createServer((socket) => {
     socket.once('data', () => {

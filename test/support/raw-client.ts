@@ -39,7 +39,7 @@ const EMPTY: Buffer = Buffer.alloc(0);
 
 export class RawClient {
   readonly socket: Socket;
-  /** Resolves when the socket is closed, whoever closed it. */
+  /** Resolves when the socket is closed, by either side. */
   readonly closed: Promise<void>;
   #buffer: Buffer = EMPTY;
   #waiting: Waiting[] = [];
@@ -122,7 +122,7 @@ export class RawClient {
   }
 }
 
-/** One request on a connection of its own. */
+/** One request on its own connection. */
 export async function requestOnce(
   port: number,
   method: string,

@@ -1,5 +1,5 @@
-// A real server process on loopback with a data directory of its own. Whatever way a test ends, no server survives it and
-// no folder stays behind; when a test fails, the end of the server's log is printed.
+// A real server process on loopback with its own data directory. No server survives the test and no folder stays
+// behind; when a test fails, the end of the server's log is printed.
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { requestOnce } from './raw-client.ts';
 
 /** Only a broken server takes that long; a slow one is reported by the test that measures it. */
 const READY_TIMEOUT_MS = 60_000;
-/** A graceful stop that takes longer is a failure of its own. */
+/** A slower graceful stop is itself a failure. */
 const STOP_TIMEOUT_MS = 30_000;
 /** There is no event across processes for "ready", so it is asked for at this pace. */
 const READY_POLL_MS = 10;
@@ -30,14 +30,14 @@ const EXIT_CODE_BAD_START = 2;
 export interface ServerOptions {
   readonly cores?: number;
   readonly groups?: number;
-  /** TOML lines in front of the test's own `[http]` table. */
+  /** TOML lines before the test's own `[http]` table. */
   readonly toml?: string;
   /** Lines of that table. */
   readonly http?: string;
   readonly longPollTimeout?: string;
   /** Kept when given; otherwise a temporary folder that is removed at the end. */
   readonly dataDir?: string;
-  /** Command in front of node, e.g. nsenter; must exec so that the pid is the server's. */
+  /** Prefix for node's command, e.g. nsenter; must exec so that the pid is the server's. */
   readonly wrapper?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly nodeArgs?: readonly string[];
@@ -224,8 +224,8 @@ export class TestServer {
   }
 
   /**
-   * Starts and waits until the admin plane answers `route` with 200; the result is how long that took, in ms. Ports stay the
-   * same over restarts.
+   * Starts and waits until the admin plane answers `route` with 200; the result is how long that took, in ms. Ports
+   * stay the same over restarts.
    */
   async start(route: 'ready' | 'health' = 'ready'): Promise<number> {
     assert(!this.isRunning, 'the server is running already');
@@ -243,7 +243,7 @@ export class TestServer {
     }
   }
 
-  /** Starts and kills after so many ms, wherever the start has got to. */
+  /** Starts it and kills it after this many ms, whatever the start has reached. */
   async startInterrupted(afterMs: number): Promise<void> {
     assert(!this.isRunning && this.#port !== 0, 'only a server that ran before can be interrupted');
     this.#log = this.log();
@@ -267,7 +267,7 @@ export class TestServer {
     }
   }
 
-  /** SIGKILL: as if the power failed, but for the page cache. */
+  /** SIGKILL: as if the power failed, except for the page cache. */
   async kill(): Promise<void> {
     if (this.isRunning) this.#run?.child.kill('SIGKILL');
     await this.#run?.exited;

@@ -23,7 +23,7 @@ export interface Suite {
   ask(target: string, ask?: Ask): Promise<Answer>;
   /** Asks and asserts the status; the body is in the message when it differs. */
   expect(status: number, target: string, ask?: Ask): Promise<Answer>;
-  /** A bucket name that no other test uses. */
+  /** A bucket name that is unique to the test. */
   freshBucket(): string;
 }
 
@@ -48,7 +48,7 @@ export function serverSuite(name: string, options: ServerOptions, define: (suite
       const response = await fetch(`${base ?? server.url}${target.slice(space + 1)}`, {
         method: target.slice(0, space),
         ...(headers === undefined ? {} : { headers }),
-        // As bytes, so that fetch adds no Content-Type of its own.
+        // As bytes, so that fetch adds no Content-Type.
         ...(body === undefined ? {} : { body: typeof body === 'string' ? new TextEncoder().encode(body) : body }),
         redirect: 'manual',
       });

@@ -1,5 +1,5 @@
-// A program under a real pseudo-terminal (util-linux' script), and what a person would see of it: enough of a terminal's
-// behaviour for what the operator's tool writes. A sequence that is not known here fails the test.
+// A program under a real pseudo-terminal (util-linux' script), and what a person would see of it: enough of a
+// terminal's behaviour for what the operator's tool writes. A sequence that is not known here fails the test.
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { within } from './server.ts';

@@ -1,4 +1,4 @@
-// A webhook receiver on loopback: keeps what came, answers what the test says, and lets it wait for the next one.
+// A webhook receiver on loopback: keeps the requests, answers as the test says, and lets it wait for the next one.
 import assert from 'node:assert/strict';
 import { createPublicKey, verify } from 'node:crypto';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';

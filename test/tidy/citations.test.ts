@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { REPO_ROOT } from '../support/paths.ts';
 import { readText, sourcePaths } from './repository.ts';
 
-/** Names of working papers. Their rules stand in the documents of the rooms. */
+/** Names of working papers. Their rules are in the documents of the rooms. */
 const OUTSIDE = /\b(wire-facts|(service|decisions|design|house|style)\.md|issue \d+)\b/i;
 const SCENARIOS = 'test/scenarios';
 

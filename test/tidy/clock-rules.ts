@@ -1,6 +1,6 @@
 /**
- * Which files may read the wall clock, and which may compare what it said. People and other nodes set wall clocks: everything that
- * waits, gives up, comes back or happens at intervals is measured with the clock that never steps (performance.now, `clockMs`).
+ * Which files may read the wall clock, and which may compare its readings. People and other nodes set wall clocks: all
+ * waits, timeouts and intervals use the monotonic clock (performance.now, `clockMs`).
  */
 import { parseSync } from 'oxc-parser';
 import type { Sources } from './import-rules.ts';

@@ -1,4 +1,5 @@
-// The documents: at every door, of bounded length, with links that lead somewhere, fresh tables, and commands that a test executes.
+// The documents: at every door, of bounded length, with links that lead somewhere, fresh tables, and commands that a
+// test executes.
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { posix } from 'node:path';
@@ -30,7 +31,7 @@ const LONG_LINES_MAX: Readonly<Record<string, number>> = {
   'test/README.md': 300,
   'CHANGELOG.md': Infinity,
 };
-/** Executes all blocks with its mark, whatever document they stand in. */
+/** Executes all blocks with its mark, in any document. */
 const SESSIONS = 'test/readme/sessions.test.ts';
 const REASON_CHARS_MIN = 20;
 /** Words that no native engineer would use here, or that say nothing. */
@@ -177,13 +178,13 @@ function codeFaults(code: string, known: Known): string[] {
   return found;
 }
 
-/** Words that are no flags, and no values of flags. */
+/** Arguments that are neither flags nor values of flags. */
 function wordsOf(pattern: RegExp, command: string): string[] {
   const words = pattern.exec(command)?.[1]?.split(' ') ?? [];
   return words.filter((word, i) => word !== '' && !word.startsWith('-') && !(words[i - 1] ?? '').startsWith('--'));
 }
 
-test('the words of documents are plain', () => {
+test('the language of documents is plain', () => {
   const found = faults((markdown, path) =>
     path === 'CHANGELOG.md' ? [] : proseOf(markdown).filter((line) => BANNED.test(line.replaceAll(/`[^`]*`/g, ''))),
   );

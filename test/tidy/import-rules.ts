@@ -1,16 +1,18 @@
-/** The architecture of the folders as a function from sources to violations. `imports.test.ts` applies and distrusts it. */
+/**
+ * The architecture of the folders as a function from sources to violations. `imports.test.ts` applies and distrusts it.
+ */
 import { posix } from 'node:path';
 import { parseSync } from 'oxc-parser';
 
 /** Path from the repository's root with forward slashes -> text. */
 export type Sources = ReadonlyMap<string, string>;
 
-/** Features: rooms with parts of their own. Their services know neither the HTTP side nor the composition. */
+/** Features: rooms with their own parts. Their services know neither the HTTP side nor the composition. */
 const FEATURES = ['cold', 'backup', 'forks', 'subscriptions', 'placement'];
 
 /**
- * Interfaces between folders (and the errors they throw): adapters implement them, so they may know them. `ports.ts` of a feature says
- * what its service offers: HTTP imports that, and never the other way around.
+ * Interfaces between folders (and the errors they throw): adapters implement them, so they may know them. `ports.ts` of
+ * a feature says what its service offers: HTTP imports that, and never the other way around.
  */
 const PORTS = new Set([
   ...['src/ports.ts', 'src/raft/types.ts', 'src/shard/ports.ts', 'src/stream/tx.ts'],
@@ -33,7 +35,7 @@ export const PURE: readonly string[] = [
 /** Everything that a shard's thread runs, without its adapters. */
 const SHARD = [...PURE, 'shard', 'cold/shard', 'forks/shard', 'backup/shard'];
 
-/** What is composed into a process. The operator's tool is a program of its own. */
+/** What is composed into a process. The operator's tool is a separate program. */
 const MAIN_THREAD = [
   ...[
     ...SHARD,
@@ -54,8 +56,8 @@ const MAIN_THREAD = [
 ];
 
 /**
- * What each room may import besides itself. A room is a folder of src/, or one of the parts of a feature that have rules of their own.
- * Raft and the state machine do not know each other.
+ * What each room may import besides itself. A room is a folder of src/, or one of the parts of a feature with separate
+ * rules. Raft and the state machine do not know each other.
  */
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   base: [],
@@ -103,7 +105,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   subscriptions: [],
   placement: ['base', 'protocol', 'placement/state', 'config', 'gateway', 'logging', 'peer'],
-  // A client of the nodes like any other: what it knows of them came over HTTP. `backup` verifies, `cold` reaches the store.
+  // A client of the nodes like any other: what it knows of them came over HTTP. `backup` verifies, `cold` reaches the
+  // store.
   operator: [
     'base',
     'protocol',
@@ -118,10 +121,10 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   workers: [...MAIN_THREAD, 'server'],
 };
 
-/** Files that only their own room may import: what they hold is told to others in words of the operations. */
+/** Files that only their own room may import: others use the results of the operations. */
 const PRIVATE = new Set(['src/protocol/generic-fields.ts']);
 
-/** Packages that only these rooms may know: whoever else needs one goes through a port. */
+/** Packages that only these rooms may import: other rooms use a port. */
 export const PACKAGE_HOME: readonly (readonly [RegExp, ...string[]])[] = [
   [/^uws-/, 'http'],
   [/^lmdb$/, 'store'],
@@ -194,7 +197,10 @@ function parse(path: string, text: string): Parsed {
   return { body: program.body as unknown as readonly Node[], imports };
 }
 
-/** The room of a file: `base` of src/base/x.ts, `cold/state` of src/cold/state/x.ts, `http` of src/http/live/x.ts, `src` of src/ports.ts, `workers` of workers/x.ts. */
+/**
+ * The room of a file: `base` of src/base/x.ts, `cold/state` of src/cold/state/x.ts, `http` of src/http/live/x.ts, `src`
+ * of src/ports.ts, `workers` of workers/x.ts.
+ */
 function folderOf(path: string): string {
   const [top = '', second, third, fourth] = path.split('/');
   if (top !== 'src' || second === undefined || third === undefined) return top;

@@ -6,7 +6,9 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { REPO_ROOT } from '../support/paths.ts';
 
-/** One planted fault for each rule that this project leans on; `npm run check` applies the same file to the real tree. */
+/**
+ * One planted fault for each rule that this project leans on; `npm run check` applies the same file to the real tree.
+ */
 const PLANTED: Readonly<Record<string, string>> = {
   'src/raft/a.ts': `import { b } from './b.ts';
 import { readFileSync } from 'node:fs';

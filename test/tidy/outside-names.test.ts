@@ -1,12 +1,16 @@
-// Two gates of the HTTP side: who may hand functions to the HTTP library, and what may be looked up by a name from outside.
+// Two gates of the HTTP side: which code may pass functions to the HTTP library, and which tables may be accessed by a
+// name from outside.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readText, sourcePaths } from './repository.ts';
 
-/** Whatever is registered elsewhere ends the process when it throws. */
+/** A handler registered elsewhere ends the process when it throws. */
 const REGISTRATION = /\.(onAborted|onData|onWritable)\(/;
 const GUARD = 'src/http/guard.ts';
-/** Object literals by name: `table[method]` finds what every object inherits. `Object.keys(table)` and own fields are no look-ups. */
+/**
+ * Object literals by name: `table[method]` finds what every object inherits. `Object.keys(table)` and own fields are no
+ * look-ups.
+ */
 const BY_NAME = /(?<!#)\b[A-Za-z_]*(?:methods?|handlers?|routes?|headers|HANDLERS|ROUTES|METHODS)\[(?!['"]?\d)[^\]]+\]/;
 
 function code(path: string): string[] {

@@ -1,4 +1,7 @@
-/** The table of planted bugs, their points in the code and the seeds that find them belong together; and none can be switched on in what ships. */
+/**
+ * The table of planted bugs, their points in the code and the seeds that find them belong together; and none can be
+ * switched on in what ships.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

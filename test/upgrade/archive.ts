@@ -1,4 +1,5 @@
-// What one version wrote: data directories and backups, packed, and what clients saw of them, in a folder that is never written again.
+// What one version wrote: data directories and backups, packed, and what clients saw of them, in a folder that is never
+// written again.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
-// What travels inside of forwards (requests and answers), payloads of commands, keys of rows, and the smaller encodings, byte for byte.
+// What travels inside of forwards (requests and answers), payloads of commands, keys of rows, and the smaller
+// encodings, byte for byte.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { touchFrame } from '../../src/shard/frames.ts';

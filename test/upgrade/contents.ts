@@ -37,7 +37,10 @@ export const SUBSCRIPTIONS = '/v1/stream/__ds/subscriptions';
 const COLD = '/cold_only/cold';
 const FORKS = ['/orders/fork', '/orders/fork-of-fork'];
 
-/** Streams of all kinds: text, JSON, producers, TTL, attributes, snapshots, closed and deleted ones, forks, a subscription. */
+/**
+ * Streams of all kinds: text, JSON, producers, TTL, attributes, snapshots, closed and deleted ones, forks, a
+ * subscription.
+ */
 export async function fill(ports: Ports): Promise<World> {
   const world = await fillWorld(ports, createRandom(21), STREAMS, LARGE_BYTES);
   const made = async (method: string, path: string, headers = {}, body = ''): Promise<void> => {

@@ -1,4 +1,5 @@
-// Data directories and backups as earlier versions wrote them: this version opens them and serves every byte. make.ts wrote them.
+// Data directories and backups as earlier versions wrote them: this version opens them and serves every byte. make.ts
+// wrote them.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';

@@ -1,4 +1,5 @@
-// The words by which nodes get to know each other, in each version of the peer protocol that is spoken, with the proofs in them.
+// The words by which nodes get to know each other, in each version of the peer protocol that is spoken, with the proofs
+// in them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AcceptorHandshake, ConnectorHandshake } from '../../src/peer/handshake.ts';

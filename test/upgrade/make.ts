@@ -1,7 +1,7 @@
 // Writes data directories and a backup of this version, in a folder of test/upgrade that is named after its commit:
-//   node scripts/bootstrap.mjs build && node scripts/bootstrap.mjs run test/upgrade/make.js
-// For a state of the formats that is worth keeping only: what is there stays as it is. Then name the folder in golden.test.ts.
-// version-0.1.0 was written by this file as it was at commit 829bb3a.
+// node scripts/bootstrap.mjs build && node scripts/bootstrap.mjs run test/upgrade/make.js For a state of the formats
+//   that is worth keeping only: what is there stays as it is. Then name the folder in golden.test.ts. version-0.1.0 was
+//   written by this file as it was at commit 829bb3a.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';

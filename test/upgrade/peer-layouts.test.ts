@@ -1,5 +1,5 @@
-// Every frame and word of the peer protocol, byte for byte. The requests and answers inside of forwards are in command-layouts.test.ts
-// and state-layouts.test.ts.
+// Every frame and word of the peer protocol, byte for byte. The requests and answers inside of forwards are in
+// command-layouts.test.ts and state-layouts.test.ts.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encodeMetadata, withMetadata } from '../../src/shard/snapshot-metadata.ts';

@@ -1,5 +1,5 @@
-// A group without consensus: commands go into its log as a leader puts them there, what they leave behind and answer is compared with
-// layouts.json. Nothing is random, and time is in the commands.
+// A group without consensus: commands go into its log as a leader puts them there, what they leave behind and answer is
+// compared with layouts.json. Nothing is random, and time is in the commands.
 import assert from 'node:assert/strict';
 import { prepare } from '../../src/group/prepare.ts';
 import { apply } from '../../src/stream/apply.ts';

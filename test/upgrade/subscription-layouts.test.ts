@@ -1,4 +1,5 @@
-// Records of the log of subscriptions: the checkpoint that they amount to is text on every node's disk, and is read again.
+// Records of the log of subscriptions: the checkpoint that they amount to is text on every node's disk, and is read
+// again.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

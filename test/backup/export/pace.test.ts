@@ -1,4 +1,4 @@
-// How fast exports go beside clients, and without them.
+// Rate of exports with and without clients.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { EXPORT_BUSY_BYTES_PER_SECOND } from '../../../src/base/limits.ts';
@@ -7,7 +7,10 @@ import { Pace } from '../../../src/backup/export/pace.ts';
 const PIECE_BYTES = 256 * 1024;
 const PIECE_MS = (PIECE_BYTES * 1000) / EXPORT_BUSY_BYTES_PER_SECOND;
 
-/** Runs `seconds` of pieces that are made in no time, on a node that takes so many requests a second; how many were let go. */
+/**
+ * Runs `seconds` of pieces that take no time to make, on a node with this many requests per second; returns how many
+ * were sent.
+ */
 function piecesIn(seconds: number, requestsPerSecond: number): number {
   let clockMs = 1000;
   const pace = new Pace(
@@ -19,12 +22,12 @@ function piecesIn(seconds: number, requestsPerSecond: number): number {
   return pieces;
 }
 
-test('a node that nobody uses exports as fast as pieces are made', () => {
+test('an idle node exports as fast as pieces are made', () => {
   assert.equal(piecesIn(10, 0), 10_000);
   assert.equal(piecesIn(10, 10), 10_000);
 });
 
-test('beside clients the exports of a node keep to the bound', () => {
+test('with clients, the exports of a node stay within the bound', () => {
   const pieces = piecesIn(10, 2000);
   const most = 10_000 / PIECE_MS;
   assert.ok(pieces >= 0.9 * most && pieces <= most + 101, `${pieces} pieces, at most ${most} and the first look's`);

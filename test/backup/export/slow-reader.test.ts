@@ -1,4 +1,4 @@
-// A backup goes to stores that stall: whoever takes an export may rest for longer than an HTTP library usually waits.
+// A backup goes to stores that stall, so its reader may pause for longer than an HTTP library usually waits.
 import assert from 'node:assert/strict';
 import { get } from 'node:http';
 import type { IncomingMessage } from 'node:http';
@@ -9,10 +9,13 @@ import { MIB, writeLargeStream } from '../large-stream.ts';
 
 /** More than the sockets between them hold. */
 const MEBIBYTES = 24;
-/** uWebSockets.js closes what takes nothing for 10 s, and looks every 4 s. There is no event to wait for: nothing must happen. */
+/**
+ * uWebSockets.js closes what takes nothing for 10 s, and looks every 4 s. There is no event to wait for: nothing must
+ * happen.
+ */
 const REST_MS = 16_000;
 
-test('an export goes on when its reader has rested', async () => {
+test('an export continues after its reader paused', async () => {
   await withServer({ cores: 1, groups: 1 }, async ({ port, adminPort }) => {
     await writeLargeStream(port, MEBIBYTES);
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {

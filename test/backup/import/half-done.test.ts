@@ -1,4 +1,4 @@
-// Between the beginning and the end of an import nobody meets its streams, by whatever way he comes.
+// Between the beginning and the end of an import its streams are invisible on every path.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type Socket, connect } from 'node:net';

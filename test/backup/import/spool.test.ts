@@ -18,7 +18,7 @@ const pieceOf = (value: number): Uint8Array => new Uint8Array(PIECE_BYTES).fill(
 const MIB = 1024 * 1024;
 const DISK_BYTES = 8 * MIB;
 
-test('a spool gives back what it took, and refuses what its volume has no room for', () => {
+test('a spool returns what it took, and refuses what its volume cannot hold', () => {
   const folder = temporaryFolder('spool');
   const spool = new Spool(folder, () => 10 * PIECE_BYTES);
   let taken = 0;
@@ -32,7 +32,7 @@ test('a spool gives back what it took, and refuses what its volume has no room f
   assert.equal(bytes.length, (taken - 1) * PIECE_BYTES);
   assert.equal(taken - 1, 13 + 10);
   for (let i = 0; i < taken - 1; i++) assert.equal(bytes[(i + 0.5) * PIECE_BYTES], i % 251);
-  // Empty again, it begins anew.
+  // Empty again, it starts over.
   spool.push(pieceOf(7));
   assert.equal(spool.shift()?.[0], 7);
   spool.close();
@@ -111,7 +111,7 @@ test('an upload for which the volume has no room any more is undone, and then re
     const wish = { digest: undefined, adopts: false, directory: disk.outside, readCold: undefined };
     const upload = new Import(gatewayOf(sent), 0, wish, sink);
     upload.start();
-    // The group has not said yet whether it is empty, and the client sends all the same.
+    // The group has not reported yet whether it is empty, and the client sends anyway.
     let pushed = 0;
     for (; disk.freeBytes() === freeBytes; pushed += PIECE_BYTES) upload.push(pieceOf(1));
     disk.fill('filler', disk.freeBytes() - MIB);
@@ -120,7 +120,7 @@ test('an upload for which the volume has no room any more is undone, and then re
     upload.end();
     disk.remove('filler');
     assert.equal(disk.freeBytes(), freeBytes, `nothing is kept of ${pushed} bytes`);
-    // The BEGIN is on its way and may still be carried out, so it is undone before anybody hears of it.
+    // The BEGIN is in flight and may still be applied, so it is undone before the client gets its answer.
     assert.deepEqual([sent.map(({ kind }) => kind), answers], [[COMMANDS.importBegin.number], []]);
     sent[0]?.answer();
     assert.deepEqual(

@@ -1,4 +1,5 @@
-// What the shard has to do with an export: it lets one begin, holds the collector back, and ends it when writes need its pages.
+// What the shard has to do with an export: it lets one begin, holds the collector back, and ends it when writes need
+// its pages.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
@@ -55,7 +56,7 @@ test('an export is ended when the volume runs short of room, and not when it was
   assert.equal(group.exports, 0);
 });
 
-test('two at once, and what nobody holds ends', () => {
+test('two run at once, and one without keep-alive ends', () => {
   const { group, ask, exports } = world();
   const first = ask(EXPORT_OPEN);
   ask(EXPORT_OPEN);

@@ -135,7 +135,7 @@ function story(): Step[] {
     { ...late, nowMs: NOW_MS + SILENCE_MS },
     { ...firstRows, code: 'IMPORT_LOST' },
     { ...abort, all: true },
-    // Its BEGIN once more, and the answer to its end: nobody would go on with what that began.
+    // Its BEGIN once more, and the answer to its end: nothing would continue what that began.
     { ...late, nowMs: NOW_MS + SILENCE_MS, code: 'IMPORT_LOST' },
     abort,
     begin,
@@ -156,7 +156,7 @@ function story(): Step[] {
   ];
 }
 
-test('an import leaves the same rows whatever was written to the store in between', () => {
+test('an import leaves the same rows regardless of flushes in between', () => {
   const steps = story();
   const run = (flushes: (step: number) => boolean): Replica => {
     const replica = new Replica();

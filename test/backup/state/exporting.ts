@@ -38,7 +38,7 @@ export function exportOf(replica: Replica): Row[] {
 /** The snapshots of the differential test have a digest of zeros. */
 const NO_DIGEST = { update: (): void => undefined, digest: (): Uint8Array => new Uint8Array(32) };
 
-/** Whatever the state, with garbage and all: what it exports can be imported. */
+/** In any state, with garbage and all: the export can be imported. */
 export function checkBackup(replica: Replica, streams: number): void {
   replica.flush();
   const { summary } = validated(exportOf(replica), () => NO_DIGEST);

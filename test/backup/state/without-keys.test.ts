@@ -1,4 +1,5 @@
-// Secrets of the log of subscriptions stay out of backups: every record of a key is blanked, wherever rows cut it, and nothing else.
+// Secrets of the log of subscriptions stay out of backups: every record of a key is blanked, wherever rows cut it, and
+// nothing else.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KeyBlanker } from '../../../src/backup/state/without-keys.ts';

@@ -1,4 +1,5 @@
-// The pool with its real threads: what goes in and out, that nothing is lost or leaks, and that every caller is answered.
+// The pool with its real threads: what goes in and out, that nothing is lost or leaks, and that every caller is
+// answered.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';

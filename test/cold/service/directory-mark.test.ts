@@ -1,5 +1,5 @@
-// The directory of the cold store whose file system goes away, under a running server and before a start: nothing may be written
-// to the mount point, where it would be hidden when the file system is back.
+// The directory of the cold store whose file system goes away, under a running server and before a start: nothing may
+// be written to the mount point, where it would be hidden when the file system is back.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -70,7 +70,7 @@ cache.max_size = 0
       assert.equal((await requestOnce(server.port, 'PUT', name, TEXT, 'first ')).status, 201);
     }
     await until('both are in the store', () => Promise.resolve(holds('kept') && holds('doomed')));
-    // And published: an object whose put is still under way would be nobody's, and nobody would remove it.
+    // And published: an object whose put is in progress would be unreferenced and never removed.
     await until('nothing is hot', async () => (await metrics())['cold_hot_bytes'] === 0);
     renameSync(store, `${store}.away`);
     mkdirSync(store);

@@ -93,7 +93,7 @@ test('it shows at once, since when and why, also when the store was never reache
   await rig.pass(11);
   const up = { reachable: true, was_reached: true, unreachable_since: null, last_error: null };
   assert.deepEqual(rig.health.report(), up);
-  // Nobody asks anything of the store, and it goes away.
+  // The store goes away while no request uses it.
   rig.outcome = AWAY;
   await rig.pass(11);
   assert.equal(rig.health.report().reachable, false);

@@ -12,7 +12,7 @@ interface Ended {
   readonly output: string;
 }
 
-/** The server's own words when it refuses to start. */
+/** The server's message when it refuses to start. */
 async function refusal(toml: string): Promise<Ended> {
   const folder = temporaryFolder('cold-start');
   try {

@@ -5,7 +5,7 @@ import { ColdHarness } from './harness.ts';
 
 const body = (bytes: number, fill = 'x'): string => fill.repeat(bytes);
 
-/** Streams s0.. with 100 bytes each, all in the cold store, each in an object of its own. */
+/** Streams s0.. with 100 bytes each, all in the cold store, each in its own object. */
 function flushed(streams: number, settings: ConstructorParameters<typeof ColdHarness>[0] = {}): ColdHarness {
   const harness = new ColdHarness(settings);
   for (let i = 0; i < streams; i++) {
@@ -97,7 +97,7 @@ test('an upload under way is no orphan, however long it takes', () => {
     1,
   );
   assert(asked?.op === 'upload');
-  // In the store already, but the answer is on its way for half a minute.
+  // In the store already, but the answer is in flight for half a minute.
   harness.port.happen(asked);
   harness.run(30_000);
   assert((harness.status().counters['cold_sweep_passes'] as number) > 0);

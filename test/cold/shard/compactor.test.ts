@@ -1,4 +1,5 @@
-// The compactor: slow streams end in few chunks, and what it does when the store, its sources or its leadership fail it.
+// The compactor: slow streams end in few chunks, and what it does when the store, its sources or its leadership fail
+// it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eachChunk } from '../../../src/cold/state/chunks.ts';
@@ -58,7 +59,7 @@ function untilMerge(harness: ColdHarness, how: Parameters<ColdHarness['run']>[1]
   return count;
 }
 
-test('a stream that grows slowly lies in few chunks and objects, all the time', () => {
+test('a stream that grows slowly is always in few chunks and objects', () => {
   const harness = started();
   let most = 0;
   for (let count = 0; count < 600; count += 20) {

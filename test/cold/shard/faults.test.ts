@@ -1,6 +1,6 @@
-// Chance against the cold tier of one shard: a store that fails in every way and answers in any order, restarts, changes of
-// leadership, streams that come and go. Every byte is read back all the time, and at the end the store holds what is referred
-// to and nothing else. SEED=<number> repeats a run.
+// Chance against the cold tier of one shard: a store that fails in every way and answers in any order, restarts,
+// changes of leadership, streams that come and go. Every byte is read back all the time, and at the end the store holds
+// what is referred to and nothing else. SEED=<number> repeats a run.
 import assert from 'node:assert/strict';
 import { Buffer } from 'node:buffer';
 import { test } from 'node:test';
@@ -123,7 +123,7 @@ class Story {
     if (port.open.length === 0) return;
     const at = random.int(0, port.open.length - 1);
     if (random.chance(0.3)) {
-      // Late: it is done now, and told at some other time, or to nobody.
+      // Late: it is done now, and answered later or never.
       port.happen(port.open[at] as (typeof port.open)[number]);
       return;
     }
@@ -169,7 +169,7 @@ function playAll(profile: Profile): number {
   return merges;
 }
 
-test('whatever the store does, no byte is lost, and no object stays that nobody needs', () => {
+test('whatever the store does, no byte is lost, and no unneeded object stays', () => {
   playAll(BUSY);
 });
 

@@ -37,7 +37,7 @@ test('bytes move when they are old enough, several streams in one object, and ar
   assert.equal(harness.whole('s').toString(), body(200) + body(10, 'y'));
 });
 
-test('a group with many hot bytes does not wait for their age, and goes on until it has few', () => {
+test('a group with many hot bytes does not wait for their age, and continues until it has few', () => {
   const harness = started();
   for (let i = 0; i < 5; i++) harness.append(0, 's', body(4000));
   harness.turn();

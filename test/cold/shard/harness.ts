@@ -36,7 +36,7 @@ export class ColdHarness extends Harness {
     return group;
   }
 
-  /** Another process on the same disk: answers to the old one's questions reach nobody. */
+  /** Another process on the same disk: answers to the old one's requests are lost. */
   restartWith(run: string): void {
     this.more = { cold: { port: this.port, settings: { ...this.settings, run } } };
     this.port.forget();

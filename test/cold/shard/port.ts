@@ -1,5 +1,5 @@
-// A cold store in memory that answers when and how the test says: in time, late, with an error that is true, or with one
-// although everything happened.
+// A cold store in memory that answers when and how the test says: in time, late, with an error that is true, or with
+// one although everything happened.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type {
@@ -104,7 +104,7 @@ export class FakeColdPort implements ColdPort {
     return asked;
   }
 
-  /** The store does what was asked; the answer is still on its way. */
+  /** The store has done the operation; the answer is in flight. */
   happen(asked: Asked): void {
     if (this.#happened.has(asked)) return;
     this.#happened.add(asked);

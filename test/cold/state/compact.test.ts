@@ -1,4 +1,4 @@
-// Compaction: which chunks are merged, what it costs over time, and what becomes of a merge whose stream went on.
+// Compaction: which chunks are merged, what it costs over time, and what happens to a merge whose stream changed.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { COLD_CHUNK_BYTES, COMPACT_RUN_MAX, COMPACT_RUN_MIN } from '../../../src/base/limits.ts';
@@ -49,7 +49,7 @@ test('a stream of tiny chunks ends in few, and its bytes are written again five 
   }
 });
 
-test('chunks of all sizes in any order: a MiB never lies in more chunks than one run has', () => {
+test('chunks of all sizes in any order: a MiB never has more chunks than one run', () => {
   const random = createRandom(1);
   for (let round = 0; round < 20; round++) {
     const sizes = Array.from({ length: 20_000 }, () => Math.ceil(16 ** (random.next() * random.pick([1, 2, 3, 4]))));
@@ -135,7 +135,7 @@ test('chunks of slow streams become one each, in one object; reads are the same,
   rig.collectAll();
   assert.equal(rig.cold.objects.size, 1);
   assert.equal(nextCompaction(rig.state, [keyOf('t'), keyOf('j')], LIMITS).plan, undefined);
-  // It goes on from there, and everything goes with its stream.
+  // It continues from there, and everything is removed with its stream.
   appendSlowly(rig, 't', TEXT, 16, () => 'more;');
   publish(rig, rig.cold.merge(rig.state, planned(rig, 't')).list);
   assert.equal(rig.read('t', 0).body.toString(), `${before[0]}${'more;'.repeat(16)}`);
@@ -187,14 +187,15 @@ test('slices that are not exactly a run of chunks above the floor are refused, e
     assert.equal(chunksOf(rig, 'b').length, 20, JSON.stringify(change));
   }
   assert.equal(rig.state.cold.gcLength, changes.length);
-  // Merged while the stream was removed, while its floor rose over the beginning, and one that is fine, twice and longer.
+  // Merged while the stream was removed, while its floor rose over the beginning, and one that is fine, twice and
+  // longer.
   rig.create('c', TEXT);
   appendSlowly(rig, 'c', TEXT, 3, () => 'gone');
   const slices = [of('a', 0, 4), good, good, of('b', 4, 13), of('c', 0, 3), of('a', 9, 10), of('a', 10, 20)];
   const { list } = rig.cold.merge(rig.state, { bucket: 'bucket', incarnation: 0, slices });
   assert.equal(rig.run('c', { kind: 'delete' }), 'OK');
   const floor = chunksOf(rig, 'a')[1] as StoredChunk;
-  // What lies below is given back by the next sweep.
+  // The next sweep releases what is below.
   rig.state.releaseLeft = 0;
   advanceFloor(rig.state, rig.head('a'), floor.end, floor.recordNext, NOW);
   publish(rig, list);

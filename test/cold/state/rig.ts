@@ -1,4 +1,4 @@
-// A replica beside a cold store, moved by hand.
+// A replica with a cold store, driven step by step.
 import assert from 'node:assert/strict';
 import type { Head } from '../../../src/stream/head.ts';
 import type { ColdPlan } from '../../../src/protocol/cold.ts';
@@ -51,7 +51,7 @@ export class Rig {
     assert.equal(this.run(stream, { type, body: new Uint8Array(Buffer.from(text)) }), 'OK');
   }
 
-  /** Uploads and publishes up to so many bytes; how many chunks that were. */
+  /** Uploads and publishes up to this many bytes; returns the number of chunks. */
   flush(maxBytes = Infinity): number {
     const flush = this.cold.upload(this.state, { hotBeforeMs: Infinity, maxBytes });
     if (flush === undefined) return 0;

@@ -1,5 +1,5 @@
-// A cold store for the differential test: a map of objects, and a flusher, a compactor, a GC and a sweep for orphans that are late,
-// repeat themselves and give up, as their leaders do.
+// A cold store for the differential test: a map of objects, and a flusher, a compactor, a GC and a sweep for orphans
+// that are late, repeat themselves and give up, as real leaders do.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { COLD_CHUNK_BYTES } from '../../../src/base/limits.ts';

@@ -1,4 +1,5 @@
-// The directory of the cold store is moved away and back under load: what is made while it is away would hide it, or nest it.
+// The directory of the cold store is moved away and back under load: what is made while it is away would hide it, or
+// nest it.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync } from 'node:fs';

@@ -1,4 +1,5 @@
-// What the cold tier needs of an object store, asked of each backend: the same tests, on a directory and on a real S3 server.
+// What the cold tier needs of an object store, asked of each backend: the same tests, on a directory and on a real S3
+// server.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
@@ -68,7 +69,7 @@ for (const backend of [directory(), s3()]) {
       await backend.stop();
     });
 
-    it('gives back any range of what was put', async () => {
+    it('returns any range of what was put', async () => {
       const body = bytesOf(3 * 1024 * 1024 + 17);
       await store.put('a/object-1', body, signal);
       for (const [offset, length] of [

@@ -1,4 +1,5 @@
-// Merging in the pool's threads, with the directory backend: what is read, what is written, and what a bad source costs.
+// Merging in the pool's threads, with the directory backend: what is read, what is written, and what a bad source
+// costs.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -111,7 +112,7 @@ for (const gap of [0, 100_000]) {
   });
 }
 
-it('a source that is missing, short or altered costs its run and no other; without any nothing is written', async (t) => {
+it('a source that is missing, short or altered fails only its own run; without any good run nothing is written', async (t) => {
   const rig = new Rig(t);
   const slices = await rig.streams(100_000);
   const [, second] = slices as [MergeSlice, MergeSlice];

@@ -1,5 +1,5 @@
-// Deletion of objects where a store wants Content-MD5 (Swift, MinIO of 2024 and before), knows no batches, or refuses the caller.
-// Answers are those that these stores give; Ceph itself is in object-store.test.ts.
+// Deletion of objects where a store wants Content-MD5 (Swift, MinIO of 2024 and before), knows no batches, or refuses
+// the caller. Answers are those that these stores give; Ceph itself is in object-store.test.ts.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { type IncomingMessage, type Server, createServer } from 'node:http';
@@ -120,12 +120,12 @@ for (const kind of ['wants-md5', 'no-batches'] as const) {
     await store.remove([...KEYS, 'k/never'], signal);
     assert.equal(fake.objects.size, 0);
     const batches = fake.deletes.filter((one) => one.startsWith('batch'));
-    // No checksum of the newer kind beside it, and a store that refused a batch is not asked for another.
+    // No newer checksum is sent along, and a store that refused a batch is not sent another.
     assert.deepEqual(batches, kind === 'wants-md5' ? ['batch ', 'batch '] : ['batch ']);
   });
 }
 
-it('who may not delete is told so, once', async (t) => {
+it('a client without delete permission is refused once', async (t) => {
   const { fake, store } = await open(t, 'may-not-delete');
   await assert.rejects(
     store.remove(KEYS, signal),

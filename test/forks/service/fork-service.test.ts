@@ -1,5 +1,5 @@
-// The service for forks over two groups without consensus: what goes wrong between the steps is undone, and what others left undone is
-// done.
+// The service for forks over two groups without consensus: what goes wrong between the steps is undone, and what others
+// left undone is done.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
@@ -48,7 +48,7 @@ test('a step that finds no leader is taken again, also when it was taken', async
       rig.before = ({ op, group, command }) => {
         if (op !== step || refusals === 0) return undefined;
         refusals--;
-        // Carried out, and nobody was told.
+        // Executed, but the answer was lost.
         if (code === 'OUTCOME_UNKNOWN' && op !== QUERIES.read.number) {
           rig.groups[group as 0 | 1].do(op, `${command.bucket}/${command.stream}`, command);
         }
@@ -72,7 +72,7 @@ test('a fork that gets nowhere is undone, and its source is told', async () => {
   }
 });
 
-test('a fork whose outcome nobody knew is given up as soon as there is a majority again', async () => {
+test('a fork of unknown outcome is undone as soon as there is a majority again', async () => {
   for (const lost of [
     COMMANDS.forkBegin.number,
     COMMANDS.forkPin.number,
@@ -83,7 +83,7 @@ test('a fork whose outcome nobody knew is given up as soon as there is a majorit
     let hasMajority = true;
     rig.before = ({ op, group, command }) => {
       if (hasMajority && op !== lost) return undefined;
-      // It is in the log of a leader that will lead again, and nobody is told.
+      // It is in the log of a leader that will lead again, and the client is not told.
       if (hasMajority) rig.groups[group as 0 | 1].do(op, `${command.bucket}/${command.stream}`, command);
       const isFirst = hasMajority;
       hasMajority = false;
@@ -102,7 +102,7 @@ test('a fork whose outcome nobody knew is given up as soon as there is a majorit
   }
 });
 
-test('a source that is trimmed, removed, or made anew in the middle', async () => {
+test('a source that is trimmed, removed, or recreated in the middle', async () => {
   const cases: readonly (readonly [string, (rig: Rig) => ErrorCode | void, ErrorCode])[] = [
     ['trimmed', () => 'STREAM_GONE', 'FORK_SOURCE_MOVED'],
     ['removed', (rig) => void rig.groups[0].do(COMMANDS.deleteStream.number, 'a/s'), 'FORK_SOURCE_DELETED'],
@@ -128,7 +128,7 @@ test('a source that is trimmed, removed, or made anew in the middle', async () =
   }
 });
 
-test('only so many are made at once', async () => {
+test('the number of concurrent forks is bounded', async () => {
   const rig = withSource();
   rig.before = () => 'NO_LEADER';
   const request = newRequest();

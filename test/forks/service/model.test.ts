@@ -1,5 +1,5 @@
-// Random lives of streams and their forks against a model that knows nothing of groups, steps, pins or tombstone rows: a fork is a copy,
-// and a name is taken until the stream and all that was forked from it are gone.
+// Random lives of streams and their forks against a model that knows nothing of groups, steps, pins or tombstone rows:
+// a fork is a copy, and a name is taken until the stream and all that was forked from it are gone.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode } from '../../../src/base/errors.ts';
@@ -94,7 +94,7 @@ function cut(messages: readonly string[], end: number): string[] {
   return kept;
 }
 
-test('forks are copies, and names are free when all that came of them is gone', async () => {
+test('forks are copies, and a name is free when all its descendants are gone', async () => {
   const random = createRandom(17);
   const seen = new Set<string>();
   for (let round = 0; round < ROUNDS; round++) {

@@ -1,5 +1,5 @@
-// Commands that make forks, applied to groups without consensus. Each group is two replicas that write to their stores at different
-// moments and restart: at the end they must hold the same rows.
+// Commands that make forks, applied to groups without consensus. Each group is two replicas that write to their stores
+// at different moments and restart: at the end they must hold the same rows.
 import assert from 'node:assert/strict';
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
 import { apply } from '../../../src/stream/apply.ts';

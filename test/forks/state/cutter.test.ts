@@ -1,10 +1,10 @@
-// Where a fork ends, whatever pieces its source is read in.
+// Where a fork ends, for every way to split its source into pieces.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cutter, decodeParts } from '../../../src/forks/state/cutter.ts';
 import { createRandom } from '../../support/random.ts';
 
-test('what is inherited, whatever the pieces', () => {
+test('inherits the same for any split into pieces', () => {
   const random = createRandom(3);
   for (let round = 0; round < 2000; round++) {
     const json = random.chance(0.5);

@@ -40,7 +40,7 @@ test('a group that was restored with nothing in it says so', () => {
   assert.equal(answerOf(state, COMMANDS.forkCheck.number), false);
 });
 
-test('who is to be told is walked from anywhere, and each is found once', () => {
+test('pending notifications are walked from any position, and each is found once', () => {
   const state = new State(1, new SortedMapTx());
   for (const token of [3, 5, 9]) state.forks.putUnpin({ token, source: Uint8Array.of(97, 0, 98) });
   const from = (token: number, most: number): number[] =>

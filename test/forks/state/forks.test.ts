@@ -1,4 +1,5 @@
-// Forks in the state machine: each step, its repetition, what it is refused for, and what is left when everything is over.
+// Forks in the state machine: each step, its repetition, what it is refused for, and what is left when everything is
+// over.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode } from '../../../src/base/errors.ts';
@@ -84,7 +85,7 @@ const streams = (group: Group): string[] =>
   listStreams(group.state, bytes('a'), bytes(''), bytes(''), 10, group.nowMs).map(({ stream_id: id }) => id);
 const bucket = (group: Group) => group.state.buckets.of(group.state.tx, bytes('a'), 0, 1);
 
-test('a fork is made in steps, and nobody sees it before it is whole', () => {
+test('a fork is created in steps, and is invisible until it is complete', () => {
   const group = withSource();
   assert(begin(group, 'a/f', 7).has(REPLY_CREATED));
   group.restart();
@@ -110,7 +111,7 @@ test('a fork is made in steps, and nobody sees it before it is whole', () => {
   assert.deepEqual(streams(group), ['f', 's']);
   assert.equal(group.tags(), 'FPbdfhm');
   const { streamCount, retainedBytes, appendBytes, writeUnits } = bucket(group);
-  // What is inherited is kept, and was appended by nobody.
+  // Inherited bytes are retained, but not metered as appended.
   assert.deepEqual([streamCount, retainedBytes, appendBytes, writeUnits], [2, 23, 12, 3]);
   assert.equal(group.state.hotBytes, 23);
 });
@@ -263,7 +264,7 @@ test('a fork whose maker falls silent is given up, or taken over', () => {
   assert.equal(group.code(COMMANDS.create.number, 'a/f'), 'OK');
 });
 
-test('lifetimes: a fork that expires is told of, a source that expires keeps its name', () => {
+test('lifetimes: the source of an expired fork is notified, an expired source keeps its name', () => {
   const group = withSource();
   fork(group, 'a/f', 7);
   begin(group, 'a/g', 8);
@@ -329,7 +330,7 @@ test('a purge takes forks, sources and what is left of them, and tells other buc
     group.do(COMMANDS.forkUnpin.number, source.replace('\0', '/'), { forkToken: token });
     group.do(COMMANDS.forkUnpinned.number, 'a/s', { forkToken: token });
   }
-  // What was forked from the purged bucket lives, and tells in vain.
+  // The fork of the purged bucket lives on, and its notification has no effect.
   assert.equal(FORK_GONE.read(group.do(COMMANDS.deleteStream.number, 'b/f'))?.token, 8);
   group.do(COMMANDS.forkUnpin.number, 'a/s', { forkToken: 8 });
   group.do(COMMANDS.forkUnpinned.number, 'a/s', { forkToken: 8 });

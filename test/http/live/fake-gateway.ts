@@ -1,5 +1,5 @@
-// Streams in memory behind the gateway port. Answers and tail events leave through one ordered queue, as from a shard; it
-// is emptied by itself (setImmediate) or, for race tests, step by step by the test.
+// Streams in memory behind the gateway port. Answers and tail events leave through one ordered queue, as from a shard;
+// it is emptied by itself (setImmediate) or, for race tests, step by step by the test.
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers';
 import { errorNumber } from '../../../src/base/errors.ts';

@@ -1,5 +1,5 @@
-// A response without a socket: what it takes, and when it is full, is in the test's hands. Behaves as uWebSockets.js does
-// where it matters: a refused write is kept, and only a later write sends it.
+// A response without a socket: what it takes, and when it is full, is in the test's hands. Behaves as uWebSockets.js
+// does where it matters: a refused write is kept, and only a later write sends it.
 import assert from 'node:assert/strict';
 import type { UwsResponse } from '../../../src/http/uws.ts';
 

@@ -1,4 +1,5 @@
-// A real uWebSockets.js server whose only routes are the live ones, over the fake gateway, and clients that read event streams.
+// A real uWebSockets.js server whose only routes are the live ones, over the fake gateway, and clients that read event
+// streams.
 import assert from 'node:assert/strict';
 import { newConnections } from '../new-connections.ts';
 import { once } from 'node:events';

@@ -1,4 +1,5 @@
-// Readers, writers, full sockets and full mailboxes in random order, step by step: nobody may lose, repeat or reorder a byte.
+// Readers, writers, full sockets and full mailboxes in random order, step by step: nobody may lose, repeat or reorder a
+// byte.
 import assert from 'node:assert/strict';
 import { newConnections } from '../new-connections.ts';
 import { test } from 'node:test';
@@ -107,7 +108,9 @@ interface Received {
   readonly error: boolean;
 }
 
-/** Takes an event stream apart and checks its grammar: data is followed by control, and control tells how far it went. */
+/**
+ * Takes an event stream apart and checks its grammar: data is followed by control, and control tells how far it went.
+ */
 function received(response: FakeResponse, start: number): Received {
   const base64 = response.headers.get('stream-sse-data-encoding') === 'base64';
   const parts: Buffer[] = [];

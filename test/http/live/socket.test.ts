@@ -1,5 +1,5 @@
-// Nothing that is written is lost, whatever the kernel takes: against a model of uWebSockets.js with its fault, because a real
-// socket is full to the byte only once in thousands of writes.
+// Nothing that is written is lost, whatever the kernel takes: against a model of uWebSockets.js with its fault, because
+// a real socket is full to the byte only once in thousands of writes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { writeChunk } from '../../../src/http/backpressure.ts';

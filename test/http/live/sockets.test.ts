@@ -105,7 +105,8 @@ test("quiet readers outlive the library's idle timeout", async (t) => {
   await quiet.until(() => isAt(quiet, bytes));
   const poll = fetch(server.url('s', 'offset=now&live=long-poll'));
   while (server.ctx.metrics.live.longPolls === 0) await turn();
-  // This connection is idle in the library's eyes. When it is cut off, the others would have been, had they been counted.
+  // This connection is idle in the library's eyes. When it is cut off, the others would have been, had they been
+  // counted.
   const idle = connect(server.port, '127.0.0.1');
   idle.write('GET /none?offset=-1&live=long-poll HTTP/1.1\r\nHost: x\r\n\r\n');
   idle.resume();

@@ -34,7 +34,7 @@ function word(bytes: Uint8Array): Word {
   return found;
 }
 
-test('the words of the handshake come back as they were sent', () => {
+test('handshake frames survive a round trip', () => {
   const said = word(encodeHello(hello));
   assert.deepEqual([said.version, said.kind], [PROTOCOL_VERSION, WORD_HELLO]);
   assert.deepEqual(decodeHello(said.body), { ...hello, self: { ...self, standing: NOTHING } });
@@ -69,11 +69,11 @@ test('what is said of data directories comes back, and older versions do not say
   assert.equal(decodeHello(word(encodeHello({ ...hello, self: { ...self, standing } })).body), undefined);
 });
 
-test('a word of another version is still a word', () => {
+test('a frame of another version is still readable', () => {
   assert.equal(word(encodeHello(hello, 77)).version, 77);
 });
 
-test('other protocols are told from a word that is not complete yet', () => {
+test('other protocols are distinguished from an incomplete frame', () => {
   const bytes = encodeHello(hello);
   for (let size = 0; size < bytes.length; size++) assert.equal(readWord(bytes.subarray(0, size)), undefined, `${size}`);
   for (const text of ['G', 'GET / HTTP/1.1\r\n', '\x16\x03\x01', 'MRPK', '\0']) {
@@ -91,7 +91,7 @@ test('introductions that cannot be are refused', () => {
   }
 });
 
-test('mutated and random words never throw', () => {
+test('mutated and random frames never throw', () => {
   for (let round = 0; round < 10_000; round++) {
     const bytes = random.chance(0.2) ? new Uint8Array(random.bytes(random.int(0, 200))) : encodeHello(hello);
     for (let flips = random.int(0, 4); flips > 0 && bytes.length > 0; flips--) {

@@ -134,7 +134,7 @@ test('payloads that are mutated at random never throw and never read beyond thei
   let refused = 0;
   for (let round = 0; round < 20_000; round++) {
     const payload = frameOf(randomItems(random.int(1, 4))).subarray(FRAME_HEAD_BYTES);
-    // Behind the payload lies what would be read if a length were believed: it must not show up.
+    // The bytes after the payload would be read if the length were trusted: they must not show up.
     const size = random.chance(0.3) ? random.int(0, payload.length) : payload.length;
     const room = new Uint8Array(payload.length + 4096).fill(0xab);
     room.set(payload.subarray(0, size));

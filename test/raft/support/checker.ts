@@ -17,7 +17,7 @@ export class Checker {
     }
   }
 
-  /** A read begins: whatever is committed anywhere now must be visible to it. */
+  /** A read begins: everything committed anywhere now must be visible to it. */
   readStarted(context: number, nodes: readonly TestNode[]): void {
     this.#reads.set(context, Math.max(this.committed.length, ...nodes.map((node) => node.raft.commitIndex)));
   }
@@ -48,7 +48,7 @@ export class Checker {
     }
   }
 
-  /** A node came up again: what it applied before its crash is checked anew, from its checkpoint on. */
+  /** A node restarted: what it applied before its crash is checked again, from its checkpoint on. */
   forget(node: TestNode): void {
     this.#seen.delete(node);
   }

@@ -28,7 +28,7 @@ export const SMALL_OPTIONS: NodeOptions = {
   maxInflightBytes: 4096,
 };
 
-/** Applied states that travel beside snapshot messages, by index: applied states are equal at equal index. */
+/** Applied states that travel with snapshot messages, by index: applied states are equal at equal index. */
 export type Payloads = Map<number, Entry[]>;
 
 export function emptyDisk(configuration: Configuration): Disk {

@@ -11,7 +11,7 @@ const NETWORK_MAX = 400;
 
 /**
  * A cluster whose every choice comes from one seed: which message arrives next (any: loss, duplication, reordering),
- * whose clock ticks, whose disk finishes, who crashes, is cut off, purges its log or loses its disk.
+ * which clock ticks, which disk finishes, which node crashes, is cut off, purges its log or loses its disk.
  */
 export class RandomCluster {
   readonly random: Random;
@@ -102,7 +102,7 @@ export class RandomCluster {
     ];
   }
 
-  /** Liveness phase: everybody up, no faults; the group must settle, agree and take writes. */
+  /** Liveness phase: all nodes up, no faults; the group must settle, agree and accept writes. */
   settle(): void {
     this.#cut.clear();
     for (const id of this.disks.keys()) if (!this.up.has(id)) this.#start(id);

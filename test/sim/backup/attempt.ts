@@ -1,6 +1,6 @@
 /**
- * One upload of a document through a node, by the product's own code on its main thread (backup/import/importer.ts): in parts, now
- * and then altered or broken off. It ends with an answer, or in silence when its node dies.
+ * One upload of a document through a node, by the product's own code on its main thread (backup/import/importer.ts): in
+ * parts, now and then altered or broken off. It ends with an answer, or in silence when its node dies.
  */
 import type { ErrorCode } from '../../../src/base/errors.ts';
 import type { ImportFeed, ImportSink } from '../../../src/backup/ports.ts';
@@ -106,7 +106,7 @@ export class Attempt implements ImportSink {
   }
 
   #end(answer: Answer): void {
-    // A client that has left does not hear what is undone meanwhile.
+    // A client that has left does not get the results of the undo.
     if (this.#left) return;
     if (this.over) throw new Error('an upload is answered twice');
     this.over = true;

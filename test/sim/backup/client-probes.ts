@@ -1,4 +1,7 @@
-/** Clients at a group that is not there yet: they read and write, and may be shown nothing of what comes in before all of it is there. */
+/**
+ * Clients at a group that is not there yet: they read and write, and may be shown nothing of what comes in before all
+ * of it is there.
+ */
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
 import { ALL_GROUPS, type Request, newRequest } from '../../../src/protocol/request.ts';
 import { type Random, createRandom } from '../../support/random.ts';
@@ -12,7 +15,7 @@ import type { RestoreOptions } from './options.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
 
 const KNOCK_MS = 120;
-/** No streams of the source: one that nobody creates, and one that spoils the group. */
+/** Names outside the source: one that is never created, and one that makes the group non-empty. */
 const STRANGER = 'knock';
 const SPOILER = 'spoiler';
 const REFUSALS: ReadonlySet<ErrorCode> = new Set([

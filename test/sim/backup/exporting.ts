@@ -1,7 +1,7 @@
 /**
  * Exports of groups from any node, also from one that is behind: through the product's own code on the main thread
- * (backup/export/exporter.ts) and in the shard, validated by its validator, and compared with what the node had on its disk when
- * it took them; that disk is compared with the reference at every checkpoint (checks.ts).
+ * (backup/export/exporter.ts) and in the shard, validated by its validator, and compared with what the node had on its
+ * disk when it took them; that disk is compared with the reference at every checkpoint (checks.ts).
  */
 import { Buffer } from 'node:buffer';
 import { type Contents, DocumentReader } from '../../../src/backup/format/document.ts';
@@ -25,7 +25,7 @@ export interface Taken {
   readonly portrait: Portrait;
 }
 
-/** Whoever downloads gives up after this long. */
+/** The downloading client gives up after this long. */
 const PATIENCE_MS = 15_000;
 /** Refusals of a group that is being imported, of too many exports, or of a full disk. */
 const LATER: ReadonlySet<ErrorCode> = new Set(['GROUP_IMPORTING', 'EXPORTS_FULL', 'DISK_FULL', 'STOPPING']);

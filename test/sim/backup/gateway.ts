@@ -11,7 +11,7 @@ export interface GatewayParts {
   readonly groupCount: number;
   /** In place of the one that the requests name: a document goes into another group than it came from. */
   readonly group: number;
-  /** Sees what is sent, and what is answered before whoever asked does. */
+  /** Sees requests, and answers before their requester does. */
   readonly onSend?: (request: Request) => void;
   readonly onReply?: (request: Request, reply: Reply) => void;
 }
@@ -20,7 +20,7 @@ const unused = (): never => {
   throw new Error('backups do not use this');
 };
 
-/** What is answered when the process is dead, nobody hears. */
+/** Answers after the death of the process are lost. */
 export function gatewayOf({ world, process, groupCount, group, onSend, onReply }: GatewayParts): ShardGateway {
   const answer = (asked: Request, reply: Reply | undefined, handler: ReplyHandler): void => {
     if (reply === undefined || process.dead) return;
@@ -46,7 +46,7 @@ export function gatewayOf({ world, process, groupCount, group, onSend, onReply }
   };
 }
 
-/** Whatever the product throws there would end its process. */
+/** An exception of the product there would end its process. */
 export function guarded(world: World, work: () => void): void {
   try {
     work();

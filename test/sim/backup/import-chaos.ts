@@ -1,6 +1,6 @@
 /**
- * What links do to the commands of an import: frames that hung in one come to some node in the end, long after whoever sent them
- * gave them up, and in front of others that were sent later. None of that may harm an import.
+ * What links do to the commands of an import: delayed frames eventually reach some node, long after their sender gave
+ * up, and before others that were sent later. None of that may harm an import.
  */
 import { decodeImportRows, encodeImportEnd } from '../../../src/protocol/import-command.ts';
 import { NO_ORIGIN } from '../../../src/protocol/object-key.ts';
@@ -12,9 +12,9 @@ import { COMMANDS } from '../../../src/protocol/operations.ts';
 
 const LATE_MS = 20_000;
 const OVERTAKES_MS = 50;
-/** A BEGIN may come so long behind the ABORT that ends its attempt. */
+/** Maximum delay of a BEGIN after the ABORT that ends its attempt. */
 const BEHIND_MS = 800;
-/** Of an END that overtakes the pieces, which no other one has. */
+/** Of an END that overtakes its pieces, which no other END does. */
 export const FORGED_PIECES = 1_000_000;
 const NOTHING = new Uint8Array(0);
 
@@ -35,7 +35,7 @@ export class Mischief {
     this.#random = createRandom(world.options.seed * 83 + 43);
   }
 
-  /** Before a request of an attempt is sent through the node; it is nobody else's. */
+  /** Before a request of an attempt is sent through the node; it is unique to the attempt. */
   onSend(request: Request, process: SimProcess): void {
     const random = this.#random;
     const { op } = request;
@@ -52,7 +52,7 @@ export class Mischief {
     const piece = decodeImportRows(request.command.payload ?? NOTHING);
     if (piece === undefined) return;
     const { token, seq } = piece;
-    // In front of the piece that takes its place.
+    // Before the piece that takes its place.
     const hung = this.#hung.get(seq);
     if (hung !== undefined && hung.token !== token && random.chance(Math.min(0.5, 5 * this.#chance))) {
       this.counts.importsHung++;
@@ -70,7 +70,7 @@ export class Mischief {
     this.#world.queue.after(waitMs, () => node.process?.request(request, false, () => undefined));
   }
 
-  /** An END in front of what it ends. */
+  /** An END before the pieces that it ends. */
   #overtake({ group }: Request, token: string): void {
     this.counts.importsOvertaken++;
     const end = newRequest();

@@ -1,6 +1,6 @@
 /**
- * Clients go on where the source was when it was exported: their streams are there with what was in them then and nothing else,
- * and what producers were told is remembered.
+ * Clients go on where the source was when it was exported: their streams are there with what was in them then and
+ * nothing else, and what producers were told is remembered.
  */
 import { errorCode } from '../../../src/base/errors.ts';
 import type { Head } from '../../../src/stream/head.ts';

@@ -1,4 +1,6 @@
-/** What a seed decides about the backups of its run. Drawn apart from everything else, so that it moves nothing there. */
+/**
+ * What a seed decides about the backups of its run. Drawn apart from everything else, so that it moves nothing there.
+ */
 import { createRandom } from '../../support/random.ts';
 
 export interface BackupOptions {
@@ -16,7 +18,7 @@ export interface RestoreOptions {
   readonly atMs: number;
   /** Rows of one command. */
   readonly pieceBytes: number;
-  /** The upload comes in parts of this size, one after so long. */
+  /** Size of the upload's parts, and the interval between them. */
   readonly uploadBytes: number;
   readonly paceMs: number;
   /** Of uploads that break off, and of those that come altered. */
@@ -24,7 +26,7 @@ export interface RestoreOptions {
   readonly altered: number;
   /** Of commands that arrive once more, much later, through another node. */
   readonly late: number;
-  /** Somebody else creates streams in the group meanwhile, so it may not be empty when the import begins. */
+  /** Another client creates streams in the group meanwhile, so it may not be empty when the import begins. */
   readonly spoiled: boolean;
 }
 

@@ -1,6 +1,7 @@
 /**
- * The thread of exports of a simulated node: the product's own work (backup/export/exporting.ts) over the rows that the node's
- * disk holds at some moment after the shard let the export begin. Messages between the two threads take a moment each.
+ * The thread of exports of a simulated node: the product's own work (backup/export/exporting.ts) over the rows that the
+ * node's disk holds at some moment after the shard let the export begin. Messages between the two threads take a moment
+ * each.
  */
 import type { ExportReaders, ExportRun, ExportTaker } from '../../../src/backup/export/export-thread.ts';
 import { Exporting, type FromExports } from '../../../src/backup/export/exporting.ts';
@@ -15,7 +16,7 @@ const MESSAGE_MS = 0.1;
 export interface ReadersParts {
   readonly world: World;
   readonly process: SimProcess;
-  /** Until the thread has heard of the export and its read transaction begins. */
+  /** Delay until the thread knows of the export and its read transaction begins. */
   readonly lateMs: number;
   readonly onOpen: (portrait: Portrait) => void;
 }

@@ -1,6 +1,7 @@
 /**
- * What must hold of the group that a backup comes into, judged by the reference: nothing but the import takes effect before its
- * end, at its end everything is as it was in the group that was exported, and what is given up leaves nothing.
+ * What must hold of the group that a backup comes into, judged by the reference: nothing but the import takes effect
+ * before its end, at its end everything is as it was in the group that was exported, and what is given up leaves
+ * nothing.
  */
 import { toHex } from '../../../src/base/hex.ts';
 import type { ImportMark } from '../../../src/backup/state/import-mark.ts';
@@ -119,7 +120,7 @@ export class Restored {
     return undefined;
   }
 
-  /** Nobody is hindered in an import of his own, and it is taken from him only when he has been silent for long. */
+  /** No attempt blocks another one, and an import is taken over only when it has been silent for long. */
   #ofAttempt(state: State, { kind, nowMs, bytes, payloadAt, payloadBytes }: Command, reply: Reply): void {
     const mark = this.#markBefore;
     if (mark === undefined || !this.#wasImporting) return;

@@ -1,7 +1,7 @@
 /**
- * Somebody restores: takes a document of one group and brings it into an empty one, through any node, again and again until it
- * is there; impatiently, so that sometimes two uploads run at once. What comes of it is judged in restored.ts; then clients go on
- * with the streams that came (inherit.ts).
+ * An operator restores: takes a document of one group and imports it into an empty one, through any node, repeatedly
+ * until it is there; impatiently, so that sometimes two uploads run at once. restored.ts judges the result; then
+ * clients continue with the restored streams (inherit.ts).
  */
 import type { ErrorCode } from '../../../src/base/errors.ts';
 import { TAG_BUCKET, prefixEnd, taggedKey } from '../../../src/stream/keys.ts';
@@ -184,7 +184,7 @@ export class Restoring {
     return this.#heirs.enter(taken, attempt.process.id);
   }
 
-  /** Clients use what came. */
+  /** Clients use the restored streams. */
   get settled(): boolean {
     return this.over && this.#heirs.settled;
   }

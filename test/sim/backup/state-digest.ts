@@ -1,6 +1,6 @@
 /**
- * What a backup has to preserve of a group, taken from the raw rows of a store by rules of its own: the product's way from rows
- * to a document (backup/state/canonical.ts, derive.ts) is what is judged by it.
+ * What a backup must preserve of a group, derived from the raw rows of a store by independent rules: it judges the
+ * product's way from rows to a document (backup/state/canonical.ts, derive.ts).
  */
 import { Buffer } from 'node:buffer';
 import { decodeChunkRow, decodeObjectId } from '../../../src/protocol/cold.ts';

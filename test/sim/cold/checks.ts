@@ -1,7 +1,7 @@
 /**
- * What must hold between the replicated state and the cold store, whatever the clients see. Judged by the reference, which is
- * never behind any node: an object that it refers to is there and holds what was written; the border between rows and chunks
- * moves forward only; what left the GC queue is gone; and its books balance.
+ * Invariants between the replicated state and the cold store, whatever the clients see. Judged by the reference, which
+ * is never behind any node: a referenced object exists and holds what was written; the border between rows and chunks
+ * only moves forward; entries that left the GC queue are gone; and the counters balance.
  */
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
 import { type Head, decodeHead } from '../../../src/stream/head.ts';
@@ -48,7 +48,7 @@ export class ColdChecks {
     this.#auditLater();
   }
 
-  /** Everything that the state says about its objects, counted anew. */
+  /** Recounts everything that the state says about its objects. */
   audit(): void {
     this.counts.audits++;
     // Rows that come in are counted when all of them are there.
@@ -67,7 +67,7 @@ export class ColdChecks {
     });
   }
 
-  /** Nobody takes away what the state of the group refers to. */
+  /** Objects that the group's state refers to must not be removed. */
   #removed(key: string): void {
     const object = parseObjectKey(key);
     const group = Number.parseInt(key.slice(1, 5), 16);

@@ -1,6 +1,6 @@
 /**
- * The end of a run with a cold store, when nothing fails any more: all bytes leave the nodes, and when everything is deleted
- * the store becomes empty, whatever went wrong before.
+ * The end of a run with a cold store, without faults: all bytes leave the nodes, and when everything is deleted the
+ * store becomes empty, whatever went wrong before.
  */
 import { errorCode } from '../../../src/base/errors.ts';
 import { SYSTEM_PREFIX } from '../../../src/store/key-space.ts';
@@ -12,7 +12,7 @@ import { BUCKET, PURGED_BUCKET, deleteRequest } from '../requests.ts';
 import type { World } from '../world.ts';
 import type { SimColdStore } from './store.ts';
 
-/** Whatever waits for a clock that was an hour ahead is due then. */
+/** Everything that waits for a clock that was an hour ahead is due then. */
 const AHEAD_MS = 30 * 86_400_000;
 const RETRY_MS = 150;
 /** Tags (stream/keys.ts) of what a group holds besides hot bytes, */

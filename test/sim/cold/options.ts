@@ -1,4 +1,7 @@
-/** What a seed decides about the cold store of its run. Drawn apart from everything else, so that it moves nothing there. */
+/**
+ * What a seed decides about the cold store of its run. Drawn apart from everything else, so that it moves nothing
+ * there.
+ */
 import type { ColdSettings } from '../../../src/cold/shard/port.ts';
 import { createRandom } from '../../support/random.ts';
 
@@ -21,7 +24,7 @@ export interface ColdOptions {
   readonly churning: number;
   /** Clients publish snapshots and raise floors. */
   readonly trims: boolean;
-  /** Streams that come and go have a bucket of their own, which is purged now and then. */
+  /** Short-lived streams have their own bucket, which is purged occasionally. */
   readonly purges: boolean;
   /** All streams are deleted at the end, one by one or as a bucket, and the store must become empty. */
   readonly end: 'keep' | 'delete' | 'purge';
@@ -74,8 +77,8 @@ export function drawCold(seed: number): ColdOptions | undefined {
 }
 
 /**
- * Uploads are answered seconds after they happened, and all that time whatever nobody refers to is collected at once: for what
- * needs a leader that comes back to its upload.
+ * Uploads are answered seconds after they happened, and meanwhile unreferenced objects are collected immediately: for
+ * faults that need a leader to return to its upload.
  */
 export const COLD_STORM: ColdOptions = {
   settings: {

@@ -1,6 +1,6 @@
 /**
- * What the main thread does with a plan instead of an answer (src/cold/service/reader.ts), on simulated time: it fetches the
- * chunks, verifies them, puts the answer together, and asks the shard once more when an object is missing.
+ * What the main thread does with a plan instead of an answer (src/cold/service/reader.ts), on simulated time: it
+ * fetches the chunks, verifies them, puts the answer together, and asks the shard once more when an object is missing.
  */
 import { errorNumber, type ErrorCode } from '../../../src/base/errors.ts';
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
@@ -66,7 +66,7 @@ export class ColdReads {
   }
 }
 
-/** A follower that is behind may still refer to what is deleted; nobody else may. `text`: of a COLD_OBJECT_BAD. */
+/** Only a follower that is behind may refer to deleted objects. `text`: of a COLD_OBJECT_BAD. */
 export function isDeleted(world: World, group: number, text: string): boolean {
   const object = parseObjectKey(text.slice(0, text.lastIndexOf('@')));
   const state = world.checks.references[group]?.state;

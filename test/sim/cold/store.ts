@@ -1,8 +1,8 @@
 /**
- * An object store shared by all simulated nodes. What it is asked for may happen or not, at once or long after the answer, and
- * the answer may be wrong in the ways that a network makes it wrong: an error, although it happened; success, seconds later;
- * a request that takes effect twice. It never says that something happened which did not, and it never makes up bytes, except
- * where a run wants ranges to come altered.
+ * An object store shared by all simulated nodes. What it is asked for may happen or not, at once or long after the
+ * answer, and the answer may be wrong in the ways that a network makes it wrong: an error, although it happened;
+ * success, seconds later; a request that takes effect twice. It never says that something happened which did not, and
+ * it never makes up bytes, except where a run wants ranges to come altered.
  */
 import { Buffer } from 'node:buffer';
 import { digestOf, sameDigest } from '../../../src/digest/blake3.ts';
@@ -62,13 +62,13 @@ export class SimColdStore {
     coldTroubles: 0,
     outage: 0,
   };
-  /** Objects of somebody else: nobody may touch them. */
+  /** Foreign objects, which must not be touched. */
   readonly foreign = new Set<string>();
-  /** What a backup refers to: the source may delete it, whoever restores still has it. */
+  /** Objects that a backup refers to: the source may delete them, but they stay available to the restore. */
   readonly #kept = new Map<string, Uint8Array>();
   /** All that there ever was, in runs with a restore. */
   readonly #ever = new Map<string, Uint8Array>();
-  /** Told of each object that is about to go. */
+  /** Called before each deletion of an object. */
   onRemove: (key: string) => void = () => undefined;
   readonly #world: World;
   readonly #random: Random;

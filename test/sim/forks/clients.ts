@@ -1,6 +1,6 @@
 /**
- * Clients that fork: streams of everybody else, and their own, which are created, forked, written to, deleted and expire. Each name
- * has one client, so that it knows what the name may be.
+ * Clients that fork: streams of all other clients, and their own, which are created, forked, written to, deleted and
+ * expire. Each name has one client, so that it knows the valid states of the name.
  */
 import { Buffer } from 'node:buffer';
 import { type ErrorCode, errorCode } from '../../../src/base/errors.ts';
@@ -24,13 +24,13 @@ const PATIENCE_MS = 60_000;
 
 /** A name of a forking client. */
 export interface Twig extends StreamName {
-  /** A write whose outcome nobody knows may still come. */
+  /** A write of unknown outcome may still take effect. */
   uncertain: boolean;
-  /** What reads must begin with: the client made the fork, and nobody removed it. */
+  /** What reads must begin with: the client created the fork, and it was not removed. */
   inherits: { readonly history: StreamHistory; readonly floor: number; readonly bytes: number } | undefined;
 }
 
-/** Whatever a client asks for may be refused for these. */
+/** Any request may be refused with these. */
 const MAY_BE: ReadonlySet<ErrorCode> = new Set([
   'OUTCOME_UNKNOWN',
   'NO_LEADER',
@@ -198,7 +198,7 @@ export class ForkClients {
     }
     if (!reply.has(REPLY_CREATED)) return;
     twig.inherits = undefined;
-    // Of what life the source was in nobody knows: a fork of JSON is JSON.
+    // The source's incarnation is unknown: a fork of JSON is JSON.
     if (reply.contentType !== 'text/plain') return;
     const end = reply.nextOffset - body;
     const isWrong = twig.uncertain ? end < offset + subOffset : end !== offset + subOffset;

@@ -1,6 +1,7 @@
 /**
- * What each life of a stream ever held, from the commands as they are applied once (reference.ts), whatever became of it since. A
- * fork that becomes visible must hold what its source held, from where the source began then.
+ * Everything that each incarnation of a stream ever held, from the commands as they are first applied (reference.ts),
+ * whatever happened to it since. A fork that becomes visible must hold what its source held, from where the source
+ * began then.
  */
 import { Buffer } from 'node:buffer';
 import type { State } from '../../../src/stream/state.ts';

@@ -1,6 +1,6 @@
 /**
- * The end of a run with forks, when nothing fails any more: nothing is left half-made, each fork that lives is known to its source and
- * nobody else is, also after sources have asked for them, and when all of them are deleted nothing is left of them.
+ * The end of a run with forks, without faults: no fork is left incomplete, each live fork and no other is pinned by its
+ * source, also after sources have verified their pins, and when all of them are deleted nothing is left of them.
  */
 import { errorCode } from '../../../src/base/errors.ts';
 import { type Head, decodeHead } from '../../../src/stream/head.ts';
@@ -22,7 +22,7 @@ import type { World } from '../world.ts';
 import type { ForkClients, Twig } from './clients.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
 
-/** Whatever waits for a clock that was an hour ahead is due then. */
+/** Everything that waits for a clock that was an hour ahead is due then. */
 const AHEAD_MS = 30 * 86_400_000;
 const RETRY_MS = 150;
 

@@ -33,7 +33,7 @@ export class ForkServices {
         groupOf: (_bucket, stream) => groupOfName(stream),
         send: (request, handler) => {
           process.request(request, false, (reply) => {
-            // What nobody is left to hear.
+            // Answers without a receiver.
             if (reply !== undefined && !process.dead) process.guard(() => handler.onReply(reply));
           });
           return true;

@@ -1,4 +1,7 @@
-/** Module hooks of the simulator: code that asks for src/base/planted.ts gets the switch beside this file. Runs on a thread of its own. */
+/**
+ * Module hooks of the simulator: imports of src/base/planted.ts get the switch in this folder. Runs on a separate
+ * thread.
+ */
 import type { ResolveHook } from 'node:module';
 
 const SHIPPED = new URL('../../../src/base/planted.js', import.meta.url).href;

@@ -1,4 +1,7 @@
-/** The simulation as a module in which bugs can be planted. Import nothing of src/ before it: what is loaded already has no switch. */
+/**
+ * The simulation as a module in which bugs can be planted. Import nothing of src/ before it: what is loaded already has
+ * no switch.
+ */
 import { register } from 'node:module';
 import type * as simulation from '../simulation.ts';
 

@@ -1,6 +1,6 @@
 /**
- * What `planted` is in the simulator: hooks.ts loads this module in place of src/base/planted.ts. One bug at a time, for the length
- * of a run.
+ * What `planted` is in the simulator: hooks.ts loads this module in place of src/base/planted.ts. One bug at a time,
+ * for the length of a run.
  */
 import { planted as asked } from '../../../src/base/planted.ts';
 import type { PlantedBug } from '../../../src/base/planted-bugs.ts';

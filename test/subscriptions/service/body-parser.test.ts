@@ -1,4 +1,5 @@
-// Bodies of subscription requests: small ones are parsed at once, large ones in another thread, whatever is in them.
+// Bodies of subscription requests: small ones are parsed immediately, large ones in another thread, whatever they
+// contain.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Bodies } from '../../../src/subscriptions/service/body-parser.ts';
@@ -10,7 +11,7 @@ function open(t: TestContext): Bodies {
   return bodies;
 }
 
-/** In memory of its own, as it is handed over. */
+/** In separate memory, as it is handed over. */
 const bytes = (text: string): Uint8Array<ArrayBuffer> => new Uint8Array(new TextEncoder().encode(text));
 
 test('a small body stays in this thread, a large one goes to another', async (t) => {

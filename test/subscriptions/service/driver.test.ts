@@ -120,7 +120,7 @@ test('what a receiver answers after its wake is over is not noted', async () => 
   stage.driver.stop();
 });
 
-test('a deleted subscription that is made anew has nothing of the old one', async () => {
+test('a deleted subscription that is recreated has nothing of the old one', async () => {
   const stage = new Stage();
   stage.subscribe('a');
   await rest();
@@ -135,7 +135,7 @@ test('a deleted subscription that is made anew has nothing of the old one', asyn
   stage.driver.stop();
 });
 
-test('so many deliveries at once, then the others in turn', async () => {
+test('a bounded number of deliveries at once, then the others in order', async () => {
   const stage = new Stage();
   for (let i = 0; i < WEBHOOK_DELIVERIES_MAX + 2; i++) stage.subscribe(`n${i}`);
   await rest();
@@ -202,7 +202,7 @@ test('a receiver that is silent beyond its lease has failed, and the wake is ove
   stage.driver.stop();
 });
 
-test('a failure that could not be noted holds up the next attempt all the same', async () => {
+test('a failure that could not be recorded still delays the next attempt', async () => {
   const stage = new Stage();
   stage.subscribe('a');
   await rest();
@@ -243,7 +243,7 @@ test('dead receivers leave room for the others', async () => {
   stage.subscribe('alive', 'https://alive.example/');
   await rest();
   assert.equal(stage.sending.at(-1)?.sub.id, 'alive');
-  // Whoever waits and is deleted, or is acknowledged in another way, holds up nobody.
+  // A waiting delivery that is deleted, or acknowledged otherwise, blocks no other.
   for (let i = 0; i < dead; i++) if (i !== dead - 1) stage.machine.apply({ op: 'delete', id: `dead${i}`, at: 0 });
   for (const { answer } of stage.sending) answer({ result: 'failed', reason: 'aborted' });
   await rest();

@@ -12,7 +12,7 @@ import type { Command } from '../../../src/subscriptions/state/record.ts';
 import type { Position } from '../../../src/subscriptions/state/subscription.ts';
 import { WEBHOOK } from '../state/scene.ts';
 
-/** Nobody answers. */
+/** No shard answers. */
 const GATEWAY = {
   shardCount: 1,
   groupCount: 1,

@@ -66,7 +66,7 @@ test('a wake binds the cursor of a stream that came after its link', () => {
   assert.deepEqual(scene.sub.links.get('x'), { incarnation: 0, acked: 0, explicit: true });
 });
 
-test('a stream that is made anew during a wake is not acknowledged by it', () => {
+test('a stream that is recreated during a wake is not acknowledged by it', () => {
   const scene = Scene.with({ ...WEBHOOK, streams: ['x'] }, ['x', 1, 0]);
   scene.append('x', 100, 1);
   const wake = scene.wakes('x');
@@ -91,7 +91,7 @@ test('the tail of another creation of a stream is not compared with its cursor',
   assert.deepEqual(scene.step(), { do: 'rest' });
 });
 
-test('the same configuration again is no other subscription; another one is refused', () => {
+test('the same configuration again is the same subscription; another one is refused', () => {
   const scene = Scene.with(WEBHOOK, ['events/a', 1, 5]);
   const again = { op: 'create', ...scene.about, config: WEBHOOK, base: '', links: [['events/a', 1, 9]] } as const;
   scene.does('OK', { ...again, hash: scene.sub.hash });
@@ -124,7 +124,7 @@ test('subscriptions, streams and bytes have bounds', () => {
   assert.deepEqual([scene.machine.bytes, scene.machine.links], [0, 0]);
 });
 
-test('whatever fits is one append in a checkpoint, with names that JSON writes six times as long', () => {
+test('everything that fits is one append in a checkpoint, with names that JSON writes six times as long', () => {
   const scene = Scene.with(WEBHOOK);
   const hard = '\u0001'.repeat(1000);
   const links = Array.from({ length: 5000 }, (_, i): Position => [`events/${hard}${i}`, 1, 0]);

@@ -81,7 +81,7 @@ test('acknowledgements take effect together or not at all', () => {
   assert.deepEqual(scene.step(), { do: 'rest' });
 });
 
-test('a failed delivery is tried again when it is due, by whoever drives it then', () => {
+test('a failed delivery is retried when it is due, by the current driver', () => {
   const scene = Scene.with(WEBHOOK, ['events/a', 1, 0]);
   scene.append('events/a', 10);
   const wake = scene.wakes('events/a');
@@ -122,7 +122,7 @@ test('a receiver that does not answer within the lease has failed', () => {
   assert.deepEqual(scene.step(), { do: 'wait', untilMs: next });
 });
 
-test('a callback proves that the wake arrived, whatever became of the answer to the delivery', () => {
+test('a callback proves that the wake arrived, whatever the answer to the delivery was', () => {
   const scene = Scene.with(WEBHOOK, ['events/a', 1, 0]);
   scene.append('events/a', 10);
   const wake = scene.wakes('events/a');
@@ -146,12 +146,12 @@ test('pauses double from one second to a minute, each with 20 % of jitter', () =
   }
 });
 
-test('workers race for a wake: one gets it, the others learn who', () => {
+test('workers race for a wake: one gets it, the others learn its holder', () => {
   const scene = Scene.with(PULL, ['events/a', 1, 0]);
   scene.claim('NO_PENDING_WORK', 'one');
   scene.append('events/a', 10);
   const wake = scene.wakes('events/a');
-  // No lease runs before somebody claims; the event has to get into the wake stream.
+  // No lease runs before a claim; the event has to get into the wake stream.
   assert.deepEqual(scene.step(), { do: 'deliver', expiresAtMs: Infinity });
   scene.does('OK', { op: 'delivered', ...scene.about, wake });
   assert.deepEqual(scene.step(), { do: 'rest' });
@@ -191,7 +191,7 @@ test('released or expired, the next wake follows; the worker before is fenced of
   assert.equal(scene.sub.generation, 3);
 });
 
-test('in-flight requests of a deleted subscription change nothing, also not one that was made anew', () => {
+test('in-flight requests of a deleted subscription change nothing, even if it was recreated', () => {
   const scene = Scene.with(PULL, ['events/a', 1, 0]);
   scene.append('events/a', 10);
   const wake = scene.wakes('events/a');

@@ -53,7 +53,7 @@ test('what is not ours, or was changed, is no token', () => {
   }
 });
 
-/** The cluster's keys, and who signs. */
+/** The cluster's keys, and which one signs. */
 class Ring {
   readonly machine: Machine;
   readonly #names = new Map<string, string>();
@@ -116,7 +116,7 @@ test('the private half of a key from a file is in no record', () => {
   const body = new Uint8Array(1);
   assert.equal(ring.keys().signature(body, NOW_MS), undefined, 'a node without the file');
   assert.match(ring.keys(own).signature(body, NOW_MS) ?? '', new RegExp(own.kid));
-  // The file of another key: it is shown already, and the node has no other.
+  // The file of another key: it is shown already, and the node has no other one.
   const next = newKeyPair();
   ring.machine.apply({ op: 'rotate', at: NOW_MS, ...next, d: '', from: NOW_MS + PUBLISH_MS, alone: false });
   assert.match(ring.keys(next).signature(body, NOW_MS) ?? '', new RegExp(next.kid));

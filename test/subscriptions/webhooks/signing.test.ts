@@ -54,7 +54,7 @@ test('deliveries to an https receiver, with a key set that changes meanwhile', a
       await server.start();
       assert.deepEqual(await keys(server, 'GET'), alone);
     });
-    // Without the authority the receiver is nobody.
+    // Without the authority the receiver is untrusted.
     await withServer({ groups: 4, toml }, async (server) => {
       const subs = new Subscriber(() => server.url);
       await subs.subscribe('s', config);

@@ -1,4 +1,4 @@
-// One delivery to receivers that do what receivers should not: whatever they do, it ends.
+// One delivery to misbehaving receivers: it always ends.
 import assert from 'node:assert/strict';
 import { createSocket } from 'node:dgram';
 import { type AddressInfo, type Socket, createServer } from 'node:net';
@@ -112,7 +112,7 @@ async function nameServer(known: string): Promise<{ readonly at: string; readonl
   return { at: `127.0.0.1:${socket.address().port}`, close: () => socket.close() };
 }
 
-test('names are asked for, and one without an answer holds up no other', { timeout: 60_000 }, async () => {
+test('names are resolved, and one without an answer delays no other', { timeout: 60_000 }, async () => {
   const server = await nameServer('there.example');
   const resolve = resolving([server.at]);
   const ask = (name: string): Promise<unknown> =>
@@ -124,7 +124,7 @@ test('names are asked for, and one without an answer holds up no other', { timeo
   assert.deepEqual(await ask('there.example'), [{ address: '8.8.4.4', family: 4 }]);
   assert.equal(silent, 0);
   assert.deepEqual(await ask('10.0.0.1'), [{ address: '10.0.0.1', family: 4 }]);
-  // They end with an error when nobody is there any more, or in time.
+  // They end with an error when the peer is gone, or in time.
   server.close();
   assert.deepEqual(new Set(await Promise.all(others)), new Set(['error']));
 });

@@ -9,7 +9,7 @@ export function tick(stage: ScenarioCluster, command: Command): void {
   for (let left = Number(command.words[1] ?? 1); left > 0; left -= 1) node.raft.tick();
 }
 
-/** run 30: everybody's clock moves, with all messages delivered between ticks. */
+/** run 30: all clocks advance, with all messages delivered between ticks. */
 export function run(stage: ScenarioCluster, command: Command): void {
   for (let left = Number(command.words[0]); left > 0; left -= 1) {
     for (const node of stage.up.values()) node.raft.tick();
@@ -58,7 +58,7 @@ export function fast(stage: ScenarioCluster, command: Command): void {
   stage.slow.delete(Number(command.words[0]));
 }
 
-/** snapshots hold|fail|deliver: what happens to snapshots on their way. */
+/** snapshots hold|fail|deliver: what happens to snapshots in flight. */
 export function snapshots(stage: ScenarioCluster, command: Command): void {
   const mode = command.words[0];
   assert(mode === 'hold' || mode === 'fail' || mode === 'deliver', `snapshots ${mode}`);
@@ -76,7 +76,7 @@ export function release(stage: ScenarioCluster): void {
   stage.network.push(...stage.held.splice(0));
 }
 
-/** cut 3 4: these talk to each other, but to nobody else. */
+/** cut 3 4: these can reach each other, but no other node. */
 export function cut(stage: ScenarioCluster, command: Command): void {
   for (const word of command.words) stage.cut.add(Number(word));
 }

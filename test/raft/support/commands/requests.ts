@@ -27,7 +27,7 @@ export function transfer(stage: ScenarioCluster, command: Command): void {
   stage.say(stage.node(command.words[0]).raft.transferLeadership(Number(command.words[1])));
 }
 
-/** refuse 2 3: shall not lead (draining). */
+/** refuse 2 3: these nodes must not lead (draining). */
 export function refuse(stage: ScenarioCluster, command: Command): void {
   for (const word of command.words) stage.node(word).raft.electionPriority = 'none';
 }
