@@ -74,8 +74,8 @@ export const PLANTED_BUGS = {
   'release-counts-double': 'A released chunk gives back two references to its object.',
   'forgotten-before-removed': 'An object whose deletion failed counts as deleted.',
   'gc-without-removal': 'The garbage collector does not delete the first object of each batch.',
-  'retention-takes-one-more': 'Retention also releases the chunk that the floor lies in.',
-  'floor-without-rows': 'The floor moves past the frontier, and the frontier stays behind.',
+  'retention-takes-one-more': 'Retention also releases the chunk that holds the start offset.',
+  'start-offset-passes-rows': 'The start offset moves past the frontier, and the frontier stays behind.',
   'plan-skips-a-chunk': 'A cold read begins one chunk too late.',
 
   // Forks.
@@ -90,7 +90,7 @@ export const PLANTED_BUGS = {
   'export-of-an-import': 'A group that is being imported can be exported.',
   'export-without-checkpoint': 'An export does not write a checkpoint first.',
   'export-loses-producers': 'An export leaves producers out.',
-  'export-loses-the-floor': 'An export says that each stream begins at its first byte, whatever was trimmed.',
+  'export-loses-start-offset': 'An export says that each stream begins at its first byte, whatever was trimmed.',
 
   // Backups: imports.
   'import-piece-taken-twice': 'A piece whose answer was lost is counted again when it is repeated.',

@@ -129,9 +129,9 @@ function answerSnapshot({ state, query }: Asked, head: Head, reply: Reply): Head
 
 function describeHead({ state }: Asked, head: Head, reply: Reply): undefined {
   const snapshot = published(state, head);
-  const { hotStart, floor, ttlSeconds, expiresAtMs, incarnation } = head;
+  const { hotStart, startOffset, ttlSeconds, expiresAtMs, incarnation } = head;
   QUERIES.head.result.write(reply, {
-    ...{ tag: tagOf(head), hotStart, floor, ttlSeconds, expiresAtMs, incarnation },
+    ...{ tag: tagOf(head), hotStart, startOffset, ttlSeconds, expiresAtMs, incarnation },
     snapshot: snapshot && { offset: snapshot.offset, digest: toHex(snapshot.digest) },
   });
   reply.contentType = head.shownContentType;

@@ -29,19 +29,19 @@ const LIFETIME: ResultCodec<Lifetime> = {
 
 /** The source of a fork; its type, tail and records are in the reply as for any stream. */
 export interface PinResult extends Lifetime {
-  readonly floor: number;
+  readonly startOffset: number;
   readonly incarnation: number;
 }
 
 const PIN_RESULT: ResultCodec<PinResult> = {
-  write(reply, { floor, ttlSeconds, expiresAtMs, incarnation }) {
-    reply.startOffset = floor;
+  write(reply, { startOffset, ttlSeconds, expiresAtMs, incarnation }) {
+    reply.startOffset = startOffset;
     reply[A] = ttlSeconds;
     reply[B] = expiresAtMs;
     reply[C] = incarnation;
   },
   read: (reply) => ({
-    floor: reply.startOffset,
+    startOffset: reply.startOffset,
     ttlSeconds: reply[A],
     expiresAtMs: reply[B],
     incarnation: reply[C],

@@ -8,7 +8,7 @@ export interface HeadResult {
   readonly tag: string;
   /** Start of the bytes that the nodes hold; -1: not reported. */
   readonly hotStart: number;
-  readonly floor: number;
+  readonly startOffset: number;
   /** -1: none. */
   readonly ttlSeconds: number;
   readonly expiresAtMs: number;
@@ -18,8 +18,8 @@ export interface HeadResult {
 }
 
 const HEAD_RESULT: ResultCodec<HeadResult> = {
-  write(reply, { tag, hotStart, floor, ttlSeconds, expiresAtMs, incarnation, snapshot }) {
-    reply.startOffset = floor;
+  write(reply, { tag, hotStart, startOffset, ttlSeconds, expiresAtMs, incarnation, snapshot }) {
+    reply.startOffset = startOffset;
     reply[A] = ttlSeconds;
     reply[B] = expiresAtMs;
     reply[C] = incarnation;
@@ -30,7 +30,7 @@ const HEAD_RESULT: ResultCodec<HeadResult> = {
     return {
       tag,
       hotStart: hotStart === '' ? -1 : Number(hotStart),
-      floor: reply.startOffset,
+      startOffset: reply.startOffset,
       ttlSeconds: reply[A],
       expiresAtMs: reply[B],
       incarnation: reply[C],

@@ -53,7 +53,7 @@ export class Head {
   /** Next ordinal: records of a JSON stream, messages of a byte stream. */
   recordNext = 0;
   /** Retention floor: offset and ordinal. */
-  floor = 0;
+  startOffset = 0;
   recordFirst = 0;
   /**
    * Offset and ordinal from which the bytes are in rows; from the floor up to here they are in chunks in the cold
@@ -167,7 +167,7 @@ export function encodeHead(head: Head, target: Uint8Array, view: DataView): numb
   view.setFloat64(16, head.tail, true);
   view.setFloat64(24, head.tailRowStart, true);
   view.setFloat64(32, head.recordNext, true);
-  view.setFloat64(40, head.floor, true);
+  view.setFloat64(40, head.startOffset, true);
   view.setFloat64(48, head.recordFirst, true);
   view.setFloat64(56, head.createdAtMs, true);
   view.setFloat64(64, head.touchedAtMs, true);
@@ -205,7 +205,7 @@ export function decodeHead(key: Uint8Array, hash: number, value: Uint8Array): He
   head.tail = view.getFloat64(16, true);
   head.tailRowStart = view.getFloat64(24, true);
   head.recordNext = view.getFloat64(32, true);
-  head.floor = view.getFloat64(40, true);
+  head.startOffset = view.getFloat64(40, true);
   head.recordFirst = view.getFloat64(48, true);
   head.createdAtMs = view.getFloat64(56, true);
   head.touchedAtMs = view.getFloat64(64, true);

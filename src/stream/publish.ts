@@ -7,7 +7,7 @@ import type { Command } from '../protocol/command.ts';
 import { type Position, decodePublish, decodeRetention } from '../protocol/position-command.ts';
 import { REPLY_RECORDS, type Reply } from '../protocol/reply.ts';
 import { refuse, refuseAbsent } from './append.ts';
-import { advanceFloor, recordAt } from '../cold/state/hot.ts';
+import { raiseStartOffset, recordAt } from '../cold/state/hot.ts';
 import type { Head } from './head.ts';
 import { offsetOfRecord } from './read.ts';
 import type { Snapshot } from './snapshots.ts';
@@ -22,7 +22,7 @@ export function applyPublish(state: State, command: Command, reply: Reply): void
   const { position, digest, match, bytes } = publish;
   const offset = offsetOf(state, head, position);
   if (typeof offset === 'string') return refuseAt(reply, offset, head);
-  if (offset < head.floor) return refuseAt(reply, 'STREAM_GONE', head);
+  if (offset < head.startOffset) return refuseAt(reply, 'STREAM_GONE', head);
   if (offset > head.tail) return refuseAt(reply, 'SNAPSHOT_BEYOND_TAIL', head);
   const present = published(state, head);
   if (match !== undefined && (present === undefined || !equal(match, present.digest))) {
@@ -50,12 +50,12 @@ export function applyRetention(state: State, command: Command, reply: Reply): vo
   if (head === undefined || head.expired(command.nowMs)) return refuseAbsent(state, head, command, reply);
   const offset = offsetOf(state, head, position);
   if (typeof offset === 'string') return refuseAt(reply, offset, head);
-  if (offset < head.floor) return refuseAt(reply, 'RETENTION_BACKWARDS', head);
+  if (offset < head.startOffset) return refuseAt(reply, 'RETENTION_BACKWARDS', head);
   const present = published(state, head);
   if (present === undefined || offset > present.offset) return refuseAt(reply, 'RETENTION_BEYOND_SNAPSHOT', head);
   const record = offset === present.offset ? present.record : recordOf(state, head, position, offset);
   if (typeof record === 'string') return refuseAt(reply, record, head);
-  advanceFloor(state, head, offset, record, command.nowMs);
+  raiseStartOffset(state, head, offset, record, command.nowMs);
   return describe(head, offset, reply);
 }
 
@@ -81,7 +81,7 @@ function offsetOf(state: State, head: Head, position: Position): number | ErrorC
 
 /** Ordinal of the message or record that begins at `offset`, between floor and tail. */
 function recordOf(state: State, head: Head, position: Position, offset: number): number | ErrorCode {
-  if (offset === head.floor) return head.recordFirst;
+  if (offset === head.startOffset) return head.recordFirst;
   if (offset >= head.hotStart) {
     const record = recordAt(state, head, offset);
     return record < 0 ? 'POSITION_INSIDE_MESSAGE' : record;
@@ -99,9 +99,9 @@ function equal(a: Uint8Array, b: Uint8Array): boolean {
 
 function refuseAt(reply: Reply, code: ErrorCode, head: Head): void {
   refuse(reply, code, head);
-  if (code === 'STREAM_GONE') reply.nextOffset = head.floor;
+  if (code === 'STREAM_GONE') reply.nextOffset = head.startOffset;
   const snapshot = head.snapshotOffset < 0 ? 'none is published' : `it is at ${head.snapshotOffset}`;
-  if (code === 'STREAM_GONE' || code === 'RETENTION_BACKWARDS') explain(reply, `the floor is ${head.floor}`);
+  if (code === 'STREAM_GONE' || code === 'RETENTION_BACKWARDS') explain(reply, `the floor is ${head.startOffset}`);
   else if (code === 'SNAPSHOT_BEYOND_TAIL') explain(reply, `the tail is ${head.tail}`);
   else if (code === 'SNAPSHOT_STALE' || code === 'RETENTION_BEYOND_SNAPSHOT') explain(reply, snapshot);
 }

@@ -55,8 +55,8 @@ export function planRead(state: State, head: Head, query: Query, reply: Reply): 
   if (code !== 'OK') {
     refuse(reply, code, head);
     if (code === 'STREAM_GONE') {
-      reply.nextOffset = head.floor;
-      explain(reply, `the floor is ${head.floor}`);
+      reply.nextOffset = head.startOffset;
+      explain(reply, `the floor is ${head.startOffset}`);
     } else if (code === 'OFFSET_OUT_OF_RANGE') explain(reply, `the tail is ${head.tail}`);
     else if (code === 'RECORD_OUT_OF_RANGE') explain(reply, `the record tail is ${head.recordNext}`);
     return undefined;
@@ -90,10 +90,10 @@ function resolveStart(state: State, head: Head, query: Query, plan: Plan): Error
   if (query.mode === READ_NOW) return 'OK';
   if (query.mode === READ_OFFSET) {
     if (query.value > head.tail) return 'OFFSET_OUT_OF_RANGE';
-    if (query.value < head.floor) return 'STREAM_GONE';
+    if (query.value < head.startOffset) return 'STREAM_GONE';
     plan.startOffset = query.value;
     // Below the rows only the chunks know the boundaries.
-    if ((!plan.json && !plan.parts) || query.value === head.floor || query.value < head.hotStart) return 'OK';
+    if ((!plan.json && !plan.parts) || query.value === head.startOffset || query.value < head.hotStart) return 'OK';
     return recordAt(state, head, query.value) < 0 ? 'OFFSET_INSIDE_RECORD' : 'OK';
   }
   if (!head.json) return 'RECORDS_UNAVAILABLE';
@@ -114,7 +114,7 @@ function startRecord(head: Head, query: Query): number {
 
 /** Offset at which `record` begins; -1: somewhere in the chunk in which the previous record ends. */
 export function offsetOfRecord(state: State, head: Head, record: number): number {
-  if (record === head.recordFirst) return head.floor;
+  if (record === head.recordFirst) return head.startOffset;
   if (record === head.hotRecord) return head.hotStart;
   if (record === head.recordNext) return head.tail;
   if (record < head.hotRecord) return -1;

@@ -15,7 +15,7 @@ import type { State } from './state.ts';
 export function removeStream(state: State, head: Head, nowMs: number, erase = false): Unpin | undefined {
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
   bucket.streamCount--;
-  bucket.retainedBytes -= head.tail - head.floor;
+  bucket.retainedBytes -= head.tail - head.startOffset;
   state.buckets.touch(bucket);
   // Removes its expiry index entry too; otherwise a deadline far in the future would keep the row until then.
   if (head.indexedDeadlineMs >= 0) {

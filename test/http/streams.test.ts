@@ -310,7 +310,7 @@ test('HEAD and DELETE', async (t) => {
     reply.contentType = 'application/json';
     reply.flags = REPLY_RECORDS | REPLY_CLOSED;
     const lifetime = { ttlSeconds: 60, expiresAtMs: -1 };
-    const where = { tag: '', hotStart: -1, floor: 2, incarnation: 1, snapshot: undefined };
+    const where = { tag: '', hotStart: -1, startOffset: 2, incarnation: 1, snapshot: undefined };
     QUERIES.head.result.write(reply, { ...where, ...lifetime });
     reply.nextOffset = 5;
     reply.recordFirst = 1;

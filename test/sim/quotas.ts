@@ -140,7 +140,7 @@ class Watch {
       if (key[2] !== TAG_HEAD || !latin1(key.subarray(3)).startsWith(`${bucket.text}\0`)) continue;
       const head = decodeHead(key.slice(3), 0, value);
       streams++;
-      retained += head.tail - head.floor;
+      retained += head.tail - head.startOffset;
     }
     if (bucket.streamCount !== streams || bucket.retainedBytes !== retained)
       this.#fail(`${bucket.text} counts ${bucket.streamCount}/${bucket.retainedBytes}, not ${streams}/${retained}`);

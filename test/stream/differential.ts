@@ -215,7 +215,7 @@ export class Differential {
     const { random } = this.world;
     // A tail event starts where some append started.
     const before = stream.messages.length - random.int(0, 3);
-    const from = Math.max(stream.floor, before <= 0 ? 0 : (stream.ends[before - 1] as number));
+    const from = Math.max(stream.startOffset, before <= 0 ? 0 : (stream.ends[before - 1] as number));
     const budget = random.pick([0, 100, 10_000, 65_536]);
     const whole = { mode: 'offset', value: from, maxBytes: 0, maxRecords: 0, envelope: false, parts: false } as const;
     for (const replica of this.replicas) {
@@ -262,7 +262,7 @@ export class Differential {
       const [ttl, expires, incarnation] = head.numbers;
       assert.deepEqual([ttl, expires], [stream.ttl, stream.expires], `lifetime of ${bucket}/${name}`);
       assert.equal(head.outcome.next, stream.tail);
-      assert.equal(head.outcome.start, stream.floor);
+      assert.equal(head.outcome.start, stream.startOffset);
       assert.equal(head.outcome.type, stream.shownType);
       assert.equal(head.outcome.flags.includes('closed'), stream.closed);
       const count = stream.messages.length;

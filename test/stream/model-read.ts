@@ -74,7 +74,7 @@ function startOf(stream: ModelStream, read: ModelRead): { offset: number; record
   if (read.mode === 'now') return { offset: stream.tail, record: count };
   if (read.mode === 'offset') {
     if (read.value > stream.tail) return 'OFFSET_OUT_OF_RANGE';
-    if (read.value < stream.floor) return 'STREAM_GONE';
+    if (read.value < stream.startOffset) return 'STREAM_GONE';
     if (!stream.json && !read.parts) return { offset: read.value, record: 0 };
     const before = stream.ends.indexOf(read.value);
     if (read.value !== 0 && before < 0) return 'OFFSET_INSIDE_RECORD';
@@ -93,7 +93,7 @@ function refused(stream: ModelStream, code: string): ModelAnswer {
   const count = stream.messages.length;
   const outcome = {
     ...nothing(code).outcome,
-    next: code === 'STREAM_GONE' ? stream.floor : stream.tail,
+    next: code === 'STREAM_GONE' ? stream.startOffset : stream.tail,
     flags: stream.closed ? ['closed'] : [],
     records: stream.json ? `${stream.first}/${count}/${count}` : '',
   };

@@ -27,8 +27,8 @@ export class ModelStream {
   created = 0;
   written = 0;
   tail = 0;
-  /** Retention floor: offset and ordinal; and the ordinal of what the published snapshot covers. */
-  floor = 0;
+  /** Retention startOffset: offset and ordinal; and the ordinal of what the published snapshot covers. */
+  startOffset = 0;
   first = 0;
   snapshot = 0;
   readonly messages: Uint8Array[] = [];

@@ -47,9 +47,9 @@ export class Model {
 
   /** The floor rises to the message `first`. */
   retain(bucket: string, stream: ModelStream, first: number): void {
-    const floor = first === 0 ? 0 : (stream.ends[first - 1] as number);
-    this.bucket(bucket).retained -= floor - stream.floor;
-    stream.floor = floor;
+    const startOffset = first === 0 ? 0 : (stream.ends[first - 1] as number);
+    this.bucket(bucket).retained -= startOffset - stream.startOffset;
+    stream.startOffset = startOffset;
     stream.first = first;
   }
 
@@ -286,7 +286,7 @@ export class Model {
     if (stream === undefined) return;
     const bucket = this.bucket(key.slice(0, key.indexOf('\0')));
     bucket.streams--;
-    bucket.retained -= stream.tail - stream.floor;
+    bucket.retained -= stream.tail - stream.startOffset;
     this.streams.delete(key);
   }
 }

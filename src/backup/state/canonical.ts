@@ -27,7 +27,7 @@ import {
 import type { RowSink } from './order.ts';
 
 interface Live {
-  readonly floor: number;
+  readonly startOffset: number;
   readonly hotStart: number;
   readonly hasSnapshot: boolean;
   readonly hasAttributes: boolean;
@@ -62,14 +62,14 @@ export class Canonical {
   #head(key: Uint8Array, value: Uint8Array): void {
     const head = decodeHead(key.slice(1), 0, value);
     this.#live.set(head.incarnation, {
-      floor: head.floor,
+      startOffset: head.startOffset,
       hotStart: head.hotStart,
       hasSnapshot: head.snapshotOffset >= 0,
       hasAttributes: head.hasAttributes,
       forked: head.forked,
       hasPins: head.hasPins,
     });
-    if (planted('export-loses-the-floor')) forgetFloor(head, value);
+    if (planted('export-loses-start-offset')) forgetStartOffset(head, value);
     this.#sink(key, value);
   }
 
@@ -101,7 +101,7 @@ export class Canonical {
   /** A chunk below the floor will be released. */
   #refer(live: Live, value: Uint8Array): boolean {
     const { end, object } = decodeChunkRow(value);
-    if (end <= live.floor) return false;
+    if (end <= live.startOffset) return false;
     const id = `${object.run}-${object.seq}`;
     this.#refs.set(id, (this.#refs.get(id) ?? 0) + 1);
     return true;
@@ -115,8 +115,8 @@ export class Canonical {
   }
 }
 
-function forgetFloor(head: Head, value: Uint8Array): void {
-  head.floor = 0;
+function forgetStartOffset(head: Head, value: Uint8Array): void {
+  head.startOffset = 0;
   head.recordFirst = 0;
   encodeHead(head, value, new DataView(value.buffer, value.byteOffset, value.length));
 }

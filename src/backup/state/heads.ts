@@ -26,8 +26,8 @@ export function checkHead(head: Head): void {
 }
 
 function numbersFault(head: Head): string | undefined {
-  const { tail, recordNext, floor, recordFirst, hotStart, hotRecord, tailRowStart, incarnation, snapshotOffset } = head;
-  const counts = [tail, recordNext, floor, recordFirst, hotStart, hotRecord, tailRowStart, incarnation];
+  const { tail, recordNext, startOffset, recordFirst, hotStart, hotRecord, tailRowStart, incarnation, snapshotOffset } = head;
+  const counts = [tail, recordNext, startOffset, recordFirst, hotStart, hotRecord, tailRowStart, incarnation];
   if (!counts.every(isCount) || incarnation === 0 || incarnation > INCARNATION_MAX) return 'its numbers cannot be';
   if (snapshotOffset !== -1 && !isCount(snapshotOffset)) return 'its snapshot lies where none can be';
   if (![head.createdAtMs, head.touchedAtMs, head.writtenAtMs].every(isTime)) return 'its times cannot be';
@@ -49,16 +49,16 @@ function lifetimeFault(head: Head): string | undefined {
 }
 
 function rangeFault(head: Head): string | undefined {
-  const { tail, recordNext, floor, recordFirst, hotStart, hotRecord, tailRowStart } = head;
+  const { tail, recordNext, startOffset, recordFirst, hotStart, hotRecord, tailRowStart } = head;
   if (head.provisional && !head.forked) return 'it is a fork in the making of nothing';
-  if (floor > tail) return `the floor ${floor} lies beyond the tail ${tail}`;
+  if (startOffset > tail) return `the floor ${startOffset} lies beyond the tail ${tail}`;
   if (recordFirst > recordNext) return 'the first record lies beyond the last';
   if (head.snapshotOffset > tail) return `the snapshot at ${head.snapshotOffset} lies beyond the tail ${tail}`;
-  if (floor > hotStart || hotStart > tail) return 'the frontier lies outside the stream';
+  if (startOffset > hotStart || hotStart > tail) return 'the frontier lies outside the stream';
   if (recordFirst > hotRecord || hotRecord > recordNext) return 'the record at the frontier lies outside the stream';
   if (head.hotSinceMs >= 0 !== hotStart < tail)
     return 'it is listed for flushing without need, or not although it must';
-  if (floor === hotStart && recordFirst !== hotRecord) return 'record and offset of the floor differ';
+  if (startOffset === hotStart && recordFirst !== hotRecord) return 'record and offset of the floor differ';
   if (hotStart === tail && (hotRecord !== recordNext || tailRowStart !== tail))
     return 'the end of the stream is not at its tail';
   return undefined;

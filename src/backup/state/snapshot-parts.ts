@@ -71,7 +71,7 @@ export class SnapshotParts {
       `the snapshot of stream ${nameText(entry.name)} covers another offset than its head says`,
     );
     check(
-      offset >= entry.floor && record >= entry.recordFirst && record <= entry.recordNext,
+      offset >= entry.startOffset && record >= entry.recordFirst && record <= entry.recordNext,
       `the snapshot of stream ${nameText(entry.name)} lies outside the stream`,
     );
     check(
@@ -94,6 +94,6 @@ export class SnapshotParts {
 /** Boundaries inside a chunk are known only from the chunk itself. */
 function isOnBorder(entry: StreamEntry, offset: number, record: number): boolean {
   if (offset === entry.tail) return record === entry.recordNext;
-  if (offset === entry.floor) return record === entry.recordFirst;
+  if (offset === entry.startOffset) return record === entry.recordFirst;
   return offset >= entry.hotStart ? record === entry.snapshotRecord : record <= entry.hotRecord;
 }

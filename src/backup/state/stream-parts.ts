@@ -33,12 +33,12 @@ function chunkFault(entry: StreamEntry, start: number, chunk: StoredChunk): stri
   const none = recordNext === firstRecord && lastEnd === start;
   const some = recordNext > firstRecord && lastEnd <= end && recordNext - firstRecord <= lastEnd - start;
   if (!none && !some) return 'has impossible records';
-  if (entry.floor === entry.hotStart || chunk.end <= entry.floor || chunk.end > entry.hotStart)
+  if (entry.startOffset === entry.hotStart || chunk.end <= entry.startOffset || chunk.end > entry.hotStart)
     return 'lies outside of what is cold';
   if (entry.coldEnd < 0) {
-    if (start > entry.floor) return `begins behind the floor ${entry.floor}`;
+    if (start > entry.startOffset) return `begins behind the floor ${entry.startOffset}`;
     if (firstRecord > entry.recordFirst || entry.recordFirst > recordNext) return 'does not hold the first record';
-    return start === entry.floor && firstRecord !== entry.recordFirst ? 'begins with another record' : undefined;
+    return start === entry.startOffset && firstRecord !== entry.recordFirst ? 'begins with another record' : undefined;
   }
   if (start !== entry.coldEnd) return `does not follow the one before, which ends at ${entry.coldEnd}`;
   return firstRecord === entry.coldRecord ? undefined : 'does not follow the records before';
@@ -95,9 +95,9 @@ export function checkComplete(entry: StreamEntry): void {
 }
 
 function gap(entry: StreamEntry): string | undefined {
-  if (entry.floor < entry.hotStart) {
+  if (entry.startOffset < entry.hotStart) {
     if (entry.coldEnd !== entry.hotStart)
-      return `bytes from ${Math.max(entry.floor, entry.coldEnd)} to ${entry.hotStart} are missing`;
+      return `bytes from ${Math.max(entry.startOffset, entry.coldEnd)} to ${entry.hotStart} are missing`;
     if (entry.coldRecord !== entry.hotRecord) return 'records in front of the frontier are missing';
     if (!entry.coldEndsWhole) return 'the last message of the last chunk has no end';
   }

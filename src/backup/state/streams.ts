@@ -10,7 +10,7 @@ export const NOWHERE = -2;
 export class StreamEntry {
   readonly name: Uint8Array;
   readonly json: boolean;
-  readonly floor: number;
+  readonly startOffset: number;
   readonly recordFirst: number;
   readonly hotStart: number;
   readonly hotRecord: number;
@@ -43,7 +43,7 @@ export class StreamEntry {
   constructor(head: Head) {
     this.name = head.key;
     this.json = head.json;
-    this.floor = head.floor;
+    this.startOffset = head.startOffset;
     this.recordFirst = head.recordFirst;
     this.hotStart = head.hotStart;
     this.hotRecord = head.hotRecord;

@@ -216,7 +216,7 @@ export class Validator {
   }
 
   #count(gauges: Gauges, head: Head): void {
-    gauges.retainedBytes += head.tail - head.floor;
+    gauges.retainedBytes += head.tail - head.startOffset;
     gauges.streamCount++;
     this.#hotBytes += head.tail - head.hotStart;
     this.#maxIncarnation = Math.max(this.#maxIncarnation, head.incarnation);

@@ -34,7 +34,7 @@ function acceptSlice(state: State, object: ObjectId, slice: Slice, nowMs: number
   eachChunk(state, head.incarnation, slice.start, (chunk) => chunk.end <= slice.end && run.push(chunk) > 0);
   if (!isWhole(run, slice, object)) return false;
   // Chunks below the floor will be released.
-  if ((run[0] as StoredChunk).end <= head.floor) return false;
+  if ((run[0] as StoredChunk).end <= head.startOffset) return false;
   const replaced = planted('merge-keeps-references') ? run.slice(1) : run;
   dropChunks(state, head.incarnation, replaced, nowMs, GC_MERGED);
   putChunk(state, head, object, slice);

@@ -128,7 +128,7 @@ function chooseRun(state: State, head: Head, least: number): { run: StoredChunk[
   const chunks: StoredChunk[] = [];
   eachChunkBack(state, head.incarnation, head.hotStart, (chunk) => {
     // Chunks below the floor will be released.
-    if (chunk.end <= head.floor) return false;
+    if (chunk.end <= head.startOffset) return false;
     chunks.push(chunk);
     return chooser.add(weightOf(chunk));
   });

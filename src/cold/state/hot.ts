@@ -40,7 +40,7 @@ export function moveHotStart(state: State, head: Head, offset: number, record: n
   assert(offset > head.hotStart && offset <= head.tail, 'rows begin further behind, up to the tail');
   const rest = offset === head.tail ? undefined : rowFrom(state, head, offset);
   if (rest === undefined || !planted('flushed-bytes-still-counted')) state.hotBytes -= offset - head.hotStart;
-  head.hotStart = planted('frontier-moves-back') && offset < head.tail ? head.floor : offset;
+  head.hotStart = planted('frontier-moves-back') && offset < head.tail ? head.startOffset : offset;
   head.hotRecord = record;
   head.rows = head.rows.filter((row) => row.start >= offset);
   if (head.tailRowStart < offset) head.tailRowStart = offset;
@@ -75,16 +75,16 @@ function rowFrom(state: State, head: Head, offset: number): Row | undefined {
  * released, rows become garbage, and the gauges follow. The caller checks the boundary: below hotStart only the cold
  * store knows it.
  */
-export function advanceFloor(state: State, head: Head, offset: number, record: number, nowMs: number): void {
-  assert(offset >= head.floor && offset <= head.tail, 'the floor rises, up to the tail');
-  if (offset === head.floor) return;
+export function raiseStartOffset(state: State, head: Head, offset: number, record: number, nowMs: number): void {
+  assert(offset >= head.startOffset && offset <= head.tail, 'the start offset rises, up to the tail');
+  if (offset === head.startOffset) return;
   const bucket = state.buckets.of(state.tx, head.key, 0, head.bucketBytes);
-  bucket.retainedBytes -= offset - head.floor;
+  bucket.retainedBytes -= offset - head.startOffset;
   state.buckets.touch(bucket);
-  const anyCold = head.floor < head.hotStart;
-  head.floor = offset;
+  const anyCold = head.startOffset < head.hotStart;
+  head.startOffset = offset;
   head.recordFirst = record;
-  if (offset > head.hotStart && !planted('floor-without-rows')) moveHotStart(state, head, offset, record, nowMs);
+  if (offset > head.hotStart && !planted('start-offset-passes-rows')) moveHotStart(state, head, offset, record, nowMs);
   if (anyCold) releaseChunks(state, head.incarnation, offset, nowMs, false);
   state.touch(head, 0);
 }

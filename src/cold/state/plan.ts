@@ -65,7 +65,7 @@ function startAt(state: State, head: Head, plan: Plan): Start | undefined {
   const offset = plan.startOffset;
   const { at, before } = chunksAt(state, head, offset);
   assert(at !== undefined && offset < at.end, `a chunk holds offset ${offset} of incarnation ${head.incarnation}`);
-  let onBorder = offset === head.floor || (offset === at.lastEnd && offset > at.start);
+  let onBorder = offset === head.startOffset || (offset === at.lastEnd && offset > at.start);
   if (!onBorder && offset === at.start && (plan.json || plan.parts)) {
     assert(before?.end === offset, 'chunks follow each other');
     if (before.lastEnd !== offset) return undefined;

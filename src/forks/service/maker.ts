@@ -88,7 +88,7 @@ export class ForkMaker {
     command.payload = encodeForkPin(`${this.#asked.bucket}\0${this.#asked.stream}`, offset);
     step(this.#port, request, (reply) => {
       if (reply.code !== 0) return this.#undo(keep(reply));
-      const { floor, incarnation, ttlSeconds, expiresAtMs } = COMMANDS.forkPin.result.read(reply);
+      const { startOffset, incarnation, ttlSeconds, expiresAtMs } = COMMANDS.forkPin.result.read(reply);
       const anchor = offset === FORK_AT_TAIL ? reply.nextOffset : offset;
       this.#source = {
         contentType: reply.contentType,
@@ -99,10 +99,10 @@ export class ForkMaker {
         json: isJson(reply.contentType),
         anchor,
         subOffset: this.#fork.subOffset,
-        floor,
+        startOffset,
         recordFirst: reply.recordFirst,
       });
-      return this.#reserve(anchor - floor + this.#fork.subOffset, () => {
+      return this.#reserve(anchor - startOffset + this.#fork.subOffset, () => {
         // The first piece says where the fork begins, even when it inherits nothing.
         if (cutter.done) return this.#write(cutter, cutter.at, cutter.record, { ends: [], bytes: new Uint8Array(0) });
         return this.#read(cutter);

@@ -24,7 +24,7 @@ export interface Branch {
   readonly anchor: number;
   readonly subOffset: number;
   /** Offset and ordinal at which the source begins. */
-  readonly floor: number;
+  readonly startOffset: number;
   readonly recordFirst: number;
 }
 
@@ -39,7 +39,7 @@ export class Cutter {
 
   constructor(branch: Branch) {
     this.#branch = branch;
-    this.at = branch.floor;
+    this.at = branch.startOffset;
     this.record = branch.recordFirst;
     this.#recordsLeft = branch.json ? branch.subOffset : 0;
     this.done = this.at === branch.anchor && branch.subOffset === 0;

@@ -49,7 +49,7 @@ function place(state: State, head: Head, command: Command, { anchor, at, record 
   if (origin.anchor >= 0) return;
   state.forks.putOrigin(head.incarnation, { ...origin, anchor });
   head.setContentType(internType(command.contentType()));
-  head.floor = at;
+  head.startOffset = at;
   head.hotStart = at;
   head.tailRowStart = at;
   head.tail = at;

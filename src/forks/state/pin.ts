@@ -32,9 +32,9 @@ export function applyForkPin(state: State, command: Command, reply: Reply): void
     explain(reply, `${pin.offset}, the tail is ${head.tail}`);
     return undefined;
   }
-  if (pin.offset >= 0 && pin.offset < head.floor) {
+  if (pin.offset >= 0 && pin.offset < head.startOffset) {
     refuse(reply, 'STREAM_GONE', head);
-    reply.nextOffset = head.floor;
+    reply.nextOffset = head.startOffset;
     return undefined;
   }
   state.forks.putPin(head.incarnation, command.forkToken, { fork: pin.fork, source: head.key });
@@ -43,8 +43,8 @@ export function applyForkPin(state: State, command: Command, reply: Reply): void
   head.touchedAtMs = Math.max(head.touchedAtMs, command.nowMs);
   state.touch(head, 0);
   reply.contentType = head.contentType;
-  const { floor, ttlSeconds, expiresAtMs, incarnation } = head;
-  COMMANDS.forkPin.result.write(reply, { floor, ttlSeconds, expiresAtMs, incarnation });
+  const { startOffset, ttlSeconds, expiresAtMs, incarnation } = head;
+  COMMANDS.forkPin.result.write(reply, { startOffset, ttlSeconds, expiresAtMs, incarnation });
   reply.nextOffset = head.tail;
   reply.recordFirst = head.recordFirst;
   reply.recordNext = head.recordNext;

@@ -139,8 +139,8 @@ const HEAD: ReplyRenderer = {
     writeStoredType(res, shownContentType(reply));
     res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));
     res.writeHeader('stream-up-to-date', 'true');
-    const { floor, tag, hotStart, snapshot, ttlSeconds, expiresAtMs } = QUERIES.head.result.read(reply);
-    res.writeHeader('stream-retained-offset', String(floor));
+    const { startOffset, tag, hotStart, snapshot, ttlSeconds, expiresAtMs } = QUERIES.head.result.read(reply);
+    res.writeHeader('stream-retained-offset', String(startOffset));
     writeHeadVary(res, responder, reply);
     if (tag !== '') res.writeHeader('etag', `"${tag}"`);
     if (hotStart >= 0) res.writeHeader('stream-cold-hot-start-offset', String(hotStart));

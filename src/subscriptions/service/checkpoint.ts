@@ -39,7 +39,7 @@ export async function writeCheckpoint(gateway: ShardGateway, { machine, log }: K
       await log.barrier();
       continue;
     }
-    await raiseFloor(gateway, {
+    await raiseStartOffset(gateway, {
       byRecord: true,
       value: appended.recordStart,
       // The answer says where the first record begins, even when it is in the cold store by now.
@@ -53,7 +53,7 @@ export async function writeCheckpoint(gateway: ShardGateway, { machine, log }: K
 }
 
 /** The next checkpoint repeats what fails. */
-async function raiseFloor(gateway: ShardGateway, position: Position): Promise<Answer<unknown>> {
+async function raiseStartOffset(gateway: ShardGateway, position: Position): Promise<Answer<unknown>> {
   const payload = new Uint8Array(PUBLISH_HEAD_BYTES + MARK.length);
   payload.set(MARK, PUBLISH_HEAD_BYTES);
   writePublishHead(payload, { position, digest: snapshotDigest(MARK_TYPE, MARK), match: undefined });

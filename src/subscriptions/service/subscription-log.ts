@@ -220,7 +220,7 @@ export class SubscriptionLog {
   async #begin(): Promise<ErrorCode> {
     const head = await this.#ask(QUERIES.head);
     if (head.code !== 'OK') return head.code;
-    this.#offset = head.result.floor;
+    this.#offset = head.result.startOffset;
     this.#record = head.recordFirst;
     this.#incarnation = head.result.incarnation;
     this.#again = true;

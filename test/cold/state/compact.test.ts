@@ -5,7 +5,7 @@ import { COLD_CHUNK_BYTES, COMPACT_RUN_MAX, COMPACT_RUN_MIN } from '../../../src
 import { eachChunk } from '../../../src/cold/state/chunks.ts';
 import { type CompactPlan, RunChooser, nextCompaction, sliceOf } from '../../../src/cold/state/compaction-plan.ts';
 import { mergeChunks } from '../../../src/cold/state/merge.ts';
-import { advanceFloor } from '../../../src/cold/state/hot.ts';
+import { raiseStartOffset } from '../../../src/cold/state/hot.ts';
 import { decodeChunk } from '../../../src/cold/state/chunk-layout.ts';
 import { type FlushList, type StoredChunk, encodeFlushList } from '../../../src/protocol/cold.ts';
 import { READ_RECORD } from '../../../src/protocol/request.ts';
@@ -197,7 +197,7 @@ test('slices that are not exactly a run of chunks above the floor are refused, e
   const floor = chunksOf(rig, 'a')[1] as StoredChunk;
   // The next sweep releases what is below.
   rig.state.releaseLeft = 0;
-  advanceFloor(rig.state, rig.head('a'), floor.end, floor.recordNext, NOW);
+  raiseStartOffset(rig.state, rig.head('a'), floor.end, floor.recordNext, NOW);
   publish(rig, list);
   assert.deepEqual(
     ['a', 'b'].map((stream) => chunksOf(rig, stream).length),

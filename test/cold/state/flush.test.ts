@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { READ_BYTES_MAX } from '../../../src/base/limits.ts';
 import { assembleRead } from '../../../src/cold/state/assemble.ts';
 import { objectKnown, storedObject } from '../../../src/cold/state/objects.ts';
-import { advanceFloor } from '../../../src/cold/state/hot.ts';
+import { raiseStartOffset } from '../../../src/cold/state/hot.ts';
 import type { ColdPlan } from '../../../src/protocol/cold.ts';
 import { REPLY_COLD, Reply } from '../../../src/protocol/reply.ts';
 import { READ_FLAG_PARTS, READ_RECORD } from '../../../src/protocol/request.ts';
@@ -23,7 +23,7 @@ test('the floor inside a chunk: readers below are told so, the chunk stays until
   const offsetOf = (n: number): number =>
     records.slice(0, n).reduce((sum, one) => sum + JSON.stringify(one).length + 1, 0);
   const before = rig.cold.objects.size;
-  advanceFloor(rig.state, head, offsetOf(8), 8, NOW);
+  raiseStartOffset(rig.state, head, offsetOf(8), 8, NOW);
   assert.equal(rig.state.cold.gcLength, 1, 'the first chunk is below, the second not yet');
   assert.equal(rig.read('s', 0).outcome.code, 'STREAM_GONE');
   assert.equal(rig.read('s', offsetOf(8)).body.toString(), JSON.stringify(records.slice(8)));
@@ -35,8 +35,8 @@ test('the floor inside a chunk: readers below are told so, the chunk stays until
   rig.check();
 
   // Into the rows: nothing is left in the cold store, and the row under the floor is split.
-  advanceFloor(rig.state, head, offsetOf(25), 25, NOW);
-  assert.deepEqual([head.hotStart, head.hotRecord, head.floor], [offsetOf(25), 25, offsetOf(25)]);
+  raiseStartOffset(rig.state, head, offsetOf(25), 25, NOW);
+  assert.deepEqual([head.hotStart, head.hotRecord, head.startOffset], [offsetOf(25), 25, offsetOf(25)]);
   assert.equal(rig.state.hotBytes, head.tail - offsetOf(25));
   assert.equal(rig.state.cold.bytes, 0);
   rig.collectAll();
@@ -45,7 +45,7 @@ test('the floor inside a chunk: readers below are told so, the chunk stays until
   rig.append('s', 'application/json', '{"n":30}');
   assert.equal(rig.read('s', 30, { mode: READ_RECORD }).body.toString(), '[{"n":30}]');
   rig.check();
-  assert.equal(rig.replica.usage()[0]?.split(' ')[5], String(head.tail - head.floor), 'retained bytes');
+  assert.equal(rig.replica.usage()[0]?.split(' ')[5], String(head.tail - head.startOffset), 'retained bytes');
 });
 
 test('a flush that the floor has overtaken is refused, and its object is garbage', () => {
@@ -54,7 +54,7 @@ test('a flush that the floor has overtaken is refused, and its object is garbage
   for (let i = 0; i < 5; i++) rig.append('s', 'text/plain', 'abcd');
   const late = rig.cold.upload(rig.state, { hotBeforeMs: Infinity, maxBytes: 12 });
   assert(late !== undefined);
-  advanceFloor(rig.state, rig.head('s'), 8, 2, NOW);
+  raiseStartOffset(rig.state, rig.head('s'), 8, 2, NOW);
   rig.commit(rig.cold.entry(late, NOW));
   assert.equal(storedObject(rig.state, late.list.object)?.refs, 0);
   assert.equal(rig.read('s', 8).body.toString(), 'abcdabcdabcd');

@@ -33,9 +33,9 @@ export function checkColdRows(tx: SortedMapTx, prefix: number, state: State): vo
     hotBytes += head.tail - head.hotStart;
     if (head.tail > head.hotStart) hot.add(head.incarnation);
     const list = chunks.get(head.incarnation) ?? [];
-    let end = head.floor;
+    let end = head.startOffset;
     for (const chunk of list) {
-      assert(chunk.start === end || (chunk.start < head.floor && end === head.floor), 'chunks follow each other');
+      assert(chunk.start === end || (chunk.start < head.startOffset && end === head.startOffset), 'chunks follow each other');
       end = chunk.end;
     }
     assert.equal(end, head.hotStart, 'chunks reach up to the rows');

@@ -8,21 +8,21 @@ test('inherits the same for any split into pieces', () => {
   const random = createRandom(3);
   for (let round = 0; round < 2000; round++) {
     const json = random.chance(0.5);
-    const floor = random.pick([0, 100]);
-    const recordFirst = floor === 0 ? 0 : 9;
+    const startOffset = random.pick([0, 100]);
+    const recordFirst = startOffset === 0 ? 0 : 9;
     const sizes = Array.from({ length: random.int(0, 8) }, () => random.int(1, 6));
-    const ends = sizes.map((_, i) => floor + sizes.slice(0, i + 1).reduce((sum, size) => sum + size, 0));
-    const tail = ends.at(-1) ?? floor;
-    const anchor = random.int(floor, tail);
+    const ends = sizes.map((_, i) => startOffset + sizes.slice(0, i + 1).reduce((sum, size) => sum + size, 0));
+    const tail = ends.at(-1) ?? startOffset;
+    const anchor = random.int(startOffset, tail);
     const subOffset = random.chance(0.5) ? 0 : random.int(1, 5);
-    const borders = [floor, ...ends];
+    const borders = [startOffset, ...ends];
     const nextEnd = ends.find((one) => one > anchor) ?? tail;
     const place = borders.indexOf(anchor);
     let expected: number | string = anchor + subOffset;
     if (json) expected = place < 0 ? 'OFFSET_INSIDE_RECORD' : (borders[place + subOffset] ?? 'FORK_SUB_OFFSET_BEYOND');
     else if (expected > nextEnd) expected = 'FORK_SUB_OFFSET_BEYOND';
 
-    const cutter = new Cutter({ json, anchor, subOffset, floor, recordFirst });
+    const cutter = new Cutter({ json, anchor, subOffset, startOffset, recordFirst });
     let found: number | string = cutter.at;
     const messages: number[] = [];
     while (!cutter.done && typeof found === 'number') {
@@ -37,12 +37,12 @@ test('inherits the same for any split into pieces', () => {
         found = cutter.at;
       }
     }
-    const what = JSON.stringify({ json, floor, ends, anchor, subOffset });
+    const what = JSON.stringify({ json, startOffset, ends, anchor, subOffset });
     assert.equal(found, expected, what);
     if (typeof expected === 'string') continue;
     assert.equal(cutter.record, recordFirst + messages.length, what);
     const whole = ends.filter((one) => one <= expected);
-    assert.deepEqual(messages, whole.at(-1) === expected || expected === floor ? whole : [...whole, expected], what);
+    assert.deepEqual(messages, whole.at(-1) === expected || expected === startOffset ? whole : [...whole, expected], what);
   }
   assert.deepEqual(decodeParts(new Uint8Array([1, 0, 0, 0, 2, 0, 0, 0, 65, 66])), {
     ends: [2],

@@ -77,7 +77,7 @@ export class Heirs {
 
   #heir(stream: SimStream, head: Head | undefined, target: Reference, node: number): SimStream {
     const { use, json } = stream;
-    const from = json ? head?.recordFirst : head?.floor;
+    const from = json ? head?.recordFirst : head?.startOffset;
     const tail = json ? head?.recordNext : head?.tail;
     const isThere = head !== undefined || use === 'churn' || use === 'short';
     const name = `${stream.name} of g${this.#target}`;

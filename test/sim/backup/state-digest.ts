@@ -104,7 +104,7 @@ class Painter {
   #chunk(key: Uint8Array, value: Uint8Array): void {
     const head = this.heads.get(bareIncarnationOf(key));
     const { start, end, object } = decodeChunkRow(value);
-    if (head === undefined || end <= head.floor) return;
+    if (head === undefined || end <= head.startOffset) return;
     this.#keep(key, value);
     this.#coldBytes += end - start;
     const id = `${object.run}-${object.seq}`;

@@ -120,9 +120,9 @@ export class ColdChecks {
   }
 
   /** A flush soon hides that rows were not given up, so this is asked after each retention too. */
-  #judgeFrontier(state: State, { incarnation, hotStart, floor }: Head): void {
+  #judgeFrontier(state: State, { incarnation, hotStart, startOffset }: Head): void {
     this.#frontier(state, incarnation, hotStart);
-    if (floor > hotStart) this.#fail(`g${state.group}: rows of ${incarnation} begin in front of the floor`);
+    if (startOffset > hotStart) this.#fail(`g${state.group}: rows of ${incarnation} begin in front of the start offset`);
   }
 
   #frontier(state: State, incarnation: number, hotStart: number): void {
@@ -194,7 +194,7 @@ export class ColdChecks {
       hotBytes += head.tail - head.hotStart;
       this.#judgeFrontier(state, head);
       const end = ends.get(head.incarnation);
-      if (head.hotStart > head.floor && end !== head.hotStart)
+      if (head.hotStart > head.startOffset && end !== head.hotStart)
         this.#fail(`g${state.group}: chunks of ${head.incarnation} end at ${end}, rows begin at ${head.hotStart}`);
     }
     if (state.hotBytes !== hotBytes) this.#fail(`g${state.group}: ${hotBytes} hot bytes, not ${state.hotBytes}`);

@@ -69,7 +69,7 @@ export class Contents {
         return;
       }
       case COMMANDS.forkEnd.number:
-        this.#whole(name, forkToken, text(payload), head.floor, head.tail);
+        this.#whole(name, forkToken, text(payload), head.startOffset, head.tail);
     }
   }
 
