@@ -258,11 +258,11 @@ export class QuotaGate extends PassThroughGateway {
 
   /** Drops the oldest unused one; a leader reports its quota again on the next write. */
   #makeRoom(): void {
-    let doomed = Math.ceil(QUOTA_BUCKETS_MAX / 16);
+    let toEvict = Math.ceil(QUOTA_BUCKETS_MAX / 16);
     for (const [bucket, { asking, pending, reserved, waiting }] of this.#entries) {
       if (asking || pending > 0 || reserved > 0 || waiting.length > 0) continue;
       this.#entries.delete(bucket);
-      if (--doomed === 0) return;
+      if (--toEvict === 0) return;
     }
   }
 

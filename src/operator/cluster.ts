@@ -3,7 +3,7 @@ import { type ClusterFile, type ClusterNode, readClusterFile } from './cluster-f
 import { Failure, Interrupted } from './failure.ts';
 import { type ClientOptions, Mistake, type Reply, ask, originOf, reasonIn, refusal } from './http-client.ts';
 import { type NodeReport, parseMetrics } from './report.ts';
-import type { Answer, Sample } from './sample.ts';
+import type { Answer, ClusterSnapshot } from './cluster-snapshot.ts';
 
 const METRICS = '/__svc/metrics';
 
@@ -53,7 +53,7 @@ export class Cluster {
   }
 
   /** Asks all nodes at once. Only an interruption makes it reject. */
-  sample(): Promise<Sample> {
+  snapshot(): Promise<ClusterSnapshot> {
     return Promise.all(this.nodes.map((node) => this.answerOf(node)));
   }
 

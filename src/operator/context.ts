@@ -5,12 +5,12 @@ import process from 'node:process';
 import { Cluster } from './cluster.ts';
 import type { Flag, Values, VerbDescription } from './command-line.ts';
 import { UsageError, reasonOf } from './failure.ts';
-import type { Progress } from './progress.ts';
+import type { ProgressBar } from './progress-bar.ts';
 
 export interface Context {
   readonly values: Values;
   readonly signal: AbortSignal;
-  readonly progress: Progress;
+  readonly progress: ProgressBar;
   /** A line of the result, on stdout. */
   readonly say: (line: string) => void;
 }

@@ -7,8 +7,8 @@ import type { Cluster } from './cluster.ts';
 import type { ClusterNode } from './cluster-file.ts';
 import { EXIT_ABORTED, Failure, Interrupted } from './failure.ts';
 import { Mistake } from './http-client.ts';
-import type { Progress } from './progress.ts';
-import { type Sample, ledBy, nameGroups, reportOf } from './sample.ts';
+import type { ProgressBar } from './progress-bar.ts';
+import { type ClusterSnapshot, ledBy, nameGroups, reportOf } from './cluster-snapshot.ts';
 import { planDrain } from './successors.ts';
 import { clusterReady, pause } from './waiting.ts';
 
@@ -39,11 +39,11 @@ export async function preflight(
   cluster: Cluster,
   node: ClusterNode,
   { intervalMs, readyTimeoutMs, lagMax, force }: DrainOptions,
-  progress: Progress,
+  progress: ProgressBar,
 ): Promise<void> {
   try {
-    const sample = await clusterReady(cluster, { intervalMs, timeoutMs: readyTimeoutMs }, lagMax, progress);
-    const other = force ? undefined : otherMarked(sample, node.id);
+    const snapshot = await clusterReady(cluster, { intervalMs, timeoutMs: readyTimeoutMs }, lagMax, progress);
+    const other = force ? undefined : otherMarked(snapshot, node.id);
     if (other !== undefined) {
       throw new Failure(
         `node ${other} is marked for maintenance already, and with node ${node.id} down too a group may lose its majority: undrain --node ${other} first, or give --force`,
@@ -62,7 +62,7 @@ export async function preflight(
 export async function underMark<T>(
   cluster: Cluster,
   node: ClusterNode,
-  progress: Progress,
+  progress: ProgressBar,
   work: () => Promise<T>,
 ): Promise<T> {
   let wasMarked = false;
@@ -112,22 +112,22 @@ export async function giveAway(
   cluster: Cluster,
   node: ClusterNode,
   options: DrainOptions,
-  progress: Progress,
+  progress: ProgressBar,
 ): Promise<number> {
   // From the first look on: however slow that was, every leadership is offered once.
   let deadlineMs: number | undefined;
   let atFirst = 0;
   let refused = '';
   for (;;) {
-    const sample = await patientSample(cluster, options.intervalMs);
-    const led = ledBy(sample, node.id);
+    const snapshot = await patientSnapshot(cluster, options.intervalMs);
+    const led = ledBy(snapshot, node.id);
     atFirst = Math.max(atFirst, led.length);
     if (led.length === 0) break;
     progress.step(atFirst - led.length, atFirst, `leaderships of node ${node.id} handed over`);
-    const { transfers, stuck } = planDrain(sample, node.id);
-    if (transfers.length === 0 && stuck.length > 0) {
-      const groups = nameGroups(stuck.map(({ group }) => group));
-      throw new Failure(`nobody can take ${groups}: ${stuck[0]?.why ?? ''}`);
+    const { transfers, immovable } = planDrain(snapshot, node.id);
+    if (transfers.length === 0 && immovable.length > 0) {
+      const groups = nameGroups(immovable.map(({ group }) => group));
+      throw new Failure(`nobody can take ${groups}: ${immovable[0]?.why ?? ''}`);
     }
     deadlineMs ??= performance.now() + options.drainTimeoutMs;
     if (performance.now() >= deadlineMs) {
@@ -145,7 +145,7 @@ export async function giveAway(
   return atFirst;
 }
 
-async function checkAfterwards(cluster: Cluster, options: DrainOptions, progress: Progress): Promise<void> {
+async function checkAfterwards(cluster: Cluster, options: DrainOptions, progress: ProgressBar): Promise<void> {
   const { intervalMs, readyTimeoutMs, lagMax } = options;
   try {
     await clusterReady(cluster, { intervalMs, timeoutMs: readyTimeoutMs }, lagMax, progress);
@@ -160,7 +160,7 @@ async function checkAfterwards(cluster: Cluster, options: DrainOptions, progress
  * mark and gives up, so never two nodes are down by them.
  */
 export async function checkAlone(cluster: Cluster, node: ClusterNode, intervalMs: number): Promise<void> {
-  const other = otherMarked(await patientSample(cluster, intervalMs), node.id);
+  const other = otherMarked(await patientSnapshot(cluster, intervalMs), node.id);
   if (other === undefined) return;
   throw new Failure(
     `node ${other} is marked for maintenance too, by another run or one that was killed: wait for it, or undrain --node ${other}`,
@@ -168,15 +168,15 @@ export async function checkAlone(cluster: Cluster, node: ClusterNode, intervalMs
 }
 
 /** Another node that has the drain mark; undefined when there is none. */
-export function otherMarked(sample: Sample, nodeId: number): number | undefined {
-  return sample.find((answer) => answer.nodeId !== nodeId && isMarked(sample, answer.nodeId))?.nodeId;
+export function otherMarked(snapshot: ClusterSnapshot, nodeId: number): number | undefined {
+  return snapshot.find((answer) => answer.nodeId !== nodeId && isMarked(snapshot, answer.nodeId))?.nodeId;
 }
 
 /** One answer that is late or busy is no reason to give a drain up; a node that is gone is. */
-async function patientSample(cluster: Cluster, intervalMs: number): Promise<Sample> {
+async function patientSnapshot(cluster: Cluster, intervalMs: number): Promise<ClusterSnapshot> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await completeSample(cluster);
+      return await completeSnapshot(cluster);
     } catch (error) {
       if (error instanceof Interrupted || !(error instanceof Failure) || attempt === LOOKS_MAX) throw error;
       await pause(intervalMs, cluster.signal);
@@ -185,23 +185,23 @@ async function patientSample(cluster: Cluster, intervalMs: number): Promise<Samp
 }
 
 /** All nodes answered, or a Failure that says who did not. */
-export async function completeSample(cluster: Cluster): Promise<Sample> {
-  const sample = await cluster.sample();
-  const silent = sample.find(({ report }) => report === undefined);
+export async function completeSnapshot(cluster: Cluster): Promise<ClusterSnapshot> {
+  const snapshot = await cluster.snapshot();
+  const silent = snapshot.find(({ report }) => report === undefined);
   if (silent !== undefined) throw new Failure(`node ${silent.nodeId}: ${silent.error}`);
-  return sample;
+  return snapshot;
 }
 
 /** What a drain would do now, a line each. */
-export function describePlan(sample: Sample, node: ClusterNode): string[] {
-  const { transfers, stuck } = planDrain(sample, node.id);
-  if (transfers.length + stuck.length === 0) return [`node ${node.id}: leads no groups, nothing to transfer`];
+export function describePlan(snapshot: ClusterSnapshot, node: ClusterNode): string[] {
+  const { transfers, immovable } = planDrain(snapshot, node.id);
+  if (transfers.length + immovable.length === 0) return [`node ${node.id}: leads no groups, nothing to transfer`];
   return [
     ...transfers.map(({ group, to }) => `group ${group}: transfer to node ${to}`),
-    ...stuck.map(({ group, why }) => `group ${group}: cannot be transferred, ${why}`),
+    ...immovable.map(({ group, why }) => `group ${group}: cannot be transferred, ${why}`),
   ];
 }
 
-export function isMarked(sample: Sample, nodeId: number): boolean {
-  return reportOf(sample, nodeId)?.shedState.includes('maintenance-drain') === true;
+export function isMarked(snapshot: ClusterSnapshot, nodeId: number): boolean {
+  return reportOf(snapshot, nodeId)?.shedState.includes('maintenance-drain') === true;
 }

@@ -4,7 +4,7 @@ import process from 'node:process';
 import { VERSION } from '../config/version.ts';
 import { Values, helpOfAll, helpOfVerb, parseCommandLine } from './command-line.ts';
 import { EXIT_FAILED, Failure, reasonOf } from './failure.ts';
-import { Progress } from './progress.ts';
+import { ProgressBar } from './progress-bar.ts';
 import { VERBS } from './verbs.ts';
 
 /** A connection that is lost to an operator's host is an interruption too. */
@@ -13,7 +13,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** Ctrl-C under npm arrives from the terminal and from npm. */
 const SAME_SIGNAL_MS = 500;
 
-async function main(argv: readonly string[], progress: Progress): Promise<void> {
+async function main(argv: readonly string[], progress: ProgressBar): Promise<void> {
   const { verb, help, version, given } = parseCommandLine(argv, VERBS);
   if (help) return say(verb === undefined ? helpOfAll(VERBS) : helpOfVerb(verb));
   if (version || verb === undefined) return say(`${VERSION}\n`);
@@ -61,7 +61,7 @@ process.stderr.on('error', () => undefined);
 
 let resultIsLost = false;
 let exitCode = 0;
-const progress = new Progress();
+const progress = new ProgressBar();
 // Whatever ends this process: the line of the bar is cleared.
 process.on('exit', () => progress.end());
 try {

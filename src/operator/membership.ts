@@ -6,8 +6,8 @@
 import type { Cluster } from './cluster.ts';
 import { Failure, Interrupted } from './failure.ts';
 import { Mistake, reasonIn, refusal } from './http-client.ts';
-import type { Progress } from './progress.ts';
-import { type GroupView, type Sample, groupOf, groupViews, nameGroups } from './sample.ts';
+import type { ProgressBar } from './progress-bar.ts';
+import { type GroupView, type ClusterSnapshot, groupOf, groupViews, nameGroups } from './cluster-snapshot.ts';
 import { planDrain } from './successors.ts';
 import { failIfMistaken, pause } from './waiting.ts';
 
@@ -20,7 +20,7 @@ export interface MoveOptions {
 }
 
 /** What a group still needs; undefined when it is done. */
-type Step = (group: GroupView, sample: Sample) => Promise<string | undefined>;
+type Step = (group: GroupView, snapshot: ClusterSnapshot) => Promise<string | undefined>;
 
 /** Makes the node a voter of every group. `address` is empty when the nodes have it in raft.peers. */
 export function addMember(
@@ -28,7 +28,7 @@ export function addMember(
   node: number,
   address: string,
   options: MoveOptions,
-  progress: Progress,
+  progress: ProgressBar,
 ): Promise<number> {
   const isDone = ({ voters }: GroupView): boolean => voters.includes(node);
   const query = address === '' ? '' : `?addr=${encodeURIComponent(address)}`;
@@ -46,22 +46,22 @@ export function removeMember(
   cluster: Cluster,
   node: number,
   options: MoveOptions,
-  progress: Progress,
+  progress: ProgressBar,
 ): Promise<number> {
-  const isDone = (group: GroupView, sample: Sample): boolean =>
-    !group.voters.includes(node) && !learnersOf(sample, group).includes(node);
-  const step: Step = async (group, sample) => {
+  const isDone = (group: GroupView, snapshot: ClusterSnapshot): boolean =>
+    !group.voters.includes(node) && !learnersOf(snapshot, group).includes(node);
+  const step: Step = async (group, snapshot) => {
     const { id, leader, voters } = group;
     const rest = voters.filter((voter) => voter !== node);
     // First: a group that has no leader because of that is not waited for.
-    if (voters.includes(node)) checkRest(sample, id, node, rest);
+    if (voters.includes(node)) checkRest(snapshot, id, node, rest);
     if (leader === undefined) return `group ${id} has no leader`;
     if (!voters.includes(node)) return await change(cluster, leader, `/__svc/raft/${id}/learners/${node}`, 'DELETE');
     if (leader !== node) return await change(cluster, leader, `/__svc/raft/${id}/membership?voters=${rest.join(',')}`);
-    const { transfers, stuck } = planDrain(sample, node);
+    const { transfers, immovable } = planDrain(snapshot, node);
     const to = transfers.find((one) => one.group === id)?.to;
     if (to === undefined)
-      return `group ${id}: ${stuck.find((one) => one.group === id)?.why ?? 'its leader has just moved'}`;
+      return `group ${id}: ${immovable.find((one) => one.group === id)?.why ?? 'its leader has just moved'}`;
     const { started, reason } = await cluster.transfer(cluster.node(leader), id, to);
     return started ? `group ${id} is on its way to node ${to}` : `group ${id} to node ${to}: ${reason}`;
   };
@@ -69,10 +69,10 @@ export function removeMember(
 }
 
 /** Voters that would stay must be able to go on without the one that leaves. */
-function checkRest(sample: Sample, group: number, node: number, rest: readonly number[]): void {
+function checkRest(snapshot: ClusterSnapshot, group: number, node: number, rest: readonly number[]): void {
   if (rest.length === 0) throw new Failure(`node ${node} is the only voter of group ${group}; add another node first`);
   const answering = rest.filter((voter) =>
-    sample.some(({ nodeId, report }) => nodeId === voter && report !== undefined),
+    snapshot.some(({ nodeId, report }) => nodeId === voter && report !== undefined),
   );
   if (answering.length * 2 > rest.length) return;
   throw new Failure(
@@ -80,8 +80,8 @@ function checkRest(sample: Sample, group: number, node: number, rest: readonly n
   );
 }
 
-function learnersOf(sample: Sample, { id }: GroupView): readonly number[] {
-  return sample.flatMap(({ report }) => groupOf(report, id)?.learners ?? []);
+function learnersOf(snapshot: ClusterSnapshot, { id }: GroupView): readonly number[] {
+  return snapshot.flatMap(({ report }) => groupOf(report, id)?.learners ?? []);
 }
 
 /** Undefined: done. A string: why not yet. */
@@ -99,7 +99,7 @@ async function change(cluster: Cluster, leader: number, path: string, method = '
 }
 
 interface Work {
-  readonly isDone: (group: GroupView, sample: Sample) => boolean;
+  readonly isDone: (group: GroupView, snapshot: ClusterSnapshot) => boolean;
   readonly step: Step;
   /** Of the groups that are done. */
   readonly what: string;
@@ -110,17 +110,17 @@ async function throughGroups(
   cluster: Cluster,
   { isDone, step, what }: Work,
   { timeoutMs, intervalMs }: MoveOptions,
-  progress: Progress,
+  progress: ProgressBar,
 ): Promise<number> {
   const deadlineMs = performance.now() + timeoutMs;
   for (;;) {
-    const sample = await cluster.sample();
-    failIfMistaken(sample);
-    const groups = groupViews(sample);
-    const open = groups.filter((group) => !isDone(group, sample));
+    const snapshot = await cluster.snapshot();
+    failIfMistaken(snapshot);
+    const groups = groupViews(snapshot);
+    const open = groups.filter((group) => !isDone(group, snapshot));
     if (groups.length > 0 && open.length === 0) return groups.length;
     progress.step(groups.length - open.length, groups.length, what);
-    const reasons = await Promise.all(open.slice(0, GROUPS_AT_ONCE).map((group) => step(group, sample)));
+    const reasons = await Promise.all(open.slice(0, GROUPS_AT_ONCE).map((group) => step(group, snapshot)));
     const reason = groups.length === 0 ? 'no node reports a group' : reasons.find((one) => one !== undefined);
     if (reason === undefined) continue;
     progress.waiting(reason);

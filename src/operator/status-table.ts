@@ -1,9 +1,9 @@
-/** A sample for the eye: a table with a line per node, and below it, in sentences, whatever is not as it should be. */
+/** A snapshot for the eye: a table with a line per node, and below it, in sentences, whatever is not as it should be. */
 import Table from 'cli-table3';
 import type { ClusterNode } from './cluster-file.ts';
-import { cut, wrap } from './fit.ts';
+import { cut, wrap } from './text-layout.ts';
 import type { ColdAway, NodeReport } from './report.ts';
-import { type Sample, foreignTo, groupViews, lagOf, leaderships, ledBy, listOf, nameGroups } from './sample.ts';
+import { type ClusterSnapshot, foreignTo, groupViews, lagOf, leaderships, ledBy, listOf, nameGroups } from './cluster-snapshot.ts';
 
 const HEAD = [
   ...['node', 'host', 'state', 'leads', 'groups', 'lag', 'term', 'hot', 'cold', 'backlog', 'mailbox', 'memory', 'up'],
@@ -22,15 +22,15 @@ const NO_FRAME = {
 };
 
 /** Lines for a window of so many columns. */
-export function renderStatus(nodes: readonly ClusterNode[], sample: Sample, columns: number = Infinity): string[] {
-  const sentences = summary(nodes, sample).flatMap((line) => wrap(line, columns));
-  const [clusterId] = clusterIdsOf(sample).keys();
+export function renderStatus(nodes: readonly ClusterNode[], snapshot: ClusterSnapshot, columns: number = Infinity): string[] {
+  const sentences = summary(nodes, snapshot).flatMap((line) => wrap(line, columns));
+  const [clusterId] = clusterIdsOf(snapshot).keys();
   const head = clusterId === undefined ? [] : [cut(`cluster_id ${clusterId}`, columns)];
-  return [...head, ...tableOf(nodes, sample, columns), '', ...sentences];
+  return [...head, ...tableOf(nodes, snapshot, columns), '', ...sentences];
 }
 
-function tableOf(nodes: readonly ClusterNode[], sample: Sample, columns: number): string[] {
-  const rows = nodes.map((node) => rowOf(node, sample));
+function tableOf(nodes: readonly ClusterNode[], snapshot: ClusterSnapshot, columns: number): string[] {
+  const rows = nodes.map((node) => rowOf(node, snapshot));
   for (let without = 0; ; without++) {
     const left = DISPENSABLE.slice(0, without);
     const shown = HEAD.map((_, i) => i).filter((i) => !left.includes(HEAD[i]!));
@@ -49,8 +49,8 @@ function tableOf(nodes: readonly ClusterNode[], sample: Sample, columns: number)
   }
 }
 
-function rowOf({ id, host }: ClusterNode, sample: Sample): string[] {
-  const report = sample.find(({ nodeId }) => nodeId === id)?.report;
+function rowOf({ id, host }: ClusterNode, snapshot: ClusterSnapshot): string[] {
+  const report = snapshot.find(({ nodeId }) => nodeId === id)?.report;
   if (report === undefined) return [String(id), host, 'unreachable', ...HEAD.slice(FIRST_NUMBER).map(() => '-')];
   const leads = report.groups.filter(({ leader }) => leader === id).length;
   const terms = report.groups.map(({ term }) => term);
@@ -58,10 +58,10 @@ function rowOf({ id, host }: ClusterNode, sample: Sample): string[] {
   return [
     String(id),
     host,
-    stateOf(report, { isForeign: foreignTo(sample, id).length > 0, isLeading: ledBy(sample, id).length > 0 }),
+    stateOf(report, { isForeign: foreignTo(snapshot, id).length > 0, isLeading: ledBy(snapshot, id).length > 0 }),
     String(leads),
     String(report.groups.length),
-    String(lagOf(sample, id)),
+    String(lagOf(snapshot, id)),
     terms.length === 0 ? '-' : range(Math.min(...terms), Math.max(...terms)),
     formatBytes(report.hotBytes),
     formatBytes(report.coldBytes),
@@ -94,22 +94,22 @@ function stateOf(report: NodeReport, { isForeign, isLeading }: NodeFacts): strin
   return words.length === 0 ? 'ok' : words.join(', ');
 }
 
-export function summary(nodes: readonly ClusterNode[], sample: Sample): string[] {
-  const answers = sample.filter(({ report }) => report !== undefined);
-  const views = groupViews(sample);
+export function summary(nodes: readonly ClusterNode[], snapshot: ClusterSnapshot): string[] {
+  const answers = snapshot.filter(({ report }) => report !== undefined);
+  const views = groupViews(snapshot);
   const leaderless = views.filter(({ leader }) => leader === undefined).map(({ id }) => id);
-  const leaders = [...leaderships(sample)].sort(([a], [b]) => a - b).map(([id, count]) => `${id}: ${count}`);
+  const leaders = [...leaderships(snapshot)].sort(([a], [b]) => a - b).map(([id, count]) => `${id}: ${count}`);
   const groups = views.length === 1 ? '1 group' : `${views.length} groups`;
   const lines = [`${answers.length} of ${nodes.length} nodes answer; ${groups}, leaders={${leaders.join(', ')}}`];
-  const versions = told(sample, ({ version }) => (version === '' ? undefined : version));
+  const versions = told(snapshot, ({ version }) => (version === '' ? undefined : version));
   if (versions.size > 1) lines.push(`versions differ: ${nameTold(versions)}`);
-  const clusterIds = clusterIdsOf(sample);
+  const clusterIds = clusterIdsOf(snapshot);
   if (clusterIds.size > 1)
     lines.push(`the data directories are of several clusters (cluster_id), which do not talk: ${nameTold(clusterIds)}`);
-  for (const { nodeId, report, error } of sample) {
+  for (const { nodeId, report, error } of snapshot) {
     const name = `node ${nodeId} (${nodes.find(({ id }) => id === nodeId)?.host ?? ''})`;
     if (report === undefined) lines.push(`${name}: metrics unavailable — ${error}`);
-    else lines.push(...faultsOf(report, foreignTo(sample, nodeId)).map((fault) => `${name}: ${fault}`));
+    else lines.push(...faultsOf(report, foreignTo(snapshot, nodeId)).map((fault) => `${name}: ${fault}`));
   }
   if (leaderless.length > 0)
     lines.push(`${nameGroups(leaderless)} ${leaderless.length === 1 ? 'has' : 'have'} no leader: writes wait`);
@@ -126,9 +126,9 @@ export function summary(nodes: readonly ClusterNode[], sample: Sample): string[]
 }
 
 /** Which nodes say what, of those that say it. */
-function told(sample: Sample, what: (report: NodeReport) => string | undefined): Map<string, number[]> {
+function told(snapshot: ClusterSnapshot, what: (report: NodeReport) => string | undefined): Map<string, number[]> {
   const all = new Map<string, number[]>();
-  for (const { nodeId, report } of sample) {
+  for (const { nodeId, report } of snapshot) {
     const said = report === undefined ? undefined : what(report);
     if (said !== undefined) all.set(said, [...(all.get(said) ?? []), nodeId]);
   }
@@ -140,8 +140,8 @@ function nameTold(all: ReadonlyMap<string, readonly number[]>): string {
 }
 
 /** What most nodes say comes first. */
-function clusterIdsOf(sample: Sample): Map<string, number[]> {
-  const all = told(sample, ({ clusterId }) => clusterId);
+function clusterIdsOf(snapshot: ClusterSnapshot): Map<string, number[]> {
+  const all = told(snapshot, ({ clusterId }) => clusterId);
   return new Map([...all].sort(([, a], [, b]) => b.length - a.length));
 }
 
@@ -196,12 +196,12 @@ export function formatAge(ms: number): string {
 }
 
 /** `--json`: names as in the metrics, times in milliseconds. */
-export function statusJson(nodes: readonly ClusterNode[], sample: Sample): Record<string, unknown> {
-  const [clusterId = null] = clusterIdsOf(sample).keys();
+export function statusJson(nodes: readonly ClusterNode[], snapshot: ClusterSnapshot): Record<string, unknown> {
+  const [clusterId = null] = clusterIdsOf(snapshot).keys();
   return {
     cluster_id: clusterId,
     nodes: nodes.map(({ id, host, adminUrl }) => {
-      const { report, error } = sample.find(({ nodeId }) => nodeId === id) ?? { report: undefined, error: '' };
+      const { report, error } = snapshot.find(({ nodeId }) => nodeId === id) ?? { report: undefined, error: '' };
       const base = { id, host, admin_url: adminUrl, reachable: report !== undefined };
       if (report === undefined) return { ...base, error };
       return {
@@ -211,7 +211,7 @@ export function statusJson(nodes: readonly ClusterNode[], sample: Sample): Recor
         draining: report.shedState.includes('maintenance-drain'),
         groups: report.groups.length,
         groups_led: report.groups.filter(({ leader }) => leader === id).map((group) => group.id),
-        lag: lagOf(sample, id),
+        lag: lagOf(snapshot, id),
         caught_up: report.groups.every(({ caughtUp }) => caughtUp),
         cold_hot_bytes: report.hotBytes,
         cold_bytes: report.coldBytes,
@@ -228,14 +228,14 @@ export function statusJson(nodes: readonly ClusterNode[], sample: Sample): Recor
         version: report.version,
       };
     }),
-    groups: groupViews(sample).map(({ id, leader, term, voters, committed }) => ({
+    groups: groupViews(snapshot).map(({ id, leader, term, voters, committed }) => ({
       raft_group_id: id,
       leader: leader ?? null,
       current_term: term,
       voter_ids: voters,
       committed_index: committed,
       last_applied: Object.fromEntries(
-        sample.flatMap(({ nodeId, report }) => {
+        snapshot.flatMap(({ nodeId, report }) => {
           const group = report?.groups.find((one) => one.id === id);
           return group === undefined ? [] : [[String(nodeId), group.applied]];
         }),

@@ -1,5 +1,5 @@
 /** Which nodes take over the groups that a node gives away. Pure. */
-import { type GroupView, type Sample, groupOf, groupViews, leaderships, reportOf } from './sample.ts';
+import { type GroupView, type ClusterSnapshot, groupOf, groupViews, leaderships, reportOf } from './cluster-snapshot.ts';
 
 export interface Transfer {
   readonly group: number;
@@ -9,54 +9,54 @@ export interface Transfer {
 export interface Plan {
   readonly transfers: readonly Transfer[];
   /** Groups that no other node can take, each with the reason. */
-  readonly stuck: readonly { readonly group: number; readonly why: string }[];
+  readonly immovable: readonly { readonly group: number; readonly why: string }[];
 }
 
 /**
  * For every group that the node says it leads, another voter that takes leaderships: the one with the fewest of them in the
  * whole cluster (as the plan grows), then the one that has applied most, then the lowest id. Voters that do not report come last.
  */
-export function planDrain(sample: Sample, nodeId: number): Plan {
-  const led = reportOf(sample, nodeId)?.groups.filter(({ leader }) => leader === nodeId) ?? [];
-  const counts = leaderships(sample);
-  const views = new Map(groupViews(sample).map((view) => [view.id, view]));
+export function planDrain(snapshot: ClusterSnapshot, nodeId: number): Plan {
+  const led = reportOf(snapshot, nodeId)?.groups.filter(({ leader }) => leader === nodeId) ?? [];
+  const counts = leaderships(snapshot);
+  const views = new Map(groupViews(snapshot).map((view) => [view.id, view]));
   const transfers: Transfer[] = [];
-  const stuck: { group: number; why: string }[] = [];
+  const immovable: { group: number; why: string }[] = [];
   for (const { id, voters } of led) {
     const others = voters.filter((voter) => voter !== nodeId);
-    const able = others.filter((voter) => reportOf(sample, voter)?.acceptsTransfers !== false);
-    const to = bestOf(sample, views.get(id), able, counts);
+    const able = others.filter((voter) => reportOf(snapshot, voter)?.acceptsTransfers !== false);
+    const to = bestOf(snapshot, views.get(id), able, counts);
     if (to === undefined) {
-      stuck.push({ group: id, why: whyNobody(sample, others) });
+      immovable.push({ group: id, why: whyNobody(snapshot, others) });
       continue;
     }
     counts.set(to, (counts.get(to) ?? 0) + 1);
     counts.set(nodeId, (counts.get(nodeId) ?? 0) - 1);
     transfers.push({ group: id, to });
   }
-  return { transfers, stuck };
+  return { transfers, immovable };
 }
 
 function bestOf(
-  sample: Sample,
+  snapshot: ClusterSnapshot,
   view: GroupView | undefined,
   able: readonly number[],
   counts: ReadonlyMap<number, number>,
 ): number | undefined {
   const applied = (node: number): number =>
-    view === undefined ? -1 : (groupOf(reportOf(sample, node), view.id)?.applied ?? -1);
+    view === undefined ? -1 : (groupOf(reportOf(snapshot, node), view.id)?.applied ?? -1);
   return able.toSorted(
     (a, b) =>
       // A voter that does not even report would be asked in vain.
-      Number(reportOf(sample, a) === undefined) - Number(reportOf(sample, b) === undefined) ||
+      Number(reportOf(snapshot, a) === undefined) - Number(reportOf(snapshot, b) === undefined) ||
       (counts.get(a) ?? 0) - (counts.get(b) ?? 0) ||
       applied(b) - applied(a) ||
       a - b,
   )[0];
 }
 
-function whyNobody(sample: Sample, others: readonly number[]): string {
+function whyNobody(snapshot: ClusterSnapshot, others: readonly number[]): string {
   if (others.length === 0) return 'it has no other voter';
-  const states = others.map((node) => `node ${node} is ${reportOf(sample, node)?.shedState ?? 'unreachable'}`);
+  const states = others.map((node) => `node ${node} is ${reportOf(snapshot, node)?.shedState ?? 'unreachable'}`);
   return `no other voter takes leaderships (${states.join(', ')})`;
 }

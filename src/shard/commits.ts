@@ -30,7 +30,7 @@ export class Commits {
   readonly counters = { commits: 0, commitMicros: 0, checkpoints: 0 };
   readonly #options: CommitsOptions;
   /** Handed out by raft but not on disk, because the disk is full. */
-  #stuck: readonly TurnBatch[] = [];
+  #pendingRetry: readonly TurnBatch[] = [];
   #fullSinceMs = 0;
   #retryAtMs = 0;
   #announcedFull = false;
@@ -53,8 +53,8 @@ export class Commits {
   }
 
   /** Batches that wait for space; they come before anything new. */
-  get stuck(): readonly TurnBatch[] {
-    return this.#stuck;
+  get pendingRetry(): readonly TurnBatch[] {
+    return this.#pendingRetry;
   }
 
   lastCheckpoint(group: Group): number {
@@ -80,7 +80,7 @@ export class Commits {
     }
     this.counters.commits++;
     this.counters.commitMicros += (runtime.monotonicMs() - startedMs) * 1000;
-    if (batches.length > 0) this.#stuck = [];
+    if (batches.length > 0) this.#pendingRetry = [];
     this.#fullSinceMs = 0;
     for (const group of due) {
       group.state.flushed();
@@ -106,7 +106,7 @@ export class Commits {
 
   /** A commit without batches (a manual checkpoint) must not drop the waiting ones. */
   #keep(batches: readonly TurnBatch[]): void {
-    if (batches.length > 0) this.#stuck = batches;
+    if (batches.length > 0) this.#pendingRetry = batches;
   }
 
   #becomeFull(clockMs: number): void {

@@ -88,7 +88,7 @@ export interface ShardStorage {
   /** Deletes some rows of that half, a few milliseconds' worth, in one commit; returns true when it is empty. */
   clearStage(group: number): boolean;
   /** Log records waiting for deletion by the next commit. */
-  readonly doomedRecords: number;
+  readonly recordsToDelete: number;
   /** False when the file system is down to its reserve; sampled, may be a moment old. */
   readonly spaceLeft: boolean;
   /** False when a commit that finds no page to reuse might not fit; sampled too, and false before spaceLeft is. */

@@ -135,14 +135,14 @@ export class Shard {
     this.#keepTime(nowMs, clockMs);
     if (!this.full) this.cold?.turn(nowMs, clockMs);
     for (const group of this.groups) group.seal();
-    if (this.#commits.stuck.length === 0) this.#queries.ask(clockMs);
+    if (this.#commits.pendingRetry.length === 0) this.#queries.ask(clockMs);
     this.#commits.checkpoints.observe(clockMs);
     // The next round does what a commit makes possible: apply, or the first entry of a new leader.
     for (let round = 0; this.#persist(clockMs, round === 0); round++) {
       assert(round < ROUNDS_MAX, 'raft comes to rest within a turn');
     }
     // While the disk is full, received rows may not be in place yet.
-    if (this.#commits.stuck.length === 0) this.replication.settle(!this.full, clockMs);
+    if (this.#commits.pendingRetry.length === 0) this.replication.settle(!this.full, clockMs);
     this.replication.turn(nowMs, clockMs);
     this.#admin.turn(clockMs);
     this.#exports.turn(clockMs);
@@ -291,10 +291,10 @@ export class Shard {
 
   /** Applies what is committed and persists what raft returns; false when there was nothing to persist. */
   #persist(clockMs: number, mayCheckpoint: boolean): boolean {
-    const { stuck } = this.#commits;
+    const { pendingRetry } = this.#commits;
     // Nothing is sent before the disk has taken what waits, perhaps for days: messages of that time are lost.
-    if (stuck.length > 0) for (const group of this.groups) group.raft.dropMessages();
-    const batches = stuck.length > 0 ? stuck : this.#takeBatches();
+    if (pendingRetry.length > 0) for (const group of this.groups) group.raft.dropMessages();
+    const batches = pendingRetry.length > 0 ? pendingRetry : this.#takeBatches();
     const due = mayCheckpoint ? this.#commits.checkpoints.due(clockMs) : [];
     if (batches.length === 0 && due.length === 0) {
       if (!this.full || !mayCheckpoint) return false;

@@ -68,7 +68,7 @@ export interface WaitingRead {
 export type Asked = Pick<WaitingRead, 'group' | 'slot' | 'frame' | 'isSoon'>;
 
 /** Questions of one group to its leader. A later one covers everything that an earlier one does. */
-interface Questions {
+interface PendingReads {
   next: number;
   /** Queries have come since the last question was sent. */
   due: boolean;
@@ -84,7 +84,7 @@ export class WaitingReads {
   #bytes = 0;
   /** Topics that ended since the last turn. */
   readonly #left = new Set<number>();
-  readonly #questions = new Map<Group, Questions>();
+  readonly #pending = new Map<Group, PendingReads>();
   readonly #firstQuestion: number;
 
   /** `boot` identifies this run of the process: an answer to the previous one may still be in flight. */
@@ -112,7 +112,7 @@ export class WaitingReads {
    * applied them. `group` is undefined for a query about all groups. False: too much waits.
    */
   untilConfirmed(query: Asked, groups: readonly Group[], clockMs: number): boolean {
-    const asked = groups.map((group) => [group, this.#questionsOf(group)] as const);
+    const asked = groups.map((group) => [group, this.#pendingOf(group)] as const);
     const bounds = asked.map(([group, { next }]) => ({ group, question: next, index: Infinity }));
     if (!this.#add({ ...query, sinceMs: clockMs, bounds })) return false;
     for (const [, questions] of asked) {
@@ -126,7 +126,7 @@ export class WaitingReads {
    * Asks the leaders, one question per group for everything that arrived. Call before the messages of a turn are sent.
    */
   ask(clockMs: number): void {
-    for (const [group, questions] of this.#questions) {
+    for (const [group, questions] of this.#pending) {
       if (questions.open === 0 || (!questions.due && clockMs < questions.againAtMs)) continue;
       questions.due = false;
       questions.againAtMs = clockMs + ASK_AGAIN_MS;
@@ -137,7 +137,7 @@ export class WaitingReads {
 
   /** Answers of leaders. */
   confirmed(group: Group, states: readonly ReadState[]): void {
-    const questions = this.#questions.get(group);
+    const questions = this.#pending.get(group);
     if (questions === undefined) return;
     for (const { context, index } of states) {
       // Refused, or the answer to a question of an earlier process.
@@ -205,15 +205,15 @@ export class WaitingReads {
 
   #finish(read: WaitingRead, ending: Ending): void {
     this.#bytes -= chargeOf(read);
-    for (const { group, index } of read.bounds) if (index === Infinity) this.#questionsOf(group).open--;
+    for (const { group, index } of read.bounds) if (index === Infinity) this.#pendingOf(group).open--;
     this.#end(read, ending);
   }
 
-  #questionsOf(group: Group): Questions {
-    let questions = this.#questions.get(group);
+  #pendingOf(group: Group): PendingReads {
+    let questions = this.#pending.get(group);
     if (questions === undefined) {
       questions = { next: this.#firstQuestion, due: false, againAtMs: 0, open: 0 };
-      this.#questions.set(group, questions);
+      this.#pending.set(group, questions);
     }
     return questions;
   }

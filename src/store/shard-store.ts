@@ -107,8 +107,8 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
     });
   }
 
-  get doomedRecords(): number {
-    return this.#log.doomedCount;
+  get recordsToDelete(): number {
+    return this.#log.toDeleteCount;
   }
 
   commit(turn: readonly TurnBatch[], checkpoint: (() => void) | undefined): void {
@@ -186,10 +186,10 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   clearStage(group: number): boolean {
     const start = prefixKey(this.#stagePrefix(group));
     const end = prefixKey(this.#stagePrefix(group) + 1);
-    const doomed: Uint8Array[] = [];
-    this.tx.range(start, end, false, (key) => doomed.push(key.slice()) < this.clearRowsMax);
-    if (doomed.length > 0) this.#guarded(() => doomed.forEach((key) => this.tx.delete(key)));
-    return doomed.length < this.clearRowsMax;
+    const keys: Uint8Array[] = [];
+    this.tx.range(start, end, false, (key) => keys.push(key.slice()) < this.clearRowsMax);
+    if (keys.length > 0) this.#guarded(() => keys.forEach((key) => this.tx.delete(key)));
+    return keys.length < this.clearRowsMax;
   }
 
   #stagePrefix(group: number): number {

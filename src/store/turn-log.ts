@@ -69,7 +69,7 @@ export class TurnLog {
   /** Parts of the records that are still stored, by turn. */
   readonly #parts = new Map<number, number>();
   /** Turns whose records are no longer needed. */
-  #doomed: number[] = [];
+  #toDelete: number[] = [];
   #nextTurn = 1;
   /** Parts of the last write(). */
   #written = 0;
@@ -193,8 +193,8 @@ export class TurnLog {
   trim(most: number): number {
     let values = 0;
     let turns = 0;
-    while (values < most && turns < this.#doomed.length) {
-      const turn = this.#doomed[turns++] as number;
+    while (values < most && turns < this.#toDelete.length) {
+      const turn = this.#toDelete[turns++] as number;
       const parts = this.#parts.get(turn) as number;
       for (let part = 0; part < parts; part++) this.#environment.log.removeSync(partKey(turn, part));
       values += parts;
@@ -228,8 +228,8 @@ export class TurnLog {
 
   /** The commit that held trim() is done. */
   trimmed(turns: number): void {
-    for (let i = 0; i < turns; i++) this.#parts.delete(this.#doomed[i] as number);
-    this.#doomed = turns === this.#doomed.length ? [] : this.#doomed.slice(turns);
+    for (let i = 0; i < turns; i++) this.#parts.delete(this.#toDelete[i] as number);
+    this.#toDelete = turns === this.#toDelete.length ? [] : this.#toDelete.slice(turns);
   }
 
   /** Releases a group's entries up to `index`: a checkpoint on disk covers them. */
@@ -253,8 +253,8 @@ export class TurnLog {
     return bytes;
   }
 
-  get doomedCount(): number {
-    return this.#doomed.length;
+  get toDeleteCount(): number {
+    return this.#toDelete.length;
   }
 
   /** Evicts entries from memory: each group's oldest, then those of the group that has the most. */
@@ -316,7 +316,7 @@ export class TurnLog {
   }
 
   #guard(older: number, turn: number): void {
-    // What is doomed already is deleted before anything that is doomed later.
+    // What is to be deleted already goes before anything that is marked later.
     if (older === turn || !this.#live.has(older)) return;
     this.#hold(turn);
     const guards = this.#guards.get(older);
@@ -336,7 +336,7 @@ export class TurnLog {
       return;
     }
     this.#live.delete(turn);
-    this.#doomed.push(turn);
+    this.#toDelete.push(turn);
     const guards = this.#guards.get(turn);
     if (guards === undefined) return;
     this.#guards.delete(turn);

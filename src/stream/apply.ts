@@ -78,7 +78,7 @@ export function apply(state: State, command: Command, reply: Reply): void {
   if (isClosed && !planted('writes-during-import')) refuse(reply, 'GROUP_IMPORTING');
   else if (command.kind === APPEND) applyAppend(state, command, reply);
   else applyAny(state, command, reply);
-  state.mutations++;
+  state.appliedCommands++;
 }
 
 /** Stops the node at an unknown command: a later version wrote it. */

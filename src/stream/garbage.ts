@@ -87,8 +87,8 @@ function lowerOf(prefix: number, incarnation: Uint8Array, below: Uint8Array): Ra
 
 /** Deletes up to `most` rows and returns their number. */
 function deleteRange(tx: Tx, from: Uint8Array, to: Uint8Array, most: number): number {
-  const doomed: Uint8Array[] = [];
-  tx.range(from, to, false, (key) => doomed.push(key.slice()) < most);
-  for (const key of doomed) tx.delete(key);
-  return doomed.length;
+  const keys: Uint8Array[] = [];
+  tx.range(from, to, false, (key) => keys.push(key.slice()) < most);
+  for (const key of keys) tx.delete(key);
+  return keys.length;
 }

@@ -1,9 +1,9 @@
 /**
- * The meta row of a group: the position that the rows show, and counters. Encoded (format 3; 2 had no mutations),
+ * The meta row of a group: the position that the rows show, and counters. Encoded (format 3; 2 had no count of applied commands),
  * little-endian:
  *   0 format u8 | 1 zeros | 4 write unit u32 | 8 applied index f64 | 16 applied term f64 | 24 next incarnation f64
  *  32 hot bytes f64 | 40 cold bytes f64 | 48 objects f64 | 56 object bytes f64 | 64 GC length f64 | 72 next GC seq f64
- *  80 origin, 16 hex digits | 96 mutations f64 | 104 configuration
+ *  80 origin, 16 hex digits | 96 appliedCommands f64 | 104 configuration
  */
 import { assert } from '../base/assert.ts';
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
@@ -13,7 +13,7 @@ import type { ColdCounters } from '../cold/state/counters.ts';
 
 const FORMAT = 3;
 const FORMAT_BEFORE = 2;
-const MUTATIONS_AT = 96;
+const APPLIED_COMMANDS_AT = 96;
 const FIXED_BYTES = 104;
 const ORIGIN_AT = 80;
 const ORIGIN_BYTES = 16;
@@ -22,7 +22,7 @@ export interface Meta {
   appliedIndex: number;
   appliedTerm: number;
   nextIncarnation: number;
-  mutations: number;
+  appliedCommands: number;
   hotBytes: number;
   readonly cold: ColdCounters;
   configuration: Uint8Array;
@@ -43,7 +43,7 @@ export function encodeMeta(meta: Meta): Uint8Array {
   view.setFloat64(64, meta.cold.gcLength, true);
   view.setFloat64(72, meta.cold.nextGcSeq, true);
   writeText(bytes, ORIGIN_AT, meta.cold.origin);
-  view.setFloat64(MUTATIONS_AT, meta.mutations, true);
+  view.setFloat64(APPLIED_COMMANDS_AT, meta.appliedCommands, true);
   bytes.set(meta.configuration, FIXED_BYTES);
   return bytes;
 }
@@ -67,6 +67,6 @@ export function decodeMeta(bytes: Uint8Array, meta: Meta): void {
   meta.cold.nextGcSeq = view.getFloat64(72, true);
   meta.cold.origin = readText(bytes, ORIGIN_AT, ORIGIN_BYTES);
   // What was applied before it was counted: at most one per index, as far as anybody compares.
-  meta.mutations = format === FORMAT ? view.getFloat64(MUTATIONS_AT, true) : meta.appliedIndex;
-  meta.configuration = bytes.slice(format === FORMAT ? FIXED_BYTES : MUTATIONS_AT);
+  meta.appliedCommands = format === FORMAT ? view.getFloat64(APPLIED_COMMANDS_AT, true) : meta.appliedIndex;
+  meta.configuration = bytes.slice(format === FORMAT ? FIXED_BYTES : APPLIED_COMMANDS_AT);
 }

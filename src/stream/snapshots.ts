@@ -93,12 +93,12 @@ export class Snapshots {
 
   /** Deletes parts of a longer previous snapshot. */
   #deleteBehind(tx: Tx, incarnation: number, part: number): void {
-    const doomed: Uint8Array[] = [];
+    const keys: Uint8Array[] = [];
     tx.range(this.#key(incarnation, part), this.#key(incarnation, Number.MAX_SAFE_INTEGER), false, (key) => {
-      doomed.push(key.slice());
+      keys.push(key.slice());
       return true;
     });
-    for (const key of doomed) tx.delete(key);
+    for (const key of keys) tx.delete(key);
   }
 
   #key(incarnation: number, part: number): Uint8Array {

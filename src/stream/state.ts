@@ -64,7 +64,7 @@ export class State {
   appliedTerm = 0;
   nextIncarnation = 1;
   /** Number of applied commands; restarts with an import. Tells which of several replicas is ahead. */
-  mutations = 0;
+  appliedCommands = 0;
   /** The import that the group is in, or came from. */
   imported: ImportMark | undefined = undefined;
   /** Bytes of the group's streams that are in rows. */

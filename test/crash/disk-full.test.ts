@@ -185,7 +185,7 @@ test('a full disk refuses, loses nothing, and recovers without a restart', async
 });
 
 /** What a server logs that dies because its files may not grow any more. */
-async function lastWords(): Promise<string[]> {
+async function lastLogLines(): Promise<string[]> {
   // A file size limit cannot be foreseen, and a log that cannot be written ends the process.
   const wrapper = ['sh', '-c', `ulimit -f ${FILE_BLOCKS_MAX}; exec "$@"`, 'sh'];
   const server = new TestServer({ cores: 1, groups: 1, wrapper });
@@ -211,7 +211,7 @@ test('what LMDB says on stderr about a write that failed spoils no line of the l
   // LMDB says nothing of a write that ended half-way, as about every third does here.
   for (let attempt = 1; !said; attempt++) {
     assert(attempt <= SERVERS_MAX, `LMDB said nothing in ${SERVERS_MAX} servers`);
-    const lines = await lastWords();
+    const lines = await lastLogLines();
     for (const line of lines.filter((one) => one.includes('"component"'))) JSON.parse(line);
     said = lines.some((line) => /^Write error: [^{]*$/.test(line));
   }

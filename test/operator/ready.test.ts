@@ -7,8 +7,8 @@ import {
   whyNotReady,
   whyNotServing,
 } from '../../src/operator/ready.ts';
-import { groupViews, lagOf, leaderships, ledBy, nameGroups } from '../../src/operator/sample.ts';
-import { agreed, group, node, silent } from './sample.ts';
+import { groupViews, lagOf, leaderships, ledBy, nameGroups } from '../../src/operator/cluster-snapshot.ts';
+import { agreed, group, node, silent } from './cluster-snapshot.ts';
 
 const LAG = 16;
 
@@ -90,16 +90,16 @@ test('a node may need permission to come back when its log is empty or it is stu
 });
 
 test('of several views of a group the newest term counts; an old one without a leader does not', () => {
-  const sample = [
+  const snapshot = [
     node(1, [group(0, 1, { term: 5 })]),
     node(2, [group(0, 2, { term: 6, committed: 90 })]),
     node(3, [group(0, undefined, { term: 6 })]),
   ];
-  assert.deepEqual(groupViews(sample), [{ id: 0, leader: 2, term: 6, voters: [1, 2, 3], committed: 100 }]);
-  assert.deepEqual(groupViews(sample.toReversed())[0]?.leader, 2);
-  assert.deepEqual([...leaderships(sample)], [[2, 1]]);
+  assert.deepEqual(groupViews(snapshot), [{ id: 0, leader: 2, term: 6, voters: [1, 2, 3], committed: 100 }]);
+  assert.deepEqual(groupViews(snapshot.toReversed())[0]?.leader, 2);
+  assert.deepEqual([...leaderships(snapshot)], [[2, 1]]);
   // But a node that any other still sees as a leader has not handed everything over.
-  assert.deepEqual(ledBy(sample, 1), [0]);
+  assert.deepEqual(ledBy(snapshot, 1), [0]);
 });
 
 test('groups are named briefly', () => {

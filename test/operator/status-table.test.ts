@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { crop } from '../../src/operator/fit.ts';
-import { barLine } from '../../src/operator/progress.ts';
+import { crop } from '../../src/operator/text-layout.ts';
+import { barLine } from '../../src/operator/progress-bar.ts';
 import { whyNotReady } from '../../src/operator/ready.ts';
 import { parseMetrics } from '../../src/operator/report.ts';
 import { formatAge, formatBytes, renderStatus, statusJson } from '../../src/operator/status-table.ts';
-import { DRAINING, group, node, silent } from './sample.ts';
+import { DRAINING, group, node, silent } from './cluster-snapshot.ts';
 
 const NODES = [1, 2, 3].map((id) => ({
   id,
@@ -17,7 +17,7 @@ const NODES = [1, 2, 3].map((id) => ({
 }));
 
 test('the table for a tired person', () => {
-  const sample = [
+  const snapshot = [
     node(1, [group(0, 1, { term: 3 }), group(1, 1)], {
       hotBytes: 5 * 1024 * 1024,
       coldBytes: 3.2 * 1024 ** 4,
@@ -30,7 +30,7 @@ test('the table for a tired person', () => {
     silent(3),
   ];
   assert.equal(
-    renderStatus(NODES, sample).join('\n'),
+    renderStatus(NODES, snapshot).join('\n'),
     [
       'node  host  state            leads  groups  lag  term      hot     cold     backlog  mailbox   memory     up',
       '1     h1    ok                   2       2    0   3-5  5.0 MiB  3.2 TiB  700 B, 1 s     64 B  300 MiB  1 min',
@@ -43,7 +43,7 @@ test('the table for a tired person', () => {
       'node 3 (h3): metrics unavailable — connection refused',
     ].join('\n'),
   );
-  const { nodes } = statusJson(NODES, sample) as { nodes: Record<string, unknown>[] };
+  const { nodes } = statusJson(NODES, snapshot) as { nodes: Record<string, unknown>[] };
   assert.deepEqual(nodes[2], {
     id: 3,
     host: 'h3',
@@ -75,11 +75,11 @@ test('a cold store that is away shows in the table, and below since when, why an
 });
 
 test('a narrow window goes without the columns that matter least, and says so; sentences are broken', () => {
-  const sample = [node(1, [group(0, 1)]), node(2, [group(0, 1)], { ...DRAINING }), silent(3)];
-  const at = (columns: number): string[] => renderStatus(NODES, sample, columns);
+  const snapshot = [node(1, [group(0, 1)]), node(2, [group(0, 1)], { ...DRAINING }), silent(3)];
+  const at = (columns: number): string[] => renderStatus(NODES, snapshot, columns);
   for (let columns = 1; columns <= 130; columns++)
     for (const line of at(columns)) assert(line.length < Math.max(columns, 2), `${columns}: ${line}`);
-  assert.deepEqual(at(130), renderStatus(NODES, sample));
+  assert.deepEqual(at(130), renderStatus(NODES, snapshot));
   assert.deepEqual(at(60), [
     'node  host  state        leads  groups  lag  hot  backlog',
     '1     h1    ok               1       1    0  0 B      0 B',
@@ -111,9 +111,9 @@ test('the bar is one line in every window', () => {
   assert.equal(barLine(3, 16, 'groups written', 15), '3/16 groups…');
 });
 
-test('reasons that block writes are named', () => {
-  const sample = [node(1, [group(0, undefined)], { diskFull: true, admission: 'refusing' }), silent(2), silent(3)];
-  const text = `${renderStatus(NODES, sample).join('\n')}\n`;
+test('what stops writes is said in words', () => {
+  const snapshot = [node(1, [group(0, undefined)], { diskFull: true, admission: 'refusing' }), silent(2), silent(3)];
+  const text = `${renderStatus(NODES, snapshot).join('\n')}\n`;
   assert.match(text, /\n1 +h1 +disk full, refusing writes, no leader /);
   assert.match(text, /\n1 of 3 nodes answer; 1 group, leaders=\{\}\n/);
   assert.match(text, /\nnode 1 \(h1\): its disk is full, writes are answered 507\n/);
@@ -158,11 +158,11 @@ test('the identity of the cluster heads the table, and nodes of another one are 
 test('a node that was taken out of the voters while it was away is told from one that waits for a leader', () => {
   const now = { voters: [1, 2], term: 7 };
   const before = group(0, undefined, { term: 6, caughtUp: false });
-  const sample = [node(1, [group(0, 1, now)]), node(2, [group(0, 1, now)]), node(3, [before])];
-  const text = `${renderStatus(NODES, sample).join('\n')}\n`;
+  const snapshot = [node(1, [group(0, 1, now)]), node(2, [group(0, 1, now)]), node(3, [before])];
+  const text = `${renderStatus(NODES, snapshot).join('\n')}\n`;
   assert.match(text, /\n3 +h3 +not a member, no leader, behind /);
   assert.match(text, /\nnode 3 \(h3\): no member of group 0, takes no writes there and may show old bytes: stop it\n/);
-  assert.equal(whyNotReady(sample, 3, 16), 'node 3 is not a voter of group 0');
+  assert.equal(whyNotReady(snapshot, 3, 16), 'node 3 is not a voter of group 0');
   const learner = { ...now, learners: [3] };
   const joins = [node(1, [group(0, 1, learner)]), node(2, [group(0, 1, learner)]), node(3, [group(0, 1, learner)])];
   assert.match(renderStatus(NODES, joins).join('\n'), /\n3 +h3 +ok /);

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { planDrain } from '../../src/operator/successors.ts';
-import { DRAINING, agreed, group, node, silent } from './sample.ts';
+import { DRAINING, agreed, group, node, silent } from './cluster-snapshot.ts';
 
 test('what a node leads goes to those with the fewest leaderships, as the plan grows', () => {
   // Node 1 leads four groups, node 2 two, node 3 none: node 3 gets two before they are level, then they alternate.
-  const { transfers, stuck } = planDrain(agreed(1, 1, 1, 1, 2, 2), 1);
-  assert.deepEqual(stuck, []);
+  const { transfers, immovable } = planDrain(agreed(1, 1, 1, 1, 2, 2), 1);
+  assert.deepEqual(immovable, []);
   assert.deepEqual(transfers, [
     { group: 0, to: 3 },
     { group: 1, to: 3 },
@@ -16,14 +16,14 @@ test('what a node leads goes to those with the fewest leaderships, as the plan g
 });
 
 test('with equal leaderships the one that has applied more is taken, then the lower id', () => {
-  const sample = [node(1, [group(0, 1)]), node(2, [group(0, 1, { applied: 90 })]), node(3, [group(0, 1)])];
-  assert.deepEqual(planDrain(sample, 1).transfers, [{ group: 0, to: 3 }]);
+  const snapshot = [node(1, [group(0, 1)]), node(2, [group(0, 1, { applied: 90 })]), node(3, [group(0, 1)])];
+  assert.deepEqual(planDrain(snapshot, 1).transfers, [{ group: 0, to: 3 }]);
   assert.deepEqual(planDrain(agreed(1), 1).transfers, [{ group: 0, to: 2 }]);
 });
 
 test('only what the node itself says it leads is planned', () => {
-  const sample = [node(1, [group(0, 2)]), node(2, [group(0, 1)]), node(3, [group(0, 1)])];
-  assert.deepEqual(planDrain(sample, 1), { transfers: [], stuck: [] });
+  const snapshot = [node(1, [group(0, 2)]), node(2, [group(0, 1)]), node(3, [group(0, 1)])];
+  assert.deepEqual(planDrain(snapshot, 1), { transfers: [], immovable: [] });
 });
 
 test('a voter that takes nothing is passed over, one that does not report comes last', () => {
@@ -39,10 +39,10 @@ test('a voter that takes nothing is passed over, one that does not report comes 
 
 test('a group that no node can take is named with the reason', () => {
   const groups = [group(0, 1), group(1, 1, { voters: [1] })];
-  const sample = [node(1, groups), node(2, groups, DRAINING), node(3, groups, DRAINING)];
-  assert.deepEqual(planDrain(sample, 1), {
+  const snapshot = [node(1, groups), node(2, groups, DRAINING), node(3, groups, DRAINING)];
+  assert.deepEqual(planDrain(snapshot, 1), {
     transfers: [],
-    stuck: [
+    immovable: [
       {
         group: 0,
         why: 'no other voter takes leaderships (node 2 is maintenance-drain, node 3 is maintenance-drain)',

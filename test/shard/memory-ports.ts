@@ -75,7 +75,7 @@ export class MemoryStorage implements ShardStorage {
   readonly votes = new Map<number, StoredVote>();
   spaceLeft = true;
   roomToGrow = true;
-  doomedRecords = 0;
+  recordsToDelete = 0;
   /** The next commits fail. */
   isFull = false;
   commits = 0;

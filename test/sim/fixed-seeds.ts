@@ -51,7 +51,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'sweep-takes-uploads': 0xb,
   'sweep-takes-merges': 0x21,
   'merge-keeps-references': 0xb,
-  'doom-of-known-objects': 0x21,
+  'marks-known-objects': 0x21,
   'pack-counted-short': 0xb,
   'release-counts-double': 0xb,
   'split-shifts-bytes': 0xb,

@@ -20,7 +20,7 @@ import { COMMANDS } from '../../src/protocol/operations.ts';
 const NONE: Quota = { streamsMax: -1, retainedBytesMax: -1 };
 const AGAIN_MS = 250;
 
-interface Held {
+interface Usage {
   readonly streams: number;
   readonly bytes: number;
 }
@@ -87,7 +87,7 @@ export class Quotas {
 class Watch {
   readonly #world: World;
   readonly #reference: Reference;
-  #before: Held = { streams: 0, bytes: 0 };
+  #before: Usage = { streams: 0, bytes: 0 };
 
   constructor(world: World, reference: Reference) {
     this.#world = world;
@@ -156,7 +156,7 @@ function bucketOf(state: State, { bytes, keyAt, keyBytes }: Command): ReturnType
   return state.buckets.of(state.tx, bytes, keyAt, border < 0 ? keyBytes : border);
 }
 
-function held(state: State, command: Command): Held {
+function held(state: State, command: Command): Usage {
   const { streamCount, retainedBytes } = bucketOf(state, command);
   return { streams: streamCount, bytes: retainedBytes };
 }

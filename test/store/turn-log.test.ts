@@ -73,13 +73,13 @@ test('a record is deleted once none of its entries is needed', async (t) => {
   const logs = open(store, FRESH);
   for (let i = 1; i <= 20; i++) store.commit([batch(1, [entry(i, 1)]), batch(2, [entry(i, 1)])], undefined);
   store.purge(1, 15);
-  assert.equal(store.doomedRecords, 0, 'group 2 still needs all of them');
+  assert.equal(store.recordsToDelete, 0, 'group 2 still needs all of them');
   store.purge(2, 10);
-  assert.equal(store.doomedRecords, 10);
+  assert.equal(store.recordsToDelete, 10);
   assert.equal(show(logs.get(2) as LogReader).split(':')[0], '11');
   assert.equal((logs.get(2) as LogReader).term(10), 1, 'the term in front of the log is kept');
   store.commit([], undefined);
-  assert.equal(store.doomedRecords, 0);
+  assert.equal(store.recordsToDelete, 0);
   const again = open(
     await temporary.reopen(),
     new Map([
@@ -104,9 +104,9 @@ test('records that a checkpoint covered before a crash are found and deleted aft
       [2, [0, 0]],
     ]),
   );
-  assert.equal(store.doomedRecords, 4);
+  assert.equal(store.recordsToDelete, 4);
   store.commit([], undefined);
-  assert.equal(store.doomedRecords, 0);
+  assert.equal(store.recordsToDelete, 0);
   store.commit([batch(1, [entry(6, 1)])], undefined);
   const again = open(
     await temporary.reopen(),
@@ -170,7 +170,7 @@ test('a commit whose checkpoint throws leaves nothing behind, and its turn can b
   assert.equal(store.tx.get(key), undefined);
   assert.deepEqual(store.vote(1), { term: 0, vote: 0 });
   assert.equal((logs.get(1) as LogReader).lastIndex(), 1);
-  assert.equal(store.doomedRecords, 1, 'the deletion is rolled back too');
+  assert.equal(store.recordsToDelete, 1, 'the deletion is rolled back too');
   store.commit(batches, undefined);
   assert.equal(show(logs.get(1) as LogReader), '2: 2@1');
   const again = open(
@@ -202,7 +202,7 @@ test('what was replaced stays replaced when another group keeps its record and a
   // Once the other group is purged, both records go.
   again.purge(2, 1);
   again.commit([], undefined);
-  assert.equal(again.doomedRecords, 0);
+  assert.equal(again.recordsToDelete, 0);
   again = await temporary.reopen();
   logs = open(
     again,
@@ -212,7 +212,7 @@ test('what was replaced stays replaced when another group keeps its record and a
     ]),
   );
   assert.equal(show(logs.get(1) as LogReader), '2:');
-  assert.equal(again.doomedRecords, 0, 'nothing is left on disk');
+  assert.equal(again.recordsToDelete, 0, 'nothing is left on disk');
 });
 
 /** Nothing, next to nothing, what a few entries take, and all. */

@@ -84,12 +84,12 @@ export class Model {
         return answer('OK');
       case 'purge': {
         const front = `${command.bucket}\0`;
-        const doomed = [...this.streams.keys()].filter((key) => key.startsWith(front));
-        for (const key of doomed) this.#remove(key);
+        const keys = [...this.streams.keys()].filter((key) => key.startsWith(front));
+        for (const key of keys) this.#remove(key);
         const bucket = this.bucket(command.bucket);
         bucket.exists = false;
         bucket.quota = [-1, -1];
-        return { ...answer('OK'), body: String(doomed.length) };
+        return { ...answer('OK'), body: String(keys.length) };
       }
       case 'delete-bucket': {
         const bucket = this.buckets.get(command.bucket);

@@ -59,7 +59,7 @@ export class GroupExport {
     this.#rows = source.rows(BACKUP_TAGS)[Symbol.iterator]();
     const meta = metaOf(source.row(TAG_META));
     // Another checkpoint may have come since; an earlier one would not satisfy the request.
-    this.#commitIndex = meta?.mutations ?? order.commitIndex;
+    this.#commitIndex = meta?.appliedCommands ?? order.commitIndex;
     assert(this.#commitIndex >= order.commitIndex, 'the store shows the checkpoint that the export asked for');
     const origin = meta?.cold.origin ?? order.origin;
     const { group, groupCount } = order;
@@ -117,7 +117,7 @@ function metaOf(row: Uint8Array | undefined): Meta | undefined {
     appliedIndex: 0,
     appliedTerm: 0,
     nextIncarnation: 0,
-    mutations: 0,
+    appliedCommands: 0,
     hotBytes: 0,
     cold: new ColdCounters(),
     configuration: row,

@@ -85,7 +85,7 @@ export class Exports {
     const id = ++this.#last;
     this.#running.set(id, { group, hadRoom: this.#storage.roomToGrow, usedAtMs: clockMs });
     group.exports++;
-    const { mutations: appliedCommands, cold } = group.state;
+    const { appliedCommands, cold } = group.state;
     QUERIES.exportGroup.result.write(reply, { id, appliedCommands, origin: cold.origin });
     return 'OK';
   }

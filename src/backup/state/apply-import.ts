@@ -99,7 +99,7 @@ export function applyImportEnd(state: State, command: Command, reply: Reply): vo
   // This cluster may not delete objects of the backup's cluster unless it replaces that cluster.
   cold.origin = end.origin;
   // The import counts as one applied command.
-  if (!planted('import-goes-on-counting')) state.mutations = 0;
+  if (!planted('import-goes-on-counting')) state.appliedCommands = 0;
   state.markImport({ ...mark, phase: 'done', lastMs: command.nowMs, digest: end.digest });
   return undefined;
 }
@@ -110,16 +110,16 @@ export function applyImportAbort(state: State, command: Command, reply: Reply): 
   const mark = state.imported;
   if (mark === undefined || mark.phase === 'done' || mark.token !== token) return refuse(reply, 'IMPORT_LOST');
   if (mark.phase === 'undone') return undefined;
-  const doomed: Uint8Array[] = [];
+  const keys: Uint8Array[] = [];
   const rowsMax = planted('import-undone-in-many-steps') ? 3 : UNDO_ROWS;
   for (const tag of planted('import-undone-but-for-indexes') ? IMPORTED_TAGS.slice(0, -4) : IMPORTED_TAGS) {
-    if (doomed.length === rowsMax) break;
+    if (keys.length === rowsMax) break;
     const start = taggedKey(state.prefix, tag, NOTHING);
-    state.overlay.range(start, prefixEnd(start), false, (key) => doomed.push(key.slice()) < rowsMax);
+    state.overlay.range(start, prefixEnd(start), false, (key) => keys.push(key.slice()) < rowsMax);
   }
-  for (const key of doomed) state.overlay.delete(key);
-  state.dirtyBytes += ROW_DIRTY_BYTES * doomed.length;
-  if (doomed.length < rowsMax) {
+  for (const key of keys) state.overlay.delete(key);
+  state.dirtyBytes += ROW_DIRTY_BYTES * keys.length;
+  if (keys.length < rowsMax) {
     state.buckets.forget();
     state.markImport({ ...mark, phase: 'undone', pieces: 0, rows: 0, lastMs: command.nowMs });
     return undefined;

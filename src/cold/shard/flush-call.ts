@@ -54,8 +54,8 @@ function outcome(group: Group, { stream, done, reason }: FlushCall): CallResult 
       const head = group.state.find(stream, 0, stream.length);
       if (head === undefined) return sentence('not-found', 'stream not found');
       // Applied commands, as backups count them: not the index in the log.
-      const { mutations } = group.state;
-      return { outcome: 'done', body: { hot_start_offset: head.hotStart, group_commit_index: mutations } };
+      const { appliedCommands } = group.state;
+      return { outcome: 'done', body: { hot_start_offset: head.hotStart, group_commit_index: appliedCommands } };
     }
     case 'failed':
       return sentence('store-failed', `the cold store did not take the object: ${reason}`);

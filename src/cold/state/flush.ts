@@ -87,7 +87,7 @@ export function applyGcDone(state: State, command: Command): void {
 export function applyMarkOrphan(state: State, command: Command): void {
   const bytes = command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes);
   for (const { object, key } of decodeOrphanList(bytes)) {
-    if (objectKnown(state, object) && !planted('doom-of-known-objects')) continue;
+    if (objectKnown(state, object) && !planted('marks-known-objects')) continue;
     addObject(state, { object, refs: 0, bytes: 0, bucket: '', key }, command.nowMs);
   }
 }

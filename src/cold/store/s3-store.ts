@@ -113,9 +113,9 @@ export class S3Store implements ObjectStore {
   async endUploads(isOne: (key: string) => boolean, begunBeforeMs: number, signal: AbortSignal): Promise<number> {
     const { bucket } = this.#options;
     const all = await this.#send('', signal, (one) => openUploads(this.#client, bucket, this.#prefix, one));
-    const doomed = all.filter(({ key, begunMs }) => begunMs < begunBeforeMs && isOne(key.slice(this.#prefix.length)));
+    const abandoned = all.filter(({ key, begunMs }) => begunMs < begunBeforeMs && isOne(key.slice(this.#prefix.length)));
     let ended = 0;
-    for (const upload of doomed) {
+    for (const upload of abandoned) {
       try {
         await this.#send(upload.key, signal, (one) => abortUpload(this.#client, bucket, upload, one));
         ended++;

@@ -5,7 +5,7 @@
 import type { Location } from '../../backup/format/location.ts';
 import { isPartOfBackup } from '../../backup/format/manifest.ts';
 import { Fault } from '../../backup/state/fault.ts';
-import type { Progress } from '../progress.ts';
+import type { ProgressBar } from '../progress-bar.ts';
 
 /** No group takes so long. */
 const OLD_MS = 24 * 3_600_000;
@@ -14,7 +14,7 @@ const OLD_MS = 24 * 3_600_000;
  * `all`: this location has a backup now, and whoever were still writing there would spoil it. `old`: somebody else may be at it. A
  * store that does not tell fails no backup.
  */
-export async function endUnfinished(location: Location, progress: Progress, which: 'all' | 'old'): Promise<void> {
+export async function endUnfinished(location: Location, progress: ProgressBar, which: 'all' | 'old'): Promise<void> {
   const isAll = which === 'all';
   try {
     const ended = await location.endUnfinished(isPartOfBackup, isAll ? Infinity : Date.now() - OLD_MS);

@@ -5,7 +5,7 @@ import type { Location } from '../../backup/format/location.ts';
 import { type GroupEntry, type Manifest, readManifest } from '../../backup/format/manifest.ts';
 import { VERIFIER_LOADED } from '../../backup/format/verify.ts';
 import { Failure, Interrupted } from '../failure.ts';
-import type { Progress } from '../progress.ts';
+import type { ProgressBar } from '../progress-bar.ts';
 
 /** Each takes some 200 bytes for each stream of its group, besides its buffers. */
 const THREADS_MAX = 8;
@@ -23,7 +23,7 @@ type Answer = { readonly fault: string } | { readonly bucketNames: readonly stri
 
 export async function verifyBackup(
   location: Location,
-  progress: Progress,
+  progress: ProgressBar,
   signal: AbortSignal,
 ): Promise<VerifiedBackup> {
   const manifest = await readManifest(location);

@@ -15,7 +15,7 @@ import type { Cluster } from '../cluster.ts';
 import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
 import type { Flag } from '../command-line.ts';
 import { Failure, Interrupted, UsageError } from '../failure.ts';
-import type { Progress } from '../progress.ts';
+import type { ProgressBar } from '../progress-bar.ts';
 import { whyLeaderless } from '../ready.ts';
 import { settle } from '../waiting.ts';
 
@@ -182,7 +182,7 @@ async function checkTarget({ raft_group_count: wanted }: Manifest, found: number
 }
 
 /** Without a leader an import waits half a minute on every node before it fails. A cluster that was just started elects some. */
-async function leadersOf(cluster: Cluster, progress: Progress): Promise<void> {
+async function leadersOf(cluster: Cluster, progress: ProgressBar): Promise<void> {
   const pace = { intervalMs: LEADERS_LOOK_MS, timeoutMs: LEADERS_WAIT_MS };
   const show = (objection: string): void => progress.waiting(objection);
   await settle(cluster, pace, 1, whyLeaderless, 'nothing was restored, because not every group had a leader', show);
@@ -220,7 +220,7 @@ function createdOf({ values }: Context): number {
 }
 
 /** Of the groups, and how much has moved in all. */
-function teller(progress: Progress, groups: number, done: string): (group: number, bytes: number) => void {
+function teller(progress: ProgressBar, groups: number, done: string): (group: number, bytes: number) => void {
   let bytes = 0;
   return (group, more) => {
     bytes += more;

@@ -10,7 +10,7 @@ import {
   pollInterval,
   seconds,
 } from '../context.ts';
-import { checkAlone, completeSample, describePlan, giveAway, preflight, underMark } from '../drain.ts';
+import { checkAlone, completeSnapshot, describePlan, giveAway, preflight, underMark } from '../drain.ts';
 import { Failure } from '../failure.ts';
 
 export const drain: Verb = {
@@ -32,7 +32,7 @@ export const drain: Verb = {
     const cluster = openCluster(context);
     const node = cluster.node(values.integer('node'));
     if (values.isSet('dry-run')) {
-      for (const line of describePlan(await completeSample(cluster), node)) say(line);
+      for (const line of describePlan(await completeSnapshot(cluster), node)) say(line);
       return;
     }
     const options = {

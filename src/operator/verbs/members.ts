@@ -2,7 +2,7 @@
 import type { Flag } from '../command-line.ts';
 import { CONFIG, NODE, type Verb, asking, openCluster, pollInterval, seconds } from '../context.ts';
 import { addMember, removeMember } from '../membership.ts';
-import { type Sample, groupViews, nameGroups } from '../sample.ts';
+import { type ClusterSnapshot, groupViews, nameGroups } from '../cluster-snapshot.ts';
 
 /** The bytes of the groups have to travel. */
 const MOVE_TIMEOUT_SECONDS = 3600;
@@ -22,11 +22,11 @@ export const members: Verb = {
   about: 'show who votes and who learns in which groups',
   flags: { config: CONFIG, json: { kind: 'switch', about: 'the result as JSON, for programs' }, ...asking() },
   run: async (context) => {
-    const sample = await openCluster(context).sample();
-    const all = membersOf(sample);
+    const snapshot = await openCluster(context).snapshot();
+    const all = membersOf(snapshot);
     if (context.values.isSet('json')) return context.say(JSON.stringify({ members: all }));
     if (all.length === 0) return context.say('no node reports a group');
-    const total = groupViews(sample).length;
+    const total = groupViews(snapshot).length;
     for (const { node_id: node, voter_of: votes, learner_of: learns } of all) {
       const parts = [
         ...(votes.length === 0 ? [] : [`voter of ${rangeOf(votes, total)}`]),
@@ -43,16 +43,16 @@ interface Member {
   readonly learner_of: readonly number[];
 }
 
-function membersOf(sample: Sample): Member[] {
+function membersOf(snapshot: ClusterSnapshot): Member[] {
   const members = new Map<number, { voter: Set<number>; learner: Set<number> }>();
   const of = (node: number): { voter: Set<number>; learner: Set<number> } => {
     const known = members.get(node) ?? { voter: new Set(), learner: new Set() };
     members.set(node, known);
     return known;
   };
-  for (const { id, voters } of groupViews(sample)) {
+  for (const { id, voters } of groupViews(snapshot)) {
     for (const node of voters) of(node).voter.add(id);
-    for (const { report } of sample) {
+    for (const { report } of snapshot) {
       const group = report?.groups.find((one) => one.id === id);
       for (const node of group?.learners ?? []) if (!voters.includes(node)) of(node).learner.add(id);
     }

@@ -1,9 +1,9 @@
 /** The verbs that wait: for a cluster that starts, for one node that comes back, for all of it to be in order. */
-import { comeBack } from '../come-back.ts';
+import { waitCaughtUp } from '../wait-caught-up.ts';
 import { CONFIG, LAG, NODE, type Verb, asking, openCluster, pollInterval, seconds } from '../context.ts';
 import { EXIT_ABORTED, Failure } from '../failure.ts';
 import { whyNotServing } from '../ready.ts';
-import type { Sample } from '../sample.ts';
+import type { ClusterSnapshot } from '../cluster-snapshot.ts';
 import { clusterReady, settle } from '../waiting.ts';
 
 export const waitReady: Verb = {
@@ -21,12 +21,12 @@ export const waitReady: Verb = {
     const cluster = openCluster(context);
     const groups = values.integer('expected-groups');
     const total = cluster.nodes.length;
-    const show = (objection: string, sample: Sample): void => {
-      const done = sample.filter((answer) => whyNotServing([answer], groups) === undefined).length;
+    const show = (objection: string, snapshot: ClusterSnapshot): void => {
+      const done = snapshot.filter((answer) => whyNotServing([answer], groups) === undefined).length;
       progress.step(done, total, `nodes ready; ${objection}`);
     };
     const pace = { intervalMs: values.ms('poll-interval-secs'), timeoutMs: values.ms('timeout-secs') };
-    await settle(cluster, pace, 1, (sample) => whyNotServing(sample, groups), 'not ready', show);
+    await settle(cluster, pace, 1, (snapshot) => whyNotServing(snapshot, groups), 'not ready', show);
     progress.end();
     say(`ready: ${total} node(s), ${groups} groups each`);
   },
@@ -55,7 +55,7 @@ export const wait: Verb = {
       lagMax: values.integer('lag-tolerance'),
     };
     try {
-      await comeBack(cluster, node, options, progress);
+      await waitCaughtUp(cluster, node, options, progress);
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       throw new Failure(`node ${node.id}: NOT READY (${error.message})`, EXIT_ABORTED, { cause: error });

@@ -4,9 +4,9 @@ import type { ClusterNode } from '../cluster-file.ts';
 import { CONFIG, LAG, NODE, type Verb, asking, openCluster, seconds } from '../context.ts';
 import { Failure, Interrupted } from '../failure.ts';
 import { Mistake } from '../http-client.ts';
-import type { Progress } from '../progress.ts';
+import type { ProgressBar } from '../progress-bar.ts';
 import { needsPermission, whyLeaderless } from '../ready.ts';
-import { type GroupView, type Sample, groupOf, groupViews, nameGroups, reportOf } from '../sample.ts';
+import { type GroupView, type ClusterSnapshot, groupOf, groupViews, nameGroups, reportOf } from '../cluster-snapshot.ts';
 import { failIfMistaken, pause } from '../waiting.ts';
 
 const RETRY_MS = 100;
@@ -53,26 +53,26 @@ async function arm(
   cluster: Cluster,
   node: ClusterNode,
   { lagMax, timeoutMs }: ArmOptions,
-  progress: Progress,
+  progress: ProgressBar,
 ): Promise<readonly Armed[]> {
   const deadlineMs = performance.now() + timeoutMs;
   const done = new Map<number, number>();
-  const before = await cluster.sample();
+  const before = await cluster.snapshot();
   await pause(LOOK_MS, cluster.signal);
   for (;;) {
-    const sample = await cluster.sample();
-    failIfMistaken(sample);
-    const member = groupViews(sample).filter(({ voters }) => voters.includes(node.id));
-    const needy = member.filter(({ id }) => needsPermission(sample, before, node.id, id, lagMax));
+    const snapshot = await cluster.snapshot();
+    failIfMistaken(snapshot);
+    const member = groupViews(snapshot).filter(({ voters }) => voters.includes(node.id));
+    const needy = member.filter(({ id }) => needsPermission(snapshot, before, node.id, id, lagMax));
     const open = needy.filter((view) => view.leader === undefined || done.get(view.id) !== view.term);
     // A permission is gone with the leader that had it, unless the node has heard of it.
-    const unheard = needy.filter(({ id }) => groupOf(reportOf(sample, node.id), id)?.logLost === true);
+    const unheard = needy.filter(({ id }) => groupOf(reportOf(snapshot, node.id), id)?.logLost === true);
     if (member.length > 0 && open.length === 0 && unheard.length === 0)
       return [...done.keys()].map((group) => ({ group, of: member.length }));
     const refusals = await askLeaders(cluster, node, open, done);
     const left = open.filter((view) => view.leader === undefined || done.get(view.id) !== view.term);
     if (member.length > 0 && left.length === 0 && unheard.length === 0) continue;
-    const why = member.length === 0 ? whyNoMember(sample, node.id) : (refusals[0] ?? whyOpen(sample, left, node.id));
+    const why = member.length === 0 ? whyNoMember(snapshot, node.id) : (refusals[0] ?? whyOpen(snapshot, left, node.id));
     const hint = member.length === 0 ? '' : `; without a majority nobody can refill node ${node.id}`;
     if (performance.now() >= deadlineMs) throw new Failure(`not within ${timeoutMs / 1000} s: ${why}${hint}`);
     progress.waiting(why);
@@ -108,18 +108,18 @@ async function askLeaders(
   return refusals;
 }
 
-function whyNoMember(sample: Sample, node: number): string {
-  const silent = sample.filter(({ report }) => report === undefined);
+function whyNoMember(snapshot: ClusterSnapshot, node: number): string {
+  const silent = snapshot.filter(({ report }) => report === undefined);
   const reasons = silent.map(({ nodeId, error }) => `node ${nodeId}: ${error}`).join('; ');
-  if (silent.length === sample.length) return `no node answers (${reasons})`;
+  if (silent.length === snapshot.length) return `no node answers (${reasons})`;
   return `no node that answers has node ${node} among its voters${reasons === '' ? '' : ` (${reasons})`}`;
 }
 
-function whyOpen(sample: Sample, open: readonly GroupView[], node: number): string {
+function whyOpen(snapshot: ClusterSnapshot, open: readonly GroupView[], node: number): string {
   const own = open.filter(({ leader }) => leader === node).map(({ id }) => id);
   if (own.length > 0) return `${nameGroups(own)} ${own.length === 1 ? 'is' : 'are'} led by node ${node} itself`;
   if (open.length === 0) return `node ${node} has yet to hear of it`;
-  return whyLeaderless(sample) ?? `the leadership of ${nameGroups(open.map(({ id }) => id))} has just moved`;
+  return whyLeaderless(snapshot) ?? `the leadership of ${nameGroups(open.map(({ id }) => id))} has just moved`;
 }
 
 export const prepareRestart: Verb = {

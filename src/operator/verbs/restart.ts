@@ -4,7 +4,7 @@
  */
 import type { Cluster } from '../cluster.ts';
 import type { ClusterNode } from '../cluster-file.ts';
-import { comeBack } from '../come-back.ts';
+import { waitCaughtUp } from '../wait-caught-up.ts';
 import {
   CONFIG,
   type Context,
@@ -16,10 +16,10 @@ import {
   pollInterval,
   seconds,
 } from '../context.ts';
-import { checkAlone, completeSample, describePlan, giveAway, isMarked, preflight, underMark } from '../drain.ts';
+import { checkAlone, completeSnapshot, describePlan, giveAway, isMarked, preflight, underMark } from '../drain.ts';
 import { EXIT_ABORTED, Failure, UsageError } from '../failure.ts';
 import { renderCommand, runCommand, tellsNodesApart } from '../restart-command.ts';
-import type { Sample } from '../sample.ts';
+import type { ClusterSnapshot } from '../cluster-snapshot.ts';
 
 /** A cluster that is not in order before a restart is not waited for as long as a node that comes back. */
 const PREFLIGHT_MS_MAX = 120_000;
@@ -51,11 +51,11 @@ export const restart: Verb = {
     const chosen = values.ids('only')?.map((id) => cluster.node(id)) ?? cluster.nodes;
     const template = templateOf(context, cluster, chosen);
     const isDry = values.isSet('dry-run');
-    const sample = isDry ? await completeSample(cluster) : await cluster.sample();
-    const nodes = inOrder(chosen, sample, (text) => progress.note(text));
+    const snapshot = isDry ? await completeSnapshot(cluster) : await cluster.snapshot();
+    const nodes = inOrder(chosen, snapshot, (text) => progress.note(text));
     if (isDry) {
       for (const node of nodes) {
-        for (const line of describePlan(sample, node))
+        for (const line of describePlan(snapshot, node))
           say(line.startsWith('node ') ? line : `node ${node.id}: ${line}`);
         say(`node ${node.id}: would run: ${renderCommand(template, node)}`);
       }
@@ -85,8 +85,8 @@ function templateOf({ values }: Context, cluster: Cluster, nodes: readonly Clust
 }
 
 /** A node that carries a mark is where an earlier rollout was killed: it goes first, so that never two are drained. */
-function inOrder(chosen: readonly ClusterNode[], sample: Sample, note: (text: string) => void): ClusterNode[] {
-  const marked = chosen.filter(({ id }) => isMarked(sample, id));
+function inOrder(chosen: readonly ClusterNode[], snapshot: ClusterSnapshot, note: (text: string) => void): ClusterNode[] {
+  const marked = chosen.filter(({ id }) => isMarked(snapshot, id));
   for (const { id } of marked) note(`node ${id}: has the mark of an earlier run, so it goes first`);
   return [...marked, ...chosen.filter((node) => !marked.includes(node))];
 }
@@ -115,7 +115,7 @@ async function restartOne(context: Context, cluster: Cluster, node: ClusterNode,
       stallTimeoutMs: values.ms('stall-timeout-secs'),
       readyTimeoutMs: values.ms('ready-timeout-secs'),
     };
-    await comeBack(cluster, node, wait, progress, drainedMs);
+    await waitCaughtUp(cluster, node, wait, progress, drainedMs);
     await cluster.mark(node, false);
   });
   progress.end();

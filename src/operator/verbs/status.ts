@@ -1,8 +1,8 @@
 import process from 'node:process';
 import { CONFIG, type Verb, asking, openCluster, seconds } from '../context.ts';
 import { Interrupted } from '../failure.ts';
-import type { Sample } from '../sample.ts';
-import { Screen, columnsOf } from '../screen.ts';
+import type { ClusterSnapshot } from '../cluster-snapshot.ts';
+import { LiveScreen, columnsOf } from '../live-screen.ts';
 import { renderStatus, statusJson } from '../status-table.ts';
 import { pause } from '../waiting.ts';
 
@@ -21,21 +21,21 @@ export const status: Verb = {
     const cluster = openCluster(context);
     const isJson = values.isSet('json');
     const isWatching = values.isSet('watch');
-    const linesOf = (sample: Sample, columns: number): string[] =>
+    const linesOf = (snapshot: ClusterSnapshot, columns: number): string[] =>
       isJson
-        ? [JSON.stringify(statusJson(cluster.nodes, sample), null, isWatching ? 0 : 2)]
-        : renderStatus(cluster.nodes, sample, columns);
+        ? [JSON.stringify(statusJson(cluster.nodes, snapshot), null, isWatching ? 0 : 2)]
+        : renderStatus(cluster.nodes, snapshot, columns);
     if (!isWatching) {
-      for (const line of linesOf(await cluster.sample(), columnsOf(process.stdout))) say(line);
+      for (const line of linesOf(await cluster.snapshot(), columnsOf(process.stdout))) say(line);
       return;
     }
-    const screen = process.stdout.isTTY && !isJson ? new Screen(process.stdout) : undefined;
+    const screen = process.stdout.isTTY && !isJson ? new LiveScreen(process.stdout) : undefined;
     try {
       for (;;) {
-        const sample = await cluster.sample();
+        const snapshot = await cluster.snapshot();
         const heading = `${new Date().toISOString()}   Ctrl-C ends`;
-        if (screen !== undefined) screen.draw((columns) => [heading, '', ...linesOf(sample, columns)]);
-        else say([...linesOf(sample, Infinity), ...(isJson ? [] : [''])].join('\n'));
+        if (screen !== undefined) screen.draw((columns) => [heading, '', ...linesOf(snapshot, columns)]);
+        else say([...linesOf(snapshot, Infinity), ...(isJson ? [] : [''])].join('\n'));
         await pause(values.ms('interval-secs'), signal);
       }
     } catch (error) {

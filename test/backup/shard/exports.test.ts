@@ -19,7 +19,7 @@ interface World {
 
 function world(): World {
   const storage = { roomToGrow: true };
-  const state = { mutations: 7, cold: { origin: '0'.repeat(16) }, imported: undefined };
+  const state = { appliedCommands: 7, cold: { origin: '0'.repeat(16) }, imported: undefined };
   const group = { exports: 0, state };
   let last = { code: 'INTERNAL' as ErrorCode, id: 0 };
   const exports = new Exports(storage as unknown as ShardStorage, {

@@ -78,8 +78,8 @@ class Replica {
     return rows;
   }
 
-  get mutations(): number {
-    return this.#state.mutations;
+  get appliedCommands(): number {
+    return this.#state.appliedCommands;
   }
 }
 
@@ -171,7 +171,7 @@ test('an import leaves the same rows regardless of flushes in between', () => {
   const never = run(() => false);
   assert(never.rows().length > 100);
   // The import counts as one; then four commands, and those that were refused or repeated.
-  assert.equal(never.mutations, 1 + 6);
+  assert.equal(never.appliedCommands, 1 + 6);
   assert.deepEqual(run(() => true).rows(), never.rows());
   for (let seed = 1; seed <= 20; seed++) {
     const random = createRandom(seed);

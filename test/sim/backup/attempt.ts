@@ -10,7 +10,7 @@ import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import type { Taken } from './exporting.ts';
 import { gatewayOf, guarded } from './gateway.ts';
-import type { Mischief } from './import-chaos.ts';
+import type { ImportChaos } from './import-chaos.ts';
 import type { RestoreOptions } from './options.ts';
 
 export type Answer =
@@ -29,7 +29,7 @@ export interface AttemptParts {
   readonly options: RestoreOptions;
   readonly process: SimProcess;
   readonly taken: Taken;
-  readonly mischief: Mischief;
+  readonly chaos: ImportChaos;
   readonly newToken: () => string;
   readonly onAnswer: (answer: Answer) => void;
 }
@@ -53,7 +53,7 @@ export class Attempt implements ImportSink {
   #left = false;
 
   constructor(parts: AttemptParts) {
-    const { world, process, options, taken, random, mischief, newToken } = parts;
+    const { world, process, options, taken, random, chaos, newToken } = parts;
     this.#parts = parts;
     this.process = process;
     this.isAltered = world.faulty && random.chance(options.altered);
@@ -67,11 +67,11 @@ export class Attempt implements ImportSink {
       process,
       groupCount: taken.contents.head.groupCount,
       group: options.target,
-      onSend: (request) => mischief.onSend(request, process),
+      onSend: (request) => chaos.onSend(request, process),
     });
     const digest = random.chance(0.5) ? taken.contents.digest : undefined;
-    const wish = { digest, adopts: false, directory: '', readCold: undefined };
-    const feed = new Import(gateway, taken.group, wish, this, {
+    const request = { digest, adopts: false, directory: '', readCold: undefined };
+    const feed = new Import(gateway, taken.group, request, this, {
       clock: { monotonicMs: () => process.nowMs, after: process.later },
       // Another attempt may cut them elsewhere.
       pieceBytes: options.pieceBytes * random.pick([1, 3]),

@@ -34,7 +34,7 @@ const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   'UNCOMMITTED_FULL',
 ]);
 
-export class Knocking {
+export class ClientProbes {
   readonly #world: World;
   readonly #clients: Clients;
   readonly #options: RestoreOptions;

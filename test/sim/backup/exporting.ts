@@ -15,14 +15,14 @@ import type { SimNode } from '../node.ts';
 import type { World } from '../world.ts';
 import { gatewayOf, guarded } from './gateway.ts';
 import { readersOf } from './readers.ts';
-import { type Portrait, gaugesDiffer, rowsDiffer } from './state-digest.ts';
+import { type StateDigest, gaugesDiffer, rowsDiffer } from './state-digest.ts';
 
 /** A document, and what it was taken from. */
 export interface Taken {
   readonly group: number;
   readonly bytes: Uint8Array;
   readonly contents: Contents;
-  readonly portrait: Portrait;
+  readonly stateDigest: StateDigest;
 }
 
 /** The downloading client gives up after this long. */
@@ -35,7 +35,7 @@ class Download implements ExportSink {
   onOver: (() => void) | undefined;
   digest: string | undefined;
   commitIndex = -1;
-  portrait: Portrait | undefined;
+  stateDigest: StateDigest | undefined;
   readonly pieces: Uint8Array[] = [];
   readonly #world: World;
   readonly #paceMs: number;
@@ -154,7 +154,7 @@ export class Exporting {
       world,
       process,
       lateMs: random.pick([0.1, 1, 300]),
-      onOpen: (portrait) => (download.portrait = portrait),
+      onOpen: (stateDigest) => (download.stateDigest = stateDigest),
     });
     const endedEarly = (_group: number, { reason }: { readonly reason: string }): never => {
       throw world.failure(`backup: an export ended early: ${reason}`);
@@ -166,12 +166,12 @@ export class Exporting {
     return undefined;
   }
 
-  #judge(group: number, { pieces, portrait, digest, commitIndex }: Download): Taken | undefined {
+  #judge(group: number, { pieces, stateDigest, digest, commitIndex }: Download): Taken | undefined {
     const { options, blind } = this.#world;
     const fail = (what: string): never => {
       throw this.#world.failure(`export g${group} at ${commitIndex}: ${what}`);
     };
-    if (portrait === undefined) return fail('it came from nowhere');
+    if (stateDigest === undefined) return fail('it came from nowhere');
     const rows = new Map<string, string>();
     const reader = new DocumentReader(
       () => undefined,
@@ -186,15 +186,15 @@ export class Exporting {
     } catch (error) {
       return fail(String(error));
     }
-    const taken = { group, bytes, contents, portrait };
+    const taken = { group, bytes, contents, stateDigest };
     if (blind) return taken;
     const { head } = contents;
     if (head.group !== group || head.groupCount !== options.groups.length) fail('it names another group');
-    if (head.commitIndex !== commitIndex || commitIndex !== portrait.mutations)
-      fail(`it names ${head.commitIndex}, the state is of ${portrait.mutations}`);
-    if (head.origin !== portrait.origin) fail(`its origin is ${head.origin}, not ${portrait.origin}`);
+    if (head.commitIndex !== commitIndex || commitIndex !== stateDigest.appliedCommands)
+      fail(`it names ${head.commitIndex}, the state is of ${stateDigest.appliedCommands}`);
+    if (head.origin !== stateDigest.origin) fail(`its origin is ${head.origin}, not ${stateDigest.origin}`);
     if (digest !== undefined && digest !== contents.digest) fail(`its digest is ${contents.digest}, not ${digest}`);
-    const difference = rowsDiffer(portrait.rows, rows) ?? gaugesDiffer(portrait.gauges, contents);
+    const difference = rowsDiffer(stateDigest.rows, rows) ?? gaugesDiffer(stateDigest.gauges, contents);
     if (difference !== undefined) fail(difference);
     return taken;
   }

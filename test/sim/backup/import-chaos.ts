@@ -18,7 +18,7 @@ const BEHIND_MS = 800;
 export const FORGED_PIECES = 1_000_000;
 const NOTHING = new Uint8Array(0);
 
-export class Mischief {
+export class ImportChaos {
   readonly counts = { importsLate: 0, importsHung: 0, importsOvertaken: 0 };
   readonly #world: World;
   readonly #random: Random;

@@ -50,7 +50,7 @@ export class Heirs {
     const { references } = this.#world.checks;
     const source = references[taken.group] as Reference;
     const target = references[this.#target] as Reference;
-    const { appliedIndex, heads } = taken.portrait;
+    const { appliedIndex, heads } = taken.stateDigest;
     const byKey = new Map(heads.map((head) => [latin1(head.key), head]));
     for (const [token, effect] of source.effects) {
       if (effect.index <= appliedIndex) target.effects.set(token, { ...effect, count: 1, index: 0 });
@@ -112,9 +112,9 @@ export class Heirs {
 }
 
 /** By incarnation and id. */
-function producersOf({ portrait }: Taken): Map<number, Map<string, Known>> {
+function producersOf({ stateDigest }: Taken): Map<number, Map<string, Known>> {
   const producers = new Map<number, Map<string, Known>>();
-  for (const [key, value] of portrait.rows) {
+  for (const [key, value] of stateDigest.rows) {
     if (key.charCodeAt(0) !== TAG_PRODUCER) continue;
     const incarnation = bareIncarnationOf(Buffer.from(key, 'latin1'));
     let ofStream = producers.get(incarnation);

@@ -9,7 +9,7 @@ import type { ExportOrder, GroupRows } from '../../../src/backup/export/group-ex
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import { guarded } from './gateway.ts';
-import { type Portrait, type RawRow, portraitOf } from './state-digest.ts';
+import { type StateDigest, type RawRow, digestState } from './state-digest.ts';
 
 const MESSAGE_MS = 0.1;
 
@@ -18,7 +18,7 @@ export interface ReadersParts {
   readonly process: SimProcess;
   /** Delay until the thread knows of the export and its read transaction begins. */
   readonly lateMs: number;
-  readonly onOpen: (portrait: Portrait) => void;
+  readonly onOpen: (stateDigest: StateDigest) => void;
 }
 
 export function readersOf({ world, process, lateMs, onOpen }: ReadersParts): ExportReaders {
@@ -29,7 +29,7 @@ export function readersOf({ world, process, lateMs, onOpen }: ReadersParts): Exp
   };
   const open = (_shard: number, group: number): GroupRows => {
     const rows = process.store.disk.rowsUnder(process.store.prefix(group));
-    onOpen(portraitOf(rows));
+    onOpen(digestState(rows));
     return rowsOf(rows);
   };
   return {

@@ -146,20 +146,20 @@ export class Restored {
     this.counts.importsDone++;
     const { taken } = this;
     if (taken === undefined) return this.#fail('there was none');
-    const { portrait, contents } = taken;
+    const { stateDigest, contents } = taken;
     const { cold } = state;
     const gauges: Gauges = {
-      buckets: portrait.gauges.buckets,
-      streams: portrait.gauges.streams,
+      buckets: stateDigest.gauges.buckets,
+      streams: stateDigest.gauges.streams,
       hotBytes: state.hotBytes,
       coldBytes: cold.bytes,
       objects: cold.objects,
       objectBytes: cold.objectBytes,
       nextIncarnation: state.nextIncarnation,
     };
-    const difference = rowsDiffer(portrait.rows, new Map(rowsOf(state))) ?? gaugesDiffer(portrait.gauges, gauges);
+    const difference = rowsDiffer(stateDigest.rows, new Map(rowsOf(state))) ?? gaugesDiffer(stateDigest.gauges, gauges);
     if (difference !== undefined) this.#fail(difference);
-    if (state.mutations !== 1) this.#fail(`the group begins at ${state.mutations}, not at 1`);
+    if (state.appliedCommands !== 1) this.#fail(`the group begins at ${state.appliedCommands}, not at 1`);
     if (cold.gcLength !== 0) this.#fail(`${cold.gcLength} objects wait to be deleted`);
     if (cold.origin !== NO_ORIGIN) this.#fail(`the objects of ${cold.origin} are taken for its own`);
     if (state.imported?.phase !== 'done' || toHex(state.imported.digest) !== contents.digest)

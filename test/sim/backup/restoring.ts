@@ -12,8 +12,8 @@ import type { World } from '../world.ts';
 import { type Answer, Attempt } from './attempt.ts';
 import type { Exporting, Taken } from './exporting.ts';
 import { Heirs } from './inherit.ts';
-import { Knocking } from './client-probes.ts';
-import { Mischief } from './import-chaos.ts';
+import { ClientProbes } from './client-probes.ts';
+import { ImportChaos } from './import-chaos.ts';
 import type { RestoreOptions } from './options.ts';
 import { Restored } from './restored.ts';
 
@@ -49,9 +49,9 @@ export class Restoring {
   readonly #exporting: Exporting;
   readonly #options: RestoreOptions;
   readonly #random: Random;
-  readonly #mischief: Mischief;
+  readonly #chaos: ImportChaos;
   readonly #restored: Restored;
-  readonly #knocking: Knocking;
+  readonly #probes: ClientProbes;
   readonly #heirs: Heirs;
   readonly #running = new Set<Attempt>();
   #tokens = 0;
@@ -67,14 +67,14 @@ export class Restoring {
     this.#exporting = exporting;
     this.#options = options;
     this.#random = createRandom(world.options.seed * 67 + 29);
-    this.#mischief = new Mischief(world, options.late);
+    this.#chaos = new ImportChaos(world, options.late);
     this.#restored = new Restored(world, options.target);
-    this.#knocking = new Knocking(world, clients, options);
+    this.#probes = new ClientProbes(world, clients, options);
     this.#heirs = new Heirs(world, clients, options.target);
   }
 
   get allCounts(): Readonly<Record<string, number>> {
-    return { ...this.counts, ...this.#restored.counts, ...this.#mischief.counts };
+    return { ...this.counts, ...this.#restored.counts, ...this.#chaos.counts };
   }
 
   start(): void {
@@ -106,7 +106,7 @@ export class Restoring {
         options: this.#options,
         process,
         taken,
-        mischief: this.#mischief,
+        chaos: this.#chaos,
         newToken: () => (++this.#tokens).toString(16).padStart(16, '0'),
         onAnswer: (answer) => this.#answered(attempt, answer, taken),
       });
@@ -123,8 +123,8 @@ export class Restoring {
       // A group that clients do not use yet is of no use here.
       if (taken === undefined || taken.contents.streams === 0) return;
       this.#restored.taken = taken;
-      cold?.keep(taken.portrait);
-      this.#knocking.start(taken);
+      cold?.keep(taken.stateDigest);
+      this.#probes.start(taken);
     });
   }
 
@@ -167,7 +167,7 @@ export class Restoring {
       if (!this.#options.spoiled || !isThere) this.#fail('409, and the group is empty');
       this.counts.spoiled++;
       this.over = true;
-      return this.#knocking.stop();
+      return this.#probes.stop();
     }
     const isDone = status === 409 && value['imported_blake3'] === contents.digest;
     const isRight =
@@ -180,7 +180,7 @@ export class Restoring {
     if (this.#restored.counts.importsDone === 0) this.#fail(`${status}, and it is not done`);
     this.counts.restores++;
     this.over = true;
-    this.#knocking.stop();
+    this.#probes.stop();
     return this.#heirs.enter(taken, attempt.process.id);
   }
 

@@ -44,14 +44,14 @@ export interface Gauges {
   readonly nextIncarnation: number;
 }
 
-export interface Portrait {
+export interface StateDigest {
   /** Everything that is preserved, indexes included. */
   readonly rows: ReadonlyMap<string, string>;
   readonly heads: readonly Head[];
   readonly gauges: Gauges;
   /** From the meta row, when there is one. */
   readonly appliedIndex: number;
-  readonly mutations: number;
+  readonly appliedCommands: number;
   readonly origin: string;
 }
 
@@ -60,11 +60,11 @@ const REFS_AT = 0;
 const OBJECT_BYTES_AT = 8;
 const GC_SEQ_AT = 16;
 const META_ORIGIN_AT = 80;
-const META_MUTATIONS_AT = 96;
+const META_APPLIED_COMMANDS_AT = 96;
 
 const viewOf = (value: Uint8Array): DataView => new DataView(value.buffer, value.byteOffset, value.byteLength);
 
-class Painter {
+class Digester {
   readonly rows = new Map<string, string>();
   readonly heads = new Map<number, Head>();
   /** References of living streams, by object. */
@@ -78,7 +78,7 @@ class Painter {
   #objects = 0;
   #buckets = 0;
   appliedIndex = 0;
-  mutations = 0;
+  appliedCommands = 0;
   origin = '';
 
   /** First heads, then chunks, then the rest: rows come in the order of their tags. */
@@ -168,7 +168,7 @@ class Painter {
 
   #meta(value: Uint8Array): void {
     this.appliedIndex = viewOf(value).getFloat64(8, true);
-    this.mutations = viewOf(value).getFloat64(META_MUTATIONS_AT, true);
+    this.appliedCommands = viewOf(value).getFloat64(META_APPLIED_COMMANDS_AT, true);
     this.origin = latin1(value.subarray(META_ORIGIN_AT, META_ORIGIN_AT + 16));
   }
 
@@ -192,11 +192,11 @@ class Painter {
   }
 }
 
-export function portraitOf(rows: readonly RawRow[]): Portrait {
-  const painter = new Painter();
-  painter.take(rows);
-  const { appliedIndex, mutations, origin, gauges } = painter;
-  return { rows: painter.rows, heads: [...painter.heads.values()], gauges, appliedIndex, mutations, origin };
+export function digestState(rows: readonly RawRow[]): StateDigest {
+  const digester = new Digester();
+  digester.take(rows);
+  const { appliedIndex, appliedCommands, origin, gauges } = digester;
+  return { rows: digester.rows, heads: [...digester.heads.values()], gauges, appliedIndex, appliedCommands, origin };
 }
 
 /** In a sentence; undefined: none. */

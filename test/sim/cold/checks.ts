@@ -174,7 +174,7 @@ export class ColdChecks {
       const counted = refs.get(name) ?? 0;
       if (object.refs !== counted) this.#fail(`g${state.group}: ${name} has ${counted} references, not ${object.refs}`);
       if (object.queued !== (counted === 0))
-        this.#fail(`g${state.group}: ${name} with ${counted} references is doomed`);
+        this.#fail(`g${state.group}: ${name} with ${counted} references is queued for deletion`);
       refs.delete(name);
     }
     if (refs.size > 0) this.#fail(`g${state.group}: chunks of the unknown object ${[...refs.keys()].join(' ')}`);

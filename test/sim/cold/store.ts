@@ -23,7 +23,7 @@ import { type Random, createRandom } from '../../support/random.ts';
 import { decodeObjectRow } from '../../../src/cold/state/objects.ts';
 import { TAG_OBJECT } from '../../../src/stream/keys.ts';
 import { decodeObjectId } from '../../../src/protocol/cold.ts';
-import type { Portrait } from '../backup/state-digest.ts';
+import type { StateDigest } from '../backup/state-digest.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import type { ColdOptions } from './options.ts';
@@ -108,7 +108,7 @@ export class SimColdStore {
   }
 
   /** The objects of an export stay. */
-  keep({ rows }: Portrait): void {
+  keep({ rows }: StateDigest): void {
     for (const [row, value] of rows) {
       if (row.charCodeAt(0) !== TAG_OBJECT) continue;
       const object = decodeObjectId(bytesOf(row), 1);

@@ -1,7 +1,7 @@
 /** What a verb says while it works, on stderr: a bar on a terminal, a line for each change of the situation elsewhere. */
 import process from 'node:process';
 import { SingleBar } from 'cli-progress';
-import { cut } from './fit.ts';
+import { cut } from './text-layout.ts';
 
 /** A line about the same state of things at most so often, where lines are not overwritten. */
 const LINE_INTERVAL_MS = 5000;
@@ -13,7 +13,7 @@ const CTRL_C_CHARS = 2;
 const SAVE_PLACE = '\u001b7';
 const RESTORE_PLACE = '\u001b8';
 
-export class Progress {
+export class ProgressBar {
   readonly #isTerminal: boolean;
   #bar: SingleBar | undefined;
   #lastLine = '';

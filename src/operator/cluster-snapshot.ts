@@ -11,7 +11,7 @@ export interface Answer {
 }
 
 /** One answer for each node of the cluster file, in its order. */
-export type Sample = readonly Answer[];
+export type ClusterSnapshot = readonly Answer[];
 
 export interface GroupView {
   readonly id: number;
@@ -22,8 +22,8 @@ export interface GroupView {
   readonly committed: number;
 }
 
-export function reportOf(sample: Sample, nodeId: number): NodeReport | undefined {
-  return sample.find((answer) => answer.nodeId === nodeId)?.report;
+export function reportOf(snapshot: ClusterSnapshot, nodeId: number): NodeReport | undefined {
+  return snapshot.find((answer) => answer.nodeId === nodeId)?.report;
 }
 
 export function groupOf(report: NodeReport | undefined, group: number): GroupReport | undefined {
@@ -31,9 +31,9 @@ export function groupOf(report: NodeReport | undefined, group: number): GroupRep
 }
 
 /** Every group that somebody reports, as the node with the newest term sees it. Ascending. */
-export function groupViews(sample: Sample): GroupView[] {
+export function groupViews(snapshot: ClusterSnapshot): GroupView[] {
   const views = new Map<number, GroupView>();
-  for (const { report } of sample) {
+  for (const { report } of snapshot) {
     for (const group of report?.groups ?? []) {
       const known = views.get(group.id);
       const committed = Math.max(known?.committed ?? 0, group.committed);
@@ -47,41 +47,41 @@ export function groupViews(sample: Sample): GroupView[] {
 }
 
 /** Groups that others have and the node is no part of, whatever it believes itself: taken out while it was away, it never hears of it. */
-export function foreignTo(sample: Sample, nodeId: number): number[] {
+export function foreignTo(snapshot: ClusterSnapshot, nodeId: number): number[] {
   const learns = (id: number): boolean =>
-    sample.some(({ report }) => groupOf(report, id)?.learners.includes(nodeId) === true);
-  const foreign = groupViews(sample).filter(({ voters }) => voters.length > 0 && !voters.includes(nodeId));
+    snapshot.some(({ report }) => groupOf(report, id)?.learners.includes(nodeId) === true);
+  const foreign = groupViews(snapshot).filter(({ voters }) => voters.length > 0 && !voters.includes(nodeId));
   return foreign.map(({ id }) => id).filter((id) => !learns(id));
 }
 
 /** How many groups each node leads. */
-export function leaderships(sample: Sample): Map<number, number> {
+export function leaderships(snapshot: ClusterSnapshot): Map<number, number> {
   const counts = new Map<number, number>();
-  for (const { leader } of groupViews(sample)) {
+  for (const { leader } of groupViews(snapshot)) {
     if (leader !== undefined) counts.set(leader, (counts.get(leader) ?? 0) + 1);
   }
   return counts;
 }
 
 /** Groups that any node still sees led by this one. */
-export function ledBy(sample: Sample, nodeId: number): number[] {
+export function ledBy(snapshot: ClusterSnapshot, nodeId: number): number[] {
   const led = new Set<number>();
-  for (const { report } of sample) {
+  for (const { report } of snapshot) {
     for (const { id, leader } of report?.groups ?? []) if (leader === nodeId) led.add(id);
   }
   return [...led].sort((a, b) => a - b);
 }
 
 /** Entries that others have committed and the node has not applied, in its worst group. */
-export function lagOf(sample: Sample, nodeId: number): number {
-  const own = reportOf(sample, nodeId);
-  return Math.max(0, ...groupViews(sample).map((view) => gapOf(sample, nodeId, own, view.id)));
+export function lagOf(snapshot: ClusterSnapshot, nodeId: number): number {
+  const own = reportOf(snapshot, nodeId);
+  return Math.max(0, ...groupViews(snapshot).map((view) => gapOf(snapshot, nodeId, own, view.id)));
 }
 
 /** The same for one group. A node that does not know the group is behind by all of it; without another node's word there is no gap. */
-export function gapOf(sample: Sample, nodeId: number, own: NodeReport | undefined, group: number): number {
+export function gapOf(snapshot: ClusterSnapshot, nodeId: number, own: NodeReport | undefined, group: number): number {
   let highest = 0;
-  for (const { nodeId: other, report } of sample) {
+  for (const { nodeId: other, report } of snapshot) {
     if (other !== nodeId) highest = Math.max(highest, groupOf(report, group)?.committed ?? 0);
   }
   return Math.max(0, highest - (groupOf(own, group)?.applied ?? 0));

@@ -1,6 +1,6 @@
-// Builds samples for the pure modules: one line per group and node.
+// Builds snapshots for the pure modules: one line per group and node.
 import type { GroupReport, NodeReport } from '../../src/operator/report.ts';
-import type { Answer } from '../../src/operator/sample.ts';
+import type { Answer } from '../../src/operator/cluster-snapshot.ts';
 
 const VOTERS = [1, 2, 3];
 

@@ -1,6 +1,6 @@
 /** A text that is drawn again and again in the same place. No setting of the terminal is changed, so none has to be put back. */
 import type { WriteStream } from 'node:tty';
-import { crop, cut } from './fit.ts';
+import { crop, cut } from './text-layout.ts';
 
 const CLEAR_SCREEN = '\u001b[2J';
 const HOME = '\u001b[H';
@@ -16,7 +16,7 @@ export function columnsOf(out: WriteStream): number {
   return out.isTTY ? out.columns || COLUMNS : Infinity;
 }
 
-export class Screen {
+export class LiveScreen {
   readonly #out: WriteStream;
   #render: (columns: number) => readonly string[] = () => [];
 

@@ -2,13 +2,13 @@
 import type { Cluster } from './cluster.ts';
 import type { ClusterNode } from './cluster-file.ts';
 import { Failure } from './failure.ts';
-import type { Progress } from './progress.ts';
+import type { ProgressBar } from './progress-bar.ts';
 import { type Advance, advanceOf, hasNothing, whyNotReady } from './ready.ts';
 import type { NodeReport } from './report.ts';
-import { type Sample, groupViews, lagOf, reportOf } from './sample.ts';
+import { type ClusterSnapshot, groupViews, lagOf, reportOf } from './cluster-snapshot.ts';
 import { failIfMistaken, pause } from './waiting.ts';
 
-export interface ComeBackOptions {
+export interface CaughtUpOptions {
   readonly intervalMs: number;
   readonly stallTimeoutMs: number;
   readonly readyTimeoutMs: number;
@@ -16,29 +16,29 @@ export interface ComeBackOptions {
 }
 
 /** Throws a Failure with the reason when nothing moves for the stall timeout, or after the ready timeout. */
-export async function comeBack(
+export async function waitCaughtUp(
   cluster: Cluster,
   node: ClusterNode,
-  options: ComeBackOptions,
-  progress: Progress,
+  options: CaughtUpOptions,
+  progress: ProgressBar,
   /** Only a process that started after this moment counts (performance.now). */
   sinceMs?: number,
 ): Promise<void> {
   const deadlineMs = performance.now() + options.readyTimeoutMs;
   let movedAtMs = performance.now();
   let advancedTo: Advance | undefined;
-  let before: Sample | undefined;
+  let before: ClusterSnapshot | undefined;
   for (;;) {
-    const sample = await cluster.sample();
-    failIfMistaken(sample);
-    const report = reportOf(sample, node.id);
+    const snapshot = await cluster.snapshot();
+    failIfMistaken(snapshot);
+    const report = reportOf(snapshot, node.id);
     const clockMs = performance.now();
     const isOld = sinceMs !== undefined && isOlderThan(report, clockMs - sinceMs);
     const why = isOld
       ? `node ${node.id} still runs the process from before the restart command`
-      : whyNotReady(sample, node.id, options.lagMax, before);
+      : whyNotReady(snapshot, node.id, options.lagMax, before);
     if (why === undefined) return;
-    before = sample;
+    before = snapshot;
     const advance = report === undefined || isOld ? undefined : advanceOf(report, node.id);
     if (advance !== undefined && hasGrown(advancedTo, advance)) movedAtMs = clockMs;
     advancedTo = advance ?? advancedTo;
@@ -46,10 +46,10 @@ export async function comeBack(
     else
       progress.step(
         advance.voterIn,
-        groupViews(sample).length,
-        `node ${node.id} is ${lagOf(sample, node.id)} entries behind`,
+        groupViews(snapshot).length,
+        `node ${node.id} is ${lagOf(snapshot, node.id)} entries behind`,
       );
-    const hint = hasNothing(sample, node.id)
+    const hint = hasNothing(snapshot, node.id)
       ? '; it has applied nothing at all: if it lost its disk, run allow-rejoin, else look into its log'
       : '';
     if (clockMs - movedAtMs >= options.stallTimeoutMs)
