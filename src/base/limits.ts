@@ -97,10 +97,10 @@ export const OBJECT_KEY_BYTES_MAX = 255;
 export const COLD_REFS_MAX = 32;
 /** Chunks after an answer that the plan names for read-ahead: at most 16 MiB ahead of a replay. */
 export const COLD_AHEAD_CHUNKS = 16;
-/** Chunks released by the command that removes a stream; the rest of a long one follows with the sweeps. */
+/** Chunks released by the command that removes a stream; the rest of a long one follows with the expire commands. */
 export const RELEASE_CHUNKS_AT_ONCE = 256;
-/** Chunks released by one sweep. Each has two or three rows, so a sweep takes some 10 ms. */
-export const RELEASE_CHUNKS_PER_SWEEP = 1024;
+/** Chunks released by one expire command. Each has two or three rows, so it takes some 10 ms. */
+export const RELEASE_CHUNKS_PER_EXPIRE = 1024;
 
 /**
  * Snapshots that a shard sends at once, in total and per node. Each holds an LMDB read transaction open, which prevents

@@ -49,7 +49,7 @@ export const PLANTED_BUGS = {
   'pressure-for-ever': 'Once there were too many hot bytes, appends are refused even after these were flushed.',
 
   // Streams.
-  'rows-stay': 'The sweep of garbage takes one row of a removed stream and reports that it took all.',
+  'rows-stay': 'The deletion of garbage takes one row of a removed stream and reports that it took all.',
   'snapshots-stay': 'The rows of the application snapshot of a removed stream stay behind.',
   'quota-lets-one-more-in': 'An append is refused only when the bucket was beyond its quota before it.',
   'quota-of-streams-forgotten': 'A bucket may hold one stream more than its quota allows.',

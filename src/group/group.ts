@@ -12,7 +12,7 @@ import { COMMAND_BYTES_MAX, ENTRY_BYTES_MAX, ENTRY_FILL_BYTES } from '../base/li
 import { planted } from '../base/planted.ts';
 import { Raft } from '../raft/raft.ts';
 import { ENTRY_CONFIG, ENTRY_DATA, type Entry, type RaftConfig } from '../raft/types.ts';
-import { apply, sweepDue } from '../stream/apply.ts';
+import { apply, expiryDue } from '../stream/apply.ts';
 import type { Head } from '../stream/head.ts';
 import { isImporting } from '../backup/state/apply-import.ts';
 import type { State } from '../stream/state.ts';
@@ -255,8 +255,8 @@ export class Group {
   }
 
   /** Proposes the removal of expired streams if there are any. The shard calls this about once a second. */
-  sweep(nowMs: number): void {
-    if (this.leads && sweepDue(this.state, nowMs)) this.#submitInternal(COMMANDS.sweep.number, undefined, nowMs);
+  expire(nowMs: number): void {
+    if (this.leads && expiryDue(this.state, nowMs)) this.#submitInternal(COMMANDS.expire.number, undefined, nowMs);
   }
 
   /**

@@ -9,7 +9,12 @@ import { type ClusterSnapshot, gapOf, groupOf, groupViews, listOf, nameGroups, r
  * Nodes do not answer in the same instant, and a busy group commits hundreds of entries while they do. So a node also keeps up
  * when it has applied what the others had committed in the snapshot `before`.
  */
-export function whyNotReady(snapshot: ClusterSnapshot, nodeId: number, lagMax: number, before?: ClusterSnapshot): string | undefined {
+export function whyNotReady(
+  snapshot: ClusterSnapshot,
+  nodeId: number,
+  lagMax: number,
+  before?: ClusterSnapshot,
+): string | undefined {
   const answer = snapshot.find((one) => one.nodeId === nodeId);
   const report = answer?.report;
   if (report === undefined) return `node ${nodeId}: ${answer?.error ?? 'not in the cluster file'}`;
@@ -60,7 +65,11 @@ function whySilent(snapshot: ClusterSnapshot): string | undefined {
 }
 
 /** Every configured node is ready. */
-export function whyClusterNotReady(snapshot: ClusterSnapshot, lagMax: number, before?: ClusterSnapshot): string | undefined {
+export function whyClusterNotReady(
+  snapshot: ClusterSnapshot,
+  lagMax: number,
+  before?: ClusterSnapshot,
+): string | undefined {
   const silent = whySilent(snapshot);
   if (silent !== undefined) return silent;
   for (const { nodeId } of snapshot) {

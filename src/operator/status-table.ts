@@ -3,7 +3,16 @@ import Table from 'cli-table3';
 import type { ClusterNode } from './cluster-file.ts';
 import { cut, wrap } from './text-layout.ts';
 import type { ColdAway, NodeReport } from './report.ts';
-import { type ClusterSnapshot, foreignTo, groupViews, lagOf, leaderships, ledBy, listOf, nameGroups } from './cluster-snapshot.ts';
+import {
+  type ClusterSnapshot,
+  foreignTo,
+  groupViews,
+  lagOf,
+  leaderships,
+  ledBy,
+  listOf,
+  nameGroups,
+} from './cluster-snapshot.ts';
 
 const HEAD = [
   ...['node', 'host', 'state', 'leads', 'groups', 'lag', 'term', 'hot', 'cold', 'backlog', 'mailbox', 'memory', 'up'],
@@ -22,7 +31,11 @@ const NO_FRAME = {
 };
 
 /** Lines for a window of so many columns. */
-export function renderStatus(nodes: readonly ClusterNode[], snapshot: ClusterSnapshot, columns: number = Infinity): string[] {
+export function renderStatus(
+  nodes: readonly ClusterNode[],
+  snapshot: ClusterSnapshot,
+  columns: number = Infinity,
+): string[] {
   const sentences = summary(nodes, snapshot).flatMap((line) => wrap(line, columns));
   const [clusterId] = clusterIdsOf(snapshot).keys();
   const head = clusterId === undefined ? [] : [cut(`cluster_id ${clusterId}`, columns)];

@@ -1,5 +1,12 @@
 /** Which nodes take over the groups that a node gives away. Pure. */
-import { type GroupView, type ClusterSnapshot, groupOf, groupViews, leaderships, reportOf } from './cluster-snapshot.ts';
+import {
+  type GroupView,
+  type ClusterSnapshot,
+  groupOf,
+  groupViews,
+  leaderships,
+  reportOf,
+} from './cluster-snapshot.ts';
 
 export interface Transfer {
   readonly group: number;

@@ -61,7 +61,12 @@ export function failIfMistaken(snapshot: ClusterSnapshot): void {
 }
 
 /** Every node of the cluster file is ready, twice in a row. */
-export function clusterReady(cluster: Cluster, pace: Pace, lagMax: number, progress: ProgressBar): Promise<ClusterSnapshot> {
+export function clusterReady(
+  cluster: Cluster,
+  pace: Pace,
+  lagMax: number,
+  progress: ProgressBar,
+): Promise<ClusterSnapshot> {
   const why = (snapshot: ClusterSnapshot, before: ClusterSnapshot | undefined): string | undefined =>
     whyClusterNotReady(snapshot, lagMax, before);
   const show = (objection: string): void => progress.waiting(objection);

@@ -16,7 +16,7 @@ export const touch = command({
 });
 
 /** Removes a bounded number of expired streams of the group; proposed by its leader. */
-export const sweep = command({
+export const expire = command({
   number: 6,
   forwardable: false,
   wouldAddBytes: false,

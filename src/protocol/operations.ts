@@ -11,7 +11,7 @@ import { deleteBucket, purge, quota } from './bucket-command.ts';
 import { bucketGarbage, compact, markOrphan, flush, flushStream, gcDone } from './cold-tier.ts';
 import { create } from './create.ts';
 import { deleteStream } from './delete.ts';
-import { sweep, touch } from './expiry.ts';
+import { expire, touch } from './expiry.ts';
 import { exportGroup } from './export.ts';
 import {
   forkAbort,
@@ -40,7 +40,7 @@ export const COMMANDS = {
   deleteStream,
   setAttributes,
   touch,
-  sweep,
+  expire,
   deleteBucket,
   appendBatch,
   publishSnapshot,

@@ -34,7 +34,7 @@ import { QUERIES } from '../protocol/operations.ts';
 
 /** One tick of Raft's logical time. */
 export const TICK_MS = 100;
-const SWEEP_MS = 250;
+const EXPIRE_MS = 250;
 /** Rounds of persist-apply within one turn; more would mean that raft creates work without input. */
 const ROUNDS_MAX = 8;
 
@@ -56,7 +56,7 @@ export class Shard {
   readonly #received = new WholeBuffer();
   #clockMs = 0;
   #tickAtMs = 0;
-  #sweepAtMs = 0;
+  #expireAtMs = 0;
   /** Messages to send once the commit of their batch is on disk. */
   #afterPersist: { readonly group: Group; readonly messages: readonly Message[] }[] = [];
   readonly #lost: LostGroups;
@@ -120,7 +120,7 @@ export class Shard {
       if (voters.length === 1 && votersOutgoing.length === 0) group.raft.campaign();
     }
     this.#tickAtMs = clockMs + TICK_MS;
-    this.#sweepAtMs = clockMs + SWEEP_MS;
+    this.#expireAtMs = clockMs + EXPIRE_MS;
   }
 
   /**
@@ -187,7 +187,7 @@ export class Shard {
 
   /** Milliseconds until the next turn is due without input. */
   waitMs(clockMs: number): number {
-    let due = Math.min(this.#tickAtMs, this.#sweepAtMs) - clockMs;
+    let due = Math.min(this.#tickAtMs, this.#expireAtMs) - clockMs;
     if (!this.full && this.cold !== undefined) due = Math.min(due, this.cold.dueAtMs - clockMs);
     if (this.full) return Math.max(0, Math.min(due, this.#commits.retryAtMs - clockMs));
     return Math.max(0, Math.min(due, this.#commits.checkpoints.waitMs(clockMs)));
@@ -283,9 +283,9 @@ export class Shard {
       }
       this.replication.tick(this.groups);
     }
-    if (clockMs >= this.#sweepAtMs) {
-      this.#sweepAtMs = clockMs + SWEEP_MS;
-      if (!this.full) for (const group of this.groups) group.sweep(nowMs);
+    if (clockMs >= this.#expireAtMs) {
+      this.#expireAtMs = clockMs + EXPIRE_MS;
+      if (!this.full) for (const group of this.groups) group.expire(nowMs);
     }
   }
 

@@ -4,14 +4,14 @@
  */
 import { assert } from '../base/assert.ts';
 import { type Command } from '../protocol/command.ts';
-import { RELEASE_CHUNKS_AT_ONCE, RELEASE_CHUNKS_PER_SWEEP } from '../base/limits.ts';
+import { RELEASE_CHUNKS_AT_ONCE, RELEASE_CHUNKS_PER_EXPIRE } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { applyAppend, isAllowed, refuse, refuseAbsent, refuseWrite } from './append.ts';
 import { applyBatch } from './batch.ts';
 import { applyCompact } from '../cold/state/compact.ts';
 import { applyMarkOrphan, applyFlush, applyGcDone } from '../cold/state/flush.ts';
-import { releaseDue, sweepReleases } from '../cold/state/release.ts';
+import { releaseDue, continueReleases } from '../cold/state/release.ts';
 import { applyCreate, commandAttributes, listDeadline } from './create.ts';
 import { applyForkBegin } from '../forks/state/begin.ts';
 import { applyForkData, applyForkEnd } from '../forks/state/form.ts';
@@ -32,8 +32,8 @@ import { removeStream } from './remove.ts';
 import type { State } from './state.ts';
 import { COMMANDS, type CommandName, byNumber, commandsWhere } from '../protocol/operations.ts';
 
-/** Expiry-index entries handled by one sweep command; bounds the time of one apply. */
-export const SWEEP_MAX = 256;
+/** Expiry-index entries handled by one expire command; bounds the time of one apply. */
+export const EXPIRE_MAX = 256;
 
 type Apply = (state: State, command: Command, reply: Reply) => void;
 
@@ -44,7 +44,7 @@ const APPLY = byNumber<Apply>({
   deleteStream: applyDelete,
   setAttributes: applySetAttributes,
   touch: applyTouch,
-  sweep: applySweep,
+  expire: applyExpire,
   deleteBucket: applyDeleteBucket,
   publishSnapshot: applyPublish,
   retention: applyRetention,
@@ -89,7 +89,7 @@ function applyAny(state: State, command: Command, reply: Reply): void {
 }
 
 /**
- * Also removes an expired stream that no sweep has reached, but answers that it does not exist, as every other route
+ * Also removes an expired stream that no expire command has reached, but answers that it does not exist, as every other route
  * does.
  */
 function applyDelete(state: State, command: Command, reply: Reply): void {
@@ -119,13 +119,13 @@ function applyTouch(state: State, command: Command): void {
  * lower bound of each deadline, so that renewing a lifetime costs nothing; a stream found alive here is listed again at
  * its real deadline.
  */
-function applySweep(state: State, command: Command): void {
+function applyExpire(state: State, command: Command): void {
   const due: { key: Uint8Array; deadlineMs: number; incarnation: number }[] = [];
   const start = expiryKey(state.prefix, 0, 0);
   const end = expiryKey(state.prefix, command.nowMs + 1, 0);
   state.overlay.range(start, end, false, (index, key) => {
     due.push({ key: key.slice(), deadlineMs: timeOf(index), incarnation: timedIncarnationOf(index) });
-    return due.length < SWEEP_MAX;
+    return due.length < EXPIRE_MAX;
   });
   for (const { key, deadlineMs, incarnation } of due) {
     state.overlay.delete(expiryKey(state.prefix, deadlineMs, incarnation));
@@ -134,11 +134,11 @@ function applySweep(state: State, command: Command): void {
     if (head.expired(command.nowMs)) removeStream(state, head, command.nowMs);
     else listDeadline(state, head);
   }
-  sweepReleases(state, command.nowMs, RELEASE_CHUNKS_PER_SWEEP);
+  continueReleases(state, command.nowMs, RELEASE_CHUNKS_PER_EXPIRE);
 }
 
-/** Whether a sweep at `nowMs` would find something. The leader checks before it proposes one. */
-export function sweepDue(state: State, nowMs: number): boolean {
+/** Whether an expire command at `nowMs` would find something. The leader checks before it proposes one. */
+export function expiryDue(state: State, nowMs: number): boolean {
   if (isImporting(state)) return false;
   if (releaseDue(state)) return true;
   let due = false;

@@ -1,6 +1,6 @@
 /**
  * Rows that nothing reads any more: rows of removed streams, and rows of live streams whose bytes moved to the cold
- * store or fell below the retention floor. They are marked at that moment and deleted a few at a time by later flushes.
+ * store or fell below the start offset. They are marked at that moment and deleted a few at a time by later flushes.
  *
  * A mark is empty (everything of the incarnation) or offset f64 and ordinal f64 (data rows and record entries below
  * them).

@@ -4,7 +4,7 @@
  *
  * Encoded (format 2), little-endian:
  *  0 format u8 | 1 flags u8 | 2 contentTypeBytes u16 | 4 seqBytes u16 | 6 zero u16 | 8 incarnation f64 | 16 tail f64
- * 24 tailRowStart f64 | 32 recordNext f64 | 40 floor f64 | 48 recordFirst f64 | 56 createdAtMs f64 | 64 touchedAtMs f64
+ * 24 tailRowStart f64 | 32 recordNext f64 | 40 startOffset f64 | 48 recordFirst f64 | 56 createdAtMs f64 | 64 touchedAtMs f64
  * 72 writtenAtMs f64 | 80 ttlSeconds f64 | 88 expiresAtMs f64 | 96 indexedDeadlineMs f64 | 104 hotStart f64
  * 112 hotRecord f64 | 120 hotSinceMs f64 | 128 snapshotOffset f64 | 136 content type, seq
  */
@@ -52,11 +52,11 @@ export class Head {
   tailRowStart = 0;
   /** Next ordinal: records of a JSON stream, messages of a byte stream. */
   recordNext = 0;
-  /** Retention floor: offset and ordinal. */
+  /** Start offset (the retention floor): offset and ordinal. */
   startOffset = 0;
   recordFirst = 0;
   /**
-   * Offset and ordinal from which the bytes are in rows; from the floor up to here they are in chunks in the cold
+   * Offset and ordinal from which the bytes are in rows; from the start offset up to here they are in chunks in the cold
    * store. Always a message or record boundary, and the start of a row unless it equals the tail.
    */
   hotStart = 0;

@@ -1,5 +1,5 @@
 /**
- * Application snapshots and the retention floor. A snapshot summarises the stream up to a position; the floor may rise
+ * Application snapshots and the start offset. A snapshot summarises the stream up to a position; the start offset may rise
  * up to that position, never beyond.
  */
 import type { ErrorCode } from '../base/errors.ts';
@@ -79,7 +79,7 @@ function offsetOf(state: State, head: Head, position: Position): number | ErrorC
   return isChecked(head, position) && position.checkedRecord === value ? position.checkedOffset : 'BORDER_UNCHECKED';
 }
 
-/** Ordinal of the message or record that begins at `offset`, between floor and tail. */
+/** Ordinal of the message or record that begins at `offset`, between start offset and tail. */
 function recordOf(state: State, head: Head, position: Position, offset: number): number | ErrorCode {
   if (offset === head.startOffset) return head.recordFirst;
   if (offset >= head.hotStart) {

@@ -5,13 +5,13 @@
  * so no command examines what an earlier one removed. A stream created behind the walk is found by another walk from
  * the start: the same command removes the bucket only when its gauge shows no stream left.
  */
-import { RELEASE_CHUNKS_PER_SWEEP } from '../base/limits.ts';
+import { RELEASE_CHUNKS_PER_EXPIRE } from '../base/limits.ts';
 import { type PurgeResult, decodePurge } from '../protocol/bucket-command.ts';
 import type { Command } from '../protocol/command.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { readText } from '../base/text.ts';
 import { refuse } from './append.ts';
-import { sweepReleases } from '../cold/state/release.ts';
+import { continueReleases } from '../cold/state/release.ts';
 import type { Tombstone } from '../forks/state/rows.ts';
 import { eachHead } from './list.ts';
 import { removeStream } from './remove.ts';
@@ -50,7 +50,7 @@ function purge(state: State, name: Uint8Array, after: Uint8Array, nowMs: number)
   if (dropTombstones(state, name)) return { streamsRemoved, hasMore: true, continueAfter: '' };
   forget(state, name);
   // Cold chunks of the streams are released in bounded steps too, and a purge waits for that.
-  return { streamsRemoved, hasMore: sweepReleases(state, nowMs, RELEASE_CHUNKS_PER_SWEEP), continueAfter: '' };
+  return { streamsRemoved, hasMore: continueReleases(state, nowMs, RELEASE_CHUNKS_PER_EXPIRE), continueAfter: '' };
 }
 
 /** Removes the next streams. `last` is the name of the last one, or empty when the walk has reached the end. */

@@ -41,7 +41,7 @@ const NOW_MS = 1_800_000_000_000;
 /** What LMDB takes, the prefix included. */
 const KEY_BYTES_MAX = 1978;
 const EXPIRES_MS_MAX = 253_402_300_799_999;
-const SWEEPS = 30;
+const EXPIRES = 30;
 
 /** The rows of the golden snapshot, and what its end says. */
 export function goldenRows(): { readonly rows: readonly Row[]; readonly contents: Contents } {
@@ -184,11 +184,11 @@ export class Used {
     this.#readAll(names);
     validated(exportOf(replica));
     for (const [bucket, stream] of [...names, ...tombstones]) this.#unfork(bucket, stream, random);
-    this.do(COMMANDS.sweep.number, { nowMs: 9e15 });
+    this.do(COMMANDS.expire.number, { nowMs: 9e15 });
     for (const [bucket, stream] of names)
       if (random.chance(0.5)) this.do(COMMANDS.deleteStream.number, { bucket, stream });
     for (const [bucket] of names) this.do(COMMANDS.purge.number, { bucket, payload: encodePurge('') });
-    for (let i = 0; i < SWEEPS; i++) this.do(COMMANDS.sweep.number);
+    for (let i = 0; i < EXPIRES; i++) this.do(COMMANDS.expire.number);
     replica.settle();
     const { hotBytes, nextIncarnation, cold } = replica.state;
     for (const n of [hotBytes, nextIncarnation, cold.bytes, cold.objects, cold.objectBytes])

@@ -13,7 +13,7 @@ function namesWhere(trait: (traits: CommandTraits) => boolean): string {
 
 test('numbers of commands are in logs and never change', () => {
   const inOrder: readonly CommandName[] = [
-    ...(['create', 'append', 'deleteStream', 'setAttributes', 'touch', 'sweep', 'deleteBucket'] as const),
+    ...(['create', 'append', 'deleteStream', 'setAttributes', 'touch', 'expire', 'deleteBucket'] as const),
     ...([
       'appendBatch',
       'publishSnapshot',
@@ -44,7 +44,7 @@ test('numbers of commands are in logs and never change', () => {
 test('what a peer may send, and what a full disk lets through', () => {
   assert.equal(
     namesWhere(({ forwardable }) => !forwardable),
-    'sweep flush markOrphan compact',
+    'expire flush markOrphan compact',
   );
   assert.equal(
     namesWhere(({ freesSpace }) => freesSpace),

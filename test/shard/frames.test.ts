@@ -31,5 +31,5 @@ test('a leader takes the writes of other nodes, also conditional ones', () => {
       for (let size = 0; size < frame.length; size++) assert(!isTaken(frame.slice(0, size)), `${size} bytes of it`);
     }
   }
-  for (const condition of ['', '- *']) assert(!isTaken(frameOf(COMMANDS.sweep.number, condition)), "a leader's own");
+  for (const condition of ['', '- *']) assert(!isTaken(frameOf(COMMANDS.expire.number, condition)), "a leader's own");
 });

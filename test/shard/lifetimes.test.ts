@@ -28,7 +28,7 @@ test('expired streams answer 404 at once and are swept within seconds', () => {
   assert.deepEqual([after.stream_count, after.retained_bytes, after.committed_append_bytes], [1, 1, 21]);
 });
 
-test('more expired streams than one sweep takes are gone after a few', () => {
+test('more expired streams than one command takes are gone after a few', () => {
   const harness = new Harness([0]);
   for (let i = 0; i < 600; i++) harness.create(0, `s${i}`, { expires: harness.nowMs + 500 });
   harness.turn();

@@ -106,7 +106,7 @@ test('deletion is told once, and a stream of the same name is another stream', (
   assert.deepEqual(tails(harness.turn(), TOPIC), []);
 });
 
-test('expiry by a sweep ends the topic like a deletion', () => {
+test('expiry ends the topic like a deletion', () => {
   const harness = new Harness([0]);
   harness.create(0, 's', { expires: harness.nowMs + 3000 });
   harness.turn();

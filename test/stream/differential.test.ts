@@ -115,10 +115,10 @@ for (const [position, profile] of PROFILES.entries()) {
         if (random.chance(profile.readsPerEntry)) run.read();
         if (random.chance(profile.cold)) run.coldStep();
         if (random.chance(0.05)) run.retain();
-        if (random.chance(0.01)) run.sweep();
+        if (random.chance(0.01)) run.expire();
         if (entries % profile.surveyEvery === 0) run.survey();
       }
-      run.sweep();
+      run.expire();
       run.finish();
       if (profile.cold > 0) {
         // Not among many buckets: each flush looks at every stream and takes those of one bucket, or fewer.

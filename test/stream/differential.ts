@@ -46,7 +46,7 @@ export class Differential {
   readonly world: World;
   readonly model = new Model();
   readonly replicas: readonly Replica[];
-  readonly counts = { commands: 0, reads: 0, listings: 0, sweeps: 0, floors: 0 };
+  readonly counts = { commands: 0, reads: 0, listings: 0, expiries: 0, trims: 0 };
   readonly codes = new Map<string, number>();
   readonly cold: ColdRun;
   readonly #schedules: readonly Schedule[];
@@ -82,18 +82,18 @@ export class Differential {
     this.#mishaps();
   }
 
-  /** Sweeps until nothing is due. */
-  sweep(): void {
+  /** Expires until nothing is due. */
+  expire(): void {
     const { nowMs } = this.world;
     const first = this.replicas[0] as Replica;
-    for (let round = 0; first.sweepDue(nowMs); round++) {
-      assert(round < 1000, 'sweeping comes to an end');
-      const sweep: ModelCommand = { ...plainCommand(nowMs, '', ''), kind: 'sweep' };
-      this.#proposer.add(sweep, undefined, false);
-      this.#propose([{ text: outcomeText(this.model.run(sweep)), kind: 'sweep' }]);
-      this.counts.sweeps++;
+    for (let round = 0; first.expiryDue(nowMs); round++) {
+      assert(round < 1000, 'expiry comes to an end');
+      const expire: ModelCommand = { ...plainCommand(nowMs, '', ''), kind: 'expire' };
+      this.#proposer.add(expire, undefined, false);
+      this.#propose([{ text: outcomeText(this.model.run(expire)), kind: 'expire' }]);
+      this.counts.expiries++;
     }
-    for (const replica of this.replicas) assert(!replica.sweepDue(nowMs), 'replicas agree that nothing is due');
+    for (const replica of this.replicas) assert(!replica.expiryDue(nowMs), 'replicas agree that nothing is due');
   }
 
   /** Something happens in the cold tier; the model knows nothing of it. */
@@ -125,7 +125,7 @@ export class Differential {
     this.#commit(this.cold.propose(COMMANDS.publishSnapshot.number, bucket, payload, nowMs, name));
     this.#commit(this.cold.propose(COMMANDS.retention.number, bucket, encodeRetention(at(first)), nowMs, name));
     this.model.retain(bucket, stream, first);
-    this.counts.floors++;
+    this.counts.trims++;
   }
 
   #commit(data: Uint8Array): void {
@@ -140,7 +140,7 @@ export class Differential {
     for (const data of this.cold.flushAll((this.replicas[0] as Replica).state, this.world.nowMs)) this.#commit(data);
   }
 
-  /** Every stream is deleted, and with the last sweep nothing is left in the cold store. */
+  /** Every stream is deleted, and with the last expire command nothing is left in the cold store. */
   deleteAll(): void {
     const { state } = this.replicas[0] as Replica;
     for (const data of this.cold.finish(state, this.world.nowMs)) this.#commit(data);
@@ -153,7 +153,7 @@ export class Differential {
       this.#proposer.add(command, undefined, false);
       this.#propose([{ text: outcomeText(this.model.run(command)), kind: 'delete' }]);
     }
-    this.sweep();
+    this.expire();
     for (;;) {
       const data = this.cold.collect((this.replicas[0] as Replica).state, this.world.nowMs, 100, true);
       if (data === undefined) break;
@@ -301,11 +301,11 @@ export class Differential {
     for (const [key, stream] of this.model.streams) {
       const cut = key.indexOf('\0');
       const request = streamRequest(QUERIES.head.number, key.slice(0, cut), key.slice(cut + 1));
-      // Expired ones that were not swept still have their rows.
+      // Expired ones that were not removed still have their rows.
       if (!stream.expired(this.world.nowMs)) living.add(replica.query(request, this.world.nowMs).numbers[2]);
     }
     const expired = [...this.model.streams.values()].some((stream) => stream.expired(this.world.nowMs));
-    assert(!expired, 'finish() comes after a sweep');
+    assert(!expired, 'finish() comes after all has expired');
     for (const [key] of replica.tx.entries()) {
       if (!key.startsWith(String.fromCharCode(GROUP >> 8, GROUP & 0xff))) continue;
       const tag = key[2] as string;

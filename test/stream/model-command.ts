@@ -13,7 +13,7 @@ export interface ModelCommand {
     | 'delete'
     | 'attributes'
     | 'touch'
-    | 'sweep'
+    | 'expire'
     | 'delete-bucket'
     | 'purge'
     | 'quota';

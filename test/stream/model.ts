@@ -76,7 +76,7 @@ export class Model {
         if (stream !== undefined && stream.ttl >= 0) stream.touched = Math.max(stream.touched, command.now);
         return answer('OK');
       }
-      case 'sweep':
+      case 'expire':
         for (const [key, stream] of this.streams) if (stream.expired(command.now)) this.#remove(key);
         return answer('OK');
       case 'quota':

@@ -14,7 +14,7 @@ const KINDS = {
   delete: COMMANDS.deleteStream.number,
   attributes: COMMANDS.setAttributes.number,
   touch: COMMANDS.touch.number,
-  sweep: COMMANDS.sweep.number,
+  expire: COMMANDS.expire.number,
   'delete-bucket': COMMANDS.deleteBucket.number,
   purge: COMMANDS.purge.number,
   quota: COMMANDS.quota.number,

@@ -5,7 +5,7 @@ import { errorCode } from '../../src/base/errors.ts';
 import { answerQuery } from '../../src/group/queries.ts';
 import type { ReplySink } from '../../src/group/reply-sink.ts';
 import { Watchers } from '../../src/group/watchers.ts';
-import { apply, sweepDue } from '../../src/stream/apply.ts';
+import { apply, expiryDue } from '../../src/stream/apply.ts';
 import { assembleRead } from '../../src/cold/state/assemble.ts';
 import { isMetered } from '../../src/stream/buckets.ts';
 import type { Head } from '../../src/stream/head.ts';
@@ -192,8 +192,8 @@ export class Replica {
     return lines.sort();
   }
 
-  sweepDue(nowMs: number): boolean {
-    return sweepDue(this.state, nowMs);
+  expiryDue(nowMs: number): boolean {
+    return expiryDue(this.state, nowMs);
   }
 
   head(bucket: string, stream: string): Head {

@@ -3,7 +3,7 @@
 //   create S [type=T] [body=B] [closed] [ttl=SECONDS] [expires=+MS] [attrs=JSON] [seq=S] [producer=ID/EPOCH/SEQ]
 //   append S body=B ... [match=N]    close S ...    delete S    set-attrs S JSON    attrs S    head S
 //   read S [offset=N|now|record=N|record=now|tail=N] [max_bytes=N] [max_records=N] [envelope]
-//   touch S    sweep    wait MS    delete-bucket B    list B [prefix=P] [after=A] [limit=N]    usage
+//   touch S    expire    wait MS    delete-bucket B    list B [prefix=P] [after=A] [limit=N]    usage
 //   flush    fail    restart    rows
 //
 // S is BUCKET/STREAM, or STREAM in bucket b. `json` and `text` abbreviate types. In bodies \s is a blank, \n a line
@@ -49,7 +49,7 @@ export class Story {
         ];
       case 'delete-bucket':
         return [this.#propose({ ...plainCommand(this.#nowMs, words[0] ?? '', ''), kind: name }, undefined)];
-      case 'sweep':
+      case 'expire':
         return [this.#propose({ ...plainCommand(this.#nowMs, '', ''), kind: name }, undefined)];
       case 'wait':
         this.#nowMs += Number(words[0]);

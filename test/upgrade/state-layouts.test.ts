@@ -106,7 +106,7 @@ test('streams: appends, producers, attributes, lifetimes, snapshots, floors, quo
   teller.rows('before removals');
   teller.say('create what expires', { ...create, stream: 'short', contentType: TEXT, expiresAtMs: NOW + 60_000 });
   teller.nowMs = NOW + 120_000;
-  teller.say('sweep', { kind: COMMANDS.sweep.number, bucket: '' });
+  teller.say('sweep', { kind: COMMANDS.expire.number, bucket: '' });
   teller.say('delete', { kind: COMMANDS.deleteStream.number, stream: 'untyped' });
   teller.say('delete what is not there', { kind: COMMANDS.deleteStream.number, stream: 'nobody' });
   teller.say('purge', { kind: COMMANDS.purge.number, payload: encodePurge('') });

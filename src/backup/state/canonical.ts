@@ -98,7 +98,7 @@ export class Canonical {
     }
   }
 
-  /** A chunk below the floor will be released. */
+  /** A chunk below the start offset will be released. */
   #refer(live: Live, value: Uint8Array): boolean {
     const { end, object } = decodeChunkRow(value);
     if (end <= live.startOffset) return false;

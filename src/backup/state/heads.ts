@@ -26,7 +26,8 @@ export function checkHead(head: Head): void {
 }
 
 function numbersFault(head: Head): string | undefined {
-  const { tail, recordNext, startOffset, recordFirst, hotStart, hotRecord, tailRowStart, incarnation, snapshotOffset } = head;
+  const { tail, recordNext, startOffset, recordFirst, hotStart, hotRecord, tailRowStart, incarnation, snapshotOffset } =
+    head;
   const counts = [tail, recordNext, startOffset, recordFirst, hotStart, hotRecord, tailRowStart, incarnation];
   if (!counts.every(isCount) || incarnation === 0 || incarnation > INCARNATION_MAX) return 'its numbers cannot be';
   if (snapshotOffset !== -1 && !isCount(snapshotOffset)) return 'its snapshot lies where none can be';

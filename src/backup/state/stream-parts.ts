@@ -1,4 +1,4 @@
-/** Checks that chunks and rows cover a stream from the floor to the tail without a gap. */
+/** Checks that chunks and rows cover a stream from the start offset to the tail without a gap. */
 import { BODY_BYTES_MAX } from '../../base/limits.ts';
 import { type StoredChunk, decodeChunkRow } from '../../protocol/cold.ts';
 import { END_BYTES, ROW_HEAD_BYTES, ROW_PAYLOAD_BYTES_MAX } from '../../stream/row.ts';

@@ -50,8 +50,8 @@ async function ask(service: ColdCalls | undefined, question: ColdQuestion): Prom
   const { id } = question.request;
   switch (question.ask) {
     case 'upload': {
-      const { key, body, parts } = question.request;
-      return { told: 'uploaded', id, answer: (await service?.upload(key, body, parts)) ?? NO_STORE };
+      const { key, body, slices } = question.request;
+      return { told: 'uploaded', id, answer: (await service?.upload(key, body, slices)) ?? NO_STORE };
     }
     case 'remove':
       return { told: 'removed', id, answer: (await service?.remove(question.request.keys)) ?? NO_STORE };

@@ -7,7 +7,8 @@ import { assert } from '../../base/assert.ts';
 import type { ColdPool } from './cold-pool.ts';
 import type { ColdOutcome } from './pool-tasks.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
-import type { ListAnswer, MergeAnswer, MergeSlice, Part, RemoveAnswer, UploadAnswer } from '../shard/port.ts';
+import type { Extent, MergeSlice } from '../ports.ts';
+import type { ListAnswer, MergeAnswer, RemoveAnswer, UploadAnswer } from '../shard/port.ts';
 
 /** Peers and strangers may ask at any rate; the store is probed no more often than this. */
 const PROOF_MS = 1000;
@@ -33,9 +34,9 @@ export class ColdService {
   }
 
   /** `body` is detached. */
-  async upload(key: string, body: Uint8Array<ArrayBuffer>, parts: readonly Part[]): Promise<UploadAnswer> {
+  async upload(key: string, body: Uint8Array<ArrayBuffer>, slices: readonly Extent[]): Promise<UploadAnswer> {
     const bytes = body.length;
-    const outcome = await this.#pool.run<'put'>({ op: 'put', key, body, slices: parts });
+    const outcome = await this.#pool.run<'put'>({ op: 'put', key, body, slices });
     if (!outcome.ok) {
       this.counters.uploadErrors++;
       return { error: outcome.message };
@@ -43,7 +44,7 @@ export class ColdService {
     this.counters.uploads++;
     this.counters.uploadBytes += bytes;
     const digests = outcome.value;
-    return { digests: parts.map((_, i) => digests.subarray(i * DIGEST_BYTES, (i + 1) * DIGEST_BYTES)) };
+    return { digests: slices.map((_, i) => digests.subarray(i * DIGEST_BYTES, (i + 1) * DIGEST_BYTES)) };
   }
 
   async remove(keys: readonly string[]): Promise<RemoveAnswer> {
@@ -64,10 +65,7 @@ export class ColdService {
     }
     this.counters.lists++;
     const { objects, more } = outcome.value;
-    return {
-      objects: objects.map(({ key, bytes, mtimeMs }) => ({ key, bytes, writtenAtMs: mtimeMs })),
-      next: more ? objects.at(-1)?.key : undefined,
-    };
+    return { objects, next: more ? objects.at(-1)?.key : undefined };
   }
 
   /** Writes an object with one chunk for each run of chunks. */

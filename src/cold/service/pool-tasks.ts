@@ -1,22 +1,17 @@
 /** The tasks of the pool's threads, as plain data in both directions: errors lose their class between threads. */
 import { DIGEST_BYTES, digestOf, sameDigest } from '../../digest/blake3.ts';
-import { type MergeChunks, type MergeSlice, type MergedObject, mergeObject } from '../store/merge-objects.ts';
+import type { Extent, MergeSlice, MergedObject } from '../ports.ts';
+import { type MergeChunks, mergeObject } from '../store/merge-objects.ts';
 import { Parts } from '../store/range-parts.ts';
 import { probe } from '../store/probe-store.ts';
 import type { ObjectPage, ObjectStore } from '../store/store.ts';
 import { StoreError, type StoreFailure } from '../store/store-error.ts';
 
-/** A part of an object, by its position in the buffer. */
-export interface Slice {
-  readonly at: number;
-  readonly length: number;
-}
-
 interface Put {
   readonly op: 'put';
   readonly key: string;
   readonly body: Uint8Array<ArrayBuffer>;
-  readonly slices: readonly Slice[];
+  readonly slices: readonly Extent[];
 }
 
 interface Get {
@@ -136,7 +131,7 @@ function verified(
   return parts;
 }
 
-function digestsOf(body: Uint8Array, slices: readonly Slice[]): Uint8Array<ArrayBuffer> {
+function digestsOf(body: Uint8Array, slices: readonly Extent[]): Uint8Array<ArrayBuffer> {
   const digests = new Uint8Array(slices.length * DIGEST_BYTES);
   slices.forEach(({ at, length }, i) => digests.set(digestOf(body.subarray(at, at + length)), i * DIGEST_BYTES));
   return digests;

@@ -13,9 +13,10 @@ import { isOwnObject } from '../../protocol/object-key.ts';
 import { BackOff } from './back-off.ts';
 import type { ColdPort, ColdSettings, RemoveAnswer } from './port.ts';
 import type { Proposals } from './proposals.ts';
+import { TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
-interface Lane {
+interface Work {
   readonly group: Group;
   readonly backOff: BackOff;
   nextAtMs: number;
@@ -44,73 +45,67 @@ export interface CollectorOptions {
 export class Collector {
   readonly counters = { reclaimed: 0, errors: 0 };
   readonly #options: CollectorOptions;
-  readonly #lanes: readonly Lane[];
-  readonly #asked = new Map<number, { readonly lane: Lane; readonly job: Job }>();
-  #dueAtMs = 0;
-  #clockMs = 0;
+  readonly #loop: TurnLoop<Work>;
+  readonly #asked = new Map<number, { readonly work: Work; readonly job: Job }>();
 
   constructor(options: CollectorOptions) {
     this.#options = options;
     const random = new Random(options.seed);
-    this.#lanes = options.groups.map((group) => ({
+    const works = options.groups.map((group): Work => ({
       group,
       backOff: new BackOff(random),
       // Spread, so that not all groups run in the same turn.
       nextAtMs: random.below(Math.ceil(options.settings.gcIntervalMs)),
       job: undefined,
     }));
+    this.#loop = new TurnLoop(works, { visit: (work) => this.#visit(work) });
   }
 
   get dueAtMs(): number {
-    return this.#dueAtMs;
+    return this.#loop.dueAtMs;
   }
 
   turn(nowMs: number, clockMs: number): void {
-    this.#clockMs = clockMs;
-    if (clockMs < this.#dueAtMs) return;
-    this.#dueAtMs = Infinity;
-    for (const lane of this.#lanes) {
-      this.#work(lane, nowMs, clockMs);
-      if (lane.job === undefined) this.#dueAtMs = Math.min(this.#dueAtMs, this.#readyAtMs(lane));
-    }
+    this.#loop.turn(nowMs, clockMs);
   }
 
   onRemoved(id: number, answer: RemoveAnswer): void {
     const asked = this.#asked.get(id);
     if (asked === undefined) return;
     this.#asked.delete(id);
-    const { lane, job } = asked;
-    this.#dueAtMs = 0;
+    const { work, job } = asked;
+    this.#loop.wake();
     if (answer.error === undefined || planted('forgotten-before-removed')) {
       job.state = 'deleted';
       return;
     }
     this.counters.errors++;
-    lane.backOff.failed(this.#clockMs);
-    lane.job = undefined;
+    work.backOff.failed(this.#loop.clockMs);
+    work.job = undefined;
   }
 
-  #readyAtMs(lane: Lane): number {
-    return Math.max(lane.nextAtMs, lane.backOff.notBeforeMs);
+  #readyAtMs(work: Work): number {
+    return Math.max(work.nextAtMs, work.backOff.notBeforeMs);
   }
 
-  #work(lane: Lane, nowMs: number, clockMs: number): void {
-    const { group, job } = lane;
+  #visit(work: Work): number {
+    const { group, job } = work;
+    const { nowMs, clockMs } = this.#loop;
     if (job?.state === 'deleted') {
-      if (!group.leads) this.#end(lane, 0);
-      else if (group.accepts) this.#confirm(lane, job, nowMs);
-      else this.#dueAtMs = Math.min(this.#dueAtMs, clockMs + 1);
-      return;
+      if (!group.leads) this.#end(work, 0);
+      else if (group.accepts) this.#confirm(work, job, nowMs);
+      else return clockMs + 1;
+    } else if (job === undefined && clockMs >= this.#readyAtMs(work)) {
+      work.nextAtMs = clockMs + this.#options.settings.gcIntervalMs;
+      // A backup that is being taken here refers to objects that were there when it began.
+      if (group.leads && group.exports === 0 && group.state.cold.gcLength > 0) this.#begin(work, nowMs);
     }
-    if (job !== undefined || clockMs < this.#readyAtMs(lane)) return;
-    lane.nextAtMs = clockMs + this.#options.settings.gcIntervalMs;
-    // A backup being taken here refers to objects that existed when it began.
-    if (group.leads && group.exports === 0 && group.state.cold.gcLength > 0) this.#begin(lane, nowMs);
+    return work.job === undefined ? this.#readyAtMs(work) : Infinity;
   }
 
-  #begin(lane: Lane, nowMs: number): void {
+  #begin(work: Work, nowMs: number): void {
     const { port, settings, nextId } = this.#options;
-    const { state } = lane.group;
+    const { state } = work.group;
     const deadlines = { usualMs: nowMs - settings.gcGraceMs, mergedMs: nowMs - settings.mergedGraceMs };
     const due = gcDue(state, deadlines, settings.gcEntriesMax);
     if (due.length === 0) return;
@@ -121,32 +116,32 @@ export class Collector {
       more: due.length === settings.gcEntriesMax,
       state: keys.length === 0 ? 'deleted' : 'deleting',
     };
-    lane.job = job;
+    work.job = job;
     if (keys.length === 0) {
-      this.#dueAtMs = 0;
+      this.#loop.wake();
       return;
     }
     const id = nextId();
-    this.#asked.set(id, { lane, job });
+    this.#asked.set(id, { work, job });
     port.remove({ id, keys: planted('gc-without-removal') ? keys.slice(1) : keys });
   }
 
-  #confirm(lane: Lane, job: Job, nowMs: number): void {
+  #confirm(work: Work, job: Job, nowMs: number): void {
     job.state = 'proposed';
     const fields = newCommandFields();
     fields.kind = COMMANDS.gcDone.number;
     fields.payload = encodeGcList(job.seqs);
-    this.#options.proposals.propose(lane.group, fields, nowMs, (outcome) => {
-      if (outcome !== 'applied') return this.#end(lane, 0);
+    this.#options.proposals.propose(work.group, fields, nowMs, (outcome) => {
+      if (outcome !== 'applied') return this.#end(work, 0);
       this.counters.reclaimed += job.objects;
-      lane.backOff.succeeded();
-      return this.#end(lane, job.more ? -Infinity : 0);
+      work.backOff.succeeded();
+      return this.#end(work, job.more ? -Infinity : 0);
     });
   }
 
-  #end(lane: Lane, nextAtMs: number): void {
-    lane.job = undefined;
-    if (nextAtMs < 0) lane.nextAtMs = nextAtMs;
-    this.#dueAtMs = 0;
+  #end(work: Work, nextAtMs: number): void {
+    work.job = undefined;
+    if (nextAtMs < 0) work.nextAtMs = nextAtMs;
+    this.#loop.wake();
   }
 }

@@ -20,7 +20,9 @@ import type { Log } from '../../shard/ports.ts';
 import { BackOff } from './back-off.ts';
 import { Candidates } from './candidates.ts';
 import type { ColdPort, ColdSettings, MergeAnswer } from './port.ts';
+import { OwnObjects } from './own-objects.ts';
 import type { Outcome, Proposals } from './proposals.ts';
+import { TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Concurrent jobs of a shard, each of another group. */
@@ -43,7 +45,7 @@ interface Job {
   isProposed: boolean;
 }
 
-interface Lane {
+interface Work {
   readonly group: Group;
   readonly backOff: BackOff;
   readonly candidates: Candidates;
@@ -77,38 +79,39 @@ export class Compactor {
   };
   readonly #options: CompactorOptions;
   readonly #random: Random;
-  readonly #lanes: readonly Lane[];
+  readonly #loop: TurnLoop<Work>;
   readonly #lookMs: number;
   /** Unanswered merges, including those whose job was dropped. */
   readonly #asked = new Map<number, Job>();
-  /** Objects being written or proposed, which are not orphans. */
-  readonly #own = new Set<number>();
-  #next = 0;
-  #lookAtMs = 0;
-  #nowMs = 0;
-  #clockMs = 0;
+  readonly #own: OwnObjects;
   #reportAtMs = -Infinity;
 
   constructor(options: CompactorOptions) {
     this.#options = options;
     this.#random = new Random(options.seed);
-    this.#lanes = options.groups.map((group) => ({
+    const works = options.groups.map((group): Work => ({
       group,
       backOff: new BackOff(this.#random),
       candidates: new Candidates(),
       job: undefined,
     }));
+    this.#own = new OwnObjects(options.settings.run, options.nextSeq);
+    // Planning reads rows: at most one plan in a turn. There may be more to do at once.
+    this.#loop = new TurnLoop(works, {
+      settle: (work) => this.#settle(work),
+      visit: (work) => (this.#start(work) ? 'took-turn' : this.#loop.clockMs + this.#lookMs),
+    });
     this.#lookMs = Math.min(LOOK_MS, options.settings.flushIntervalMs);
   }
 
   get dueAtMs(): number {
-    const isIdle = this.#lanes.every(({ candidates, job }) => candidates.size === 0 && job === undefined);
-    return isIdle ? Infinity : this.#lookAtMs;
+    const isIdle = this.#loop.works.every(({ candidates, job }) => candidates.size === 0 && job === undefined);
+    return isIdle ? Infinity : this.#loop.dueAtMs;
   }
 
   /** Streams that may have something to merge. */
   get candidates(): number {
-    return this.#lanes.reduce((sum, { candidates }) => sum + candidates.size, 0);
+    return this.#loop.works.reduce((sum, { candidates }) => sum + candidates.size, 0);
   }
 
   get running(): number {
@@ -117,7 +120,7 @@ export class Compactor {
 
   /** The object belongs to a running job of this run. */
   owns(object: ObjectId): boolean {
-    return object.run === this.#options.settings.run && this.#own.has(object.seq);
+    return this.#own.has(object);
   }
 
   /** A flush of the group was published. */
@@ -127,85 +130,73 @@ export class Compactor {
     // Several flushes are needed before a merge. Ignoring half of them on average saves the memory of tracking all
     // streams.
     if (this.#random.below(Math.ceil(compactRunMin / 2)) !== 0) return;
-    const lane = this.#lanes.find((one) => one.group === group);
+    const work = this.#loop.works.find((one) => one.group === group);
     for (const slice of slices) {
       // All streams of an object or none: streams whose chunks are adjacent are merged together and read with one
       // request. Individually they took a request for nearly every chunk.
       if (!isSmall(slice)) continue;
-      if (lane?.candidates.add(slice.incarnation, slice.stream, this.#clockMs) === false) this.counters.dropped++;
+      if (work?.candidates.add(slice.incarnation, slice.stream, this.#loop.clockMs) === false) this.counters.dropped++;
     }
   }
 
   turn(nowMs: number, clockMs: number): void {
-    this.#nowMs = nowMs;
-    this.#clockMs = clockMs;
-    for (const lane of this.#lanes) if (lane.job !== undefined) this.#settle(lane, lane.job);
-    if (clockMs < this.#lookAtMs) return;
-    this.#lookAtMs = clockMs + this.#lookMs;
-    const count = this.#lanes.length;
-    for (let step = 0; step < count && this.#asked.size < JOBS_MAX; step++) {
-      const at = (this.#next + step) % count;
-      if (!this.#start(this.#lanes[at] as Lane)) continue;
-      // Planning reads rows: at most once per turn. More may be due immediately.
-      this.#next = (at + 1) % count;
-      this.#lookAtMs = clockMs;
-      return;
-    }
+    this.#loop.turn(nowMs, clockMs);
   }
 
   onMerged(id: number, answer: MergeAnswer): void {
     const job = this.#asked.get(id);
     if (job === undefined) return;
     this.#asked.delete(id);
-    this.#lookAtMs = 0;
-    const lane = this.#lanes.find((one) => one.job === job);
-    if ('error' in answer || answer.bytes === 0 || lane === undefined) this.#own.delete(job.object.seq);
+    this.#loop.wake();
+    const work = this.#loop.works.find((one) => one.job === job);
+    if ('error' in answer || answer.bytes === 0 || work === undefined) this.#own.end(job.object);
     if ('error' in answer) this.counters.errors++;
-    if (lane === undefined) return;
+    if (work === undefined) return;
     if ('error' in answer) {
-      this.#again(lane, job);
+      this.#again(work, job);
       return;
     }
-    lane.backOff.succeeded();
+    work.backOff.succeeded();
     const slices: Slice[] = [];
     let chunks = 0;
     for (const [i, { refs, ...slice }] of job.plan.slices.entries()) {
       const merged = answer.slices[i];
       if (merged === undefined || 'failed' in merged) {
-        this.#isBad(lane, slice.incarnation, merged?.failed ?? 'no answer');
+        this.#isBad(work, slice.incarnation, merged?.failed ?? 'no answer');
         continue;
       }
       chunks += refs.length;
       slices.push({ ...slice, ...merged });
     }
-    if (answer.bytes === 0) lane.job = undefined;
+    if (answer.bytes === 0) work.job = undefined;
     // The next turn proposes it.
     else job.merged = { slices, bytes: answer.bytes, chunks };
   }
 
-  #isBad(lane: Lane, incarnation: number, reason: string): void {
+  #isBad(work: Work, incarnation: number, reason: string): void {
     this.counters.bad++;
-    lane.candidates.avoid(incarnation, this.#clockMs);
-    if (this.#clockMs < this.#reportAtMs) return;
-    this.#reportAtMs = this.#clockMs + REPORT_MS;
+    work.candidates.avoid(incarnation, this.#loop.clockMs);
+    if (this.#loop.clockMs < this.#reportAtMs) return;
+    this.#reportAtMs = this.#loop.clockMs + REPORT_MS;
     this.#options.log('warn', 'chunks in the cold store cannot be merged; they stay as they are', { reason });
   }
 
-  #settle(lane: Lane, job: Job): void {
-    const { group } = lane;
+  #settle(work: Work): void {
+    const { group, job } = work;
+    if (job === undefined) return;
     if (!group.leads || group.raft.term !== job.term) {
       this.counters.forgotten++;
-      if (job.merged !== undefined && !job.isProposed) this.#own.delete(job.object.seq);
-      lane.job = undefined;
+      if (job.merged !== undefined && !job.isProposed) this.#own.end(job.object);
+      work.job = undefined;
     } else if (job.merged !== undefined && !job.isProposed && group.accepts) {
-      this.#publish(lane, job, job.merged);
+      this.#publish(work, job, job.merged);
     }
   }
 
   /** True when the state was examined. */
-  #start(lane: Lane): boolean {
-    const { group, candidates } = lane;
-    if (candidates.size === 0 || lane.job !== undefined) return false;
+  #start(work: Work): boolean {
+    const { group, candidates } = work;
+    if (this.#asked.size >= JOBS_MAX || candidates.size === 0 || work.job !== undefined) return false;
     if (!group.leads) {
       // Only a leader tracks candidates.
       candidates.clear();
@@ -213,7 +204,7 @@ export class Compactor {
     }
     const { state } = group;
     const isReady = group.accepts && state.appliedTerm === group.raft.term && state.cold.origin !== NO_ORIGIN;
-    if (!isReady || this.#clockMs < lane.backOff.notBeforeMs) return false;
+    if (!isReady || this.#loop.clockMs < work.backOff.notBeforeMs) return false;
     if (group.admission.underPressure(state) || this.#options.short()) return false;
     const streams = candidates.next();
     const { plan, looked } = nextCompaction(state, streams, {
@@ -222,45 +213,44 @@ export class Compactor {
       least: this.#options.settings.compactRunMin,
     });
     candidates.drop(looked);
-    if (plan !== undefined) this.#merge(lane, plan);
+    if (plan !== undefined) this.#merge(work, plan);
     return true;
   }
 
-  #merge(lane: Lane, plan: CompactPlan): void {
-    const { port, settings, nextId, nextSeq } = this.#options;
-    const { group } = lane;
-    const object = { run: settings.run, seq: nextSeq() };
+  #merge(work: Work, plan: CompactPlan): void {
+    const { port, nextId } = this.#options;
+    const { group } = work;
+    const object = this.#own.begin();
     const key = objectKey(group.id, group.state.cold.origin, plan.bucket, plan.incarnation, object);
     const job: Job = { term: group.raft.term, object, key, plan, merged: undefined, isProposed: false };
     const id = nextId();
-    lane.job = job;
+    work.job = job;
     this.#asked.set(id, job);
-    this.#own.add(object.seq);
     this.counters.jobs++;
     port.merge({ id, key, slices: plan.slices.map(({ incarnation, refs }) => ({ incarnation, refs })) });
   }
 
-  #publish(lane: Lane, job: Job, { slices, bytes }: NonNullable<Job['merged']>): void {
+  #publish(work: Work, job: Job, { slices, bytes }: NonNullable<Job['merged']>): void {
     const { object, key, plan } = job;
     job.isProposed = true;
     const fields = newCommandFields();
     fields.kind = COMMANDS.compact.number;
     fields.bucket = plan.bucket;
     fields.payload = encodeFlushList({ object, key, bytes, slices });
-    this.#options.proposals.propose(lane.group, fields, this.#nowMs, (outcome, reply) =>
-      this.#published(lane, job, outcome, reply),
+    this.#options.proposals.propose(work.group, fields, this.#loop.nowMs, (outcome, reply) =>
+      this.#published(work, job, outcome, reply),
     );
   }
 
-  #published(lane: Lane, job: Job, outcome: Outcome, reply: Reply): void {
-    this.#own.delete(job.object.seq);
-    if (lane.job !== job) return;
-    this.#lookAtMs = 0;
+  #published(work: Work, job: Job, outcome: Outcome, reply: Reply): void {
+    this.#own.end(job.object);
+    if (work.job !== job) return;
+    this.#loop.wake();
     if (outcome !== 'applied') {
-      this.#again(lane, job);
+      this.#again(work, job);
       return;
     }
-    lane.job = undefined;
+    work.job = undefined;
     const { slices, bytes, chunks } = job.merged as NonNullable<Job['merged']>;
     const { slicesAccepted } = COMMANDS.compact.result.read(reply);
     this.counters.stale += slices.length - slicesAccepted;
@@ -270,17 +260,17 @@ export class Compactor {
     this.counters.merged += chunks;
     this.counters.written += slicesAccepted;
     // The merged chunk may be the sixteenth of its tier.
-    this.#remember(lane, job);
+    this.#remember(work, job);
   }
 
   /** Later, with a new plan and a new object. */
-  #again(lane: Lane, job: Job): void {
-    lane.backOff.failed(this.#clockMs);
-    lane.job = undefined;
-    this.#remember(lane, job);
+  #again(work: Work, job: Job): void {
+    work.backOff.failed(this.#loop.clockMs);
+    work.job = undefined;
+    this.#remember(work, job);
   }
 
-  #remember({ candidates }: Lane, { plan }: Job): void {
-    for (const { incarnation, stream } of plan.slices) candidates.add(incarnation, stream, this.#clockMs);
+  #remember({ candidates }: Work, { plan }: Job): void {
+    for (const { incarnation, stream } of plan.slices) candidates.add(incarnation, stream, this.#loop.clockMs);
   }
 }

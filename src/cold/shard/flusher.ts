@@ -17,7 +17,9 @@ import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { BackOff } from './back-off.ts';
 import type { ColdPort, ColdSettings, UploadAnswer } from './port.ts';
+import { OwnObjects } from './own-objects.ts';
 import type { Outcome, Proposals } from './proposals.ts';
+import { TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Interval of checks for bytes that have become old enough; at least four times per flush interval. */
@@ -51,7 +53,7 @@ interface Job {
   proposedMs: number;
 }
 
-interface Lane {
+interface Work {
   readonly group: Group;
   readonly backOff: BackOff;
   readonly calls: FlushCall[];
@@ -97,21 +99,16 @@ export class Flusher {
     pressureSlices: 0,
   };
   readonly #options: FlusherOptions;
-  readonly #lanes: readonly Lane[];
+  readonly #loop: TurnLoop<Work>;
   readonly #lookMs: number;
   /** Unanswered uploads, including those whose job was dropped: their memory is in use. */
   readonly #uploads = new Map<number, Job>();
-  /** Sequence numbers of objects being uploaded or proposed, which are not orphans. */
-  readonly #own = new Set<number>();
-  #next = 0;
-  #lookAtMs = 0;
-  #nowMs = 0;
-  #clockMs = 0;
+  readonly #own: OwnObjects;
 
   constructor(options: FlusherOptions) {
     this.#options = options;
     const random = new Random(options.seed);
-    this.#lanes = options.groups.map((group) => ({
+    const works = options.groups.map((group): Work => ({
       group,
       backOff: new BackOff(random),
       calls: [],
@@ -120,12 +117,18 @@ export class Flusher {
       claiming: false,
       everythingAtMs: options.settings.flushIntervalMs + EVERYTHING_MS,
     }));
+    this.#own = new OwnObjects(options.settings.run, options.nextSeq);
+    // Gathering reads and copies a whole object: at most one in a turn, so that appends do not wait for several.
+    this.#loop = new TurnLoop(works, {
+      settle: (work) => this.#settle(work),
+      visit: (work) => (this.#start(work) ? 'took-turn' : this.#loop.clockMs + this.#lookMs),
+    });
     this.#lookMs = Math.max(LOOK_MS_MIN, Math.min(LOOK_MS, options.settings.flushIntervalMs / 4));
   }
 
   /** When the next turn is due for it. */
   get dueAtMs(): number {
-    return this.#lookAtMs;
+    return this.#loop.dueAtMs;
   }
 
   get uploading(): number {
@@ -134,124 +137,112 @@ export class Flusher {
 
   /** The object belongs to a running job of this run. */
   owns(object: ObjectId): boolean {
-    return object.run === this.#options.settings.run && this.#own.has(object.seq);
+    return this.#own.has(object);
   }
 
   turn(nowMs: number, clockMs: number): void {
-    this.#nowMs = nowMs;
-    this.#clockMs = clockMs;
-    for (const lane of this.#lanes) if (lane.job !== undefined) this.#settle(lane, lane.job);
-    if (clockMs < this.#lookAtMs) return;
-    this.#lookAtMs = clockMs + this.#lookMs;
-    // Collecting reads and copies a complete object: at most one per turn, so that appends do not wait for several.
-    const count = this.#lanes.length;
-    for (let step = 0; step < count; step++) {
-      const at = (this.#next + step) % count;
-      if (!this.#start(this.#lanes[at] as Lane)) continue;
-      this.#next = (at + 1) % count;
-      this.#lookAtMs = clockMs;
-      return;
-    }
+    this.#loop.turn(nowMs, clockMs);
   }
 
   onUploaded(id: number, answer: UploadAnswer): void {
     const job = this.#uploads.get(id);
     if (job === undefined) return;
     this.#uploads.delete(id);
-    const lane = this.#laneOf(job);
+    const work = this.#workOf(job);
     if ('error' in answer) {
-      this.#own.delete(job.object.seq);
+      this.#own.end(job.object);
       this.counters.uploadErrors++;
-      if (lane === undefined) return;
-      lane.refused = true;
-      lane.backOff.failed(this.#clockMs);
-      this.#end(lane, 'failed', answer.error);
+      if (work === undefined) return;
+      work.refused = true;
+      work.backOff.failed(this.#loop.clockMs);
+      this.#end(work, 'failed', answer.error);
       return;
     }
     this.counters.uploads++;
     this.counters.uploadBytes += job.bytes;
-    this.counters.uploadMs += this.#clockMs - job.startedMs;
-    for (const other of this.#lanes) {
+    this.counters.uploadMs += this.#loop.clockMs - job.startedMs;
+    for (const other of this.#loop.works) {
       other.backOff.hope();
       other.refused = false;
     }
     // The next turn proposes it; for a dropped job this ends its ownership of the object.
-    if (lane === undefined) this.#own.delete(job.object.seq);
+    if (work === undefined) this.#own.end(job.object);
     else job.digests = answer.digests;
   }
 
   /** The call is answered through `done`, in one of the next turns. */
   call(group: Group, call: FlushCall): void {
-    const lane = this.#lanes.find((one) => one.group === group);
-    if (lane === undefined) return;
-    lane.calls.push(call);
-    this.#lookAtMs = 0;
+    const work = this.#loop.works.find((one) => one.group === group);
+    if (work === undefined) return;
+    work.calls.push(call);
+    this.#loop.wake();
   }
 
   /** It leads the group and has bytes to flush, but the store rejects them. */
   isFailing(group: Group): boolean {
-    const refused = this.#lanes.find((one) => one.group === group)?.refused === true;
+    const refused = this.#loop.works.find((one) => one.group === group)?.refused === true;
     return refused && group.leads && group.state.hotBytes > 0;
   }
 
   /** Queued calls. */
   callsOf(group: Group): number {
-    return this.#lanes.find((one) => one.group === group)?.calls.length ?? 0;
+    return this.#loop.works.find((one) => one.group === group)?.calls.length ?? 0;
   }
 
-  #laneOf(job: Job): Lane | undefined {
-    return this.#lanes.find((lane) => lane.job === job);
+  #workOf(job: Job): Work | undefined {
+    return this.#loop.works.find((work) => work.job === job);
   }
 
-  #settle(lane: Lane, job: Job): void {
-    const { group } = lane;
+  #settle(work: Work): void {
+    const { group, job } = work;
+    if (job === undefined) return;
     if (!group.leads || group.raft.term !== job.term) {
       this.counters.forgotten++;
       if (planted('deleted-on-ambiguous-commit'))
         this.#options.port.remove({ id: this.#options.nextId(), keys: [job.key] });
-      if (job.digests !== undefined && job.proposedMs < 0) this.#own.delete(job.object.seq);
-      this.#end(lane, 'leader-lost', '');
+      if (job.digests !== undefined && job.proposedMs < 0) this.#own.end(job.object);
+      this.#end(work, 'leader-lost', '');
     } else if (job.digests !== undefined && job.proposedMs < 0 && group.accepts) {
-      this.#publish(lane, job, job.digests);
+      this.#publish(work, job, job.digests);
     }
   }
 
   /** True when a job was started. */
-  #start(lane: Lane): boolean {
-    const { group, calls } = lane;
+  #start(work: Work): boolean {
+    const { group, calls } = work;
     if (!group.leads) {
       for (const call of calls.splice(0)) call.done = 'leader-lost';
       return false;
     }
-    if (lane.job !== undefined || lane.claiming || !group.accepts || group.state.hotBytes === 0) {
+    if (work.job !== undefined || work.claiming || !group.accepts || group.state.hotBytes === 0) {
       for (const call of group.state.hotBytes === 0 ? calls.splice(0) : []) call.done = 'nothing';
       return false;
     }
     if (this.#uploads.size >= this.#options.settings.uploadsMax) return false;
-    if (calls.length === 0 && this.#clockMs < lane.backOff.notBeforeMs) return false;
+    if (calls.length === 0 && this.#loop.clockMs < work.backOff.notBeforeMs) return false;
     if (group.state.cold.origin === NO_ORIGIN) {
-      this.#claim(lane);
+      this.#claim(work);
       return false;
     }
     const call = calls.shift();
-    const plan = call === undefined ? this.#gather(lane) : this.#gatherOne(group, call);
+    const plan = call === undefined ? this.#gather(work) : this.#gatherOne(group, call);
     if (plan === undefined) {
       if (call !== undefined) call.done = 'nothing';
       return false;
     }
-    this.#upload(lane, plan, call);
+    this.#upload(work, plan, call);
     return true;
   }
 
-  #gather(lane: Lane): FlushPlan | undefined {
+  #gather(work: Work): FlushPlan | undefined {
     const { settings, short } = this.#options;
-    const { group } = lane;
-    const overdue = this.#clockMs >= lane.everythingAtMs;
-    if (overdue) lane.everythingAtMs = this.#clockMs + settings.flushIntervalMs + EVERYTHING_MS;
+    const { group } = work;
+    const overdue = this.#loop.clockMs >= work.everythingAtMs;
+    if (overdue) work.everythingAtMs = this.#loop.clockMs + settings.flushIntervalMs + EVERYTHING_MS;
     const pressure = group.admission.underPressure(group.state) || short();
     const everything = pressure || overdue || group.state.hotBytes >= settings.flushBytes;
     const plan = nextFlush(group.state, {
-      hotBeforeMs: everything ? Infinity : this.#nowMs - settings.flushIntervalMs,
+      hotBeforeMs: everything ? Infinity : this.#loop.nowMs - settings.flushIntervalMs,
       maxBytes: settings.flushBytesMax,
     });
     if (pressure && plan !== undefined) {
@@ -273,25 +264,25 @@ export class Flusher {
    * Before its very first upload a group establishes the prefix of all its objects with an empty flush: the sweep looks
    * for orphans only there.
    */
-  #claim(lane: Lane): void {
+  #claim(work: Work): void {
     const { settings, proposals } = this.#options;
-    lane.claiming = true;
+    work.claiming = true;
     const fields = newCommandFields();
     fields.kind = COMMANDS.flush.number;
     // A number that no upload has.
     const object = { run: settings.run, seq: 0 };
-    const key = objectKey(lane.group.id, settings.run, '', 0, object);
+    const key = objectKey(work.group.id, settings.run, '', 0, object);
     fields.payload = encodeFlushList({ object, key, bytes: 0, slices: [] });
-    proposals.propose(lane.group, fields, this.#nowMs, () => {
-      lane.claiming = false;
-      this.#lookAtMs = 0;
+    proposals.propose(work.group, fields, this.#loop.nowMs, () => {
+      work.claiming = false;
+      this.#loop.wake();
     });
   }
 
-  #upload(lane: Lane, plan: FlushPlan, call: FlushCall | undefined): void {
-    const { port, settings, nextId, nextSeq } = this.#options;
-    const { group } = lane;
-    const object = { run: settings.run, seq: nextSeq() };
+  #upload(work: Work, plan: FlushPlan, call: FlushCall | undefined): void {
+    const { port, nextId } = this.#options;
+    const { group } = work;
+    const object = this.#own.begin();
     const key = objectKey(group.id, group.state.cold.origin, plan.bucket, plan.incarnation, object);
     const job: Job = {
       group,
@@ -300,21 +291,20 @@ export class Flusher {
       key,
       plan,
       bytes: plan.body.length,
-      startedMs: this.#clockMs,
+      startedMs: this.#loop.clockMs,
       call,
       digests: undefined,
       proposedMs: -1,
     };
     const id = nextId();
-    lane.job = job;
+    work.job = job;
     this.#uploads.set(id, job);
-    this.#own.add(object.seq);
-    port.upload({ id, key, body: plan.body, parts: plan.slices.map(({ at, length }) => ({ at, length })) });
+    port.upload({ id, key, body: plan.body, slices: plan.slices.map(({ at, length }) => ({ at, length })) });
   }
 
-  #publish(lane: Lane, job: Job, digests: readonly Uint8Array[]): void {
+  #publish(work: Work, job: Job, digests: readonly Uint8Array[]): void {
     const { plan, object, key } = job;
-    job.proposedMs = this.#clockMs;
+    job.proposedMs = this.#loop.clockMs;
     const fields = newCommandFields();
     fields.kind = COMMANDS.flush.number;
     fields.bucket = plan.bucket;
@@ -324,36 +314,36 @@ export class Flusher {
       bytes: job.bytes,
       slices: plan.slices.map((slice, i) => ({ ...slice, digest: digests[i] as Uint8Array })),
     });
-    this.#options.proposals.propose(lane.group, fields, this.#nowMs, (outcome, reply) =>
-      this.#published(lane, job, outcome, reply),
+    this.#options.proposals.propose(work.group, fields, this.#loop.nowMs, (outcome, reply) =>
+      this.#published(work, job, outcome, reply),
     );
   }
 
-  #published(lane: Lane, job: Job, outcome: Outcome, reply: Reply): void {
-    this.#own.delete(job.object.seq);
-    if (lane.job !== job) return;
+  #published(work: Work, job: Job, outcome: Outcome, reply: Reply): void {
+    this.#own.end(job.object);
+    if (work.job !== job) return;
     if (outcome !== 'applied') {
-      lane.backOff.failed(this.#clockMs);
-      this.#end(lane, 'failed', 'the command was not confirmed');
+      work.backOff.failed(this.#loop.clockMs);
+      this.#end(work, 'failed', 'the command was not confirmed');
       return;
     }
     if (COMMANDS.flush.result.read(reply).slicesAccepted === 0) {
       // Deleted or moved meanwhile. If that ever repeats, it repeats slowly.
       this.counters.stale++;
-      lane.backOff.failed(this.#clockMs);
+      work.backOff.failed(this.#loop.clockMs);
     } else {
       this.#count(job);
-      lane.backOff.succeeded();
-      this.#options.onPublished(lane.group, job.plan.slices);
+      work.backOff.succeeded();
+      this.#options.onPublished(work.group, job.plan.slices);
     }
-    this.#end(lane, 'flushed', '');
+    this.#end(work, 'flushed', '');
   }
 
   #count({ plan, bytes, proposedMs }: Job): void {
     const { counters } = this;
     counters.publishes++;
     counters.publishBytes += plan.bytes;
-    counters.publishMs += this.#clockMs - proposedMs;
+    counters.publishMs += this.#loop.clockMs - proposedMs;
     if (plan.incarnation !== 0) return;
     counters.packs++;
     counters.packBytes += bytes;
@@ -361,10 +351,10 @@ export class Flusher {
   }
 
   /** The group is free for its next job, which may be due immediately. */
-  #end(lane: Lane, how: NonNullable<FlushCall['done']>, reason: string): void {
-    const call = lane.job?.call;
-    lane.job = undefined;
-    this.#lookAtMs = 0;
+  #end(work: Work, how: NonNullable<FlushCall['done']>, reason: string): void {
+    const call = work.job?.call;
+    work.job = undefined;
+    this.#loop.wake();
     if (call === undefined) return;
     call.done = how;
     call.reason = reason;

@@ -1,4 +1,4 @@
-import type { ChunkRef } from '../../protocol/cold.ts';
+import type { Extent, ListedObject, MergeSlice, MergedObject } from '../ports.ts';
 
 /**
  * The cold store as a shard sees it: requests are answered later, exactly once per id, in any order and in every case.
@@ -16,17 +16,12 @@ export interface ColdPort {
   merge(request: MergeRequest): void;
 }
 
-/** A part of an object with its own digest. */
-export interface Part {
-  readonly at: number;
-  readonly length: number;
-}
-
 export interface UploadRequest {
   readonly id: number;
   readonly key: string;
   readonly body: Uint8Array<ArrayBuffer>;
-  readonly parts: readonly Part[];
+  /** Each gets a digest. */
+  readonly slices: readonly Extent[];
 }
 
 export interface RemoveRequest {
@@ -43,26 +38,13 @@ export interface ListRequest {
   readonly limit: number;
 }
 
-/** A run of one stream's chunks. */
-export interface MergeSlice {
-  readonly incarnation: number;
-  readonly refs: readonly ChunkRef[];
-}
-
 export interface MergeRequest {
   readonly id: number;
   readonly key: string;
   readonly slices: readonly MergeSlice[];
 }
 
-export interface ListedObject {
-  readonly key: string;
-  readonly bytes: number;
-  /** Time of the write, by the clock of the store. */
-  readonly writtenAtMs: number;
-}
-
-/** BLAKE3 of each part, or an error sentence. */
+/** BLAKE3 of each slice, or a sentence. */
 export type UploadAnswer = { readonly digests: readonly Uint8Array[] } | { readonly error: string };
 export type RemoveAnswer = { readonly error?: string };
 /** `next`: continue after this key; undefined at the end. */
@@ -70,12 +52,7 @@ export type ListAnswer =
   | { readonly objects: readonly ListedObject[]; readonly next: string | undefined }
   | { readonly error: string };
 
-/** Location of the chunk, or why there is none: a source is missing or corrupt. */
-export type MergedSlice = (Part & { readonly digest: Uint8Array }) | { readonly failed: string };
-/** One for each requested slice. `bytes`: size of the object; 0 = none was written. */
-export type MergeAnswer =
-  | { readonly bytes: number; readonly slices: readonly MergedSlice[] }
-  | { readonly error: string };
+export type MergeAnswer = MergedObject | { readonly error: string };
 
 /** How a shard uses its cold store; the keys of storage.cold (src/config). */
 export interface ColdSettings {

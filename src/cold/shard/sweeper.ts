@@ -13,8 +13,10 @@ import { objectKnown } from '../state/objects.ts';
 import { type ObjectId, type Orphan, encodeOrphanList } from '../../protocol/cold.ts';
 import { newCommandFields } from '../../protocol/command.ts';
 import { NO_ORIGIN, objectPrefix, parseObjectKey } from '../../protocol/object-key.ts';
-import type { ColdPort, ColdSettings, ListAnswer, ListedObject } from './port.ts';
+import type { ListedObject } from '../ports.ts';
+import type { ColdPort, ColdSettings, ListAnswer } from './port.ts';
 import type { Proposals } from './proposals.ts';
+import { TurnLoop } from './turn-loop.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Objects per page; a pass over a million of them is a thousand pages, one at a time. */
@@ -22,7 +24,7 @@ const PAGE = 1000;
 /** Delay after a failure, and minimum delay. */
 const RETRY_MS = 30_000;
 
-interface Lane {
+interface Work {
   readonly group: Group;
   nextAtMs: number;
   /** Where the running pass continues. */
@@ -45,15 +47,13 @@ export interface SweeperOptions {
 export class Sweeper {
   readonly counters = { passes: 0, listed: 0, orphans: 0, orphanBytes: 0, errors: 0 };
   readonly #options: SweeperOptions;
-  readonly #lanes: readonly Lane[];
-  readonly #asked = new Map<number, Lane>();
-  #dueAtMs = 0;
-  #clockMs = 0;
+  readonly #loop: TurnLoop<Work>;
+  readonly #asked = new Map<number, Work>();
 
   constructor(options: SweeperOptions) {
     this.#options = options;
     const random = new Random(options.seed);
-    this.#lanes = options.groups.map((group) => ({
+    const works = options.groups.map((group): Work => ({
       group,
       // Spread over the interval, so that groups and nodes do not list all at once.
       nextAtMs: this.#interval(random),
@@ -61,6 +61,7 @@ export class Sweeper {
       busy: false,
       page: undefined,
     }));
+    this.#loop = new TurnLoop(works, { visit: (work) => this.#visit(work) });
   }
 
   #interval(random: Random): number {
@@ -69,55 +70,54 @@ export class Sweeper {
   }
 
   get dueAtMs(): number {
-    return this.#dueAtMs;
+    return this.#loop.dueAtMs;
   }
 
   turn(nowMs: number, clockMs: number): void {
-    this.#clockMs = clockMs;
-    if (clockMs < this.#dueAtMs) return;
-    this.#dueAtMs = Infinity;
-    for (const lane of this.#lanes) {
-      if (lane.page !== undefined) this.#judge(lane, lane.page, nowMs);
-      else if (!lane.busy && clockMs >= lane.nextAtMs) this.#ask(lane);
-      if (!lane.busy) this.#dueAtMs = Math.min(this.#dueAtMs, lane.nextAtMs);
-    }
+    this.#loop.turn(nowMs, clockMs);
+  }
+
+  #visit(work: Work): number {
+    if (work.page !== undefined) this.#judge(work, work.page, this.#loop.nowMs);
+    else if (!work.busy && this.#loop.clockMs >= work.nextAtMs) this.#ask(work);
+    return work.busy ? Infinity : work.nextAtMs;
   }
 
   onListed(id: number, answer: ListAnswer): void {
-    const lane = this.#asked.get(id);
-    if (lane === undefined) return;
+    const work = this.#asked.get(id);
+    if (work === undefined) return;
     this.#asked.delete(id);
-    this.#dueAtMs = 0;
+    this.#loop.wake();
     if ('error' in answer) {
       this.counters.errors++;
-      this.#end(lane, Math.min(RETRY_MS, this.#options.settings.sweepIntervalMs));
+      this.#end(work, Math.min(RETRY_MS, this.#options.settings.sweepIntervalMs));
       return;
     }
     this.counters.listed += answer.objects.length;
-    lane.page = answer;
+    work.page = answer;
   }
 
-  #ask(lane: Lane): void {
-    const { group } = lane;
+  #ask(work: Work): void {
+    const { group } = work;
     if (!knowsEverything(group) || group.state.cold.origin === NO_ORIGIN)
-      return this.#end(lane, this.#options.settings.sweepIntervalMs);
+      return this.#end(work, this.#options.settings.sweepIntervalMs);
     const id = this.#options.nextId();
-    lane.busy = true;
-    this.#asked.set(id, lane);
+    work.busy = true;
+    this.#asked.set(id, work);
     this.#options.port.list({
       id,
       prefix: objectPrefix(group.id, group.state.cold.origin),
-      after: lane.after,
+      after: work.after,
       limit: PAGE,
     });
     return undefined;
   }
 
-  #judge(lane: Lane, page: NonNullable<Lane['page']>, nowMs: number): void {
-    const { group } = lane;
-    lane.page = undefined;
+  #judge(work: Work, page: NonNullable<Work['page']>, nowMs: number): void {
+    const { group } = work;
+    work.page = undefined;
     const { sweepIntervalMs } = this.#options.settings;
-    if (!knowsEverything(group) || !group.accepts) return this.#end(lane, sweepIntervalMs);
+    if (!knowsEverything(group) || !group.accepts) return this.#end(work, sweepIntervalMs);
     const orphans: Orphan[] = [];
     for (const listed of page.objects) {
       const object = this.#orphan(group, listed, nowMs);
@@ -125,11 +125,11 @@ export class Sweeper {
     }
     if (page.next === undefined) {
       this.counters.passes++;
-      this.#end(lane, sweepIntervalMs);
+      this.#end(work, sweepIntervalMs);
     } else {
-      lane.after = page.next;
-      lane.busy = false;
-      lane.nextAtMs = this.#clockMs;
+      work.after = page.next;
+      work.busy = false;
+      work.nextAtMs = this.#loop.clockMs;
     }
     if (orphans.length === 0) return undefined;
     const fields = newCommandFields();
@@ -155,10 +155,10 @@ export class Sweeper {
     return object;
   }
 
-  #end(lane: Lane, waitMs: number): void {
-    lane.busy = false;
-    lane.after = '';
-    lane.nextAtMs = this.#clockMs + waitMs;
+  #end(work: Work, waitMs: number): void {
+    work.busy = false;
+    work.after = '';
+    work.nextAtMs = this.#loop.clockMs + waitMs;
   }
 }
 

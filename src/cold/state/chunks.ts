@@ -59,7 +59,7 @@ export function eachChunkBack(
   state.overlay.range(from, to, true, (_key, value) => visit(decodeChunkRow(value)));
 }
 
-/** Start of the chunk in which `record` ends, which is at or after the floor and before the rows. */
+/** Start of the chunk in which `record` ends, which is at or after the start offset and before the rows. */
 export function chunkStartOfRecord(state: State, head: Head, record: number): number {
   let start = -1;
   const from = positionKey(state.prefix, TAG_CHUNK_RECORD, head.incarnation, 0);

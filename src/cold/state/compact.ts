@@ -12,7 +12,7 @@ import { COMMANDS } from '../../protocol/operations.ts';
 
 /**
  * Publishes an uploaded object whose slices hold the bytes of runs of chunks. Each slice is checked separately and
- * refused when its stream has other chunks by now (removed, recreated, merged by another leader, floor beyond). The
+ * refused when its stream has other chunks by now (removed, recreated, merged by another leader, start offset beyond). The
  * runs' references are released, with their own grace period for earlier backups. As in a flush, an unreferenced object
  * is garbage, and a known one is a repetition.
  */
@@ -33,7 +33,7 @@ function acceptSlice(state: State, object: ObjectId, slice: Slice, nowMs: number
   const run: StoredChunk[] = [];
   eachChunk(state, head.incarnation, slice.start, (chunk) => chunk.end <= slice.end && run.push(chunk) > 0);
   if (!isWhole(run, slice, object)) return false;
-  // Chunks below the floor will be released.
+  // Chunks below the start offset will be released.
   if ((run[0] as StoredChunk).end <= head.startOffset) return false;
   const replaced = planted('merge-keeps-references') ? run.slice(1) : run;
   dropChunks(state, head.incarnation, replaced, nowMs, GC_MERGED);

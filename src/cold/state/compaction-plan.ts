@@ -127,7 +127,7 @@ function chooseRun(state: State, head: Head, least: number): { run: StoredChunk[
   const chooser = new RunChooser(least);
   const chunks: StoredChunk[] = [];
   eachChunkBack(state, head.incarnation, head.hotStart, (chunk) => {
-    // Chunks below the floor will be released.
+    // Chunks below the start offset will be released.
     if (chunk.end <= head.startOffset) return false;
     chunks.push(chunk);
     return chooser.add(weightOf(chunk));

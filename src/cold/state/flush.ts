@@ -14,7 +14,7 @@ import { COMMANDS } from '../../protocol/operations.ts';
 
 /**
  * Publishes an uploaded object: its slices replace the rows that they hold. Slices whose stream changed otherwise since
- * (removed, recreated, flushed by another leader, floor beyond) are refused, all slices of a stream together; an object
+ * (removed, recreated, flushed by another leader, start offset beyond) are refused, all slices of a stream together; an object
  * left without references is garbage. A known object is a repetition of the command: nothing happens.
  */
 export function applyFlush(state: State, command: Command, reply: Reply): void {

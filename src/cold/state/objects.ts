@@ -4,9 +4,9 @@
  * it is queued.
  *
  *   'o' row: refs u32 | flags u32 (1 = merged) | bytes f64 | GC seq f64 (-1: not queued) | bucketBytes u16 | bucket | key text
- *   'q' row: queued since ms f64 | lane u8 | object, 14 bytes | bucket
+ *   'q' row: queued since ms f64 | gcClass u8 | object, 14 bytes | bucket
  *
- * The queue has lanes, because entries of each become due in order only among themselves. The lane is part of a GC seq.
+ * The queue has classes, because entries of each become due in order only among themselves. The gcClass is part of a GC seq.
  */
 import { assert } from '../../base/assert.ts';
 import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
@@ -21,18 +21,18 @@ export const GC_USUAL = 0;
 export const GC_IMMEDIATE = 1;
 /** Its content is now in another object; earlier backups refer to this one. */
 export const GC_MERGED = 2;
-export type GcLane = typeof GC_USUAL | typeof GC_IMMEDIATE | typeof GC_MERGED;
+export type GcClass = typeof GC_USUAL | typeof GC_IMMEDIATE | typeof GC_MERGED;
 
-const LANES: readonly GcLane[] = [GC_IMMEDIATE, GC_USUAL, GC_MERGED];
+const GC_CLASSES: readonly GcClass[] = [GC_IMMEDIATE, GC_USUAL, GC_MERGED];
 /** A GC seq is the lane times this plus a number that counts through all lanes. */
-const LANE_SEQS = 2 ** 44;
+const CLASS_SEQS = 2 ** 44;
 
 const MERGED = 1;
 const OBJECT_FIXED_BYTES = 26;
 const GC_BUCKET_AT = 23;
 const NOTHING = new Uint8Array(0);
 
-export interface StoredObject {
+export interface ObjectRow {
   readonly object: ObjectId;
   refs: number;
   readonly bytes: number;
@@ -53,12 +53,12 @@ function rowKey(state: State, object: ObjectId): Uint8Array {
   return taggedKey(state.prefix, TAG_OBJECT, encodeObjectId(object));
 }
 
-export function storedObject(state: State, object: ObjectId): StoredObject | undefined {
+export function storedObject(state: State, object: ObjectId): ObjectRow | undefined {
   const row = state.overlay.get(rowKey(state, object));
   return row === undefined ? undefined : decodeObjectRow(object, row);
 }
 
-export function decodeObjectRow(object: ObjectId, row: Uint8Array): StoredObject {
+export function decodeObjectRow(object: ObjectId, row: Uint8Array): ObjectRow {
   const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
   const bucketBytes = view.getUint16(24, true);
   return {
@@ -72,11 +72,11 @@ export function decodeObjectRow(object: ObjectId, row: Uint8Array): StoredObject
   };
 }
 
-function putObject(state: State, stored: StoredObject): void {
+function putObject(state: State, stored: ObjectRow): void {
   state.overlay.put(rowKey(state, stored.object), encodeObjectRow(stored));
 }
 
-export function encodeObjectRow(stored: StoredObject): Uint8Array {
+export function encodeObjectRow(stored: ObjectRow): Uint8Array {
   const bucket = encodeUtf8(stored.bucket);
   const key = encodeUtf8(stored.key);
   const row = new Uint8Array(OBJECT_FIXED_BYTES + bucket.length + key.length);
@@ -92,7 +92,7 @@ export function encodeObjectRow(stored: StoredObject): Uint8Array {
 }
 
 /** Adds an unknown object; without references it goes into the GC queue immediately. */
-export function addObject(state: State, stored: Omit<StoredObject, 'gcSeq' | 'merged'>, nowMs: number): void {
+export function addObject(state: State, stored: Omit<ObjectRow, 'gcSeq' | 'merged'>, nowMs: number): void {
   state.cold.objects++;
   state.cold.objectBytes += stored.bytes;
   const added = { ...stored, gcSeq: -1, merged: false };
@@ -101,19 +101,19 @@ export function addObject(state: State, stored: Omit<StoredObject, 'gcSeq' | 'me
 }
 
 /** Removes `count` chunk references; `lane` gives the reason. */
-export function releaseObject(state: State, object: ObjectId, count: number, nowMs: number, lane: GcLane): void {
+export function releaseObject(state: State, object: ObjectId, count: number, nowMs: number, gcClass: GcClass): void {
   const stored = storedObject(state, object);
   assert(stored !== undefined && stored.refs >= count, 'a chunk refers to an object that is counted');
   stored.refs -= planted('release-counts-double') ? Math.min(stored.refs, 2 * count) : count;
-  if (lane === GC_MERGED) stored.merged = true;
+  if (gcClass === GC_MERGED) stored.merged = true;
   // Whatever removed the last reference: a backup may need what was merged before.
-  if (stored.refs === 0) queueObject(state, stored, nowMs, lane === GC_USUAL && stored.merged ? GC_MERGED : lane);
+  if (stored.refs === 0) queueObject(state, stored, nowMs, gcClass === GC_USUAL && stored.merged ? GC_MERGED : gcClass);
   else putObject(state, stored);
 }
 
-function queueObject(state: State, stored: StoredObject, nowMs: number, lane: GcLane): void {
+function queueObject(state: State, stored: ObjectRow, nowMs: number, gcClass: GcClass): void {
   assert(stored.refs === 0 && stored.gcSeq < 0, 'an object is queued once, when nothing refers to it');
-  stored.gcSeq = lane * LANE_SEQS + state.cold.nextGcSeq++;
+  stored.gcSeq = gcClass * CLASS_SEQS + state.cold.nextGcSeq++;
   state.cold.gcLength++;
   const { tally } = state.cold;
   if (tally?.bucket === stored.bucket) tally.queued++;
@@ -121,7 +121,7 @@ function queueObject(state: State, stored: StoredObject, nowMs: number, lane: Gc
   const row = new Uint8Array(GC_BUCKET_AT + bucket.length);
   const view = new DataView(row.buffer);
   view.setFloat64(0, nowMs, true);
-  row[8] = lane;
+  row[8] = gcClass;
   row.set(encodeObjectId(stored.object), 9);
   row.set(bucket, GC_BUCKET_AT);
   state.overlay.put(incarnationKey(state.prefix, TAG_GC, stored.gcSeq), row);
@@ -167,7 +167,7 @@ export interface GcEntry {
   readonly bucket: string;
   readonly bytes: number;
   readonly queuedMs: number;
-  readonly lane: GcLane;
+  readonly gcClass: GcClass;
 }
 
 /** Entries queued before these times are due; immediate ones always are. */
@@ -183,11 +183,11 @@ export interface GcDeadlines {
 export function gcDue(state: State, { usualMs, mergedMs }: GcDeadlines, most: number): GcEntry[] {
   const before = { [GC_IMMEDIATE]: Infinity, [GC_USUAL]: usualMs, [GC_MERGED]: mergedMs };
   const due: GcEntry[] = [];
-  for (const lane of LANES) {
+  for (const gcClass of GC_CLASSES) {
     if (due.length === most) break;
-    const start = incarnationKey(state.prefix, TAG_GC, lane * LANE_SEQS);
-    const end = incarnationKey(state.prefix, TAG_GC, (lane + 1) * LANE_SEQS);
-    due.push(...queued(state, start, end, most - due.length, 2 * most, (row) => queuedMs(row) < before[lane]));
+    const start = incarnationKey(state.prefix, TAG_GC, gcClass * CLASS_SEQS);
+    const end = incarnationKey(state.prefix, TAG_GC, (gcClass + 1) * CLASS_SEQS);
+    due.push(...queued(state, start, end, most - due.length, 2 * most, (row) => queuedMs(row) < before[gcClass]));
   }
   return due;
 }
@@ -221,6 +221,6 @@ function queued(
     const stored = storedObject(state, decodeObjectId(row, 9));
     assert(stored !== undefined, 'a queued object has its row');
     const { object, key, bucket, bytes } = stored;
-    return { seq, object, key, bucket, bytes, queuedMs: queuedMs(row), lane: row[8] as GcLane };
+    return { seq, object, key, bucket, bytes, queuedMs: queuedMs(row), gcClass: row[8] as GcClass };
   });
 }

@@ -1,5 +1,5 @@
 /**
- * Releases references to chunks: all of a removed stream, those below the floor of a live one. A command releases a
+ * Releases references to chunks: all of a removed stream, those below the start offset of a live one. A command releases a
  * bounded number (State.releaseLeft); the rest waits in the release queue for the sweeps.
  *
  *   'w' row: limit f64 (-1 = all) | flags u8 (1 = no grace)
@@ -9,7 +9,7 @@ import { TAG_RELEASE, incarnationKey, prefixEnd, incarnationOf, taggedKey } from
 import type { StoredChunk } from '../../protocol/cold.ts';
 import type { State } from '../../stream/state.ts';
 import { deleteChunk, eachChunk } from './chunks.ts';
-import { GC_IMMEDIATE, GC_USUAL, type GcLane, releaseObject, sameObject } from './objects.ts';
+import { GC_IMMEDIATE, GC_USUAL, type GcClass, releaseObject, sameObject } from './objects.ts';
 
 const NOTHING = new Uint8Array(0);
 const ROW_BYTES = 9;
@@ -52,7 +52,7 @@ export function dropChunks(
   incarnation: number,
   chunks: readonly StoredChunk[],
   nowMs: number,
-  lane: GcLane,
+  gcClass: GcClass,
 ): void {
   for (let i = 0; i < chunks.length;) {
     const { object } = chunks[i] as StoredChunk;
@@ -60,12 +60,12 @@ export function dropChunks(
     for (; i < chunks.length && sameObject((chunks[i] as StoredChunk).object, object); i++, count++) {
       deleteChunk(state, incarnation, chunks[i] as StoredChunk);
     }
-    releaseObject(state, object, count, nowMs, lane);
+    releaseObject(state, object, count, nowMs, gcClass);
   }
 }
 
 /** Continues what earlier commands left, up to `budget` chunks; true when more is left. */
-export function sweepReleases(state: State, nowMs: number, budget: number): boolean {
+export function continueReleases(state: State, nowMs: number, budget: number): boolean {
   state.releaseLeft = budget;
   const start = taggedKey(state.prefix, TAG_RELEASE, NOTHING);
   const entries: { readonly incarnation: number; readonly limit: number; readonly immediate: boolean }[] = [];

@@ -8,7 +8,8 @@ import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promi
 import { dirname, join, sep } from 'node:path';
 import { codeOf, makeFolder } from './folder.ts';
 import { Parts } from './range-parts.ts';
-import { type ObjectPage, type ObjectStore, type StoredObject, checkKey } from './store.ts';
+import type { ListedObject } from '../ports.ts';
+import { type ObjectPage, type ObjectStore, checkKey } from './store.ts';
 import { StoreError } from './store-error.ts';
 
 /**
@@ -81,7 +82,7 @@ export class DirStore implements ObjectStore {
     return this.#guard(prefix, async () => {
       await this.#expectStore();
       // One more than requested shows whether there are more.
-      const objects: StoredObject[] = [];
+      const objects: ListedObject[] = [];
       await this.#walk('', prefix, after, limit + 1, objects);
       return { objects: objects.slice(0, limit), more: objects.length > limit };
     });
@@ -104,7 +105,7 @@ export class DirStore implements ObjectStore {
   }
 
   /** Depth first in key order: `a-b/x` comes before `a/x`, so directories sort with their slash. */
-  async #walk(folder: string, prefix: string, after: string, limit: number, found: StoredObject[]): Promise<void> {
+  async #walk(folder: string, prefix: string, after: string, limit: number, found: ListedObject[]): Promise<void> {
     const entries = await readdir(join(this.#root, ...folder.split('/')), { withFileTypes: true }).catch(noEntries);
     const names = entries
       .filter((entry) => !entry.name.startsWith('.') && (entry.isDirectory() || entry.isFile()))
@@ -118,7 +119,7 @@ export class DirStore implements ObjectStore {
         if (wanted && (name > after || after.startsWith(name))) await this.#walk(name, prefix, after, limit, found);
       } else if (name.startsWith(prefix) && name > after) {
         const stats = await stat(pathOf(this.#root, name)).catch(ignoreMissing);
-        if (stats !== undefined) found.push({ key: name, bytes: stats.size, mtimeMs: stats.mtimeMs });
+        if (stats !== undefined) found.push({ key: name, bytes: stats.size, writtenAtMs: stats.mtimeMs });
       }
     }
   }

@@ -4,27 +4,11 @@
  */
 import { digestOf, sameDigest } from '../../digest/blake3.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
+import type { MergeSlice, MergedObject, MergedSlice } from '../ports.ts';
 import type { ObjectStore } from './store.ts';
 import { StoreError } from './store-error.ts';
 
-/** A run of one stream's chunks. */
-export interface MergeSlice {
-  readonly incarnation: number;
-  readonly refs: readonly ChunkRef[];
-}
-
-/** Location of a run's chunk, or why there is none. */
-export type MergedSlice =
-  | { readonly at: number; readonly length: number; readonly digest: Uint8Array }
-  | { readonly failed: string };
-
-export interface MergedObject {
-  /** 0: nothing was written. */
-  readonly bytes: number;
-  readonly slices: readonly MergedSlice[];
-}
-
-/** Undefined: the chunks do not match their references. */
+/** Undefined: the chunks are not what their references say. */
 export type MergeChunks = (
   incarnation: number,
   refs: readonly ChunkRef[],

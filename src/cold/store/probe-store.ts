@@ -33,7 +33,7 @@ async function steps(store: ObjectStore, key: string, body: Uint8Array, signal: 
     const own = (await store.list(key, '', 1, signal)).objects[0];
     if (own?.key !== key || own.bytes !== body.length)
       throw new StoreError('bad', `${key} was written but is not listed`);
-    return objects.filter((object) => object.key !== key && own.mtimeMs - object.mtimeMs > LEFTOVER_MS);
+    return objects.filter((object) => object.key !== key && own.writtenAtMs - object.writtenAtMs > LEFTOVER_MS);
   });
   await step('delete from', store, async () => {
     await store.remove([key, ...old.map((object) => object.key)], signal);

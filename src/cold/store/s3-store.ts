@@ -113,7 +113,9 @@ export class S3Store implements ObjectStore {
   async endUploads(isOne: (key: string) => boolean, begunBeforeMs: number, signal: AbortSignal): Promise<number> {
     const { bucket } = this.#options;
     const all = await this.#send('', signal, (one) => openUploads(this.#client, bucket, this.#prefix, one));
-    const abandoned = all.filter(({ key, begunMs }) => begunMs < begunBeforeMs && isOne(key.slice(this.#prefix.length)));
+    const abandoned = all.filter(
+      ({ key, begunMs }) => begunMs < begunBeforeMs && isOne(key.slice(this.#prefix.length)),
+    );
     let ended = 0;
     for (const upload of abandoned) {
       try {
@@ -163,7 +165,7 @@ export class S3Store implements ObjectStore {
       const objects = (answer.Contents ?? []).map(({ Key = '', Size = 0, LastModified }) => ({
         key: Key.slice(this.#prefix.length),
         bytes: Size,
-        mtimeMs: LastModified?.getTime() ?? 0,
+        writtenAtMs: LastModified?.getTime() ?? 0,
       }));
       return { objects, more: answer.IsTruncated === true };
     });

@@ -1,21 +1,12 @@
-/**
- * The object store interface of the cold tier. Keys are relative to `storage.cold.root`; no object is ever written
- * twice.
- */
+/** What the cold tier needs of an object store. Keys are relative to `storage.cold.root`; no object is ever written twice. */
+import type { ListedObject } from '../ports.ts';
 import type { Parts } from './range-parts.ts';
 import { StoreError } from './store-error.ts';
 
-export interface StoredObject {
-  readonly key: string;
-  readonly bytes: number;
-  /** Time of the write, by the store's clock. */
-  readonly mtimeMs: number;
-}
-
 export interface ObjectPage {
-  /** Ascending in byte order of the key. */
-  readonly objects: readonly StoredObject[];
-  /** There are more after the last of these. */
+  /** Ascending by the bytes of the key. */
+  readonly objects: readonly ListedObject[];
+  /** There are further ones behind the last of these. */
   readonly more: boolean;
 }
 

@@ -17,7 +17,7 @@ import { type ForkPort, keep, refusal, step } from './steps.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { readIncarnation } from '../../protocol/read.ts';
 
-/** A message or record began there when the source was pinned, so the floor has risen, or it is another stream. */
+/** A message or record began there when the source was pinned, so the start offset has risen, or it is another stream. */
 const MOVED: ReadonlySet<ErrorCode> = new Set(['STREAM_GONE', 'OFFSET_INSIDE_RECORD', 'OFFSET_OUT_OF_RANGE']);
 
 /** The source's answer to the pin. */

@@ -1,6 +1,6 @@
 /**
  * Builds a fork: inherited bytes arrive in pieces, then it becomes an ordinary stream. Its first piece, which may be
- * empty, says where it begins: at the floor of its source, with the same offsets and ordinals.
+ * empty, says where it begins: at the start offset of its source, with the same offsets and ordinals.
  */
 import { type Command, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS } from '../../protocol/command.ts';
 import { type ForkData, decodeForkData } from '../../protocol/fork-command.ts';

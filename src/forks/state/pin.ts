@@ -13,7 +13,7 @@ import { payloadOf } from './payload.ts';
 import { explain } from '../../protocol/refusal.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
-/** Reply: type, floor, tail, first record and ordinal of the floor, a = ttl, b = expires at, c = incarnation. */
+/** Reply: type, start offset, tail, first record and ordinal of the start offset, a = ttl, b = expires at, c = incarnation. */
 export function applyForkPin(state: State, command: Command, reply: Reply): void {
   const pin = decodeForkPin(payloadOf(command));
   if (pin === undefined || command.forkToken <= 0) return refuse(reply, 'INTERNAL');

@@ -6,7 +6,14 @@ import { Failure, Interrupted } from '../failure.ts';
 import { Mistake } from '../http-client.ts';
 import type { ProgressBar } from '../progress-bar.ts';
 import { needsPermission, whyLeaderless } from '../ready.ts';
-import { type GroupView, type ClusterSnapshot, groupOf, groupViews, nameGroups, reportOf } from '../cluster-snapshot.ts';
+import {
+  type GroupView,
+  type ClusterSnapshot,
+  groupOf,
+  groupViews,
+  nameGroups,
+  reportOf,
+} from '../cluster-snapshot.ts';
 import { failIfMistaken, pause } from '../waiting.ts';
 
 const RETRY_MS = 100;
@@ -72,7 +79,8 @@ async function arm(
     const refusals = await askLeaders(cluster, node, open, done);
     const left = open.filter((view) => view.leader === undefined || done.get(view.id) !== view.term);
     if (member.length > 0 && left.length === 0 && unheard.length === 0) continue;
-    const why = member.length === 0 ? whyNoMember(snapshot, node.id) : (refusals[0] ?? whyOpen(snapshot, left, node.id));
+    const why =
+      member.length === 0 ? whyNoMember(snapshot, node.id) : (refusals[0] ?? whyOpen(snapshot, left, node.id));
     const hint = member.length === 0 ? '' : `; without a majority nobody can refill node ${node.id}`;
     if (performance.now() >= deadlineMs) throw new Failure(`not within ${timeoutMs / 1000} s: ${why}${hint}`);
     progress.waiting(why);

@@ -85,7 +85,11 @@ function templateOf({ values }: Context, cluster: Cluster, nodes: readonly Clust
 }
 
 /** A node that carries a mark is where an earlier rollout was killed: it goes first, so that never two are drained. */
-function inOrder(chosen: readonly ClusterNode[], snapshot: ClusterSnapshot, note: (text: string) => void): ClusterNode[] {
+function inOrder(
+  chosen: readonly ClusterNode[],
+  snapshot: ClusterSnapshot,
+  note: (text: string) => void,
+): ClusterNode[] {
   const marked = chosen.filter(({ id }) => isMarked(snapshot, id));
   for (const { id } of marked) note(`node ${id}: has the mark of an earlier run, so it goes first`);
   return [...marked, ...chosen.filter((node) => !marked.includes(node))];

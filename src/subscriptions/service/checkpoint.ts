@@ -22,7 +22,7 @@ const BYTES_MIN = 4 * 1024 * 1024;
 const FACTOR = 4;
 /** Other nodes' commands come in between; the next tick tries again. */
 const ATTEMPTS = 5;
-/** The floor may not pass a published snapshot. The records hold everything, so this snapshot is empty. */
+/** The start offset may not pass a published snapshot. The records hold everything, so this snapshot is empty. */
 const MARK = encodeUtf8('{}');
 const LOG = { bucket: LOG_BUCKET, stream: LOG_STREAM };
 const MARK_TYPE = 'application/json';

@@ -17,7 +17,7 @@ import type { Tails } from './tails.ts';
 /** Delay before a sweep repeats what could not be recorded or listed. */
 const AGAIN_MS = 1000;
 /** Each lists streams and asks for tails, and the shards have clients to serve. */
-const SWEEPS_AT_ONCE = 4;
+const RECONCILED_AT_ONCE = 4;
 /**
  * A linked stream that is missing, and whose end this node has not seen: deleted while no node drove the subscription,
  * or still to come from a backup, group by group. The link does no harm meanwhile.
@@ -47,7 +47,7 @@ export class Linker {
   #flushDue = false;
   readonly #missingSinceMs = new Map<string, number>();
   readonly #due = new Set<Subscription>();
-  #sweeps = 0;
+  #reconciling = 0;
 
   constructor(options: LinkerOptions) {
     this.#options = options;
@@ -77,32 +77,35 @@ export class Linker {
   }
 
   /** Looks for matching streams without a link, and for links without a stream. A few at once; the others wait. */
-  sweep(sub: Subscription): void {
+  reconcile(sub: Subscription): void {
     if (!this.#options.isDriving()) return;
     this.#due.add(sub);
-    while (this.#sweeps < SWEEPS_AT_ONCE && this.#due.size > 0) void this.#sweepNext();
+    while (this.#reconciling < RECONCILED_AT_ONCE && this.#due.size > 0) void this.#reconcileNext();
   }
 
-  async #sweepNext(): Promise<void> {
-    this.#sweeps++;
+  async #reconcileNext(): Promise<void> {
+    this.#reconciling++;
     for (const sub of this.#due) {
       this.#due.delete(sub);
       if (!this.#options.isDriving()) continue;
       try {
-        await this.#sweepOnce(sub);
+        await this.#reconcileOnce(sub);
       } catch (error) {
-        this.#options.log.debug({ err: error, subscription: sub.id }, 'a sweep failed; it is done again');
-        this.#sweepLater(sub);
+        this.#options.log.debug(
+          { err: error, subscription: sub.id },
+          'links could not be reconciled; it is tried again',
+        );
+        this.#reconcileLater(sub);
       }
     }
-    this.#sweeps--;
+    this.#reconciling--;
   }
 
-  #sweepLater(sub: Subscription): void {
-    setTimeout(() => this.sweep(sub), AGAIN_MS).unref();
+  #reconcileLater(sub: Subscription): void {
+    setTimeout(() => this.reconcile(sub), AGAIN_MS).unref();
   }
 
-  async #sweepOnce(sub: Subscription): Promise<void> {
+  async #reconcileOnce(sub: Subscription): Promise<void> {
     const { gateway, machine, tails } = this.#options;
     if (machine.subscriptions.get(sub.id) !== sub) return;
     await tails.known(sub.links.keys());
@@ -202,7 +205,7 @@ export class Linker {
         else if (tail.offset < acked) await this.#append(sub, [{ op: 'rewind', ...about, offset: tail.offset }]);
       } catch (error) {
         this.#options.log.debug({ err: error, path }, 'a linked stream could not be looked for; it is done again');
-        this.#sweepLater(sub);
+        this.#reconcileLater(sub);
       }
     }
   }
@@ -215,7 +218,7 @@ export class Linker {
         { err: error, subscription: sub.id },
         'links could not be recorded; they are looked for again',
       );
-      this.#sweepLater(sub);
+      this.#reconcileLater(sub);
     }
   }
 }

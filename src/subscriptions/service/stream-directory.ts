@@ -7,7 +7,7 @@ import type { Tails } from './tails.ts';
 export interface Follower {
   touch(sub: Subscription): void;
   /** Its pattern may match streams that are not linked yet. */
-  sweep(sub: Subscription): void;
+  reconcile(sub: Subscription): void;
   removed(sub: Subscription): void;
 }
 
@@ -48,7 +48,7 @@ export class Directory implements MachineListener {
     if (subs === undefined) this.#patterned.set(first, new Set([sub]));
     else subs.add(sub);
     // Streams created between the listing and this moment are found by another listing.
-    void this.#tails.wantPattern(sub.config.pattern).then(() => this.follower?.sweep(sub));
+    void this.#tails.wantPattern(sub.config.pattern).then(() => this.follower?.reconcile(sub));
   }
 
   removed(sub: Subscription): void {

@@ -28,7 +28,7 @@ import { Workers } from './workers.ts';
 /** Interval of checks for leadership and for a due checkpoint. */
 const TICK_MS = 500;
 /** Interval of a full check for changes that no event reported (there should be none). */
-const SWEEP_MS = 300_000;
+const RECONCILE_MS = 300_000;
 
 export interface SubscriptionsOptions {
   readonly gateway: ShardGateway;
@@ -65,7 +65,7 @@ export class Subscriptions {
   readonly #rotation: Rotation;
   readonly #bodies = new Bodies();
   #timer: NodeJS.Timeout | undefined;
-  #sweptMs = 0;
+  #reconciledMs = 0;
   #checkpointing = false;
   #starting = false;
   #stopped = false;
@@ -78,7 +78,7 @@ export class Subscriptions {
     this.#tails = new Tails(gateway, {
       moved: (path, tail, removed) => this.#moved(path, tail, removed),
       found: (path, tail) => this.#found(path, tail),
-      missed: () => this.#sweepAll(),
+      missed: () => this.#reconcileAll(),
     });
     const tails = this.#tails;
     const directory = new Directory(tails);
@@ -112,7 +112,7 @@ export class Subscriptions {
     });
     directory.follower = {
       touch: (sub) => this.#driver.touch(sub),
-      sweep: (sub) => this.#linker.sweep(sub),
+      reconcile: (sub) => this.#linker.reconcile(sub),
       removed: (sub) => this.#driver.removed(sub),
     };
     this.api = new SubscriptionApi(
@@ -206,7 +206,7 @@ export class Subscriptions {
     void this.#rotation.replaceLost().catch((error: unknown) => {
       this.#options.log.debug({ err: error }, 'no key could be drawn; it is tried again');
     });
-    if (this.#options.clockMs() - this.#sweptMs > SWEEP_MS) this.#sweepAll();
+    if (this.#options.clockMs() - this.#reconciledMs > RECONCILE_MS) this.#reconcileAll();
     if (!this.#checkpointing && checkpointDue(this.#known, this.#options.checkpointBytes)) void this.#checkpoint();
   }
 
@@ -219,7 +219,7 @@ export class Subscriptions {
       await this.#rotation.publishOwn();
       if (!this.#options.leads(this.#group) || this.#stopped) return;
       this.#driver.start(this.#machine.subscriptions.values());
-      this.#sweepAll();
+      this.#reconcileAll();
     } catch (error) {
       this.#options.log.debug({ err: error }, 'the log of subscriptions is behind; it is tried again');
     } finally {
@@ -227,9 +227,9 @@ export class Subscriptions {
     }
   }
 
-  #sweepAll(): void {
-    this.#sweptMs = this.#options.clockMs();
-    for (const sub of this.#machine.subscriptions.values()) this.#linker.sweep(sub);
+  #reconcileAll(): void {
+    this.#reconciledMs = this.#options.clockMs();
+    for (const sub of this.#machine.subscriptions.values()) this.#linker.reconcile(sub);
   }
 
   async #checkpoint(): Promise<void> {

@@ -6,12 +6,12 @@ import type {
   ColdPort,
   ColdSettings,
   ListRequest,
-  ListedObject,
   MergeAnswer,
   MergeRequest,
   RemoveRequest,
   UploadRequest,
 } from '../../../src/cold/shard/port.ts';
+import type { ListedObject } from '../../../src/cold/ports.ts';
 import { mergeChunks } from '../../../src/cold/state/merge.ts';
 import type { ColdTier } from '../../../src/cold/shard/tier.ts';
 
@@ -48,11 +48,11 @@ export class FakeColdPort implements ColdPort {
   upload(request: UploadRequest): void {
     assert(!this.uploaded.includes(request.key), `key ${request.key} is used once`);
     let at = 0;
-    for (const part of request.parts) {
-      assert(part.at >= at, 'parts are in order');
-      at = part.at + part.length;
+    for (const slice of request.slices) {
+      assert(slice.at >= at, 'slices are in order');
+      at = slice.at + slice.length;
     }
-    assert(at <= request.body.length, 'parts lie in the object');
+    assert(at <= request.body.length, 'slices lie in the object');
     this.uploaded.push(request.key);
     this.#ask({ op: 'upload', request });
   }
@@ -145,8 +145,8 @@ export class FakeColdPort implements ColdPort {
     const { id } = asked.request;
     if (how !== 'error') this.happen(asked);
     if (asked.op === 'upload') {
-      const { body, parts } = asked.request;
-      const digests = parts.map(({ at, length }) => digest(body.subarray(at, at + length)));
+      const { body, slices } = asked.request;
+      const digests = slices.map(({ at, length }) => digest(body.subarray(at, at + length)));
       tier?.onUploaded(id, how === 'ok' ? { digests } : { error });
     } else if (asked.op === 'remove') {
       const { keys } = asked.request;

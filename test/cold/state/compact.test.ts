@@ -203,7 +203,7 @@ test('slices that are not exactly a run of chunks above the floor are refused, e
     ['a', 'b'].map((stream) => chunksOf(rig, stream).length),
     [20 - 9, 20 - 7],
   );
-  rig.sweep();
+  rig.expire();
   rig.check();
   rig.collectAll();
   const text = Array.from({ length: 20 }, (_, i) => `message ${i + 10};`);

@@ -124,11 +124,11 @@ test('chunks of a long stream are released a bounded number at a time, until not
   assert.equal(rig.state.cold.bytes, 3000 - 2 * 256);
   assert.equal(rig.state.cold.gcLength, 256);
   rig.replica.restart(false);
-  assert(rig.replica.sweepDue(NOW));
-  rig.run('', { kind: 'sweep' });
+  assert(rig.replica.expiryDue(NOW));
+  rig.run('', { kind: 'expire' });
   assert.equal(rig.state.cold.bytes, 2 * (1500 - 256 - 1024));
-  rig.run('', { kind: 'sweep' });
-  assert(!rig.replica.sweepDue(NOW));
+  rig.run('', { kind: 'expire' });
+  assert(!rig.replica.expiryDue(NOW));
   rig.collectAll();
   assert.equal(rig.cold.objects.size, 0);
   rig.check();

@@ -72,8 +72,8 @@ export class Rig {
     return this.replica.query(request, NOW);
   }
 
-  sweep(): void {
-    assert.equal(this.commit(this.cold.propose(COMMANDS.sweep.number, 'bucket', new Uint8Array(0), NOW)), 'OK');
+  expire(): void {
+    assert.equal(this.commit(this.cold.propose(COMMANDS.expire.number, 'bucket', new Uint8Array(0), NOW)), 'OK');
   }
 
   collectAll(): void {

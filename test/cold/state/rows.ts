@@ -35,7 +35,10 @@ export function checkColdRows(tx: SortedMapTx, prefix: number, state: State): vo
     const list = chunks.get(head.incarnation) ?? [];
     let end = head.startOffset;
     for (const chunk of list) {
-      assert(chunk.start === end || (chunk.start < head.startOffset && end === head.startOffset), 'chunks follow each other');
+      assert(
+        chunk.start === end || (chunk.start < head.startOffset && end === head.startOffset),
+        'chunks follow each other',
+      );
       end = chunk.end;
     }
     assert.equal(end, head.hotStart, 'chunks reach up to the rows');

@@ -105,7 +105,7 @@ for (const backend of [directory(), s3()]) {
       assert.deepEqual(await listAll(store, 'list/nothing', 10), []);
       const page = await store.list('list/a/1', '', 10, signal);
       assert.equal(page.objects[0]?.bytes, keys.indexOf('list/a/1') + 1);
-      const age = (page.objects[0]?.mtimeMs ?? 0) - startMs;
+      const age = (page.objects[0]?.writtenAtMs ?? 0) - startMs;
       assert.ok(Math.abs(age) < 10 * 60_000, `written ${age} ms after the start`);
     });
 

@@ -42,7 +42,11 @@ test('inherits the same for any split into pieces', () => {
     if (typeof expected === 'string') continue;
     assert.equal(cutter.record, recordFirst + messages.length, what);
     const whole = ends.filter((one) => one <= expected);
-    assert.deepEqual(messages, whole.at(-1) === expected || expected === startOffset ? whole : [...whole, expected], what);
+    assert.deepEqual(
+      messages,
+      whole.at(-1) === expected || expected === startOffset ? whole : [...whole, expected],
+      what,
+    );
   }
   assert.deepEqual(decodeParts(new Uint8Array([1, 0, 0, 0, 2, 0, 0, 0, 65, 66])), {
     ends: [2],

@@ -240,12 +240,12 @@ test('a fork whose maker falls silent is given up, or taken over', () => {
   pin(group, 'a/f', 7);
   data(group, 'a/f', 7, { ends: [6], text: 'hello ' });
   group.nowMs += SILENCE_MS - 1;
-  group.do(COMMANDS.sweep.number, '');
+  group.do(COMMANDS.expire.number, '');
   assert.equal(code(begin(group, 'a/f', 8)), 'FORK_FORMING');
   // Each piece, also an empty one, says that the maker lives.
   assert.equal(code(data(group, 'a/f', 7, { at: 6, record: 1, ends: [], text: '' })), 'OK');
   group.nowMs += SILENCE_MS - 1;
-  group.do(COMMANDS.sweep.number, '');
+  group.do(COMMANDS.expire.number, '');
   assert.equal(code(begin(group, 'a/f', 8)), 'FORK_FORMING');
   group.nowMs += 1;
   assert(begin(group, 'a/f', 8).has(REPLY_CREATED), 'taken over');
@@ -255,7 +255,7 @@ test('a fork whose maker falls silent is given up, or taken over', () => {
   );
   assert.equal(code(data(group, 'a/f', 7, { at: 6, record: 1, ends: [5], text: 'world' })), 'FORK_LOST');
   group.nowMs += SILENCE_MS;
-  group.do(COMMANDS.sweep.number, '');
+  group.do(COMMANDS.expire.number, '');
   assert.deepEqual(
     pendingNotifications(group.state, 9).map(({ token }) => token),
     [7, 8],
@@ -272,7 +272,7 @@ test('lifetimes: the source of an expired fork is notified, an expired source ke
   data(group, 'a/g', 8, WHOLE);
   assert.deepEqual(lifetime(end(group, 'a/g', 8, { ttlSeconds: 5 })), [5, -1]);
   group.nowMs += 5000;
-  group.do(COMMANDS.sweep.number, '');
+  group.do(COMMANDS.expire.number, '');
   assert.deepEqual(
     pendingNotifications(group.state, 9).map(({ token }) => token),
     [8],

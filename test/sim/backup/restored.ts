@@ -106,7 +106,7 @@ export class Restored {
       this.counts.refusedMeanwhile++;
       if (reply.code !== errorNumber('GROUP_IMPORTING'))
         this.#fail(`a command of kind ${kind} is carried out meanwhile`);
-      if (kind === COMMANDS.sweep.number || kind === COMMANDS.touch.number)
+      if (kind === COMMANDS.expire.number || kind === COMMANDS.touch.number)
         this.#fail(`kind ${kind} is proposed meanwhile`);
       return undefined;
     }

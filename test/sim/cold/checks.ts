@@ -122,7 +122,8 @@ export class ColdChecks {
   /** A flush soon hides that rows were not given up, so this is asked after each retention too. */
   #judgeFrontier(state: State, { incarnation, hotStart, startOffset }: Head): void {
     this.#frontier(state, incarnation, hotStart);
-    if (startOffset > hotStart) this.#fail(`g${state.group}: rows of ${incarnation} begin in front of the start offset`);
+    if (startOffset > hotStart)
+      this.#fail(`g${state.group}: rows of ${incarnation} begin in front of the start offset`);
   }
 
   #frontier(state: State, incarnation: number, hotStart: number): void {

@@ -12,12 +12,12 @@ import type {
   ListRequest,
   MergeAnswer,
   MergeRequest,
-  MergedSlice,
   RemoveAnswer,
   RemoveRequest,
   UploadAnswer,
   UploadRequest,
 } from '../../../src/cold/shard/port.ts';
+import type { MergedSlice } from '../../../src/cold/ports.ts';
 import { mergeChunks } from '../../../src/cold/state/merge.ts';
 import { type Random, createRandom } from '../../support/random.ts';
 import { decodeObjectRow } from '../../../src/cold/state/objects.ts';
@@ -167,7 +167,7 @@ export class SimColdStore {
     });
   }
 
-  #upload({ key, body, parts }: UploadRequest, answer: (waitMs: number, said: UploadAnswer) => void): void {
+  #upload({ key, body, slices }: UploadRequest, answer: (waitMs: number, said: UploadAnswer) => void): void {
     this.counts.coldUploads++;
     if (this.#used.has(key)) throw this.#world.failure(`cold: ${key} is uploaded twice`);
     this.#used.add(key);
@@ -175,7 +175,7 @@ export class SimColdStore {
     if (course.deedMs.length > 1) this.#twice.add(key);
     for (const waitMs of course.deedMs) this.#world.queue.after(waitMs, () => this.#put(key, body));
     const { error } = course;
-    const digests = parts.map((part) => digestOf(body.subarray(part.at, part.at + part.length)));
+    const digests = slices.map((slice) => digestOf(body.subarray(slice.at, slice.at + slice.length)));
     answer(course.answerMs, error === undefined ? { digests } : { error });
   }
 

@@ -1,0 +1,108 @@
+// The loop that each part of the cold tier runs over the groups of its shard.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { OwnObjects } from '../../../src/cold/shard/own-objects.ts';
+import { type NextVisit, TurnLoop } from '../../../src/cold/shard/turn-loop.ts';
+
+interface Rig {
+  readonly loop: TurnLoop<string>;
+  /** What was called since the last look, in order. */
+  readonly seen: () => string;
+  readonly answers: Map<string, NextVisit>;
+}
+
+/** Three groups; a visit answers what `answers` holds for its group, else that it wants none. */
+function newRig(): Rig {
+  let calls: string[] = [];
+  const answers = new Map<string, NextVisit>();
+  const loop = new TurnLoop(['a', 'b', 'c'], {
+    settle: (work) => calls.push(`-${work}`),
+    visit: (work) => {
+      calls.push(work);
+      return answers.get(work) ?? Infinity;
+    },
+  });
+  const seen = (): string => {
+    const text = calls.filter((call) => !call.startsWith('-')).join('');
+    assert.equal(calls.filter((call) => call.startsWith('-')).join(''), '-a-b-c', 'every turn settles all groups');
+    calls = [];
+    return text;
+  };
+  return { loop, seen, answers };
+}
+
+test('all groups are visited when the first of them wants it, and not before', () => {
+  const { loop, seen, answers } = newRig();
+  answers.set('a', 500).set('b', 300);
+  loop.turn(0, 100);
+  assert.equal(seen(), 'abc');
+  assert.equal(loop.dueAtMs, 300);
+  loop.turn(0, 299);
+  assert.equal(seen(), '');
+  loop.turn(0, 300);
+  assert.equal(seen(), 'abc');
+});
+
+test('when no group wants a visit the loop sleeps until it is woken', () => {
+  const { loop, seen } = newRig();
+  loop.turn(0, 1);
+  assert.equal(seen(), 'abc');
+  assert.equal(loop.dueAtMs, Infinity);
+  loop.turn(0, 1e9);
+  assert.equal(seen(), '');
+  loop.wake();
+  loop.turn(0, 1e9);
+  assert.equal(seen(), 'abc');
+});
+
+test('a visit that takes the turn is the last; the next turn continues behind it, at once', () => {
+  const { loop, seen, answers } = newRig();
+  answers.set('b', 'took-turn').set('c', 'took-turn');
+  loop.turn(0, 10);
+  assert.equal(seen(), 'ab');
+  assert.equal(loop.dueAtMs, 10);
+  loop.turn(0, 10);
+  assert.equal(seen(), 'c');
+  loop.turn(0, 10);
+  assert.equal(seen(), 'ab', 'no group is left out, however busy the others are');
+});
+
+test('a wake during a visit is not lost', () => {
+  let visits = 0;
+  const loop: TurnLoop<string> = new TurnLoop(['a'], {
+    visit: () => {
+      if (visits++ === 0) loop.wake();
+      return Infinity;
+    },
+  });
+  for (let turn = 0; turn < 3; turn++) loop.turn(0, 1);
+  assert.equal(visits, 2);
+});
+
+test('visits see the clocks of their turn', () => {
+  const clocks: number[][] = [];
+  const loop: TurnLoop<string> = new TurnLoop(['a'], {
+    visit: () => {
+      clocks.push([loop.nowMs, loop.clockMs]);
+      return 0;
+    },
+  });
+  loop.turn(7, 1);
+  loop.turn(5, 2);
+  assert.deepEqual(clocks, [
+    [7, 1],
+    [5, 2],
+  ]);
+});
+
+test('an object is its own from its name on until its outcome is known, and of this run only', () => {
+  let seq = 0;
+  const own = new OwnObjects('a'.repeat(16), () => ++seq);
+  const [first, second] = [own.begin(), own.begin()];
+  assert.notDeepEqual(first, second);
+  own.end(first);
+  assert.deepEqual(
+    [own.has(first), own.has(second), own.has({ ...second, run: 'b'.repeat(16) })],
+    [false, true, false],
+  );
+});
