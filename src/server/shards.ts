@@ -4,6 +4,7 @@
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import { type MessagePort, Worker } from 'node:worker_threads';
+import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import type { Peer } from '../config/kinds.ts';
 import type { Address } from '../base/address.ts';
@@ -37,6 +38,18 @@ export interface ClusterData {
   readonly peers: readonly Peer[];
   /** A new data directory may vote immediately, because the cluster is new too. */
   readonly initMembership: boolean;
+}
+
+/** Undefined for a single node. */
+export function clusterOf({ raft, cluster, server }: Config): ClusterData | undefined {
+  if (raft.peers.length < 2 || server.clusterListen === undefined) return undefined;
+  return {
+    name: cluster.name,
+    secret: cluster.secret ?? '',
+    listen: server.clusterListen,
+    peers: raft.peers,
+    initMembership: raft.initMembership,
+  };
 }
 
 /** Messages of a shard thread: it serves, it has stopped, or the configuration cannot work and why. */

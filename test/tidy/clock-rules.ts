@@ -12,7 +12,7 @@ const READERS: Table = {
   'src/server/runtime.ts': 'the port that gives it to others',
   'workers/shard.ts': 'commands carry it',
   'src/shard/inbox.ts': 'commands carry it',
-  'src/server/main.ts': 'records of the log of subscriptions carry it',
+  'src/server/services.ts': 'records of the log of subscriptions carry it',
   'src/backup/backups.ts': 'shown to operators',
   'src/cold/service/start.ts': 'since when the store is away, shown to operators',
   'src/cold/store/dir-store.ts': 'compared with times of files',

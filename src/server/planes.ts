@@ -1,0 +1,115 @@
+/** Stage 4: the HTTP planes over gateway and services, and the metrics that only the whole process knows. */
+import process from 'node:process';
+import { formatAddress } from '../base/address.ts';
+import { REQUEST_RING_BYTES } from '../base/limits.ts';
+import { NO_COLD_STORE_METRICS } from '../cold/service/start.ts';
+import type { Config } from '../config/config.ts';
+import { VERSION } from '../config/version.ts';
+import { ConditionGate } from '../gateway/condition-gate.ts';
+import type { HttpContext, HttpSettings } from '../http/context.ts';
+import { type Planes, createPlanes } from '../http/server.ts';
+import { createLogger } from '../logging/logger.ts';
+import { HttpCounters } from '../metrics/http-metrics.ts';
+import { describeShed } from '../placement/state/shed.ts';
+import type { Claim } from './claim.ts';
+import type { Core } from './core.ts';
+import { openConnections } from './file-limit.ts';
+import type { Services } from './services.ts';
+import { clusterOf } from './shards.ts';
+
+export interface Node {
+  readonly config: Config;
+  readonly claim: Claim;
+  readonly core: Core;
+  readonly services: Services;
+}
+
+export async function openPlanes(node: Node): Promise<Planes> {
+  const { config } = node;
+  const planes = composePlanes(node);
+  await planes.listenClient(config.server.listen.host, config.server.listen.port);
+  await planes.listenAdmin(config.server.adminListen.host, config.server.adminListen.port);
+  return planes;
+}
+
+function composePlanes(node: Node): Planes {
+  const { config, claim, core, services } = node;
+  const { quotas, forks, subscriptions, backups } = services;
+  const metrics = new HttpCounters();
+  const http = createLogger('http');
+  const ctx: HttpContext = {
+    // A cluster gets its identity when all of its nodes understand that, and conditions with it.
+    gateway: new ConditionGate(quotas, () => claim.membership.clusterId !== null),
+    forks,
+    metrics,
+    settings: httpSettings(config),
+    monotonicMs: () => performance.now(),
+    connections: openConnections(config, http),
+    logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
+  };
+  return createPlanes({
+    ctx,
+    source: {
+      mailboxDepths: () => core.shards.depths(),
+      mailboxCapacities: () => core.shards.depths().map(() => REQUEST_RING_BYTES),
+      http: () => ({ ...metrics.snapshot() }),
+      extra: () => processMetrics(node),
+    },
+    operations: {
+      drainMark: core.drainMark,
+      hasClusterPlane: clusterOf(config) !== undefined,
+      peers: new Map(config.raft.peers.map(({ nodeId, address }) => [nodeId, formatAddress(address)])),
+      coldObjects: core.cold?.service,
+      backups,
+      webhookKeys: subscriptions.webhookKeys,
+    },
+    control: subscriptions.api,
+  });
+}
+
+function processMetrics({ config, claim, core, services }: Node): Readonly<Record<string, unknown>> {
+  const { gateway, shards, cold, drainMark } = core;
+  const { governance, quotas, forks, subscriptions } = services;
+  return {
+    node_id: config.raft.nodeId,
+    cluster_id: claim.membership.clusterId,
+    version: VERSION,
+    uptime_ms: Math.round(process.uptime() * 1000),
+    mailbox_used_bytes: shards.usedBytes(),
+    mailbox_full_events: gateway.counters.refused,
+    pending_requests: gateway.pending,
+    forks_in_making: forks.making,
+    forks_undoing: forks.undoing,
+    fork_bytes_in_making: forks.bytesInMaking,
+    quota_questions: quotas.counters.asked,
+    quota_refusals: quotas.counters.refused,
+    forks_made: forks.counters.made,
+    forks_failed: forks.counters.failed,
+    fork_ends_told: forks.counters.told,
+    fork_pins_lost: forks.counters.lost,
+    tail_events: gateway.counters.tailEvents,
+    wal_backend: 'disk',
+    leadership_shed: describeShed(drainMark.bits),
+    ...governance.metrics(),
+    ...subscriptions.metrics(),
+    ...(cold?.metrics() ?? NO_COLD_STORE_METRICS),
+  };
+}
+
+/** The part of the configuration that HTTP code needs. */
+function httpSettings({ http, server, runtime }: Config): HttpSettings {
+  return {
+    longPollTimeoutMs: http.longPollTimeoutMs,
+    sseKeepaliveMs: http.sseKeepaliveMs,
+    sseLifetimeMs: http.sseLifetimeMs,
+    corsOrigins: http.corsOrigins,
+    clientHosts: { listen: server.listen.host, names: server.hosts },
+    adminHosts: { listen: server.adminListen.host, names: server.adminHosts },
+    readCache: http.readCache,
+    inflightBodyBytes: server.inflightBodyBytes,
+    watchersPerCoreMax: runtime.liveReadMaxWaitersPerCore,
+    clientToken: http.clientToken ?? '',
+    adminToken: http.adminToken ?? '',
+    tls: server.tls,
+  };
+}

@@ -1,0 +1,59 @@
+/** What the process sets for itself before anything else, and how it ends: by a bug, a failed shard, or a signal. */
+import process from 'node:process';
+import { setFlagsFromString } from 'node:v8';
+import type { Logger } from '../logging/logger.ts';
+
+export const EXIT_FAILURE = 1;
+export const EXIT_CONFIG = 2;
+const SAME_SIGNAL_MS = 1000;
+
+/**
+ * Garbage that may accumulate in V8's old generation, in percent of the live size. By default V8 allows about half: it
+ * collects a small heap early because the pause is short, and ignores the cost on helper threads. See README.md, Threads.
+ */
+const HEAP_GROWTH_PERCENT = 300;
+
+/** Before the first thread is started. */
+export function prepareProcess(): void {
+  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`);
+  // For everything that this process and its threads create: folders 0700, files 0600.
+  process.umask(0o077);
+  // The reader of the greeting is gone, or the disk that it goes to is full: no reason not to serve.
+  process.stdout.on('error', () => undefined);
+  // Without a listener the signal would end the process, and what it reloads does not exist yet.
+  process.on('SIGHUP', () => undefined);
+}
+
+/** Unhandled rejections come here too. The node does not continue on doubtful state. */
+export function endOnBug(log: Logger): void {
+  process.on('uncaughtException', (error) => {
+    log.fatal({ err: error }, 'a bug; the process ends, acknowledged data is on disk');
+    process.exit(EXIT_FAILURE);
+  });
+}
+
+export function endOnFailure(log: Logger): (error: Error) => never {
+  return (error) => {
+    log.fatal({ err: error }, 'a shard failed; the process ends, acknowledged data is on disk');
+    process.exit(EXIT_FAILURE);
+  };
+}
+
+/** First signal: stop cleanly. Another one, later: at once. Ctrl-C under npm arrives twice in the same moment. */
+export function onSignal(stop: () => Promise<void>): void {
+  let stoppingSinceMs = Infinity;
+  const handle = (): void => {
+    if (performance.now() - stoppingSinceMs > SAME_SIGNAL_MS) process.exit(EXIT_FAILURE);
+    if (stoppingSinceMs !== Infinity) return;
+    stoppingSinceMs = performance.now();
+    stop().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        process.stderr.write(`millrace: stop failed: ${String(error)}\n`);
+        process.exit(EXIT_FAILURE);
+      },
+    );
+  };
+  process.on('SIGTERM', handle);
+  process.on('SIGINT', handle);
+}
