@@ -5,7 +5,7 @@ import { createRing, RingReader, RingWriter } from '../../src/mailbox/ring.ts';
 import { onReplies, Parker, Waker } from '../../src/mailbox/wake.ts';
 
 /**
- * What one crossing of the mailbox costs. `node dist/bench/micro/mailbox.js [smoke]`; smoke only proves that it still
+ * What one crossing of the mailbox costs. `node dist/bench/micro/mailbox.js [--smoke]`; --smoke only proves that it still
  * runs.
  *
  *   one thread    reserve, copy 300 bytes, commit, next; publish and release every 100 records
@@ -16,7 +16,7 @@ const RECORD_BYTES = 300;
 const RING_BYTES = 1024 * 1024;
 /** 600 KiB under way. Without a bound both rings could fill, and the worker would need to wait for space. */
 const WINDOW_RECORDS = 2000;
-const smoke = process.argv[2] === 'smoke';
+const smoke = process.argv.includes('--smoke');
 const RECORDS = smoke ? 20_000 : 5_000_000;
 const ROUNDS = smoke ? 500 : 50_000;
 

@@ -5,13 +5,11 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Ceph, cephMissing } from '../support/ceph.ts';
 import { TestServer } from '../support/server.ts';
+import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
-const WAIT_MS = 30_000;
-const POLL_MS = 20;
 
 interface Backend {
   readonly name: string;
@@ -246,13 +244,6 @@ async function metricsOf(server: TestServer): Promise<Record<string, unknown>> {
   return (await answer.json()) as Record<string, unknown>;
 }
 
-/** There is no event for it: the metrics say when no byte is hot any more. */
 async function allCold(server: TestServer): Promise<void> {
-  const deadlineMs = performance.now() + WAIT_MS;
-  for (;;) {
-    const hot = (await metricsOf(server))['cold_hot_bytes'];
-    if (hot === 0) return;
-    assert.ok(performance.now() < deadlineMs, `${String(hot)} bytes are still hot`);
-    await delay(POLL_MS);
-  }
+  await until('no byte is hot', async () => (await metricsOf(server))['cold_hot_bytes'] === 0);
 }

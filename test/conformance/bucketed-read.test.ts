@@ -1,12 +1,9 @@
 // Reads on the bucketed routes: catch-up, ETag, long-poll, SSE, HEAD, lifetime.
 import assert from 'node:assert/strict';
-import { setTimeout as delay } from 'node:timers/promises';
 import { assertHeaders, offsetOf, serverSuite, TEXT } from '../support/suite.ts';
+import { until } from '../support/until.ts';
 
 const CLOSE = { 'Stream-Closed': 'true' } as const;
-/** Expiry has no event; it is asked for at this pace, and must have come by then. */
-const EXPIRY_POLL_MS = 50;
-const EXPIRY_TIMEOUT_MS = 15_000;
 
 serverSuite(
   'bucketed routes: reads',
@@ -129,22 +126,22 @@ serverSuite(
       const reader = (response.body as ReadableStream<Uint8Array>).getReader();
       const decoder = new TextDecoder();
       let text = '';
-      const until = async (pattern: RegExp): Promise<void> => {
+      const readUntil = async (pattern: RegExp): Promise<void> => {
         while (!pattern.test(text)) {
           const { done, value } = await reader.read();
           assert(!done, `the event stream ended before ${pattern}: ${text}`);
           text += decoder.decode(value, { stream: true });
         }
       };
-      await until(/event: ?data\ndata: ?one\nid: 0{19}3\n\nevent: ?control\ndata: ?(\{.*\})\nid: 0{19}3\n\n/);
+      await readUntil(/event: ?data\ndata: ?one\nid: 0{19}3\n\nevent: ?control\ndata: ?(\{.*\})\nid: 0{19}3\n\n/);
       const control = JSON.parse(/event: ?control\ndata: ?(\{.*\})\n/.exec(text)?.[1] ?? '') as Record<string, unknown>;
       assert.equal(control['streamNextOffset'], '00000000000000000003');
       assert.equal(control['upToDate'], true);
       assert.match(String(control['streamCursor']), /^\d+$/);
       await expect(204, `POST ${path}`, { headers: TEXT, body: 'two\nlines' });
-      await until(/data: ?two\ndata: ?lines\nid: 0{18}12\n\nevent: ?control\n/);
+      await readUntil(/data: ?two\ndata: ?lines\nid: 0{18}12\n\nevent: ?control\n/);
       await expect(204, `POST ${path}`, { headers: CLOSE });
-      await until(/"streamClosed":true/);
+      await readUntil(/"streamClosed":true/);
       for (let ended = false; !ended;) ended = (await reader.read()).done;
     });
 
@@ -194,11 +191,7 @@ serverSuite(
     });
 
     const expires = async (path: string): Promise<void> => {
-      const deadlineMs = performance.now() + EXPIRY_TIMEOUT_MS;
-      while ((await ask(`HEAD ${path}`)).status !== 404) {
-        assert(performance.now() < deadlineMs, `${path} did not expire`);
-        await delay(EXPIRY_POLL_MS);
-      }
+      await until(`${path} expires`, async () => (await ask(`HEAD ${path}`)).status === 404);
     };
 
     test('an expired stream is 404 everywhere and can be created again', async () => {
@@ -220,12 +213,11 @@ serverSuite(
       const bucket = freshBucket();
       for (const name of ['read', 'left'])
         await expect(201, `PUT /${bucket}/${name}`, { headers: { ...TEXT, 'Stream-TTL': '2' } });
-      const deadlineMs = performance.now() + EXPIRY_TIMEOUT_MS;
-      while ((await ask(`HEAD /${bucket}/left`)).status !== 404) {
+      await until('the stream without reads expires', async () => {
+        if ((await ask(`HEAD /${bucket}/left`)).status === 404) return true;
         await expect(200, `GET /${bucket}/read?offset=-1`);
-        assert(performance.now() < deadlineMs, 'the stream that nobody reads did not expire');
-        await delay(EXPIRY_POLL_MS);
-      }
+        return false;
+      });
       await expect(200, `GET /${bucket}/read?offset=-1`);
     });
   },

@@ -1,18 +1,16 @@
 // A place where clients meet the service over some cold store: one server, or a node of a cluster that does not lead
 // the group of the stream in question. Only what an operator asks of a leader goes elsewhere.
 import assert from 'node:assert/strict';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import { TestCluster } from '../support/cluster.ts';
 import type { ColdStore } from '../support/cold-store.ts';
 import { TestServer } from '../support/server.ts';
 import type { Answer, Ask } from '../support/suite.ts';
+import { until } from '../support/until.ts';
 
 const GROUPS = 4;
 /** So that a large stream has several objects. */
 const OBJECT_BYTES = 256 * 1024;
-const PATIENCE_MS = 60_000;
-const POLL_MS = 50;
 
 export interface Site {
   /** The node that answers clients about a stream. */
@@ -91,7 +89,7 @@ export async function call(
 /** Moves all of a stream to the cold store and waits until the node that answers clients knows. */
 export async function flush(site: Site, path: string): Promise<void> {
   let frontier = '';
-  await eventually(`${path} is flushed`, async () => {
+  await until(`${path} is flushed`, async () => {
     const { adminUrl } = await site.leaderOf(path);
     const answer = await call(`${adminUrl}/__svc/flush-cold${path}?max_bytes=${OBJECT_BYTES}`, 'POST');
     // Leadership moves.
@@ -101,18 +99,8 @@ export async function flush(site: Site, path: string): Promise<void> {
     }
     return answer.status === 204;
   });
-  await eventually(`${path} is cold from ${frontier} on everywhere`, async () => {
+  await until(`${path} is cold from ${frontier} on everywhere`, async () => {
     const head = await ask(site, `HEAD ${path}`);
     return frontier === '' || head.headers.get('stream-cold-hot-start-offset') === frontier;
   });
-}
-
-/** There is no event across processes: it is asked for again and again. */
-export async function eventually(what: string | (() => string), holds: () => Promise<boolean>): Promise<void> {
-  const deadlineMs = performance.now() + PATIENCE_MS;
-  while (!(await holds())) {
-    const text = typeof what === 'string' ? what : what();
-    assert(performance.now() < deadlineMs, `not within ${PATIENCE_MS} ms: ${text}`);
-    await delay(POLL_MS);
-  }
 }

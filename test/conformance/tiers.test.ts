@@ -7,7 +7,8 @@ import { after, before, describe, it } from 'node:test';
 import { type ColdStore, STORE_KINDS, STORE_ROOT } from '../support/cold-store.ts';
 import { multipart } from '../support/multipart.ts';
 import { JSON_TYPE, TEXT, assertHeaders, offsetOf } from '../support/suite.ts';
-import { type Site, SITE_KINDS, ask, call, eventually, expect, flush } from './site.ts';
+import { until } from '../support/until.ts';
+import { type Site, SITE_KINDS, ask, call, expect, flush } from './site.ts';
 import { readEvents } from './tier-events.ts';
 
 const SETTINGS = `
@@ -102,7 +103,7 @@ for (const storeKind of STORE_KINDS) {
         assert((await objects('bytes')).length >= 3);
         await expect(site, 204, `DELETE ${path}`);
         await expect(site, 404, `GET ${path}?offset=0`);
-        await eventually('the objects are gone', async () => (await objects('bytes')).length === 0);
+        await until('the objects are gone', async () => (await objects('bytes')).length === 0);
       });
 
       it('JSON: by offset, by ordinal, from the end, as envelopes, as events', async () => {
@@ -159,13 +160,13 @@ for (const storeKind of STORE_KINDS) {
         const gone = await expect(site, 410, `GET ${path}?offset=-1`);
         assert.equal(offsetOf(gone), 700_000);
         assert((await readAll(path, 700_000, '')) === `${cold.slice(7).join('')}hottail`);
-        await eventually(
+        await until(
           'objects below the floor are gone',
           async () => (await objects('floor')).length <= objectsBefore - 3,
         );
         await expect(site, 204, `PUT ${path}/snapshot/1200003`, { headers: TEXT, body: 'in the hot' });
         await expect(site, 204, `PUT ${path}/retention/1200003`);
-        await eventually('no object is left', async () => (await objects('floor')).length === 0);
+        await until('no object is left', async () => (await objects('floor')).length === 0);
         assert.deepEqual(await parts(), ['in the hot', 'tail']);
         assert.equal((await expect(site, 200, `GET ${path}/snapshot/1200003`)).text, 'in the hot');
       });
@@ -219,14 +220,14 @@ for (const storeKind of STORE_KINDS) {
         const report = JSON.parse(purge.text) as { removed_streams: number; cold_gc_entries_reclaimed: number };
         assert.equal(report.removed_streams, 6);
         assert.equal(report.cold_gc_entries_reclaimed, 6);
-        await eventually('its objects are gone', async () => (await objects('doomed')).length === 0);
+        await until('its objects are gone', async () => (await objects('doomed')).length === 0);
         await expect(site, 404, 'GET /doomed/s0?offset=-1');
         assert.equal((await expect(site, 200, 'GET /spared/s?offset=-1')).text, 'sparedhot');
         for (const bucket of ['bytes', 'json', 'floor', 'truncated', 'altered', 'missing', 'whole', 'spared']) {
           assert.equal((await call(`${adminUrl}/__svc/purge/${bucket}`, 'DELETE')).status, 200, bucket);
         }
         let left: string[] = [];
-        await eventually(
+        await until(
           () => `only what is foreign is left: ${left.join(' ')}`,
           async () => {
             left = await store.keys();

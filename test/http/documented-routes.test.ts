@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { adminRoutes, clientServiceRoutes } from '../../src/http/routes/admin/admin-routes.ts';
 import { STREAM_ROUTES } from '../../src/http/routes/client-routes.ts';
 import { proseOf, readDocument } from '../support/documents.ts';
-import { FakeGateway } from './fake-gateway.ts';
+import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { newOperations } from './planes.ts';
 
 const METHOD = /^(GET|HEAD|POST|PUT|DELETE)$/;
@@ -45,7 +45,7 @@ function routesOf(cell: string): string[] {
 test('routes are documented', () => {
   const rows = proseOf(readDocument('src/http/README.md')).filter((line) => line.startsWith('| '));
   const documented = new Set(rows.flatMap((row) => routesOf(row.split(' | ')[0] ?? '')));
-  const services = { ...newOperations(new FakeGateway()), metrics: NO_METRICS, webhookKeys: NO_KEYS };
+  const services = { ...newOperations(new ScriptedGateway()), metrics: NO_METRICS, webhookKeys: NO_KEYS };
   const routes = [...STREAM_ROUTES, ...adminRoutes(services, () => true), ...clientServiceRoutes(services)];
   const missing = routes
     .flatMap(({ methods, pattern }) => methods.map((method) => key(method, pattern)))

@@ -12,7 +12,7 @@ import { HttpServerContext } from '../../src/http/context.ts';
 import { type UwsApp, type UwsRequest, loadUws } from '../../src/http/uws.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { requestOnce } from '../support/raw-client.ts';
-import { FakeGateway } from './fake-gateway.ts';
+import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { newConnections } from './new-connections.ts';
 import { NO_FORKS } from './no-forks.ts';
 import { SETTINGS } from './planes.ts';
@@ -38,7 +38,7 @@ for (const token of ['', TOKEN]) {
   test(`an append ${token === '' ? 'without' : 'with'} a token: one walk, one look at the URL, no look-up of a single header`, async (t) => {
     const server = new HttpServerContext(
       {
-        gateway: new FakeGateway(),
+        gateway: new ScriptedGateway(),
         forks: NO_FORKS,
         metrics: new HttpCounters(),
         settings: SETTINGS,

@@ -14,7 +14,7 @@ import type { UwsResponse } from '../../src/http/uws.ts';
 import { loadUws } from '../../src/http/uws.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { ConnectionLost, RawClient } from '../support/raw-client.ts';
-import { FakeGateway } from './fake-gateway.ts';
+import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { NO_FORKS } from './no-forks.ts';
 import { SETTINGS } from './planes.ts';
 
@@ -149,7 +149,7 @@ const BUGS: readonly Bug[] = [
 const errors: unknown[] = [];
 const server = new HttpServerContext(
   {
-    gateway: new FakeGateway(),
+    gateway: new ScriptedGateway(),
     forks: NO_FORKS,
     metrics: new HttpCounters(),
     settings: SETTINGS,

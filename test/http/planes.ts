@@ -7,7 +7,7 @@ import type { ControlPort } from '../../src/subscriptions/ports.ts';
 import type { Operations } from '../../src/http/routes/admin/admin-routes.ts';
 import { type Planes, createPlanes } from '../../src/http/server.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
-import { FakeGateway } from './fake-gateway.ts';
+import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { openBackups } from '../../src/backup/backups.ts';
 import { NO_FORKS } from './no-forks.ts';
 
@@ -46,7 +46,7 @@ export class FakeColdObjects {
 }
 
 export interface Rig {
-  readonly gateway: FakeGateway;
+  readonly gateway: ScriptedGateway;
   readonly planes: Planes;
   readonly port: number;
   readonly adminPort: number;
@@ -74,7 +74,7 @@ export const SETTINGS: HttpSettings = {
   tls: undefined,
 };
 
-export function newOperations(gateway: FakeGateway): Operations {
+export function newOperations(gateway: ScriptedGateway): Operations {
   return {
     drainMark: new FakeDrainMark(),
     hasClusterPlane: true,
@@ -105,7 +105,7 @@ export async function startPlanes(
   hasClusterPlane = true,
   control?: ControlPort,
 ): Promise<Rig> {
-  const gateway = new FakeGateway();
+  const gateway = new ScriptedGateway();
   const counters = new HttpCounters();
   const drainMark = new FakeDrainMark();
   const coldObjects = new FakeColdObjects();

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ConnectionLost, RawClient } from '../support/raw-client.ts';
-import { eventually } from '../support/subscriber.ts';
+import { until } from '../support/until.ts';
 import { startPlanes } from './planes.ts';
 
 test('load balancers need no token, and learn nothing but whether', async (t) => {
@@ -41,7 +41,7 @@ test('a crowd of strangers costs one question to each shard, however long it tak
   const { gateway, planes, client, port } = await startPlanes(t, { clientToken: 'c'.repeat(32) });
   gateway.script = () => false;
   const open = (count: number): Promise<void> =>
-    eventually(`${count} requests are open`, () => Promise.resolve(planes.openRequests() === count));
+    until(`${count} requests are open`, () => planes.openRequests() === count);
   const first = await RawClient.connect(port);
   const left = assert.rejects(first.request('GET', '/__svc/ready'), ConnectionLost);
   await open(1);

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import { decodePurge } from '../../src/protocol/bucket-command.ts';
 import { decodeGcList } from '../../src/protocol/cold.ts';
-import type { Asked, Script } from './fake-gateway.ts';
+import type { Asked, Script } from '../support/scripted-gateway.ts';
 import { type Rig, startPlanes } from './planes.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 

@@ -7,7 +7,7 @@ import { type PathPattern, newPath, parsePath } from '../../src/http/paths.ts';
 import { adminRoutes, clientServiceRoutes } from '../../src/http/routes/admin/admin-routes.ts';
 import { SlowBodies } from '../../src/http/body.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
-import { FakeGateway } from './fake-gateway.ts';
+import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { newOperations, startPlanes } from './planes.ts';
 
 const MIB = 1024 * 1024;
@@ -59,7 +59,7 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'CONSTRUCTOR']
 
 /** Every service path of the tables, with something behind it too. */
 function servicePaths(): string[] {
-  const services = { ...newOperations(new FakeGateway()), metrics: NO_METRICS, webhookKeys: NO_KEYS };
+  const services = { ...newOperations(new ScriptedGateway()), metrics: NO_METRICS, webhookKeys: NO_KEYS };
   const rows = [...adminRoutes(services, () => false), ...clientServiceRoutes(services)];
   const found = new Set(rows.map(({ pattern }) => pattern.replace(/\{\w+\}/g, '0')));
   assert(found.size >= 10, [...found].join(' '));

@@ -1,4 +1,4 @@
-// Bounds under load: a peer that does not read, a long snapshot, and how fast it goes.
+// Bounds under load: a peer that does not read, and a long snapshot.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -73,10 +73,8 @@ test('a peer that does not read costs a bounded queue; messages yield to forward
   await waiter.until('the link', () => one.peers.connected(2, 0));
   const message = appendOf(64 * 1024, 1);
   const boundBytes = queueBytesMax + MIB;
-  let turns = 0;
-  const heldBefore = process.memoryUsage().arrayBuffers;
   // 64 MiB and more: past what the kernel takes, the oldest go.
-  for (; turns < 1000 || one.peers.counters().peer_dropped_frames < 500; turns++) {
+  for (let turns = 0; turns < 1000 || one.peers.counters().peer_dropped_frames < 500; turns++) {
     one.peers.sendRaft(2, 1, message);
     one.peers.flush();
     assert.ok(one.peers.counters().peer_queued_bytes <= boundBytes);
@@ -84,11 +82,6 @@ test('a peer that does not read costs a bounded queue; messages yield to forward
   }
   const { peer_dropped_frames: droppedFrames, peer_dropped_bytes: droppedBytes } = one.peers.counters();
   assert.ok(droppedFrames >= 500 && droppedBytes > droppedFrames * 64 * 1024);
-  const grownBytes = process.memoryUsage().arrayBuffers - heldBefore;
-  // Dropped frames are garbage; how much of it remains is up to the collector.
-  t.diagnostic(
-    `${turns} frames of 64 KiB: ${droppedFrames} dropped, ${(grownBytes / MIB).toFixed(0)} MiB more buffers`,
-  );
   // Forwards are not dropped: messages yield half of the queue, and when that is full the caller is refused.
   let accepted = 0;
   while (one.peers.forward(2, 1, new Uint8Array(64 * 1024), () => {})) accepted++;
@@ -173,48 +166,4 @@ test('a snapshot that breaks off is aborted at one end and lost at the other; on
   await one.peers.stop();
   await waiter.until('the other abort', () => two.heard.snapshots.includes('aborted 1/3'));
   assert.deepEqual(outcomes, ['cancelled', 'failed', 'lost']);
-});
-
-test('throughput on loopback, both ends in one thread (a figure, not a verdict)', async (t) => {
-  const waiter = new Waiter();
-  const [one, two] = await makePair(t, waiter, { limits: { queueBytesMax: 512 * MIB } });
-  // Per turn: 8 groups with an entry of ten appends of 256 bytes, and the answers of the last turn.
-  const turns = 4000;
-  const groups = 8;
-  const dataBytes = 10 * 300;
-  const append = appendOf(dataBytes, 1);
-  let answered = 0;
-  two.heard.onRaft = (group, message) => {
-    if (message.type !== 'append') return;
-    two.peers.sendRaft(1, group, {
-      type: 'append-response',
-      from: 2,
-      to: 1,
-      term: 1,
-      round: message.round,
-      boot: 1,
-      lost: 0,
-      refusesLead: false,
-      reject: false,
-      index: 1,
-      hintIndex: 0,
-      hintTerm: 0,
-    });
-    if (group === groups - 1) two.peers.flush();
-  };
-  one.heard.onRaft = () => {
-    if (++answered === turns * groups) waiter.note();
-  };
-  const startMs = performance.now();
-  for (let turn = 0; turn < turns; turn++) {
-    for (let group = 0; group < groups; group++) one.peers.sendRaft(2, group, append);
-    one.peers.flush();
-    if (turn % 16 === 15) await new Promise(setImmediate);
-  }
-  await waiter.until('all answers', () => answered === turns * groups);
-  const seconds = (performance.now() - startMs) / 1000;
-  const messages = 2 * turns * groups;
-  const megabytes = (turns * groups * dataBytes) / 1e6;
-  t.diagnostic(`${Math.round(messages / seconds)} messages/s and ${(megabytes / seconds).toFixed(0)} MB/s of entries`);
-  assert.equal(one.peers.counters().peer_dropped_frames, 0);
 });

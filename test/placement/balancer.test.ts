@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import { Balancer, type Situation, planTransfers } from '../../src/placement/balancer.ts';
 import { ADMIN_TRANSFER } from '../../src/protocol/request.ts';
-import { FakeGateway } from '../http/fake-gateway.ts';
+import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 import type { CallOutcome } from '../../src/protocol/call-result.ts';
 
@@ -92,7 +92,7 @@ test('a group moves only to its own voters', () => {
 
 /** Shards in which node 1 leads; transfers are answered by `answer` and take effect when it says 200. */
 class Cluster {
-  readonly gateway = new FakeGateway();
+  readonly gateway = new ScriptedGateway();
   readonly leaders: (number | null)[];
   readonly transfers: string[] = [];
   readonly outcomes: string[] = [];

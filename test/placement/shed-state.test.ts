@@ -8,7 +8,7 @@ import { MillraceError, errorNumber } from '../../src/base/errors.ts';
 import { ConfigError } from '../../src/config/error.ts';
 import { ShedState, readDrainMark, writeDrainMark } from '../../src/placement/shed-state.ts';
 import { ALL_GROUPS } from '../../src/protocol/request.ts';
-import { FakeGateway } from '../http/fake-gateway.ts';
+import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { run, withServer } from '../support/server.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
@@ -22,7 +22,7 @@ function folder(t: TestContext): string {
 }
 
 /** What the shards were told, in order. */
-const told = (gateway: FakeGateway): unknown[] => gateway.asked.map(({ shard, mode }) => [shard, mode]);
+const told = (gateway: ScriptedGateway): unknown[] => gateway.asked.map(({ shard, mode }) => [shard, mode]);
 
 test('the file holds the last state and leaves no temporary file', async (t) => {
   const path = folder(t);
@@ -70,7 +70,7 @@ test('a damaged file is refused with what to do', (t) => {
 
 test('a change is on disk and with every shard when it resolves; a repeat tells the shards again', async (t) => {
   const path = folder(t);
-  const gateway = new FakeGateway();
+  const gateway = new ScriptedGateway();
   const state = new ShedState(gateway, path, false);
   await state.apply();
   assert.deepEqual(told(gateway), [
@@ -100,7 +100,7 @@ test('a change is on disk and with every shard when it resolves; a repeat tells 
 });
 
 test('the mark and the findings of the gates come and go independently', async (t) => {
-  const gateway = new FakeGateway(1, 1);
+  const gateway = new ScriptedGateway(1, 1);
   const state = new ShedState(gateway, folder(t), false);
   const changes: readonly (readonly [change: () => Promise<void>, bits: number, refuses: number])[] = [
     [() => state.setEgress({ isImpaired: true, mayLead: false }), 2, 1],
@@ -122,7 +122,7 @@ test('the mark and the findings of the gates come and go independently', async (
 
 test('a full mailbox is retried; a shard that refuses fails the change, and a repeat repairs it', async (t) => {
   const path = folder(t);
-  const gateway = new FakeGateway();
+  const gateway = new ScriptedGateway();
   const state = new ShedState(gateway, path, false);
   gateway.full = true;
   const change = state.set(true);
@@ -145,7 +145,7 @@ test('a full mailbox is retried; a shard that refuses fails the change, and a re
 });
 
 test('a mark that cannot be written changes nothing', async (t) => {
-  const gateway = new FakeGateway();
+  const gateway = new ScriptedGateway();
   const state = new ShedState(gateway, join(folder(t), 'gone'), false);
   await assert.rejects(state.set(true), /ENOENT/);
   assert.equal(state.draining, false);

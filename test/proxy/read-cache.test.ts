@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { proxyMissing, startNginx } from '../support/proxies.ts';
 import { RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
 import { type TestServer, removeFolder, temporaryFolder, withServer } from '../support/server.ts';
-import { eventually } from '../support/subscriber.ts';
+import { until } from '../support/until.ts';
 
 const POLLERS = 1000;
 const TEXT = { 'content-type': 'text/plain' };
@@ -52,7 +52,7 @@ test('a thousand long-polls through nginx are one request to the node', { skip: 
     for (const word of ['two', 'three']) {
       const before = await countOf(server, 'long_poll');
       const polls = all(`/b/s?cursor=${cursor}&live=long-poll&offset=${next}`);
-      await eventually('somebody waits', async () => {
+      await until('somebody waits', async () => {
         const { body } = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
         return /"long_poll_waiters": ?1\b/.test(body.toString());
       });

@@ -14,11 +14,11 @@ import { Responder } from '../../../src/http/response.ts';
 import { ResponseBackpressure } from '../../../src/http/backpressure.ts';
 import { loadUws } from '../../../src/http/uws.ts';
 import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/protocol/request.ts';
-import { FakeGateway } from './fake-gateway.ts';
+import { MemoryGateway } from '../../support/memory-gateway.ts';
 import { NO_FORKS } from '../no-forks.ts';
 
 export interface LiveServer {
-  readonly gateway: FakeGateway;
+  readonly gateway: MemoryGateway;
   readonly ctx: HttpContext;
   readonly port: number;
   /** Moves the clock of the live readers and serves what is due. */
@@ -67,7 +67,7 @@ function paramsOf(query: URLSearchParams, ifNoneMatch: string): ReadParams {
 /** The clock stands still but for advance(), so nothing in these tests depends on how fast the machine is. */
 export async function startLive(t: TestContext, settings: Partial<HttpSettings> = {}): Promise<LiveServer> {
   const uws = loadUws();
-  const gateway = new FakeGateway();
+  const gateway = new MemoryGateway();
   let clockMs = 1_000_000;
   const ctx: HttpContext = {
     gateway,

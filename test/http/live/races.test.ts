@@ -12,7 +12,7 @@ import { Responder } from '../../../src/http/response.ts';
 import { ResponseBackpressure } from '../../../src/http/backpressure.ts';
 import { READ_NOW, READ_OFFSET } from '../../../src/protocol/request.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
-import { FakeGateway } from './fake-gateway.ts';
+import { MemoryGateway } from '../../support/memory-gateway.ts';
 import { FakeResponse } from './fake-response.ts';
 import { rethrow } from './harness.ts';
 import { NO_FORKS } from '../no-forks.ts';
@@ -20,7 +20,7 @@ import { NO_FORKS } from '../no-forks.ts';
 const RESPONDER = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new ResponseBackpressure(rethrow));
 
 class World {
-  readonly gateway = new FakeGateway();
+  readonly gateway = new MemoryGateway();
   readonly ctx: HttpContext;
   clockMs = 0;
 

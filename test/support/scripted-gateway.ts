@@ -1,8 +1,8 @@
-// A gateway without shards: remembers what it was asked and answers what the test says, always after send() has
-// returned.
-import type { ReplyHandler, ShardGateway, TailHandler } from '../../src/ports.ts';
+// A gateway without shards: records requests and answers as the test's script says, always after send() has returned.
+import type { ReplyHandler } from '../../src/ports.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import type { Request } from '../../src/protocol/request.ts';
+import { FakeGateway } from './fake-gateway.ts';
 
 /** A copy of a request, because the sender reuses its own. */
 export interface Asked {
@@ -32,9 +32,7 @@ export interface Asked {
 /** Fills the reply; a false result keeps the handler waiting until release() is called. */
 export type Script = (asked: Asked, reply: Reply) => boolean | void;
 
-export class FakeGateway implements ShardGateway {
-  readonly groupCount: number;
-  readonly shardCount: number;
+export class ScriptedGateway extends FakeGateway {
   readonly asked: Asked[] = [];
   script: Script = () => {};
   /** send() answers false, as with a full mailbox. */
@@ -43,12 +41,7 @@ export class FakeGateway implements ShardGateway {
   #arrivals: (() => void)[] = [];
 
   constructor(groupCount = 4, shardCount = 2) {
-    this.groupCount = groupCount;
-    this.shardCount = shardCount;
-  }
-
-  groupOf(bucket: string, stream: string): number {
-    return (bucket.length + stream.length) % this.groupCount;
+    super(groupCount, shardCount);
   }
 
   get last(): Asked {
@@ -83,12 +76,6 @@ export class FakeGateway implements ShardGateway {
       handler.onReply(reply);
     }
   }
-
-  openTopic(_handler: TailHandler): number {
-    return 1;
-  }
-
-  closeTopic(): void {}
 
   #answer(asked: Asked, handler: ReplyHandler): void {
     const reply = new Reply();

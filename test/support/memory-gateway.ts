@@ -2,10 +2,10 @@
 // it is emptied by itself (setImmediate) or, for race tests, step by step by the test.
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers';
-import { errorNumber } from '../../../src/base/errors.ts';
-import { TAIL_EVENT_BYTES_MAX } from '../../../src/base/limits.ts';
-import type { ReplyHandler, ShardGateway, TailHandler } from '../../../src/ports.ts';
-import { isJson } from '../../../src/protocol/media-type.ts';
+import { errorNumber } from '../../src/base/errors.ts';
+import { TAIL_EVENT_BYTES_MAX } from '../../src/base/limits.ts';
+import type { ReplyHandler } from '../../src/ports.ts';
+import { isJson } from '../../src/protocol/media-type.ts';
 import {
   REPLY_BODY_OMITTED,
   REPLY_CLOSED,
@@ -14,7 +14,7 @@ import {
   REPLY_TAIL,
   REPLY_UP_TO_DATE,
   Reply,
-} from '../../../src/protocol/reply.ts';
+} from '../../src/protocol/reply.ts';
 import {
   READ_FLAG_NO_TOUCH,
   READ_NOW,
@@ -22,9 +22,10 @@ import {
   READ_RECORD,
   READ_RECORD_NOW,
   type Request,
-} from '../../../src/protocol/request.ts';
-import { QUERIES } from '../../../src/protocol/operations.ts';
-import { showRead } from '../../../src/protocol/read.ts';
+} from '../../src/protocol/request.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
+import { showRead } from '../../src/protocol/read.ts';
+import { FakeGateway } from './fake-gateway.ts';
 
 interface FakeStream {
   readonly incarnation: number;
@@ -51,12 +52,8 @@ export interface SentRead {
 
 const PUMP_STEPS_MAX = 1_000_000;
 
-export class FakeGateway implements ShardGateway {
-  readonly groupCount = 1;
-  readonly shardCount = 1;
+export class MemoryGateway extends FakeGateway {
   readonly reads: SentRead[] = [];
-  readonly topics = new Map<number, TailHandler>();
-  readonly closedTopics: number[] = [];
   /** Requests are refused as long as this is positive. */
   refuse = 0;
   /** Answers that wait for the cold store; what was asked and answered later overtakes them. */
@@ -66,11 +63,10 @@ export class FakeGateway implements ShardGateway {
   readonly #streams = new Map<string, FakeStream>();
   readonly #queue: (() => void)[] = [];
   #pumping = false;
-  #topicCount = 0;
   #incarnations = 0;
 
-  groupOf(): number {
-    return 0;
+  constructor() {
+    super(1, 1);
   }
 
   send(request: Request, handler: ReplyHandler): boolean {
@@ -92,15 +88,8 @@ export class FakeGateway implements ShardGateway {
     return true;
   }
 
-  openTopic(handler: TailHandler): number {
-    const topic = ++this.#topicCount;
-    this.topics.set(topic, handler);
-    return topic;
-  }
-
-  closeTopic(topic: number): void {
-    this.topics.delete(topic);
-    this.closedTopics.push(topic);
+  override closeTopic(topic: number): void {
+    super.closeTopic(topic);
     for (const stream of this.#streams.values()) stream.topics.delete(topic);
   }
 
@@ -169,7 +158,7 @@ export class FakeGateway implements ShardGateway {
       if (next === undefined) return;
       next();
     }
-    assert.ok(steps < PUMP_STEPS_MAX, 'the readers and the gateway keep each other busy for ever');
+    assert.ok(steps < PUMP_STEPS_MAX, 'the readers and the gateway keep each other busy forever');
   }
 
   #stream(key: string): FakeStream {
