@@ -8,6 +8,7 @@ import { COMMANDS, QUERIES } from '../src/protocol/operations.ts';
 import { FOUND_BY } from '../test/sim/fixed-seeds.ts';
 import { DISK_FAULTS } from '../test/sim/disk-faults.ts';
 import { MAY_IMPORT, PACKAGE_HOME, PURE } from '../test/tidy/import-rules.ts';
+import { LAYOUTS, describeLayouts } from './layouts.ts';
 
 export interface GeneratedPart {
   /** Path of the document. */
@@ -31,6 +32,9 @@ export const GENERATED: readonly GeneratedPart[] = [
   { path: 'src/http/README.md', name: 'errors', write: describeErrors },
   { path: 'test/README.md', name: 'planted bugs', write: describePlantedBugs },
   { path: 'src/protocol/README.md', name: 'operations', write: describeOperations },
+  ...Object.entries(LAYOUTS).map(([path, layouts]) => ({
+    ...{ path, name: 'layouts', write: () => describeLayouts(layouts) },
+  })),
   ...rooms
     .map((room) => ({ path: `src/${room}/README.md`, name: 'imports', write: () => describeImports(room) }))
     .filter(({ path }) => existsSync(path)),

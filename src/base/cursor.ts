@@ -2,6 +2,7 @@
  * Read and write positions in a frame, little-endian. Reading is total: past the end, or on an invalid value, a reader
  * turns bad and returns zeros from then on, so a decoder reads to its end and checks once.
  */
+import { byteAt } from './bytes.ts';
 import { assert } from './assert.ts';
 import type { Slab } from './slab.ts';
 import { readText, textBytes, writeText } from './text.ts';
@@ -44,7 +45,7 @@ export class Reader {
 
   u8(): number {
     const at = this.#take(1);
-    return at < 0 ? 0 : (this.#bytes[at] as number);
+    return at < 0 ? 0 : byteAt(this.#bytes, at);
   }
 
   u16(): number {

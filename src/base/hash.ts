@@ -1,4 +1,5 @@
 /** Hashes that need no BigInt: 64-bit arithmetic on two unsigned 32-bit halves. None of them resists an adversary. */
+import { byteAt } from './bytes.ts';
 import { assert } from './assert.ts';
 
 /** Placement: hash modulo this; a bound keeps the arithmetic of `mod64` exact (well below 2^53). */
@@ -117,22 +118,16 @@ export function hash64Hex(numbers: readonly number[], bytes: Uint8Array = NO_BYT
   const whole = bytes.length & ~7;
   for (let i = 0; i < whole; i += 8) {
     const x =
-      (bytes[i] as number) |
-      ((bytes[i + 1] as number) << 8) |
-      ((bytes[i + 2] as number) << 16) |
-      ((bytes[i + 3] as number) << 24);
+      byteAt(bytes, i) | (byteAt(bytes, i + 1) << 8) | (byteAt(bytes, i + 2) << 16) | (byteAt(bytes, i + 3) << 24);
     const y =
-      (bytes[i + 4] as number) |
-      ((bytes[i + 5] as number) << 8) |
-      ((bytes[i + 6] as number) << 16) |
-      ((bytes[i + 7] as number) << 24);
+      byteAt(bytes, i + 4) | (byteAt(bytes, i + 5) << 8) | (byteAt(bytes, i + 6) << 16) | (byteAt(bytes, i + 7) << 24);
     a = Math.imul(a ^ x, 0xcc9e2d51);
     b = Math.imul(b ^ y, 0x1b873593);
     a = (((a << 15) | (a >>> 17)) + b) | 0;
     b = ((b << 13) | (b >>> 19)) ^ a;
   }
   for (let i = whole; i < bytes.length; i++) {
-    a = Math.imul(a ^ (bytes[i] as number), 0xcc9e2d51);
+    a = Math.imul(a ^ byteAt(bytes, i), 0xcc9e2d51);
     a = (((a << 15) | (a >>> 17)) + b) | 0;
     b = ((b << 13) | (b >>> 19)) ^ a;
   }

@@ -3,6 +3,8 @@
  * characters a loop is faster than the call into native code.
  */
 
+import { byteAt } from './bytes.ts';
+
 /**
  * Writes `text` as UTF-8 at `offset`; returns the bytes written. Lone surrogates become U+FFFD, as TextEncoder does.
  */
@@ -61,7 +63,7 @@ const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 export function readText(bytes: Uint8Array, offset: number, length: number): string {
   let text = '';
   for (let i = offset; i < offset + length; i++) {
-    const byte = bytes[i] as number;
+    const byte = byteAt(bytes, i);
     if (byte >= 0x80) return decoder.decode(bytes.slice(offset, offset + length));
     text += String.fromCharCode(byte);
   }

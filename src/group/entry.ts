@@ -2,6 +2,7 @@
  * Data of a log entry: the commands of one turn for one group, each as sizeBytes u32 and the command (command.ts).
  * The leader fills one builder per group and turn; everyone iterates when the entry commits.
  */
+import { byteAt } from '../base/bytes.ts';
 import { Slab } from '../base/slab.ts';
 import type { Command } from '../protocol/command.ts';
 import { rewriteCommand, rewrittenBytes } from '../protocol/rewrite-command.ts';
@@ -28,7 +29,7 @@ export class EntryBuilder {
     this.#view.setUint32(this.#length, size, true);
     const source = command.bytes;
     // Two calls (subarray, set) cost more than a short loop.
-    if (size <= 96) for (let i = 0; i < size; i++) this.#bytes[at + i] = source[command.offset + i] as number;
+    if (size <= 96) for (let i = 0; i < size; i++) this.#bytes[at + i] = byteAt(source, command.offset + i);
     else this.#bytes.set(source.subarray(command.offset, command.end), at);
     this.#view.setFloat64(at + 8, nowMs, true);
     this.#length += size + 4;

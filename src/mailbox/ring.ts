@@ -1,3 +1,4 @@
+import { int32At } from '../base/bytes.ts';
 import { assert } from '../base/assert.ts';
 import {
   CONTROL_BYTES,
@@ -192,11 +193,11 @@ export class RingReader {
   next(): boolean {
     if (this.#read === this.#tailCached && !this.#loadTail()) return false;
     let position = this.#read & this.#mask;
-    let sizeBytes = this.#words[position >> 2] as number;
+    let sizeBytes = int32At(this.#words, position >> 2);
     if (sizeBytes === SKIP_TO_START) {
       this.#read = (this.#read + this.capacityBytes - position) | 0;
       position = 0;
-      sizeBytes = this.#words[0] as number;
+      sizeBytes = int32At(this.#words, 0);
     }
     assert(sizeBytes >= 0 && sizeBytes <= this.#recordBytesMax, 'ring record has an impossible size');
     this.#read = (this.#read + recordBytes(sizeBytes)) | 0;

@@ -1,3 +1,4 @@
+import { int32At } from '../base/bytes.ts';
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import type { MessagePort } from 'node:worker_threads';
 import { assert } from '../base/assert.ts';
@@ -49,7 +50,7 @@ export class TransferSender {
   constructor(port: MessagePort, shared: SharedArrayBuffer) {
     this.#port = port;
     this.#state = new Int32Array(shared);
-    this.#bytesMax = this.#state[BYTES_MAX] as number;
+    this.#bytesMax = int32At(this.#state, BYTES_MAX);
   }
 
   /** Would `send` take a buffer of this size? Ask before reserving the ring record. */

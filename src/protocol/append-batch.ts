@@ -2,6 +2,7 @@
  * The body of an append-batch: frames, each with a length of four bytes, big-endian, and that many bytes. In the log
  * the frames of a JSON stream hold normalised lines, and the command's record ends count from the start of the payload.
  */
+import { byteAt } from '../base/bytes.ts';
 import { BATCH_FRAMES_MAX } from '../base/limits.ts';
 import { command, type ResultCodec } from './operation.ts';
 import { C } from './generic-fields.ts';
@@ -42,8 +43,8 @@ export function frameEnd(bytes: Uint8Array, at: number): number {
 }
 
 export function frameBytes(bytes: Uint8Array, at: number): number {
-  const high = ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
-  return high * 0x1_0000 + (((bytes[at + 2] as number) << 8) | (bytes[at + 3] as number));
+  const high = (byteAt(bytes, at) << 8) | byteAt(bytes, at + 1);
+  return high * 0x1_0000 + ((byteAt(bytes, at + 2) << 8) | byteAt(bytes, at + 3));
 }
 
 export function writeFrameHead(bytes: Uint8Array, at: number, size: number): void {

@@ -7,7 +7,7 @@ import { assert } from '../base/assert.ts';
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
 
 export const DIGEST_BYTES = 32;
-const ID_BYTES = 14;
+export const OBJECT_ID_BYTES = 14;
 const RUN = /^[0-9a-f]{16}$/;
 
 /**
@@ -59,7 +59,7 @@ export function sliceBytes(streamBytes: number): number {
 
 /** object | key text | bytes f64 | count u32 | slices: stream key, incarnation f64, chunk. */
 export function encodeFlushList(list: FlushList): Uint8Array {
-  let size = ID_BYTES + textFieldBytes(list.key) + 12;
+  let size = OBJECT_ID_BYTES + textFieldBytes(list.key) + 12;
   for (const slice of list.slices) size += sliceBytes(slice.stream.length);
   const writer = new Writer(new Uint8Array(size));
   writeObjectId(writer, list.object);
@@ -113,7 +113,7 @@ export interface Orphan {
 /** count u32 | object, key text. */
 export function encodeOrphanList(orphans: readonly Orphan[]): Uint8Array {
   let size = 4;
-  for (const { key } of orphans) size += ID_BYTES + textFieldBytes(key);
+  for (const { key } of orphans) size += OBJECT_ID_BYTES + textFieldBytes(key);
   const writer = new Writer(new Uint8Array(size));
   writer.u32(orphans.length);
   for (const { object, key } of orphans) {
@@ -150,14 +150,14 @@ function readObjectId(reader: Reader): ObjectId {
 
 /** The 14 bytes of an id in keys and rows. */
 export function encodeObjectId(object: ObjectId): Uint8Array {
-  const writer = new Writer(new Uint8Array(ID_BYTES));
+  const writer = new Writer(new Uint8Array(OBJECT_ID_BYTES));
   writeObjectId(writer, object);
   return writer.finish();
 }
 
 /** Reads an id at `at`. */
 export function decodeObjectId(bytes: Uint8Array, at = 0): ObjectId {
-  return readObjectId(new Reader(bytes.subarray(at, at + ID_BYTES)));
+  return readObjectId(new Reader(bytes.subarray(at, at + OBJECT_ID_BYTES)));
 }
 
 /** start, end, firstRecord, recordNext, lastEnd f64 | at u32 | length u32 | digest. */
@@ -187,7 +187,7 @@ function readChunk(reader: Reader): Chunk {
 
 /** Value of a chunk's row: object | chunk. */
 export function encodeChunkRow(object: ObjectId, chunk: Chunk): Uint8Array {
-  const writer = new Writer(new Uint8Array(ID_BYTES + CHUNK_BYTES));
+  const writer = new Writer(new Uint8Array(OBJECT_ID_BYTES + CHUNK_BYTES));
   writeObjectId(writer, object);
   writeChunk(writer, chunk);
   return writer.finish();

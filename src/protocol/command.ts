@@ -15,6 +15,7 @@
  *
  * Little-endian. The key is bucket, NUL, stream (names hold no NUL). Bucket-wide commands carry the bucket alone.
  */
+import { byteAt } from '../base/bytes.ts';
 import {
   FLAG_ATTRS,
   FLAG_CLOSE,
@@ -250,7 +251,7 @@ export class Command {
     this.bytes = bytes;
     this.view = view;
     this.offset = offset;
-    const kind = bytes[offset] as number;
+    const kind = byteAt(bytes, offset);
     const conditional = (kind & KIND_CONDITIONAL) !== 0;
     this.kind = conditional ? kind - KIND_CONDITIONAL : kind;
     const flags = view.getUint16(offset + 2, true);

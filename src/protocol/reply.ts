@@ -8,6 +8,7 @@
  *
  * Little-endian. What a, b, c and text mean says the operation (operations.ts); in a refusal text is what was compared (refusal.ts).
  */
+import { byteAt } from '../base/bytes.ts';
 import { readText, writeText } from '../base/text.ts';
 import { A, B, C, TEXT } from './generic-fields.ts';
 
@@ -131,7 +132,7 @@ export class Reply {
    */
   read(bytes: Uint8Array, view: DataView, offset: number): void {
     this.id = view.getUint32(offset, true);
-    this.kind = bytes[offset + 4] as number;
+    this.kind = byteAt(bytes, offset + 4);
     this.code = view.getUint16(offset + 6, true);
     this.flags = view.getUint16(offset + 8, true);
     const contentTypeBytes = view.getUint16(offset + 10, true);

@@ -7,6 +7,7 @@
  *
  * Queries about a whole shard carry group ALL_GROUPS. Little-endian.
  */
+import { byteAt } from '../base/bytes.ts';
 import { type CommandFields, commandBytesMax, newCommandFields, writeCommand } from './command.ts';
 import { writeText } from '../base/text.ts';
 import { FIRST_QUERY_NUMBER } from './operation.ts';
@@ -206,9 +207,9 @@ export class Query {
 
   read(bytes: Uint8Array, view: DataView, offset: number): void {
     this.bytes = bytes;
-    this.op = bytes[offset] as number;
-    this.mode = bytes[offset + 16] as number;
-    this.flags = bytes[offset + 17] as number;
+    this.op = byteAt(bytes, offset);
+    this.mode = byteAt(bytes, offset + 16);
+    this.flags = byteAt(bytes, offset + 17);
     this.keyAt = offset + QUERY_BYTES;
     this.keyBytes = view.getUint16(offset + 18, true);
     this.topic = view.getUint32(offset + 20, true);

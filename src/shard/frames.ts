@@ -2,6 +2,7 @@
  * Request frames that do not come from the main thread: checked when they come from a peer, built here for internal
  * commands.
  */
+import { byteAt } from '../base/bytes.ts';
 import { Command, KIND_CONDITIONAL, newCommandFields, writeCommand } from '../protocol/command.ts';
 import { REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 import type { CommandTraits } from '../protocol/operation.ts';
@@ -30,7 +31,7 @@ export class WholeBuffer {
 
 /** Kind of the command in a frame, with or without a condition. */
 export function commandKind(frame: Uint8Array): number {
-  return (frame[REQUEST_HEAD_BYTES] as number) & ~KIND_CONDITIONAL;
+  return byteAt(frame, REQUEST_HEAD_BYTES) & ~KIND_CONDITIONAL;
 }
 
 /** Reused: one check at a time. */

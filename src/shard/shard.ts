@@ -4,6 +4,7 @@
  * The commit blocks this thread until fsync has returned. Requests that arrive meanwhile wait in the ring and form the
  * next turn. That is the whole batching policy: there is no timer and no option.
  */
+import { byteAt } from '../base/bytes.ts';
 import { assert } from '../base/assert.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { TURN_BYTES_MAX } from '../base/limits.ts';
@@ -225,7 +226,7 @@ export class Shard {
   /** Returns the number of bytes that were transferred separately. */
   #handle(source: RequestSource, nowMs: number): number {
     const { bytes, view, offset } = source;
-    const op = bytes[offset] as number;
+    const op = byteAt(bytes, offset);
     const groupId = view.getUint16(offset + 2, true);
     const slot = view.getUint32(offset + 4, true);
     const isTransferred = bytes[offset + 1] === REQUEST_FLAG_TRANSFERRED;

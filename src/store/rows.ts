@@ -1,4 +1,5 @@
 /** Locations of a shard's rows in its store, for its two readers: the shard itself, and exports in their own thread. */
+import { f64, struct, u16BE, u32BE, u8 } from '../base/struct.ts';
 import { OTHER_HALF, SYSTEM_PREFIX } from './key-space.ts';
 
 /**
@@ -11,16 +12,22 @@ export const LOST_TAG = 0x6c;
 export const USED_TAG = 0x75;
 const PEER_TAG = 0x70;
 
+const PREFIX_KEY = struct({ prefix: u16BE });
+const TAG_KEY = struct({ prefix: u16BE, tag: u8 });
+/** Rows about one group, and about the whole shard with group 0. */
+export const GROUP_KEY = struct({ prefix: u16BE, tag: u8, group: u16BE });
+export const PEER_KEY = struct({ prefix: u16BE, tag: u8, node: u32BE });
+
+export const VOTE_ROW = struct({ term: f64, vote: f64 });
+export const PEER_ROW = struct({ incarnation: f64, boot: f64 }, 'directory');
+
 export function systemKey(tag: number, group: number): Uint8Array {
-  return new Uint8Array([SYSTEM_PREFIX >> 8, SYSTEM_PREFIX & 0xff, tag, group >> 8, group & 0xff]);
+  return GROUP_KEY.encode({ prefix: SYSTEM_PREFIX, tag, group });
 }
 
 /** Node ids have 32 bits. */
 export function peerKey(node: number): Uint8Array {
-  const key = new Uint8Array(7);
-  key.set(systemKey(PEER_TAG, 0).subarray(0, 3));
-  new DataView(key.buffer).setUint32(3, node);
-  return key;
+  return PEER_KEY.encode({ prefix: SYSTEM_PREFIX, tag: PEER_TAG, node });
 }
 
 /** Prefix of the group's state, given its row of HALF_TAG. */
@@ -29,9 +36,9 @@ export function halfOf(group: number, row: Uint8Array | undefined): number {
 }
 
 export function tagKey(prefix: number, tag: number): Uint8Array {
-  return new Uint8Array([prefix >> 8, prefix & 0xff, tag]);
+  return TAG_KEY.encode({ prefix, tag });
 }
 
 export function prefixKey(prefix: number): Uint8Array {
-  return new Uint8Array([prefix >> 8, prefix & 0xff]);
+  return PREFIX_KEY.encode({ prefix });
 }

@@ -12,10 +12,22 @@ import {
 import { OTHER_HALF } from './key-space.ts';
 import type { DirectoryRun } from '../peer/codec/standing.ts';
 import { eachRow } from '../base/row-bytes.ts';
-import { readText, textBytes, writeText } from '../base/text.ts';
+import { readText } from '../base/text.ts';
+import { encodeUtf8 } from '../base/utf8.ts';
 import { planted } from '../base/planted.ts';
 import { Environment, LmdbTx } from './environment.ts';
-import { HALF_TAG, LOST_TAG, USED_TAG, VOTE_TAG, halfOf, peerKey, prefixKey, systemKey } from './rows.ts';
+import {
+  HALF_TAG,
+  LOST_TAG,
+  PEER_ROW,
+  USED_TAG,
+  VOTE_ROW,
+  VOTE_TAG,
+  halfOf,
+  peerKey,
+  prefixKey,
+  systemKey,
+} from './rows.ts';
 import { type LogMemory, TurnLog } from './turn-log.ts';
 
 /** Values of old log records deleted per commit, so that no single commit pays for a long backlog. */
@@ -62,9 +74,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
 
   vote(group: number): StoredVote {
     const row = this.tx.get(systemKey(VOTE_TAG, group));
-    if (row === undefined) return { term: 0, vote: 0 };
-    const view = new DataView(row.buffer, row.byteOffset, 16);
-    return { term: view.getFloat64(0, true), vote: view.getFloat64(8, true) };
+    return row === undefined ? { term: 0, vote: 0 } : VOTE_ROW.decode(row);
   }
 
   prefix(group: number): number {
@@ -82,17 +92,12 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   peerRun(node: number): DirectoryRun | undefined {
     const row = this.tx.get(peerKey(node));
     if (row === undefined) return undefined;
-    const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
-    const directory = readText(row, 16, row.length - 16);
-    return { directory, incarnation: view.getFloat64(0, true), boot: view.getFloat64(8, true) };
+    const directory = readText(row, PEER_ROW.size, row.length - PEER_ROW.size);
+    return { directory, ...PEER_ROW.decode(row) };
   }
 
-  rememberPeer(node: number, { directory, incarnation, boot }: DirectoryRun): void {
-    const row = new Uint8Array(16 + textBytes(directory));
-    const view = new DataView(row.buffer);
-    view.setFloat64(0, incarnation, true);
-    view.setFloat64(8, boot, true);
-    writeText(row, 16, directory);
+  rememberPeer(node: number, run: DirectoryRun): void {
+    const row = PEER_ROW.encode(run, encodeUtf8(run.directory));
     this.#guarded(() => this.tx.put(peerKey(node), row));
   }
 
@@ -234,11 +239,7 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   }
 
   #putVote(group: number, term: number, vote: number): void {
-    const row = new Uint8Array(16);
-    const view = new DataView(row.buffer);
-    view.setFloat64(0, term, true);
-    view.setFloat64(8, vote, true);
-    this.tx.put(systemKey(VOTE_TAG, group), row);
+    this.tx.put(systemKey(VOTE_TAG, group), VOTE_ROW.encode({ term, vote }));
   }
 }
 

@@ -1,9 +1,9 @@
 /**
  * The Raft logs of all groups of a shard, as one record per turn: the new entries of every group, one after the other, so a
  * turn goes into the rightmost leaf instead of one leaf per group (measured: 125 against 340 microseconds of CPU per commit
- * with 16 groups). A record is cut into values of one page, see PAGE_VALUE_BYTES: key = turn u64, part u32, big-endian.
+ * with 16 groups). A record is cut into values of one page, see PAGE_VALUE_BYTES.
  *
- * Record: entries one after the other: group u16 | kind u8 | zero u8 | dataBytes u32 | term f64 | index f64 | data.
+ * Record: entries one after the other, each a LOG_ENTRY and its data.
  * Kind CUT: a snapshot up to (index, term) replaced the group's whole log; what older records hold of it is void.
  * A later record wins: an entry at or below a group's last index replaces everything from there on (Raft conflict).
  * A record is deleted when none of its entries is needed: purged behind a checkpoint, or replaced.
@@ -18,14 +18,20 @@
  * void: what lay between was replaced, and the record that did it comes later.
  */
 import { assert } from '../base/assert.ts';
+import { viewOf } from '../base/bytes.ts';
 import { PAGE_VALUE_BYTES } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
+import { f64, struct, u16, u32, u32BE, u64BE, u8, zeros } from '../base/struct.ts';
 import type { Entry, EntryKind } from '../raft/types.ts';
 import type { Environment } from './environment.ts';
 import { GroupLog, type Stored } from './group-log.ts';
 
-const ENTRY_HEAD_BYTES = 24;
-const KEY_BYTES = 12;
+export const LOG_KEY = struct({ turn: u64BE, part: u32BE });
+export const LOG_ENTRY = struct(
+  { group: u16, kind: u8, zero: zeros(1), dataBytes: u32, term: f64, index: f64 },
+  'data; the next entry',
+);
+const HEAD = LOG_ENTRY.fields;
 /** Of a record that cuts a log; raft's kinds are small. */
 const KIND_CUT = 0xff;
 const NO_DATA = new Uint8Array(0);
@@ -75,8 +81,8 @@ export class TurnLog {
   #written = 0;
   #scratch = new Uint8Array(64 * 1024);
   #view = new DataView(this.#scratch.buffer);
-  readonly #head = new Uint8Array(ENTRY_HEAD_BYTES);
-  readonly #headView = new DataView(this.#head.buffer);
+  readonly #head = new Uint8Array(LOG_ENTRY.size);
+  readonly #headView = viewOf(this.#head);
   memory: LogMemory = LOG_MEMORY;
   /** Entries read back. */
   readBack = 0;
@@ -112,11 +118,10 @@ export class TurnLog {
       parts = [];
     };
     for (const { key, value } of this.#environment.log.getRange({})) {
-      const view = new DataView(key.buffer, key.byteOffset, KEY_BYTES);
-      const ofTurn = Number(view.getBigUint64(0));
+      const { turn: ofTurn, part } = LOG_KEY.decode(key);
       if (ofTurn !== turn) finish();
       turn = ofTurn;
-      assert(view.getUint32(8) === parts.length, `part ${parts.length} of turn ${turn} is there`);
+      assert(part === parts.length, `part ${parts.length} of turn ${turn} is there`);
       parts.push(value);
     }
     finish();
@@ -124,20 +129,19 @@ export class TurnLog {
 
   /** `voids`: turns with void entries of a group, until the record that replaced them is found. */
   #loadRecord(turn: number, value: Uint8Array, voids: Map<GroupLog, number[]>): void {
-    const view = new DataView(value.buffer, value.byteOffset, value.byteLength);
+    const view = viewOf(value);
     for (let at = 0; at < value.length;) {
-      const kind = value[at + 2] as number;
-      const group = view.getUint16(at, true);
-      const size = view.getUint32(at + 4, true);
+      const kind = HEAD.kind.get(view, at);
+      const group = HEAD.group.get(view, at);
       const entryAt = at;
-      const dataAt = at + ENTRY_HEAD_BYTES;
+      const dataAt = at + LOG_ENTRY.size;
+      at = dataAt + HEAD.dataBytes.get(view, at);
       const entry: Entry = {
-        term: view.getFloat64(at + 8, true),
-        index: view.getFloat64(at + 16, true),
+        term: HEAD.term.get(view, entryAt),
+        index: HEAD.index.get(view, entryAt),
         kind: kind as EntryKind,
-        data: value.slice(dataAt, dataAt + size),
+        data: value.slice(dataAt, at),
       };
-      at = dataAt + size;
       const log = this.#groups.get(group);
       assert(log !== undefined, `group ${group} of the log belongs to this shard`);
       const replaced = kind === KIND_CUT ? log.cut() : log.load(turn, entryAt, entry);
@@ -175,15 +179,16 @@ export class TurnLog {
 
   /** Writes one entry or cut into the scratch buffer; returns the next position. */
   #encode(at: number, group: number, kind: number, { index, term }: LogPosition, data: Uint8Array): number {
-    this.#reserve(at, ENTRY_HEAD_BYTES + data.length);
-    this.#view.setUint16(at, group, true);
-    this.#scratch[at + 2] = kind;
-    this.#scratch[at + 3] = 0;
-    this.#view.setUint32(at + 4, data.length, true);
-    this.#view.setFloat64(at + 8, term, true);
-    this.#view.setFloat64(at + 16, index, true);
-    this.#scratch.set(data, at + ENTRY_HEAD_BYTES);
-    return at + ENTRY_HEAD_BYTES + data.length;
+    this.#reserve(at, LOG_ENTRY.size + data.length);
+    const view = this.#view;
+    HEAD.group.set(view, at, group);
+    HEAD.kind.set(view, at, kind);
+    HEAD.zero.clear(view, at);
+    HEAD.dataBytes.set(view, at, data.length);
+    HEAD.term.set(view, at, term);
+    HEAD.index.set(view, at, index);
+    this.#scratch.set(data, at + LOG_ENTRY.size);
+    return at + LOG_ENTRY.size + data.length;
   }
 
   /**
@@ -213,12 +218,12 @@ export class TurnLog {
       if (snapshot !== undefined) {
         // The cut stays as long as any record with entries that it removed.
         this.#replace(log.restartAt(snapshot.index, snapshot.term), turn);
-        at += ENTRY_HEAD_BYTES;
+        at += LOG_ENTRY.size;
       }
       for (const entry of entries) {
         this.#hold(turn);
         this.#replace(log.push(turn, at, entry), turn);
-        at += ENTRY_HEAD_BYTES + entry.data.length;
+        at += LOG_ENTRY.size + entry.data.length;
       }
     }
     this.#release(turn);
@@ -279,17 +284,17 @@ export class TurnLog {
 
   /** Reads an entry that is no longer in memory and compares it with its metadata. */
   #read(group: number, { turn, at, term, kind, size }: Stored, index: number): Entry {
-    const head = this.#headView;
     this.#readPart(turn, at, this.#head);
+    const head = LOG_ENTRY.read(this.#headView, 0);
     const isIt =
-      head.getUint16(0, true) === group &&
-      this.#head[2] === kind &&
-      head.getUint32(4, true) === size &&
-      head.getFloat64(8, true) === term &&
-      head.getFloat64(16, true) === index;
+      head.group === group &&
+      head.kind === kind &&
+      head.dataBytes === size &&
+      head.term === term &&
+      head.index === index;
     assert(isIt, `turn ${turn} of the log holds entry ${index} of group ${group} at ${at}`);
     const data = new Uint8Array(size);
-    this.#readPart(turn, planted('entry-read-back-wrong') ? at : at + ENTRY_HEAD_BYTES, data);
+    this.#readPart(turn, planted('entry-read-back-wrong') ? at : at + LOG_ENTRY.size, data);
     this.readBack++;
     return { index, term, kind, data };
   }
@@ -357,13 +362,12 @@ export class TurnLog {
   }
 }
 
-const keyBuffer = new Uint8Array(KEY_BYTES);
-const keyView = new DataView(keyBuffer.buffer);
+const keyBuffer = new Uint8Array(LOG_KEY.size);
+const keyView = viewOf(keyBuffer);
 
 /** Reused: lmdb-js copies the key before it returns. */
 function partKey(turn: number, part: number): Uint8Array {
-  keyView.setUint32(0, Math.floor(turn / 0x1_0000_0000));
-  keyView.setUint32(4, turn >>> 0);
-  keyView.setUint32(8, part);
+  LOG_KEY.fields.turn.set(keyView, 0, turn);
+  LOG_KEY.fields.part.set(keyView, 0, part);
   return keyBuffer;
 }

@@ -3,6 +3,7 @@
  * their spelling (escapes, numbers, order inside `metadata`); only whitespace between tokens is dropped.
  * attributes-equal.ts compares them.
  */
+import { byteAt } from '../base/bytes.ts';
 import { ATTRIBUTES_BYTES_MAX } from '../base/limits.ts';
 import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';
 import { compactJson } from './json-records.ts';
@@ -43,7 +44,7 @@ interface Span {
 function skipValue(text: Uint8Array, at: number): number {
   let depth = 0;
   for (;;) {
-    const byte = text[at] as number;
+    const byte = byteAt(text, at);
     if (byte === QUOTE) {
       at = scanString(text, at + 1, text.length);
     } else if (byte === OBJECT_OPEN || byte === ARRAY_OPEN) {

@@ -1,20 +1,20 @@
 /**
  * Buckets of a group with their usage meter and quota. The row outlives the bucket: after a purge or a delete the
  * counters stay, the gauges are zero and `exists` is false. A quota may be set before the bucket exists.
- *
- * Encoded (format 2): format u8 | exists u8 | zero u48 | appendBytes f64 | records f64 | writeUnits f64 | retained f64
- * | streams f64
- * | streamsMax f64 | retainedMax f64
  */
 import { assert } from '../base/assert.ts';
 import { WRITE_UNIT_BYTES } from '../base/limits.ts';
+import { f64, f64OrNone, struct, u8, zeros } from '../base/struct.ts';
 import { readText } from '../base/text.ts';
 import { planted } from '../base/planted.ts';
-import { TAG_BUCKET, compareBytes, equalsPart, hashBytes, prefixEnd, taggedKey } from './keys.ts';
+import { TAG_BUCKET, compareBytes, equalsPart, hashBytes, prefixEnd, restOf, taggedKey } from './keys.ts';
 import type { Tx } from './tx.ts';
 
 const FORMAT = 2;
-const ROW_BYTES = 64;
+export const BUCKET_ROW = struct({
+  ...{ format: u8, exists: u8, zeros: zeros(6), appendBytes: f64, records: f64, writeUnits: f64, retainedBytes: f64 },
+  ...{ streamCount: f64, streamsMax: f64OrNone, retainedBytesMax: f64OrNone },
+});
 const NO_NAME = new Uint8Array(0);
 
 export interface Bucket {
@@ -126,7 +126,7 @@ export class Buckets {
     const all = taggedKey(this.#prefix, TAG_BUCKET, NO_NAME);
     const behind = taggedKey(this.#prefix, TAG_BUCKET, after);
     tx.range(behind, prefixEnd(all), false, (key, value) => {
-      const name = key.subarray(3);
+      const name = restOf(key);
       if (after.length > 0 && compareBytes(name, after) === 0) return true;
       while (going && next < changed.length && compareBytes((changed[next] as Bucket).name, name) < 0) {
         going = visit(changed[next++] as Bucket);
@@ -177,32 +177,11 @@ function newBucket(name: Uint8Array): Bucket {
 }
 
 function encodeBucket(bucket: Bucket): Uint8Array {
-  const bytes = new Uint8Array(ROW_BYTES);
-  const view = new DataView(bytes.buffer);
-  bytes[0] = FORMAT;
-  bytes[1] = bucket.exists ? 1 : 0;
-  view.setFloat64(8, bucket.appendBytes, true);
-  view.setFloat64(16, bucket.records, true);
-  view.setFloat64(24, bucket.writeUnits, true);
-  view.setFloat64(32, bucket.retainedBytes, true);
-  view.setFloat64(40, bucket.streamCount, true);
-  view.setFloat64(48, bucket.streamsMax, true);
-  view.setFloat64(56, bucket.retainedBytesMax, true);
-  return bytes;
+  return BUCKET_ROW.encode({ ...bucket, format: FORMAT, exists: bucket.exists ? 1 : 0 });
 }
 
 export function decodeBucket(name: Uint8Array, row: Uint8Array): Bucket {
-  assert(row[0] === FORMAT && row.length === ROW_BYTES, 'known bucket row format');
-  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
-  return {
-    ...newBucket(name),
-    exists: row[1] === 1,
-    appendBytes: view.getFloat64(8, true),
-    records: view.getFloat64(16, true),
-    writeUnits: view.getFloat64(24, true),
-    retainedBytes: view.getFloat64(32, true),
-    streamCount: view.getFloat64(40, true),
-    streamsMax: view.getFloat64(48, true),
-    retainedBytesMax: view.getFloat64(56, true),
-  };
+  assert(row[0] === FORMAT && row.length === BUCKET_ROW.size, 'known bucket row format');
+  const { format: _format, exists, ...counted } = BUCKET_ROW.decode(row);
+  return { ...newBucket(name), ...counted, exists: exists === 1 };
 }

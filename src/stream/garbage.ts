@@ -2,11 +2,11 @@
  * Rows that nothing reads any more: rows of removed streams, and rows of live streams whose bytes moved to the cold
  * store or fell below the start offset. They are marked at that moment and deleted a few at a time by later flushes.
  *
- * A mark is empty (everything of the incarnation) or offset f64 and ordinal f64 (data rows and record entries below
- * them).
+ * A mark is empty (everything of the incarnation) or a GARBAGE_MARK (data rows and record entries below it).
  */
 import { PAGE_VALUE_BYTES } from '../base/limits.ts';
 import { planted } from '../base/planted.ts';
+import { f64, struct } from '../base/struct.ts';
 import {
   TAG_ATTRIBUTES,
   TAG_DATA,
@@ -17,6 +17,7 @@ import {
   positionKey,
   prefixEnd,
   readIncarnation,
+  restOf,
   taggedKey,
 } from './keys.ts';
 import type { Tx } from './tx.ts';
@@ -31,13 +32,10 @@ const RECLAIM_PER_ROW = 4;
 /** Cost of examining one mark, in rows. */
 const MARK_COST = 2;
 const NOTHING = new Uint8Array(0);
+export const GARBAGE_MARK = struct({ offset: f64, record: f64 });
 
 export function garbageBelow(offset: number, record: number): Uint8Array {
-  const mark = new Uint8Array(16);
-  const view = new DataView(mark.buffer);
-  view.setFloat64(0, offset, true);
-  view.setFloat64(8, record, true);
-  return mark;
+  return GARBAGE_MARK.encode({ offset, record });
 }
 
 /**
@@ -50,7 +48,7 @@ export function reclaim(tx: Tx, prefix: number, writtenBytes: number): boolean {
   const start = taggedKey(prefix, TAG_GARBAGE, NOTHING);
   const marks: { readonly incarnation: Uint8Array; readonly below: Uint8Array }[] = [];
   tx.range(start, prefixEnd(start), false, (key, value) => {
-    return marks.push({ incarnation: key.slice(3), below: value.slice() }) < marksMax;
+    return marks.push({ incarnation: restOf(key).slice(), below: value.slice() }) < marksMax;
   });
   for (const { incarnation, below } of marks) {
     budget -= MARK_COST;
@@ -77,12 +75,12 @@ function allOf(prefix: number, incarnation: Uint8Array): Range[] {
 
 function lowerOf(prefix: number, incarnation: Uint8Array, below: Uint8Array): Range[] {
   const number = readIncarnation(incarnation);
-  const view = new DataView(below.buffer, below.byteOffset, below.byteLength);
+  const { offset, record } = GARBAGE_MARK.decode(below);
   const range = (tag: number, to: number): Range => [
     positionKey(prefix, tag, number, 0),
     positionKey(prefix, tag, number, to),
   ];
-  return [range(TAG_DATA, view.getFloat64(0, true)), range(TAG_RECORD, view.getFloat64(8, true))];
+  return [range(TAG_DATA, offset), range(TAG_RECORD, record)];
 }
 
 /** Deletes up to `most` rows and returns their number. */

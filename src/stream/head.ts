@@ -1,22 +1,27 @@
 /**
  * The head of a stream: everything except its bytes, producers and attributes. One row in the store, and one object in
  * the cache while in use.
- *
- * Encoded (format 2), little-endian:
- *  0 format u8 | 1 flags u8 | 2 contentTypeBytes u16 | 4 seqBytes u16 | 6 zero u16 | 8 incarnation f64 | 16 tail f64
- * 24 tailRowStart f64 | 32 recordNext f64 | 40 startOffset f64 | 48 recordFirst f64 | 56 createdAtMs f64 | 64 touchedAtMs f64
- * 72 writtenAtMs f64 | 80 ttlSeconds f64 | 88 expiresAtMs f64 | 96 indexedDeadlineMs f64 | 104 hotStart f64
- * 112 hotRecord f64 | 120 hotSinceMs f64 | 128 snapshotOffset f64 | 136 content type, seq
  */
+import { viewOf } from '../base/bytes.ts';
 import { assert } from '../base/assert.ts';
 import { isJson } from '../protocol/media-type.ts';
 import { readText, textBytes, writeText } from '../base/text.ts';
 import { planted } from '../base/planted.ts';
+import { f64, f64OrNone, struct, u16, u8, zeros } from '../base/struct.ts';
 import type { Producer } from './producers.ts';
 import type { Row } from './row.ts';
 
 const FORMAT = 2;
-export const HEAD_FIXED_BYTES = 136;
+export const HEAD_ROW = struct(
+  {
+    ...{ format: u8, flags: u8, contentTypeBytes: u16, seqBytes: u16, zeros: zeros(2), incarnation: f64, tail: f64 },
+    ...{ tailRowStart: f64, recordNext: f64, startOffset: f64, recordFirst: f64, createdAtMs: f64, touchedAtMs: f64 },
+    ...{ writtenAtMs: f64, ttlSeconds: f64OrNone, expiresAtMs: f64OrNone, indexedDeadlineMs: f64OrNone },
+    ...{ hotStart: f64, hotRecord: f64, hotSinceMs: f64OrNone, snapshotOffset: f64OrNone },
+  },
+  'content type, seq',
+);
+const FIELDS = HEAD_ROW.fields;
 const CLOSED = 1;
 const HAS_SEQ = 2;
 const HAS_ATTRIBUTES = 4;
@@ -147,7 +152,7 @@ export class Head {
 }
 
 export function headBytesMax(head: Head): number {
-  return HEAD_FIXED_BYTES + textBytes(head.contentType) + textBytes(head.lastSeq ?? '');
+  return HEAD_ROW.size + textBytes(head.contentType) + textBytes(head.lastSeq ?? '');
 }
 
 export function encodeHead(head: Head, target: Uint8Array, view: DataView): number {
@@ -160,39 +165,39 @@ export function encodeHead(head: Head, target: Uint8Array, view: DataView): numb
   if (head.forked) flags |= FORKED;
   if (head.provisional) flags |= PROVISIONAL;
   if (head.hasPins) flags |= HAS_PINS;
-  target[0] = FORMAT;
-  target[1] = flags;
-  view.setUint16(6, 0, true);
-  view.setFloat64(8, head.incarnation, true);
-  view.setFloat64(16, head.tail, true);
-  view.setFloat64(24, head.tailRowStart, true);
-  view.setFloat64(32, head.recordNext, true);
-  view.setFloat64(40, head.startOffset, true);
-  view.setFloat64(48, head.recordFirst, true);
-  view.setFloat64(56, head.createdAtMs, true);
-  view.setFloat64(64, head.touchedAtMs, true);
-  view.setFloat64(72, head.writtenAtMs, true);
-  view.setFloat64(80, head.ttlSeconds, true);
-  view.setFloat64(88, head.expiresAtMs, true);
-  view.setFloat64(96, head.indexedDeadlineMs, true);
-  view.setFloat64(104, head.hotStart, true);
-  view.setFloat64(112, head.hotRecord, true);
-  view.setFloat64(120, head.hotSinceMs, true);
-  view.setFloat64(128, head.snapshotOffset, true);
-  let at = HEAD_FIXED_BYTES;
+  FIELDS.format.set(view, 0, FORMAT);
+  FIELDS.flags.set(view, 0, flags);
+  FIELDS.zeros.clear(view, 0);
+  FIELDS.incarnation.set(view, 0, head.incarnation);
+  FIELDS.tail.set(view, 0, head.tail);
+  FIELDS.tailRowStart.set(view, 0, head.tailRowStart);
+  FIELDS.recordNext.set(view, 0, head.recordNext);
+  FIELDS.startOffset.set(view, 0, head.startOffset);
+  FIELDS.recordFirst.set(view, 0, head.recordFirst);
+  FIELDS.createdAtMs.set(view, 0, head.createdAtMs);
+  FIELDS.touchedAtMs.set(view, 0, head.touchedAtMs);
+  FIELDS.writtenAtMs.set(view, 0, head.writtenAtMs);
+  FIELDS.ttlSeconds.set(view, 0, head.ttlSeconds);
+  FIELDS.expiresAtMs.set(view, 0, head.expiresAtMs);
+  FIELDS.indexedDeadlineMs.set(view, 0, head.indexedDeadlineMs);
+  FIELDS.hotStart.set(view, 0, head.hotStart);
+  FIELDS.hotRecord.set(view, 0, head.hotRecord);
+  FIELDS.hotSinceMs.set(view, 0, head.hotSinceMs);
+  FIELDS.snapshotOffset.set(view, 0, head.snapshotOffset);
+  let at = HEAD_ROW.size;
   const typeBytes = writeText(target, at, head.contentType);
   at += typeBytes;
   const seqBytes = head.lastSeq === undefined ? 0 : writeText(target, at, head.lastSeq);
-  view.setUint16(2, typeBytes, true);
-  view.setUint16(4, seqBytes, true);
+  FIELDS.contentTypeBytes.set(view, 0, typeBytes);
+  FIELDS.seqBytes.set(view, 0, seqBytes);
   return at + seqBytes;
 }
 
 export function decodeHead(key: Uint8Array, hash: number, value: Uint8Array): Head {
   assert(value[0] === FORMAT, 'known stream head format');
-  const view = new DataView(value.buffer, value.byteOffset, value.byteLength);
-  const flags = value[1] as number;
-  const typeBytes = view.getUint16(2, true);
+  const view = viewOf(value);
+  const flags = FIELDS.flags.get(view, 0);
+  const typeBytes = FIELDS.contentTypeBytes.get(view, 0);
   const head = new Head(key, hash);
   head.closed = (flags & CLOSED) !== 0;
   head.hasAttributes = (flags & HAS_ATTRIBUTES) !== 0;
@@ -201,24 +206,24 @@ export function decodeHead(key: Uint8Array, hash: number, value: Uint8Array): He
   head.forked = (flags & FORKED) !== 0;
   head.provisional = (flags & PROVISIONAL) !== 0;
   head.hasPins = (flags & HAS_PINS) !== 0;
-  head.incarnation = view.getFloat64(8, true);
-  head.tail = view.getFloat64(16, true);
-  head.tailRowStart = view.getFloat64(24, true);
-  head.recordNext = view.getFloat64(32, true);
-  head.startOffset = view.getFloat64(40, true);
-  head.recordFirst = view.getFloat64(48, true);
-  head.createdAtMs = view.getFloat64(56, true);
-  head.touchedAtMs = view.getFloat64(64, true);
-  head.writtenAtMs = view.getFloat64(72, true);
-  head.ttlSeconds = view.getFloat64(80, true);
-  head.expiresAtMs = view.getFloat64(88, true);
-  head.indexedDeadlineMs = view.getFloat64(96, true);
-  head.hotStart = view.getFloat64(104, true);
-  head.hotRecord = view.getFloat64(112, true);
-  head.hotSinceMs = view.getFloat64(120, true);
-  head.snapshotOffset = view.getFloat64(128, true);
-  head.setContentType(internType(readText(value, HEAD_FIXED_BYTES, typeBytes)));
-  if ((flags & HAS_SEQ) !== 0) head.lastSeq = readText(value, HEAD_FIXED_BYTES + typeBytes, view.getUint16(4, true));
+  head.incarnation = FIELDS.incarnation.get(view, 0);
+  head.tail = FIELDS.tail.get(view, 0);
+  head.tailRowStart = FIELDS.tailRowStart.get(view, 0);
+  head.recordNext = FIELDS.recordNext.get(view, 0);
+  head.startOffset = FIELDS.startOffset.get(view, 0);
+  head.recordFirst = FIELDS.recordFirst.get(view, 0);
+  head.createdAtMs = FIELDS.createdAtMs.get(view, 0);
+  head.touchedAtMs = FIELDS.touchedAtMs.get(view, 0);
+  head.writtenAtMs = FIELDS.writtenAtMs.get(view, 0);
+  head.ttlSeconds = FIELDS.ttlSeconds.get(view, 0);
+  head.expiresAtMs = FIELDS.expiresAtMs.get(view, 0);
+  head.indexedDeadlineMs = FIELDS.indexedDeadlineMs.get(view, 0);
+  head.hotStart = FIELDS.hotStart.get(view, 0);
+  head.hotRecord = FIELDS.hotRecord.get(view, 0);
+  head.hotSinceMs = FIELDS.hotSinceMs.get(view, 0);
+  head.snapshotOffset = FIELDS.snapshotOffset.get(view, 0);
+  head.setContentType(internType(readText(value, HEAD_ROW.size, typeBytes)));
+  if ((flags & HAS_SEQ) !== 0) head.lastSeq = readText(value, HEAD_ROW.size + typeBytes, FIELDS.seqBytes.get(view, 0));
   head.stored = true;
   head.everFlushed = true;
   return head;

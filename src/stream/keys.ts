@@ -25,7 +25,8 @@
  *     'w' release queue       incarnation u48            chunks still to be released: all, or those below a position
  *     'x' expiry              deadline ms u64, incarnation u48 -> stream key
  */
-const TWO_32 = 0x1_0000_0000;
+import { byteAt } from '../base/bytes.ts';
+import { type NumberField, struct, u16BE, u48BE, u64BE, u8 } from '../base/struct.ts';
 
 export const TAG_ATTRIBUTES = 0x61;
 export const TAG_BUCKET = 0x62;
@@ -51,19 +52,40 @@ export const TAG_UNPIN = 0x55;
 
 export const NUL = 0;
 
+const TWO_32 = 0x1_0000_0000;
+
+/** Of a field; numbers of keys are written byte by byte, because a DataView for each key costs more than the key. */
+type Place = Pick<NumberField, 'at' | 'bytes'>;
+
+const TAGGED = { prefix: u16BE, tag: u8 };
+const TAGGED_KEY = struct(TAGGED, 'what the tag says');
+export const INCARNATION_KEY = struct({ ...TAGGED, incarnation: u48BE });
+export const POSITION_KEY = struct({ ...TAGGED, incarnation: u48BE, position: u64BE });
+export const TIMED_KEY = struct({ ...TAGGED, timeMs: u64BE, incarnation: u48BE });
+export const TOKEN_KEY = struct({ ...TAGGED, token: u64BE });
+const { prefix: PREFIX, tag: TAG } = TAGGED_KEY.fields;
+const { incarnation: INCARNATION, position: POSITION } = POSITION_KEY.fields;
+const { timeMs: TIME_MS, incarnation: TIMED_INCARNATION } = TIMED_KEY.fields;
+const { token: TOKEN } = TOKEN_KEY.fields;
+
+/** Size of such a key in backups, which leave the prefix out. */
+export function bareBytes({ size }: { readonly size: number }): number {
+  return size - PREFIX.end;
+}
+
 function prefixed(group: number, tag: number, size: number): Uint8Array {
-  const key = new Uint8Array(3 + size);
-  key[0] = group >> 8;
-  key[1] = group & 0xff;
-  key[2] = tag;
+  const key = new Uint8Array(size);
+  key[PREFIX.at] = group >> 8;
+  key[PREFIX.at + 1] = group & 0xff;
+  key[TAG.at] = tag;
   return key;
 }
 
-function writeUint(key: Uint8Array, at: number, size: 6 | 8, value: number): void {
+function writeUint(key: Uint8Array, { at, bytes }: Place, value: number): void {
   const high = Math.floor(value / TWO_32);
   const low = value >>> 0;
   let i = at;
-  if (size === 8) {
+  if (bytes === 8) {
     key[i++] = high >>> 24;
     key[i++] = (high >>> 16) & 0xff;
   }
@@ -75,106 +97,120 @@ function writeUint(key: Uint8Array, at: number, size: 6 | 8, value: number): voi
   key[i] = low & 0xff;
 }
 
-/** Reads a big-endian number of 6 or 8 bytes. */
-function readUint(key: Uint8Array, at: number, size: 6 | 8): number {
+/** Reads a big-endian number; `dropped`: bytes that a shortened key lacks in front. */
+function readUint(key: Uint8Array, { at, bytes }: Place, dropped = 0): number {
   let value = 0;
-  for (let i = at; i < at + size; i++) value = value * 256 + (key[i] as number);
+  for (let i = at - dropped, end = i + bytes; i < end; i++) value = value * 256 + byteAt(key, i);
   return value;
+}
+
+export function tagOf(key: Uint8Array): number {
+  return byteAt(key, TAG.at);
+}
+
+/** The key without its prefix, as backups hold it; a view. */
+export function bareKey(key: Uint8Array): Uint8Array {
+  return key.subarray(PREFIX.end);
+}
+
+/** What follows the tag of a key, as a view. */
+export function restOf(key: Uint8Array): Uint8Array {
+  return key.subarray(TAG.end);
 }
 
 /** The incarnation right after the tag of a key. */
 export function incarnationOf(key: Uint8Array): number {
-  return readUint(key, 3, 6);
+  return readUint(key, INCARNATION);
 }
 
 /** Sequence of a GC queue key. */
 export function sequenceOf(key: Uint8Array): number {
-  return readUint(key, 3, 6);
+  return readUint(key, INCARNATION);
 }
 
 /** Time of a key in a time index, which begins with it: a deadline, or since when bytes have been waiting. */
 export function timeOf(key: Uint8Array): number {
-  return readUint(key, 3, 8);
+  return readUint(key, TIME_MS);
 }
 
 /** Incarnation of a key in a time index. */
 export function timedIncarnationOf(key: Uint8Array): number {
-  return readUint(key, 11, 6);
+  return readUint(key, TIMED_INCARNATION);
 }
 
 /** The position or token at the end of a key. */
 export function lastPosition(key: Uint8Array): number {
-  return readUint(key, key.length - 8, 8);
+  return readUint(key, POSITION, POSITION_KEY.size - key.length);
 }
 
 /** As incarnationOf, for backup keys, which have no group prefix: the tag comes first. */
 export function bareIncarnationOf(key: Uint8Array): number {
-  return readUint(key, 1, 6);
+  return readUint(key, INCARNATION, PREFIX.end);
 }
 
 /** The position after the incarnation of a backup key. */
 export function barePositionOf(key: Uint8Array): number {
-  return readUint(key, 7, 8);
+  return readUint(key, POSITION, PREFIX.end);
 }
 
 /** The token of an unpin key in a backup. */
 export function bareTokenOf(key: Uint8Array): number {
-  return readUint(key, 1, 8);
+  return readUint(key, TOKEN, PREFIX.end);
 }
 
 /** An incarnation on its own, as in a garbage key. */
 export function readIncarnation(bytes: Uint8Array): number {
-  return readUint(bytes, 0, 6);
+  return readUint(bytes, INCARNATION, TAG.end);
 }
 
 /** Key of a tag followed by arbitrary bytes. */
 export function taggedKey(group: number, tag: number, rest: Uint8Array): Uint8Array {
-  const key = prefixed(group, tag, rest.length);
-  key.set(rest, 3);
+  const key = prefixed(group, tag, TAG.end + rest.length);
+  key.set(rest, TAG.end);
   return key;
 }
 
 /** Key of a tag with an incarnation. */
 export function incarnationKey(group: number, tag: number, incarnation: number): Uint8Array {
-  const key = prefixed(group, tag, 6);
-  writeUint(key, 3, 6, incarnation);
+  const key = prefixed(group, tag, INCARNATION_KEY.size);
+  writeUint(key, INCARNATION, incarnation);
   return key;
 }
 
 /** Key of a tag with an incarnation and a position (offset or ordinal). */
 export function positionKey(group: number, tag: number, incarnation: number, position: number): Uint8Array {
-  const key = prefixed(group, tag, 14);
-  writeUint(key, 3, 6, incarnation);
-  writeUint(key, 9, 8, position);
+  const key = prefixed(group, tag, POSITION_KEY.size);
+  writeUint(key, INCARNATION, incarnation);
+  writeUint(key, POSITION, position);
   return key;
 }
 
 export function producerKey(group: number, incarnation: number, id: Uint8Array): Uint8Array {
-  const key = prefixed(group, TAG_PRODUCER, 6 + id.length);
-  writeUint(key, 3, 6, incarnation);
-  key.set(id, 9);
+  const key = prefixed(group, TAG_PRODUCER, INCARNATION.end + id.length);
+  writeUint(key, INCARNATION, incarnation);
+  key.set(id, INCARNATION.end);
   return key;
 }
 
 export function expiryKey(group: number, deadlineMs: number, incarnation: number): Uint8Array {
-  const key = prefixed(group, TAG_EXPIRY, 14);
-  writeUint(key, 3, 8, deadlineMs);
-  writeUint(key, 11, 6, incarnation);
+  const key = prefixed(group, TAG_EXPIRY, TIMED_KEY.size);
+  writeUint(key, TIME_MS, deadlineMs);
+  writeUint(key, TIMED_INCARNATION, incarnation);
   return key;
 }
 
 /** Oldest first, like the expiry index. */
 export function flushKey(group: number, hotSinceMs: number, incarnation: number): Uint8Array {
-  const key = prefixed(group, TAG_FLUSH, 14);
-  writeUint(key, 3, 8, hotSinceMs);
-  writeUint(key, 11, 6, incarnation);
+  const key = prefixed(group, TAG_FLUSH, TIMED_KEY.size);
+  writeUint(key, TIME_MS, hotSinceMs);
+  writeUint(key, TIMED_INCARNATION, incarnation);
   return key;
 }
 
 /** Key of a source that must be notified. */
 export function unpinKey(group: number, token: number): Uint8Array {
-  const key = prefixed(group, TAG_UNPIN, 8);
-  writeUint(key, 3, 8, token);
+  const key = prefixed(group, TAG_UNPIN, TOKEN_KEY.size);
+  writeUint(key, TOKEN, token);
   return key;
 }
 
@@ -182,8 +218,8 @@ export function unpinKey(group: number, token: number): Uint8Array {
 export function prefixEnd(prefix: Uint8Array): Uint8Array {
   const end = prefix.slice();
   for (let i = end.length - 1; i >= 0; i--) {
-    if ((end[i] as number) < 0xff) {
-      end[i] = (end[i] as number) + 1;
+    if (byteAt(end, i) < 0xff) {
+      end[i] = byteAt(end, i) + 1;
       return end.subarray(0, i + 1);
     }
   }
@@ -194,7 +230,7 @@ export function prefixEnd(prefix: Uint8Array): Uint8Array {
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {
-    const difference = (a[i] as number) - (b[i] as number);
+    const difference = byteAt(a, i) - byteAt(b, i);
     if (difference !== 0) return difference;
   }
   return a.length - b.length;
@@ -203,7 +239,7 @@ export function compareBytes(a: Uint8Array, b: Uint8Array): number {
 /** FNV-1a, 32 bits, over a part of `bytes`: the hash of the head cache. Not stored anywhere. */
 export function hashBytes(bytes: Uint8Array, start: number, length: number): number {
   let hash = 0x811c9dc5 | 0;
-  for (let i = start; i < start + length; i++) hash = Math.imul(hash ^ (bytes[i] as number), 0x01000193);
+  for (let i = start; i < start + length; i++) hash = Math.imul(hash ^ byteAt(bytes, i), 0x01000193);
   return hash;
 }
 

@@ -1,7 +1,7 @@
 /** Listing of a bucket's streams in one group, in byte order of the stream name, changed and stored heads together. */
 import { readText } from '../base/text.ts';
 import { type Head, decodeHead } from './head.ts';
-import { NUL, TAG_HEAD, compareBytes, prefixEnd, taggedKey } from './keys.ts';
+import { NUL, TAG_HEAD, compareBytes, prefixEnd, restOf, taggedKey } from './keys.ts';
 import type { State } from './state.ts';
 
 /** One stream as `GET /{bucket}/streams` shows it. */
@@ -68,7 +68,7 @@ export function eachHead(
     going = visit(head.key, head, undefined);
   };
   state.tx.range(first, end, false, (key, value) => {
-    const name = key.subarray(3);
+    const name = restOf(key);
     while (going && next < changed.length && compareBytes((changed[next] as Head).key, name) < 0) visitChanged();
     if (!going) return false;
     if (next < changed.length && compareBytes((changed[next] as Head).key, name) === 0) visitChanged();

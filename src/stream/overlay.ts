@@ -2,7 +2,7 @@
  * A write overlay for rarely written rows (attributes, expiry index, garbage marks): reads see pending writes, the
  * store sees them at the next flush. The hot rows (heads, data, producers, buckets) have typed caches instead.
  */
-import { compareBytes } from './keys.ts';
+import { INCARNATION_KEY, compareBytes, tagOf } from './keys.ts';
 import type { Tx } from './tx.ts';
 
 /** Bytes as a string of char codes: a Map key that sorts like the bytes. */
@@ -22,8 +22,7 @@ interface Pending {
  * Keys begin with prefix u16, tag u8 and usually an incarnation u48 (keys.ts), so keys that are read together are
  * stored together.
  */
-const TAG_AT = 2;
-const FRONT_BYTES = 9;
+const FRONT_BYTES = INCARNATION_KEY.size;
 
 type Shelf = Map<string, Pending>;
 
@@ -44,7 +43,7 @@ export class Overlay implements Tx {
   }
 
   get(key: Uint8Array): Uint8Array | undefined {
-    const fronts = this.#tags.get(key[TAG_AT] as number);
+    const fronts = this.#tags.get(tagOf(key));
     if (fronts === undefined) return this.#base.get(key);
     const name = text(key);
     const pending = fronts.get(name.slice(0, FRONT_BYTES))?.get(name);
@@ -60,7 +59,7 @@ export class Overlay implements Tx {
   }
 
   #set(pending: Pending): void {
-    const tag = pending.key[TAG_AT] as number;
+    const tag = tagOf(pending.key);
     const name = text(pending.key);
     const front = name.slice(0, FRONT_BYTES);
     let fronts = this.#tags.get(tag);
@@ -100,7 +99,7 @@ export class Overlay implements Tx {
   }
 
   #inside(start: Uint8Array, end: Uint8Array): Pending[] {
-    const fronts = this.#tags.get(start[TAG_AT] as number);
+    const fronts = this.#tags.get(tagOf(start));
     if (fronts === undefined) return [];
     const front = text(start.subarray(0, FRONT_BYTES));
     const one = front.length === FRONT_BYTES && front === text(end.subarray(0, FRONT_BYTES));

@@ -3,7 +3,9 @@
  * per producer: the highest sequence and the last few receipts.
  */
 import { assert } from '../base/assert.ts';
+import { viewOf } from '../base/bytes.ts';
 import { PRODUCER_RECEIPTS } from '../base/limits.ts';
+import { f64, struct, u8, zeros } from '../base/struct.ts';
 
 /** Effect of an accepted request, so that its duplicate gets the same answer. */
 export interface Receipt {
@@ -63,50 +65,48 @@ export function receiptOf(producer: Producer, seq: number): Receipt | undefined 
 }
 
 const FORMAT = 1;
-const HEAD_BYTES = 24;
-const RECEIPT_BYTES = 40;
+export const PRODUCER_ROW = struct({ format: u8, receipts: u8, zeros: zeros(6), epoch: f64, seq: f64 }, 'receipts');
+export const RECEIPT = struct({ seq: f64, nextOffset: f64, recordStart: f64, recordNext: f64, closed: f64 });
+const HEAD = PRODUCER_ROW.fields;
+const ITEM = RECEIPT.fields;
 
 /** Encoded size of a producer with this many receipts. */
 export function producerBytes(receipts: number): number {
-  return HEAD_BYTES + RECEIPT_BYTES * receipts;
+  return PRODUCER_ROW.size + RECEIPT.size * receipts;
 }
 
-/**
- * Encoded: format u8 | count u8 | zero u48 | epoch f64 | seq f64 | receipts: seq, next, recordStart, recordNext, closed
- *  f64.
- */
 export function encodeProducer(producer: Producer): Uint8Array {
   const bytes = new Uint8Array(producerBytes(producer.receipts.length));
-  const view = new DataView(bytes.buffer);
-  bytes[0] = FORMAT;
-  bytes[1] = producer.receipts.length;
-  view.setFloat64(8, producer.epoch, true);
-  view.setFloat64(16, producer.seq, true);
-  let at = HEAD_BYTES;
+  const view = viewOf(bytes);
+  HEAD.format.set(view, 0, FORMAT);
+  HEAD.receipts.set(view, 0, producer.receipts.length);
+  HEAD.epoch.set(view, 0, producer.epoch);
+  HEAD.seq.set(view, 0, producer.seq);
+  let at = PRODUCER_ROW.size;
   for (const receipt of producer.receipts) {
-    view.setFloat64(at, receipt.seq, true);
-    view.setFloat64(at + 8, receipt.nextOffset, true);
-    view.setFloat64(at + 16, receipt.recordStart, true);
-    view.setFloat64(at + 24, receipt.recordNext, true);
-    view.setFloat64(at + 32, receipt.closed ? 1 : 0, true);
-    at += RECEIPT_BYTES;
+    ITEM.seq.set(view, at, receipt.seq);
+    ITEM.nextOffset.set(view, at, receipt.nextOffset);
+    ITEM.recordStart.set(view, at, receipt.recordStart);
+    ITEM.recordNext.set(view, at, receipt.recordNext);
+    ITEM.closed.set(view, at, receipt.closed ? 1 : 0);
+    at += RECEIPT.size;
   }
   return bytes;
 }
 
 export function decodeProducer(bytes: Uint8Array): Producer {
   assert(bytes[0] === FORMAT, 'known producer format');
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const view = viewOf(bytes);
   const receipts: Receipt[] = [];
-  const count = bytes[1] as number;
-  for (let i = 0, at = HEAD_BYTES; i < count; i++, at += RECEIPT_BYTES) {
+  const end = producerBytes(HEAD.receipts.get(view, 0));
+  for (let at = PRODUCER_ROW.size; at < end; at += RECEIPT.size) {
     receipts.push({
-      seq: view.getFloat64(at, true),
-      nextOffset: view.getFloat64(at + 8, true),
-      recordStart: view.getFloat64(at + 16, true),
-      recordNext: view.getFloat64(at + 24, true),
-      closed: view.getFloat64(at + 32, true) === 1,
+      seq: ITEM.seq.get(view, at),
+      nextOffset: ITEM.nextOffset.get(view, at),
+      recordStart: ITEM.recordStart.get(view, at),
+      recordNext: ITEM.recordNext.get(view, at),
+      closed: ITEM.closed.get(view, at) === 1,
     });
   }
-  return { epoch: view.getFloat64(8, true), seq: view.getFloat64(16, true), receipts, dirty: false };
+  return { epoch: HEAD.epoch.get(view, 0), seq: HEAD.seq.get(view, 0), receipts, dirty: false };
 }

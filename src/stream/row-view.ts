@@ -2,8 +2,9 @@
  * A view of a data row in place: in memory, or in the store's own buffer. Reads copy from here straight into the
  * answer, so a row of a cold stream costs no allocation. One object serves a whole read.
  */
+import { byteAt, uint32At } from '../base/bytes.ts';
 import { assert } from '../base/assert.ts';
-import { END_BYTES, ROW_FORMAT, ROW_HEAD_BYTES, type Row } from './row.ts';
+import { DATA_HEAD, DATA_ROW, END_BYTES, ROW_FORMAT, type Row, endAt, writeRowHead } from './row.ts';
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -36,24 +37,24 @@ export class RowView {
 
   /** `value` must not change while the view is used. */
   ofValue(start: number, value: Uint8Array): void {
-    assert(value[0] === ROW_FORMAT, 'known data row format');
-    const view = new DataView(value.buffer, value.byteOffset, ROW_HEAD_BYTES);
+    const view = new DataView(value.buffer, value.byteOffset, DATA_ROW.size);
+    assert(DATA_HEAD.format.get(view, 0) === ROW_FORMAT, 'known data row format');
     this.start = start;
-    this.count = view.getUint32(4, true);
-    this.firstRecord = view.getFloat64(8, true);
+    this.count = DATA_HEAD.count.get(view, 0);
+    this.firstRecord = DATA_HEAD.firstRecord.get(view, 0);
     this.#bytes = value;
-    this.#dataAt = ROW_HEAD_BYTES + END_BYTES * this.count;
+    this.#dataAt = endAt(this.count);
     this.length = value.length - this.#dataAt;
     this.#ends = undefined;
   }
 
   /** End of the i-th message or record, relative to the row. */
   end(i: number): number {
-    if (this.#ends !== undefined) return this.#ends[i] as number;
+    if (this.#ends !== undefined) return uint32At(this.#ends, i);
     const bytes = this.#bytes;
-    const at = ROW_HEAD_BYTES + END_BYTES * i;
+    const at = endAt(i);
     // A row fits a page, so only two bytes are ever set.
-    return (bytes[at] as number) | ((bytes[at + 1] as number) << 8);
+    return byteAt(bytes, at) | (byteAt(bytes, at + 1) << 8);
   }
 
   /** Number of messages or records that end at or before `position`, relative to the row. */
@@ -75,7 +76,7 @@ export class RowView {
 
   /** Size of the row's value when cut off at `to` (relative to the row). */
   valueBytes(to: number): number {
-    return ROW_HEAD_BYTES + END_BYTES * (to === this.length ? this.count : this.endsUpTo(to)) + to;
+    return endAt(to === this.length ? this.count : this.endsUpTo(to)) + to;
   }
 
   /** Writes the row's value, cut off at `to`, in the stored format; returns where it ends. */
@@ -85,11 +86,8 @@ export class RowView {
       return at + this.#bytes.length;
     }
     const count = this.endsUpTo(to);
-    target.fill(0, at, at + 4);
-    target[at] = ROW_FORMAT;
-    targetView.setUint32(at + 4, count, true);
-    targetView.setFloat64(at + 8, this.firstRecord, true);
-    let put = at + ROW_HEAD_BYTES;
+    writeRowHead(targetView, at, count, this.firstRecord);
+    let put = at + DATA_ROW.size;
     for (let i = 0; i < count; i++, put += END_BYTES) targetView.setUint32(put, this.end(i), true);
     this.copy(0, to, target, put);
     return put + to;

@@ -1,21 +1,27 @@
 /**
  * A data row: a run of a stream's bytes with the ends of the messages (byte streams) or records (JSON streams) that end
  * inside it. Row borders depend only on the sequence of appends, so replicas hold the same rows.
- *
- * Encoded: format u8 (1) | 0 u8 | 0 u16 | count u32 | firstRecord f64 | ends u32[count], relative to the row | bytes.
- * `firstRecord` = ordinal of the first message or record that ends at or after the row's start.
+ * `firstRecord` is the ordinal of the first message or record that ends at or after the row's start.
  */
+import { byteAt, uint32At, viewOf } from '../base/bytes.ts';
 import { assert } from '../base/assert.ts';
 import { PAGE_VALUE_BYTES } from '../base/limits.ts';
+import { f64, struct, u32, u8, zeros } from '../base/struct.ts';
 
 export const ROW_FORMAT = 1;
-export const ROW_HEAD_BYTES = 16;
+export const DATA_ROW = struct(
+  { format: u8, zeros: zeros(3), count: u32, firstRecord: f64 },
+  '`count` ends, u32 each, relative to the row; bytes',
+);
+export const DATA_HEAD = DATA_ROW.fields;
+/** Value of an index by record: where the data row or chunk begins. */
+export const START_ROW = struct({ start: f64 });
 const INITIAL_BYTES = 512;
 const INITIAL_ENDS = 16;
 export const END_BYTES = 4;
 const NO_BYTES = new Uint8Array(0);
 /** Payload of a row in which one message ends. */
-export const ROW_PAYLOAD_BYTES_MAX = PAGE_VALUE_BYTES - ROW_HEAD_BYTES - END_BYTES;
+export const ROW_PAYLOAD_BYTES_MAX = PAGE_VALUE_BYTES - DATA_ROW.size - END_BYTES;
 
 export class Row {
   readonly start: number;
@@ -63,7 +69,7 @@ export class Row {
     }
     if (size <= 64) {
       const bytes = this.bytes;
-      for (let i = 0, at = this.length; i < size; i++, at++) bytes[at] = source[from + i] as number;
+      for (let i = 0, at = this.length; i < size; i++, at++) bytes[at] = byteAt(source, from + i);
     } else {
       this.bytes.set(source.subarray(from, from + size), this.length);
     }
@@ -84,19 +90,34 @@ export class Row {
   }
 
   get encodedBytes(): number {
-    return ROW_HEAD_BYTES + 4 * this.count + this.length;
+    return endAt(this.count) + this.length;
   }
 
   encode(target: Uint8Array, view: DataView): number {
-    target.fill(0, 0, 4);
-    target[0] = ROW_FORMAT;
-    view.setUint32(4, this.count, true);
-    view.setFloat64(8, this.firstRecord, true);
-    let at = ROW_HEAD_BYTES;
-    for (let i = 0; i < this.count; i++, at += 4) view.setUint32(at, this.ends[i] as number, true);
+    writeRowHead(view, 0, this.count, this.firstRecord);
+    let at = DATA_ROW.size;
+    for (let i = 0; i < this.count; i++, at += END_BYTES) view.setUint32(at, uint32At(this.ends, i), true);
     target.set(this.bytes.subarray(0, this.length), at);
     return at + this.length;
   }
+}
+
+export function writeRowHead(view: DataView, at: number, count: number, firstRecord: number): void {
+  DATA_HEAD.format.set(view, at, ROW_FORMAT);
+  DATA_HEAD.zeros.clear(view, at);
+  DATA_HEAD.count.set(view, at, count);
+  DATA_HEAD.firstRecord.set(view, at, firstRecord);
+}
+
+/** Position of the i-th end in a stored row; behind all of them begin the bytes. */
+export function endAt(i: number): number {
+  return DATA_ROW.size + END_BYTES * i;
+}
+
+/** Payload bytes of a stored row; 0 or less: it is not a row. */
+export function storedPayloadBytes(value: Uint8Array): number {
+  if (value.length < DATA_ROW.size || value[0] !== ROW_FORMAT) return 0;
+  return value.length - endAt(DATA_HEAD.count.get(viewOf(value), 0));
 }
 
 /**
@@ -106,10 +127,11 @@ export class Row {
 export function decodeRow(start: number, value: Uint8Array): Row {
   assert(value[0] === ROW_FORMAT, 'known data row format');
   const copy = value.slice();
-  const view = new DataView(copy.buffer);
-  const count = view.getUint32(4, true);
-  const row = new Row(start, view.getFloat64(8, true), NO_BYTES, new Uint32Array(copy.buffer, ROW_HEAD_BYTES, count));
-  row.bytes = copy.subarray(ROW_HEAD_BYTES + END_BYTES * count);
+  const view = viewOf(copy);
+  const count = DATA_HEAD.count.get(view, 0);
+  const ends = new Uint32Array(copy.buffer, DATA_ROW.size, count);
+  const row = new Row(start, DATA_HEAD.firstRecord.get(view, 0), NO_BYTES, ends);
+  row.bytes = copy.subarray(endAt(count));
   row.length = row.bytes.length;
   row.count = count;
   row.dirty = false;

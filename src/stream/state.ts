@@ -34,7 +34,7 @@ import type { StateListener } from './listener.ts';
 import { decodeMeta, encodeMeta } from './meta.ts';
 import { Overlay } from './overlay.ts';
 import { type Producer, decodeProducer, encodeProducer } from './producers.ts';
-import { type Row, decodeRow } from './row.ts';
+import { type Row, START_ROW, decodeRow } from './row.ts';
 import { Snapshots } from './snapshots.ts';
 import type { Tx } from './tx.ts';
 
@@ -326,9 +326,8 @@ export class State {
     this.#tx.put(positionKey(this.prefix, TAG_DATA, head.incarnation, row.start), this.#scratch.subarray(0, size));
     // A row inside one long record needs no entry; skipping it keeps the index at one entry per row.
     if (row.fresh && head.json && row.count > 0) {
-      const value = new Uint8Array(8);
-      new DataView(value.buffer).setFloat64(0, row.start, true);
-      this.#tx.put(positionKey(this.prefix, TAG_RECORD, head.incarnation, row.firstRecord), value);
+      const key = positionKey(this.prefix, TAG_RECORD, head.incarnation, row.firstRecord);
+      this.#tx.put(key, START_ROW.encode(row));
     }
   }
 

@@ -2,6 +2,7 @@
 import { assert } from '../base/assert.ts';
 import type { Head } from './head.ts';
 import { TAG_DATA, TAG_RECORD, lastPosition, positionKey } from './keys.ts';
+import { START_ROW } from './row.ts';
 import type { State } from './state.ts';
 
 /** Start of the stored row that holds `offset`. */
@@ -26,7 +27,7 @@ export function storedRowOfRecord(state: State, head: Head, record: number): num
   const from = positionKey(state.prefix, TAG_RECORD, head.incarnation, 0);
   const to = positionKey(state.prefix, TAG_RECORD, head.incarnation, record + 1);
   state.tx.range(from, to, true, (_key, value) => {
-    start = new DataView(value.buffer, value.byteOffset, 8).getFloat64(0, true);
+    ({ start } = START_ROW.decode(value));
     return false;
   });
   assert(start >= 0, `a row holds record ${record} of incarnation ${head.incarnation}`);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { CHUNK_HEAD_BYTES, decodeChunk, writeChunkHead } from '../../src/cold/state/chunk-layout.ts';
+import { CHUNK_HEAD, decodeChunk, writeChunkHead } from '../../src/cold/state/chunk-layout.ts';
 import {
   type ChunkRef,
   type ColdPlan,
@@ -119,15 +119,15 @@ test('a cold plan survives, with an unknown start too', () => {
 test('a chunk survives; what is no chunk is told from it', () => {
   const head = { incarnation: 3, start: 100, end: 107, firstRecord: 4, recordNext: 6 };
   const rows = [text('first row'), text('second')];
-  const size = CHUNK_HEAD_BYTES + 4 + 9 + 4 + 6;
+  const size = CHUNK_HEAD.size + 4 + 9 + 4 + 6;
   const own = new Uint8Array(size);
   writeChunkHead(head, 2, new DataView(own.buffer), 0);
-  own.set([9, 0, 0, 0, ...text('first row'), 6, 0, 0, 0, ...text('second')], CHUNK_HEAD_BYTES);
+  own.set([9, 0, 0, 0, ...text('first row'), 6, 0, 0, 0, ...text('second')], CHUNK_HEAD.size);
   assert.deepEqual(decodeChunk(own), { ...head, rows });
   assert.equal(sha(own), 'bc3852e09e72ca46');
   for (let cut = 0; cut < own.length; cut++) assert.equal(decodeChunk(own.subarray(0, cut)), undefined);
   assert.equal(decodeChunk(new Uint8Array([...own, 0])), undefined, 'bytes behind the end');
-  for (const at of [0, 4, 48, CHUNK_HEAD_BYTES]) {
+  for (const at of [0, 4, 48, CHUNK_HEAD.size]) {
     const altered = own.slice();
     altered[at] = (altered[at] as number) ^ 0x80;
     assert.equal(decodeChunk(altered), undefined, `byte ${at} altered`);

@@ -3,6 +3,8 @@
  * file and would allocate more memory than exists. A value that passes here is complete and no larger than its bytes.
  */
 
+import { byteAt } from '../../base/bytes.ts';
+
 /** More bytes are needed to tell. */
 export const INCOMPLETE = -1;
 /** Not a value that a backup contains. */
@@ -14,7 +16,7 @@ const DEPTH_MAX = 4;
 export function valueEnd(bytes: Uint8Array, at: number, depth = 0): number {
   if (depth > DEPTH_MAX) return IMPOSSIBLE;
   if (at >= bytes.length) return INCOMPLETE;
-  const first = bytes[at] as number;
+  const first = byteAt(bytes, at);
   if (first <= 0x7f || first >= 0xe0) return at + 1;
   if (first <= 0x8f) return items(bytes, at + 1, 2 * (first & 0x0f), depth);
   if (first <= 0x9f) return items(bytes, at + 1, first & 0x0f, depth);
@@ -73,6 +75,6 @@ function within(bytes: Uint8Array, end: number): number {
 
 function uint(bytes: Uint8Array, at: number, size: number): number {
   let value = 0;
-  for (let i = at; i < at + size; i++) value = value * 256 + (bytes[i] as number);
+  for (let i = at; i < at + size; i++) value = value * 256 + byteAt(bytes, i);
   return value;
 }

@@ -3,6 +3,7 @@
  * validated the rows (backup/validate.ts). Here they are put in place, invisible until END. ABORT removes them again, a
  * bounded number at a time. Between BEGIN and END, and until an attempt is undone, the group serves no other request.
  */
+import { byteAt } from '../../base/bytes.ts';
 import { toHex } from '../../base/hex.ts';
 import type { Command } from '../../protocol/command.ts';
 import { decodeImportEnd, decodeImportRows, decodeImportToken, showBackup } from '../../protocol/import-command.ts';
@@ -70,7 +71,7 @@ export function applyImportRows(state: State, command: Command, reply: Reply): v
   if (!areRows(piece.rows)) return refuse(reply, 'INTERNAL');
   let rows = 0;
   for (const { key, value } of eachRow(piece.rows, state.prefix)) {
-    if (!IMPORTED_TAGS.includes(key[2] as number)) continue;
+    if (!IMPORTED_TAGS.includes(byteAt(key, 2))) continue;
     state.overlay.put(key, value);
     state.dirtyBytes += key.length + value.length + ROW_DIRTY_BYTES;
     rows++;

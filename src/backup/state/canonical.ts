@@ -2,6 +2,7 @@
  * Turns the rows of a group, in backup order, into the rows of the backup. Omits what only waits to be reclaimed: rows
  * of removed streams, rows and chunks below a frontier, and objects without references.
  */
+import { byteAt } from '../../base/bytes.ts';
 import { assert } from '../../base/assert.ts';
 import { planted } from '../../base/planted.ts';
 import { decodeChunkRow, decodeObjectId } from '../../protocol/cold.ts';
@@ -48,7 +49,7 @@ export class Canonical {
   }
 
   row(key: Uint8Array, value: Uint8Array): void {
-    const tag = key[0] as number;
+    const tag = byteAt(key, 0);
     if (tag === TAG_BUCKET || tag === TAG_UNPIN) return this.#sink(key, value);
     if (tag === TAG_TOMBSTONE) return this.#tombstone(key, value);
     if (tag === TAG_HEAD) return this.#head(key, value);

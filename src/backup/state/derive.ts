@@ -11,28 +11,21 @@ import {
   flushKey,
   positionKey,
   bareIncarnationOf,
+  bareKey,
   barePositionOf,
 } from '../../stream/keys.ts';
+import { START_ROW } from '../../stream/row.ts';
 import { RowView } from '../../stream/row-view.ts';
 import type { RowSink } from './order.ts';
 
 const view = new RowView();
 
-/** The key functions need a prefix, which rows in a backup do not have. */
-const bare = (key: Uint8Array): Uint8Array => key.subarray(2);
-
-function startValue(start: number): Uint8Array {
-  const value = new Uint8Array(8);
-  new DataView(value.buffer).setFloat64(0, start, true);
-  return value;
-}
-
 /** The entries of a stream in the expiry index and in the flush index. */
 export function deriveOfHead(head: Head, sink: RowSink): void {
   if (head.indexedDeadlineMs >= 0 && !planted('import-lists-no-lifetimes'))
-    sink(bare(expiryKey(0, head.indexedDeadlineMs, head.incarnation)), head.key);
+    sink(bareKey(expiryKey(0, head.indexedDeadlineMs, head.incarnation)), head.key);
   if (head.hotSinceMs >= 0 && !planted('import-lists-no-hot-streams'))
-    sink(bare(flushKey(0, head.hotSinceMs, head.incarnation)), head.key);
+    sink(bareKey(flushKey(0, head.hotSinceMs, head.incarnation)), head.key);
 }
 
 /** The entry of a JSON stream's row or chunk in the index by record. */
@@ -41,10 +34,11 @@ export function deriveOfPart(key: Uint8Array, value: Uint8Array, sink: RowSink):
   const start = barePositionOf(key);
   if (key[0] === TAG_DATA) {
     view.ofValue(start, value);
-    if (view.count > 0) sink(bare(positionKey(0, TAG_RECORD, incarnation, view.firstRecord)), startValue(start));
+    if (view.count > 0)
+      sink(bareKey(positionKey(0, TAG_RECORD, incarnation, view.firstRecord)), START_ROW.encode({ start }));
   } else if (key[0] === TAG_CHUNK) {
     const { firstRecord, recordNext } = decodeChunkRow(value);
     if (recordNext > firstRecord)
-      sink(bare(positionKey(0, TAG_CHUNK_RECORD, incarnation, firstRecord)), startValue(start));
+      sink(bareKey(positionKey(0, TAG_CHUNK_RECORD, incarnation, firstRecord)), START_ROW.encode({ start }));
   }
 }

@@ -1,9 +1,8 @@
 /**
  * The import row of a group: a running import, one being undone, or the one that the group came from.
- * phase u8 | format u8 (1) | zeros u16 | pieces u32 | rows f64 | last ms f64 | token, 16 hex digits | digest, 32 bytes
  */
 import { assert } from '../../base/assert.ts';
-import { readText, writeText } from '../../base/text.ts';
+import { bytes, f64, struct, text, u32, u8, zeros } from '../../base/struct.ts';
 
 export type ImportPhase =
   /** Rows arrive; they are invisible. */
@@ -30,33 +29,26 @@ export interface ImportMark {
 export const NO_DIGEST = new Uint8Array(32);
 const PHASES: readonly ImportPhase[] = ['rows', 'undoing', 'done', 'undone'];
 const FORMAT = 1;
-const TOKEN_AT = 24;
-const TOKEN_BYTES = 16;
-const DIGEST_AT = TOKEN_AT + TOKEN_BYTES;
+export const IMPORT_ROW = struct({
+  ...{
+    phase: u8,
+    format: u8,
+    zeros: zeros(2),
+    pieces: u32,
+    rows: f64,
+    lastMs: f64,
+    token: text(16),
+    digest: bytes(32),
+  },
+});
 
 export function encodeImportMark(mark: ImportMark): Uint8Array {
-  const row = new Uint8Array(DIGEST_AT + NO_DIGEST.length);
-  const view = new DataView(row.buffer);
-  row[0] = PHASES.indexOf(mark.phase);
-  row[1] = FORMAT;
-  view.setUint32(4, mark.pieces, true);
-  view.setFloat64(8, mark.rows, true);
-  view.setFloat64(16, mark.lastMs, true);
-  writeText(row, TOKEN_AT, mark.token);
-  row.set(mark.digest, DIGEST_AT);
-  return row;
+  return IMPORT_ROW.encode({ ...mark, phase: PHASES.indexOf(mark.phase), format: FORMAT });
 }
 
 export function decodeImportMark(row: Uint8Array): ImportMark {
-  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
-  const phase = PHASES[row[0] as number];
-  assert(phase !== undefined && row[1] === FORMAT, 'known import row format');
-  return {
-    phase,
-    token: readText(row, TOKEN_AT, TOKEN_BYTES),
-    pieces: view.getUint32(4, true),
-    rows: view.getFloat64(8, true),
-    lastMs: view.getFloat64(16, true),
-    digest: row.slice(DIGEST_AT),
-  };
+  const { format, phase: number, ...mark } = IMPORT_ROW.decode(row);
+  const phase = PHASES[number];
+  assert(phase !== undefined && format === FORMAT, 'known import row format');
+  return { ...mark, phase, digest: mark.digest.slice() };
 }

@@ -3,8 +3,12 @@
  * store unchanged and never be found again, or exceed what the store accepts.
  */
 import { NAME_BYTES_MAX, PAGE_VALUE_BYTES, PRODUCER_ID_BYTES_MAX } from '../../base/limits.ts';
-import { HEAD_FIXED_BYTES } from '../../stream/head.ts';
+import { HEAD_ROW } from '../../stream/head.ts';
 import {
+  INCARNATION_KEY,
+  POSITION_KEY,
+  TOKEN_KEY,
+  bareBytes,
   TAG_ATTRIBUTES,
   TAG_BUCKET,
   TAG_CHUNK,
@@ -18,12 +22,13 @@ import {
   TAG_TOMBSTONE,
   TAG_UNPIN,
 } from '../../stream/keys.ts';
-import { producerBytes } from '../../stream/producers.ts';
+import { PRODUCER_ROW, producerBytes } from '../../stream/producers.ts';
 import { check } from './fault.ts';
 
-const INCARNATION_END = 7;
-const POSITION_END = 15;
-const TOKEN_END = 9;
+/** Ends of the parts of keys that have no prefix. */
+const INCARNATION_END = bareBytes(INCARNATION_KEY);
+const POSITION_END = bareBytes(POSITION_KEY);
+const TOKEN_END = bareBytes(TOKEN_KEY);
 
 /** Shortest and longest key, including the tag. */
 const KEY_BYTES: ReadonlyMap<number, readonly [number, number]> = new Map([
@@ -52,17 +57,18 @@ export function checkShape(tag: number, key: Uint8Array, value: Uint8Array, thin
 function hasItsSize(tag: number, value: Uint8Array): boolean {
   switch (tag) {
     case TAG_HEAD:
-      return value.length >= HEAD_FIXED_BYTES && value.length === HEAD_FIXED_BYTES + u16(value, 2) + u16(value, 4);
+      return value.length >= HEAD_ROW.size && value.length === headRowBytes(value);
     case TAG_DATA:
       return value.length <= PAGE_VALUE_BYTES;
     case TAG_PRODUCER:
-      return value.length >= 2 && value.length === producerBytes(value[1] as number);
+      return value.length >= PRODUCER_ROW.size && value.length === producerBytes(PRODUCER_ROW.decode(value).receipts);
     default:
       // The others are decoded to their end, or state their own size.
       return true;
   }
 }
 
-function u16(value: Uint8Array, at: number): number {
-  return (value[at] as number) | ((value[at + 1] as number) << 8);
+function headRowBytes(value: Uint8Array): number {
+  const { contentTypeBytes, seqBytes } = HEAD_ROW.decode(value);
+  return HEAD_ROW.size + contentTypeBytes + seqBytes;
 }

@@ -1,7 +1,8 @@
 /** Checks that chunks and rows cover a stream from the start offset to the tail without a gap. */
+import { byteAt } from '../../base/bytes.ts';
 import { BODY_BYTES_MAX } from '../../base/limits.ts';
 import { type StoredChunk, decodeChunkRow } from '../../protocol/cold.ts';
-import { END_BYTES, ROW_HEAD_BYTES, ROW_PAYLOAD_BYTES_MAX } from '../../stream/row.ts';
+import { DATA_HEAD, ROW_PAYLOAD_BYTES_MAX, endAt } from '../../stream/row.ts';
 import { RowView } from '../../stream/row-view.ts';
 import { Fault, nameText } from './fault.ts';
 import { NOWHERE, type StreamEntry } from './streams.ts';
@@ -11,8 +12,6 @@ const lastByte = new Uint8Array(1);
 const LINE_FEED = 0x0a;
 /** A chunk is read completely. The largest has one message, with the ends of those before it in its row. */
 const CHUNK_BYTES_MAX = 2 * BODY_BYTES_MAX;
-
-const endAt = (i: number): number => ROW_HEAD_BYTES + END_BYTES * i;
 
 /** The next chunk of the stream. */
 export function takeChunk(entry: StreamEntry, start: number, value: Uint8Array): StoredChunk {
@@ -67,7 +66,8 @@ function noteSnapshot(entry: StreamEntry): void {
 
 function rowFault(entry: StreamEntry, start: number, value: Uint8Array): string | undefined {
   if (view.length <= 0 || view.length > ROW_PAYLOAD_BYTES_MAX) return 'has an impossible size';
-  if (((value[1] as number) | (value[2] as number) | (value[3] as number)) !== 0) return 'has an impossible head';
+  const { at, end: zerosEnd } = DATA_HEAD.zeros;
+  if (value.subarray(at, zerosEnd).some((byte) => byte !== 0)) return 'has an impossible head';
   if (view.stop > entry.tail) return `ends beyond the tail ${entry.tail}`;
   const first = entry.rowEnd < 0;
   if (first && !entry.coldEndsWhole) return 'goes on with a message that the last chunk began';
@@ -77,8 +77,8 @@ function rowFault(entry: StreamEntry, start: number, value: Uint8Array): string 
   let last = 0;
   for (let i = 0; i < view.count; i++) {
     const end = view.end(i);
-    // The view reads only the two bytes that are ever set.
-    const rest = (value[endAt(i) + 2] as number) | (value[endAt(i) + 3] as number);
+    // The view reads the two bytes that are ever set.
+    const rest = byteAt(value, endAt(i) + 2) | byteAt(value, endAt(i) + 3);
     if (end <= last || end > view.length || rest !== 0) return 'has messages that end where they cannot';
     last = end;
     if (!entry.json) continue;

@@ -4,6 +4,7 @@
  *
  * For a row of an unknown format or with impossible sizes the decoder throws, with a sentence as message.
  */
+import { byteAt } from '../../base/bytes.ts';
 import { decodeUtf8, isValidUtf8 } from '../../base/utf8.ts';
 import { NAME_BYTES_MAX, PRODUCER_RECEIPTS } from '../../base/limits.ts';
 import { parseAttributes } from '../../stream/attributes.ts';
@@ -85,9 +86,9 @@ export class Validator {
   row(key: Uint8Array, value: Uint8Array): void {
     try {
       this.#order(key);
-      checkShape(key[0] as number, key, value, THINGS.get(key[0] as number) as string);
+      checkShape(byteAt(key, 0), key, value, THINGS.get(byteAt(key, 0)) as string);
       this.#rows++;
-      this.#take(key[0] as number, key, value);
+      this.#take(byteAt(key, 0), key, value);
       this.#sink(key, value);
     } catch (error) {
       if (error instanceof Fault) throw error;
@@ -132,7 +133,7 @@ export class Validator {
 
   /** Kinds in order, keys of one kind ascending, so no key occurs twice. */
   #order(key: Uint8Array): void {
-    const tag = key[0] as number;
+    const tag = byteAt(key, 0);
     const place = BACKUP_TAGS.indexOf(tag);
     check(place >= 0, `there are rows of kind '${String.fromCharCode(tag ?? 0x3f)}', which a backup does not have`);
     check(place >= this.#place, 'rows are not in their order');

@@ -6,11 +6,12 @@
  *   {"op":"key","kid":"ds_…","x":"…","d":"…","secret":"…"}   becomes   {"op":"Key"                                  }
  *   {"op":"rotate", …}                                       becomes   {"op":"rOtate" … }
  */
+import { byteAt } from '../../base/bytes.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { LOG_BUCKET, LOG_STREAM } from '../../subscriptions/state/log-stream.ts';
 import { decodeHead } from '../../stream/head.ts';
 import { TAG_DATA, TAG_HEAD, compareBytes, bareIncarnationOf } from '../../stream/keys.ts';
-import { END_BYTES, ROW_HEAD_BYTES } from '../../stream/row.ts';
+import { endAt } from '../../stream/row.ts';
 import { RowView } from '../../stream/row-view.ts';
 import type { RowSink } from './order.ts';
 
@@ -38,7 +39,7 @@ export class WithoutKeys {
   #blank(value: Uint8Array): Uint8Array {
     const copy = value.slice();
     view.ofValue(0, copy);
-    this.#blanker.blank(copy.subarray(ROW_HEAD_BYTES + END_BYTES * view.count));
+    this.#blanker.blank(copy.subarray(endAt(view.count)));
     return copy;
   }
 }
@@ -63,7 +64,7 @@ export class KeyBlanker {
   /** In place. */
   blank(bytes: Uint8Array): void {
     for (let i = 0; i < bytes.length; i++) {
-      const byte = bytes[i] as number;
+      const byte = byteAt(bytes, i);
       bytes[i] = this.#step(byte);
       if (byte !== LINE_FEED) continue;
       this.#at = 'begin';

@@ -9,7 +9,7 @@ import type { ChunkRef, ColdPlan } from '../../protocol/cold.ts';
 import { REPLY_CLOSED, REPLY_COLD, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
 import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../protocol/request.ts';
 import { type Plan, type RowSource, collect } from '../../stream/collect.ts';
-import { END_BYTES, ROW_FORMAT, ROW_HEAD_BYTES } from '../../stream/row.ts';
+import { storedPayloadBytes } from '../../stream/row.ts';
 import { RowView } from '../../stream/row-view.ts';
 import { showRead } from '../../protocol/read.ts';
 
@@ -31,7 +31,7 @@ class ChunkRows implements RowSource {
       return false;
     let at = start;
     for (const value of chunk.rows) {
-      const size = rowBytes(value);
+      const size = storedPayloadBytes(value);
       if (size <= 0) return false;
       this.#starts.push(at);
       this.#values.push(value);
@@ -62,13 +62,6 @@ class ChunkRows implements RowSource {
     }
     return -1;
   }
-}
-
-/** Payload size of a row; 0 or less: not a row. */
-function rowBytes(value: Uint8Array): number {
-  if (value.length < ROW_HEAD_BYTES || value[0] !== ROW_FORMAT) return 0;
-  const count = new DataView(value.buffer, value.byteOffset, ROW_HEAD_BYTES).getUint32(4, true);
-  return value.length - ROW_HEAD_BYTES - END_BYTES * count;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Turns rows into consecutive chunks (cold/state/chunk-layout.ts) in one growing buffer. */
 import { COLD_CHUNK_BYTES } from '../../base/limits.ts';
-import { CHUNK_HEAD_BYTES, CHUNK_ROW_BYTES, writeChunkHead } from './chunk-layout.ts';
+import { CHUNK_HEAD, CHUNK_ROW, writeChunkHead } from './chunk-layout.ts';
 import type { Chunk } from '../../protocol/cold.ts';
 import type { RowSource } from '../../stream/collect.ts';
 import { RowView } from '../../stream/row-view.ts';
@@ -41,8 +41,8 @@ export class ChunkWriter {
    */
   add(source: RowSource, incarnation: number, start: number, to: number, most = COLD_CHUNK_BYTES): UnhashedChunk {
     const at = this.#length;
-    this.#reserve(CHUNK_HEAD_BYTES);
-    this.#length += CHUNK_HEAD_BYTES;
+    this.#reserve(CHUNK_HEAD.size);
+    this.#length += CHUNK_HEAD.size;
     let rows = 0;
     let end = start;
     let firstRecord = 0;
@@ -51,11 +51,11 @@ export class ChunkWriter {
     while (end < to) {
       source.viewAt(view, end, end);
       const part = Math.min(view.length, to - end);
-      const size = CHUNK_ROW_BYTES + view.valueBytes(part);
+      const size = CHUNK_ROW.size + view.valueBytes(part);
       if (rows > 0 && this.#length - at + size > most) break;
       this.#reserve(size);
-      this.#view.setUint32(this.#length, size - CHUNK_ROW_BYTES, true);
-      this.#length = view.writeValue(part, this.#bytes, this.#view, this.#length + CHUNK_ROW_BYTES);
+      CHUNK_ROW.fields.rowBytes.set(this.#view, this.#length, size - CHUNK_ROW.size);
+      this.#length = view.writeValue(part, this.#bytes, this.#view, this.#length + CHUNK_ROW.size);
       const ends = view.endsUpTo(part);
       if (rows === 0) firstRecord = view.firstRecord;
       if (ends > 0) lastEnd = end + view.end(ends - 1);

@@ -2,6 +2,7 @@
 import { type Chunk, type ObjectId, type StoredChunk, decodeChunkRow, encodeChunkRow } from '../../protocol/cold.ts';
 import type { Head } from '../../stream/head.ts';
 import { TAG_CHUNK, TAG_CHUNK_RECORD, positionKey } from '../../stream/keys.ts';
+import { START_ROW } from '../../stream/row.ts';
 import type { State } from '../../stream/state.ts';
 
 /** Cost of a chunk's two rows for the next flush, in bytes. */
@@ -12,8 +13,7 @@ export function putChunk(state: State, head: Head, object: ObjectId, chunk: Chun
   overlay.put(positionKey(prefix, TAG_CHUNK, head.incarnation, chunk.start), encodeChunkRow(object, chunk));
   state.cold.bytes += chunk.end - chunk.start;
   if (!head.json || chunk.recordNext === chunk.firstRecord) return;
-  const start = new Uint8Array(8);
-  new DataView(start.buffer).setFloat64(0, chunk.start, true);
+  const start = START_ROW.encode({ start: chunk.start });
   overlay.put(positionKey(prefix, TAG_CHUNK_RECORD, head.incarnation, chunk.firstRecord), start);
 }
 
@@ -65,7 +65,7 @@ export function chunkStartOfRecord(state: State, head: Head, record: number): nu
   const from = positionKey(state.prefix, TAG_CHUNK_RECORD, head.incarnation, 0);
   const to = positionKey(state.prefix, TAG_CHUNK_RECORD, head.incarnation, record + 1);
   state.overlay.range(from, to, true, (_key, value) => {
-    start = new DataView(value.buffer, value.byteOffset, 8).getFloat64(0, true);
+    ({ start } = START_ROW.decode(value));
     return false;
   });
   return start;

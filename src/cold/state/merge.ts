@@ -3,9 +3,9 @@
  * Pure; runs in the threads of the pool.
  */
 import { PAGE_VALUE_BYTES } from '../../base/limits.ts';
-import { CHUNK_HEAD_BYTES, CHUNK_ROW_BYTES, decodeChunk, writeChunkHead } from './chunk-layout.ts';
+import { CHUNK_HEAD, CHUNK_ROW, decodeChunk, writeChunkHead } from './chunk-layout.ts';
 import type { Chunk } from '../../protocol/cold.ts';
-import { END_BYTES, ROW_FORMAT, ROW_HEAD_BYTES, Row } from '../../stream/row.ts';
+import { Row, storedPayloadBytes } from '../../stream/row.ts';
 import { RowView } from '../../stream/row-view.ts';
 
 type Source = Pick<Chunk, 'start' | 'end' | 'firstRecord' | 'recordNext'>;
@@ -62,7 +62,7 @@ export function mergeChunks(
     if (chunk.start !== source.start || chunk.end !== source.end || source.firstRecord !== record) return undefined;
     if (chunk.firstRecord !== source.firstRecord || chunk.recordNext !== source.recordNext) return undefined;
     for (const value of chunk.rows) {
-      if (!isRow(value)) return undefined;
+      if (storedPayloadBytes(value) <= 0) return undefined;
       view.ofValue(at, value);
       // A row without an end also says which message ends next.
       if (view.firstRecord !== record) return undefined;
@@ -85,21 +85,15 @@ export function mergeChunks(
   );
 }
 
-function isRow(value: Uint8Array): boolean {
-  if (value.length <= ROW_HEAD_BYTES || value[0] !== ROW_FORMAT) return false;
-  const count = new DataView(value.buffer, value.byteOffset, ROW_HEAD_BYTES).getUint32(4, true);
-  return value.length > ROW_HEAD_BYTES + END_BYTES * count;
-}
-
 function encode(head: Parameters<typeof writeChunkHead>[0], { rows }: Refill): Uint8Array {
-  const bytes = new Uint8Array(rows.reduce((sum, row) => sum + CHUNK_ROW_BYTES + row.encodedBytes, CHUNK_HEAD_BYTES));
+  const bytes = new Uint8Array(rows.reduce((sum, row) => sum + CHUNK_ROW.size + row.encodedBytes, CHUNK_HEAD.size));
   const out = new DataView(bytes.buffer);
   writeChunkHead(head, rows.length, out, 0);
-  let at = CHUNK_HEAD_BYTES;
+  let at = CHUNK_HEAD.size;
   for (const row of rows) {
     const size = row.encodedBytes;
-    out.setUint32(at, size, true);
-    at += CHUNK_ROW_BYTES;
+    CHUNK_ROW.fields.rowBytes.set(out, at, size);
+    at += CHUNK_ROW.size;
     row.encode(bytes.subarray(at, at + size), new DataView(bytes.buffer, at, size));
     at += size;
   }

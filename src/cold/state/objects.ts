@@ -3,15 +3,21 @@
  * deleted. An object has its row from its first mention until it is known to be deleted; nothing refers to it again once
  * it is queued.
  *
- *   'o' row: refs u32 | flags u32 (1 = merged) | bytes f64 | GC seq f64 (-1: not queued) | bucketBytes u16 | bucket | key text
- *   'q' row: queued since ms f64 | gcClass u8 | object, 14 bytes | bucket
- *
  * The queue has classes, because entries of each become due in order only among themselves. The gcClass is part of a GC seq.
  */
 import { assert } from '../../base/assert.ts';
+import { viewOf } from '../../base/bytes.ts';
 import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
 import { planted } from '../../base/planted.ts';
-import { type ChunkRef, type ObjectId, type StoredChunk, decodeObjectId, encodeObjectId } from '../../protocol/cold.ts';
+import { bytes, f64, f64OrNone, struct, u16, u32, u8 } from '../../base/struct.ts';
+import {
+  type ChunkRef,
+  OBJECT_ID_BYTES,
+  type ObjectId,
+  type StoredChunk,
+  decodeObjectId,
+  encodeObjectId,
+} from '../../protocol/cold.ts';
 import { TAG_GC, TAG_OBJECT, incarnationKey, prefixEnd, sequenceOf, taggedKey } from '../../stream/keys.ts';
 import type { State } from '../../stream/state.ts';
 
@@ -28,8 +34,12 @@ const GC_CLASSES: readonly GcClass[] = [GC_IMMEDIATE, GC_USUAL, GC_MERGED];
 const CLASS_SEQS = 2 ** 44;
 
 const MERGED = 1;
-const OBJECT_FIXED_BYTES = 26;
-const GC_BUCKET_AT = 23;
+/** `gcSeq` -1: not in the GC queue. */
+export const OBJECT_ROW = struct(
+  { refs: u32, flags: u32, bytes: f64, gcSeq: f64OrNone, bucketBytes: u16 },
+  'bucket, object key',
+);
+export const GC_ROW = struct({ queuedMs: f64, gcClass: u8, object: bytes(OBJECT_ID_BYTES) }, 'bucket');
 const NOTHING = new Uint8Array(0);
 
 export interface ObjectRow {
@@ -59,16 +69,16 @@ export function storedObject(state: State, object: ObjectId): ObjectRow | undefi
 }
 
 export function decodeObjectRow(object: ObjectId, row: Uint8Array): ObjectRow {
-  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
-  const bucketBytes = view.getUint16(24, true);
+  const { refs, flags, bytes: size, gcSeq, bucketBytes } = OBJECT_ROW.decode(row);
+  const keyAt = OBJECT_ROW.size + bucketBytes;
   return {
     object,
-    refs: view.getUint32(0, true),
-    bytes: view.getFloat64(8, true),
-    gcSeq: view.getFloat64(16, true),
-    merged: (view.getUint32(4, true) & MERGED) !== 0,
-    bucket: decodeUtf8(row, OBJECT_FIXED_BYTES, OBJECT_FIXED_BYTES + bucketBytes),
-    key: decodeUtf8(row, OBJECT_FIXED_BYTES + bucketBytes, row.length),
+    refs,
+    bytes: size,
+    gcSeq,
+    merged: (flags & MERGED) !== 0,
+    bucket: decodeUtf8(row, OBJECT_ROW.size, keyAt),
+    key: decodeUtf8(row, keyAt, row.length),
   };
 }
 
@@ -79,15 +89,11 @@ function putObject(state: State, stored: ObjectRow): void {
 export function encodeObjectRow(stored: ObjectRow): Uint8Array {
   const bucket = encodeUtf8(stored.bucket);
   const key = encodeUtf8(stored.key);
-  const row = new Uint8Array(OBJECT_FIXED_BYTES + bucket.length + key.length);
-  const view = new DataView(row.buffer);
-  view.setUint32(0, stored.refs, true);
-  view.setUint32(4, stored.merged ? MERGED : 0, true);
-  view.setFloat64(8, stored.bytes, true);
-  view.setFloat64(16, stored.gcSeq, true);
-  view.setUint16(24, bucket.length, true);
-  row.set(bucket, OBJECT_FIXED_BYTES);
-  row.set(key, OBJECT_FIXED_BYTES + bucket.length);
+  const row = new Uint8Array(OBJECT_ROW.size + bucket.length + key.length);
+  const flags = stored.merged ? MERGED : 0;
+  OBJECT_ROW.write(viewOf(row), 0, { ...stored, flags, bucketBytes: bucket.length });
+  row.set(bucket, OBJECT_ROW.size);
+  row.set(key, OBJECT_ROW.size + bucket.length);
   return row;
 }
 
@@ -117,13 +123,8 @@ function queueObject(state: State, stored: ObjectRow, nowMs: number, gcClass: Gc
   state.cold.gcLength++;
   const { tally } = state.cold;
   if (tally?.bucket === stored.bucket) tally.queued++;
-  const bucket = encodeUtf8(stored.bucket);
-  const row = new Uint8Array(GC_BUCKET_AT + bucket.length);
-  const view = new DataView(row.buffer);
-  view.setFloat64(0, nowMs, true);
-  row[8] = gcClass;
-  row.set(encodeObjectId(stored.object), 9);
-  row.set(bucket, GC_BUCKET_AT);
+  const object = encodeObjectId(stored.object);
+  const row = GC_ROW.encode({ queuedMs: nowMs, gcClass, object }, encodeUtf8(stored.bucket));
   state.overlay.put(incarnationKey(state.prefix, TAG_GC, stored.gcSeq), row);
   putObject(state, stored);
 }
@@ -133,7 +134,7 @@ export function forgetObject(state: State, seq: number): void {
   const key = incarnationKey(state.prefix, TAG_GC, seq);
   const row = state.overlay.get(key);
   if (row === undefined) return;
-  const stored = storedObject(state, decodeObjectId(row, 9));
+  const stored = storedObject(state, objectOf(row));
   assert(stored?.gcSeq === seq, 'a queue entry and its object name each other');
   state.overlay.delete(key);
   state.overlay.delete(rowKey(state, stored.object));
@@ -195,12 +196,16 @@ export function gcDue(state: State, { usualMs, mergedMs }: GcDeadlines, most: nu
 /** Up to `most` entries of one bucket. */
 export function gcOfBucket(state: State, bucket: string, most: number): GcEntry[] {
   const start = taggedKey(state.prefix, TAG_GC, NOTHING);
-  const isOfBucket = (row: Uint8Array): boolean => decodeUtf8(row, GC_BUCKET_AT, row.length) === bucket;
+  const isOfBucket = (row: Uint8Array): boolean => decodeUtf8(row, GC_ROW.size, row.length) === bucket;
   return queued(state, start, prefixEnd(start), most, Infinity, isOfBucket);
 }
 
 function queuedMs(row: Uint8Array): number {
-  return new DataView(row.buffer, row.byteOffset, row.byteLength).getFloat64(0, true);
+  return GC_ROW.fields.queuedMs.get(viewOf(row), 0);
+}
+
+function objectOf(row: Uint8Array): ObjectId {
+  return decodeObjectId(row, GC_ROW.fields.object.at);
 }
 
 function queued(
@@ -218,9 +223,9 @@ function queued(
     return rows.length < most && --left > 0;
   });
   return rows.map(({ seq, row }) => {
-    const stored = storedObject(state, decodeObjectId(row, 9));
+    const stored = storedObject(state, objectOf(row));
     assert(stored !== undefined, 'a queued object has its row');
     const { object, key, bucket, bytes } = stored;
-    return { seq, object, key, bucket, bytes, queuedMs: queuedMs(row), gcClass: row[8] as GcClass };
+    return { seq, object, key, bucket, bytes, queuedMs: queuedMs(row), gcClass: GC_ROW.decode(row).gcClass as GcClass };
   });
 }

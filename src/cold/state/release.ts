@@ -1,10 +1,9 @@
 /**
  * Releases references to chunks: all of a removed stream, those below the start offset of a live one. A command releases a
  * bounded number (State.releaseLeft); the rest waits in the release queue for the sweeps.
- *
- *   'w' row: limit f64 (-1 = all) | flags u8 (1 = no grace)
  */
 import { planted } from '../../base/planted.ts';
+import { f64OrNone, struct, u8 } from '../../base/struct.ts';
 import { TAG_RELEASE, incarnationKey, prefixEnd, incarnationOf, taggedKey } from '../../stream/keys.ts';
 import type { StoredChunk } from '../../protocol/cold.ts';
 import type { State } from '../../stream/state.ts';
@@ -12,7 +11,8 @@ import { deleteChunk, eachChunk } from './chunks.ts';
 import { GC_IMMEDIATE, GC_USUAL, type GcClass, releaseObject, sameObject } from './objects.ts';
 
 const NOTHING = new Uint8Array(0);
-const ROW_BYTES = 9;
+/** `limit` -1: all. `immediate` 1: without grace. */
+export const RELEASE_ROW = struct({ limit: f64OrNone, immediate: u8 });
 /** Entries that one sweep examines. */
 const ENTRIES_MAX = 64;
 
@@ -25,9 +25,7 @@ export function releaseChunks(
   immediate: boolean,
 ): void {
   if (releaseSome(state, incarnation, limit, nowMs, immediate)) return;
-  const row = new Uint8Array(ROW_BYTES);
-  new DataView(row.buffer).setFloat64(0, limit === Infinity ? -1 : limit, true);
-  row[8] = immediate ? 1 : 0;
+  const row = RELEASE_ROW.encode({ limit: limit === Infinity ? -1 : limit, immediate: immediate ? 1 : 0 });
   state.overlay.put(incarnationKey(state.prefix, TAG_RELEASE, incarnation), row);
 }
 
@@ -70,8 +68,8 @@ export function continueReleases(state: State, nowMs: number, budget: number): b
   const start = taggedKey(state.prefix, TAG_RELEASE, NOTHING);
   const entries: { readonly incarnation: number; readonly limit: number; readonly immediate: boolean }[] = [];
   state.overlay.range(start, prefixEnd(start), false, (key, row) => {
-    const limit = new DataView(row.buffer, row.byteOffset, row.byteLength).getFloat64(0, true);
-    entries.push({ incarnation: incarnationOf(key), limit: limit < 0 ? Infinity : limit, immediate: row[8] === 1 });
+    const { limit, immediate } = RELEASE_ROW.decode(row);
+    entries.push({ incarnation: incarnationOf(key), limit: limit < 0 ? Infinity : limit, immediate: immediate === 1 });
     return entries.length < ENTRIES_MAX;
   });
   for (const { incarnation, limit, immediate } of entries) {

@@ -1,14 +1,10 @@
 /**
  * What a group knows of forks, row by row: whose fork a stream is, which forks a stream has, which streams were removed while forks
  * of them live, and which sources are to be told that a fork is gone.
- *
- *   'F' fork       format u8 (1) | zeros | 8 token f64 | anchor f64 (-1: nothing has come) | sub-offset f64 | asked ttl seconds f64
- *                  | asked expires at ms f64 | 48 key of the source
- *   'P' pin        forkBytes u16 | key of the fork | key of the stream itself
- *   'T' tombstone  format u8 (1) | zeros | 8 incarnation f64 | token f64 (0: was no fork) | 24 key of its source
- *   'U' unpin      key of the source
  */
 import { assert } from '../../base/assert.ts';
+import { viewOf } from '../../base/bytes.ts';
+import { f64, f64OrNone, struct, u16, u8, zeros } from '../../base/struct.ts';
 import {
   TAG_FORK,
   TAG_PIN,
@@ -16,6 +12,7 @@ import {
   TAG_UNPIN,
   incarnationKey,
   lastPosition,
+  restOf,
   positionKey,
   prefixEnd,
   incarnationOf,
@@ -25,8 +22,17 @@ import {
 import type { Overlay } from '../../stream/overlay.ts';
 
 const FORMAT = 1;
-const ORIGIN_BYTES = 48;
-const TOMBSTONE_BYTES = 24;
+/** `anchor` -1: nothing has come. */
+export const FORK_ROW = struct(
+  {
+    ...{ format: u8, zeros: zeros(7), token: f64, anchor: f64OrNone, subOffset: f64 },
+    ...{ ttlSeconds: f64OrNone, expiresAtMs: f64OrNone },
+  },
+  'key of the source',
+);
+export const PIN_ROW = struct({ forkBytes: u16 }, 'key of the fork, key of the stream itself');
+/** `token` 0: the stream was no fork. */
+export const TOMBSTONE_ROW = struct({ format: u8, zeros: zeros(7), incarnation: f64, token: f64 }, 'key of the source');
 const NOTHING = new Uint8Array(0);
 
 /** The source of a fork, and the request that created it. */
@@ -150,7 +156,9 @@ export class ForkRows {
   eachTombstone(front: Uint8Array, from: Uint8Array, visit: (key: Uint8Array, tombstone: Tombstone) => boolean): void {
     if (!this.#tombstones) return;
     const end = prefixEnd(this.#tombstoneKey(front));
-    this.#overlay.range(this.#tombstoneKey(from), end, false, (key, row) => visit(key.slice(3), decodeTombstone(row)));
+    this.#overlay.range(this.#tombstoneKey(from), end, false, (key, row) =>
+      visit(restOf(key).slice(), decodeTombstone(row)),
+    );
   }
 
   putUnpin({ token, source }: Unpin): void {
@@ -188,59 +196,36 @@ export class ForkRows {
 }
 
 export function encodePin({ fork, source }: Pin): Uint8Array {
-  const row = new Uint8Array(2 + fork.length + source.length);
-  new DataView(row.buffer).setUint16(0, fork.length, true);
-  row.set(fork, 2);
-  row.set(source, 2 + fork.length);
+  const row = new Uint8Array(PIN_ROW.size + fork.length + source.length);
+  PIN_ROW.write(viewOf(row), 0, { forkBytes: fork.length });
+  row.set(fork, PIN_ROW.size);
+  row.set(source, PIN_ROW.size + fork.length);
   return row;
 }
 
 export function decodePin(row: Uint8Array): Pin {
-  const border = 2 + new DataView(row.buffer, row.byteOffset, row.byteLength).getUint16(0, true);
-  return { fork: row.slice(2, border), source: row.slice(border) };
+  const border = PIN_ROW.size + PIN_ROW.decode(row).forkBytes;
+  return { fork: row.slice(PIN_ROW.size, border), source: row.slice(border) };
 }
 
 export function encodeOrigin(origin: Origin): Uint8Array {
-  const row = new Uint8Array(ORIGIN_BYTES + origin.source.length);
-  const view = new DataView(row.buffer);
-  row[0] = FORMAT;
-  view.setFloat64(8, origin.token, true);
-  view.setFloat64(16, origin.anchor, true);
-  view.setFloat64(24, origin.subOffset, true);
-  view.setFloat64(32, origin.ttlSeconds, true);
-  view.setFloat64(40, origin.expiresAtMs, true);
-  row.set(origin.source, ORIGIN_BYTES);
-  return row;
+  return FORK_ROW.encode({ ...origin, format: FORMAT }, origin.source);
 }
 
 export function decodeOrigin(row: Uint8Array): Origin {
   assert(row[0] === FORMAT, 'known fork row format');
-  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
-  return {
-    token: view.getFloat64(8, true),
-    anchor: view.getFloat64(16, true),
-    subOffset: view.getFloat64(24, true),
-    ttlSeconds: view.getFloat64(32, true),
-    expiresAtMs: view.getFloat64(40, true),
-    source: row.slice(ORIGIN_BYTES),
-  };
+  const { format: _, ...origin } = FORK_ROW.decode(row);
+  return { ...origin, source: row.slice(FORK_ROW.size) };
 }
 
 export function encodeTombstone({ incarnation, unpin }: Tombstone): Uint8Array {
-  const source = unpin?.source ?? NOTHING;
-  const row = new Uint8Array(TOMBSTONE_BYTES + source.length);
-  const view = new DataView(row.buffer);
-  row[0] = FORMAT;
-  view.setFloat64(8, incarnation, true);
-  view.setFloat64(16, unpin?.token ?? 0, true);
-  row.set(source, TOMBSTONE_BYTES);
-  return row;
+  const token = unpin?.token ?? 0;
+  return TOMBSTONE_ROW.encode({ format: FORMAT, incarnation, token }, unpin?.source);
 }
 
 export function decodeTombstone(row: Uint8Array): Tombstone {
   assert(row[0] === FORMAT, 'known tombstone row format');
-  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
-  const token = view.getFloat64(16, true);
-  const unpin = token === 0 ? undefined : { token, source: row.slice(TOMBSTONE_BYTES) };
-  return { incarnation: view.getFloat64(8, true), unpin };
+  const { incarnation, token } = TOMBSTONE_ROW.decode(row);
+  const unpin = token === 0 ? undefined : { token, source: row.slice(TOMBSTONE_ROW.size) };
+  return { incarnation, unpin };
 }

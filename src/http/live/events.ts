@@ -16,6 +16,7 @@
  * impossible to smuggle in an event. (CR and LF in two different events become two LF.) Readers that need every byte of such
  * a text use long-poll, or a content type that travels as base64.
  */
+import { byteAt } from '../../base/bytes.ts';
 import { Buffer } from 'node:buffer';
 import { utf8PrefixBytes } from '../../base/utf8.ts';
 import type { ReadParams } from '../context.ts';
@@ -119,7 +120,7 @@ function textEventBytes(body: Uint8Array): number {
 function lineEnd(body: Uint8Array, start: number): number {
   let at = start;
   while (at < body.length) {
-    const byte = body[at] as number;
+    const byte = byteAt(body, at);
     if (byte === LF || byte === CR) break;
     at++;
   }

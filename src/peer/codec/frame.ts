@@ -6,6 +6,7 @@
  * The checksum covers everything after itself, so it detects a damaged kind too. A damaged length gives a wrong
  * checksum. In both cases the connection is closed, because nothing after the damage can be trusted.
  */
+import { byteAt } from '../../base/bytes.ts';
 import { assert } from '../../base/assert.ts';
 import { ENTRY_BYTES_MAX } from '../../base/limits.ts';
 import { crc32c } from '../../base/crc32c.ts';
@@ -71,7 +72,7 @@ export function pieceOf(frame: Uint8Array, at: number, bytesMax: number): Uint8A
 }
 
 export function frameKind(frame: Uint8Array): number {
-  return frame[CRC_FROM] as number;
+  return byteAt(frame, CRC_FROM);
 }
 
 /** The kind of the complete frame [offset, end), or its fault. */

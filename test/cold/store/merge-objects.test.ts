@@ -10,7 +10,7 @@ import { ColdService } from '../../../src/cold/service/cold-service.ts';
 import type { MergeSlice, MergedSlice } from '../../../src/cold/ports.ts';
 import type { MergeAnswer } from '../../../src/cold/shard/port.ts';
 import { Row } from '../../../src/stream/row.ts';
-import { CHUNK_HEAD_BYTES, decodeChunk, writeChunkHead } from '../../../src/cold/state/chunk-layout.ts';
+import { CHUNK_HEAD, decodeChunk, writeChunkHead } from '../../../src/cold/state/chunk-layout.ts';
 import type { ChunkRef } from '../../../src/protocol/cold.ts';
 import { removeFolder, temporaryFolder } from '../../support/server.ts';
 
@@ -24,12 +24,12 @@ function chunkOf(incarnation: number, n: number): Uint8Array<ArrayBuffer> {
   row.append(new Uint8Array(MESSAGE_BYTES).fill(n), 0, MESSAGE_BYTES);
   row.addEnd();
   const size = row.encodedBytes;
-  const bytes = new Uint8Array(CHUNK_HEAD_BYTES + 4 + size);
+  const bytes = new Uint8Array(CHUNK_HEAD.size + 4 + size);
   const view = new DataView(bytes.buffer);
   const head = { incarnation, start, end: start + MESSAGE_BYTES, firstRecord: n, recordNext: n + 1 };
   writeChunkHead(head, 1, view, 0);
-  view.setUint32(CHUNK_HEAD_BYTES, size, true);
-  const at = CHUNK_HEAD_BYTES + 4;
+  view.setUint32(CHUNK_HEAD.size, size, true);
+  const at = CHUNK_HEAD.size + 4;
   row.encode(bytes.subarray(at), new DataView(bytes.buffer, at));
   return bytes;
 }

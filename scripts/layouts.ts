@@ -1,0 +1,65 @@
+/** The tables of layouts in the documents, from the declarations in the code. */
+import { IMPORT_ROW } from '../src/backup/state/import-mark.ts';
+import { SENT_ROW } from '../src/base/row-bytes.ts';
+import type { Struct } from '../src/base/struct.ts';
+import { CHUNK_HEAD, CHUNK_ROW } from '../src/cold/state/chunk-layout.ts';
+import { GC_ROW, OBJECT_ROW } from '../src/cold/state/objects.ts';
+import { RELEASE_ROW } from '../src/cold/state/release.ts';
+import { FORK_ROW, PIN_ROW, TOMBSTONE_ROW } from '../src/forks/state/rows.ts';
+import { GROUP_KEY, PEER_KEY, PEER_ROW, VOTE_ROW } from '../src/store/rows.ts';
+import { LOG_ENTRY, LOG_KEY } from '../src/store/turn-log.ts';
+import { BUCKET_ROW } from '../src/stream/buckets.ts';
+import { GARBAGE_MARK } from '../src/stream/garbage.ts';
+import { HEAD_ROW } from '../src/stream/head.ts';
+import { INCARNATION_KEY, POSITION_KEY, TIMED_KEY, TOKEN_KEY } from '../src/stream/keys.ts';
+import { META_ROW } from '../src/stream/meta.ts';
+import { PRODUCER_ROW, RECEIPT } from '../src/stream/producers.ts';
+import { DATA_ROW, START_ROW } from '../src/stream/row.ts';
+
+type Layouts = Readonly<Record<string, Pick<Struct, 'fields' | 'rest'>>>;
+
+/** By document: what a record is called there. */
+export const LAYOUTS: Readonly<Record<string, Layouts>> = {
+  'src/store/README.md': {
+    'log: key': LOG_KEY,
+    'log: entry': LOG_ENTRY,
+    'state: key about a group': GROUP_KEY,
+    'state: key about a node': PEER_KEY,
+    '`v`': VOTE_ROW,
+    '`p`': PEER_ROW,
+  },
+  'src/stream/README.md': {
+    'key with an incarnation': INCARNATION_KEY,
+    'key with a position': POSITION_KEY,
+    'key of `f` and `x`': TIMED_KEY,
+    'key of `U`': TOKEN_KEY,
+    '`h`': HEAD_ROW,
+    '`d`': DATA_ROW,
+    '`r` · `C`': START_ROW,
+    '`p`': PRODUCER_ROW,
+    'receipt of a producer': RECEIPT,
+    '`b`': BUCKET_ROW,
+    '`m`': META_ROW,
+    '`g`, unless it is empty': GARBAGE_MARK,
+  },
+  'src/forks/README.md': { '`F`': FORK_ROW, '`P`': PIN_ROW, '`T`': TOMBSTONE_ROW },
+  'src/cold/README.md': {
+    chunk: CHUNK_HEAD,
+    'row of a chunk': CHUNK_ROW,
+    '`o`': OBJECT_ROW,
+    '`q`': GC_ROW,
+    '`w`': RELEASE_ROW,
+  },
+  'src/backup/README.md': { '`i`': IMPORT_ROW },
+  'src/peer/README.md': { 'row of a snapshot': SENT_ROW },
+};
+
+export function describeLayouts(layouts: Layouts): string {
+  const rows = Object.entries(layouts).map(([name, { fields, rest }]) => {
+    const parts = Object.entries(fields).map(([field, { at, kind }]) =>
+      kind === 'zero' ? `${at} zero` : `${at} \`${field}\` ${kind}`,
+    );
+    return `| ${name} | ${parts.join(', ')} | ${rest} |`;
+  });
+  return ['| Record | Fields, each with its place | Then |', '| --- | --- | --- |', ...rows, ''].join('\n');
+}
