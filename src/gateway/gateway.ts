@@ -11,7 +11,14 @@ import type { RingReader, RingWriter } from '../mailbox/ring.ts';
 import { type ReplyWatch, Waker, onReplies } from '../mailbox/wake.ts';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../ports.ts';
 import { REPLY_COLD, REPLY_TAIL, Reply } from '../protocol/reply.ts';
-import { ALL_GROUPS, type Request, newRequest, requestBytesMax, writeRequest } from '../protocol/request.ts';
+import {
+  ALL_GROUPS,
+  type Request,
+  fillRequest,
+  newRequest,
+  requestBytesMax,
+  writeRequest,
+} from '../protocol/request.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
 /** Answers handled in one pass before sockets get a turn. */
@@ -156,12 +163,9 @@ export class Gateway implements ShardGateway {
   };
 
   #sendUnwatch(topic: number, group: number): boolean {
-    const request = this.#unwatch;
-    request.op = QUERIES.unwatch.number;
-    request.group = group;
-    request.topic = topic;
     assert(group !== ALL_GROUPS, 'a topic belongs to one group');
-    return this.#write(request, NO_SLOT, group % this.shardCount);
+    fillRequest(this.#unwatch, QUERIES.unwatch, group, { topic });
+    return this.#write(this.#unwatch, NO_SLOT, group % this.shardCount);
   }
 
   #drain(link: ShardLink): void {

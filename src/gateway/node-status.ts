@@ -7,7 +7,6 @@
  */
 import type { ShardGateway } from '../ports.ts';
 import { QUERIES } from '../protocol/operations.ts';
-import { NO_PARAMETERS } from '../protocol/request.ts';
 import { type Answer, type Refused, callShards, firstRefusal } from './shard-client.ts';
 
 type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
@@ -51,7 +50,7 @@ export interface NodeStatus {
  */
 export async function askNodeStatus(gateway: ShardGateway): Promise<NodeStatus | Refused> {
   const parts = await new Promise<readonly Answer<unknown>[]>((resolve) => {
-    callShards(gateway, QUERIES.status, NO_PARAMETERS, resolve);
+    callShards(gateway, QUERIES.status, undefined, resolve);
   });
   return firstRefusal(parts) ?? mergeStatus(parts);
 }

@@ -13,7 +13,7 @@ import { type Answer, callShards, firstRefusal, resultsOf } from './shard-client
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import { decodeQuota } from '../protocol/bucket-command.ts';
 import { Reply } from '../protocol/reply.ts';
-import { BUCKET_FLAG_SOON, QUOTA_OVER, QUOTA_UNMARKED, type Request } from '../protocol/request.ts';
+import { QUOTA_OVER, QUOTA_UNMARKED, type Request } from '../protocol/request.ts';
 import { PassThroughGateway } from './pass-through-gateway.ts';
 import { type Entry, FRESH_MS, describe, fits, isBounded, needOf, newEntry, verdict } from './quota-entry.ts';
 import { HeldRequests, UncheckedWrites } from './unchecked-writes.ts';
@@ -206,17 +206,13 @@ export class QuotaGate extends PassThroughGateway {
     if (!entry.asking && this.#monotonicMs() - entry.askedAtMs >= FRESH_MS) this.#ask(entry);
   }
 
-  #ask(entry: Entry, flags = 0): void {
+  #ask(entry: Entry, isSoon = false): void {
     entry.asking = true;
     this.counters.asked++;
-    const fill = (query: Request): void => {
-      query.readFlags = flags;
-      query.command.bucket = entry.bucket;
-    };
     entry.askedAtMs = this.#monotonicMs();
     let isInside = true;
-    callShards(this.inner, QUERIES.bucket, fill, (answers) => {
-      const take = (): void => this.#told(entry, answers, flags === BUCKET_FLAG_SOON);
+    callShards(this.inner, QUERIES.bucket, { bucket: entry.bucket, isSoon }, (answers) => {
+      const take = (): void => this.#told(entry, answers, isSoon);
       if (isInside) queueMicrotask(take);
       else take();
     });
@@ -229,7 +225,7 @@ export class QuotaGate extends PassThroughGateway {
     if (refused !== undefined) {
       if (entry.isTold) entry.isLate = true;
       // Nothing is known yet: this node's replicas are better than nothing.
-      else if (!isUnconfirmed) this.#ask(entry, BUCKET_FLAG_SOON);
+      else if (!isUnconfirmed) this.#ask(entry, true);
       else for (const one of entry.waiting.splice(0)) one.deny(refusal(refused.code));
       return this.#pump(entry);
     }

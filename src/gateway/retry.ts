@@ -21,8 +21,13 @@ export interface RetryClock {
   after(ms: number, run: () => void): void;
 }
 
+export const REAL_CLOCK: RetryClock = {
+  monotonicMs: () => performance.now(),
+  after: (delayMs, run) => void setTimeout(run, delayMs).unref(),
+};
+
 /**
- * `reply` is undefined when the mailbox was full until the end. `isUnknown`: one of the attempts may have taken effect,
+ * `reply` is undefined when the mailbox was full until the end, or nobody wanted the answer any more. `isUnknown`: one of the attempts may have taken effect,
  * or may still do so, whatever the last answer was.
  */
 export type Settled = (reply: Reply | undefined, isUnknown: boolean) => void;
@@ -31,22 +36,32 @@ export interface Retrying {
   readonly gateway: Pick<ShardGateway, 'send'>;
   readonly clock: RetryClock;
   readonly policy: RetryPolicy;
+  /** Asked before each repetition. */
+  readonly isWanted?: () => boolean;
+  /** For all groups of one shard. */
+  readonly shard?: number | undefined;
 }
 
-export function sendUntilDone({ gateway, clock, policy }: Retrying, request: Request, settled: Settled): void {
+export function sendUntilDone(
+  { gateway, clock, policy, isWanted, shard }: Retrying,
+  request: Request,
+  settled: Settled,
+): void {
   const untilMs = clock.monotonicMs() + policy.patienceMs;
   let isUnknown = false;
+  const again = (): void => {
+    if (isWanted?.() === false) settled(undefined, isUnknown);
+    else attempt();
+  };
+  const onReply = (reply: Reply): void => {
+    const code = errorCode(reply.code);
+    isUnknown ||= code === 'OUTCOME_UNKNOWN';
+    if (policy.isPassing(code) && clock.monotonicMs() < untilMs) clock.after(policy.againMs, again);
+    else settled(reply, isUnknown);
+  };
   const attempt = (): void => {
-    const sent = gateway.send(request, {
-      onReply: (reply) => {
-        const code = errorCode(reply.code);
-        isUnknown ||= code === 'OUTCOME_UNKNOWN';
-        if (policy.isPassing(code) && clock.monotonicMs() < untilMs) clock.after(policy.againMs, attempt);
-        else settled(reply, isUnknown);
-      },
-    });
-    if (sent) return;
-    if (clock.monotonicMs() < untilMs) clock.after(policy.againMs, attempt);
+    if (gateway.send(request, { onReply }, shard)) return;
+    if (clock.monotonicMs() < untilMs) clock.after(policy.againMs, again);
     else settled(undefined, isUnknown);
   };
   attempt();

@@ -8,11 +8,12 @@ import { decodeUtf8 } from '../base/utf8.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import { explanation } from '../protocol/refusal.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { ALL_GROUPS, type Request, newRequest, setOperation } from '../protocol/request.ts';
+import type { StreamName } from '../protocol/flat-path.ts';
+import { type Retrying, sendUntilDone } from './retry.ts';
+import { ALL_GROUPS, type Asking, type Request, requestFor } from '../protocol/request.ts';
 
 /** An entry of the operations table. */
-export interface Callable<R> {
-  readonly number: number;
+export interface Callable<P, R> extends Asking<P> {
   readonly result: { read(reply: Reply): R };
 }
 
@@ -42,7 +43,7 @@ export interface Refused extends Common {
 /** The kept part of a reply, whose memory is reused after the callback. */
 export type Answer<R> = Accepted<R> | Refused;
 
-function keep<R>(operation: Callable<R>, reply: Reply): Answer<R> {
+function keep<R>(operation: Callable<never, R>, reply: Reply): Answer<R> {
   const { flags, startOffset, nextOffset, recordFirst, recordStart, recordNext } = reply;
   const body = reply.body === undefined ? '' : decodeUtf8(reply.body);
   const common = { flags, startOffset, nextOffset, recordFirst, recordStart, recordNext, body };
@@ -56,78 +57,100 @@ const BUSY: Refused = {
   ...{ code: 'SHARD_BUSY', detail: '', body: '' },
 };
 
-function begin<R>(operation: Callable<R>, fill: (request: Request) => void): Request {
-  const request = newRequest();
-  setOperation(request, operation);
-  fill(request);
-  return request;
-}
-
 export interface CallOptions<R> {
-  /** For queries about all groups of one shard. */
-  readonly shard?: number;
   /**
    * Receives the answer in order among the shard's events; the promise settles after the events that arrived with it.
    */
-  readonly atOnce?: (answer: Answer<R>) => void;
+  readonly atOnce?: ((answer: Answer<R>) => void) | undefined;
+  /** Repeats the call; the answer is the last one. */
+  readonly retry?: Pick<Retrying, 'clock' | 'policy' | 'isWanted'> | undefined;
 }
 
-/** `fill` sets group and parameters. A full mailbox answers SHARD_BUSY. */
-export function call<R>(
+/** A full mailbox answers SHARD_BUSY. */
+export function callGroup<P, R>(
   gateway: ShardGateway,
-  operation: Callable<R>,
-  fill: (request: Request) => void,
-  { shard, atOnce }: CallOptions<R> = {},
+  operation: Callable<P, R>,
+  group: number,
+  asked: P,
+  options: CallOptions<R> = {},
+): Promise<Answer<R>> {
+  return send(gateway, operation, { ...options, request: requestFor(operation, group, asked) });
+}
+
+/** About one stream, whose name says which group that is. */
+export function callStream<P extends StreamName, R>(
+  gateway: ShardGateway,
+  operation: Callable<P, R>,
+  asked: P,
+): Promise<Answer<R>> {
+  return callGroup(gateway, operation, gateway.groupOf(asked.bucket, asked.stream), asked);
+}
+
+/** About all groups of one shard. */
+export function callShard<P, R>(
+  gateway: ShardGateway,
+  operation: Callable<P, R>,
+  shard: number,
+  asked: P,
+  options: CallOptions<R> = {},
+): Promise<Answer<R>> {
+  return send(gateway, operation, { ...options, request: requestFor(operation, ALL_GROUPS, asked), shard });
+}
+
+interface Sending<R> extends CallOptions<R> {
+  readonly request: Request;
+  readonly shard?: number;
+}
+
+function send<R>(
+  gateway: ShardGateway,
+  operation: Callable<never, R>,
+  { request, shard, atOnce, retry }: Sending<R>,
 ): Promise<Answer<R>> {
   return new Promise((resolve) => {
-    const onReply = (reply: Reply): void => {
-      const answer = keep(operation, reply);
+    const done = (answer: Answer<R>): void => {
       atOnce?.(answer);
       resolve(answer);
     };
-    if (!gateway.send(begin(operation, fill), { onReply }, shard)) resolve(BUSY);
+    if (retry !== undefined) return callUntilDone({ gateway, shard, ...retry }, operation, request, done);
+    const onReply = (reply: Reply): void => done(keep(operation, reply));
+    if (!gateway.send(request, { onReply }, shard)) resolve(BUSY);
   });
 }
 
-/** For one stream: sets its group and name. */
-export function callStream<R>(
-  gateway: ShardGateway,
-  operation: Callable<R>,
-  { bucket, stream }: { readonly bucket: string; readonly stream: string },
-  fill?: (request: Request) => void,
-): Promise<Answer<R>> {
-  return call(gateway, operation, (request) => {
-    request.group = gateway.groupOf(bucket, stream);
-    request.command.bucket = bucket;
-    request.command.stream = stream;
-    fill?.(request);
-  });
+/** For a caller whose next step belongs into the callback of the answer. */
+export function callUntilDone<R>(
+  retrying: Retrying,
+  operation: Callable<never, R>,
+  request: Request,
+  done: (answer: Answer<R>) => void,
+): void {
+  sendUntilDone(retrying, request, (reply) => done(reply === undefined ? BUSY : keep(operation, reply)));
 }
 
 /** `done` receives one answer per shard, in order, and never inside this call when a shard was reached. */
-export function callShards<R>(
+export function callShards<P, R>(
   gateway: ShardGateway,
-  operation: Callable<R>,
-  fill: (request: Request) => void,
+  operation: Callable<P, R>,
+  asked: P,
   done: (answers: Answer<R>[]) => void,
 ): void {
   const collector = new Collector(operation, gateway.shardCount, done);
-  const request = begin(operation, fill);
-  request.group = ALL_GROUPS;
+  const request = requestFor(operation, ALL_GROUPS, asked);
   for (let shard = 0; shard < gateway.shardCount; shard++) {
     if (!gateway.send(request, collector.handler(shard), shard)) collector.put(shard, BUSY);
   }
 }
 
 /** `done` receives one answer per group, in order. */
-export function callGroups<R>(
+export function callGroups<P, R>(
   gateway: ShardGateway,
-  operation: Callable<R>,
-  fill: (request: Request) => void,
+  operation: Callable<P, R>,
+  asked: P,
   done: (answers: Answer<R>[]) => void,
 ): void {
   const collector = new Collector(operation, gateway.groupCount, done);
-  const request = begin(operation, fill);
+  const request = requestFor(operation, 0, asked);
   for (let group = 0; group < gateway.groupCount; group++) {
     request.group = group;
     if (!gateway.send(request, collector.handler(group))) collector.put(group, BUSY);
@@ -135,12 +158,12 @@ export function callGroups<R>(
 }
 
 class Collector<R> {
-  readonly #operation: Callable<R>;
+  readonly #operation: Callable<never, R>;
   readonly #answers: Answer<R>[] = [];
   readonly #done: (answers: Answer<R>[]) => void;
   #waiting: number;
 
-  constructor(operation: Callable<R>, count: number, done: (answers: Answer<R>[]) => void) {
+  constructor(operation: Callable<never, R>, count: number, done: (answers: Answer<R>[]) => void) {
     this.#operation = operation;
     this.#waiting = count;
     this.#done = done;

@@ -20,15 +20,15 @@ import {
   Command,
   type CommandFields,
   commandBytesMax,
-  newCommandFields,
   writeCommand,
+  writeKeyCommand,
   FLAG_PRODUCER,
 } from '../protocol/command.ts';
 import { EntryBuilder, eachCommand } from './entry.ts';
 import { REPLY_DUPLICATE, REPLY_PRODUCER, Reply } from '../protocol/reply.ts';
 import { refuse } from '../stream/append.ts';
 import { QuotaExtras } from '../stream/quota-extras.ts';
-import { READ_FLAG_NO_TOUCH, Query, quotaMark } from '../protocol/request.ts';
+import { Query, quotaMark } from '../protocol/request.ts';
 import { Admission } from './admission.ts';
 import { prepare } from './prepare.ts';
 import { type Asked, answerQuery } from './queries.ts';
@@ -214,9 +214,7 @@ export class Group {
     }
     if (query.op === READ) this.counters.reads++;
     this.#sink.send(reply);
-    if (used !== undefined && (query.flags & READ_FLAG_NO_TOUCH) === 0) {
-      this.#renew(used, shownMs);
-    }
+    if (used !== undefined) this.#renew(used, shownMs);
   }
 
   /** Proposes what submit() collected. Returns false when there was nothing. */
@@ -364,14 +362,7 @@ export class Group {
   }
 
   #submitInternal(kind: number, key: Uint8Array | undefined, nowMs: number): void {
-    const fields = newCommandFields();
-    fields.kind = kind;
-    // Written without names first; the key, already encoded, is copied after the fixed part.
-    const fixed = writeCommand(fields, this.#scratch, this.#scratchView, 0);
-    if (key !== undefined) {
-      this.#scratch.set(key, fixed);
-      this.#scratchView.setUint16(4, key.length, true);
-    }
+    writeKeyCommand(kind, key, this.#scratch, this.#scratchView, 0);
     this.#makeRoom(this.#scratch.length);
     this.#command.read(this.#scratch, this.#scratchView, 0);
     this.#entry.add(this.#command, this.#clock(nowMs));

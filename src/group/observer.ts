@@ -4,7 +4,7 @@
  * all streams of the group; without observers there is none.
  *
  * Body of an event: JSON, an array of [bucket, stream, incarnation, tail, removed (0 or 1)]. An event without a body
- * says that the state was replaced: everything known of the group (`a`) must be queried again.
+ * says that the state was replaced: everything known of the group must be queried again.
  */
 import { Glob } from '../base/glob.ts';
 import { TAIL_EVENT_BYTES_MAX } from '../base/limits.ts';
@@ -13,13 +13,7 @@ import type { Head } from '../stream/head.ts';
 import type { State } from '../stream/state.ts';
 import { flatPath } from '../protocol/flat-path.ts';
 import { REPLY_BODY_OMITTED, REPLY_TAIL, REPLY_UP_TO_DATE, Reply } from '../protocol/reply.ts';
-import {
-  OBSERVE_FORGET_NAME,
-  OBSERVE_FORGET_PATTERN,
-  OBSERVE_NAME,
-  OBSERVE_PATTERN,
-  type Query,
-} from '../protocol/request.ts';
+import type { Query } from '../protocol/request.ts';
 import { readText } from '../base/text.ts';
 import type { ReplySink } from './reply-sink.ts';
 import { showReplaced } from '../protocol/watching.ts';
@@ -55,24 +49,21 @@ export class Observer {
     return this.#names.size > 0 || this.#patterns.size > 0;
   }
 
-  /**
-   * OBSERVE: changes the set of observed streams. For a name the answer is the stream's position, c = 0 when there is
-   * none.
-   */
+  /** OBSERVE: changes the set of observed streams. For a name the answer is the stream's position. */
   handle(state: State, query: Query, nowMs: number, reply: Reply): void {
-    const text = readText(query.bytes, query.keyAt, query.keyBytes);
-    if (query.topic !== 0) this.#topic = query.topic;
-    if (query.mode === OBSERVE_NAME) {
-      this.#names.add(text);
+    const { action, topic, name } = QUERIES.observe.request.read(query);
+    if (topic !== 0) this.#topic = topic;
+    if (action === 'watch') {
+      this.#names.add(name);
       this.#recheck(state, query);
       this.#describe(state, query, nowMs, reply);
-    } else if (query.mode === OBSERVE_FORGET_NAME) {
-      if (this.#names.delete(text)) this.#recheck(state, query);
-    } else if (query.mode === OBSERVE_PATTERN) {
-      this.#patterns.set(text, new Glob(text));
+    } else if (action === 'forget') {
+      if (this.#names.delete(name)) this.#recheck(state, query);
+    } else if (action === 'watch-pattern') {
+      this.#patterns.set(name, new Glob(name));
       this.#known.clear();
-    } else if (query.mode === OBSERVE_FORGET_PATTERN) {
-      if (this.#patterns.delete(text)) this.#known.clear();
+    } else if (action === 'forget-pattern') {
+      if (this.#patterns.delete(name)) this.#known.clear();
     }
     if (!this.active) this.#moved.clear();
   }

@@ -10,8 +10,8 @@ import { published } from '../stream/publish.ts';
 import type { State } from '../stream/state.ts';
 import { isOwnObject } from '../protocol/object-key.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
-import { type Query, SNAPSHOT_ANY, SNAPSHOT_AT, SNAPSHOT_LATEST } from '../protocol/request.ts';
-import { readText } from '../base/text.ts';
+import { READ_FLAG_NO_TOUCH } from '../protocol/read.ts';
+import type { Query } from '../protocol/request.ts';
 import type { Watchers } from './watchers.ts';
 import { type QueriesOf, byNumber, QUERIES } from '../protocol/operations.ts';
 
@@ -69,21 +69,23 @@ function showAttributes({ state }: Asked, head: Head, reply: Reply): undefined {
   reply.body = state.attributes(head) ?? NO_ATTRIBUTES;
 }
 
-function answerRead({ state, watchers, query }: Asked, head: Head, reply: Reply): Head {
-  const plan = planRead(state, head, query, reply);
-  if (plan === undefined) return head;
-  if (query.topic !== 0 && !head.closed) watchers.watch(head, query.topic);
-  reply.body = plan.body;
-  return head;
+function answerRead({ state, watchers, query }: Asked, head: Head, reply: Reply): Head | undefined {
+  const asked = QUERIES.read.request.read(query);
+  const plan = planRead(state, head, asked, reply);
+  if (plan !== undefined) {
+    if (asked.topic !== 0 && !head.closed) watchers.watch(head, asked.topic);
+    reply.body = plan.body;
+  }
+  return (asked.readFlags & READ_FLAG_NO_TOUCH) === 0 ? head : undefined;
 }
 
 /** Counting stops after one pass of this many. */
 const GC_PASS_MAX = 4096;
 
 function answerBucketGarbage({ state, query }: Asked, reply: Reply): void {
-  const bucket = readText(query.bytes, query.keyAt, query.keyBytes);
+  const { bucket, limit } = QUERIES.bucketGarbage.request.read(query);
   const entries = gcOfBucket(state, bucket, GC_PASS_MAX);
-  const some = entries.slice(0, query.maxRecords);
+  const some = entries.slice(0, limit);
   const own = some.filter(({ key }) => isOwnObject(key, state.group, state.cold.origin));
   QUERIES.bucketGarbage.result.write(reply, {
     entries: entries.length,
@@ -99,9 +101,10 @@ function answerBucketGarbage({ state, query }: Asked, reply: Reply): void {
  * named snapshot was found: reading one renews the lifetime, looking for one does not.
  */
 function answerSnapshot({ state, query }: Asked, head: Head, reply: Reply): Head | undefined {
+  const asked = QUERIES.snapshot.request.read(query);
   const snapshot = published(state, head);
-  if (query.mode !== SNAPSHOT_ANY) {
-    const wanted = query.mode === SNAPSHOT_LATEST || snapshot?.offset === query.value;
+  if (asked.choice !== 'any') {
+    const wanted = asked.choice === 'latest' || snapshot?.offset === asked.offset;
     if (snapshot === undefined || !wanted) {
       refuse(reply, 'SNAPSHOT_NOT_FOUND', head);
       return undefined;
@@ -120,11 +123,10 @@ function answerSnapshot({ state, query }: Asked, head: Head, reply: Reply): Head
   QUERIES.snapshot.result.write(reply, { offset, incarnation, size, digest });
   if (snapshot === undefined) return undefined;
   reply.contentType = snapshot.contentType;
-  if (query.maxBytes > 0) {
-    const from = query.maxRecords;
-    reply.body = state.snapshots.bytes(state.tx, head.incarnation, snapshot.size, from, query.maxBytes);
+  if (asked.maxBytes > 0) {
+    reply.body = state.snapshots.bytes(state.tx, head.incarnation, snapshot.size, asked.from, asked.maxBytes);
   }
-  return query.mode === SNAPSHOT_AT ? head : undefined;
+  return asked.choice === 'at' ? head : undefined;
 }
 
 function describeHead({ state }: Asked, head: Head, reply: Reply): undefined {

@@ -7,7 +7,8 @@
  */
 import { TOKEN_BYTES_MAX } from '../base/limits.ts';
 import { encodeUtf8 } from '../base/utf8.ts';
-import type { CommandFields } from '../protocol/command.ts';
+import type { AppendFields } from '../protocol/append.ts';
+import type { CreateFields } from '../protocol/create.ts';
 import { conditionText } from '../protocol/condition.ts';
 import {
   parseBooleanTrue,
@@ -221,31 +222,40 @@ export interface Refusal {
 
 const invalidHeader = (detail: string): Refusal => ({ code: 'INVALID_HEADER', detail });
 
-/** Fields of an append, or of a create. Numbers first: a malformed one is 400 before other checks. */
-export function fillCommand(
-  headers: WriteHeaders,
-  command: CommandFields,
-  kind: 'append' | 'create',
-): Refusal | undefined {
-  const isCreate = kind === 'create';
-  command.recordMatch = -1;
-  command.ttlSeconds = -1;
-  command.expiresAtMs = -1;
-  command.attributes = undefined;
+/** What an append and a create have both. */
+type WriteFields = Pick<AppendFields, keyof AppendFields & keyof CreateFields>;
+
+/** `command` is at its defaults. Numbers are checked first: a malformed one is 400 before anything else. */
+export function fillAppend(headers: WriteHeaders, command: AppendFields): Refusal | undefined {
   const refusal =
     checkEncoding(headers.contentEncoding) ??
     fillCondition(headers, command) ??
-    (isCreate ? fillLifetime(headers, command) : fillRecordMatch(headers, command)) ??
+    fillRecordMatch(headers, command) ??
+    fillProducer(headers, command) ??
+    fillTexts(headers, command);
+  if (refusal === undefined) command.close = isClosing(headers);
+  return refusal;
+}
+
+export function fillCreate(headers: WriteHeaders, command: CreateFields): Refusal | undefined {
+  const refusal =
+    checkEncoding(headers.contentEncoding) ??
+    fillCondition(headers, command) ??
+    fillLifetime(headers, command) ??
     fillProducer(headers, command) ??
     fillTexts(headers, command);
   if (refusal !== undefined) return refusal;
-  command.close = headers.streamClosed !== undefined && parseBooleanTrue(headers.streamClosed.trim());
+  command.close = isClosing(headers);
   // What uWebSockets.js makes of bytes that are not UTF-8; stored, it would not be what was sent.
-  if (isCreate && headers.streamAttrs?.includes('\ufffd') === true) {
+  if (headers.streamAttrs?.includes('\ufffd') === true) {
     return invalidHeader('Stream-Attrs is not UTF-8; write other characters as JSON escapes');
   }
-  if (isCreate && headers.streamAttrs !== undefined) command.attributes = encodeUtf8(headers.streamAttrs);
+  if (headers.streamAttrs !== undefined) command.attributes = encodeUtf8(headers.streamAttrs);
   return undefined;
+}
+
+function isClosing({ streamClosed }: WriteHeaders): boolean {
+  return streamClosed !== undefined && parseBooleanTrue(streamClosed.trim());
 }
 
 /** Bytes are stored as they come, so a compressed body would be stored compressed, and read as what its type says. */
@@ -258,8 +268,7 @@ export function checkEncoding(contentEncoding: string): Refusal | undefined {
 
 export const TOO_MANY_TAGS = 'If-Match and If-None-Match may list 16 tags each';
 
-function fillCondition({ ifMatch, ifNoneMatch }: WriteHeaders, command: CommandFields): Refusal | undefined {
-  command.condition = '';
+function fillCondition({ ifMatch, ifNoneMatch }: WriteHeaders, command: WriteFields): Refusal | undefined {
   if (ifMatch === '' && ifNoneMatch === '') return undefined;
   const condition = conditionText(ifMatch, ifNoneMatch);
   if (condition === undefined) return invalidHeader(TOO_MANY_TAGS);
@@ -267,7 +276,7 @@ function fillCondition({ ifMatch, ifNoneMatch }: WriteHeaders, command: CommandF
   return undefined;
 }
 
-function fillLifetime(headers: WriteHeaders, command: CommandFields): Refusal | undefined {
+function fillLifetime(headers: WriteHeaders, command: CreateFields): Refusal | undefined {
   const { streamTtl, streamExpiresAt } = headers;
   if (streamTtl !== undefined) {
     const ttl = parseTtl(streamTtl);
@@ -285,7 +294,7 @@ function fillLifetime(headers: WriteHeaders, command: CommandFields): Refusal | 
   return undefined;
 }
 
-function fillRecordMatch(headers: WriteHeaders, command: CommandFields): Refusal | undefined {
+function fillRecordMatch(headers: WriteHeaders, command: AppendFields): Refusal | undefined {
   if (headers.recordMatch === undefined) return undefined;
   const match = parseOrdinal(headers.recordMatch.trim(), 'Stream-Record-Match');
   if (!match.ok) return invalidHeader(match.reason);
@@ -293,8 +302,7 @@ function fillRecordMatch(headers: WriteHeaders, command: CommandFields): Refusal
   return undefined;
 }
 
-function fillProducer(headers: WriteHeaders, command: CommandFields): Refusal | undefined {
-  command.producerId = '';
+function fillProducer(headers: WriteHeaders, command: WriteFields): Refusal | undefined {
   const { producerId, producerEpoch, producerSeq } = headers;
   if (producerId === undefined && producerEpoch === undefined && producerSeq === undefined) return undefined;
   const producer = parseProducer(producerId, producerEpoch, producerSeq);
@@ -309,7 +317,7 @@ function fillProducer(headers: WriteHeaders, command: CommandFields): Refusal | 
   return checkToken(command.producerId, 'Producer-Id');
 }
 
-function fillTexts(headers: WriteHeaders, command: CommandFields): Refusal | undefined {
+function fillTexts(headers: WriteHeaders, command: WriteFields): Refusal | undefined {
   command.contentType = headers.contentType === undefined ? '' : normalizeContentType(headers.contentType);
   // A blank token orders nothing, so it counts as absent.
   const seq = headers.streamSeq;

@@ -12,7 +12,7 @@ import {
   READ_RECORD,
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
-} from '../protocol/request.ts';
+} from '../protocol/read.ts';
 import type { ReadParams } from './context.ts';
 
 /** A query that was understood, or the sentence for the 400. */

@@ -17,9 +17,15 @@ import { type CacheControl, RECORD_EXTENSION, type Responder } from './response.
 import type { UwsResponse } from './uws.ts';
 import { GZIP_SUFFIX, rangeTag } from '../protocol/condition.ts';
 import { formatOffset } from '../protocol/header-values.ts';
-import { readCreatedAtMs, readIncarnation } from '../protocol/read.ts';
+import {
+  READ_FLAG_ENVELOPE,
+  READ_NOW,
+  READ_OFFSET,
+  READ_RECORD,
+  readCreatedAtMs,
+  readIncarnation,
+} from '../protocol/read.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, Reply } from '../protocol/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_NOW, READ_OFFSET, READ_RECORD } from '../protocol/request.ts';
 
 /** Was the read addressed by records? Then its answer carries the record range. */
 export function isRecordRead(params: ReadParams): boolean {

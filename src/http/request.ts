@@ -13,7 +13,8 @@
 import type { ErrorCode } from '../base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { type Request, newRequest } from '../protocol/request.ts';
+import type { StreamName } from '../protocol/flat-path.ts';
+import { type Asking, type Request, fillRequest, newRequest } from '../protocol/request.ts';
 import { type BodyOwner, BodyReader } from './body.ts';
 import type { Family, HttpServerContext, Operation } from './context.ts';
 import { type GuardedAbort, type ResponseOwner, guardAbort, takeOver } from './guard.ts';
@@ -135,14 +136,16 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     return (this.#request ??= newRequest());
   }
 
-  /** The shared query, set to a question about the stream that the path names. */
-  streamQuery(op: number): Request {
+  /** That of the stream which the path names. */
+  get group(): number {
+    return this.gateway.groupOf(this.bucket, this.stream);
+  }
+
+  /** Sends a query about the stream that the path names. */
+  ask(operation: Asking<StreamName>, renderer: ReplyRenderer): void {
     const { query } = this.server;
-    query.op = op;
-    query.group = this.gateway.groupOf(this.bucket, this.stream);
-    query.command.bucket = this.bucket;
-    query.command.stream = this.stream;
-    return query;
+    fillRequest(query, operation, this.group, this);
+    this.send(query, renderer);
   }
 
   /** Keeps the response after the route handler has returned. */

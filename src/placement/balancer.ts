@@ -8,9 +8,8 @@
  * twice in a row counts as unreachable for a while.
  */
 import { askNodeStatus } from '../gateway/node-status.ts';
-import { call } from '../gateway/shard-client.ts';
+import { callGroup } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
-import { ADMIN_TRANSFER } from '../protocol/request.ts';
 import { NonOverlappingInterval } from './non-overlapping-interval.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
@@ -208,11 +207,7 @@ export class Balancer {
   }
 
   async #ask({ group, to }: Transfer): Promise<Outcome> {
-    const answer = await call(this.#options.gateway, QUERIES.admin, (request) => {
-      request.group = group;
-      request.mode = ADMIN_TRANSFER;
-      request.value = to;
-    });
+    const answer = await callGroup(this.#options.gateway, QUERIES.admin, group, { call: 'transfer', node: to });
     const outcome = answer.code === 'OK' ? answer.result.outcome : 'failed';
     if (outcome === 'done') return 'started';
     return outcome === 'declined' ? 'declined' : 'impossible';

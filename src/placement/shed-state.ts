@@ -8,29 +8,20 @@
 import { open, rename } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { MillraceError } from '../base/errors.ts';
 import { ConfigError } from '../config/error.ts';
-import { type Answer, callShards, firstRefusal } from '../gateway/shard-client.ts';
+import { REAL_CLOCK, type RetryPolicy } from '../gateway/retry.ts';
+import { callShard, firstRefusal } from '../gateway/shard-client.ts';
 import type { DrainMark } from './ports.ts';
 import type { ShardGateway } from '../ports.ts';
-import type { Request } from '../protocol/request.ts';
-import {
-  SHED_COLD,
-  SHED_DRAIN,
-  SHED_EGRESS,
-  PRIORITY_LOW,
-  PRIORITY_NONE,
-  SHED_STALL,
-  PRIORITY_NORMAL,
-} from './state/shed.ts';
+import type { ShedRequest } from '../protocol/administration.ts';
+import { SHED_COLD, SHED_DRAIN, SHED_EGRESS, SHED_STALL } from './state/shed.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
 const FILE = 'leadership-shed.json';
 const FORMAT = 1;
-/** Retries of a full mailbox; together two seconds, after which the operator is asked to repeat. */
-const RETRIES_MAX = 100;
-const RETRY_MS = 20;
+/** After this long with a full mailbox the operator is told to repeat. */
+const POLICY: RetryPolicy = { patienceMs: 2000, againMs: 20, isPassing: (code) => code === 'SHARD_BUSY' };
 
 /** Throws ConfigError for a foreign or damaged file: a guess could let a node lead that must not. */
 export function readDrainMark(dataDir: string): boolean {
@@ -144,20 +135,15 @@ export class ShedState implements DrainMark {
   /** Tells every shard the current state; at start before the first request. Rejects with a MillraceError. */
   async apply(): Promise<void> {
     const never = this.#draining || (this.#egress.isImpaired && !this.#egress.mayLead);
-    const { bits } = this;
-    const fill = (request: Request): void => {
-      request.mode = never ? PRIORITY_NONE : this.#isColdCut ? PRIORITY_LOW : PRIORITY_NORMAL;
-      request.value = bits;
-    };
-    for (let attempt = 1; ; attempt++) {
-      const parts = await new Promise<readonly Answer<unknown>[]>((resolve) => {
-        callShards(this.#gateway, QUERIES.shed, fill, resolve);
-      });
-      const refused = firstRefusal(parts);
-      if (refused === undefined) return;
-      if (refused.code !== 'SHARD_BUSY' || attempt === RETRIES_MAX) throw new MillraceError(refused.code);
-      await delay(RETRY_MS);
-    }
+    const priority = never ? 'none' : this.#isColdCut ? 'low' : 'normal';
+    const asked: ShedRequest = { priority, reasons: this.bits };
+    const shards = Array.from({ length: this.#gateway.shardCount }, (_, shard) => shard);
+    const retry = { clock: REAL_CLOCK, policy: POLICY };
+    const answers = await Promise.all(
+      shards.map((shard) => callShard(this.#gateway, QUERIES.shed, shard, asked, { retry })),
+    );
+    const refused = firstRefusal(answers);
+    if (refused !== undefined) throw new MillraceError(refused.code);
   }
 
   #inTurn(run: () => Promise<void>): Promise<void> {

@@ -1,21 +1,86 @@
 /** Operators' calls about one Raft group, and whether a shard may lead. */
-import { NO_RESULT, query } from './operation.ts';
 import { CALL_RESULT } from './call-result.ts';
+import { MODE, VALUE } from './generic-fields.ts';
+import { NO_RESULT, query } from './operation.ts';
+import { type RequestCodec, nameStream } from './request.ts';
 
-/**
- * mode = one of ADMIN_*, value = node or index (-1 none), key = voters as `1,2,3`, or a learner's address (may be
- * empty).
- */
+/** By number, from 1. */
+const CALLS = ['', 'snapshot', 'purge', 'learner', 'transfer', 'membership', 'allow-revert', 'forget-learner'] as const;
+
+export type AdminRequest =
+  | { readonly call: 'snapshot' }
+  /** Undefined: the index of the last snapshot. */
+  | { readonly call: 'purge'; readonly upTo: number | undefined }
+  /** The address is empty when the configuration file has it. */
+  | { readonly call: 'learner'; readonly node: number; readonly address: string }
+  | { readonly call: 'transfer' | 'allow-revert' | 'forget-learner'; readonly node: number }
+  /** Ascending, each once. */
+  | { readonly call: 'membership'; readonly voters: readonly number[] };
+
+export type AdminCall = AdminRequest['call'];
+
+/** Stands for an index that is not given. */
+const NO_INDEX = -1;
+
+const ADMIN_REQUEST: RequestCodec<AdminRequest> = {
+  write(request, asked) {
+    request[MODE] = CALLS.indexOf(asked.call);
+    request[VALUE] = 'node' in asked ? asked.node : asked.call === 'purge' ? (asked.upTo ?? NO_INDEX) : NO_INDEX;
+    const text = asked.call === 'learner' ? asked.address : asked.call === 'membership' ? asked.voters.join(',') : '';
+    nameStream(request, { bucket: text, stream: '' });
+  },
+  read(query) {
+    const call = CALLS[query[MODE]];
+    const value = query[VALUE];
+    switch (call) {
+      case 'purge':
+        return { call, upTo: value === NO_INDEX ? undefined : value };
+      case 'learner':
+        return { call, node: value, address: query.keyText() };
+      case 'membership':
+        return { call, voters: query.keyText().split(',').map(Number) };
+      case 'transfer':
+      case 'allow-revert':
+      case 'forget-learner':
+        return { call, node: value };
+      default:
+        return { call: 'snapshot' };
+    }
+  },
+};
+
 export const admin = query({
   number: 40,
   scope: 'control',
   needsLeaders: false,
   duringImport: true,
+  request: ADMIN_REQUEST,
   result: CALL_RESULT,
 });
 
-/**
- * Whether this node may lead, for all groups of the shard: mode as in placement/state/shed.ts; value = why, to be
- * shown.
- */
-export const shed = query({ number: 41, scope: 'control', needsLeaders: false, duringImport: true, result: NO_RESULT });
+/** How a node campaigns: as usual, never, or later than the others. By number. */
+const PRIORITIES = ['normal', 'none', 'low'] as const;
+
+export interface ShedRequest {
+  readonly priority: (typeof PRIORITIES)[number];
+  /** Why, as bits to be shown (placement/state/shed.ts). */
+  readonly reasons: number;
+}
+
+const SHED_REQUEST: RequestCodec<ShedRequest> = {
+  write(request, { priority, reasons }) {
+    request[MODE] = PRIORITIES.indexOf(priority);
+    request[VALUE] = reasons;
+  },
+  read: (query) => ({ priority: PRIORITIES[query[MODE]] ?? 'normal', reasons: query[VALUE] }),
+};
+
+/** Whether this node may lead, for all groups of the shard. */
+export const shed = query({
+  number: 41,
+  scope: 'control',
+  needsLeaders: false,
+  duringImport: true,
+  request: SHED_REQUEST,
+  result: NO_RESULT,
+});

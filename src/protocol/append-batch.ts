@@ -6,6 +6,7 @@ import { byteAt } from '../base/bytes.ts';
 import { BATCH_FRAMES_MAX } from '../base/limits.ts';
 import { command, type ResultCodec } from './operation.ts';
 import { C } from './generic-fields.ts';
+import { APPEND_FIELDS } from './append.ts';
 
 export interface BatchResult {
   /** The body is the client's JSON array. */
@@ -30,6 +31,7 @@ export const appendBatch = command({
   quota: 'counted',
   createsStream: false,
   isImport: false,
+  request: APPEND_FIELDS,
   result: BATCH_RESULT,
 });
 

@@ -1,5 +1,7 @@
 /** Sets and shows the attributes of a stream, a JSON object. */
 import { NO_RESULT, command, query } from './operation.ts';
+import { commandFields } from './command-request.ts';
+import { NAMED_STREAM } from './request.ts';
 
 export const setAttributes = command({
   number: 4,
@@ -11,6 +13,7 @@ export const setAttributes = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: commandFields('bucket', 'stream', 'attributes'),
   result: NO_RESULT,
 });
 
@@ -19,5 +22,6 @@ export const getAttributes = query({
   scope: 'stream',
   needsLeaders: false,
   duringImport: false,
+  request: NAMED_STREAM,
   result: NO_RESULT,
 });

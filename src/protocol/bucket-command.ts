@@ -2,6 +2,7 @@
 import { Reader, Writer, textFieldBytes } from '../base/cursor.ts';
 import { NO_RESULT, command, type ResultCodec } from './operation.ts';
 import { A, B, C, TEXT } from './generic-fields.ts';
+import { commandFields, withPayload } from './command-request.ts';
 
 /** One command of a purge does a bounded part of it. */
 export interface PurgeResult {
@@ -40,6 +41,7 @@ export const deleteBucket = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: commandFields('bucket'),
   result: NO_RESULT,
 });
 
@@ -53,6 +55,7 @@ export const purge = command({
   quota: 'changes',
   createsStream: false,
   isImport: false,
+  request: withPayload(commandFields('bucket'), ({ after }: { readonly after: string }) => encodePurge(after)),
   result: PURGE_RESULT,
 });
 
@@ -66,6 +69,7 @@ export const quota = command({
   quota: 'changes',
   createsStream: false,
   isImport: false,
+  request: withPayload(commandFields('bucket'), encodeQuota),
   result: NO_RESULT,
 });
 

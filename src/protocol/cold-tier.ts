@@ -1,9 +1,12 @@
 /** Operations of the cold tier on a group (payloads: cold.ts), and operators' requests to it. */
-import { decodeGcList } from './cold.ts';
+import { type Orphan, decodeGcList, encodeFlushList, encodeGcList, encodeOrphanList } from './cold.ts';
 import { NO_RESULT, command, query, type ResultCodec } from './operation.ts';
 import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';
 import { CALL_RESULT } from './call-result.ts';
-import { A, B } from './generic-fields.ts';
+import type { StreamName } from './flat-path.ts';
+import { A, B, MAX_BYTES, MAX_RECORDS, VALUE } from './generic-fields.ts';
+import { type RequestCodec, nameStream } from './request.ts';
+import { NO_FIELDS, commandFields, withPayload } from './command-request.ts';
 
 /** Slices of a flush or compaction that replaced rows or chunks; the others came too late. */
 export interface SlicesResult {
@@ -52,6 +55,7 @@ export const flush = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: withPayload(commandFields('bucket'), encodeFlushList),
   result: SLICES_RESULT,
 });
 
@@ -67,6 +71,7 @@ export const gcDone = command({
   createsStream: false,
   isImport: false,
   checkForwarded: (payload) => void decodeGcList(payload),
+  request: withPayload(NO_FIELDS, ({ seqs }: { readonly seqs: readonly number[] }) => encodeGcList(seqs)),
   result: NO_RESULT,
 });
 
@@ -81,6 +86,7 @@ export const markOrphan = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: withPayload(NO_FIELDS, ({ orphans }: { readonly orphans: readonly Orphan[] }) => encodeOrphanList(orphans)),
   result: NO_RESULT,
 });
 
@@ -95,8 +101,38 @@ export const compact = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: withPayload(commandFields('bucket'), encodeFlushList),
   result: SLICES_RESULT,
 });
+
+/** A prefix of the stream's hot bytes, when it has at least so many; one object of at most `maxBytes`, 0: the shard's own bound. */
+export interface FlushStreamRequest extends StreamName {
+  readonly minHotBytes: number;
+  readonly maxBytes: number;
+}
+
+const FLUSH_STREAM: RequestCodec<FlushStreamRequest, Omit<FlushStreamRequest, keyof StreamName>> = {
+  write(request, asked) {
+    nameStream(request, asked);
+    request[VALUE] = asked.minHotBytes;
+    request[MAX_BYTES] = asked.maxBytes;
+  },
+  read: (query) => ({ minHotBytes: query[VALUE], maxBytes: query[MAX_BYTES] }),
+};
+
+/** Up to `limit` objects of one bucket. */
+export interface GarbageRequest {
+  readonly bucket: string;
+  readonly limit: number;
+}
+
+const GARBAGE: RequestCodec<GarbageRequest> = {
+  write(request, { bucket, limit }) {
+    nameStream(request, { bucket, stream: '' });
+    request[MAX_RECORDS] = limit;
+  },
+  read: (query) => ({ bucket: query.keyText(), limit: query[MAX_RECORDS] }),
+};
 
 /** Moves all bytes of one stream to the cold store, whatever their age. */
 export const flushStream = query({
@@ -104,14 +140,16 @@ export const flushStream = query({
   scope: 'control',
   needsLeaders: false,
   duringImport: true,
+  request: FLUSH_STREAM,
   result: CALL_RESULT,
 });
 
-/** Objects of one bucket (the key) that a group must delete: up to maxRecords of them. */
+/** Objects of one bucket that a group must delete. */
 export const bucketGarbage = query({
   number: 44,
   scope: 'group',
   needsLeaders: false,
   duringImport: false,
+  request: GARBAGE,
   result: GARBAGE_RESULT,
 });

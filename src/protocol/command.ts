@@ -32,9 +32,7 @@ export * from './command-kinds.ts';
 
 const FIXED_BYTES = 24;
 
-/**
- * The fields for a writer of commands; reused between calls, so every field is set each time (see resetCommandFields).
- */
+/** What a writer of commands fills in; reused between calls (see resetCommandFields). */
 export interface CommandFields {
   kind: number;
   bucket: string;
@@ -84,6 +82,27 @@ export function newCommandFields(): CommandFields {
     attributes: undefined,
     payload: undefined,
   };
+}
+
+/** All of them back to what newCommandFields() gives. */
+export function resetCommandFields(fields: CommandFields): void {
+  fields.kind = 0;
+  fields.bucket = '';
+  fields.stream = '';
+  fields.nowMs = 0;
+  fields.close = false;
+  fields.contentType = '';
+  fields.streamSeq = undefined;
+  fields.producerId = '';
+  fields.producerEpoch = 0;
+  fields.producerSeq = 0;
+  fields.recordMatch = -1;
+  fields.ttlSeconds = -1;
+  fields.expiresAtMs = -1;
+  fields.forkToken = 0;
+  fields.condition = '';
+  fields.attributes = undefined;
+  fields.payload = undefined;
 }
 
 /** Upper bound in bytes of the encoding, cheap enough for the hot path. */
@@ -169,6 +188,23 @@ export function writeCommand(
   view.setUint32(offset + 16, payload?.length ?? 0, true);
   view.setUint32(offset + 20, 0, true);
   return at - offset;
+}
+
+/** Writes a command of this node about a key that is bytes already, or about none. */
+export function writeKeyCommand(
+  kind: number,
+  key: Uint8Array | undefined,
+  bytes: Uint8Array,
+  view: DataView,
+  at: number,
+): number {
+  const fields = newCommandFields();
+  fields.kind = kind;
+  const size = writeCommand(fields, bytes, view, at);
+  if (key === undefined) return size;
+  bytes.set(key, at + size);
+  view.setUint16(at + 4, key.length, true);
+  return size + key.length;
 }
 
 /** For the command being written. Created once: an object per write is garbage on the hot path. */

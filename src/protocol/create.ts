@@ -1,5 +1,24 @@
 /** Create: a new stream, perhaps with its first body. */
 import { NO_RESULT, command } from './operation.ts';
+import { commandFields } from './command-request.ts';
+
+export const CREATE_FIELDS = commandFields(
+  'bucket',
+  'stream',
+  'contentType',
+  'payload',
+  'close',
+  'streamSeq',
+  'producerId',
+  'producerEpoch',
+  'producerSeq',
+  'ttlSeconds',
+  'expiresAtMs',
+  'attributes',
+  'condition',
+);
+
+export type CreateFields = ReturnType<typeof CREATE_FIELDS.fields>;
 
 export const create = command({
   number: 1,
@@ -11,5 +30,6 @@ export const create = command({
   quota: 'counted',
   createsStream: true,
   isImport: false,
+  request: CREATE_FIELDS,
   result: NO_RESULT,
 });

@@ -1,6 +1,7 @@
 /** Delete: removes a stream. */
 import { command } from './operation.ts';
 import { FORK_GONE } from './fork-gone.ts';
+import { commandFields } from './command-request.ts';
 
 export const deleteStream = command({
   number: 3,
@@ -12,5 +13,6 @@ export const deleteStream = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: commandFields('bucket', 'stream', 'condition'),
   result: FORK_GONE,
 });

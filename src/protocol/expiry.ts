@@ -1,5 +1,6 @@
 /** Lifetimes of streams. No client waits for an answer to these commands. */
 import { NO_RESULT, command } from './operation.ts';
+import { NO_FIELDS } from './command-request.ts';
 
 /** Renews a sliding lifetime after a read. */
 export const touch = command({
@@ -12,6 +13,7 @@ export const touch = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: NO_FIELDS,
   result: NO_RESULT,
 });
 
@@ -26,5 +28,6 @@ export const expire = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: NO_FIELDS,
   result: NO_RESULT,
 });

@@ -7,9 +7,13 @@
  */
 import { Reader, Writer } from '../base/cursor.ts';
 import { textBytes } from '../base/text.ts';
+import { type RequestCodec, nameStream } from './request.ts';
 import { NO_RESULT, command, query, type ResultCodec } from './operation.ts';
 import { FORK_GONE } from './fork-gone.ts';
-import { A, B, C, TEXT } from './generic-fields.ts';
+import type { StreamName } from './flat-path.ts';
+import { CREATE_FIELDS } from './create.ts';
+import { type CommandCodec, commandFields, withPayload } from './command-request.ts';
+import { A, B, C, MAX_BYTES, MAX_RECORDS, TEXT, TOPIC, VALUE } from './generic-fields.ts';
 
 /** The lifetime that a fork inherited from its source, or its own; -1: none. */
 export interface Lifetime {
@@ -55,6 +59,22 @@ const CHECK_RESULT: ResultCodec<{ readonly isThere: boolean }> = {
   read: (reply) => ({ isThere: reply[A] === 1 }),
 };
 
+/** A stream, and the fork that it is or has. */
+export interface ForkName extends StreamName {
+  readonly forkToken: number;
+}
+
+const NAMED_FORK = commandFields('bucket', 'stream', 'contentType', 'forkToken');
+
+/** Everything that its CREATE says but the body, which comes with the END. */
+const BEGIN: CommandCodec<Parameters<typeof CREATE_FIELDS.write>[1] & ForkName & ForkSource> = {
+  write(request, asked) {
+    CREATE_FIELDS.write(request, asked);
+    request.command.forkToken = asked.forkToken;
+    request.command.payload = encodeForkBegin(asked.source, asked.offset, asked.subOffset);
+  },
+};
+
 /** Reserves the name of the fork. */
 export const forkBegin = command({
   number: 21,
@@ -66,6 +86,7 @@ export const forkBegin = command({
   quota: 'counted',
   createsStream: true,
   isImport: false,
+  request: BEGIN,
   result: LIFETIME,
 });
 
@@ -80,6 +101,9 @@ export const forkPin = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: withPayload(NAMED_FORK, ({ fork, offset }: { readonly fork: string; readonly offset: number }) =>
+    encodeForkPin(fork, offset),
+  ),
   result: PIN_RESULT,
 });
 
@@ -94,6 +118,7 @@ export const forkData = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: withPayload(NAMED_FORK, encodeForkData),
   result: NO_RESULT,
 });
 
@@ -108,6 +133,19 @@ export const forkEnd = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: commandFields(
+    'bucket',
+    'stream',
+    'contentType',
+    'payload',
+    'close',
+    'producerId',
+    'producerEpoch',
+    'producerSeq',
+    'ttlSeconds',
+    'expiresAtMs',
+    'forkToken',
+  ),
   result: LIFETIME,
 });
 
@@ -121,6 +159,7 @@ export const forkAbort = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: NAMED_FORK,
   result: FORK_GONE,
 });
 
@@ -135,6 +174,7 @@ export const forkUnpin = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: NAMED_FORK,
   result: FORK_GONE,
 });
 
@@ -148,6 +188,7 @@ export const forkUnpinned = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: NAMED_FORK,
   result: NO_RESULT,
 });
 
@@ -162,11 +203,53 @@ export const forkCheck = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: NAMED_FORK,
   result: CHECK_RESULT,
 });
 
+/** Where the pin checks of a shard go on. */
+export interface PinPlace {
+  readonly group: number;
+  readonly incarnation: number;
+  readonly token: number;
+}
+
+export interface ForksRequest {
+  /** Notifications from this token on, which is drawn: there may be more than fits, and none of it can be done now. */
+  readonly fromToken: number;
+  readonly notificationsMax: number;
+  readonly pinChecksMax: number;
+  readonly place: PinPlace;
+}
+
+const FORKS: RequestCodec<ForksRequest> = {
+  write(request, { fromToken, notificationsMax, pinChecksMax, place }) {
+    nameStream(request, { bucket: String(place.incarnation), stream: String(fromToken) });
+    request[VALUE] = place.token;
+    request[MAX_RECORDS] = notificationsMax;
+    request[MAX_BYTES] = pinChecksMax;
+    request[TOPIC] = place.group;
+  },
+  read(query) {
+    const [incarnation = 0, fromToken = 0] = query.keyText().split('\0').map(Number);
+    return {
+      fromToken,
+      notificationsMax: query[MAX_RECORDS],
+      pinChecksMax: query[MAX_BYTES],
+      place: { group: query[TOPIC], incarnation, token: query[VALUE] },
+    };
+  },
+};
+
 /** Pending fork work of the groups that this shard leads (forks/state/notifications.ts), as JSON. */
-export const forks = query({ number: 47, scope: 'shard', needsLeaders: false, duringImport: false, result: NO_RESULT });
+export const forks = query({
+  number: 47,
+  scope: 'shard',
+  needsLeaders: false,
+  duringImport: false,
+  request: FORKS,
+  result: NO_RESULT,
+});
 
 /** Stream-Fork-Offset was omitted. */
 export const FORK_AT_TAIL = -1;
@@ -176,6 +259,11 @@ export interface ForkBegin {
   readonly source: Uint8Array;
   readonly offset: number;
   readonly subOffset: number;
+}
+
+/** `source` is a key: bucket, NUL, stream. */
+export interface ForkSource extends Omit<ForkBegin, 'source'> {
+  readonly source: string;
 }
 
 export function encodeForkBegin(source: string, offset: number, subOffset: number): Uint8Array {

@@ -1,6 +1,7 @@
 /** Head: metadata and position of a stream. */
 import { query, type ResultCodec } from './operation.ts';
 import { A, B, C, TEXT } from './generic-fields.ts';
+import { NAMED_STREAM } from './request.ts';
 
 /** HEAD's result in addition to position, type and records, which are in the reply as for any stream. */
 export interface HeadResult {
@@ -44,5 +45,6 @@ export const head = query({
   scope: 'stream',
   needsLeaders: false,
   duringImport: false,
+  request: NAMED_STREAM,
   result: HEAD_RESULT,
 });

@@ -8,6 +8,7 @@ import { Reader, Writer } from '../base/cursor.ts';
 import { NO_RESULT, command, type ResultCodec } from './operation.ts';
 import { B, TEXT } from './generic-fields.ts';
 import type { Reply } from './reply.ts';
+import { NO_FIELDS, withPayload } from './command-request.ts';
 
 /** Rows of an earlier attempt, or of the undone one, remain for an ABORT to delete. */
 export interface RowsLeft {
@@ -26,9 +27,7 @@ export function showBackup(reply: Reply, digest: string): void {
   reply[TEXT] = digest;
 }
 
-export function backupOf(reply: Reply): string {
-  return reply[TEXT];
-}
+const TOKEN = withPayload(NO_FIELDS, ({ token }: { readonly token: string }) => encodeImportToken(token));
 
 export const importBegin = command({
   number: 17,
@@ -40,6 +39,7 @@ export const importBegin = command({
   quota: 'none',
   createsStream: false,
   isImport: true,
+  request: TOKEN,
   result: ROWS_LEFT,
 });
 
@@ -53,6 +53,7 @@ export const importRows = command({
   quota: 'none',
   createsStream: false,
   isImport: true,
+  request: withPayload(NO_FIELDS, encodeImportRows),
   result: NO_RESULT,
 });
 
@@ -66,6 +67,7 @@ export const importEnd = command({
   quota: 'none',
   createsStream: false,
   isImport: true,
+  request: withPayload(NO_FIELDS, encodeImportEnd),
   result: NO_RESULT,
 });
 
@@ -79,6 +81,7 @@ export const importAbort = command({
   quota: 'none',
   createsStream: false,
   isImport: true,
+  request: TOKEN,
   result: ROWS_LEFT,
 });
 

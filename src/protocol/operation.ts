@@ -4,9 +4,7 @@
  * table of all of them is operations.ts; dispatch, forwarding and admission derive from it.
  */
 import type { Reply } from './reply.ts';
-
-/** Numbers below are commands: the first byte of a frame tells the two apart. */
-export const FIRST_QUERY_NUMBER = 32;
+import type { Query, Request } from './request.ts';
 
 /** Content of a command's payload. */
 export type Body =
@@ -32,6 +30,14 @@ export interface AnyResultCodec {
   read(reply: Reply): unknown;
 }
 
+export interface AnyRequestCodec {
+  write(request: Request, asked: never): void;
+  read(query: Query): unknown;
+}
+
+/** A command in the log is read by its own payload and fields (command.ts). */
+export type AnyCommandCodec = Pick<AnyRequestCodec, 'write'>;
+
 export interface CommandTraits {
   /** Stored in logs: never reused, never changed. Below KIND_CONDITIONAL. */
   readonly number: number;
@@ -52,6 +58,7 @@ export interface CommandTraits {
   readonly isImport: boolean;
   /** Checks parameters that the state machine trusts; throws on anything invalid from a peer. */
   readonly checkForwarded?: (payload: Uint8Array) => void;
+  readonly request: AnyCommandCodec;
   readonly result: AnyResultCodec;
 }
 
@@ -75,6 +82,7 @@ export interface QueryTraits {
   readonly needsLeaders: boolean;
   /** Answered while a group is being imported. */
   readonly duringImport: boolean;
+  readonly request: AnyRequestCodec;
   readonly result: AnyResultCodec;
 }
 

@@ -26,12 +26,13 @@ import {
 } from './fork-command.ts';
 import { head } from './head.ts';
 import { importAbort, importBegin, importEnd, importRows } from './import-command.ts';
-import { type CommandTraits, FIRST_QUERY_NUMBER, type QueryScope, type QueryTraits } from './operation.ts';
+import { type CommandTraits, type QueryScope, type QueryTraits } from './operation.ts';
 import { publishSnapshot, retention } from './position-command.ts';
 import { read } from './read.ts';
 import { bucket, list, status, usage } from './shard-summary.ts';
 import { snapshot } from './snapshot.ts';
 import { observe, unwatch } from './watching.ts';
+import { FIRST_QUERY_NUMBER } from './request.ts';
 
 /** Replicated: what the log holds and the state machine applies. */
 export const COMMANDS = {

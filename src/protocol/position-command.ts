@@ -5,7 +5,24 @@
  */
 import { DIGEST_BYTES } from './cold.ts';
 import { Reader, Writer } from '../base/cursor.ts';
+import type { StreamName } from './flat-path.ts';
 import { NO_RESULT, command } from './operation.ts';
+import { type CommandCodec, commandFields, withPayload } from './command-request.ts';
+
+const PUBLISH_FIELDS = commandFields('bucket', 'stream', 'contentType', 'payload');
+
+/** `payload` has the snapshot behind PUBLISH_HEAD_BYTES of room (payloadOfSnapshot); it is a client's body, not copied once more. */
+interface PublishRequest extends Omit<Publish, 'bytes'>, StreamName {
+  readonly contentType?: string;
+  readonly payload: Uint8Array;
+}
+
+const PUBLISH: CommandCodec<PublishRequest> = {
+  write(request, asked) {
+    writePublishHead(asked.payload, asked);
+    PUBLISH_FIELDS.write(request, asked);
+  },
+};
 
 export const publishSnapshot = command({
   number: 9,
@@ -17,6 +34,7 @@ export const publishSnapshot = command({
   quota: 'counted',
   createsStream: false,
   isImport: false,
+  request: PUBLISH,
   result: NO_RESULT,
 });
 
@@ -30,6 +48,9 @@ export const retention = command({
   quota: 'none',
   createsStream: false,
   isImport: false,
+  request: withPayload(commandFields('bucket', 'stream'), ({ position }: { readonly position: Position }) =>
+    encodeRetention(position),
+  ),
   result: NO_RESULT,
 });
 
@@ -88,6 +109,13 @@ export interface Publish {
   readonly match: Uint8Array | undefined;
   /** The snapshot itself. */
   readonly bytes: Uint8Array;
+}
+
+/** With room in front of it for what the command says of it. */
+export function payloadOfSnapshot(bytes: Uint8Array): Uint8Array {
+  const payload = new Uint8Array(PUBLISH_HEAD_BYTES + bytes.length);
+  payload.set(bytes, PUBLISH_HEAD_BYTES);
+  return payload;
 }
 
 /** Writes everything except the bytes to the front of `payload`; the bytes are its rest. */

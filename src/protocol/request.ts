@@ -3,36 +3,18 @@
  *
  *   0 op u8 | 1 flags u8 (1 = payload in the transfer channel) | 2 group u16 | 4 slot u32 | 8 transferId u32 | 12 mark u32 (one of QUOTA_*)
  *  16 command, or query: mode u8, flags u8, keyBytes u16, topic u32, value f64, maxBytes u32, maxRecords u32, prefixBytes u16,
- *     afterBytes u16, key, prefix, after. What they mean says the operation (operations.ts).
+ *     afterBytes u16, key, prefix, after. What they mean says the operation's file.
  *
  * Queries about a whole shard carry group ALL_GROUPS. Little-endian.
  */
 import { byteAt } from '../base/bytes.ts';
-import { type CommandFields, commandBytesMax, newCommandFields, writeCommand } from './command.ts';
-import { writeText } from '../base/text.ts';
-import { FIRST_QUERY_NUMBER } from './operation.ts';
+import { type CommandFields, commandBytesMax, newCommandFields, resetCommandFields, writeCommand } from './command.ts';
+import { readText, writeText } from '../base/text.ts';
+import type { StreamName } from './flat-path.ts';
+import { AFTER, FLAGS, MAX_BYTES, MAX_RECORDS, MODE, PREFIX, TOPIC, VALUE } from './generic-fields.ts';
 
-export const ADMIN_SNAPSHOT = 1;
-export const ADMIN_PURGE = 2;
-export const ADMIN_LEARNER = 3;
-export const ADMIN_TRANSFER = 4;
-export const ADMIN_MEMBERSHIP = 5;
-export const ADMIN_ALLOW_REVERT = 6;
-export const ADMIN_FORGET_LEARNER = 7;
-
-export const EXPORT_OPEN = 1;
-export const EXPORT_HOLD = 2;
-export const EXPORT_CLOSE = 3;
-
-export const OBSERVE_NAME = 1;
-export const OBSERVE_FORGET_NAME = 2;
-export const OBSERVE_PATTERN = 3;
-export const OBSERVE_FORGET_PATTERN = 4;
-
-/** The one at `value`; the latest; the latest, or just the stream when there is none. */
-export const SNAPSHOT_AT = 0;
-export const SNAPSHOT_LATEST = 1;
-export const SNAPSHOT_ANY = 2;
+/** Numbers below are commands: the first byte of a frame tells the two apart. */
+export const FIRST_QUERY_NUMBER = 32;
 
 export const ALL_GROUPS = 0xffff;
 export const REQUEST_HEAD_BYTES = 16;
@@ -54,31 +36,10 @@ export function quotaMark(view: DataView, at: number): number {
   return at >= REQUEST_HEAD_BYTES ? view.getUint32(at - 4, true) : QUOTA_UNMARKED;
 }
 
-/** Where a read starts. */
-export const READ_OFFSET = 0;
-/** At the current tail: no bytes, the tail as next offset. */
-export const READ_NOW = 1;
-export const READ_RECORD = 2;
-export const READ_RECORD_NOW = 3;
-export const READ_TAIL_RECORDS = 4;
-
-/** Records are returned as {"record":n,"value":...}, still inside a JSON array. */
-export const READ_FLAG_ENVELOPE = 1;
-/** Do not renew the stream's sliding lifetime: a repeated read for a connected reader that was already counted. */
-export const READ_FLAG_NO_TOUCH = 2;
 /**
- * The body is count u32, the end of each message or record (u32, relative to the bytes), then the stored bytes (records
- * with their \n). A byte stream's answer then holds complete messages, as a JSON stream's always holds complete
- * records.
+ * A request on its way into its frame. It is for one operation, whose file says what it is asked with and writes that into these fields
+ * (requestFor, fillRequest). Objects may be reused: an operation sets all the fields that it reads.
  */
-export const READ_FLAG_PARTS = 4;
-/**
- * BUCKET: answered soon with this node's state if the leaders have not confirmed it by then, because a write waits for
- * it.
- */
-export const BUCKET_FLAG_SOON = 1;
-
-/** The fields of any request; reused, so set every field that the op reads (see newRequest). */
 export interface Request {
   /** Commands: one of QUOTA_*. A command that adds nothing is answered as usual. Older leaders ignore it. */
   quotaMark: number;
@@ -86,23 +47,14 @@ export interface Request {
   group: number;
   /** For commands: everything. For queries only bucket and stream are read from here. */
   readonly command: CommandFields;
-  /** READ: one of READ_*. */
-  mode: number;
-  /** READ: offset, record ordinal or count, by mode. */
-  value: number;
-  /** READ: 0 = the server's own bound only. */
-  maxBytes: number;
-  /** READ: 0 = unlimited. */
-  maxRecords: number;
-  readFlags: number;
-  /**
-   * READ: non-zero subscribes the topic to the stream's tail events, atomically with the read, when the read succeeds
-   * (code OK) and the stream is not closed at the returned position. UNWATCH: the topic to end.
-   */
-  topic: number;
-  /** LIST */
-  prefix: string;
-  after: string;
+  [MODE]: number;
+  [FLAGS]: number;
+  [VALUE]: number;
+  [MAX_BYTES]: number;
+  [MAX_RECORDS]: number;
+  [TOPIC]: number;
+  [PREFIX]: string;
+  [AFTER]: string;
 }
 
 export function newRequest(): Request {
@@ -111,29 +63,83 @@ export function newRequest(): Request {
     op: 0,
     group: 0,
     command: newCommandFields(),
-    mode: READ_OFFSET,
-    value: 0,
-    maxBytes: 0,
-    maxRecords: 0,
-    readFlags: 0,
-    topic: 0,
-    prefix: '',
-    after: '',
+    [MODE]: 0,
+    [FLAGS]: 0,
+    [VALUE]: 0,
+    [MAX_BYTES]: 0,
+    [MAX_RECORDS]: 0,
+    [TOPIC]: 0,
+    [PREFIX]: '',
+    [AFTER]: '',
   };
 }
 
-/** For an operation without parameters. */
-export const NO_PARAMETERS = (): void => undefined;
+/** What a query is asked with, and where it stands in the request. `read` gives what the shard sees of it. */
+export interface RequestCodec<Asked, Seen = Asked> {
+  write(request: Request, asked: Asked): void;
+  read(query: Query): Seen;
+}
 
-/** Sets the operation of a request; a command repeats it in its own header. */
-export function setOperation(request: Request, { number }: { readonly number: number }): void {
-  request.op = number;
-  request.command.kind = number < FIRST_QUERY_NUMBER ? number : 0;
+/** An operation, by what it is asked with. */
+export interface Asking<Asked> {
+  readonly number: number;
+  readonly request: { write(request: Request, asked: Asked): void };
+}
+
+/** A request of its own. */
+export function requestFor<Asked>(operation: Asking<Asked>, group: number, asked: Asked): Request {
+  const request = newRequest();
+  fillRequest(request, operation, group, asked);
+  return request;
+}
+
+/** The same in an object that is used again. */
+export function fillRequest<Asked>(request: Request, operation: Asking<Asked>, group: number, asked: Asked): void {
+  request.op = operation.number;
+  request.command.kind = operation.number < FIRST_QUERY_NUMBER ? operation.number : 0;
+  request.group = group;
+  operation.request.write(request, asked);
+}
+
+/** A stream and its group. */
+export interface StreamTarget extends StreamName {
+  readonly group: number;
+}
+
+/** The hot path fills the command in place. All other fields start at their defaults; the operation says which ones it has. */
+export function beginCommand<Fields>(
+  request: Request,
+  operation: FilledInPlace<Fields>,
+  { group, bucket, stream }: StreamTarget,
+): Fields {
+  const { command } = request;
+  request.op = operation.number;
+  request.group = group;
+  resetCommandFields(command);
+  command.kind = operation.number;
+  command.bucket = bucket;
+  command.stream = stream;
+  return operation.request.fields(command);
+}
+
+interface FilledInPlace<Fields> {
+  readonly number: number;
+  readonly request: { fields(command: CommandFields): Fields };
+}
+
+/** What a query about one stream is asked with, if nothing else. */
+export const NAMED_STREAM: RequestCodec<StreamName, undefined> = { write: nameStream, read: () => undefined };
+/** For an operation that is asked with nothing. */
+export const NOTHING_ASKED: RequestCodec<undefined, undefined> = { write: () => undefined, read: () => undefined };
+
+export function nameStream({ command }: Request, { bucket, stream }: StreamName): void {
+  command.bucket = bucket;
+  command.stream = stream;
 }
 
 /** Upper bound of the frame's size in bytes. */
 export function requestBytesMax(request: Request): number {
-  const texts = request.prefix.length + request.after.length;
+  const texts = request[PREFIX].length + request[AFTER].length;
   return REQUEST_HEAD_BYTES + QUERY_BYTES + commandBytesMax(request.command) + 3 * texts;
 }
 
@@ -167,16 +173,16 @@ function writeQuery(request: Request, bytes: Uint8Array, view: DataView, offset:
     bytes[at++] = 0;
     at += writeText(bytes, at, stream);
   }
-  bytes[offset + 16] = request.mode;
-  bytes[offset + 17] = request.readFlags;
+  bytes[offset + 16] = request[MODE];
+  bytes[offset + 17] = request[FLAGS];
   view.setUint16(offset + 18, at - offset - QUERY_BYTES, true);
-  view.setUint32(offset + 20, request.topic, true);
-  view.setFloat64(offset + 24, request.value, true);
-  view.setUint32(offset + 32, request.maxBytes, true);
-  view.setUint32(offset + 36, request.maxRecords, true);
-  const prefix = request.prefix === '' ? 0 : writeText(bytes, at, request.prefix);
+  view.setUint32(offset + 20, request[TOPIC], true);
+  view.setFloat64(offset + 24, request[VALUE], true);
+  view.setUint32(offset + 32, request[MAX_BYTES], true);
+  view.setUint32(offset + 36, request[MAX_RECORDS], true);
+  const prefix = request[PREFIX] === '' ? 0 : writeText(bytes, at, request[PREFIX]);
   at += prefix;
-  const after = request.after === '' ? 0 : writeText(bytes, at, request.after);
+  const after = request[AFTER] === '' ? 0 : writeText(bytes, at, request[AFTER]);
   view.setUint16(offset + 40, prefix, true);
   view.setUint16(offset + 42, after, true);
   return at + after - offset;
@@ -188,37 +194,52 @@ export function clearTopic(frame: Uint8Array, topics: ReadonlySet<number>): void
   if (topics.has(view.getUint32(20, true))) view.setUint32(20, 0, true);
 }
 
-/** A query in place, on the shard's side. Reused; valid until the next read. */
+/** A query in place, on the shard's side. Its operation reads what it asks. Reused; valid until the next read. */
 export class Query {
   bytes: Uint8Array = new Uint8Array(0);
   op = 0;
-  mode = 0;
-  flags = 0;
   keyAt = 0;
   keyBytes = 0;
-  topic = 0;
-  value = 0;
-  maxBytes = 0;
-  maxRecords = 0;
-  prefixAt = 0;
-  prefixBytes = 0;
-  afterAt = 0;
-  afterBytes = 0;
+  [MODE] = 0;
+  [FLAGS] = 0;
+  [VALUE] = 0;
+  [MAX_BYTES] = 0;
+  [MAX_RECORDS] = 0;
+  [TOPIC] = 0;
+  #prefixBytes = 0;
+  #afterBytes = 0;
 
   read(bytes: Uint8Array, view: DataView, offset: number): void {
     this.bytes = bytes;
     this.op = byteAt(bytes, offset);
-    this.mode = byteAt(bytes, offset + 16);
-    this.flags = byteAt(bytes, offset + 17);
+    this[MODE] = byteAt(bytes, offset + 16);
+    this[FLAGS] = byteAt(bytes, offset + 17);
     this.keyAt = offset + QUERY_BYTES;
     this.keyBytes = view.getUint16(offset + 18, true);
-    this.topic = view.getUint32(offset + 20, true);
-    this.value = view.getFloat64(offset + 24, true);
-    this.maxBytes = view.getUint32(offset + 32, true);
-    this.maxRecords = view.getUint32(offset + 36, true);
-    this.prefixAt = this.keyAt + this.keyBytes;
-    this.prefixBytes = view.getUint16(offset + 40, true);
-    this.afterAt = this.prefixAt + this.prefixBytes;
-    this.afterBytes = view.getUint16(offset + 42, true);
+    this[TOPIC] = view.getUint32(offset + 20, true);
+    this[VALUE] = view.getFloat64(offset + 24, true);
+    this[MAX_BYTES] = view.getUint32(offset + 32, true);
+    this[MAX_RECORDS] = view.getUint32(offset + 36, true);
+    this.#prefixBytes = view.getUint16(offset + 40, true);
+    this.#afterBytes = view.getUint16(offset + 42, true);
+  }
+
+  /** Bucket, NUL, stream; or what the operation has in its place. */
+  keyText(): string {
+    return readText(this.bytes, this.keyAt, this.keyBytes);
+  }
+
+  key(): Uint8Array {
+    return this.bytes.slice(this.keyAt, this.keyAt + this.keyBytes);
+  }
+
+  [PREFIX](): Uint8Array {
+    const at = this.keyAt + this.keyBytes;
+    return this.bytes.slice(at, at + this.#prefixBytes);
+  }
+
+  [AFTER](): Uint8Array {
+    const at = this.keyAt + this.keyBytes + this.#prefixBytes;
+    return this.bytes.slice(at, at + this.#afterBytes);
   }
 }

@@ -1,7 +1,44 @@
 /** Followers of streams: live readers and subscriptions. */
 import { NO_RESULT, query, type ResultCodec } from './operation.ts';
-import { A, C } from './generic-fields.ts';
+import type { StreamName } from './flat-path.ts';
+import { A, C, MODE, TOPIC } from './generic-fields.ts';
+import { type RequestCodec, nameStream } from './request.ts';
 import type { Reply } from './reply.ts';
+
+/** Events go to the topic. */
+export type ObserveRequest = { readonly topic: number } & (
+  | (StreamName & { readonly action: 'watch' | 'forget' })
+  /** Of paths (base/glob.ts). */
+  | { readonly action: 'watch-pattern' | 'forget-pattern'; readonly pattern: string }
+);
+
+export type ObserveAction = ObserveRequest['action'];
+
+/** By number, from 1. */
+const ACTIONS: readonly (ObserveAction | undefined)[] = [
+  undefined,
+  'watch',
+  'forget',
+  'watch-pattern',
+  'forget-pattern',
+];
+
+/** The name is that of the stream (its key as text), or the pattern. */
+interface ObserveView {
+  readonly action: ObserveAction | undefined;
+  readonly topic: number;
+  readonly name: string;
+}
+
+const OBSERVE_REQUEST: RequestCodec<ObserveRequest, ObserveView> = {
+  write(request, asked) {
+    // The pattern stands in place of the bucket.
+    nameStream(request, 'pattern' in asked ? { bucket: asked.pattern, stream: '' } : asked);
+    request[MODE] = ACTIONS.indexOf(asked.action);
+    request[TOPIC] = asked.topic;
+  },
+  read: (query) => ({ action: ACTIONS[query[MODE]], topic: query[TOPIC], name: query.keyText() }),
+};
 
 /** Position of a stream that is observed by name. */
 export interface ObserveResult {
@@ -30,23 +67,30 @@ export function replacedGroup(reply: Reply): number {
   return reply[A];
 }
 
+const TOPIC_REQUEST: RequestCodec<{ readonly topic: number }> = {
+  write(request, { topic }) {
+    nameStream(request, { bucket: '', stream: '' });
+    request[TOPIC] = topic;
+  },
+  read: (query) => ({ topic: query[TOPIC] }),
+};
+
 /** A live reader has left, so its topic ends. */
 export const unwatch = query({
   number: 37,
   scope: 'control',
   needsLeaders: false,
   duringImport: true,
+  request: TOPIC_REQUEST,
   result: NO_RESULT,
 });
 
-/**
- * The set of streams that subscriptions follow in a group (group/observer.ts): mode = one of OBSERVE_*, key = a stream,
- * or a pattern in place of the bucket; events go to the topic.
- */
+/** What subscriptions follow in a group (group/observer.ts). */
 export const observe = query({
   number: 46,
   scope: 'group',
   needsLeaders: false,
   duringImport: false,
+  request: OBSERVE_REQUEST,
   result: OBSERVE_RESULT,
 });

@@ -7,18 +7,8 @@ import type { Configuration } from '../raft/types.ts';
 import { notLeader, sentence } from './answers.ts';
 import { flushCall } from '../cold/shard/flush-call.ts';
 import type { ColdTier } from '../cold/shard/tier.ts';
-import { readText } from '../base/text.ts';
 import { Reply } from '../protocol/reply.ts';
-import {
-  ADMIN_ALLOW_REVERT,
-  ADMIN_FORGET_LEARNER,
-  ADMIN_LEARNER,
-  ADMIN_MEMBERSHIP,
-  ADMIN_PURGE,
-  ADMIN_SNAPSHOT,
-  ADMIN_TRANSFER,
-  type Query,
-} from '../protocol/request.ts';
+import type { Query } from '../protocol/request.ts';
 import { QUERIES } from '../protocol/operations.ts';
 import type { CallResult } from '../protocol/call-result.ts';
 
@@ -92,23 +82,22 @@ export class Administration {
 
   #start(slot: number, group: Group, query: Query, clockMs: number): CallResult | undefined {
     const wait: Wait = (look, late) => this.#wait(slot, clockMs, look, late);
-    switch (query.mode) {
-      case ADMIN_SNAPSHOT:
+    const asked = QUERIES.admin.request.read(query);
+    switch (asked.call) {
+      case 'snapshot':
         return this.#snapshot(group);
-      case ADMIN_PURGE:
-        return this.#purge(group, query.value);
-      case ADMIN_TRANSFER:
-        return this.#transfer(group, query.value);
-      case ADMIN_ALLOW_REVERT:
-        return this.#allowRevert(group, query.value);
-      case ADMIN_LEARNER:
-        return this.#learner(group, query.value, readText(query.bytes, query.keyAt, query.keyBytes), wait);
-      case ADMIN_FORGET_LEARNER:
-        return this.#forgetLearner(group, query.value, wait);
-      case ADMIN_MEMBERSHIP:
-        return this.#membership(group, readText(query.bytes, query.keyAt, query.keyBytes), wait);
-      default:
-        return sentence('invalid', 'unknown call');
+      case 'purge':
+        return this.#purge(group, asked.upTo);
+      case 'transfer':
+        return this.#transfer(group, asked.node);
+      case 'allow-revert':
+        return this.#allowRevert(group, asked.node);
+      case 'learner':
+        return this.#learner(group, asked.node, asked.address, wait);
+      case 'forget-learner':
+        return this.#forgetLearner(group, asked.node, wait);
+      case 'membership':
+        return this.#membership(group, asked.voters, wait);
     }
   }
 
@@ -127,9 +116,9 @@ export class Administration {
     };
   }
 
-  #purge(group: Group, upTo: number): CallResult {
+  #purge(group: Group, upTo: number | undefined): CallResult {
     const snapshot = this.#host.checkpointed(group);
-    const index = upTo < 0 ? snapshot : upTo;
+    const index = upTo ?? snapshot;
     if (index > snapshot) {
       return sentence(
         'invalid',
@@ -232,8 +221,8 @@ export class Administration {
     return done() ?? wait(done, 'the change was started but is not committed yet; ask again');
   }
 
-  #membership(group: Group, text: string, wait: Wait): CallResult | undefined {
-    const voters = [...new Set(text.split(',').map(Number))].sort((a, b) => a - b);
+  #membership(group: Group, named: readonly number[], wait: Wait): CallResult | undefined {
+    const voters = [...new Set(named)].sort((a, b) => a - b);
     if (!group.leads) return notLeader(group, { changed: false });
     const { configuration } = group.raft;
     const unknown = voters.filter((node) => !isMember(configuration, node));

@@ -3,7 +3,7 @@
  * commands.
  */
 import { byteAt } from '../base/bytes.ts';
-import { Command, KIND_CONDITIONAL, newCommandFields, writeCommand } from '../protocol/command.ts';
+import { Command, KIND_CONDITIONAL, writeKeyCommand } from '../protocol/command.ts';
 import { REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 import type { CommandTraits } from '../protocol/operation.ts';
 import { COMMANDS, byNumber, commandsWhere } from '../protocol/operations.ts';
@@ -56,14 +56,10 @@ export function isCommandFrame(bytes: Uint8Array, view: DataView, frame: Uint8Ar
 
 /** The renewal of a stream's lifetime as a request frame. */
 export function touchFrame(group: number, key: Uint8Array): Uint8Array {
-  const fields = newCommandFields();
-  fields.kind = COMMANDS.touch.number;
   const frame = new Uint8Array(FRAME_BYTES_MIN + 64 + key.length);
   const view = new DataView(frame.buffer);
   frame[0] = COMMANDS.touch.number;
   view.setUint16(2, group, true);
-  const size = writeCommand(fields, frame, view, REQUEST_HEAD_BYTES);
-  frame.set(key, REQUEST_HEAD_BYTES + size);
-  view.setUint16(REQUEST_HEAD_BYTES + 4, key.length, true);
-  return frame.subarray(0, REQUEST_HEAD_BYTES + size + key.length);
+  const size = writeKeyCommand(COMMANDS.touch.number, key, frame, view, REQUEST_HEAD_BYTES);
+  return frame.subarray(0, REQUEST_HEAD_BYTES + size);
 }

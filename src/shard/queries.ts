@@ -5,14 +5,13 @@ import type { ReplySink } from '../group/reply-sink.ts';
 import type { ElectionPriority, ReadState } from '../raft/types.ts';
 import { Reply } from '../protocol/reply.ts';
 import { Query } from '../protocol/request.ts';
-import { PRIORITY_LOW, PRIORITY_NONE } from '../placement/state/shed.ts';
 import type { Administration } from './admin.ts';
 import type { Exports } from '../backup/shard/exports.ts';
 import { RecoveryBarrier } from './recovery-barrier.ts';
 import type { RequestSource } from './ports.ts';
 import { type ShardStatus, answerSummary, isSoon } from './summaries.ts';
 import { type Asked, type Ending, type WaitingRead, WaitingReads } from './waiting-reads.ts';
-import { type QueriesOf, byNumber, queriesWhere } from '../protocol/operations.ts';
+import { QUERIES, type QueriesOf, byNumber, queriesWhere } from '../protocol/operations.ts';
 
 export interface QueriesHost {
   readonly groups: readonly Group[];
@@ -48,16 +47,18 @@ export class Queries {
   /** Answered immediately, whatever the groups have applied. */
   readonly #control = byNumber<Control>({
     unwatch: (group) => {
-      group?.watchers.unwatch(this.#query.topic);
-      this.#waiting.unwatch(this.#query.topic);
+      const { topic } = QUERIES.unwatch.request.read(this.#query);
+      group?.watchers.unwatch(topic);
+      this.#waiting.unwatch(topic);
     },
     status: (group, slot) => this.#answer(group, slot, false),
     admin: (group, slot) => group && this.#host.admin.handle(slot, group, this.#query, this.#clockMs),
     flushStream: (group, slot) => group && this.#host.admin.flush(slot, group, this.#query, this.#clockMs),
     exportGroup: (group, slot) => group && this.#host.exports.handle(slot, group, this.#query, this.#clockMs),
     shed: (_group, slot) => {
-      this.shedBits = this.#query.value;
-      this.#host.shed(electionPriorityOf(this.#query.mode));
+      const { priority, reasons } = QUERIES.shed.request.read(this.#query);
+      this.shedBits = reasons;
+      this.#host.shed(priority);
       this.#refuse(slot, 'OK');
     },
   } satisfies Record<QueriesOf<'control'>, Control>);
@@ -168,9 +169,4 @@ export class Queries {
     this.#reply.code = errorNumber(code);
     this.#host.sink.send(this.#reply);
   }
-}
-
-function electionPriorityOf(mode: number): ElectionPriority {
-  if (mode === PRIORITY_NONE) return 'none';
-  return mode === PRIORITY_LOW ? 'low' : 'normal';
 }

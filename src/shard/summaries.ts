@@ -9,7 +9,7 @@ import type { ColdTier } from '../cold/shard/tier.ts';
 import { isImporting } from '../backup/state/apply-import.ts';
 import { type Listed, listStreams } from '../stream/list.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { BUCKET_FLAG_SOON, type Query } from '../protocol/request.ts';
+import type { Query } from '../protocol/request.ts';
 import { compareText } from '../base/text.ts';
 import { answerForks } from '../forks/shard/pending-work.ts';
 import { answerUsage } from './usage.ts';
@@ -42,21 +42,18 @@ export function answerSummary(shard: ShardStatus, query: Query, nowMs: number, r
 }
 
 /** The query accepts what this node has when the leaders are late. */
-export function isSoon({ op, flags }: Query): boolean {
-  return op === QUERIES.bucket.number && (flags & BUCKET_FLAG_SOON) !== 0;
+export function isSoon(query: Query): boolean {
+  return query.op === QUERIES.bucket.number && QUERIES.bucket.request.read(query).isSoon;
 }
 
-/** LIST: an array of streams in name order, at most the query's limit. */
+/** An array of streams in name order, at most `limit`. */
 function answerList(groups: readonly Group[], query: Query, nowMs: number, reply: Reply): void {
-  const part = (at: number, size: number): Uint8Array => query.bytes.slice(at, at + size);
-  const bucket = part(query.keyAt, query.keyBytes);
-  const prefix = part(query.prefixAt, query.prefixBytes);
-  const after = part(query.afterAt, query.afterBytes);
+  const { bucket, prefix, after, limit } = QUERIES.list.request.read(query);
   const all: Listed[] = [];
-  for (const group of groups) all.push(...listStreams(group.state, bucket, prefix, after, query.maxRecords, nowMs));
+  for (const group of groups) all.push(...listStreams(group.state, bucket, prefix, after, limit, nowMs));
   // In page order: a name that sorts elsewhere could fall between two pages.
   all.sort((a, b) => compareText(a.stream_id, b.stream_id));
-  json(reply, all.slice(0, query.maxRecords));
+  json(reply, all.slice(0, limit));
 }
 
 function answerBucket(groups: readonly Group[], query: Query, reply: Reply): void {

@@ -19,12 +19,12 @@ type Row = [
   streamCount: number,
 ];
 
-/** USAGE: rows after the bucket `key`, about `maxRecords` of them (0: all), in byte order of the names. */
+/** Rows after the bucket `after`, about `limit` of them (0: all), in byte order of the names. */
 export function answerUsage(groups: readonly Group[], query: Query, reply: Reply): void {
-  const after = query.bytes.slice(query.keyAt, query.keyAt + query.keyBytes);
+  const { after, limit } = QUERIES.usage.request.read(query);
   // Each group's share of the page. A group with more than its share ends the page at its last name, because beyond it
   // not all groups are known. So every page makes progress and reads few more rows than it returns.
-  const part = query.maxRecords === 0 ? Infinity : Math.ceil(query.maxRecords / groups.length);
+  const part = limit === 0 ? Infinity : Math.ceil(limit / groups.length);
   const rows = new Map<string, Row>();
   let end: string | undefined;
   for (const { state } of groups) {

@@ -5,15 +5,6 @@
 import type { ErrorCode } from '../base/errors.ts';
 import { READ_BYTES_MAX } from '../base/limits.ts';
 import { REPLY_CLOSED, REPLY_COLD, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../protocol/reply.ts';
-import {
-  READ_FLAG_ENVELOPE,
-  READ_FLAG_PARTS,
-  READ_NOW,
-  READ_OFFSET,
-  READ_RECORD,
-  READ_RECORD_NOW,
-  type Query,
-} from '../protocol/request.ts';
 import { refuse } from './append.ts';
 import { recordAt } from '../cold/state/hot.ts';
 import { planCold } from '../cold/state/plan.ts';
@@ -23,7 +14,16 @@ import { hotRows } from './hot-rows.ts';
 import { RowView } from './row-view.ts';
 import type { State } from './state.ts';
 import { explain } from '../protocol/refusal.ts';
-import { showRead } from '../protocol/read.ts';
+import {
+  type ReadView,
+  READ_FLAG_ENVELOPE,
+  READ_FLAG_PARTS,
+  READ_NOW,
+  READ_OFFSET,
+  READ_RECORD,
+  READ_RECORD_NOW,
+  showRead,
+} from '../protocol/read.ts';
 
 const view = new RowView();
 const NO_BODY = new Uint8Array(0);
@@ -45,8 +45,8 @@ function newPlan(head: Head, startOffset: number, flags: number): Plan {
  * Plans a READ of a live stream. On refusal the reply has the code and the result is undefined; otherwise the reply has
  * everything except the body.
  */
-export function planRead(state: State, head: Head, query: Query, reply: Reply): Plan | undefined {
-  const plan = newPlan(head, head.tail, query.flags);
+export function planRead(state: State, head: Head, query: ReadView, reply: Reply): Plan | undefined {
+  const plan = newPlan(head, head.tail, query.readFlags);
   let code = resolveStart(state, head, query, plan);
   const budget = query.maxBytes > 0 ? Math.min(query.maxBytes, READ_BYTES_MAX) : READ_BYTES_MAX;
   const records = query.maxRecords > 0 ? query.maxRecords : Infinity;
@@ -86,7 +86,7 @@ export function planTail(state: State, head: Head, from: number, budget: number,
   return whole ? plan : undefined;
 }
 
-function resolveStart(state: State, head: Head, query: Query, plan: Plan): ErrorCode {
+function resolveStart(state: State, head: Head, query: ReadView, plan: Plan): ErrorCode {
   if (query.mode === READ_NOW) return 'OK';
   if (query.mode === READ_OFFSET) {
     if (query.value > head.tail) return 'OFFSET_OUT_OF_RANGE';
@@ -106,7 +106,7 @@ function resolveStart(state: State, head: Head, query: Query, plan: Plan): Error
   return 'OK';
 }
 
-function startRecord(head: Head, query: Query): number {
+function startRecord(head: Head, query: ReadView): number {
   if (query.mode === READ_RECORD) return query.value;
   if (query.mode === READ_RECORD_NOW) return head.recordNext;
   return Math.max(head.recordFirst, head.recordNext - query.value);

@@ -3,10 +3,9 @@
  * and tells the groups. It is an optimization: what fails here stays queued, and the leaders' collectors finish it.
  */
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
-import { encodeGcList } from '../protocol/cold.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { newRequest } from '../protocol/request.ts';
+import { requestFor } from '../protocol/request.ts';
 
 /** The cold store, as far as a purge needs it; never rejects. Keys that are not there count as removed. */
 export interface ColdObjects {
@@ -54,7 +53,7 @@ interface GroupQueue {
 
 class GroupPass implements ReplyHandler {
   readonly #pass: ObjectsPass;
-  readonly #query = newRequest();
+  readonly #group: number;
   readonly #done: (reclaimed: number, isWhole: boolean) => void;
   /** Entries that there were. */
   #entries: number;
@@ -68,14 +67,13 @@ class GroupPass implements ReplyHandler {
     this.#entries = queued;
     this.#left = queued;
     this.#done = done;
-    this.#query.op = QUERIES.bucketGarbage.number;
-    this.#query.group = group;
-    this.#query.command.bucket = pass.bucket;
-    this.#query.maxRecords = OBJECTS_AT_ONCE;
+    this.#group = group;
   }
 
   ask(): void {
-    if (!this.#pass.gateway.send(this.#query, this)) this.#end(false);
+    const { gateway, bucket } = this.#pass;
+    const request = requestFor(QUERIES.bucketGarbage, this.#group, { bucket, limit: OBJECTS_AT_ONCE });
+    if (!gateway.send(request, this)) this.#end(false);
   }
 
   onReply(reply: Reply): void {
@@ -99,12 +97,7 @@ class GroupPass implements ReplyHandler {
   }
 
   #tell(seqs: readonly number[], deleted: number): void {
-    const request = newRequest();
-    request.op = COMMANDS.gcDone.number;
-    request.group = this.#query.group;
-    request.command.kind = COMMANDS.gcDone.number;
-    request.command.payload = encodeGcList(seqs);
-    const sent = this.#pass.gateway.send(request, {
+    const sent = this.#pass.gateway.send(requestFor(COMMANDS.gcDone, this.#group, { seqs }), {
       onReply: (reply) => {
         if (reply.code !== 0) return this.#end(false);
         this.#deleted += deleted;

@@ -7,10 +7,9 @@
  */
 import { type ErrorCode, errorCode } from '../base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
-import { encodePurge } from '../protocol/bucket-command.ts';
 import { COMMANDS } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { newRequest } from '../protocol/request.ts';
+import { requestFor } from '../protocol/request.ts';
 import { type ColdObjects, deleteObjects } from './purge-objects.ts';
 
 export interface PurgeOptions {
@@ -44,7 +43,7 @@ export function purge(options: PurgeOptions, done: (report: Purged | PurgeCutOff
 class Purge implements ReplyHandler {
   readonly #options: PurgeOptions;
   readonly #done: (report: Purged | PurgeCutOff) => void;
-  readonly #request = newRequest();
+  #group = -1;
   readonly #removed: number[] = [];
   /** Objects that the groups queued for deletion. */
   readonly #queued: number[] = [];
@@ -52,10 +51,6 @@ class Purge implements ReplyHandler {
   constructor(options: PurgeOptions, done: (report: Purged | PurgeCutOff) => void) {
     this.#options = options;
     this.#done = done;
-    this.#request.op = COMMANDS.purge.number;
-    this.#request.group = -1;
-    this.#request.command.kind = COMMANDS.purge.number;
-    this.#request.command.bucket = options.bucket;
   }
 
   start(): void {
@@ -66,7 +61,7 @@ class Purge implements ReplyHandler {
     if (!this.#options.isWanted()) return;
     const code = errorCode(reply.code);
     if (code !== 'OK') return this.#cutOff(code);
-    const { group } = this.#request;
+    const group = this.#group;
     const { streamsRemoved, objectsQueued, hasMore, continueAfter } = COMMANDS.purge.result.read(reply);
     this.#removed[group] = (this.#removed[group] ?? 0) + streamsRemoved;
     this.#queued[group] = (this.#queued[group] ?? 0) + objectsQueued;
@@ -76,8 +71,8 @@ class Purge implements ReplyHandler {
 
   #nextGroup(): void {
     const { gateway, coldObjects, bucket, logError } = this.#options;
-    this.#request.group++;
-    if (this.#request.group < gateway.groupCount) return this.#send('');
+    this.#group++;
+    if (this.#group < gateway.groupCount) return this.#send('');
     if (coldObjects === undefined) return this.#report(0);
     return deleteObjects({ gateway, objects: coldObjects, bucket, logError }, this.#queued, (reclaimed) =>
       this.#report(reclaimed),
@@ -85,12 +80,12 @@ class Purge implements ReplyHandler {
   }
 
   #send(after: string): void {
-    this.#request.command.payload = encodePurge(after);
-    if (!this.#options.gateway.send(this.#request, this)) this.#cutOff('SHARD_BUSY');
+    const { gateway, bucket } = this.#options;
+    if (!gateway.send(requestFor(COMMANDS.purge, this.#group, { bucket, after }), this)) this.#cutOff('SHARD_BUSY');
   }
 
   #cutOff(code: PurgeCutOff['code']): void {
-    this.#done({ code, group: this.#request.group, removedStreams: total(this.#removed) });
+    this.#done({ code, group: this.#group, removedStreams: total(this.#removed) });
   }
 
   #report(reclaimedObjects: number): void {

@@ -2,9 +2,8 @@
 import type { ErrorCode } from '../base/errors.ts';
 import { callGroups, callShards, firstRefusal, resultsOf } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
-import { type Quota, encodeQuota } from '../protocol/bucket-command.ts';
+import type { Quota } from '../protocol/bucket-command.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
-import type { Request } from '../protocol/request.ts';
 
 /** Some groups may have the new bounds; repeated, the call goes on. */
 export interface QuotaRefused {
@@ -20,11 +19,7 @@ export function setQuota(
   quota: Quota,
   done: (refused: QuotaRefused | undefined) => void,
 ): void {
-  const fill = (request: Request): void => {
-    request.command.bucket = bucket;
-    request.command.payload = encodeQuota(quota);
-  };
-  callGroups(gateway, COMMANDS.quota, fill, (parts) => {
+  callGroups(gateway, COMMANDS.quota, { bucket, ...quota }, (parts) => {
     const refused = firstRefusal(parts);
     if (refused === undefined) return done(undefined);
     const told = parts.filter((part) => part.code === 'OK').length;
@@ -51,10 +46,7 @@ export function readQuota(
   bucket: string,
   done: (report: QuotaReport | ReportRefused) => void,
 ): void {
-  const fill = (query: Request): void => {
-    query.command.bucket = bucket;
-  };
-  callShards(gateway, QUERIES.bucket, fill, (answers) => {
+  callShards(gateway, QUERIES.bucket, { bucket }, (answers) => {
     const refused = firstRefusal(answers, 'BUCKET_NOT_FOUND');
     if (refused !== undefined) return done({ code: refused.code, text: refused.detail });
     const parts = resultsOf(answers);

@@ -10,7 +10,7 @@ import { decodeUtf8 } from '../base/utf8.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { QUERIES } from '../protocol/operations.ts';
-import { ALL_GROUPS, newRequest } from '../protocol/request.ts';
+import { ALL_GROUPS, requestFor } from '../protocol/request.ts';
 
 /** Buckets of one page: a few milliseconds of a shard. */
 const PAGE_BUCKETS = 512;
@@ -89,11 +89,7 @@ export class UsageReport {
   }
 
   #ask(source: Source, listener: UsageListener): void {
-    const query = newRequest();
-    query.op = QUERIES.usage.number;
-    query.group = ALL_GROUPS;
-    query.command.bucket = source.last;
-    query.maxRecords = PAGE_BUCKETS;
+    const query = requestFor(QUERIES.usage, ALL_GROUPS, { after: source.last, limit: PAGE_BUCKETS });
     const onReply = (reply: Reply): void => listener.guard(() => this.#page(source, reply, listener));
     if (!this.#gateway.send(query, { onReply }, source.shard)) listener.busy();
   }

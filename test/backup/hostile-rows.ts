@@ -20,14 +20,8 @@ import { encodeForkBegin, encodeForkData, encodeForkPin } from '../../src/protoc
 import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../src/protocol/import-command.ts';
 import { NO_ORIGIN } from '../../src/protocol/object-key.ts';
 import { encodeRetention } from '../../src/protocol/position-command.ts';
-import {
-  READ_NOW,
-  READ_OFFSET,
-  READ_RECORD,
-  READ_RECORD_NOW,
-  READ_TAIL_RECORDS,
-  SNAPSHOT_LATEST,
-} from '../../src/protocol/request.ts';
+import { READ_NOW, READ_OFFSET, READ_RECORD, READ_RECORD_NOW, READ_TAIL_RECORDS } from '../../src/protocol/read.ts';
+import { requestFor } from '../../src/protocol/request.ts';
 import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import type { Random } from '../support/random.ts';
@@ -240,7 +234,10 @@ export class Used {
       assert(numbers[1] <= EXPIRES_MS_MAX, `expires at ${numbers[1]}`);
       assert.match(outcome.type, /^[\x20-\x7e\t]*$/, 'what goes into a header');
       this.#replica.query(streamRequest(QUERIES.getAttributes.number, bucket, stream), NOW_MS);
-      this.#replica.query({ ...streamRequest(QUERIES.snapshot.number, bucket, stream), mode: SNAPSHOT_LATEST }, NOW_MS);
+      this.#replica.query(
+        requestFor(QUERIES.snapshot, 0, { bucket, stream, choice: 'latest', offset: 0, from: 0, maxBytes: 0 }),
+        NOW_MS,
+      );
       const offsets = [0, outcome.start, outcome.next, Math.floor((outcome.start + outcome.next) / 2)];
       const reads = [
         [READ_NOW, 0],
@@ -251,7 +248,7 @@ export class Used {
       ];
       for (const [mode, value] of [...offsets.map((offset) => [READ_OFFSET, offset]), ...reads] as [number, number][])
         for (const maxBytes of [0, 100])
-          this.#read({ ...streamRequest(QUERIES.read.number, bucket, stream), mode, value, maxBytes });
+          this.#read(requestFor(QUERIES.read, 0, { bucket, stream, mode, value, maxBytes }));
     }
   }
 

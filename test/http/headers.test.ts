@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseFork } from '../../src/http/routes/streams.ts';
-import { type Refusal, WriteHeaders, declaredBytes, fillCommand } from '../../src/http/headers.ts';
-import { type CommandFields, newCommandFields } from '../../src/protocol/command.ts';
+import { type Refusal, WriteHeaders, declaredBytes, fillAppend, fillCreate } from '../../src/http/headers.ts';
+import { type CommandFields, newCommandFields, resetCommandFields } from '../../src/protocol/command.ts';
 
 function fill(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): CommandFields | Refusal {
   const taken = new WriteHeaders();
   for (const [name, value] of Object.entries(headers)) taken.take(name, value);
   const command = newCommandFields();
-  return fillCommand(taken, command, kind) ?? command;
+  return (kind === 'create' ? fillCreate(taken, command) : fillAppend(taken, command)) ?? command;
 }
 
 function accepted(headers: Record<string, string>, kind: 'append' | 'create' = 'append'): CommandFields {
@@ -52,9 +52,10 @@ test('nothing sent is nothing set, also after a request that sent everything', (
   taken.take('stream-seq', 'x');
   taken.take('stream-closed', 'true');
   taken.take('content-type', 'text/plain');
-  assert.equal(fillCommand(taken, command, 'append'), undefined);
+  assert.equal(fillAppend(taken, command), undefined);
   taken.reset();
-  assert.equal(fillCommand(taken, command, 'append'), undefined);
+  resetCommandFields(command);
+  assert.equal(fillAppend(taken, command), undefined);
   const { nowMs: _, kind: __, producerEpoch: ___, producerSeq: ____, ...rest } = command;
   assert.deepEqual(rest, {
     bucket: '',

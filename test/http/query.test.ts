@@ -10,7 +10,7 @@ import {
   READ_RECORD,
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
-} from '../../src/protocol/request.ts';
+} from '../../src/protocol/read.ts';
 
 function read(query: string | undefined): ReadParams {
   const parsed = parseReadQuery(query, 30_000, '');

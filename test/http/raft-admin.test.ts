@@ -3,19 +3,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
-import {
-  ADMIN_ALLOW_REVERT,
-  ADMIN_FORGET_LEARNER,
-  ADMIN_LEARNER,
-  ADMIN_MEMBERSHIP,
-  ADMIN_PURGE,
-  ADMIN_SNAPSHOT,
-  ADMIN_TRANSFER,
-} from '../../src/protocol/request.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { startPlanes } from './planes.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 import { type CallOutcome } from '../../src/protocol/call-result.ts';
+
+/** The numbers of the calls in their frames. */
+const SNAPSHOT = 1;
+const PURGE = 2;
+const LEARNER = 3;
+const TRANSFER = 4;
+const MEMBERSHIP = 5;
+const ALLOW_REVERT = 6;
+const FORGET_LEARNER = 7;
 
 test('each call reaches its group with its numbers', async (t) => {
   const { gateway, adminPort } = await startPlanes(t);
@@ -23,23 +23,23 @@ test('each call reaches its group with its numbers', async (t) => {
     QUERIES.admin.result.write(reply, { outcome: 'done', body: { raft_group_id: 3 } });
   };
   const cases: readonly (readonly [path: string, mode: number, value: number, text: string])[] = [
-    ['3/snapshot', ADMIN_SNAPSHOT, -1, ''],
-    ['3/purge', ADMIN_PURGE, -1, ''],
-    ['3/purge?upto=0', ADMIN_PURGE, 0, ''],
-    ['3/purge?upto=9007199254740991', ADMIN_PURGE, Number.MAX_SAFE_INTEGER, ''],
-    ['3/learners/4', ADMIN_LEARNER, 4, ''],
-    ['3/learners/4?addr=10.0.0.4:4440', ADMIN_LEARNER, 4, '10.0.0.4:4440'],
-    ['3/learners/4?addr=%20http://n4.example:4440/%20', ADMIN_LEARNER, 4, 'n4.example:4440'],
-    ['3/learners/4?addr=[::1]:4440', ADMIN_LEARNER, 4, '[::1]:4440'],
+    ['3/snapshot', SNAPSHOT, -1, ''],
+    ['3/purge', PURGE, -1, ''],
+    ['3/purge?upto=0', PURGE, 0, ''],
+    ['3/purge?upto=9007199254740991', PURGE, Number.MAX_SAFE_INTEGER, ''],
+    ['3/learners/4', LEARNER, 4, ''],
+    ['3/learners/4?addr=10.0.0.4:4440', LEARNER, 4, '10.0.0.4:4440'],
+    ['3/learners/4?addr=%20http://n4.example:4440/%20', LEARNER, 4, 'n4.example:4440'],
+    ['3/learners/4?addr=[::1]:4440', LEARNER, 4, '[::1]:4440'],
     // That of raft.peers goes along, for nodes whose file does not have it.
-    ['3/learners/2', ADMIN_LEARNER, 2, '127.0.0.1:6250'],
-    ['3/learners/2?addr=127.0.0.1:6250', ADMIN_LEARNER, 2, '127.0.0.1:6250'],
-    ['3/learners/2?addr=http%3A%2F%2F127.0.0.1:6250/', ADMIN_LEARNER, 2, '127.0.0.1:6250'],
-    ['3/leader/transfer/4294967295', ADMIN_TRANSFER, 4294967295, ''],
-    ['3/nodes/2/allow-next-revert', ADMIN_ALLOW_REVERT, 2, ''],
-    ['3/membership?voters=1,2,3', ADMIN_MEMBERSHIP, -1, '1,2,3'],
-    ['3/membership?voters=10%2C2%2C10,%201&unknown=x', ADMIN_MEMBERSHIP, -1, '1,2,10'],
-    ['%33/membership?voters=1', ADMIN_MEMBERSHIP, -1, '1'],
+    ['3/learners/2', LEARNER, 2, '127.0.0.1:6250'],
+    ['3/learners/2?addr=127.0.0.1:6250', LEARNER, 2, '127.0.0.1:6250'],
+    ['3/learners/2?addr=http%3A%2F%2F127.0.0.1:6250/', LEARNER, 2, '127.0.0.1:6250'],
+    ['3/leader/transfer/4294967295', TRANSFER, 4294967295, ''],
+    ['3/nodes/2/allow-next-revert', ALLOW_REVERT, 2, ''],
+    ['3/membership?voters=1,2,3', MEMBERSHIP, -1, '1,2,3'],
+    ['3/membership?voters=10%2C2%2C10,%201&unknown=x', MEMBERSHIP, -1, '1,2,10'],
+    ['%33/membership?voters=1', MEMBERSHIP, -1, '1'],
   ];
   for (const [path, mode, value, key] of cases) {
     const response = await requestOnce(adminPort, 'POST', `/__svc/raft/${path}`);
@@ -68,7 +68,7 @@ test('a learner is taken out with DELETE, for which its address does not matter'
     const node = Number(path[11]);
     assert.deepEqual(
       [last.op, last.group, last.mode, last.value],
-      [QUERIES.admin.number, 3, ADMIN_FORGET_LEARNER, node],
+      [QUERIES.admin.number, 3, FORGET_LEARNER, node],
       path,
     );
   }

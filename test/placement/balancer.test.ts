@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import { Balancer, type Situation, planTransfers } from '../../src/placement/balancer.ts';
-import { ADMIN_TRANSFER } from '../../src/protocol/request.ts';
 import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 import type { CallOutcome } from '../../src/protocol/call-result.ts';
@@ -112,7 +111,7 @@ class Cluster {
         reply.body = new TextEncoder().encode(JSON.stringify({ raft_groups: groups }));
         return;
       }
-      assert.deepEqual([asked.op, asked.mode], [QUERIES.admin.number, ADMIN_TRANSFER]);
+      assert.deepEqual([asked.op, asked.mode], [QUERIES.admin.number, 4]);
       this.transfers.push(`${asked.group}>${asked.value}`);
       const outcome = this.answer(asked.group, asked.value);
       if (outcome === 'done' && this.takesEffect) this.leaders[asked.group] = asked.value;

@@ -1,40 +1,36 @@
 // Nothing is said not to be there before the leader has confirmed it and this node has applied as much.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  READ_NOW,
-  READ_RECORD,
-  type Request,
-  SNAPSHOT_ANY,
-  SNAPSHOT_AT,
-  SNAPSHOT_LATEST,
-} from '../../src/protocol/request.ts';
+import { READ_NOW, READ_RECORD } from '../../src/protocol/read.ts';
+import { ALL_GROUPS, type Request, requestFor } from '../../src/protocol/request.ts';
 import { code, find, text } from './harness.ts';
 
 import { CREATE, Follower, HELLO, empty, entry } from './follower.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
 /** Everything that could say that something is not there. */
-const ABSENCES: Readonly<Record<string, (request: Request) => void>> = {
-  'a read': (request) => (request.op = QUERIES.read.number),
-  'a read at the tail': (request) => ([request.op, request.mode] = [QUERIES.read.number, READ_NOW]),
-  'a read of a record': (request) => ([request.op, request.mode] = [QUERIES.read.number, READ_RECORD]),
-  'the start of a live read': (request) => ([request.op, request.topic] = [QUERIES.read.number, 7]),
-  HEAD: (request) => (request.op = QUERIES.head.number),
-  attributes: (request) => (request.op = QUERIES.getAttributes.number),
-  'the latest snapshot': (request) => ([request.op, request.mode] = [QUERIES.snapshot.number, SNAPSHOT_LATEST]),
-  'a snapshot': (request) => ([request.op, request.mode] = [QUERIES.snapshot.number, SNAPSHOT_AT]),
-  'a bootstrap': (request) => ([request.op, request.mode] = [QUERIES.snapshot.number, SNAPSHOT_ANY]),
-  'a bucket': (request) => (request.op = QUERIES.bucket.number),
-  'a listing': (request) => (request.op = QUERIES.list.number),
+const STREAM = { bucket: 'b', stream: 's' };
+const SNAPSHOT = { ...STREAM, offset: 0, from: 10, maxBytes: 0 };
+const ABSENCES: Readonly<Record<string, Request>> = {
+  'a read': requestFor(QUERIES.read, 0, STREAM),
+  'a read at the tail': requestFor(QUERIES.read, 0, { ...STREAM, mode: READ_NOW }),
+  'a read of a record': requestFor(QUERIES.read, 0, { ...STREAM, mode: READ_RECORD }),
+  'the start of a live read': requestFor(QUERIES.read, 0, { ...STREAM, topic: 7 }),
+  HEAD: requestFor(QUERIES.head, 0, STREAM),
+  attributes: requestFor(QUERIES.getAttributes, 0, STREAM),
+  'the latest snapshot': requestFor(QUERIES.snapshot, 0, { ...SNAPSHOT, choice: 'latest' }),
+  'a snapshot': requestFor(QUERIES.snapshot, 0, { ...SNAPSHOT, choice: 'at' }),
+  'a bootstrap': requestFor(QUERIES.snapshot, 0, { ...SNAPSHOT, choice: 'any' }),
+  'a bucket': requestFor(QUERIES.bucket, ALL_GROUPS, { bucket: 'b' }),
+  'a listing': requestFor(QUERIES.list, ALL_GROUPS, { bucket: 'b', prefix: '', after: '', limit: 10 }),
 };
 
-for (const [what, make] of Object.entries(ABSENCES)) {
+for (const [what, request] of Object.entries(ABSENCES)) {
   const asked = (): { readonly node: Follower; readonly slot: number } => {
     const node = new Follower();
     node.append(1, [0, 0], [empty(1, 1)], 1);
     node.turn();
-    const slot = node.request(make);
+    const slot = node.request(request);
     assert.deepEqual(node.turn(), []);
     return { node, slot };
   };

@@ -6,7 +6,7 @@ import type { Message } from '../../src/raft/types.ts';
 import { type PeerPort } from '../../src/shard/ports.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Shard } from '../../src/shard/shard.ts';
-import { ADMIN_LEARNER, type Request, newRequest } from '../../src/protocol/request.ts';
+import { type Request, fillRequest, newRequest } from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
@@ -147,10 +147,9 @@ test('a read of what is not here, and one that waits for the group to catch up',
 test("an operator's call that waits for a majority", () => {
   const node = new Node();
   node.lead();
-  const slot = node.push(QUERIES.admin.number, (request) => {
-    request.mode = ADMIN_LEARNER;
-    request.value = 3;
-  });
+  const slot = node.push(QUERIES.admin.number, (request) =>
+    fillRequest(request, QUERIES.admin, 0, { call: 'learner', node: 3, address: '' }),
+  );
   node.turn();
   const [answer] = node.waitFor(slot);
   assert.notEqual(answer, undefined);

@@ -6,7 +6,7 @@ import type { Entry, Message } from '../../src/raft/types.ts';
 import { Command, newCommandFields, writeCommand } from '../../src/protocol/command.ts';
 import { EntryBuilder } from '../../src/group/entry.ts';
 import { type Reply } from '../../src/protocol/reply.ts';
-import { ALL_GROUPS, type Request, newRequest } from '../../src/protocol/request.ts';
+import { ALL_GROUPS, type Request, requestFor } from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
@@ -82,28 +82,19 @@ export class Follower {
   }
 
   ask(op: number, topic = 0, offset = 0): number {
-    const request = newRequest();
-    request.op = op;
-    request.group = op === QUERIES.read.number || op === QUERIES.head.number ? 0 : ALL_GROUPS;
-    // For a usage report this is where it continues.
-    request.command.bucket = op === QUERIES.usage.number ? '' : 'b';
-    request.command.stream = request.group === 0 ? 's' : '';
-    request.topic = topic;
-    request.value = offset;
-    request.maxRecords = 10;
-    this.source.push(request, ++this.#slot);
-    return this.#slot;
+    const stream = { bucket: 'b', stream: 's' };
+    const asked = [
+      requestFor(QUERIES.read, 0, { ...stream, topic, value: offset, maxRecords: 10 }),
+      requestFor(QUERIES.head, 0, stream),
+      requestFor(QUERIES.list, ALL_GROUPS, { bucket: 'b', prefix: '', after: '', limit: 10 }),
+      requestFor(QUERIES.bucket, ALL_GROUPS, { bucket: 'b' }),
+      requestFor(QUERIES.usage, ALL_GROUPS, { after: '', limit: 10 }),
+      requestFor(QUERIES.status, ALL_GROUPS, undefined),
+    ];
+    return this.request(asked.find((request) => request.op === op) as Request);
   }
 
-  /** A query about stream s, or about all of its bucket. */
-  request(fill: (request: Request) => void): number {
-    const request = newRequest();
-    fill(request);
-    const isShardWide = request.op === QUERIES.bucket.number || request.op === QUERIES.list.number;
-    request.group = isShardWide ? ALL_GROUPS : 0;
-    request.command.bucket = 'b';
-    request.command.stream = isShardWide ? '' : 's';
-    request.maxRecords = 10;
+  request(request: Request): number {
     this.source.push(request, ++this.#slot);
     return this.#slot;
   }

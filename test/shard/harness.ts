@@ -5,7 +5,7 @@ import type { ShardOptions } from '../../src/shard/options.ts';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Shard } from '../../src/shard/shard.ts';
 import { REPLY_RESULT, REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
-import { ALL_GROUPS, type Request, newRequest } from '../../src/protocol/request.ts';
+import { ALL_GROUPS, type Request, newRequest, requestFor } from '../../src/protocol/request.ts';
 import { ArraySource, ArrayTarget, MemoryStorage } from './memory-ports.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
@@ -101,16 +101,11 @@ export class Harness {
   }
 
   read(group: number, stream: string, topic = 0, offset = 0): number {
-    const request = named(QUERIES.read.number, group, stream);
-    request.topic = topic;
-    request.value = offset;
-    return this.push(request);
+    return this.push(requestFor(QUERIES.read, group, { bucket: 'bucket', stream, topic, value: offset }));
   }
 
   unwatch(group: number, topic: number): void {
-    const request = named(QUERIES.unwatch.number, group, '');
-    request.topic = topic;
-    this.push(request);
+    this.push(requestFor(QUERIES.unwatch, group, { topic }));
   }
 
   ask(op: number): number {

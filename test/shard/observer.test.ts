@@ -2,27 +2,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
-import {
-  OBSERVE_FORGET_NAME,
-  OBSERVE_FORGET_PATTERN,
-  OBSERVE_NAME,
-  OBSERVE_PATTERN,
-  newRequest,
-} from '../../src/protocol/request.ts';
+import { requestFor } from '../../src/protocol/request.ts';
+import type { ObserveAction } from '../../src/protocol/watching.ts';
 import { Harness, find } from './harness.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
 const TOPIC = 9;
 
-function observe(harness: Harness, mode: number, bucket: string, stream = ''): Reply {
-  const request = newRequest();
-  request.op = QUERIES.observe.number;
-  request.group = 0;
-  request.mode = mode;
-  request.topic = TOPIC;
-  request.command.bucket = bucket;
-  request.command.stream = stream;
-  const slot = harness.push(request);
+function observe(harness: Harness, action: ObserveAction, bucket: string, stream = ''): Reply {
+  const isName = action === 'watch' || action === 'forget';
+  const asked = isName ? { action, bucket, stream } : { action, pattern: bucket };
+  const slot = harness.push(requestFor(QUERIES.observe, 0, { ...asked, topic: TOPIC }));
   return find(harness.turn(), slot);
 }
 
@@ -42,10 +32,10 @@ test('a name is answered with its position, and its changes are reported from th
   const harness = new Harness([0]);
   harness.create(0, 'a', { body: 'xyz' });
   harness.turn();
-  const there = observe(harness, OBSERVE_NAME, 'bucket', 'a');
+  const there = observe(harness, 'watch', 'bucket', 'a');
   assert.equal(there.nextOffset, 3);
   assert(QUERIES.observe.result.read(there).incarnation > 0);
-  const missing = observe(harness, OBSERVE_NAME, 'bucket', 'b');
+  const missing = observe(harness, 'watch', 'bucket', 'b');
   assert.deepEqual([missing.code, QUERIES.observe.result.read(missing)], [0, { incarnation: 0, tail: 0 }]);
   harness.append(0, 'a', '1');
   harness.append(0, 'a', '2');
@@ -61,16 +51,16 @@ test('a name is answered with its position, and its changes are reported from th
 
 test('a pattern reports streams created later; forgetting ends it', () => {
   const harness = new Harness([0]);
-  observe(harness, OBSERVE_PATTERN, 'bucket/*');
+  observe(harness, 'watch-pattern', 'bucket/*');
   harness.create(0, 'a', { body: 'x' });
   harness.create(0, 'a/b', { body: 'x' });
   assert.deepEqual(heard(harness.turn()), [['a', 1, 0]]);
-  observe(harness, OBSERVE_NAME, 'bucket', 'a/b');
-  observe(harness, OBSERVE_FORGET_PATTERN, 'bucket/*');
+  observe(harness, 'watch', 'bucket', 'a/b');
+  observe(harness, 'forget-pattern', 'bucket/*');
   harness.append(0, 'a', '1');
   harness.append(0, 'a/b', '1');
   assert.deepEqual(heard(harness.turn()), [['a/b', 2, 0]]);
-  observe(harness, OBSERVE_FORGET_NAME, 'bucket', 'a/b');
+  observe(harness, 'forget', 'bucket', 'a/b');
   harness.append(0, 'a/b', '1');
   assert.deepEqual(heard(harness.turn()), []);
 });
@@ -79,7 +69,7 @@ test('a stream that is recreated within a turn is reported twice, the old one as
   const harness = new Harness([0]);
   harness.create(0, 'a', { body: 'xyz' });
   harness.turn();
-  observe(harness, OBSERVE_PATTERN, '**');
+  observe(harness, 'watch-pattern', '**');
   harness.remove(0, 'a');
   harness.create(0, 'a', { body: 'x' });
   assert.deepEqual(heard(harness.turn()), [

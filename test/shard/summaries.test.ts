@@ -1,17 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ALL_GROUPS, newRequest } from '../../src/protocol/request.ts';
+import { ALL_GROUPS, requestFor } from '../../src/protocol/request.ts';
 import { Harness, find, text } from './harness.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
 function list(harness: Harness, prefix: string, after: string, limit: number): string[] {
-  const request = newRequest();
-  request.op = QUERIES.list.number;
-  request.group = ALL_GROUPS;
-  request.command.bucket = 'bucket';
-  request.prefix = prefix;
-  request.after = after;
-  request.maxRecords = limit;
+  const request = requestFor(QUERIES.list, ALL_GROUPS, { bucket: 'bucket', prefix, after, limit });
   const slot = harness.push(request);
   const listed = JSON.parse(text(find(harness.turn(), slot))) as { stream_id: string }[];
   return listed.map((one) => one.stream_id);
@@ -40,16 +34,11 @@ test('a bucket is the sum of its groups', () => {
   for (let group = 0; group < 4; group++) harness.create(group, 's', { body: 'x'.repeat(10 + group) });
   harness.create(0, 't', { type: 'application/json', body: '[1,2,3]' });
   harness.turn();
-  const request = newRequest();
-  request.op = QUERIES.bucket.number;
-  request.group = ALL_GROUPS;
-  request.command.bucket = 'bucket';
+  const request = requestFor(QUERIES.bucket, ALL_GROUPS, { bucket: 'bucket' });
   const slot = harness.push(request);
   const reply = find(harness.turn(), slot);
   const { streams, exists } = QUERIES.bucket.result.read(reply);
   assert.deepEqual([streams, exists], [5, true]);
-  request.op = QUERIES.usage.number;
-  request.command.bucket = '';
-  const usage = harness.push(request);
+  const usage = harness.push(requestFor(QUERIES.usage, ALL_GROUPS, { after: '', limit: 0 }));
   assert.deepEqual(JSON.parse(text(find(harness.turn(), usage))), [['bucket', 52, 7, 5, 52, 5]]);
 });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { REPLY_TAIL, type Reply } from '../../src/protocol/reply.ts';
-import { BUCKET_FLAG_SOON, newRequest } from '../../src/protocol/request.ts';
+import { ALL_GROUPS, requestFor } from '../../src/protocol/request.ts';
 import { code, find, tails, text } from './harness.ts';
 
 import { CREATE, Follower, HELLO, empty, entry } from './follower.ts';
@@ -63,11 +63,7 @@ test('what a bucket has, for a write that cannot wait, is told without a leader 
   const node = new Follower();
   node.append(1, [0, 0], [CREATE, HELLO], 2);
   node.turn();
-  const ask = (): number =>
-    node.request((request) => {
-      request.op = QUERIES.bucket.number;
-      request.readFlags = BUCKET_FLAG_SOON;
-    });
+  const ask = (): number => node.request(requestFor(QUERIES.bucket, ALL_GROUPS, { bucket: 'b', isSoon: true }));
   const slot = ask();
   assert.deepEqual(node.turn(), [], 'the leader may know more');
   assert.deepEqual(node.turn(150), []);
@@ -124,10 +120,7 @@ test('a reader that left before its read was answered is not subscribed', () => 
   const slots = [node.ask(QUERIES.read.number, 7), node.ask(QUERIES.read.number, 8), node.ask(QUERIES.read.number, 9)];
   node.turn();
   for (const topic of [7, 9]) {
-    const request = newRequest();
-    request.op = 37;
-    request.topic = topic;
-    node.source.push(request, 0);
+    node.source.push(requestFor(QUERIES.unwatch, 0, { topic }), 0);
   }
   node.turn();
   node.append(1, [2, 1], [], 2);

@@ -1,7 +1,6 @@
 /** The plan of src/placement/balancer.ts, carried out with the same frames on simulated time. */
 import { Buffer } from 'node:buffer';
 import { type GroupView, type Transfer, planTransfers } from '../../src/placement/balancer.ts';
-import { ADMIN_TRANSFER } from '../../src/protocol/request.ts';
 import type { SimNode } from './node.ts';
 import { adminRequest, statusRequest } from './requests.ts';
 import type { World } from './world.ts';
@@ -55,7 +54,7 @@ export class Balancing {
   #ask(node: SimNode, plan: readonly Transfer[], at: number): void {
     const transfer = plan[at];
     if (transfer === undefined) return;
-    node.process?.request(adminRequest(ADMIN_TRANSFER, transfer.group, transfer.to), false, (reply) => {
+    node.process?.request(adminRequest(transfer.group, { call: 'transfer', node: transfer.to }), false, (reply) => {
       if (reply?.code === 0 && QUERIES.admin.result.read(reply).outcome === 'done') this.counts.balanced++;
       else this.#ask(node, plan, at + 1);
     });

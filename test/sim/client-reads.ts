@@ -1,7 +1,7 @@
 /** Reads of clients while things go wrong: what may be shown, and what must be. */
 import { type ErrorCode, errorCode } from '../../src/base/errors.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, type Reply } from '../../src/protocol/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS, type Request } from '../../src/protocol/request.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../src/protocol/read.ts';
 import type { Random } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
 import { isDeleted } from './cold/reads.ts';
@@ -10,6 +10,8 @@ import { readRequest } from './requests.ts';
 import { unwrapped } from './whole-reads.ts';
 import type { World } from './world.ts';
 import { explanation } from '../../src/protocol/refusal.ts';
+
+const WHOLE = { maxBytes: 0, maxRecords: 0, readFlags: 0 };
 
 /** Of a node that cannot say yet. */
 const NOT_NOW: ReadonlySet<ErrorCode> = new Set(['CATCHING_UP', 'UNCONFIRMED', 'NOT_APPLIED', 'STOPPING']);
@@ -51,12 +53,13 @@ export class ClientReads {
       told: history.tail,
       created: stream.created,
     };
-    const request = readRequest(stream, use === 'plain' || use === 'closable' ? from : 0);
-    if (this.#world.cold !== undefined) this.#vary(request, stream);
+    const value = use === 'plain' || use === 'closable' ? from : 0;
+    const range = this.#world.cold === undefined ? WHOLE : this.#varied(value, stream);
+    const request = readRequest(stream, value, range);
     this.#all.send(node, request, false, (reply) => {
       this.#all.count(`read ${reply === undefined ? 'no answer' : errorCode(reply.code)}`);
       if (reply !== undefined) {
-        if (reply.code === 0) reply.body = this.#plainBody(stream, request, reply);
+        if (reply.code === 0) reply.body = this.#plainBody(stream, range.readFlags, value, reply);
         if (use === 'plain' || use === 'closable') this.#wasRead(stream, asked, reply);
         else if (reply.code === 0) checkPieces(stream, reply.body ?? NO_BYTES, (what) => this.#fail(what));
         else if (errorCode(reply.code) === 'COLD_OBJECT_BAD') this.#checkGone(stream, reply);
@@ -66,16 +69,16 @@ export class ClientReads {
   }
 
   /** In pieces, in an envelope, in parts where a message begins. */
-  #vary(request: Request, { json, history }: SimStream): void {
+  #varied(value: number, { json, history }: SimStream): typeof WHOLE {
     const random = this.#random;
-    request.maxBytes = random.pick([0, 0, 50, 700]);
-    request.maxRecords = random.pick([0, 0, 0, 3]);
+    const maxBytes = random.pick([0, 0, 50, 700]);
+    const maxRecords = random.pick([0, 0, 0, 3]);
     const flags = random.pick([0, 0, READ_FLAG_PARTS, READ_FLAG_ENVELOPE]);
-    const fits = flags === READ_FLAG_PARTS ? json || request.value === history.from : json;
-    request.readFlags = fits ? flags : 0;
+    const fits = flags === READ_FLAG_PARTS ? json || value === history.from : json;
+    return { maxBytes, maxRecords, readFlags: fits ? flags : 0 };
   }
 
-  #plainBody({ json, name }: SimStream, { readFlags, value }: Request, reply: Reply): Uint8Array {
+  #plainBody({ json, name }: SimStream, readFlags: number, value: number, reply: Reply): Uint8Array {
     return unwrapped(reply, readFlags, json, value, (what) => this.#fail(`${what} in ${name}`));
   }
 

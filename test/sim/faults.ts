@@ -1,12 +1,5 @@
-/** The faults of the safety phase, each kind at its own rate, and the operator's actions. */
-import {
-  ADMIN_ALLOW_REVERT,
-  ADMIN_LEARNER,
-  ADMIN_MEMBERSHIP,
-  ADMIN_PURGE,
-  ADMIN_SNAPSHOT,
-  ADMIN_TRANSFER,
-} from '../../src/protocol/request.ts';
+/** What goes wrong in the safety phase, each kind at its own rate; and the operator who looks after the cluster. */
+import type { AdminRequest } from '../../src/protocol/administration.ts';
 import type { Group } from '../../src/group/group.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import { FAULT_KINDS, type FaultKind } from './options.ts';
@@ -141,12 +134,12 @@ export class Faults {
         }
         return;
       case 'transfer':
-        return this.#admin(kind, ADMIN_TRANSFER, random.pick(this.#world.nodes).id);
+        return this.#admin(kind, { call: 'transfer', node: random.pick(this.#world.nodes).id });
       case 'membership':
         return this.#membership();
       case 'purge':
-        this.#admin(kind, ADMIN_SNAPSHOT, -1, '', node);
-        return this.#admin(kind, ADMIN_PURGE, -1, '', node);
+        this.#admin(kind, { call: 'snapshot' }, node);
+        return this.#admin(kind, { call: 'purge', upTo: undefined }, node);
       case 'shed':
         this.#count(kind, `n${node.id}`);
         node.drain(random.chance(0.5));
@@ -210,12 +203,12 @@ export class Faults {
     return node.process?.shard.group(group) as Group;
   }
 
-  #admin(kind: string, mode: number, value: number, voters = '', at?: SimNode): void {
+  #admin(kind: string, asked: AdminRequest, at?: SimNode): void {
     const group = this.#random.pick(this.#world.options.groups);
     const node = at ?? this.#leader(group);
     if (node?.process === undefined) return;
-    this.#count(kind, `g${group} n${node.id} ${value} ${voters}`);
-    node.process.request(adminRequest(mode, group, value, voters), false, (reply) => {
+    this.#count(kind, `g${group} n${node.id} ${JSON.stringify(asked)}`);
+    node.process.request(adminRequest(group, asked), false, (reply) => {
       if (reply === undefined || reply.code !== 0) return;
       const { outcome } = QUERIES.admin.result.read(reply);
       if (outcome === 'failed' || outcome === 'store-failed') throw this.#world.failure(`${kind}: ${outcome}`);
@@ -233,12 +226,12 @@ export class Faults {
     this.#world.checks.countable = false;
     this.#membershipAtMs = this.#world.queue.nowMs;
     if (outside.length > 0 && random.chance(0.6)) {
-      this.#admin('learner', ADMIN_LEARNER, random.pick(outside).id, '', node);
+      this.#admin('learner', { call: 'learner', node: random.pick(outside).id, address: '' }, node);
       return;
     }
     const wanted = [...voters, ...learners].filter(() => random.chance(0.75)).sort((a, b) => a - b);
     if (wanted.length < 2) return;
-    this.#admin('membership', ADMIN_MEMBERSHIP, -1, wanted.join(','), node);
+    this.#admin('membership', { call: 'membership', voters: wanted }, node);
   }
 
   /**
@@ -283,7 +276,7 @@ export class Faults {
         for (const peer of led.raft.peers()) {
           if (peer.recovery !== 'asking') continue;
           this.#count('allow-next-revert', `g${group} n${peer.node}`);
-          node.process?.request(adminRequest(ADMIN_ALLOW_REVERT, group, peer.node), false, () => undefined);
+          node.process?.request(adminRequest(group, { call: 'allow-revert', node: peer.node }), false, () => undefined);
         }
       }
     }

@@ -3,7 +3,6 @@
  */
 import { errorCode } from '../../src/base/errors.ts';
 import type { Group } from '../../src/group/group.ts';
-import { ADMIN_LEARNER, ADMIN_MEMBERSHIP } from '../../src/protocol/request.ts';
 import { FOR_A_WHILE } from './client.ts';
 import type { Clients, SimStream } from './clients.ts';
 import type { Exporting } from './backup/exporting.ts';
@@ -144,8 +143,8 @@ export class Liveness {
     const outside = options.nodes.find((id) => !voters.includes(id) && !learners.includes(id));
     const request =
       outside === undefined
-        ? adminRequest(ADMIN_MEMBERSHIP, group, -1, options.nodes.join(','))
-        : adminRequest(ADMIN_LEARNER, group, outside);
+        ? adminRequest(group, { call: 'membership', voters: options.nodes })
+        : adminRequest(group, { call: 'learner', node: outside, address: '' });
     leader.process.request(request, false, () => undefined);
     return false;
   }

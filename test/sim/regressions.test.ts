@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Raft } from '../../src/raft/raft.ts';
 import type { Message } from '../../src/raft/types.ts';
-import { ADMIN_SNAPSHOT } from '../../src/protocol/request.ts';
 import { Harness, code, find } from '../shard/harness.ts';
 import { MemoryLog } from '../raft/support/memory-log.ts';
 import { adminRequest } from './requests.ts';
@@ -14,7 +13,7 @@ test('a shard at rest that met a full disk by hand finds the room again, and res
   harness.turn();
   harness.turn(1000);
   harness.storage.isFull = true;
-  harness.push(adminRequest(ADMIN_SNAPSHOT, 0, -1));
+  harness.push(adminRequest(0, { call: 'snapshot' }));
   harness.turn();
   assert(harness.shard.full);
   assert(harness.shard.waitMs(harness.clockMs) > 0, 'it does not turn without a pause');

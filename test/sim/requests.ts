@@ -1,6 +1,6 @@
 /** Request frames as the HTTP side makes them. */
 import { joinFrames } from '../../src/protocol/append-batch.ts';
-import { encodeGcList } from '../../src/protocol/cold.ts';
+import type { AdminRequest } from '../../src/protocol/administration.ts';
 import { type Quota, encodePurge, encodeQuota } from '../../src/protocol/bucket-command.ts';
 import {
   PUBLISH_HEAD_BYTES,
@@ -9,15 +9,15 @@ import {
   writePublishHead,
 } from '../../src/protocol/position-command.ts';
 import {
-  ALL_GROUPS,
+  type ReadRange,
   READ_FLAG_NO_TOUCH,
   READ_FLAG_PARTS,
   READ_NOW,
+  READ_OFFSET,
   READ_RECORD,
   READ_RECORD_NOW,
-  type Request,
-  newRequest,
-} from '../../src/protocol/request.ts';
+} from '../../src/protocol/read.ts';
+import { ALL_GROUPS, type Request, newRequest, requestFor } from '../../src/protocol/request.ts';
 import { SHED_DRAIN } from '../../src/placement/state/shed.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
 
@@ -99,30 +99,16 @@ export function quotaRequest(group: number, bucket: string, quota: Quota): Reque
 
 /** Objects of the bucket that the group has queued for deletion. */
 export function bucketGcRequest(group: number, bucket: string): Request {
-  const request = newRequest();
-  request.op = QUERIES.bucketGarbage.number;
-  request.group = group;
-  request.command.bucket = bucket;
-  request.maxRecords = 4;
-  return request;
+  return requestFor(QUERIES.bucketGarbage, group, { bucket, limit: 4 });
 }
 
 export function gcDoneRequest(group: number, seqs: readonly number[]): Request {
-  const request = newRequest();
-  request.op = COMMANDS.gcDone.number;
-  request.group = group;
-  request.command.kind = COMMANDS.gcDone.number;
-  request.command.payload = encodeGcList(seqs);
-  return request;
+  return requestFor(COMMANDS.gcDone, group, { seqs });
 }
 
 /** What begins at a position: whether it is a border, and of which message. */
 export function partsRequest(stream: StreamName, value: number): Request {
-  const request = readRequest(stream, value);
-  request.maxBytes = 1;
-  request.maxRecords = 1;
-  request.readFlags = READ_FLAG_PARTS | READ_FLAG_NO_TOUCH;
-  return request;
+  return readRequest(stream, value, { maxBytes: 1, maxRecords: 1, readFlags: READ_FLAG_PARTS | READ_FLAG_NO_TOUCH });
 }
 
 export function publishRequest(
@@ -144,50 +130,34 @@ export function retentionRequest(stream: StreamName, position: Position): Reques
   return request;
 }
 
-export function readRequest(stream: StreamName, from: number): Request {
-  const request = about(QUERIES.read.number, stream);
-  request.value = from;
-  if (stream.json) request.mode = READ_RECORD;
-  return request;
+export function readRequest(
+  { group, name, bucket, json }: StreamName,
+  value: number,
+  options: Partial<ReadRange> = {},
+): Request {
+  const mode = json ? READ_RECORD : READ_OFFSET;
+  return requestFor(QUERIES.read, group, { bucket, stream: name, mode, value, ...options });
 }
 
 /** Subscribes the topic from the tail on. */
-export function watchRequest(stream: StreamName, topic: number): Request {
-  const request = about(QUERIES.read.number, stream);
-  request.mode = stream.json ? READ_RECORD_NOW : READ_NOW;
-  request.topic = topic;
-  return request;
+export function watchRequest({ group, name, bucket, json }: StreamName, topic: number): Request {
+  const mode = json ? READ_RECORD_NOW : READ_NOW;
+  return requestFor(QUERIES.read, group, { bucket, stream: name, mode, topic });
 }
 
-export function unwatchRequest(stream: StreamName, topic: number): Request {
-  const request = about(QUERIES.unwatch.number, stream);
-  request.topic = topic;
-  return request;
+export function unwatchRequest({ group }: StreamName, topic: number): Request {
+  return requestFor(QUERIES.unwatch, group, { topic });
 }
 
 export function statusRequest(): Request {
-  const request = newRequest();
-  request.op = QUERIES.status.number;
-  request.group = ALL_GROUPS;
-  return request;
+  return requestFor(QUERIES.status, ALL_GROUPS, undefined);
 }
 
-/** `voters` only for a change of membership. */
-export function adminRequest(mode: number, group: number, value: number, voters = ''): Request {
-  const request = newRequest();
-  request.op = QUERIES.admin.number;
-  request.group = group;
-  request.mode = mode;
-  request.value = value;
-  request.command.bucket = voters;
-  return request;
+export function adminRequest(group: number, asked: AdminRequest): Request {
+  return requestFor(QUERIES.admin, group, asked);
 }
 
 export function shedRequest(draining: boolean): Request {
-  const request = newRequest();
-  request.op = QUERIES.shed.number;
-  request.group = ALL_GROUPS;
-  request.mode = draining ? 1 : 0;
-  request.value = draining ? SHED_DRAIN : 0;
-  return request;
+  const priority = draining ? 'none' : 'normal';
+  return requestFor(QUERIES.shed, ALL_GROUPS, { priority, reasons: draining ? SHED_DRAIN : 0 });
 }

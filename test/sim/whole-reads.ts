@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer';
 import { errorCode } from '../../src/base/errors.ts';
 import { REPLY_UP_TO_DATE, type Reply } from '../../src/protocol/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../src/protocol/request.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../src/protocol/read.ts';
 import { type Random, createRandom } from '../support/random.ts';
 import type { Clients, SimStream } from './clients.ts';
 import type { SimNode } from './node.ts';
@@ -51,10 +51,8 @@ export class WholeReads {
 
   #from(stream: SimStream, node: SimNode, way: Way, from: number, floor: number, done: () => void): void {
     const { history, json } = stream;
-    const request = readRequest(stream, from);
-    request.maxBytes = way.maxBytes;
-    request.maxRecords = way.maxRecords;
-    request.readFlags = way.flags;
+    const { maxBytes, maxRecords, flags: readFlags } = way;
+    const request = readRequest(stream, from, { maxBytes, maxRecords, readFlags });
     this.#clients.send(node.id, request, false, (reply) => {
       const code = reply === undefined ? 'OUTCOME_UNKNOWN' : errorCode(reply.code);
       // Merged chunks go at once in some runs, and a follower learns of it a little later.

@@ -14,7 +14,7 @@ import {
   READ_RECORD,
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
-} from '../../src/protocol/request.ts';
+} from '../../src/protocol/read.ts';
 import { Model } from './model.ts';
 import { type ModelCommand, outcomeText } from './model-command.ts';
 import type { ModelStream } from './model-rules.ts';
@@ -26,6 +26,7 @@ import { type Answer, GROUP, Replica, streamRequest } from './replica.ts';
 import { checkColdRows } from '../cold/state/rows.ts';
 import { ColdRun } from '../cold/state/run.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
+import { requestFor } from '../../src/protocol/request.ts';
 
 const MODES = {
   offset: READ_OFFSET,
@@ -193,12 +194,10 @@ export class Differential {
     const name = random.pick(this.world.streams);
     const stream = this.model.live(bucket, name, nowMs);
     const read = randomRead(this.world, stream);
-    const request = streamRequest(QUERIES.read.number, bucket, name);
-    request.mode = MODES[read.mode];
-    request.value = read.value;
-    request.maxBytes = read.maxBytes;
-    request.maxRecords = read.maxRecords;
-    request.readFlags = (read.envelope ? READ_FLAG_ENVELOPE : 0) | (read.parts ? READ_FLAG_PARTS : 0);
+    const { value, maxBytes, maxRecords } = read;
+    const readFlags = (read.envelope ? READ_FLAG_ENVELOPE : 0) | (read.parts ? READ_FLAG_PARTS : 0);
+    const asked = { bucket, stream: name, mode: MODES[read.mode], value, maxBytes, maxRecords, readFlags };
+    const request = requestFor(QUERIES.read, 0, asked);
     for (const replica of this.replicas) {
       const answer = replica.query(request, nowMs);
       // What a cold answer leaves out because it would take too many chunks is left out of the model's too.

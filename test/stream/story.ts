@@ -12,16 +12,18 @@ import assert from 'node:assert/strict';
 import {
   READ_FLAG_ENVELOPE,
   READ_NOW,
+  READ_OFFSET,
   READ_RECORD,
   READ_RECORD_NOW,
   READ_TAIL_RECORDS,
-} from '../../src/protocol/request.ts';
+} from '../../src/protocol/read.ts';
 import type { Command } from '../raft/support/scenario.ts';
 import type { ModelCommand, Outcome } from './model-command.ts';
 import { Proposer } from './propose.ts';
 import { plainCommand } from './random-commands.ts';
 import { type Answer, Replica, streamRequest } from './replica.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
+import { requestFor } from '../../src/protocol/request.ts';
 
 const TYPES: Readonly<Record<string, string>> = { json: 'application/json', text: 'text/plain' };
 const SHOWN_BYTES_MAX = 80;
@@ -139,17 +141,20 @@ export class Story {
   }
 
   #read(bucket: string, stream: string, words: readonly string[], options: ReadonlyMap<string, string>): string {
-    const request = streamRequest(QUERIES.read.number, bucket, stream);
     const record = options.get('record');
     const tail = options.get('tail');
-    if (words.includes('now')) request.mode = READ_NOW;
-    else if (record === 'now') request.mode = READ_RECORD_NOW;
-    else if (record !== undefined) request.mode = READ_RECORD;
-    else if (tail !== undefined) request.mode = READ_TAIL_RECORDS;
-    request.value = Number(record === 'now' ? 0 : (record ?? tail ?? options.get('offset') ?? 0));
-    request.maxBytes = Number(options.get('max_bytes') ?? 0);
-    request.maxRecords = Number(options.get('max_records') ?? 0);
-    request.readFlags = words.includes('envelope') ? READ_FLAG_ENVELOPE : 0;
+    let mode: number = READ_OFFSET;
+    if (words.includes('now')) mode = READ_NOW;
+    else if (record === 'now') mode = READ_RECORD_NOW;
+    else if (record !== undefined) mode = READ_RECORD;
+    else if (tail !== undefined) mode = READ_TAIL_RECORDS;
+    const request = requestFor(QUERIES.read, 0, {
+      ...{ bucket, stream, mode },
+      value: Number(record === 'now' ? 0 : (record ?? tail ?? options.get('offset') ?? 0)),
+      maxBytes: Number(options.get('max_bytes') ?? 0),
+      maxRecords: Number(options.get('max_records') ?? 0),
+      readFlags: words.includes('envelope') ? READ_FLAG_ENVELOPE : 0,
+    });
     return showAnswer(this.replica.query(request, this.#nowMs));
   }
 

@@ -15,17 +15,18 @@ import {
   REPLY_UP_TO_DATE,
   Reply,
 } from '../../src/protocol/reply.ts';
+import { type Request } from '../../src/protocol/request.ts';
+import { QUERIES } from '../../src/protocol/operations.ts';
 import {
   READ_FLAG_NO_TOUCH,
   READ_NOW,
   READ_OFFSET,
   READ_RECORD,
   READ_RECORD_NOW,
-  type Request,
-} from '../../src/protocol/request.ts';
-import { QUERIES } from '../../src/protocol/operations.ts';
-import { showRead } from '../../src/protocol/read.ts';
+  showRead,
+} from '../../src/protocol/read.ts';
 import { FakeGateway } from './fake-gateway.ts';
+import { queryFrame } from './query-frame.ts';
 
 interface FakeStream {
   readonly incarnation: number;
@@ -75,9 +76,9 @@ export class MemoryGateway extends FakeGateway {
       return false;
     }
     assert.equal(request.op, QUERIES.read.number);
-    const { mode, value, maxBytes, topic } = request;
+    const { mode, value, maxBytes, topic, readFlags } = queryFrame(request);
     const key = `${request.command.bucket}/${request.command.stream}`;
-    const noTouch = (request.readFlags & READ_FLAG_NO_TOUCH) !== 0;
+    const noTouch = (readFlags & READ_FLAG_NO_TOUCH) !== 0;
     this.reads.push({ mode, value, maxBytes, noTouch, topic });
     // The shard sees the request later than it was sent, and what it answers is fixed at that moment.
     this.#enqueue(() => {

@@ -3,6 +3,7 @@ import type { ReplyHandler } from '../../src/ports.ts';
 import { Reply } from '../../src/protocol/reply.ts';
 import type { Request } from '../../src/protocol/request.ts';
 import { FakeGateway } from './fake-gateway.ts';
+import { queryFrame } from './query-frame.ts';
 
 /** A copy of a request, because the sender reuses its own. */
 export interface Asked {
@@ -102,12 +103,6 @@ function copy(request: Request, shard: number | undefined): Asked {
     expiresAtMs: command.expiresAtMs,
     attributes: command.attributes === undefined ? undefined : Buffer.from(command.attributes).toString(),
     payload: isCommand && command.payload !== undefined ? Buffer.from(command.payload) : undefined,
-    mode: request.mode,
-    value: request.value,
-    maxBytes: request.maxBytes,
-    maxRecords: request.maxRecords,
-    readFlags: request.readFlags,
-    prefix: request.prefix,
-    after: request.after,
+    ...queryFrame(request),
   };
 }

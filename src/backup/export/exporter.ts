@@ -4,15 +4,16 @@
  * a large one has its digest only at its end.
  */
 import { errorCode } from '../../base/errors.ts';
+import { type RetryPolicy, sendUntilDone } from '../../gateway/retry.ts';
 import type { ExportEnd, ExportSink } from '../ports.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, newRequest } from '../../protocol/request.ts';
+import { requestFor } from '../../protocol/request.ts';
 import type { ExportReaders, ExportRun } from './export-thread.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
-/** A shard whose mailbox is full is asked again after this long. */
-const AGAIN_MS = 20;
+/** A shard whose mailbox is full is asked again, without end; whatever it answers counts. */
+const POLICY: RetryPolicy = { patienceMs: Infinity, againMs: 20, isPassing: () => false };
 /** Interval of the keep-alives to the shard, whose answers allow the export to continue. */
 const HOLD_MS = 500;
 /** Time without progress after which the reader counts as gone. Longer than a store may take for a part of a backup. */
@@ -35,7 +36,6 @@ class Export {
   readonly #parts: ExportParts;
   readonly #group: number;
   readonly #sink: ExportSink;
-  readonly #request = newRequest();
   #id = 0;
   #run: ExportRun | undefined;
   /** Produced and not yet written. */
@@ -51,14 +51,13 @@ class Export {
     this.#parts = parts;
     this.#group = group;
     this.#sink = sink;
-    this.#request.op = QUERIES.exportGroup.number;
-    this.#request.group = group;
   }
 
   start(): void {
-    this.#request.mode = EXPORT_OPEN;
     const { gateway } = this.#parts;
-    const sent = gateway.send(this.#request, { onReply: (reply) => this.#opened(reply) });
+    const sent = gateway.send(requestFor(QUERIES.exportGroup, this.#group, { step: 'open' }), {
+      onReply: (reply) => this.#opened(reply),
+    });
     if (!sent) this.#sink.fail('SHARD_BUSY');
   }
 
@@ -98,7 +97,7 @@ class Export {
     this.#restedMs += HOLD_MS;
     if (this.#restedMs > REST_MS)
       return this.#fail('reader-rested', `its reader took nothing for ${REST_MS / 60_000} minutes`);
-    return this.#ask(EXPORT_HOLD, (reply) => {
+    return this.#ask('hold', (reply) => {
       const code = errorCode(reply.code);
       if (code === 'OK' || this.#released) return this.#later();
       if (code === 'DISK_FULL') return this.#fail('volume-short', 'the volume is short of room, which writes need');
@@ -141,13 +140,15 @@ class Export {
   #release(): void {
     if (this.#released) return;
     this.#released = true;
-    this.#ask(EXPORT_CLOSE, () => undefined);
+    this.#ask('close', () => undefined);
   }
 
-  #ask(mode: number, onReply: (reply: Reply) => void): void {
-    this.#request.mode = mode;
-    this.#request.value = this.#id;
+  #ask(step: 'hold' | 'close', onReply: (reply: Reply) => void): void {
     const { gateway, readers } = this.#parts;
-    if (!gateway.send(this.#request, { onReply })) readers.after(AGAIN_MS, () => this.#ask(mode, onReply));
+    const request = requestFor(QUERIES.exportGroup, this.#group, { step, id: this.#id });
+    const clock = { monotonicMs: () => 0, after: (ms: number, run: () => void) => readers.after(ms, run) };
+    sendUntilDone({ gateway, clock, policy: POLICY }, request, (reply) => {
+      if (reply !== undefined) onReply(reply);
+    });
   }
 }

@@ -11,14 +11,14 @@ import { IMPORT_PIECE_BYTES } from '../../base/limits.ts';
 import type { ImportFeed, ImportSink } from '../ports.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { Fault, check } from '../state/fault.ts';
-import { encodeImportEnd, encodeImportRows, encodeImportToken } from '../../protocol/import-command.ts';
+import type { ImportEnd } from '../../protocol/import-command.ts';
 import { NO_ORIGIN } from '../../protocol/object-key.ts';
 import { rowSize, writeRow } from '../../base/row-bytes.ts';
 import type { ReadCold } from '../../cold/ports.ts';
 import { type ColdReport, ColdSample } from '../export/cold-sample.ts';
-import type { RetryClock } from '../../gateway/retry.ts';
+import { REAL_CLOCK, type RetryClock } from '../../gateway/retry.ts';
 import type { Callable } from '../../gateway/shard-client.ts';
-import { Proposer, REAL_CLOCK } from './proposer.ts';
+import { Proposer } from './proposer.ts';
 import { Spool, SpoolError } from './spool.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
@@ -128,10 +128,10 @@ export class Import implements ImportFeed {
 
   #begin(round: number): void {
     this.#busy = true;
-    this.#proposer.propose(COMMANDS.importBegin, encodeImportToken(this.#token), (outcome) => {
+    this.#proposer.propose(COMMANDS.importBegin, { token: this.#token }, (outcome) => {
       this.#busy = false;
       if (this.#over) return undefined;
-      if (outcome.code === 'GROUP_NOT_EMPTY') return this.#refuseUsed(outcome.backup);
+      if (outcome.code === 'GROUP_NOT_EMPTY') return this.#refuseUsed(outcome.detail);
       if (outcome.code !== 'OK') return this.#fail(outcome.code);
       if (outcome.result.rowsLeft) {
         if (round === ROUNDS_MAX) return this.#fail('IMPORT_LOST');
@@ -227,13 +227,13 @@ export class Import implements ImportFeed {
 
   #send(rows: Uint8Array): void {
     this.#sink.pause();
-    const piece = encodeImportRows({ token: this.#token, seq: this.#proposed++, rows });
+    const piece = { token: this.#token, seq: this.#proposed++, rows };
     this.#propose(COMMANDS.importRows, piece, () => this.#pump());
   }
 
   #finish(contents: Contents): void {
     const { nextIncarnation, hotBytes, coldBytes, objects, objectBytes, buckets, streams } = contents;
-    const end = encodeImportEnd({
+    const end: ImportEnd = {
       token: this.#token,
       pieces: this.#proposed,
       rows: this.#rowCount,
@@ -244,7 +244,7 @@ export class Import implements ImportFeed {
       objectBytes,
       digest: fromHex(contents.digest, 32) as Uint8Array,
       origin: (this.#adopts ? contents.head.origin : undefined) ?? NO_ORIGIN,
-    });
+    };
     this.#propose(COMMANDS.importEnd, end, () => {
       this.#stop();
       const counts = { buckets, streams, group_commit_index: 1 };
@@ -252,9 +252,9 @@ export class Import implements ImportFeed {
     });
   }
 
-  #propose(operation: Callable<undefined>, payload: Uint8Array, done: () => void): void {
+  #propose<P>(operation: Callable<P, undefined>, asked: P, done: () => void): void {
     this.#busy = true;
-    this.#proposer.propose(operation, payload, ({ code }) => {
+    this.#proposer.propose(operation, asked, ({ code }) => {
       this.#busy = false;
       if (this.#over) return undefined;
       return code === 'OK' ? done() : this.#fail(code);
@@ -292,7 +292,7 @@ export class Import implements ImportFeed {
 
   /** Removes the imported rows, then continues whether or not that worked. */
   #undo(then: () => void): void {
-    this.#proposer.propose(COMMANDS.importAbort, encodeImportToken(this.#token), (outcome) => {
+    this.#proposer.propose(COMMANDS.importAbort, { token: this.#token }, (outcome) => {
       if (outcome.code === 'OK' && outcome.result.rowsLeft) this.#undo(then);
       else then();
     });

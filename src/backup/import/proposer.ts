@@ -2,13 +2,11 @@
  * Commands of an import, one at a time and in order. Each may be applied twice without harm, so one whose outcome is
  * unknown, or that finds no leader, is proposed again for a while.
  */
-import { ERRORS, type ErrorCode, errorCode } from '../../base/errors.ts';
+import { ERRORS } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
-import type { Reply } from '../../protocol/reply.ts';
-import { newRequest, setOperation } from '../../protocol/request.ts';
-import { type RetryClock, type RetryPolicy, sendUntilDone } from '../../gateway/retry.ts';
-import { type Callable } from '../../gateway/shard-client.ts';
-import { backupOf } from '../../protocol/import-command.ts';
+import { type Request, requestFor } from '../../protocol/request.ts';
+import type { RetryClock, RetryPolicy } from '../../gateway/retry.ts';
+import { type Answer, type Callable, callUntilDone } from '../../gateway/shard-client.ts';
 
 /**
  * Longer than an election, and than the silence after which a dead attempt is replaced (backup/state/apply-import.ts).
@@ -22,24 +20,8 @@ const POLICY: RetryPolicy = {
   isPassing: (code) => code !== 'STOPPING' && ERRORS[code].retry,
 };
 
-/** The reply's memory is no longer valid when this is read. */
-export type Proposed<R> =
-  | { readonly code: 'OK'; readonly result: R }
-  /** `backup`: for GROUP_NOT_EMPTY, the group's source. */
-  | { readonly code: Exclude<ErrorCode, 'OK'>; readonly backup: string };
-
-type Done<R> = (outcome: Proposed<R>) => void;
-
-function outcomeOf<R>(operation: Callable<R>, reply: Reply | undefined): Proposed<R> {
-  if (reply === undefined) return { code: 'SHARD_BUSY', backup: '' };
-  const code = errorCode(reply.code);
-  return code === 'OK' ? { code, result: operation.result.read(reply) } : { code, backup: backupOf(reply) };
-}
-
-export const REAL_CLOCK: RetryClock = {
-  monotonicMs: () => performance.now(),
-  after: (delayMs, run) => void setTimeout(run, delayMs).unref(),
-};
+/** The detail of a GROUP_NOT_EMPTY is what the group came from. */
+type Done<R> = (answer: Answer<R>) => void;
 
 export class Proposer {
   readonly #gateway: ShardGateway;
@@ -55,8 +37,9 @@ export class Proposer {
     this.#clock = clock;
   }
 
-  propose<R>(operation: Callable<R>, payload: Uint8Array, done: Done<R>): void {
-    const begin = (): void => this.#send(operation, payload, done);
+  propose<P, R>(operation: Callable<P, R>, asked: P, done: Done<R>): void {
+    const request = requestFor(operation, this.#group, asked);
+    const begin = (): void => this.#send(operation, request, done);
     if (this.#busy) {
       this.#queue.push(begin);
       return;
@@ -65,14 +48,9 @@ export class Proposer {
     begin();
   }
 
-  #send<R>(operation: Callable<R>, payload: Uint8Array, done: Done<R>): void {
-    const request = newRequest();
-    setOperation(request, operation);
-    request.group = this.#group;
-    request.command.payload = payload;
-    sendUntilDone({ gateway: this.#gateway, clock: this.#clock, policy: POLICY }, request, (reply) => {
-      const outcome = outcomeOf(operation, reply);
-      this.#finish(() => done(outcome));
+  #send<R>(operation: Callable<never, R>, request: Request, done: Done<R>): void {
+    callUntilDone({ gateway: this.#gateway, clock: this.#clock, policy: POLICY }, operation, request, (answer) => {
+      this.#finish(() => done(answer));
     });
   }
 

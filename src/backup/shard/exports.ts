@@ -13,7 +13,7 @@ import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import { isImporting } from '../state/apply-import.ts';
 import { Reply } from '../../protocol/reply.ts';
-import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, type Query } from '../../protocol/request.ts';
+import type { Query } from '../../protocol/request.ts';
 import type { ShardStorage } from '../../shard/ports.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
@@ -65,16 +65,15 @@ export class Exports {
   }
 
   #answer(group: Group, query: Query, clockMs: number, reply: Reply): ErrorCode {
-    switch (query.mode) {
-      case EXPORT_OPEN:
+    const asked = QUERIES.exportGroup.request.read(query);
+    switch (asked.step) {
+      case 'open':
         return this.#open(group, clockMs, reply);
-      case EXPORT_HOLD:
-        return this.#hold(query.value, clockMs);
-      case EXPORT_CLOSE:
-        this.#close(query.value);
+      case 'hold':
+        return this.#hold(asked.id, clockMs);
+      case 'close':
+        this.#close(asked.id);
         return 'OK';
-      default:
-        return 'INTERNAL';
     }
   }
 

@@ -8,7 +8,8 @@ import type { Failed } from './pool-tasks.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../protocol/cold.ts';
 import { Reply } from '../../protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH, type Request, newRequest } from '../../protocol/request.ts';
+import { READ_FLAG_NO_TOUCH } from '../../protocol/read.ts';
+import { type Request, requestFor } from '../../protocol/request.ts';
 import { type ChunkLoader } from './chunk-loader.ts';
 import type { Logger } from '../../logging/logger.ts';
 import { QUERIES } from '../../protocol/operations.ts';
@@ -67,7 +68,6 @@ export class ColdReader {
   readonly #options: ColdReaderOptions;
   readonly #jobs = new Set<Job>();
   #bytes = 0;
-  readonly #request = newRequest();
   readonly #error = new Reply();
   /** In order of use, oldest first. */
   readonly #trail = new Set<string>();
@@ -218,17 +218,10 @@ export class ColdReader {
     this.counters.replanned++;
     const { plan, handler } = job;
     const [bucket = '', stream = ''] = new TextDecoder().decode(plan.stream).split('\0');
-    const request = this.#request;
-    request.op = QUERIES.read.number;
-    request.group = plan.group;
-    request.command.bucket = bucket;
-    request.command.stream = stream;
-    request.mode = plan.mode;
-    request.value = plan.value;
-    request.maxBytes = plan.maxBytes;
-    request.maxRecords = plan.maxRecords;
-    request.readFlags = plan.flags | READ_FLAG_NO_TOUCH;
-    request.topic = 0;
+    const request = requestFor(QUERIES.read, plan.group, {
+      ...{ bucket, stream, mode: plan.mode, value: plan.value },
+      ...{ maxBytes: plan.maxBytes, maxRecords: plan.maxRecords, readFlags: plan.flags | READ_FLAG_NO_TOUCH },
+    });
     const again = new Again(handler, missing);
     if (!this.#options.send(request, again)) this.#answerError(handler, 'SHARD_BUSY');
   }

@@ -7,8 +7,7 @@ import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
 import { gcDue } from '../state/objects.ts';
-import { encodeGcList } from '../../protocol/cold.ts';
-import { newCommandFields } from '../../protocol/command.ts';
+import { commandFor } from '../../protocol/command-request.ts';
 import { isOwnObject } from '../../protocol/object-key.ts';
 import { BackOff } from './back-off.ts';
 import type { ColdPort, ColdSettings, RemoveAnswer } from './port.ts';
@@ -128,9 +127,7 @@ export class Collector {
 
   #confirm(work: Work, job: Job, nowMs: number): void {
     job.state = 'proposed';
-    const fields = newCommandFields();
-    fields.kind = COMMANDS.gcDone.number;
-    fields.payload = encodeGcList(job.seqs);
+    const fields = commandFor(COMMANDS.gcDone, { seqs: job.seqs });
     this.#options.proposals.propose(work.group, fields, nowMs, (outcome) => {
       if (outcome !== 'applied') return this.#end(work, 0);
       this.counters.reclaimed += job.objects;

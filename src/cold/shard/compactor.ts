@@ -12,8 +12,8 @@ import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
 import { type CompactPlan, isSmall, nextCompaction } from '../state/compaction-plan.ts';
 import type { FlushPlan } from '../state/flush-plan.ts';
-import { type ObjectId, type Slice, encodeFlushList } from '../../protocol/cold.ts';
-import { newCommandFields } from '../../protocol/command.ts';
+import { type ObjectId, type Slice } from '../../protocol/cold.ts';
+import { commandFor } from '../../protocol/command-request.ts';
 import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Log } from '../../shard/ports.ts';
@@ -233,10 +233,7 @@ export class Compactor {
   #publish(work: Work, job: Job, { slices, bytes }: NonNullable<Job['merged']>): void {
     const { object, key, plan } = job;
     job.isProposed = true;
-    const fields = newCommandFields();
-    fields.kind = COMMANDS.compact.number;
-    fields.bucket = plan.bucket;
-    fields.payload = encodeFlushList({ object, key, bytes, slices });
+    const fields = commandFor(COMMANDS.compact, { bucket: plan.bucket, object, key, bytes, slices });
     this.#options.proposals.propose(work.group, fields, this.#loop.nowMs, (outcome, reply) =>
       this.#published(work, job, outcome, reply),
     );

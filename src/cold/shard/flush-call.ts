@@ -5,6 +5,7 @@
 import { ERRORS } from '../../base/errors.ts';
 import type { Group } from '../../group/group.ts';
 import { isImporting } from '../../backup/state/apply-import.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 import type { Query } from '../../protocol/request.ts';
 import { notLeader, sentence } from '../../shard/answers.ts';
 import type { FlushCall } from './flusher.ts';
@@ -21,9 +22,10 @@ const NO_STORE = 'this node has no cold store: set storage.cold.backend and star
 /** Returns the check to repeat until it gives an answer. */
 export function flushCall(cold: ColdTier | undefined, group: Group, query: Query): () => CallResult | undefined {
   if (cold === undefined) return () => sentence('refused', NO_STORE);
-  const stream = query.bytes.slice(query.keyAt, query.keyAt + query.keyBytes);
-  const wanted = Math.max(1, query.value);
-  const maxBytes = query.maxBytes === 0 ? CALL_BYTES_MAX : Math.min(query.maxBytes, CALL_BYTES_MAX);
+  const stream = query.key();
+  const asked = QUERIES.flushStream.request.read(query);
+  const wanted = Math.max(1, asked.minHotBytes);
+  const maxBytes = asked.maxBytes === 0 ? CALL_BYTES_MAX : Math.min(asked.maxBytes, CALL_BYTES_MAX);
   let call: FlushCall | undefined;
   return () => {
     if (!group.leads) return notLeader(group, {});

@@ -11,8 +11,8 @@ import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
 import { type FlushPlan, nextFlush } from '../state/flush-plan.ts';
-import { type ObjectId, encodeFlushList } from '../../protocol/cold.ts';
-import { newCommandFields } from '../../protocol/command.ts';
+import { type ObjectId } from '../../protocol/cold.ts';
+import { commandFor } from '../../protocol/command-request.ts';
 import { NO_ORIGIN, objectKey } from '../../protocol/object-key.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { BackOff } from './back-off.ts';
@@ -267,12 +267,10 @@ export class Flusher {
   #claim(work: Work): void {
     const { settings, proposals } = this.#options;
     work.claiming = true;
-    const fields = newCommandFields();
-    fields.kind = COMMANDS.flush.number;
     // A number that no upload has.
     const object = { run: settings.run, seq: 0 };
     const key = objectKey(work.group.id, settings.run, '', 0, object);
-    fields.payload = encodeFlushList({ object, key, bytes: 0, slices: [] });
+    const fields = commandFor(COMMANDS.flush, { bucket: '', object, key, bytes: 0, slices: [] });
     proposals.propose(work.group, fields, this.#loop.nowMs, () => {
       work.claiming = false;
       this.#loop.wake();
@@ -305,10 +303,8 @@ export class Flusher {
   #publish(work: Work, job: Job, digests: readonly Uint8Array[]): void {
     const { plan, object, key } = job;
     job.proposedMs = this.#loop.clockMs;
-    const fields = newCommandFields();
-    fields.kind = COMMANDS.flush.number;
-    fields.bucket = plan.bucket;
-    fields.payload = encodeFlushList({
+    const fields = commandFor(COMMANDS.flush, {
+      bucket: plan.bucket,
       object,
       key,
       bytes: job.bytes,

@@ -10,8 +10,8 @@ import { planted } from '../../base/planted.ts';
 import type { Group } from '../../group/group.ts';
 import { Random } from '../../raft/random.ts';
 import { objectKnown } from '../state/objects.ts';
-import { type ObjectId, type Orphan, encodeOrphanList } from '../../protocol/cold.ts';
-import { newCommandFields } from '../../protocol/command.ts';
+import { type ObjectId, type Orphan } from '../../protocol/cold.ts';
+import { commandFor } from '../../protocol/command-request.ts';
 import { NO_ORIGIN, objectPrefix, parseObjectKey } from '../../protocol/object-key.ts';
 import type { ListedObject } from '../ports.ts';
 import type { ColdPort, ColdSettings, ListAnswer } from './port.ts';
@@ -132,9 +132,7 @@ export class Sweeper {
       work.nextAtMs = this.#loop.clockMs;
     }
     if (orphans.length === 0) return undefined;
-    const fields = newCommandFields();
-    fields.kind = COMMANDS.markOrphan.number;
-    fields.payload = encodeOrphanList(orphans);
+    const fields = commandFor(COMMANDS.markOrphan, { orphans });
     // Ignores the outcome: the next pass finds them again if necessary.
     this.#options.proposals.propose(group, fields, nowMs, (outcome) => {
       if (outcome === 'applied') this.counters.orphans += orphans.length;

@@ -7,11 +7,10 @@ import { READ_BYTES_MAX } from '../../base/limits.ts';
 import { type DecodedChunk, decodeChunk } from './chunk-layout.ts';
 import type { ChunkRef, ColdPlan } from '../../protocol/cold.ts';
 import { REPLY_CLOSED, REPLY_COLD, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS } from '../../protocol/request.ts';
 import { type Plan, type RowSource, collect } from '../../stream/collect.ts';
 import { storedPayloadBytes } from '../../stream/row.ts';
 import { RowView } from '../../stream/row-view.ts';
-import { showRead } from '../../protocol/read.ts';
+import { READ_FLAG_ENVELOPE, READ_FLAG_PARTS, showRead } from '../../protocol/read.ts';
 
 const NO_BYTES = new Uint8Array(0);
 const view = new RowView();

@@ -4,7 +4,7 @@ import type { ErrorCode } from '../../base/errors.ts';
 import { COLD_AHEAD_CHUNKS, COLD_REFS_MAX } from '../../base/limits.ts';
 import { planted } from '../../base/planted.ts';
 import { type StoredChunk, encodeColdPlan } from '../../protocol/cold.ts';
-import type { Query } from '../../protocol/request.ts';
+import type { ReadRange } from '../../protocol/read.ts';
 import type { Plan } from '../../stream/collect.ts';
 import type { Head } from '../../stream/head.ts';
 import { hotRows } from '../../stream/hot-rows.ts';
@@ -27,7 +27,7 @@ interface Start {
 export function planCold(
   state: State,
   head: Head,
-  query: Query,
+  query: ReadRange,
   plan: Plan,
   budget: number,
   records: number,
@@ -42,7 +42,7 @@ export function planCold(
     stream: head.key,
     mode: query.mode,
     value: query.value,
-    flags: query.flags,
+    flags: query.readFlags,
     maxBytes: query.maxBytes,
     maxRecords: query.maxRecords,
     incarnation: head.incarnation,

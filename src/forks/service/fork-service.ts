@@ -14,7 +14,8 @@ import type { QuotaGate } from '../../gateway/quota-gate.ts';
 import type { ForkRequest, Forks, ReplyHandler } from '../../ports.ts';
 import type { PendingNotification, PinCheck } from '../state/notifications.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { ALL_GROUPS, type Request, newRequest } from '../../protocol/request.ts';
+import type { ForkName, PinPlace } from '../../protocol/fork-command.ts';
+import { ALL_GROUPS, type Asking, type Request, requestFor } from '../../protocol/request.ts';
 import { ForkMaker } from './maker.ts';
 import { ForkPacer } from './pacer.ts';
 import { type ForkPort, step } from './steps.ts';
@@ -37,19 +38,12 @@ export interface ForkWork {
   readonly pinChecks: readonly (PinCheck & { readonly group: number })[];
 }
 
-/** Where a shard's pin checks continue. */
-interface Place {
-  readonly group: number;
-  readonly incarnation: number;
-  readonly token: number;
-}
-
-const START: Place = { group: 0, incarnation: 0, token: 0 };
+const START: PinPlace = { group: 0, incarnation: 0, token: 0 };
 
 export class ForkService implements Forks {
   readonly counters = { made: 0, failed: 0, told: 0, lost: 0 };
   readonly #port: ForkPort;
-  readonly #places: Place[];
+  readonly #places: PinPlace[];
   readonly #pacer: ForkPacer;
   #making = 0;
   #undoing = 0;
@@ -139,24 +133,20 @@ export class ForkService implements Forks {
 
   #unpin({ group, token, source }: PendingNotification & { readonly group: number }, done: () => void): void {
     const sourceGroup = this.#groupOf(source);
-    step(this.#port, this.#request(COMMANDS.forkUnpin.number, sourceGroup, source, token), (reply) => {
+    step(this.#port, this.#request(COMMANDS.forkUnpin, sourceGroup, source, token), (reply) => {
       if (reply.code !== 0) return done();
       this.counters.told++;
       const next = goneOf(reply);
       // Any name works: the token alone identifies the row.
-      return step(this.#port, this.#request(COMMANDS.forkUnpinned.number, group, source, token), () =>
+      return step(this.#port, this.#request(COMMANDS.forkUnpinned, group, source, token), () =>
         this.#tellIf(sourceGroup, next, done),
       );
     });
   }
 
-  #request(kind: number, group: number, key: string, token: number): Request {
-    const request = newRequest();
-    request.op = kind;
-    request.group = group;
+  #request(operation: Asking<ForkName>, group: number, key: string, forkToken: number): Request {
     const [bucket, stream] = split(key);
-    Object.assign(request.command, { kind, bucket, stream, forkToken: token });
-    return request;
+    return requestFor(operation, group, { bucket, stream, forkToken });
   }
 
   #groupOf(key: string): number {
@@ -171,16 +161,12 @@ export class ForkService implements Forks {
     if (this.#busy > 0) return;
     const asks = ++this.#looks % ASK_EVERY === 0;
     this.#places.forEach((place, shard) => {
-      const request = newRequest();
-      request.op = QUERIES.forks.number;
-      request.group = ALL_GROUPS;
-      request.command.bucket = String(place.incarnation);
-      // Notifications from this token on.
-      request.command.stream = String(this.#port.newToken());
-      request.value = place.token;
-      request.maxRecords = FORK_NOTIFICATIONS_MAX;
-      request.maxBytes = asks ? FORK_PIN_CHECKS_MAX : 0;
-      request.topic = place.group;
+      const request = requestFor(QUERIES.forks, ALL_GROUPS, {
+        fromToken: this.#port.newToken(),
+        notificationsMax: FORK_NOTIFICATIONS_MAX,
+        pinChecksMax: asks ? FORK_PIN_CHECKS_MAX : 0,
+        place,
+      });
       this.#busy++;
       const sent = this.#port.gateway.send(request, { onReply: (reply) => this.#found(shard, asks, reply) }, shard);
       if (!sent) this.#busy--;
@@ -212,13 +198,11 @@ export class ForkService implements Forks {
 
   /** A missing fork keeps no name. */
   #ask({ source, token, fork }: PinCheck, done: () => void): void {
-    step(this.#port, this.#request(COMMANDS.forkCheck.number, this.#groupOf(fork), fork, token), (reply) => {
+    step(this.#port, this.#request(COMMANDS.forkCheck, this.#groupOf(fork), fork, token), (reply) => {
       if (reply.code !== 0 || COMMANDS.forkCheck.result.read(reply).isThere) return done();
       this.counters.lost++;
-      return step(
-        this.#port,
-        this.#request(COMMANDS.forkUnpin.number, this.#groupOf(source), source, token),
-        (answer) => this.#tellIf(this.#groupOf(source), goneOf(answer), done),
+      return step(this.#port, this.#request(COMMANDS.forkUnpin, this.#groupOf(source), source, token), (answer) =>
+        this.#tellIf(this.#groupOf(source), goneOf(answer), done),
       );
     });
   }

@@ -7,15 +7,15 @@ import { type ErrorCode, errorCode } from '../../base/errors.ts';
 import type { ForkRequest } from '../../ports.ts';
 import { Cutter, decodeParts } from '../state/cutter.ts';
 import { type CommandFields } from '../../protocol/command.ts';
-import { FORK_AT_TAIL, encodeForkBegin, encodeForkData, encodeForkPin } from '../../protocol/fork-command.ts';
+import { FORK_AT_TAIL, type ForkName } from '../../protocol/fork-command.ts';
 import { isJson } from '../../protocol/media-type.ts';
 import { REPLY_CREATED, type Reply } from '../../protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, type Request, newRequest } from '../../protocol/request.ts';
+import { type Request, requestFor } from '../../protocol/request.ts';
 import type { Reserved } from '../../gateway/quota-gate.ts';
 import type { ForkPacer } from './pacer.ts';
 import { type ForkPort, keep, refusal, step } from './steps.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
-import { readIncarnation } from '../../protocol/read.ts';
+import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, readIncarnation } from '../../protocol/read.ts';
 
 /** A message or record began there when the source was pinned, so the start offset has risen, or it is another stream. */
 const MOVED: ReadonlySet<ErrorCode> = new Set(['STREAM_GONE', 'OFFSET_INSIDE_RECORD', 'OFFSET_OUT_OF_RANGE']);
@@ -66,8 +66,8 @@ export class ForkMaker {
 
   start(): void {
     const { offset, subOffset } = this.#fork;
-    const request = this.#command(COMMANDS.forkBegin.number, true);
-    request.command.payload = encodeForkBegin(this.#sourceKey, offset, subOffset);
+    const asked = { ...this.#asked, forkToken: this.#token, source: this.#sourceKey, offset, subOffset };
+    const request = requestFor(COMMANDS.forkBegin, this.group, asked);
     step(this.#port, request, (reply, isUnknown) => {
       // The name may be taken anyway, or be taken when a majority is back: this does not wait for that.
       if (reply.code !== 0) return this.#over(reply, isUnknown ? 'unknown' : undefined);
@@ -79,13 +79,9 @@ export class ForkMaker {
   #pin(): void {
     const { bucket, stream, offset } = this.#fork;
     const { contentType } = this.#asked;
-    const request = newRequest();
-    request.op = COMMANDS.forkPin.number;
-    request.group = this.#sourceGroup;
-    const { command } = request;
-    command.kind = COMMANDS.forkPin.number;
-    Object.assign(command, { bucket, stream, contentType, forkToken: this.#token });
-    command.payload = encodeForkPin(`${this.#asked.bucket}\0${this.#asked.stream}`, offset);
+    const fork = `${this.#asked.bucket}\0${this.#asked.stream}`;
+    const asked = { bucket, stream, contentType, forkToken: this.#token, fork, offset };
+    const request = requestFor(COMMANDS.forkPin, this.#sourceGroup, asked);
     step(this.#port, request, (reply) => {
       if (reply.code !== 0) return this.#undo(keep(reply));
       const { startOffset, incarnation, ttlSeconds, expiresAtMs } = COMMANDS.forkPin.result.read(reply);
@@ -135,15 +131,11 @@ export class ForkMaker {
 
   /** Reads local state, which has applied the pin and therefore has everything that existed then. */
   #read(cutter: Cutter): void {
-    const request = newRequest();
-    request.op = QUERIES.read.number;
-    request.group = this.#sourceGroup;
-    request.command.bucket = this.#fork.bucket;
-    request.command.stream = this.#fork.stream;
-    request.mode = READ_OFFSET;
-    request.value = cutter.at;
-    request.maxBytes = this.#port.pieceBytes;
-    request.readFlags = READ_FLAG_PARTS | READ_FLAG_NO_TOUCH;
+    const { bucket, stream } = this.#fork;
+    const request = requestFor(QUERIES.read, this.#sourceGroup, {
+      ...{ bucket, stream, mode: READ_OFFSET, value: cutter.at },
+      ...{ maxBytes: this.#port.pieceBytes, readFlags: READ_FLAG_PARTS | READ_FLAG_NO_TOUCH },
+    });
     step(this.#port, request, (reply) => {
       const code = errorCode(reply.code);
       if (MOVED.has(code)) return this.#fail('FORK_SOURCE_MOVED');
@@ -159,9 +151,9 @@ export class ForkMaker {
 
   #write(cutter: Cutter, at: number, record: number, parts: { ends: readonly number[]; bytes: Uint8Array }): void {
     const source = this.#source as Source;
-    const request = this.#command(COMMANDS.forkData.number, false);
-    request.command.contentType = source.contentType;
-    request.command.payload = encodeForkData({ anchor: source.anchor, at, record, ...parts });
+    const { contentType, anchor } = source;
+    const asked = { ...this.#named, contentType, anchor, at, record, ...parts };
+    const request = requestFor(COMMANDS.forkData, this.group, asked);
     step(this.#port, request, (reply) => {
       if (reply.code !== 0) return this.#undo(keep(reply));
       this.#room?.used(parts.bytes.length);
@@ -171,14 +163,16 @@ export class ForkMaker {
   }
 
   #end(source: Source): void {
-    const request = this.#command(COMMANDS.forkEnd.number, false);
-    const { command } = request;
-    const { ttlSeconds, expiresAtMs, close, producerId, producerEpoch, producerSeq, payload } = this.#asked;
+    const { ttlSeconds, expiresAtMs } = this.#asked;
     const inherits = ttlSeconds < 0 && expiresAtMs < 0;
-    Object.assign(command, { close, producerId, producerEpoch, producerSeq, payload });
-    command.contentType = source.contentType;
-    command.ttlSeconds = inherits ? source.ttlSeconds : ttlSeconds;
-    command.expiresAtMs = inherits ? source.expiresAtMs : expiresAtMs;
+    const lifetime = inherits ? source : { ttlSeconds, expiresAtMs };
+    const { contentType } = source;
+    const request = requestFor(COMMANDS.forkEnd, this.group, {
+      ...this.#asked,
+      ...this.#named,
+      contentType,
+      ...lifetime,
+    });
     step(this.#port, request, (reply) => {
       if (reply.code !== 0) return this.#undo(keep(reply));
       return this.#over(reply, undefined);
@@ -195,18 +189,12 @@ export class ForkMaker {
 
   /** The command that abandons the fork; repetitions are harmless. */
   abort(): Request {
-    return this.#command(COMMANDS.forkAbort.number, false);
+    return requestFor(COMMANDS.forkAbort, this.group, this.#named);
   }
 
-  #command(kind: number, whole: boolean): Request {
-    const request = newRequest();
-    request.op = kind;
-    request.group = this.group;
+  get #named(): ForkName {
     const { bucket, stream } = this.#asked;
-    Object.assign(request.command, whole ? this.#asked : { bucket, stream });
-    request.command.kind = kind;
-    request.command.forkToken = this.#token;
-    return request;
+    return { bucket, stream, forkToken: this.#token };
   }
 
   get #sourceKey(): string {

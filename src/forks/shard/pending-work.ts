@@ -4,25 +4,27 @@ import type { Group } from '../../group/group.ts';
 import { pendingNotifications, pinChecks } from '../state/notifications.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Query } from '../../protocol/request.ts';
-import { readText } from '../../base/text.ts';
+import { QUERIES } from '../../protocol/operations.ts';
 
 export function answerForks(groups: readonly Group[], query: Query, reply: Reply): void {
-  const { maxRecords: most, maxBytes: mostToAsk, topic, value } = query;
-  const [place = 0, token = 0] = readText(query.bytes, query.keyAt, query.keyBytes).split('\0').map(Number);
+  const { fromToken, notificationsMax, pinChecksMax, place } = QUERIES.forks.request.read(query);
   const found = { pendingNotifications: [] as unknown[], pinChecks: [] as unknown[] };
   // A leader that has not applied everything before its term would find work that is already done.
   const led = groups.filter(({ leads, state, raft }) => leads && state.appliedTerm === raft.term);
   // Rotates the first group, because there may be more than fits, none of which can be done now.
-  const first = led.length === 0 ? 0 : token % led.length;
+  const first = led.length === 0 ? 0 : fromToken % led.length;
   for (const { id: group, state } of [...led.slice(first), ...led.slice(0, first)]) {
-    const left = most - found.pendingNotifications.length;
+    const left = notificationsMax - found.pendingNotifications.length;
     if (left > 0)
-      found.pendingNotifications.push(...pendingNotifications(state, left, token).map((one) => ({ group, ...one })));
+      found.pendingNotifications.push(
+        ...pendingNotifications(state, left, fromToken).map((one) => ({ group, ...one })),
+      );
   }
   for (const { id: group, state } of led) {
-    const leftToAsk = mostToAsk - found.pinChecks.length;
-    if (group < topic || leftToAsk <= 0) continue;
-    const asked = group === topic ? pinChecks(state, place, value, leftToAsk) : pinChecks(state, 0, 0, leftToAsk);
+    const leftToAsk = pinChecksMax - found.pinChecks.length;
+    if (group < place.group || leftToAsk <= 0) continue;
+    const { incarnation, token } = group === place.group ? place : { incarnation: 0, token: 0 };
+    const asked = pinChecks(state, incarnation, token, leftToAsk);
     found.pinChecks.push(...asked.map((one) => ({ group, ...one })));
   }
   reply.body = encodeUtf8(JSON.stringify(found));

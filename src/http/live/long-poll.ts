@@ -6,7 +6,6 @@
 import type { ErrorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../protocol/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../protocol/request.ts';
 import type { HttpContext, ReadParams, Target } from '../context.ts';
 import { ReadCoding, cacheOfRead, cacheOfTurn, isRecordRead, readEtag, writeReadHeaders } from '../read-response.ts';
 import type { Responder } from '../response.ts';
@@ -18,7 +17,15 @@ import { Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './events.ts';
 import { type Live, liveOf } from './live.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, type Topic } from './topic.ts';
-import { readCreatedAtMs, readIncarnation, showRead } from '../../protocol/read.ts';
+import {
+  READ_FLAG_ENVELOPE,
+  READ_FLAG_NO_TOUCH,
+  READ_OFFSET,
+  READ_RECORD,
+  readCreatedAtMs,
+  readIncarnation,
+  showRead,
+} from '../../protocol/read.ts';
 
 const READING = 0;
 /** The mailbox was full; the clock tries again. */

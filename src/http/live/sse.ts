@@ -12,7 +12,6 @@
 import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
-import { READ_FLAG_ENVELOPE, READ_FLAG_NO_TOUCH, READ_OFFSET, READ_RECORD } from '../../protocol/request.ts';
 import type { HttpContext, ReadParams, Target } from '../context.ts';
 import { type ResponseOwner, guardAbort, takeOver, whenWritable } from '../guard.ts';
 import { isRecordRead } from '../read-response.ts';
@@ -34,7 +33,13 @@ import type { Batch, FeedReader } from './feed.ts';
 import { EventSocket, answerNothingMore, viewOf, writeStreamHead } from './event-socket.ts';
 import { type Live, liveOf } from './live.ts';
 import { type EventReader, type Member, type ReadPosition, RETRY_MS, STEP_BYTES, type Topic } from './topic.ts';
-import { readIncarnation } from '../../protocol/read.ts';
+import {
+  READ_FLAG_ENVELOPE,
+  READ_FLAG_NO_TOUCH,
+  READ_OFFSET,
+  READ_RECORD,
+  readIncarnation,
+} from '../../protocol/read.ts';
 
 /** A step smaller than the longest UTF-8 character could never be sent. */
 const STEP_BYTES_MIN = 4;

@@ -16,13 +16,19 @@ import { errorCode } from '../../base/errors.ts';
 import { INLINE_PAYLOAD_BYTES_MAX } from '../../base/limits.ts';
 import type { ReplyHandler, ShardGateway, TailHandler } from '../../ports.ts';
 import { REPLY_BODY_OMITTED, REPLY_CLOSED, REPLY_DELETED, REPLY_UP_TO_DATE, Reply } from '../../protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH, READ_OFFSET, type Request } from '../../protocol/request.ts';
+import { type Request } from '../../protocol/request.ts';
 import type { Target } from '../context.ts';
 import { type Clock, Timed } from './clock.ts';
 import { Feed } from './feed.ts';
 import { VIEW_BASE64, VIEW_TEXT, type View } from './events.ts';
-import { QUERIES } from '../../protocol/operations.ts';
-import { readCreatedAtMs, readIncarnation, showRead } from '../../protocol/read.ts';
+import {
+  READ_FLAG_NO_TOUCH,
+  READ_OFFSET,
+  readCreatedAtMs,
+  readIncarnation,
+  showRead,
+  fillRead,
+} from '../../protocol/read.ts';
 
 /** Between two long-polls of a client its topic stays, so the shard need not be told twice per poll. */
 export const LINGER_MS = 5_000;
@@ -140,17 +146,8 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
   /** Sends a READ and subscribes; doing that again is harmless. False: the mailbox is full. */
   read(position: ReadPosition, handler: ReplyHandler): boolean {
     const { request } = this.#host;
-    request.op = QUERIES.read.number;
-    request.group = this.target.group;
-    request.command.bucket = this.target.bucket;
-    request.command.stream = this.target.stream;
-    request.mode = position.mode;
-    request.value = position.value;
-    request.maxBytes = position.maxBytes;
-    request.maxRecords = position.maxRecords;
-    request.readFlags = position.readFlags;
     // 0 when the topic is over: the stream may exist anew, and its events must not reach readers of the old one.
-    request.topic = this.number;
+    fillRead(request, this.target, position, this.number);
     return this.#host.gateway.send(request, handler);
   }
 

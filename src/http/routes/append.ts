@@ -1,6 +1,6 @@
 /** POST on a stream: append, append and close, close; and batches of appends. The hot path; see request.ts for why objects are kept. */
 import { errorCode, errorNumber } from '../../base/errors.ts';
-import { declaredBytes, fillCommand, writeHeaders } from '../headers.ts';
+import { declaredBytes, fillAppend, writeHeaders } from '../headers.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { JSON_TYPE, RECORD_EXTENSION } from '../response.ts';
 import { DEFAULT_CONTENT_TYPE } from '../stored-type.ts';
@@ -10,19 +10,14 @@ import { formatOffset } from '../../protocol/header-values.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 import { producerEpoch, producerSeq } from '../../protocol/producer-answer.ts';
 import { REPLY_CLOSED, REPLY_DUPLICATE, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
+import { beginCommand } from '../../protocol/request.ts';
 
 const OK = 0;
 const STREAM_CLOSED = errorNumber('STREAM_CLOSED');
 
 export function handleAppend(call: RequestContext): void {
   const headers = writeHeaders();
-  const { request } = call;
-  const { command } = request;
-  request.op = COMMANDS.append.number;
-  command.kind = COMMANDS.append.number;
-  command.bucket = call.bucket;
-  command.stream = call.stream;
-  const refusal = fillCommand(headers, command, 'append');
+  const refusal = fillAppend(headers, beginCommand(call.request, COMMANDS.append, call));
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
   return call.readBody(declaredBytes(headers.contentLength), APPEND);
 }
@@ -31,7 +26,7 @@ export function handleAppend(call: RequestContext): void {
 const APPEND: BodyConsumer & ReplyRenderer = {
   consume(call: RequestContext, body: Uint8Array): void {
     const { request } = call;
-    const { command } = request;
+    const command = COMMANDS.append.request.fields(request.command);
     if (body.length === 0) {
       if (!command.close) return call.refuse('EMPTY_BODY');
       call.operation = 'close';
@@ -42,7 +37,6 @@ const APPEND: BodyConsumer & ReplyRenderer = {
       if (command.contentType === '') return call.refuse('MISSING_CONTENT_TYPE');
       command.payload = body;
     }
-    request.group = call.gateway.groupOf(command.bucket, command.stream);
     call.send(request, APPEND);
     command.payload = undefined;
   },
@@ -100,14 +94,9 @@ export function handleBatch(call: RequestContext): void {
   if (headers.ifMatch !== '' || headers.ifNoneMatch !== '') {
     return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match belong to single appends');
   }
-  const { request } = call;
-  const { command } = request;
-  request.op = COMMANDS.appendBatch.number;
-  command.kind = COMMANDS.appendBatch.number;
-  const refusal = fillCommand(headers, command, 'append');
+  const command = beginCommand(call.request, COMMANDS.appendBatch, call);
+  const refusal = fillAppend(headers, command);
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
-  command.bucket = call.bucket;
-  command.stream = call.stream;
   if (command.contentType === '') command.contentType = DEFAULT_CONTENT_TYPE;
   return call.readBody(declaredBytes(headers.contentLength), new Batch(wantsMinimal(call.req.getHeader('prefer'))));
 }
@@ -131,10 +120,9 @@ class Batch implements BodyConsumer, ReplyRenderer {
     if (shape === 'empty') return call.refuse('INVALID_BATCH', 'it holds no frame');
     if (shape === 'truncated') return call.refuse('INVALID_BATCH', 'the last frame is cut short');
     const { request } = call;
-    const { command } = request;
+    const command = COMMANDS.appendBatch.request.fields(request.command);
     this.#frames = frameCount(body);
     command.payload = body;
-    request.group = call.gateway.groupOf(command.bucket, command.stream);
     call.send(request, this);
     command.payload = undefined;
   }

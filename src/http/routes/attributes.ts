@@ -3,7 +3,7 @@ import { ATTRIBUTES_BYTES_MAX } from '../../base/limits.ts';
 import { isJson } from '../../protocol/media-type.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { newRequest } from '../../protocol/request.ts';
+import { requestFor } from '../../protocol/request.ts';
 import { writeHeaders, declaredBytes } from '../headers.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { JSON_TYPE } from '../response.ts';
@@ -16,7 +16,7 @@ import type { UwsResponse } from '../uws.ts';
 const SENT_BYTES_MAX = 8 * ATTRIBUTES_BYTES_MAX;
 
 export function handleGetAttributes(call: RequestContext): void {
-  call.send(call.streamQuery(QUERIES.getAttributes.number), GET);
+  call.ask(QUERIES.getAttributes, GET);
 }
 
 const GET: ReplyRenderer = {
@@ -44,13 +44,8 @@ const PUT: BodyConsumer & ReplyRenderer = {
 
   consume(call: RequestContext, body: Uint8Array): void {
     if (body.length === 0) return call.refuse('INVALID_ATTRIBUTES', 'the body is empty; send {} to clear them');
-    const request = newRequest();
-    request.op = COMMANDS.setAttributes.number;
-    request.command.kind = COMMANDS.setAttributes.number;
-    request.command.bucket = call.bucket;
-    request.command.stream = call.stream;
-    request.command.attributes = body;
-    request.group = call.gateway.groupOf(call.bucket, call.stream);
+    const { bucket, stream } = call;
+    const request = requestFor(COMMANDS.setAttributes, call.group, { bucket, stream, attributes: body });
     return call.send(request, PUT);
   },
 

@@ -13,7 +13,7 @@ import type { ReplyHandler } from '../../ports.ts';
 import { formatOffset } from '../../protocol/header-values.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import { REPLY_CLOSED, type Reply } from '../../protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, SNAPSHOT_ANY, newRequest } from '../../protocol/request.ts';
+import { requestFor } from '../../protocol/request.ts';
 import { backpressureOf } from '../backpressure.ts';
 import { collect } from '../query.ts';
 import type { RequestContext } from '../request.ts';
@@ -21,8 +21,8 @@ import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
 import type { StreamHead, StreamingResponse } from '../streaming.ts';
 import type { UwsResponse } from '../uws.ts';
 import { writeRecordRange } from './position.ts';
-import { type Published, Slices, snapshotQuery } from './snapshot.ts';
-import { readIncarnation } from '../../protocol/read.ts';
+import { type Published, Slices } from './snapshot.ts';
+import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, readIncarnation } from '../../protocol/read.ts';
 
 const LIVE: ReadonlySet<string> = new Set(['live']);
 const NOTHING = new Uint8Array(0);
@@ -42,7 +42,8 @@ class Bootstrap implements ReplyHandler {
   readonly #call: RequestContext;
   readonly #response: StreamingResponse;
   readonly #boundary = `millrace-bootstrap-${randomBytes(16).toString('hex')}`;
-  readonly #read = newRequest();
+  /** The first read is use of the lifetime, the others are part of it. */
+  #isRead = false;
   #slices: Slices | undefined;
   #first: Published | undefined;
   #position = 0;
@@ -57,7 +58,7 @@ class Bootstrap implements ReplyHandler {
   start(): void {
     this.#starts++;
     const call = this.#call;
-    const slices = new Slices(call.gateway, this.#response, snapshotQuery(call, SNAPSHOT_ANY));
+    const slices = new Slices(call, this.#response, { choice: 'any' });
     this.#slices = slices;
     slices.start((first) => {
       if (call.responder.headOnly) return this.#response.whole(this.#head(first), undefined);
@@ -99,14 +100,7 @@ class Bootstrap implements ReplyHandler {
 
   #prepare(first: Published): void {
     this.#position = Math.max(0, first.offset);
-    const read = this.#read;
-    read.op = QUERIES.read.number;
-    read.group = this.#call.gateway.groupOf(this.#call.bucket, this.#call.stream);
-    read.command.bucket = this.#call.bucket;
-    read.command.stream = this.#call.stream;
-    read.mode = READ_OFFSET;
-    // The first one is use of the lifetime, the others are the same.
-    read.readFlags = READ_FLAG_PARTS;
+    this.#isRead = false;
   }
 
   #next(): void {
@@ -115,11 +109,14 @@ class Bootstrap implements ReplyHandler {
       this.#response.write(`--${this.#boundary}--\r\n`, () => this.#response.end());
       return;
     }
-    this.#read.value = this.#position;
-    this.#read.maxBytes = this.#response.pieceBytes;
+    const { group, bucket, stream } = this.#call;
+    const request = requestFor(QUERIES.read, group, {
+      ...{ bucket, stream, mode: READ_OFFSET, value: this.#position, maxBytes: this.#response.pieceBytes },
+      readFlags: this.#isRead ? READ_FLAG_PARTS | READ_FLAG_NO_TOUCH : READ_FLAG_PARTS,
+    });
+    this.#isRead = true;
     // A cut when the answer has begun.
-    if (!this.#call.gateway.send(this.#read, this)) this.#response.fail('SHARD_BUSY');
-    this.#read.readFlags |= READ_FLAG_NO_TOUCH;
+    if (!this.#call.gateway.send(request, this)) this.#response.fail('SHARD_BUSY');
   }
 
   #take(reply: Reply): void {

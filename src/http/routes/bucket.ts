@@ -2,7 +2,6 @@
 import { NAME_BYTES_MAX } from '../../base/limits.ts';
 import { nameBytes } from '../../protocol/command.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
-import type { Request } from '../../protocol/request.ts';
 import { compareText } from '../../base/text.ts';
 import { parseListQuery } from '../query.ts';
 import type { AggregateResponse, RequestContext } from '../request.ts';
@@ -30,10 +29,7 @@ function bucketState(answers: readonly Answer<BucketResult>[]): BucketState {
 }
 
 function askBucket({ gateway, bucket }: RequestContext, done: (answers: Answer<BucketResult>[]) => void): void {
-  const fill = (query: Request): void => {
-    query.command.bucket = bucket;
-  };
-  callShards(gateway, QUERIES.bucket, fill, done);
+  callShards(gateway, QUERIES.bucket, { bucket }, done);
 }
 
 /** Goes on with the number of its streams, if the bucket exists; otherwise the answer is given here. */
@@ -55,10 +51,7 @@ export function handleDescribeBucket(call: RequestContext): void {
 export function handleDeleteBucket(call: RequestContext): void {
   withBucket(call, (aggregate, streams) => {
     if (streams > 0) return aggregate.refuse('BUCKET_NOT_EMPTY', `${streams} streams`);
-    const fill = (request: Request): void => {
-      request.command.bucket = call.bucket;
-    };
-    return callGroups(call.gateway, COMMANDS.deleteBucket, fill, (results) => {
+    return callGroups(call.gateway, COMMANDS.deleteBucket, { bucket: call.bucket }, (results) => {
       const refusal = firstRefusal(results, 'BUCKET_NOT_FOUND');
       if (refusal !== undefined) aggregate.refuse(refusal.code, refusal.detail);
       else aggregate.empty(204);
@@ -86,14 +79,9 @@ export function handleListStreams(call: RequestContext): void {
     return call.refuse('INVALID_QUERY', detail);
   }
   const aggregate = call.aggregate();
-  const fill = (query: Request): void => {
-    query.command.bucket = bucket;
-    query.prefix = prefix;
-    query.after = after;
-    // One more than asked for tells whether there is a next page.
-    query.maxRecords = limit + 1;
-  };
-  return callShards(call.gateway, QUERIES.list, fill, (parts) => {
+  // One more than asked for tells whether there is a next page.
+  const asked = { bucket, prefix, after, limit: limit + 1 };
+  return callShards(call.gateway, QUERIES.list, asked, (parts) => {
     const refused = firstRefusal(parts, 'BUCKET_NOT_FOUND');
     if (refused !== undefined) return aggregate.refuse(refused.code, refused.detail);
     if (parts.every((part) => part.code === 'BUCKET_NOT_FOUND')) return aggregate.refuse('BUCKET_NOT_FOUND');

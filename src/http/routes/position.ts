@@ -5,22 +5,15 @@
 import { errorNumber } from '../../base/errors.ts';
 import { decodePathSegment, parseOrdinal, parseUint53 } from '../../protocol/header-values.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
-import { type Position, encodeRetention } from '../../protocol/position-command.ts';
+import { type Position } from '../../protocol/position-command.ts';
 import { REPLY_RECORDS, type Reply } from '../../protocol/reply.ts';
-import {
-  READ_FLAG_NO_TOUCH,
-  READ_FLAG_PARTS,
-  READ_OFFSET,
-  READ_RECORD,
-  type Request,
-  newRequest,
-} from '../../protocol/request.ts';
+import { type Request, requestFor } from '../../protocol/request.ts';
 import { declaredBytes } from '../headers.ts';
 import { type QueryResult, collect } from '../query.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
 import { RECORD_EXTENSION } from '../response.ts';
 import type { UwsResponse } from '../uws.ts';
-import { readIncarnation } from '../../protocol/read.ts';
+import { READ_FLAG_NO_TOUCH, READ_FLAG_PARTS, READ_OFFSET, READ_RECORD, readIncarnation } from '../../protocol/read.ts';
 
 const BORDER_UNCHECKED = errorNumber('BORDER_UNCHECKED');
 const POSITION_INSIDE_MESSAGE = errorNumber('POSITION_INSIDE_MESSAGE');
@@ -45,36 +38,23 @@ export function parsePosition(segment: string, query: string | undefined): Query
   return record.ok ? { ok: true, value: { byRecord: true, value: record.value, ...unchecked } } : record;
 }
 
-/** What a command is made of: its number, and the position that it names. */
-export interface PositionOptions {
-  readonly op: number;
-  readonly position: Position;
-}
-
 /** A request whose command names a position. */
 export abstract class PositionCommand implements BodyConsumer, ReplyRenderer {
-  readonly request = newRequest();
   protected position: Position;
   #lookingUp = false;
   #lookUps = 0;
 
-  constructor({ bucket, stream, gateway }: RequestContext, { op, position }: PositionOptions) {
+  constructor(position: Position) {
     this.position = position;
-    this.request.op = op;
-    this.request.command.kind = op;
-    this.request.command.bucket = bucket;
-    this.request.command.stream = stream;
-    this.request.group = gateway.groupOf(bucket, stream);
   }
 
-  /** Puts `position` into the command's payload. */
-  protected abstract fill(request: Request): void;
+  /** Says what stands at `position`. */
+  protected abstract command(call: RequestContext): Request;
   abstract consume(call: RequestContext, body: Uint8Array): void;
   abstract render(call: RequestContext, res: UwsResponse, reply: Reply): number;
 
   protected sendCommand(call: RequestContext): void {
-    this.fill(this.request);
-    call.send(this.request, this);
+    call.send(this.command(call), this);
   }
 
   intercept(call: RequestContext, reply: Reply): boolean {
@@ -83,16 +63,12 @@ export abstract class PositionCommand implements BodyConsumer, ReplyRenderer {
     if (reply.code !== BORDER_UNCHECKED || this.#lookUps === LOOK_UPS_MAX) return false;
     this.#lookingUp = true;
     this.#lookUps++;
-    const query = newRequest();
-    query.op = QUERIES.read.number;
-    query.group = this.request.group;
-    query.command.bucket = this.request.command.bucket;
-    query.command.stream = this.request.command.stream;
-    query.mode = this.position.byRecord ? READ_RECORD : READ_OFFSET;
-    query.value = this.position.value;
-    query.maxRecords = 1;
-    query.maxBytes = 1;
-    query.readFlags = READ_FLAG_PARTS | READ_FLAG_NO_TOUCH;
+    const { group, bucket, stream } = call;
+    const { byRecord, value } = this.position;
+    const query = requestFor(QUERIES.read, group, {
+      ...{ bucket, stream, mode: byRecord ? READ_RECORD : READ_OFFSET, value, maxRecords: 1, maxBytes: 1 },
+      readFlags: READ_FLAG_PARTS | READ_FLAG_NO_TOUCH,
+    });
     call.send(query, this);
     return true;
   }
@@ -118,7 +94,7 @@ export abstract class PositionCommand implements BodyConsumer, ReplyRenderer {
 export function handleRetention(call: RequestContext): void {
   const position = parsePosition(call.offset, call.req.getQuery());
   if (!position.ok) return call.refuse('INVALID_POSITION', position.reason);
-  const retention = new Retention(call, { op: COMMANDS.retention.number, position: position.value });
+  const retention = new Retention(position.value);
   return call.readBody(declaredBytes(call.req.getHeader('content-length')), retention);
 }
 
@@ -128,8 +104,8 @@ class Retention extends PositionCommand {
     this.sendCommand(call);
   }
 
-  protected override fill(request: Request): void {
-    request.command.payload = encodeRetention(this.position);
+  protected override command({ group, bucket, stream }: RequestContext): Request {
+    return requestFor(COMMANDS.retention, group, { bucket, stream, position: this.position });
   }
 
   override render(call: RequestContext, res: UwsResponse, reply: Reply): number {

@@ -1,7 +1,6 @@
 /** GET on a stream: catch-up reads here, live ones in live/. */
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
-import { QUERIES } from '../../protocol/operations.ts';
-import { READ_NOW } from '../../protocol/request.ts';
+import { READ_NOW, fillRead, limitRead } from '../../protocol/read.ts';
 import { backpressureOf } from '../backpressure.ts';
 import type { ReadParams } from '../context.ts';
 import { resumeBehind } from '../live/events.ts';
@@ -21,13 +20,9 @@ export function handleRead(call: RequestContext): void {
   if (params.live !== '') return handleLiveRead(call, params);
   const backpressure = backpressureOf(server.ctx);
   if (backpressure.full) return call.refuse('ANSWERS_FULL');
-  const query = call.streamQuery(QUERIES.read.number);
-  query.mode = params.mode;
-  query.value = params.value;
-  query.maxBytes = backpressure.readBytes(params.maxBytes);
-  query.maxRecords = params.maxRecords;
-  query.readFlags = params.readFlags;
-  query.topic = 0;
+  const { query } = server;
+  fillRead(query, call, params, 0);
+  limitRead(query, backpressure.readBytes(params.maxBytes));
   return call.send(query, new Read(call, parsed.value));
 }
 

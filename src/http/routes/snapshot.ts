@@ -12,14 +12,15 @@ import { PositionCommand, parsePosition, writeRecordRange } from './position.ts'
 import { DEFAULT_CONTENT_TYPE, writeStoredType } from '../stored-type.ts';
 import type { StreamingResponse } from '../streaming.ts';
 import type { UwsRequest, UwsResponse } from '../uws.ts';
-import type { ReplyHandler, ShardGateway } from '../../ports.ts';
+import type { ReplyHandler } from '../../ports.ts';
 import { decodePathSegment, formatOffset, parseUint53 } from '../../protocol/header-values.ts';
 import { normalizeContentType } from '../../protocol/media-type.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
-import { PUBLISH_HEAD_BYTES, type Position, writePublishHead } from '../../protocol/position-command.ts';
+import { type Position, payloadOfSnapshot } from '../../protocol/position-command.ts';
 import { explain } from '../../protocol/refusal.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { type Request, SNAPSHOT_AT, SNAPSHOT_LATEST, newRequest } from '../../protocol/request.ts';
+import { type Request, requestFor } from '../../protocol/request.ts';
+import type { SnapshotRequest } from '../../protocol/snapshot.ts';
 
 const SNAPSHOT_IN_USE = errorNumber('SNAPSHOT_IN_USE');
 
@@ -34,8 +35,7 @@ export function handlePublish(call: RequestContext): void {
   if (match === null) {
     return call.refuse('INVALID_HEADER', 'Stream-Snapshot-Match must be the 64 hexadecimal digits of a digest');
   }
-  const publish = new Publish(call, position.value, match);
-  publish.request.command.contentType = contentType === '' ? DEFAULT_CONTENT_TYPE : contentType;
+  const publish = new Publish(position.value, contentType === '' ? DEFAULT_CONTENT_TYPE : contentType, match);
   return call.readBody(declaredBytes(req.getHeader('content-length')), publish);
 }
 
@@ -53,26 +53,29 @@ function parseMatch(req: UwsRequest): Uint8Array | undefined | null {
 }
 
 class Publish extends PositionCommand {
+  readonly #contentType: string;
   readonly #match: Uint8Array | undefined;
   #digest: Uint8Array = new Uint8Array(DIGEST_BYTES);
   #payload: Uint8Array = new Uint8Array(0);
 
-  constructor(call: RequestContext, position: Position, match: Uint8Array | undefined) {
-    super(call, { op: COMMANDS.publishSnapshot.number, position });
+  constructor(position: Position, contentType: string, match: Uint8Array | undefined) {
+    super(position);
+    this.#contentType = contentType;
     this.#match = match;
   }
 
   override consume(call: RequestContext, body: Uint8Array): void {
-    this.#digest = snapshotDigest(this.request.command.contentType, body);
+    this.#digest = snapshotDigest(this.#contentType, body);
     // Kept, because a position in the cold region is sent twice.
-    this.#payload = new Uint8Array(PUBLISH_HEAD_BYTES + body.length);
-    this.#payload.set(body, PUBLISH_HEAD_BYTES);
+    this.#payload = payloadOfSnapshot(body);
     this.sendCommand(call);
   }
 
-  protected override fill(request: Request): void {
-    writePublishHead(this.#payload, { position: this.position, digest: this.#digest, match: this.#match });
-    request.command.payload = this.#payload;
+  protected override command({ group, bucket, stream }: RequestContext): Request {
+    return requestFor(COMMANDS.publishSnapshot, group, {
+      ...{ bucket, stream, contentType: this.#contentType, position: this.position },
+      ...{ digest: this.#digest, match: this.#match, payload: this.#payload },
+    });
   }
 
   override render(call: RequestContext, res: UwsResponse, reply: Reply): number {
@@ -88,20 +91,15 @@ class Publish extends PositionCommand {
   }
 }
 
-export function snapshotQuery({ gateway, bucket, stream }: RequestContext, mode: number, offset = 0): Request {
-  const query = newRequest();
-  query.op = QUERIES.snapshot.number;
-  query.group = gateway.groupOf(bucket, stream);
-  query.command.bucket = bucket;
-  query.command.stream = stream;
-  query.mode = mode;
-  query.value = offset;
-  return query;
+type Wanted = Pick<SnapshotRequest, 'choice'> & Partial<SnapshotRequest>;
+
+function snapshotQuery({ group, bucket, stream }: RequestContext, wanted: Wanted): Request {
+  return requestFor(QUERIES.snapshot, group, { bucket, stream, offset: 0, from: 0, maxBytes: 0, ...wanted });
 }
 
 /** GET and HEAD .../snapshot: where the latest is. Relative, so that it holds behind whatever terminates TLS. */
 export function handleLatestSnapshot(call: RequestContext): void {
-  call.send(snapshotQuery(call, SNAPSHOT_LATEST), LATEST);
+  call.send(snapshotQuery(call, { choice: 'latest' }), LATEST);
 }
 
 const LATEST: ReplyRenderer = {
@@ -126,7 +124,7 @@ export function handleReadSnapshot(call: RequestContext): void {
   if (!offset.ok) return call.refuse('INVALID_POSITION', offset.reason);
   const { headOnly } = call.responder;
   const response = call.streaming();
-  const slices = new Slices(call.gateway, response, snapshotQuery(call, SNAPSHOT_AT, offset.value));
+  const slices = new Slices(call, response, { choice: 'at', offset: offset.value });
   return slices.start((first) => {
     const headers = (target: UwsResponse): void => {
       writeStoredType(target, first.contentType);
@@ -148,7 +146,7 @@ export function handleReadSnapshot(call: RequestContext): void {
 export function handleDeleteSnapshot(call: RequestContext): void {
   const offset = parseUint53(decodePathSegment(call.offset) ?? '', 'the offset');
   if (!offset.ok) return call.refuse('INVALID_POSITION', offset.reason);
-  return call.send(snapshotQuery(call, SNAPSHOT_AT, offset.value), DELETE);
+  return call.send(snapshotQuery(call, { choice: 'at', offset: offset.value }), DELETE);
 }
 
 const DELETE: ReplyRenderer = {
@@ -180,19 +178,19 @@ export interface Published {
 }
 
 export class Slices implements ReplyHandler {
-  readonly #gateway: ShardGateway;
+  readonly #call: RequestContext;
   readonly #response: StreamingResponse;
-  readonly #query: Request;
+  readonly #wanted: Wanted;
   #first: Published | undefined;
   #body: Uint8Array = new Uint8Array(0);
   #sent = 0;
   #then: ((first: Published) => void) | undefined;
   #done: (() => void) | undefined;
 
-  constructor(gateway: ShardGateway, response: StreamingResponse, query: Request) {
-    this.#gateway = gateway;
+  constructor(call: RequestContext, response: StreamingResponse, wanted: Wanted) {
+    this.#call = call;
     this.#response = response;
-    this.#query = query;
+    this.#wanted = wanted;
   }
 
   /** Asks for the first slice. A refusal is answered here. */
@@ -221,9 +219,9 @@ export class Slices implements ReplyHandler {
   }
 
   #ask(): void {
-    this.#query.maxRecords = this.#sent;
-    this.#query.maxBytes = this.#response.pieceBytes;
-    if (!this.#gateway.send(this.#query, this)) this.#response.fail('SHARD_BUSY');
+    const slice = { from: this.#sent, maxBytes: this.#response.pieceBytes };
+    const query = snapshotQuery(this.#call, { ...this.#wanted, ...slice });
+    if (!this.#call.gateway.send(query, this)) this.#response.fail('SHARD_BUSY');
   }
 
   #take(reply: Reply): void {

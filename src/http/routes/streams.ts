@@ -1,5 +1,5 @@
 /** PUT, HEAD and DELETE on a stream: create (maybe as a fork), describe, remove. */
-import { TOO_MANY_TAGS, type WriteHeaders, declaredBytes, fillCommand, writeHeaders } from '../headers.ts';
+import { TOO_MANY_TAGS, type WriteHeaders, declaredBytes, fillCreate, writeHeaders } from '../headers.ts';
 import { newPath, parsePath } from '../paths.ts';
 import { writeHeadVary } from '../read-response.ts';
 import type { BodyConsumer, ReplyRenderer, RequestContext } from '../request.ts';
@@ -13,7 +13,7 @@ import { FORK_AT_TAIL } from '../../protocol/fork-command.ts';
 import { OFFSET_START, formatOffset, formatRfc3339, parseOffset, parseUint53 } from '../../protocol/header-values.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { REPLY_CLOSED, REPLY_CREATED, REPLY_RECORDS, Reply } from '../../protocol/reply.ts';
-import { newRequest } from '../../protocol/request.ts';
+import { beginCommand, requestFor } from '../../protocol/request.ts';
 
 /**
  * The path as it was sent: its encoding keeps line breaks in names out of the answer's header block. On the flat routes the protocol
@@ -30,13 +30,8 @@ export function handleCreate(call: RequestContext): void {
   const headers = writeHeaders();
   const fork = parseFork(headers);
   if (!fork.ok) return call.refuse('INVALID_HEADER', fork.reason);
-  const { request } = call;
-  const { command } = request;
-  request.op = COMMANDS.create.number;
-  command.kind = COMMANDS.create.number;
-  command.bucket = call.bucket;
-  command.stream = call.stream;
-  const refusal = fillCommand(headers, command, 'create');
+  const command = beginCommand(call.request, COMMANDS.create, call);
+  const refusal = fillCreate(headers, command);
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
   if (fork.request !== undefined && command.condition !== '') {
     return call.refuse('INVALID_HEADER', 'If-Match and If-None-Match cannot be used with Stream-Forked-From');
@@ -55,10 +50,9 @@ class Create implements BodyConsumer, ReplyRenderer {
 
   consume(call: RequestContext, body: Uint8Array): void {
     const { request } = call;
-    const { command } = request;
+    const command = COMMANDS.create.request.fields(request.command);
     const fork = this.#fork;
     command.payload = body.length === 0 ? undefined : body;
-    request.group = call.gateway.groupOf(command.bucket, command.stream);
     if (fork === undefined) call.send(request, this);
     else call.sendThrough((handler) => call.server.ctx.forks.create(request, fork, handler), this, 'FORKS_FULL');
     command.payload = undefined;
@@ -128,7 +122,7 @@ function readSubOffset(text: string | undefined): number | undefined {
 }
 
 export function handleHead(call: RequestContext): void {
-  call.send(call.streamQuery(QUERIES.head.number), HEAD);
+  call.ask(QUERIES.head, HEAD);
 }
 
 const HEAD: ReplyRenderer = {
@@ -166,13 +160,8 @@ export function handleDelete(call: RequestContext): void {
   const headers = writeHeaders();
   const condition = conditionText(headers.ifMatch, headers.ifNoneMatch);
   if (condition === undefined) return call.refuse('INVALID_HEADER', TOO_MANY_TAGS);
-  const request = newRequest();
-  request.op = COMMANDS.deleteStream.number;
-  request.command.kind = COMMANDS.deleteStream.number;
-  request.command.bucket = call.bucket;
-  request.command.stream = call.stream;
-  request.command.condition = condition;
-  request.group = call.gateway.groupOf(call.bucket, call.stream);
+  const { bucket, stream } = call;
+  const request = requestFor(COMMANDS.deleteStream, call.group, { bucket, stream, condition });
   return call.send(request, DELETE);
 }
 

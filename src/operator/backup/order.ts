@@ -4,10 +4,10 @@
  * subscription pass over the next events.
  */
 import { fnv1a64mod } from '../../base/hash.ts';
-import { LOG_BUCKET, LOG_STREAM } from '../../subscriptions/state/log-stream.ts';
+import { LOG } from '../../subscriptions/state/log-stream.ts';
 
 export function sendOrder(groupCount: number): number[] {
-  const first = fnv1a64mod(LOG_BUCKET, LOG_STREAM, groupCount);
+  const first = fnv1a64mod(LOG.bucket, LOG.stream, groupCount);
   const all = Array.from({ length: groupCount }, (_, group) => group);
   return [first, ...all.filter((group) => group !== first)];
 }

@@ -12,11 +12,6 @@ export const SHED_COLD = 4;
 /** It recently gave up leaderships under which nothing was committed. */
 export const SHED_STALL = 8;
 
-/** The shards' setting, as the mode of SHED: campaign normally, never, or later than the others. */
-export const PRIORITY_NORMAL = 0;
-export const PRIORITY_NONE = 1;
-export const PRIORITY_LOW = 2;
-
 /** In the order in which several are listed. */
 const REASONS: readonly (readonly [bit: number, name: string])[] = [
   [SHED_EGRESS, 'cluster-egress'],

@@ -5,15 +5,10 @@
 import { encodeUtf8 } from '../../base/utf8.ts';
 import { snapshotDigest } from '../../digest/snapshot-digest.ts';
 import type { ShardGateway } from '../../ports.ts';
-import {
-  PUBLISH_HEAD_BYTES,
-  type Position,
-  encodeRetention,
-  writePublishHead,
-} from '../../protocol/position-command.ts';
+import { type Position, payloadOfSnapshot } from '../../protocol/position-command.ts';
 import { type Answer, callStream } from '../../gateway/shard-client.ts';
 import type { Known } from './known.ts';
-import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
+import { LOG } from '../state/log-stream.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** A smaller log is not worth it. */
@@ -24,7 +19,6 @@ const FACTOR = 4;
 const ATTEMPTS = 5;
 /** The start offset may not pass a published snapshot. The records hold everything, so this snapshot is empty. */
 const MARK = encodeUtf8('{}');
-const LOG = { bucket: LOG_BUCKET, stream: LOG_STREAM };
 const MARK_TYPE = 'application/json';
 
 export function checkpointDue({ machine, log }: Known, bytesMin: number = BYTES_MIN): boolean {
@@ -54,15 +48,14 @@ export async function writeCheckpoint(gateway: ShardGateway, { machine, log }: K
 
 /** The next checkpoint repeats what fails. */
 async function raiseStartOffset(gateway: ShardGateway, position: Position): Promise<Answer<unknown>> {
-  const payload = new Uint8Array(PUBLISH_HEAD_BYTES + MARK.length);
-  payload.set(MARK, PUBLISH_HEAD_BYTES);
-  writePublishHead(payload, { position, digest: snapshotDigest(MARK_TYPE, MARK), match: undefined });
-  const published = await callStream(gateway, COMMANDS.publishSnapshot, LOG, (request) => {
-    request.command.contentType = MARK_TYPE;
-    request.command.payload = payload;
+  const published = await callStream(gateway, COMMANDS.publishSnapshot, {
+    ...LOG,
+    contentType: MARK_TYPE,
+    position,
+    digest: snapshotDigest(MARK_TYPE, MARK),
+    match: undefined,
+    payload: payloadOfSnapshot(MARK),
   });
   if (published.code !== 'OK') return published;
-  return await callStream(gateway, COMMANDS.retention, LOG, (request) => {
-    request.command.payload = encodeRetention(position);
-  });
+  return await callStream(gateway, COMMANDS.retention, { ...LOG, position });
 }

@@ -5,8 +5,7 @@ import { LIST_LIMIT_MAX } from '../../base/limits.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { nameFault } from '../../protocol/names.ts';
-import { ALL_GROUPS, type Request } from '../../protocol/request.ts';
-import { type Accepted, type Callable, call } from '../../gateway/shard-client.ts';
+import { type Accepted, type Answer, type Callable, callShard } from '../../gateway/shard-client.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
 /** Names of buckets in one answer. */
@@ -60,12 +59,7 @@ async function listBucket(
   const pages = pagesOf(
     gateway,
     QUERIES.list,
-    (request, after) => {
-      request.command.bucket = bucket;
-      request.prefix = prefix;
-      request.after = after;
-      request.maxRecords = LIST_LIMIT_MAX;
-    },
+    (after) => ({ bucket, prefix, after, limit: LIST_LIMIT_MAX }),
     ({ body }) => {
       const names = (JSON.parse(body) as readonly { readonly stream_id: string }[]).map((row) => row.stream_id);
       return { names, isLast: names.length < LIST_LIMIT_MAX };
@@ -82,10 +76,7 @@ async function bucketNames(gateway: ShardGateway): Promise<Set<string>> {
   const pages = pagesOf(
     gateway,
     QUERIES.usage,
-    (request, after) => {
-      request.command.bucket = after;
-      request.maxRecords = BUCKETS_PAGE;
-    },
+    (after) => ({ after, limit: BUCKETS_PAGE }),
     ({ result, body }) => {
       const rows = JSON.parse(body === '' ? '[]' : body) as readonly (readonly [string])[];
       return { names: rows.map(([name]) => name), isLast: !result.hasMore };
@@ -101,24 +92,15 @@ interface Page {
 }
 
 /** The pages of one shard in order, each starting after the last name of the previous one. */
-async function* pagesOf<R>(
+async function* pagesOf<P, R>(
   gateway: ShardGateway,
-  operation: Callable<R>,
-  fill: (request: Request, after: string) => void,
+  operation: Callable<P, R>,
+  asked: (after: string) => P,
   read: (answer: Accepted<R>) => Page,
 ): AsyncGenerator<readonly string[]> {
   for (let shard = 0; shard < gateway.shardCount; shard++) {
     for (let after: string | undefined = ''; after !== undefined;) {
-      const from: string = after;
-      const answer = await call(
-        gateway,
-        operation,
-        (request) => {
-          request.group = ALL_GROUPS;
-          fill(request, from);
-        },
-        { shard },
-      );
+      const answer: Answer<R> = await callShard(gateway, operation, shard, asked(after));
       if (answer.code !== 'OK') throw new MillraceError(answer.code);
       const { names, isLast } = read(answer);
       yield names;

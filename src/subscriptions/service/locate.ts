@@ -3,7 +3,7 @@ import { type ErrorCode, MillraceError } from '../../base/errors.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import { splitFlatPath } from '../../protocol/flat-path.ts';
-import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/request.ts';
+import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/read.ts';
 import { callStream } from '../../gateway/shard-client.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
@@ -25,11 +25,9 @@ export async function locate(gateway: ShardGateway, path: string): Promise<Strea
 
 /** The stream's incarnation if it reaches that offset, after asking the leader; 0 otherwise. */
 export async function reaches(gateway: ShardGateway, path: string, offset: number): Promise<number> {
-  const answer = await callStream(gateway, QUERIES.read, splitFlatPath(path), (request) => {
-    request.mode = READ_OFFSET;
-    request.value = offset;
-    request.maxBytes = 1;
-    request.readFlags = READ_FLAG_NO_TOUCH;
+  const answer = await callStream(gateway, QUERIES.read, {
+    ...splitFlatPath(path),
+    ...{ mode: READ_OFFSET, value: offset, maxBytes: 1, readFlags: READ_FLAG_NO_TOUCH },
   });
   if (answer.code === 'OK') return answer.result.incarnation;
   if (NO_STREAM.has(answer.code) || NOT_THERE.has(answer.code)) return 0;

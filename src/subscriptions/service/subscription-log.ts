@@ -13,15 +13,16 @@ import type { Machine } from '../state/machine.ts';
 import type { Outcome } from '../state/outcome.ts';
 import type { Command, LogRecord } from '../state/record.ts';
 import { flatPath } from '../../protocol/flat-path.ts';
-import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
+import type { StreamName } from '../../protocol/flat-path.ts';
+import { LOG } from '../state/log-stream.ts';
 import { REPLY_UP_TO_DATE } from '../../protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH, READ_OFFSET, type Request } from '../../protocol/request.ts';
+import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/read.ts';
 import { type Answer, type Callable, callStream } from '../../gateway/shard-client.ts';
 import type { Logger } from '../../logging/logger.ts';
 import type { Tails } from './tails.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
-export const LOG_PATH = flatPath(LOG_BUCKET, LOG_STREAM);
+export const LOG_PATH = flatPath(LOG.bucket, LOG.stream);
 const JSON_TYPE = 'application/json';
 /** Delay before a failed read or append is retried. */
 const RETRY_MS = 200;
@@ -91,9 +92,7 @@ export class SubscriptionLog {
   /** Creates the stream unless it exists. */
   async ensure(): Promise<void> {
     if (this.isThere) return;
-    const answer = await this.#ask(COMMANDS.create, (request) => {
-      request.command.contentType = JSON_TYPE;
-    });
+    const answer = await this.#ask(COMMANDS.create, { ...LOG, contentType: JSON_TYPE });
     if (answer.code !== 'OK') throw new MillraceError(answer.code);
   }
 
@@ -142,7 +141,7 @@ export class SubscriptionLog {
    */
   async barrier(): Promise<void> {
     if (!this.isThere) {
-      const head = await this.#ask(QUERIES.head);
+      const head = await this.#ask(QUERIES.head, LOG);
       if (head.code === 'STREAM_NOT_FOUND') return;
       if (head.code !== 'OK') throw new MillraceError(head.code);
     }
@@ -186,15 +185,12 @@ export class SubscriptionLog {
   }
 
   #send(records: readonly LogRecord[], match: number | undefined): Promise<Answer<unknown>> {
-    return this.#ask(COMMANDS.append, (request) => {
-      request.command.contentType = JSON_TYPE;
-      request.command.recordMatch = match ?? -1;
-      request.command.payload = encodeUtf8(JSON.stringify(records));
-    });
+    const payload = encodeUtf8(JSON.stringify(records));
+    return this.#ask(COMMANDS.append, { ...LOG, contentType: JSON_TYPE, recordMatch: match ?? -1, payload });
   }
 
-  #ask<R>(operation: Callable<R>, fill?: (request: Request) => void): Promise<Answer<R>> {
-    return callStream(this.#options.gateway, operation, { bucket: LOG_BUCKET, stream: LOG_STREAM }, fill);
+  #ask<P extends StreamName, R>(operation: Callable<P, R>, asked: P): Promise<Answer<R>> {
+    return callStream(this.#options.gateway, operation, asked);
   }
 
   async #read(): Promise<void> {
@@ -218,7 +214,7 @@ export class SubscriptionLog {
 
   /** Finds where the log begins. */
   async #begin(): Promise<ErrorCode> {
-    const head = await this.#ask(QUERIES.head);
+    const head = await this.#ask(QUERIES.head, LOG);
     if (head.code !== 'OK') return head.code;
     this.#offset = head.result.startOffset;
     this.#record = head.recordFirst;
@@ -228,10 +224,9 @@ export class SubscriptionLog {
   }
 
   async #step(): Promise<ErrorCode> {
-    const answer = await this.#ask(QUERIES.read, (request) => {
-      request.mode = READ_OFFSET;
-      request.value = this.#offset;
-      request.readFlags = READ_FLAG_NO_TOUCH;
+    const answer = await this.#ask(QUERIES.read, {
+      ...LOG,
+      ...{ mode: READ_OFFSET, value: this.#offset, readFlags: READ_FLAG_NO_TOUCH },
     });
     if (answer.code === 'STREAM_GONE') {
       // A later checkpoint replaced it before this node read it, and holds the complete state.

@@ -17,7 +17,7 @@ import { Driver } from './driver.ts';
 import { keyPairOf } from '../webhooks/webhook-keys.ts';
 import { Known } from './known.ts';
 import { Linker } from './linker.ts';
-import { LOG_BUCKET, LOG_STREAM } from '../state/log-stream.ts';
+import { LOG } from '../state/log-stream.ts';
 import { LOG_PATH, SubscriptionLog } from './subscription-log.ts';
 import { Membership } from './subscription-membership.ts';
 import { Rotation } from './key-rotation.ts';
@@ -74,7 +74,7 @@ export class Subscriptions {
   constructor(options: SubscriptionsOptions) {
     const { gateway, rules, publicUrl, log, nowMs, clockMs, random } = options;
     this.#options = options;
-    this.#group = gateway.groupOf(LOG_BUCKET, LOG_STREAM);
+    this.#group = gateway.groupOf(LOG.bucket, LOG.stream);
     this.#tails = new Tails(gateway, {
       moved: (path, tail, removed) => this.#moved(path, tail, removed),
       found: (path, tail) => this.#found(path, tail),

@@ -7,20 +7,18 @@ import type { ShardGateway, TailHandler } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { REPLY_BODY_OMITTED, type Reply } from '../../protocol/reply.ts';
-import {
-  OBSERVE_FORGET_NAME,
-  OBSERVE_FORGET_PATTERN,
-  OBSERVE_NAME,
-  OBSERVE_PATTERN,
-  type Request,
-} from '../../protocol/request.ts';
-import { type Answer, call } from '../../gateway/shard-client.ts';
+import { REAL_CLOCK, type RetryPolicy } from '../../gateway/retry.ts';
+import { type Answer, callGroup } from '../../gateway/shard-client.ts';
 import { Lanes } from './lanes.ts';
 import { QUERIES } from '../../protocol/operations.ts';
-import { replacedGroup, type ObserveResult } from '../../protocol/watching.ts';
+import { replacedGroup, type ObserveRequest, type ObserveResult } from '../../protocol/watching.ts';
 
-/** Delay before a shard that cannot answer yet (full mailbox, catching up, importing) is asked again. */
-const RETRY_MS = 100;
+/** A shard that cannot answer yet (full mailbox, catching up, importing) is asked again, as long as the tail is wanted. */
+const POLICY: RetryPolicy = {
+  patienceMs: Infinity,
+  againMs: 100,
+  isPassing: (code) => code !== 'OK' && code !== 'STOPPING',
+};
 
 export interface TailListener {
   /** In the order of each stream's changes. */
@@ -98,7 +96,9 @@ export class Tails implements TailHandler {
     // Group n is on shard n, as far as there are shards; no stream matches the empty pattern. Only the arrival of the
     // answer matters.
     await Promise.all(
-      shards.map((group) => call(this.#gateway, QUERIES.observe, this.#filling(group, OBSERVE_FORGET_PATTERN, '', ''))),
+      shards.map((group) =>
+        callGroup(this.#gateway, QUERIES.observe, group, { action: 'forget-pattern', pattern: '', topic: this.#topic }),
+      ),
     );
   }
 
@@ -112,7 +112,7 @@ export class Tails implements TailHandler {
     const wanted = this.#names.get(path);
     if (wanted === undefined || --wanted.users > 0) return;
     this.#names.delete(path);
-    void this.#observe(OBSERVE_FORGET_NAME, path, () => !this.#names.has(path));
+    void this.#observe('forget', path, () => !this.#names.has(path));
   }
 
   /** Resolves when every group knows; matching streams are reported from then on. */
@@ -124,7 +124,7 @@ export class Tails implements TailHandler {
     }
     const fresh: Pattern = { users: 1, known: Promise.resolve() };
     this.#patterns.set(pattern, fresh);
-    fresh.known = this.#tellGroups(OBSERVE_PATTERN, pattern, () => this.#patterns.get(pattern) === fresh);
+    fresh.known = this.#tellGroups('watch-pattern', pattern, () => this.#patterns.get(pattern) === fresh);
     return fresh.known;
   }
 
@@ -132,7 +132,7 @@ export class Tails implements TailHandler {
     const wanted = this.#patterns.get(pattern);
     if (wanted === undefined || --wanted.users > 0) return;
     this.#patterns.delete(pattern);
-    void this.#tellGroups(OBSERVE_FORGET_PATTERN, pattern, () => !this.#patterns.has(pattern));
+    void this.#tellGroups('forget-pattern', pattern, () => !this.#patterns.has(pattern));
   }
 
   close(): void {
@@ -171,7 +171,7 @@ export class Tails implements TailHandler {
 
   async #askName(path: string, wanted: Wanted): Promise<void> {
     await this.#observe(
-      OBSERVE_NAME,
+      'watch',
       path,
       () => this.#names.get(path) === wanted,
       (answer) => {
@@ -184,50 +184,40 @@ export class Tails implements TailHandler {
 
   /** Repeats until it is done or no longer wanted. */
   async #observe(
-    mode: number,
+    action: 'watch' | 'forget',
     path: string,
     isWanted: () => boolean,
     atOnce?: (answer: Answer<ObserveResult>) => void,
   ): Promise<void> {
     const { bucket, stream } = splitFlatPath(path);
-    await this.#until(isWanted, this.#gateway.groupOf(bucket, stream), mode, bucket, stream, atOnce);
+    const asked = { action, bucket, stream, topic: this.#topic };
+    await this.#until(isWanted, this.#gateway.groupOf(bucket, stream), asked, atOnce);
   }
 
-  async #tellGroups(mode: number, pattern: string, isWanted: () => boolean): Promise<void> {
+  async #tellGroups(
+    action: 'watch-pattern' | 'forget-pattern',
+    pattern: string,
+    isWanted: () => boolean,
+  ): Promise<void> {
     const groups = Array.from({ length: this.#gateway.groupCount }, (_, group) => group);
-    await Promise.all(groups.map((group) => this.#until(isWanted, group, mode, pattern, '')));
-  }
-
-  #filling(group: number, mode: number, bucket: string, stream: string): (request: Request) => void {
-    return (request) => {
-      request.group = group;
-      request.mode = mode;
-      request.topic = this.#topic;
-      request.command.bucket = bucket;
-      request.command.stream = stream;
-    };
+    const asked = { action, pattern, topic: this.#topic };
+    await Promise.all(groups.map((group) => this.#until(isWanted, group, asked)));
   }
 
   async #until(
     isWanted: () => boolean,
     group: number,
-    mode: number,
-    bucket: string,
-    stream: string,
+    asked: ObserveRequest,
     atOnce?: (answer: Answer<ObserveResult>) => void,
   ): Promise<void> {
-    const fill = this.#filling(group, mode, bucket, stream);
     const turn = this.#lanes.enter(group);
     if (turn !== undefined) await turn;
     try {
-      while (!this.#closed && isWanted()) {
-        const { code } = await call(this.#gateway, QUERIES.observe, fill, atOnce === undefined ? {} : { atOnce });
-        if (code === 'OK' || code === 'STOPPING') return;
-        // Inside its lane, so that a group that cannot answer now is asked only by a few, at this interval.
-        await new Promise((resolve) => {
-          setTimeout(resolve, RETRY_MS).unref();
-        });
-      }
+      const goesOn = (): boolean => !this.#closed && isWanted();
+      if (!goesOn()) return;
+      // Inside its lane, so that a group that cannot answer now is asked only by a few, at this interval.
+      const retry = { clock: REAL_CLOCK, policy: POLICY, isWanted: goesOn };
+      await callGroup(this.#gateway, QUERIES.observe, group, asked, { atOnce, retry });
     } finally {
       this.#lanes.leave(group);
     }

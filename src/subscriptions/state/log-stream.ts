@@ -1,3 +1,2 @@
-/** The internal stream with the subscription log. Clients can neither name nor list it (http/routes.ts). */
-export const LOG_BUCKET = '__ds';
-export const LOG_STREAM = 'log';
+/** The internal stream with the subscription log. Clients can neither name nor list it (http/routes/client-routes.ts). */
+export const LOG = { bucket: '__ds', stream: 'log' } as const;

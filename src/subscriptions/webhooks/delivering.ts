@@ -67,9 +67,10 @@ async function writeEvent({ gateway, nowMs }: DeliveringOptions, sub: Subscripti
     generation: sub.generation,
     ts: nowMs(),
   };
-  const answer = await callStream(gateway, COMMANDS.append, splitFlatPath(sub.config.wake_stream ?? ''), (request) => {
-    request.command.contentType = 'application/json';
-    request.command.payload = encodeUtf8(JSON.stringify(event));
+  const answer = await callStream(gateway, COMMANDS.append, {
+    ...splitFlatPath(sub.config.wake_stream ?? ''),
+    contentType: 'application/json',
+    payload: encodeUtf8(JSON.stringify(event)),
   });
   if (answer.code === 'OK') return { result: 'taken' };
   return { result: 'failed', reason: `the wake stream: ${ERRORS[answer.code].text}` };

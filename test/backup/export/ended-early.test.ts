@@ -9,7 +9,7 @@ import { EndedExports } from '../../../src/backup/export/ended-exports.ts';
 import { exportGroup } from '../../../src/backup/export/exporter.ts';
 import type { ExportTaker } from '../../../src/backup/export/export-thread.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
-import { EXPORT_HOLD } from '../../../src/protocol/request.ts';
+import { queryFrame } from '../../support/query-frame.ts';
 import { mountSmallDisk } from '../../crash/small-disk.ts';
 import { requestOnce } from '../../support/raw-client.ts';
 import { type TestServer, withServer } from '../../support/server.ts';
@@ -70,8 +70,9 @@ test('what is kept of each group is the end of its last export, in a line', () =
     groupCount: 4,
     shardCount: 1,
     groupOf: unused,
-    send: ({ mode }, { onReply }) => {
-      onReply(Object.assign(new Reply(), { code: mode === EXPORT_HOLD ? holdCode : 0 }));
+    send: (request, { onReply }) => {
+      const isHold = queryFrame(request).mode === 2;
+      onReply(Object.assign(new Reply(), { code: isHold ? holdCode : 0 }));
       return true;
     },
     openTopic: unused,

@@ -7,13 +7,17 @@ import type { Group } from '../../../src/group/group.ts';
 import { Exports } from '../../../src/backup/shard/exports.ts';
 import type { ShardStorage } from '../../../src/shard/ports.ts';
 import type { Reply } from '../../../src/protocol/reply.ts';
-import { EXPORT_CLOSE, EXPORT_HOLD, EXPORT_OPEN, Query } from '../../../src/protocol/request.ts';
+import { Query, requestBytesMax, requestFor, writeRequest } from '../../../src/protocol/request.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
 
 interface World {
   readonly storage: { roomToGrow: boolean };
   readonly group: { exports: number };
-  ask(mode: number, value?: number, clockMs?: number): { readonly code: ErrorCode; readonly id: number };
+  ask(
+    step: 'open' | 'hold' | 'close',
+    value?: number,
+    clockMs?: number,
+  ): { readonly code: ErrorCode; readonly id: number };
   readonly exports: Exports;
 }
 
@@ -32,10 +36,13 @@ function world(): World {
     storage,
     group,
     exports,
-    ask: (mode, value = 0, clockMs = 0) => {
+    ask: (step, id = 0, clockMs = 0) => {
+      const request = requestFor(QUERIES.exportGroup, 0, { step, id });
+      const bytes = new Uint8Array(requestBytesMax(request));
+      const view = new DataView(bytes.buffer);
+      writeRequest(request, 1, 0, bytes, view, 0);
       const query = new Query();
-      query.mode = mode;
-      query.value = value;
+      query.read(bytes, view, 0);
       exports.handle(1, group as unknown as Group, query, clockMs);
       return last;
     },
@@ -44,24 +51,24 @@ function world(): World {
 
 test('an export is ended when the volume runs short of room, and not when it was short before', () => {
   const { storage, group, ask } = world();
-  const first = ask(EXPORT_OPEN);
+  const first = ask('open');
   assert.deepEqual([first.code, group.exports], ['OK', 1]);
-  assert.equal(ask(EXPORT_HOLD, first.id).code, 'OK');
+  assert.equal(ask('hold', first.id).code, 'OK');
   storage.roomToGrow = false;
-  const second = ask(EXPORT_OPEN);
-  assert.deepEqual([ask(EXPORT_HOLD, first.id).code, group.exports], ['DISK_FULL', 1]);
-  assert.equal(ask(EXPORT_HOLD, first.id).code, 'INTERNAL');
-  assert.equal(ask(EXPORT_HOLD, second.id).code, 'OK');
-  ask(EXPORT_CLOSE, second.id);
+  const second = ask('open');
+  assert.deepEqual([ask('hold', first.id).code, group.exports], ['DISK_FULL', 1]);
+  assert.equal(ask('hold', first.id).code, 'INTERNAL');
+  assert.equal(ask('hold', second.id).code, 'OK');
+  ask('close', second.id);
   assert.equal(group.exports, 0);
 });
 
 test('two run at once, and one without keep-alive ends', () => {
   const { group, ask, exports } = world();
-  const first = ask(EXPORT_OPEN);
-  ask(EXPORT_OPEN);
-  assert.equal(ask(EXPORT_OPEN).code, 'EXPORTS_FULL');
-  ask(EXPORT_HOLD, first.id, 50_000);
+  const first = ask('open');
+  ask('open');
+  assert.equal(ask('open').code, 'EXPORTS_FULL');
+  ask('hold', first.id, 50_000);
   exports.turn(70_000);
   assert.equal(group.exports, 1);
   exports.turn(120_000);

@@ -6,7 +6,7 @@ import type { ColdTier } from '../../../src/cold/shard/tier.ts';
 import { assembleRead } from '../../../src/cold/state/assemble.ts';
 import { decodeColdPlan } from '../../../src/protocol/cold.ts';
 import { REPLY_COLD, type Reply } from '../../../src/protocol/reply.ts';
-import { newRequest } from '../../../src/protocol/request.ts';
+import { requestFor } from '../../../src/protocol/request.ts';
 import { FakeColdPort, type How, SETTINGS, digest } from './port.ts';
 import { Harness, code, find } from '../../shard/harness.ts';
 import { MemoryStorage } from '../../shard/memory-ports.ts';
@@ -82,14 +82,8 @@ export class ColdHarness extends Harness {
   }
 
   flushCall(group: number, stream: string, least = 1, maxBytes = 0): number {
-    const request = newRequest();
-    request.op = QUERIES.flushStream.number;
-    request.group = group;
-    request.command.bucket = 'bucket';
-    request.command.stream = stream;
-    request.value = least;
-    request.maxBytes = maxBytes;
-    return this.push(request);
+    const asked = { bucket: 'bucket', stream, minHotBytes: least, maxBytes };
+    return this.push(requestFor(QUERIES.flushStream, group, asked));
   }
 
   status(): { counters: Record<string, number>; raft_groups: Record<string, unknown>[] } {

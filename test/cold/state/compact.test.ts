@@ -8,7 +8,7 @@ import { mergeChunks } from '../../../src/cold/state/merge.ts';
 import { raiseStartOffset } from '../../../src/cold/state/hot.ts';
 import { decodeChunk } from '../../../src/cold/state/chunk-layout.ts';
 import { type FlushList, type StoredChunk, encodeFlushList } from '../../../src/protocol/cold.ts';
-import { READ_RECORD } from '../../../src/protocol/request.ts';
+import { READ_RECORD } from '../../../src/protocol/read.ts';
 import { createRandom } from '../../support/random.ts';
 import { NOW, Rig } from './rig.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';

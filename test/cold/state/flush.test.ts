@@ -7,7 +7,7 @@ import { objectKnown, storedObject } from '../../../src/cold/state/objects.ts';
 import { raiseStartOffset } from '../../../src/cold/state/hot.ts';
 import type { ColdPlan } from '../../../src/protocol/cold.ts';
 import { REPLY_COLD, Reply } from '../../../src/protocol/reply.ts';
-import { READ_FLAG_PARTS, READ_RECORD } from '../../../src/protocol/request.ts';
+import { READ_FLAG_PARTS, READ_RECORD } from '../../../src/protocol/read.ts';
 import { NOW, Rig } from './rig.ts';
 
 test('the floor inside a chunk: readers below are told so, the chunk stays until all of it is below', () => {

@@ -8,8 +8,9 @@ import { ColdRun } from './run.ts';
 import type { ModelCommand } from '../../stream/model-command.ts';
 import { Proposer } from '../../stream/propose.ts';
 import { plainCommand } from '../../stream/random-commands.ts';
-import { type Answer, GROUP, Replica, streamRequest } from '../../stream/replica.ts';
+import { type Answer, GROUP, Replica } from '../../stream/replica.ts';
 import { COMMANDS, QUERIES } from '../../../src/protocol/operations.ts';
+import { requestFor } from '../../../src/protocol/request.ts';
 
 export const NOW = 1_700_000_000_000;
 
@@ -67,8 +68,7 @@ export class Rig {
   }
 
   read(stream: string, value: number, more: { mode?: number; maxRecords?: number; readFlags?: number } = {}): Answer {
-    const request = streamRequest(QUERIES.read.number, 'bucket', stream);
-    Object.assign(request, { value, ...more });
+    const request = requestFor(QUERIES.read, 0, { bucket: 'bucket', stream, value, ...more });
     return this.replica.query(request, NOW);
   }
 

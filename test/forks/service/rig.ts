@@ -8,16 +8,9 @@ import type { ReplyHandler } from '../../../src/ports.ts';
 import { pendingNotifications, pinChecks } from '../../../src/forks/state/notifications.ts';
 import { planRead } from '../../../src/stream/read.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
-import {
-  Query,
-  READ_OFFSET,
-  type Request,
-  newRequest,
-  requestBytesMax,
-  writeRequest,
-} from '../../../src/protocol/request.ts';
+import { Query, type Request, requestFor, requestBytesMax, writeRequest } from '../../../src/protocol/request.ts';
 import { Group } from '../state/commands.ts';
-import { QUERIES } from '../../../src/protocol/operations.ts';
+import { COMMANDS, QUERIES } from '../../../src/protocol/operations.ts';
 
 export const TEXT = { contentType: 'text/plain' };
 export const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
@@ -67,9 +60,8 @@ export class Rig {
   }
 
   async fork(name: string, from: string, offset = -1, subOffset = 0): Promise<Reply> {
-    const request = newRequest();
     const [bucket = '', stream = ''] = name.split('/');
-    Object.assign(request.command, { bucket, stream, payload: bytes('!'), ...TEXT });
+    const request = requestFor(COMMANDS.create, 0, { bucket, stream, payload: bytes('!'), ...TEXT });
     const [sourceBucket = '', source = ''] = from.split('/');
     let answer: Reply | undefined;
     const forkRequest = { bucket: sourceBucket, stream: source, offset, subOffset };
@@ -109,39 +101,37 @@ export class Rig {
     return true;
   }
 
-  #work({ maxBytes: mostToAsk, command }: Request, reply: Reply): void {
+  #work(request: Request, reply: Reply): void {
+    const { fromToken, pinChecksMax } = QUERIES.forks.request.read(queryOf(request));
     const found = { pendingNotifications: [] as unknown[], pinChecks: [] as unknown[] };
     this.groups.forEach(({ state }, group) => {
-      found.pendingNotifications.push(
-        ...pendingNotifications(state, 9, Number(command.stream)).map((one) => ({ group, ...one })),
-      );
-      if (mostToAsk > 0) found.pinChecks.push(...pinChecks(state, 0, 0, 9).map((one) => ({ group, ...one })));
+      found.pendingNotifications.push(...pendingNotifications(state, 9, fromToken).map((one) => ({ group, ...one })));
+      if (pinChecksMax > 0) found.pinChecks.push(...pinChecks(state, 0, 0, 9).map((one) => ({ group, ...one })));
     });
     reply.body = encodeUtf8(JSON.stringify(found));
   }
 
   #read(name: string, from: number): Reply {
-    const request = newRequest();
     const [bucket = '', stream = ''] = name.split('/');
-    Object.assign(request.command, { bucket, stream });
-    request.op = QUERIES.read.number;
-    request.group = bucket === 'a' ? 0 : 1;
-    request.mode = READ_OFFSET;
-    request.value = from;
-    return this.#query(request);
+    return this.#query(requestFor(QUERIES.read, bucket === 'a' ? 0 : 1, { bucket, stream, value: from }));
   }
 
   #query(request: Request): Reply {
     const { state } = this.groups[request.group as 0 | 1];
-    const frame = new Uint8Array(requestBytesMax(request));
-    const view = new DataView(frame.buffer);
-    writeRequest(request, 1, 0, frame, view, 0);
-    const query = new Query();
-    query.read(frame, view, 0);
+    const query = queryOf(request);
     const reply = new Reply();
-    const head = state.find(frame, query.keyAt, query.keyBytes);
+    const head = state.find(query.bytes, query.keyAt, query.keyBytes);
     if (head === undefined) reply.code = errorNumber('STREAM_NOT_FOUND');
-    else reply.body = planRead(state, head, query, reply)?.body.slice();
+    else reply.body = planRead(state, head, QUERIES.read.request.read(query), reply)?.body.slice();
     return reply;
   }
+}
+
+function queryOf(request: Request): Query {
+  const frame = new Uint8Array(requestBytesMax(request));
+  const view = new DataView(frame.buffer);
+  writeRequest(request, 1, 0, frame, view, 0);
+  const query = new Query();
+  query.read(frame, view, 0);
+  return query;
 }

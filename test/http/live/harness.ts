@@ -13,7 +13,7 @@ import { startSse } from '../../../src/http/live/sse.ts';
 import { Responder } from '../../../src/http/response.ts';
 import { ResponseBackpressure } from '../../../src/http/backpressure.ts';
 import { loadUws } from '../../../src/http/uws.ts';
-import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/protocol/request.ts';
+import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/protocol/read.ts';
 import { MemoryGateway } from '../../support/memory-gateway.ts';
 import { NO_FORKS } from '../no-forks.ts';
 

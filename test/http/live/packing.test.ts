@@ -11,7 +11,7 @@ import { endAllLive, liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { Responder } from '../../../src/http/response.ts';
 import { ResponseBackpressure } from '../../../src/http/backpressure.ts';
-import { READ_OFFSET } from '../../../src/protocol/request.ts';
+import { READ_OFFSET } from '../../../src/protocol/read.ts';
 import { FakeResponse } from './fake-response.ts';
 import { type LiveServer, rethrow, startLive } from './harness.ts';
 

@@ -10,7 +10,7 @@ import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
 import { Responder } from '../../../src/http/response.ts';
 import { ResponseBackpressure } from '../../../src/http/backpressure.ts';
-import { READ_NOW, READ_OFFSET } from '../../../src/protocol/request.ts';
+import { READ_NOW, READ_OFFSET } from '../../../src/protocol/read.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
 import { MemoryGateway } from '../../support/memory-gateway.ts';
 import { FakeResponse } from './fake-response.ts';

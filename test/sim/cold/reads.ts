@@ -9,7 +9,8 @@ import { storedObject } from '../../../src/cold/state/objects.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../../src/protocol/cold.ts';
 import { parseObjectKey } from '../../../src/protocol/object-key.ts';
 import { REPLY_COLD, Reply } from '../../../src/protocol/reply.ts';
-import { READ_FLAG_NO_TOUCH, type Request, newRequest } from '../../../src/protocol/request.ts';
+import { READ_FLAG_NO_TOUCH } from '../../../src/protocol/read.ts';
+import { type Request, requestFor } from '../../../src/protocol/request.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import type { Got, SimColdStore } from './store.ts';
@@ -74,18 +75,10 @@ export function isDeleted(world: World, group: number, text: string): boolean {
 }
 
 function readOf(plan: ColdPlan): Request {
-  const request = newRequest();
   const [bucket = '', stream = ''] = decoder.decode(plan.stream).split('\0');
-  request.op = QUERIES.read.number;
-  request.group = plan.group;
-  request.command.bucket = bucket;
-  request.command.stream = stream;
-  request.mode = plan.mode;
-  request.value = plan.value;
-  request.maxBytes = plan.maxBytes;
-  request.maxRecords = plan.maxRecords;
-  request.readFlags = plan.flags | READ_FLAG_NO_TOUCH;
-  return request;
+  const { mode, value, maxBytes, maxRecords } = plan;
+  const readFlags = plan.flags | READ_FLAG_NO_TOUCH;
+  return requestFor(QUERIES.read, plan.group, { bucket, stream, mode, value, maxBytes, maxRecords, readFlags });
 }
 
 function failed(reply: Reply, code: ErrorCode, ref?: ChunkRef): Reply {

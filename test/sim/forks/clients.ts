@@ -10,7 +10,7 @@ import { type Random, createRandom } from '../../support/random.ts';
 import type { Clients, SimStream } from '../clients.ts';
 import type { StreamHistory } from '../history.ts';
 import { type StreamName, appendRequest, createRequest, deleteRequest } from '../requests.ts';
-import { newRequest } from '../../../src/protocol/request.ts';
+import { requestFor } from '../../../src/protocol/request.ts';
 import { jsonPayload, textPayload } from '../tokens.ts';
 import type { World } from '../world.ts';
 import type { ForkServices } from './services.ts';
@@ -218,12 +218,8 @@ export class ForkClients {
   #read(twig: Twig, then: () => void): void {
     const { inherits } = twig;
     const from = inherits?.history.floorAsked ?? 0;
-    const request = newRequest();
-    request.op = QUERIES.read.number;
-    request.group = twig.group;
-    request.command.bucket = twig.bucket;
-    request.command.stream = twig.name;
-    request.value = from;
+    const { bucket, name: stream } = twig;
+    const request = requestFor(QUERIES.read, twig.group, { bucket, stream, value: from });
     this.#all.send(this.#node(), request, false, (reply) => {
       const code = this.#judge('twig read', reply);
       if (inherits !== undefined && twig.inherits === inherits && reply !== undefined) {

@@ -1,13 +1,4 @@
 /** The table of the admin plane, and the service routes that the client plane has too. */
-import {
-  ADMIN_ALLOW_REVERT,
-  ADMIN_FORGET_LEARNER,
-  ADMIN_LEARNER,
-  ADMIN_MEMBERSHIP,
-  ADMIN_PURGE,
-  ADMIN_SNAPSHOT,
-  ADMIN_TRANSFER,
-} from '../../../protocol/request.ts';
 import type { Backups } from '../../../backup/ports.ts';
 import type { DrainMark } from '../../../placement/ports.ts';
 import type { WebhookKeys } from '../../../subscriptions/ports.ts';
@@ -111,13 +102,13 @@ function maintenanceRoutes({ drainMark, webhookKeys: keys }: Operations): readon
 function raftRoutes({ peers }: Operations): readonly Route[] {
   const group = '/__svc/raft/{group}';
   return [
-    operator(['POST'], `${group}/snapshot`, raftHandler(ADMIN_SNAPSHOT, peers)),
-    operator(['POST'], `${group}/purge`, raftHandler(ADMIN_PURGE, peers)),
-    operator(['POST'], `${group}/membership`, raftHandler(ADMIN_MEMBERSHIP, peers)),
-    operator(['POST'], `${group}/learners/{node}`, raftHandler(ADMIN_LEARNER, peers)),
-    operator(['DELETE'], `${group}/learners/{node}`, raftHandler(ADMIN_FORGET_LEARNER, peers)),
-    operator(['POST'], `${group}/leader/transfer/{node}`, raftHandler(ADMIN_TRANSFER, peers)),
-    operator(['POST'], `${group}/nodes/{node}/allow-next-revert`, raftHandler(ADMIN_ALLOW_REVERT, peers)),
+    operator(['POST'], `${group}/snapshot`, raftHandler('snapshot', peers)),
+    operator(['POST'], `${group}/purge`, raftHandler('purge', peers)),
+    operator(['POST'], `${group}/membership`, raftHandler('membership', peers)),
+    operator(['POST'], `${group}/learners/{node}`, raftHandler('learner', peers)),
+    operator(['DELETE'], `${group}/learners/{node}`, raftHandler('forget-learner', peers)),
+    operator(['POST'], `${group}/leader/transfer/{node}`, raftHandler('transfer', peers)),
+    operator(['POST'], `${group}/nodes/{node}/allow-next-revert`, raftHandler('allow-revert', peers)),
     operator(['POST'], '/__svc/flush-cold/{bucket}/{stream}', handleFlushCold),
   ];
 }

@@ -17,7 +17,8 @@ import { formatAddress, parseAddress } from '../../../base/address.ts';
 import { decodePathSegment, parseUint53 } from '../../../protocol/header-values.ts';
 import { QUERIES } from '../../../protocol/operations.ts';
 import type { Reply } from '../../../protocol/reply.ts';
-import { ADMIN_LEARNER, ADMIN_MEMBERSHIP, ADMIN_PURGE, newRequest } from '../../../protocol/request.ts';
+import type { AdminCall, AdminRequest } from '../../../protocol/administration.ts';
+import { requestFor } from '../../../protocol/request.ts';
 import { type QueryResult, collect } from '../../query.ts';
 import type { ReplyRenderer, RequestContext } from '../../request.ts';
 import { JSON_TYPE, TEXT_PLAIN } from '../../response.ts';
@@ -29,28 +30,22 @@ import { type CallOutcome } from '../../../protocol/call-result.ts';
 const NODE_ID_MAX = 2 ** 32 - 1;
 /** So are those of groups, wherever groups are counted. */
 const GROUP_ID_MAX = 2 ** 32 - 1;
-/** What the shard reads as "no number was given". */
-const NONE = -1;
 const PARAMETERS: ReadonlySet<string> = new Set(['upto', 'addr', 'voters']);
 
 /** Node id -> HOST:PORT of its cluster plane, as the configuration file has them. */
 export type PeerAddresses = ReadonlyMap<number, string>;
 
-/** A call as the shard takes it. */
+/** A call, and the group that it is about. */
 export interface RaftCall {
-  readonly mode: number;
   readonly group: number;
-  /** A node, an index, or NONE. */
-  readonly value: number;
-  /** Voters, or a learner's address; may be empty. */
-  readonly text: string;
+  readonly asked: AdminRequest;
 }
 
 /** What a route asks of the group; the numbers are still text. */
 interface RaftRoute {
-  readonly mode: number;
+  readonly call: AdminCall;
   readonly group: string;
-  readonly node: string | undefined;
+  readonly node: string;
 }
 
 type CallResult = QueryResult<RaftCall> | { readonly ok: false; readonly status: 404; readonly reason: string };
@@ -65,7 +60,8 @@ function readCall(route: RaftRoute, query: string | undefined, groupCount: numbe
   const collected = collect(query ?? '', PARAMETERS);
   if (!collected.ok) return collected;
   const parameters = collected.value;
-  const voters = route.mode === ADMIN_MEMBERSHIP ? parseVoters(parameters.get('voters')) : undefined;
+  // Required parameters are looked at before ids.
+  const voters = route.call === 'membership' ? parseVoters(parameters.get('voters')) : undefined;
   if (voters?.ok === false) return voters;
   const group = parseUint53(decodePathSegment(route.group) ?? '', 'the group');
   if (!group.ok) return fail(group.reason);
@@ -74,18 +70,27 @@ function readCall(route: RaftRoute, query: string | undefined, groupCount: numbe
     const reason = `group ${group.value} does not exist; groups are 0 to ${groupCount - 1}`;
     return { ok: false, status: 404, reason };
   }
-  const value = route.node === undefined ? parseUpTo(route.mode, parameters.get('upto')) : parseNode(route.node);
-  if (!value.ok) return value;
-  const address = route.mode === ADMIN_LEARNER ? readAddress(value.value, parameters.get('addr'), peers) : undefined;
-  if (address?.ok === false) return address;
-  const text = voters?.value ?? address?.value ?? '';
-  return { ok: true, value: { mode: route.mode, group: group.value, value: value.value, text } };
+  const asked = voters ?? readAsked(route, parameters, peers);
+  return asked.ok ? { ok: true, value: { group: group.value, asked: asked.value } } : asked;
 }
 
-function parseUpTo(mode: number, upTo: string | undefined): QueryResult<number> {
-  if (mode !== ADMIN_PURGE || upTo === undefined) return { ok: true, value: NONE };
-  const parsed = parseUint53(upTo, 'upto');
-  return parsed.ok ? { ok: true, value: parsed.value } : fail(parsed.reason);
+function readAsked(
+  { call, node }: RaftRoute,
+  parameters: ReadonlyMap<string, string>,
+  peers: PeerAddresses,
+): QueryResult<AdminRequest> {
+  if (call === 'snapshot') return { ok: true, value: { call } };
+  if (call === 'purge') {
+    const text = parameters.get('upto');
+    const upTo = text === undefined ? undefined : parseUint53(text, 'upto');
+    return upTo?.ok === false ? fail(upTo.reason) : { ok: true, value: { call, upTo: upTo?.value } };
+  }
+  if (call === 'membership') return parseVoters(parameters.get('voters'));
+  const id = parseNode(node);
+  if (!id.ok) return id;
+  if (call !== 'learner') return { ok: true, value: { call, node: id.value } };
+  const address = readAddress(id.value, parameters.get('addr'), peers);
+  return address.ok ? { ok: true, value: { call, node: id.value, address: address.value } } : address;
 }
 
 function parseNode(segment: string): QueryResult<number> {
@@ -100,7 +105,7 @@ function parseNodeId(text: string, what: string): QueryResult<number> {
 }
 
 /** Ascending, each once. */
-function parseVoters(text: string | undefined): QueryResult<string> {
+function parseVoters(text: string | undefined): QueryResult<AdminRequest> {
   if (text === undefined || text.trim() === '') {
     return fail('voters is required: the ids of all nodes that shall vote, such as voters=1,2,3');
   }
@@ -111,7 +116,7 @@ function parseVoters(text: string | undefined): QueryResult<string> {
     if (!node.ok) return node;
     voters.add(node.value);
   }
-  return { ok: true, value: [...voters].sort((a, b) => a - b).join(',') };
+  return { ok: true, value: { call: 'membership', voters: [...voters].sort((a, b) => a - b) } };
 }
 
 /** That of raft.peers, or else the one that is given; empty when there is neither. It becomes known to every node. */
@@ -162,18 +167,12 @@ const PASS_ON: ReplyRenderer = {
 };
 
 /** The handler of one kind of call. Its path names the group, and maybe a node. */
-export function raftHandler(mode: number, peers: PeerAddresses): Handler {
+export function raftHandler(kind: AdminCall, peers: PeerAddresses): Handler {
   return (call) => {
-    const [group = '', node] = call.parameters;
-    const read = readCall({ mode, group, node }, call.req.getQuery(), call.gateway.groupCount, peers);
+    const [group = '', node = ''] = call.parameters;
+    const read = readCall({ call: kind, group, node }, call.req.getQuery(), call.gateway.groupCount, peers);
     if (!read.ok) return call.text('status' in read ? read.status : 400, read.reason);
-    const request = newRequest();
-    request.op = QUERIES.admin.number;
-    request.group = read.value.group;
-    request.mode = read.value.mode;
-    request.value = read.value.value;
-    request.command.bucket = read.value.text;
-    return call.send(request, PASS_ON);
+    return call.send(requestFor(QUERIES.admin, read.value.group, read.value.asked), PASS_ON);
   };
 }
 
@@ -190,13 +189,11 @@ const FLUSH_PARAMETERS: ReadonlySet<string> = new Set(['min_hot_bytes', 'max_byt
 export function handleFlushCold(call: RequestContext): void {
   const collected = collect(call.req.getQuery() ?? '', FLUSH_PARAMETERS);
   const parameters = collected.ok ? collected.value : new Map<string, string>();
-  const request = newRequest();
-  request.op = QUERIES.flushStream.number;
-  request.group = call.gateway.groupOf(call.bucket, call.stream);
-  request.command.bucket = call.bucket;
-  request.command.stream = call.stream;
-  request.value = number(parameters.get('min_hot_bytes'), FLUSH_BYTES_MIN);
-  request.maxBytes = Math.min(UINT32_MAX, number(parameters.get('max_bytes'), FLUSH_BYTES_MAX));
+  const { group, bucket, stream } = call;
+  const request = requestFor(QUERIES.flushStream, group, {
+    ...{ bucket, stream, minHotBytes: number(parameters.get('min_hot_bytes'), FLUSH_BYTES_MIN) },
+    maxBytes: Math.min(UINT32_MAX, number(parameters.get('max_bytes'), FLUSH_BYTES_MAX)),
+  });
   return call.send(request, PASS_ON);
 }
 
