@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import { type TestServer, withServer } from '../support/server.ts';
-import { Subscriber, allOf, eventually } from '../support/subscriber.ts';
+import { Subscriber, allOf } from '../support/subscriber.ts';
+import { until } from '../support/until.ts';
 import { WebhookReceiver, assertSigned } from '../support/webhook-receiver.ts';
 
 const GROUPS = 4;
@@ -28,11 +29,6 @@ async function imported(server: TestServer, group: number, body: ArrayBuffer): P
   assert.equal(answer.status, 200, await answer.text());
 }
 
-async function tailOf(subs: Subscriber, path: string): Promise<number> {
-  const response = await fetch(`${subs.base()}/v1/stream/${path}`, { method: 'HEAD' });
-  return Number(response.headers.get('stream-next-offset'));
-}
-
 test('restored subscriptions keep their cursors, and a cursor beyond a restored stream goes back to its end', async () => {
   const receiver = await WebhookReceiver.start();
   try {
@@ -45,7 +41,7 @@ test('restored subscriptions keep their cursors, and a cursor beyond a restored 
       await source.callBack(first.body, { acks: allOf(first.body), done: true });
       const groupOf = (path: string): number => OTHER_GROUPS[path === EARLIER ? 0 : 1] as number;
       const earlier = await exported(server, groupOf(EARLIER));
-      const earlierTail = await tailOf(source, EARLIER);
+      const earlierTail = await source.tailOf(EARLIER);
       await source.append(EARLIER, { n: 'a longer event' });
       const second = await receiver.next();
       await source.callBack(second.body, { acks: allOf(second.body), done: true });
@@ -63,7 +59,7 @@ test('restored subscriptions keep their cursors, and a cursor beyond a restored 
       await withServer(OPTIONS, async (target) => {
         const restored = new Subscriber(() => target.url);
         await imported(target, LOG_GROUP, log);
-        await eventually(
+        await until(
           'it is there',
           // 503 until the cluster has drawn another key.
           async () => (await restored.call('GET', '__ds/subscriptions/s')).status === 200,
@@ -75,7 +71,7 @@ test('restored subscriptions keep their cursors, and a cursor beyond a restored 
         );
         await imported(target, groupOf(EARLIER), earlier);
         await imported(target, groupOf(SAME), same);
-        await eventually('it is rewound', async () => (await restored.acked('s', EARLIER)) === earlierTail);
+        await until('it is rewound', async () => (await restored.acked('s', EARLIER)) === earlierTail);
         assert.equal(await restored.acked('s', SAME), ackedSame);
         await restored.append(EARLIER, { n: 2 });
         const wake = await receiver.next();

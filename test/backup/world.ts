@@ -1,7 +1,8 @@
 // A cluster full of everything that a backup has to keep, made at random, and what clients and operators can see of it.
 import assert from 'node:assert/strict';
 import type { Random } from '../support/random.ts';
-import { RawClient, type RawResponse } from '../support/raw-client.ts';
+import { PatientClient } from '../support/patient.ts';
+import type { RawResponse } from '../support/raw-client.ts';
 
 export interface Ports {
   readonly port: number;
@@ -26,8 +27,8 @@ export async function fillWorld(
   streams: number,
   large = 60_000,
 ): Promise<World> {
-  const client = await RawClient.connect(port);
-  const admin = await RawClient.connect(adminPort);
+  const client = new PatientClient(() => port);
+  const admin = new PatientClient(() => adminPort);
   const names: string[] = [];
   const produced: string[] = [];
   const ok = (answer: RawResponse, ...statuses: number[]): RawResponse => {
@@ -82,7 +83,7 @@ export async function fillWorld(
 
 /** A snapshot at the tail, a little more behind it, and perhaps the floor up to the snapshot. */
 async function publish(
-  client: RawClient,
+  client: PatientClient,
   name: string,
   advance: boolean,
   ok: (answer: RawResponse, ...statuses: number[]) => RawResponse,
@@ -107,8 +108,8 @@ async function publish(
 
 /** Everything that a client or an operator can see and a restore must bring back, as text. */
 export async function describeWorld({ port, adminPort }: Ports, { streams }: World): Promise<Record<string, unknown>> {
-  const client = await RawClient.connect(port);
-  const admin = await RawClient.connect(adminPort);
+  const client = new PatientClient(() => port);
+  const admin = new PatientClient(() => adminPort);
   const seen: Record<string, unknown> = {};
   for (const name of streams) {
     const head = await client.request('HEAD', name);
@@ -158,7 +159,7 @@ function pick(answer: RawResponse, ...without: string[]): unknown {
   return [answer.status, ...headers];
 }
 
-async function readAll(client: RawClient, name: string, head: RawResponse): Promise<string> {
+async function readAll(client: PatientClient, name: string, head: RawResponse): Promise<string> {
   const parts: string[] = [];
   const below = await client.request('GET', `${name}?offset=0`);
   parts.push(`${below.status}`);
@@ -175,7 +176,7 @@ async function readAll(client: RawClient, name: string, head: RawResponse): Prom
 
 /** Sequences that were accepted once are duplicates, with the answer of then. */
 export async function repeatProducers({ port }: Ports, { produced }: World): Promise<unknown[]> {
-  const client = await RawClient.connect(port);
+  const client = new PatientClient(() => port);
   const answers: unknown[] = [];
   for (const name of produced) {
     const type = (await client.request('HEAD', name)).headers.get('content-type') as string;

@@ -106,10 +106,7 @@ test('a node that does not reach the cold store gives its groups to those that d
   const cluster = await TestCluster.create({ groups: GROUPS, toml: SETTINGS, tomlOf: (id) => ways.toml(id) });
   try {
     await cluster.startAll();
-    const client = await RawClient.connect(cluster.node(2).port);
-    await client.request('PUT', '/health');
-    for (let i = 0; i < STREAMS; i++) assert.equal((await client.request('PUT', `/health/s${i}`, TEXT)).status, 201);
-    client.destroy();
+    for (let i = 0; i < STREAMS; i++) await cluster.client(2).create(`/health/s${i}`, TEXT);
     await until('every node leads', async () =>
       (await Promise.all(NODES.map((id) => leadsOf(cluster, id)))).every((n) => n > 0),
     );

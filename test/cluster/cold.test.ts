@@ -8,7 +8,6 @@ import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { S3TestStore, STORE_ROOT } from '../support/cold-store.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../support/random.ts';
-import { RawClient, requestOnce } from '../support/raw-client.ts';
 import { DiskCurve } from './cold-disk.ts';
 import { type BlobStream, type BlobTally, checkBlobs } from './cold-history.ts';
 import { type Doors, newBlobStream, newDoors, readRecords, readWhole, typeOf, writeBlobs } from './cold-load.ts';
@@ -157,15 +156,11 @@ async function nothingHot(cluster: TestCluster): Promise<void> {
 
 /** One bucket stream by stream, the other one by a purge; then the store is looked at until it is empty. */
 async function eraseAll(cluster: TestCluster, store: S3TestStore, streams: readonly { path: string }[]): Promise<void> {
-  const { adminPort } = cluster.node(2);
-  const purge = await requestOnce(adminPort, 'DELETE', `/__svc/purge/${TENANT}`);
-  assert.equal(purge.status, 200, purge.body.toString('utf8'));
-  const client = await RawClient.connect(cluster.node(3).port);
+  await cluster.node(2).admin.expect(200, 'DELETE', `/__svc/purge/${TENANT}`);
   for (const { path } of streams) {
     if (!path.startsWith(`/${OTHER}/`)) continue;
-    assert.equal((await client.request('DELETE', path)).status, 204, path);
+    await cluster.client(3).delete(path);
   }
-  client.destroy();
   let left: string[] = [];
   await until(
     () => `the store is empty; it holds ${left.length}: ${left.slice(0, 5).join(' ')}`,
@@ -200,12 +195,9 @@ test('S3 that dies, hangs and returns, nodes that die, under load', { skip: ceph
       const shared = Array.from({ length: GROUPS }, (_, i) => newBlobStream(TENANT, `shared-${i}`, i % 2 === 1));
       const blobs = [...shared, ...own.flat()];
       const live = [newStream(OTHER, 'live-0'), newStream(OTHER, 'live-1')];
-      const client = await RawClient.connect(cluster.node(1).port);
-      for (const stream of blobs) {
-        assert.equal((await client.request('PUT', stream.path, typeOf(stream))).status, 201);
-      }
-      for (const { path } of live) assert.equal((await client.request('PUT', path, TEXT)).status, 201);
-      client.destroy();
+      const client = cluster.client(1);
+      for (const stream of blobs) await client.create(stream.path, typeOf(stream));
+      for (const { path } of live) await client.create(path, TEXT);
       await cluster.settled();
       const load = newLoad(cluster, TENANT);
       const doors = newDoors(GROUPS);

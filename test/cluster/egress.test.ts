@@ -68,7 +68,7 @@ async function leadsOf(cluster: TestCluster, id: number): Promise<number> {
 async function writeAll(cluster: TestCluster, id: number, round: string): Promise<void> {
   for (let i = 0; i < 8; i++) {
     const path = `/egress/${round}-${i}`;
-    assert.equal((await requestOnce(cluster.node(id).port, 'PUT', path, TEXT, 'x')).status, 201, path);
+    await cluster.client(id).create(path, TEXT, 'x');
   }
 }
 

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
-import { RawClient, type RawResponse, requestOnce } from '../support/raw-client.ts';
+import { type RawResponse, requestOnce } from '../support/raw-client.ts';
 
 const TEXT = { 'content-type': 'text/plain' } as const;
 const PIECE = 1024 * 1024;
@@ -25,30 +25,23 @@ async function call(
 }
 
 async function fill(cluster: TestCluster, id: number, path: string): Promise<void> {
-  const client = await RawClient.connect(cluster.node(id).port);
-  assert.equal((await client.request('PUT', path, TEXT)).status, 201);
-  for (let i = 0; i < PIECES; i++) {
-    const answer = await client.request('POST', path, TEXT, Buffer.alloc(PIECE, `${i} `));
-    assert.equal(answer.status, 204, answer.body.toString());
-  }
-  client.destroy();
+  const client = cluster.client(id);
+  await client.create(path, TEXT);
+  for (let i = 0; i < PIECES; i++) await client.append(path, TEXT, Buffer.alloc(PIECE, `${i} `));
 }
 
 /** Size and digest of everything that a node shows. */
 async function contents(cluster: TestCluster, id: number, path: string): Promise<string> {
-  const client = await RawClient.connect(cluster.node(id).port);
   const hash = createHash('sha256');
   let offset = '-1';
   let size = 0;
   for (;;) {
-    const answer = await client.request('GET', `${path}?offset=${offset}`);
-    assert.equal(answer.status, 200, `${path} at ${offset}: ${answer.body.toString('utf8', 0, 200)}`);
+    const answer = await cluster.client(id).expect(200, 'GET', `${path}?offset=${offset}`);
     hash.update(answer.body);
     size += answer.body.length;
     offset = answer.headers.get('stream-next-offset') as string;
     if (answer.headers.get('stream-up-to-date') === 'true') break;
   }
-  client.destroy();
   return `${size} ${hash.digest('hex')}`;
 }
 
@@ -59,7 +52,7 @@ async function shown(cluster: TestCluster, id: number, path: string, expected: s
 }
 
 async function statusOf(cluster: TestCluster, id: number, path: string): Promise<number> {
-  return (await call(cluster, id, 'HEAD', path)).status;
+  return (await cluster.client(id).request('HEAD', path)).status;
 }
 
 /** Kills `victim` while node `maker` makes a fork; undefined: the fork was whole before. */
@@ -115,7 +108,7 @@ test('a fork survives the node that makes it, and the leaders of both groups', a
       await cluster.restart(victim);
       await cluster.ready(cluster.ids);
       await shown(cluster, victim, fork, expected);
-      assert.equal((await call(cluster, victim, 'DELETE', fork)).status, 204);
+      await cluster.client(victim).delete(fork);
     }
     assert(met >= 2, `${met} forks were hit in the middle`);
     await nothingIsLeft(cluster, source);
@@ -124,31 +117,28 @@ test('a fork survives the node that makes it, and the leaders of both groups', a
 
 /** Whichever node died: no pin holds the source, and its name is free. */
 async function nothingIsLeft(cluster: TestCluster, source: string): Promise<void> {
-  assert.equal((await call(cluster, 2, 'DELETE', source)).status, 204);
+  await cluster.client(2).delete(source);
   await until('nobody keeps the source', async () => (await statusOf(cluster, 3, source)) === 404);
-  assert.equal((await call(cluster, 1, 'PUT', source, TEXT)).status, 201);
+  await cluster.client(1).create(source, TEXT);
 }
 
 test('chains between groups: names stay taken while forks live, and are free everywhere when the last is gone', async () => {
   await withCluster({ groups: 4 }, async (cluster) => {
     const names = Array.from({ length: 8 }, (_, i) => `/chain/link-${i}`);
-    assert.equal((await call(cluster, 1, 'PUT', names[0] as string, TEXT)).status, 201);
+    await cluster.client(1).create(names[0] as string, TEXT);
     for (let i = 1; i < names.length; i++) {
       const [before, name] = [names[i - 1] as string, names[i] as string];
-      const client = await RawClient.connect(cluster.node(1 + (i % 3)).port);
-      assert.equal((await client.request('POST', before, TEXT, `${i}`)).status, 204);
-      client.destroy();
-      const answer = await call(cluster, 1 + ((i + 1) % 3), 'PUT', name, { 'stream-forked-from': before });
-      assert.equal(answer.status, 201, answer.body.toString());
+      await cluster.client(1 + (i % 3)).append(before, TEXT, `${i}`);
+      await cluster.client(1 + ((i + 1) % 3)).create(name, { 'stream-forked-from': before });
     }
     const last = names[names.length - 1] as string;
-    for (const name of names.slice(0, -1)) assert.equal((await call(cluster, 2, 'DELETE', name)).status, 204);
+    for (const name of names.slice(0, -1)) await cluster.client(2).delete(name);
     for (const id of cluster.ids) {
       for (const name of names.slice(0, -1)) assert.equal(await statusOf(cluster, id, name), 410, `${name} on ${id}`);
-      const read = await call(cluster, id, 'GET', `${last}?offset=-1`);
+      const read = await cluster.client(id).expect(200, 'GET', `${last}?offset=-1`);
       assert.equal(read.body.toString(), '1234567');
     }
-    assert.equal((await call(cluster, 3, 'DELETE', last)).status, 204);
+    await cluster.client(3).delete(last);
     for (const name of names) {
       // The cascade is told through the node that got the DELETE, and waited for; a machine under load may take longer.
       await until(`${name} is gone`, async () => (await statusOf(cluster, 3, name)) === 404);
@@ -160,7 +150,7 @@ test('chains between groups: names stay taken while forks live, and are free eve
 
 test('a fork whose majority was lost while it began is given up when the majority is back', async () => {
   await withCluster({ groups: 1 }, async (cluster) => {
-    assert.equal((await call(cluster, 1, 'PUT', '/forks/source', TEXT)).status, 201);
+    await cluster.client(1).create('/forks/source', TEXT);
     const leader = await cluster.leaderOf(0);
     const others = cluster.ids.filter((id) => id !== leader);
     // It is in the leader's log, which is the longest, and will be committed after all.

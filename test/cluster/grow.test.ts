@@ -7,7 +7,6 @@ import { readAll } from '../crash/look.ts';
 import { TestCluster } from '../support/cluster.ts';
 import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
 import { readDocument } from '../support/documents.ts';
-import { RawClient } from '../support/raw-client.ts';
 import { parseSteps, shellBlocks } from '../readme/shell-block.ts';
 import { checkStream, newStream, newTally } from './history.ts';
 import { newLoad, write } from './load.ts';
@@ -24,9 +23,7 @@ test('a single node grows into a cluster of three while clients write', async ()
     writeFileSync(first.configFile, '[raft]\nnode_id = 1\n');
     await first.start();
     const streams = Array.from({ length: 6 }, (_, i) => newStream('grow', `s${i}`));
-    const client = await RawClient.connect(first.port);
-    for (const { path } of streams) assert.equal((await client.request('PUT', path, TEXT)).status, 201);
-    client.destroy();
+    for (const { path } of streams) await first.client.create(path, TEXT);
     const work = Promise.all(Array.from({ length: WRITERS }, (_, id) => write(load, id, streams, id % 2 === 0, id)));
     const grow = async (): Promise<void> => {
       // 1. The first node gets its peers, and no leave to vote as a new one.
@@ -55,14 +52,13 @@ test('a single node grows into a cluster of three while clients write', async ()
     await cluster.kill(1);
     await cluster.ready([2, 3]);
     const tally = newTally();
-    const reader = await RawClient.connect(cluster.node(3).port);
+    const reader = cluster.client(3);
     for (const stream of streams) {
       const found = await readAll(reader, stream.path, false);
       assert(found !== undefined, `node 3 has ${stream.name}`);
       checkStream(stream, found.content, tally);
-      assert.equal((await reader.request('POST', stream.path, TEXT, 'end\n')).status, 204);
+      await reader.append(stream.path, TEXT, 'end\n');
     }
-    reader.destroy();
     assert(tally.acknowledged > 0);
     process.stdout.write(`grow: ${tally.acknowledged} appends acknowledged meanwhile, none lost\n`);
   } catch (error) {

@@ -5,15 +5,13 @@ import { cpSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { TestCluster, withCluster } from '../support/cluster.ts';
-import { until } from '../support/until.ts';
+import { PATIENCE_MS, until } from '../support/until.ts';
 import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
-import { requestOnce } from '../support/raw-client.ts';
 import { TestServer, removeFolder, temporaryFolder, within } from '../support/server.ts';
 
 const TEXT = { 'content-type': 'text/plain' };
 const ID = /^[0-9a-f]{32}$/;
 const EXIT_CONFIG = 2;
-const WAIT_MS = 30_000;
 
 interface Stored {
   readonly clusterId: string;
@@ -26,11 +24,11 @@ function stored(server: TestServer): Stored {
 }
 
 async function put(server: TestServer, path: string, body: string): Promise<void> {
-  assert.equal((await requestOnce(server.port, 'PUT', path, TEXT, body)).status, 201);
+  await server.client.create(path, TEXT, body);
 }
 
 async function read(server: TestServer, path: string): Promise<string> {
-  return (await requestOnce(server.port, 'GET', `${path}?offset=0`)).body.toString();
+  return (await server.client.request('GET', `${path}?offset=0`)).body.toString();
 }
 
 /** The identity that a node shows, once it is on its disk too. */
@@ -74,7 +72,7 @@ test('nodes with the directories of two clusters do not talk to each other, and 
     await first.restart(3);
     await first.node(3).logged(new RegExp(`other-cluster: .*${theirs}.*${ours}|other-cluster: .*${ours}.*${theirs}`));
     assert.equal((await first.readiness(3)).status, 503);
-    assert.equal((await requestOnce(first.node(1).port, 'GET', '/mix/second?offset=0')).status, 404);
+    await first.client(1).expect(404, 'GET', '/mix/second?offset=0');
     assert.equal(await identityOf(first, 3), theirs);
   } catch (error) {
     process.stderr.write(first.logs() + second.logs());
@@ -91,7 +89,7 @@ test('the directory of a single node is no member of a new cluster, and that of 
   try {
     await single.start();
     await put(single, '/demo/hello', 'of the single node');
-    await within(single.logged(/belongs to this cluster|listening/), WAIT_MS, 'a start');
+    await within(single.logged(/belongs to this cluster|listening/), PATIENCE_MS, 'a start');
     assert.equal(await single.stop(), 0);
     cpSync(single.dataDir, cluster.node(1).dataDir, { recursive: true });
     await assert.rejects(cluster.node(1).start('health'), /ended with 2/);
@@ -105,7 +103,7 @@ test('the directory of a single node is no member of a new cluster, and that of 
     await cluster.node(1).start('health');
     await cluster.node(1).logged(/other-cluster/);
     assert.equal(await read(cluster.node(1), '/demo/hello'), 'of the single node');
-    assert.equal((await requestOnce(cluster.node(2).port, 'GET', '/demo/hello?offset=0')).status, 404);
+    await cluster.client(2).expect(404, 'GET', '/demo/hello?offset=0');
 
     await cluster.kill(2);
     const other = new TestServer({ groups: 2, dataDir: join(folder, 'member') });

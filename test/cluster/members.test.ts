@@ -2,7 +2,6 @@
 // refused.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type RawResponse, requestOnce } from '../support/raw-client.ts';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { type CtlResult, clusterToml, ctl, scratchFile } from '../support/ctl.ts';
@@ -28,10 +27,7 @@ function refused(result: CtlResult, stderr: RegExp): void {
 
 test('a voter is replaced by two commands, and a dead one as well', async () => {
   await withCluster({ groups: GROUPS, spares: 2 }, async (cluster) => {
-    // A connection each: the tool's commands take longer than an idle one is kept.
-    const ask = (method: string, path: string, body?: string): Promise<RawResponse> =>
-      requestOnce(cluster.node(2).port, method, path, TEXT, body);
-    assert.equal((await ask('PUT', '/demo/log', 'before\n')).status, 201);
+    await cluster.client(2).create('/demo/log', TEXT, 'before\n');
     cluster.configure(4, false, [1, 2, 3, 4]);
     await cluster.node(4).start('health');
     const ctlOf = toolFor(cluster, [1, 2, 3, 4]);
@@ -41,7 +37,7 @@ test('a voter is replaced by two commands, and a dead one as well', async () => 
     done(await ctlOf('add-member', '--node', '4', '--addr', address), /^node 4: voter of all 4 groups\n$/);
     done(await ctlOf('add-member', '--node', '4', '--addr', address), /^node 4: voter of all 4 groups\n$/);
     done(await ctlOf('remove-member', '--node', '1'), /^node 1: no member of any of 4 groups; stop it/);
-    assert.equal((await ask('POST', '/demo/log', 'meanwhile\n')).status, 204);
+    await cluster.client(2).append('/demo/log', TEXT, 'meanwhile\n');
     await cluster.kill(1);
     await cluster.settled([2, 3, 4]);
     done(await ctlOf('members'), /^node 2: voter of all 4 groups\nnode 3: .*\nnode 4: voter of all 4 groups\n$/);
@@ -63,7 +59,7 @@ test('a voter is replaced by two commands, and a dead one as well', async () => 
     await cluster.restart(4);
     await cluster.ready([2, 4]);
     await until('both lines are there', async () => {
-      const read = await ask('GET', '/demo/log?offset=-1');
+      const read = await cluster.client(2).request('GET', '/demo/log?offset=-1');
       return read.status === 200 && read.body.toString() === 'before\nmeanwhile\n';
     });
   });

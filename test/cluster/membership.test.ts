@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readAll } from '../crash/look.ts';
-import { RawClient, requestOnce, type RawResponse } from '../support/raw-client.ts';
+import { requestOnce, type RawResponse } from '../support/raw-client.ts';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
 import { clusterToml, ctl, scratchFile } from '../support/ctl.ts';
@@ -40,9 +40,7 @@ async function expectVoters(cluster: TestCluster, ids: readonly number[], voters
 test('a fourth node joins, becomes a voter, and the first one leaves, while clients write', async () => {
   await withCluster({ groups: GROUPS, spares: 1 }, async (cluster) => {
     const streams = Array.from({ length: 12 }, (_, i) => newStream('members', `s${i}`));
-    const client = await RawClient.connect(cluster.node(1).port);
-    for (const { path } of streams) assert.equal((await client.request('PUT', path, TEXT)).status, 201);
-    client.destroy();
+    for (const { path } of streams) await cluster.client(1).create(path, TEXT);
     await cluster.settled();
     const load = newLoad(cluster, 'members');
     const work = Promise.all([
@@ -88,14 +86,13 @@ test('a fourth node joins, becomes a voter, and the first one leaves, while clie
     await cluster.restart(3);
     await cluster.ready([3, 4]);
     const tally = newTally();
-    const reader = await RawClient.connect(cluster.node(4).port);
+    const reader = cluster.client(4);
     for (const stream of streams) {
       const found = await readAll(reader, stream.path, false);
       assert(found !== undefined, `node 4 has ${stream.name}`);
       checkStream(stream, found.content, tally);
-      assert.equal((await reader.request('POST', stream.path, TEXT, 'end\n')).status, 204);
+      await reader.append(stream.path, TEXT, 'end\n');
     }
-    reader.destroy();
     process.stdout.write(
       `membership: ${tally.acknowledged} appends acknowledged meanwhile, none lost; ${tally.refused} refused, ` +
         `${tally.unknownPresent + tally.unknownAbsent} without an answer\n`,
@@ -116,7 +113,7 @@ async function leadsWith(cluster: TestCluster, id: number): Promise<void> {
 test('a node that was away while another one joined finds it when it leads, also after the loss of its disk', async () => {
   await withCluster({ groups: 1, spares: 1 }, async (cluster) => {
     const write = async (id: number, path: string): Promise<void> => {
-      assert.equal((await requestOnce(cluster.node(id).port, 'PUT', path, TEXT, 'x')).status, 201);
+      await cluster.client(id).create(path, TEXT, 'x');
     };
     await write(1, '/away/before');
     await cluster.kill(3);
@@ -156,7 +153,7 @@ test('a node that was taken out while it was down says that it is not ready, and
   await withCluster({ groups: 1 }, async (cluster) => {
     await leadsWith(cluster, 1);
     const file = scratchFile('c.toml', clusterToml(cluster));
-    assert.equal((await requestOnce(cluster.node(3).port, 'PUT', '/out/before', TEXT, 'x')).status, 201);
+    await cluster.client(3).create('/out/before', TEXT, 'x');
     await cluster.settled();
     // In the log that it starts with and not in its checkpoint, so it dies under load: how much of it counts only a
     // leader could tell it.
@@ -189,57 +186,70 @@ test('a node that was taken out while it was down says that it is not ready, and
     await admin(cluster, 0, 'learners/3');
     await admin(cluster, 0, 'membership?voters=1,2,3');
     await cluster.ready([3]);
-    assert.equal((await requestOnce(cluster.node(3).port, 'POST', '/out/before', TEXT, 'z')).status, 204);
+    await cluster.client(3).append('/out/before', TEXT, 'z');
   });
 });
 
 test('calls that mean nothing are refused with a sentence', async () => {
   await withCluster({ groups: 1 }, async (cluster) => {
-    const leader = await cluster.leaderOf(0);
-    const follower = cluster.ids.find((id) => id !== leader) as number;
     const post = (id: number, path: string): Promise<RawResponse> =>
-      requestOnce(cluster.node(id).adminPort, 'POST', `/__svc/raft/${path}`);
-    const cases: readonly (readonly [number, string, number])[] = [
-      [leader, '0/membership?voters=1,2,9', 400],
-      [leader, '0/membership', 400],
-      [leader, '0/membership?voters=', 400],
-      [leader, '0/membership?voters=1,x', 400],
-      [leader, '0/learners/9', 400],
-      [leader, '0/learners/9?addr=nowhere', 400],
-      [leader, `0/learners/${leader}`, 400],
-      [leader, '0/learners/x', 400],
-      [leader, '0/leader/transfer/9', 400],
-      [leader, '0/nodes/9/allow-next-revert', 400],
-      [follower, '0/membership?voters=1,2,3', 409],
-      [follower, `0/leader/transfer/${follower}`, 409],
-      [follower, `0/nodes/${leader}/allow-next-revert`, 409],
-      [follower, '0/learners/3', 409],
+      cluster.node(id).admin.request('POST', `/__svc/raft/${path}`);
+    const followerOf = (leader: number): number => cluster.ids.find((id) => id !== leader) as number;
+    type Call = readonly [path: (leader: number, follower: number) => string, status: number];
+    const toLeader: readonly Call[] = [
+      [() => '0/membership?voters=1,2,9', 400],
+      [() => '0/membership', 400],
+      [() => '0/membership?voters=', 400],
+      [() => '0/membership?voters=1,x', 400],
+      [() => '0/learners/9', 400],
+      [() => '0/learners/9?addr=nowhere', 400],
+      [(leader) => `0/learners/${leader}`, 400],
+      [() => '0/learners/x', 400],
+      [() => '0/leader/transfer/9', 400],
+      [() => '0/nodes/9/allow-next-revert', 400],
     ];
-    for (const [id, path, status] of cases) {
-      const answer = await post(id, path);
-      const text = answer.body.toString('utf8');
-      assert.equal(
-        answer.status,
-        status,
-        `${path} on ${id === leader ? 'the leader' : 'a follower'}: ${answer.status} ${text}`,
-      );
-      assert.match(text, /\w+ \w+|\{/, `${path}: ${status} needs a sentence or JSON`);
+    const toFollower: readonly Call[] = [
+      [() => '0/membership?voters=1,2,3', 409],
+      [(_, follower) => `0/leader/transfer/${follower}`, 409],
+      [(leader) => `0/nodes/${leader}/allow-next-revert`, 409],
+      [() => '0/learners/3', 409],
+    ];
+    for (const [calls, isLeader] of [[toLeader, true] as const, [toFollower, false] as const]) {
+      for (const [pathOf, status] of calls) {
+        await cluster.underOneLeader(0, async (leader) => {
+          const path = pathOf(leader, followerOf(leader));
+          const answer = await post(isLeader ? leader : followerOf(leader), path);
+          const text = answer.body.toString('utf8');
+          const asked = `${path} on ${isLeader ? 'the leader' : 'a follower'}`;
+          assert.equal(answer.status, status, `${asked}: ${answer.status} ${text}`);
+          assert.match(text, /\w+ \w+|\{/, `${path}: ${status} needs a sentence or JSON`);
+        });
+      }
     }
-    assert.equal((await post(leader, '7/snapshot')).status >= 400, true);
+    assert.equal((await post(1, '7/snapshot')).status >= 400, true);
     // A wrong address is a mistake that shows only when no node answers there; the learner can be removed again.
     const forget = async (id: number, node: number): Promise<[number, unknown]> => {
       const answer = await requestOnce(cluster.node(id).adminPort, 'DELETE', `/__svc/raft/0/learners/${node}`);
       const body = answer.body.toString('utf8');
       return [answer.status, body.startsWith('{') ? (JSON.parse(body) as { changed: boolean }).changed : undefined];
     };
-    const added = post(leader, '0/learners/9?addr=127.0.0.1:1');
-    await until('node 9 is a learner', async () => (await cluster.group(leader, 0)).learner_ids.includes(9));
-    assert.deepEqual(await forget(follower, 9), [409, false]);
-    assert.deepEqual(await forget(leader, follower), [400, undefined]);
-    assert.deepEqual(await forget(leader, 9), [200, true]);
-    assert.equal((await added).status, 409);
-    assert.deepEqual(await forget(leader, 9), [200, false]);
-    const { learner_ids: learners, member_addresses: addresses } = await cluster.group(leader, 0);
-    assert.deepEqual([learners, addresses], [[], undefined]);
+    await cluster.underOneLeader(0, async (leader) => {
+      await forget(leader, 9);
+      const added = requestOnce(cluster.node(leader).adminPort, 'POST', '/__svc/raft/0/learners/9?addr=127.0.0.1:1');
+      let isOver = false;
+      const over = (): boolean => (isOver = true);
+      added.then(over, over);
+      await until('node 9 is a learner, or refused', async () => {
+        return isOver || (await cluster.group(leader, 0)).learner_ids.includes(9);
+      });
+      const follower = followerOf(leader);
+      assert.deepEqual(await forget(follower, 9), [409, false]);
+      assert.deepEqual(await forget(leader, follower), [400, undefined]);
+      assert.deepEqual(await forget(leader, 9), [200, true]);
+      assert.equal((await added).status, 409);
+      assert.deepEqual(await forget(leader, 9), [200, false]);
+      const { learner_ids: learners, member_addresses: addresses } = await cluster.group(leader, 0);
+      assert.deepEqual([learners, addresses], [[], undefined]);
+    });
   });
 });

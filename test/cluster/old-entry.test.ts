@@ -12,7 +12,6 @@ import { EntryBuilder } from '../../src/group/entry.ts';
 import { FRAME_PAYLOAD_BYTES_MAX } from '../../src/peer/codec/frame.ts';
 import { withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
-import { requestOnce } from '../support/raw-client.ts';
 import { COMMANDS } from '../../src/protocol/operations.ts';
 
 const BODY = Buffer.alloc(23 * 1024 * 1024, 'parked ');
@@ -64,7 +63,7 @@ async function writeInto(directory: string): Promise<number> {
 
 test('an entry above every frame in the log of one node reaches the others', async () => {
   await withCluster({ groups: 1 }, async (cluster) => {
-    assert.equal((await requestOnce(cluster.node(1).port, 'PUT', '/b/s', TYPE)).status, 201);
+    await cluster.client(1).create('/b/s', TYPE);
     await cluster.settled();
     // At once: of two that are left for a moment, one might win an election, and its log would be the one that counts.
     await Promise.all(cluster.ids.map((id) => cluster.kill(id)));
@@ -75,14 +74,14 @@ test('an entry above every frame in the log of one node reaches the others', asy
     for (const id of [1, 2]) {
       await until(`node ${id} shows what the entry holds`, async () => {
         assert(cluster.node(id).isRunning, `node ${id} ended`);
-        const { headers } = await requestOnce(cluster.node(id).port, 'HEAD', '/b/s');
+        const { headers } = await cluster.client(id).request('HEAD', '/b/s');
         return headers.get('stream-next-offset') === tail;
       });
     }
-    assert.equal((await requestOnce(cluster.node(2).port, 'POST', '/b/s', TYPE, 'more')).status, 204);
+    await cluster.client(2).append('/b/s', TYPE, 'more');
     await cluster.restart(3);
     await until('node 3 shows it too', async () => {
-      const { headers } = await requestOnce(cluster.node(3).port, 'HEAD', '/b/s');
+      const { headers } = await cluster.client(3).request('HEAD', '/b/s');
       return Number(headers.get('stream-next-offset')) === BODIES * BODY.length + 4;
     });
   });

@@ -72,6 +72,13 @@ describe('the operator looks and drains', () => {
     });
   }
 
+  async function drainSpread(drain: readonly string[], verdict: Verdict): Promise<CtlResult> {
+    await run('undrain', '--node', '3');
+    await spread();
+    proxy.before = ({ path }) => (path.includes('transfer') ? verdict : 'pass');
+    return await ctl(drain);
+  }
+
   async function expectUndrained(id: number): Promise<void> {
     assert.deepEqual(await run('undrain', '--node', String(id)), {
       code: 0,
@@ -220,9 +227,10 @@ describe('the operator looks and drains', () => {
       ['lost', /^node 3: ABORTED \(http:\S+ cannot be reached \(connection lost\)\); its drain mark was lifted$/m],
     ];
     for (const [verdict, expected] of cases) {
-      await spread();
-      proxy.before = ({ path }) => (path.includes('transfer') ? verdict : 'pass');
-      const drained = await ctl(['drain', '--config', proxied, '--node', '3', '--drain-timeout-secs', '0.1', ...PACE]);
+      const drain = ['drain', '--config', proxied, '--node', '3', '--drain-timeout-secs', '0.1', ...PACE];
+      let drained = await drainSpread(drain, verdict);
+      // Elections on a busy machine took the leaderships from the node, so nothing had to be moved.
+      while (drained.code === 0) drained = await drainSpread(drain, verdict);
       assert.equal(drained.code, 2, drained.stderr);
       assert.match(drained.stderr, expected);
       assert.equal(await shed(3), 'none');
@@ -260,10 +268,10 @@ describe('the operator looks and drains', () => {
     assert.match(drained.stderr, /answers as node 2; mend the cluster file; nothing was changed\n$/);
     // The metrics come from the right node, the mark would go to the other one.
     const half = `{"nodes":[{"id":1,"admin_url":"http://127.0.0.1:${two}","http_url":"${cluster.node(1).url}"}]}`;
-    const swapped = /^node 1: http:\S+ answers as node 2; mend the cluster file; /;
+    const swapped = /^node 1: http:\S+ answers as node 2; mend the cluster file; /m;
     // On the port of clients there are metrics, and nothing that changes a node.
     const client = `{"nodes":[{"id":1,"admin_url":"${cluster.node(1).url}"}]}`;
-    const wrongPort = /^node 1: http:\S+ is no admin plane; the cluster file wants the port of server\.admin_listen; /;
+    const wrongPort = /^node 1: http:\S+ is no admin plane; the cluster file wants the port of server\.admin_listen; /m;
     for (const [input, sentence] of [[half, swapped] as const, [client, wrongPort] as const]) {
       for (const verb of ['drain', 'undrain']) {
         const refused = await ctl([verb, '--config', '-', '--node', '1', ...(verb === 'drain' ? PACE : [])], { input });
@@ -330,7 +338,7 @@ describe('the operator looks and drains', () => {
     });
     cluster.resume(leader);
     const armed = { code: await arming.ended, stdout: arming.stdout, stderr: arming.stderr };
-    assert.match(armed.stderr, new RegExp(`^waiting: .*node ${leader}`, 'm'));
+    assert.match(armed.stderr, new RegExp(`^waiting: .*\\bnodes? .*\\b${leader}\\b`, 'm'));
     assert.equal(armed.stdout, 'node 2: empty-log rejoin armed on every group leader\n', armed.stderr);
     assert.equal((await run('wait', '--node', '2', ...PACE)).stdout, 'node 2: caught up\n');
     assert.equal((await run('verify-cluster', ...PACE)).code, 0);

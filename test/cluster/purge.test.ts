@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { TestCluster } from '../support/cluster.ts';
+import { patiently } from '../support/patient.ts';
+import { requestOnce } from '../support/raw-client.ts';
 import { until } from '../support/until.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
@@ -16,16 +18,14 @@ describe('purge and quota in a cluster', () => {
   });
   after(() => cluster.dispose());
 
-  async function call(url: string, method: string, init: RequestInit = {}): Promise<{ status: number; text: string }> {
-    const response = await fetch(url, { method, ...init });
+  async function call(url: string, method: string): Promise<{ status: number; text: string }> {
+    const response = await fetch(url, { method });
     return { status: response.status, text: await response.text() };
   }
 
   async function fill(bucket: string): Promise<void> {
     for (let i = 0; i < STREAMS; i++) {
-      const { url } = cluster.node((i % 3) + 1);
-      const { status, text } = await call(`${url}/${bucket}/s${i}`, 'PUT', { headers: TEXT, body: 'x' });
-      assert.equal(status, 201, text);
+      await cluster.client((i % 3) + 1).create(`/${bucket}/s${i}`, TEXT, 'x');
     }
   }
 
@@ -33,26 +33,26 @@ describe('purge and quota in a cluster', () => {
     it(`from node ${id}: every group, one report, gone everywhere`, async () => {
       const bucket = `tenant-${id}`;
       await fill(bucket);
-      const node = cluster.node(id);
-      const quota = await call(`${node.adminUrl}/__svc/quota/${bucket}`, 'PUT', {
-        headers: { 'Content-Type': 'application/json' },
-        body: '{"max_streams":1000}',
-      });
-      assert.equal(quota.status, 204, quota.text);
-      const { status, text } = await call(`${node.adminUrl}/__svc/purge/${bucket}`, 'DELETE');
-      assert.equal(status, 200, text);
-      const report = JSON.parse(text) as { removed_streams: number; groups_with_streams: number[] };
-      assert.equal(report.removed_streams, STREAMS);
-      assert.deepEqual(report.groups_with_streams, [0, 1, 2, 3, 4, 5, 6, 7]);
+      const { admin, client } = cluster.node(id);
+      const json = { 'Content-Type': 'application/json' };
+      await admin.expect(204, 'PUT', `/__svc/quota/${bucket}`, json, '{"max_streams":1000}');
+      const { answer, attempts } = await patiently('the purge', () =>
+        requestOnce(cluster.node(id).adminPort, 'DELETE', `/__svc/purge/${bucket}`),
+      );
+      assert.equal(answer.status, 200, answer.body.toString());
+      const report = JSON.parse(answer.body.toString()) as { removed_streams: number; groups_with_streams: number[] };
+      // A repetition reports what was left to it.
+      assert(report.removed_streams === STREAMS || (attempts > 1 && report.removed_streams < STREAMS));
+      if (attempts === 1) assert.deepEqual(report.groups_with_streams, [0, 1, 2, 3, 4, 5, 6, 7]);
       // The node that answered shows it at once, the others soon.
-      assert.equal((await call(`${node.url}/${bucket}`, 'GET')).status, 404);
+      await client.expect(404, 'GET', `/${bucket}`);
       for (const other of [1, 2, 3]) {
-        const { url, adminUrl } = cluster.node(other);
+        const { client: otherClient, admin: otherAdmin } = cluster.node(other);
         await until(
           `${bucket} is gone on node ${other}`,
-          async () => (await call(`${url}/${bucket}`, 'GET')).status === 404,
+          async () => (await otherClient.request('GET', `/${bucket}`)).status === 404,
         );
-        const usage = JSON.parse((await call(`${adminUrl}/__svc/usage`, 'GET')).text) as {
+        const usage = JSON.parse((await otherAdmin.request('GET', '/__svc/usage')).body.toString()) as {
           buckets: Record<string, Record<string, number>>;
         };
         assert.deepEqual(usage.buckets[bucket], {
@@ -63,8 +63,8 @@ describe('purge and quota in a cluster', () => {
           stream_count: 0,
         });
       }
-      const again = await call(`${node.adminUrl}/__svc/purge/${bucket}`, 'DELETE');
-      assert.deepEqual(JSON.parse(again.text), {
+      const again = await admin.expect(200, 'DELETE', `/__svc/purge/${bucket}`);
+      assert.deepEqual(JSON.parse(again.body.toString()), {
         bucket,
         removed_streams: 0,
         groups_with_streams: [],
@@ -86,6 +86,6 @@ describe('purge and quota in a cluster', () => {
       assert([200, 503].includes(status), text);
       return status === 200;
     });
-    assert.equal((await call(`${cluster.node(1).url}/tenant-4`, 'GET')).status, 404);
+    await cluster.client(1).expect(404, 'GET', '/tenant-4');
   });
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
+import { patiently } from '../support/patient.ts';
 import { until } from '../support/until.ts';
 import { type RawResponse, requestOnce } from '../support/raw-client.ts';
 
@@ -12,27 +13,34 @@ const BYTES = 100;
 class Rig {
   readonly cluster: TestCluster;
   #asked = 0;
+  /** Requests with an attempt that may have taken effect. */
+  unknown = 0;
 
   constructor(cluster: TestCluster) {
     this.cluster = cluster;
   }
 
-  /** Through one node after the other. */
-  call(method: string, path: string, headers: Record<string, string> = {}, body = ''): Promise<RawResponse> {
-    const ids = this.cluster.ids;
-    const id = ids[this.#asked++ % ids.length] as number;
-    return requestOnce(this.cluster.node(id).port, method, path, headers, body);
+  /** Through one node after the other; 201 also when an attempt without an answer made the stream. */
+  async call(method: string, path: string, headers: Record<string, string> = {}, body = ''): Promise<RawResponse> {
+    const { answer, mayHaveActed } = await patiently(`${method} ${path}`, () => {
+      const ids = this.cluster.ids;
+      const id = ids[this.#asked++ % ids.length] as number;
+      return requestOnce(this.cluster.node(id).port, method, path, headers, body);
+    });
+    if (mayHaveActed) this.unknown++;
+    const isMade = mayHaveActed && method === 'PUT' && answer.status === 200;
+    const isGone = mayHaveActed && method === 'DELETE' && answer.status === 404;
+    return { ...answer, status: isMade ? 201 : isGone ? 204 : answer.status };
   }
 
   async quota(bucket: string, bounds: object): Promise<void> {
     const json = { 'content-type': 'application/json' };
-    const { adminPort } = this.cluster.node(1);
-    const answer = await requestOnce(adminPort, 'PUT', `/__svc/quota/${bucket}`, json, JSON.stringify(bounds));
-    assert.equal(answer.status, 204, answer.body.toString());
+    const { admin } = this.cluster.node(1);
+    await admin.expect(204, 'PUT', `/__svc/quota/${bucket}`, json, JSON.stringify(bounds));
   }
 
   async used(bucket: string): Promise<{ used_streams: number; used_retained_bytes: number }> {
-    const answer = await requestOnce(this.cluster.node(2).adminPort, 'GET', `/__svc/quota/${bucket}`);
+    const answer = await this.cluster.node(2).admin.expect(200, 'GET', `/__svc/quota/${bucket}`);
     return JSON.parse(answer.body.toString()) as { used_streams: number; used_retained_bytes: number };
   }
 }
@@ -63,11 +71,12 @@ async function streams(rig: Rig): Promise<void> {
   assert.equal((await rig.call('PUT', '/q/s9', TEXT)).status, 201);
   // Many at once through one node are as exact as one after the other.
   assert.equal((await rig.call('DELETE', '/q/s9')).status, 204);
-  const { port } = rig.cluster.node(3);
+  const client = rig.cluster.client(3);
   const answers = await Promise.all(
-    Array.from({ length: 16 }, (_, i) => requestOnce(port, 'PUT', `/q/at-once-${i}`, TEXT)),
+    Array.from({ length: 16 }, (_, i) => client.request('PUT', `/q/at-once-${i}`, TEXT)),
   );
-  assert.equal(answers.filter(({ status }) => status === 201).length, 1);
+  // 200: it was made by an attempt without an answer.
+  assert.equal(answers.filter(({ status }) => status === 201 || status === 200).length, 1);
 }
 
 async function bytes(rig: Rig): Promise<void> {
@@ -75,12 +84,14 @@ async function bytes(rig: Rig): Promise<void> {
   for (const path of ['/b/s0', '/b/s1', '/b/s2']) assert.equal((await rig.call('PUT', path, TEXT)).status, 201);
   const body = 'x'.repeat(BYTES);
   let taken = 0;
+  const unknownBefore = rig.unknown;
   for (let i = 0; i < 20; i++) {
     const answer = await rig.call('POST', `/b/s${i % 3}`, TEXT, body);
     if (answer.status === 204) taken++;
     else assert.match(answer.body.toString(), /max_retained_bytes is 1000, it has 1000/);
   }
-  assert.equal(taken, 10);
+  const unknown = rig.unknown - unknownBefore;
+  assert(taken <= 10 && taken + unknown >= 10, `${taken} taken, ${unknown} without an answer at first`);
   // A write that adds nothing is answered as usual.
   assert.equal((await rig.call('POST', '/b/none', TEXT, body)).status, 404);
   assert.equal((await rig.call('POST', '/b/s0', { 'content-type': 'text/html' }, body)).status, 400);
@@ -101,7 +112,7 @@ async function others(rig: Rig): Promise<void> {
   await rig.quota('o', { max_retained_bytes: BYTES + 1500 + 4 * BYTES });
   for (let i = 0; i < 3; i++) {
     const headers = { ...TEXT, 'producer-id': `p${i}`, 'producer-epoch': '0', 'producer-seq': '0' };
-    assert.equal((await rig.call('POST', '/o/s', headers, 'x')).status, 200);
+    assert((await rig.call('POST', '/o/s', headers, 'x')).status < 300);
   }
   await until('what is known of producers counts', async () => {
     return (await rig.used('o')).used_retained_bytes > BYTES + 1500 + 3 * 20;

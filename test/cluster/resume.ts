@@ -3,11 +3,10 @@ import assert from 'node:assert/strict';
 import { fnv1a64mod } from '../../src/base/hash.ts';
 import type { TestCluster } from '../support/cluster.ts';
 import { requestOnce } from '../support/raw-client.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 import { pause } from './load.ts';
 
 const BUCKET = 'gap';
-/** Beyond it a group counts as dead; what it usually takes is printed. */
-const RESUME_MS_MAX = 30_000;
 /** Pause after a refusal. */
 const RETRY_MS = 5;
 /** Among nodes that may be cut off an answer may never come: another write is sent this often. */
@@ -21,9 +20,7 @@ export async function streamOfEachGroup(cluster: TestCluster): Promise<string[]>
   for (let i = 0; paths.filter((path) => path !== undefined).length < groups; i++) {
     paths[fnv1a64mod(BUCKET, `s${i}`, groups)] ??= `/${BUCKET}/s${i}`;
   }
-  for (const path of paths) {
-    assert.equal((await requestOnce(cluster.node(1).port, 'PUT', path, TEXT)).status, 201);
-  }
+  for (const path of paths) await cluster.client(1).create(path, TEXT);
   return paths;
 }
 
@@ -32,7 +29,7 @@ export async function firstWrite(cluster: TestCluster, through: number, path: st
   for (;;) {
     const sentMs = performance.now();
     if (await isAcknowledged(cluster, through, path)) return performance.now() - since;
-    assert(sentMs - since < RESUME_MS_MAX, `writes to ${path} did not resume within ${RESUME_MS_MAX} ms`);
+    assert(sentMs - since < PATIENCE_MS, `writes to ${path} did not resume within ${PATIENCE_MS} ms`);
     await pause(RETRY_MS);
   }
 }
@@ -47,7 +44,7 @@ export async function firstOfManyWrites(
   let doneMs = 0;
   const writes: Promise<void>[] = [];
   while (doneMs === 0) {
-    assert(performance.now() - since < RESUME_MS_MAX, `writes to ${path} did not resume within ${RESUME_MS_MAX} ms`);
+    assert(performance.now() - since < PATIENCE_MS, `writes to ${path} did not resume within ${PATIENCE_MS} ms`);
     const write = isAcknowledged(cluster, through, path).then((acknowledged) => {
       if (acknowledged && doneMs === 0) doneMs = performance.now();
     });

@@ -3,13 +3,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { until } from '../support/until.ts';
+import { PATIENCE_MS, until } from '../support/until.ts';
 import { ctl } from '../support/ctl.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { freePort, removeFolder, run, temporaryFolder, within } from '../support/server.ts';
 
 const SCRIPT = join(REPO_ROOT, 'dist', 'scripts', 'cluster.js');
-const STOP_TIMEOUT_MS = 30_000;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 
 async function status(url: string, init: RequestInit): Promise<number> {
@@ -62,10 +61,10 @@ test('npm run cluster: starts, prints addresses, reports a death, stops together
     const revived = run(['sh', '-c', `exec ${command('revive')}`]);
     await until('node 3 is back', async () => /listening/.test(revived.output()));
     first.started.child.kill('SIGINT');
-    assert.equal(await within(first.started.exited, STOP_TIMEOUT_MS, 'the stop'), 0, first.started.output());
+    assert.equal(await within(first.started.exited, PATIENCE_MS, 'the stop'), 0, first.started.output());
     for (const pid of first.pids) assert(!isAlive(pid), `node process ${pid} is left over`);
     revived.child.kill('SIGTERM');
-    assert.equal(await within(revived.exited, STOP_TIMEOUT_MS, 'the stop of node 3'), 0, revived.output());
+    assert.equal(await within(revived.exited, PATIENCE_MS, 'the stop of node 3'), 0, revived.output());
 
     const second = await start();
     assert.match(readFileSync(join(data, 'node-1.toml'), 'utf8'), /init_membership = false/);
@@ -74,7 +73,7 @@ test('npm run cluster: starts, prints addresses, reports a death, stops together
       return /^hi!+$/.test(await response.text());
     });
     second.started.child.kill('SIGTERM');
-    assert.equal(await within(second.started.exited, STOP_TIMEOUT_MS, 'the stop'), 0, second.started.output());
+    assert.equal(await within(second.started.exited, PATIENCE_MS, 'the stop'), 0, second.started.output());
     for (const pid of second.pids) assert(!isAlive(pid), `node process ${pid} is left over`);
 
     const wrong = run([process.execPath, SCRIPT, '--port', 'x']);

@@ -5,7 +5,6 @@ import { test } from 'node:test';
 import { TOO_FAR_BEHIND } from '../../src/shard/outgoing-group-snapshots.ts';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';
-import { RawClient } from '../support/raw-client.ts';
 
 const MIB = 1024 * 1024;
 const TEXT = { 'Content-Type': 'text/plain' } as const;
@@ -19,14 +18,11 @@ const KEPT_BYTES_MAX = 64 * MIB + 16 * MIB;
 const MEMORY_BYTES_MAX = 8 * MIB;
 
 async function write(cluster: TestCluster, id: number, name: string, bytes: number): Promise<void> {
-  const client = await RawClient.connect(cluster.node(id).port);
   const path = `/behind/${name}`;
-  assert.equal((await client.request('PUT', path, TEXT)).status, 201);
+  await cluster.client(id).create(path, TEXT);
   for (let left = bytes; left > 0; left -= MIB) {
-    const answer = await client.request('POST', path, TEXT, Buffer.alloc(MIB, name));
-    assert.equal(answer.status, 204, answer.body.toString('utf8'));
+    await cluster.client(id).append(path, TEXT, Buffer.alloc(MIB, name));
   }
-  client.destroy();
 }
 
 interface Seen {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { type TestCluster, withCluster } from '../support/cluster.ts';
+import type { RawResponse } from '../support/raw-client.ts';
 import { until } from '../support/until.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
@@ -12,17 +13,16 @@ async function call(
   method: string,
   path: string,
   body?: string,
-): Promise<{ status: number; text: string; headers: Headers }> {
-  const init = { method, headers: TEXT, redirect: 'manual', ...(body === undefined ? {} : { body }) } as const;
-  const response = await fetch(`${cluster.node(id).url}${path}`, init);
-  return { status: response.status, text: await response.text(), headers: response.headers };
+): Promise<RawResponse & { text: string }> {
+  const answer = await cluster.client(id).request(method, path, TEXT, body);
+  return { ...answer, text: answer.body.toString() };
 }
 
 it('published through one node, read through the others, kept by the survivors', async () => {
   await withCluster({ groups: 2 }, async (cluster) => {
     const path = '/demo/s';
-    assert.equal((await call(cluster, 1, 'PUT', path)).status, 201);
-    for (const id of [1, 2, 3]) assert.equal((await call(cluster, id, 'POST', path, `from ${id};`)).status, 204);
+    await cluster.client(1).create(path, TEXT);
+    for (const id of [1, 2, 3]) await cluster.client(id).append(path, TEXT, `from ${id};`);
     const state = 'state'.repeat(100_000);
     const published = await call(cluster, 2, 'PUT', `${path}/snapshot/14`, state);
     assert.equal(published.status, 204, published.text);

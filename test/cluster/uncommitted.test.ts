@@ -18,7 +18,7 @@ test('writes beyond the bound of uncommitted bytes are refused at once while no 
   await withCluster({ groups: 1, raft }, async (cluster) => {
     const leader = await cluster.leaderOf(0);
     const { port } = cluster.node(leader);
-    assert.equal((await requestOnce(port, 'PUT', '/b/s', TYPE)).status, 201);
+    await cluster.client(leader).create('/b/s', TYPE);
     const clients = await Promise.all(Array.from({ length: WRITERS }, () => RawClient.connect(port)));
     const others = cluster.ids.filter((id) => id !== leader);
     for (const id of others) cluster.pause(id);

@@ -2,7 +2,6 @@
 // append once and in order, and no reader was ever shown a byte that is not there.
 import assert from 'node:assert/strict';
 import { readAll } from '../crash/look.ts';
-import { RawClient } from '../support/raw-client.ts';
 import type { TestCluster } from '../support/cluster.ts';
 import { checkStream, newStream, newTally, type StreamHistory, type Tally } from './history.ts';
 import { type Load, follow, followEvents, newLoad, write } from './load.ts';
@@ -88,9 +87,7 @@ export async function underLoad(
 }
 
 async function createAll(cluster: TestCluster, streams: readonly StreamHistory[]): Promise<void> {
-  const client = await RawClient.connect(cluster.node(1).port);
-  for (const { path } of streams) assert.equal((await client.request('PUT', path, TEXT)).status, 201);
-  client.destroy();
+  for (const { path } of streams) await cluster.client(1).create(path, TEXT);
   await cluster.settled();
 }
 
@@ -101,15 +98,13 @@ async function contentsOfAll(
 ): Promise<Map<StreamHistory, string>> {
   const contents = new Map<StreamHistory, string>();
   for (const id of cluster.ids) {
-    const client = await RawClient.connect(cluster.node(id).port);
     for (const stream of streams) {
-      const found = await readAll(client, stream.path, false);
+      const found = await readAll(cluster.client(id), stream.path, false);
       assert(found !== undefined, `node ${id} has ${stream.name}`);
       const before = contents.get(stream);
       if (before === undefined) contents.set(stream, found.content);
       else assert(before === found.content, `node ${id} holds other bytes of ${stream.name} than node 1`);
     }
-    client.destroy();
   }
   return contents;
 }

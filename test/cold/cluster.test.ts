@@ -72,16 +72,13 @@ async function fill(cluster: TestCluster, stream: number, done: { appends: numbe
 }
 
 async function readBack(cluster: TestCluster, node: number, stream: number): Promise<void> {
-  const client = await RawClient.connect(cluster.node(node).port);
   const parts: Buffer[] = [];
   for (let offset = 0; offset < APPENDS * BODY_BYTES;) {
-    const answer = await client.request('GET', `${nameOf(stream)}?offset=${offset}`);
-    assert.equal(answer.status, 200, answer.body.toString('latin1').slice(0, 200));
+    const answer = await cluster.client(node).expect(200, 'GET', `${nameOf(stream)}?offset=${offset}`);
     assert(answer.body.length > 0, `node ${node}: stream ${stream} ends at ${offset}`);
     parts.push(answer.body);
     offset += answer.body.length;
   }
-  client.destroy();
   const found = Buffer.concat(parts);
   const expected = Buffer.concat(Array.from({ length: APPENDS }, (_, append) => bodyOf(stream, append)));
   assert(found.equals(expected), `node ${node} shows stream ${stream} as it was sent`);
@@ -112,12 +109,7 @@ test('leaders that come and go while bytes move to the cold store lose nothing a
   const directory = temporaryFolder('cold');
   await withCluster({ groups: GROUPS, toml: toml(directory) }, async (cluster) => {
     const streams = Array.from({ length: STREAMS }, (_, stream) => stream);
-    for (const stream of streams) {
-      await until('a create', async () => {
-        const answer = await requestOnce(cluster.node(1).port, 'PUT', nameOf(stream), TYPE);
-        return answer.status === 201 || answer.status === 200;
-      });
-    }
+    for (const stream of streams) await cluster.client(1).create(nameOf(stream), TYPE);
     const done = { appends: 0 };
     const reached = (part: number): Promise<void> =>
       until(`${part} of the appends`, async () => done.appends >= part * STREAMS * APPENDS, PATIENCE_MS);

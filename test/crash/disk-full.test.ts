@@ -6,6 +6,7 @@ import { ConnectionLost, RawClient, type RawResponse } from '../support/raw-clie
 import { TestServer, withServer } from '../support/server.ts';
 import { readAll } from './look.ts';
 import { mountSmallDisk, type SmallDisk } from './small-disk.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 
 const DISK_BYTES = 64 * 1024 * 1024;
 /** Deleted one after the other to make space. */
@@ -21,8 +22,6 @@ const SERVERS_MAX = 10;
 const APPENDS_MAX = (2 * DISK_BYTES) / APPEND_BYTES;
 /** Refusals in a row that count as full: one may only be a busy moment. */
 const REFUSALS = 20;
-/** After space is freed the first appends may still be refused while the server notices. */
-const RECOVERY_TIMEOUT_MS = 30_000;
 
 interface Written {
   readonly path: string;
@@ -83,7 +82,7 @@ async function checkAll(client: RawClient, streams: readonly Written[]): Promise
 async function appendUntilAccepted(client: RawClient, stream: Written): Promise<number> {
   const startedAtMs = performance.now();
   while ((await append(client, stream)).status !== 204) {
-    assert(performance.now() - startedAtMs < RECOVERY_TIMEOUT_MS, 'appends are still refused although there is space');
+    assert(performance.now() - startedAtMs < PATIENCE_MS, 'appends are still refused although there is space');
   }
   return performance.now() - startedAtMs;
 }

@@ -17,11 +17,11 @@ import {
   type TestServer,
 } from '../support/server.ts';
 import { readAll } from './look.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 
 const WRITERS = 16;
 /** Answers before the SIGTERM, so that it lands in the middle of work. */
 const ANSWERS_BEFORE_STOP = 400;
-const START_FAILURE_TIMEOUT_MS = 20_000;
 const READERS = 4;
 
 interface Lane {
@@ -142,7 +142,7 @@ test('a server survives a log and a greeting that cannot be written or are not r
 async function refusedStart(flags: readonly string[]): Promise<string> {
   const attempt = run([process.execPath, SERVER_ENTRY, ...flags]);
   try {
-    const code = await within(attempt.exited, START_FAILURE_TIMEOUT_MS, `start with ${flags.join(' ')}`);
+    const code = await within(attempt.exited, PATIENCE_MS, `start with ${flags.join(' ')}`);
     assert.equal(code, 2, `exit code of a refused start with ${flags.join(' ')}:\n${attempt.output()}`);
     return attempt.output();
   } finally {

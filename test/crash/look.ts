@@ -12,8 +12,10 @@ export interface StreamContent {
   readonly closed: boolean;
 }
 
+type Reader = Pick<RawClient, 'request'>;
+
 /** Whole content of a stream, JSON as one line per record; undefined when there is no such stream. */
-export async function readAll(client: RawClient, path: string, isJson: boolean): Promise<StreamContent | undefined> {
+export async function readAll(client: Reader, path: string, isJson: boolean): Promise<StreamContent | undefined> {
   const parts: string[] = [];
   let offset = '-1';
   for (;;) {

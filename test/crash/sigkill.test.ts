@@ -9,6 +9,7 @@ import { withServer, within, type TestServer } from '../support/server.ts';
 import { lookAtAll } from './look.ts';
 import { createStream, type StreamModel, type Totals } from './model.ts';
 import { Writer } from './writer.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 
 const ROUNDS = Number(process.env['KILLS'] ?? 20);
 const WRITERS = 20;
@@ -19,8 +20,6 @@ const LOAD_MS_MAX = 350;
 /** Fraction of the restarts that are killed before they are ready, and about how long a start takes. */
 const INTERRUPTED_STARTS = 0.2;
 const START_MS_MAX = 500;
-/** Writers that still wait long after their server is dead are stuck in the harness, not in the server. */
-const ROUND_TIMEOUT_MS = 60_000;
 
 /** Resolves at the random moment of the kill; `answered` is called for every acknowledgement. */
 function killMoment(random: Random): { readonly due: Promise<void>; answered(): void } {
@@ -43,7 +42,7 @@ async function round(server: TestServer, random: Random, writers: readonly Write
   await Promise.race([moment.due, work]);
   assert(server.isRunning, 'the server died before it was killed');
   await server.kill();
-  await within(work, ROUND_TIMEOUT_MS, 'writers after the kill');
+  await within(work, PATIENCE_MS, 'writers after the kill');
   // Recovery may be interrupted too, also more than once.
   while (random.chance(INTERRUPTED_STARTS)) await server.startInterrupted(random.int(1, START_MS_MAX));
   return await server.start();

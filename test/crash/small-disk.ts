@@ -3,8 +3,7 @@
 import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { removeFolder, run, temporaryFolder, within } from '../support/server.ts';
-
-const TOOL_TIMEOUT_MS = 20_000;
+import { PATIENCE_MS } from '../support/until.ts';
 
 export interface SmallDisk {
   /** Where a process started through `enter` sees it. */
@@ -37,7 +36,7 @@ export async function mountSmallDisk(bytes: number): Promise<{ readonly disk?: S
       });
       void holder.exited.then(() => resolve(false));
     });
-    if (!(await within(mounted, TOOL_TIMEOUT_MS, 'mounting a tmpfs'))) {
+    if (!(await within(mounted, PATIENCE_MS, 'mounting a tmpfs'))) {
       reasons.push(`${unshare.join(' ')}: ${holder.output().trim()}`);
       removeFolder(mountPoint);
       continue;

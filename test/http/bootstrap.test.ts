@@ -2,14 +2,13 @@
 // given back.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { until } from '../support/until.ts';
+import { PATIENCE_MS, until } from '../support/until.ts';
 import { startPlanes } from './planes.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 
 const MIB = 1024 * 1024;
 /** Of what may wait in a process (unsent.ts). */
 const BOUND = 128;
-const PATIENCE_MS = 10_000;
 
 test('snapshots that wait for the first read are bounded together, and leave with their readers', async (t) => {
   const { gateway, client, planes } = await startPlanes(t);

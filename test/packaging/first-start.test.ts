@@ -14,9 +14,9 @@ import { greeting } from '../../src/server/greeting.ts';
 import { type User, giveTo, ordinaryUser } from '../support/ctl.ts';
 import { REPO_ROOT, SERVER_ENTRY } from '../support/paths.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../support/server.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 
 const EXIT_CONFIG = 2;
-const START_TIMEOUT_MS = 60_000;
 const SHARED_MEMORY = '/dev/shm';
 
 const found = ordinaryUser();
@@ -31,7 +31,7 @@ function ownFolder(t: TestContext): string {
 }
 
 function start(args: readonly string[], cwd: string): SpawnSyncReturns<string> {
-  return spawnSync(process.execPath, args, { ...user, cwd, encoding: 'utf8', timeout: START_TIMEOUT_MS });
+  return spawnSync(process.execPath, args, { ...user, cwd, encoding: 'utf8', timeout: PATIENCE_MS });
 }
 
 test('a port below 1024 needs a privilege, which is not said to be in use', { skip }, (t) => {

@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url';
 import { REPO_ROOT } from '../support/paths.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { TestServer, removeFolder, run, temporaryFolder, within } from '../support/server.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 
 interface Host {
   readonly node: string;
@@ -29,7 +30,6 @@ const support: NodeSupport = await import(pathToFileURL(join(REPO_ROOT, 'scripts
 const FIRST_MAJOR = 18;
 /** npm with a cold cache, on a busy machine. */
 const INSTALL_TIMEOUT_MS = 180_000;
-const EXIT_TIMEOUT_MS = 30_000;
 /** Binaries of Node stay here between runs; `npm ci` clears them away. */
 const CACHE = join(REPO_ROOT, 'node_modules', '.cache', 'node-versions');
 
@@ -73,7 +73,7 @@ async function refuses(bin: string, sentence: string): Promise<void> {
     ['scripts/bootstrap.mjs', 'run', 'main.js', '--data', dataDir],
   ]) {
     const attempt = run([join(bin, 'node'), ...command]);
-    assert.equal(await within(attempt.exited, EXIT_TIMEOUT_MS, command.join(' ')), 2, attempt.output());
+    assert.equal(await within(attempt.exited, PATIENCE_MS, command.join(' ')), 2, attempt.output());
     assert.equal(attempt.output(), `millrace: ${sentence}\n`);
   }
   assert(!existsSync(dataDir), 'nothing was written');

@@ -10,13 +10,11 @@ import type { ForwardOrigin, IncomingSnapshot } from '../../src/shard/ports.ts';
 import type { Message, SnapshotRequest } from '../../src/raft/types.ts';
 import type { PeerIdentity } from '../../src/peer/codec/handshake.ts';
 import type { Standing } from '../../src/peer/codec/standing.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 
 export const SECRET = 'correct horse';
 export const GROUP_COUNT = 16;
 export const HOST = '127.0.0.1';
-
-/** Long enough for a busy machine; a test that waits this long has failed. */
-const WAIT_MS = 20_000;
 
 /** Calls to `note` let waiting conditions be looked at again. */
 export class Waiter {
@@ -30,7 +28,7 @@ export class Waiter {
     return new Promise((resolve, reject) => {
       // Counters change without an event.
       const poll = setInterval(() => look(), 10);
-      const timer = setTimeout(() => end(() => reject(new Error(`waited in vain: ${what}`))), WAIT_MS);
+      const timer = setTimeout(() => end(() => reject(new Error(`waited in vain: ${what}`))), PATIENCE_MS);
       const end = (settle: () => void): void => {
         clearInterval(poll);
         clearTimeout(timer);

@@ -13,10 +13,9 @@ import { requestOnce } from '../support/raw-client.ts';
 import { removeFolder, run, temporaryFolder, within, type Run } from '../support/server.ts';
 import { Session } from './session.ts';
 import { keepsPromise, parseSteps, shellBlocks } from './shell-block.ts';
+import { PATIENCE_MS } from '../support/until.ts';
 
 const README = readDocument('README.md');
-const READY_TIMEOUT_MS = 60_000;
-const STOP_TIMEOUT_MS = 30_000;
 const READY_POLL_MS = 20;
 /** Where servers without flags listen; the README uses them because people do. */
 const ADMIN_PORTS = { 'npm start': [4438], 'npm run cluster': [4438, 4448, 4458] } as const;
@@ -30,7 +29,7 @@ function withDataDir(command: string, dataDir: string): string {
 }
 
 async function waitUntilReady(server: Run, adminPort: number): Promise<void> {
-  const deadlineMs = performance.now() + READY_TIMEOUT_MS;
+  const deadlineMs = performance.now() + PATIENCE_MS;
   for (;;) {
     const status = await requestOnce(adminPort, 'GET', '/__svc/ready').then(
       (answer) => answer.status,
@@ -45,7 +44,7 @@ async function waitUntilReady(server: Run, adminPort: number): Promise<void> {
 
 /** The cluster's script writes its files when all nodes are ready, then says so. */
 async function waitUntilAnnounced(server: Run): Promise<void> {
-  const deadlineMs = performance.now() + READY_TIMEOUT_MS;
+  const deadlineMs = performance.now() + PATIENCE_MS;
   while (!server.output().includes('Ctrl-C stops')) {
     assert(performance.now() < deadlineMs, `the cluster says nothing:\n${server.output()}`);
     await delay(READY_POLL_MS);
@@ -55,7 +54,7 @@ async function waitUntilAnnounced(server: Run): Promise<void> {
 async function stop(server: Run): Promise<void> {
   // npm passes the signal on to the server it started.
   server.child.kill('SIGTERM');
-  await within(server.exited, STOP_TIMEOUT_MS, 'stopping a server of the session').catch((error: unknown) => {
+  await within(server.exited, PATIENCE_MS, 'stopping a server of the session').catch((error: unknown) => {
     server.child.kill('SIGKILL');
     throw error;
   });

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { run, within } from '../support/server.ts';
 import { type Step, keepsPromise } from './shell-block.ts';
-
-const STEP_TIMEOUT_MS = 30_000;
+import { PATIENCE_MS } from '../support/until.ts';
 
 export class Session {
   readonly #env: Record<string, string> = {};
@@ -31,7 +30,7 @@ export class Session {
 
   async #output(command: string, shown: string): Promise<string> {
     const attempt = run(['sh', '-c', this.#localize(command)], this.#env);
-    const code = await within(attempt.exited, STEP_TIMEOUT_MS, shown);
+    const code = await within(attempt.exited, PATIENCE_MS, shown);
     assert.equal(code, 0, `${shown}: exit code ${code}\n${attempt.output()}`);
     return attempt.output();
   }

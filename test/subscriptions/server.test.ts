@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { appendFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { type ServerOptions, TestServer, withServer } from '../support/server.ts';
-import { Subscriber, allOf, eventually } from '../support/subscriber.ts';
+import { Subscriber, allOf } from '../support/subscriber.ts';
+import { until } from '../support/until.ts';
 import { type Answering, WebhookReceiver, assertSigned } from '../support/webhook-receiver.ts';
 
 const LOCAL = '[subscriptions]\nlocal_webhooks = true\n';
@@ -116,13 +117,13 @@ test('redirects are not followed, long answers are cut off; both have failed and
     await subs.subscribe('s', webhook(receiver));
     await subs.create('events/a', { n: 1 });
     const first = await receiver.next();
-    await eventually('the failure shows', async () => (await subs.shown('s')).status === 'failed');
+    await until('the failure shows', async () => (await subs.shown('s')).status === 'failed');
     for (let attempt = 2; attempt <= 4; attempt++) {
       const again = await receiver.next();
       assert.equal(again.body.wake_id, first.body.wake_id, 'the same wake, as long as its lease runs');
       assert.deepEqual(again.body.streams, first.body.streams);
     }
-    await eventually('it is acknowledged', async () => (await subs.acked('s', 'events/a')) !== 0);
+    await until('it is acknowledged', async () => (await subs.acked('s', 'events/a')) !== 0);
     assert.equal((await subs.shown('s')).status, 'active');
     assert(receiver.received.every(({ path }) => path === '/hook'));
   });
@@ -136,10 +137,10 @@ test('a deleted stream loses its link; recreated it is processed from its beginn
       for (const path of ['events/a', 'named']) {
         await subs.create(path, { n: 1 }, { n: 2 });
         await receiver.next();
-        await eventually(`${path} is acknowledged`, async () => ((await subs.acked('s', path)) ?? 0) > 0);
+        await until(`${path} is acknowledged`, async () => ((await subs.acked('s', path)) ?? 0) > 0);
         await subs.expect(204, 'DELETE', path);
       }
-      await eventually('both are gone', async () => {
+      await until('both are gone', async () => {
         const { streams } = await subs.shown('s');
         return streams.length === 1 && streams[0]?.path === 'named' && Number(streams[0].acked_offset) === 0;
       });
@@ -161,7 +162,7 @@ test('SIGKILL keeps keys, cursors, wakes and the tokens that were given', async 
       await subs.create('events/a', { n: 1 }, { n: 2 });
       const { body } = await receiver.next();
       await subs.callBack(body, { acks: [{ stream: 'events/a', offset: '4' }] });
-      await eventually('the delivery is noted', async () => (await metrics(server))['delivered'] === 1);
+      await until('the delivery is noted', async () => (await metrics(server))['delivered'] === 1);
       await server.kill();
       await server.start();
       assert.equal(await subs.acked('s', 'events/a'), 4);
@@ -183,7 +184,7 @@ test('SIGKILL keeps the schedule of attempts', async () => {
       await subs.subscribe('s', webhook(receiver));
       await subs.create('events/a', { n: 1 });
       const attempts = [await receiver.next(), await receiver.next(), await receiver.next(), await receiver.next()];
-      await eventually('the fourth failure is noted', async () => (await metrics(server))['delivery_failures'] === 4);
+      await until('the fourth failure is noted', async () => (await metrics(server))['delivery_failures'] === 4);
       await server.kill();
       await server.start();
       const fifth = await receiver.next();
@@ -219,9 +220,9 @@ test('workers: the wake stream may come late, a release writes another event, an
     await subs.subscribe('pool', config);
     await subs.expect(409, 'POST', '__ds/subscriptions/pool/claim', { worker: 'one' });
     await subs.create('events/a', { n: 1 });
-    await eventually('without its stream no event', async () => (await subs.shown('pool')).status === 'failed');
+    await until('without its stream no event', async () => (await subs.shown('pool')).status === 'failed');
     await subs.create('wake/pool');
-    await eventually('the event came', async () => (await subs.wakeEvents('wake/pool', 'pool')).length === 1);
+    await until('the event came', async () => (await subs.wakeEvents('wake/pool', 'pool')).length === 1);
     assert.equal((await subs.wakeEvents('wake/pool', 'pool'))[0]?.stream, 'events/a');
     const first = await subs.claim('pool', 'one');
     assert.deepEqual(
@@ -233,7 +234,7 @@ test('workers: the wake stream may come late, a release writes another event, an
     const wake = { wake_id: first.wake_id, generation: first.generation };
     await subs.expect(204, 'POST', '__ds/subscriptions/pool/release', wake, token);
     await subs.expect(409, 'POST', '__ds/subscriptions/pool/release', wake, token);
-    await eventually('another event', async () => (await subs.wakeEvents('wake/pool', 'pool')).length === 2);
+    await until('another event', async () => (await subs.wakeEvents('wake/pool', 'pool')).length === 2);
     const second = await subs.claim('pool', 'two');
     assert.equal(second.generation, first.generation + 1);
     await subs.ack('pool', first, { acks: allOf(first), done: true }, 409);
@@ -302,13 +303,13 @@ test('a start with a long log does nothing of the past', async () => {
       }
       assert(((await metrics(server))['log_bytes'] as number) > 2 * 1024 * 1024);
       isBroken = false;
-      await eventually('the wake is over', async () => (await subs.acked('s', 'events/a')) !== 0);
+      await until('the wake is over', async () => (await subs.acked('s', 'events/a')) !== 0);
       const before = receiver.received.length;
       await server.kill();
       await server.start();
-      await eventually('it drives', async () => (await metrics(server))['driving'] === true);
+      await until('it drives', async () => (await metrics(server))['driving'] === true);
       await subs.append('events/a');
-      await eventually('the next wake', async () => receiver.received.length > before);
+      await until('the next wake', async () => receiver.received.length > before);
       assert.equal(receiver.received[before]?.body.generation, 2);
       assert.equal((await metrics(server))['leases_expired'], 0);
     },
@@ -328,7 +329,7 @@ test('a long log is checkpointed, and a restart begins there', async () => {
         await subs.subscribe('large', { ...webhook(receiver), pattern: undefined, streams });
         await subs.expect(204, 'DELETE', '__ds/subscriptions/large');
       }
-      await eventually('the checkpoint is written', due);
+      await until('the checkpoint is written', due);
       assert(((await metrics(server))['log_bytes'] as number) < 1_000_000);
       await server.kill();
       await server.start();

@@ -5,7 +5,8 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Random, createRandom, seedFromEnvironment } from '../support/random.ts';
 import { withServer } from '../support/server.ts';
-import { Subscriber, eventually } from '../support/subscriber.ts';
+import { Subscriber } from '../support/subscriber.ts';
+import { until } from '../support/until.ts';
 import { type Received, type WakeBody, WebhookReceiver } from '../support/webhook-receiver.ts';
 
 const STREAMS = 12;
@@ -71,7 +72,7 @@ test('whatever receivers and streams do, eventually everything is acknowledged',
         const { streams } = await client.shown('s');
         return new Map(streams.map((stream) => [stream.path, Number(stream.acked_offset)]));
       };
-      await eventually('everything is acknowledged', async () => {
+      await until('everything is acknowledged', async () => {
         const cursors = await acked();
         return [...left].every(([path, tail]) => cursors.get(path) === tail);
       });

@@ -9,14 +9,13 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePort, removeFolder, temporaryFolder, within } from './server.ts';
+import { PATIENCE_MS } from './until.ts';
 
 const PROGRAMS = ['ceph-mon', 'ceph-osd', 'radosgw', 'radosgw-admin', 'monmaptool', 'setpriv'];
 const FSID = '5f0c1f6e-0000-4000-8000-00000000c0de';
 const OSD_UUID = '5f0c1f6e-0000-4000-8000-0000000005d0';
 /** Behind the gateway's: monitor, OSD and gateway take these. */
 const PORTS = 10;
-/** Two seconds on an idle machine. */
-const START_MS = 120_000;
 const POLL_MS = 50;
 const GIB = 1024 ** 3;
 
@@ -99,7 +98,7 @@ export class Ceph {
 
   async startGateway(): Promise<void> {
     this.#gateway = this.#spawn('radosgw', ['-f', '-n', 'client.rgw']);
-    await within(this.#answers(), START_MS, 'the gateway answers');
+    await within(this.#answers(), PATIENCE_MS, 'the gateway answers');
   }
 
   async stop(): Promise<void> {
@@ -147,7 +146,7 @@ export class Ceph {
 
   async #run(program: string, args: readonly string[], configured = true): Promise<void> {
     const child = this.#spawn(program, args, configured);
-    const code = await within(exitOf(child), START_MS, program);
+    const code = await within(exitOf(child), PATIENCE_MS, program);
     assert.equal(code, 0, `${program} ${args.join(' ')}`);
   }
 

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { Network } from './network.ts';
+import type { PatientClient } from './patient.ts';
 import { requestOnce, type RawResponse } from './raw-client.ts';
 import { TestServer, freePort } from './server.ts';
 import { until } from './until.ts';
@@ -114,6 +115,11 @@ export class TestCluster {
 
   node(id: number): TestServer {
     return this.#member(id).server;
+  }
+
+  /** Asks the node again while it says that it cannot answer now. */
+  client(id: number): PatientClient {
+    return this.node(id).client;
   }
 
   /** Where shard 0 listens for the other nodes. */
@@ -228,6 +234,19 @@ export class TestCluster {
     return leader;
   }
 
+  /** Runs `body`, which is told the leader, again when the leadership has moved meanwhile: what failed may be due to that. */
+  async underOneLeader(group: number, body: (leader: number) => Promise<void>): Promise<void> {
+    for (;;) {
+      const [leader, term] = await this.#leadership(group);
+      try {
+        return await body(leader);
+      } catch (error) {
+        const [leaderNow, termNow] = await this.#leadership(group);
+        if (leaderNow === leader && termNow === term) throw error;
+      }
+    }
+  }
+
   /** Every running node has applied what any of them has. Only after the last write. */
   async settled(ids: readonly number[] = this.runningIds): Promise<void> {
     let seen = '';
@@ -239,6 +258,11 @@ export class TestCluster {
       seen = applied.join(' | ');
       return new Set(applied).size === 1;
     });
+  }
+
+  async #leadership(group: number): Promise<[leader: number, term: number]> {
+    const leader = await this.leaderOf(group);
+    return [leader, (await this.group(leader, group)).current_term];
   }
 
   logs(): string {

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Run, freePort, removeFolder, run, temporaryFolder } from './server.ts';
+import { PATIENCE_MS } from './until.ts';
 
-const START_MS = 20_000;
 const POLL_MS = 20;
 
 /** Why the program cannot be used here; undefined when it can. */
@@ -95,10 +95,10 @@ async function start(t: TestContext, command: readonly string[], port: number, f
     await proxy.exited;
     removeFolder(folder);
   });
-  const deadlineMs = performance.now() + START_MS;
+  const deadlineMs = performance.now() + PATIENCE_MS;
   while (!(await listens(port))) {
     assert(proxy.child.exitCode === null, `${command[0]} ended:\n${proxy.output()}`);
-    assert(performance.now() < deadlineMs, `${command[0]} does not listen after ${START_MS} ms:\n${proxy.output()}`);
+    assert(performance.now() < deadlineMs, `${command[0]} does not listen after ${PATIENCE_MS} ms:\n${proxy.output()}`);
     await delay(POLL_MS);
   }
 }

@@ -8,16 +8,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { REPO_ROOT, SERVER_ENTRY } from './paths.ts';
+import { PatientClient } from './patient.ts';
 import { requestOnce } from './raw-client.ts';
+import { PATIENCE_MS } from './until.ts';
 
-/** Only a broken server takes that long; a slow one is reported by the test that measures it. */
-const READY_TIMEOUT_MS = 60_000;
-/** A slower graceful stop is itself a failure. */
-const STOP_TIMEOUT_MS = 30_000;
 /** There is no event across processes for "ready", so it is asked for at this pace. */
 const READY_POLL_MS = 10;
-/** Logs come through a pipe, so a line may arrive after the answer that it is about. */
-const LOG_TIMEOUT_MS = 10_000;
 /** Of a server's log only the end is kept. */
 const LOG_TAIL_CHARS = 256 * 1024;
 /** Below the range from which the kernel takes ports of outgoing connections: a restart finds its port free. */
@@ -136,6 +132,9 @@ export class TestServer {
   readonly options: ServerOptions;
   readonly dataDir: string;
   readonly configFile: string;
+  /** Of the client plane, and of the operators': they ask again while the node says that it cannot answer now. */
+  readonly client: PatientClient = new PatientClient(() => this.#port);
+  readonly admin: PatientClient = new PatientClient(() => this.#adminPort);
   /** The program; another one is in force from the next start. */
   entry: string = SERVER_ENTRY;
   readonly #scratch: string;
@@ -211,7 +210,7 @@ export class TestServer {
       present.child.stderr?.on('data', look);
       look();
     });
-    return await within(found, LOG_TIMEOUT_MS, `a log line like ${String(pattern)}`);
+    return await within(found, PATIENCE_MS, `a log line like ${String(pattern)}`);
   }
 
   command(): string[] {
@@ -254,7 +253,7 @@ export class TestServer {
 
   /** Undefined when `route` answers 200; otherwise how the process ended. */
   async waitUntil(route: 'ready' | 'health'): Promise<number | string | undefined> {
-    const deadlineMs = performance.now() + READY_TIMEOUT_MS;
+    const deadlineMs = performance.now() + PATIENCE_MS;
     for (;;) {
       const status = await requestOnce(this.#adminPort, 'GET', `/__svc/${route}`).then(
         (response) => response.status,
@@ -262,7 +261,7 @@ export class TestServer {
       );
       if (status === 200) return undefined;
       if (!this.isRunning) return await this.exited;
-      assert(performance.now() < deadlineMs, `no ${route} after ${READY_TIMEOUT_MS} ms:\n${this.log()}`);
+      assert(performance.now() < deadlineMs, `no ${route} after ${PATIENCE_MS} ms:\n${this.log()}`);
       await delay(READY_POLL_MS);
     }
   }
@@ -276,10 +275,12 @@ export class TestServer {
   /** SIGTERM; the result is the exit code. */
   async stop(): Promise<number | string> {
     this.#run?.child.kill('SIGTERM');
-    return within(this.exited, STOP_TIMEOUT_MS, 'graceful stop');
+    return within(this.exited, PATIENCE_MS, 'graceful stop');
   }
 
   async dispose(): Promise<void> {
+    this.client.destroy();
+    this.admin.destroy();
     await this.kill();
     removeFolder(this.#scratch);
   }

@@ -1,10 +1,8 @@
 // Subscription requests of tests.
 import assert from 'node:assert/strict';
-import { setTimeout as delay } from 'node:timers/promises';
+import { patiently } from './patient.ts';
 import type { WakeBody, WakeStream } from './webhook-receiver.ts';
 
-const WAIT_MS = 60_000;
-const POLL_MS = 20;
 const JSON_TYPE = { 'content-type': 'application/json' };
 
 export interface Shown {
@@ -22,8 +20,22 @@ export interface Claimed {
 
 export interface Replied {
   readonly status: number;
+  readonly headers: Headers;
   readonly json: unknown;
 }
+
+interface Acknowledgement {
+  readonly acks?: readonly object[];
+  readonly done?: boolean;
+}
+
+interface Expected {
+  readonly status: number;
+  /** After an attempt that may have taken effect. */
+  readonly whenRepeated: number;
+}
+
+const FENCED = 409;
 
 /** The same requests to any node: `base` is where it is now. */
 export class Subscriber {
@@ -53,26 +65,28 @@ export class Subscriber {
     } catch {
       // A sentence.
     }
-    return { status: response.status, json };
+    return { status: response.status, headers: response.headers, json };
   }
 
+  /** The answer of a node that has a leader for it. */
   async expect(status: number, method: string, path: string, body?: unknown, headers = {}): Promise<unknown> {
-    const replied = await this.call(method, path, body, headers);
-    assert.equal(replied.status, status, `${method} ${path}: ${replied.status} ${JSON.stringify(replied.json)}`);
-    return replied.json;
+    return (await this.#settled({ status, whenRepeated: status }, method, path, body, headers)).json;
   }
 
   /** Creates a JSON stream with one event. */
   async create(path: string, ...events: readonly unknown[]): Promise<void> {
-    await this.expect(201, 'PUT', path, events);
+    await this.#settled({ status: 201, whenRepeated: 200 }, 'PUT', path, events);
   }
 
+  /** One whose outcome nobody knows is repeated, and may be one event more. */
   async append(path: string, event: unknown = { event: 1 }): Promise<void> {
     await this.expect(204, 'POST', path, event);
   }
 
   async subscribe(id: string, config: object, status = 201): Promise<Shown> {
-    return (await this.expect(status, 'PUT', `__ds/subscriptions/${id}`, config)) as Shown;
+    const path = `__ds/subscriptions/${id}`;
+    const whenRepeated = status === 201 ? 200 : status;
+    return (await this.#settled({ status, whenRepeated }, 'PUT', path, config)).json as Shown;
   }
 
   async shown(id: string): Promise<Shown> {
@@ -84,21 +98,25 @@ export class Subscriber {
     return offset === undefined ? undefined : Number(offset);
   }
 
+  async tailOf(path: string): Promise<number> {
+    const { headers } = await this.#settled({ status: 200, whenRepeated: 200 }, 'HEAD', path);
+    return Number(headers.get('stream-next-offset'));
+  }
+
   /** Through the URL of the wake, or the same path at another node. */
-  async callBack(wake: WakeBody, rest: object, status = 200): Promise<unknown> {
+  async callBack(wake: WakeBody, rest: Acknowledgement, status = 200): Promise<unknown> {
     const path = `__ds/subscriptions/${wake.subscription_id}/callback`;
     const body = { wake_id: wake.wake_id, generation: wake.generation, ...rest };
-    return await this.expect(status, 'POST', path, body, { authorization: `Bearer ${wake.callback_token}` });
+    return await this.#acknowledge(status, path, body, wake.callback_token);
   }
 
   async claim(id: string, worker: string): Promise<Claimed> {
     return (await this.expect(200, 'POST', `__ds/subscriptions/${id}/claim`, { worker })) as Claimed;
   }
 
-  async ack(id: string, claimed: Claimed, rest: object, status = 200): Promise<unknown> {
+  async ack(id: string, claimed: Claimed, rest: Acknowledgement, status = 200): Promise<unknown> {
     const body = { wake_id: claimed.wake_id, generation: claimed.generation, ...rest };
-    const headers = { authorization: `Bearer ${claimed.token}` };
-    return await this.expect(status, 'POST', `__ds/subscriptions/${id}/ack`, body, headers);
+    return await this.#acknowledge(status, `__ds/subscriptions/${id}/ack`, body, claimed.token);
   }
 
   /** Events of a wake stream for one subscription. */
@@ -110,18 +128,29 @@ export class Subscriber {
     }[];
     return events.filter((event) => event.subscription_id === id);
   }
+
+  /** The end of a wake that was taken without an answer is taken no second time. */
+  async #acknowledge(status: number, path: string, body: Acknowledgement, token: string): Promise<unknown> {
+    const expected = { status, whenRepeated: body.done === true ? FENCED : status };
+    return (await this.#settled(expected, 'POST', path, body, { authorization: `Bearer ${token}` })).json;
+  }
+
+  async #settled(
+    { status, whenRepeated }: Expected,
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Replied> {
+    const what = `${method} ${path}`;
+    const { answer, mayHaveActed } = await patiently(what, () => this.call(method, path, body, headers));
+    const isExpected = answer.status === status || (mayHaveActed && answer.status === whenRepeated);
+    assert(isExpected, `${what}: ${answer.status} ${JSON.stringify(answer.json)} instead of ${status}`);
+    return answer;
+  }
 }
 
 /** Acks of everything that a wake says. */
 export function allOf({ streams }: { readonly streams: readonly WakeStream[] }): object[] {
   return streams.map((stream) => ({ stream: stream.path, offset: stream.tail_offset }));
-}
-
-/** There is no event across processes: it is asked for again and again. */
-export async function eventually(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const deadlineMs = performance.now() + WAIT_MS;
-  while (!(await holds())) {
-    assert(performance.now() < deadlineMs, `not within ${WAIT_MS} ms: ${what}`);
-    await delay(POLL_MS);
-  }
 }

@@ -3,9 +3,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { within } from './server.ts';
-
-/** Only a broken program takes that long. */
-const PATIENCE_MS = 30_000;
+import { PATIENCE_MS } from './until.ts';
 
 export function scriptMissing(): string | undefined {
   return spawnSync('script', ['--version']).status === 0 ? undefined : 'util-linux script is not installed';

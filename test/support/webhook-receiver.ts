@@ -4,9 +4,9 @@ import { createPublicKey, verify } from 'node:crypto';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import { type ServerOptions, createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { patiently } from './patient.ts';
 import { within } from './server.ts';
-
-const WAIT_MS = 60_000;
+import { PATIENCE_MS } from './until.ts';
 
 export interface WakeStream {
   readonly path: string;
@@ -73,7 +73,7 @@ export class WebhookReceiver {
       };
       look();
     });
-    await within(came, WAIT_MS, `webhook request ${index + 1}`);
+    await within(came, PATIENCE_MS, `webhook request ${index + 1}`);
     return this.received[index] as Received;
   }
 
@@ -106,7 +106,8 @@ export class WebhookReceiver {
 
 /** As receivers are told to verify it: the key set, the raw body, the time. */
 export async function assertSigned(received: Received, jwksUrl: string): Promise<void> {
-  const { keys } = (await (await fetch(jwksUrl)).json()) as { keys: readonly Readonly<Record<string, string>>[] };
+  const { answer } = await patiently(jwksUrl, () => fetch(jwksUrl));
+  const { keys } = (await answer.json()) as { keys: readonly Readonly<Record<string, string>>[] };
   const [, seconds, kid, signature] = /^t=(\d+),kid=([^,]+),ed25519=([\w-]+)$/.exec(received.signature) ?? [];
   const jwk = keys.find((key) => key['kid'] === kid);
   assert(jwk !== undefined && signature !== undefined, `a key ${kid} for ${received.signature}`);

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeCertificate } from '../../support/certificate.ts';
 import { type TestServer, withServer } from '../../support/server.ts';
-import { Subscriber, eventually } from '../../support/subscriber.ts';
+import { Subscriber } from '../../support/subscriber.ts';
+import { until } from '../../support/until.ts';
 import { WebhookReceiver, assertSigned } from '../../support/webhook-receiver.ts';
 
 interface Shown {
@@ -59,7 +60,7 @@ test('deliveries to an https receiver, with a key set that changes meanwhile', a
       const subs = new Subscriber(() => server.url);
       await subs.subscribe('s', config);
       await subs.create('events/a', { n: 1 });
-      await eventually('the failure shows', async () => (await subs.shown('s')).status === 'failed');
+      await until('the failure shows', async () => (await subs.shown('s')).status === 'failed');
     });
   } finally {
     await receiver.close();
