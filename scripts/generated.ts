@@ -4,6 +4,7 @@ import { ERRORS, type ErrorRow } from '../src/base/errors.ts';
 import { PLANTED_BUGS } from '../src/base/planted-bugs.ts';
 import { describeOptions } from '../src/config/describe.ts';
 import type { CommandTraits, QueryTraits } from '../src/protocol/operation.ts';
+import { ADMIN_ROWS, CLIENT_ROWS, type Row } from '../src/http/routes/table.ts';
 import { COMMANDS, QUERIES } from '../src/protocol/operations.ts';
 import { FOUND_BY } from '../test/sim/fixed-seeds.ts';
 import { DISK_FAULTS } from '../test/sim/disk-faults.ts';
@@ -30,6 +31,7 @@ const rooms = [...new Set(Object.keys(MAY_IMPORT).map((part) => part.split('/')[
 export const GENERATED: readonly GeneratedPart[] = [
   { path: 'src/config/README.md', name: 'options', write: describeOptions },
   { path: 'src/http/README.md', name: 'errors', write: describeErrors },
+  { path: 'src/http/README.md', name: 'routes', write: describeRoutes },
   { path: 'test/README.md', name: 'planted bugs', write: describePlantedBugs },
   { path: 'src/protocol/README.md', name: 'operations', write: describeOperations },
   ...Object.entries(LAYOUTS).map(([path, layouts]) => ({
@@ -58,6 +60,28 @@ function describeErrors(): string {
       return `| \`${code}\` | ${status} | ${retry ? 'yes' : ''} | ${text} |`;
     });
   return ['| Code | Status | Retry | Sentence |', '| --- | --- | --- | --- |', ...rows, ''].join('\n');
+}
+
+/** Every row of src/http/routes/table.ts with its traits; rows of both planes stand once. */
+function describeRoutes(): string {
+  const shared = new Set<Row>(CLIENT_ROWS.filter((row) => ADMIN_ROWS.includes(row)));
+  const cells = (row: Row, plane: string): string => {
+    const { methods, pattern, operation, access = 'token', bodyBytesMax } = row;
+    const body = bodyBytesMax === undefined ? '' : sizeOf(bodyBytesMax);
+    return `| \`${methods.join(' ')}\` | \`${pattern}\` | ${plane} | \`${operation}\` | ${access} | ${body} |`;
+  };
+  return [
+    '| Methods | Path | Plane | Counted as | Access | Body |',
+    '| --- | --- | --- | --- | --- | --- |',
+    ...CLIENT_ROWS.map((row) => cells(row, shared.has(row) ? 'both' : 'client')),
+    ...ADMIN_ROWS.filter((row) => !shared.has(row)).map((row) => cells(row, 'admin')),
+    '',
+  ].join('\n');
+}
+
+function sizeOf(bytes: number): string {
+  const isMib = bytes % (1024 * 1024) === 0;
+  return isMib ? `${bytes / (1024 * 1024)} MiB` : `${bytes / 1024} KiB`;
 }
 
 /** Mistakes that the simulator can make on purpose, and the seed that finds each. */

@@ -8,8 +8,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { ErrorCode } from '../base/errors.ts';
 import type { CorsPolicy } from './cors.ts';
-import type { PlaneHosts } from './context.ts';
-import { hasOwnToken } from './routes/subscriptions.ts';
+import type { Access, PlaneHosts } from './context.ts';
 import type { WriteHeaders } from './headers.ts';
 import type { UwsRequest } from './uws.ts';
 
@@ -24,7 +23,12 @@ export interface OriginHeaders extends Pick<WriteHeaders, 'host' | 'origin' | 's
 /** Each look at the URL is a call into native code, which only the probes and refusals need. */
 export type Target = Pick<UwsRequest, 'getUrl'>;
 
-/** `authorized`: the request carries the plane's bearer token, which a page of somebody else cannot know. */
+/** What the route table says of a path (router.ts). */
+export interface RouteAccess {
+  access(url: string, method: string): Access;
+}
+
+/** `authorized`: the request carries the plane's bearer token, which a foreign page cannot know. */
 export type Sender = 'authorized' | 'unknown';
 
 export interface AdmissionPolicy {
@@ -35,19 +39,24 @@ export interface AdmissionPolicy {
 function isSafe(method: string): boolean {
   return method === 'get' || method === 'head' || method === 'options';
 }
-/** Asked by load balancers, under any name; they tell nothing but that the process is there. */
-export const PROBES: ReadonlySet<string> = new Set(['/__svc/health', '/__svc/ready']);
+/** Load balancers ask these under any name; they tell nothing but that the process is there. */
+function isProbe(routes: RouteAccess, target: Target): boolean {
+  return routes.access(target.getUrl(), 'get') === 'probe';
+}
+
 const SHOWN_CHARS_MAX = 80;
 
 /**
- * Operators come with tools, not with pages: whatever crosses sites is refused, with a token too. A change is taken from a browser
+ * Operators use tools, not pages: every cross-site request is refused, with a token too. A change is taken from a browser
  * only when it says that it comes from the same origin.
  */
 export class AdminPolicy implements AdmissionPolicy {
   readonly #hosts: KnownHosts;
+  readonly #routes: RouteAccess;
 
-  constructor(hosts: PlaneHosts) {
+  constructor(hosts: PlaneHosts, routes: RouteAccess) {
     this.#hosts = new KnownHosts(hosts);
+    this.#routes = routes;
   }
 
   refuses(
@@ -63,7 +72,7 @@ export class AdminPolicy implements AdmissionPolicy {
     if (!isSafe(method) && origin === '' && site === '' && referer !== '' && !isBelow(referer, host)) {
       return foreign(referer, 'the admin plane serves no web pages');
     }
-    if (sender === 'authorized' || this.#hosts.has(host) || PROBES.has(target.getUrl())) return undefined;
+    if (sender === 'authorized' || this.#hosts.has(host) || isProbe(this.#routes, target)) return undefined;
     return misdirected(host, 'server.admin_hosts');
   }
 }
@@ -73,28 +82,32 @@ export interface ClientPolicyOptions {
   readonly cors: CorsPolicy;
   /** The plane asks for a token. */
   readonly hasToken: boolean;
+  readonly routes: RouteAccess;
 }
 
 /** Pages of the origins that CORS lets read may also write; pages of others may not. */
 export class ClientPolicy implements AdmissionPolicy {
   readonly #hosts: KnownHosts;
   readonly #cors: CorsPolicy;
-  /** Only clients of this host, or of the names that are listed, have any business here. */
+  readonly #routes: RouteAccess;
+  /** Only clients of this host, or of the names that are listed, are served. */
   readonly #isStrict: boolean;
   /** A name that is not known may be that of a page. */
   readonly #trustsHost: boolean;
 
-  constructor({ hosts, cors, hasToken }: ClientPolicyOptions) {
+  constructor({ hosts, cors, hasToken, routes }: ClientPolicyOptions) {
     this.#hosts = new KnownHosts(hosts);
     this.#cors = cors;
+    this.#routes = routes;
     this.#isStrict = !hasToken && (isLoopbackHost(hosts.listen) || hosts.names.length > 0);
     this.#trustsHost = hasToken;
   }
 
   refuses({ host = '', origin, site }: OriginHeaders, target: Target, method: string): AdmissionRefusal | undefined {
     if (this.#cors.allowsAny) return undefined;
-    if (this.#isStrict && !this.#hosts.has(host) && !PROBES.has(target.getUrl()))
+    if (this.#isStrict && !this.#hosts.has(host) && !isProbe(this.#routes, target)) {
       return misdirected(host, 'server.hosts');
+    }
     if (isSafe(method)) return undefined;
     if (origin === '') {
       return site === '' || site === 'same-origin' ? undefined : foreign(site, 'see http.cors_origins');
@@ -144,14 +157,22 @@ export function isAuthorized(authorization: string, token: string): boolean {
 
 const UNAUTHORIZED: AdmissionRefusal = { code: 'UNAUTHORIZED', detail: '' };
 
+export interface AdmissionOptions {
+  readonly policy: AdmissionPolicy;
+  /** Empty: none is asked for. */
+  readonly token: string;
+  readonly routes: RouteAccess;
+}
+
 export class RequestAdmission {
   readonly #policy: AdmissionPolicy;
-  /** Empty: none is asked for. */
+  readonly #routes: RouteAccess;
   #token: string;
 
-  constructor(policy: AdmissionPolicy, token: string) {
+  constructor({ policy, token, routes }: AdmissionOptions) {
     this.#policy = policy;
     this.#token = token;
+    this.#routes = routes;
   }
 
   /** A plane does not begin or cease to ask for a token: what else follows from that is decided at the start. */
@@ -171,9 +192,7 @@ export class RequestAdmission {
     if (refusal !== undefined) return refusal;
     // Browsers send no token with a preflight.
     if (token === '' || authorized || method === 'options') return undefined;
-    const url = target.getUrl();
-    const isProbe = (method === 'get' || method === 'head') && PROBES.has(url);
-    return hasOwnToken(url) || isProbe ? undefined : UNAUTHORIZED;
+    return this.#routes.access(target.getUrl(), method) === 'token' ? UNAUTHORIZED : undefined;
   }
 }
 

@@ -1,5 +1,5 @@
 /** What every handler may use: settings, metrics and services of the node, and what the requests of one listener share. */
-import { BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
+import { SUBSCRIPTION_BODY_BYTES_MAX } from '../base/limits.ts';
 import { BodyBudget, SlowBodies } from './body.ts';
 import type { ErrorLog } from './guard.ts';
 import type { Connections } from './connections.ts';
@@ -84,6 +84,21 @@ export type Operation =
   | 'bucket'
   | 'other';
 
+/** Who may use a route: senders with the plane's token; everyone; everyone and under any name of the host, as load balancers do. */
+export type Access = 'token' | 'open' | 'probe';
+
+/** What a route declares of itself, beside its path and handler. */
+export interface RouteTraits {
+  readonly operation: Operation;
+  /** 'token' unless it says otherwise. */
+  readonly access?: Access;
+  /** Largest body that it reads; undefined: none. */
+  readonly bodyBytesMax?: number;
+}
+
+/** Before a route is found. */
+export const NO_ROUTE: RouteTraits = { operation: 'other' };
+
 /** Counters the HTTP side feeds; implemented in src/metrics. Called on the hot path, so each is a few nanoseconds. */
 export interface HttpMetrics {
   /** One finished response: its status and how long the operation took, in microseconds. */
@@ -127,7 +142,6 @@ export class HttpServerContext {
   readonly strangers = new BodyBudget(STRANGER_BYTES_MAX);
   readonly slowBodies: SlowBodies;
   readonly logError: ErrorLog;
-  readonly bodyBytesMax = BODY_BYTES_MAX;
   /** For queries: filled and sent in one go. */
   readonly query: Request = newRequest();
   /** Requests accepted and not answered, live readers excepted. */

@@ -64,16 +64,16 @@ const REQUEST_HEADERS = [
   'Producer-Seq',
 ].join(', ');
 
-const METHODS = 'GET, HEAD, POST, PUT, DELETE, OPTIONS';
-
 /** A browser may keep a preflight this long; the allowed set only changes with a release. */
 const PREFLIGHT_SECONDS = 86_400;
 
-const PREFLIGHT = [
-  `access-control-allow-methods: ${METHODS}`,
-  `access-control-allow-headers: ${REQUEST_HEADERS}`,
-  `access-control-max-age: ${PREFLIGHT_SECONDS}`,
-].join('\r\n');
+function preflightOf(methods: string): string {
+  return [
+    `access-control-allow-methods: ${methods}`,
+    `access-control-allow-headers: ${REQUEST_HEADERS}`,
+    `access-control-max-age: ${PREFLIGHT_SECONDS}`,
+  ].join('\r\n');
+}
 
 /** What one answer says about origins, as header lines joined by CRLF; empty when nothing is to be said. */
 export interface CorsBlocks {
@@ -102,16 +102,20 @@ export class CorsPolicy {
   readonly #loopback: Map<string, CorsBlocks> | undefined;
   /** For a request without Origin, or from one that is not allowed. */
   readonly #none: CorsBlocks;
+  readonly #preflight: string;
 
-  /** `*`: any; `loopback`: those of this host, whatever their port. */
-  constructor(origins: readonly string[]) {
+  /** `*`: any; `loopback`: those of this host, whatever their port. `methods`: those of the plane's routes. */
+  constructor(origins: readonly string[], methods: string) {
+    const preflight = preflightOf(methods);
+    const blocks = (origin: string): CorsBlocks => blocksOf(origin, preflight);
+    this.#preflight = preflight;
     this.#any = origins.includes('*') ? blocks('*') : undefined;
     this.#loopback = origins.includes('loopback') ? new Map() : undefined;
     this.#allowed = new Map(origins.filter((one) => !NAMES.has(one)).map((origin) => [origin, blocks(origin)]));
     this.readsOrigin = origins.length > 0;
     // Without the origin browsers go no further; what it could ask for is no secret.
     const none = noneAnswer(origins);
-    this.#none = { answer: none, shared: this.#any?.answer ?? none, preflight: origins.length === 0 ? '' : PREFLIGHT };
+    this.#none = { answer: none, shared: this.#any?.answer ?? none, preflight: origins.length === 0 ? '' : preflight };
   }
 
   /** Pages from anywhere may do everything that their user may. */
@@ -135,7 +139,7 @@ export class CorsPolicy {
     const known = kept.get(origin);
     if (known !== undefined) return known;
     if (kept.size >= LOOPBACK_BLOCKS_MAX) kept.clear();
-    const made = blocks(origin);
+    const made = blocksOf(origin, this.#preflight);
     kept.set(origin, made);
     return made;
   }
@@ -150,13 +154,9 @@ function noneAnswer(origins: readonly string[]): string {
   return origins.length === 0 ? '' : 'vary: Origin';
 }
 
-function blocks(origin: string): CorsBlocks {
+function blocksOf(origin: string, preflight: string): CorsBlocks {
   const lines = [`access-control-allow-origin: ${origin}`, `access-control-expose-headers: ${EXPOSED_HEADERS}`];
   if (origin !== '*') lines.push('vary: Origin');
   const answer = lines.join('\r\n');
-  return {
-    answer,
-    shared: answer,
-    preflight: PREFLIGHT,
-  };
+  return { answer, shared: answer, preflight };
 }

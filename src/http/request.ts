@@ -15,11 +15,10 @@ import type { ReplyHandler, ShardGateway } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { StreamName } from '../protocol/flat-path.ts';
 import { type Asking, type Request, fillRequest, newRequest } from '../protocol/request.ts';
-import { type BodyOwner, BodyReader } from './body.ts';
-import type { Family, HttpServerContext, Operation } from './context.ts';
+import { type BodyBudget, type BodyOwner, BodyReader } from './body.ts';
+import { type Family, type HttpServerContext, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
 import { type GuardedAbort, type ResponseOwner, guardAbort, takeOver } from './guard.ts';
 import { JSON_TYPE, type Responder, TEXT_PLAIN } from './response.ts';
-import type { BodyBudget } from './body.ts';
 import { type ResponseHolder, type StreamOptions, StreamingResponse } from './streaming.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
@@ -39,13 +38,6 @@ export interface BodyConsumer {
   tooLarge?(call: RequestContext): void;
 }
 
-export interface BodyOptions {
-  /** A route that takes fewer bytes than the server. */
-  readonly bytesMax?: number;
-  /** Where the bytes are counted. */
-  readonly budget?: BodyBudget;
-}
-
 /** An answer made of several replies, or of what a promise brings. The first call ends it; all are harmless after the end. */
 export type AggregateResponse = Pick<
   RequestContext,
@@ -58,6 +50,8 @@ let answering: Reply | undefined;
 export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, ResponseHolder {
   readonly server: HttpServerContext;
   readonly gateway: ShardGateway;
+  route: RouteTraits = NO_ROUTE;
+  /** What the answer is counted as: the route's, unless the handler finds that it is another. */
   operation: Operation = 'other';
   family: Family = 'bucketed';
   /** In lower case. */
@@ -107,6 +101,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     this.#req = req;
     this.startedMs = startedMs;
     this.family = 'bucketed';
+    this.route = NO_ROUTE;
     this.operation = 'other';
     this.isAccepted = false;
     this.#sent = false;
@@ -159,13 +154,16 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
 
   // --- The body
 
-  /** Accepts the request and reads its body; call it last in the route handler. `declared`: Content-Length, -1 when unknown. */
-  readBody(declared: number, consumer: BodyConsumer, options?: BodyOptions): void {
+  /**
+   * Accepts the request and reads its body, up to the bound of its route; call it last in the route handler. `declared`:
+   * Content-Length, -1 when unknown. `budget`: where the bytes are counted.
+   */
+  readBody(declared: number, consumer: BodyConsumer, budget: BodyBudget = this.server.budget): void {
     this.accept();
-    const { res, server } = this;
+    const { res, route } = this;
     if (res === undefined) return;
     this.#consumer = consumer;
-    this.#body.read(res, declared, options?.bytesMax ?? server.bodyBytesMax, options?.budget ?? server.budget);
+    this.#body.read(res, declared, route.bodyBytesMax ?? 0, budget);
   }
 
   bodyReady(body: Uint8Array): void {

@@ -1,10 +1,10 @@
 /**
- * A route is a row: methods, pattern, handler, and what it is counted as. Each plane has one table; what Allow names, the answers to
- * OPTIONS and the refusals of other methods derive from its rows.
+ * A route is a row: methods, pattern, handler and traits. Each plane has one table (routes/table.ts); dispatch, what Allow names, the
+ * answers to OPTIONS, the refusals of other methods and who needs a token derive from its rows.
  */
-import type { Operation } from './context.ts';
+import type { Access, RouteTraits } from './context.ts';
 import { checkEncoding, writeHeaders } from './headers.ts';
-import { type PathPattern, newPath, parsePath } from './paths.ts';
+import { CONTROL_PREFIX, type PathPattern, newPath, parsePath } from './paths.ts';
 import type { RequestContext } from './request.ts';
 
 export type Handler = (call: RequestContext) => void;
@@ -12,11 +12,10 @@ export type Handler = (call: RequestContext) => void;
 /** `*`: the handler tells methods apart. */
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE' | '*';
 
-export interface Route {
+export interface Route extends RouteTraits {
   readonly methods: readonly Method[];
   /** `{bucket}` and `{stream}` follow the rules for names; other variables come as they were sent. */
   readonly pattern: string;
-  readonly operation: Operation;
   readonly handler: Handler;
   /** The handler refuses encoded bodies itself, so that they are counted as its operation. */
   readonly checksEncoding?: true;
@@ -30,7 +29,7 @@ export interface Route {
 class Resource {
   readonly pattern: string;
   /** What the router's own refusals are counted as: the operation of all rows, if it is one. */
-  readonly operation: Operation;
+  readonly operation: Route['operation'];
   readonly #rows = new Map<string, Route>();
   readonly #allow: string;
   readonly #allowOf: Route['allow'];
@@ -61,8 +60,36 @@ class Resource {
       call.operation = this.operation;
       return call.methodNotAllowed(this.allow(call.url));
     }
-    call.operation = row.operation;
-    return row.handler(call);
+    return handle(call, row);
+  }
+}
+
+function handle(call: RequestContext, row: Route): unknown {
+  call.route = row;
+  call.operation = row.operation;
+  return row.handler(call);
+}
+
+/** A pattern with variables, segment by segment; undefined: a variable. */
+class Segmented {
+  readonly resource: Resource;
+  readonly #segments: readonly (string | undefined)[];
+
+  constructor(resource: Resource) {
+    this.resource = resource;
+    this.#segments = resource.pattern.split('/').map((segment) => (segment.startsWith('{') ? undefined : segment));
+  }
+
+  fits(sent: readonly string[]): boolean {
+    return (
+      sent.length === this.#segments.length &&
+      this.#segments.every((segment, i) => segment === undefined || segment === sent[i])
+    );
+  }
+
+  /** What was sent for the variables. */
+  variables(sent: readonly string[]): string[] {
+    return sent.filter((_, i) => this.#segments[i] === undefined);
   }
 }
 
@@ -78,14 +105,18 @@ export interface Router {
   route(call: RequestContext, url: string): unknown;
   /** What OPTIONS says of a path; '' when nothing is there, or the plane names no methods. */
   allow(url: string): string;
+  /** Who may use a path by this method; 'token' when nothing is there. Looked up only for what is about to be refused. */
+  access(url: string, method: string): Access;
 }
 
 const STREAM: PathPattern = '/{bucket}/{stream}';
 const SERVICE: PathPattern = '/__svc/*';
+const CONTROL: PathPattern = '/v1/stream/__ds/*';
 
-/** Streams and buckets by the rules for names (paths.ts), service routes by their whole path. */
+/** Streams and buckets by the rules for names (paths.ts), service routes by their whole path, reserved ones by their segments too. */
 export class ClientRouter implements Router {
   readonly #resources: ReadonlyMap<string, Resource>;
+  readonly #control: readonly Segmented[];
   /** The row of most requests, found without a look-up. */
   readonly #append: Route | undefined;
   readonly #path = newPath();
@@ -93,6 +124,8 @@ export class ClientRouter implements Router {
   constructor(rows: readonly Route[]) {
     this.#resources = resourcesOf(rows);
     this.#append = this.#resources.get(STREAM)?.row('post');
+    const control = [...this.#resources.values()].filter(({ pattern }) => pattern.startsWith(CONTROL_PREFIX));
+    this.#control = control.filter(({ pattern }) => pattern.includes('{')).map((resource) => new Segmented(resource));
   }
 
   route(call: RequestContext, url: string): unknown {
@@ -102,12 +135,11 @@ export class ClientRouter implements Router {
     call.bucket = path.bucket;
     call.stream = path.stream;
     if (path.pattern === STREAM && call.method === 'post' && this.#append !== undefined) {
-      call.operation = this.#append.operation;
-      return this.#append.handler(call);
+      return handle(call, this.#append);
     }
     call.url = url;
     call.offset = path.detail;
-    const resource = this.#resources.get(path.pattern === SERVICE ? url : path.pattern);
+    const resource = this.#resourceOf(path.pattern, url);
     const row = resource?.row(call.method);
     if (row?.checksEncoding !== true && (call.method === 'put' || call.method === 'post')) {
       const refusal = checkEncoding(writeHeaders().contentEncoding);
@@ -119,8 +151,21 @@ export class ClientRouter implements Router {
 
   allow(url: string): string {
     parsePath(url, this.#path);
-    const { pattern } = this.#path;
-    return this.#resources.get(pattern === SERVICE ? url : pattern)?.allow(url) ?? '';
+    return this.#resourceOf(this.#path.pattern, url)?.allow(url) ?? '';
+  }
+
+  access(url: string, method: string): Access {
+    parsePath(url, this.#path);
+    return this.#resourceOf(this.#path.pattern, url)?.row(method)?.access ?? 'token';
+  }
+
+  #resourceOf(pattern: string, url: string): Resource | undefined {
+    if (pattern === SERVICE) return this.#resources.get(url);
+    if (pattern !== CONTROL) return this.#resources.get(pattern);
+    const sent = url.split('/');
+    // No variable of a reserved route is empty.
+    const named = sent.indexOf('', 1) < 0 ? this.#control.find((one) => one.fits(sent))?.resource : undefined;
+    return this.#resources.get(url) ?? named ?? this.#resources.get(CONTROL);
   }
 }
 
@@ -128,12 +173,6 @@ export class ClientRouter implements Router {
 interface Named {
   readonly prefix: string;
   readonly hasStream: boolean;
-  readonly resource: Resource;
-}
-
-/** Segment by segment; undefined: a variable. */
-interface Segmented {
-  readonly segments: readonly (string | undefined)[];
   readonly resource: Resource;
 }
 
@@ -152,8 +191,7 @@ export class AdminRouter implements Router {
       if (at >= 0) {
         this.#named.push({ prefix: pattern.slice(0, at), hasStream: pattern.endsWith('/{stream}'), resource });
       } else if (pattern.includes('{')) {
-        const segments = pattern.split('/').map((segment) => (segment.startsWith('{') ? undefined : segment));
-        this.#segmented.push({ segments, resource });
+        this.#segmented.push(new Segmented(resource));
       }
     }
   }
@@ -164,17 +202,19 @@ export class AdminRouter implements Router {
     if (exact !== undefined) return exact.serve(call);
     for (const named of this.#named) if (call.url.startsWith(named.prefix)) return this.#serveNamed(call, named);
     const sent = call.url.split('/');
-    for (const { segments, resource } of this.#segmented) {
-      if (segments.length !== sent.length) continue;
-      if (!segments.every((segment, i) => segment === undefined || segment === sent[i])) continue;
-      call.parameters = sent.filter((_, i) => segments[i] === undefined);
-      return resource.serve(call);
-    }
-    return call.refuse('ROUTE_NOT_FOUND');
+    const found = this.#segmented.find((one) => one.fits(sent));
+    if (found === undefined) return call.refuse('ROUTE_NOT_FOUND');
+    call.parameters = found.variables(sent);
+    return found.resource.serve(call);
   }
 
   allow(): string {
     return '';
+  }
+
+  /** Every route with variables needs the token. */
+  access(url: string, method: string): Access {
+    return this.#resources.get(url)?.row(method)?.access ?? 'token';
   }
 
   /** The rules for names are those of the client plane: what cannot be created needs no purge. */

@@ -25,18 +25,12 @@ import { endAllLive } from './live/live.ts';
 import { type RequestContext, RequestPool } from './request.ts';
 import { type Responder, Responders } from './response.ts';
 import { AdminRouter, ClientRouter, type Router } from './router.ts';
-import { type Operations, adminRoutes, clientServiceRoutes } from './routes/admin/admin-routes.ts';
-import type { MetricsSource } from './routes/admin/node.ts';
-import { STREAM_ROUTES, subscriptionRoutes } from './routes/client-routes.ts';
+import { ADMIN_ROWS, CLIENT_ROWS, type Operations, bindRows, methodsOf } from './routes/table.ts';
 import { type UwsApp, type UwsRequest, type UwsResponse, loadUws } from './uws.ts';
-import type { ControlPort } from '../subscriptions/ports.ts';
 
 export interface PlaneOptions {
   readonly ctx: HttpContext;
-  readonly source: MetricsSource;
   readonly operations: Operations;
-  /** Undefined: the reserved routes are not served. */
-  readonly control?: ControlPort;
 }
 
 export interface Planes {
@@ -56,34 +50,14 @@ export interface Planes {
   renewCertificates(files: NonNullable<HttpSettings['tls']>): void;
 }
 
-export function createPlanes({ ctx, source, operations, control }: PlaneOptions): Planes {
-  const services = { ...operations, metrics: source };
+export function createPlanes({ ctx, operations }: PlaneOptions): Planes {
   const uws = loadUws();
   const budget = new BodyBudget(ctx.settings.inflightBodyBytes);
-  const client = new HttpServerContext(ctx, budget);
-  const admin = new HttpServerContext(ctx, budget);
-  const cors = new CorsPolicy(ctx.settings.corsOrigins);
-  // Browsers have no business on the admin plane: no origin is allowed there.
-  const noCors = new CorsPolicy([]);
-  const { clientToken, adminToken, clientHosts, adminHosts, tls } = ctx.settings;
-  const clientPolicy = new ClientPolicy({ hosts: clientHosts, cors, hasToken: clientToken !== '' });
-  const clientPlane: Plane = {
-    server: client,
-    cors,
-    admission: new RequestAdmission(clientPolicy, clientToken),
-    router: new ClientRouter([
-      ...STREAM_ROUTES,
-      ...clientServiceRoutes(services),
-      ...(control === undefined ? [] : subscriptionRoutes(control)),
-    ]),
-  };
-  const adminAdmission = new RequestAdmission(new AdminPolicy(adminHosts), adminToken);
-  const adminPlane: Plane = {
-    server: admin,
-    cors: noCors,
-    admission: adminAdmission,
-    router: new AdminRouter(adminRoutes(services, (headers) => adminAdmission.knows(headers))),
-  };
+  const { tls } = ctx.settings;
+  const clientPlane = newClientPlane(new HttpServerContext(ctx, budget), operations);
+  const adminPlane = newAdminPlane(new HttpServerContext(ctx, budget), operations);
+  const { server: client } = clientPlane;
+  const { server: admin } = adminPlane;
   const common = { uws, tls, log: ctx.logError };
   const clientListener = new Listener({
     ...common,
@@ -123,6 +97,22 @@ export function createPlanes({ ctx, source, operations, control }: PlaneOptions)
       adminListener.closeConnections();
     },
   };
+}
+
+function newClientPlane(server: HttpServerContext, operations: Operations): Plane {
+  const { corsOrigins, clientHosts: hosts, clientToken: token } = server.settings;
+  const cors = new CorsPolicy(corsOrigins, methodsOf(CLIENT_ROWS));
+  const router = new ClientRouter(bindRows(CLIENT_ROWS, { ...operations, knows: () => false }));
+  const policy = new ClientPolicy({ hosts, cors, hasToken: token !== '', routes: router });
+  return { server, cors, router, admission: new RequestAdmission({ policy, token, routes: router }) };
+}
+
+function newAdminPlane(server: HttpServerContext, operations: Operations): Plane {
+  const { adminHosts, adminToken: token } = server.settings;
+  const router = new AdminRouter(bindRows(ADMIN_ROWS, { ...operations, knows: (headers) => admission.knows(headers) }));
+  const admission = new RequestAdmission({ policy: new AdminPolicy(adminHosts, router), token, routes: router });
+  // Operators use no browsers: no origin is allowed.
+  return { server, cors: new CorsPolicy([], methodsOf(ADMIN_ROWS)), router, admission };
 }
 
 function delay(ms: number): Promise<void> {

@@ -49,21 +49,21 @@ function composePlanes(node: Node): Planes {
   };
   return createPlanes({
     ctx,
-    source: {
-      mailboxDepths: () => core.shards.depths(),
-      mailboxCapacities: () => core.shards.depths().map(() => REQUEST_RING_BYTES),
-      http: () => ({ ...metrics.snapshot() }),
-      extra: () => processMetrics(node),
-    },
     operations: {
+      metrics: {
+        mailboxDepths: () => core.shards.depths(),
+        mailboxCapacities: () => core.shards.depths().map(() => REQUEST_RING_BYTES),
+        http: () => ({ ...metrics.snapshot() }),
+        extra: () => processMetrics(node),
+      },
       drainMark: core.drainMark,
       hasClusterPlane: clusterOf(config) !== undefined,
       peers: new Map(config.raft.peers.map(({ nodeId, address }) => [nodeId, formatAddress(address)])),
       coldObjects: core.cold?.service,
       backups,
       webhookKeys: subscriptions.webhookKeys,
+      control: subscriptions.api,
     },
-    control: subscriptions.api,
   });
 }
 

@@ -6,7 +6,7 @@ import { CorsPolicy } from '../../src/http/cors.ts';
 import { etagMatches } from '../../src/http/read-response.ts';
 
 test('any origin', () => {
-  const policy = new CorsPolicy(['*']);
+  const policy = new CorsPolicy(['*'], 'GET, OPTIONS');
   assert.match(
     policy.blocksFor('https://a.example').answer,
     /^access-control-allow-origin: \*\r\naccess-control-expose-headers: /,
@@ -16,7 +16,7 @@ test('any origin', () => {
 });
 
 test('a list of origins', () => {
-  const policy = new CorsPolicy(['https://a.example', 'https://b.example']);
+  const policy = new CorsPolicy(['https://a.example', 'https://b.example'], 'GET, OPTIONS');
   assert.match(
     policy.blocksFor('https://b.example').answer,
     /access-control-allow-origin: https:\/\/b\.example\r\n.*vary: Origin/s,
@@ -29,7 +29,7 @@ test('a list of origins', () => {
 });
 
 test('origins of the loopback, whatever their port', () => {
-  const policy = new CorsPolicy(['loopback', 'https://a.example']);
+  const policy = new CorsPolicy(['loopback', 'https://a.example'], 'GET, OPTIONS');
   const good = [
     'http://localhost',
     'https://localhost:3000',
@@ -54,7 +54,7 @@ test('origins of the loopback, whatever their port', () => {
 });
 
 test('no origin', () => {
-  const policy = new CorsPolicy([]);
+  const policy = new CorsPolicy([], 'GET, OPTIONS');
   assert.equal(policy.readsOrigin, false);
   assert.deepEqual(policy.blocksFor('https://a.example'), { answer: '', shared: '', preflight: '' });
 });

@@ -6,7 +6,7 @@ import { CorsPolicy } from '../../src/http/cors.ts';
 import { serve } from '../../src/http/server.ts';
 import { ClientPolicy, RequestAdmission } from '../../src/http/admission.ts';
 import { ClientRouter } from '../../src/http/router.ts';
-import { STREAM_ROUTES } from '../../src/http/routes/client-routes.ts';
+import { CLIENT_ROWS, bindRows } from '../../src/http/routes/table.ts';
 import { BodyBudget } from '../../src/http/body.ts';
 import { HttpServerContext } from '../../src/http/context.ts';
 import { type UwsApp, type UwsRequest, loadUws } from '../../src/http/uws.ts';
@@ -15,7 +15,7 @@ import { requestOnce } from '../support/raw-client.ts';
 import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { newConnections } from './new-connections.ts';
 import { NO_FORKS } from './no-forks.ts';
-import { SETTINGS } from './planes.ts';
+import { SETTINGS, newOperations } from './planes.ts';
 
 /** The app, whose requests note what they are asked. */
 function noting(app: UwsApp, asked: string[]): UwsApp {
@@ -36,9 +36,10 @@ const TOKEN = 'c'.repeat(32);
 
 for (const token of ['', TOKEN]) {
   test(`an append ${token === '' ? 'without' : 'with'} a token: one walk, one look at the URL, no look-up of a single header`, async (t) => {
+    const gateway = new ScriptedGateway();
     const server = new HttpServerContext(
       {
-        gateway: new ScriptedGateway(),
+        gateway,
         forks: NO_FORKS,
         metrics: new HttpCounters(),
         settings: SETTINGS,
@@ -51,13 +52,15 @@ for (const token of ['', TOKEN]) {
     const uws = loadUws();
     const app = uws.App();
     const asked: string[] = [];
-    const cors = new CorsPolicy(['loopback']);
+    const cors = new CorsPolicy(['loopback'], 'GET, OPTIONS');
     const hosts = { listen: '127.0.0.1', names: ['x'] };
+    const router = new ClientRouter(bindRows(CLIENT_ROWS, { ...newOperations(gateway), knows: () => false }));
+    const policy = new ClientPolicy({ hosts, cors, hasToken: token !== '', routes: router });
     serve(noting(app, asked), {
       server,
       cors,
-      admission: new RequestAdmission(new ClientPolicy({ hosts, cors, hasToken: token !== '' }), token),
-      router: new ClientRouter(STREAM_ROUTES),
+      admission: new RequestAdmission({ policy, token, routes: router }),
+      router,
     });
     const port = await new Promise<number>((resolve) => {
       app.listen('127.0.0.1', 0, (socket) => resolve(socket === false ? 0 : uws.us_socket_local_port(socket)));

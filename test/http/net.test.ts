@@ -168,9 +168,13 @@ for (const { what, status, route } of BUGS) {
     let current = route;
     serve(app, {
       server,
-      cors: new CorsPolicy([]),
-      admission: new RequestAdmission({ refuses: () => undefined }, ''),
-      router: { route: (call) => current(call), allow: () => '' },
+      cors: new CorsPolicy([], 'GET, OPTIONS'),
+      admission: new RequestAdmission({
+        policy: { refuses: () => undefined },
+        token: '',
+        routes: { access: () => 'token' },
+      }),
+      router: { route: (call) => current(call), allow: () => '', access: () => 'token' },
     });
     const port = await new Promise<number>((resolve) => {
       app.listen('127.0.0.1', 0, (socket) => resolve(socket === false ? 0 : uws.us_socket_local_port(socket)));

@@ -4,7 +4,7 @@ import { newConnections } from './new-connections.ts';
 import type { TestContext } from 'node:test';
 import type { HttpContext, HttpSettings } from '../../src/http/context.ts';
 import type { ControlPort } from '../../src/subscriptions/ports.ts';
-import type { Operations } from '../../src/http/routes/admin/admin-routes.ts';
+import type { Operations } from '../../src/http/routes/table.ts';
 import { type Planes, createPlanes } from '../../src/http/server.ts';
 import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { ScriptedGateway } from '../support/scripted-gateway.ts';
@@ -80,6 +80,12 @@ export function newOperations(gateway: ScriptedGateway): Operations {
     hasClusterPlane: true,
     peers: new Map([[2, '127.0.0.1:6250']]),
     coldObjects: undefined,
+    metrics: {
+      mailboxDepths: () => [1, 2],
+      mailboxCapacities: () => [1024, 1024],
+      http: () => ({}),
+      extra: () => ({}),
+    },
     backups: openBackups({
       gateway,
       requests: () => 0,
@@ -110,6 +116,7 @@ export async function startPlanes(
   const drainMark = new FakeDrainMark();
   const coldObjects = new FakeColdObjects();
   const errors: unknown[] = [];
+  const operations = newOperations(gateway);
   const planes = createPlanes({
     ctx: {
       gateway,
@@ -120,14 +127,14 @@ export async function startPlanes(
       monotonicMs: () => performance.now(),
       logError: (error) => errors.push(error),
     },
-    source: {
-      mailboxDepths: () => [1, 2],
-      mailboxCapacities: () => [1024, 1024],
-      http: () => ({ ...counters.snapshot() }),
-      extra: () => ({ node_id: 1 }),
+    operations: {
+      ...operations,
+      metrics: { ...operations.metrics, http: () => ({ ...counters.snapshot() }), extra: () => ({ node_id: 1 }) },
+      drainMark,
+      hasClusterPlane,
+      coldObjects,
+      ...(control === undefined ? {} : { control }),
     },
-    operations: { ...newOperations(gateway), drainMark, hasClusterPlane, coldObjects },
-    ...(control === undefined ? {} : { control }),
   });
   const port = await planes.listenClient('127.0.0.1', 0);
   const adminPort = await planes.listenAdmin('127.0.0.1', 0);

@@ -4,11 +4,10 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { ControlPort } from '../../src/subscriptions/ports.ts';
 import { type PathPattern, newPath, parsePath } from '../../src/http/paths.ts';
-import { adminRoutes, clientServiceRoutes } from '../../src/http/routes/admin/admin-routes.ts';
+import { ADMIN_ROWS, CLIENT_ROWS } from '../../src/http/routes/table.ts';
 import { SlowBodies } from '../../src/http/body.ts';
 import { RawClient, requestOnce } from '../support/raw-client.ts';
-import { ScriptedGateway } from '../support/scripted-gateway.ts';
-import { newOperations, startPlanes } from './planes.ts';
+import { startPlanes } from './planes.ts';
 
 const MIB = 1024 * 1024;
 
@@ -59,18 +58,14 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'CONSTRUCTOR']
 
 /** Every service path of the tables, with something behind it too. */
 function servicePaths(): string[] {
-  const services = { ...newOperations(new ScriptedGateway()), metrics: NO_METRICS, webhookKeys: NO_KEYS };
-  const rows = [...adminRoutes(services, () => false), ...clientServiceRoutes(services)];
+  const rows = [...ADMIN_ROWS, ...CLIENT_ROWS].filter(({ pattern }) => pattern.startsWith('/__svc/'));
   const found = new Set(rows.map(({ pattern }) => pattern.replace(/\{\w+\}/g, '0')));
   assert(found.size >= 10, [...found].join(' '));
   return [...found].flatMap((path) => [path, `${path}/0/import`]);
 }
 
-const NO_METRICS = { mailboxDepths: () => [], mailboxCapacities: () => [], http: () => ({}), extra: () => ({}) };
-const NO_KEYS = { show: () => Promise.resolve({}), rotate: () => Promise.resolve({}) };
-
-/** Without detail, for those who watch processes. */
-const OPEN = new Set(['/__svc/health', '/__svc/ready']);
+/** Without detail, for load balancers. */
+const OPEN = new Set(CLIENT_ROWS.filter(({ access }) => access === 'probe').map(({ pattern }) => pattern as string));
 
 test('with tokens set, every route of both planes refuses a request without one before its body', async (t) => {
   const rig = await startPlanes(

@@ -13,7 +13,7 @@ import type { UwsResponse } from '../uws.ts';
  * Bytes of an attribute body as sent. The limit of 16 KiB counts the normalised form, which may be smaller: blanks, escapes
  * and unknown members go. But attributes travel inside the mailbox frame, so what is sent needs a bound too.
  */
-const SENT_BYTES_MAX = 8 * ATTRIBUTES_BYTES_MAX;
+export const SENT_BYTES_MAX = 8 * ATTRIBUTES_BYTES_MAX;
 
 export function handleGetAttributes(call: RequestContext): void {
   call.ask(QUERIES.getAttributes, GET);
@@ -34,7 +34,7 @@ export function handlePutAttributes(call: RequestContext): void {
   const { contentType, contentLength } = writeHeaders();
   if (contentType === undefined || contentType.trim() === '') return call.refuse('MISSING_CONTENT_TYPE');
   if (!isJson(contentType)) return call.refuse('INVALID_HEADER', 'Content-Type must be application/json');
-  return call.readBody(declaredBytes(contentLength), PUT, { bytesMax: SENT_BYTES_MAX });
+  return call.readBody(declaredBytes(contentLength), PUT);
 }
 
 const PUT: BodyConsumer & ReplyRenderer = {

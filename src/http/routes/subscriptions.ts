@@ -10,13 +10,6 @@ import type { BodyConsumer, RequestContext } from '../request.ts';
 import { JSON_TYPE, type Responder } from '../response.ts';
 import type { UwsResponse } from '../uws.ts';
 
-/** Tokens of their own protect them, and public keys are public: the plane's token is not asked for. */
-const OPEN = /^\/v1\/stream\/__ds\/(jwks\.json|subscriptions\/[^/]+\/(callback|ack|release))$/;
-
-export function hasOwnToken(url: string): boolean {
-  return url.startsWith(CONTROL_PREFIX) && OPEN.test(url);
-}
-
 export function handleControl(call: RequestContext, port: ControlPort): void {
   const { method, req, server } = call;
   const scheme = server.settings.tls === undefined ? 'http' : 'https';
@@ -33,7 +26,7 @@ export function handleControl(call: RequestContext, port: ControlPort): void {
   const task = new Task(port, opened);
   if (head.method === 'get') return task.run(call, new Uint8Array(0));
   const budget = opened.fromStranger === true ? server.strangers : server.budget;
-  return call.readBody(declared, task, { bytesMax: SUBSCRIPTION_BODY_BYTES_MAX, budget });
+  return call.readBody(declared, task, budget);
 }
 
 /** What `Allow` names for a path below the prefix: what the port says to a method that nothing has. */

@@ -92,7 +92,11 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
       ...settings,
     },
   };
-  const responder = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new ResponseBackpressure(rethrow));
+  const responder = new Responder(
+    new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor(''),
+    false,
+    new ResponseBackpressure(rethrow),
+  );
   const app = uws.App();
   app.get('/:stream', (res, req) => {
     const params = paramsOf(new URLSearchParams(req.getQuery()), req.getHeader('if-none-match'));

@@ -45,7 +45,11 @@ async function packing(t: TestContext): Promise<Packing> {
   const response = new FakeResponse();
   writeHeaders().reset();
   writeHeaders().take('accept-encoding', 'gzip');
-  const responder = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new ResponseBackpressure(rethrow));
+  const responder = new Responder(
+    new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor(''),
+    false,
+    new ResponseBackpressure(rethrow),
+  );
   startLongPoll(ctx, response.res, { family: 'flat', bucket: 'b', stream: 's', group: 0 }, PARAMS, responder);
   gateway.pump();
   assert.equal(liveOf(ctx).memberCount, 1);

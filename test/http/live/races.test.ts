@@ -17,7 +17,11 @@ import { FakeResponse } from './fake-response.ts';
 import { rethrow } from './harness.ts';
 import { NO_FORKS } from '../no-forks.ts';
 
-const RESPONDER = new Responder(new CorsPolicy(['*']).blocksFor(''), false, new ResponseBackpressure(rethrow));
+const RESPONDER = new Responder(
+  new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor(''),
+  false,
+  new ResponseBackpressure(rethrow),
+);
 
 class World {
   readonly gateway = new MemoryGateway();

@@ -6,7 +6,6 @@
  */
 import process from 'node:process';
 import { MillraceError } from '../../../base/errors.ts';
-import { BODY_BYTES_MAX } from '../../../base/limits.ts';
 import { type NodeStatus, type RaftGroup, askNodeStatus } from '../../../gateway/node-status.ts';
 import type { Refused } from '../../../gateway/shard-client.ts';
 import { backpressureOf } from '../../backpressure.ts';
@@ -238,13 +237,14 @@ function answerLater(call: RequestContext, act: () => Promise<unknown>, what: st
  * budget is needed.
  */
 export function handleClusterProbe(call: RequestContext): void {
-  const { req, res, server } = call;
-  if (Number(req.getHeader('content-length')) > BODY_BYTES_MAX) return call.refuse('BODY_TOO_LARGE');
+  const { req, res, route, server } = call;
+  const bytesMax = route.bodyBytesMax ?? 0;
+  if (Number(req.getHeader('content-length')) > bytesMax) return call.refuse('BODY_TOO_LARGE');
   const aggregate = call.aggregate();
   let bytes = 0;
   const take = guardData(server.logError, call, (chunk, last) => {
     bytes += chunk.byteLength;
-    if (bytes > BODY_BYTES_MAX) aggregate.refuse('BODY_TOO_LARGE');
+    if (bytes > bytesMax) aggregate.refuse('BODY_TOO_LARGE');
     else if (last) aggregate.empty(200);
   });
   return res === undefined ? undefined : readData(res, take);

@@ -7,7 +7,7 @@ import type { ColdObjects } from '../../../tenants/purge-objects.ts';
 import { purge } from '../../../tenants/purge.ts';
 import { readQuota, setQuota } from '../../../tenants/quota.ts';
 import { type BucketUsage, METERS, UsageReport } from '../../../tenants/usage.ts';
-import { guardData, readData } from '../../guard.ts';
+import { declaredBytes, writeHeaders } from '../../headers.ts';
 import type { RequestContext } from '../../request.ts';
 import { JSON_TYPE } from '../../response.ts';
 import type { StreamHead, StreamingResponse } from '../../streaming.ts';
@@ -32,39 +32,26 @@ export function handlePurge(call: RequestContext, coldObjects: ColdObjects | und
 }
 
 /** A quota is two numbers; more than this is none. */
-const BODY_BYTES_MAX = 4096;
+export const QUOTA_BODY_BYTES_MAX = 4096;
 const NONE = -1;
 const MEMBERS: ReadonlySet<string> = new Set(['max_streams', 'max_retained_bytes']);
 
 export function handlePutQuota(call: RequestContext): void {
-  const contentType = call.req.getHeader('content-type');
-  const { bucket, gateway, res, server } = call;
-  const aggregate = call.aggregate();
-  const done = (body: Uint8Array | undefined): void => {
-    if (body === undefined) return aggregate.text(413, `a quota is at most ${BODY_BYTES_MAX} bytes`);
-    if (body.length > 0 && !isJson(contentType)) return aggregate.refuse('UNSUPPORTED_MEDIA_TYPE');
-    const quota = parseQuota(body);
-    if ('code' in quota) return aggregate.refuse(quota.code, quota.reason);
-    return setQuota(gateway, bucket, quota, (refused) => {
-      if (refused === undefined) return aggregate.empty(204);
-      const { code, told, groups } = refused;
-      return aggregate.refuse(code, `${told} of ${groups} groups have the new quota; repeat the call`);
-    });
-  };
-  if (res !== undefined) readData(res, guardData(server.logError, call, collectBody(done)));
-}
-
-/** `done` gets undefined for a body over the bound, and nothing when the client goes away (the context sees that). */
-function collectBody(done: (body: Uint8Array | undefined) => void): (chunk: ArrayBuffer, last: boolean) => void {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  return (chunk, last) => {
-    if (size > BODY_BYTES_MAX) return;
-    size += chunk.byteLength;
-    if (size > BODY_BYTES_MAX) return done(undefined);
-    chunks.push(new Uint8Array(chunk.slice(0)));
-    if (last) done(Buffer.concat(chunks));
-  };
+  const { contentType = '', contentLength } = writeHeaders();
+  call.aggregate();
+  call.readBody(declaredBytes(contentLength), {
+    tooLarge: () => call.text(413, `a quota is at most ${QUOTA_BODY_BYTES_MAX} bytes`),
+    consume: (_, body) => {
+      if (body.length > 0 && !isJson(contentType)) return call.refuse('UNSUPPORTED_MEDIA_TYPE');
+      const quota = parseQuota(body);
+      if ('code' in quota) return call.refuse(quota.code, quota.reason);
+      return setQuota(call.gateway, call.bucket, quota, (refused) => {
+        if (refused === undefined) return call.empty(204);
+        const { code, told, groups } = refused;
+        return call.refuse(code, `${told} of ${groups} groups have the new quota; repeat the call`);
+      });
+    },
+  });
 }
 
 type Refused = { readonly code: 'INVALID_JSON' | 'INVALID_QUOTA'; readonly reason: string };

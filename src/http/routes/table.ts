@@ -1,0 +1,265 @@
+/**
+ * Every route of both planes, one row each: methods, pattern, handler and traits. Dispatch, Allow, OPTIONS, 405, the exemption from
+ * the token and from the check of the host, the bound of the body, what a request is counted as, the methods of CORS, and the table
+ * in the README derive from these rows.
+ */
+import type { Backups } from '../../backup/ports.ts';
+import { BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../../base/limits.ts';
+import type { DrainMark } from '../../placement/ports.ts';
+import type { AdminCall } from '../../protocol/administration.ts';
+import type { ControlPort, WebhookKeys } from '../../subscriptions/ports.ts';
+import type { ColdObjects } from '../../tenants/purge-objects.ts';
+import type { WriteHeaders } from '../headers.ts';
+import type { PathPattern } from '../paths.ts';
+import type { Handler, Method, Route } from '../router.ts';
+import { handleBackupInfo, handleExport, handleImport, withGroup } from './admin/backup.ts';
+import {
+  type MetricsSource,
+  ReadyProbe,
+  answerHealth,
+  handleClusterProbe,
+  handleMetrics,
+  handleReadShed,
+  handleRotateKeys,
+  handleSetShed,
+  handleShowKeys,
+} from './admin/node.ts';
+import { type PeerAddresses, handleFlushCold, raftHandler } from './admin/raft.ts';
+import { QUOTA_BODY_BYTES_MAX, handleGetQuota, handlePurge, handlePutQuota, handleUsage } from './admin/tenants.ts';
+import { handleAppend, handleBatch } from './append.ts';
+import { SENT_BYTES_MAX, handleGetAttributes, handlePutAttributes } from './attributes.ts';
+import { handleBootstrap } from './bootstrap.ts';
+import { handleCreateBucket, handleDeleteBucket, handleDescribeBucket, handleListStreams } from './bucket.ts';
+import { handleRetention } from './position.ts';
+import { handleRead } from './read.ts';
+import { handleDeleteSnapshot, handleLatestSnapshot, handlePublish, handleReadSnapshot } from './snapshot.ts';
+import { handleCreate, handleDelete, handleHead } from './streams.ts';
+import { allowOfControl, handleControl } from './subscriptions.ts';
+
+/** What service routes need beyond the shards. */
+export interface Operations {
+  readonly drainMark: DrainMark;
+  /** Whether other nodes reach this one on a port of its own. */
+  readonly hasClusterPlane: boolean;
+  readonly peers: PeerAddresses;
+  /** Undefined: this node has no cold store. */
+  readonly coldObjects: ColdObjects | undefined;
+  readonly backups: Backups;
+  readonly metrics: MetricsSource;
+  readonly webhookKeys?: WebhookKeys;
+  /** Undefined: the reserved routes are not served. */
+  readonly control?: ControlPort;
+}
+
+/** What the handlers of one plane need of the node. */
+export interface PlaneServices extends Operations {
+  /** Does the sender have the plane's token, or does the plane ask for none? Only such a sender is told why a node is not ready. */
+  knows(headers: WriteHeaders): boolean;
+}
+
+/** The handler on a node with these services; undefined: the node does not serve the route. */
+type Bind = (services: PlaneServices) => Handler | undefined;
+
+/** A route before it knows the services of its node. */
+export type Row = Omit<Route, 'handler' | 'allow' | 'pattern'> & {
+  readonly pattern: PathPattern | `/__svc/${string}` | `/v1/stream/__ds/${string}`;
+  readonly bind: Bind;
+  /** What Allow names, where the handler tells methods apart. */
+  readonly allow?: (services: PlaneServices, url: string) => string;
+};
+
+const always =
+  (handler: Handler): Bind =>
+  () =>
+    handler;
+const READ: readonly Method[] = ['GET', 'HEAD'];
+const STREAM = '/{bucket}/{stream}';
+const ATTRIBUTES = `${STREAM}/attrs` as const;
+const SNAPSHOT = `${STREAM}/snapshot` as const;
+const SNAPSHOT_AT = `${SNAPSHOT}/{offset}` as const;
+const RETENTION = `${STREAM}/retention` as const;
+
+/** Traits of a route that takes as many bytes as the server does. */
+const WHOLE = { bodyBytesMax: BODY_BYTES_MAX } as const;
+
+function row(methods: readonly Method[], pattern: Row['pattern'], operation: Route['operation'], bind: Bind): Row {
+  return { methods, pattern, operation, bind };
+}
+
+/** The order of the rows is that of Allow. Patterns and names are read by paths.ts. */
+const STREAM_ROWS: readonly Row[] = [
+  row(['GET'], STREAM, 'read', always(handleRead)),
+  row(['HEAD'], STREAM, 'head', always(handleHead)),
+  { ...row(['POST'], STREAM, 'append', always(handleAppend)), ...WHOLE, checksEncoding: true },
+  { ...row(['PUT'], STREAM, 'create', always(handleCreate)), ...WHOLE },
+  row(['DELETE'], STREAM, 'delete', always(handleDelete)),
+  row(READ, ATTRIBUTES, 'attrs', always(handleGetAttributes)),
+  { ...row(['PUT'], ATTRIBUTES, 'attrs', always(handlePutAttributes)), bodyBytesMax: SENT_BYTES_MAX },
+  { ...row(['POST'], `${STREAM}/append-batch`, 'batch', always(handleBatch)), ...WHOLE },
+  row(READ, SNAPSHOT, 'snapshot', always(handleLatestSnapshot)),
+  { ...row(['PUT'], SNAPSHOT, 'snapshot', always(handlePublish)), ...WHOLE },
+  row(READ, SNAPSHOT_AT, 'snapshot', always(handleReadSnapshot)),
+  { ...row(['PUT'], SNAPSHOT_AT, 'snapshot', always(handlePublish)), ...WHOLE },
+  row(['DELETE'], SNAPSHOT_AT, 'snapshot', always(handleDeleteSnapshot)),
+  { ...row(['PUT'], RETENTION, 'retention', always(handleRetention)), ...WHOLE },
+  { ...row(['PUT'], `${RETENTION}/{offset}`, 'retention', always(handleRetention)), ...WHOLE },
+  row(READ, `${STREAM}/bootstrap`, 'bootstrap', always(handleBootstrap)),
+  row(READ, '/{bucket}', 'bucket', always(handleDescribeBucket)),
+  row(['PUT'], '/{bucket}', 'bucket', always(handleCreateBucket)),
+  row(['DELETE'], '/{bucket}', 'bucket', always(handleDeleteBucket)),
+  row(READ, '/{bucket}/streams', 'list', always(handleListStreams)),
+];
+
+/** The service behind them tells methods apart, so that a refusal can name what the path takes. */
+function control(path: string): Row {
+  return {
+    ...row(['*'], `/v1/stream/__ds/${path}`, 'other', ({ control: port }) =>
+      port === undefined ? undefined : (call) => handleControl(call, port),
+    ),
+    bodyBytesMax: SUBSCRIPTION_BODY_BYTES_MAX,
+    allow: ({ control: port }, url) => (port === undefined ? '' : allowOfControl(port, url)),
+  };
+}
+
+/** The calls of receivers have tokens of their own, and public keys are public. */
+const CONTROL_ROWS: readonly Row[] = [
+  { ...control('jwks.json'), access: 'open' },
+  { ...control('subscriptions/{id}/callback'), access: 'open' },
+  { ...control('subscriptions/{id}/ack'), access: 'open' },
+  { ...control('subscriptions/{id}/release'), access: 'open' },
+  control('*'),
+];
+
+function service(methods: readonly Method[], path: string, bind: Bind): Row {
+  return row(methods, `/__svc/${path}`, 'other', bind);
+}
+
+/** Service routes of both planes. */
+const SHARED_ROWS: readonly Row[] = [
+  service(
+    READ,
+    'metrics',
+    ({ metrics }) =>
+      (call) =>
+        handleMetrics(call, metrics),
+  ),
+  service(READ, 'usage', always(handleUsage)),
+  { ...service(READ, 'health', always(answerHealth)), access: 'probe' },
+  {
+    ...service(READ, 'ready', ({ knows }) => {
+      const ready = new ReadyProbe(knows);
+      return (call) => ready.answer(call);
+    }),
+    access: 'probe',
+  },
+];
+
+const SHED = service(
+  READ,
+  'leadership-shed',
+  ({ drainMark }) =>
+    (call) =>
+      handleReadShed(call, drainMark),
+);
+
+export const CLIENT_ROWS: readonly Row[] = [
+  ...STREAM_ROWS,
+  ...SHARED_ROWS,
+  { ...service(['POST'], 'cluster-probe', always(handleClusterProbe)), ...WHOLE },
+  // A node without a cluster plane has that one's here too.
+  { ...SHED, bind: (services) => (services.hasClusterPlane ? undefined : SHED.bind(services)) },
+  ...CONTROL_ROWS,
+];
+
+const MAINTENANCE = 'leadership-shed/maintenance';
+
+/** Routes of the keys that sign webhooks, on a node that has them. */
+function keys(method: Method, handle: (call: Parameters<Handler>[0], keys: WebhookKeys) => void): Row {
+  return service([method], 'webhook-keys', ({ webhookKeys }) =>
+    webhookKeys === undefined ? undefined : (call) => handle(call, webhookKeys),
+  );
+}
+
+/** A call of operators, whose Allow names no OPTIONS. */
+function operator(methods: readonly Method[], path: string, bind: Bind): Row {
+  return { ...service(methods, path, bind), omitsOptions: true };
+}
+
+function raft(method: Method, path: string, kind: AdminCall): Row {
+  return operator([method], `raft/{group}/${path}`, ({ peers }) => raftHandler(kind, peers));
+}
+
+/** A call about one bucket. */
+function tenant(methods: readonly Method[], path: string, bind: Bind): Row {
+  return { ...operator(methods, `${path}/{bucket}`, bind), operation: 'bucket' };
+}
+
+export const ADMIN_ROWS: readonly Row[] = [
+  ...SHARED_ROWS,
+  SHED,
+  service(
+    ['POST'],
+    MAINTENANCE,
+    ({ drainMark }) =>
+      (call) =>
+        handleSetShed(call, drainMark, 'draining'),
+  ),
+  service(
+    ['DELETE'],
+    MAINTENANCE,
+    ({ drainMark }) =>
+      (call) =>
+        handleSetShed(call, drainMark, 'serving'),
+  ),
+  keys('GET', handleShowKeys),
+  keys('POST', (call, all) => handleRotateKeys(call, all, 'add')),
+  keys('DELETE', (call, all) => handleRotateKeys(call, all, 'replace-all')),
+  keys('HEAD', handleShowKeys),
+  raft('POST', 'snapshot', 'snapshot'),
+  raft('POST', 'purge', 'purge'),
+  raft('POST', 'membership', 'membership'),
+  raft('POST', 'learners/{node}', 'learner'),
+  raft('DELETE', 'learners/{node}', 'forget-learner'),
+  raft('POST', 'leader/transfer/{node}', 'transfer'),
+  raft('POST', 'nodes/{node}/allow-next-revert', 'allow-revert'),
+  operator(['POST'], 'flush-cold/{bucket}/{stream}', always(handleFlushCold)),
+  operator(
+    ['GET'],
+    'backup/info',
+    ({ backups }) =>
+      (call) =>
+        handleBackupInfo(call, backups),
+  ),
+  operator(['GET'], 'backup/group/{group}', ({ backups }) =>
+    withGroup((call, group) => handleExport(call, backups, group)),
+  ),
+  operator(['POST'], 'backup/group/{group}/import', ({ backups }) =>
+    withGroup((call, group) => handleImport(call, backups, group)),
+  ),
+  tenant(
+    ['DELETE'],
+    'purge',
+    ({ coldObjects }) =>
+      (call) =>
+        handlePurge(call, coldObjects),
+  ),
+  tenant(READ, 'quota', always(handleGetQuota)),
+  { ...tenant(['PUT'], 'quota', always(handlePutQuota)), bodyBytesMax: QUOTA_BODY_BYTES_MAX },
+];
+
+/** The routes that a node with these services has. */
+export function bindRows(rows: readonly Row[], services: PlaneServices): readonly Route[] {
+  return rows.flatMap(({ bind, allow, ...traits }) => {
+    const handler = bind(services);
+    if (handler === undefined) return [];
+    if (allow === undefined) return [{ ...traits, handler }];
+    return [{ ...traits, handler, allow: (url: string) => allow(services, url) }];
+  });
+}
+
+/** Every method of the rows, in the order in which they come. */
+export function methodsOf(rows: readonly Row[]): string {
+  const methods = new Set(rows.flatMap((one) => one.methods));
+  methods.delete('*');
+  return [...methods, 'OPTIONS'].join(', ');
+}

@@ -1,0 +1,111 @@
+// Every row of the table of routes, asked over real sockets: who is let in, what it takes, what Allow says.
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { errorNumber } from '../../src/base/errors.ts';
+import { ADMIN_ROWS, CLIENT_ROWS, type Row } from '../../src/http/routes/table.ts';
+import type { ControlPort } from '../../src/subscriptions/ports.ts';
+import { RawClient, requestOnce } from '../support/raw-client.ts';
+import { type Rig, startPlanes } from './planes.ts';
+
+const CONTROL: ControlPort = {
+  open: ({ method }) =>
+    method === 'post'
+      ? { run: () => Promise.resolve({ status: 204 }) }
+      : { status: 405, allow: 'POST, OPTIONS', json: { error: { code: 'METHOD_NOT_ALLOWED', message: '' } } },
+  refusal: () => undefined,
+};
+const VALUES: Readonly<Record<string, string>> = { bucket: 'b', stream: 's', node: '2', id: 'x' };
+
+function pathOf({ pattern }: Row): string {
+  return pattern.replace(/\{(\w+)\}/g, (_, name: string) => VALUES[name] ?? '0').replace('*', 'other');
+}
+
+/** Rows of one plane that a node with a cluster plane and without keys for webhooks serves. */
+function rowsOf({ port, adminPort }: Rig): readonly (readonly [port: number, rows: readonly Row[], plane: string])[] {
+  const isServed = ({ pattern }: Row): boolean => pattern !== '/__svc/webhook-keys';
+  const isClient = (row: Row): boolean => isServed(row) && pathOf(row) !== '/__svc/leadership-shed';
+  return [
+    [port, CLIENT_ROWS.filter(isClient), 'client'],
+    [adminPort, ADMIN_ROWS.filter(isServed), 'admin'],
+  ];
+}
+
+function methodOf({ methods }: Row): string {
+  const [method = ''] = methods;
+  return method === '*' ? 'POST' : method;
+}
+
+async function statusOfHead(port: number, lines: readonly string[]): Promise<number> {
+  const client = await RawClient.connect(port);
+  try {
+    return (await client.send(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), lines[0]?.startsWith('HEAD') === true))
+      .status;
+  } finally {
+    client.destroy();
+  }
+}
+
+/** Both planes over shards that refuse everything: what a row lets through is answered 503. */
+async function startRefusing(t: TestContext, settings: Parameters<typeof startPlanes>[1]): Promise<Rig> {
+  const rig = await startPlanes(t, settings, true, CONTROL);
+  rig.gateway.script = (_, reply) => void (reply.code = errorNumber('NO_LEADER'));
+  return rig;
+}
+
+test('only rows that say so are open without a token', async (t) => {
+  const rig = await startRefusing(t, { clientToken: 'one', adminToken: 'two' });
+  for (const [port, rows, plane] of rowsOf(rig)) {
+    for (const row of rows) {
+      const head = `${methodOf(row)} ${pathOf(row)} HTTP/1.1`;
+      const status = await statusOfHead(port, [head, 'Host: localhost']);
+      assert.equal(status !== 401, row.access !== undefined, `${plane} ${head}: ${status}`);
+    }
+  }
+});
+
+test('only probes answer under a name that the plane does not know', async (t) => {
+  const rig = await startRefusing(t, { corsOrigins: ['loopback'] });
+  for (const [port, rows, plane] of rowsOf(rig)) {
+    for (const row of rows) {
+      const head = `${methodOf(row)} ${pathOf(row)} HTTP/1.1`;
+      const status = await statusOfHead(port, [head, 'Host: elsewhere.example']);
+      assert.equal(status !== 421, row.access === 'probe', `${plane} ${head}: ${status}`);
+    }
+  }
+});
+
+test('a body beyond the bound of its row is refused before it comes', async (t) => {
+  const rig = await startRefusing(t, {});
+  let checked = 0;
+  for (const [port, rows, plane] of rowsOf(rig)) {
+    for (const row of rows) {
+      if (row.bodyBytesMax === undefined) continue;
+      const path = /\/(snapshot|retention)$/.test(row.pattern) ? `${pathOf(row)}?record=0` : pathOf(row);
+      const head = `${methodOf(row)} ${path} HTTP/1.1`;
+      const length = `Content-Length: ${row.bodyBytesMax + 1}`;
+      const status = await statusOfHead(port, [head, 'Host: localhost', 'Content-Type: application/json', length]);
+      // Attributes that are too long are malformed.
+      assert.equal(status, row.pattern.endsWith('/attrs') ? 400 : 413, `${plane} ${head}`);
+      checked++;
+    }
+  }
+  assert(checked >= 10, `${checked} rows with a body`);
+  assert.equal(rig.gateway.asked.length, 0);
+});
+
+test('Allow names the methods of a path, in a 405 and for OPTIONS', async (t) => {
+  const rig = await startRefusing(t, {});
+  for (const [port, rows, plane] of rowsOf(rig)) {
+    for (const row of rows) {
+      const siblings = rows.filter(({ pattern }) => pattern === row.pattern);
+      const methods = siblings.flatMap((one) => one.methods);
+      const names = siblings.some((one) => one.omitsOptions === true) ? methods : [...methods, 'OPTIONS'];
+      const expected = methods.includes('*') ? 'POST, OPTIONS' : names.join(', ');
+      const refused = await requestOnce(port, 'PATCH', pathOf(row));
+      assert.deepEqual([refused.status, refused.headers.get('allow')], [405, expected], `${plane} ${row.pattern}`);
+      const options = await requestOnce(port, 'OPTIONS', pathOf(row));
+      const allow = plane === 'client' && !methods.includes('*') ? expected : options.headers.get('allow');
+      assert.deepEqual([options.status, options.headers.get('allow')], [204, allow], `${plane} ${row.pattern}`);
+    }
+  }
+});
