@@ -9,9 +9,8 @@ import { type Request, newRequest } from '../protocol/request.ts';
 /** The two route families answer some refusals with different statuses. */
 export type Family = 'bucketed' | 'flat';
 
-/** The stream a request is about. */
+/** The stream that a live reader follows. */
 export interface Target {
-  readonly family: Family;
   readonly bucket: string;
   readonly stream: string;
   readonly group: number;

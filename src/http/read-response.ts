@@ -13,6 +13,7 @@ import { gzip } from 'node:zlib';
 import type { HttpContext, ReadParams } from './context.ts';
 import type { ErrorLog } from './guard.ts';
 import { writeHeaders } from './headers.ts';
+import type { RequestContext } from './request.ts';
 import { type CacheControl, RECORD_EXTENSION, type Responder } from './response.ts';
 import type { UwsResponse } from './uws.ts';
 import { GZIP_SUFFIX, rangeTag } from '../protocol/condition.ts';
@@ -104,8 +105,8 @@ export class ReadCoding {
   readonly #acceptEncoding = writeHeaders().acceptEncoding;
   #packed: Uint8Array | undefined;
 
-  constructor(ctx: HttpContext, params: ReadParams, bucket: string, stream: string) {
-    this.#ctx = ctx;
+  constructor({ server, bucket, stream }: RequestContext, params: ReadParams) {
+    this.#ctx = server.ctx;
     this.#params = params;
     this.#bucket = bucket;
     this.#stream = stream;

@@ -1,14 +1,14 @@
 /**
  * One request, from its route handler to the end of its answer: the only owner of `res`. It counts the request as open, hears when the
- * client leaves, holds the bytes of the body, writes refusals and counts the answer. There are three ways to answer:
+ * client leaves, holds the bytes of the body, writes refusals and counts the answer. There are four ways to answer:
  *
- * - send(): a shard is asked, and a ReplyRenderer writes the whole answer. The context is the ReplyHandler itself, so a reply needs
- *   no lookup and no promise.
+ * - send(): a shard is asked, and a ReplyRenderer writes the whole answer. A reply needs no lookup and no promise.
  * - aggregate(): several replies, or a promise, become one answer.
  * - streaming(): pieces at the pace of the reader.
+ * - follow(): a live reader answers when something is appended.
  *
- * Contexts are pooled, with their callbacks bound once. uWebSockets.js takes functions (abort, data, cork); closures made for each
- * request would cost three allocations and their survival through a minor collection.
+ * Contexts are pooled, with their callbacks bound once: uWebSockets.js takes functions (abort, data, cork), and closures made for each
+ * request would cost three allocations.
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
@@ -18,7 +18,7 @@ import { type Asking, type Request, fillRequest, newRequest } from '../protocol/
 import { type BodyBudget, type BodyOwner, BodyReader } from './body.ts';
 import { type Family, type HttpServerContext, NO_ROUTE, type Operation, type RouteTraits } from './context.ts';
 import { type GuardedAbort, type ResponseOwner, guardAbort, takeOver } from './guard.ts';
-import { JSON_TYPE, type Responder, TEXT_PLAIN } from './response.ts';
+import type { Responder } from './response.ts';
 import { type ResponseHolder, type StreamOptions, StreamingResponse } from './streaming.ts';
 import type { UwsRequest, UwsResponse } from './uws.ts';
 
@@ -43,6 +43,14 @@ export type AggregateResponse = Pick<
   RequestContext,
   'isOver' | 'json' | 'text' | 'empty' | 'unavailable' | 'refuse' | 'guard'
 >;
+
+/** An answer that waits for what is appended. Once told that it is over it does not touch the context again. */
+export interface LiveAnswer {
+  /** The client has left. */
+  gone(): void;
+  /** Ends it with a refusal, in a form that fits what is out already. Harmless after the end. */
+  fail(code: ErrorCode): void;
+}
 
 /** The reply while its answer is written; valid only there. A module variable, so the cork callback needs no closure. */
 let answering: Reply | undefined;
@@ -79,10 +87,12 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   #renderer: ReplyRenderer | undefined = undefined;
   #consumer: BodyConsumer | undefined = undefined;
   #streaming: StreamingResponse | undefined = undefined;
+  #live: LiveAnswer | undefined = undefined;
+  /** Made for the first body. */
+  #body: BodyReader | undefined = undefined;
   #request: Request | undefined = undefined;
 
   readonly #pool: RequestPool;
-  readonly #body: BodyReader;
   readonly #abort: GuardedAbort;
   readonly #write = (): void => this.#writeReply();
 
@@ -92,7 +102,6 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     this.responder = responder;
     this.#pool = pool;
     this.#abort = guardAbort(server.logError, this, () => this.#aborted());
-    this.#body = new BodyReader(server, this);
   }
 
   /** A route handler begins. */
@@ -117,7 +126,6 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   returned(): void {
     this.#req = undefined;
     if (this.isAccepted) return;
-    // Answered, or a live reader has taken the response over.
     this.res = undefined;
     this.#pool.give(this);
   }
@@ -163,6 +171,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     const { res, route } = this;
     if (res === undefined) return;
     this.#consumer = consumer;
+    this.#body ??= new BodyReader(this.server, this);
     this.#body.read(res, declared, route.bodyBytesMax ?? 0, budget);
   }
 
@@ -215,40 +224,26 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   }
 
   json(status: number, value: unknown): void {
-    this.write(status, (res) => this.responder.json(res, status, JSON.stringify(value)));
+    this.respond((res) => this.responder.json(res, status, JSON.stringify(value)));
   }
 
-  /** JSON on one line each for people with curl, and a Retry-After for machines. */
   unavailable(value: unknown): void {
-    this.write(503, (res) => {
-      this.responder.begin(res, 503);
-      res.writeHeader('retry-after', '1');
-      res.writeHeader('content-type', JSON_TYPE);
-      this.responder.end(res, JSON.stringify(value));
-    });
+    this.respond((res) => this.responder.unavailable(res, JSON.stringify(value)));
   }
 
-  /** A sentence that stands in no table. */
   text(status: number, sentence: string): void {
-    this.write(status, (res) => this.responder.text(res, status, sentence));
+    this.respond((res) => this.responder.text(res, status, sentence));
   }
 
   empty(status: 200 | 201 | 204): void {
-    this.write(status, (res) => {
-      this.responder.begin(res, status);
-      if (status === 204) res.endWithoutBody();
-      else res.writeHeader('content-type', TEXT_PLAIN).end();
-    });
+    this.respond((res) => this.responder.empty(res, status));
   }
 
-  /** An answer of a form of its own. */
-  write(status: number, write: (res: UwsResponse) => void): void {
+  /** A whole answer of any form: `render` writes it and returns its status. Harmless after the end. */
+  respond(render: (res: UwsResponse) => number): void {
     const { res } = this;
     if (res === undefined) return;
-    res.cork(() => {
-      write(res);
-      this.done(status);
-    });
+    res.cork(() => this.done(render(res)));
   }
 
   /** Runs what follows a reply: a bug in it is logged, and the answer ends. */
@@ -261,7 +256,6 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     }
   }
 
-  /** A bug in what makes the answer. */
   crash(error: unknown): void {
     this.server.logError(error, this.operation);
     this.fail('INTERNAL');
@@ -275,42 +269,51 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     return (this.#streaming = new StreamingResponse(this, options));
   }
 
-  // --- Refusals and ends
+  // --- A live reader
 
-  /** Ends the request with a refusal that no shard gave. Harmless after the end. */
-  refuse(code: ErrorCode, detail?: string): void {
+  /** Keeps the response for `live`. It is not counted as open: a node that stops ends its live readers first. */
+  follow(live: LiveAnswer): void {
+    const { res } = this;
+    if (res === undefined || this.isAccepted) return;
+    this.isAccepted = true;
+    this.#live = live;
+    takeOver(res, this, this.#abort);
+  }
+
+  /** The status of an event stream is out; what follows is not counted. */
+  opened(status: number): void {
+    this.server.count(this.operation, status, this.startedMs);
+  }
+
+  /** Ends an answer that opened() has counted. */
+  finish(): void {
     const { res } = this;
     if (res === undefined) return;
-    res.cork(() => this.done(this.responder.error(res, this.family, code, detail)));
+    this.#end();
+    res.cork(() => res.end());
+  }
+
+  // --- Refusals and ends
+
+  /** Ends the request with a refusal that no shard gave. */
+  refuse(code: ErrorCode, detail?: string): void {
+    this.respond((res) => this.responder.error(res, this.family, code, detail));
   }
 
   /** Ends it with what a shard refused. */
   refuseReply(reply: Reply): void {
-    const { res } = this;
-    if (res === undefined) return;
-    res.cork(() => this.done(this.responder.refusal(res, this.family, reply)));
+    this.respond((res) => this.responder.refusal(res, this.family, reply));
   }
 
   /** 405 with the methods that the route does have. */
   methodNotAllowed(allow: string): void {
-    this.write(405, (res) => void this.responder.methodNotAllowed(res, allow));
-  }
-
-  /** The whole answer to OPTIONS. `allow`: the methods of the route, '' when they are not told. */
-  preflight(allow: string): void {
-    this.write(204, (res) => this.responder.preflight(res, allow));
-  }
-
-  /** A refusal, and the connection is closed. */
-  refuseAndClose(code: ErrorCode, detail: string): void {
-    const { res } = this;
-    if (res === undefined) return;
-    res.cork(() => this.done(this.responder.refuseAndClose(res, code, detail)));
+    this.respond((res) => this.responder.methodNotAllowed(res, allow));
   }
 
   /** A refusal, or a cut when part of the answer is out. */
   fail(code: ErrorCode, detail?: string): void {
-    if (this.#streaming?.isBegun === true) this.cut();
+    if (this.#live !== undefined) this.#live.fail(code);
+    else if (this.#streaming?.isBegun === true) this.cut();
     else this.refuse(code, detail);
   }
 
@@ -349,7 +352,9 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   }
 
   #aborted(): void {
+    const live = this.#live;
     this.#end();
+    live?.gone();
     this.onAbort?.();
   }
 
@@ -362,12 +367,13 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
   }
 
   #over(): void {
-    this.#body.release();
+    this.#body?.release();
     this.#renderer = undefined;
     this.#consumer = undefined;
     if (!this.isAccepted) return;
-    this.server.closed();
-    if (!this.#isShared && !this.#body.isPending) this.#pool.give(this);
+    if (this.#live === undefined) this.server.closed();
+    this.#live = undefined;
+    if (!this.#isShared && this.#body?.isPending !== true) this.#pool.give(this);
   }
 }
 

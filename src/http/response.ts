@@ -184,32 +184,50 @@ export class Responder {
   }
 
   /** The whole answer to OPTIONS. `allow`: the methods of the route, '' when they are not told. */
-  preflight(res: UwsResponse, allow: string): void {
+  preflight(res: UwsResponse, allow: string): number {
     this.begun = res;
     res.writeStatus('204 No Content');
     res.writeHeader(BLOCK_NAME, this.#preflight);
     if (allow !== '') res.writeHeader('allow', allow);
     res.endWithoutBody();
     this.ended = res;
+    return 204;
   }
 
-  /** A whole JSON answer. */
-  json(res: UwsResponse, status: number, body: string): void {
+  /** A whole JSON answer. Returns the status, for the metrics, as every whole answer does. */
+  json(res: UwsResponse, status: number, body: string): number {
     this.begin(res, status);
     res.writeHeader('content-type', JSON_TYPE);
     this.end(res, body);
+    return status;
+  }
+
+  /** JSON that says why not, for a client that should come back. */
+  unavailable(res: UwsResponse, body: string): number {
+    this.begin(res, 503);
+    res.writeHeader('retry-after', RETRY_AFTER_SECONDS);
+    res.writeHeader('content-type', JSON_TYPE);
+    this.end(res, body);
+    return 503;
+  }
+
+  empty(res: UwsResponse, status: 200 | 201 | 204): number {
+    this.begin(res, status);
+    if (status === 204) res.endWithoutBody();
+    else res.writeHeader('content-type', TEXT_PLAIN).end();
+    return status;
   }
 
   /** A whole answer of one sentence that stands in no table. */
-  text(res: UwsResponse, status: number, sentence: string): void {
+  text(res: UwsResponse, status: number, sentence: string): number {
     this.begin(res, status);
     res.writeHeader('content-type', TEXT_PLAIN);
     this.end(res, `${sentence}\n`);
+    return status;
   }
 
   /**
-   * A whole refusal: status by family, headers that the reply knows, one sentence as text. Call it corked. Returns the
-   * status, for the metrics. `detail` follows the table's sentence; without it the reply's own text does.
+   * A whole refusal: status by family, headers that the reply knows, one sentence as text. Call it corked. `detail` follows the table's sentence; without it the reply's own text does.
    */
   error(res: UwsResponse, family: Family, code: ErrorCode, detail?: string, reply?: Reply): number {
     const row = ERRORS[code];

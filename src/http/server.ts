@@ -169,7 +169,10 @@ function handle(
   if (fault !== undefined) return refuseFraming(call, fault);
   const refusal = admission.refuses(headers, req, call.method);
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
-  if (call.method === 'options') return call.preflight(router.allow(req.getUrl()));
+  if (call.method === 'options') {
+    const allow = router.allow(req.getUrl());
+    return call.respond((res) => call.responder.preflight(res, allow));
+  }
   if (server.closing) return call.refuse('STOPPING');
   return router.route(call, req.getUrl());
 }
@@ -180,7 +183,7 @@ function handle(
  */
 function refuseFraming(call: RequestContext, fault: string): void {
   call.aggregate();
-  setImmediate(() => call.refuseAndClose('INVALID_HEADER', fault));
+  setImmediate(() => call.respond((res) => call.responder.refuseAndClose(res, 'INVALID_HEADER', fault)));
 }
 
 /** An async handler that took the response over may fail later. */

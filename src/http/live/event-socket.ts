@@ -1,4 +1,4 @@
-/** The socket of one event stream: the head of its answer, what waits in it, since when it takes nothing, when it was last written to. */
+/** What the socket of one event stream has taken and what waits in it; and the head of the answer. Its reader owns the response. */
 import { READER_BUFFER_BYTES_MAX } from '../../base/limits.ts';
 import { formatOffset } from '../../protocol/header-values.ts';
 import { isText } from '../../protocol/media-type.ts';
@@ -15,15 +15,13 @@ const STALL_MS_MAX = 30_000;
 
 export class EventSocket {
   readonly #live: Live;
-  readonly #res: UwsResponse;
   lastWriteMs: number;
   /** It refused bytes at this time and took none since; -1 when it is free. */
   #stalledMs = -1;
   #bufferedBytes = 0;
 
-  constructor(live: Live, res: UwsResponse) {
+  constructor(live: Live) {
     this.#live = live;
-    this.#res = res;
     this.lastWriteMs = live.ctx.monotonicMs();
   }
 
@@ -31,7 +29,7 @@ export class EventSocket {
     return this.#stalledMs >= 0;
   }
 
-  /** It took nothing for so long that nobody can be at its other end. */
+  /** It took nothing for so long that the client must be gone. */
   isDead(clockMs: number): boolean {
     return this.isStalled && clockMs - this.#stalledMs >= STALL_MS_MAX;
   }
@@ -42,9 +40,9 @@ export class EventSocket {
   }
 
   /** False: the socket is full, and the bytes wait in memory. */
-  write(bytes: Uint8Array): boolean {
+  write(res: UwsResponse, bytes: Uint8Array): boolean {
     this.lastWriteMs = this.#live.clock.clockMs;
-    if (writeChunk(this.#res, bytes)) {
+    if (writeChunk(res, bytes)) {
       this.drained();
       return true;
     }
@@ -60,8 +58,8 @@ export class EventSocket {
   }
 
   /** Writes a comment; true when everything has left. */
-  probe(): boolean {
-    if (!writeChunk(this.#res, COMMENT)) return false;
+  probe(res: UwsResponse): boolean {
+    if (!writeChunk(res, COMMENT)) return false;
     this.drained();
     return true;
   }

@@ -6,12 +6,12 @@
 import type { ErrorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { REPLY_CLOSED, REPLY_UP_TO_DATE, Reply } from '../../protocol/reply.ts';
-import type { HttpContext, ReadParams, Target } from '../context.ts';
+import type { HttpContext, ReadParams } from '../context.ts';
 import { ReadCoding, cacheOfRead, cacheOfTurn, isRecordRead, readEtag, writeReadHeaders } from '../read-response.ts';
 import type { Responder } from '../response.ts';
 import { shownContentType, writeStoredType } from '../stored-type.ts';
 import { backpressureOf } from '../backpressure.ts';
-import { type ResponseOwner, guardAbort, takeOver } from '../guard.ts';
+import type { LiveAnswer, RequestContext } from '../request.ts';
 import type { UwsResponse } from '../uws.ts';
 import { Timed } from './clock.ts';
 import { cursorFloor, cursorSpan } from './events.ts';
@@ -35,34 +35,24 @@ const WAITING = 2;
 const PACKING = 3;
 const DONE = 4;
 
-/** Serves `live=long-poll`. Call it in the route handler; it takes over `res`. */
-export function startLongPoll(
-  ctx: HttpContext,
-  res: UwsResponse,
-  target: Target,
-  params: ReadParams,
-  responder: Responder,
-): void {
+/** Serves `live=long-poll`. Call it in the route handler. */
+export function startLongPoll(call: RequestContext, params: ReadParams): void {
+  const { ctx } = call.server;
   const live = liveOf(ctx);
-  const backpressure = backpressureOf(ctx);
-  if (live.stopping || live.full || backpressure.full) {
+  call.operation = 'long_poll';
+  if (live.stopping || live.full || backpressureOf(ctx).full) {
     ctx.metrics.live.refused++;
-    const code = live.stopping ? 'STOPPING' : live.full ? 'WATCHERS_FULL' : 'ANSWERS_FULL';
-    const status = responder.error(res, target.family, code);
-    ctx.metrics.response('long_poll', status, 0);
-    return;
+    return call.refuse(live.stopping ? 'STOPPING' : live.full ? 'WATCHERS_FULL' : 'ANSWERS_FULL');
   }
-  new LongPoll(live, res, target, params, responder).start();
+  return new LongPoll(live, call, params).start();
 }
 
-class LongPoll extends Timed implements Member, EventReader, ReplyHandler, ResponseOwner {
-  readonly operation = 'long_poll';
+class LongPoll extends Timed implements Member, EventReader, ReplyHandler, LiveAnswer {
   readonly #live: Live;
   readonly #ctx: HttpContext;
-  readonly #res: UwsResponse;
-  readonly #target: Target;
+  /** Undefined once it is answered. */
+  #call: RequestContext | undefined;
   readonly #params: ReadParams;
-  readonly #responder: Responder;
   readonly #topic: Topic;
   readonly #position: ReadPosition;
   readonly #records: boolean;
@@ -72,16 +62,15 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
   /** The last answer without bytes, for the 204. */
   #tail: Reply | undefined;
 
-  constructor(live: Live, res: UwsResponse, target: Target, params: ReadParams, responder: Responder) {
+  constructor(live: Live, call: RequestContext, params: ReadParams) {
     super();
+    const { bucket, stream } = call;
     this.#live = live;
     this.#ctx = live.ctx;
-    this.#res = res;
-    this.#target = target;
+    this.#call = call;
     this.#params = params;
-    this.#responder = responder;
     this.#records = isRecordRead(params);
-    this.#coding = new ReadCoding(live.ctx, params, target.bucket, target.stream);
+    this.#coding = new ReadCoding(call, params);
     this.#startedMs = live.ctx.monotonicMs();
     this.#position = {
       mode: params.mode,
@@ -90,24 +79,21 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
       maxRecords: params.maxRecords,
       readFlags: params.readFlags,
     };
-    this.#topic = live.attach(target, this);
+    this.#topic = live.attach({ bucket, stream, group: call.gateway.groupOf(bucket, stream) }, this);
     live.ctx.metrics.live.longPolls++;
   }
 
   start(): void {
-    const gone = guardAbort(this.#ctx.logError, this, () => {
-      if (this.#state !== DONE) this.#leave();
-    });
-    takeOver(this.#res, this, gone);
+    this.#call?.follow(this);
     if (this.#topic.read(this.#position, this)) this.#live.clock.schedule(this, this.#params.timeoutMs);
-    else this.#answer(() => this.#responder.error(this.#res, this.#target.family, 'SHARD_BUSY'));
+    else this.fail('SHARD_BUSY');
   }
 
   onReply(reply: Reply): void {
     if (this.#state === DONE) return;
     this.#topic.beforeReply(reply);
     if (reply.code !== 0) {
-      this.#answer(() => this.#responder.refusal(this.#res, this.#target.family, reply));
+      this.#leave()?.refuseReply(reply);
     } else if (this.#tail !== undefined && readIncarnation(reply) !== readIncarnation(this.#tail)) {
       this.onDeleted();
     } else if (reply.nextOffset > reply.startOffset || !reply.has(REPLY_UP_TO_DATE)) {
@@ -173,12 +159,12 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
     if (this.#state === PACKING) return;
     // The answer to a READ under way says more than this event: the stream may exist anew.
     if (this.#state === READING && this.#tail === undefined) return;
-    this.#answer(() => this.#responder.error(this.#res, this.#target.family, 'STREAM_NOT_FOUND'));
+    this.fail('STREAM_NOT_FOUND');
   }
 
   onStop(): void {
     if (this.#tail !== undefined) this.#empty();
-    else this.#answer(() => this.#responder.error(this.#res, this.#target.family, 'STOPPING'));
+    else this.fail('STOPPING');
   }
 
   onTime(): void {
@@ -191,8 +177,12 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
     this.fail('INTERNAL');
   }
 
+  gone(): void {
+    this.#leave();
+  }
+
   fail(code: ErrorCode): void {
-    if (this.#state !== DONE) this.#answer(() => this.#responder.error(this.#res, this.#target.family, code));
+    this.#leave()?.refuse(code);
   }
 
   #remainingMs(): number {
@@ -214,70 +204,74 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, Respo
   /** Answers with the bytes of an answer or event, or does so when they are compressed. */
   #bring(reply: Reply): void {
     const later = (answer: Reply): void => {
-      if (this.#state === PACKING) this.#answer(() => this.#ok(answer));
+      if (this.#state === PACKING) this.#answer((res, responder) => this.#ok(res, responder, answer));
     };
-    if (!this.#coding.defers(reply, later)) return this.#answer(() => this.#ok(reply));
+    if (!this.#coding.defers(reply, later)) {
+      return this.#answer((res, responder) => this.#ok(res, responder, reply));
+    }
     this.#state = PACKING;
     this.#live.clock.cancel(this);
     this.#topic.stopWaiting(this);
   }
 
   /** 200 with the bytes of an answer or event, or 304. */
-  #ok(reply: Reply): number {
+  #ok(res: UwsResponse, responder: Responder, reply: Reply): number {
     const coding = this.#coding;
     const tag = readEtag(reply, this.#params);
     const known = coding.known(tag);
     const status = known === undefined ? 200 : 304;
-    this.#responder.begin(this.#res, status, cacheOfRead(this.#params, reply));
-    writeStoredType(this.#res, shownContentType(reply));
-    writeReadHeaders(this.#res, reply, this.#params);
-    this.#writeCursor(reply);
-    coding.writeHeaders(this.#res, this.#responder, reply);
-    this.#res.writeHeader('etag', known ?? coding.etag(tag));
+    responder.begin(res, status, cacheOfRead(this.#params, reply));
+    writeStoredType(res, shownContentType(reply));
+    writeReadHeaders(res, reply, this.#params);
+    this.#writeCursor(res, reply);
+    coding.writeHeaders(res, responder, reply);
+    res.writeHeader('etag', known ?? coding.etag(tag));
     if (status === 304) {
-      this.#res.endWithoutBody();
+      res.endWithoutBody();
       return status;
     }
     const body = coding.body(reply);
-    if (body === undefined) this.#res.end();
-    else backpressureOf(this.#ctx).end(this.#res, body);
+    if (body === undefined) res.end();
+    else backpressureOf(this.#ctx).end(res, body);
     return status;
   }
 
   /** 204: nothing was appended. */
   #empty(): void {
     const tail = this.#tail as Reply;
-    this.#answer(() => {
-      this.#responder.begin(this.#res, 204, cacheOfTurn(this.#params));
-      writeReadHeaders(this.#res, tail, this.#params);
-      this.#writeCursor(tail);
-      this.#res.endWithoutBody();
+    this.#answer((res, responder) => {
+      responder.begin(res, 204, cacheOfTurn(this.#params));
+      writeReadHeaders(res, tail, this.#params);
+      this.#writeCursor(res, tail);
+      res.endWithoutBody();
       return 204;
     });
   }
 
   /** No cursor at the end of a closed stream: there is no next request to make. */
-  #writeCursor(reply: Reply): void {
+  #writeCursor(res: UwsResponse, reply: Reply): void {
     if (reply.has(REPLY_CLOSED)) return;
     const span = cursorSpan(Date.now());
     const floor = cursorFloor(this.#params.cursor, span, Math.random());
-    this.#res.writeHeader('stream-cursor', String(Math.max(floor, span)));
+    res.writeHeader('stream-cursor', String(Math.max(floor, span)));
   }
 
   /** Leaves, then writes: whatever happens while writing finds this request finished. */
-  #answer(write: () => number): void {
-    this.#leave();
-    this.#res.cork(() => {
-      const status = write();
-      this.#ctx.metrics.response('long_poll', status, (this.#ctx.monotonicMs() - this.#startedMs) * 1000);
-    });
+  #answer(render: (res: UwsResponse, responder: Responder) => number): void {
+    const call = this.#leave();
+    call?.respond((res) => render(res, call.responder));
   }
 
-  #leave(): void {
+  /** The context, to be answered; undefined when that has happened. */
+  #leave(): RequestContext | undefined {
+    const call = this.#call;
+    if (call === undefined) return undefined;
+    this.#call = undefined;
     this.#state = DONE;
     this.#live.clock.cancel(this);
     this.#topic.stopWaiting(this);
     this.#live.detach(this.#topic, this);
     this.#ctx.metrics.live.longPolls--;
+    return call;
   }
 }

@@ -12,11 +12,10 @@
 import { type ErrorCode, ERRORS, errorCode } from '../../base/errors.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { REPLY_CLOSED, REPLY_RECORDS, REPLY_UP_TO_DATE, type Reply } from '../../protocol/reply.ts';
-import type { HttpContext, ReadParams, Target } from '../context.ts';
-import { type ResponseOwner, guardAbort, takeOver, whenWritable } from '../guard.ts';
+import type { HttpContext, ReadParams } from '../context.ts';
+import { whenWritable } from '../guard.ts';
 import { isRecordRead } from '../read-response.ts';
-import type { Responder } from '../response.ts';
-import type { UwsResponse } from '../uws.ts';
+import type { LiveAnswer, RequestContext } from '../request.ts';
 import { SLOT_MS, Timed } from './clock.ts';
 import {
   COMMENT,
@@ -54,31 +53,30 @@ const DRAINING = 2;
 const LIVE = 3;
 const DONE = 4;
 
-/** Serves `live=sse`. Call it in the route handler; it takes over `res`. */
-export function startSse(
-  ctx: HttpContext,
-  res: UwsResponse,
-  target: Target,
-  params: ReadParams,
-  responder: Responder,
-): void {
+/** Serves `live=sse`. Call it in the route handler. */
+export function startSse(call: RequestContext, params: ReadParams): void {
+  const { ctx } = call.server;
   const live = liveOf(ctx);
+  call.operation = 'sse_open';
   if (live.stopping || live.full) {
     ctx.metrics.live.refused++;
-    const status = responder.error(res, target.family, live.stopping ? 'STOPPING' : 'WATCHERS_FULL');
-    ctx.metrics.response('sse_open', status, 0);
-    return;
+    return call.refuse(live.stopping ? 'STOPPING' : 'WATCHERS_FULL');
   }
-  new SseReader(live, res, target, params, responder).start();
+  return new SseReader(live, call, params).start();
 }
 
-class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyHandler, ResponseOwner {
-  readonly operation = 'sse_open';
+/** What one answer brings to its reader. */
+interface Delivery {
+  readonly body: Uint8Array | undefined;
+  readonly upToDate: boolean;
+  readonly closed: boolean;
+}
+
+class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyHandler, LiveAnswer {
   readonly #live: Live;
   readonly #ctx: HttpContext;
-  readonly #res: UwsResponse;
-  readonly #target: Target;
-  readonly #responder: Responder;
+  /** Undefined once it is over. */
+  #call: RequestContext | undefined;
   readonly #topic: Topic;
   readonly #position: ReadPosition;
   /** The client's own bound of one data event. */
@@ -88,7 +86,6 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   /** Addressed by records or in the envelope view: its events are its own, so it reads after every wake-up. */
   readonly #private: boolean;
   readonly #records: boolean;
-  readonly #startedMs: number;
   readonly #endMs: number;
   #state = READING;
   /** The head has been sent; the fields up to the next blank line are set. */
@@ -102,13 +99,12 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   #following = false;
   readonly #socket: EventSocket;
 
-  constructor(live: Live, res: UwsResponse, target: Target, params: ReadParams, responder: Responder) {
+  constructor(live: Live, call: RequestContext, params: ReadParams) {
     super();
+    const { bucket, stream } = call;
     this.#live = live;
     this.#ctx = live.ctx;
-    this.#res = res;
-    this.#target = target;
-    this.#responder = responder;
+    this.#call = call;
     this.#records = isRecordRead(params);
     this.#private = this.#records || (params.readFlags & READ_FLAG_ENVELOPE) !== 0;
     this.#requestedCursor = params.cursor;
@@ -121,60 +117,58 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
       maxRecords: params.maxRecords,
       readFlags: params.readFlags,
     };
-    this.#startedMs = live.ctx.monotonicMs();
-    this.#socket = new EventSocket(live, res);
+    this.#socket = new EventSocket(live);
     const spread = 1 + LIFETIME_SPREAD * (Math.random() - 0.5);
-    this.#endMs = this.#startedMs + live.ctx.settings.sseLifetimeMs * spread;
-    this.#topic = live.attach(target, this);
+    this.#endMs = call.startedMs + live.ctx.settings.sseLifetimeMs * spread;
+    this.#topic = live.attach({ bucket, stream, group: call.gateway.groupOf(bucket, stream) }, this);
     live.ctx.metrics.live.sseReaders++;
   }
 
   start(): void {
-    const gone = guardAbort(this.#ctx.logError, this, () => {
-      if (this.#state !== DONE) this.#leave();
-    });
-    takeOver(this.#res, this, gone);
+    this.#call?.follow(this);
     if (this.#topic.read(this.#position, this)) this.#appoint();
-    else this.#refuse('SHARD_BUSY');
+    else this.fail('SHARD_BUSY');
   }
 
   // --- answers of the shard
 
   onReply(reply: Reply): void {
-    if (this.#state === DONE) return;
+    const call = this.#call;
+    if (call === undefined) return;
     this.#topic.beforeReply(reply);
     if (reply.code !== 0) {
-      this.#failed(errorCode(reply.code), reply);
+      this.#failed(reply);
     } else if (this.#sawEnd && reply.has(REPLY_CLOSED) && reply.nextOffset === reply.startOffset) {
-      this.#res.cork(() => this.#refused(answerNothingMore(this.#res, this.#responder, reply)));
+      this.#leave()?.respond((res) => answerNothingMore(res, call.responder, reply));
     } else if (!this.#opened) {
       // Corked: the head and the first events are one write.
-      this.#res.cork(() => {
-        this.#open(reply);
-        this.#deliver(reply, true);
+      call.res?.cork(() => {
+        this.#open(call, reply);
+        this.#deliver(reply, 'first');
       });
     } else if (readIncarnation(reply) !== this.#incarnation) {
       this.onDeleted();
     } else {
-      this.#deliver(reply, false);
+      this.#deliver(reply, 'later');
     }
   }
 
-  #open(reply: Reply): void {
+  #open(call: RequestContext, reply: Reply): void {
+    const { res, responder } = call;
+    if (res === undefined) return;
     this.#opened = true;
     this.#sawEnd = false;
     this.#view = viewOf(reply);
     this.#incarnation = readIncarnation(reply);
     this.#cursorFloor = cursorFloor(this.#requestedCursor, cursorSpan(Date.now()), Math.random());
-    writeStreamHead(this.#res, this.#responder, reply, this.#view);
-    whenWritable(this.#res, this.#ctx.logError, this, () => this.#onWritable());
-    const { metrics } = this.#ctx;
-    metrics.live.sseOpened++;
-    metrics.response('sse_open', 200, (this.#ctx.monotonicMs() - this.#startedMs) * 1000);
+    writeStreamHead(res, responder, reply, this.#view);
+    whenWritable(res, this.#ctx.logError, call, () => this.#onWritable());
+    this.#ctx.metrics.live.sseOpened++;
+    call.opened(200);
   }
 
   /** Writes what an answer brought and decides how to go on. */
-  #deliver(reply: Reply, first: boolean): void {
+  #deliver(reply: Reply, which: 'first' | 'later'): void {
     const closed = reply.has(REPLY_CLOSED);
     const moved = reply.nextOffset > reply.startOffset;
     const body = moved ? reply.body : undefined;
@@ -186,8 +180,9 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     // The first answer was the access that renews a sliding lifetime.
     this.#position.readFlags |= READ_FLAG_NO_TOUCH;
     let taken = true;
-    if (bytes > 0 || first || closed) {
-      taken = this.#writeEvent(reply, body?.subarray(0, bytes), held === 0 && reply.has(REPLY_UP_TO_DATE), closed);
+    if (bytes > 0 || which === 'first' || closed) {
+      const upToDate = held === 0 && reply.has(REPLY_UP_TO_DATE);
+      taken = this.#writeEvent(reply, { body: body?.subarray(0, bytes), upToDate, closed });
     }
     if (closed) this.#finish();
     else if (reply.has(REPLY_UP_TO_DATE)) this.#follow();
@@ -196,7 +191,7 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     else this.#retryLater();
   }
 
-  #writeEvent(reply: Reply, body: Uint8Array | undefined, upToDate: boolean, closed: boolean): boolean {
+  #writeEvent(reply: Reply, { body, upToDate, closed }: Delivery): boolean {
     const frame = renderEvent(this.#view, body, {
       nextOffset: this.#offset,
       upToDate,
@@ -272,14 +267,16 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
 
   onStop(): void {
     if (this.#opened) this.#finish();
-    else this.#refuse('STOPPING');
+    else this.fail('STOPPING');
   }
 
   // --- the socket
 
   #write(bytes: Uint8Array): boolean {
     const wasStalled = this.#socket.isStalled;
-    const taken = this.#socket.write(bytes);
+    const res = this.#call?.res;
+    if (res === undefined) return true;
+    const taken = this.#socket.write(res, bytes);
     if (!taken && !wasStalled) this.#live.clock.schedule(this, PROBE_MS);
     return taken;
   }
@@ -298,7 +295,8 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   }
 
   #probe(): void {
-    if (this.#socket.probe() && this.#state === DRAINING) this.#readOn();
+    const res = this.#call?.res;
+    if (res !== undefined && this.#socket.probe(res) && this.#state === DRAINING) this.#readOn();
   }
 
   // --- time
@@ -306,14 +304,14 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   onTime(clockMs: number): void {
     if (clockMs >= this.#endMs) {
       if (this.#opened) this.#finish();
-      else this.#refuse('SHARD_BUSY');
+      else this.fail('SHARD_BUSY');
       return;
     }
     if (this.#state === RETRYING) this.#readOn();
     if (this.#socket.isStalled) {
       if (this.#socket.isDead(clockMs)) {
-        // Runs onAborted. There is nobody to say goodbye to.
-        this.#res.close();
+        // No client is left to read an end.
+        this.#leave()?.cut();
         return;
       }
       this.#probe();
@@ -334,17 +332,11 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
 
   // --- ends
 
-  #failed(code: ErrorCode, reply: Reply): void {
-    if (!this.#opened) {
-      this.#res.cork(() => {
-        const status = this.#responder.refusal(this.#res, this.#target.family, reply);
-        this.#refused(status);
-      });
-    } else if (ERRORS[code].retry) {
-      this.#finish();
-    } else {
-      this.#endWithError(code);
-    }
+  #failed(reply: Reply): void {
+    const code = errorCode(reply.code);
+    if (!this.#opened) this.#leave()?.refuseReply(reply);
+    else if (ERRORS[code].retry) this.#finish();
+    else this.#endWithError(code);
   }
 
   override onTimeFailed(): void {
@@ -352,21 +344,13 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
   }
 
   fail(code: ErrorCode): void {
-    if (this.#state === DONE) return;
+    if (this.#call === undefined) return;
     if (this.#opened) this.#endWithError(code);
-    else this.#refuse(code);
+    else this.#leave()?.refuse(code);
   }
 
-  /** Answers with a refusal instead of an event stream. */
-  #refuse(code: ErrorCode): void {
-    this.#res.cork(() => {
-      this.#refused(this.#responder.error(this.#res, this.#target.family, code));
-    });
-  }
-
-  #refused(status: number): void {
+  gone(): void {
     this.#leave();
-    this.#ctx.metrics.response('sse_open', status, (this.#ctx.monotonicMs() - this.#startedMs) * 1000);
   }
 
   #endWithError(code: ErrorCode): void {
@@ -377,13 +361,14 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
 
   /** A clean end: the client comes back to the offset of its last control event. */
   #finish(): void {
-    this.#leave();
-    this.#res.cork(() => {
-      this.#res.end();
-    });
+    this.#leave()?.finish();
   }
 
-  #leave(): void {
+  /** The context, to be answered or ended; undefined when that has happened. */
+  #leave(): RequestContext | undefined {
+    const call = this.#call;
+    if (call === undefined) return undefined;
+    this.#call = undefined;
     this.#state = DONE;
     this.#live.clock.cancel(this);
     this.#socket.drained();
@@ -391,5 +376,6 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     this.#topic.stopWaiting(this);
     this.#live.detach(this.#topic, this);
     this.#ctx.metrics.live.sseReaders--;
+    return call;
   }
 }

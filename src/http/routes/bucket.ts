@@ -10,9 +10,10 @@ import type { BucketResult } from '../../protocol/shard-summary.ts';
 
 /** PUT: a bucket needs no making. Any body is ignored. */
 export function handleCreateBucket(call: RequestContext): void {
-  call.write(201, (res) => {
+  call.respond((res) => {
     call.responder.begin(res, 201);
     res.end();
+    return 201;
   });
 }
 

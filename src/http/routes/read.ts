@@ -26,15 +26,10 @@ export function handleRead(call: RequestContext): void {
   return call.send(query, new Read(call, parsed.value));
 }
 
-/** A live reader takes the response over. */
 function handleLiveRead(call: RequestContext, params: ReadParams): void {
-  const { family, bucket, stream, responder, res } = call;
-  const { ctx } = call.server;
-  if (res === undefined) return;
-  const target = { family, bucket, stream, group: call.gateway.groupOf(bucket, stream) };
-  if (params.live === 'long-poll') return startLongPoll(ctx, res, target, params, responder);
+  if (params.live === 'long-poll') return startLongPoll(call, params);
   const resumed = resumeBehind(params, call.req.getHeader('last-event-id'));
-  if (resumed !== undefined) return startSse(ctx, res, target, resumed, responder);
+  if (resumed !== undefined) return startSse(call, resumed);
   call.operation = 'sse_open';
   return call.refuse('INVALID_HEADER', 'Last-Event-ID is not the id of an event of this URL');
 }
@@ -44,10 +39,10 @@ class Read implements ReplyRenderer {
   readonly #noBytes: boolean;
   readonly #coding: ReadCoding;
 
-  constructor({ server, bucket, stream }: RequestContext, { params, noBytes }: ReadQuery) {
+  constructor(call: RequestContext, { params, noBytes }: ReadQuery) {
     this.#params = params;
     this.#noBytes = noBytes;
-    this.#coding = new ReadCoding(server.ctx, params, bucket, stream);
+    this.#coding = new ReadCoding(call, params);
   }
 
   /** Until the answer is compressed it counts as not yet come: who leaves meanwhile is forgotten when it is. */

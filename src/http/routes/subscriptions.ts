@@ -85,7 +85,7 @@ class Task implements BodyConsumer {
 
 function answer(call: RequestContext, result: ControlAnswer): void {
   if (result.allow !== undefined) call.methodNotAllowed(result.allow);
-  else call.write(result.status, (res) => write(res, call.responder, result));
+  else call.respond((res) => write(res, call.responder, result));
 }
 
 /** The code of `{"error":{"code":...}}`, the shape of all refusals here. */
@@ -96,7 +96,7 @@ function codeOf(json: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined;
 }
 
-function write(res: UwsResponse, responder: Responder, answer: ControlAnswer): void {
+function write(res: UwsResponse, responder: Responder, answer: ControlAnswer): number {
   const { status, json, contentType, cache, retry } = answer;
   responder.begin(res, status, cache, codeOf(json));
   if (retry === true) res.writeHeader('retry-after', '1');
@@ -104,4 +104,5 @@ function write(res: UwsResponse, responder: Responder, answer: ControlAnswer): v
   if (json !== undefined) res.writeHeader('content-type', contentType ?? JSON_TYPE);
   if (json === undefined) res.endWithoutBody();
   else responder.end(res, JSON.stringify(json));
+  return status;
 }

@@ -5,14 +5,22 @@ import { newConnections } from '../new-connections.ts';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
-import type { HttpContext, HttpMetrics, HttpSettings, ReadParams, Target } from '../../../src/http/context.ts';
+import {
+  type HttpContext,
+  type HttpMetrics,
+  HttpServerContext,
+  type HttpSettings,
+  type ReadParams,
+} from '../../../src/http/context.ts';
 import { CorsPolicy } from '../../../src/http/cors.ts';
 import { liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
+import { type RequestContext, RequestPool } from '../../../src/http/request.ts';
 import { Responder } from '../../../src/http/response.ts';
+import { BodyBudget } from '../../../src/http/body.ts';
 import { ResponseBackpressure } from '../../../src/http/backpressure.ts';
-import { loadUws } from '../../../src/http/uws.ts';
+import { type UwsRequest, type UwsResponse, loadUws } from '../../../src/http/uws.ts';
 import { READ_NOW, READ_OFFSET, READ_RECORD } from '../../../src/protocol/read.ts';
 import { MemoryGateway } from '../../support/memory-gateway.ts';
 import { NO_FORKS } from '../no-forks.ts';
@@ -64,6 +72,31 @@ function paramsOf(query: URLSearchParams, ifNoneMatch: string): ReadParams {
   };
 }
 
+export function newCalls(ctx: HttpContext): RequestPool {
+  const cors = new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor('');
+  return new RequestPool(
+    new HttpServerContext(ctx, new BodyBudget(1)),
+    new Responder(cors, false, new ResponseBackpressure(rethrow)),
+  );
+}
+
+export interface Begun {
+  readonly res: UwsResponse;
+  /** Handlers of live reads ask nothing of it. */
+  readonly req?: UwsRequest;
+  readonly stream: string;
+}
+
+/** The context of a read of one of bucket b's streams, as it comes to its handler. */
+export function beginCall(calls: RequestPool, { res, req, stream }: Begun): RequestContext {
+  const call = calls.take();
+  call.begin(res, req ?? ({} as UwsRequest), call.server.ctx.monotonicMs());
+  call.family = 'flat';
+  call.bucket = 'b';
+  call.stream = stream;
+  return call;
+}
+
 /** The clock stands still but for advance(), so nothing in these tests depends on how fast the machine is. */
 export async function startLive(t: TestContext, settings: Partial<HttpSettings> = {}): Promise<LiveServer> {
   const uws = loadUws();
@@ -92,17 +125,14 @@ export async function startLive(t: TestContext, settings: Partial<HttpSettings> 
       ...settings,
     },
   };
-  const responder = new Responder(
-    new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor(''),
-    false,
-    new ResponseBackpressure(rethrow),
-  );
+  const calls = newCalls(ctx);
   const app = uws.App();
   app.get('/:stream', (res, req) => {
     const params = paramsOf(new URLSearchParams(req.getQuery()), req.getHeader('if-none-match'));
-    const target: Target = { family: 'flat', bucket: 'b', stream: req.getParameter(0) ?? '', group: 0 };
-    if (params.live === 'sse') startSse(ctx, res, target, params, responder);
-    else startLongPoll(ctx, res, target, params, responder);
+    const call = beginCall(calls, { res, req, stream: req.getParameter(0) ?? '' });
+    if (params.live === 'sse') startSse(call, params);
+    else startLongPoll(call, params);
+    call.returned();
   });
   const port = await new Promise<number>((resolve, reject) => {
     app.listen('127.0.0.1', 0, (token) => {

@@ -5,15 +5,12 @@ import { type TestContext, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { compressionOf } from '../../../src/http/read-response.ts';
 import type { ReadParams } from '../../../src/http/context.ts';
-import { CorsPolicy } from '../../../src/http/cors.ts';
 import { writeHeaders } from '../../../src/http/headers.ts';
 import { endAllLive, liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
-import { Responder } from '../../../src/http/response.ts';
-import { ResponseBackpressure } from '../../../src/http/backpressure.ts';
 import { READ_OFFSET } from '../../../src/protocol/read.ts';
 import { FakeResponse } from './fake-response.ts';
-import { type LiveServer, rethrow, startLive } from './harness.ts';
+import { type LiveServer, beginCall, newCalls, startLive } from './harness.ts';
 
 const KEY = 'b/s';
 const RECORD = JSON.stringify('the same again '.repeat(2000));
@@ -45,12 +42,7 @@ async function packing(t: TestContext): Promise<Packing> {
   const response = new FakeResponse();
   writeHeaders().reset();
   writeHeaders().take('accept-encoding', 'gzip');
-  const responder = new Responder(
-    new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor(''),
-    false,
-    new ResponseBackpressure(rethrow),
-  );
-  startLongPoll(ctx, response.res, { family: 'flat', bucket: 'b', stream: 's', group: 0 }, PARAMS, responder);
+  startLongPoll(beginCall(newCalls(ctx), { res: response.res, stream: 's' }), PARAMS);
   gateway.pump();
   assert.equal(liveOf(ctx).memberCount, 1);
   gateway.append(KEY, RECORD);

@@ -3,29 +3,22 @@
 import assert from 'node:assert/strict';
 import { newConnections } from '../new-connections.ts';
 import { test } from 'node:test';
-import type { HttpContext, ReadParams, Target } from '../../../src/http/context.ts';
-import { CorsPolicy } from '../../../src/http/cors.ts';
+import type { HttpContext, ReadParams } from '../../../src/http/context.ts';
 import { BUFFERED_BYTES_MAX, liveOf } from '../../../src/http/live/live.ts';
 import { startLongPoll } from '../../../src/http/live/long-poll.ts';
 import { startSse } from '../../../src/http/live/sse.ts';
-import { Responder } from '../../../src/http/response.ts';
-import { ResponseBackpressure } from '../../../src/http/backpressure.ts';
+import type { RequestPool } from '../../../src/http/request.ts';
 import { READ_NOW, READ_OFFSET } from '../../../src/protocol/read.ts';
 import { createRandom, type Random, seedFromEnvironment } from '../../support/random.ts';
 import { MemoryGateway } from '../../support/memory-gateway.ts';
 import { FakeResponse } from './fake-response.ts';
-import { rethrow } from './harness.ts';
+import { beginCall, newCalls, rethrow } from './harness.ts';
 import { NO_FORKS } from '../no-forks.ts';
-
-const RESPONDER = new Responder(
-  new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor(''),
-  false,
-  new ResponseBackpressure(rethrow),
-);
 
 class World {
   readonly gateway = new MemoryGateway();
   readonly ctx: HttpContext;
+  readonly #calls: RequestPool;
   clockMs = 0;
 
   constructor() {
@@ -64,6 +57,7 @@ class World {
         tls: undefined,
       },
     };
+    this.#calls = newCalls(this.ctx);
   }
 
   open(live: 'sse' | 'long-poll', offset: number | 'now', maxBytes = 0): FakeResponse {
@@ -79,9 +73,10 @@ class World {
       cursor: undefined,
       ifNoneMatch: '',
     };
-    const target: Target = { family: 'flat', bucket: 'b', stream: 's', group: 0 };
-    if (live === 'sse') startSse(this.ctx, response.res, target, params, RESPONDER);
-    else startLongPoll(this.ctx, response.res, target, params, RESPONDER);
+    const call = beginCall(this.#calls, { res: response.res, stream: 's' });
+    if (live === 'sse') startSse(call, params);
+    else startLongPoll(call, params);
+    call.returned();
     return response;
   }
 
