@@ -54,7 +54,7 @@ export interface Operations {
 /** What the handlers of one plane need of the node. */
 export interface PlaneServices extends Operations {
   /** Does the sender have the plane's token, or does the plane ask for none? Only such a sender is told why a node is not ready. */
-  knows(headers: WriteHeaders): boolean;
+  readonly knows: (headers: WriteHeaders) => boolean;
 }
 
 /** The handler on a node with these services; undefined: the node does not serve the route. */
