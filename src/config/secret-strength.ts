@@ -27,15 +27,15 @@ const STEPS_MAX = 1 / 2;
 export function weaknessOf(secret: string): string | undefined {
   const plain = secret.replaceAll('-', '');
   const isHex = /^(?:[0-9a-f]+|[0-9A-F]+)$/.test(plain);
-  const bits = (isHex ? plain.length : secret.length) * bitsPerCharacter(secret, isHex);
+  const bits = isHex ? plain.length * HEX_BITS : secret.length * mixedBits(secret);
   if (bits < BITS_MIN) return `has ${Math.floor(bits)} bits of entropy at best, and ${BITS_MIN} are needed`;
   if (new Set(plain).size < (isHex ? DISTINCT_HEX_MIN : DISTINCT_MIXED_MIN)) return 'has too few different characters';
   if (freshTriples(secret) < FRESH_MIN) return 'repeats a pattern';
   return steps(secret) > STEPS_MAX ? 'is a row of characters that follow each other' : undefined;
 }
 
-function bitsPerCharacter(secret: string, isHex: boolean): number {
-  if (isHex) return HEX_BITS;
+/** Of a character of base64 or of words. */
+function mixedBits(secret: string): number {
   const deviation = Math.sqrt((CHANGES * (1 - CHANGES)) / secret.length);
   return changes(secret) < CHANGES - DEVIATIONS_MAX * deviation ? WORD_BITS : MIXED_BITS;
 }

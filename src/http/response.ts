@@ -116,6 +116,14 @@ const CODES_WITH_OFFSET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'RETENTION_BEYOND_SNAPSHOT',
 ]);
 
+export interface ResponderOptions {
+  readonly cors: CorsBlocks;
+  /** Answers to HEAD omit it. */
+  readonly body: 'written' | 'omitted';
+  readonly backpressure: ResponseBackpressure;
+  readonly readCache?: ReadCache;
+}
+
 /**
  * Writes the parts that all answers to one kind of request share. There is one instance for each CORS result and for
  * HEAD or not, made at start, so a request costs no allocation here.
@@ -136,8 +144,8 @@ export class Responder {
   readonly #read: string;
   readonly #turn: string;
 
-  constructor(cors: CorsBlocks, headOnly: boolean, backpressure: ResponseBackpressure, readCache: ReadCache = 'none') {
-    this.headOnly = headOnly;
+  constructor({ cors, body, backpressure, readCache = 'none' }: ResponderOptions) {
+    this.headOnly = body === 'omitted';
     this.#backpressure = backpressure;
     this.#noStore = staticBlock('no-store', cors.answer);
     this.#noCache = staticBlock('no-cache', cors.answer);
@@ -226,22 +234,34 @@ export class Responder {
     return status;
   }
 
-  /**
-   * A whole refusal: status by family, headers that the reply knows, one sentence as text. Call it corked. `detail` follows the table's sentence; without it the reply's own text does.
-   */
-  error(res: UwsResponse, family: Family, code: ErrorCode, detail?: string, reply?: Reply): number {
+  /** A whole refusal. `detail` follows the sentence of its code. Call it corked. */
+  error(res: UwsResponse, family: Family, code: ErrorCode, detail = ''): number {
+    this.#beginRefusal(res, family, code);
+    return this.#endRefusal(res, family, { code, detail });
+  }
+
+  /** error() for a reply that came back with a code other than OK: what the reply knows goes into headers and sentence. */
+  refusal(res: UwsResponse, family: Family, reply: Reply): number {
+    const code = errorCode(reply.code);
+    this.#beginRefusal(res, family, code);
+    writeRefusalHeaders(res, code, reply);
+    return this.#endRefusal(res, family, { code, detail: explanation(reply) });
+  }
+
+  #beginRefusal(res: UwsResponse, family: Family, code: ErrorCode): void {
     const row = ERRORS[code];
-    const status = row[family];
-    this.begin(res, status, 'no-store', code);
+    this.begin(res, row[family], 'no-store', code);
     if (row.retry) res.writeHeader('retry-after', RETRY_AFTER_SECONDS);
     if (code === 'CONTENT_ENCODING') res.writeHeader('accept-encoding', 'identity');
     if (code === 'UNAUTHORIZED') res.writeHeader('www-authenticate', 'Bearer');
-    if (reply !== undefined) writeRefusalHeaders(res, code, reply);
+  }
+
+  #endRefusal(res: UwsResponse, family: Family, { code, detail }: { code: ErrorCode; detail: string }): number {
+    const row = ERRORS[code];
     const json = JSON_BODIES.get(code);
     res.writeHeader('content-type', json === undefined ? TEXT_PLAIN : JSON_TYPE);
-    const more = detail ?? (reply === undefined ? '' : explanation(reply));
-    this.end(res, json ?? (more === '' ? `${row.text}\n` : `${row.text}: ${more}\n`));
-    return status;
+    this.end(res, json ?? (detail === '' ? `${row.text}\n` : `${row.text}: ${detail}\n`));
+    return row[family];
   }
 
   /** error(), and the connection is closed. */
@@ -252,11 +272,6 @@ export class Responder {
     if (this.headOnly) res.endWithoutBody(0, true);
     else res.end(`${text}: ${detail}\n`, true);
     return bucketed;
-  }
-
-  /** error() for a reply that came back with a code other than OK. */
-  refusal(res: UwsResponse, family: Family, reply: Reply): number {
-    return this.error(res, family, errorCode(reply.code), undefined, reply);
   }
 
   /** 405 with the methods that the route does have. */
@@ -281,6 +296,7 @@ export class Responder {
   }
 }
 
+/** HEAD gets one of its own. */
 interface Pair {
   readonly body: Responder;
   readonly head: Responder;
@@ -306,17 +322,17 @@ export class Responders {
     this.#only = cors.readsOrigin ? undefined : this.#none;
   }
 
-  for(origin: string, headOnly: boolean): Responder {
-    const pair = this.#only ?? (origin === '' ? this.#none : this.#pairOf(this.#cors.blocksFor(origin)));
-    return headOnly ? pair.head : pair.body;
+  for(origin: string): Pair {
+    return this.#only ?? (origin === '' ? this.#none : this.#pairOf(this.#cors.blocksFor(origin)));
   }
 
   #pairOf(blocks: CorsBlocks): Pair {
     const known = this.#pairs.get(blocks);
     if (known !== undefined) return known;
+    const common = { cors: blocks, backpressure: this.#backpressure, readCache: this.#readCache };
     const pair = {
-      body: new Responder(blocks, false, this.#backpressure, this.#readCache),
-      head: new Responder(blocks, true, this.#backpressure, this.#readCache),
+      body: new Responder({ ...common, body: 'written' }),
+      head: new Responder({ ...common, body: 'omitted' }),
     };
     this.#pairs.set(blocks, pair);
     return pair;

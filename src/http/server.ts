@@ -135,7 +135,7 @@ export interface Plane {
 export function serve(app: UwsApp, plane: Plane): void {
   const { server, cors } = plane;
   const responders = new Responders(cors, backpressureOf(server.ctx), server.settings.readCache);
-  const pool = new RequestPool(server, responders.for('', false));
+  const pool = new RequestPool(server, responders.for('').body);
   app.any('/*', (res, req) => {
     const call = pool.take();
     let responder: Responder | undefined;
@@ -144,7 +144,8 @@ export function serve(app: UwsApp, plane: Plane): void {
       call.begin(res, req, server.ctx.monotonicMs());
       call.method = req.getMethod();
       const headers = walkHeaders(req);
-      call.responder = responder = responders.for(headers.origin, call.method === 'head');
+      const pair = responders.for(headers.origin);
+      call.responder = responder = call.method === 'head' ? pair.head : pair.body;
       const result = handle(plane, call, req, headers);
       if (result instanceof Promise) watchPromise(server, res, result);
       if (ownerOf(res) === undefined && responder.ended !== res && !isDead(res)) {

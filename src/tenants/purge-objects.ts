@@ -34,10 +34,10 @@ export function deleteObjects(pass: ObjectsPass, queued: readonly number[], done
   let reclaimed = 0;
   const next = (group: number): void => {
     if (group === queued.length) return done(reclaimed);
-    const groupPass = new GroupPass(pass, { group, queued: queued[group] ?? 0 }, (count, isWhole) => {
+    const groupPass = new GroupPass(pass, { group, queued: queued[group] ?? 0 }, (count, end) => {
       reclaimed += count;
       // A store that does not answer is not asked once for each group.
-      if (isWhole) next(group + 1);
+      if (end === 'finished') next(group + 1);
       else done(reclaimed);
     });
     return groupPass.ask();
@@ -51,10 +51,14 @@ interface GroupQueue {
   readonly queued: number;
 }
 
+/** Whether the pass has seen all that the group queued. */
+type GroupEnd = 'finished' | 'given-up';
+type GroupDone = (reclaimed: number, end: GroupEnd) => void;
+
 class GroupPass implements ReplyHandler {
   readonly #pass: ObjectsPass;
   readonly #group: number;
-  readonly #done: (reclaimed: number, isWhole: boolean) => void;
+  readonly #done: GroupDone;
   /** Entries that there were. */
   #entries: number;
   #left: number;
@@ -62,7 +66,7 @@ class GroupPass implements ReplyHandler {
   #restored = false;
   #rounds = 0;
 
-  constructor(pass: ObjectsPass, { group, queued }: GroupQueue, done: (reclaimed: number, isWhole: boolean) => void) {
+  constructor(pass: ObjectsPass, { group, queued }: GroupQueue, done: GroupDone) {
     this.#pass = pass;
     this.#entries = queued;
     this.#left = queued;
@@ -73,24 +77,24 @@ class GroupPass implements ReplyHandler {
   ask(): void {
     const { gateway, bucket } = this.#pass;
     const request = requestFor(QUERIES.bucketGarbage, this.#group, { bucket, limit: OBJECTS_AT_ONCE });
-    if (!gateway.send(request, this)) this.#end(false);
+    if (!gateway.send(request, this)) this.#end('given-up');
   }
 
   onReply(reply: Reply): void {
-    if (reply.code !== 0 || reply.body === undefined) return this.#end(false);
+    if (reply.code !== 0 || reply.body === undefined) return this.#end('given-up');
     const { entries, isRestored, seqs, keys } = QUERIES.bucketGarbage.result.read(reply);
     this.#left = entries;
     this.#restored = isRestored;
     // A collector may have been faster, or an earlier purge may have left some.
     this.#entries = Math.max(this.#entries, entries);
-    if (entries === 0) return this.#end(true);
-    if (this.#rounds++ === ROUNDS_MAX) return this.#end(false);
+    if (entries === 0) return this.#end('finished');
+    if (this.#rounds++ === ROUNDS_MAX) return this.#end('given-up');
     if (keys.length === 0) return this.#tell(seqs, 0);
     this.#pass.objects.remove(keys).then(
-      ({ error }) => (error === undefined ? this.#tell(seqs, keys.length) : this.#end(false)),
+      ({ error }) => (error === undefined ? this.#tell(seqs, keys.length) : this.#end('given-up')),
       (error: unknown) => {
         this.#pass.logError(error, 'purge');
-        this.#end(false);
+        this.#end('given-up');
       },
     );
     return undefined;
@@ -99,15 +103,15 @@ class GroupPass implements ReplyHandler {
   #tell(seqs: readonly number[], deleted: number): void {
     const sent = this.#pass.gateway.send(requestFor(COMMANDS.gcDone, this.#group, { seqs }), {
       onReply: (reply) => {
-        if (reply.code !== 0) return this.#end(false);
+        if (reply.code !== 0) return this.#end('given-up');
         this.#deleted += deleted;
         return this.ask();
       },
     });
-    if (!sent) this.#end(false);
+    if (!sent) this.#end('given-up');
   }
 
-  #end(isWhole: boolean): void {
-    this.#done(this.#restored ? this.#deleted : Math.max(0, this.#entries - this.#left), isWhole);
+  #end(end: GroupEnd): void {
+    this.#done(this.#restored ? this.#deleted : Math.max(0, this.#entries - this.#left), end);
   }
 }

@@ -69,7 +69,10 @@ class SlowSocket {
 function answered(write: (responder: Responder, res: UwsResponse) => void): SlowSocket {
   const socket = new SlowSocket();
   const backpressure = new ResponseBackpressure(assert.fail);
-  write(new Responder(new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor(''), false, backpressure), socket.res);
+  write(
+    new Responder({ cors: new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor(''), body: 'written', backpressure }),
+    socket.res,
+  );
   for (let i = 0; i < 100 && backpressure.usedBytes > 0; i++) socket.read(7000);
   assert.equal(backpressure.usedBytes, 0);
   return socket;

@@ -58,9 +58,9 @@ export interface EventFrame {
   readonly after: Uint8Array;
 }
 
-/** Bytes of `body` that may be sent now: a text is not cut inside a character, unless nothing will follow. */
-export function sendableBytes(view: View, body: Uint8Array, closed: boolean): number {
-  return view === VIEW_BASE64 || closed ? body.length : utf8PrefixBytes(body);
+/** Bytes of `body` that may be sent before more comes: a text is not cut inside a character. */
+export function sendableBytes(view: View, body: Uint8Array): number {
+  return view === VIEW_BASE64 ? body.length : utf8PrefixBytes(body);
 }
 
 /** Renders a data event, when there are bytes, and its control event. `body` may be shared memory: it is copied. */

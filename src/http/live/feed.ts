@@ -11,8 +11,7 @@ import { type EventFrame, type View, cursorSpan, joinFrames, renderEvent, sendab
 /** Rendered bytes that wait for the end of a drain; beyond it they go out at once, so a burst cannot pile up. */
 const PENDING_BYTES_MAX = 256 * 1024;
 
-/** Bytes for the readers that stand at `start`; moves them to `end`. */
-export class Batch {
+export interface BatchFields {
   readonly start: number;
   readonly end: number;
   /** The stream ends here. */
@@ -21,28 +20,31 @@ export class Batch {
   readonly dataEvents: number;
   /** Cursors below this are shown as this. */
   readonly span: number;
+}
+
+/** Bytes for the readers that stand at `start`; moves them to `end`. */
+export class Batch {
+  readonly start: number;
+  readonly end: number;
+  readonly closed: boolean;
+  readonly dataEvents: number;
+  readonly frames: readonly EventFrame[];
+  readonly #span: number;
   #shared: Uint8Array | undefined;
   #others: Map<number, Uint8Array> | undefined;
 
-  constructor(
-    start: number,
-    end: number,
-    closed: boolean,
-    frames: readonly EventFrame[],
-    dataEvents: number,
-    span: number,
-  ) {
+  constructor({ start, end, closed, frames, dataEvents, span }: BatchFields) {
     this.start = start;
     this.end = end;
     this.closed = closed;
     this.frames = frames;
     this.dataEvents = dataEvents;
-    this.span = span;
+    this.#span = span;
   }
 
   /** The bytes for a reader whose cursor may not be below `floor`. Nearly all readers share one copy. */
   bytesFor(floor: number): Uint8Array {
-    if (floor <= this.span) return (this.#shared ??= joinFrames(this.frames, this.span));
+    if (floor <= this.#span) return (this.#shared ??= joinFrames(this.frames, this.#span));
     this.#others ??= new Map();
     let bytes = this.#others.get(floor);
     if (bytes === undefined) this.#others.set(floor, (bytes = joinFrames(this.frames, floor)));
@@ -102,7 +104,7 @@ export class Feed {
       start -= this.#carry.length;
       body = concat(this.#carry, body);
     }
-    const bytes = sendableBytes(this.view, body, closed);
+    const bytes = closed ? body.length : sendableBytes(this.view, body);
     this.#carry = bytes === body.length ? NO_BYTES : body.slice(bytes);
     this.#carryEnd = event.nextOffset;
     const end = event.nextOffset - this.#carry.length;
@@ -129,7 +131,14 @@ export class Feed {
   flush(): void {
     if (this.#frames.length === 0) return;
     const span = cursorSpan(Date.now());
-    const batch = new Batch(this.#start, this.#end, this.#closed, this.#frames, this.#dataEvents, span);
+    const batch = new Batch({
+      start: this.#start,
+      end: this.#end,
+      closed: this.#closed,
+      frames: this.#frames,
+      dataEvents: this.#dataEvents,
+      span,
+    });
     this.#frames = [];
     this.#dataEvents = 0;
     this.#pendingBytes = 0;

@@ -172,8 +172,9 @@ class SseReader extends Timed implements Member, EventReader, FeedReader, ReplyH
     const closed = reply.has(REPLY_CLOSED);
     const moved = reply.nextOffset > reply.startOffset;
     const body = moved ? reply.body : undefined;
-    const bytes = body === undefined ? 0 : sendableBytes(this.#view, body, closed);
-    const held = body === undefined ? 0 : body.length - bytes;
+    const length = body?.length ?? 0;
+    const bytes = closed || body === undefined ? length : sendableBytes(this.#view, body);
+    const held = length - bytes;
     this.#offset = reply.nextOffset - held;
     this.#position.mode = this.#records ? READ_RECORD : READ_OFFSET;
     this.#position.value = this.#records ? reply.recordNext : this.#offset;

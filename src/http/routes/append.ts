@@ -98,20 +98,23 @@ export function handleBatch(call: RequestContext): void {
   const refusal = fillAppend(headers, command);
   if (refusal !== undefined) return call.refuse(refusal.code, refusal.detail);
   if (command.contentType === '') command.contentType = DEFAULT_CONTENT_TYPE;
-  return call.readBody(declaredBytes(headers.contentLength), new Batch(wantsMinimal(call.req.getHeader('prefer'))));
+  return call.readBody(declaredBytes(headers.contentLength), new Batch(preferredReturn(call.req.getHeader('prefer'))));
 }
 
+type Return = 'minimal' | 'representation';
+
 /** `Prefer: return=minimal` anywhere in the list. */
-function wantsMinimal(prefer: string): boolean {
-  return prefer.split(',').some((item) => item.trim().toLowerCase() === 'return=minimal');
+function preferredReturn(prefer: string): Return {
+  const isMinimal = prefer.split(',').some((item) => item.trim().toLowerCase() === 'return=minimal');
+  return isMinimal ? 'minimal' : 'representation';
 }
 
 class Batch implements BodyConsumer, ReplyRenderer {
-  readonly #minimal: boolean;
+  readonly #wanted: Return;
   #frames = 0;
 
-  constructor(minimal: boolean) {
-    this.#minimal = minimal;
+  constructor(wanted: Return) {
+    this.#wanted = wanted;
   }
 
   consume(call: RequestContext, body: Uint8Array): void {
@@ -139,7 +142,8 @@ class Batch implements BodyConsumer, ReplyRenderer {
     }
     if (reply.code !== 0) return responder.refusal(res, call.family, reply);
     const withRecords = reply.has(REPLY_RECORDS) && reply.recordNext > reply.recordStart;
-    const minimal = this.#minimal && COMMANDS.appendBatch.result.read(reply).framesRefused === 0 && !withRecords;
+    const minimal =
+      this.#wanted === 'minimal' && COMMANDS.appendBatch.result.read(reply).framesRefused === 0 && !withRecords;
     const status = minimal ? 204 : 200;
     responder.begin(res, status);
     res.writeHeader('stream-next-offset', formatOffset(reply.nextOffset));

@@ -76,7 +76,7 @@ export function newCalls(ctx: HttpContext): RequestPool {
   const cors = new CorsPolicy(['*'], 'GET, OPTIONS').blocksFor('');
   return new RequestPool(
     new HttpServerContext(ctx, new BodyBudget(1)),
-    new Responder(cors, false, new ResponseBackpressure(rethrow)),
+    new Responder({ cors, body: 'written', backpressure: new ResponseBackpressure(rethrow) }),
   );
 }
 

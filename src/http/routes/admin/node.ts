@@ -51,7 +51,7 @@ export class ReadyProbe {
     const aggregate = call.aggregate();
     if (withDetail) return this.#ask(call, (tell) => tell(aggregate, 'with-detail'));
     if (startedMs - this.#foundMs < SHARED_MS && this.#isReady !== undefined) {
-      return tellWhether(aggregate, this.#isReady);
+      return tellReady(aggregate, { ready: this.#isReady });
     }
     if (this.#waiting.push(aggregate) > 1) return undefined;
     return this.#ask(call, (tell) => {
@@ -80,7 +80,7 @@ export class ReadyProbe {
     this.#foundMs = startedMs;
     this.#isReady = isReady;
     const found = { groups: raftGroups.length, leaderless_groups: leaderless, groups_behind: behind };
-    return (aggregate, detail) => tellWhether(aggregate, isReady, detail === 'with-detail' ? found : {});
+    return (aggregate, detail) => tellReady(aggregate, { ready: isReady, ...(detail === 'with-detail' ? found : {}) });
   }
 }
 
@@ -88,9 +88,8 @@ function tellRefused({ code, detail }: Refused): Tell {
   return (aggregate) => aggregate.refuse(code, detail);
 }
 
-function tellWhether(aggregate: AggregateResponse, isReady: boolean, detail: object = {}): void {
-  const answer = { ready: isReady, ...detail };
-  if (isReady) aggregate.json(200, answer);
+function tellReady(aggregate: AggregateResponse, answer: { readonly ready: boolean }): void {
+  if (answer.ready) aggregate.json(200, answer);
   else aggregate.unavailable(answer);
 }
 
