@@ -11,7 +11,7 @@ import { decodePathSegment } from '../protocol/header-values.ts';
 import { nameFault } from '../protocol/names.ts';
 import type { Family } from './context.ts';
 
-/** What a path of the client plane names. Routes are rows of these (router.ts, client-routes.ts). */
+/** What a path of the client plane names. Routes are rows of these (router.ts, routes/table.ts). */
 export type PathPattern =
   | '/{bucket}'
   | '/{bucket}/streams'
