@@ -135,7 +135,7 @@ export const ERRORS: Readonly<Record<ErrorCode, ErrorRow>> = {
   NO_COLD_STORE: row(503, 'no cold store is configured on this node'),
   GROUP_IMPORTING: row(503, 'a backup is being restored into the group of this stream; retry', true),
   FORK_FORMING: row(503, 'a fork is being made under this name; retry', true),
-  FORK_LOST: row(503, 'the fork was given up, or somebody else makes it now; retry', true),
+  FORK_LOST: row(503, 'the fork was abandoned, or another request creates it now; retry', true),
   FORK_SOURCE_MOVED: row(503, 'the source of the fork was trimmed or made again meanwhile; retry', true),
   FORKS_FULL: row(503, 'too many forks are being made on this node; retry', true),
   IMPORT_RUNNING: row(503, 'another import of this group is under way; retry', true),

@@ -36,7 +36,7 @@ export const PLANTED_BUGS = {
 
   // Groups: what is proposed, and how requests are answered.
   'entry-unbounded': 'All commands that arrive within a turn become one entry, however large.',
-  'missing-in-the-end': 'A read that waited in vain says that the stream is missing, whatever the leader said.',
+  'missing-in-the-end': "A read that timed out reports a missing stream, ignoring the leader's answer.",
   'missing-not-confirmed': 'A node says that a stream is missing without asking the leader.',
   'reads-not-held': 'A node that starts again answers reads from its last checkpoint.',
   'clock-in-apply': "The state machine reads the node's clock instead of the leader's.",
@@ -67,7 +67,7 @@ export const PLANTED_BUGS = {
   'sweep-takes-uploads': 'The sweep for orphans takes objects that are being uploaded.',
   'sweep-takes-merges': 'The sweep for orphans takes the object of a merge whose publication is under way.',
   'orphans-not-found': 'The sweep for orphans finds none.',
-  'foreign-objects-taken': "Somebody else's object in the store counts as an orphan of ours.",
+  'foreign-objects-taken': 'A foreign object in the store counts as an orphan of ours.',
   'marks-known-objects': 'A listed orphan is deleted although it became known meanwhile.',
   'merge-keeps-references': 'A merge does not release the object of the first chunk that it replaced.',
   'pack-counted-short': 'An object of several slices is counted with one reference too few.',
@@ -83,7 +83,7 @@ export const PLANTED_BUGS = {
   'half-made-fork-shown': 'A fork is visible while its content is still being copied.',
   'fork-never-given-up': 'A fork whose maker died is never given up.',
   'name-free-while-forks-live': 'The name of a removed stream is free although forks of it live.',
-  'name-kept-for-nobody': 'The name of a removed stream stays taken after its last fork is gone.',
+  'name-kept-without-forks': 'The name of a removed stream stays taken after its last fork is gone.',
   'living-fork-taken-for-gone': 'A fork that lives is reported as gone, and its source forgets the pin.',
 
   // Backups: exports.
@@ -94,7 +94,7 @@ export const PLANTED_BUGS = {
 
   // Backups: imports.
   'import-piece-taken-twice': 'A piece whose answer was lost is counted again when it is repeated.',
-  'import-piece-of-anybody': 'Pieces of another attempt are accepted.',
+  'import-piece-of-another': 'Pieces of another attempt are accepted.',
   'import-end-unchecked': 'An import ends although pieces or rows are missing.',
   'import-counts-no-hot-bytes': 'The hot bytes of an import are not counted.',
   'import-numbers-from-one': 'Streams created after an import get numbers that imported streams have.',

@@ -53,7 +53,7 @@ export function decodeMeta(bytes: Uint8Array, meta: Meta): void {
   meta.cold.gcLength = row.gcLength;
   meta.cold.nextGcSeq = row.nextGcSeq;
   meta.cold.origin = row.origin;
-  // What was applied before it was counted: at most one per index, as far as anybody compares.
+  // Older formats did not count applied commands. The index is an upper bound, exact enough for comparing replicas.
   meta.appliedCommands = format === FORMAT ? META_ROW.decode(bytes).appliedCommands : meta.appliedIndex;
   meta.configuration = bytes.slice(format === FORMAT ? META_ROW.size : META_ROW_BEFORE.size);
 }

@@ -17,7 +17,7 @@ export interface PurgeOptions {
   readonly bucket: string;
   /** Undefined: this node has no cold store. */
   readonly coldObjects: ColdObjects | undefined;
-  /** Does somebody still wait for the report? What was removed stays removed. */
+  /** Whether the client still waits for the report. Removed streams stay removed. */
   isWanted(): boolean;
   readonly logError: (error: unknown, what: string) => void;
 }
@@ -29,7 +29,7 @@ export interface Purged {
   readonly reclaimedObjects: number;
 }
 
-/** It ended at `group`; repeated, it goes on. */
+/** It ended at `group`; a repeated call continues. */
 export interface PurgeCutOff {
   readonly code: Exclude<ErrorCode, 'OK'>;
   readonly group: number;

@@ -1,11 +1,11 @@
-/** The bounds of one bucket for the whole cluster, kept in every group (gateway/quota-gate.ts goes by them). */
+/** The bounds of one bucket for the whole cluster, kept in every group (gateway/quota-gate.ts enforces them). */
 import type { ErrorCode } from '../base/errors.ts';
 import { callGroups, callShards, firstRefusal, resultsOf } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { Quota } from '../protocol/bucket-command.ts';
 import { COMMANDS, QUERIES } from '../protocol/operations.ts';
 
-/** Some groups may have the new bounds; repeated, the call goes on. */
+/** Some groups may have the new bounds; a repeated call continues. */
 export interface QuotaRefused {
   readonly code: Exclude<ErrorCode, 'OK'>;
   readonly told: number;

@@ -43,7 +43,7 @@ interface Source {
   last: string;
 }
 
-/** Hears of the pages that were asked for. Runs in the callback of a reply. */
+/** Receives the requested pages. Runs in the callback of a reply. */
 export interface UsageListener {
   fetched(): void;
   refused(reply: Reply): void;

@@ -105,7 +105,7 @@ const BOUNDS: readonly Bound[] = [
     full: 'the oldest messages of Raft go, which repeats itself; forwards are told',
     shownBy: [
       'test/peer/load.test.ts',
-      'a peer that does not read costs a bounded queue; messages give way to forwards, and all is counted',
+      'a peer that does not read costs a bounded queue; messages yield to forwards, and all is counted',
     ],
   },
   {
@@ -115,7 +115,7 @@ const BOUNDS: readonly Bound[] = [
     full: 'the oldest message of Raft goes',
     shownBy: [
       'test/peer/send-queue.test.ts',
-      'the urgent lane is bounded by itself: its oldest message of Raft gives way, and no entry does',
+      'the urgent lane has its own bound: its oldest Raft message is dropped, and no entry is',
     ],
   },
   {
@@ -142,7 +142,7 @@ const BOUNDS: readonly Bound[] = [
     full: 'the others wait',
     shownBy: [
       'test/shard/group-snapshots.test.ts',
-      'two nodes are served side by side, a third one waits, and who stalls holds up only itself',
+      'two nodes are served at the same time, a third one waits, and a stalled one delays only itself',
     ],
   },
   {
@@ -172,7 +172,7 @@ const BOUNDS: readonly Bound[] = [
     full: 'the transfer ends, with a warning',
     shownBy: [
       'test/shard/group-snapshots.test.ts',
-      'who takes less than is written is given up, whether it is sent the snapshot or the log behind it',
+      'a node slower than the writes is abandoned, in the snapshot or in the log after it',
     ],
   },
   {
@@ -192,7 +192,7 @@ const BOUNDS: readonly Bound[] = [
     full: 'older entries are read back from disk',
     shownBy: [
       'test/store/turn-log.test.ts',
-      'entries beyond the budget are on disk only, and come back as they were, whatever their size',
+      'entries beyond the budget are on disk only, and are read back unchanged, whatever their size',
     ],
   },
   {
@@ -210,7 +210,7 @@ const BOUNDS: readonly Bound[] = [
     source: limits('EXPORTS_MAX'),
     holds: '2',
     full: 'refused',
-    shownBy: ['test/backup/shard/exports.test.ts', 'two at once, and what nobody holds ends'],
+    shownBy: ['test/backup/shard/exports.test.ts', 'two run at once, and one without keep-alive ends'],
   },
   {
     what: 'heads of streams in memory',
@@ -238,14 +238,17 @@ const BOUNDS: readonly Bound[] = [
     source: limits('FORKS_IN_MAKING_MAX'),
     holds: '32',
     full: '503, Retry-After',
-    shownBy: ['test/forks/service/fork-service.test.ts', 'only so many are made at once'],
+    shownBy: ['test/forks/service/fork-service.test.ts', 'the number of concurrent forks is bounded'],
   },
   {
     what: 'webhook requests',
     source: limits('WEBHOOK_DELIVERIES_MAX'),
     holds: '64 of a node',
     full: 'the others wait in turn',
-    shownBy: ['test/subscriptions/service/driver.test.ts', 'so many deliveries at once, then the others in turn'],
+    shownBy: [
+      'test/subscriptions/service/driver.test.ts',
+      'a bounded number of deliveries at once, then the others in order',
+    ],
   },
   {
     what: 'subscriptions and their links',
@@ -261,7 +264,7 @@ const BOUNDS: readonly Bound[] = [
     full: '507',
     shownBy: [
       'test/backup/import/spool.test.ts',
-      'a spool gives back what it took, and refuses what its volume has no room for',
+      'a spool returns what it took, and refuses what its volume cannot hold',
     ],
   },
 ];

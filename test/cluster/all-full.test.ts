@@ -52,7 +52,7 @@ async function scenario(cluster: TestCluster, disks: ReadonlyMap<number, SmallDi
   for (let turn = 0; turn < STREAMS; turn++) {
     let refusal: RawResponse | undefined;
     // A group may be without a leader for a moment, but not permanently.
-    await until(`${paths[turn]} is refused for want of space`, async () => {
+    await until(`${paths[turn]} is refused for lack of space`, async () => {
       const path = paths[turn] as string;
       refusal = await ask(cluster, turn, 'POST', path, BODY);
       if (refusal.status === 204) lengths.set(path, (lengths.get(path) as number) + BODY.length);

@@ -118,7 +118,7 @@ test('a fork survives the node that makes it, and the leaders of both groups', a
 /** Whichever node died: no pin holds the source, and its name is free. */
 async function nothingIsLeft(cluster: TestCluster, source: string): Promise<void> {
   await cluster.client(2).delete(source);
-  await until('nobody keeps the source', async () => (await statusOf(cluster, 3, source)) === 404);
+  await until('no pin keeps the source', async () => (await statusOf(cluster, 3, source)) === 404);
   await cluster.client(1).create(source, TEXT);
 }
 

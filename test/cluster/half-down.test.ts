@@ -14,13 +14,13 @@ const PACE = ['--poll-interval-secs', '0.1'];
 /** Verb and flags, exit code, what is on stdout, the last line on stderr. */
 type Case = readonly [string, number, RegExp, RegExp];
 
-const NOBODY = /^$/;
+const NOTHING = /^$/;
 const RESTART = ['--restart-cmd', 'exit 9; {node_id}'];
 
 async function killHalf(cluster: TestCluster): Promise<void> {
   const [alive, dead] = [cluster.ids.slice(0, cluster.ids.length / 2), cluster.ids.slice(cluster.ids.length / 2)];
   for (const id of dead) await cluster.kill(id);
-  await until('the others know that nobody leads', async () => {
+  await until('the others know that no node leads', async () => {
     const groups = await Promise.all(alive.map((id) => cluster.groups(id)));
     return groups.flat().every(({ leader }) => leader === null);
   });
@@ -60,70 +60,70 @@ test('two of four', async () => {
     const says = (text: string): RegExp => new RegExp(`^${text}$`);
     const mine = 'millracectl: ';
     await expectAll(file, [
-      ['status', 0, /\n2 of 4 nodes answer; .*groups 0, 1 and 2 have no leader: writes wait\n.*most voters/s, NOBODY],
+      ['status', 0, /\n2 of 4 nodes answer; .*groups 0, 1 and 2 have no leader: writes wait\n.*most voters/s, NOTHING],
       [
         `wait-ready --expected-groups 3 --timeout-secs 0.5 ${PACE.join(' ')}`,
         1,
-        NOBODY,
+        NOTHING,
         says(`${mine}not ready within 0.5 s: ${gone}`),
       ],
       [
         `verify-cluster --timeout-secs 0.5 ${PACE.join(' ')}`,
         1,
-        NOBODY,
+        NOTHING,
         says(`${mine}the cluster is not ready within 0.5 s: ${gone}`),
       ],
       [
         `drain --node 1 ${ready}`,
         1,
-        NOBODY,
+        NOTHING,
         says(`${mine}the cluster is not ready within 0.5 s: ${gone}; nothing was changed`),
       ],
       [
         `drain --node 4 ${ready}`,
         1,
-        NOBODY,
+        NOTHING,
         says(`${mine}the cluster is not ready within 0.5 s: ${gone}; nothing was changed`),
       ],
-      ['drain --node 1 --dry-run', 1, NOBODY, says(`node 3: ${refused}`)],
-      ['undrain --node 2', 0, /^node 2: drain mark cleared\n$/, NOBODY],
-      ['undrain --node 4', 1, NOBODY, says(`node 4: ${refused}; a mark that is set stays, also over restarts`)],
+      ['drain --node 1 --dry-run', 1, NOTHING, says(`node 3: ${refused}`)],
+      ['undrain --node 2', 0, /^node 2: drain mark cleared\n$/, NOTHING],
+      ['undrain --node 4', 1, NOTHING, says(`node 4: ${refused}; a mark that is set stays, also over restarts`)],
       [
         `restart ${ready}`,
         2,
-        NOBODY,
+        NOTHING,
         says(
           `node 1: ABORTED \\(the cluster is not ready within 0.5 s: ${gone}; nothing was changed\\); ` +
             'no node was restarted before it; go on with --only 1,2,3,4',
         ),
       ],
-      ['restart --dry-run', 1, NOBODY, says(`node 3: ${refused}`)],
+      ['restart --dry-run', 1, NOTHING, says(`node 3: ${refused}`)],
       [
         `wait --node 1 --stall-timeout-secs 0.5 ${PACE.join(' ')}`,
         2,
-        NOBODY,
+        NOTHING,
         says(`node 1: NOT READY \\(no progress for 0.5 s: ${leaderless}\\)`),
       ],
       [
         `wait --node 4 --stall-timeout-secs 0.5 ${PACE.join(' ')}`,
         2,
-        NOBODY,
+        NOTHING,
         says(`node 4: NOT READY \\(no progress for 0.5 s: node 4: ${refused}\\)`),
       ],
       [
         'allow-rejoin --node 4 --timeout-secs 2',
         1,
-        NOBODY,
+        NOTHING,
         says(
           `${mine}not within 2 s: groups 0, 1 and 2 have no leader \\(nodes 3 and 4 do not answer\\); ` +
             'without a majority nobody can refill node 4',
         ),
       ],
-      ['prepare-restart --node 4', 0, /^node 4: its log is on disk, a restart needs no preparation\n$/, NOBODY],
+      ['prepare-restart --node 4', 0, /^node 4: its log is on disk, a restart needs no preparation\n$/, NOTHING],
       [
         `restore ${location.join(' ')}`,
         1,
-        NOBODY,
+        NOTHING,
         says(
           `${mine}nothing was restored, because not every group had a leader within 10 s: ` +
             'groups 0, 1 and 2 have no leader \\(nodes 3 and 4 do not answer\\)',
@@ -141,15 +141,15 @@ test('one of two', async () => {
     const file = scratchFile('c.toml', clusterToml(cluster));
     await killHalf(cluster);
     await expectAll(file, [
-      ['status', 0, /\n1 of 2 nodes answer; .*groups 0, 1 and 2 have no leader: writes wait\n.*most voters/s, NOBODY],
+      ['status', 0, /\n1 of 2 nodes answer; .*groups 0, 1 and 2 have no leader: writes wait\n.*most voters/s, NOTHING],
       [
         `drain --node 1 ${ready}`,
         1,
-        NOBODY,
+        NOTHING,
         /^millracectl: the cluster is not ready within 0.5 s: node 2: \S+ cannot .*; nothing was changed$/,
       ],
-      [`restart ${ready}`, 2, NOBODY, /^node 1: ABORTED \(.*; nothing was changed\); .*; go on with --only 1,2$/],
-      [`wait --node 1 --stall-timeout-secs 0.5 ${PACE.join(' ')}`, 2, NOBODY, /\(node 2 does not answer\)\)$/],
+      [`restart ${ready}`, 2, NOTHING, /^node 1: ABORTED \(.*; nothing was changed\); .*; go on with --only 1,2$/],
+      [`wait --node 1 --stall-timeout-secs 0.5 ${PACE.join(' ')}`, 2, NOTHING, /\(node 2 does not answer\)\)$/],
       [
         `backup-create --location ${join(folder, 'backup')}`,
         0,

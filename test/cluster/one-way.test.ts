@@ -1,5 +1,4 @@
-// A leader that hears everybody and is heard by nobody: how soon the others notice, lead and take writes. Figures are
-// printed.
+// A leader that receives but cannot send: the others notice, lead and accept writes. The times are diagnostics.
 import { test } from 'node:test';
 import { withCluster, type TestCluster } from '../support/cluster.ts';
 import { until } from '../support/until.ts';

@@ -148,8 +148,8 @@ async function deleteForRoom(server: TestServer): Promise<void> {
   }));
   for (const { path } of streams) await client.request('PUT', path, { 'Content-Type': 'text/plain' });
   await fillUp(client, streams);
-  const [kept, ...doomed] = streams as [Written, ...Written[]];
-  for (const { path } of doomed) {
+  const [kept, ...deleted] = streams as [Written, ...Written[]];
+  for (const { path } of deleted) {
     const response = await client.request('DELETE', path);
     assert.equal(response.status, 204, `${path}: deleting must work when nothing else does`);
   }
@@ -158,7 +158,7 @@ async function deleteForRoom(server: TestServer): Promise<void> {
   await checkAll(client, [kept]);
   client.destroy();
   process.stdout.write(
-    `disk full: ${doomed.length} streams deleted, appends accepted ${Math.round(waitedMs)} ms later\n`,
+    `disk full: ${deleted.length} streams deleted, appends accepted ${Math.round(waitedMs)} ms later\n`,
   );
 }
 

@@ -190,7 +190,7 @@ test('while a group has no leader, a known quota uses the last figures plus what
   assert.deepEqual(await rig.pass(1000), []);
   assert.deepEqual(await rig.pass(1000), ['OK']);
   assert.equal(rig.shards.held.length, 2, 'the question is still out');
-  assert.deepEqual(await rig.send('b'), ['OK'], 'nobody waits from now on');
+  assert.deepEqual(await rig.send('b'), ['OK'], 'no write waits from now on');
   assert.deepEqual(await rig.fail(), []);
   assert.deepEqual(await rig.send('b'), ['OK']);
   assert.deepEqual(await rig.send('b'), ['QUOTA_EXCEEDED']);
@@ -225,7 +225,7 @@ test('where nothing was said before, what this node has itself has to do, until 
   rig.shards.isDark = true;
   assert.deepEqual(await rig.send('b'), []);
   assert.deepEqual(await rig.fail(), ['OK']);
-  assert.deepEqual(await rig.send('b'), ['QUOTA_EXCEEDED'], 'nobody waits from now on');
+  assert.deepEqual(await rig.send('b'), ['QUOTA_EXCEEDED'], 'no write waits from now on');
   rig.clockMs += 1000;
   rig.shards.isDark = false;
   rig.shards.streams = 1;

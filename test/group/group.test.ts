@@ -184,6 +184,6 @@ test('requests that wait when the group stops get an unknown outcome', () => {
   assert.equal(host.answers.get(1), 'OUTCOME_UNKNOWN', 'it is in the log');
   assert.equal(host.answers.get(2), 'STOPPING', 'it never was');
   host.answerFrom2();
-  assert.equal(host.answers.size, 2, 'nobody is answered twice');
+  assert.equal(host.answers.size, 2, 'no request is answered twice');
   assert.equal(host.group.seal(), false, 'what was gathered is gone');
 });

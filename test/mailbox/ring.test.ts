@@ -31,7 +31,7 @@ test('a record comes out as it went in, and only after publish', () => {
   writer.commit(8);
   assert.equal(reader.next(), false, 'committed is not yet visible');
   assert.equal(ringDepth(sab), 0);
-  assert.equal(writer.publish(), false, 'nobody is parked');
+  assert.equal(writer.publish(), false, 'the reader is not parked');
   assert.equal(ringDepth(sab), 1);
   assert.equal(reader.depth, 1);
   assert.equal(ringUsedBytes(sab), 16);
@@ -41,7 +41,7 @@ test('a record comes out as it went in, and only after publish', () => {
   assert.equal(reader.view.getFloat64(reader.offset, true), 1.5);
   assert.equal(reader.next(), false);
   assert.equal(ringUsedBytes(sab), 16, 'the space returns with release');
-  assert.equal(reader.release(), false, 'nobody asked for space');
+  assert.equal(reader.release(), false, 'the writer has not asked for space');
   assert.equal(ringUsedBytes(sab), 0);
   assert.equal(ringDepth(sab), 0);
   assert.equal(writer.freeBytes(), CAPACITY_BYTES);

@@ -43,7 +43,7 @@ test('a published record ends the park, and only the first publish owes a wake-u
 test('a record that is there already ends the park after a turn of the event loop', async (t) => {
   const { reader, put } = setUp(t);
   const parker = new Parker(reader);
-  assert.equal(put(), false, 'nobody sleeps');
+  assert.equal(put(), false, 'the reader is awake');
   let turned = false;
   setImmediate(() => (turned = true));
   await parker.park(Infinity);

@@ -28,7 +28,7 @@ export class Waiter {
     return new Promise((resolve, reject) => {
       // Counters change without an event.
       const poll = setInterval(() => look(), 10);
-      const timer = setTimeout(() => end(() => reject(new Error(`waited in vain: ${what}`))), PATIENCE_MS);
+      const timer = setTimeout(() => end(() => reject(new Error(`timed out: ${what}`))), PATIENCE_MS);
       const end = (settle: () => void): void => {
         clearInterval(poll);
         clearTimeout(timer);

@@ -30,7 +30,7 @@ const TABLE: readonly Row[] = [
     voters: [4, 3, 2, 1],
     plan: [0, 1, 2, 3, 4, 5, 6].flatMap((group) => [`${group}>2`, `${group}>3`, `${group}>4`]),
   },
-  { title: 'nobody below fair', leaders: [1, 1, 1, 2, 2, 3, 3], unreachable: [], plan: [] },
+  { title: 'no node below fair', leaders: [1, 1, 1, 2, 2, 3, 3], unreachable: [], plan: [] },
   { title: 'an unreachable node raises the fair share', leaders: [1, 1, 2, 2], unreachable: [3], plan: [] },
   { title: 'and gets nothing', leaders: [1, 1, 1, 2], unreachable: [3], plan: ['0>2', '1>2', '2>2'] },
   { title: 'all others unreachable', leaders: [1, 1, 1, 1], unreachable: [2, 3], plan: [] },

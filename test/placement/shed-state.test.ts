@@ -168,7 +168,7 @@ test('a server keeps its mark over a SIGKILL, keeps serving, and does not start 
     const shown = JSON.parse(metrics.body.toString()) as Record<string, unknown>;
     assert.deepEqual([shown['leadership_shed'], shown['balancer_transfers']], [marked, 0]);
     const write = await fetch(`${server.url}/demo/s`, { method: 'PUT', body: 'x', headers: { 'content-type': 'a/b' } });
-    assert.equal(write.status, 201, 'a single node has nobody to hand over to, so it goes on leading');
+    assert.equal(write.status, 201, 'a single node cannot hand over, so it keeps leading');
     assert.deepEqual((await shed('DELETE', '/maintenance'))['state'], 'none');
     await server.stop();
     const file = join(server.dataDir, FILE);

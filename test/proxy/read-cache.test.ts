@@ -52,7 +52,7 @@ test('a thousand long-polls through nginx are one request to the node', { skip: 
     for (const word of ['two', 'three']) {
       const before = await countOf(server, 'long_poll');
       const polls = all(`/b/s?cursor=${cursor}&live=long-poll&offset=${next}`);
-      await until('somebody waits', async () => {
+      await until('a reader waits', async () => {
         const { body } = await requestOnce(server.adminPort, 'GET', '/__svc/metrics');
         return /"long_poll_waiters": ?1\b/.test(body.toString());
       });

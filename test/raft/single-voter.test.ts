@@ -75,7 +75,7 @@ test('a restart replays from the checkpoint, for any value of the lazy commit ma
   assert.equal(raft.commitIndex, 6);
 
   const again = single(log, 1, 3, 0);
-  assert.equal(again.commitIndex, 6, 'what its disk has is committed: nobody else can have led');
+  assert.equal(again.commitIndex, 6, 'what its disk has is committed: no other node can have led');
   const replayed = turn(again, log);
   assert.deepEqual(
     replayed.map((entry) => entry.index),

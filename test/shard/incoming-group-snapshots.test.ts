@@ -125,7 +125,7 @@ test('more than a window, or a full disk, ends the transfer; the next one finds 
   assert.deepEqual(rig.take(), ['failed']);
   rig.isFull = false;
   for (let i = 0; i < 3; i++) rig.incoming.settle(true, 0);
-  assert.deepEqual(rig.take(), ['clear', 'clear', 'clear'], 'nobody waits, and it goes on');
+  assert.deepEqual(rig.take(), ['clear', 'clear', 'clear'], 'no sender waits, and it continues');
   rig.incoming.settle(true, 0);
   assert.deepEqual(rig.take(), []);
 });

@@ -149,7 +149,7 @@ test('what a node does not have it asks the leader for, and waits until it has a
   const reply = find(node.turn(), slot);
   assert.equal(code(reply), 'OK');
   assert.equal(reply.nextOffset, 5);
-  assert.deepEqual(node.questions(), [], 'nothing is asked that nobody waits for');
+  assert.deepEqual(node.questions(), [], 'no query, no question');
 });
 
 test('a refusal that the leader confirms is given at once; the question covers all that came before it', () => {

@@ -91,7 +91,7 @@ export class Checks {
     if (2 * holding.length > voters.length) return;
     const where = holding.map(({ id }) => `n${id}`).join(' ');
     this.#fail(
-      `durability g${group}: n${process.id} applies ${index} that is on the disks of ${where || 'nobody'} only`,
+      `durability g${group}: n${process.id} applies ${index} that is on the disks of ${where || 'no voter'} only`,
     );
   }
 
@@ -176,7 +176,7 @@ export class Checks {
       this.counts.checkpoints++;
       const expected = (this.references[group] as Reference).hashAt(index);
       if (expected === undefined)
-        this.#fail(`state g${group}: n${process.id} stores ${index}, which nobody has applied`);
+        this.#fail(`state g${group}: n${process.id} stores ${index}, which no node has applied`);
       else if (disk.hash.of(prefix) !== expected)
         this.#fail(`state-hash g${group}: n${process.id} differs at ${index}`);
     }

@@ -23,7 +23,7 @@ const BEHIND_THIN_LINKS = Array.from({ length: 8 }, (_, i) => THIN_SEEDS + i);
  */
 export const FOUND_BY: Readonly<Record<string, number>> = {
   'import-piece-taken-twice': 0x5093,
-  'import-piece-of-anybody': 0x114,
+  'import-piece-of-another': 0x114,
   'import-counts-no-hot-bytes': 0xa2,
   'import-numbers-from-one': 0xa2,
   'import-goes-on-counting': 0xa2,
@@ -72,7 +72,7 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'half-made-fork-shown': 0x5002,
   'fork-never-given-up': 0x7,
   'name-free-while-forks-live': 0x31,
-  'name-kept-for-nobody': 0x1c,
+  'name-kept-without-forks': 0x1c,
   'living-fork-taken-for-gone': 0xe,
   'entry-read-back-wrong': 0x42d,
   'ack-before-sync': 0x42d,

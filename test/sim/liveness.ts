@@ -124,7 +124,7 @@ export class Liveness {
     last?.start();
     until(
       () => options.groups.every((group) => nodes.some(({ process }) => process?.shard.group(group)?.leads === true)),
-      () => `nobody leads without room: ${this.#describe()}`,
+      () => `no node leads without disk space: ${this.#describe()}`,
     );
     for (const each of nodes) each.setSpaceLeft(true);
   }

@@ -146,7 +146,7 @@ export class ThinRun {
       this.counts.unheard++;
       const led = options.groups.filter((group) => leads(node, group));
       if (led.length > 0)
-        throw this.#world.failure(`thin links: nobody hears node ${node.id}, and it leads ${led.join(' ')}`);
+        throw this.#world.failure(`thin links: nothing arrives from node ${node.id}, and it leads ${led.join(' ')}`);
     });
   }
 

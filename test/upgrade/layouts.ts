@@ -1,5 +1,5 @@
 // layouts.json: the bytes of every frame between nodes and of everything durable, as commit 4b63d0f wrote them. Tests
-// encode the same inputs and compare byte for byte. Code may be laid out anew, these bytes may not: a mismatch is a
+// encode the same inputs and compare byte for byte. Code may be reorganised, these bytes may not change: a mismatch is a
 // bug, or a new version of a format. MILLRACE_WRITE_GOLDEN=1 adds what is missing (one test file at a time) and never
 // replaces anything.
 import assert from 'node:assert/strict';

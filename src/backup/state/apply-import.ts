@@ -65,7 +65,7 @@ export function applyImportRows(state: State, command: Command, reply: Reply): v
   const piece = decodeImportRows(payloadOf(command));
   const mark = state.imported;
   if (piece === undefined) return refuse(reply, 'INTERNAL');
-  const isOfIt = mark?.token === piece.token || planted('import-piece-of-anybody');
+  const isOfIt = mark?.token === piece.token || planted('import-piece-of-another');
   if (mark?.phase !== 'rows' || !isOfIt || piece.seq > mark.pieces) return refuse(reply, 'IMPORT_LOST');
   if (piece.seq < mark.pieces && !planted('import-piece-taken-twice')) return undefined;
   if (!areRows(piece.rows)) return refuse(reply, 'INTERNAL');

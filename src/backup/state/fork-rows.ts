@@ -62,7 +62,10 @@ export class ForkChecks {
   }
 
   unpin(key: Uint8Array, value: Uint8Array): void {
-    check(key.length === 9 && isToken(bareTokenOf(key)) && isStreamName(value), 'nobody is told that a fork is gone');
+    check(
+      key.length === 9 && isToken(bareTokenOf(key)) && isStreamName(value),
+      'a pending fork notification is invalid',
+    );
   }
 
   finish(streams: Iterable<StreamEntry>): void {

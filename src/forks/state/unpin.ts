@@ -42,7 +42,7 @@ export function applyForkUnpin(state: State, command: Command, reply: Reply): vo
   const tombstone = forks.tombstone(bytes, keyAt, keyBytes);
   if (tombstone === undefined) return;
   forks.deletePin(tombstone.incarnation, forkToken);
-  if (forks.hasPins(tombstone.incarnation) || planted('name-kept-for-nobody')) return;
+  if (forks.hasPins(tombstone.incarnation) || planted('name-kept-without-forks')) return;
   showUnpin(forks.deleteTombstone(bytes.slice(keyAt, keyAt + keyBytes), tombstone), reply);
 }
 

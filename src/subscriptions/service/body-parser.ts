@@ -13,7 +13,7 @@ const AT_ONCE_BYTES_MAX = 16 * 1024;
 /** 2 MiB of `[` or `{}` make some hundred bytes of objects per byte. */
 const HEAP_MIB_MAX = 512;
 const IDLE_MS = 30_000;
-/** Queue length, at 2 MiB each. They take seconds, so more would wait in vain. */
+/** Queue length, at 2 MiB each. They take seconds, so more would time out. */
 const QUEUE_MAX = 64;
 
 export interface BodyTask {

@@ -90,7 +90,7 @@ function failed(sub: Subscription, nextMs: number): void {
 
 function claim(sub: Subscription, record: LogRecord & { readonly op: 'claim' }): Outcome {
   // The wake was one for workers when the claim was made.
-  if (sub.isWebhook) return { code: 'IGNORED', message: 'the subscription was made anew as a webhook' };
+  if (sub.isWebhook) return { code: 'IGNORED', message: 'the subscription was recreated as a webhook' };
   if (sub.holder !== undefined) return { code: 'ALREADY_CLAIMED', message: 'another worker holds the lease' };
   if (sub.wake === undefined) {
     const tails = record.tails.filter((tail) => isPending(sub, tail));
@@ -121,7 +121,7 @@ function ack(sub: Subscription, record: LogRecord & { readonly op: 'ack' }): Out
     const link = sub.links.get(path);
     if (link === undefined) return { code: 'INVALID_OFFSET', message: `${path} is no stream of the subscription` };
     if (link.incarnation !== 0 && link.incarnation !== incarnation) {
-      return { code: 'INVALID_OFFSET', message: `${path} was deleted and made anew` };
+      return { code: 'INVALID_OFFSET', message: `${path} was deleted and recreated` };
     }
     if (offset < link.acked) return { code: 'INVALID_OFFSET', message: `${path} is acknowledged further already` };
   }

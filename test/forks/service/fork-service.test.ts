@@ -107,7 +107,7 @@ test('a source that is trimmed, removed, or recreated in the middle', async () =
     ['trimmed', () => 'STREAM_GONE', 'FORK_SOURCE_MOVED'],
     ['removed', (rig) => void rig.groups[0].do(COMMANDS.deleteStream.number, 'a/s'), 'FORK_SOURCE_DELETED'],
     [
-      'made anew, after a purge',
+      'recreated, after a purge',
       (rig) => {
         rig.groups[0].do(COMMANDS.purge.number, 'a', { payload: encodePurge('') });
         rig.groups[0].do(COMMANDS.create.number, 'a/s', {

@@ -28,5 +28,5 @@ test('pieces of all forks together go at one pace', () => {
   nowMs = 60_000;
   let isAtOnce = false;
   pacer.pass(1000, () => (isAtOnce = true));
-  assert(isAtOnce, 'a tiny fork waits for nobody');
+  assert(isAtOnce, 'a tiny fork does not wait');
 });

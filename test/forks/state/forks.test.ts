@@ -191,7 +191,7 @@ test('a source that is removed keeps its name while forks of it live, and its so
   assert.equal(
     FORK_GONE.read(group.do(COMMANDS.deleteStream.number, 'a/f')),
     undefined,
-    'a fork that is a source itself tells nobody',
+    'a fork that is a source itself notifies no one yet',
   );
   group.restart();
   for (const name of ['a/s', 'a/f']) {

@@ -209,7 +209,8 @@ export function rowsDiffer(
     if (other === undefined) return `the row ${shown(key)} is missing`;
     if (other !== value) return `the row ${shown(key)} is ${hex(other)}, not ${hex(value)}`;
   }
-  for (const key of found.keys()) if (!expected.has(key)) return `there is a row ${shown(key)}, which nobody had`;
+  for (const key of found.keys())
+    if (!expected.has(key)) return `there is a row ${shown(key)}, which the source did not have`;
   return undefined;
 }
 

@@ -53,7 +53,7 @@ export class ColdEnd {
     );
     for (const { state } of this.#world.checks.references) {
       if (state.cold.origin === NO_ORIGIN) continue;
-      this.#store.putForeign(`${objectPrefix(state.group, state.cold.origin)}somebody else's notes`);
+      this.#store.putForeign(`${objectPrefix(state.group, state.cold.origin)}foreign notes`);
     }
   }
 
@@ -89,7 +89,7 @@ export class ColdEnd {
       () => this.#rowsBut(EMPTY) === '',
       () => `cold: everything is deleted, and rows stay: ${this.#rowsBut(EMPTY)}`,
     );
-    if (this.#store.objects.size !== foreign) throw this.#world.failure('cold: objects of somebody else are gone');
+    if (this.#store.objects.size !== foreign) throw this.#world.failure('cold: foreign objects are gone');
   }
 
   /** Rows of nodes with other tags than these. */

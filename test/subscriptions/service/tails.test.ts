@@ -94,7 +94,7 @@ test('of thousands of streams that are wanted at once a group is asked for a few
   let answers = 0;
   while (answers < all.length) {
     most = Math.max(most, shards.asked.length);
-    assert(shards.asked.length > 0, `somebody asks after ${answers} answers`);
+    assert(shards.asked.length > 0, `a shard is asked after ${answers} answers`);
     for (let left = shards.asked.length; left > 0; left--) {
       shards.answer(1, 8);
       answers++;

@@ -105,7 +105,7 @@ test('another key is shown before it signs, and the one before it as long as its
   for (const record of ring.machine.checkpoint()) again.machine.apply(record);
   assert.deepEqual(again.machine.signingKeys, ring.machine.signingKeys);
   assert.equal(ring.add('last', laterMs + PUBLISH_MS + RETIRE_MS + 100), 'OK');
-  assert.equal(ring.machine.rotated.length, 2, 'what nobody is shown is forgotten');
+  assert.equal(ring.machine.rotated.length, 2, 'keys no longer shown are dropped');
 });
 
 test('the private half of a key from a file is in no record', () => {

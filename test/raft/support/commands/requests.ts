@@ -46,7 +46,7 @@ export function late(stage: ScenarioCluster, command: Command): void {
 export function read(stage: ScenarioCluster, command: Command): void {
   const context = Number(command.words[1]);
   stage.checker.readStarted(context, [...stage.up.values()]);
-  if (!stage.node(command.words[0]).raft.readIndex(context)) stage.say('nobody to ask');
+  if (!stage.node(command.words[0]).raft.readIndex(context)) stage.say('no leader to ask');
 }
 
 /** allow 1 3: node 3 may revert once. */

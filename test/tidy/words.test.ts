@@ -1,0 +1,52 @@
+// Comments, test names and messages are plain English: words that make a reader stop do not come back.
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { REPO_ROOT } from '../support/paths.ts';
+import { readText, sourcePaths } from './repository.ts';
+
+/** Each with what to write instead; CONTRIBUTING.md says why. */
+const WORDS: readonly (readonly [word: RegExp, instead: string])[] = [
+  [/\bshall\b/i, 'must, will, or the present tense'],
+  [/\bwhoever\b/i, 'name the node, client or caller'],
+  [/\b(nobody|everybody|somebody|anybody)\b/i, 'name the node, client or caller, or "no node", "every reader"'],
+  [/\bfor ever\b/i, 'forever, or permanently'],
+  [/\berrands?\b/i, 'notification, request'],
+  [/\banew\b/i, 'again, or "recreate", "restart"'],
+  [/\b(for want of|in vain)\b/i, 'for lack of; without success'],
+  [/\b(mischief|portrait|knocking|outpour)\b/i, 'chaos, digest, probe, streaming response'],
+];
+/** `nobody` is also the name of a Unix user, which is written as code. */
+const CODE = /`[^`\n]*`|'nobody'|\bNOBODY\b/g;
+const EXCEPT = new Set([
+  'test/tidy/words.test.ts',
+  'test/tidy/documents.test.ts',
+  // Labels of frozen layouts.
+  'test/upgrade/state-layouts.test.ts',
+  // Quote the tool's output, which is a promise.
+  'test/cluster/half-down.test.ts',
+  'test/cluster/operator-token.test.ts',
+  'test/cluster/operator.test.ts',
+]);
+/** Folders that still have such words. A clean one leaves the list. */
+const NOT_YET = ['src/http/', 'src/operator/', 'src/config/', 'test/http/', 'test/operator/'];
+const SCENARIOS = 'test/scenarios';
+
+test('code, tests and scenarios are in plain words', () => {
+  const scenarios = readdirSync(join(REPO_ROOT, SCENARIOS), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.txt'))
+    .map((path) => `${SCENARIOS}/${path}`);
+  const found = [...sourcePaths(['src', 'workers', 'bench', 'test', 'scripts']), ...scenarios]
+    .filter((path) => !EXCEPT.has(path) && !NOT_YET.some((folder) => path.startsWith(folder)))
+    .flatMap((path) =>
+      readText(path)
+        .split('\n')
+        .flatMap((line, i) =>
+          WORDS.filter(([word]) => word.test(line.replace(CODE, ''))).map(
+            ([, instead]) => `${path}:${i + 1}: ${line.trim()} (instead: ${instead})`,
+          ),
+        ),
+    );
+  assert.deepEqual(found, []);
+});
