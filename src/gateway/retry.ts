@@ -27,7 +27,7 @@ export const REAL_CLOCK: RetryClock = {
 };
 
 /**
- * `reply` is undefined when the mailbox was full until the end, or nobody wanted the answer any more. `isUnknown`: one of the attempts may have taken effect,
+ * `reply` is undefined when the mailbox was full until the end, or the caller no longer wanted the answer. `isUnknown`: one of the attempts may have taken effect,
  * or may still do so, whatever the last answer was.
  */
 export type Settled = (reply: Reply | undefined, isUnknown: boolean) => void;
