@@ -12,7 +12,7 @@ interface Answered {
 
 export interface Settled<A> {
   readonly answer: A;
-  /** An earlier attempt may have taken effect: its answer was lost, or said that nobody knows. */
+  /** An earlier attempt may have taken effect: its answer was lost, or left the outcome unknown. */
   readonly mayHaveActed: boolean;
   readonly attempts: number;
 }
@@ -70,7 +70,7 @@ export async function patiently<A extends Answered>(what: string, ask: () => Pro
         last = String(error);
         return false;
       }
-      // Without that header no repeat is asked for, and whoever asked judges it.
+      // Without that header no repeat is asked for, and the caller judges it.
       if (answer.status !== 503 || (answer.headers.get('retry-after') ?? '') === '') return true;
       last = answer.headers.get('millrace-error') ?? '503 without a code';
       mayHaveActed ||= !NOTHING_DONE.has(last);
@@ -138,7 +138,7 @@ export class PatientClient {
     return answer;
   }
 
-  /** Exactly once, as a producer that nobody else is. The answer has the offset that the first one had, or would have had. */
+  /** Exactly once, as a unique producer. The answer has the offset that the first one had, or would have had. */
   async append(path: string, headers: HeaderList, body: string | Buffer): Promise<RawResponse> {
     const producer = { 'Producer-Id': `once-${++producers}`, 'Producer-Epoch': 0, 'Producer-Seq': 0 };
     const { answer, mayHaveActed } = await this.#settled('POST', path, { ...headers, ...producer }, body);

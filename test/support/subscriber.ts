@@ -78,7 +78,7 @@ export class Subscriber {
     await this.#settled({ status: 201, whenRepeated: 200 }, 'PUT', path, events);
   }
 
-  /** One whose outcome nobody knows is repeated, and may be one event more. */
+  /** A write of unknown outcome is repeated, and may be one event more. */
   async append(path: string, event: unknown = { event: 1 }): Promise<void> {
     await this.expect(204, 'POST', path, event);
   }
