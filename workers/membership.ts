@@ -4,7 +4,7 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import { ConfigError } from '../src/config/error.ts';
-import type { Finding } from '../src/server/membership.ts';
+import type { Finding } from '../src/server/node-identity.ts';
 import type { ShardData } from '../src/server/shards.ts';
 import { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { Directories } from '../src/shard/directories.ts';

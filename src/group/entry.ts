@@ -5,7 +5,7 @@
 import { byteAt } from '../base/bytes.ts';
 import { Slab } from '../base/slab.ts';
 import type { Command } from '../protocol/command.ts';
-import { rewriteCommand, rewrittenBytes } from '../protocol/rewrite-command.ts';
+import { type Replacement, rewriteCommand, rewrittenBytes } from '../protocol/rewrite-command.ts';
 
 const INITIAL_BYTES = 4096;
 /** A builder larger than this, grown for one huge command, releases its memory. */
@@ -36,17 +36,11 @@ export class EntryBuilder {
   }
 
   /** Adds the command with other attributes and payload; see rewriteCommand. */
-  addRewritten(
-    command: Command,
-    nowMs: number,
-    attributes: Uint8Array | undefined,
-    payload: Uint8Array,
-    ends: readonly number[] | undefined,
-  ): void {
-    const size = rewrittenBytes(command, attributes?.length ?? 0, payload.length, ends?.length ?? 0);
+  addRewritten(command: Command, nowMs: number, replacement: Replacement): void {
+    const size = rewrittenBytes(command, replacement);
     this.#reserve(size + 4);
     const at = this.#length + 4;
-    const written = rewriteCommand(command, attributes, payload, ends, this.#bytes, this.#view, at);
+    const written = rewriteCommand(command, replacement, this.#bytes, this.#view, at);
     this.#view.setUint32(this.#length, written, true);
     this.#view.setFloat64(at + 8, nowMs, true);
     this.#length += written + 4;

@@ -35,14 +35,14 @@ export function prepare(
   const json = command.payloadBytes > 0 && carriesRecords(command);
   const attributes = command.has(FLAG_ATTRS);
   // The receiving node checked this already; the check here covers commands forwarded by other nodes.
-  if (WITH_FRAMES.has(command.kind) && batchShape(transferred ?? payloadOf(command)) !== 'ok') {
+  if (WITH_FRAMES.has(command.kind) && batchShape(transferred ?? command.payload()) !== 'ok') {
     return refuseWith(reply, 'INVALID_BATCH', '');
   }
   if (!json && !attributes && transferred === undefined) {
     entry.add(command, nowMs);
     return true;
   }
-  let payload = transferred ?? payloadOf(command);
+  let payload = transferred ?? command.payload();
   let ends: readonly number[] | undefined;
   if (json && WITH_FRAMES.has(command.kind)) {
     const result = normalizeBatch(payload);
@@ -68,12 +68,8 @@ export function prepare(
     if (!result.ok) return refuseWith(reply, 'INVALID_ATTRIBUTES', result.reason);
     encoded = result.encoded;
   }
-  entry.addRewritten(command, nowMs, encoded, payload, ends);
+  entry.addRewritten(command, nowMs, { attributes: encoded, payload, ends });
   return true;
-}
-
-function payloadOf({ bytes, payloadAt, payloadBytes }: Command): Uint8Array {
-  return bytes.subarray(payloadAt, payloadAt + payloadBytes);
 }
 
 /** A payload sent as application/json is records; types arrive normalised, so the bytes can be compared in place. */

@@ -362,6 +362,11 @@ export class Command {
     return at;
   }
 
+  /** A view. */
+  payload(): Uint8Array {
+    return this.bytes.subarray(this.payloadAt, this.payloadAt + this.payloadBytes);
+  }
+
   has(flag: number): boolean {
     return (this.flags & flag) !== 0;
   }

@@ -2,20 +2,27 @@
 import { assert } from '../base/assert.ts';
 import { type Command, FLAG_ATTRS, FLAG_RECORDS } from './command.ts';
 
+export interface Replacement {
+  /** Undefined: the command has none. */
+  readonly attributes: Uint8Array | undefined;
+  readonly payload: Uint8Array;
+  /** Record ends; undefined for plain bytes. */
+  readonly ends: readonly number[] | undefined;
+}
+
 /** Exact size of `command` with another payload and record table; see rewriteCommand. */
-export function rewrittenBytes(command: Command, attributes: number, payload: number, records: number): number {
-  return command.attributesAt - command.offset + attributes + payload + 4 * records;
+export function rewrittenBytes(command: Command, { attributes, payload, ends }: Replacement): number {
+  const replaced = (attributes?.length ?? 0) + payload.length + 4 * (ends?.length ?? 0);
+  return command.attributesAt - command.offset + replaced;
 }
 
 /**
  * Writes `command` at `offset` of `bytes` with other attributes and payload: what the shard proposes after it has
- * normalised JSON or taken a payload from the lane. `ends` are the record ends, undefined for plain bytes.
+ * normalised JSON or taken a payload from the transfer channel.
  */
 export function rewriteCommand(
   command: Command,
-  attributes: Uint8Array | undefined,
-  payload: Uint8Array,
-  ends: readonly number[] | undefined,
+  { attributes, payload, ends }: Replacement,
   bytes: Uint8Array,
   view: DataView,
   offset: number,

@@ -4,7 +4,7 @@ import { loadUws } from '../http/uws.ts';
 import type { Logger } from '../logging/logger.ts';
 import { readDrainMark } from '../placement/shed-state.ts';
 import { type Directory, type Layout, isVolatile, lockDataDir, openDataDir } from './data-dir.ts';
-import { Membership } from './membership.ts';
+import { Membership } from './node-identity.ts';
 import { makePrivate } from './private-files.ts';
 import { endOnFailure } from './process.ts';
 import { clusterOf } from './shards.ts';

@@ -19,7 +19,7 @@ import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '..
 import type { ColdSettings } from '../cold/shard/port.ts';
 import { type ColdAnswer, type ColdCalls, type ColdQuestion, answerShard } from '../cold/service/bridge.ts';
 import { type ShardLink } from '../gateway/gateway.ts';
-import type { Finding, Membership, MembershipData } from './membership.ts';
+import type { Finding, Membership, MembershipData } from './node-identity.ts';
 
 /** Bodies transferred outside the rings, per direction and shard; above the 256 MiB that HTTP admits. */
 const TRANSFER_BYTES_MAX = 512 * 1024 * 1024;

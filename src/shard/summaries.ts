@@ -12,7 +12,7 @@ import type { Reply } from '../protocol/reply.ts';
 import type { Query } from '../protocol/request.ts';
 import { compareText } from '../base/text.ts';
 import { answerForks } from '../forks/shard/pending-work.ts';
-import { answerUsage } from './usage.ts';
+import { answerUsage } from './usage-summary.ts';
 import { QUERIES, type QueriesOf, byNumber, queriesWhere } from '../protocol/operations.ts';
 
 function json(reply: Reply, value: unknown): void {

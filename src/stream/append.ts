@@ -86,7 +86,7 @@ export function applyAppend(state: State, command: Command, reply: Reply): void 
   const from = head.tail;
   const recordStart = head.recordNext;
   const records = command.has(FLAG_RECORDS) ? command.recordCount : 0;
-  if (size > 0) appendPayload(state, head, command, 0, size, 0, records);
+  if (size > 0) appendPayload(state, head, command, wholePayload(size, records));
   if (command.has(FLAG_CLOSE)) {
     head.closed = true;
     reply.flags |= REPLY_CLOSED;
@@ -214,19 +214,30 @@ export function acceptProducer(
   state.keepProducer(head, id, producer);
 }
 
-/**
- * Puts [from, to) of the command's payload into rows and fills each row completely. Row borders depend only on the
- * sizes of earlier appends. The part is one message, or `records` records whose ends start at index `firstEnd` of the
- * command's ends.
- */
+/** [from, to) of a command's payload: one message, or so many records. */
+export interface PayloadPart {
+  readonly from: number;
+  readonly to: number;
+  /** Index of its first record end among the command's ends, and the number of its ends. */
+  readonly firstEnd: number;
+  readonly records: number;
+}
+
+const WHOLE = { from: 0, to: 0, firstEnd: 0, records: 0 };
+
+/** Reused, so that an append allocates nothing for it: valid until the next call. */
+export function wholePayload(sizeBytes: number, records: number): PayloadPart {
+  WHOLE.to = sizeBytes;
+  WHOLE.records = records;
+  return WHOLE;
+}
+
+/** Puts a part of the payload into rows and fills each row completely. Row borders depend only on the sizes of earlier appends. */
 export function appendPayload(
   state: State,
   head: Head,
   messages: Messages,
-  from: number,
-  to: number,
-  firstEnd: number,
-  records: number,
+  { from, to, firstEnd, records }: PayloadPart,
 ): void {
   const { bytes, view, payloadAt, endsAt } = messages;
   if (head.hotSinceMs < 0) listHot(state, head, messages.nowMs);

@@ -12,6 +12,7 @@ import { REPLY_DUPLICATE, type Reply } from '../protocol/reply.ts';
 import {
   acceptProducer,
   admitProducer,
+  type PayloadPart,
   appendPayload,
   checkAppend,
   meter,
@@ -25,15 +26,6 @@ import { type Head, internType } from './head.ts';
 import type { Producer } from './producers.ts';
 import type { State } from './state.ts';
 import { COMMANDS } from '../protocol/operations.ts';
-
-/** One frame inside the command's payload. */
-interface Frame {
-  readonly from: number;
-  readonly to: number;
-  /** Index of its first record end among the command's ends, and the number of its ends. */
-  readonly firstEnd: number;
-  readonly records: number;
-}
 
 export function applyBatch(state: State, command: Command, reply: Reply): void {
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
@@ -58,7 +50,7 @@ export function applyBatch(state: State, command: Command, reply: Reply): void {
     results.push(result(code, head, first));
   }
   COMMANDS.appendBatch.result.write(reply, { framesRefused });
-  finish(state, head, command, from, recordStart, results, reply);
+  finish(state, head, command, { from, recordStart, results }, reply);
 }
 
 function checkFrame(head: Head, bucket: Bucket, command: Command, size: number): ErrorCode {
@@ -73,7 +65,7 @@ function applyWhole(
   head: Head,
   bucket: Bucket,
   command: Command,
-  frames: readonly Frame[],
+  frames: readonly PayloadPart[],
   reply: Reply,
 ): void {
   const producerId = command.producerId();
@@ -98,11 +90,11 @@ function applyWhole(
   }
   meter(state, bucket, size, head.recordNext - recordStart);
   acceptProducer(state, head, producer, producerId, command, recordStart);
-  finish(state, head, command, from, recordStart, results, reply);
+  finish(state, head, command, { from, recordStart, results }, reply);
 }
 
-function framesOf(command: Command): Frame[] {
-  const frames: Frame[] = [];
+function framesOf(command: Command): PayloadPart[] {
+  const frames: PayloadPart[] = [];
   const { bytes, payloadAt, payloadBytes } = command;
   const ends = command.has(FLAG_RECORDS) ? command.recordCount : 0;
   let nextEnd = 0;
@@ -117,21 +109,27 @@ function framesOf(command: Command): Frame[] {
   return frames;
 }
 
-function store(state: State, head: Head, command: Command, frame: Frame): void {
+function store(state: State, head: Head, command: Command, frame: PayloadPart): void {
   if (head.contentType === '') {
     head.setContentType(internType(command.contentType()));
     head.typeFromAppend = true;
   }
-  appendPayload(state, head, command, frame.from, frame.to, frame.firstEnd, frame.records);
+  appendPayload(state, head, command, frame);
+}
+
+interface Written {
+  /** Tail and next ordinal before the batch. */
+  readonly from: number;
+  readonly recordStart: number;
+  /** One for each frame, as JSON. */
+  readonly results: readonly string[];
 }
 
 function finish(
   state: State,
   head: Head,
   command: Command,
-  from: number,
-  recordStart: number,
-  results: readonly string[],
+  { from, recordStart, results }: Written,
   reply: Reply,
 ): void {
   reply.startOffset = from;
@@ -157,7 +155,7 @@ function result(code: ErrorCode, head: Head, firstRecord: number): string {
  * says how it was divided. When the two do not match (another body, or a receipt that has left the window), no ranges
  * are shown.
  */
-function repeatedResults(head: Head, frames: readonly Frame[], reply: Reply): string[] {
+function repeatedResults(head: Head, frames: readonly PayloadPart[], reply: Reply): string[] {
   const total = frames.reduce((sum, frame) => sum + frame.records, 0);
   const fits = head.json && total > 0 && total === reply.recordNext - reply.recordStart;
   let record = reply.recordStart;

@@ -4,7 +4,7 @@ import { planted } from '../base/planted.ts';
 import { type Command, FLAG_ATTRS, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS, FLAG_SEQ } from '../protocol/command.ts';
 import { sameContentType } from '../protocol/media-type.ts';
 import { REPLY_CLOSED, REPLY_CREATED, REPLY_PRODUCER, REPLY_RECORDS, type Reply } from '../protocol/reply.ts';
-import { acceptProducer, appendPayload, isAllowed, meter, refuse, refuseWrite } from './append.ts';
+import { acceptProducer, appendPayload, isAllowed, meter, refuse, refuseWrite, wholePayload } from './append.ts';
 import { attributesEqual } from './attributes-equal.ts';
 import { type Bucket, exceedsRetained } from './buckets.ts';
 import { explainCreate } from './explain.ts';
@@ -37,7 +37,7 @@ export function applyCreate(state: State, command: Command, reply: Reply): void 
   bucket.streamCount++;
   const size = command.payloadBytes;
   const records = command.has(FLAG_RECORDS) ? command.recordCount : 0;
-  if (size > 0) appendPayload(state, head, command, 0, size, 0, records);
+  if (size > 0) appendPayload(state, head, command, wholePayload(size, records));
   if (command.has(FLAG_PRODUCER)) acceptProducer(state, head, undefined, command.producerId(), command, 0);
   state.touch(head, size);
   meter(state, bucket, size, head.recordNext);

@@ -15,7 +15,7 @@ import type { State } from './state.ts';
 import { explain } from '../protocol/refusal.ts';
 
 export function applyPublish(state: State, command: Command, reply: Reply): void {
-  const publish = decodePublish(payloadOf(command));
+  const publish = decodePublish(command.payload());
   if (publish === undefined) return refuse(reply, 'INTERNAL');
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
   if (head === undefined || head.expired(command.nowMs)) return refuseAbsent(state, head, command, reply);
@@ -44,7 +44,7 @@ export function applyPublish(state: State, command: Command, reply: Reply): void
 }
 
 export function applyRetention(state: State, command: Command, reply: Reply): void {
-  const position = decodeRetention(payloadOf(command));
+  const position = decodeRetention(command.payload());
   if (position === undefined) return refuse(reply, 'INTERNAL');
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
   if (head === undefined || head.expired(command.nowMs)) return refuseAbsent(state, head, command, reply);
@@ -62,10 +62,6 @@ export function applyRetention(state: State, command: Command, reply: Reply): vo
 /** Undefined when none is published. */
 export function published(state: State, head: Head): Snapshot | undefined {
   return head.snapshotOffset < 0 ? undefined : state.snapshots.of(state.tx, head.incarnation);
-}
-
-function payloadOf({ bytes, payloadAt, payloadBytes }: Command): Uint8Array {
-  return bytes.subarray(payloadAt, payloadAt + payloadBytes);
 }
 
 function offsetOf(state: State, head: Head, position: Position): number | ErrorCode {

@@ -26,8 +26,8 @@ const PINS_DROPPED_MAX = 4096;
 const NOTHING = new Uint8Array(0);
 
 export function applyPurge(state: State, command: Command, reply: Reply): void {
-  const { bytes, keyAt, keyBytes, payloadAt, payloadBytes } = command;
-  const after = decodePurge(bytes.subarray(payloadAt, payloadAt + payloadBytes));
+  const { bytes, keyAt, keyBytes } = command;
+  const after = decodePurge(command.payload());
   if (after === undefined) return refuse(reply, 'INTERNAL');
   const tally = { bucket: command.keyText(), queued: 0 };
   state.cold.tally = tally;

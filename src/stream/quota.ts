@@ -9,10 +9,9 @@ import { refuse } from './append.ts';
 import type { State } from './state.ts';
 
 export function applyQuota(state: State, command: Command, reply: Reply): void {
-  const { bytes, payloadAt, payloadBytes } = command;
-  const quota = decodeQuota(bytes.subarray(payloadAt, payloadAt + payloadBytes));
+  const quota = decodeQuota(command.payload());
   if (quota === undefined) return refuse(reply, 'INTERNAL');
-  const bucket = state.buckets.of(state.tx, bytes, command.keyAt, command.keyBytes);
+  const bucket = state.buckets.of(state.tx, command.bytes, command.keyAt, command.keyBytes);
   if (bucket.streamsMax === quota.streamsMax && bucket.retainedBytesMax === quota.retainedBytesMax) return;
   bucket.streamsMax = quota.streamsMax;
   bucket.retainedBytesMax = quota.retainedBytesMax;

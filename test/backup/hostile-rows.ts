@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Contents, DocumentReader } from '../../src/backup/format/document.ts';
-import { BACKUP_TAGS } from '../../src/backup/state/order.ts';
+import { BACKUP_TAGS } from '../../src/backup/state/row-order.ts';
 import { nextCompaction } from '../../src/cold/state/compaction-plan.ts';
 import { pendingNotifications, pinChecks } from '../../src/forks/state/notifications.ts';
 import { nextFlush } from '../../src/cold/state/flush-plan.ts';

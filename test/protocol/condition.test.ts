@@ -67,9 +67,10 @@ test('a command carries its condition, also when it is rewritten, and a node tha
   assert.deepEqual(show(), [COMMANDS.create.number, 'b\0s', 'q', `${TAG} *`]);
   const attributes = encodeUtf8('{"title":"x"}');
   const payload = encodeUtf8('1\n2\n');
-  const copy = new Uint8Array(rewrittenBytes(command, attributes.length, payload.length, 2));
+  const replacement = { attributes, payload, ends: [2, 4] };
+  const copy = new Uint8Array(rewrittenBytes(command, replacement));
   const copyView = new DataView(copy.buffer);
-  assert.equal(rewriteCommand(command, attributes, payload, [2, 4], copy, copyView, 0), copy.length);
+  assert.equal(rewriteCommand(command, replacement, copy, copyView, 0), copy.length);
   command.read(copy, copyView, 0);
   assert.deepEqual(show(), [COMMANDS.create.number, 'b\0s', 'q', `${TAG} *`]);
   assert.deepEqual([command.end, command.recordCount, command.attributesBytes], [copy.length, 2, attributes.length]);

@@ -4,7 +4,7 @@ import { toHex } from '../../base/hex.ts';
 import { assert } from '../../base/assert.ts';
 import { type Hasher, createHasher } from '../../digest/blake3.ts';
 import { Canonical } from '../state/canonical.ts';
-import { BACKUP_TAGS } from '../state/order.ts';
+import { BACKUP_TAGS } from '../state/row-order.ts';
 import { WithoutKeys } from '../state/without-keys.ts';
 import { decodeBucket } from '../../stream/buckets.ts';
 import { ColdCounters } from '../../cold/state/counters.ts';

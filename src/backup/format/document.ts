@@ -17,7 +17,7 @@ import { toHex } from '../../base/hex.ts';
 import { BACKUP_FORMAT_VERSION, WRITE_UNIT_BYTES } from '../../base/limits.ts';
 import { createHasher, sameDigest } from '../../digest/blake3.ts';
 import { Fault, check } from '../state/fault.ts';
-import { type RowSink } from '../state/order.ts';
+import { type RowSink } from '../state/row-order.ts';
 import { type Summary, Validator } from '../state/validate.ts';
 import { Batch } from './row-batch.ts';
 import { IMPOSSIBLE, INCOMPLETE, valueEnd } from './scan.ts';

@@ -4,7 +4,6 @@ import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { Fault } from '../state/fault.ts';
-import { inWords } from './store-words.ts';
 import { makeFolder } from '../../cold/store/folder.ts';
 import type { S3Store } from '../../cold/store/s3-store.ts';
 import { StoreError } from '../../cold/store/store-error.ts';
@@ -264,7 +263,7 @@ class Bucket implements Location {
       return await action();
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      throw new Fault(`${this.text}: ${inWords(error.message)}`);
+      throw new Fault(`${this.text}: ${explainStoreError(error.message)}`);
     }
   }
 }
@@ -283,4 +282,30 @@ async function* gather(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8A
   }
   if (bytes > 0) yield Buffer.concat(held);
   return undefined;
+}
+
+/** What to fix, by the error of S3 or its client; the first match is used. */
+const STORE_ERRORS: readonly (readonly [RegExp, string])[] = [
+  [/NoSuchBucket/, 'there is no such bucket'],
+  [
+    /CredentialsProviderError/,
+    'there are no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE',
+  ],
+  [/Region is missing/, 'there is no region; set AWS_REGION'],
+  [/ERR_INVALID_URL/, 'AWS_ENDPOINT_URL_S3 is not an address'],
+  [/ExpiredToken|TokenRefreshRequired/, 'the credentials have expired'],
+  [/SignatureDoesNotMatch|InvalidAccessKeyId|InvalidToken/, 'the store does not know these credentials'],
+  [/AccessDenied|\b403\b/, 'these credentials are not allowed to do that'],
+  [
+    /PermanentRedirect|AuthorizationHeaderMalformed|IncorrectEndpoint|\b301\b/,
+    'the bucket is in another region; set AWS_REGION',
+  ],
+  [/ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT/, 'the store cannot be reached'],
+];
+
+/** `message` is that of a StoreError, which may begin with the name of an object. */
+function explainStoreError(message: string): string {
+  const plain = message.replace(/^: /, '');
+  const fix = STORE_ERRORS.find(([pattern]) => pattern.test(plain))?.[1];
+  return fix === undefined ? plain : `${fix} (${plain})`;
 }

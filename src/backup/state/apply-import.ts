@@ -10,7 +10,7 @@ import { decodeImportEnd, decodeImportRows, decodeImportToken, showBackup } from
 import type { Reply } from '../../protocol/reply.ts';
 import { areRows, eachRow } from '../../base/row-bytes.ts';
 import { planted } from '../../base/planted.ts';
-import { IMPORTED_TAGS } from './order.ts';
+import { IMPORTED_TAGS } from './row-order.ts';
 import { refuse } from '../../stream/append.ts';
 import { TAG_BUCKET, TAG_HEAD, prefixEnd, taggedKey } from '../../stream/keys.ts';
 import { NO_DIGEST } from './import-mark.ts';
@@ -35,7 +35,7 @@ export function isImporting(state: State): boolean {
  * A repeated BEGIN, perhaps long after its attempt continued or was undone, changes nothing.
  */
 export function applyImportBegin(state: State, command: Command, reply: Reply): void {
-  const token = decodeImportToken(payloadOf(command));
+  const token = decodeImportToken(command.payload());
   if (token === undefined) return refuse(reply, 'INTERNAL');
   const mark = state.imported;
   if (mark !== undefined && isImporting(state)) {
@@ -62,7 +62,7 @@ export function applyImportBegin(state: State, command: Command, reply: Reply): 
 
 /** A piece that was already applied is a repetition: its first answer was lost. */
 export function applyImportRows(state: State, command: Command, reply: Reply): void {
-  const piece = decodeImportRows(payloadOf(command));
+  const piece = decodeImportRows(command.payload());
   const mark = state.imported;
   if (piece === undefined) return refuse(reply, 'INTERNAL');
   const isOfIt = mark?.token === piece.token || planted('import-piece-of-another');
@@ -81,7 +81,7 @@ export function applyImportRows(state: State, command: Command, reply: Reply): v
 }
 
 export function applyImportEnd(state: State, command: Command, reply: Reply): void {
-  const end = decodeImportEnd(payloadOf(command));
+  const end = decodeImportEnd(command.payload());
   const mark = state.imported;
   if (end === undefined) return refuse(reply, 'INTERNAL');
   if (mark?.phase === 'done' && mark.token === end.token) return undefined;
@@ -107,7 +107,7 @@ export function applyImportEnd(state: State, command: Command, reply: Reply): vo
 
 /** b = 1: rows are left. */
 export function applyImportAbort(state: State, command: Command, reply: Reply): void {
-  const token = decodeImportToken(payloadOf(command));
+  const token = decodeImportToken(command.payload());
   const mark = state.imported;
   if (mark === undefined || mark.phase === 'done' || mark.token !== token) return refuse(reply, 'IMPORT_LOST');
   if (mark.phase === 'undone') return undefined;
@@ -141,8 +141,4 @@ export function holdsAnything(state: State): boolean {
     });
   }
   return found;
-}
-
-function payloadOf({ bytes, payloadAt, payloadBytes }: Command): Uint8Array {
-  return bytes.subarray(payloadAt, payloadAt + payloadBytes);
 }

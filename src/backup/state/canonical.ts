@@ -25,7 +25,7 @@ import {
   bareIncarnationOf,
   barePositionOf,
 } from '../../stream/keys.ts';
-import type { RowSink } from './order.ts';
+import type { RowSink } from './row-order.ts';
 
 interface Live {
   readonly startOffset: number;

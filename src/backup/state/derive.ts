@@ -16,7 +16,7 @@ import {
 } from '../../stream/keys.ts';
 import { START_ROW } from '../../stream/row.ts';
 import { RowView } from '../../stream/row-view.ts';
-import type { RowSink } from './order.ts';
+import type { RowSink } from './row-order.ts';
 
 const view = new RowView();
 

@@ -8,7 +8,7 @@ import { decodeOrigin, decodePin, decodeTombstone } from '../../forks/state/rows
 import { NUL, compareBytes, bareIncarnationOf, barePositionOf, bareTokenOf } from '../../stream/keys.ts';
 import { check, nameText } from './fault.ts';
 import { INCARNATION_MAX } from './heads.ts';
-import type { StreamEntry } from './streams.ts';
+import type { StreamEntry } from './stream-entry.ts';
 
 const isCount = (n: number): boolean => Number.isSafeInteger(n) && n >= 0;
 const isToken = (n: number): boolean => isCount(n) && n > 0;

@@ -8,7 +8,7 @@ import { decodeObjectRow, sameObject } from '../../cold/state/objects.ts';
 import { OBJECT_KEY_BYTES_MAX } from '../../base/limits.ts';
 import { Fault, check, nameText } from './fault.ts';
 import { isCount } from './heads.ts';
-import type { StreamEntry } from './streams.ts';
+import type { StreamEntry } from './stream-entry.ts';
 
 interface Refs {
   count: number;

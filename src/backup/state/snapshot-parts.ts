@@ -5,7 +5,7 @@ import { compareBytes } from '../../stream/keys.ts';
 import { type Snapshot, decodeSnapshot } from '../../stream/snapshots.ts';
 import { check, nameText } from './fault.ts';
 import { isToken } from './heads.ts';
-import type { StreamEntry } from './streams.ts';
+import type { StreamEntry } from './stream-entry.ts';
 
 export interface Digesting {
   update(bytes: Uint8Array): unknown;

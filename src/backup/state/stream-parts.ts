@@ -5,7 +5,7 @@ import { type StoredChunk, decodeChunkRow } from '../../protocol/cold.ts';
 import { DATA_HEAD, ROW_PAYLOAD_BYTES_MAX, endAt } from '../../stream/row.ts';
 import { RowView } from '../../stream/row-view.ts';
 import { Fault, nameText } from './fault.ts';
-import { NOWHERE, type StreamEntry } from './streams.ts';
+import { NOWHERE, type StreamEntry } from './stream-entry.ts';
 
 const view = new RowView();
 const lastByte = new Uint8Array(1);

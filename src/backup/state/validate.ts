@@ -33,12 +33,12 @@ import { deriveOfHead, deriveOfPart } from './derive.ts';
 import { Fault, check, nameText } from './fault.ts';
 import { ForkChecks, isStreamName } from './fork-rows.ts';
 import { ObjectRefs } from './object-refs.ts';
-import { BACKUP_TAGS, type RowSink } from './order.ts';
+import { BACKUP_TAGS, type RowSink } from './row-order.ts';
 import { COUNT_MAX, checkHead, isCount } from './heads.ts';
 import { checkComplete, checkRow, takeChunk } from './stream-parts.ts';
 import { checkShape } from './shape.ts';
 import { type NewDigest, SnapshotParts } from './snapshot-parts.ts';
-import { StreamEntry } from './streams.ts';
+import { StreamEntry } from './stream-entry.ts';
 
 /** Totals of a backup of one group; an import needs all of them. */
 export interface Summary {

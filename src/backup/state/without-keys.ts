@@ -8,12 +8,12 @@
  */
 import { byteAt } from '../../base/bytes.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
-import { LOG } from '../../subscriptions/state/log-stream.ts';
+import { LOG } from '../../subscriptions/state/record.ts';
 import { decodeHead } from '../../stream/head.ts';
 import { TAG_DATA, TAG_HEAD, compareBytes, bareIncarnationOf } from '../../stream/keys.ts';
 import { endAt } from '../../stream/row.ts';
 import { RowView } from '../../stream/row-view.ts';
-import type { RowSink } from './order.ts';
+import type { RowSink } from './row-order.ts';
 
 const LOG_NAME = encodeUtf8(`${LOG.bucket}\0${LOG.stream}`);
 const view = new RowView();

@@ -17,7 +17,7 @@ import { COMMANDS } from '../../protocol/operations.ts';
  * is garbage, and a known one is a repetition.
  */
 export function applyCompact(state: State, command: Command, reply: Reply): void {
-  const list = decodeFlushList(command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes));
+  const list = decodeFlushList(command.payload());
   if (objectKnown(state, list.object)) return;
   const bucket = command.bytes.subarray(command.keyAt, command.keyAt + command.keyBytes);
   let accepted = 0;

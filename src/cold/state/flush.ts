@@ -18,7 +18,7 @@ import { COMMANDS } from '../../protocol/operations.ts';
  * left without references is garbage. A known object is a repetition of the command: nothing happens.
  */
 export function applyFlush(state: State, command: Command, reply: Reply): void {
-  const list = decodeFlushList(command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes));
+  const list = decodeFlushList(command.payload());
   if (objectKnown(state, list.object)) return;
   if (state.cold.origin === NO_ORIGIN) state.cold.origin = list.object.run;
   // Without slices nothing was uploaded: the first flush of a group, which establishes its origin.
@@ -79,13 +79,13 @@ function endsWell(state: State, head: Head, last: Slice): boolean {
 
 /** Objects were deleted from the store. Missing entries indicate a repetition. */
 export function applyGcDone(state: State, command: Command): void {
-  const bytes = command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes);
+  const bytes = command.payload();
   for (const seq of decodeGcList(bytes)) forgetObject(state, seq);
 }
 
 /** Unreferenced objects, unless they have become known meanwhile. */
 export function applyMarkOrphan(state: State, command: Command): void {
-  const bytes = command.bytes.subarray(command.payloadAt, command.payloadAt + command.payloadBytes);
+  const bytes = command.payload();
   for (const { object, key } of decodeOrphanList(bytes)) {
     if (objectKnown(state, object) && !planted('marks-known-objects')) continue;
     addObject(state, { object, refs: 0, bytes: 0, bucket: '', key }, command.nowMs);

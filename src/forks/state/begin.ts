@@ -22,12 +22,11 @@ import type { Head } from '../../stream/head.ts';
 import { compareBytes } from '../../stream/keys.ts';
 import { removeStream } from '../../stream/remove.ts';
 import type { State } from '../../stream/state.ts';
-import { payloadOf } from './payload.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** With REPLY_CREATED the fork must be created; without, it exists already. */
 export function applyForkBegin(state: State, command: Command, reply: Reply): void {
-  const begin = decodeForkBegin(payloadOf(command));
+  const begin = decodeForkBegin(command.payload());
   if (begin === undefined || command.forkToken <= 0) return refuse(reply, 'INTERNAL');
   const existing = state.findAny(command.bytes, command.keyAt, command.keyBytes);
   const expired = existing !== undefined && existing.expired(command.nowMs);

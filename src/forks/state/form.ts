@@ -5,13 +5,12 @@
 import { type Command, FLAG_CLOSE, FLAG_PRODUCER, FLAG_RECORDS } from '../../protocol/command.ts';
 import { type ForkData, decodeForkData } from '../../protocol/fork-command.ts';
 import { REPLY_CREATED, type Reply } from '../../protocol/reply.ts';
-import { acceptProducer, appendPayload, meter, refuse } from '../../stream/append.ts';
+import { acceptProducer, appendPayload, meter, refuse, wholePayload } from '../../stream/append.ts';
 import { exceedsRetained } from '../../stream/buckets.ts';
 import { admitFirst, describe, listDeadline } from '../../stream/create.ts';
 import { type Head, internType } from '../../stream/head.ts';
 import { expiryKey } from '../../stream/keys.ts';
 import type { State } from '../../stream/state.ts';
-import { payloadOf } from './payload.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** The command's fork, complete or not. */
@@ -23,7 +22,7 @@ export function forkOf(state: State, command: Command): Head | undefined {
 
 /** A piece that was already applied is a repetition: its first answer was lost. */
 export function applyForkData(state: State, command: Command, reply: Reply): void {
-  const data = decodeForkData(payloadOf(command));
+  const data = decodeForkData(command.payload());
   if (data === undefined) return refuse(reply, 'INTERNAL');
   const head = forkOf(state, command);
   if (head?.provisional !== true) return refuse(reply, 'FORK_LOST');
@@ -36,7 +35,7 @@ export function applyForkData(state: State, command: Command, reply: Reply): voi
   if (data.at !== head.tail || data.record !== head.recordNext) return refuse(reply, 'FORK_LOST');
   const { bytes, view, payloadAt, nowMs } = command;
   const messages = { bytes, view, payloadAt: payloadAt + data.bytesAt, endsAt: payloadAt + data.endsAt, nowMs };
-  appendPayload(state, head, messages, 0, data.size, 0, data.count);
+  appendPayload(state, head, messages, wholePayload(data.size, data.count));
   bucket.retainedBytes += data.size;
   state.hotBytes += data.size;
   state.buckets.touch(bucket);
@@ -71,7 +70,7 @@ export function applyForkEnd(state: State, command: Command, reply: Reply): void
     show(state, head, command);
     bucket.exists = true;
     const records = command.has(FLAG_RECORDS) ? command.recordCount : 0;
-    if (size > 0) appendPayload(state, head, command, 0, size, 0, records);
+    if (size > 0) appendPayload(state, head, command, wholePayload(size, records));
     if (command.has(FLAG_PRODUCER)) {
       acceptProducer(state, head, undefined, command.producerId(), command, recordStart);
     }

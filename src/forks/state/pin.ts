@@ -9,13 +9,12 @@ import type { Reply } from '../../protocol/reply.ts';
 import { refuse } from '../../stream/append.ts';
 import type { State } from '../../stream/state.ts';
 import { isHeld } from '../../stream/create.ts';
-import { payloadOf } from './payload.ts';
 import { explain } from '../../protocol/refusal.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** Reply: type, start offset, tail, first record and ordinal of the start offset, a = ttl, b = expires at, c = incarnation. */
 export function applyForkPin(state: State, command: Command, reply: Reply): void {
-  const pin = decodeForkPin(payloadOf(command));
+  const pin = decodeForkPin(command.payload());
   if (pin === undefined || command.forkToken <= 0) return refuse(reply, 'INTERNAL');
   const head = state.find(command.bytes, command.keyAt, command.keyBytes);
   if (head === undefined || head.expired(command.nowMs)) {

@@ -4,7 +4,7 @@
  * subscription pass over the next events.
  */
 import { fnv1a64mod } from '../../base/hash.ts';
-import { LOG } from '../../subscriptions/state/log-stream.ts';
+import { LOG } from '../../subscriptions/state/record.ts';
 
 export function sendOrder(groupCount: number): number[] {
   const first = fnv1a64mod(LOG.bucket, LOG.stream, groupCount);

@@ -8,7 +8,7 @@ import type { ShardGateway } from '../../ports.ts';
 import { type Position, payloadOfSnapshot } from '../../protocol/position-command.ts';
 import { type Answer, callStream } from '../../gateway/shard-client.ts';
 import type { Known } from './known.ts';
-import { LOG } from '../state/log-stream.ts';
+import { LOG } from '../state/record.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 /** A smaller log is not worth it. */

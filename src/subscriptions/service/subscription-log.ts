@@ -14,7 +14,7 @@ import type { Outcome } from '../state/outcome.ts';
 import type { Command, LogRecord } from '../state/record.ts';
 import { flatPath } from '../../protocol/flat-path.ts';
 import type { StreamName } from '../../protocol/flat-path.ts';
-import { LOG } from '../state/log-stream.ts';
+import { LOG } from '../state/record.ts';
 import { REPLY_UP_TO_DATE } from '../../protocol/reply.ts';
 import { READ_FLAG_NO_TOUCH, READ_OFFSET } from '../../protocol/read.ts';
 import { type Answer, type Callable, callStream } from '../../gateway/shard-client.ts';

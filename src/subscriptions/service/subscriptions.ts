@@ -17,7 +17,7 @@ import { Driver } from './driver.ts';
 import { keyPairOf } from '../webhooks/webhook-keys.ts';
 import { Known } from './known.ts';
 import { Linker } from './linker.ts';
-import { LOG } from '../state/log-stream.ts';
+import { LOG } from '../state/record.ts';
 import { LOG_PATH, SubscriptionLog } from './subscription-log.ts';
 import { Membership } from './subscription-membership.ts';
 import { Rotation } from './key-rotation.ts';

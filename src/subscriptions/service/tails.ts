@@ -9,7 +9,7 @@ import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { REPLY_BODY_OMITTED, type Reply } from '../../protocol/reply.ts';
 import { REAL_CLOCK, type RetryPolicy } from '../../gateway/retry.ts';
 import { type Answer, callGroup } from '../../gateway/shard-client.ts';
-import { Lanes } from './lanes.ts';
+import { GroupQueues } from './group-queues.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 import { replacedGroup, type ObserveRequest, type ObserveResult } from '../../protocol/watching.ts';
 
@@ -50,7 +50,7 @@ export class Tails implements TailHandler {
   readonly #topic: number;
   readonly #names = new Map<string, Wanted>();
   readonly #patterns = new Map<string, Pattern>();
-  readonly #lanes = new Lanes();
+  readonly #queues = new GroupQueues();
   #closed = false;
 
   constructor(gateway: ShardGateway, listener: TailListener) {
@@ -210,7 +210,7 @@ export class Tails implements TailHandler {
     asked: ObserveRequest,
     atOnce?: (answer: Answer<ObserveResult>) => void,
   ): Promise<void> {
-    const turn = this.#lanes.enter(group);
+    const turn = this.#queues.enter(group);
     if (turn !== undefined) await turn;
     try {
       const goesOn = (): boolean => !this.#closed && isWanted();
@@ -219,7 +219,7 @@ export class Tails implements TailHandler {
       const retry = { clock: REAL_CLOCK, policy: POLICY, isWanted: goesOn };
       await callGroup(this.#gateway, QUERIES.observe, group, asked, { atOnce, retry });
     } finally {
-      this.#lanes.leave(group);
+      this.#queues.leave(group);
     }
   }
 }

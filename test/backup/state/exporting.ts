@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHasher } from '../../../src/digest/blake3.ts';
 import { Canonical } from '../../../src/backup/state/canonical.ts';
-import { BACKUP_TAGS } from '../../../src/backup/state/order.ts';
+import { BACKUP_TAGS } from '../../../src/backup/state/row-order.ts';
 import type { NewDigest } from '../../../src/backup/state/snapshot-parts.ts';
 import { type Summary, Validator } from '../../../src/backup/state/validate.ts';
 import { prefixEnd, taggedKey } from '../../../src/stream/keys.ts';

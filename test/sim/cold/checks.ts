@@ -79,7 +79,7 @@ export class ColdChecks {
 
   #before(state: State, command: Command): void {
     if (command.kind !== COMMANDS.gcDone.number) return;
-    const done = new Set(decodeGcList(payloadOf(command)));
+    const done = new Set(decodeGcList(command.payload()));
     for (const { seq, key } of gcDue(state, { usualMs: Infinity, mergedMs: Infinity }, Number.MAX_SAFE_INTEGER)) {
       // What is another cluster's is forgotten and stays.
       if (!done.has(seq) || !isOwnObject(key, state.group, state.cold.origin)) continue;
@@ -98,7 +98,7 @@ export class ColdChecks {
   }
 
   #flushed(state: State, command: Command, reply: Reply): void {
-    const { object, key, slices } = decodeFlushList(payloadOf(command));
+    const { object, key, slices } = decodeFlushList(command.payload());
     if (slices.length === 0) return;
     if (command.kind === COMMANDS.compact.number) {
       this.counts.compactions++;
@@ -200,10 +200,6 @@ export class ColdChecks {
     }
     if (state.hotBytes !== hotBytes) this.#fail(`g${state.group}: ${hotBytes} hot bytes, not ${state.hotBytes}`);
   }
-}
-
-function payloadOf({ bytes, payloadAt, payloadBytes }: Command): Uint8Array {
-  return bytes.subarray(payloadAt, payloadAt + payloadBytes);
 }
 
 function hex(bytes: Uint8Array, at: number, size: number): string {

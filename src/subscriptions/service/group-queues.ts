@@ -6,7 +6,7 @@ const AT_ONCE = 64;
 /** A queue is copied when this many places at its front are empty. */
 const EMPTY_MAX = 1024;
 
-class Lane {
+class GroupQueue {
   #free = AT_ONCE;
   #waiting: (() => void)[] = [];
   #next = 0;
@@ -36,17 +36,17 @@ class Lane {
   }
 }
 
-export class Lanes {
-  readonly #lanes = new Map<number, Lane>();
+export class GroupQueues {
+  readonly #queues = new Map<number, GroupQueue>();
 
   /** Undefined: immediately. Call `leave` afterwards. */
   enter(group: number): Promise<void> | undefined {
-    const lane = this.#lanes.get(group) ?? new Lane();
-    this.#lanes.set(group, lane);
-    return lane.enter();
+    const queue = this.#queues.get(group) ?? new GroupQueue();
+    this.#queues.set(group, queue);
+    return queue.enter();
   }
 
   leave(group: number): void {
-    this.#lanes.get(group)?.leave();
+    this.#queues.get(group)?.leave();
   }
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { createLogger } from '../../src/logging/logger.ts';
 import { openDataDir } from '../../src/server/data-dir.ts';
-import { type Finding, Membership } from '../../src/server/membership.ts';
+import { type Finding, Membership } from '../../src/server/node-identity.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 
 const [ONE, TWO] = ['1'.repeat(32), '2'.repeat(32)];
