@@ -26,7 +26,7 @@ import {
   FLAG_SEQ,
   KIND_CONDITIONAL,
 } from './command-kinds.ts';
-import { readText, textBytes, writeText } from '../base/text.ts';
+import { readText, writeText } from '../base/text.ts';
 
 export * from './command-kinds.ts';
 
@@ -396,9 +396,4 @@ export class Command {
     this.view.setFloat64(this.offset + 8, nowMs, true);
     this.nowMs = nowMs;
   }
-}
-
-/** UTF-8 size of a stream's name as the limit counts it: bucket and stream together. */
-export function nameBytes(bucket: string, stream: string): number {
-  return textBytes(bucket) + textBytes(stream);
 }

@@ -1,6 +1,6 @@
 /** Valid names of buckets and streams. */
 import { NAME_BYTES_MAX } from '../base/limits.ts';
-import { nameBytes } from './command.ts';
+import { textBytes } from '../base/text.ts';
 
 /** The fault in the name of a stream, or of a bucket when `stream` is undefined. */
 export function nameFault(bucket: string, stream: string | undefined): string | undefined {
@@ -29,4 +29,9 @@ function isUnsafe(name: string): boolean {
 
 function hasSegment(path: string, segment: string): boolean {
   return path.includes('/') ? path.split('/').includes(segment) : path === segment;
+}
+
+/** UTF-8 size of a stream's name as the limit counts it: bucket and stream together. */
+export function nameBytes(bucket: string, stream: string): number {
+  return textBytes(bucket) + textBytes(stream);
 }

@@ -1,6 +1,6 @@
 /** Bucket routes: create (a no-op), describe, delete when empty, list streams. Streams of a bucket live on all shards. */
 import { NAME_BYTES_MAX } from '../../base/limits.ts';
-import { nameBytes } from '../../protocol/command.ts';
+import { nameBytes } from '../../protocol/names.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 import { compareText } from '../../base/text.ts';
 import { parseListQuery } from '../query.ts';
