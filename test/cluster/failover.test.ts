@@ -91,15 +91,6 @@ async function restingLeaders(cluster: TestCluster, groups: number): Promise<num
   return leaders;
 }
 
-/** Each group's, as its leader says. */
-async function termsOf(cluster: TestCluster, groups: readonly number[]): Promise<number[]> {
-  const terms: number[] = [];
-  for (const group of groups) {
-    terms.push((await cluster.group(await cluster.leaderOf(group), group)).current_term);
-  }
-  return terms;
-}
-
 test('the death of a follower is hardly noticed', async () => {
   await withCluster({ groups: GROUPS }, async (cluster) => {
     const paths = await streamOfEachGroup(cluster);
@@ -110,7 +101,7 @@ test('the death of a follower is hardly noticed', async () => {
       const leaders = await restingLeaders(cluster, paths.length);
       const followed = paths.filter((_, group) => leaders[group] !== victim);
       const kept = cluster.groupIds.filter((group) => leaders[group] !== victim);
-      const terms = await termsOf(cluster, kept);
+      const terms = await cluster.terms(kept);
       const measure: Measure = { stop: false, into: [], refused: 0 };
       const writers = Array.from({ length: WRITERS }, (_, i) =>
         writeSteadily(
@@ -130,7 +121,7 @@ test('the death of a follower is hardly noticed', async () => {
       await Promise.all(writers);
       // A machine that stands still changes leaders, and then some writes have to be repeated.
       if (measure.refused > 0)
-        assert.notDeepEqual(await termsOf(cluster, kept), terms, `${measure.refused} writes refused`);
+        assert.notDeepEqual(await cluster.terms(kept), terms, `${measure.refused} writes refused`);
       await cluster.restart(victim);
       await cluster.ready(cluster.ids);
     }

@@ -247,6 +247,13 @@ export class TestCluster {
     }
   }
 
+  /** Of the groups, as their leaders say: they change with every election. */
+  async terms(groups: readonly number[] = this.groupIds): Promise<number[]> {
+    const terms: number[] = [];
+    for (const group of groups) terms.push((await this.#leadership(group))[1]);
+    return terms;
+  }
+
   /** Every running node has applied what any of them has. Only after the last write. */
   async settled(ids: readonly number[] = this.runningIds): Promise<void> {
     let seen = '';
