@@ -17,6 +17,8 @@ export const PLANTED_BUGS = {
 
   // Links between nodes.
   'urgent-waits-in-line': 'Heartbeats and answers wait behind entries.',
+  'latency-taken-for-a-queue':
+    'Who answers late counts as behind a thin link, although less under way makes no difference.',
   'window-never-shrinks': 'What may be under way to a peer only grows, however slow the link is.',
 
   // The log and state on disk.

@@ -16,8 +16,9 @@ const MIN_BYTES = 16 * 1024;
 const MAX_BYTES = 12 * 1024 * 1024;
 /** Size of a quiet link's pings. */
 const SMALL_BYTES = 1024;
-/** A larger frame is sent in pieces of this size, between which urgent ones go. */
-const PIECE_BYTES = 64 * 1024;
+/** A larger frame is sent in pieces of a quarter of the window, within these sizes, between which urgent ones go. */
+const PIECE_BYTES_MAX = 64 * 1024;
+const PIECE_BYTES_MIN = 4 * 1024;
 
 export class Egress {
   readonly #queue: SendQueue;
@@ -96,15 +97,16 @@ export class Egress {
     if (!hasRoom) return this.#queue.shift('urgent');
     if (this.#cut !== undefined) return this.#queue.shift('small') ?? this.#piece(this.#cut);
     const frame = this.#queue.shift('all');
-    if (frame === undefined || !this.takesPieces || frame.length <= PIECE_BYTES + FRAME_HEAD_BYTES) return frame;
+    if (frame === undefined || !this.takesPieces || frame.length <= PIECE_BYTES_MAX + FRAME_HEAD_BYTES) return frame;
     this.#cut = frame;
     this.#cutAt = 0;
     return this.#piece(frame);
   }
 
   #piece(frame: Uint8Array): Uint8Array {
-    const piece = pieceOf(frame, this.#cutAt, PIECE_BYTES);
-    this.#cutAt += PIECE_BYTES;
+    const bytes = Math.min(PIECE_BYTES_MAX, Math.max(PIECE_BYTES_MIN, Math.floor(this.#window.limit / 4)));
+    const piece = pieceOf(frame, this.#cutAt, bytes);
+    this.#cutAt += bytes;
     if (this.#cutAt >= frame.length) this.#cut = undefined;
     return piece;
   }

@@ -69,3 +69,21 @@ test('a way that turns thin holds what was under way once, and then no more', ()
   egress.onPong(2000);
   assert.equal(egress.next(2000), undefined);
 });
+
+test('where a way is thin, a large frame goes in smaller pieces', () => {
+  const egress = new Egress(64 * 1024 * 1024);
+  egress.takesPieces = true;
+  egress.push(sealFrame(new Uint8Array(1024 * 1024), FRAME_FORWARD));
+  const most = (nowMs: number): number => {
+    let bytes = 0;
+    for (let frame = egress.next(nowMs); frame !== undefined; frame = egress.next(nowMs)) {
+      bytes = Math.max(bytes, frame.length);
+    }
+    return bytes;
+  };
+  assert(most(0) > 60 * 1024);
+  egress.tick(1000);
+  for (let pong = 0; pong < 8; pong++) egress.onPong(2000);
+  const bytes = most(2000);
+  assert(bytes > 0 && bytes <= egress.windowBytes / 3, `pieces of ${bytes}, a window of ${egress.windowBytes}`);
+});

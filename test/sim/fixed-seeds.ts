@@ -1,4 +1,4 @@
-import { THIN_SEEDS } from './options.ts';
+import { STARVED_SEEDS, THIN_SEEDS } from './options.ts';
 
 /** Run by every `npm run check`. Seeds that found a bug once come first and stay. */
 const FOUND_SOMETHING: readonly number[] = [
@@ -16,6 +16,8 @@ const FOUND_SOMETHING: readonly number[] = [
 const COUNT = 200;
 /** Two of each kind of runs behind thin links (options.ts). */
 const BEHIND_THIN_LINKS = Array.from({ length: 8 }, (_, i) => THIN_SEEDS + i);
+/** Nodes without processor (options.ts). */
+const STARVED = [STARVED_SEEDS, STARVED_SEEDS + 1];
 
 /**
  * The seed that finds a planted bug (src/base/planted-bugs.ts, disk-faults.ts), so that its test need not search for
@@ -119,9 +121,10 @@ export const FOUND_BY: Readonly<Record<string, number>> = {
   'orphans-not-found': 0xb,
   'pressure-for-ever': 0x1,
   'old-term-committed-by-counting': 0xaf0,
-  'urgent-waits-in-line': 0x70000,
+  'urgent-waits-in-line': 0x70005,
   'stale-answers-count': 0x70003,
   'window-never-shrinks': 0x70000,
+  'latency-taken-for-a-queue': 0x71001,
   'stall-is-endured': 0x70002,
 };
 
@@ -130,6 +133,7 @@ export const FIXED_SEEDS: readonly number[] = [
     ...FOUND_SOMETHING,
     ...Array.from({ length: COUNT }, (_, i) => i + 1),
     ...BEHIND_THIN_LINKS,
+    ...STARVED,
     ...Object.values(FOUND_BY),
   ]),
 ];

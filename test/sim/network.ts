@@ -149,7 +149,7 @@ export class Network {
 
   send(connection: Connection, frame: Uint8Array, lossy: boolean): void {
     const random = this.#random;
-    if (this.#sendNarrow(connection, frame, lossy)) return;
+    if (this.#sendNarrow(connection, frame)) return;
     const cut = this.#cuts.has(keyOf(connection.from.id, connection.to.id));
     if (!lossy) {
       if (cut) {
@@ -169,6 +169,11 @@ export class Network {
     if (random.chance(duplicate)) this.#arrive(connection, frame.slice(), atMs + this.#delay() * random.int(1, 30));
   }
 
+  /** Does a message of Raft of this size arrive, if it leaves now? */
+  fits({ from, to }: Connection, frame: Uint8Array): boolean {
+    return frame.length <= (this.#narrow.get(keyOf(from.id, to.id))?.frameBytesMax ?? Infinity);
+  }
+
   noteUrgent(connection: Connection, frame: Uint8Array): void {
     this.#urgent.set(frame, connection.from.nowMs);
   }
@@ -186,7 +191,7 @@ export class Network {
   }
 
   /** True: it was a matter of a bounded way, without any chance. */
-  #sendNarrow(connection: Connection, frame: Uint8Array, lossy: boolean): boolean {
+  #sendNarrow(connection: Connection, frame: Uint8Array): boolean {
     const { from, to } = connection;
     const key = keyOf(from.id, to.id);
     if (this.#held.has(key)) {
@@ -195,7 +200,6 @@ export class Network {
     }
     const way = this.#narrow.get(key);
     if (way === undefined) return false;
-    if (lossy && frame.length > way.frameBytesMax) return true;
     way.freeAtMs = Math.max(way.freeAtMs, from.nowMs) + frame.length / way.bytesPerMs;
     connection.fifoAtMs = Math.max(connection.fifoAtMs, way.freeAtMs + this.#options.delayMs);
     this.#arrive(connection, frame, connection.fifoAtMs);

@@ -20,6 +20,8 @@ export interface SimOptions {
   readonly disk: DiskOptions;
   /** One node is behind thin links, and nothing else happens. */
   readonly thin: ThinLinks | undefined;
+  /** All nodes get the processor rarely, and nothing else happens. */
+  readonly starved: boolean;
   /** Bounds of Raft's messages. */
   readonly messages: { readonly maxMessageBytes: number; readonly maxInflightBytes: number };
   /** Target size for combining commands into entries; undefined: as in a server. */
@@ -123,12 +125,16 @@ const AS_BEFORE: ReadonlySet<number> = new Set([0x42d]);
 
 /** Runs with thin links have separate seeds, so that all others stay as they are. */
 export const THIN_SEEDS = 0x7_0000;
+/** And so do those with nodes that get the processor rarely. */
+export const STARVED_SEEDS = 0x7_1000;
 const THIN_KINDS: readonly ThinLinks[] = ['thin in', 'thin both', 'large', 'stale'];
 
 export function drawOptions(seed: number): SimOptions {
   const options = drawUsual(seed);
-  const thin = Math.floor(seed / 0x1000) === THIN_SEEDS / 0x1000 ? THIN_KINDS[seed % THIN_KINDS.length] : undefined;
-  if (thin !== undefined) return behindThinLinks(options, thin);
+  const isAmong = (seeds: number): boolean => Math.floor(seed / 0x1000) === seeds / 0x1000;
+  const thin = isAmong(THIN_SEEDS) ? THIN_KINDS[seed % THIN_KINDS.length] : undefined;
+  if (thin !== undefined) return { ...betweenThreeNodes(options), thin };
+  if (isAmong(STARVED_SEEDS)) return { ...betweenThreeNodes(options), starved: true };
   if (AS_BEFORE.has(seed)) return { ...options, backup: NO_BACKUP, groups: options.served, quotas: false };
   if (seed >= LAGGING_FROM && seed < LAGGING_FROM + LAGGING) return lagging(options);
   if (seed % STORM_EVERY === 0) return storm(options);
@@ -164,7 +170,8 @@ function storm(options: SimOptions): SimOptions {
   };
 }
 
-function behindThinLinks(options: SimOptions, thin: ThinLinks): SimOptions {
+/** Nothing but the links and the nodes' turns matters. */
+function betweenThreeNodes(options: SimOptions): SimOptions {
   return {
     ...options,
     nodes: [1, 2, 3],
@@ -176,7 +183,6 @@ function behindThinLinks(options: SimOptions, thin: ThinLinks): SimOptions {
     thinkMs: 200,
     network: { delayMs: 1, loss: 0, duplicate: 0, reorder: 0 },
     disk: { commitMs: 0.3, crash: 0, logKeptBytes: 4 * 1024 * 1024, chunkBytes: 200_000 },
-    thin,
     messages: { maxMessageBytes: 1024 * 1024, maxInflightBytes: 16 * 1024 * 1024 },
     ambush: 0,
     balanced: false,
@@ -268,6 +274,7 @@ function drawUsual(seed: number): SimOptions {
       chunkBytes: random.pick([200, 2000, 200_000]),
     },
     thin: undefined,
+    starved: false,
     messages: random.pick([
       { maxMessageBytes: 1024 * 1024, maxInflightBytes: 16 * 1024 * 1024 },
       { maxMessageBytes: 400, maxInflightBytes: 2000 },

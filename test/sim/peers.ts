@@ -29,11 +29,14 @@ import {
   FRAME_FORWARD,
   FRAME_FORWARD_REPLY,
   FRAME_HEAD_BYTES,
+  FRAME_PIECE,
   FRAME_PING,
   FRAME_RAFT,
+  LARGE_PAYLOAD_BYTES_MAX,
   checkFrame,
   frameKind,
 } from '../../src/peer/codec/frame.ts';
+import { FrameReader } from '../../src/peer/codec/frame-reader.ts';
 import { decodeRaftFrame } from '../../src/peer/codec/raft-frame.ts';
 import { encodeSnapshotAck } from '../../src/peer/codec/snapshot-transfer.ts';
 import type { Connection, Network } from './network.ts';
@@ -54,6 +57,7 @@ class SimLink {
     this.node = node;
     this.#network = network;
     this.#egress = egress;
+    if (egress !== undefined) egress.takesPieces = true;
   }
 
   get queuedBytes(): number {
@@ -67,6 +71,7 @@ class SimLink {
   send(frame: Uint8Array, lane: Lane = laneOf(frame)): boolean {
     if (this.connection === undefined) return false;
     if (this.#egress !== undefined) {
+      if (frameKind(frame) === FRAME_RAFT && !this.#network.fits(this.connection, frame)) return true;
       if (lane === LANE_CONTROL) this.#network.noteUrgent(this.connection, frame);
       return this.#egress.push(frame, lane);
     }
@@ -115,6 +120,8 @@ export class SimPeers implements PeerPort {
   readonly #handler: PeerHandler;
   readonly #links = new Map<number, SimLink>();
   readonly #sessions = new Map<Connection, Session>();
+  /** Large frames that come in pieces. */
+  readonly #large = new Map<Connection, FrameReader>();
   readonly #outbox = new Outbox(SIM_LIMITS.raftFrameBytes, newPeerCounters());
   readonly #forwards: Forwards;
   readonly #forwarding = new ForwardOutbox((correlation) => this.#forwards.unsent(correlation));
@@ -234,6 +241,7 @@ export class SimPeers implements PeerPort {
     const session = this.#sessions.get(connection);
     if (session === undefined) return;
     this.#sessions.delete(connection);
+    this.#large.delete(connection);
     this.#receiving.onSessionEnd(session);
   }
 
@@ -255,6 +263,7 @@ export class SimPeers implements PeerPort {
       this.#network.pong(connection);
       return true;
     }
+    if (kind === FRAME_PIECE) return this.#takePiece(connection, payload);
     if (kind === FRAME_RAFT) {
       return decodeRaftFrame(payload, node, this.#node, (group, message) => this.#handler.onRaft(group, message));
     }
@@ -277,6 +286,19 @@ export class SimPeers implements PeerPort {
       hasGroup: () => true,
     };
     return typeof kind === 'number' && onSnapshotFrame(ends, session, kind, payload);
+  }
+
+  #takePiece(connection: Connection, piece: Uint8Array): boolean {
+    let reader = this.#large.get(connection);
+    if (reader === undefined) {
+      reader = new FrameReader(LARGE_PAYLOAD_BYTES_MAX);
+      this.#large.set(connection, reader);
+    }
+    let makesSense = true;
+    const fault = reader.push(piece, (kind, payload) => {
+      makesSense &&= kind !== FRAME_PIECE && kind !== FRAME_PING && this.#dispatch(connection, kind, payload);
+    });
+    return fault === undefined && makesSense;
   }
 
   #link(node: number): SimLink {

@@ -93,7 +93,7 @@ export class SimProcess implements Endpoint {
     this.store.spaceLeft = node.spaceLeft;
     if (this.store.fresh) this.store.markUsed(lostLog ? options.groups : []);
     const seed = this.#random.int(1, 1e9);
-    const pace = options.thin === undefined ? 'at once' : 'paced';
+    const pace = options.thin !== undefined || options.starved ? 'paced' : 'at once';
     const wake = (): void => this.wake();
     const inbox = openInbox({ shard: () => this.shard, wake, runtime: this.#runtime });
     this.peers = new SimPeers(this.id, boot, network, this.#runtime, inbox, pace);

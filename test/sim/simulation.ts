@@ -17,6 +17,7 @@ import { Forking } from './forks/forking.ts';
 import { Liveness } from './liveness.ts';
 import { Network } from './network.ts';
 import { SimNode } from './node.ts';
+import { StarvedRun } from './starved-run.ts';
 import { ThinRun } from './thin-run.ts';
 import { type SimOptions, drawOptions } from './options.ts';
 import { plant, plantedHits } from './planted/switch.ts';
@@ -53,6 +54,7 @@ export class Simulation implements World {
   readonly #faults: Faults;
   readonly #balancing: Balancing;
   readonly #thin: ThinRun | undefined;
+  readonly #starved: StarvedRun | undefined;
   readonly #exporting: Exporting;
   readonly #restoring: Restoring | undefined;
   readonly #coldChecks: ColdChecks | undefined;
@@ -78,6 +80,7 @@ export class Simulation implements World {
     this.#balancing = new Balancing(this);
     this.#exporting = new Exporting(this);
     if (this.options.thin !== undefined) this.#thin = new ThinRun(this, this.clients, this.options.thin);
+    if (this.options.starved) this.#starved = new StarvedRun(this, this.clients);
     const { restore } = this.options.backup;
     if (restore !== undefined) this.#restoring = new Restoring(this, this.#exporting, this.clients, restore);
   }
@@ -115,6 +118,7 @@ export class Simulation implements World {
     this.#faults.start();
     this.#balancing.start();
     this.#thin?.start();
+    this.#starved?.start();
     this.#exporting.start();
     this.#restoring?.start();
     this.#runUntil(this.options.safetyMs);
@@ -139,6 +143,7 @@ export class Simulation implements World {
         ...this.clients.watching.counts,
         ...this.#balancing.counts,
         ...this.#thin?.counts,
+        ...this.#starved?.counts,
         ...this.#exporting.counts,
         ...this.#restoring?.allCounts,
         ...this.cold?.counts,
