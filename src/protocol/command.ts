@@ -118,7 +118,7 @@ export function commandBytesMax(fields: CommandFields): number {
 }
 
 /**
- * Writes a command at `offset`; returns its size. `payloadInLane` omits the payload but states its size, for payloads
+ * Writes a command at `offset`; returns its size. `isTransferred` omits the payload but states its size, for payloads
  * that are transferred separately.
  */
 export function writeCommand(

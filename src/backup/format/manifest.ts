@@ -6,9 +6,10 @@ import type { Location } from './location.ts';
 export const MANIFEST = 'manifest.json';
 const MANIFEST_BYTES_MAX = 64 * 1024 * 1024;
 const CLUSTER_ID = /^[0-9a-f]{32}$/;
+/** A part of format 1, word for word. */
 const NOTE =
   'Bytes that had been flushed are in the cold store, under the keys that the snapshots name: keep those objects for as long as ' +
-  'this backup must be restorable, and let the restored cluster use the same storage.cold.root, or a copy of it.';
+  'this backup shall be restorable, and let the restored cluster use the same storage.cold.root, or a copy of it.';
 
 export interface GroupEntry {
   readonly raft_group_id: number;
