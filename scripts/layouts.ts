@@ -6,6 +6,18 @@ import { CHUNK_HEAD, CHUNK_ROW } from '../src/cold/state/chunk-layout.ts';
 import { GC_ROW, OBJECT_ROW } from '../src/cold/state/objects.ts';
 import { RELEASE_ROW } from '../src/cold/state/release.ts';
 import { FORK_ROW, PIN_ROW, TOMBSTONE_ROW } from '../src/forks/state/rows.ts';
+import { FORWARD, FORWARD_REPLIES, FORWARD_REPLY } from '../src/peer/codec/forward.ts';
+import { FRAME } from '../src/peer/codec/frame.ts';
+import { HELLO, IDENTITY, REFUSAL, WORD } from '../src/peer/codec/handshake.ts';
+import { RAFT_ITEM } from '../src/peer/codec/raft-frame.ts';
+import { SNAPSHOT_ACK, SNAPSHOT_BEGIN, SNAPSHOT_CHUNK, SNAPSHOT_END } from '../src/peer/codec/snapshot-transfer.ts';
+import { APPEND, APPENDED, APPENDED_ENTRY, APPEND_HINT } from '../src/raft/codec/append.ts';
+import { RECOVERY_NOTE } from '../src/raft/codec/codec.ts';
+import { HEARTBEAT, HEARTBEAT_ANSWER } from '../src/raft/codec/heartbeat.ts';
+import { MESSAGE } from '../src/raft/codec/message.ts';
+import { READ_INDEX, READ_INDEX_ANSWER } from '../src/raft/codec/read-index.ts';
+import { ID_LIST, SNAPSHOT } from '../src/raft/codec/snapshot.ts';
+import { VOTE } from '../src/raft/codec/vote.ts';
 import { GROUP_KEY, PEER_KEY, PEER_ROW, VOTE_ROW } from '../src/store/rows.ts';
 import { LOG_ENTRY, LOG_KEY } from '../src/store/turn-log.ts';
 import { BUCKET_ROW } from '../src/stream/buckets.ts';
@@ -51,7 +63,35 @@ export const LAYOUTS: Readonly<Record<string, Layouts>> = {
     '`w`': RELEASE_ROW,
   },
   'src/backup/README.md': { '`i`': IMPORT_ROW },
-  'src/peer/README.md': { 'row of a snapshot': SENT_ROW },
+  'src/peer/README.md': {
+    'frame of the handshake': WORD,
+    identity: IDENTITY,
+    'HELLO, after the identity': HELLO,
+    REFUSAL,
+    frame: FRAME,
+    'item of a RAFT frame': RAFT_ITEM,
+    message: MESSAGE,
+    'recovery note': RECOVERY_NOTE,
+    vote: VOTE,
+    append: APPEND,
+    'entry of an append': APPENDED_ENTRY,
+    'append response': APPENDED,
+    hint: APPEND_HINT,
+    heartbeat: HEARTBEAT,
+    'heartbeat response': HEARTBEAT_ANSWER,
+    'read index': READ_INDEX,
+    'read index response': READ_INDEX_ANSWER,
+    snapshot: SNAPSHOT,
+    'list of ids': ID_LIST,
+    SNAPSHOT_BEGIN: SNAPSHOT_BEGIN,
+    'SNAPSHOT_CHUNK: rows': SNAPSHOT_CHUNK,
+    'row in it': SENT_ROW,
+    SNAPSHOT_END: SNAPSHOT_END,
+    SNAPSHOT_ACK: SNAPSHOT_ACK,
+    'item of a FORWARD frame': FORWARD,
+    FORWARD_REPLY: FORWARD_REPLIES,
+    'item in it': FORWARD_REPLY,
+  },
 };
 
 export function describeLayouts(layouts: Layouts): string {

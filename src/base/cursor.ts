@@ -2,9 +2,10 @@
  * Read and write positions in a frame, little-endian. Reading is total: past the end, or on an invalid value, a reader
  * turns bad and returns zeros from then on, so a decoder reads to its end and checks once.
  */
-import { byteAt } from './bytes.ts';
+import { byteAt, viewOf } from './bytes.ts';
 import { assert } from './assert.ts';
 import type { Slab } from './slab.ts';
+import type { NumberField, NumberShape, Shape, Struct, Values } from './struct.ts';
 import { readText, textBytes, writeText } from './text.ts';
 
 const NO_BYTES = new Uint8Array(0);
@@ -14,13 +15,14 @@ export class Reader {
   #view: DataView;
   #at = 0;
   #end: number;
+  #record = 0;
   #bad = false;
   /** Allocates own bytes. */
   memory: Slab | undefined = undefined;
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
-    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#view = viewOf(bytes);
     this.#end = bytes.length;
   }
 
@@ -96,6 +98,27 @@ export class Reader {
     return at < 0 ? '' : readText(this.#bytes, at, size);
   }
 
+  /** Moves past a record of fixed size; `get` then reads its fields. For hot paths, see `record`. */
+  open(record: { readonly size: number }): void {
+    this.#record = this.#take(record.size);
+  }
+
+  /** A whole number of the open record, not below the lowest of its field. */
+  get(field: NumberField): number {
+    if (this.#bad) return 0;
+    const value = field.get(this.#view, this.#record);
+    if (Number.isSafeInteger(value) && value >= field.lowest) return value + 0; // -0 becomes 0
+    this.fail();
+    return 0;
+  }
+
+  record<S extends NumberShape>(record: Struct<S>): Values<S> {
+    this.open(record);
+    const values: Record<string, number> = {};
+    for (const [name, field] of Object.entries<NumberField>(record.fields)) values[name] = this.get(field);
+    return values as Values<S>;
+  }
+
   #take(size: number): number {
     const at = this.#at;
     if (this.#end - at < size) {
@@ -112,10 +135,11 @@ export class Writer {
   readonly bytes: Uint8Array;
   readonly #view: DataView;
   #at: number;
+  #record = 0;
 
   constructor(bytes: Uint8Array, at = 0) {
     this.bytes = bytes;
-    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#view = viewOf(bytes);
     this.#at = at;
   }
 
@@ -152,6 +176,21 @@ export class Writer {
     const size = writeText(this.bytes, this.#at + 2, text);
     this.#view.setUint16(this.#at, size, true);
     this.#at += 2 + size;
+  }
+
+  /** Leaves room for a record of fixed size; `set` then writes its fields. For hot paths, see `record`. */
+  open(record: { readonly size: number }): void {
+    this.#record = this.#at;
+    this.#at += record.size;
+  }
+
+  set(field: NumberField, value: number): void {
+    field.set(this.#view, this.#record, value);
+  }
+
+  record<S extends Shape>(record: Struct<S>, values: Readonly<Values<S>>): void {
+    record.write(this.#view, this.#at, values);
+    this.#at += record.size;
   }
 
   finish(): Uint8Array {

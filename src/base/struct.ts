@@ -38,9 +38,10 @@ interface Gap extends Part {
 }
 
 type Kind<P extends Part = Part> = (at: number) => P;
-type Shape = Readonly<Record<string, Kind>>;
+export type NumberShape = Readonly<Record<string, Kind<NumberField>>>;
+export type Shape = Readonly<Record<string, Kind>>;
 /** What a record says. */
-type Values<S extends Shape> = {
+export type Values<S extends Shape> = {
   -readonly [K in keyof S as ReturnType<S[K]> extends Gap ? never : K]: ReturnType<S[K]> extends Field<infer T>
     ? T
     : never;

@@ -1,5 +1,6 @@
 /** Requests sent to the leader's shard, and their answers; both opaque here. All those of a turn share one frame. */
 import { Reader, Writer } from '../../base/cursor.ts';
+import { f64, struct, u16, u32 } from '../../base/struct.ts';
 import { FRAME_FORWARD, FRAME_FORWARD_REPLY, FRAME_HEAD_BYTES, sealFrame } from './frame.ts';
 
 export interface Forward {
@@ -14,24 +15,26 @@ export interface ForwardReply {
   readonly bytes: Uint8Array;
 }
 
-const FORWARD_HEAD_BYTES = 10;
-const REPLY_HEAD_BYTES = 8;
-const BOOT_BYTES = 8;
+export const FORWARD = struct({ correlation: u32, group: u16, bytes: u32 }, 'request; the next FORWARD');
+export const FORWARD_REPLIES = struct({ boot: f64 }, 'items');
+export const FORWARD_REPLY = struct({ correlation: u32, bytes: u32 }, 'answer; the next item');
+const REQUEST = FORWARD.fields;
+const ANSWER = FORWARD_REPLY.fields;
 
 /** Payload bytes of one request among others. */
 export function forwardBytes(bytes: Uint8Array): number {
-  return FORWARD_HEAD_BYTES + bytes.length;
+  return FORWARD.size + bytes.length;
 }
 
-/** FORWARD: items until the end, each correlation u32 | group u16 | size u32 | request bytes. */
 export function encodeForwards(items: readonly Forward[]): Uint8Array {
   let size = FRAME_HEAD_BYTES;
-  for (const { bytes } of items) size += FORWARD_HEAD_BYTES + bytes.length;
+  for (const { bytes } of items) size += FORWARD.size + bytes.length;
   const writer = new Writer(new Uint8Array(size), FRAME_HEAD_BYTES);
   for (const { correlation, group, bytes } of items) {
-    writer.u32(correlation);
-    writer.u16(group);
-    writer.u32(bytes.length);
+    writer.open(FORWARD);
+    writer.set(REQUEST.correlation, correlation);
+    writer.set(REQUEST.group, group);
+    writer.set(REQUEST.bytes, bytes.length);
     writer.raw(bytes);
   }
   return sealFrame(writer.finish(), FRAME_FORWARD);
@@ -44,9 +47,10 @@ export function decodeForwards(
 ): boolean {
   const reader = new Reader(payload);
   do {
-    const correlation = reader.u32();
-    const group = reader.u16();
-    const bytes = reader.bytes(reader.u32());
+    reader.open(FORWARD);
+    const correlation = reader.get(REQUEST.correlation);
+    const group = reader.get(REQUEST.group);
+    const bytes = reader.bytes(reader.get(REQUEST.bytes));
     if (reader.bad) return false;
     visit(correlation, group, bytes);
   } while (reader.leftBytes > 0);
@@ -54,17 +58,18 @@ export function decodeForwards(
 }
 
 /**
- * FORWARD_REPLY: boot f64 | items until the end, each correlation u32 | size u32 | answer bytes. `boot`: the
+ * `boot`: the
  * requester's run; after a restart it may use the same correlations for something else.
  */
 export function encodeForwardReplies(boot: number, items: readonly ForwardReply[]): Uint8Array {
-  let size = FRAME_HEAD_BYTES + BOOT_BYTES;
-  for (const { bytes } of items) size += REPLY_HEAD_BYTES + bytes.length;
+  let size = FRAME_HEAD_BYTES + FORWARD_REPLIES.size;
+  for (const { bytes } of items) size += FORWARD_REPLY.size + bytes.length;
   const writer = new Writer(new Uint8Array(size), FRAME_HEAD_BYTES);
-  writer.int53(boot);
+  writer.record(FORWARD_REPLIES, { boot });
   for (const { correlation, bytes } of items) {
-    writer.u32(correlation);
-    writer.u32(bytes.length);
+    writer.open(FORWARD_REPLY);
+    writer.set(ANSWER.correlation, correlation);
+    writer.set(ANSWER.bytes, bytes.length);
     writer.raw(bytes);
   }
   return sealFrame(writer.finish(), FRAME_FORWARD_REPLY);
@@ -76,10 +81,11 @@ export function decodeForwardReplies(
   visit: (boot: number, correlation: number, bytes: Uint8Array) => void,
 ): boolean {
   const reader = new Reader(payload);
-  const boot = reader.int53();
+  const { boot } = reader.record(FORWARD_REPLIES);
   do {
-    const correlation = reader.u32();
-    const bytes = reader.bytes(reader.u32());
+    reader.open(FORWARD_REPLY);
+    const correlation = reader.get(ANSWER.correlation);
+    const bytes = reader.bytes(reader.get(ANSWER.bytes));
     if (reader.bad) return false;
     visit(boot, correlation, bytes);
   } while (reader.leftBytes > 0);

@@ -3,7 +3,8 @@
  * in a buffer that is kept between frames. Memory: one frame (FRAME_PAYLOAD_BYTES_MAX), growing with the bytes that
  * arrive, not with the announced length.
  */
-import { FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, checkFrame } from './frame.ts';
+import { viewOf } from '../../base/bytes.ts';
+import { FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, checkFrame, payloadBytesAt } from './frame.ts';
 import type { FrameFault, FrameSink } from './frame.ts';
 
 const INITIAL_BYTES = 4 * 1024;
@@ -90,12 +91,8 @@ export class FrameReader {
   }
 }
 
-function payloadBytesAt(bytes: Uint8Array, at: number): number {
-  return new DataView(bytes.buffer, bytes.byteOffset + at, 4).getUint32(0, true);
-}
-
 function deliver(bytes: Uint8Array, at: number, end: number, sink: FrameSink): FrameFault | undefined {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const view = viewOf(bytes);
   const kind = checkFrame(view, at, end);
   if (typeof kind === 'string') return kind;
   sink(kind, bytes.subarray(at + FRAME_HEAD_BYTES, end));

@@ -1,19 +1,18 @@
 /**
- * One frame between two shards of different nodes, little-endian:
- *
- *   payloadBytes u32 | crc32c u32 | kind u8 | zero u8 x 3 | payload
- *
- * The checksum covers everything after itself, so it detects a damaged kind too. A damaged length gives a wrong
+ * One frame between two shards of different nodes. The checksum covers everything after itself, so it detects a damaged kind too. A damaged length gives a wrong
  * checksum. In both cases the connection is closed, because nothing after the damage can be trusted.
  */
-import { byteAt } from '../../base/bytes.ts';
+import { byteAt, viewOf } from '../../base/bytes.ts';
 import { assert } from '../../base/assert.ts';
 import { ENTRY_BYTES_MAX } from '../../base/limits.ts';
 import { crc32c } from '../../base/crc32c.ts';
+import { struct, u32 } from '../../base/struct.ts';
 
-export const FRAME_HEAD_BYTES = 12;
-const CRC_AT = 4;
-const CRC_FROM = 8;
+export const FRAME = struct({ payloadBytes: u32, crc32c: u32, kind: u32 }, 'payload');
+export const FRAME_HEAD_BYTES = FRAME.size;
+const HEAD = FRAME.fields;
+/** The sum begins right after itself. */
+const SUMMED_AT = HEAD.crc32c.end;
 
 /** Payload bound. An entry never spans frames, so the largest one must fit, with the message around it. */
 export const FRAME_PAYLOAD_BYTES_MAX = 64 * 1024 * 1024;
@@ -56,10 +55,10 @@ export type FrameSink = (kind: FrameKind, payload: Uint8Array) => void;
 export function sealFrame(frame: Uint8Array, kind: FrameKind): Uint8Array {
   const payloadBytes = frame.length - FRAME_HEAD_BYTES;
   assert(payloadBytes >= 0 && payloadBytes <= LARGE_PAYLOAD_BYTES_MAX, `a frame of ${payloadBytes} bytes`);
-  const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength);
-  view.setUint32(0, payloadBytes, true);
-  view.setUint32(CRC_FROM, kind, true);
-  view.setUint32(CRC_AT, crc32c(view, CRC_FROM, frame.length), true);
+  const view = viewOf(frame);
+  HEAD.payloadBytes.set(view, 0, payloadBytes);
+  HEAD.kind.set(view, 0, kind);
+  HEAD.crc32c.set(view, 0, crc32c(view, SUMMED_AT, frame.length));
   return frame;
 }
 
@@ -71,13 +70,19 @@ export function pieceOf(frame: Uint8Array, at: number, bytesMax: number): Uint8A
   return sealFrame(piece, FRAME_PIECE);
 }
 
+/** Of the frame whose head is at `at`. */
+export function payloadBytesAt(bytes: Uint8Array, at: number): number {
+  const { payloadBytes } = HEAD;
+  return payloadBytes.get(new DataView(bytes.buffer, bytes.byteOffset + at, payloadBytes.end), 0);
+}
+
 export function frameKind(frame: Uint8Array): number {
-  return byteAt(frame, CRC_FROM);
+  return byteAt(frame, HEAD.kind.at);
 }
 
 /** The kind of the complete frame [offset, end), or its fault. */
 export function checkFrame(view: DataView, offset: number, end: number): FrameKind | FrameFault {
-  if (view.getUint32(offset + CRC_AT, true) !== crc32c(view, offset + CRC_FROM, end)) return 'wrong checksum';
-  const kind = view.getUint32(offset + CRC_FROM, true);
+  if (HEAD.crc32c.get(view, offset) !== crc32c(view, offset + SUMMED_AT, end)) return 'wrong checksum';
+  const kind = HEAD.kind.get(view, offset);
   return kind >= FRAME_RAFT && kind <= FRAME_KIND_MAX ? (kind as FrameKind) : 'unknown frame kind';
 }

@@ -7,12 +7,13 @@
  *   PROOF  HMAC over both         ->
  *                                 <-  WELCOME  who I am, HMAC        (or REFUSAL)
  *
- * Each frame: magic u32 | version u16 | kind u8 | zero u8 | bodyBytes u32 | body. This header and the body of a REFUSAL
+ * Each frame has a WORD in front of its body. This header and the body of a REFUSAL
  * stay the same in every version, so that nodes of different versions can explain to each other why they cannot
  * connect. The connector proves itself first, so a stranger gets no HMAC for guessing the secret. Only nodes that know
  * the secret learn what does not match.
  */
 import { Reader, Writer, textFieldBytes } from '../../base/cursor.ts';
+import { f64, struct, u16, u32, u8 } from '../../base/struct.ts';
 import { type Standing, readStanding, standingBytes, writeStanding } from './standing.ts';
 
 /**
@@ -27,7 +28,13 @@ const VERSION_WITH_STANDING = 3;
 export const VERSION_WITH_PIECES = 3;
 /** "MRPL". */
 const MAGIC = 0x4c50524d;
-const HEAD_BYTES = 12;
+export const WORD = struct({ magic: u32, version: u16, kind: u8, zero: u8, bodyBytes: u32 }, 'body');
+export const IDENTITY = struct(
+  { groupCount: u16, node: u32, shard: u16, shardCount: u16, boot: f64 },
+  'cluster id (size u16, UTF-8); from version 3 on the standing',
+);
+export const HELLO = struct({ toNode: u32, toShard: u16 }, 'nonce, 32 bytes');
+export const REFUSAL = struct({ code: u8 }, 'sentence (size u16, UTF-8)');
 /**
  * One frame, including its header. The longest, a HELLO, stays below 600 bytes; a stranger can make us hold this much.
  */
@@ -97,19 +104,15 @@ export interface Word {
 /** Undefined: more bytes are needed. 'malformed': these bytes are not our protocol. */
 export function readWord(bytes: Uint8Array): Word | 'malformed' | undefined {
   const reader = new Reader(bytes);
-  if (bytes.length < HEAD_BYTES) return startsLikeMagic(bytes) ? undefined : 'malformed';
-  const magic = reader.u32();
-  const version = reader.u16();
-  const kind = reader.u8();
-  const zero = reader.u8();
-  const bodyBytes = reader.u32();
-  if (magic !== MAGIC || zero !== 0 || bodyBytes > WORD_BYTES_MAX - HEAD_BYTES) return 'malformed';
+  if (bytes.length < WORD.size) return startsLikeMagic(bytes) ? undefined : 'malformed';
+  const { magic, version, kind, zero, bodyBytes } = reader.record(WORD);
+  if (magic !== MAGIC || zero !== 0 || bodyBytes > WORD_BYTES_MAX - WORD.size) return 'malformed';
   if (reader.leftBytes < bodyBytes) return undefined;
-  return { version, kind, body: reader.bytes(bodyBytes), sizeBytes: HEAD_BYTES + bodyBytes };
+  return { version, kind, body: reader.bytes(bodyBytes), sizeBytes: WORD.size + bodyBytes };
 }
 
 function startsLikeMagic(bytes: Uint8Array): boolean {
-  for (let i = 0; i < Math.min(4, bytes.length); i++) {
+  for (let i = 0; i < Math.min(WORD.fields.magic.end, bytes.length); i++) {
     if (bytes[i] !== ((MAGIC >>> (8 * i)) & 0xff)) return false;
   }
   return true;
@@ -119,12 +122,11 @@ export function isSpoken(version: number, newest: number): boolean {
   return version >= PROTOCOL_VERSION_LEAST && version <= newest;
 }
 
-/** HELLO: identity | toNode u32 | toShard u16 | nonce. */
+/** The identity, a HELLO, the nonce. */
 export function encodeHello(hello: Hello, version: number = PROTOCOL_VERSION): Uint8Array {
-  const writer = wordWriter(WORD_HELLO, introductionBytes(hello.self, version) + 6 + NONCE_BYTES, version);
+  const writer = wordWriter(WORD_HELLO, introductionBytes(hello.self, version) + HELLO.size + NONCE_BYTES, version);
   writeIdentity(writer, hello.self, version);
-  writer.u32(hello.toNode);
-  writer.u16(hello.toShard);
+  writer.record(HELLO, hello);
   writer.raw(hello.nonce);
   return writer.finish();
 }
@@ -132,7 +134,7 @@ export function encodeHello(hello: Hello, version: number = PROTOCOL_VERSION): U
 export function decodeHello(body: Uint8Array, version: number = PROTOCOL_VERSION): Hello | undefined {
   const reader = new Reader(body);
   const self = readIdentity(reader, version);
-  const hello = { self, toNode: reader.u32(), toShard: reader.u16(), nonce: reader.ownBytes(NONCE_BYTES) };
+  const hello = { self, ...reader.record(HELLO), nonce: reader.ownBytes(NONCE_BYTES) };
   return reader.finished ? hello : undefined;
 }
 
@@ -179,58 +181,43 @@ export function encodeIdentity(self: PeerIdentity, version: number): Uint8Array 
   return writer.finish();
 }
 
-/** REFUSAL: code u8 | sentence. Its version is the newest that the refuser speaks. */
+/** Its version is the newest that the refuser speaks. */
 export function encodeRefusal({ code, text }: Refusal, newest: number = PROTOCOL_VERSION): Uint8Array {
-  const writer = wordWriter(WORD_REFUSAL, 1 + textFieldBytes(text), newest);
-  writer.u8(REFUSALS.indexOf(code));
+  const writer = wordWriter(WORD_REFUSAL, REFUSAL.size + textFieldBytes(text), newest);
+  writer.record(REFUSAL, { code: REFUSALS.indexOf(code) });
   writer.text(text);
   return writer.finish();
 }
 
 export function decodeRefusal(body: Uint8Array): Refusal | undefined {
   const reader = new Reader(body);
-  const code = REFUSALS[reader.u8()] ?? 'malformed';
+  const code = REFUSALS[reader.record(REFUSAL).code] ?? 'malformed';
   const text = reader.text();
   return reader.finished ? { code, text } : undefined;
 }
 
 function wordWriter(kind: number, bodyBytes: number, version: number): Writer {
-  const writer = new Writer(new Uint8Array(HEAD_BYTES + bodyBytes));
-  writer.u32(MAGIC);
-  writer.u16(version);
-  writer.u8(kind);
-  writer.u8(0);
-  writer.u32(bodyBytes);
+  const writer = new Writer(new Uint8Array(WORD.size + bodyBytes));
+  writer.record(WORD, { magic: MAGIC, version, kind, zero: 0, bodyBytes });
   return writer;
 }
 
-/**
- * PeerIdentity: groupCount u16 | node u32 | shard u16 | shardCount u16 | boot f64 | cluster id, and from version 3 on
- * the standing.
- */
 function introductionBytes(self: PeerIdentity, version: number): number {
   const standing = version < VERSION_WITH_STANDING ? 0 : standingBytes(self.standing);
-  return 18 + textFieldBytes(self.clusterId) + standing;
+  return IDENTITY.size + textFieldBytes(self.clusterId) + standing;
 }
 
 function writeIdentity(writer: Writer, self: PeerIdentity, version: number): void {
-  writer.u16(self.groupCount);
-  writer.u32(self.node);
-  writer.u16(self.shard);
-  writer.u16(self.shardCount);
-  writer.int53(self.boot);
+  writer.record(IDENTITY, self);
   writer.text(self.clusterId);
   if (version >= VERSION_WITH_STANDING) writeStanding(writer, self.standing);
 }
 
 function readIdentity(reader: Reader, version: number): PeerIdentity {
-  const groupCount = reader.u16();
-  const node = reader.u32();
-  const shard = reader.u16();
-  const shardCount = reader.u16();
-  const boot = reader.int53(1);
+  const { groupCount, node, shard, shardCount, boot } = reader.record(IDENTITY);
   const clusterId = reader.text();
-  if (node === 0 || groupCount === 0 || shard >= shardCount || clusterId.length > CLUSTER_ID_BYTES_MAX) reader.fail();
+  const isSomebody = node > 0 && groupCount > 0 && boot > 0 && shard < shardCount;
+  if (!isSomebody || clusterId.length > CLUSTER_ID_BYTES_MAX) reader.fail();
   const self = { clusterId, groupCount, node, shard, shardCount, boot };
   return version < VERSION_WITH_STANDING ? self : { ...self, standing: readStanding(reader) };
 }

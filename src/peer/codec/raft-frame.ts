@@ -1,9 +1,12 @@
 /** Payload of a RAFT frame: items until its end, each group u16 and a message (message.ts). */
 import type { Slab } from '../../base/slab.ts';
 import { Reader, Writer } from '../../base/cursor.ts';
+import { struct, u16 } from '../../base/struct.ts';
 import { FRAME_HEAD_BYTES, FRAME_RAFT, sealFrame } from './frame.ts';
 import { messageBytes, readMessage, writeMessage } from '../../raft/codec/message.ts';
 import type { Message } from '../../raft/types.ts';
+
+export const RAFT_ITEM = struct({ group: u16 }, 'message; the next item');
 
 export interface RaftItem {
   readonly group: number;
@@ -12,14 +15,15 @@ export interface RaftItem {
 
 /** Payload bytes of one item. */
 export function raftItemBytes(message: Message): number {
-  return 2 + messageBytes(message);
+  return RAFT_ITEM.size + messageBytes(message);
 }
 
 /** The frame with these items; the caller has added up their payload bytes. */
 export function encodeRaftFrame(items: readonly RaftItem[], payloadBytes: number): Uint8Array {
   const writer = new Writer(new Uint8Array(FRAME_HEAD_BYTES + payloadBytes), FRAME_HEAD_BYTES);
   for (const { group, message } of items) {
-    writer.u16(group);
+    writer.open(RAFT_ITEM);
+    writer.set(RAFT_ITEM.fields.group, group);
     writeMessage(writer, message);
   }
   return sealFrame(writer.finish(), FRAME_RAFT);
@@ -38,7 +42,8 @@ export function decodeRaftFrame(
 ): boolean {
   const reader = new Reader(payload);
   while (reader.leftBytes > 0) {
-    const group = reader.u16();
+    reader.open(RAFT_ITEM);
+    const group = reader.get(RAFT_ITEM.fields.group);
     reader.memory = memory?.(group);
     const message = readMessage(reader, from, to);
     // A snapshot's metadata without its payload would install an empty state.

@@ -3,6 +3,7 @@
  * next.
  */
 import { Reader, Writer } from '../../base/cursor.ts';
+import { type Shape, type Struct, type Values, f64, struct, u16, u32, u8 } from '../../base/struct.ts';
 import {
   FRAME_HEAD_BYTES,
   FRAME_SNAPSHOT_ACK,
@@ -52,9 +53,14 @@ export interface SnapshotAck {
   readonly status: SnapshotStatus;
 }
 
-/** BEGIN: group u16 | transfer u32 | message | metadata. */
+const TRANSFER = { group: u16, transfer: u32 };
+export const SNAPSHOT_BEGIN = struct(TRANSFER, 'message; metadata');
+export const SNAPSHOT_CHUNK = struct({ ...TRANSFER, offset: f64 }, 'bytes');
+export const SNAPSHOT_END = struct({ ...TRANSFER, totalBytes: f64, complete: u8 });
+export const SNAPSHOT_ACK = struct({ ...TRANSFER, boot: f64, receivedBytes: f64, status: u8 });
+
 export function encodeSnapshotBegin({ group, transfer, message, metadata }: SnapshotBegin): Uint8Array {
-  const writer = writerFor(group, transfer, messageBytes(message) + metadata.length);
+  const writer = writerFor(SNAPSHOT_BEGIN, { group, transfer }, messageBytes(message) + metadata.length);
   writeMessage(writer, message);
   writer.raw(metadata);
   return sealFrame(writer.finish(), FRAME_SNAPSHOT_BEGIN);
@@ -62,61 +68,50 @@ export function encodeSnapshotBegin({ group, transfer, message, metadata }: Snap
 
 export function decodeSnapshotBegin(payload: Uint8Array, from: number, to: number): SnapshotBegin | undefined {
   const reader = new Reader(payload);
-  const group = reader.u16();
-  const transfer = reader.u32();
+  const { group, transfer } = reader.record(SNAPSHOT_BEGIN);
   const message = readMessage(reader, from, to);
   if (message?.type !== 'snapshot') return undefined;
   return { group, transfer, message, metadata: reader.rest() };
 }
 
-/** CHUNK: group u16 | transfer u32 | offset f64 | bytes. */
-export function encodeSnapshotChunk({ group, transfer, offset, bytes }: SnapshotChunk): Uint8Array {
-  const writer = writerFor(group, transfer, 8 + bytes.length);
-  writer.int53(offset);
-  writer.raw(bytes);
+export function encodeSnapshotChunk(chunk: SnapshotChunk): Uint8Array {
+  const writer = writerFor(SNAPSHOT_CHUNK, chunk, chunk.bytes.length);
+  writer.raw(chunk.bytes);
   return sealFrame(writer.finish(), FRAME_SNAPSHOT_CHUNK);
 }
 
 export function decodeSnapshotChunk(payload: Uint8Array): SnapshotChunk | undefined {
   const reader = new Reader(payload);
-  const chunk = { group: reader.u16(), transfer: reader.u32(), offset: reader.int53(), bytes: reader.rest() };
+  const chunk = { ...reader.record(SNAPSHOT_CHUNK), bytes: reader.rest() };
   return reader.bad ? undefined : chunk;
 }
 
-/** END: group u16 | transfer u32 | totalBytes f64 | complete u8 (0, 1). */
-export function encodeSnapshotEnd({ group, transfer, totalBytes, complete }: SnapshotEnd): Uint8Array {
-  const writer = writerFor(group, transfer, 9);
-  writer.int53(totalBytes);
-  writer.u8(complete ? 1 : 0);
+export function encodeSnapshotEnd(end: SnapshotEnd): Uint8Array {
+  const writer = writerFor(SNAPSHOT_END, { ...end, complete: end.complete ? 1 : 0 });
   return sealFrame(writer.finish(), FRAME_SNAPSHOT_END);
 }
 
 export function decodeSnapshotEnd(payload: Uint8Array): SnapshotEnd | undefined {
   const reader = new Reader(payload);
-  const end = { group: reader.u16(), transfer: reader.u32(), totalBytes: reader.int53() };
-  const complete = reader.u8();
-  return reader.finished && complete <= 1 ? { ...end, complete: complete === 1 } : undefined;
+  const end = reader.record(SNAPSHOT_END);
+  return reader.finished && end.complete <= 1 ? { ...end, complete: end.complete === 1 } : undefined;
 }
 
-/** ACK: group u16 | transfer u32 | boot f64 | receivedBytes f64 | status u8. */
-export function encodeSnapshotAck({ group, transfer, boot, receivedBytes, status }: SnapshotAck): Uint8Array {
-  const writer = writerFor(group, transfer, 17);
-  writer.int53(boot);
-  writer.int53(receivedBytes);
-  writer.u8(STATUSES.indexOf(status));
+export function encodeSnapshotAck(ack: SnapshotAck): Uint8Array {
+  const writer = writerFor(SNAPSHOT_ACK, { ...ack, status: STATUSES.indexOf(ack.status) });
   return sealFrame(writer.finish(), FRAME_SNAPSHOT_ACK);
 }
 
 export function decodeSnapshotAck(payload: Uint8Array): SnapshotAck | undefined {
   const reader = new Reader(payload);
-  const ack = { group: reader.u16(), transfer: reader.u32(), boot: reader.int53(), receivedBytes: reader.int53() };
-  const status = STATUSES[reader.u8()];
+  const ack = reader.record(SNAPSHOT_ACK);
+  const status = STATUSES[ack.status];
   return reader.finished && status !== undefined ? { ...ack, status } : undefined;
 }
 
-function writerFor(group: number, transfer: number, restBytes: number): Writer {
-  const writer = new Writer(new Uint8Array(FRAME_HEAD_BYTES + 6 + restBytes), FRAME_HEAD_BYTES);
-  writer.u16(group);
-  writer.u32(transfer);
+/** With room for `restBytes` after the record. */
+function writerFor<S extends Shape>(record: Struct<S>, values: Readonly<Values<S>>, restBytes = 0): Writer {
+  const writer = new Writer(new Uint8Array(FRAME_HEAD_BYTES + record.size + restBytes), FRAME_HEAD_BYTES);
+  writer.record(record, values);
   return writer;
 }

@@ -14,50 +14,61 @@ import {
 } from './codec.ts';
 import type { Codec } from './codec.ts';
 import type { Reader } from '../../base/cursor.ts';
+import { f64, f64OrNone, struct, u32, u8 } from '../../base/struct.ts';
 import type { AppendRequest, AppendResponse, Entry, EntryKind } from '../types.ts';
 
 const ENTRY_KIND_MAX = 2;
 
-const FIXED_BYTES = 36;
-const ENTRY_HEAD_BYTES = 13;
+export const APPEND = struct(
+  { prevIndex: f64, prevTerm: f64, commit: f64, round: f64, entries: u32 },
+  '[recovery note]; entries',
+);
+export const APPENDED_ENTRY = struct({ term: f64, dataBytes: u32, kind: u8 }, 'data');
+export const APPENDED = struct({ round: f64, boot: f64, index: f64 }, '[hint, if rejected]');
+/** `hintTerm` -1: the term at the hint is compacted away. */
+export const APPEND_HINT = struct({ hintIndex: f64, hintTerm: f64OrNone });
+const BODY = APPEND.fields;
+const ENTRY = APPENDED_ENTRY.fields;
+const ANSWER = APPENDED.fields;
 const REJECT = PEER_FLAGS_END;
+const NO_HINT = { hintIndex: 0, hintTerm: 0 };
 
-/**
- * Flags: recovery note. Body: prevIndex f64 | prevTerm f64 | commit f64 | round f64 | entries u32 | [allowedBoot f64] |
- * entries. An entry: term f64 | dataBytes u32 | kind u8 | data. Its index follows from prevIndex and its place.
- */
+/** Flags: recovery note. The index of an entry follows from prevIndex and its place. */
 export const appendCodec: Codec<AppendRequest> = {
   number: 3,
   flagMask: NOTE_MASK,
   flags: noteFlags,
   bodyBytes(message) {
-    let bytes = FIXED_BYTES + noteBytes(message) + ENTRY_HEAD_BYTES * message.entries.length;
+    let bytes = APPEND.size + noteBytes(message) + APPENDED_ENTRY.size * message.entries.length;
     for (const entry of message.entries) bytes += entry.data.length;
     return bytes;
   },
   writeBody(writer, message) {
-    writer.int53(message.prevIndex);
-    writer.int53(message.prevTerm);
-    writer.int53(message.commit);
-    writer.int53(message.round);
-    writer.u32(message.entries.length);
+    writer.open(APPEND);
+    writer.set(BODY.prevIndex, message.prevIndex);
+    writer.set(BODY.prevTerm, message.prevTerm);
+    writer.set(BODY.commit, message.commit);
+    writer.set(BODY.round, message.round);
+    writer.set(BODY.entries, message.entries.length);
     writeNote(writer, message);
     let index = message.prevIndex;
     for (const entry of message.entries) {
       index += 1;
       assert(entry.index === index, 'the entries of an append follow its prevIndex without a gap');
-      writer.int53(entry.term);
-      writer.u32(entry.data.length);
-      writer.u8(entry.kind);
+      writer.open(APPENDED_ENTRY);
+      writer.set(ENTRY.term, entry.term);
+      writer.set(ENTRY.dataBytes, entry.data.length);
+      writer.set(ENTRY.kind, entry.kind);
       writer.raw(entry.data);
     }
   },
   readBody(reader, flags, { from, to, term }) {
-    const prevIndex = reader.int53();
-    const prevTerm = reader.int53();
-    const commit = reader.int53();
-    const round = reader.int53();
-    const count = reader.u32();
+    reader.open(APPEND);
+    const prevIndex = reader.get(BODY.prevIndex);
+    const prevTerm = reader.get(BODY.prevTerm);
+    const commit = reader.get(BODY.commit);
+    const round = reader.get(BODY.round);
+    const count = reader.get(BODY.entries);
     const allowedBoot = readNoteBoot(reader, flags);
     const entries = readEntries(reader, count, prevIndex, prevTerm, term);
     const restored = noteRestored(flags);
@@ -68,16 +79,17 @@ export const appendCodec: Codec<AppendRequest> = {
 /** Terms never fall along a log nor exceed the leader's. Raft asserts this, so violations are refused here. */
 function readEntries(reader: Reader, count: number, prevIndex: number, prevTerm: number, termMax: number): Entry[] {
   const entries: Entry[] = [];
-  if (count * ENTRY_HEAD_BYTES > reader.leftBytes || prevIndex + count > Number.MAX_SAFE_INTEGER) {
+  if (count * APPENDED_ENTRY.size > reader.leftBytes || prevIndex + count > Number.MAX_SAFE_INTEGER) {
     reader.fail();
     return entries;
   }
   let lastTerm = prevTerm;
   for (let index = prevIndex + 1; index <= prevIndex + count; index++) {
-    const term = reader.int53(lastTerm);
-    const dataBytes = reader.u32();
-    const kind = reader.u8();
-    if (kind > ENTRY_KIND_MAX || term > termMax) reader.fail();
+    reader.open(APPENDED_ENTRY);
+    const term = reader.get(ENTRY.term);
+    const dataBytes = reader.get(ENTRY.dataBytes);
+    const kind = reader.get(ENTRY.kind);
+    if (kind > ENTRY_KIND_MAX || term < lastTerm || term > termMax) reader.fail();
     const data = reader.ownBytes(dataBytes);
     if (reader.bad) return entries;
     entries.push({ term, index, kind: kind as EntryKind, data });
@@ -86,41 +98,43 @@ function readEntries(reader: Reader, count: number, prevIndex: number, prevTerm:
   return entries;
 }
 
-/**
- * Flags: peer note, 8 rejected. Body: round f64 | boot f64 | index f64, and when rejected hintIndex f64 | hintTerm f64.
- */
+/** Flags: peer note, 8 rejected. */
 export const appendResponseCodec: Codec<AppendResponse> = {
   number: 4,
   flagMask: PEER_MASK | REJECT,
   flags: (message) => peerFlags(message) | (message.reject ? REJECT : 0),
-  bodyBytes: (message) => (message.reject ? 40 : 24),
+  bodyBytes: (message) => APPENDED.size + (message.reject ? APPEND_HINT.size : 0),
   writeBody(writer, message) {
-    writer.int53(message.round);
-    writer.int53(message.boot);
-    writer.int53(message.index);
+    writer.open(APPENDED);
+    writer.set(ANSWER.round, message.round);
+    writer.set(ANSWER.boot, message.boot);
+    writer.set(ANSWER.index, message.index);
     if (!message.reject) {
       assert(message.hintIndex === 0 && message.hintTerm === 0, 'only a rejection has a hint');
       return;
     }
-    writer.int53(message.hintIndex);
-    writer.int53(message.hintTerm);
+    writer.record(APPEND_HINT, message);
   },
   readBody(reader, flags, { from, to, term }) {
     const reject = (flags & REJECT) !== 0;
+    reader.open(APPENDED);
+    const round = reader.get(ANSWER.round);
+    const boot = reader.get(ANSWER.boot);
+    const index = reader.get(ANSWER.index);
+    const { hintIndex, hintTerm } = reject ? reader.record(APPEND_HINT) : NO_HINT;
     return {
       type: 'append-response',
       from,
       to,
       term,
-      round: reader.int53(),
-      boot: reader.int53(),
+      round,
+      boot,
       lost: readLost(reader, flags),
       refusesLead: refusesLead(flags),
       reject,
-      index: reader.int53(),
-      hintIndex: reject ? reader.int53() : 0,
-      // -1: the term at the hint is compacted away.
-      hintTerm: reject ? reader.int53(-1) : 0,
+      index,
+      hintIndex,
+      hintTerm,
     };
   },
 };

@@ -1,5 +1,6 @@
 /** What all messages on a peer link have in common. */
 import type { Reader, Writer } from '../../base/cursor.ts';
+import { f64, struct } from '../../base/struct.ts';
 import type { Envelope, PeerNote, RecoveryNote } from '../types.ts';
 
 /**
@@ -18,6 +19,7 @@ export interface Codec<T> {
   readBody(reader: Reader, flags: number, envelope: Envelope): T;
 }
 
+export const RECOVERY_NOTE = struct({ allowedBoot: f64 });
 const NOTE_RESTORED = 1;
 const NOTE_BOOT = 2;
 export const NOTE_MASK = NOTE_RESTORED | NOTE_BOOT;
@@ -27,16 +29,19 @@ export function noteFlags(note: RecoveryNote): number {
 }
 
 export function noteBytes(note: RecoveryNote): number {
-  return note.allowedBoot === 0 ? 0 : 8;
+  return note.allowedBoot === 0 ? 0 : RECOVERY_NOTE.size;
 }
 
 export function writeNote(writer: Writer, note: RecoveryNote): void {
-  if (note.allowedBoot !== 0) writer.int53(note.allowedBoot);
+  if (note.allowedBoot !== 0) writer.record(RECOVERY_NOTE, note);
 }
 
 /** The boot of a note, 0 for none. */
 export function readNoteBoot(reader: Reader, flags: number): number {
-  return (flags & NOTE_BOOT) === 0 ? 0 : reader.int53(1);
+  if ((flags & NOTE_BOOT) === 0) return 0;
+  const { allowedBoot } = reader.record(RECOVERY_NOTE);
+  if (allowedBoot === 0) reader.fail();
+  return allowedBoot;
 }
 
 export function noteRestored(flags: number): boolean {

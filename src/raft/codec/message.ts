@@ -7,6 +7,7 @@ import { readIndexCodec, readIndexResponseCodec } from './read-index.ts';
 import { snapshotCodec } from './snapshot.ts';
 import { timeoutNowCodec } from './timeout-now.ts';
 import { voteCodec, voteResponseCodec } from './vote.ts';
+import { f64, struct, u8 } from '../../base/struct.ts';
 import type { Message } from '../types.ts';
 
 type CodecTable = { readonly [K in Message['type']]: Codec<Extract<Message, { type: K }>> };
@@ -37,19 +38,20 @@ function codecOf(message: Message): Codec<Message> {
   return CODECS[message.type] as unknown as Codec<Message>;
 }
 
-const HEAD_BYTES = 10;
+export const MESSAGE = struct({ number: u8, flags: u8, term: f64 }, 'the body of its kind');
+const HEAD = MESSAGE.fields;
 
 /** Size of a message as writeMessage writes it. */
 export function messageBytes(message: Message): number {
-  return HEAD_BYTES + codecOf(message).bodyBytes(message);
+  return MESSAGE.size + codecOf(message).bodyBytes(message);
 }
 
-/** Layout: number u8 | flags u8 | term f64 | body of its codec. */
 export function writeMessage(writer: Writer, message: Message): void {
   const codec = codecOf(message);
-  writer.u8(codec.number);
-  writer.u8(codec.flags(message));
-  writer.int53(message.term);
+  writer.open(MESSAGE);
+  writer.set(HEAD.number, codec.number);
+  writer.set(HEAD.flags, codec.flags(message));
+  writer.set(HEAD.term, message.term);
   codec.writeBody(writer, message);
 }
 
@@ -58,9 +60,10 @@ export function writeMessage(writer: Writer, message: Message): void {
  * frame.
  */
 export function readMessage(reader: Reader, from: number, to: number): Message | undefined {
-  const codec = BY_NUMBER[reader.u8()];
-  const flags = reader.u8();
-  const term = reader.int53();
+  reader.open(MESSAGE);
+  const codec = BY_NUMBER[reader.get(HEAD.number)];
+  const flags = reader.get(HEAD.flags);
+  const term = reader.get(HEAD.term);
   if (reader.bad || codec === undefined || (flags & ~codec.flagMask) !== 0) {
     reader.fail();
     return undefined;

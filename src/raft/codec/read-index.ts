@@ -1,34 +1,42 @@
 import type { Codec } from './codec.ts';
+import { f64, struct } from '../../base/struct.ts';
 import type { ReadIndexRequest, ReadIndexResponse } from '../types.ts';
 
-/** No flags. Body: context f64. */
+export const READ_INDEX = struct({ context: f64 });
+export const READ_INDEX_ANSWER = struct({ context: f64, index: f64 });
+
+/** No flags. */
 export const readIndexCodec: Codec<ReadIndexRequest> = {
   number: 9,
   flagMask: 0,
   flags: () => 0,
-  bodyBytes: () => 8,
+  bodyBytes: () => READ_INDEX.size,
   writeBody(writer, message) {
-    writer.int53(message.context);
+    writer.record(READ_INDEX, message);
   },
-  readBody: (reader, _flags, { from, to, term }) => ({ type: 'read-index', from, to, term, context: reader.int53() }),
+  readBody: (reader, _flags, { from, to, term }) => ({
+    type: 'read-index',
+    from,
+    to,
+    term,
+    ...reader.record(READ_INDEX),
+  }),
 };
 
-/** No flags. Body: context f64 | index f64. */
+/** No flags. */
 export const readIndexResponseCodec: Codec<ReadIndexResponse> = {
   number: 10,
   flagMask: 0,
   flags: () => 0,
-  bodyBytes: () => 16,
+  bodyBytes: () => READ_INDEX_ANSWER.size,
   writeBody(writer, message) {
-    writer.int53(message.context);
-    writer.int53(message.index);
+    writer.record(READ_INDEX_ANSWER, message);
   },
   readBody: (reader, _flags, { from, to, term }) => ({
     type: 'read-index-response',
     from,
     to,
     term,
-    context: reader.int53(),
-    index: reader.int53(),
+    ...reader.record(READ_INDEX_ANSWER),
   }),
 };

@@ -1,34 +1,36 @@
 import { NOTE_MASK, noteBytes, noteFlags, noteRestored, readNoteBoot, writeNote } from './codec.ts';
 import type { Codec } from './codec.ts';
 import type { Reader, Writer } from '../../base/cursor.ts';
+import { f64, struct, u16 } from '../../base/struct.ts';
 import type { SnapshotRequest } from '../types.ts';
 
-/**
- * Flags: recovery note. Body: index f64 | term f64 | round f64 | [allowedBoot f64] | three lists of node ids (voters,
- * outgoing, learners), each count u16 and ids u32, ascending.
- */
+const ID_BYTES = 4;
+export const SNAPSHOT = struct(
+  { index: f64, term: f64, round: f64 },
+  '[recovery note]; voters, outgoing voters, learners: each a list of ids',
+);
+export const ID_LIST = struct({ count: u16 }, 'ids, u32 each, ascending');
+
+/** Flags: recovery note. */
 export const snapshotCodec: Codec<SnapshotRequest> = {
   number: 7,
   flagMask: NOTE_MASK,
   flags: noteFlags,
   bodyBytes(message) {
     const { voters, votersOutgoing, learners } = message.snapshot.configuration;
-    return 30 + noteBytes(message) + 4 * (voters.length + votersOutgoing.length + learners.length);
+    const ids = voters.length + votersOutgoing.length + learners.length;
+    return SNAPSHOT.size + noteBytes(message) + 3 * ID_LIST.size + ID_BYTES * ids;
   },
   writeBody(writer, message) {
     const { index, term, configuration } = message.snapshot;
-    writer.int53(index);
-    writer.int53(term);
-    writer.int53(message.round);
+    writer.record(SNAPSHOT, { index, term, round: message.round });
     writeNote(writer, message);
     writeIds(writer, configuration.voters);
     writeIds(writer, configuration.votersOutgoing);
     writeIds(writer, configuration.learners);
   },
   readBody(reader, flags, { from, to, term }) {
-    const index = reader.int53();
-    const snapshotTerm = reader.int53();
-    const round = reader.int53();
+    const { index, term: snapshotTerm, round } = reader.record(SNAPSHOT);
     const allowedBoot = readNoteBoot(reader, flags);
     const voters = readIds(reader);
     const votersOutgoing = readIds(reader);
@@ -39,12 +41,12 @@ export const snapshotCodec: Codec<SnapshotRequest> = {
 };
 
 function writeIds(writer: Writer, ids: readonly number[]): void {
-  writer.u16(ids.length);
+  writer.record(ID_LIST, { count: ids.length });
   for (const id of ids) writer.u32(id);
 }
 
 function readIds(reader: Reader): number[] {
-  const count = reader.u16();
+  const { count } = reader.record(ID_LIST);
   const ids: number[] = [];
   let before = 0;
   for (let i = 0; i < count && !reader.bad; i++) {

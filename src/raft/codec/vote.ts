@@ -1,19 +1,20 @@
 import type { Codec } from './codec.ts';
+import { f64, struct } from '../../base/struct.ts';
 import type { VoteRequest, VoteResponse } from '../types.ts';
 
+export const VOTE = struct({ lastIndex: f64, lastTerm: f64 });
 const PRE = 1;
 const FORCE = 2;
 const GRANTED = 2;
 
-/** Flags: 1 pre-vote, 2 forced by the leader. Body: lastIndex f64 | lastTerm f64. */
+/** Flags: 1 pre-vote, 2 forced by the leader. */
 export const voteCodec: Codec<VoteRequest> = {
   number: 1,
   flagMask: PRE | FORCE,
   flags: (message) => (message.pre ? PRE : 0) | (message.force ? FORCE : 0),
-  bodyBytes: () => 16,
+  bodyBytes: () => VOTE.size,
   writeBody(writer, message) {
-    writer.int53(message.lastIndex);
-    writer.int53(message.lastTerm);
+    writer.record(VOTE, message);
   },
   readBody: (reader, flags, { from, to, term }) => ({
     type: 'vote',
@@ -22,8 +23,7 @@ export const voteCodec: Codec<VoteRequest> = {
     term,
     pre: (flags & PRE) !== 0,
     force: (flags & FORCE) !== 0,
-    lastIndex: reader.int53(),
-    lastTerm: reader.int53(),
+    ...reader.record(VOTE),
   }),
 };
 
