@@ -6,11 +6,24 @@ import { CHUNK_HEAD, CHUNK_ROW } from '../src/cold/state/chunk-layout.ts';
 import { GC_ROW, OBJECT_ROW } from '../src/cold/state/objects.ts';
 import { RELEASE_ROW } from '../src/cold/state/release.ts';
 import { FORK_ROW, PIN_ROW, TOMBSTONE_ROW } from '../src/forks/state/rows.ts';
+import { ITEM } from '../src/group/entry.ts';
 import { FORWARD, FORWARD_REPLIES, FORWARD_REPLY } from '../src/peer/codec/forward.ts';
 import { FRAME } from '../src/peer/codec/frame.ts';
 import { HELLO, IDENTITY, REFUSAL, WORD } from '../src/peer/codec/handshake.ts';
 import { RAFT_ITEM } from '../src/peer/codec/raft-frame.ts';
 import { SNAPSHOT_ACK, SNAPSHOT_BEGIN, SNAPSHOT_CHUNK, SNAPSHOT_END } from '../src/peer/codec/snapshot-transfer.ts';
+import {
+  ATTRIBUTES_PART,
+  COMMAND,
+  CONDITION_PART,
+  FORK_PART,
+  LIFETIME_PART,
+  MATCH_PART,
+  PRODUCER_PART,
+  SEQ_PART,
+} from '../src/protocol/command-layout.ts';
+import { REPLY } from '../src/protocol/reply.ts';
+import { QUERY, REQUEST } from '../src/protocol/request.ts';
 import { APPEND, APPENDED, APPENDED_ENTRY, APPEND_HINT } from '../src/raft/codec/append.ts';
 import { RECOVERY_NOTE } from '../src/raft/codec/codec.ts';
 import { HEARTBEAT, HEARTBEAT_ANSWER } from '../src/raft/codec/heartbeat.ts';
@@ -63,6 +76,20 @@ export const LAYOUTS: Readonly<Record<string, Layouts>> = {
     '`w`': RELEASE_ROW,
   },
   'src/backup/README.md': { '`i`': IMPORT_ROW },
+  'src/protocol/README.md': {
+    request: REQUEST,
+    query: QUERY,
+    reply: REPLY,
+    'command in a log entry': ITEM,
+    command: COMMAND,
+    producer: PRODUCER_PART,
+    'record match': MATCH_PART,
+    lifetime: LIFETIME_PART,
+    'sequence token': SEQ_PART,
+    fork: FORK_PART,
+    condition: CONDITION_PART,
+    attributes: ATTRIBUTES_PART,
+  },
   'src/peer/README.md': {
     'frame of the handshake': WORD,
     identity: IDENTITY,

@@ -1,12 +1,16 @@
 /**
- * Data of a log entry: the commands of one turn for one group, each as sizeBytes u32 and the command (command.ts).
+ * Data of a log entry: the commands of one turn for one group, each as an ITEM and the command (command.ts).
  * The leader fills one builder per group and turn; everyone iterates when the entry commits.
  */
 import { byteAt } from '../base/bytes.ts';
+import { struct, u32 } from '../base/struct.ts';
 import { Slab } from '../base/slab.ts';
+import { stampCommand } from '../protocol/command-layout.ts';
 import type { Command } from '../protocol/command.ts';
 import { type Replacement, rewriteCommand, rewrittenBytes } from '../protocol/rewrite-command.ts';
 
+export const ITEM = struct({ commandBytes: u32 }, 'command; the next item');
+const { commandBytes: COMMAND_SIZE } = ITEM.fields;
 const INITIAL_BYTES = 4096;
 /** A builder larger than this, grown for one huge command, releases its memory. */
 const KEPT_BYTES = 1024 * 1024;
@@ -24,26 +28,26 @@ export class EntryBuilder {
   /** Adds the command as it is in its frame, with the leader's clock. */
   add(command: Command, nowMs: number): void {
     const size = command.end - command.offset;
-    this.#reserve(size + 4);
-    const at = this.#length + 4;
-    this.#view.setUint32(this.#length, size, true);
+    this.#reserve(ITEM.size + size);
+    const at = this.#length + ITEM.size;
+    COMMAND_SIZE.set(this.#view, this.#length, size);
     const source = command.bytes;
     // Two calls (subarray, set) cost more than a short loop.
     if (size <= 96) for (let i = 0; i < size; i++) this.#bytes[at + i] = byteAt(source, command.offset + i);
     else this.#bytes.set(source.subarray(command.offset, command.end), at);
-    this.#view.setFloat64(at + 8, nowMs, true);
-    this.#length += size + 4;
+    stampCommand(this.#view, at, nowMs);
+    this.#length += ITEM.size + size;
   }
 
   /** Adds the command with other attributes and payload; see rewriteCommand. */
   addRewritten(command: Command, nowMs: number, replacement: Replacement): void {
     const size = rewrittenBytes(command, replacement);
-    this.#reserve(size + 4);
-    const at = this.#length + 4;
+    this.#reserve(ITEM.size + size);
+    const at = this.#length + ITEM.size;
     const written = rewriteCommand(command, replacement, this.#bytes, this.#view, at);
-    this.#view.setUint32(this.#length, written, true);
-    this.#view.setFloat64(at + 8, nowMs, true);
-    this.#length += written + 4;
+    COMMAND_SIZE.set(this.#view, this.#length, written);
+    stampCommand(this.#view, at, nowMs);
+    this.#length += ITEM.size + written;
   }
 
   /** The entry's data; the builder is empty afterwards. */
@@ -71,9 +75,9 @@ export function eachCommand(data: Uint8Array, command: Command, visit: (position
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   let position = 0;
   for (let at = 0; at < data.length; position++) {
-    const size = view.getUint32(at, true);
-    command.read(data, view, at + 4);
+    const size = COMMAND_SIZE.get(view, at);
+    command.read(data, view, at + ITEM.size);
     visit(position);
-    at += 4 + size;
+    at += ITEM.size + size;
   }
 }

@@ -2,20 +2,21 @@
  * A replicated command: what the log holds, one after the other inside an entry, and what the state machine applies.
  * The main thread writes it straight into the mailbox; the shard adds the clock and, for JSON, the normalised payload.
  *
- *   0 kind u8 | 1 zero u8 | 2 flags u16 | 4 keyBytes u16 | 6 contentTypeBytes u16 | 8 nowMs f64
- *  16 payloadBytes u32 | 20 recordCount u32 | optional parts in this order, present by flag:
- *     PRODUCER  epoch f64, seq f64, idBytes u16
- *     MATCH     record tail f64
- *     LIFETIME  ttlSeconds f64 (-1 none), expiresAtMs f64 (-1 none)
- *     SEQ       seqBytes u16
- *     FORK      token f64
- *     (kind + KIND_CONDITIONAL)  conditionBytes u16
- *     ATTRS     attributeBytes u32
- *   then key, content type, producer id, seq, condition, attributes, payload, record ends (u32 each, relative to the payload).
- *
- * Little-endian. The key is bucket, NUL, stream (names hold no NUL). Bucket-wide commands carry the bucket alone.
+ * A COMMAND is followed by the optional parts that its flags (and KIND_CONDITIONAL) announce, in the order of
+ * command-layout.ts, then by key (bucket, NUL, stream; the bucket alone for bucket-wide commands), content type,
+ * producer id, seq, condition, attributes, payload, record ends (u32 each, relative to the payload).
  */
-import { byteAt } from '../base/bytes.ts';
+import {
+  ATTRIBUTES_PART,
+  COMMAND,
+  CONDITION_PART,
+  FORK_PART,
+  LIFETIME_PART,
+  MATCH_PART,
+  PRODUCER_PART,
+  SEQ_PART,
+  stampCommand,
+} from './command-layout.ts';
 import {
   FLAG_ATTRS,
   FLAG_CLOSE,
@@ -30,7 +31,7 @@ import { readText, writeText } from '../base/text.ts';
 
 export * from './command-kinds.ts';
 
-const FIXED_BYTES = 24;
+const HEAD = COMMAND.fields;
 
 /** What a writer of commands fills in; reused between calls (see resetCommandFields). */
 export interface CommandFields {
@@ -114,7 +115,7 @@ export function commandBytesMax(fields: CommandFields): number {
     fields.condition.length +
     (fields.streamSeq?.length ?? 0) +
     fields.producerId.length;
-  return FIXED_BYTES + 64 + 3 * text + (fields.attributes?.length ?? 0) + (fields.payload?.length ?? 0);
+  return COMMAND.size + 64 + 3 * text + (fields.attributes?.length ?? 0) + (fields.payload?.length ?? 0);
 }
 
 /**
@@ -129,48 +130,48 @@ export function writeCommand(
   isTransferred = false,
 ): number {
   let flags = 0;
-  let at = offset + FIXED_BYTES;
+  let at = offset + COMMAND.size;
   // Where the parts with a text begin; 0 = absent (offset 0 holds the fixed part).
   let producerIdAt = 0;
   let seqAt = 0;
   if (fields.close) flags |= FLAG_CLOSE;
   if (fields.producerId !== '') {
     flags |= FLAG_PRODUCER;
-    view.setFloat64(at, fields.producerEpoch, true);
-    view.setFloat64(at + 8, fields.producerSeq, true);
+    PRODUCER_PART.fields.epoch.set(view, at, fields.producerEpoch);
+    PRODUCER_PART.fields.seq.set(view, at, fields.producerSeq);
     producerIdAt = at;
-    at += 18;
+    at += PRODUCER_PART.size;
   }
   if (fields.recordMatch >= 0) {
     flags |= FLAG_MATCH;
-    view.setFloat64(at, fields.recordMatch, true);
-    at += 8;
+    MATCH_PART.fields.recordTail.set(view, at, fields.recordMatch);
+    at += MATCH_PART.size;
   }
   if (fields.ttlSeconds >= 0 || fields.expiresAtMs >= 0) {
     flags |= FLAG_LIFETIME;
-    view.setFloat64(at, fields.ttlSeconds, true);
-    view.setFloat64(at + 8, fields.expiresAtMs, true);
-    at += 16;
+    LIFETIME_PART.fields.ttlSeconds.set(view, at, fields.ttlSeconds);
+    LIFETIME_PART.fields.expiresAtMs.set(view, at, fields.expiresAtMs);
+    at += LIFETIME_PART.size;
   }
   if (fields.streamSeq !== undefined) {
     flags |= FLAG_SEQ;
     seqAt = at;
-    at += 2;
+    at += SEQ_PART.size;
   }
   if (fields.forkToken !== 0) {
     flags |= FLAG_FORK;
-    view.setFloat64(at, fields.forkToken, true);
-    at += 8;
+    FORK_PART.fields.token.set(view, at, fields.forkToken);
+    at += FORK_PART.size;
   }
   let conditionAt = 0;
   if (fields.condition !== '') {
     conditionAt = at;
-    at += 2;
+    at += CONDITION_PART.size;
   }
   if (fields.attributes !== undefined) {
     flags |= FLAG_ATTRS;
-    view.setUint32(at, fields.attributes.length, true);
-    at += 4;
+    ATTRIBUTES_PART.fields.attributesBytes.set(view, at, fields.attributes.length);
+    at += ATTRIBUTES_PART.size;
   }
   partsWithText.producerIdAt = producerIdAt;
   partsWithText.seqAt = seqAt;
@@ -181,12 +182,12 @@ export function writeCommand(
     bytes.set(payload, at);
     at += payload.length;
   }
-  bytes[offset] = conditionAt === 0 ? fields.kind : fields.kind + KIND_CONDITIONAL;
-  bytes[offset + 1] = 0;
-  view.setUint16(offset + 2, flags, true);
-  view.setFloat64(offset + 8, fields.nowMs, true);
-  view.setUint32(offset + 16, payload?.length ?? 0, true);
-  view.setUint32(offset + 20, 0, true);
+  HEAD.kind.set(view, offset, conditionAt === 0 ? fields.kind : fields.kind + KIND_CONDITIONAL);
+  HEAD.zero.set(view, offset, 0);
+  HEAD.flags.set(view, offset, flags);
+  HEAD.nowMs.set(view, offset, fields.nowMs);
+  HEAD.payloadBytes.set(view, offset, payload?.length ?? 0);
+  HEAD.recordCount.set(view, offset, 0);
   return at - offset;
 }
 
@@ -203,7 +204,7 @@ export function writeKeyCommand(
   const size = writeCommand(fields, bytes, view, at);
   if (key === undefined) return size;
   bytes.set(key, at + size);
-  view.setUint16(at + 4, key.length, true);
+  HEAD.keyBytes.set(view, at, key.length);
   return size + key.length;
 }
 
@@ -218,23 +219,23 @@ function writeTexts(fields: CommandFields, bytes: Uint8Array, view: DataView, of
     bytes[at++] = 0;
     at += writeText(bytes, at, fields.stream);
   }
-  view.setUint16(offset + 4, at - keyAt, true);
+  HEAD.keyBytes.set(view, offset, at - keyAt);
   const contentTypeBytes = writeText(bytes, at, fields.contentType);
-  view.setUint16(offset + 6, contentTypeBytes, true);
+  HEAD.contentTypeBytes.set(view, offset, contentTypeBytes);
   at += contentTypeBytes;
   if (producerIdAt !== 0) {
     const size = writeText(bytes, at, fields.producerId);
-    view.setUint16(producerIdAt + 16, size, true);
+    PRODUCER_PART.fields.idBytes.set(view, producerIdAt, size);
     at += size;
   }
   if (fields.streamSeq !== undefined) {
     const size = writeText(bytes, at, fields.streamSeq);
-    view.setUint16(seqAt, size, true);
+    SEQ_PART.fields.seqBytes.set(view, seqAt, size);
     at += size;
   }
   if (conditionAt !== 0) {
     const size = writeText(bytes, at, fields.condition);
-    view.setUint16(conditionAt, size, true);
+    CONDITION_PART.fields.conditionBytes.set(view, conditionAt, size);
     at += size;
   }
   if (fields.attributes !== undefined) {
@@ -287,17 +288,17 @@ export class Command {
     this.bytes = bytes;
     this.view = view;
     this.offset = offset;
-    const kind = byteAt(bytes, offset);
+    const kind = HEAD.kind.get(view, offset);
     const conditional = (kind & KIND_CONDITIONAL) !== 0;
     this.kind = conditional ? kind - KIND_CONDITIONAL : kind;
-    const flags = view.getUint16(offset + 2, true);
+    const flags = HEAD.flags.get(view, offset);
     this.flags = flags;
-    this.keyBytes = view.getUint16(offset + 4, true);
-    this.contentTypeBytes = view.getUint16(offset + 6, true);
-    this.nowMs = view.getFloat64(offset + 8, true);
-    this.payloadBytes = view.getUint32(offset + 16, true);
-    this.recordCount = view.getUint32(offset + 20, true);
-    let at = this.#readParts(flags, conditional, offset + FIXED_BYTES);
+    this.keyBytes = HEAD.keyBytes.get(view, offset);
+    this.contentTypeBytes = HEAD.contentTypeBytes.get(view, offset);
+    this.nowMs = HEAD.nowMs.get(view, offset);
+    this.payloadBytes = HEAD.payloadBytes.get(view, offset);
+    this.recordCount = HEAD.recordCount.get(view, offset);
+    let at = this.#readParts(flags, conditional, offset + COMMAND.size);
     this.keyAt = at;
     at += this.keyBytes;
     this.contentTypeAt = at;
@@ -322,42 +323,42 @@ export class Command {
     let at = partsAt;
     this.producerIdBytes = 0;
     if ((flags & FLAG_PRODUCER) !== 0) {
-      this.producerEpoch = view.getFloat64(at, true);
-      this.producerSeq = view.getFloat64(at + 8, true);
-      this.producerIdBytes = view.getUint16(at + 16, true);
-      at += 18;
+      this.producerEpoch = PRODUCER_PART.fields.epoch.get(view, at);
+      this.producerSeq = PRODUCER_PART.fields.seq.get(view, at);
+      this.producerIdBytes = PRODUCER_PART.fields.idBytes.get(view, at);
+      at += PRODUCER_PART.size;
     }
     this.recordMatch = -1;
     if ((flags & FLAG_MATCH) !== 0) {
-      this.recordMatch = view.getFloat64(at, true);
-      at += 8;
+      this.recordMatch = MATCH_PART.fields.recordTail.get(view, at);
+      at += MATCH_PART.size;
     }
     this.ttlSeconds = -1;
     this.expiresAtMs = -1;
     if ((flags & FLAG_LIFETIME) !== 0) {
-      this.ttlSeconds = view.getFloat64(at, true);
-      this.expiresAtMs = view.getFloat64(at + 8, true);
-      at += 16;
+      this.ttlSeconds = LIFETIME_PART.fields.ttlSeconds.get(view, at);
+      this.expiresAtMs = LIFETIME_PART.fields.expiresAtMs.get(view, at);
+      at += LIFETIME_PART.size;
     }
     this.seqBytes = 0;
     if ((flags & FLAG_SEQ) !== 0) {
-      this.seqBytes = view.getUint16(at, true);
-      at += 2;
+      this.seqBytes = SEQ_PART.fields.seqBytes.get(view, at);
+      at += SEQ_PART.size;
     }
     this.forkToken = 0;
     if ((flags & FLAG_FORK) !== 0) {
-      this.forkToken = view.getFloat64(at, true);
-      at += 8;
+      this.forkToken = FORK_PART.fields.token.get(view, at);
+      at += FORK_PART.size;
     }
     this.conditionBytes = 0;
     if (conditional) {
-      this.conditionBytes = view.getUint16(at, true);
-      at += 2;
+      this.conditionBytes = CONDITION_PART.fields.conditionBytes.get(view, at);
+      at += CONDITION_PART.size;
     }
     this.attributesBytes = 0;
     if ((flags & FLAG_ATTRS) !== 0) {
-      this.attributesBytes = view.getUint32(at, true);
-      at += 4;
+      this.attributesBytes = ATTRIBUTES_PART.fields.attributesBytes.get(view, at);
+      at += ATTRIBUTES_PART.size;
     }
     return at;
   }
@@ -393,7 +394,7 @@ export class Command {
 
   /** Sets the clock in place: the shard does this when it proposes, so replicas never use their own. */
   stampNow(nowMs: number): void {
-    this.view.setFloat64(this.offset + 8, nowMs, true);
+    stampCommand(this.view, this.offset, nowMs);
     this.nowMs = nowMs;
   }
 }

@@ -1,14 +1,10 @@
 /**
  * Frames shard -> main thread: the answer to one request (by slot) or a tail event of a watched stream (by topic).
  *
- *   0 slot or topic u32 | 4 kind u8 | 5 zero u8 | 6 code u16 (base/errors.ts) | 8 flags u16 | 10 contentTypeBytes u16
- *  12 textBytes u16 | 14 zero u16 | 16 bodyBytes u32 | 20 transferId u32 | 24 startOffset f64 | 32 nextOffset f64
- *  40 recordFirst f64 | 48 recordStart f64 | 56 recordNext f64 | 64 a f64 | 72 b f64 | 80 c f64
- *  88 content type, text, body (absent when in the transfer channel)
- *
- * Little-endian. What a, b, c and text mean says the operation (operations.ts); in a refusal text is what was compared (refusal.ts).
+ * Content type, text and body follow the head; the body is absent when it is in the transfer channel.
+ * What a, b, c and text mean says the operation (operations.ts); in a refusal text is what was compared (refusal.ts).
  */
-import { byteAt } from '../base/bytes.ts';
+import { f64, struct, u16, u32, u8 } from '../base/struct.ts';
 import { readText, writeText } from '../base/text.ts';
 import { A, B, C, TEXT } from './generic-fields.ts';
 
@@ -38,7 +34,17 @@ export const REPLY_TRANSFERRED = 256;
 /** READ: the bytes are in the cold store; the body is a cold plan (protocol/cold.ts), not the client's body. */
 export const REPLY_COLD = 512;
 
-export const REPLY_HEAD_BYTES = 88;
+/** `id`: slot or topic. `code`: base/errors.ts. */
+export const REPLY = struct(
+  {
+    ...{ id: u32, kind: u8, zero: u8, code: u16, flags: u16, contentTypeBytes: u16, textBytes: u16, zeros: u16 },
+    ...{ bodyBytes: u32, transferId: u32, startOffset: f64, nextOffset: f64, recordFirst: f64, recordStart: f64 },
+    ...{ recordNext: f64, a: f64, b: f64, c: f64 },
+  },
+  'content type, text, body',
+);
+const HEAD = REPLY.fields;
+export const REPLY_HEAD_BYTES = REPLY.size;
 
 /**
  * An answer as numbers; the shard fills and writes it, the main thread reads it. `body` is what a client gets: raw
@@ -96,29 +102,29 @@ export class Reply {
   /** Writes the frame at `offset`; returns its size. */
   write(bytes: Uint8Array, view: DataView, offset: number): number {
     const body = this.body;
-    view.setUint32(offset, this.id, true);
-    bytes[offset + 4] = this.kind;
-    bytes[offset + 5] = 0;
-    view.setUint16(offset + 6, this.code, true);
-    view.setUint16(offset + 8, this.transferId === 0 ? this.flags : this.flags | REPLY_TRANSFERRED, true);
-    view.setUint16(offset + 14, 0, true);
-    view.setUint32(offset + 16, body?.length ?? 0, true);
-    view.setUint32(offset + 20, this.transferId, true);
-    view.setFloat64(offset + 24, this.startOffset, true);
-    view.setFloat64(offset + 32, this.nextOffset, true);
-    view.setFloat64(offset + 40, this.recordFirst, true);
-    view.setFloat64(offset + 48, this.recordStart, true);
-    view.setFloat64(offset + 56, this.recordNext, true);
-    view.setFloat64(offset + 64, this[A], true);
-    view.setFloat64(offset + 72, this[B], true);
-    view.setFloat64(offset + 80, this[C], true);
+    HEAD.id.set(view, offset, this.id);
+    HEAD.kind.set(view, offset, this.kind);
+    HEAD.zero.set(view, offset, 0);
+    HEAD.code.set(view, offset, this.code);
+    HEAD.flags.set(view, offset, this.transferId === 0 ? this.flags : this.flags | REPLY_TRANSFERRED);
+    HEAD.zeros.set(view, offset, 0);
+    HEAD.bodyBytes.set(view, offset, body?.length ?? 0);
+    HEAD.transferId.set(view, offset, this.transferId);
+    HEAD.startOffset.set(view, offset, this.startOffset);
+    HEAD.nextOffset.set(view, offset, this.nextOffset);
+    HEAD.recordFirst.set(view, offset, this.recordFirst);
+    HEAD.recordStart.set(view, offset, this.recordStart);
+    HEAD.recordNext.set(view, offset, this.recordNext);
+    HEAD.a.set(view, offset, this[A]);
+    HEAD.b.set(view, offset, this[B]);
+    HEAD.c.set(view, offset, this[C]);
     let at = offset + REPLY_HEAD_BYTES;
     const contentTypeBytes = this.contentType === '' ? 0 : writeText(bytes, at, this.contentType);
     at += contentTypeBytes;
     const textBytes = this[TEXT] === '' ? 0 : writeText(bytes, at, this[TEXT]);
     at += textBytes;
-    view.setUint16(offset + 10, contentTypeBytes, true);
-    view.setUint16(offset + 12, textBytes, true);
+    HEAD.contentTypeBytes.set(view, offset, contentTypeBytes);
+    HEAD.textBytes.set(view, offset, textBytes);
     if (body !== undefined && this.transferId === 0) {
       bytes.set(body, at);
       at += body.length;
@@ -131,22 +137,22 @@ export class Reply {
    * transferId.
    */
   read(bytes: Uint8Array, view: DataView, offset: number): void {
-    this.id = view.getUint32(offset, true);
-    this.kind = byteAt(bytes, offset + 4);
-    this.code = view.getUint16(offset + 6, true);
-    this.flags = view.getUint16(offset + 8, true);
-    const contentTypeBytes = view.getUint16(offset + 10, true);
-    const textBytes = view.getUint16(offset + 12, true);
-    const bodyBytes = view.getUint32(offset + 16, true);
-    this.transferId = view.getUint32(offset + 20, true);
-    this.startOffset = view.getFloat64(offset + 24, true);
-    this.nextOffset = view.getFloat64(offset + 32, true);
-    this.recordFirst = view.getFloat64(offset + 40, true);
-    this.recordStart = view.getFloat64(offset + 48, true);
-    this.recordNext = view.getFloat64(offset + 56, true);
-    this[A] = view.getFloat64(offset + 64, true);
-    this[B] = view.getFloat64(offset + 72, true);
-    this[C] = view.getFloat64(offset + 80, true);
+    this.id = HEAD.id.get(view, offset);
+    this.kind = HEAD.kind.get(view, offset);
+    this.code = HEAD.code.get(view, offset);
+    this.flags = HEAD.flags.get(view, offset);
+    const contentTypeBytes = HEAD.contentTypeBytes.get(view, offset);
+    const textBytes = HEAD.textBytes.get(view, offset);
+    const bodyBytes = HEAD.bodyBytes.get(view, offset);
+    this.transferId = HEAD.transferId.get(view, offset);
+    this.startOffset = HEAD.startOffset.get(view, offset);
+    this.nextOffset = HEAD.nextOffset.get(view, offset);
+    this.recordFirst = HEAD.recordFirst.get(view, offset);
+    this.recordStart = HEAD.recordStart.get(view, offset);
+    this.recordNext = HEAD.recordNext.get(view, offset);
+    this[A] = HEAD.a.get(view, offset);
+    this[B] = HEAD.b.get(view, offset);
+    this[C] = HEAD.c.get(view, offset);
     let at = offset + REPLY_HEAD_BYTES;
     this.contentType = contentTypeBytes === 0 ? '' : readText(bytes, at, contentTypeBytes);
     at += contentTypeBytes;

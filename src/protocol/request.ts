@@ -1,13 +1,8 @@
 /**
- * Frames main thread -> shard. A frame is a 16-byte head and either a command (see command.ts) or the parameters of a query.
- *
- *   0 op u8 | 1 flags u8 (1 = payload in the transfer channel) | 2 group u16 | 4 slot u32 | 8 transferId u32 | 12 mark u32 (one of QUOTA_*)
- *  16 command, or query: mode u8, flags u8, keyBytes u16, topic u32, value f64, maxBytes u32, maxRecords u32, prefixBytes u16,
- *     afterBytes u16, key, prefix, after. What they mean says the operation's file.
- *
- * Queries about a whole shard carry group ALL_GROUPS. Little-endian.
+ * Frames main thread -> shard. A frame is a REQUEST and either a command (see command.ts) or the parameters of a query, a
+ * QUERY; the operation's file says what they mean. Queries about a whole shard carry group ALL_GROUPS.
  */
-import { byteAt } from '../base/bytes.ts';
+import { f64, struct, u16, u32, u8 } from '../base/struct.ts';
 import { type CommandFields, commandBytesMax, newCommandFields, resetCommandFields, writeCommand } from './command.ts';
 import { readText, writeText } from '../base/text.ts';
 import type { StreamName } from './flat-path.ts';
@@ -17,9 +12,20 @@ import { AFTER, FLAGS, MAX_BYTES, MAX_RECORDS, MODE, PREFIX, TOPIC, VALUE } from
 export const FIRST_QUERY_NUMBER = 32;
 
 export const ALL_GROUPS = 0xffff;
-export const REQUEST_HEAD_BYTES = 16;
+/** `flags` 1: the payload is in the transfer channel. `quotaMark`: one of QUOTA_*. */
+const REQUEST_HEAD = { op: u8, flags: u8, group: u16, slot: u32, transferId: u32, quotaMark: u32 };
+export const REQUEST = struct(REQUEST_HEAD, 'command, or the rest of a query');
+export const QUERY = struct(
+  {
+    ...{ ...REQUEST_HEAD, mode: u8, queryFlags: u8, keyBytes: u16, topic: u32, value: f64 },
+    ...{ maxBytes: u32, maxRecords: u32, prefixBytes: u16, afterBytes: u16 },
+  },
+  'key, prefix, after',
+);
+const HEAD = REQUEST.fields;
+const PARAMETERS = QUERY.fields;
+export const REQUEST_HEAD_BYTES = REQUEST.size;
 export const REQUEST_FLAG_TRANSFERRED = 1;
-const QUERY_BYTES = 44;
 
 /**
  * The sender makes no statement, as in the previous version, or has found that it fits: the group's own share of the
@@ -33,7 +39,7 @@ export const QUOTA_UNKNOWN = 2;
 
 /** The mark of the command at `at`, after the header of its frame. */
 export function quotaMark(view: DataView, at: number): number {
-  return at >= REQUEST_HEAD_BYTES ? view.getUint32(at - 4, true) : QUOTA_UNMARKED;
+  return at >= REQUEST_HEAD_BYTES ? HEAD.quotaMark.get(view, at - REQUEST_HEAD_BYTES) : QUOTA_UNMARKED;
 }
 
 /**
@@ -140,7 +146,7 @@ export function nameStream({ command }: Request, { bucket, stream }: StreamName)
 /** Upper bound of the frame's size in bytes. */
 export function requestBytesMax(request: Request): number {
   const texts = request[PREFIX].length + request[AFTER].length;
-  return REQUEST_HEAD_BYTES + QUERY_BYTES + commandBytesMax(request.command) + 3 * texts;
+  return REQUEST_HEAD_BYTES + QUERY.size + commandBytesMax(request.command) + 3 * texts;
 }
 
 /** Writes the frame at `offset`; returns its size. transferId 0 = payload inside. */
@@ -152,12 +158,12 @@ export function writeRequest(
   view: DataView,
   offset: number,
 ): number {
-  bytes[offset] = request.op;
-  bytes[offset + 1] = transferId === 0 ? 0 : REQUEST_FLAG_TRANSFERRED;
-  view.setUint16(offset + 2, request.group, true);
-  view.setUint32(offset + 4, slot, true);
-  view.setUint32(offset + 8, transferId, true);
-  view.setUint32(offset + 12, request.quotaMark, true);
+  HEAD.op.set(view, offset, request.op);
+  HEAD.flags.set(view, offset, transferId === 0 ? 0 : REQUEST_FLAG_TRANSFERRED);
+  HEAD.group.set(view, offset, request.group);
+  HEAD.slot.set(view, offset, slot);
+  HEAD.transferId.set(view, offset, transferId);
+  HEAD.quotaMark.set(view, offset, request.quotaMark);
   if (request.op < FIRST_QUERY_NUMBER) {
     const size = writeCommand(request.command, bytes, view, offset + REQUEST_HEAD_BYTES, transferId !== 0);
     return REQUEST_HEAD_BYTES + size;
@@ -167,31 +173,31 @@ export function writeRequest(
 
 function writeQuery(request: Request, bytes: Uint8Array, view: DataView, offset: number): number {
   const { bucket, stream } = request.command;
-  let at = offset + QUERY_BYTES;
+  let at = offset + QUERY.size;
   at += writeText(bytes, at, bucket);
   if (stream !== '') {
     bytes[at++] = 0;
     at += writeText(bytes, at, stream);
   }
-  bytes[offset + 16] = request[MODE];
-  bytes[offset + 17] = request[FLAGS];
-  view.setUint16(offset + 18, at - offset - QUERY_BYTES, true);
-  view.setUint32(offset + 20, request[TOPIC], true);
-  view.setFloat64(offset + 24, request[VALUE], true);
-  view.setUint32(offset + 32, request[MAX_BYTES], true);
-  view.setUint32(offset + 36, request[MAX_RECORDS], true);
+  PARAMETERS.mode.set(view, offset, request[MODE]);
+  PARAMETERS.queryFlags.set(view, offset, request[FLAGS]);
+  PARAMETERS.keyBytes.set(view, offset, at - offset - QUERY.size);
+  PARAMETERS.topic.set(view, offset, request[TOPIC]);
+  PARAMETERS.value.set(view, offset, request[VALUE]);
+  PARAMETERS.maxBytes.set(view, offset, request[MAX_BYTES]);
+  PARAMETERS.maxRecords.set(view, offset, request[MAX_RECORDS]);
   const prefix = request[PREFIX] === '' ? 0 : writeText(bytes, at, request[PREFIX]);
   at += prefix;
   const after = request[AFTER] === '' ? 0 : writeText(bytes, at, request[AFTER]);
-  view.setUint16(offset + 40, prefix, true);
-  view.setUint16(offset + 42, after, true);
+  PARAMETERS.prefixBytes.set(view, offset, prefix);
+  PARAMETERS.afterBytes.set(view, offset, after);
   return at + after - offset;
 }
 
 /** Removes the subscription from the frame of a query that asks for one of `topics`. */
 export function clearTopic(frame: Uint8Array, topics: ReadonlySet<number>): void {
   const view = new DataView(frame.buffer, frame.byteOffset);
-  if (topics.has(view.getUint32(20, true))) view.setUint32(20, 0, true);
+  if (topics.has(PARAMETERS.topic.get(view, 0))) PARAMETERS.topic.set(view, 0, 0);
 }
 
 /** A query in place, on the shard's side. Its operation reads what it asks. Reused; valid until the next read. */
@@ -211,17 +217,17 @@ export class Query {
 
   read(bytes: Uint8Array, view: DataView, offset: number): void {
     this.bytes = bytes;
-    this.op = byteAt(bytes, offset);
-    this[MODE] = byteAt(bytes, offset + 16);
-    this[FLAGS] = byteAt(bytes, offset + 17);
-    this.keyAt = offset + QUERY_BYTES;
-    this.keyBytes = view.getUint16(offset + 18, true);
-    this[TOPIC] = view.getUint32(offset + 20, true);
-    this[VALUE] = view.getFloat64(offset + 24, true);
-    this[MAX_BYTES] = view.getUint32(offset + 32, true);
-    this[MAX_RECORDS] = view.getUint32(offset + 36, true);
-    this.#prefixBytes = view.getUint16(offset + 40, true);
-    this.#afterBytes = view.getUint16(offset + 42, true);
+    this.op = HEAD.op.get(view, offset);
+    this[MODE] = PARAMETERS.mode.get(view, offset);
+    this[FLAGS] = PARAMETERS.queryFlags.get(view, offset);
+    this.keyAt = offset + QUERY.size;
+    this.keyBytes = PARAMETERS.keyBytes.get(view, offset);
+    this[TOPIC] = PARAMETERS.topic.get(view, offset);
+    this[VALUE] = PARAMETERS.value.get(view, offset);
+    this[MAX_BYTES] = PARAMETERS.maxBytes.get(view, offset);
+    this[MAX_RECORDS] = PARAMETERS.maxRecords.get(view, offset);
+    this.#prefixBytes = PARAMETERS.prefixBytes.get(view, offset);
+    this.#afterBytes = PARAMETERS.afterBytes.get(view, offset);
   }
 
   /** Bucket, NUL, stream; or what the operation has in its place. */

@@ -1,6 +1,9 @@
 /** A command with another payload or other attributes, which a leader proposes after normalising a client's command. */
 import { assert } from '../base/assert.ts';
+import { ATTRIBUTES_PART, COMMAND } from './command-layout.ts';
 import { type Command, FLAG_ATTRS, FLAG_RECORDS } from './command.ts';
+
+const HEAD = COMMAND.fields;
 
 export interface Replacement {
   /** Undefined: the command has none. */
@@ -36,21 +39,22 @@ export function rewriteCommand(
     bytes.set(attributes, at);
     at += attributes.length;
     // The attribute size is the last optional part, right before the key.
-    view.setUint32(offset + (command.keyAt - command.offset) - 4, attributes.length, true);
+    const partAt = offset + (command.keyAt - command.offset) - ATTRIBUTES_PART.size;
+    ATTRIBUTES_PART.fields.attributesBytes.set(view, partAt, attributes.length);
   }
   bytes.set(payload, at);
   at += payload.length;
-  view.setUint32(offset + 16, payload.length, true);
+  HEAD.payloadBytes.set(view, offset, payload.length);
   if (ends === undefined) {
-    view.setUint32(offset + 20, 0, true);
+    HEAD.recordCount.set(view, offset, 0);
   } else {
     flags |= FLAG_RECORDS;
-    view.setUint32(offset + 20, ends.length, true);
+    HEAD.recordCount.set(view, offset, ends.length);
     for (const end of ends) {
       view.setUint32(at, end, true);
       at += 4;
     }
   }
-  view.setUint16(offset + 2, flags, true);
+  HEAD.flags.set(view, offset, flags);
   return at - offset;
 }

@@ -3,8 +3,9 @@
  * commands.
  */
 import { byteAt } from '../base/bytes.ts';
+import { COMMAND } from '../protocol/command-layout.ts';
 import { Command, KIND_CONDITIONAL, writeKeyCommand } from '../protocol/command.ts';
-import { REQUEST_HEAD_BYTES } from '../protocol/request.ts';
+import { REQUEST, REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 import type { CommandTraits } from '../protocol/operation.ts';
 import { COMMANDS, byNumber, commandsWhere } from '../protocol/operations.ts';
 
@@ -13,7 +14,7 @@ const FORWARDABLE = commandsWhere(({ forwardable }) => forwardable);
 
 const TRAITS = byNumber<CommandTraits>(COMMANDS);
 /** Request header and the fixed part of a command. */
-const FRAME_BYTES_MIN = REQUEST_HEAD_BYTES + 24;
+const FRAME_BYTES_MIN = REQUEST_HEAD_BYTES + COMMAND.size;
 
 /** Views of the whole memory block around a frame, created once for all frames of one socket read. */
 export class WholeBuffer {
@@ -58,8 +59,8 @@ export function isCommandFrame(bytes: Uint8Array, view: DataView, frame: Uint8Ar
 export function touchFrame(group: number, key: Uint8Array): Uint8Array {
   const frame = new Uint8Array(FRAME_BYTES_MIN + 64 + key.length);
   const view = new DataView(frame.buffer);
-  frame[0] = COMMANDS.touch.number;
-  view.setUint16(2, group, true);
+  REQUEST.fields.op.set(view, 0, COMMANDS.touch.number);
+  REQUEST.fields.group.set(view, 0, group);
   const size = writeKeyCommand(COMMANDS.touch.number, key, frame, view, REQUEST_HEAD_BYTES);
   return frame.subarray(0, REQUEST_HEAD_BYTES + size);
 }

@@ -4,7 +4,6 @@
  * The commit blocks this thread until fsync has returned. Requests that arrive meanwhile wait in the ring and form the
  * next turn. That is the whole batching policy: there is no timer and no option.
  */
-import { byteAt } from '../base/bytes.ts';
 import { assert } from '../base/assert.ts';
 import { type ErrorCode, errorNumber } from '../base/errors.ts';
 import { TURN_BYTES_MAX } from '../base/limits.ts';
@@ -12,7 +11,7 @@ import type { Group } from '../group/group.ts';
 import type { LogReader, Message } from '../raft/types.ts';
 import { State } from '../stream/state.ts';
 import { Reply } from '../protocol/reply.ts';
-import { ALL_GROUPS, REQUEST_FLAG_TRANSFERRED, REQUEST_HEAD_BYTES } from '../protocol/request.ts';
+import { ALL_GROUPS, REQUEST, REQUEST_FLAG_TRANSFERRED, REQUEST_HEAD_BYTES } from '../protocol/request.ts';
 import { type AdminHost, Administration } from './admin.ts';
 import { ColdTier } from '../cold/shard/tier.ts';
 import { Proposals } from '../cold/shard/proposals.ts';
@@ -226,11 +225,11 @@ export class Shard {
   /** Returns the number of bytes that were transferred separately. */
   #handle(source: RequestSource, nowMs: number): number {
     const { bytes, view, offset } = source;
-    const op = byteAt(bytes, offset);
-    const groupId = view.getUint16(offset + 2, true);
-    const slot = view.getUint32(offset + 4, true);
-    const isTransferred = bytes[offset + 1] === REQUEST_FLAG_TRANSFERRED;
-    const payload = isTransferred ? source.takeTransfer(view.getUint32(offset + 8, true)) : undefined;
+    const op = REQUEST.fields.op.get(view, offset);
+    const groupId = REQUEST.fields.group.get(view, offset);
+    const slot = REQUEST.fields.slot.get(view, offset);
+    const isTransferred = REQUEST.fields.flags.get(view, offset) === REQUEST_FLAG_TRANSFERRED;
+    const payload = isTransferred ? source.takeTransfer(REQUEST.fields.transferId.get(view, offset)) : undefined;
     const group = this.#byId.get(groupId);
     if (op >= QUERIES.read.number && (group !== undefined || groupId === ALL_GROUPS)) {
       this.#queries.handle(source, group, slot, nowMs, this.#clockMs);

@@ -1,0 +1,22 @@
+/** The fixed parts of a command (command.ts): its head, and the optional parts in the order in which they follow. */
+import { f64, f64OrNone, struct, u16, u32, u8 } from '../base/struct.ts';
+
+export const COMMAND = struct(
+  {
+    ...{ kind: u8, zero: u8, flags: u16, keyBytes: u16, contentTypeBytes: u16, nowMs: f64 },
+    ...{ payloadBytes: u32, recordCount: u32 },
+  },
+  'optional parts; key, content type, producer id, seq, condition, attributes, payload, record ends (u32 each)',
+);
+export const PRODUCER_PART = struct({ epoch: f64, seq: f64, idBytes: u16 });
+export const MATCH_PART = struct({ recordTail: f64 });
+export const LIFETIME_PART = struct({ ttlSeconds: f64OrNone, expiresAtMs: f64OrNone });
+export const SEQ_PART = struct({ seqBytes: u16 });
+export const FORK_PART = struct({ token: f64 });
+export const CONDITION_PART = struct({ conditionBytes: u16 });
+export const ATTRIBUTES_PART = struct({ attributesBytes: u32 });
+
+/** Sets the clock of the command at `offset`. */
+export function stampCommand(view: DataView, offset: number, nowMs: number): void {
+  COMMAND.fields.nowMs.set(view, offset, nowMs);
+}
