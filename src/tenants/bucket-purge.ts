@@ -7,10 +7,9 @@
  */
 import { type ErrorCode, errorCode } from '../base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';
-import { COMMANDS } from '../protocol/operations.ts';
+import { COMMANDS, QUERIES } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { requestFor } from '../protocol/request.ts';
-import { type ColdObjects, deleteObjects } from './purge-objects.ts';
 
 export interface PurgeOptions {
   readonly gateway: ShardGateway;
@@ -96,4 +95,118 @@ class Purge implements ReplyHandler {
 
 function total(counts: readonly number[]): number {
   return counts.reduce((sum, count) => sum + count, 0);
+}
+
+/**
+ * The GC pass at the end of a purge: deletes the objects that the groups queued for it, without the usual grace period,
+ * and tells the groups. It is an optimization: what fails here stays queued, and the leaders' collectors finish it.
+ */
+
+/** The cold store, as far as a purge needs it; never rejects. Keys that are not there count as removed. */
+export interface ColdObjects {
+  remove(keys: readonly string[]): Promise<{ readonly error?: string }>;
+}
+
+/** Whose objects are deleted, and where. */
+export interface ObjectsPass {
+  readonly gateway: ShardGateway;
+  readonly objects: ColdObjects;
+  readonly bucket: string;
+  readonly logError: (error: unknown, what: string) => void;
+}
+
+/** Objects deleted by one call of the store. */
+const OBJECTS_AT_ONCE = 256;
+/** Rounds of one group: 4096 entries. */
+const ROUNDS_MAX = 16;
+
+/**
+ * `queued` counts by group. `done` receives the number of deleted objects of the bucket, by any node. For a restored
+ * group it counts only those deleted here, because a collector's entries may have been another cluster's, whose objects
+ * stay.
+ */
+export function deleteObjects(pass: ObjectsPass, queued: readonly number[], done: (reclaimed: number) => void): void {
+  let reclaimed = 0;
+  const next = (group: number): void => {
+    if (group === queued.length) return done(reclaimed);
+    const groupPass = new GroupPass(pass, { group, queued: queued[group] ?? 0 }, (count, end) => {
+      reclaimed += count;
+      // A store that does not answer is not asked once for each group.
+      if (end === 'finished') next(group + 1);
+      else done(reclaimed);
+    });
+    return groupPass.ask();
+  };
+  next(0);
+}
+
+/** One group, and how many objects it queued. */
+interface GroupQueue {
+  readonly group: number;
+  readonly queued: number;
+}
+
+/** Whether the pass has seen all that the group queued. */
+type GroupEnd = 'finished' | 'given-up';
+type GroupDone = (reclaimed: number, end: GroupEnd) => void;
+
+class GroupPass implements ReplyHandler {
+  readonly #pass: ObjectsPass;
+  readonly #group: number;
+  readonly #done: GroupDone;
+  /** Entries that there were. */
+  #entries: number;
+  #left: number;
+  #deleted = 0;
+  #restored = false;
+  #rounds = 0;
+
+  constructor(pass: ObjectsPass, { group, queued }: GroupQueue, done: GroupDone) {
+    this.#pass = pass;
+    this.#entries = queued;
+    this.#left = queued;
+    this.#done = done;
+    this.#group = group;
+  }
+
+  ask(): void {
+    const { gateway, bucket } = this.#pass;
+    const request = requestFor(QUERIES.bucketGarbage, this.#group, { bucket, limit: OBJECTS_AT_ONCE });
+    if (!gateway.send(request, this)) this.#end('given-up');
+  }
+
+  onReply(reply: Reply): void {
+    if (reply.code !== 0 || reply.body === undefined) return this.#end('given-up');
+    const { entries, isRestored, seqs, keys } = QUERIES.bucketGarbage.result.read(reply);
+    this.#left = entries;
+    this.#restored = isRestored;
+    // A collector may have been faster, or an earlier purge may have left some.
+    this.#entries = Math.max(this.#entries, entries);
+    if (entries === 0) return this.#end('finished');
+    if (this.#rounds++ === ROUNDS_MAX) return this.#end('given-up');
+    if (keys.length === 0) return this.#tell(seqs, 0);
+    this.#pass.objects.remove(keys).then(
+      ({ error }) => (error === undefined ? this.#tell(seqs, keys.length) : this.#end('given-up')),
+      (error: unknown) => {
+        this.#pass.logError(error, 'purge');
+        this.#end('given-up');
+      },
+    );
+    return undefined;
+  }
+
+  #tell(seqs: readonly number[], deleted: number): void {
+    const sent = this.#pass.gateway.send(requestFor(COMMANDS.gcDone, this.#group, { seqs }), {
+      onReply: (reply) => {
+        if (reply.code !== 0) return this.#end('given-up');
+        this.#deleted += deleted;
+        return this.ask();
+      },
+    });
+    if (!sent) this.#end('given-up');
+  }
+
+  #end(end: GroupEnd): void {
+    this.#done(this.#restored ? this.#deleted : Math.max(0, this.#entries - this.#left), end);
+  }
 }
