@@ -86,7 +86,7 @@ export class ResponseBackpressure {
     });
   }
 
-  /** In place of whoever had it: that one has answered. */
+  /** In place of the owner, which has answered. */
   #keep(res: UwsResponse, gone: () => void): ResponseOwner {
     const owner = { operation: 'unsent answer', fail: () => void res.close() };
     takeOver(res, owner, guardAbort(this.#log, owner, gone));

@@ -79,7 +79,7 @@ function preflightOf(methods: string): string {
 export interface CorsBlocks {
   /** For every ordinary answer. */
   readonly answer: string;
-  /** As `answer`, for answers that a cache gives to others too: what depends on the origin is said, or there for everybody. */
+  /** As `answer`, for answers that a cache gives to others too: what depends on the origin is said, or sent to all. */
   readonly shared: string;
   /** Added to the 204 of a preflight. */
   readonly preflight: string;

@@ -1,7 +1,7 @@
 /**
  * The only file that hands functions to uWebSockets.js (test/tidy/http-callbacks.test.ts checks it). Two things end the process there:
  * an exception in a function that the library calls, and a route handler that returns without an answer and without onAborted.
- * Here an exception becomes one log line and the end of that request, and whoever keeps a response registers onAborted with it.
+ * Here an exception becomes one log line and the end of that request, and the owner of a response registers onAborted with it.
  */
 import type { ErrorCode } from '../base/errors.ts';
 import type { UwsApp, UwsResponse } from './uws.ts';

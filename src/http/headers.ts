@@ -53,7 +53,7 @@ class Framing {
     if (value.toLowerCase() !== CHUNKED) this.#fault ??= 'Transfer-Encoding must be chunked and nothing else';
   }
 
-  /** Why nobody can be sure where the request ends. */
+  /** Why it is not certain where the request ends. */
   get fault(): string | undefined {
     if (this.#fault !== undefined || this.#lengths + this.#encodings < 2) return this.#fault;
     if (this.#encodings === 0) return 'Content-Length is given more than once';

@@ -194,7 +194,7 @@ export class RequestContext implements ReplyHandler, ResponseOwner, BodyOwner, R
     if (!this.#sent) this.refuse('SHARD_BUSY');
   }
 
-  /** As send(), by way of somebody who asks in its place; false: `busy` is the answer. */
+  /** As send(), by way of a service that asks in its place; false: `busy` is the answer. */
   sendThrough(send: (handler: ReplyHandler) => boolean, renderer: ReplyRenderer, busy: ErrorCode): void {
     this.#renderer = renderer;
     this.#sent = send(this);

@@ -2,7 +2,7 @@
  * How answers are written: status lines, the header block that every answer has, and refusals. Answers to reads have more
  * (read-response.ts).
  *
- * Rules of uWebSockets.js that everybody who writes an answer keeps:
+ * Rules of uWebSockets.js for all code that writes an answer:
  * - After the route handler has returned, an answer is written inside `res.cork(() => ...)`, else every write is a system
  *   call of its own.
  * - `res` is dead after `end`, `endWithoutBody`, `close`, and after onAborted has fired. Touching it then throws at best.
@@ -26,7 +26,7 @@ export type CacheControl = 'no-store' | 'no-cache' | 'public' | 'read' | 'turn';
 
 /** As the protocol recommends. */
 const READ_SECONDS = 'max-age=60, stale-while-revalidate=300';
-/** Long enough for whoever waits at a lock of a cache to see it (nginx looks twice a second), short enough to miss nothing. */
+/** Long enough for a request that waits at a cache's lock to see it (nginx looks twice a second), short enough to miss nothing. */
 const TURN_SECONDS = 'max-age=2';
 
 /** The two values of Cache-Control. A private cache has one reader: there is nothing to share between turns. */
@@ -159,7 +159,7 @@ export class Responder {
   }
 
   /**
-   * Status line and the static block, with `cache-control: no-store`; for event streams `no-cache`; for what anybody may keep for
+   * Status line and the static block, with `cache-control: no-store`; for event streams `no-cache`; for what any cache may keep for
    * five minutes `public`; for reads what http.read_cache says. `code` is a refusal's.
    */
   begin(res: UwsResponse, status: number, cache: CacheControl = 'no-store', code?: string): void {
@@ -309,7 +309,7 @@ export class Responders {
   readonly #readCache: ReadCache;
   /** As long as the policy keeps the blocks. */
   readonly #pairs = new WeakMap<CorsBlocks, Pair>();
-  /** When everybody gets the same, neither the origin nor a map is needed. */
+  /** When all origins get the same, neither the origin nor a map is needed. */
   readonly #only: Pair | undefined;
   /** For requests that name no origin, which is all but those of browsers. */
   readonly #none: Pair;

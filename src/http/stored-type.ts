@@ -1,5 +1,5 @@
 /**
- * Content types that writers chose, in answers to whoever opens the URL in a browser. A page that a stream holds must not run with
+ * Content types that writers chose, in answers that a browser may open as a page. A page that a stream holds must not run with
  * the rights of the service's origin: the bearer tokens, cookies and storage of every application behind it.
  *
  * | type of the stream or snapshot                                        | beside nosniff, which every answer has        |

@@ -4,7 +4,7 @@
  *
  * A build is a JavaScript half and a native half in a package of its own (`@uwsjs/<platform>-<arch>-<major>`). npm
  * hoists the native halves, so on Node 20 the newer JavaScript half finds the OLDER native half and loads without an
- * error. Nobody released or tested such a pair, so the two versions are compared and a mixed pair is refused.
+ * error. Such a pair was never released or tested, so the two versions are compared and a mixed pair is refused.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -15,7 +15,7 @@ export type ClusterSnapshot = readonly Answer[];
 
 export interface GroupView {
   readonly id: number;
-  /** Of the newest term that anybody knows. */
+  /** Of the newest term that any node knows. */
   readonly leader: number | undefined;
   readonly term: number;
   readonly voters: readonly number[];
@@ -30,7 +30,7 @@ export function groupOf(report: NodeReport | undefined, group: number): GroupRep
   return report?.groups.find(({ id }) => id === group);
 }
 
-/** Every group that somebody reports, as the node with the newest term sees it. Ascending. */
+/** Every group that any node reports, as the node with the newest term sees it. Ascending. */
 export function groupViews(snapshot: ClusterSnapshot): GroupView[] {
   const views = new Map<number, GroupView>();
   for (const { report } of snapshot) {

@@ -84,12 +84,12 @@ export class Cluster {
   }
 
   /** Sets or lifts the drain mark. Both may be repeated. A Mistake: nothing was changed, and another node least of all. */
-  async mark(node: ClusterNode, draining: boolean): Promise<void> {
+  async mark(node: ClusterNode, wanted: 'draining' | 'serving'): Promise<void> {
     const named = await this.call(node, 'GET', METRICS);
     const report = named.status === 200 ? parseMetrics(parseJson(named.text)) : undefined;
     if (report !== undefined) checkName(node, node.adminUrl, report);
     const path = '/__svc/leadership-shed/maintenance';
-    const reply = await this.call(node, draining ? 'POST' : 'DELETE', path);
+    const reply = await this.call(node, wanted === 'draining' ? 'POST' : 'DELETE', path);
     if (reply.status !== 200) throw new Failure(`node ${node.id}: ${refusal(reply)}`);
   }
 

@@ -67,7 +67,7 @@ export async function underMark<T>(
 ): Promise<T> {
   let wasMarked = false;
   try {
-    await cluster.mark(node, true);
+    await cluster.mark(node, 'draining');
     wasMarked = true;
     return await work();
   } catch (error) {

@@ -52,10 +52,10 @@ export async function ask(
     const headers =
       json === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) };
     const ending = mayEnd ? AbortSignal.any([timeout, signal]) : timeout;
-    const request = open({ ...options, token }, method, url, headers, ending);
+    const request = open({ ...options, token }, { method, url, headers, signal: ending });
     const answer = answerTo(request);
     request.end(json);
-    return await readReply(await answer, token !== undefined);
+    return await readReply(await answer, { token });
   } catch (error) {
     if (mayEnd && signal.aborted) throw new Interrupted();
     if (timeout.aborted) throw new Failure(`${originOf(url)} did not answer within ${timeoutMs / 1000} s`);
@@ -63,13 +63,17 @@ export async function ask(
   }
 }
 
+export interface RequestHead {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string | number>>;
+  readonly signal: AbortSignal;
+}
+
 /** A request whose body is the caller's to send. */
 export function open(
   { token, ca }: Pick<ClientOptions, 'token' | 'ca'>,
-  method: string,
-  url: string,
-  headers: Readonly<Record<string, string | number>>,
-  signal: AbortSignal,
+  { method, url, headers, signal }: RequestHead,
 ): ClientRequest {
   const isTls = url.startsWith('https:');
   return (isTls ? httpsRequest : httpRequest)(url, {
@@ -91,13 +95,14 @@ export function answerTo(request: ClientRequest): Promise<IncomingMessage> {
   });
 }
 
-export async function readReply(answer: IncomingMessage, hadToken: boolean): Promise<Reply> {
+/** `token`: what the request carried. */
+export async function readReply(answer: IncomingMessage, { token }: Pick<ClientOptions, 'token'>): Promise<Reply> {
   let text = '';
   for await (const piece of answer.setEncoding('utf8') as AsyncIterable<string>) {
     text += piece;
     if (text.length > TEXT_BYTES_MAX) throw new Error('its answer does not end');
   }
-  return { status: answer.statusCode ?? 0, text, hadToken };
+  return { status: answer.statusCode ?? 0, text, hadToken: token !== undefined };
 }
 
 export function unreachable(url: string, error: unknown): Failure {

@@ -22,16 +22,21 @@ export interface MoveOptions {
 /** What a group still needs; undefined when it is done. */
 type Step = (group: GroupView, snapshot: ClusterSnapshot) => Promise<string | undefined>;
 
-/** Makes the node a voter of every group. `address` is empty when the nodes have it in raft.peers. */
+export interface NewMember {
+  readonly node: number;
+  /** Undefined: the nodes have it in raft.peers. */
+  readonly address: string | undefined;
+}
+
+/** Makes the node a voter of every group. */
 export function addMember(
   cluster: Cluster,
-  node: number,
-  address: string,
+  { node, address }: NewMember,
   options: MoveOptions,
   progress: ProgressBar,
 ): Promise<number> {
   const isDone = ({ voters }: GroupView): boolean => voters.includes(node);
-  const query = address === '' ? '' : `?addr=${encodeURIComponent(address)}`;
+  const query = address === undefined ? '' : `?addr=${encodeURIComponent(address)}`;
   const step: Step = async ({ id, leader, voters }) => {
     if (leader === undefined) return `group ${id} has no leader`;
     const learner = await change(cluster, leader, `/__svc/raft/${id}/learners/${node}${query}`);

@@ -1,7 +1,7 @@
 /** What a verb says while it works, on stderr: a bar on a terminal, a line for each change of the situation elsewhere. */
 import process from 'node:process';
 import { SingleBar } from 'cli-progress';
-import { cut } from './text-layout.ts';
+import { cut } from './live-screen.ts';
 
 /** A line about the same state of things at most so often, where lines are not overwritten. */
 const LINE_INTERVAL_MS = 5000;
@@ -14,14 +14,11 @@ const SAVE_PLACE = '\u001b7';
 const RESTORE_PLACE = '\u001b8';
 
 export class ProgressBar {
-  readonly #isTerminal: boolean;
+  /** A line for each change where a bar cannot be drawn. */
+  readonly #isTerminal = process.stderr.isTTY && process.env['TERM'] !== 'dumb';
   #bar: SingleBar | undefined;
   #lastLine = '';
   #lastLineMs = -Infinity;
-
-  constructor(isTerminal: boolean = process.stderr.isTTY && process.env['TERM'] !== 'dumb') {
-    this.#isTerminal = isTerminal;
-  }
 
   /** Something was done. */
   note(text: string): void {

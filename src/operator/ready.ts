@@ -3,7 +3,7 @@ import type { GroupReport, NodeReport } from './report.ts';
 import { type ClusterSnapshot, gapOf, groupOf, groupViews, listOf, nameGroups, reportOf } from './cluster-snapshot.ts';
 
 /**
- * The node is a voter of every group that anybody reports with voters, has applied all but `lagMax` of what the others have
+ * The node is a voter of every group that a node reports with voters, has applied all but `lagMax` of what the others have
  * committed, knows each group's leader, and has applied at least what it acknowledged before its start.
  *
  * Nodes do not answer in the same instant, and a busy group commits hundreds of entries while they do. So a node also keeps up
@@ -79,7 +79,7 @@ export function whyClusterNotReady(
   return undefined;
 }
 
-/** Every group has a leader, as far as anybody who answers knows. */
+/** Every group has a leader, as far as the nodes that answer know. */
 export function whyLeaderless(snapshot: ClusterSnapshot): string | undefined {
   const ids = groupViews(snapshot)
     .filter(({ leader }) => leader === undefined)
@@ -120,8 +120,8 @@ export function advanceOf(report: NodeReport | undefined, nodeId: number): Advan
 }
 
 /**
- * The node answers, should vote, and has not even a log: an empty disk that the leaders were not told to refill, or not yet. Whoever
- * was taken out and has a log of before has lost nothing.
+ * The node answers, should vote, and has not even a log: an empty disk that the leaders were not told to refill, or not yet. A node
+ * that was taken out and still has its log has lost nothing.
  */
 export function hasNothing(snapshot: ClusterSnapshot, nodeId: number): boolean {
   const groups = reportOf(snapshot, nodeId)?.groups;
@@ -129,18 +129,20 @@ export function hasNothing(snapshot: ClusterSnapshot, nodeId: number): boolean {
   return groupViews(snapshot).some(({ voters }) => voters.includes(nodeId));
 }
 
+/** A node that may lack what it acknowledged. */
+export interface Doubt {
+  readonly nodeId: number;
+  readonly before: ClusterSnapshot;
+  readonly snapshot: ClusterSnapshot;
+  readonly lagMax: number;
+}
+
 /**
  * Does the node have to be allowed to come back with less than it acknowledged? Yes when its log is empty, when it does not answer
- * (the operator knows), or when it is behind and gets nowhere. Not for a node that catches up: a permission that nobody
- * uses would lie about for a later mishap.
+ * (the operator knows), or when it is behind and gets nowhere. Not for a node that catches up: an unused permission
+ * would wait for a later accident.
  */
-export function needsPermission(
-  snapshot: ClusterSnapshot,
-  before: ClusterSnapshot,
-  nodeId: number,
-  group: number,
-  lagMax: number,
-): boolean {
+export function needsPermission(group: number, { snapshot, before, nodeId, lagMax }: Doubt): boolean {
   const report = reportOf(snapshot, nodeId);
   const own = groupOf(report, group);
   if (own === undefined) return true;

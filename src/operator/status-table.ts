@@ -1,7 +1,7 @@
 /** A snapshot for the eye: a table with a line per node, and below it, in sentences, whatever is not as it should be. */
 import Table from 'cli-table3';
 import type { ClusterNode } from './cluster-file.ts';
-import { cut, wrap } from './text-layout.ts';
+import { cut, wrap } from './live-screen.ts';
 import type { ColdAway, NodeReport } from './report.ts';
 import {
   type ClusterSnapshot,

@@ -13,6 +13,8 @@ export interface CaughtUpOptions {
   readonly stallTimeoutMs: number;
   readonly readyTimeoutMs: number;
   readonly lagMax: number;
+  /** Only a process that started after this moment counts (performance.now). */
+  readonly sinceMs?: number;
 }
 
 /** Throws a Failure with the reason when nothing moves for the stall timeout, or after the ready timeout. */
@@ -21,9 +23,8 @@ export async function waitCaughtUp(
   node: ClusterNode,
   options: CaughtUpOptions,
   progress: ProgressBar,
-  /** Only a process that started after this moment counts (performance.now). */
-  sinceMs?: number,
 ): Promise<void> {
+  const { sinceMs } = options;
   const deadlineMs = performance.now() + options.readyTimeoutMs;
   let movedAtMs = performance.now();
   let advancedTo: Advance | undefined;

@@ -22,17 +22,22 @@ export interface Pace {
 /** One good look may be luck: a leader may be gone without anyone knowing yet. */
 const LOOKS_IN_A_ROW = 2;
 
-/**
- * Waits until `why` has nothing to object to in `looks` snapshots in a row. Past the timeout it throws a Failure with the last
- * objection; `problem` completes it to a sentence. `why` is given the snapshot before as well; `show` is told of each objection.
- */
+export interface Settling {
+  /** Snapshots in a row that must be good. */
+  readonly looks: number;
+  /** What to object to, given the snapshot before as well. */
+  readonly why: (snapshot: ClusterSnapshot, before: ClusterSnapshot | undefined) => string | undefined;
+  /** Completed to a sentence by the last objection. */
+  readonly problem: string;
+  /** Told of each objection. */
+  readonly show: (objection: string, snapshot: ClusterSnapshot) => void;
+}
+
+/** Waits until there is nothing to object to. Throws a Failure past the timeout. */
 export async function settle(
   cluster: Cluster,
   pace: Pace,
-  looks: number,
-  why: (snapshot: ClusterSnapshot, before: ClusterSnapshot | undefined) => string | undefined,
-  problem: string,
-  show: (objection: string, snapshot: ClusterSnapshot) => void,
+  { looks, why, problem, show }: Settling,
 ): Promise<ClusterSnapshot> {
   const deadlineMs = performance.now() + pace.timeoutMs;
   let good = 0;
@@ -67,8 +72,10 @@ export function clusterReady(
   lagMax: number,
   progress: ProgressBar,
 ): Promise<ClusterSnapshot> {
-  const why = (snapshot: ClusterSnapshot, before: ClusterSnapshot | undefined): string | undefined =>
-    whyClusterNotReady(snapshot, lagMax, before);
-  const show = (objection: string): void => progress.waiting(objection);
-  return settle(cluster, pace, LOOKS_IN_A_ROW, why, 'the cluster is not ready', show);
+  return settle(cluster, pace, {
+    looks: LOOKS_IN_A_ROW,
+    why: (snapshot, before) => whyClusterNotReady(snapshot, lagMax, before),
+    problem: 'the cluster is not ready',
+    show: (objection) => progress.waiting(objection),
+  });
 }

@@ -3,7 +3,7 @@
  * one after the other, so a purge takes no more than a part of one shard.
  *
  * Nothing is remembered between the commands but where to go on: a purge that was cut off is repeated, and finds what
- * is left. What the streams had in the cold store is then deleted at once (purge-objects.ts).
+ * is left. What the streams had in the cold store is then deleted at once.
  */
 import { type ErrorCode, errorCode } from '../base/errors.ts';
 import type { ReplyHandler, ShardGateway } from '../ports.ts';

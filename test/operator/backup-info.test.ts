@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { coldNote } from '../../src/operator/backup/cold-note.ts';
+import { coldNote } from '../../src/operator/backup/info.ts';
 import { type CtlResult, ctl, scratchFile } from '../support/ctl.ts';
 import { REPO_ROOT } from '../support/paths.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';

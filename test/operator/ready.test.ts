@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { ClusterSnapshot } from '../../src/operator/cluster-snapshot.ts';
 import {
   hasNothing,
   needsPermission,
@@ -76,17 +77,17 @@ test('a node that answers and has applied nothing has lost its disk, or was neve
 });
 
 test('a node may need permission to come back when its log is empty or it is stuck, not when it catches up', () => {
-  const at = (applied: number, lastLog = applied): Parameters<typeof needsPermission>[0] => [
+  const at = (applied: number, lastLog = applied): ClusterSnapshot => [
     node(1, [group(0, 1, { committed: 500 })]),
     node(2, [group(0, 1, { applied, lastLog })]),
   ];
   const gone = [node(1, [group(0, 1)]), silent(2)];
-  assert.equal(needsPermission(at(0), at(0), 2, 0, LAG), true);
-  assert.equal(needsPermission(gone, gone, 2, 0, LAG), true);
-  assert.equal(needsPermission(at(490), at(490), 2, 0, LAG), false);
-  assert.equal(needsPermission(at(300), at(200), 2, 0, LAG), false);
-  assert.equal(needsPermission(at(300), at(300), 2, 0, LAG), true);
-  assert.equal(needsPermission(at(300), gone, 2, 0, LAG), false);
+  assert.equal(needsPermission(0, { snapshot: at(0), before: at(0), nodeId: 2, lagMax: LAG }), true);
+  assert.equal(needsPermission(0, { snapshot: gone, before: gone, nodeId: 2, lagMax: LAG }), true);
+  assert.equal(needsPermission(0, { snapshot: at(490), before: at(490), nodeId: 2, lagMax: LAG }), false);
+  assert.equal(needsPermission(0, { snapshot: at(300), before: at(200), nodeId: 2, lagMax: LAG }), false);
+  assert.equal(needsPermission(0, { snapshot: at(300), before: at(300), nodeId: 2, lagMax: LAG }), true);
+  assert.equal(needsPermission(0, { snapshot: at(300), before: gone, nodeId: 2, lagMax: LAG }), false);
 });
 
 test('of several views of a group the newest term counts; an old one without a leader does not', () => {

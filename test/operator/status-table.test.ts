@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { crop } from '../../src/operator/text-layout.ts';
+import { crop } from '../../src/operator/live-screen.ts';
 import { barLine } from '../../src/operator/progress-bar.ts';
 import { whyNotReady } from '../../src/operator/ready.ts';
 import { parseMetrics } from '../../src/operator/report.ts';

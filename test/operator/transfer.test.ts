@@ -11,7 +11,10 @@ import { scratchFile } from '../support/ctl.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
-const TIMEOUT_MS = 100;
+/** A node that answers does so within this, also on a machine that stalls. */
+const TIMEOUT_MS = 2000;
+/** For nodes that are never to answer: to be late changes nothing. */
+const SHORT_MS = 100;
 const INFO = '/__svc/backup/info';
 const HEADERS = { 'x-svc-backup-format': '1', 'x-svc-backup-commit-index': '7' };
 
@@ -23,7 +26,7 @@ interface World {
   readonly interrupt: AbortController;
 }
 
-async function start(t: TestContext, transfer: Answer, probe: Answer): Promise<World> {
+async function start(t: TestContext, transfer: Answer, probe: Answer, timeoutMs = TIMEOUT_MS): Promise<World> {
   let probes = 0;
   const waiting = new Map<number, () => void>();
   const server = createServer((request, response) => {
@@ -41,7 +44,7 @@ async function start(t: TestContext, transfer: Answer, probe: Answer): Promise<W
   const { port } = server.address() as AddressInfo;
   const interrupt = new AbortController();
   const file = scratchFile('c.toml', `[[nodes]]\nid = 1\nhost = "127.0.0.1"\nadmin_port = ${port}\n`);
-  const options = { timeoutMs: TIMEOUT_MS, token: undefined, ca: undefined, signal: interrupt.signal };
+  const options = { timeoutMs, token: undefined, ca: undefined, signal: interrupt.signal };
   const cluster = Cluster.read(file, options);
   const probed = (times: number): Promise<void> =>
     new Promise((resolve) => (probes >= times ? resolve() : waiting.set(times, resolve)));
@@ -65,9 +68,9 @@ test('a transfer may rest for as long as the node answers something else', async
   const world = await start(
     t,
     (_, response) => {
-      void world.probed(2).then(async () => {
+      void world.probed(1).then(async () => {
         response.writeHead(200, HEADERS).write('one ');
-        await world.probed(4);
+        await world.probed(2);
         return response.end('two');
       });
     },
@@ -83,28 +86,33 @@ test('an upload that the node works on for long is waited for', async (t) => {
     t,
     (request, response) => {
       void textOf(request as AsyncIterable<Uint8Array>).then(async (text) => {
-        await world.probed(3);
+        await world.probed(2);
         return response.end(`took ${text}`);
       });
     },
     alive,
   );
-  assert.deepEqual(await upload(world.cluster, world.node, '/x', {}, 6, pieces('abc', 'def')), {
-    status: 200,
-    text: 'took abcdef',
-    hadToken: false,
-  });
+  assert.deepEqual(
+    await upload(world.cluster, world.node, { path: '/x', headers: {}, size: 6, pieces: pieces('abc', 'def') }),
+    {
+      status: 200,
+      text: 'took abcdef',
+      hadToken: false,
+    },
+  );
 });
 
 test('a node that answers nothing any more ends the transfer', async (t) => {
-  const late = /^http:\S+ did not answer within 0\.1 s$/;
-  const dumb = await start(t, silent, silent);
-  const failure = { name: 'Error', message: late };
+  const dumb = await start(t, silent, silent, SHORT_MS);
+  const failure = { name: 'Error', message: /^http:\S+ did not answer within 0\.1 s$/ };
   await assert.rejects(download(dumb.cluster, dumb.node, '/x'), failure);
-  await assert.rejects(upload(dumb.cluster, dumb.node, '/x', {}, 1, pieces('a')), failure);
+  await assert.rejects(
+    upload(dumb.cluster, dumb.node, { path: '/x', headers: {}, size: 1, pieces: pieces('a') }),
+    failure,
+  );
   const begun = await start(t, (_, response) => void response.writeHead(200, HEADERS).write('one '), silent);
   const { pieces: got } = await download(begun.cluster, begun.node, '/x');
-  await assert.rejects(textOf(got), failure);
+  await assert.rejects(textOf(got), { name: 'Error', message: /^http:\S+ did not answer within 2 s$/ });
 });
 
 test('a transfer that is cut, refused or interrupted is a sentence', async (t) => {
@@ -127,7 +135,7 @@ test('a transfer that is cut, refused or interrupted is a sentence', async (t) =
   const full = await start(t, (_, response) => void response.writeHead(507).end('no room\n'), alive);
   await assert.rejects(download(full.cluster, full.node, '/x'), /^Error: it answered 507 \(no room\)$/);
   // Before it has everything.
-  const early = await upload(full.cluster, full.node, '/x', {}, 10, pieces('abc'));
+  const early = await upload(full.cluster, full.node, { path: '/x', headers: {}, size: 10, pieces: pieces('abc') });
   assert.deepEqual(early, { status: 507, text: 'no room\n', hadToken: false });
 
   const stopped = await start(t, () => stopped.interrupt.abort(), alive);
@@ -137,5 +145,8 @@ test('a transfer that is cut, refused or interrupted is a sentence', async (t) =
     yield await Promise.resolve(Buffer.from('a'));
     throw new Error('the disk is gone');
   })();
-  await assert.rejects(upload(broken.cluster, broken.node, '/x', {}, 9, source), /^Error: the disk is gone$/);
+  await assert.rejects(
+    upload(broken.cluster, broken.node, { path: '/x', headers: {}, size: 9, pieces: source }),
+    /^Error: the disk is gone$/,
+  );
 });

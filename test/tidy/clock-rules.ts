@@ -22,7 +22,7 @@ const READERS: Table = {
   'src/http/live/long-poll.ts': "cursors of the protocol count the clock's intervals",
   'src/operator/verbs/status.ts': 'shown to operators',
   'src/operator/verbs/backup.ts': 'compared with when a backup was written',
-  'src/operator/backup/unfinished.ts': 'compared with times of files',
+  'src/operator/backup/create.ts': 'compared with times of files',
 };
 
 /** Files that compare or subtract `nowMs`, which is the wall clock everywhere, and with what. */

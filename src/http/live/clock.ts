@@ -126,7 +126,7 @@ export class Clock {
   }
 
   #stop(): void {
-    assert(this.#count === 0, 'a clock that somebody waits for must tick');
+    assert(this.#count === 0, 'a clock with entries must tick');
     if (this.#timer !== undefined) clearInterval(this.#timer);
     this.#timer = undefined;
   }

@@ -1,5 +1,5 @@
 /**
- * One stream that somebody on this node follows live. It owns one topic of the gateway and spreads its tail events.
+ * One stream with live readers on this node. It owns one topic of the gateway and spreads its tail events.
  *
  * Why nothing is lost between reading and following: a READ that carries the topic subscribes it in the same step of the
  * shard that takes the answer's bytes, and answers and events come through one ordered ring. So after a READ that
@@ -41,7 +41,7 @@ export const RETRY_MS = 50;
 export interface TopicHost {
   readonly gateway: ShardGateway;
   readonly clock: Clock;
-  /** Reused by everybody: the gateway copies what it needs. */
+  /** Reused by all topics: the gateway copies what it needs. */
   readonly request: Request;
   /** So many topics linger that no further one should. */
   readonly crowded: boolean;

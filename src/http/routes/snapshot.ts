@@ -39,7 +39,7 @@ export function handlePublish(call: RequestContext): void {
   return call.readBody(declaredBytes(req.getHeader('content-length')), publish);
 }
 
-/** Of no snapshot: nobody finds bytes with this digest. */
+/** Of no snapshot: no bytes with this digest can be found. */
 const NO_DIGEST = new Uint8Array(DIGEST_BYTES);
 
 /** Undefined: not sent. Null: blank. What is no digest is that of no snapshot, so it does not match. */

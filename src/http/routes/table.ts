@@ -8,10 +8,9 @@ import { BODY_BYTES_MAX, SUBSCRIPTION_BODY_BYTES_MAX } from '../../base/limits.t
 import type { DrainMark } from '../../placement/ports.ts';
 import type { AdminCall } from '../../protocol/administration.ts';
 import type { ControlPort, WebhookKeys } from '../../subscriptions/ports.ts';
-import type { ColdObjects } from '../../tenants/purge-objects.ts';
+import type { ColdObjects } from '../../tenants/bucket-purge.ts';
 import type { WriteHeaders } from '../headers.ts';
-import type { PathPattern } from '../paths.ts';
-import type { Handler, Method, Route } from '../router.ts';
+import type { Handler, Method, PathPattern, Route } from '../router.ts';
 import { handleBackupInfo, handleExport, handleImport, withGroup } from './admin/backup.ts';
 import {
   type MetricsSource,
@@ -27,13 +26,19 @@ import {
 import { type PeerAddresses, handleFlushCold, raftHandler } from './admin/raft.ts';
 import { QUOTA_BODY_BYTES_MAX, handleGetQuota, handlePurge, handlePutQuota, handleUsage } from './admin/tenants.ts';
 import { handleAppend, handleBatch } from './append.ts';
-import { SENT_BYTES_MAX, handleGetAttributes, handlePutAttributes } from './attributes.ts';
+import {
+  SENT_BYTES_MAX,
+  handleCreate,
+  handleDelete,
+  handleGetAttributes,
+  handleHead,
+  handlePutAttributes,
+} from './streams.ts';
 import { handleBootstrap } from './bootstrap.ts';
 import { handleCreateBucket, handleDeleteBucket, handleDescribeBucket, handleListStreams } from './bucket.ts';
 import { handleRetention } from './position.ts';
 import { handleRead } from './read.ts';
 import { handleDeleteSnapshot, handleLatestSnapshot, handlePublish, handleReadSnapshot } from './snapshot.ts';
-import { handleCreate, handleDelete, handleHead } from './streams.ts';
 import { allowOfControl, handleControl } from './subscriptions.ts';
 
 /** What service routes need beyond the shards. */

@@ -1,16 +1,19 @@
 /**
- * One group: the nodes are asked what they have, the one that has applied most sends it, and it is looked at on its way. A node that
+ * The groups of a backup, one after the other. Each is sent by the node that has applied most of it and checked on its way. A node that
  * does not answer is no failure; `absent` then says why.
  */
 import { type Contents, DocumentReader } from '../../backup/format/document.ts';
 import type { Location } from '../../backup/format/location.ts';
-import { type GroupEntry, objectName } from '../../backup/format/manifest.ts';
+import { type GroupEntry, isPartOfBackup, objectName } from '../../backup/format/manifest.ts';
 import { Fault, check } from '../../backup/state/fault.ts';
-import type { Cluster } from '../cluster.ts';
-import type { ClusterNode } from '../cluster-file.ts';
-import { Failure, Interrupted, reasonOf } from '../failure.ts';
+import { fnv1a64mod } from '../../base/hash.ts';
 import { whyEnded } from './info.ts';
 import { type Download, EndedEarly, download } from './transfer.ts';
+import type { ClusterNode } from '../cluster-file.ts';
+import type { Cluster } from '../cluster.ts';
+import { Failure, Interrupted, reasonOf } from '../failure.ts';
+import type { ProgressBar } from '../progress-bar.ts';
+import { LOG } from '../../subscriptions/state/record.ts';
 
 export interface Created {
   readonly entry: GroupEntry;
@@ -19,14 +22,17 @@ export interface Created {
   readonly bucketNames: readonly string[];
 }
 
-export async function createGroup(
-  cluster: Cluster,
-  location: Location,
-  group: number,
-  groupCount: number,
-  absent: Map<number, string>,
-  moved: (bytes: number) => void,
-): Promise<Created> {
+/** What all groups of one backup have in common. */
+export interface BackupRun {
+  readonly cluster: Cluster;
+  readonly location: Location;
+  readonly groupCount: number;
+  /** Nodes that did not send a group, and why. */
+  readonly absent: Map<number, string>;
+}
+
+export async function createGroup(run: BackupRun, group: number, moved: (bytes: number) => void): Promise<Created> {
+  const { cluster, absent } = run;
   const reasons: string[] = [];
   let nodes = cluster.nodes;
   while (nodes.length > 0) {
@@ -39,7 +45,7 @@ export async function createGroup(
     for (const offer of others) offer.cancel();
     if (best === undefined) break;
     try {
-      return await take(best, location, group, groupCount, moved);
+      return await take(best, run, group, moved);
     } catch (error) {
       // A location that fails would fail for the next node too; what a node sends may be better on another.
       if (error instanceof Interrupted || !(error instanceof Failure || error instanceof BadDocument)) throw error;
@@ -75,9 +81,8 @@ async function offersOf(
 
 async function take(
   offer: Download,
-  location: Location,
+  { location, groupCount }: BackupRun,
   group: number,
-  groupCount: number,
   moved: (bytes: number) => void,
 ): Promise<Created> {
   const reader = new DocumentReader(
@@ -115,5 +120,35 @@ function judge<T>(look: () => T): T {
   } catch (error) {
     if (error instanceof Fault) throw new BadDocument(`what it sends is not valid: ${error.message}`);
     throw error;
+  }
+}
+
+/**
+ * In which order groups are sent. Each is sent as of a moment of its own, so the group with the cursors of subscriptions goes first: an
+ * acknowledged offset beyond the tail of a restored stream would make its subscription skip the next events.
+ */
+export function sendOrder(groupCount: number): number[] {
+  const first = fnv1a64mod(LOG.bucket, LOG.stream, groupCount);
+  const all = Array.from({ length: groupCount }, (_, group) => group);
+  return [first, ...all.filter((group) => group !== first)];
+}
+
+/** No group takes so long. */
+const OLD_MS = 24 * 3_600_000;
+
+/**
+ * Ends uploads to S3 that an earlier attempt left open when it was killed: the bucket keeps and charges for their parts. `all`: a process
+ * that still wrote here would spoil the backup. `old`: another attempt may be running. A store that cannot tell fails no backup.
+ */
+export async function endUnfinished(location: Location, progress: ProgressBar, which: 'all' | 'old'): Promise<void> {
+  const isAll = which === 'all';
+  try {
+    const ended = await location.endUnfinished(isPartOfBackup, isAll ? Infinity : Date.now() - OLD_MS);
+    if (ended === 0) return;
+    const uploads = ended === 1 ? '1 unfinished upload' : `${ended} unfinished uploads`;
+    progress.note(`${uploads} of earlier attempts at ${location.text} ${ended === 1 ? 'was' : 'were'} given up`);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    if (isAll) progress.note(`uploads that earlier attempts left unfinished may be there (${error.message})`);
   }
 }

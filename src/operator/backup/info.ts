@@ -1,11 +1,11 @@
 /** What the first node that answers says of the cluster's backups. */
 import { type Lineage, lineageIn } from '../../backup/format/manifest.ts';
 import { BACKUP_FORMAT_VERSION } from '../../base/limits.ts';
-import type { Cluster } from '../cluster.ts';
+import { formatDuration } from '../../config/values.ts';
 import type { ClusterNode } from '../cluster-file.ts';
+import type { Cluster } from '../cluster.ts';
 import { Failure, Interrupted, reasonOf } from '../failure.ts';
 import { refusal } from '../http-client.ts';
-import type { Graces } from './cold-note.ts';
 
 export interface BackupInfo extends Graces {
   readonly groupCount: number;
@@ -71,4 +71,30 @@ export async function whyEnded(cluster: Cluster, node: ClusterNode, group: numbe
     if (error instanceof SyntaxError || error instanceof TypeError) return undefined;
     throw error;
   }
+}
+
+/** Backups are made once a day, at least. */
+const SHORT_MS = 24 * 3_600_000;
+
+/** How long objects are kept that belong to nothing any more. Undefined: they are never deleted for that, or the node does not tell. */
+export interface Graces {
+  /** After the stream was deleted, or trimmed. */
+  readonly removedMs: number | undefined;
+  /** After they were merged into others. */
+  readonly mergedMs: number | undefined;
+}
+
+/** A warning that the cluster may delete objects in the cold store to which a backup refers; undefined: it keeps them long enough. */
+export function coldNote(objects: number, { removedMs, mergedMs }: Graces): string | undefined {
+  const short: string[] = [];
+  const add = (ms: number | undefined, which: string, setting: string): void => {
+    if (ms !== undefined && ms < SHORT_MS) short.push(`${which} ${formatDuration(ms)} later (${setting})`);
+  };
+  add(removedMs, 'of streams that are deleted or trimmed', 'storage.cold.gc_grace');
+  add(mergedMs, 'of chunks that are merged', 'storage.cold.compaction_gc_grace');
+  if (objects === 0 || short.length === 0) return undefined;
+  return (
+    `warning: the backup refers to ${objects} ${objects === 1 ? 'object' : 'objects'} in the cold store, and the cluster deletes those ` +
+    `${short.join(', and those ')}; this backup cannot bring them back then, so let the grace be longer than backups are kept, or copy the objects too`
+  );
 }

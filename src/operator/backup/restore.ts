@@ -1,14 +1,15 @@
 /** The groups of a verified backup into an empty cluster, several at once, each through the first node that takes it. */
 import type { Location } from '../../backup/format/location.ts';
 import type { GroupEntry } from '../../backup/format/manifest.ts';
-import { BACKUP_CONTENT_TYPE } from '../../base/limits.ts';
 import { Fault } from '../../backup/state/fault.ts';
+import { BACKUP_CONTENT_TYPE } from '../../base/limits.ts';
+import { upload } from './transfer.ts';
 import type { Cluster } from '../cluster.ts';
 import { Failure, Interrupted } from '../failure.ts';
 import { type Reply, refusal } from '../http-client.ts';
-import { upload } from './transfer.ts';
 
 export interface RestoreOptions {
+  readonly location: Location;
   /** A group that holds this backup already is done. */
   readonly resume: boolean;
   /** The objects of the source become this cluster's. */
@@ -31,7 +32,6 @@ const IMPORTS_AT_ONCE = 4;
 /** The first failure ends all that is under way; nodes undo what they have not got to its end. */
 export async function restoreGroups(
   cluster: Cluster,
-  location: Location,
   entries: readonly GroupEntry[],
   options: RestoreOptions,
   /** So many groups are there, and so many bytes more or less. */
@@ -45,7 +45,7 @@ export async function restoreGroups(
   let failure: Error | undefined;
   const worker = async (): Promise<void> => {
     for (let entry = waiting.shift(); entry !== undefined; entry = waiting.shift()) {
-      const reply = await restoreGroup(scope, location, entry, options, (bytes) => tell(done, bytes));
+      const reply = await restoreGroup(scope, entry, options, (bytes) => tell(done, bytes));
       if (reply !== undefined) addFindings(findings, reply);
       tell(++done, 0);
     }
@@ -101,9 +101,8 @@ class Occupied extends Failure {}
 /** Also when it is there already, from this very backup, and may be: then without a reply. */
 async function restoreGroup(
   cluster: Cluster,
-  location: Location,
   entry: GroupEntry,
-  { resume, adopts, source }: RestoreOptions,
+  { location, resume, adopts, source }: RestoreOptions,
   moved: (bytes: number) => void,
 ): Promise<Reply | undefined> {
   const group = entry.raft_group_id;
@@ -125,7 +124,7 @@ async function restoreGroup(
     };
     let reply: Reply;
     try {
-      reply = await upload(cluster, node, path, headers, entry.bytes, pieces());
+      reply = await upload(cluster, node, { path, headers, size: entry.bytes, pieces: pieces() });
     } catch (error) {
       if (error instanceof Interrupted || !(error instanceof Failure)) throw error;
       reasons.push(`node ${node.id}: ${error.message}`);
@@ -165,5 +164,38 @@ function membersOf({ text }: Reply): Readonly<Record<string, unknown>> {
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
   } catch {
     return {};
+  }
+}
+
+const SHOWN = 3;
+
+/**
+ * Throws a Failure when the cluster holds anything. Checked before anything is sent, because groups that are empty would take theirs.
+ * A node that cannot say leaves it to the groups themselves.
+ */
+export async function checkFree(cluster: Cluster): Promise<void> {
+  for (const node of cluster.nodes) {
+    const buckets = await bucketsOf(cluster, node);
+    if (buckets === undefined) continue;
+    if (buckets.length === 0) return;
+    const shown = buckets.slice(0, SHOWN).map((name) => JSON.stringify(name));
+    const more = buckets.length > SHOWN ? ` and ${buckets.length - SHOWN} more` : '';
+    throw new Failure(
+      `the cluster is not empty: it has the buckets ${shown.join(', ')}${more}; nothing was restored, because a backup wants a fresh cluster (--resume goes on with a restore that was interrupted)`,
+    );
+  }
+}
+
+/** Of the usage report, which also has those that were removed: their counters would be lost. */
+async function bucketsOf(cluster: Cluster, node: Cluster['nodes'][number]): Promise<string[] | undefined> {
+  try {
+    const reply = await cluster.call(node, 'GET', '/__svc/usage');
+    if (reply.status !== 200) return undefined;
+    const { buckets } = JSON.parse(reply.text) as { readonly buckets?: unknown };
+    return typeof buckets === 'object' && buckets !== null ? Object.keys(buckets) : undefined;
+  } catch (error) {
+    if (error instanceof Interrupted) throw error;
+    if (error instanceof Failure || error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }

@@ -24,11 +24,10 @@ export class EndedEarly extends Failure {}
 /** Resolves when the headers are there. Throws a Failure. */
 export async function download(cluster: Cluster, node: ClusterNode, path: string): Promise<Download> {
   const url = node.adminUrl + path;
-  const request = open(cluster.options, 'GET', url, {}, cluster.signal);
+  const request = open(cluster.options, { method: 'GET', url, headers: {}, signal: cluster.signal });
   request.end();
   const answer = await answerOf(cluster, node, request);
-  if (answer.statusCode !== 200)
-    throw new Failure(refusal(await readReply(answer, cluster.options.token !== undefined)));
+  if (answer.statusCode !== 200) throw new Failure(refusal(await readReply(answer, cluster.options)));
   const commitIndex = Number(answer.headers['x-svc-backup-commit-index'] ?? Number.NaN);
   if (answer.headers['x-svc-backup-format'] !== '1' || !Number.isSafeInteger(commitIndex)) {
     request.destroy();
@@ -56,17 +55,27 @@ async function* piecesOf(cluster: Cluster, node: ClusterNode, answer: IncomingMe
   if (!answer.complete) throw new EndedEarly(`${origin} ended the transfer early`);
 }
 
-/** Sends pieces of `size` bytes in all. A node may answer before it has everything. */
+export interface Upload {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Of all pieces together, in bytes. */
+  readonly size: number;
+  readonly pieces: AsyncIterable<Uint8Array>;
+}
+
+/** A node may answer before it has everything. */
 export async function upload(
   cluster: Cluster,
   node: ClusterNode,
-  path: string,
-  headers: Readonly<Record<string, string>>,
-  size: number,
-  pieces: AsyncIterable<Uint8Array>,
+  { path, headers, size, pieces }: Upload,
 ): Promise<Reply> {
   const url = node.adminUrl + path;
-  const request = open(cluster.options, 'POST', url, { ...headers, 'content-length': size }, cluster.signal);
+  const request = open(cluster.options, {
+    method: 'POST',
+    url,
+    headers: { ...headers, 'content-length': size },
+    signal: cluster.signal,
+  });
   const poured = pour(request, pieces);
   try {
     // What fails in the source of the pieces ends it as well; that all is sent does not.
@@ -74,7 +83,7 @@ export async function upload(
       answerOf(cluster, node, request),
       poured.then(() => new Promise<never>(() => undefined)),
     ]);
-    return await readReply(answer, cluster.options.token !== undefined);
+    return await readReply(answer, cluster.options);
   } catch (error) {
     if (cluster.signal.aborted) throw new Interrupted();
     throw error instanceof SourceError ? error.cause : unreachable(url, error);

@@ -1,19 +1,16 @@
 /** backup-create, backup-verify and restore. */
+import { readdirSync } from 'node:fs';
+import { constants, setPriority } from 'node:os';
 import { type Location, openLocation, unfinished } from '../../backup/format/location.ts';
 import { type GroupEntry, MANIFEST, type Manifest, objectName, writeManifest } from '../../backup/format/manifest.ts';
 import { Fault } from '../../backup/state/fault.ts';
-import { coldNote } from '../backup/cold-note.ts';
-import { createGroup } from '../backup/create.ts';
-import { checkFree } from '../backup/free.ts';
-import { infoOf, lineageOf } from '../backup/info.ts';
-import { sendOrder } from '../backup/order.ts';
-import { giveWay } from '../backup/priority.ts';
-import { checkResumable, restoreGroups } from '../backup/restore.ts';
-import { endUnfinished } from '../backup/unfinished.ts';
+import { createGroup, endUnfinished, sendOrder } from '../backup/create.ts';
+import { coldNote, infoOf, lineageOf } from '../backup/info.ts';
+import { checkFree, checkResumable, restoreGroups } from '../backup/restore.ts';
 import { verifyBackup } from '../backup/verify.ts';
 import type { Cluster } from '../cluster.ts';
-import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
 import type { Flag } from '../command-line.ts';
+import { CONFIG, type Context, type Verb, asking, openCluster } from '../context.ts';
 import { Failure, Interrupted, UsageError } from '../failure.ts';
 import type { ProgressBar } from '../progress-bar.ts';
 import { whyLeaderless } from '../ready.ts';
@@ -59,13 +56,14 @@ export const backupCreate: Verb = {
       const absent = new Map<number, string>();
       let coldObjects = 0;
       const tell = teller(progress, count, 'written');
+      const run = { cluster, location, groupCount: count, absent };
       try {
         await endUnfinished(location, progress, 'old');
         for (const group of sendOrder(count)) {
           const done = groups.length;
           tell(done, 0);
           const moved = (bytes: number): void => tell(done, bytes);
-          const created = await createGroup(cluster, location, group, count, absent, moved);
+          const created = await createGroup(run, group, moved);
           groups.push(created.entry);
           coldObjects += created.coldObjects;
           for (const name of created.bucketNames) buckets.add(name);
@@ -154,13 +152,14 @@ export const restore: Verb = {
       const { groups } = manifest;
       await leadersOf(cluster, progress);
       const options = {
+        location,
         resume: values.isSet('resume'),
         adopts: values.isSet('adopt-cold-objects'),
         source: manifest.cluster_id,
       };
       await (options.resume ? checkResumable(cluster, groups) : checkFree(cluster));
       const tell = teller(progress, groups.length, 'restored');
-      const { sampled, unreadable, reason } = await restoreGroups(cluster, location, groups, options, tell);
+      const { sampled, unreadable, reason } = await restoreGroups(cluster, groups, options, tell);
       progress.end();
       if (unreadable > 0) {
         throw new Failure(
@@ -184,8 +183,12 @@ async function checkTarget({ raft_group_count: wanted }: Manifest, found: number
 /** Without a leader an import waits half a minute on every node before it fails. A cluster that was just started elects some. */
 async function leadersOf(cluster: Cluster, progress: ProgressBar): Promise<void> {
   const pace = { intervalMs: LEADERS_LOOK_MS, timeoutMs: LEADERS_WAIT_MS };
-  const show = (objection: string): void => progress.waiting(objection);
-  await settle(cluster, pace, 1, whyLeaderless, 'nothing was restored, because not every group had a leader', show);
+  await settle(cluster, pace, {
+    looks: 1,
+    why: whyLeaderless,
+    problem: 'nothing was restored, because not every group had a leader',
+    show: (objection) => progress.waiting(objection),
+  });
 }
 
 async function atLocation({ values, signal }: Context, work: (location: Location) => Promise<void>): Promise<void> {
@@ -247,4 +250,14 @@ function countsOf(entries: readonly GroupEntry[], buckets: number): string {
 function asJson(location: Location, createdMs: number, entries: readonly GroupEntry[], buckets: number): string {
   const { groups, streams, bytes } = totalsOf(entries);
   return JSON.stringify({ location: location.text, created_unix_ms: createdMs, groups, buckets, streams, bytes });
+}
+
+/** Lowers the priority of what this program does with a backup: a node may run on the same machine. Without /proc nothing changes. */
+export function giveWay(): void {
+  try {
+    // On Linux a priority belongs to a thread, and those of the engine have started already.
+    for (const thread of readdirSync('/proc/self/task')) setPriority(Number(thread), constants.priority.PRIORITY_LOW);
+  } catch {
+    // A thread has ended meanwhile, most likely.
+  }
 }

@@ -62,7 +62,7 @@ export const undrain: Verb = {
     const cluster = openCluster(context);
     const node = cluster.node(context.values.integer('node'));
     try {
-      await cluster.mark(node, false);
+      await cluster.mark(node, 'serving');
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       const text = error.message.startsWith('node ') ? error.message : `node ${node.id}: ${error.message}`;

@@ -77,7 +77,7 @@ export const addMemberVerb: Verb = {
     const { values, progress, say } = context;
     const node = values.integer('node');
     const options = { timeoutMs: values.ms('timeout-secs'), intervalMs: values.ms('poll-interval-secs') };
-    const count = await addMember(openCluster(context), node, values.text('addr') ?? '', options, progress);
+    const count = await addMember(openCluster(context), { node, address: values.text('addr') }, options, progress);
     progress.end();
     say(`node ${node}: voter of all ${count} groups`);
   },

@@ -26,7 +26,12 @@ export const waitReady: Verb = {
       progress.step(done, total, `nodes ready; ${objection}`);
     };
     const pace = { intervalMs: values.ms('poll-interval-secs'), timeoutMs: values.ms('timeout-secs') };
-    await settle(cluster, pace, 1, (snapshot) => whyNotServing(snapshot, groups), 'not ready', show);
+    await settle(cluster, pace, {
+      looks: 1,
+      why: (snapshot) => whyNotServing(snapshot, groups),
+      problem: 'not ready',
+      show,
+    });
     progress.end();
     say(`ready: ${total} node(s), ${groups} groups each`);
   },

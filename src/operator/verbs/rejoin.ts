@@ -53,7 +53,7 @@ interface Armed {
 }
 
 /**
- * Rounds until no leader has moved; what was allowed is allowed once, so a repetition does no harm. Whoever does not answer is asked
+ * Rounds until no leader has moved; what was allowed is allowed once, so a repetition does no harm. Leaders that do not answer are asked
  * again until the time is over.
  */
 async function arm(
@@ -70,7 +70,7 @@ async function arm(
     const snapshot = await cluster.snapshot();
     failIfMistaken(snapshot);
     const member = groupViews(snapshot).filter(({ voters }) => voters.includes(node.id));
-    const needy = member.filter(({ id }) => needsPermission(snapshot, before, node.id, id, lagMax));
+    const needy = member.filter(({ id }) => needsPermission(id, { snapshot, before, nodeId: node.id, lagMax }));
     const open = needy.filter((view) => view.leader === undefined || done.get(view.id) !== view.term);
     // A permission is gone with the leader that had it, unless the node has heard of it.
     const unheard = needy.filter(({ id }) => groupOf(reportOf(snapshot, node.id), id)?.logLost === true);

@@ -118,9 +118,10 @@ async function restartOne(context: Context, cluster: Cluster, node: ClusterNode,
       ...options,
       stallTimeoutMs: values.ms('stall-timeout-secs'),
       readyTimeoutMs: values.ms('ready-timeout-secs'),
+      sinceMs: drainedMs,
     };
-    await waitCaughtUp(cluster, node, wait, progress, drainedMs);
-    await cluster.mark(node, false);
+    await waitCaughtUp(cluster, node, wait, progress);
+    await cluster.mark(node, 'serving');
   });
   progress.end();
   const seconds = (ms: number): string => (ms / 1000).toFixed(1);
