@@ -4,15 +4,46 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import { ConfigError } from '../src/config/error.ts';
-import type { Finding } from '../src/server/node-identity.ts';
-import type { ShardData } from '../src/server/shards.ts';
+import type { Finding, MembershipData } from '../src/server/node-identity.ts';
+import type { BeforeBegin, ShardData, ShardMessage } from '../src/server/shards.ts';
 import { ClusterIdentity } from '../src/shard/cluster-identity.ts';
 import { Directories } from '../src/shard/directories.ts';
 import { whyNotFormed } from '../src/shard/members.ts';
 import type { Shard } from '../src/shard/shard.ts';
+import { StorageFullError } from '../src/shard/ports.ts';
+import type { ShardRun } from '../src/store/run-row.ts';
 import type { ShardStore } from '../src/store/shard-store.ts';
 
-export function openIdentity({ nodeId, membership }: ShardData, port: MessagePort): ClusterIdentity {
+export interface MemberData extends ShardData {
+  readonly membership: MembershipData;
+}
+
+/** The store says in which run it was last used, and notes this one; the shard does nothing before it is told to begin. */
+export async function beginRun(port: MessagePort, storage: ShardStore): Promise<MembershipData> {
+  const say = (message: ShardMessage): void => port.postMessage(message);
+  return await new Promise((resolve) => {
+    const onMessage = (message: BeforeBegin): void => {
+      if ('note' in message) return say({ noted: note(storage, message.note) });
+      port.off('message', onMessage);
+      return resolve(message.begin);
+    };
+    port.on('message', onMessage);
+    say({ opened: storage.lastRun });
+  });
+}
+
+/** False: no room. A full disk must not keep a node from serving what it has. */
+function note(storage: ShardStore, run: ShardRun): boolean {
+  try {
+    storage.noteRun(run);
+    return true;
+  } catch (error) {
+    if (error instanceof StorageFullError) return false;
+    throw error;
+  }
+}
+
+export function openIdentity({ nodeId, membership }: MemberData, port: MessagePort): ClusterIdentity {
   return new ClusterIdentity({
     nodeId,
     known: membership.clusterId,
@@ -22,7 +53,7 @@ export function openIdentity({ nodeId, membership }: ShardData, port: MessagePor
 }
 
 export function openDirectories(
-  { membership, boot }: ShardData,
+  { membership, boot }: MemberData,
   port: MessagePort,
   storage: ShardStore,
   identity: ClusterIdentity,
@@ -46,7 +77,7 @@ export function heard(finding: Finding, identity: ClusterIdentity, directories: 
   return shard.declareLost();
 }
 
-export function checkFormation({ nodeId, cluster, membership, directory }: ShardData, { groups }: Shard): void {
+export function checkFormation({ nodeId, cluster, membership, directory }: MemberData, { groups }: Shard): void {
   const why = whyNotFormed(groups, nodeId, {
     isCluster: cluster !== undefined,
     single: membership.single,

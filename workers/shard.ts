@@ -16,7 +16,7 @@ import { owedBytes } from '../src/shard/disk-pressure.ts';
 import { Shard } from '../src/shard/shard.ts';
 import { ShardStore } from '../src/store/shard-store.ts';
 import { StoreProbes, deliver, openColdPort } from './cold-port.ts';
-import { checkFormation, heard, openDirectories, openIdentity } from './membership.ts';
+import { type MemberData, beginRun, checkFormation, heard, openDirectories, openIdentity } from './membership.ts';
 import { openPeers, startPeers } from './peer-links.ts';
 import { RingReplies, RingRequests } from './ring-ports.ts';
 
@@ -38,7 +38,7 @@ const runtime = PROCESS_RUNTIME;
 const RUN_BYTES = 8;
 
 interface ShardParts extends Pick<ShardOptions, 'links'> {
-  readonly data: ShardData;
+  readonly data: MemberData;
   readonly port: MessagePort;
   readonly storage: ShardStore;
   readonly reader: RingReader;
@@ -76,9 +76,10 @@ function shardOptions({ data, port, storage, reader, identity, log, links }: Sha
   };
 }
 
-async function run(data: ShardData, port: MessagePort): Promise<void> {
+async function run(start: ShardData, port: MessagePort): Promise<void> {
   const log = createLogger('shard');
-  const store = new ShardStore(data.directory);
+  const store = new ShardStore(start.directory);
+  const data = { ...start, membership: await beginRun(port, store) };
   if (store.fresh) store.markUsed(data.cluster === undefined || data.cluster.initMembership ? [] : data.groups);
   const reader = new RingReader(data.requestRing);
   const identity = openIdentity(data, port);

@@ -4,14 +4,11 @@ import { loadUws } from '../http/uws.ts';
 import type { Logger } from '../logging/logger.ts';
 import { readDrainMark } from '../placement/shed-state.ts';
 import { type Directory, type Layout, isVolatile, lockDataDir, openDataDir } from './data-dir.ts';
-import { Membership } from './node-identity.ts';
 import { makePrivate } from './private-files.ts';
-import { endOnFailure } from './process.ts';
 import { clusterOf } from './shards.ts';
 
 export interface Claim {
   readonly layout: Layout & Directory;
-  readonly membership: Membership;
   readonly wasDraining: boolean;
   /** False: in memory. */
   readonly onDisk: boolean;
@@ -33,8 +30,7 @@ export async function claimDataDir(config: Config, log: Logger): Promise<Claim> 
       'the data directory was laid out for another number of cores, which stays in force',
     );
   }
-  const membership = new Membership(path, layout, log, endOnFailure(log));
   const onDisk = !isVolatile(path);
   if (!onDisk) log.warn({ path }, 'the data directory is in memory: a restart of this host loses it');
-  return { layout, membership, onDisk, wasDraining: readDrainMark(path) };
+  return { layout, onDisk, wasDraining: readDrainMark(path) };
 }

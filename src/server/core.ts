@@ -5,19 +5,21 @@ import { Gateway } from '../gateway/gateway.ts';
 import { type Logger, createLogger } from '../logging/logger.ts';
 import { ShedState } from '../placement/shed-state.ts';
 import type { Claim } from './claim.ts';
-import { completeDataDir } from './data-dir.ts';
+import { beginRun } from './directory-run.ts';
+import { Membership } from './node-identity.ts';
 import { endOnFailure } from './process.ts';
 import { Shards, clusterOf } from './shards.ts';
 
 export interface Core {
   readonly gateway: Gateway;
   readonly shards: Shards;
+  readonly membership: Membership;
   readonly cold: ColdStore | undefined;
   readonly drainMark: ShedState;
 }
 
 export async function startCore(config: Config, claim: Claim, log: Logger): Promise<Core> {
-  const { layout, membership, wasDraining } = claim;
+  const { layout, wasDraining } = claim;
   const { dataDir } = config.storage;
   const cold = await startColdStore(config, layout.shardCount, createLogger('cold'));
   const shards = new Shards({
@@ -26,7 +28,6 @@ export async function startCore(config: Config, claim: Claim, log: Logger): Prom
     nodeId: layout.nodeId,
     dataDir,
     cluster: clusterOf(config),
-    membership,
     draining: wasDraining,
     cold,
     uncommittedBytesMax: config.raft.maxUncommittedBytesPerGroup,
@@ -36,12 +37,15 @@ export async function startCore(config: Config, claim: Claim, log: Logger): Prom
     log.error({ err: error }, 'an answer could not be delivered'),
   );
   cold?.serve(gateway);
+  const single = clusterOf(config) === undefined;
+  const directory = await beginRun(dataDir, layout, { shards, single, log });
+  const membership = new Membership(dataDir, directory, log, endOnFailure(log));
+  shards.begin(membership);
   await shards.ready();
-  completeDataDir(dataDir, { single: clusterOf(config) === undefined });
   const drainMark = new ShedState(gateway, dataDir, wasDraining);
   // Before traffic. Shards already start in no-lead mode.
   await drainMark.apply();
   if (wasDraining)
     log.warn('this node is marked for maintenance: it gives its leaderships away until the mark is lifted');
-  return { gateway, shards, cold, drainMark };
+  return { gateway, shards, membership, cold, drainMark };
 }

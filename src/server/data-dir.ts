@@ -2,8 +2,8 @@
  * The data directory: exclusive use and layout.
  *
  * millrace.json   format, node id, group count and shard count, and whether all shards ever existed; the identity of
- *   the
- *                   cluster, the id of this directory, and how often it was started
+ *                 the cluster, the id of this directory, how often it was started, and the last start that all shards
+ *                 have recorded
  *   shard-N/        LMDB environment of shard N
  *
  * Groups are in shard (group mod shard count), so the shard count is fixed when the directory is created. A directory
@@ -53,6 +53,11 @@ export interface Directory {
   readonly directoryId: string;
   /** This start on it; the first is 1. */
   readonly incarnation: number;
+  /**
+   * The last start that every shard has recorded in its own folder. Undefined: none yet, or a version that does not
+   * record it has used the directory since.
+   */
+  readonly shardRun: number | undefined;
   /** Created by a version that does not draw ids. */
   readonly migrated: boolean;
   /** Created by a node without peers; undefined: by a version that did not record it. */
@@ -75,7 +80,7 @@ export interface Wanted extends Layout {
   readonly single: boolean;
 }
 
-function refused(path: string, why: string): ConfigError {
+export function refused(path: string, why: string): ConfigError {
   return new ConfigError(`storage.data_dir ${path}: ${why}`);
 }
 
@@ -103,8 +108,8 @@ export async function lockDataDir(path: string): Promise<void> {
 }
 
 /**
- * Reads or creates the layout; returns the one in force. Throws ConfigError with what to change. Each call counts as a
- * start, so that no earlier copy of the directory can pass for this one afterwards.
+ * Reads or creates the layout; returns the one in force, with the number of this start, which is not on disk yet.
+ * Throws ConfigError with what to change.
  */
 export function openDataDir(path: string, wanted: Wanted): Layout & Directory {
   let names: string[];
@@ -121,7 +126,8 @@ export function openDataDir(path: string, wanted: Wanted): Layout & Directory {
     // The other nodes of a new cluster agree on an identity with this one; a single node decides alone.
     const clusterId = wanted.single ? draw(CLUSTER_ID_BYTES) : '';
     const fresh = { clusterId, directoryId: draw(DIRECTORY_ID_BYTES), incarnation: 1, migrated: false };
-    return store(path, { format: FORMAT, complete: false, ...wanted, ...fresh, settled: [], restoredFrom: [] });
+    const nothing = { settled: [], restoredFrom: [], shardRun: undefined };
+    return store(path, { format: FORMAT, complete: false, ...wanted, ...fresh, ...nothing });
   }
   const stored = read(path);
   if (stored.nodeId !== wanted.nodeId) {
@@ -134,17 +140,21 @@ export function openDataDir(path: string, wanted: Wanted): Layout & Directory {
   }
   checkShards(path, stored, shards);
   const isOld = stored.directoryId === '';
-  const started = {
+  return {
     ...stored,
     directoryId: isOld ? draw(DIRECTORY_ID_BYTES) : stored.directoryId,
     migrated: stored.migrated || isOld,
     incarnation: stored.incarnation + 1,
   };
+}
+
+/** From now on no earlier copy of the directory can pass for this one. False: there is no room to say so. */
+export function countStart(path: string, { directoryId, migrated, incarnation }: Directory): boolean {
   try {
-    return store(path, started);
+    store(path, { ...read(path), directoryId, migrated, incarnation });
+    return true;
   } catch {
-    // A full disk must not keep a node from serving its data. Peers are not told of a start that was not recorded.
-    return { ...started, directoryId: '' };
+    return false;
   }
 }
 
@@ -176,12 +186,26 @@ function sizeOf(file: string): number {
   }
 }
 
-/** All shards are open: from now on each of them must exist. Their directory entries are on disk when this returns. */
-export function completeDataDir(path: string, { single }: Pick<Wanted, 'single'>): void {
+/**
+ * All shards are open: from now on each of them must exist. Their directory entries are on disk when this returns.
+ * `shardRun`: all have recorded that start; undefined when one of them could not.
+ */
+export function completeDataDir(
+  path: string,
+  { single, shardRun }: Pick<Wanted, 'single'> & Pick<Directory, 'shardRun'>,
+): void {
   const stored = read(path);
-  if (stored.complete && stored.single !== undefined) return;
-  for (let shard = 0; shard < stored.shardCount; shard++) syncFolder(join(path, `shard-${shard}`));
-  store(path, { ...stored, complete: true, single: stored.single ?? single });
+  const isNoted = shardRun === undefined || stored.shardRun === shardRun;
+  if (stored.complete && stored.single !== undefined && isNoted) return;
+  if (!stored.complete)
+    for (let shard = 0; shard < stored.shardCount; shard++) syncFolder(join(path, `shard-${shard}`));
+  const noted = { single: stored.single ?? single, shardRun: shardRun ?? stored.shardRun };
+  try {
+    store(path, { ...stored, complete: true, ...noted });
+  } catch (error) {
+    // Another start will note it.
+    if (!stored.complete) throw error;
+  }
 }
 
 /**
@@ -260,6 +284,7 @@ function directoryOf(path: string, found: Partial<Directory>): Directory {
     clusterId = '',
     directoryId = '',
     incarnation = 0,
+    shardRun,
     migrated,
     single,
     settled = [],
@@ -269,13 +294,16 @@ function directoryOf(path: string, found: Partial<Directory>): Directory {
     (clusterId === '' || (typeof clusterId === 'string' && CLUSTER_ID.test(clusterId))) &&
     (directoryId === '' || (typeof directoryId === 'string' && DIRECTORY_ID.test(directoryId))) &&
     Number.isSafeInteger(incarnation) &&
+    (shardRun === undefined || within(shardRun, incarnation)) &&
     Array.isArray(settled) &&
     Array.isArray(restoredFrom);
-  if (!isGood) throw refused(path, `${FILE} is damaged: clusterId, directoryId or incarnation is not what this wrote`);
+  if (!isGood)
+    throw refused(path, `${FILE} is damaged: clusterId, directoryId, incarnation or shardRun is not what this wrote`);
   return {
     clusterId,
     directoryId,
     incarnation,
+    shardRun,
     migrated: migrated === true,
     single: typeof single === 'boolean' ? single : undefined,
     settled,

@@ -33,7 +33,7 @@ async function main(argv: readonly string[]): Promise<void> {
   const claim = await claimDataDir(config, log);
   const core = await startCore(config, claim, log);
   const services = openServices(config, claim, core);
-  const node: Node = { config, claim, core, services };
+  const node: Node = { config, core, services };
   const planes = await openPlanes(node);
   const startMs = performance.now() - startedMs;
   log.info({ ms: Math.round(startMs) }, 'listening');

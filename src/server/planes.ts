@@ -11,7 +11,6 @@ import { type Planes, createPlanes } from '../http/server.ts';
 import { createLogger } from '../logging/logger.ts';
 import { HttpCounters } from '../metrics/http-metrics.ts';
 import { describeShed } from '../placement/state/shed.ts';
-import type { Claim } from './claim.ts';
 import type { Core } from './core.ts';
 import { openConnections } from './file-limit.ts';
 import type { Services } from './services.ts';
@@ -19,7 +18,6 @@ import { clusterOf } from './shards.ts';
 
 export interface Node {
   readonly config: Config;
-  readonly claim: Claim;
   readonly core: Core;
   readonly services: Services;
 }
@@ -33,13 +31,13 @@ export async function openPlanes(node: Node): Promise<Planes> {
 }
 
 function composePlanes(node: Node): Planes {
-  const { config, claim, core, services } = node;
+  const { config, core, services } = node;
   const { quotas, forks, subscriptions, backups } = services;
   const metrics = new HttpCounters();
   const http = createLogger('http');
   const ctx: HttpContext = {
     // A cluster gets its identity when all of its nodes understand that, and conditions with it.
-    gateway: new ConditionGate(quotas, () => claim.membership.clusterId !== null),
+    gateway: new ConditionGate(quotas, () => core.membership.clusterId !== null),
     forks,
     metrics,
     settings: httpSettings(config),
@@ -67,12 +65,12 @@ function composePlanes(node: Node): Planes {
   });
 }
 
-function processMetrics({ config, claim, core, services }: Node): Readonly<Record<string, unknown>> {
+function processMetrics({ config, core, services }: Node): Readonly<Record<string, unknown>> {
   const { gateway, shards, cold, drainMark } = core;
   const { governance, quotas, forks, subscriptions } = services;
   return {
     node_id: config.raft.nodeId,
-    cluster_id: claim.membership.clusterId,
+    cluster_id: core.membership.clusterId,
     version: VERSION,
     uptime_ms: Math.round(process.uptime() * 1000),
     mailbox_used_bytes: shards.usedBytes(),

@@ -20,8 +20,8 @@ export interface Services {
   readonly backups: RunningBackups;
 }
 
-export function openServices(config: Config, { layout, membership }: Claim, core: Core): Services {
-  const { gateway, shards, cold, drainMark } = core;
+export function openServices(config: Config, { layout }: Claim, core: Core): Services {
+  const { gateway, shards, membership, cold, drainMark } = core;
   const reachesStore = cold === undefined ? undefined : (): Promise<boolean> => cold.service.reaches();
   const governance = new Governance(config, layout.nodeId, gateway, drainMark, reachesStore);
   const quotas = new QuotaGate(

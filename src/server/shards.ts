@@ -19,6 +19,8 @@ import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '..
 import type { ColdSettings } from '../cold/shard/port.ts';
 import { type ColdAnswer, type ColdCalls, type ColdQuestion, answerShard } from '../cold/service/bridge.ts';
 import { type ShardLink } from '../gateway/gateway.ts';
+import type { ShardRun } from '../store/run-row.ts';
+import type { OpenedShards } from './directory-run.ts';
 import type { Finding, Membership, MembershipData } from './node-identity.ts';
 
 /** Bodies transferred outside the rings, per direction and shard; above the 256 MiB that HTTP admits. */
@@ -52,14 +54,21 @@ export function clusterOf({ raft, cluster, server }: Config): ClusterData | unde
   };
 }
 
-/** Messages of a shard thread: it serves, it has stopped, or the configuration cannot work and why. */
+/**
+ * Messages of a shard thread: its store is open and was last used in that run; it has recorded this one, or has no room
+ * for that; it serves; it has stopped; or the configuration cannot work and why.
+ */
 export type ShardMessage =
+  | { readonly opened: ShardRun | undefined }
+  | { readonly noted: boolean }
   | 'ready'
   | 'stopped'
   | { readonly refused: string }
   | { readonly found: Finding }
   | ColdQuestion;
-/** Messages to it after its start. */
+/** Messages to it before it begins. */
+export type BeforeBegin = { readonly note: ShardRun } | { readonly begin: MembershipData };
+/** Messages to it from then on. */
 export type ToShard = 'stop' | { readonly found: Finding } | ColdAnswer;
 /** Each thread draws its own run for object ids. */
 export type ColdUse = Omit<ColdSettings, 'run'>;
@@ -77,7 +86,6 @@ export interface ShardData {
   readonly shardCount: number;
   /** Undefined: a single node. */
   readonly cluster: ClusterData | undefined;
-  readonly membership: MembershipData;
   /** The node is marked: it must not lead, from its first turn on. */
   readonly draining: boolean;
   /** Undefined: no cold store. */
@@ -96,7 +104,6 @@ export interface ShardsOptions {
   readonly nodeId: number;
   readonly dataDir: string;
   readonly cluster: ClusterData | undefined;
-  readonly membership: Membership;
   /** The node is marked: it must not lead, from its first turn on. */
   readonly draining: boolean;
   /** Where old bytes go, and how. */
@@ -109,21 +116,45 @@ export interface ShardsOptions {
 interface Running {
   readonly worker: Worker;
   readonly link: ShardLink;
+  readonly opened: Promise<ShardRun | undefined>;
+  readonly noted: Promise<boolean>;
   readonly ready: Promise<void>;
   readonly stopped: Promise<void>;
 }
 
-export class Shards {
+export class Shards implements OpenedShards {
   readonly #running: readonly Running[];
 
   /** Directories of the stores, in shard order. */
   readonly directories: readonly string[];
+  /** Since they began. */
+  #membership: Membership | undefined;
 
   constructor(options: ShardsOptions) {
     this.directories = Array.from({ length: options.count }, (_, shard) => join(options.dataDir, `shard-${shard}`));
     const boot = randomInt(1, 2 ** 31);
-    this.#running = this.directories.map((directory, shard) => start(shard, { boot, directory }, options));
-    options.membership.tell = (found) => this.#running.forEach(({ worker }) => worker.postMessage({ found }));
+    const found = (finding: Finding): void => this.#membership?.found(finding);
+    this.#running = this.directories.map((directory, shard) => start(shard, { boot, directory, found }, options));
+  }
+
+  async opened(): Promise<readonly (ShardRun | undefined)[]> {
+    return await Promise.all(this.#running.map(({ opened }) => opened));
+  }
+
+  async note(directory: string, incarnation: number): Promise<boolean> {
+    for (const [shard, { worker }] of this.#running.entries())
+      worker.postMessage({ note: { shard, incarnation, directory } } satisfies BeforeBegin);
+    const noted = await Promise.all(this.#running.map((running) => running.noted));
+    return noted.every((isNoted) => isNoted);
+  }
+
+  /** Until then no shard votes, replicates or answers. */
+  begin(membership: Membership): void {
+    this.#membership = membership;
+    const tell = (message: BeforeBegin | ToShard): void =>
+      this.#running.forEach(({ worker }) => worker.postMessage(message));
+    tell({ begin: membership.data });
+    membership.tell = (found) => tell({ found });
   }
 
   get links(): readonly ShardLink[] {
@@ -156,11 +187,11 @@ export class Shards {
   }
 }
 
-function start(
-  shard: number,
-  { boot, directory }: { readonly boot: number; readonly directory: string },
-  options: ShardsOptions,
-): Running {
+interface StartOfShard extends Pick<ShardData, 'boot' | 'directory'> {
+  readonly found: (finding: Finding) => void;
+}
+
+function start(shard: number, { boot, directory, found }: StartOfShard, options: ShardsOptions): Running {
   const requestRing = createRing(REQUEST_RING_BYTES);
   const replyRing = createRing(REPLY_RING_BYTES);
   const requestTransfers = createTransferChannel(TRANSFER_BYTES_MAX);
@@ -177,7 +208,6 @@ function start(
     groupCount: options.groupCount,
     shardCount: options.count,
     cluster: options.cluster,
-    membership: options.membership.data,
     draining: options.draining,
     cold: options.cold?.use,
     uncommittedBytesMax: options.uncommittedBytesMax,
@@ -197,13 +227,16 @@ function start(
     replies: new RingReader(replyRing),
     replyTransfers: new TransferReceiver(replyTransfers.receivePort, replyTransfers.shared),
   };
-  return { worker, link, ...supervise(worker, shard, options) };
+  return { worker, link, ...supervise(worker, { shard, found }, options) };
 }
 
-/** onFailure also reports a failure, so no listener is needed here. */
-function supervise(worker: Worker, shard: number, options: ShardsOptions): Pick<Running, 'ready' | 'stopped'> {
-  const ready = deferred();
-  const stopped = deferred();
+function supervise(
+  worker: Worker,
+  { shard, found }: Pick<ShardData, 'shard'> & Pick<StartOfShard, 'found'>,
+  options: ShardsOptions,
+): Omit<Running, 'worker' | 'link'> {
+  const [opened, noted] = [deferred<ShardRun | undefined>(), deferred<boolean>()];
+  const [ready, stopped] = [deferred<void>(), deferred<void>()];
   let expected = false;
   worker.on('message', (message: ShardMessage) => {
     if (message === 'ready') ready.resolve();
@@ -212,19 +245,21 @@ function supervise(worker: Worker, shard: number, options: ShardsOptions): Pick<
       stopped.resolve();
     }
     if (typeof message !== 'object') return;
-    if ('found' in message) {
-      options.membership.found(message.found);
-      return;
-    }
+    if ('opened' in message) return opened.resolve(message.opened);
+    if ('noted' in message) return noted.resolve(message.noted);
+    if ('found' in message) return found(message.found);
     if ('ask' in message) {
       void answerShard(worker, options.cold?.service, message);
       return;
     }
     expected = true;
-    ready.reject(new ConfigError(message.refused));
+    reject(new ConfigError(message.refused));
   });
+  const reject = (error: Error): void => {
+    for (const step of [opened, noted, ready]) step.reject(error);
+  };
   const fail = (error: Error): void => {
-    ready.reject(error);
+    reject(error);
     options.onFailure(error);
   };
   worker.on('error', fail);
@@ -232,22 +267,22 @@ function supervise(worker: Worker, shard: number, options: ShardsOptions): Pick<
     if (!expected) fail(new Error(`shard ${shard} ended with code ${code}`));
     stopped.resolve();
   });
-  return { ready: ready.promise, stopped: stopped.promise };
+  return { opened: opened.promise, noted: noted.promise, ready: ready.promise, stopped: stopped.promise };
 }
 
-interface Deferred {
-  readonly promise: Promise<void>;
-  resolve(): void;
+interface Deferred<T> {
+  readonly promise: Promise<T>;
+  resolve(value: T): void;
   reject(error: Error): void;
 }
 
-function deferred(): Deferred {
-  let resolve = (): void => undefined;
+function deferred<T>(): Deferred<T> {
+  let resolve: (value: T) => void = () => undefined;
   let reject: (error: Error) => void = () => undefined;
-  const promise = new Promise<void>((onResolve, onReject) => {
+  const promise = new Promise<T>((onResolve, onReject) => {
     [resolve, reject] = [onResolve, onReject];
   });
-  // The thread's entry in this folder: TypeScript when run from source, JavaScript when compiled.
+  // onFailure also reports a failure, so no listener is needed here.
   promise.catch(() => undefined);
   return { promise, resolve, reject };
 }

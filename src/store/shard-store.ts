@@ -28,6 +28,7 @@ import {
   prefixKey,
   systemKey,
 } from './rows.ts';
+import { RUN_KEY, type ShardRun, decodeRun, encodeRun } from './run-row.ts';
 import { type LogMemory, TurnLog } from './turn-log.ts';
 
 /** Values of old log records deleted per commit, so that no single commit pays for a long backlog. */
@@ -99,6 +100,23 @@ export class ShardStore implements ShardStorage, DirectoryStorage {
   rememberPeer(node: number, run: DirectoryRun): void {
     const row = PEER_ROW.encode(run, encodeUtf8(run.directory));
     this.#guarded(() => this.tx.put(peerKey(node), row));
+  }
+
+  /** The run of the data directory that this store was last used in; undefined: no version that notes it has used it. */
+  get lastRun(): ShardRun | undefined {
+    const row = this.tx.get(RUN_KEY);
+    if (row === undefined) return undefined;
+    const run = decodeRun(row);
+    if (run === undefined)
+      throw new Error(
+        `${this.#directory}: its note of the last run is damaged; restore the data directory from a copy`,
+      );
+    return run;
+  }
+
+  /** On disk when it returns. */
+  noteRun(run: ShardRun): void {
+    this.#guarded(() => this.tx.put(RUN_KEY, encodeRun(run)));
   }
 
   get fresh(): boolean {

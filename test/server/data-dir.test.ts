@@ -5,9 +5,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { ConfigError } from '../../src/config/error.ts';
-import { completeDataDir, noteClusterId, noteLoss, openDataDir } from '../../src/server/data-dir.ts';
+import {
+  type Wanted,
+  completeDataDir,
+  countStart,
+  noteClusterId,
+  noteLoss,
+  openDataDir,
+} from '../../src/server/data-dir.ts';
 
 const LAYOUT = { nodeId: 1, groupCount: 16, shardCount: 2, single: true };
+/** No shard has noted a start. */
+const COMPLETE = { single: true, shardRun: undefined };
+
+/** A start, as far as the directory knows of it. */
+function startOn(path: string, wanted: Wanted): ReturnType<typeof openDataDir> {
+  const directory = openDataDir(path, wanted);
+  assert(countStart(path, directory));
+  return directory;
+}
 
 function folder(t: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), 'millrace-data-dir-'));
@@ -46,7 +62,7 @@ test('a shard that is gone or empty is refused once all have been there', (t) =>
   openDataDir(path, LAYOUT);
   assert.equal(refusal(path), 'accepted', 'a first start that died may be repeated');
   addShards(path);
-  completeDataDir(path, LAYOUT);
+  completeDataDir(path, COMPLETE);
   assert.equal(refusal(path), 'accepted');
   truncateSync(join(path, 'shard-1', 'data.mdb'));
   assert.match(refusal(path), /shard-1\/data\.mdb is missing or empty/);
@@ -91,12 +107,13 @@ const NOBODY = { clusterId: '', single: false, migrated: false, settled: [] };
 test('a directory is told from all others, and each start on it from the ones before', (t) => {
   const [path, other] = [folder(t), folder(t)];
   const cluster = { ...LAYOUT, single: false };
-  const first = openDataDir(path, cluster);
+  const first = startOn(path, cluster);
   assert.match(first.directoryId, /^[0-9a-f]{16}$/);
   assert.deepEqual({ ...first, ...NOBODY, incarnation: 1 }, first);
-  const again = openDataDir(path, cluster);
+  assert.deepEqual([openDataDir(path, cluster).incarnation, openDataDir(path, cluster).incarnation], [2, 2]);
+  const again = startOn(path, cluster);
   assert.deepEqual(again, { ...first, incarnation: 2 });
-  assert.notEqual(openDataDir(other, cluster).directoryId, first.directoryId);
+  assert.notEqual(startOn(other, cluster).directoryId, first.directoryId);
   const id = 'c'.repeat(32);
   assert.equal(noteClusterId(path, id), true);
   assert.equal(noteClusterId(path, id), true);
@@ -105,11 +122,11 @@ test('a directory is told from all others, and each start on it from the ones be
   const newer = { directory: first.directoryId, incarnation: 7, boot: 1 };
   noteLoss(path, newer);
   noteLoss(path, { directory: 'e'.repeat(16), incarnation: 90, boot: 1 });
-  const then = openDataDir(path, { ...cluster, single: true });
+  const then = startOn(path, { ...cluster, single: true });
   assert.deepEqual([then.clusterId, then.incarnation, then.single], [id, 8, false]);
   assert.deepEqual(then.settled[0], newer);
   // A single node decides alone.
-  assert.match(openDataDir(folder(t), LAYOUT).clusterId, /^[0-9a-f]{32}$/);
+  assert.match(startOn(folder(t), LAYOUT).clusterId, /^[0-9a-f]{32}$/);
 });
 
 test('a directory of the version before gets an id, and is known not to be new', (t) => {
@@ -120,9 +137,9 @@ test('a directory of the version before gets an id, and is known not to be new',
     JSON.stringify({ format: 2, complete: true, nodeId, groupCount, shardCount }),
   );
   addShards(path);
-  const first = openDataDir(path, LAYOUT);
+  const first = startOn(path, LAYOUT);
   assert.match(first.directoryId, /^[0-9a-f]{16}$/);
   assert.deepEqual([first.migrated, first.incarnation, first.single, first.clusterId], [true, 1, undefined, '']);
-  completeDataDir(path, LAYOUT);
-  assert.deepEqual(openDataDir(path, LAYOUT), { ...first, incarnation: 2, single: true });
+  completeDataDir(path, COMPLETE);
+  assert.deepEqual(startOn(path, LAYOUT), { ...first, incarnation: 2, single: true });
 });

@@ -3,7 +3,14 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { completeDataDir, noteClusterId, noteLoss, noteSource, openDataDir } from '../../src/server/data-dir.ts';
+import {
+  completeDataDir,
+  countStart,
+  noteClusterId,
+  noteLoss,
+  noteSource,
+  openDataDir,
+} from '../../src/server/data-dir.ts';
 import { prepareDirectory } from '../../src/cold/service/directory-mark.ts';
 import { Environment } from '../../src/store/environment.ts';
 import { ShardStore } from '../../src/store/shard-store.ts';
@@ -109,18 +116,19 @@ test('millrace.json and cold-store.json', async (t) => {
     mkdirSync(join(folder, `shard-${shard}`));
     writeFileSync(join(folder, `shard-${shard}`, 'data.mdb'), 'not looked at here');
   }
-  completeDataDir(folder, wanted);
+  completeDataDir(folder, { single: false, shardRun: undefined });
   layouts.sameText('complete', text());
   noteClusterId(folder, IDENTITY);
   noteLoss(folder, RUN);
   noteSource(folder, 'f'.repeat(32));
   writeFileSync(file, layouts.sameText('with all that is noted', text()));
   const { single: _, ...layout } = wanted;
-  const opened: unknown = openDataDir(folder, wanted);
-  assert.deepEqual(opened, {
+  const opened = openDataDir(folder, wanted);
+  assert.deepEqual(opened as unknown, {
     ...{ format: 2, complete: true, ...layout, clusterId: IDENTITY, directoryId: '0123456789abcdef', incarnation: 2 },
-    ...{ migrated: false, single: false, settled: [RUN], restoredFrom: ['f'.repeat(32)] },
+    ...{ migrated: false, single: false, settled: [RUN], restoredFrom: ['f'.repeat(32)], shardRun: undefined },
   });
+  assert(countStart(folder, opened));
   layouts.sameText('started again', text());
   await prepareDirectory(folder, join(folder, 'cold'), 'root', 10_000);
   layouts.sameText('cold store', readFileSync(join(folder, 'cold-store.json'), 'utf8').replaceAll(folder, '/data'));

@@ -1,0 +1,28 @@
+// A shard's store says in which run of which data directory it was last used.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { RUN_KEY, decodeRun, encodeRun } from '../../src/store/run-row.ts';
+import { TemporaryStore } from './temporary.ts';
+
+const RUN = { shard: 3, incarnation: 2 ** 40 + 5, directory: '0123456789abcdef' };
+
+test('the row is what it always was', () => {
+  assert.equal(Buffer.from(RUN_KEY).toString('hex'), 'ffff720000');
+  const row = encodeRun(RUN);
+  assert.equal(Buffer.from(row).toString('hex'), '030000000050000000007042100030313233343536373839616263646566');
+  assert.deepEqual(decodeRun(row), RUN);
+  for (let size = 0; size < row.length; size++) assert.equal(decodeRun(row.slice(0, size)), undefined);
+  assert.equal(decodeRun(Uint8Array.from([...row, 0])), undefined);
+});
+
+test('a store knows its last run after it was opened again, and a damaged note is no run', async (t) => {
+  const files = new TemporaryStore(t);
+  assert.equal(files.store.lastRun, undefined);
+  files.store.noteRun(RUN);
+  const store = await files.reopen();
+  assert.deepEqual(store.lastRun, RUN);
+  // It says nothing about what else is there.
+  assert.equal(store.fresh, true);
+  store.commit([], () => store.tx.put(RUN_KEY, Uint8Array.of(1, 2, 3)));
+  assert.throws(() => store.lastRun, /its note of the last run is damaged; restore the data directory from a copy/);
+});
