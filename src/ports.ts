@@ -48,8 +48,8 @@ export interface ForkRequest {
 /** Makes forks, and tells sources when they are gone (forks/service/). */
 export interface Forks {
   /**
-   * `request` is a CREATE; copies what it needs. The handler gets the answer to it, with the lifetime in its text: seconds and
-   * milliseconds since 1970, -1 none, a blank between. False: too many are being made.
+   * `request` is a CREATE; copies what it needs. The handler gets the answer to it, read as that of
+   * a forkEnd. False: too many are being made.
    */
   create(request: Request, fork: ForkRequest, handler: ReplyHandler): boolean;
   /** A fork of `group` is gone, and its source is to be told; `done` is called when it was, or could not be. */

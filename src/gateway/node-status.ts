@@ -7,31 +7,8 @@
  */
 import type { ShardGateway } from '../ports.ts';
 import { QUERIES } from '../protocol/operations.ts';
-import { type Answer, type Refused, callShards, firstRefusal } from './shard-client.ts';
-
-type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
-
-interface ShardStatus {
-  readonly raft_groups?: readonly RaftGroup[];
-  readonly counters?: Record<string, number>;
-  readonly per_core?: Record<string, number>;
-  readonly per_group?: Record<string, Json>;
-  readonly [name: string]: unknown;
-}
-
-/** A group as its shard sees it. The node uses the named members; the metrics show all. */
-export interface RaftGroup {
-  readonly raft_group_id: number;
-  readonly leader: number | null;
-  readonly voter_ids: readonly number[];
-  /** This node leads it, and the cold store rejects its bytes. */
-  readonly cold_flush_failing?: boolean;
-  /** This node recently gave up its leadership because nothing was committed. */
-  readonly stalled?: boolean;
-  /** Node -> HOST:PORT of its cluster plane, for those that joined while the cluster ran. */
-  readonly member_addresses?: Readonly<Record<string, string>>;
-  readonly [name: string]: unknown;
-}
+import { type Answer, type Refused, callShards, firstRefusal, resultsOf } from './shard-client.ts';
+import type { RaftGroup, StatusResult } from '../protocol/shard-summary.ts';
 
 /** Status of all shards of a node. */
 export interface NodeStatus {
@@ -39,56 +16,59 @@ export interface NodeStatus {
   readonly counters: Record<string, number>;
   /** Arrays by core, in the order of the shards, named per_core_*. */
   readonly perCore: Record<string, number[]>;
-  readonly perGroup: Record<string, Json>;
+  readonly perGroup: Record<string, unknown>;
   /** Members of a shard's answer that no rule names, last one wins. */
   readonly rest: Record<string, unknown>;
 }
 
-/**
- * The refusal of the first shard that is busy or stopping, or the merged status. Rejects when an answer cannot be
- * parsed.
- */
+/** The refusal of the first shard that is busy or stopping, or the merged status. Rejects when an answer cannot be read. */
 export async function askNodeStatus(gateway: ShardGateway): Promise<NodeStatus | Refused> {
-  const parts = await new Promise<readonly Answer<unknown>[]>((resolve) => {
+  const parts = await new Promise<readonly Answer<StatusResult>[]>((resolve) => {
     callShards(gateway, QUERIES.status, undefined, resolve);
   });
-  return firstRefusal(parts) ?? mergeStatus(parts);
+  const refused = firstRefusal(parts);
+  if (refused?.code === 'INTERNAL') throw new Error(`the status of a shard: ${refused.detail}`);
+  return refused ?? mergeStatus(resultsOf(parts));
 }
 
-export function mergeStatus(parts: readonly Answer<unknown>[]): NodeStatus {
+export function mergeStatus(parts: readonly StatusResult[]): NodeStatus {
   const raftGroups: RaftGroup[] = [];
   const counters: Record<string, number> = {};
   const perCore: Record<string, number[]> = {};
-  let perGroup: Record<string, Json> = {};
+  let perGroup: Record<string, unknown> = {};
   let rest: Record<string, unknown> = {};
   for (const part of parts) {
-    const { raft_groups, counters: counted, per_core, per_group, ...others } = JSON.parse(part.body) as ShardStatus;
+    const { raft_groups, counters: counted, per_core, per_group, ...others } = part;
     for (const [name, value] of Object.entries(per_core ?? {})) (perCore[`per_core_${name}`] ??= []).push(value);
     raftGroups.push(...(raft_groups ?? []));
     for (const [name, value] of Object.entries(counted ?? {})) counters[name] = (counters[name] ?? 0) + value;
-    perGroup = mergeJson(perGroup, per_group ?? {}) as Record<string, Json>;
+    perGroup = mergeMembers(perGroup, per_group ?? {});
     rest = { ...rest, ...others };
   }
   raftGroups.sort((left, right) => left.raft_group_id - right.raft_group_id);
   return { raftGroups, counters, perCore, perGroup, rest };
 }
 
+type Members = Readonly<Record<string, unknown>>;
+
+function mergeMembers(left: Members, right: Members): Record<string, unknown> {
+  const merged: Record<string, unknown> = { ...left };
+  for (const [name, value] of Object.entries(right)) merged[name] = mergeJson(merged[name], value);
+  return merged;
+}
+
 /** Numbers add up, arrays and objects merge member by member (a shard leaves 0 for groups that it does not own). */
-function mergeJson(left: Json | undefined, right: Json): Json {
+function mergeJson(left: unknown, right: unknown): unknown {
   if (left === undefined || left === null) return right;
   if (typeof left === 'number' && typeof right === 'number') return left + right;
   if (Array.isArray(left) && Array.isArray(right)) {
-    const [longer, shorter] = left.length >= right.length ? [left, right] : [right, left];
-    return longer.map((value, i) => (i < shorter.length ? mergeJson(value, shorter[i] as Json) : value));
+    const [longer, shorter]: [unknown[], unknown[]] = left.length >= right.length ? [left, right] : [right, left];
+    return longer.map((value, i) => (i < shorter.length ? mergeJson(value, shorter[i]) : value));
   }
-  if (isObject(left) && isObject(right)) {
-    const merged: Record<string, Json> = { ...left };
-    for (const [name, value] of Object.entries(right)) merged[name] = mergeJson(merged[name], value);
-    return merged;
-  }
+  if (isObject(left) && isObject(right)) return mergeMembers(left, right);
   return right ?? left;
 }
 
-function isObject(value: Json): value is { [name: string]: Json } {
+function isObject(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -48,8 +48,13 @@ function keep<R>(operation: Callable<never, R>, reply: Reply): Answer<R> {
   const body = reply.body === undefined ? '' : decodeUtf8(reply.body);
   const common = { flags, startOffset, nextOffset, recordFirst, recordStart, recordNext, body };
   const code = errorCode(reply.code);
-  if (code === 'OK') return { ...common, code, result: operation.result.read(reply) };
-  return { ...common, code, detail: explanation(reply) };
+  if (code !== 'OK') return { ...common, code, detail: explanation(reply) };
+  try {
+    return { ...common, code, result: operation.result.read(reply) };
+  } catch (error) {
+    // An error thrown here would leave the caller without an answer.
+    return { ...common, code: 'INTERNAL', detail: error instanceof Error ? error.message : '' };
+  }
 }
 
 const BUSY: Refused = {

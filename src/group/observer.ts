@@ -16,7 +16,7 @@ import { REPLY_BODY_OMITTED, REPLY_TAIL, REPLY_UP_TO_DATE, Reply } from '../prot
 import type { Query } from '../protocol/request.ts';
 import { readText } from '../base/text.ts';
 import type { ReplySink } from './reply-sink.ts';
-import { showReplaced } from '../protocol/watching.ts';
+import { encodeMove, showReplaced } from '../protocol/watching.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
 /** Streams whose names were matched against the patterns; all are forgotten at once beyond this (some 10 MB). */
@@ -100,7 +100,8 @@ export class Observer {
     let rows: string[] = [];
     let chars = 0;
     for (const { bucket, stream, head, removed } of moved.values()) {
-      const row = JSON.stringify([bucket, stream, head.incarnation, head.tail, removed ? 1 : 0]);
+      const { incarnation, tail } = head;
+      const row = encodeMove({ bucket, stream, incarnation, tail, isRemoved: removed });
       rows.push(row);
       chars += row.length;
       // Half of the bound, because a character may take two or three bytes.

@@ -1,7 +1,7 @@
 /** Operations of the cold tier on a group (payloads: cold.ts), and operators' requests to it. */
 import { type Orphan, decodeGcList, encodeFlushList, encodeGcList, encodeOrphanList } from './cold.ts';
 import { NO_RESULT, command, query, type ResultCodec } from './operation.ts';
-import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';
+import { isArrayOf, isNumber, isObjectOf, isText, readJson, writeJson } from './json-result.ts';
 import { CALL_RESULT } from './call-result.ts';
 import type { StreamName } from './flat-path.ts';
 import { A, B, MAX_BYTES, MAX_RECORDS, VALUE } from './generic-fields.ts';
@@ -31,17 +31,18 @@ export interface GarbageResult {
   readonly keys: readonly string[];
 }
 
+const isGarbage = isObjectOf<Pick<GarbageResult, 'seqs' | 'keys'>>({
+  seqs: isArrayOf(isNumber),
+  keys: isArrayOf(isText),
+});
+
 const GARBAGE_RESULT: ResultCodec<GarbageResult> = {
   write(reply, { entries, isRestored, seqs, keys }) {
     reply[A] = entries;
     reply[B] = isRestored ? 1 : 0;
-    reply.body = encodeUtf8(JSON.stringify({ seqs, keys }));
+    writeJson(reply, { seqs, keys });
   },
-  read(reply) {
-    const text = reply.body === undefined ? '{"seqs":[],"keys":[]}' : decodeUtf8(reply.body);
-    const { seqs, keys } = JSON.parse(text) as Pick<GarbageResult, 'seqs' | 'keys'>;
-    return { entries: reply[A], isRestored: reply[B] === 1, seqs, keys };
-  },
+  read: (reply) => ({ entries: reply[A], isRestored: reply[B] === 1, ...readJson(reply, isGarbage) }),
 };
 
 /** An object is in the cold store; its slices replace the rows that they hold. */

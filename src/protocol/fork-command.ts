@@ -14,6 +14,7 @@ import type { StreamName } from './flat-path.ts';
 import { CREATE_FIELDS } from './create.ts';
 import { type CommandCodec, commandFields, withPayload } from './command-request.ts';
 import { A, B, C, MAX_BYTES, MAX_RECORDS, TEXT, TOPIC, VALUE } from './generic-fields.ts';
+import { isArrayOf, isNumber, isObjectOf, isText, readJson, writeJson } from './json-result.ts';
 
 /** The lifetime that a fork inherited from its source, or its own; -1: none. */
 export interface Lifetime {
@@ -21,15 +22,21 @@ export interface Lifetime {
   readonly expiresAtMs: number;
 }
 
+/** Two whole numbers with a blank between. The text may come from another node: what is no such number is none. */
 const LIFETIME: ResultCodec<Lifetime> = {
   write(reply, { ttlSeconds, expiresAtMs }) {
     reply[TEXT] = `${ttlSeconds} ${expiresAtMs}`;
   },
   read(reply) {
-    const [ttlSeconds = -1, expiresAtMs = -1] = reply[TEXT].split(' ').map(Number);
-    return { ttlSeconds, expiresAtMs };
+    const [ttlSeconds = '', expiresAtMs = ''] = reply[TEXT].split(' ');
+    return { ttlSeconds: wholeNumber(ttlSeconds), expiresAtMs: wholeNumber(expiresAtMs) };
   },
 };
+
+function wholeNumber(text: string): number {
+  const value = /^\d+$/.test(text) ? Number(text) : -1;
+  return Number.isSafeInteger(value) ? value : -1;
+}
 
 /** The source of a fork; its type, tail and records are in the reply as for any stream. */
 export interface PinResult extends Lifetime {
@@ -241,14 +248,45 @@ const FORKS: RequestCodec<ForksRequest> = {
   },
 };
 
-/** Pending fork work of the groups that this shard leads (forks/state/notifications.ts), as JSON. */
+/** A fork is gone, and its source was not told. `source` and `fork` are keys: bucket, NUL, stream. */
+export interface PendingNotification {
+  readonly token: number;
+  readonly source: string;
+}
+
+/** A pin whose fork may be gone. */
+export interface PinCheck extends PendingNotification {
+  readonly fork: string;
+  readonly incarnation: number;
+}
+
+export interface ForksResult {
+  readonly pendingNotifications: readonly (PendingNotification & { readonly group: number })[];
+  readonly pinChecks: readonly (PinCheck & { readonly group: number })[];
+}
+
+const NOTIFICATION = { group: isNumber, token: isNumber, source: isText };
+
+const isForksResult = isObjectOf<ForksResult>({
+  pendingNotifications: isArrayOf(isObjectOf<ForksResult['pendingNotifications'][number]>(NOTIFICATION)),
+  pinChecks: isArrayOf(
+    isObjectOf<ForksResult['pinChecks'][number]>({ ...NOTIFICATION, fork: isText, incarnation: isNumber }),
+  ),
+});
+
+const FORKS_RESULT: ResultCodec<ForksResult> = {
+  write: writeJson,
+  read: (reply) => readJson(reply, isForksResult),
+};
+
+/** Pending fork work of the groups that this shard leads (forks/state/notifications.ts). */
 export const forks = query({
   number: 47,
   scope: 'shard',
   needsLeaders: false,
   duringImport: false,
   request: FORKS,
-  result: NO_RESULT,
+  result: FORKS_RESULT,
 });
 
 /** Stream-Fork-Offset was omitted. */

@@ -4,6 +4,7 @@ import type { StreamName } from './flat-path.ts';
 import { A, C, MODE, TOPIC } from './generic-fields.ts';
 import { type RequestCodec, nameStream } from './request.ts';
 import type { Reply } from './reply.ts';
+import { isArrayOf, isNumber, isText, readJson } from './json-result.ts';
 
 /** Events go to the topic. */
 export type ObserveRequest = { readonly topic: number } & (
@@ -94,3 +95,29 @@ export const observe = query({
   request: OBSERVE_REQUEST,
   result: OBSERVE_RESULT,
 });
+
+/** A stream that moved, was created or is gone, in an event of an observer. */
+export interface MovedStream extends StreamName {
+  readonly incarnation: number;
+  readonly tail: number;
+  readonly isRemoved: boolean;
+}
+
+type MovedRow = readonly [bucket: string, stream: string, incarnation: number, tail: number, isRemoved: number];
+
+const isMoves = isArrayOf(
+  (row): row is MovedRow =>
+    Array.isArray(row) && row.length === 5 && isText(row[0]) && isText(row[1]) && row.slice(2).every(isNumber),
+);
+
+/** One of the elements of the event's array. */
+export function encodeMove({ bucket, stream, incarnation, tail, isRemoved }: MovedStream): string {
+  return JSON.stringify([bucket, stream, incarnation, tail, isRemoved ? 1 : 0] satisfies MovedRow);
+}
+
+export function readMoves(event: Reply): MovedStream[] {
+  return readJson(event, isMoves).map(([bucket, stream, incarnation, tail, isRemoved]) => ({
+    ...{ bucket, stream, incarnation, tail },
+    isRemoved: isRemoved === 1,
+  }));
+}

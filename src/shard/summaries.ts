@@ -1,23 +1,19 @@
 /** Answers about all groups of a shard: listings, buckets, the usage meter and the state shown in the metrics. */
 import { errorNumber } from '../base/errors.ts';
-import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
 import type { GroupSnapshotCounters } from './replication.ts';
 import type { ShardStorage } from './ports.ts';
 import { coldCounters, describeCold } from '../cold/shard/cold-status.ts';
 import type { ColdTier } from '../cold/shard/tier.ts';
 import { isImporting } from '../backup/state/apply-import.ts';
-import { type Listed, listStreams } from '../stream/list.ts';
+import type { ListedStream, RaftGroup } from '../protocol/shard-summary.ts';
+import { listStreams } from '../stream/list.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Query } from '../protocol/request.ts';
 import { compareText } from '../base/text.ts';
 import { answerForks } from '../forks/shard/pending-work.ts';
 import { answerUsage } from './usage-summary.ts';
 import { QUERIES, type QueriesOf, byNumber, queriesWhere } from '../protocol/operations.ts';
-
-function json(reply: Reply, value: unknown): void {
-  reply.body = encodeUtf8(JSON.stringify(value));
-}
 
 type Summary = (shard: ShardStatus, query: Query, nowMs: number, reply: Reply) => void;
 
@@ -49,11 +45,11 @@ export function isSoon(query: Query): boolean {
 /** An array of streams in name order, at most `limit`. */
 function answerList(groups: readonly Group[], query: Query, nowMs: number, reply: Reply): void {
   const { bucket, prefix, after, limit } = QUERIES.list.request.read(query);
-  const all: Listed[] = [];
+  const all: ListedStream[] = [];
   for (const group of groups) all.push(...listStreams(group.state, bucket, prefix, after, limit, nowMs));
   // In page order: a name that sorts elsewhere could fall between two pages.
   all.sort((a, b) => compareText(a.stream_id, b.stream_id));
-  json(reply, all.slice(0, limit));
+  QUERIES.list.result.write(reply, all.slice(0, limit));
 }
 
 function answerBucket(groups: readonly Group[], query: Query, reply: Reply): void {
@@ -123,7 +119,7 @@ function answerStatus(shard: ShardStatus, nowMs: number, reply: Reply): void {
     checkpoints: counters.checkpoints,
   };
   const { appends, reads, ...named } = perCore;
-  json(reply, {
+  QUERIES.status.result.write(reply, {
     raft_groups: groups.map((group) => describeGroup(shard, group, nowMs)),
     disk_full: shard.full,
     counters: {
@@ -169,7 +165,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-function describeGroup(shard: ShardStatus, group: Group, nowMs: number): Record<string, unknown> {
+function describeGroup(shard: ShardStatus, group: Group, nowMs: number): RaftGroup {
   const { raft, state } = group;
   const { addresses } = raft.configuration;
   return {

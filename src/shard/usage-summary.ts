@@ -2,22 +2,16 @@
  * The usage meter of a shard's groups, page by page: with hundreds of thousands of buckets, all of it would take
  * seconds.
  */
-import { encodeUtf8 } from '../base/utf8.ts';
 import type { Group } from '../group/group.ts';
 import { isMetered } from '../stream/buckets.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Query } from '../protocol/request.ts';
 import { compareText } from '../base/text.ts';
 import { QUERIES } from '../protocol/operations.ts';
+import type { UsageRow } from '../protocol/shard-summary.ts';
 
-type Row = [
-  name: string,
-  appendBytes: number,
-  records: number,
-  writeUnits: number,
-  retainedBytes: number,
-  streamCount: number,
-];
+/** While it is summed up. */
+type Row = { -readonly [At in keyof UsageRow]: UsageRow[At] };
 
 /** Rows after the bucket `after`, about `limit` of them (0: all), in byte order of the names. */
 export function answerUsage(groups: readonly Group[], query: Query, reply: Reply): void {
@@ -49,6 +43,5 @@ export function answerUsage(groups: readonly Group[], query: Query, reply: Reply
   }
   const page = [...rows.values()].filter(([name]) => end === undefined || compareText(name, end) <= 0);
   page.sort(([a], [b]) => compareText(a, b));
-  QUERIES.usage.result.write(reply, { hasMore: end !== undefined });
-  reply.body = encodeUtf8(JSON.stringify(page));
+  QUERIES.usage.result.write(reply, { hasMore: end !== undefined, rows: page });
 }

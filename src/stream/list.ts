@@ -1,18 +1,9 @@
 /** Listing of a bucket's streams in one group, in byte order of the stream name, changed and stored heads together. */
+import type { ListedStream } from '../protocol/shard-summary.ts';
 import { readText } from '../base/text.ts';
 import { type Head, decodeHead } from './head.ts';
 import { NUL, TAG_HEAD, compareBytes, prefixEnd, restOf, taggedKey } from './keys.ts';
 import type { State } from './state.ts';
-
-/** One stream as `GET /{bucket}/streams` shows it. */
-export interface Listed {
-  readonly stream_id: string;
-  readonly status: 'Open' | 'Closed';
-  readonly content_type: string;
-  readonly tail_offset: number;
-  readonly created_at_ms: number;
-  readonly last_write_at_ms: number;
-}
 
 /**
  * Streams of `bucket` whose name starts with `prefix` and sorts after `after`, at most `limit`; expired ones are
@@ -25,8 +16,8 @@ export function listStreams(
   after: Uint8Array,
   limit: number,
   nowMs: number,
-): Listed[] {
-  const listed: Listed[] = [];
+): ListedStream[] {
+  const listed: ListedStream[] = [];
   if (limit === 0) return listed;
   eachHead(state, bucket, prefix, after, (key, changed, row) => {
     const head = changed ?? decodeHead(key.slice(), 0, row as Uint8Array);
@@ -92,7 +83,7 @@ function later(a: Uint8Array, b: Uint8Array): Uint8Array {
   return compareBytes(a, b) >= 0 ? a : b;
 }
 
-function show(head: Head): Listed {
+function show(head: Head): ListedStream {
   const front = head.bucketBytes + 1;
   return {
     stream_id: readText(head.key, front, head.key.length - front),

@@ -6,11 +6,11 @@
  * was made.
  */
 import { compareText } from '../base/text.ts';
-import { decodeUtf8 } from '../base/utf8.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { QUERIES } from '../protocol/operations.ts';
 import { ALL_GROUPS, requestFor } from '../protocol/request.ts';
+import type { UsageRow } from '../protocol/shard-summary.ts';
 
 /** Buckets of one page: a few milliseconds of a shard. */
 const PAGE_BUCKETS = 512;
@@ -24,9 +24,6 @@ export const METERS = [
   'stream_count',
 ] as const;
 
-/** A bucket on one shard: its name and its meters in their order. */
-type Row = readonly [name: string, ...meters: number[]];
-
 /** A bucket on this node; `meters` in the order of METERS. */
 export interface BucketUsage {
   readonly bucket: string;
@@ -36,7 +33,7 @@ export interface BucketUsage {
 /** What is known of one shard's buckets. */
 interface Source {
   readonly shard: number;
-  rows: readonly Row[];
+  rows: readonly UsageRow[];
   next: number;
   more: boolean;
   /** Name of the last row of the page. */
@@ -96,9 +93,10 @@ export class UsageReport {
 
   #page(source: Source, reply: Reply, listener: UsageListener): void {
     if (reply.code !== 0) return listener.refused(reply);
-    source.rows = JSON.parse(reply.body === undefined ? '[]' : decodeUtf8(reply.body)) as Row[];
+    const { rows, hasMore } = QUERIES.usage.result.read(reply);
+    source.rows = rows;
     source.next = 0;
-    source.more = QUERIES.usage.result.read(reply).hasMore;
+    source.more = hasMore;
     source.last = source.rows.at(-1)?.[0] ?? source.last;
     this.#asked--;
     return this.#asked === 0 ? listener.fetched() : undefined;

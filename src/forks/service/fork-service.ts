@@ -9,12 +9,10 @@ import {
   FORK_NOTIFICATIONS_MAX,
   FORK_PIN_CHECKS_MAX,
 } from '../../base/limits.ts';
-import { decodeUtf8 } from '../../base/utf8.ts';
 import type { QuotaGate } from '../../gateway/quota-gate.ts';
 import type { ForkRequest, Forks, ReplyHandler } from '../../ports.ts';
-import type { PendingNotification, PinCheck } from '../state/notifications.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import type { ForkName, PinPlace } from '../../protocol/fork-command.ts';
+import type { ForkName, PendingNotification, PinCheck, PinPlace } from '../../protocol/fork-command.ts';
 import { ALL_GROUPS, type Asking, type Request, requestFor } from '../../protocol/request.ts';
 import { ForkMaker } from './maker.ts';
 import { ForkPacer } from './pacer.ts';
@@ -31,12 +29,6 @@ const UNDO_MS = 10 * 60_000;
 const UNDO_AGAIN_MS = 500;
 /** Keeps notifications that wait for a group without a leader from blocking the others. */
 const NOTIFICATIONS_UNDER_WAY_MAX = 4 * FORK_NOTIFICATIONS_MAX;
-
-/** A shard's answer, for the groups that it leads. */
-export interface ForkWork {
-  readonly pendingNotifications: readonly (PendingNotification & { readonly group: number })[];
-  readonly pinChecks: readonly (PinCheck & { readonly group: number })[];
-}
 
 const START: PinPlace = { group: 0, incarnation: 0, token: 0 };
 
@@ -175,8 +167,8 @@ export class ForkService implements Forks {
 
   #found(shard: number, asked: boolean, reply: Reply): void {
     this.#busy--;
-    if (reply.code !== 0 || reply.body === undefined || this.#stopped) return;
-    const { pendingNotifications, pinChecks } = JSON.parse(decodeUtf8(reply.body)) as ForkWork;
+    if (reply.code !== 0 || this.#stopped) return;
+    const { pendingNotifications, pinChecks } = QUERIES.forks.result.read(reply);
     if (asked) {
       const last = pinChecks[pinChecks.length - 1];
       this.#places[shard] = last === undefined ? START : { ...last, token: last.token + 1 };

@@ -1,14 +1,17 @@
 /** Pending fork work in the groups that this node leads (forks/state/notifications.ts). */
-import { encodeUtf8 } from '../../base/utf8.ts';
 import type { Group } from '../../group/group.ts';
 import { pendingNotifications, pinChecks } from '../state/notifications.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Query } from '../../protocol/request.ts';
 import { QUERIES } from '../../protocol/operations.ts';
+import type { ForksResult } from '../../protocol/fork-command.ts';
 
 export function answerForks(groups: readonly Group[], query: Query, reply: Reply): void {
   const { fromToken, notificationsMax, pinChecksMax, place } = QUERIES.forks.request.read(query);
-  const found = { pendingNotifications: [] as unknown[], pinChecks: [] as unknown[] };
+  const found: { [Name in keyof ForksResult]: ForksResult[Name][number][] } = {
+    pendingNotifications: [],
+    pinChecks: [],
+  };
   // A leader that has not applied everything before its term would find work that is already done.
   const led = groups.filter(({ leads, state, raft }) => leads && state.appliedTerm === raft.term);
   // Rotates the first group, because there may be more than fits, none of which can be done now.
@@ -27,5 +30,5 @@ export function answerForks(groups: readonly Group[], query: Query, reply: Reply
     const asked = pinChecks(state, incarnation, token, leftToAsk);
     found.pinChecks.push(...asked.map((one) => ({ group, ...one })));
   }
-  reply.body = encodeUtf8(JSON.stringify(found));
+  QUERIES.forks.result.write(reply, found);
 }

@@ -6,17 +6,7 @@
 import { readText } from '../../base/text.ts';
 import type { State } from '../../stream/state.ts';
 import type { Unpin } from './rows.ts';
-
-export interface PendingNotification {
-  readonly token: number;
-  /** bucket, NUL, stream. */
-  readonly source: string;
-}
-
-export interface PinCheck extends PendingNotification {
-  readonly fork: string;
-  readonly incarnation: number;
-}
+import type { PendingNotification, PinCheck } from '../../protocol/fork-command.ts';
 
 /** From `token` on, then those before it, so that notifications that cannot be sent now do not block the others. */
 export function pendingNotifications(state: State, most: number, token = 0): PendingNotification[] {

@@ -6,7 +6,7 @@ import { compareText } from '../../base/text.ts';
 import { parseListQuery } from '../query.ts';
 import type { AggregateResponse, RequestContext } from '../request.ts';
 import { type Answer, callGroups, callShards, firstRefusal, resultsOf } from '../../gateway/shard-client.ts';
-import type { BucketResult } from '../../protocol/shard-summary.ts';
+import type { BucketResult, ListedStream } from '../../protocol/shard-summary.ts';
 
 /** PUT: a bucket needs no making. Any body is ignored. */
 export function handleCreateBucket(call: RequestContext): void {
@@ -60,15 +60,6 @@ export function handleDeleteBucket(call: RequestContext): void {
   });
 }
 
-interface Listed {
-  readonly stream_id: string;
-}
-
-interface ShardList {
-  readonly streams?: readonly Listed[];
-  readonly has_more?: boolean;
-}
-
 export function handleListStreams(call: RequestContext): void {
   const { bucket } = call;
   const parsed = parseListQuery(call.req.getQuery());
@@ -91,19 +82,11 @@ export function handleListStreams(call: RequestContext): void {
 }
 
 /** Each shard lists its own streams in order, so the first `limit` of all are among the first of each. */
-function mergeLists(parts: readonly Answer<unknown>[], limit: number): Record<string, unknown> {
-  const streams: Listed[] = [];
-  let more = false;
-  for (const part of parts) {
-    if (part.body === '') continue;
-    const parsed = JSON.parse(part.body) as ShardList | readonly Listed[];
-    const list: ShardList = Array.isArray(parsed) ? { streams: parsed } : (parsed as ShardList);
-    streams.push(...(list.streams ?? []));
-    more ||= list.has_more === true;
-  }
+function mergeLists(parts: readonly Answer<readonly ListedStream[]>[], limit: number): Record<string, unknown> {
+  const streams = resultsOf(parts).flat();
   streams.sort((left, right) => compareText(left.stream_id, right.stream_id));
   const page = streams.slice(0, limit);
-  more ||= streams.length > limit;
+  const more = streams.length > limit;
   const last = page.at(-1);
   return {
     stream_count: page.length,

@@ -5,7 +5,7 @@ import { LIST_LIMIT_MAX } from '../../base/limits.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { nameFault } from '../../protocol/names.ts';
-import { type Accepted, type Answer, type Callable, callShard } from '../../gateway/shard-client.ts';
+import { type Answer, type Callable, callShard } from '../../gateway/shard-client.ts';
 import { QUERIES } from '../../protocol/operations.ts';
 
 /** Names of buckets in one answer. */
@@ -60,10 +60,10 @@ async function listBucket(
     gateway,
     QUERIES.list,
     (after) => ({ bucket, prefix, after, limit: LIST_LIMIT_MAX }),
-    ({ body }) => {
-      const names = (JSON.parse(body) as readonly { readonly stream_id: string }[]).map((row) => row.stream_id);
-      return { names, isLast: names.length < LIST_LIMIT_MAX };
-    },
+    (streams) => ({
+      names: streams.map(({ stream_id }) => stream_id),
+      isLast: streams.length < LIST_LIMIT_MAX,
+    }),
   );
   for await (const streams of pages) {
     for (const stream of streams) if (!take(flatPath(bucket, stream))) return false;
@@ -77,10 +77,7 @@ async function bucketNames(gateway: ShardGateway): Promise<Set<string>> {
     gateway,
     QUERIES.usage,
     (after) => ({ after, limit: BUCKETS_PAGE }),
-    ({ result, body }) => {
-      const rows = JSON.parse(body === '' ? '[]' : body) as readonly (readonly [string])[];
-      return { names: rows.map(([name]) => name), isLast: !result.hasMore };
-    },
+    ({ rows, hasMore }) => ({ names: rows.map(([name]) => name), isLast: !hasMore }),
   );
   for await (const names of pages) for (const name of names) found.add(name);
   return found;
@@ -96,13 +93,13 @@ async function* pagesOf<P, R>(
   gateway: ShardGateway,
   operation: Callable<P, R>,
   asked: (after: string) => P,
-  read: (answer: Accepted<R>) => Page,
+  read: (result: R) => Page,
 ): AsyncGenerator<readonly string[]> {
   for (let shard = 0; shard < gateway.shardCount; shard++) {
     for (let after: string | undefined = ''; after !== undefined;) {
       const answer: Answer<R> = await callShard(gateway, operation, shard, asked(after));
       if (answer.code !== 'OK') throw new MillraceError(answer.code);
-      const { names, isLast } = read(answer);
+      const { names, isLast } = read(answer.result);
       yield names;
       after = isLast ? undefined : names.at(-1);
     }

@@ -2,7 +2,6 @@
  * Tails of streams, kept up to date by the shards of this node (group/observer.ts): of streams by name, and of those
  * that match a pattern. Both are reference-counted, so that several subscriptions may want the same.
  */
-import { decodeUtf8 } from '../../base/utf8.ts';
 import type { ShardGateway, TailHandler } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
@@ -11,7 +10,7 @@ import { REAL_CLOCK, type RetryPolicy } from '../../gateway/retry.ts';
 import { type Answer, callGroup } from '../../gateway/shard-client.ts';
 import { GroupQueues } from './group-queues.ts';
 import { QUERIES } from '../../protocol/operations.ts';
-import { replacedGroup, type ObserveRequest, type ObserveResult } from '../../protocol/watching.ts';
+import { readMoves, replacedGroup, type ObserveRequest, type ObserveResult } from '../../protocol/watching.ts';
 
 /** A shard that cannot answer yet (full mailbox, catching up, importing) is asked again, as long as the tail is wanted. */
 const POLICY: RetryPolicy = {
@@ -41,8 +40,6 @@ interface Pattern {
   users: number;
   known: Promise<void>;
 }
-
-type Row = readonly [bucket: string, stream: string, incarnation: number, offset: number, removed: 0 | 1];
 
 export class Tails implements TailHandler {
   readonly #gateway: ShardGateway;
@@ -145,9 +142,8 @@ export class Tails implements TailHandler {
       this.#askAgain(replacedGroup(reply));
       return;
     }
-    const rows = JSON.parse(decodeUtf8(reply.body ?? new Uint8Array(0))) as readonly Row[];
-    for (const [bucket, stream, incarnation, offset, removed] of rows) {
-      this.#moved(flatPath(bucket, stream), { incarnation, offset }, removed === 1);
+    for (const { bucket, stream, incarnation, tail, isRemoved } of readMoves(reply)) {
+      this.#moved(flatPath(bucket, stream), { incarnation, offset: tail }, isRemoved);
     }
   }
 

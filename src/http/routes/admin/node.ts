@@ -6,7 +6,8 @@
  */
 import process from 'node:process';
 import { MillraceError } from '../../../base/errors.ts';
-import { type NodeStatus, type RaftGroup, askNodeStatus } from '../../../gateway/node-status.ts';
+import { type NodeStatus, askNodeStatus } from '../../../gateway/node-status.ts';
+import type { RaftGroup } from '../../../protocol/shard-summary.ts';
 import type { Refused } from '../../../gateway/shard-client.ts';
 import { backpressureOf } from '../../backpressure.ts';
 import { compressionOf } from '../../read-response.ts';
