@@ -52,7 +52,7 @@ export function checkDoors(config: Doors): void {
   for (const { plane, listenKey, listen, tokenKey, token } of doorsOf(config)) {
     if (token !== undefined || isLoopback(listen) || server.allowUnauthenticated.includes(plane)) continue;
     throw new ConfigError(
-      `${listenKey} = "${formatAddress(listen)}" is reachable from other hosts, and anybody could use the ${plane} plane: ` +
+      `${listenKey} = "${formatAddress(listen)}" is reachable from other hosts, and any client there could use the ${plane} plane: ` +
         `set ${tokenKey}_file to a file with a token ("openssl rand -hex 32" makes one), or, if a proxy in front of it checks ` +
         `who asks, server.allow_unauthenticated = ["${plane}"] (--allow-unauthenticated ${plane})`,
     );

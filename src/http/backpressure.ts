@@ -17,7 +17,7 @@
  * - With an onWritable handler uWebSockets.js does not send its buffer by itself: the next write does. So the handler
  *   always writes, a comment, and is called again as long as bytes remain. Without a handler, the library would close the
  *   connection 10 s after the socket has drained, even though the stream is only quiet.
- * - A refused write starts a timeout of 10 s (coarse), each further one starts it anew, onWritable ends it. There is no
+ * - A refused write starts a timeout of 10 s (coarse), each further one restarts it, onWritable ends it. There is no
  *   timeout at all while nothing is refused: a quiet stream stays open for as long as both ends like.
  */
 import type { HttpContext } from './context.ts';

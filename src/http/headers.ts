@@ -30,7 +30,7 @@ const CHUNKED = 'chunked';
  * 0, and any Transfer-Encoding as chunked. So every request is looked at before a handler acts, in the walk over its headers that is made anyway.
  *
  * What cannot be seen from here: the lines between chunks (a bare LF ends one), and headers behind one without a name.
- * Proxies write both anew (test/proxy/framing.test.ts).
+ * Proxies rewrite both (test/proxy/framing.test.ts).
  */
 class Framing {
   #lengths = 0;

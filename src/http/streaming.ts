@@ -172,7 +172,7 @@ export class StreamingResponse {
     return true;
   }
 
-  /** To be resumed begins the timeout anew, and is the only thing that does without a write. */
+  /** Resuming restarts the timeout. Nothing else does so without a write. */
   #renew(): void {
     if (this.#next === undefined) return;
     this.#holder.res?.pause();

@@ -41,7 +41,7 @@ export class LiveScreen {
     this.#out.write('\n');
   }
 
-  /** The terminal has broken the lines anew by itself, somewhere. */
+  /** The terminal has rewrapped the lines by itself. */
   readonly #resized = (): void => {
     this.#out.write(CLEAR_SCREEN);
     this.draw(this.#render);

@@ -54,7 +54,7 @@ function bestOf(
     view === undefined ? -1 : (groupOf(reportOf(snapshot, node), view.id)?.applied ?? -1);
   return able.toSorted(
     (a, b) =>
-      // A voter that does not even report would be asked in vain.
+      // A voter that does not even report cannot take over.
       Number(reportOf(snapshot, a) === undefined) - Number(reportOf(snapshot, b) === undefined) ||
       (counts.get(a) ?? 0) - (counts.get(b) ?? 0) ||
       applied(b) - applied(a) ||

@@ -1,4 +1,4 @@
-// Counting connections by address although nobody says who leaves: an honest client is never shut out by mistake.
+// Counting connections by address, although no event says which one closed: an honest client is never refused by mistake.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type Socket, connect, createServer } from 'node:net';
@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { AddressCount, connectionsTo, count, nameOfBytes } from '../../src/http/connections.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 
-test('whoever is refused has more than the limit, whatever comes and goes', () => {
+test('a refused address has more than the limit, whatever comes and goes', () => {
   const seed = seedFromEnvironment();
   const random = createRandom(seed);
   for (let round = 0; round < 50; round++) {

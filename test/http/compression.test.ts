@@ -37,7 +37,7 @@ test('Accept-Encoding: who gets gzip', () => {
     'gzip;q=0.5, identity;q=0.5',
     'gzip;q=0.4, identity',
     '*, identity',
-    // Nobody can tell what is meant.
+    // It is ambiguous.
     'gzip;q=2',
     'gzip;q=0.1234',
     'gzip;q=',

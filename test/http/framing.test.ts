@@ -1,4 +1,4 @@
-// Requests whose end nobody can be sure of, byte by byte: 400 and the end of the connection, before a handler acts.
+// Requests whose end is ambiguous, byte by byte: 400 and the end of the connection, before a handler acts.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';

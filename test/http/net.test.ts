@@ -67,7 +67,7 @@ const BUGS: readonly Bug[] = [
     },
   },
   {
-    what: 'a throw of somebody who keeps the response',
+    what: 'a throw of a handler that keeps the response',
     status: 500,
     route: (call) => {
       call.aggregate();
@@ -83,7 +83,7 @@ const BUGS: readonly Bug[] = [
     },
   },
   {
-    what: 'a throw in the callback of the body, by somebody whose end throws too',
+    what: 'a throw in the callback of the body, by a handler whose end throws too',
     status: 0,
     route: (call) => {
       const res = resOf(call);

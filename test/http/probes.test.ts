@@ -37,7 +37,7 @@ test('load balancers need no token, and learn nothing but whether', async (t) =>
   assert.deepEqual(Object.keys(plain as object), ['ready']);
 });
 
-test('a crowd of strangers costs one question to each shard, however long it takes and whoever leaves', async (t) => {
+test('a crowd of strangers costs one question to each shard, however long it takes and whichever client leaves', async (t) => {
   const { gateway, planes, client, port } = await startPlanes(t, { clientToken: 'c'.repeat(32) });
   gateway.script = () => false;
   const open = (count: number): Promise<void> =>

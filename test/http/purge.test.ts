@@ -99,7 +99,7 @@ test('of a group that was restored only what was deleted counts', async (t) => {
       const none = { streamsRemoved: 0, hasMore: false, continueAfter: '' };
       COMMANDS.purge.result.write(reply, { ...none, objectsQueued: 3 });
     }
-    // A collector took what the purge queued: whose it was nobody knows any more.
+    // A collector took what the purge queued: its owner is no longer known.
     if (asked.op !== QUERIES.bucketGarbage.number) return;
     QUERIES.bucketGarbage.result.write(reply, { ...NO_GARBAGE, isRestored: true });
   };

@@ -157,7 +157,7 @@ class LongPoll extends Timed implements Member, EventReader, ReplyHandler, LiveA
   onDeleted(): void {
     // It has what it waited for.
     if (this.#state === PACKING) return;
-    // The answer to a READ under way says more than this event: the stream may exist anew.
+    // The answer to a READ under way says more than this event: the stream may have been recreated.
     if (this.#state === READING && this.#tail === undefined) return;
     this.fail('STREAM_NOT_FOUND');
   }

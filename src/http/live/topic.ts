@@ -146,7 +146,7 @@ export class Topic extends Timed implements TailHandler, ReplyHandler {
   /** Sends a READ and subscribes; doing that again is harmless. False: the mailbox is full. */
   read(position: ReadPosition, handler: ReplyHandler): boolean {
     const { request } = this.#host;
-    // 0 when the topic is over: the stream may exist anew, and its events must not reach readers of the old one.
+    // 0 when the topic is over: the stream may have been recreated, and its events must not reach readers of the old one.
     fillRead(request, this.target, position, this.number);
     return this.#host.gateway.send(request, handler);
   }

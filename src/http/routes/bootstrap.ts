@@ -121,7 +121,7 @@ class Bootstrap implements ReplyHandler {
 
   #take(reply: Reply): void {
     const { incarnation, tail = 0 } = this.#first ?? {};
-    // Made anew, or cut off below a floor that rose.
+    // Recreated, or cut off by a start offset that rose.
     const changed = reply.code === STREAM_GONE || (reply.code === 0 && readIncarnation(reply) !== incarnation);
     if (changed && !this.#begun && this.#starts < STARTS_MAX) return this.start();
     if (reply.code !== 0) return this.#response.refusal(reply);

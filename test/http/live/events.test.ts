@@ -73,7 +73,7 @@ test('control events say position, records, cursor, freshness and closure, in th
     'event: control\ndata:{"streamNextOffset":"00000000000000000042","upToDate":true,"streamClosed":true}\n' +
       'id: 00000000000000000042;closed\n\n',
   );
-  // Whoever loses the connection between the two has not seen the end.
+  // A reader that loses the connection between the two has not seen the end.
   assert.match(
     rendered(VIEW_TEXT, 'a', { closed: true }),
     /^event: data\ndata:a\nid: 00000000000000000042\n\nevent: control/,

@@ -1,4 +1,4 @@
-// Readers, writers, full sockets and full mailboxes in random order, step by step: nobody may lose, repeat or reorder a
+// Readers, writers, full sockets and full mailboxes in random order, step by step: no reader may lose, repeat or reorder a
 // byte.
 import assert from 'node:assert/strict';
 import { newConnections } from '../new-connections.ts';
@@ -345,13 +345,13 @@ test('readers of a deleted stream get nothing of the stream that takes its name'
   world.gateway.remove('b/s');
   world.gateway.create('b/s', 'application/octet-stream');
   world.gateway.append('b/s', Buffer.alloc(700_000, 1));
-  const anew = world.open('sse', 600_000);
+  const fresh = world.open('sse', 600_000);
   await world.settle();
   assert.ok(received(following, -1).error);
   assert.ok(following.ended && catchingUp.ended);
   assert.ok(!received(catchingUp, 0).bytes.includes(1));
-  assert.equal(received(anew, 600_000).bytes.length, 100_000);
-  anew.abort();
+  assert.equal(received(fresh, 600_000).bytes.length, 100_000);
+  fresh.abort();
 });
 
 test('a thousand readers that stop reading hold a bounded part of memory', async () => {

@@ -107,7 +107,7 @@ function parseNodeId(text: string, what: string): QueryResult<number> {
 /** Ascending, each once. */
 function parseVoters(text: string | undefined): QueryResult<AdminRequest> {
   if (text === undefined || text.trim() === '') {
-    return fail('voters is required: the ids of all nodes that shall vote, such as voters=1,2,3');
+    return fail('voters is required: the ids of all nodes that are to vote, such as voters=1,2,3');
   }
   const voters = new Set<number>();
   for (const element of text.split(',')) {
