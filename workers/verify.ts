@@ -9,16 +9,20 @@ export interface VerifyTask {
   readonly location: string;
   readonly entry: GroupEntry;
   readonly groupCount: number;
+  /** Not 0 when the result is no longer wanted. */
+  readonly stop: Int32Array;
 }
 
 /** Errors lose their class on the way between threads, so what is wrong is a sentence. */
 export type Verified = { readonly fault: string } | { readonly bucketNames: readonly string[] };
 
-export async function verify({ location: text, entry, groupCount }: VerifyTask): Promise<Verified> {
+export async function verify({ location: text, entry, groupCount, stop }: VerifyTask): Promise<Verified> {
   try {
     const location = await openLocation(text, new AbortController().signal);
     try {
-      return { bucketNames: await verifyGroup(location, entry, groupCount) };
+      return {
+        bucketNames: await verifyGroup(location, entry, { groupCount, isWanted: () => Atomics.load(stop, 0) === 0 }),
+      };
     } finally {
       location.close();
     }

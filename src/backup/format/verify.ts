@@ -4,16 +4,26 @@ import { DocumentReader } from './document.ts';
 import type { Location } from './location.ts';
 import type { GroupEntry } from './manifest.ts';
 
+const STOPPED = 'its verification was stopped';
+
 /** A thread's message when all its modules are loaded. */
 export const VERIFIER_LOADED = 'loaded';
+
+export interface VerifyOptions {
+  /** Of the whole backup. */
+  readonly groupCount: number;
+  /** Asked before each piece. */
+  readonly isWanted: () => boolean;
+}
 
 /** Returns the names of its buckets. Throws a Fault that names the file. */
 export async function verifyGroup(
   location: Location,
   entry: GroupEntry,
-  groupCount: number,
+  { groupCount, isWanted }: VerifyOptions,
 ): Promise<readonly string[]> {
   try {
+    check(isWanted(), STOPPED);
     const size = await location.sizeOf(entry.object);
     check(size !== undefined, 'there is no such file');
     check(size === entry.bytes, `it has ${size} bytes, not the ${entry.bytes} of the manifest`);
@@ -24,7 +34,10 @@ export async function verifyGroup(
       },
       () => undefined,
     );
-    for await (const piece of location.read(entry.object, size)) reader.push(piece);
+    for await (const piece of location.read(entry.object, size)) {
+      check(isWanted(), STOPPED);
+      reader.push(piece);
+    }
     const contents = reader.end();
     check(contents.digest === entry.blake3, 'its BLAKE3 is not that of the manifest');
     const same = contents.buckets === entry.buckets && contents.streams === entry.streams;

@@ -1,5 +1,6 @@
 /** Looks at a whole backup, several groups at once in threads of their own. Touches no cluster and no cold object. */
 import { availableParallelism } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Piscina } from 'piscina';
 import type { Location } from '../../backup/format/location.ts';
 import { type GroupEntry, type Manifest, readManifest } from '../../backup/format/manifest.ts';
@@ -11,6 +12,8 @@ import type { ProgressBar } from '../progress-bar.ts';
 const THREADS_MAX = 8;
 /** A tenth of a second on an idle machine. */
 const START_MS = 5 * 60_000;
+/** Tasks look at the flag after each piece that they read. One that waits for a store longer does not keep the tool. */
+const STOP_MS = 5000;
 
 export interface VerifiedBackup {
   readonly manifest: Manifest;
@@ -35,25 +38,43 @@ export async function verifyBackup(
     atomics: 'disabled',
   });
   const loaded = allLoaded(pool, threads);
+  const stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const { raft_group_count: groupCount, groups } = manifest;
   let done = 0;
   const buckets = new Set<string>();
   const verify = async (one: GroupEntry): Promise<void> => {
-    const answer = await pool.run({ location: location.text, entry: one, groupCount }, { signal, name: 'verify' });
+    const answer = await pool.run({ location: location.text, entry: one, groupCount, stop }, { name: 'verify' });
     if ('fault' in answer) throw new Failure(answer.fault);
     for (const name of answer.bucketNames) buckets.add(name);
     progress.step(++done, groupCount, `groups verified`);
   };
+  let tasks: readonly Promise<void>[] = [];
   try {
     await loaded;
-    await Promise.all(groups.map(verify));
-  } catch (error) {
     if (signal.aborted) throw new Interrupted();
-    throw error;
+    tasks = groups.map(verify);
+    await unlessAborted(signal, Promise.all(tasks));
   } finally {
+    // A thread that is ended inside BLAKE3's native code ends the process ("ThrowAsJavaScriptException"), so tasks end first.
+    Atomics.store(stop, 0, 1);
+    await Promise.race([Promise.allSettled(tasks), delay(STOP_MS, undefined, { ref: false })]);
     await pool.destroy();
   }
   return { manifest, buckets: buckets.size };
+}
+
+/** Rejects with Interrupted when the signal comes first. */
+async function unlessAborted(signal: AbortSignal, work: Promise<unknown>): Promise<void> {
+  let onAbort: (() => void) | undefined;
+  const aborted = new Promise<never>((_resolve, reject) => {
+    onAbort = () => reject(new Interrupted());
+    signal.addEventListener('abort', onAbort);
+  });
+  try {
+    await Promise.race([work, aborted]);
+  } finally {
+    if (onAbort !== undefined) signal.removeEventListener('abort', onAbort);
+  }
 }
 
 /**
