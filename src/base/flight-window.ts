@@ -20,6 +20,8 @@ export interface WindowBounds {
   readonly target: number;
   /** Pieces up to this size measure latency rather than bandwidth. */
   readonly smallBytes: number;
+  /** Whether a trial may find that late pieces had no queue before them. Otherwise late always means a queue. */
+  readonly hasTrials: boolean;
 }
 
 /** Maximum wait without a queue, in targets, and the allowance on top of it. */
@@ -125,7 +127,7 @@ export class FlightWindow {
     this.#judge(piece, now);
     if (this.#isLate(piece, now)) this.#shrink(piece, now);
     // A window that was never full says nothing about the capacity of the path.
-    else if (wasFull) this.#grow(2 * (now - piece.leftAt) > this.#patience(now) ? piece.bytes / SLOWER : piece.bytes);
+    else if (wasFull) this.#grow(piece.bytes / (this.#isNearlyLate(piece, now) ? SLOWER : 1));
   }
 
   /** Called periodically, to notice a path on which nothing arrives any more. */
@@ -136,6 +138,10 @@ export class FlightWindow {
 
   #isLate({ leftAt }: Piece, now: number): boolean {
     return now - leftAt > this.#patience(now) && !planted('window-never-shrinks');
+  }
+
+  #isNearlyLate({ leftAt }: Piece, now: number): boolean {
+    return this.#bounds.hasTrials && 2 * (now - leftAt) > this.#patience(now);
   }
 
   /** Longest wait that does not count as a queue. */
@@ -163,6 +169,11 @@ export class FlightWindow {
   #shrink({ leftAt, arrivedBefore }: Piece, now: number): void {
     const wait = now - leftAt;
     const flightBytes = this.#arrived - arrivedBefore;
+    const rateLimit = Math.max(this.#bounds.minBytes, (flightBytes * this.#target) / wait);
+    if (!this.#bounds.hasTrials) {
+      this.#limit = Math.min(this.#limit, rateLimit);
+      return;
+    }
     this.#trial ??= {
       limit: this.#limit,
       flightBytes,
@@ -173,7 +184,7 @@ export class FlightWindow {
     };
     // A stall ends with many arrivals at once: the last of them shows the rate, the first does not.
     const most = this.#trial.rounds === 0 ? this.#trial.limit : this.#limit;
-    this.#limit = Math.min(most, Math.max(this.#bounds.minBytes, (flightBytes * this.#target) / wait));
+    this.#limit = Math.min(most, rateLimit);
   }
 
   /** Compares a piece that has arrived with those before the trial. */

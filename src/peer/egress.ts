@@ -125,5 +125,6 @@ function newWindow(): FlightWindow {
     maxBytes: MAX_BYTES,
     target: TARGET_MS,
     smallBytes: SMALL_BYTES,
+    hasTrials: true,
   });
 }

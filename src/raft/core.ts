@@ -141,6 +141,8 @@ export class Core {
       maxBytes: config.maxInflightBytes,
       target: config.electionTicks / 2,
       smallBytes: WINDOW_BYTES_SMALL,
+      // A leader must hear its followers within an election timeout, whatever makes them late.
+      hasTrials: false,
     };
     this.bootId = config.bootId ?? 1 + this.random.below(0x7fff_ffff);
     assert(this.bootId > 0, 'bootId is positive');

@@ -14,6 +14,7 @@ const newWindow = (): FlightWindow =>
     maxBytes: 16_777_216,
     target: TARGET,
     smallBytes: 16_384,
+    hasTrials: true,
   });
 
 /** Bytes that arrive per tick, and the most that was under way, in the second half, with pieces always waiting. */
@@ -99,6 +100,7 @@ test('nothing arrives: the window is the least, and one piece may always leave',
     maxBytes: 10_000,
     target: TARGET,
     smallBytes: 16_384,
+    hasTrials: true,
   });
   window.left(1000, 0);
   assert.equal(window.room, 0);

@@ -8,7 +8,7 @@ import { startPlanes } from './planes.ts';
 test('load balancers need no token, and learn nothing but whether', async (t) => {
   const { gateway, client, admin } = await startPlanes(t, { clientToken: 'c'.repeat(32), adminToken: 'a'.repeat(32) });
   gateway.script = (asked, reply) => {
-    const groups = [0, 1].map((n) => ({ raft_group_id: 2 * (asked.shard ?? 0) + n, leader: 1 }));
+    const groups = [0, 1].map((n) => ({ raft_group_id: 2 * (asked.shard ?? 0) + n, leader: 1, voter_ids: [1] }));
     reply.body = new TextEncoder().encode(JSON.stringify({ raft_groups: groups }));
   };
   const ask = async (url: string, token?: string): Promise<[number, unknown]> => {
@@ -54,7 +54,7 @@ test('a crowd of strangers costs one question to each shard, however long it tak
   await left;
   await open(20);
   gateway.release((asked, reply) => {
-    const groups = [0, 1].map((n) => ({ raft_group_id: 2 * (asked.shard ?? 0) + n, leader: 1 }));
+    const groups = [0, 1].map((n) => ({ raft_group_id: 2 * (asked.shard ?? 0) + n, leader: 1, voter_ids: [1] }));
     reply.body = new TextEncoder().encode(JSON.stringify({ raft_groups: groups }));
   });
   for (const answer of await Promise.all(crowd)) assert.deepEqual(answer, [200, { ready: true }]);

@@ -4,8 +4,9 @@ import { test } from 'node:test';
 import { errorNumber } from '../../src/base/errors.ts';
 import { compareText } from '../../src/base/text.ts';
 import { ALL_GROUPS } from '../../src/protocol/request.ts';
-import { startPlanes } from './planes.ts';
 import { COMMANDS, QUERIES } from '../../src/protocol/operations.ts';
+import type { ListedStream } from '../../src/protocol/shard-summary.ts';
+import { startPlanes } from './planes.ts';
 
 const EMPTY = { streams: 0, exists: true, retainedBytes: 0, streamsMax: -1, retainedBytesMax: -1 };
 const json = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
@@ -51,12 +52,10 @@ test('a bucket: create, describe, delete', async (t) => {
 
 test('listing merges the shards in order and says whether more follow', async (t) => {
   const { gateway, client } = await startPlanes(t);
-  const streams = (...names: string[]): object => ({
-    streams: names.map((stream_id) => ({ stream_id })),
-    has_more: false,
-  });
+  const about = { content_type: 'text/plain', tail_offset: 0, created_at_ms: 1, last_write_at_ms: 1 };
+  const shown = (stream_id: string): ListedStream => ({ stream_id, status: 'Open', ...about });
   gateway.script = (asked, reply) => {
-    reply.body = json(asked.shard === 0 ? streams('a', 'c', 'e') : streams('b', 'd'));
+    QUERIES.list.result.write(reply, (asked.shard === 0 ? ['a', 'c', 'e'] : ['b', 'd']).map(shown));
   };
   const page = (await (await fetch(`${client}/demo/streams?limit=3&prefix=x&after=y`)).json()) as Record<
     string,
@@ -70,7 +69,7 @@ test('listing merges the shards in order and says whether more follow', async (t
     bucket_id: 'demo',
     prefix: 'x',
     stream_count: 3,
-    streams: [{ stream_id: 'a' }, { stream_id: 'b' }, { stream_id: 'c' }],
+    streams: ['a', 'b', 'c'].map(shown),
     next_cursor: 'c',
     has_more: true,
   });
@@ -130,8 +129,8 @@ test('metrics merge groups and counters', async (t) => {
     const shard = asked.shard ?? 0;
     reply.body = json({
       raft_groups: [
-        { raft_group_id: shard + 2, leader: 1, last_applied: 5 },
-        { raft_group_id: shard, leader: 1, last_applied: 4 },
+        { raft_group_id: shard + 2, leader: 1, voter_ids: [1], last_applied: 5 },
+        { raft_group_id: shard, leader: 1, voter_ids: [1], last_applied: 4 },
       ],
       counters: { accepted_appends: 10, turns: shard },
       per_group: { per_group_appends: shard === 0 ? [1, 0, 3, 0] : [0, 2, 0, 4] },
@@ -163,8 +162,8 @@ test('admin plane: health and readiness, and no stream routes', async (t) => {
     const group = (asked.shard ?? 0) * 2;
     reply.body = json({
       raft_groups: [
-        { raft_group_id: group, leader: 1 },
-        { raft_group_id: group + 1, leader },
+        { raft_group_id: group, leader: 1, voter_ids: [1] },
+        { raft_group_id: group + 1, leader, voter_ids: [1] },
       ],
     });
   };
@@ -174,7 +173,7 @@ test('admin plane: health and readiness, and no stream routes', async (t) => {
   assert.deepEqual([waiting.status, waiting.headers.get('retry-after')], [503, '1']);
   assert.deepEqual(((await waiting.json()) as Record<string, unknown>)['leaderless_groups'], [1, 3]);
   gateway.script = (_asked, reply) => {
-    reply.body = json({ raft_groups: [{ raft_group_id: 0, leader: 1 }] });
+    reply.body = json({ raft_groups: [{ raft_group_id: 0, leader: 1, voter_ids: [1] }] });
   };
   assert.equal((await fetch(`${admin}/__svc/ready`)).status, 503, 'two groups are missing');
   assert.equal((await fetch(`${admin}/demo/s`, { method: 'PUT' })).status, 404);
