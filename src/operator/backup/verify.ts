@@ -1,4 +1,5 @@
 /** Looks at a whole backup, several groups at once in threads of their own. Touches no cluster and no cold object. */
+import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Piscina } from 'piscina';
@@ -53,7 +54,7 @@ export async function verifyBackup(
     await loaded;
     if (signal.aborted) throw new Interrupted();
     tasks = groups.map(verify);
-    await unlessAborted(signal, Promise.all(tasks));
+    await Promise.race([Promise.all(tasks), interruptBy(signal)]);
   } finally {
     // A thread that is ended inside BLAKE3's native code ends the process ("ThrowAsJavaScriptException"), so tasks end first.
     Atomics.store(stop, 0, 1);
@@ -63,18 +64,9 @@ export async function verifyBackup(
   return { manifest, buckets: buckets.size };
 }
 
-/** Rejects with Interrupted when the signal comes first. */
-async function unlessAborted(signal: AbortSignal, work: Promise<unknown>): Promise<void> {
-  let onAbort: (() => void) | undefined;
-  const aborted = new Promise<never>((_resolve, reject) => {
-    onAbort = () => reject(new Interrupted());
-    signal.addEventListener('abort', onAbort);
-  });
-  try {
-    await Promise.race([work, aborted]);
-  } finally {
-    if (onAbort !== undefined) signal.removeEventListener('abort', onAbort);
-  }
+async function interruptBy(signal: AbortSignal): Promise<never> {
+  await once(signal, 'abort');
+  throw new Interrupted();
 }
 
 /**
