@@ -32,6 +32,7 @@ import { READ_INDEX, READ_INDEX_ANSWER } from '../src/raft/codec/read-index.ts';
 import { ID_LIST, SNAPSHOT } from '../src/raft/codec/snapshot.ts';
 import { VOTE } from '../src/raft/codec/vote.ts';
 import { GROUP_KEY, PEER_KEY, PEER_ROW, VOTE_ROW } from '../src/store/rows.ts';
+import { RUN_ROW } from '../src/store/run-row.ts';
 import { LOG_ENTRY, LOG_KEY } from '../src/store/turn-log.ts';
 import { BUCKET_ROW } from '../src/stream/buckets.ts';
 import { GARBAGE_MARK } from '../src/stream/garbage.ts';
@@ -52,6 +53,7 @@ export const LAYOUTS: Readonly<Record<string, Layouts>> = {
     'state: key about a node': PEER_KEY,
     '`v`': VOTE_ROW,
     '`p`': PEER_ROW,
+    '`r`': RUN_ROW,
   },
   'src/stream/README.md': {
     'key with an incarnation': INCARNATION_KEY,
