@@ -6,7 +6,8 @@ import { test } from 'node:test';
 import { until } from '../support/until.ts';
 import { type CtlResult, ctl, scratchFile } from '../support/ctl.ts';
 import { SERVER_ENTRY } from '../support/paths.ts';
-import { freePort, removeFolder, run, temporaryFolder } from '../support/server.ts';
+import { freePort } from '../support/ports.ts';
+import { removeFolder, run, temporaryFolder } from '../support/server.ts';
 
 test('the token comes from the environment or a file, and is asked for in a sentence', async () => {
   const folder = temporaryFolder('operator-token');

@@ -6,7 +6,8 @@ import { test } from 'node:test';
 import { PATIENCE_MS, until } from '../support/until.ts';
 import { ctl } from '../support/ctl.ts';
 import { REPO_ROOT } from '../support/paths.ts';
-import { freePort, removeFolder, run, temporaryFolder, within } from '../support/server.ts';
+import { freePort } from '../support/ports.ts';
+import { removeFolder, run, temporaryFolder, within } from '../support/server.ts';
 
 const SCRIPT = join(REPO_ROOT, 'dist', 'scripts', 'cluster.js');
 const TEXT = { 'Content-Type': 'text/plain' } as const;

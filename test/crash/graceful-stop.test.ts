@@ -7,15 +7,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { ConnectionLost, RawClient, type RawResponse } from '../support/raw-client.ts';
 import { SERVER_ENTRY } from '../support/paths.ts';
-import {
-  freePort,
-  removeFolder,
-  run,
-  temporaryFolder,
-  withServer,
-  within,
-  type TestServer,
-} from '../support/server.ts';
+import { freePort } from '../support/ports.ts';
+import { removeFolder, run, temporaryFolder, withServer, within, type TestServer } from '../support/server.ts';
 import { readAll } from './look.ts';
 import { PATIENCE_MS } from '../support/until.ts';
 

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { requestOnce } from '../support/raw-client.ts';
 import { type CtlResult, ctl, scratchFile } from '../support/ctl.ts';
-import { freePort, temporaryFolder, withServer } from '../support/server.ts';
+import { freePort } from '../support/ports.ts';
+import { temporaryFolder, withServer } from '../support/server.ts';
 
 const TEXT = { 'Content-Type': 'text/plain' } as const;
 const EXIT_USAGE = 2;

@@ -7,7 +7,8 @@ import { makeCertificate } from '../support/certificate.ts';
 import { until } from '../support/until.ts';
 import { type CtlResult, ctl, scratchFile } from '../support/ctl.ts';
 import { SERVER_ENTRY } from '../support/paths.ts';
-import { type Run, freePort, removeFolder, run, temporaryFolder } from '../support/server.ts';
+import { freePort } from '../support/ports.ts';
+import { type Run, removeFolder, run, temporaryFolder } from '../support/server.ts';
 
 const GROUPS = 2;
 const TOKEN = 'for-operators';

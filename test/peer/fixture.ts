@@ -1,7 +1,4 @@
 // Peers on 127.0.0.1 for tests: what they receive is collected, and tests wait for it instead of sleeping.
-import { once } from 'node:events';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 import { Peers } from '../../src/peer/peers.ts';
@@ -166,30 +163,6 @@ export function makePeer(t: TestContext, waiter: Waiter, node: number, overrides
   });
   t.after(() => peers.stop());
   return { peers, heard, log, warnings: () => log.filter(({ level }) => level === 'warn') };
-}
-
-/** `count` ports next to each other that were free a moment ago. */
-export async function freePorts(count: number): Promise<number> {
-  for (;;) {
-    const first = createServer().listen(0, HOST);
-    await once(first, 'listening');
-    const { port } = first.address() as AddressInfo;
-    const others = [];
-    let free = port + count < 65_536;
-    for (let i = 1; i < count && free; i++) {
-      const server = createServer();
-      free = await new Promise<boolean>((resolve) => {
-        server.once('error', () => resolve(false));
-        server.listen(port + i, HOST, () => resolve(true));
-      });
-      if (free) others.push(server);
-    }
-    for (const server of [first, ...others]) {
-      server.close();
-      await once(server, 'close');
-    }
-    if (free) return port;
-  }
 }
 
 /** Started, and all linked with each other. */

@@ -25,7 +25,8 @@ import {
 } from '../../src/peer/codec/frame.ts';
 import { NONCE_BYTES, PROTOCOL_VERSION } from '../../src/peer/codec/handshake.ts';
 import { closed } from '../support/sockets.ts';
-import { GROUP_COUNT, HOST, SECRET, type TestPeer, Waiter, freePorts, makePeer } from './fixture.ts';
+import { GROUP_COUNT, HOST, SECRET, type TestPeer, Waiter, makePeer } from './fixture.ts';
+import { freePort } from '../support/ports.ts';
 
 const MIB = 1024 * 1024;
 const QUEUE_BYTES = 80 * MIB;
@@ -112,7 +113,7 @@ async function pair(
   newest = PROTOCOL_VERSION,
 ): Promise<[TestPeer, TestPeer]> {
   const one = makePeer(t, waiter, 1);
-  const address = { host: HOST, port: await freePorts(1) };
+  const address = { host: HOST, port: await freePort() };
   const peers = [
     { node: 1, address: { host: HOST, port: await one.peers.start() } },
     { node: 2, address },

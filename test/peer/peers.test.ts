@@ -4,7 +4,8 @@ import type { ForwardOrigin } from '../../src/shard/ports.ts';
 import type { Message } from '../../src/raft/types.ts';
 import { createRandom, seedFromEnvironment } from '../support/random.ts';
 import { MESSAGE_TYPES, randomMessage } from '../raft/codec/random-messages.ts';
-import { HOST, Waiter, freePorts, makeCluster, makePeer } from './fixture.ts';
+import { HOST, Waiter, makeCluster, makePeer } from './fixture.ts';
+import { freePort, freePorts } from '../support/ports.ts';
 import type { TestPeer } from './fixture.ts';
 
 const random = createRandom(seedFromEnvironment());
@@ -45,7 +46,7 @@ test('nodes of the version before and of this one are linked both ways, and each
   const standing = { identity: 'a'.repeat(32), directory: 'b'.repeat(16), incarnation: 3, remembers: undefined };
   const here = { standing: () => standing };
   const one = makePeer(t, waiter, 1, here);
-  const address = { host: HOST, port: await freePorts(1) };
+  const address = { host: HOST, port: await freePort() };
   const peers = [
     { node: 1, address: { host: HOST, port: await one.peers.start() } },
     { node: 2, address },
@@ -232,7 +233,7 @@ test('a forward without an answer ends, and a late answer is counted', async (t)
 
 test('an answer does not reach another run of the asker', async (t) => {
   const waiter = new Waiter();
-  const port = await freePorts(1);
+  const port = await freePort();
   const asker = (): TestPeer => makePeer(t, waiter, 1, { listen: { host: HOST, port } });
   const first = asker();
   await first.peers.start();

@@ -3,12 +3,13 @@
 // the data stays.
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { freePort, removeFolder, temporaryFolder, within } from './server.ts';
+import { freePorts } from './ports.ts';
+import { removeFolder, temporaryFolder, within } from './server.ts';
 import { PATIENCE_MS } from './until.ts';
 
 const PROGRAMS = ['ceph-mon', 'ceph-osd', 'radosgw', 'radosgw-admin', 'monmaptool', 'setpriv'];
@@ -120,7 +121,7 @@ export class Ceph {
   }
 
   async #start(): Promise<void> {
-    this.#port = await freePorts();
+    this.#port = await freePorts(PORTS);
     for (const name of ['log', 'osd.0', 'rgw']) mkdirSync(join(this.#folder, name));
     writeFileSync(join(this.#folder, 'ceph.conf'), this.#configuration());
     const monmap = join(this.#folder, 'monmap');
@@ -219,15 +220,6 @@ rgw_enable_usage_log = false
 rgw_dynamic_resharding = false
 rgw_override_bucket_index_max_shards = 1
 `;
-  }
-}
-
-/** The first of PORTS free ports in a row. */
-async function freePorts(): Promise<number> {
-  for (;;) {
-    const first = await freePort();
-    const rest = await Promise.all(Array.from({ length: PORTS - 1 }, (_, i) => isListening(first + 1 + i)));
-    if (!rest.includes(true)) return first;
   }
 }
 

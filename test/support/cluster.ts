@@ -5,13 +5,11 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { Network } from './network.ts';
 import type { PatientClient } from './patient.ts';
 import { requestOnce, type RawResponse } from './raw-client.ts';
-import { TestServer, freePort } from './server.ts';
+import { freePorts } from './ports.ts';
+import { TestServer } from './server.ts';
 import { until } from './until.ts';
 
 const LOG_END_CHARS = 8000;
-/** Links between nodes: apart from the ports that servers choose when they start. */
-const CLUSTER_PORT_LOW = 10_000;
-const CLUSTER_PORT_HIGH = 20_000;
 /** Another process may take a port between the probe and the start. */
 const START_ATTEMPTS = 5;
 
@@ -67,8 +65,6 @@ export class TestCluster {
   readonly options: ClusterOptions;
   readonly #members = new Map<number, Member>();
   readonly #network = new Network();
-  /** Of the proxies: apart from each other and from the nodes' own. */
-  readonly #proxyPorts: number[] = [];
 
   private constructor(options: ClusterOptions) {
     this.options = options;
@@ -287,7 +283,6 @@ export class TestCluster {
     const ids = [...this.#members.keys()];
     for (const [from, to] of ids.flatMap((a) => ids.filter((b) => b !== a).map((b) => [a, b] as const))) {
       const port = await this.#choosePort();
-      this.#proxyPorts.push(port);
       await this.#network.add(from, to, port, this.options.cores ?? 1, () => this.#member(to).clusterPort);
     }
   }
@@ -299,14 +294,9 @@ export class TestCluster {
     return via(from, to, this.clusterPort(to));
   }
 
-  /** Shard i of a node listens on its port plus i, so nodes keep apart. */
+  /** Shard i of a node listens on its port plus i. */
   async #choosePort(): Promise<number> {
-    const cores = this.options.cores ?? 1;
-    const taken = [...this.#proxyPorts, ...[...this.#members.values()].map(({ clusterPort }) => clusterPort)];
-    for (;;) {
-      const port = await freePort(CLUSTER_PORT_LOW, CLUSTER_PORT_HIGH);
-      if (taken.every((other) => Math.abs(other - port) > cores)) return port;
-    }
+    return await freePorts(this.options.cores ?? 1);
   }
 
   #member(id: number): Member {

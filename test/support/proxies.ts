@@ -7,7 +7,8 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Run, freePort, removeFolder, run, temporaryFolder } from './server.ts';
+import { freePort } from './ports.ts';
+import { type Run, removeFolder, run, temporaryFolder } from './server.ts';
 import { PATIENCE_MS } from './until.ts';
 
 const POLL_MS = 20;

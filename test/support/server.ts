@@ -3,22 +3,19 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { REPO_ROOT, SERVER_ENTRY } from './paths.ts';
 import { PatientClient } from './patient.ts';
 import { requestOnce } from './raw-client.ts';
+import { freePort } from './ports.ts';
 import { PATIENCE_MS } from './until.ts';
 
 /** There is no event across processes for "ready", so it is asked for at this pace. */
 const READY_POLL_MS = 10;
 /** Of a server's log only the end is kept. */
 const LOG_TAIL_CHARS = 256 * 1024;
-/** Below the range from which the kernel takes ports of outgoing connections: a restart finds its port free. */
-const PORT_LOW = 20_000;
-const PORT_HIGH = 32_000;
 /** Another process may take a port between the probe and the start. */
 const PORT_ATTEMPTS = 5;
 const EXIT_CODE_BAD_START = 2;
@@ -58,21 +55,6 @@ export function temporaryFolder(prefix: string): string {
 export function removeFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
   folders.delete(folder);
-}
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const probe = createServer();
-    probe.once('error', () => resolve(false));
-    probe.listen({ port, host: '127.0.0.1', exclusive: true }, () => probe.close(() => resolve(true)));
-  });
-}
-
-export async function freePort(low: number = PORT_LOW, high: number = PORT_HIGH): Promise<number> {
-  for (;;) {
-    const port = low + Math.floor(Math.random() * (high - low));
-    if (await isFree(port)) return port;
-  }
 }
 
 /** One run of a program whose end and output are of interest. */
