@@ -1,11 +1,12 @@
 /** Backups of single groups, as the admin plane offers them. */
 import type { Backups, ColdGraces, ExportEnd, ImportSink, Lineage } from './ports.ts';
+import type { Runtime } from '../base/runtime.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { ReadCold } from '../cold/ports.ts';
 import { EndedExports } from './export/ended-exports.ts';
 import { ExportThread } from './export/export-thread.ts';
 import { exportGroup } from './export/exporter.ts';
-import { Import } from './import/importer.ts';
+import { Import, importHost } from './import/importer.ts';
 import { Pace } from './export/pace.ts';
 
 export interface WarningLog {
@@ -30,6 +31,7 @@ export interface BackupsOptions {
   /** The cluster whose backups these are, and the backups that were imported. */
   readonly membership: { readonly lineage: Lineage; restored(clusterId: string): void };
   readonly log: WarningLog;
+  readonly runtime: Runtime;
 }
 
 export function openBackups({
@@ -41,18 +43,19 @@ export function openBackups({
   coldGraces,
   membership,
   log,
+  runtime,
 }: BackupsOptions): RunningBackups {
-  const readers = new ExportThread(shardDirectories);
-  const pace = new Pace(requests, () => performance.now());
+  const readers = new ExportThread(shardDirectories, runtime);
+  const pace = new Pace(requests, runtime);
   const delayMs = (bytes: number): number => pace.delayMs(bytes);
-  const ended = new EndedExports(() => Date.now());
+  const ended = new EndedExports(runtime);
   const begun = (group: number): void => ended.begun(group);
   const endedEarly = (group: number, why: ExportEnd): void => {
     ended.ended(group, why);
     log.warn({ group, ...why }, 'an export ended early');
   };
   return {
-    exportGroup: (group, sink) => exportGroup({ gateway, readers, delayMs, begun, endedEarly }, group, sink),
+    exportGroup: (group, sink) => exportGroup({ gateway, readers, runtime, delayMs, begun, endedEarly }, group, sink),
     coldGraces,
     get lineage() {
       return membership.lineage;
@@ -67,7 +70,7 @@ export function openBackups({
         sink.json(status, value);
       };
       const told = source === undefined ? sink : { ...sink, json };
-      const feed = new Import(gateway, group, { ...wanted, directory, readCold }, told);
+      const feed = new Import(gateway, group, { ...wanted, directory, readCold }, told, importHost(runtime));
       feed.start();
       return feed;
     },

@@ -3,6 +3,7 @@
  * work.
  */
 import { type ErrorCode, errorCode } from '../base/errors.ts';
+import type { Runtime } from '../base/runtime.ts';
 import type { ShardGateway } from '../ports.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request.ts';
@@ -15,16 +16,7 @@ export interface RetryPolicy {
   isPassing(code: ErrorCode): boolean;
 }
 
-/** A port, because the simulator has its own time. */
-export interface RetryClock {
-  monotonicMs(): number;
-  after(ms: number, run: () => void): void;
-}
-
-export const REAL_CLOCK: RetryClock = {
-  monotonicMs: () => performance.now(),
-  after: (delayMs, run) => void setTimeout(run, delayMs).unref(),
-};
+export type RetryClock = Pick<Runtime, 'monotonicMs' | 'setTimer'>;
 
 /**
  * `reply` is undefined when the mailbox was full until the end, or the caller no longer wanted the answer. `isUnknown`: one of the attempts may have taken effect,
@@ -56,12 +48,12 @@ export function sendUntilDone(
   const onReply = (reply: Reply): void => {
     const code = errorCode(reply.code);
     isUnknown ||= code === 'OUTCOME_UNKNOWN';
-    if (policy.isPassing(code) && clock.monotonicMs() < untilMs) clock.after(policy.againMs, again);
+    if (policy.isPassing(code) && clock.monotonicMs() < untilMs) clock.setTimer(policy.againMs, again);
     else settled(reply, isUnknown);
   };
   const attempt = (): void => {
     if (gateway.send(request, { onReply }, shard)) return;
-    if (clock.monotonicMs() < untilMs) clock.after(policy.againMs, again);
+    if (clock.monotonicMs() < untilMs) clock.setTimer(policy.againMs, again);
     else settled(undefined, isUnknown);
   };
   attempt();

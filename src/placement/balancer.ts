@@ -10,7 +10,7 @@
 import { askNodeStatus } from '../gateway/node-status.ts';
 import { callGroup } from '../gateway/shard-client.ts';
 import type { ShardGateway } from '../ports.ts';
-import { NonOverlappingInterval } from './non-overlapping-interval.ts';
+import { type IntervalOptions, NonOverlappingInterval } from './non-overlapping-interval.ts';
 import { QUERIES } from '../protocol/operations.ts';
 
 const TICK_MS = 1000;
@@ -81,7 +81,7 @@ function fairShare(nodeId: number, groups: readonly GroupView[], unreachable: Re
   return Math.ceil(groups.length / able.size);
 }
 
-export interface BalancerOptions {
+export interface BalancerOptions extends IntervalOptions {
   readonly nodeId: number;
   readonly gateway: ShardGateway;
   isDraining(): boolean;
@@ -91,7 +91,6 @@ export interface BalancerOptions {
   onTransfer(transfer: Transfer, outcome: 'done' | 'failed'): void;
   /** The groups that a round has seen. */
   onGroups?(groups: readonly GroupView[]): Promise<void>;
-  onError(error: unknown): void;
 }
 
 interface Refusals {
@@ -107,13 +106,12 @@ interface HandOver {
 /** Result of requesting one transfer. */
 type Outcome = 'started' | 'declined' | 'impossible';
 
-export class Balancer {
+export class Balancer extends NonOverlappingInterval {
   /** Hand-overs that were started. */
   transfers = 0;
   /** As the last round saw them. */
   groups: readonly GroupView[] = [];
   readonly #options: BalancerOptions;
-  readonly #interval: NonOverlappingInterval;
   readonly #refusals = new Map<number, Refusals>();
   /** By group; hand-overs of unknown outcome. */
   readonly #handOvers = new Map<number, HandOver>();
@@ -121,28 +119,11 @@ export class Balancer {
   #after = -1;
 
   constructor(options: BalancerOptions) {
+    super(TICK_MS, options);
     this.#options = options;
-    this.#interval = new NonOverlappingInterval(
-      TICK_MS,
-      () => this.#round(),
-      (error) => options.onError(error),
-    );
   }
 
-  start(): void {
-    this.#interval.start();
-  }
-
-  stop(): void {
-    this.#interval.stop();
-  }
-
-  /** One round; none while the previous one still waits for a shard. Never rejects. */
-  tick(): Promise<void> {
-    return this.#interval.run();
-  }
-
-  async #round(): Promise<void> {
+  protected override async round(): Promise<void> {
     this.#tick++;
     const groups = await this.#askGroups();
     if (groups === undefined) return;

@@ -8,9 +8,9 @@
  * given up, so no group becomes leaderless. Without uploads it cannot notice that its path works again, so it probes.
  */
 import type { GroupView } from './balancer.ts';
-import { NonOverlappingInterval } from './non-overlapping-interval.ts';
+import { type IntervalOptions, NonOverlappingInterval } from './non-overlapping-interval.ts';
 
-export interface ColdGateOptions {
+export interface ColdGateOptions extends IntervalOptions {
   readonly nodeId: number;
   readonly intervalMs: number;
   /**
@@ -27,27 +27,21 @@ export interface ColdGateOptions {
   /** Rejects when a shard was not reached; the next tick repeats it. */
   apply(isCut: boolean): Promise<void>;
   onChange(isCut: boolean, receivers: readonly number[]): void;
-  onError(error: unknown): void;
 }
 
-export class ColdGate {
+export class ColdGate extends NonOverlappingInterval {
   readonly counters = { ticks: 0, badTicks: 0, trips: 0 };
   /** Nodes known to reach the store: they receive leaderships while this node is cut off. */
   receivers: ReadonlySet<number> = new Set();
   readonly #options: ColdGateOptions;
-  readonly #interval: NonOverlappingInterval;
   #isCut = false;
   #applied = true;
   #badInARow = 0;
   #goodInARow = 0;
 
   constructor(options: ColdGateOptions) {
+    super(options.intervalMs, options);
     this.#options = options;
-    this.#interval = new NonOverlappingInterval(
-      options.intervalMs,
-      () => this.#round(),
-      (error) => options.onError(error),
-    );
   }
 
   /** This node does not reach the store, and another one does. */
@@ -55,20 +49,7 @@ export class ColdGate {
     return this.#isCut;
   }
 
-  start(): void {
-    this.#interval.start();
-  }
-
-  stop(): void {
-    this.#interval.stop();
-  }
-
-  /** One check; none while the previous one still waits for answers. Never rejects. */
-  tick(): Promise<void> {
-    return this.#interval.run();
-  }
-
-  async #round(): Promise<void> {
+  protected override async round(): Promise<void> {
     const before = this.#isCut;
     await (before ? this.#lookCut() : this.#look());
     await this.#settle(before);

@@ -12,7 +12,7 @@
 import type { ProbeOutcome } from '../peer/probe.ts';
 import type { GroupView } from './balancer.ts';
 import type { Egress } from './shed-state.ts';
-import { NonOverlappingInterval } from './non-overlapping-interval.ts';
+import { type IntervalOptions, NonOverlappingInterval } from './non-overlapping-interval.ts';
 
 /** Elections among healthy nodes take one to two seconds and come first. */
 const LEADERLESS_TICKS = 3;
@@ -27,20 +27,18 @@ export interface EgressRules {
   readonly healTicks: number;
 }
 
-export interface EgressOptions extends EgressRules {
+export interface EgressOptions extends EgressRules, IntervalOptions {
   /** As last seen; empty: not yet. */
   groups(): readonly GroupView[];
   probe(node: number): Promise<ProbeOutcome>;
   /** Rejects when a shard was not reached; the next tick repeats it. */
   apply(egress: Egress): Promise<void>;
   onChange(egress: Egress, unreached: readonly number[], before: Egress): void;
-  onError(error: unknown): void;
 }
 
-export class EgressGate {
+export class EgressGate extends NonOverlappingInterval {
   readonly counters = { ticks: 0, badTicks: 0, trips: 0 };
   readonly #options: EgressOptions;
-  readonly #interval: NonOverlappingInterval;
   #egress: Egress = { isImpaired: false, mayLead: true };
   #applied = true;
   #started = false;
@@ -49,32 +47,15 @@ export class EgressGate {
   #leaderlessInARow = 0;
 
   constructor(options: EgressOptions) {
+    super(options.intervalMs, options);
     this.#options = options;
-    this.#interval = new NonOverlappingInterval(
-      options.intervalMs,
-      () => this.#round(),
-      (error) => options.onError(error),
-    );
-  }
-
-  start(): void {
-    this.#interval.start();
-  }
-
-  stop(): void {
-    this.#interval.stop();
   }
 
   get egress(): Egress {
     return this.#egress;
   }
 
-  /** One round; none while the previous one still waits for answers. Never rejects. */
-  tick(): Promise<void> {
-    return this.#interval.run();
-  }
-
-  async #round(): Promise<void> {
+  protected override async round(): Promise<void> {
     const options = this.#options;
     const { nodeId } = options;
     const groups = options.groups().filter(({ voters }) => voters.includes(nodeId));

@@ -1,5 +1,6 @@
 /** Controls this node's leaderships apart from elections: the balancer and the gates, with their logs. */
 import { type Address, parseAddress } from '../base/address.ts';
+import type { Runtime } from '../base/runtime.ts';
 import type { Config } from '../config/config.ts';
 import { ClusterProbe } from '../peer/probe.ts';
 import type { ShardGateway } from '../ports.ts';
@@ -10,6 +11,16 @@ import { createLogger } from '../logging/logger.ts';
 import type { ShedState } from './shed-state.ts';
 import { SHED_COLD, reasonsToLeave } from './state/shed.ts';
 
+export interface GovernanceOptions {
+  readonly config: Config;
+  readonly nodeId: number;
+  readonly gateway: ShardGateway;
+  readonly shed: ShedState;
+  /** Undefined without a cold store. */
+  readonly reachesStore: (() => Promise<boolean>) | undefined;
+  readonly runtime: Runtime;
+}
+
 export class Governance {
   readonly balancer: Balancer;
   readonly gate: EgressGate;
@@ -18,18 +29,12 @@ export class Governance {
   /** Undefined: no cold store, or not wanted. */
   readonly #cold: { readonly gate: ColdGate; readonly probe: ClusterProbe } | undefined;
 
-  /** `reachesStore`: undefined without a cold store. */
-  constructor(
-    config: Config,
-    nodeId: number,
-    gateway: ShardGateway,
-    shed: ShedState,
-    reachesStore: (() => Promise<boolean>) | undefined,
-  ) {
+  constructor(options: GovernanceOptions) {
+    const { config, nodeId, shed, reachesStore, runtime } = options;
     const { intervalMs, sizeBytes, timeoutMs, unhealthyTicks, healTicks } = config.clusterProbe;
     const probe = new ClusterProbe(sizeBytes, timeoutMs);
     const addresses = new Map(config.raft.peers.map((peer) => [peer.nodeId, peer.address]));
-    const balancer = makeBalancer(nodeId, gateway, shed, () => this.#cold?.gate.receivers);
+    const balancer = makeBalancer(options, () => this.#cold?.gate.receivers);
     const addressOf = (node: number): Address | undefined =>
       addresses.get(node) ?? joinedAddress(balancer.groups, node);
     const log = createLogger('egress');
@@ -37,6 +42,7 @@ export class Governance {
     this.#isGateOn = intervalMs > 0;
     this.balancer = balancer;
     this.gate = new EgressGate({
+      runtime,
       nodeId,
       intervalMs,
       unhealthyTicks,
@@ -53,7 +59,7 @@ export class Governance {
       onError: (error) => log.error({ err: error }, 'a round failed; the next one follows'),
     });
     if (reachesStore !== undefined && config.coldHealth.intervalMs > 0) {
-      this.#cold = makeColdGate(config, nodeId, { shed, reachesStore, addressOf, groups: () => balancer.groups });
+      this.#cold = makeColdGate(options, { reachesStore, addressOf, groups: () => balancer.groups });
     }
   }
 
@@ -94,21 +100,20 @@ function joinedAddress(groups: readonly GroupView[], node: number): Address | un
 const COLD_PROBE_TIMEOUT_MS = 5000;
 
 interface ColdGateParts {
-  readonly shed: ShedState;
   readonly reachesStore: () => Promise<boolean>;
   readonly addressOf: (node: number) => Address | undefined;
   readonly groups: () => readonly GroupView[];
 }
 
 function makeColdGate(
-  { coldHealth }: Config,
-  nodeId: number,
-  { shed, reachesStore, addressOf, groups }: ColdGateParts,
+  { config, nodeId, shed, runtime }: GovernanceOptions,
+  { reachesStore, addressOf, groups }: ColdGateParts,
 ): { gate: ColdGate; probe: ClusterProbe } {
   const log = createLogger('cold');
   const probe = new ClusterProbe(0, COLD_PROBE_TIMEOUT_MS, '/__svc/cold-probe');
   const gate = new ColdGate({
-    ...coldHealth,
+    ...config.coldHealth,
+    runtime,
     nodeId,
     groups,
     reaches: reachesStore,
@@ -128,14 +133,13 @@ function makeColdGate(
 }
 
 function makeBalancer(
-  nodeId: number,
-  gateway: ShardGateway,
-  shed: ShedState,
+  { nodeId, gateway, shed, runtime }: GovernanceOptions,
   healthy: () => ReadonlySet<number> | undefined,
 ): Balancer {
   const log = createLogger('balancer');
   let stalled: readonly number[] = [];
   return new Balancer({
+    runtime,
     nodeId,
     gateway,
     isDraining: () => reasonsToLeave(shed.bits) !== 0,

@@ -1,34 +1,45 @@
-/** A periodic task of which one round runs at a time: none begins while the previous one still waits for answers. */
-export class NonOverlappingInterval {
-  readonly #everyMs: number;
-  readonly #round: () => Promise<void>;
-  readonly #onError: (error: unknown) => void;
-  #running = false;
-  #timer: NodeJS.Timeout | undefined;
+import type { Runtime } from '../base/runtime.ts';
 
-  constructor(everyMs: number, round: () => Promise<void>, onError: (error: unknown) => void) {
+export interface IntervalOptions {
+  readonly runtime: Pick<Runtime, 'setTimer'>;
+  onError(error: unknown): void;
+}
+
+/** Periodic rounds of which one runs at a time: none begins while the previous one still waits for answers. */
+export abstract class NonOverlappingInterval {
+  readonly #everyMs: number;
+  readonly #options: IntervalOptions;
+  #running = false;
+  #cancel: (() => void) | undefined;
+
+  constructor(everyMs: number, options: IntervalOptions) {
     this.#everyMs = everyMs;
-    this.#round = round;
-    this.#onError = onError;
+    this.#options = options;
   }
 
+  protected abstract round(): Promise<void>;
+
   start(): void {
-    this.#timer ??= setInterval(() => void this.run(), this.#everyMs).unref();
+    this.#cancel ??= this.#options.runtime.setTimer(this.#everyMs, () => {
+      this.#cancel = undefined;
+      this.start();
+      void this.tick();
+    });
   }
 
   stop(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    this.#cancel?.();
+    this.#cancel = undefined;
   }
 
   /** Runs a round now, or nothing during a running one. Never rejects. */
-  async run(): Promise<void> {
+  async tick(): Promise<void> {
     if (this.#running) return;
     this.#running = true;
     try {
-      await this.#round();
+      await this.round();
     } catch (error) {
-      this.#onError(error);
+      this.#options.onError(error);
     } finally {
       this.#running = false;
     }

@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { MillraceError } from '../base/errors.ts';
 import { ConfigError } from '../config/error.ts';
-import { REAL_CLOCK, type RetryPolicy } from '../gateway/retry.ts';
+import type { RetryClock, RetryPolicy } from '../gateway/retry.ts';
 import { callShard, firstRefusal } from '../gateway/shard-client.ts';
 import type { DrainMark } from './ports.ts';
 import type { ShardGateway } from '../ports.ts';
@@ -75,9 +75,14 @@ export interface Egress {
   readonly mayLead: boolean;
 }
 
+export interface ShedOptions {
+  readonly gateway: ShardGateway;
+  readonly dataDir: string;
+  readonly runtime: RetryClock;
+}
+
 export class ShedState implements DrainMark {
-  readonly #gateway: ShardGateway;
-  readonly #dataDir: string;
+  readonly #options: ShedOptions;
   #draining: boolean;
   #egress: Egress = { isImpaired: false, mayLead: true };
   #isColdCut = false;
@@ -85,9 +90,8 @@ export class ShedState implements DrainMark {
   /** Changes run one after the other, so that file and shards end with the same one. */
   #last: Promise<void> = Promise.resolve();
 
-  constructor(gateway: ShardGateway, dataDir: string, draining: boolean) {
-    this.#gateway = gateway;
-    this.#dataDir = dataDir;
+  constructor(options: ShedOptions, draining: boolean) {
+    this.#options = options;
     this.#draining = draining;
   }
 
@@ -137,11 +141,10 @@ export class ShedState implements DrainMark {
     const never = this.#draining || (this.#egress.isImpaired && !this.#egress.mayLead);
     const priority = never ? 'none' : this.#isColdCut ? 'low' : 'normal';
     const asked: ShedRequest = { priority, reasons: this.bits };
-    const shards = Array.from({ length: this.#gateway.shardCount }, (_, shard) => shard);
-    const retry = { clock: REAL_CLOCK, policy: POLICY };
-    const answers = await Promise.all(
-      shards.map((shard) => callShard(this.#gateway, QUERIES.shed, shard, asked, { retry })),
-    );
+    const { gateway, runtime } = this.#options;
+    const shards = Array.from({ length: gateway.shardCount }, (_, shard) => shard);
+    const retry = { clock: runtime, policy: POLICY };
+    const answers = await Promise.all(shards.map((shard) => callShard(gateway, QUERIES.shed, shard, asked, { retry })));
     const refused = firstRefusal(answers);
     if (refused !== undefined) throw new MillraceError(refused.code);
   }
@@ -155,7 +158,7 @@ export class ShedState implements DrainMark {
   async #change(draining: boolean): Promise<void> {
     if (draining !== this.#draining) {
       try {
-        await writeDrainMark(this.#dataDir, draining);
+        await writeDrainMark(this.#options.dataDir, draining);
       } catch (error) {
         const isFull = ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
         throw isFull ? new MillraceError('DISK_FULL', undefined, { cause: error }) : error;

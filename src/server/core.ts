@@ -8,6 +8,7 @@ import type { Claim } from './claim.ts';
 import { beginRun } from './directory-run.ts';
 import { Membership } from './node-identity.ts';
 import { endOnFailure } from './process.ts';
+import { PROCESS_RUNTIME } from './runtime.ts';
 import { Shards, clusterOf } from './shards.ts';
 
 export interface Core {
@@ -21,7 +22,11 @@ export interface Core {
 export async function startCore(config: Config, claim: Claim, log: Logger): Promise<Core> {
   const { layout, wasDraining } = claim;
   const { dataDir } = config.storage;
-  const cold = await startColdStore(config, layout.shardCount, createLogger('cold'));
+  const cold = await startColdStore(config, {
+    shardCount: layout.shardCount,
+    runtime: PROCESS_RUNTIME,
+    log: createLogger('cold'),
+  });
   const shards = new Shards({
     count: layout.shardCount,
     groupCount: layout.groupCount,
@@ -42,7 +47,7 @@ export async function startCore(config: Config, claim: Claim, log: Logger): Prom
   const membership = new Membership(dataDir, directory, log, endOnFailure(log));
   shards.begin(membership);
   await shards.ready();
-  const drainMark = new ShedState(gateway, dataDir, wasDraining);
+  const drainMark = new ShedState({ gateway, dataDir, runtime: PROCESS_RUNTIME }, wasDraining);
   // Before traffic. Shards already start in no-lead mode.
   await drainMark.apply();
   if (wasDraining)

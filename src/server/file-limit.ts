@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { ADMIN_CONNECTIONS_MAX, type ConnectionBounds, Connections, connectionsTo } from '../http/connections.ts';
 import type { Logger } from '../logging/logger.ts';
+import { PROCESS_RUNTIME } from './runtime.ts';
 
 /**
  * Libraries, event loops, logs, the pool's threads, connections to the cold store and to webhooks, files of backups.
@@ -57,5 +58,5 @@ export function openConnections(config: Wanted, log: Logger): Connections {
   const { warning, ...bounds } = connectionBounds(config, openFilesMax() ?? FILES_UNKNOWN);
   if (warning !== undefined) log.warn(warning);
   const warn = (fields: Readonly<Record<string, unknown>>, message: string): void => log.warn(fields, message);
-  return new Connections(bounds, { monotonicMs: () => performance.now(), warn, connectionsTo });
+  return new Connections(bounds, { monotonicMs: () => PROCESS_RUNTIME.monotonicMs(), warn, connectionsTo });
 }

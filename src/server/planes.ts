@@ -13,6 +13,7 @@ import { HttpCounters } from '../metrics/http-metrics.ts';
 import { describeShed } from '../placement/state/shed.ts';
 import type { Core } from './core.ts';
 import { openConnections } from './file-limit.ts';
+import { PROCESS_RUNTIME } from './runtime.ts';
 import type { Services } from './services.ts';
 import { clusterOf } from './shards.ts';
 
@@ -41,7 +42,7 @@ function composePlanes(node: Node): Planes {
     forks,
     metrics,
     settings: httpSettings(config),
-    monotonicMs: () => performance.now(),
+    monotonicMs: () => PROCESS_RUNTIME.monotonicMs(),
     connections: openConnections(config, http),
     logError: (error, where) => http.error({ err: error, where }, 'handler failed'),
   };

@@ -9,6 +9,7 @@ import { Governance } from '../placement/governance.ts';
 import { Subscriptions } from '../subscriptions/service/subscriptions.ts';
 import type { Claim } from './claim.ts';
 import type { Core } from './core.ts';
+import { PROCESS_RUNTIME as runtime } from './runtime.ts';
 import { clusterOf } from './shards.ts';
 
 export interface Services {
@@ -22,14 +23,20 @@ export interface Services {
 
 export function openServices(config: Config, { layout }: Claim, core: Core): Services {
   const { gateway, shards, membership, cold, drainMark } = core;
-  const reachesStore = cold === undefined ? undefined : (): Promise<boolean> => cold.service.reaches();
-  const governance = new Governance(config, layout.nodeId, gateway, drainMark, reachesStore);
+  const governance = new Governance({
+    config,
+    nodeId: layout.nodeId,
+    gateway,
+    shed: drainMark,
+    reachesStore: cold === undefined ? undefined : () => cold.service.reaches(),
+    runtime,
+  });
   const quotas = new QuotaGate(
     gateway,
-    () => performance.now(),
-    (ms, run) => void setTimeout(run, ms).unref(),
+    () => runtime.monotonicMs(),
+    (ms, run) => void runtime.setTimer(ms, run),
   );
-  const forks = openForks(quotas);
+  const forks = openForks(quotas, runtime);
   const subscriptions = openSubscriptions(config, layout.nodeId, core, governance);
   const backups = openBackups({
     gateway,
@@ -40,6 +47,7 @@ export function openServices(config: Config, { layout }: Claim, core: Core): Ser
     coldGraces: gracesOf(config.storage.cold),
     membership,
     log: createLogger('backup'),
+    runtime,
   });
   return { governance, quotas, forks, subscriptions, backups };
 }
@@ -55,9 +63,7 @@ function openSubscriptions(config: Config, nodeId: number, { gateway }: Core, go
     publicUrl: config.subscriptions.publicUrl,
     signingKey: config.subscriptions.signingKey,
     log: createLogger('subscriptions'),
-    nowMs: () => Date.now(),
-    clockMs: () => performance.now(),
-    random: () => Math.random(),
+    runtime,
   });
 }
 

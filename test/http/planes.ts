@@ -10,6 +10,7 @@ import { HttpCounters } from '../../src/metrics/http-metrics.ts';
 import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { openBackups } from '../../src/backup/backups.ts';
 import { NO_FORKS } from './no-forks.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 
 /** A drain mark without a disk or shards. */
 export class FakeDrainMark {
@@ -95,6 +96,7 @@ export function newOperations(gateway: ScriptedGateway): Operations {
       coldGraces: undefined,
       membership: { lineage: { cluster_id: null, restored_from: [] }, restored: () => undefined },
       log: { warn: () => undefined },
+      runtime: PROCESS_RUNTIME,
     }),
   };
 }

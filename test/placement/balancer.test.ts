@@ -6,6 +6,7 @@ import { Balancer, type Situation, planTransfers } from '../../src/placement/bal
 import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
 import type { CallOutcome } from '../../src/protocol/call-result.ts';
+import { FakeRuntime } from '../support/fake-runtime.ts';
 
 interface Row {
   readonly title: string;
@@ -118,6 +119,7 @@ class Cluster {
       QUERIES.admin.result.write(reply, { outcome, body: { transferred: outcome === 'done' } });
     };
     this.balancer = new Balancer({
+      runtime: new FakeRuntime(),
       nodeId: 1,
       gateway: this.gateway,
       isDraining: () => this.draining,

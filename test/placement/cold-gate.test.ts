@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import type { GroupView } from '../../src/placement/balancer.ts';
 import { ColdGate } from '../../src/placement/cold-gate.ts';
 import { describeShed } from '../../src/placement/state/shed.ts';
+import { FakeRuntime } from '../support/fake-runtime.ts';
 
 const NODE = 1;
 
@@ -20,6 +21,7 @@ class Rig {
   readonly asked: number[] = [];
   readonly errors: unknown[] = [];
   readonly gate = new ColdGate({
+    runtime: new FakeRuntime(),
     nodeId: NODE,
     intervalMs: 1000,
     unhealthyTicks: 3,

@@ -8,6 +8,7 @@ import { ClusterProbe, type ProbeOutcome } from '../../src/peer/probe.ts';
 import type { GroupView } from '../../src/placement/balancer.ts';
 import { EgressGate, egressNews } from '../../src/placement/egress-gate.ts';
 import type { Egress } from '../../src/placement/shed-state.ts';
+import { FakeRuntime } from '../support/fake-runtime.ts';
 
 const HOST = '127.0.0.1';
 const NODE = 1;
@@ -21,6 +22,7 @@ class Rig {
   readonly news: string[] = [];
   readonly asked: number[] = [];
   readonly gate = new EgressGate({
+    runtime: new FakeRuntime(),
     nodeId: NODE,
     intervalMs: 1000,
     unhealthyTicks: 3,

@@ -12,6 +12,7 @@ import { ScriptedGateway } from '../support/scripted-gateway.ts';
 import { run, withServer } from '../support/server.ts';
 import { requestOnce } from '../support/raw-client.ts';
 import { QUERIES } from '../../src/protocol/operations.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 
 const FILE = 'leadership-shed.json';
 
@@ -71,7 +72,7 @@ test('a damaged file is refused with what to do', (t) => {
 test('a change is on disk and with every shard when it resolves; a repeat tells the shards again', async (t) => {
   const path = folder(t);
   const gateway = new ScriptedGateway();
-  const state = new ShedState(gateway, path, false);
+  const state = new ShedState({ gateway, dataDir: path, runtime: PROCESS_RUNTIME }, false);
   await state.apply();
   assert.deepEqual(told(gateway), [
     [0, 0],
@@ -101,7 +102,7 @@ test('a change is on disk and with every shard when it resolves; a repeat tells 
 
 test('the mark and the findings of the gates come and go independently', async (t) => {
   const gateway = new ScriptedGateway(1, 1);
-  const state = new ShedState(gateway, folder(t), false);
+  const state = new ShedState({ gateway, dataDir: folder(t), runtime: PROCESS_RUNTIME }, false);
   const changes: readonly (readonly [change: () => Promise<void>, bits: number, refuses: number])[] = [
     [() => state.setEgress({ isImpaired: true, mayLead: false }), 2, 1],
     [() => state.setEgress({ isImpaired: true, mayLead: true }), 2, 0],
@@ -123,7 +124,7 @@ test('the mark and the findings of the gates come and go independently', async (
 test('a full mailbox is retried; a shard that refuses fails the change, and a repeat repairs it', async (t) => {
   const path = folder(t);
   const gateway = new ScriptedGateway();
-  const state = new ShedState(gateway, path, false);
+  const state = new ShedState({ gateway, dataDir: path, runtime: PROCESS_RUNTIME }, false);
   gateway.full = true;
   const change = state.set(true);
   setImmediate(() => {
@@ -146,7 +147,7 @@ test('a full mailbox is retried; a shard that refuses fails the change, and a re
 
 test('a mark that cannot be written changes nothing', async (t) => {
   const gateway = new ScriptedGateway();
-  const state = new ShedState(gateway, join(folder(t), 'gone'), false);
+  const state = new ShedState({ gateway, dataDir: join(folder(t), 'gone'), runtime: PROCESS_RUNTIME }, false);
   await assert.rejects(state.set(true), /ENOENT/);
   assert.equal(state.draining, false);
   assert.equal(gateway.asked.length, 0);

@@ -58,7 +58,7 @@ export class SimProcess implements Endpoint {
   readonly #inOrder = new Map<number, (reply: Reply) => void>();
   #slots = 0;
   /** Of this run of the process. The wall clock may be off, and the other one a little too fast or too slow. */
-  readonly #runtime: Runtime = {
+  readonly runtime: Runtime = {
     nowMs: () => this.wallMs,
     monotonicMs: () => this.#clockMs,
     random: () => this.#random.next(),
@@ -95,8 +95,8 @@ export class SimProcess implements Endpoint {
     const seed = this.#random.int(1, 1e9);
     const pace = options.thin !== undefined || options.starved ? 'paced' : 'at once';
     const wake = (): void => this.wake();
-    const inbox = openInbox({ shard: () => this.shard, wake, runtime: this.#runtime });
-    this.peers = new SimPeers(this.id, boot, network, this.#runtime, inbox, pace);
+    const inbox = openInbox({ shard: () => this.shard, wake, runtime: this.runtime });
+    this.peers = new SimPeers(this.id, boot, network, this.runtime, inbox, pace);
     this.shard = new Shard({
       shard: 0,
       nodeId: this.id,
@@ -106,7 +106,7 @@ export class SimProcess implements Endpoint {
       replies: this.#target,
       voters: options.voters,
       nodes: options.nodes,
-      runtime: this.#runtime,
+      runtime: this.runtime,
       seed,
       boot,
       messages: options.messages,

@@ -12,9 +12,14 @@ const READERS: Table = {
   'src/server/runtime.ts': 'the port that gives it to others',
   'workers/shard.ts': 'commands carry it',
   'src/shard/inbox.ts': 'commands carry it',
-  'src/server/services.ts': 'records of the log of subscriptions carry it',
-  'src/backup/backups.ts': 'shown to operators',
-  'src/cold/service/start.ts': 'since when the store is away, shown to operators',
+  'src/backup/export/ended-exports.ts': 'shown to operators',
+  'src/cold/service/health.ts': 'since when the store is away, shown to operators',
+  'src/subscriptions/service/driver.ts': 'records of the log carry it; leases and pauses in the log',
+  'src/subscriptions/service/key-rotation.ts': 'from when keys sign, as records say',
+  'src/subscriptions/service/linker.ts': 'records of the log carry it',
+  'src/subscriptions/service/subscription-membership.ts': 'records of the log carry it',
+  'src/subscriptions/service/workers.ts': 'records of the log carry it; when tokens end',
+  'src/subscriptions/webhooks/delivering.ts': 'when tokens and signatures end',
   'src/cold/store/dir-store.ts': 'compared with times of files',
   'src/cold/store/s3-upload.ts': 'compared with times of uploads',
   'src/http/live/sse.ts': "cursors of the protocol count the clock's intervals",
@@ -78,7 +83,8 @@ export function clockViolations(sources: Sources, readers = READERS, judges = JU
 
 function readsWallClock(node: Node): boolean {
   if (node['type'] === 'MemberExpression') {
-    const [object, property] = [nameOf(node['object']), nameOf(node['property'])];
+    const property = nameOf(node['property']);
+    const object = lastNameOf(node['object']);
     return (object === 'Date' && property === 'now') || (object === 'runtime' && property === 'nowMs');
   }
   const isCall = node['type'] === 'NewExpression' || node['type'] === 'CallExpression';
@@ -105,6 +111,11 @@ function* nodes(node: Node): Generator<Node> {
     for (const one of Array.isArray(child) ? (child as readonly unknown[]) : [child])
       if (isNode(one)) yield* nodes(one);
   }
+}
+
+/** `runtime` of `runtime`, `this.#runtime` and `this.#options.runtime`. */
+function lastNameOf(node: unknown): unknown {
+  return isNode(node) && node['type'] === 'MemberExpression' ? nameOf(node['property']) : nameOf(node);
 }
 
 function nameOf(node: unknown): unknown {

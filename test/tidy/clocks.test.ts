@@ -11,6 +11,10 @@ test('wall clocks go into commands and rows, and into no wait', () => {
 const PLANTED: readonly (readonly [string, RegExp])[] = [
   ['export const f = (): number => Date.now();', /x\.ts reads the wall clock/],
   ['export const f = (runtime: { nowMs(): number }): number => runtime.nowMs();', /x\.ts reads the wall clock/],
+  [
+    'export class A { readonly #o = { runtime: { nowMs: () => 0 } }; f(): number { return this.#o.runtime.nowMs(); } }',
+    /x\.ts reads the wall clock/,
+  ],
   ['export const f = (): Date => new Date();', /x\.ts reads the wall clock/],
   ['export const f = (nowMs: number, atMs: number): boolean => nowMs > atMs + 5000;', /x\.ts compares nowMs/],
   ['export const f = (o: { nowMs(): number }): boolean => o.nowMs() >= 1;', /x\.ts compares nowMs/],

@@ -18,6 +18,7 @@ import { rowSize, writeRow } from '../../src/base/row-bytes.ts';
 import { removeFolder, temporaryFolder } from '../support/server.ts';
 import { IDENTITY } from './layout-inputs.ts';
 import { Layouts, bytesFrom, utf8 } from './layouts.ts';
+import { PROCESS_RUNTIME } from '../../src/server/runtime.ts';
 
 const GROUPS = [2, 0x0103];
 const PEER = 0x0102_0304;
@@ -130,7 +131,13 @@ test('millrace.json and cold-store.json', async (t) => {
   });
   assert(countStart(folder, opened));
   layouts.sameText('started again', text());
-  await prepareDirectory(folder, join(folder, 'cold'), 'root', 10_000);
+  await prepareDirectory({
+    dataDir: folder,
+    directory: join(folder, 'cold'),
+    root: 'root',
+    timeoutMs: 10_000,
+    runtime: PROCESS_RUNTIME,
+  });
   layouts.sameText('cold store', readFileSync(join(folder, 'cold-store.json'), 'utf8').replaceAll(folder, '/data'));
   layouts.end();
 });

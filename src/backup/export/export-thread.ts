@@ -4,6 +4,7 @@
  * busy one.
  */
 import { Worker } from 'node:worker_threads';
+import type { Runtime } from '../../base/runtime.ts';
 import type { ExportOrder } from './group-export.ts';
 import type { FromExports, ToExports } from './exporting.ts';
 
@@ -29,8 +30,6 @@ export interface ExportRun {
 /** Source of an export's rows; the simulator has its own. */
 export interface ExportReaders {
   open(shard: number, order: ExportOrder, taker: ExportTaker): ExportRun;
-  /** Part of the port: runs it after the delay. */
-  after(delayMs: number, run: () => void): void;
 }
 
 export class ExportThread implements ExportReaders {
@@ -38,17 +37,19 @@ export class ExportThread implements ExportReaders {
   readonly #takers = new Map<number, ExportTaker>();
   #worker: Worker | undefined;
   #last = 0;
-  #idle: NodeJS.Timeout | undefined;
+  readonly #runtime: Pick<Runtime, 'setTimer'>;
+  #cancelIdle: (() => void) | undefined;
 
   /** `directories` are those of the shards' stores. */
-  constructor(directories: readonly string[]) {
+  constructor(directories: readonly string[], runtime: Pick<Runtime, 'setTimer'>) {
     this.#directories = directories;
+    this.#runtime = runtime;
   }
 
   open(shard: number, order: ExportOrder, taker: ExportTaker): ExportRun {
     const id = ++this.#last;
     this.#takers.set(id, taker);
-    clearTimeout(this.#idle);
+    this.#cancelIdle?.();
     this.#worker ??= this.#start();
     this.#post({ open: id, shard, order });
     return {
@@ -61,13 +62,9 @@ export class ExportThread implements ExportReaders {
     };
   }
 
-  after(delayMs: number, run: () => void): void {
-    setTimeout(run, delayMs).unref();
-  }
-
   /** Ends the thread and its read transactions. */
   async stop(): Promise<void> {
-    clearTimeout(this.#idle);
+    this.#cancelIdle?.();
     const worker = this.#worker;
     if (worker === undefined) return;
     this.#worker = undefined;
@@ -109,9 +106,8 @@ export class ExportThread implements ExportReaders {
 
   #rest(): void {
     if (this.#takers.size > 0) return;
-    clearTimeout(this.#idle);
-    this.#idle = setTimeout(() => void this.stop(), IDLE_MS);
-    this.#idle.unref();
+    this.#cancelIdle?.();
+    this.#cancelIdle = this.#runtime.setTimer(IDLE_MS, () => void this.stop());
   }
 }
 

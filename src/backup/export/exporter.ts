@@ -4,7 +4,7 @@
  * a large one has its digest only at its end.
  */
 import { errorCode } from '../../base/errors.ts';
-import { type RetryPolicy, sendUntilDone } from '../../gateway/retry.ts';
+import { type RetryClock, type RetryPolicy, sendUntilDone } from '../../gateway/retry.ts';
 import type { ExportEnd, ExportSink } from '../ports.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { Reply } from '../../protocol/reply.ts';
@@ -22,6 +22,7 @@ const REST_MS = 5 * 60_000;
 export interface ExportParts {
   readonly gateway: ShardGateway;
   readonly readers: ExportReaders;
+  readonly runtime: RetryClock;
   /** This many bytes were sent; returns in how many ms as many may follow. */
   delayMs(bytes: number): number;
   begun(group: number): void;
@@ -88,7 +89,7 @@ class Export {
   }
 
   #later(): void {
-    this.#parts.readers.after(HOLD_MS, () => this.#hold());
+    this.#parts.runtime.setTimer(HOLD_MS, () => this.#hold());
   }
 
   /** The shard ends exports that are not kept alive, and those that hold pages it needs. */
@@ -124,7 +125,7 @@ class Export {
   #left(bytes: number): void {
     const delayMs = this.#parts.delayMs(bytes);
     if (delayMs === 0) this.#run?.left(bytes);
-    else this.#parts.readers.after(delayMs, () => this.#run?.left(bytes));
+    else this.#parts.runtime.setTimer(delayMs, () => this.#run?.left(bytes));
   }
 
   #fail(code: ExportEnd['code'], reason: string): void {
@@ -144,10 +145,9 @@ class Export {
   }
 
   #ask(step: 'hold' | 'close', onReply: (reply: Reply) => void): void {
-    const { gateway, readers } = this.#parts;
+    const { gateway, runtime } = this.#parts;
     const request = requestFor(QUERIES.exportGroup, this.#group, { step, id: this.#id });
-    const clock = { monotonicMs: () => 0, after: (ms: number, run: () => void) => readers.after(ms, run) };
-    sendUntilDone({ gateway, clock, policy: POLICY }, request, (reply) => {
+    sendUntilDone({ gateway, clock: runtime, policy: POLICY }, request, (reply) => {
       if (reply !== undefined) onReply(reply);
     });
   }

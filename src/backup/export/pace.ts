@@ -3,6 +3,7 @@
  * because it passes the main thread, and because the tool may run on the same machine, whatever the priorities.
  */
 import { EXPORT_BUSY_BYTES_PER_SECOND } from '../../base/limits.ts';
+import type { Runtime } from '../../base/runtime.ts';
 
 /** Requests per second from which a node counts as busy; an export itself makes two. */
 const BUSY_REQUESTS = 100;
@@ -10,23 +11,23 @@ const LOOK_MS = 100;
 
 export class Pace {
   readonly #requests: () => number;
-  readonly #clockMs: () => number;
+  readonly #runtime: Pick<Runtime, 'monotonicMs'>;
   #seen: number;
   #seenAtMs: number;
   #busy = false;
   #nextMs = 0;
 
-  /** `requests`: the total that the node has accepted; `clockMs`: monotonic. */
-  constructor(requests: () => number, clockMs: () => number) {
+  /** `requests`: the total that the node has accepted. */
+  constructor(requests: () => number, runtime: Pick<Runtime, 'monotonicMs'>) {
     this.#requests = requests;
-    this.#clockMs = clockMs;
+    this.#runtime = runtime;
     this.#seen = requests();
-    this.#seenAtMs = clockMs();
+    this.#seenAtMs = runtime.monotonicMs();
   }
 
   /** This many bytes were sent; returns in how many ms as many may follow. */
   delayMs(bytes: number): number {
-    const clockMs = this.#clockMs();
+    const clockMs = this.#runtime.monotonicMs();
     this.#look(clockMs);
     this.#nextMs = Math.max(this.#nextMs, clockMs);
     if (!this.#busy) return 0;

@@ -3,9 +3,9 @@
  * answered, and the upload waits meanwhile. A failure is undone before it is answered, so nothing half-done remains
  * unless this node dies; then the next attempt undoes it.
  */
-import { randomBytes } from 'node:crypto';
 import { type Contents, type DocumentHead, DocumentReader } from '../format/document.ts';
-import { fromHex } from '../../base/hex.ts';
+import type { Runtime } from '../../base/runtime.ts';
+import { fromHex, toHex } from '../../base/hex.ts';
 import { ERRORS, type ErrorCode } from '../../base/errors.ts';
 import { IMPORT_PIECE_BYTES } from '../../base/limits.ts';
 import type { ImportFeed, ImportSink } from '../ports.ts';
@@ -16,14 +16,13 @@ import { NO_ORIGIN } from '../../protocol/object-key.ts';
 import { rowSize, writeRow } from '../../base/row-bytes.ts';
 import type { ReadCold } from '../../cold/ports.ts';
 import { type ColdReport, ColdSample } from '../export/cold-sample.ts';
-import { REAL_CLOCK, type RetryClock } from '../../gateway/retry.ts';
+import type { RetryClock } from '../../gateway/retry.ts';
 import type { Callable } from '../../gateway/shard-client.ts';
 import { Proposer } from './proposer.ts';
 import { Spool, SpoolError } from './spool.ts';
 import { COMMANDS } from '../../protocol/operations.ts';
 
 const TOKEN_BYTES = 8;
-const newToken = (): string => randomBytes(TOKEN_BYTES).toString('hex');
 const PREFIX = new Uint8Array(2);
 /** Rounds of BEGIN and of undoing an earlier attempt. */
 const ROUNDS_MAX = 3;
@@ -47,12 +46,14 @@ export interface ImportHost {
   lookAt(sample: ColdSample, read: ReadCold | undefined, tell: (report: ColdReport | undefined) => void): void;
 }
 
-const REAL_HOST: ImportHost = {
-  clock: REAL_CLOCK,
-  pieceBytes: IMPORT_PIECE_BYTES,
-  newToken,
-  lookAt: (sample, read, tell) => void sample.look(read).then((report) => tell(report)),
-};
+export function importHost(runtime: Runtime): ImportHost {
+  return {
+    clock: runtime,
+    pieceBytes: IMPORT_PIECE_BYTES,
+    newToken: () => toHex(runtime.randomBytes(TOKEN_BYTES)),
+    lookAt: (sample, read, tell) => void sample.look(read).then((report) => tell(report)),
+  };
+}
 
 export class Import implements ImportFeed {
   readonly #group: number;
@@ -85,7 +86,7 @@ export class Import implements ImportFeed {
     group: number,
     { digest, adopts, directory, readCold }: Upload,
     sink: ImportSink,
-    host = REAL_HOST,
+    host: ImportHost,
   ) {
     this.#host = host;
     this.#token = host.newToken();

@@ -8,6 +8,7 @@
  */
 import { availableParallelism } from 'node:os';
 import { Piscina } from 'piscina';
+import type { Runtime } from '../../base/runtime.ts';
 import type { Backend } from '../store/backend.ts';
 import { mergeBytes } from '../store/merge-objects.ts';
 import type { ColdOutcome, ColdTask, Failed } from './pool-tasks.ts';
@@ -30,6 +31,7 @@ export interface PoolOptions {
   readonly backend: Backend;
   /** Bound of one operation. */
   readonly timeoutMs: number;
+  readonly runtime: Runtime;
   readonly onError: (error: unknown) => void;
   /** Outcome of each task, before its caller gets it. */
   readonly onOutcome?: (op: ColdTask['op'], outcome: ColdOutcome<ColdTask['op']>) => void;
@@ -38,6 +40,7 @@ export interface PoolOptions {
 export class ColdPool {
   readonly #piscina: Piscina<ColdTask, ColdOutcome<ColdTask['op']>>;
   readonly #timeoutMs: number;
+  readonly #runtime: Runtime;
   readonly #onOutcome: PoolOptions['onOutcome'];
   #closed = false;
   #tasks = 0;
@@ -46,6 +49,7 @@ export class ColdPool {
 
   constructor(options: PoolOptions) {
     this.#timeoutMs = options.timeoutMs;
+    this.#runtime = options.runtime;
     this.#onOutcome = options.onOutcome;
     this.#piscina = new Piscina({
       filename: entry(),
@@ -93,12 +97,12 @@ export class ColdPool {
   async close(waitMs: number): Promise<void> {
     this.#closed = true;
     if (this.#tasks > 0) {
-      let timer: NodeJS.Timeout | undefined;
+      let cancel: (() => void) | undefined;
       await new Promise<void>((resolve) => {
         this.#idle = resolve;
-        timer = setTimeout(resolve, waitMs);
+        cancel = this.#runtime.setTimer(waitMs, resolve);
       });
-      clearTimeout(timer);
+      cancel?.();
     }
     await this.#piscina.destroy();
   }
@@ -120,12 +124,12 @@ export class ColdPool {
         this.#onOutcome?.(task.op, outcome);
         resolve(outcome);
       };
-      const timer = setTimeout(() => {
+      const cancel = this.#runtime.setTimer(boundMs, () => {
         end({ ok: false, failure: 'unreachable', message: `${task.op}: no answer within ${boundMs} ms` });
-      }, boundMs);
+      });
       // #perform() does not reject.
       void done.then((outcome) => {
-        clearTimeout(timer);
+        cancel();
         end(outcome);
       });
     });

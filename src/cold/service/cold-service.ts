@@ -4,6 +4,7 @@
  */
 import { DIGEST_BYTES } from '../../digest/blake3.ts';
 import { assert } from '../../base/assert.ts';
+import type { Runtime } from '../../base/runtime.ts';
 import type { ColdPool } from './cold-pool.ts';
 import type { ColdOutcome } from './pool-tasks.ts';
 import type { ChunkRef } from '../../protocol/cold.ts';
@@ -15,6 +16,7 @@ const PROOF_MS = 1000;
 
 export class ColdService {
   readonly #pool: ColdPool;
+  readonly #runtime: Pick<Runtime, 'monotonicMs'>;
   #proof: Promise<boolean> | undefined;
   #proofUntilMs = -Infinity;
   readonly counters = {
@@ -29,8 +31,9 @@ export class ColdService {
     mergeErrors: 0,
   };
 
-  constructor(pool: ColdPool) {
+  constructor(pool: ColdPool, runtime: Pick<Runtime, 'monotonicMs'>) {
     this.#pool = pool;
+    this.#runtime = runtime;
   }
 
   /** `body` is detached. */
@@ -84,11 +87,11 @@ export class ColdService {
    * share the answer.
    */
   reaches(): Promise<boolean> {
-    const clockMs = performance.now();
+    const clockMs = this.#runtime.monotonicMs();
     if (this.#proof === undefined || clockMs > this.#proofUntilMs) {
       this.#proofUntilMs = Infinity;
       this.#proof = this.#pool.run<'probe'>({ op: 'probe' }).then(({ ok }) => {
-        this.#proofUntilMs = performance.now() + PROOF_MS;
+        this.#proofUntilMs = this.#runtime.monotonicMs() + PROOF_MS;
         return ok;
       });
     }

@@ -7,25 +7,30 @@
  */
 import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Runtime } from '../../base/runtime.ts';
 import { isDirStore, makeDirStore } from '../store/dir-store.ts';
 import { ConfigError } from '../../config/error.ts';
 
 const FILE = 'cold-store.json';
 const FORMAT = 1;
 
+export interface DirectoryOptions {
+  readonly dataDir: string;
+  readonly directory: string;
+  readonly root: string;
+  readonly timeoutMs: number;
+  readonly runtime: Pick<Runtime, 'setTimer'>;
+}
+
 /**
  * Ensures that the store exists, unless the directory does not answer within `timeoutMs` (then it is created at the
  * next start). Throws ConfigError when it cannot be created, and when it existed before and is gone.
  */
-export async function prepareDirectory(
-  dataDir: string,
-  directory: string,
-  root: string,
-  timeoutMs: number,
-): Promise<void> {
+export async function prepareDirectory(options: DirectoryOptions): Promise<void> {
+  const { dataDir, directory, root } = options;
   const place = join(directory, root);
   const wasUsed = (await remembered(dataDir)) === place;
-  const within = <T>(promise: Promise<T>): Promise<T | undefined> => inTime(timeoutMs, place, promise);
+  const within = <T>(promise: Promise<T>): Promise<T | undefined> => inTime(options, place, promise);
   const isThere = await within(isDirStore(directory, root));
   if (wasUsed && isThere === false) {
     throw new ConfigError(
@@ -39,17 +44,21 @@ export async function prepareDirectory(
 }
 
 /** Undefined: it takes too long (a hanging network file system). */
-async function inTime<T>(timeoutMs: number, place: string, promise: Promise<T>): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
+async function inTime<T>(
+  { runtime, timeoutMs }: DirectoryOptions,
+  place: string,
+  promise: Promise<T>,
+): Promise<T | undefined> {
+  let cancel: (() => void) | undefined;
   const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), timeoutMs);
+    cancel = runtime.setTimer(timeoutMs, () => resolve(undefined));
   });
   try {
     return await Promise.race([promise, late]);
   } catch (error) {
     throw new ConfigError(`storage.cold: cannot write to the directory ${place}: ${(error as Error).message}`);
   } finally {
-    clearTimeout(timer);
+    cancel?.();
   }
 }
 

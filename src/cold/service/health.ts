@@ -3,6 +3,7 @@
  * all operations until they work; after an idle time, one cheap request checks that the store is there. It logs when
  * operations begin to fail, when they work again, and a reminder in between.
  */
+import type { Runtime } from '../../base/runtime.ts';
 import type { ColdOutcome, ColdTask } from './pool-tasks.ts';
 
 type Op = ColdTask['op'];
@@ -21,10 +22,7 @@ export interface ColdHealthOptions {
   /** Does not reject; its outcome is also passed to met(). */
   run(op: 'probe' | 'look'): Promise<ColdOutcome<Op>>;
   log(level: 'warn' | 'info', fields: Readonly<Record<string, unknown>>, sentence: string): void;
-  /** Calls `run` once, later; returns its cancellation. */
-  after(ms: number, run: () => void): () => void;
-  monotonicMs(): number;
-  wallMs(): number;
+  readonly runtime: Pick<Runtime, 'nowMs' | 'monotonicMs' | 'setTimer'>;
 }
 
 export interface ColdHealthReport {
@@ -82,7 +80,7 @@ export class ColdHealth {
   met(op: Op, outcome: ColdOutcome<Op>): void {
     // Caused by this node, not by the store.
     if (!outcome.ok && (outcome.failure === 'busy' || outcome.failure === 'stopped')) return;
-    this.#metAtMs = this.#options.monotonicMs();
+    this.#metAtMs = this.#options.runtime.monotonicMs();
     // A missing or altered object was looked up in a store that answers.
     if (outcome.ok || (op !== 'probe' && (outcome.failure === 'missing' || outcome.failure === 'bad')))
       this.#worked(op);
@@ -95,7 +93,7 @@ export class ColdHealth {
     else this.#failing.delete(op);
     if (this.#failing.size > 0) return this.#hope();
     if (!this.#isTold) return;
-    const clockMs = this.#options.monotonicMs();
+    const clockMs = this.#options.runtime.monotonicMs();
     this.#isTold = false;
     this.#toldAtMs = clockMs;
     this.#options.log('info', { awayMs: Math.round(clockMs - this.#sinceClockMs) }, 'the cold store works again');
@@ -109,9 +107,9 @@ export class ColdHealth {
   }
 
   #failed(op: Op, reason: string): void {
-    const clockMs = this.#options.monotonicMs();
+    const clockMs = this.#options.runtime.monotonicMs();
     if (this.#failing.size === 0) {
-      this.#sinceMs = this.#options.wallMs();
+      this.#sinceMs = this.#options.runtime.nowMs();
       this.#sinceClockMs = clockMs;
       this.#retryMs = RETRY_MS_MIN;
       // The next check is not the idle one.
@@ -133,13 +131,16 @@ export class ColdHealth {
   #wait(): void {
     this.#forget?.();
     if (this.#stopped) return;
-    this.#forget = this.#options.after(this.#failing.size > 0 ? this.#retryMs : IDLE_MS, () => void this.#look());
+    this.#forget = this.#options.runtime.setTimer(
+      this.#failing.size > 0 ? this.#retryMs : IDLE_MS,
+      () => void this.#look(),
+    );
   }
 
   async #look(): Promise<void> {
     const isFailing = this.#failing.size > 0;
     this.#retryMs = Math.min(2 * this.#retryMs, RETRY_MS_MAX);
-    const isIdle = this.#options.monotonicMs() - this.#metAtMs >= IDLE_MS;
+    const isIdle = this.#options.runtime.monotonicMs() - this.#metAtMs >= IDLE_MS;
     if (isFailing) await this.#options.run('probe');
     else if (isIdle) await this.#options.run('look');
     this.#wait();

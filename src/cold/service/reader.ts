@@ -4,6 +4,7 @@
  * answers and events that the shard sent after the plan; live readers handle that (http/live/topic.ts).
  */
 import { type ErrorCode, errorNumber } from '../../base/errors.ts';
+import type { Runtime } from '../../base/runtime.ts';
 import type { Failed } from './pool-tasks.ts';
 import type { ReplyHandler } from '../../ports.ts';
 import { type ChunkRef, type ColdPlan, decodeColdPlan } from '../../protocol/cold.ts';
@@ -35,7 +36,7 @@ export interface ColdReaderOptions {
   /** Chunks after an answer that are fetched for a sequential reader. */
   readonly aheadChunks: number;
   readonly log: Logger;
-  readonly monotonicMs: () => number;
+  readonly runtime: Pick<Runtime, 'monotonicMs'>;
 }
 
 interface Job {
@@ -269,7 +270,7 @@ export class ColdReader {
   }
 
   #logNowAndThen(reason: string, sentence: string): void {
-    const clockMs = this.#options.monotonicMs();
+    const clockMs = this.#options.runtime.monotonicMs();
     if (clockMs - this.#loggedMs < LOG_EVERY_MS) return;
     this.#loggedMs = clockMs;
     this.#options.log.error({ reason }, sentence);

@@ -5,6 +5,7 @@
  */
 import process from 'node:process';
 import { COMPACT_RUN_MIN } from '../../base/limits.ts';
+import type { Runtime } from '../../base/runtime.ts';
 import type { Config } from '../../config/config.ts';
 import type { ColdConfig } from '../../config/cold.ts';
 import { ConfigError } from '../../config/error.ts';
@@ -38,19 +39,27 @@ export interface ColdStore {
   close(): Promise<void>;
 }
 
+export interface ColdHost {
+  readonly shardCount: number;
+  readonly runtime: Runtime;
+  readonly log: Logger;
+}
+
 /** Undefined: no cold store is configured. Throws ConfigError when it cannot work. */
-export async function startColdStore(config: Config, shardCount: number, log: Logger): Promise<ColdStore | undefined> {
+export async function startColdStore(config: Config, host: ColdHost): Promise<ColdStore | undefined> {
   const { cold } = config.storage;
-  const backend = await backendOf(config.storage.dataDir, cold);
+  const { shardCount, runtime, log } = host;
+  const backend = await backendOf(config.storage.dataDir, cold, runtime);
   if (backend === undefined) return undefined;
   const watched: { health?: ColdHealth } = {};
   const pool = new ColdPool({
     backend,
+    runtime,
     onOutcome: (op, outcome) => watched.health?.met(op, outcome),
     timeoutMs: backend.kind === 's3' ? cold.s3.timeoutMs : DIRECTORY_TIMEOUT_MS,
     onError: (error) => log.error({ err: error }, 'a thread of the pool failed; another one takes its place'),
   });
-  const health = watch(pool, log);
+  const health = watch(pool, host);
   watched.health = health;
   const proof = await pool.run<'probe'>({ op: 'probe' });
   // Permanent failures.
@@ -60,7 +69,7 @@ export async function startColdStore(config: Config, shardCount: number, log: Lo
     throw new ConfigError(`storage.cold: ${proof.message}${hint(cold, proof)}`);
   }
   health.start();
-  const service = new ColdService(pool);
+  const service = new ColdService(pool, runtime);
   const loader = new ChunkLoader(service.read.bind(service), cold.cacheBytesMax);
   let reader: ColdReader | undefined;
   return {
@@ -73,7 +82,7 @@ export async function startColdStore(config: Config, shardCount: number, log: Lo
         send: (request, handler) => gateway.send(request, handler),
         aheadChunks: cold.readAheadChunks,
         log,
-        monotonicMs: () => performance.now(),
+        runtime,
       });
       gateway.useCold(reader);
     },
@@ -125,26 +134,21 @@ export const NO_COLD_STORE_METRICS: Readonly<Record<string, unknown>> = {
   cold_store: { backend: 'none', root: null, bucket: null, region: null, endpoint: null, encryption: null },
 };
 
-function watch(pool: ColdPool, log: Logger): ColdHealth {
+function watch(pool: ColdPool, { runtime, log }: ColdHost): ColdHealth {
   return new ColdHealth({
     run: (op) =>
       op === 'probe'
         ? pool.run<'probe'>({ op })
         : pool.run<'list'>({ op: 'list', prefix: 'probe/', after: '', limit: 1 }),
     log: (level, fields, sentence) => log[level](fields, sentence),
-    after: (ms, run) => {
-      const timer = setTimeout(run, ms).unref();
-      return () => clearTimeout(timer);
-    },
-    monotonicMs: () => performance.now(),
-    wallMs: () => Date.now(),
+    runtime,
   });
 }
 
-async function backendOf(dataDir: string, cold: ColdConfig): Promise<Backend | undefined> {
+async function backendOf(dataDir: string, cold: ColdConfig, runtime: Runtime): Promise<Backend | undefined> {
   if (cold.backend === 'none') return undefined;
   if (cold.backend === 'dir') {
-    await prepareDirectory(dataDir, cold.dir, cold.root, DIRECTORY_TIMEOUT_MS);
+    await prepareDirectory({ dataDir, directory: cold.dir, root: cold.root, timeoutMs: DIRECTORY_TIMEOUT_MS, runtime });
     return { kind: 'dir', root: cold.root, directory: cold.dir };
   }
   return { kind: 's3', root: cold.root, s3: { ...cold.s3, connections: TASKS_PER_THREAD } };

@@ -2,13 +2,13 @@
  * Forks of one node: creates those that its clients request, notifies sources when a fork is gone, and does the same
  * for work that other nodes left undone in the groups that this node leads.
  */
-import { randomBytes } from 'node:crypto';
 import {
   FORKS_IN_MAKING_MAX,
   FORKS_UNDOING_MAX,
   FORK_NOTIFICATIONS_MAX,
   FORK_PIN_CHECKS_MAX,
 } from '../../base/limits.ts';
+import type { Runtime } from '../../base/runtime.ts';
 import type { QuotaGate } from '../../gateway/quota-gate.ts';
 import type { ForkRequest, Forks, ReplyHandler } from '../../ports.ts';
 import type { Reply } from '../../protocol/reply.ts';
@@ -51,12 +51,12 @@ export class ForkService implements Forks {
 
   constructor(port: ForkPort) {
     this.#port = port;
-    this.#pacer = new ForkPacer(port);
+    this.#pacer = new ForkPacer(port.runtime);
     this.#places = Array.from({ length: port.gateway.shardCount }, () => START);
   }
 
   start(): void {
-    this.#port.after(LOOK_MS, () => this.#look());
+    this.#port.runtime.setTimer(LOOK_MS, () => this.#look());
   }
 
   stop(): void {
@@ -103,11 +103,11 @@ export class ForkService implements Forks {
   #undoLater(maker: ForkMaker): void {
     if (this.#undoing >= FORKS_UNDOING_MAX) return;
     this.#undoing++;
-    const untilMs = this.#port.monotonicMs() + UNDO_MS;
+    const untilMs = this.#port.runtime.monotonicMs() + UNDO_MS;
     const attempt = (): void =>
       step(this.#port, maker.abort(), (reply) => {
-        const isOver = reply.code === 0 || this.#stopped || this.#port.monotonicMs() >= untilMs;
-        if (!isOver) return this.#port.after(UNDO_AGAIN_MS, attempt);
+        const isOver = reply.code === 0 || this.#stopped || this.#port.runtime.monotonicMs() >= untilMs;
+        if (!isOver) return void this.#port.runtime.setTimer(UNDO_AGAIN_MS, attempt);
         this.#undoing--;
         return this.#tellIf(maker.group, goneOf(reply), () => undefined);
       });
@@ -148,7 +148,7 @@ export class ForkService implements Forks {
 
   #look(): void {
     if (this.#stopped) return;
-    this.#port.after(LOOK_MS, () => this.#look());
+    this.#port.runtime.setTimer(LOOK_MS, () => this.#look());
     // Earlier findings are still in progress.
     if (this.#busy > 0) return;
     const asks = ++this.#looks % ASK_EVERY === 0;
@@ -213,14 +213,12 @@ function split(key: string): [string, string] {
 /** 48 bits: a collision needs two forks of one stream to draw the same. */
 const TOKEN_BYTES = 6;
 
-/** The service with the clock and the randomness of this process. */
-export function openForks(gateway: QuotaGate): ForkService {
+export function openForks(gateway: QuotaGate, runtime: Runtime): ForkService {
   return new ForkService({
     gateway,
     reserve: (bucket, bytes, done, denied) => gateway.reserve(bucket, bytes, done, denied),
-    after: (ms, run) => void setTimeout(run, ms).unref(),
-    monotonicMs: () => performance.now(),
+    runtime,
     pieceBytes: 0,
-    newToken: () => 1 + randomBytes(TOKEN_BYTES).readUIntBE(0, TOKEN_BYTES),
+    newToken: () => 1 + Buffer.from(runtime.randomBytes(TOKEN_BYTES)).readUIntBE(0, TOKEN_BYTES),
   });
 }

@@ -3,18 +3,18 @@
  * together.
  */
 import { FORK_BYTES_IN_MAKING_MAX, FORK_BYTES_PER_SECOND } from '../../base/limits.ts';
-import type { ForkPort } from './steps.ts';
+import type { RetryClock } from '../../gateway/retry.ts';
 
 /** Shorter waits are skipped: timers are no more precise. */
 const WAIT_MS_MIN = 2;
 
 export class ForkPacer {
-  readonly #port: Pick<ForkPort, 'after' | 'monotonicMs'>;
+  readonly #runtime: RetryClock;
   #bytes = 0;
   #nextMs = 0;
 
-  constructor(port: Pick<ForkPort, 'after' | 'monotonicMs'>) {
-    this.#port = port;
+  constructor(runtime: RetryClock) {
+    this.#runtime = runtime;
   }
 
   /** Bytes that forks under construction inherit. */
@@ -35,10 +35,10 @@ export class ForkPacer {
 
   /** This many bytes were copied: `run` continues when it is their turn. */
   pass(bytes: number, run: () => void): void {
-    const clockMs = this.#port.monotonicMs();
+    const clockMs = this.#runtime.monotonicMs();
     this.#nextMs = Math.max(this.#nextMs, clockMs) + (1000 * bytes) / FORK_BYTES_PER_SECOND;
     const waitMs = this.#nextMs - clockMs;
     if (waitMs < WAIT_MS_MIN) run();
-    else this.#port.after(waitMs, run);
+    else this.#runtime.setTimer(waitMs, run);
   }
 }

@@ -7,16 +7,14 @@ import type { ShardGateway } from '../../ports.ts';
 import { Reply } from '../../protocol/reply.ts';
 import type { Reserved } from '../../gateway/quota-gate.ts';
 import type { Request } from '../../protocol/request.ts';
-import { type RetryPolicy, sendUntilDone } from '../../gateway/retry.ts';
+import { type RetryClock, type RetryPolicy, sendUntilDone } from '../../gateway/retry.ts';
 
 /** What the service for forks needs from its surroundings. */
 export interface ForkPort {
   readonly gateway: Pick<ShardGateway, 'groupOf' | 'groupCount' | 'shardCount' | 'send'>;
   /** Reserves space in the bucket's quota for what a fork inherits. One of the two callbacks is called, later. */
   reserve(bucket: string, bytes: number, done: (room: Reserved) => void, denied: (reply: Reply) => void): void;
-  /** Calls `run` once, later. */
-  after(ms: number, run: () => void): void;
-  monotonicMs(): number;
+  readonly runtime: RetryClock;
   /** An integer from 1 to 2^53 - 1 that no other fork has. */
   newToken(): number;
   /** Maximum size of a piece, unless a message is larger; 0: what one read gives. */
@@ -53,7 +51,7 @@ const POLICY: RetryPolicy = {
 export type StepDone = (reply: Reply, isUnknown: boolean) => void;
 
 export function step(port: ForkPort, request: Request, done: StepDone): void {
-  sendUntilDone({ gateway: port.gateway, clock: port, policy: POLICY }, request, (reply, isUnknown) =>
+  sendUntilDone({ gateway: port.gateway, clock: port.runtime, policy: POLICY }, request, (reply, isUnknown) =>
     done(reply ?? refusal('SHARD_BUSY'), isUnknown),
   );
 }

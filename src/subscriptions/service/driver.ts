@@ -4,8 +4,9 @@
  * continues where this one stopped. Two nodes that both believe to lead do no harm: the log accepts the first of two
  * equal steps, and a receiver may at worst be called twice for one wake.
  */
-import { randomUUID } from 'node:crypto';
+import { toHex } from '../../base/hex.ts';
 import { WEBHOOK_DELIVERIES_MAX, WEBHOOK_SLOW_DELIVERIES_MAX } from '../../base/limits.ts';
+import type { Runtime } from '../../base/runtime.ts';
 import { type Step, decide, retryDelayMs } from '../state/decide.ts';
 import type { Outcome } from '../state/outcome.ts';
 import type { Command } from '../state/record.ts';
@@ -19,6 +20,7 @@ import type { Tails } from './tails.ts';
 const PAUSE_MS = 1000;
 /** Maximum timer: the awaited time may be further away than a timer can count. */
 const SLEEP_MAX_MS = 60_000;
+const WAKE_ID_BYTES = 16;
 
 export interface DriverOptions {
   readonly tails: Pick<Tails, 'of'>;
@@ -27,12 +29,8 @@ export interface DriverOptions {
   readonly append: (command: Command) => Promise<Outcome>;
   readonly send: Delivering;
   readonly log: Logger;
-  /** The wall clock, used by leases and pauses in the log. */
-  readonly nowMs: () => number;
-  /** The monotonic clock, for this node's own waits. */
-  readonly clockMs: () => number;
-  /** In [0, 1). */
-  readonly random: () => number;
+  /** Leases and pauses in the log use its wall clock, this node's own waits the monotonic one. */
+  readonly runtime: Runtime;
 }
 
 /** The result of a delivery. */
@@ -54,7 +52,7 @@ export class Driver {
   #flushDue = false;
   /** When to check again, on the monotonic clock, so that a change of the wall clock is noticed in time. */
   readonly #due = new Map<Subscription, number>();
-  #timer: NodeJS.Timeout | undefined;
+  #cancelTimer: (() => void) | undefined;
   #timerAtMs = Infinity;
   /** A record about them is in flight. */
   readonly #busy = new Set<Subscription>();
@@ -98,7 +96,7 @@ export class Driver {
     this.#due.clear();
     this.#slots.clear();
     this.#unrecorded.clear();
-    clearTimeout(this.#timer);
+    this.#cancelTimer?.();
     this.#timerAtMs = Infinity;
   }
 
@@ -135,15 +133,15 @@ export class Driver {
     this.#due.delete(sub);
     const step = this.#nextStep(sub);
     if (step?.do !== 'deliver') this.#waitsNoMore(sub);
-    if (step !== undefined) this.#take(sub, step, this.#options.nowMs());
+    if (step !== undefined) this.#take(sub, step, this.#options.runtime.nowMs());
   }
 
   /** Undefined: not now. */
   #nextStep(sub: Subscription): Step | undefined {
     if (this.#busy.has(sub)) return undefined;
-    const { nowMs, clockMs } = this.#options;
+    const { runtime } = this.#options;
     const pausedUntilMs = this.#pausedUntilMs.get(sub) ?? 0;
-    if (clockMs() < pausedUntilMs) {
+    if (runtime.monotonicMs() < pausedUntilMs) {
       this.#lookAt(sub, pausedUntilMs);
       return undefined;
     }
@@ -154,7 +152,7 @@ export class Driver {
       void this.#recordDelivery(sub, known);
       return undefined;
     }
-    return decide(sub, (path) => this.#options.tails.of(path), nowMs());
+    return decide(sub, (path) => this.#options.tails.of(path), runtime.nowMs());
   }
 
   /** Others may take its place. */
@@ -174,7 +172,7 @@ export class Driver {
       case 'wait':
         return this.#lookIn(sub, step.untilMs - nowMs);
       case 'wake': {
-        const wake = newWakeId();
+        const wake = newWakeId(this.#options.runtime);
         const { tails } = step;
         return void this.#record(sub, { op: 'wake', ...about, wake, generation: sub.generation + 1, tails }, 'wakes');
       }
@@ -191,7 +189,7 @@ export class Driver {
   }
 
   #nextAttemptMs(sub: Subscription, nowMs: number): number {
-    return nowMs + retryDelayMs(sub.failures + 1, this.#options.random());
+    return nowMs + retryDelayMs(sub.failures + 1, this.#options.runtime.random());
   }
 
   /** One record at a time per subscription; its effect is examined when it is folded. */
@@ -203,7 +201,7 @@ export class Driver {
       return true;
     } catch (error) {
       this.#options.log.debug({ err: error, subscription: sub.id, op: command.op }, 'a step could not be recorded');
-      if (this.#options.isCurrent(sub)) this.#pausedUntilMs.set(sub, this.#options.clockMs() + PAUSE_MS);
+      if (this.#options.isCurrent(sub)) this.#pausedUntilMs.set(sub, this.#options.runtime.monotonicMs() + PAUSE_MS);
       return false;
     } finally {
       this.#busy.delete(sub);
@@ -220,14 +218,14 @@ export class Driver {
     if (this.#attempts.has(sub)) return this.#waitsNoMore(sub);
     const isSlow = sub.failures > 0 || this.#slowReceivers.has(sub);
     if (!this.#slots.enter(sub, isSlow)) return;
-    const startedMs = this.#options.clockMs();
+    const startedMs = this.#options.runtime.monotonicMs();
     const attempt: Attempt = { wakeId: sub.wake?.id as string, abort: new AbortController(), isSlow, startedMs };
     this.#attempts.set(sub, attempt);
     void this.#attempt(sub, attempt);
   }
 
   async #attempt(sub: Subscription, { wakeId, abort, isSlow, startedMs }: Attempt): Promise<void> {
-    const { log, nowMs, clockMs } = this.#options;
+    const { log, runtime } = this.#options;
     let sent: Sent;
     try {
       sent = await this.#options.send(sub, abort.signal);
@@ -237,35 +235,35 @@ export class Driver {
     }
     this.#attempts.delete(sub);
     // A cut-off delivery may have reached the receiver, which then called back.
-    this.#slowReceivers.note(sub, sent.result !== 'failed' || abort.signal.aborted, clockMs() - startedMs);
+    this.#slowReceivers.note(sub, sent.result !== 'failed' || abort.signal.aborted, runtime.monotonicMs() - startedMs);
     this.#slots.leave(isSlow);
     this.#letIn();
     if (abort.signal.aborted) return this.touch(sub);
-    const about = { id: sub.id, at: nowMs(), wake: wakeId };
+    const about = { id: sub.id, at: runtime.nowMs(), wake: wakeId };
     if (sent.result === 'failed') {
       const text = 'a wake could not be delivered; it is tried again';
       log[sub.failures === 0 ? 'warn' : 'debug']({ subscription: sub.id, reason: sent.reason }, text);
-      return this.#recordDelivery(sub, { op: 'failed', ...about, next: this.#nextAttemptMs(sub, nowMs()) });
+      return this.#recordDelivery(sub, { op: 'failed', ...about, next: this.#nextAttemptMs(sub, runtime.nowMs()) });
     }
     return this.#recordDelivery(sub, { op: sent.result === 'done' ? 'done' : 'delivered', ...about });
   }
 
   /** The wall clock may be set meanwhile, so the decision is made again at that time. */
   #lookIn(sub: Subscription, delayMs: number): void {
-    if (delayMs !== Infinity) this.#lookAt(sub, this.#options.clockMs() + Math.min(delayMs, SLEEP_MAX_MS));
+    if (delayMs !== Infinity) this.#lookAt(sub, this.#options.runtime.monotonicMs() + Math.min(delayMs, SLEEP_MAX_MS));
   }
 
   #lookAt(sub: Subscription, atMs: number): void {
     this.#due.set(sub, atMs);
     if (atMs >= this.#timerAtMs) return;
-    clearTimeout(this.#timer);
+    this.#cancelTimer?.();
     this.#timerAtMs = atMs;
-    const sleepMs = Math.min(SLEEP_MAX_MS, Math.max(0, atMs - this.#options.clockMs()));
-    this.#timer = setTimeout(() => this.#wakeUp(), sleepMs).unref();
+    const sleepMs = Math.min(SLEEP_MAX_MS, Math.max(0, atMs - this.#options.runtime.monotonicMs()));
+    this.#cancelTimer = this.#options.runtime.setTimer(sleepMs, () => this.#wakeUp());
   }
 
   #wakeUp(): void {
-    const clockMs = this.#options.clockMs();
+    const clockMs = this.#options.runtime.monotonicMs();
     this.#timerAtMs = Infinity;
     let next: Subscription | undefined;
     let nextMs = Infinity;
@@ -282,6 +280,6 @@ export class Driver {
   }
 }
 
-export function newWakeId(): string {
-  return `w_${randomUUID().replaceAll('-', '')}`;
+export function newWakeId(runtime: Pick<Runtime, 'randomBytes'>): string {
+  return `w_${toHex(runtime.randomBytes(WAKE_ID_BYTES))}`;
 }

@@ -1,4 +1,5 @@
 /** Adds signing keys: when an operator asks for one, and when a node has its own from a file. */
+import type { Runtime } from '../../base/runtime.ts';
 import type { WebhookKeys } from '../ports.ts';
 import { PUBLISH_MS } from '../state/signing-keys.ts';
 import { type KeyPair, newKey, newKeyPair } from '../webhooks/webhook-keys.ts';
@@ -6,12 +7,12 @@ import type { Known } from './known.ts';
 
 export class Rotation implements WebhookKeys {
   readonly #known: Known;
-  readonly #nowMs: () => number;
+  readonly #runtime: Pick<Runtime, 'nowMs'>;
   #replacing = false;
 
-  constructor(known: Known, nowMs: () => number) {
+  constructor(known: Known, runtime: Pick<Runtime, 'nowMs'>) {
     this.#known = known;
-    this.#nowMs = nowMs;
+    this.#runtime = runtime;
   }
 
   async show(): Promise<unknown> {
@@ -27,7 +28,7 @@ export class Rotation implements WebhookKeys {
     await log.ensure();
     await log.barrier();
     if (machine.key === undefined) await log.append({ op: 'key', ...newKey() });
-    const at = this.#nowMs();
+    const at = this.#runtime.nowMs();
     const { code, message } = await this.#append(newKeyPair(), at, alone ? at : at + PUBLISH_MS, alone);
     return code === 'OK' ? this.#shown() : (message ?? code);
   }
@@ -50,7 +51,7 @@ export class Rotation implements WebhookKeys {
     const { own, machine } = this.#known;
     if (own === undefined || machine.key === undefined) return;
     if (machine.signingKeys.some(({ kid }) => kid === own.kid)) return;
-    const at = this.#nowMs();
+    const at = this.#runtime.nowMs();
     await this.#append({ ...own, d: '' }, at, at + PUBLISH_MS, false);
   }
 
@@ -59,6 +60,6 @@ export class Rotation implements WebhookKeys {
   }
 
   #shown(): unknown {
-    return this.#known.keys()?.show(this.#nowMs()) ?? { kid: null, keys: [] };
+    return this.#known.keys()?.show(this.#runtime.nowMs()) ?? { kid: null, keys: [] };
   }
 }

@@ -3,6 +3,7 @@
  * from their beginning, deleted streams lose their link, and recreated ones are processed from their beginning.
  */
 import { SUBSCRIPTION_LINKS_MAX } from '../../base/limits.ts';
+import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import type { Machine } from '../state/machine.ts';
@@ -31,8 +32,7 @@ export interface LinkerOptions {
   readonly tails: Tails;
   readonly append: (commands: readonly Command[]) => Promise<unknown>;
   readonly isDriving: () => boolean;
-  readonly nowMs: () => number;
-  readonly clockMs: () => number;
+  readonly runtime: Pick<Runtime, 'nowMs' | 'monotonicMs' | 'setTimer'>;
   readonly log: Logger;
 }
 
@@ -102,7 +102,7 @@ export class Linker {
   }
 
   #reconcileLater(sub: Subscription): void {
-    setTimeout(() => this.reconcile(sub), AGAIN_MS).unref();
+    this.#options.runtime.setTimer(AGAIN_MS, () => this.reconcile(sub));
   }
 
   async #reconcileOnce(sub: Subscription): Promise<void> {
@@ -156,7 +156,7 @@ export class Linker {
   }
 
   async #record(sub: Subscription, links: readonly Position[]): Promise<void> {
-    await this.#append(sub, [{ op: 'link', id: sub.id, at: this.#options.nowMs(), links }]);
+    await this.#append(sub, [{ op: 'link', id: sub.id, at: this.#options.runtime.nowMs(), links }]);
     this.#underWay.delete(sub);
     if (this.#found.has(sub)) this.#flushSoon();
   }
@@ -168,7 +168,7 @@ export class Linker {
   }
 
   #renew(sub: Subscription, path: string, incarnation: number, present: StreamTail | undefined): void {
-    const about = { id: sub.id, at: this.#options.nowMs() };
+    const about = { id: sub.id, at: this.#options.runtime.nowMs() };
     const commands: Command[] = [{ op: 'gone', ...about, path, incarnation }];
     if (present !== undefined) commands.push({ op: 'link', ...about, links: [[path, present.incarnation, 0]] });
     void this.#append(sub, commands);
@@ -179,7 +179,7 @@ export class Linker {
     if (known === 0) return;
     // Its end was seen while another node drove the subscription.
     if (this.#options.tails.ended(path) >= known) return this.#renew(sub, path, known, undefined);
-    const clockMs = this.#options.clockMs();
+    const clockMs = this.#options.runtime.monotonicMs();
     const sinceMs = this.#missingSinceMs.get(path);
     if (sinceMs !== undefined) {
       if (clockMs - sinceMs > MISSING_MS) void this.#confirmTail(path);
@@ -191,7 +191,7 @@ export class Linker {
 
   /** This node's information about the stream may be old; the leader of its group knows. */
   async #confirmTail(path: string): Promise<void> {
-    const { gateway, directory, nowMs } = this.#options;
+    const { gateway, directory, runtime } = this.#options;
     for (const sub of [...(directory.of(path) ?? [])]) {
       const link = sub.links.get(path);
       if (link === undefined || link.incarnation === 0) continue;
@@ -199,7 +199,7 @@ export class Linker {
       try {
         if ((await reaches(gateway, path, acked)) === incarnation) continue;
         const tail = await locate(gateway, path);
-        const about = { id: sub.id, at: nowMs(), path, incarnation };
+        const about = { id: sub.id, at: runtime.nowMs(), path, incarnation };
         if (tail.incarnation !== incarnation)
           this.#renew(sub, path, incarnation, tail.incarnation === 0 ? undefined : tail);
         else if (tail.offset < acked) await this.#append(sub, [{ op: 'rewind', ...about, offset: tail.offset }]);

@@ -5,8 +5,9 @@
  * A node recognizes its own records by a name (`by`), so the order of the append's answer and the record does not
  * matter.
  */
-import { randomUUID } from 'node:crypto';
 import { type ErrorCode, MillraceError } from '../../base/errors.ts';
+import type { Runtime } from '../../base/runtime.ts';
+import { toHex } from '../../base/hex.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { Machine } from '../state/machine.ts';
@@ -23,6 +24,7 @@ import type { Tails } from './tails.ts';
 import { COMMANDS, QUERIES } from '../../protocol/operations.ts';
 
 export const LOG_PATH = flatPath(LOG.bucket, LOG.stream);
+const NONCE_BYTES = 16;
 const JSON_TYPE = 'application/json';
 /** Delay before a failed read or append is retried. */
 const RETRY_MS = 200;
@@ -36,6 +38,7 @@ export interface LogOptions {
   readonly tails: Tails;
   readonly machine: Machine;
   readonly log: Logger;
+  readonly runtime: Pick<Runtime, 'randomBytes' | 'setTimer'>;
   /** The fold restarts: known state is outdated until a barrier is passed. */
   readonly lost: () => void;
 }
@@ -51,7 +54,7 @@ export class SubscriptionLog {
   readonly #waiting = new Map<string, Waiting>();
   /** Waiting calls, each until this many records are folded. */
   #barriers: { readonly record: number; readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
-  readonly #nonce = randomUUID();
+  readonly #nonce: string;
   #counter = 0;
   #incarnation = 0;
   /** End of what is folded: bytes and records of the stream. -1: not begun. */
@@ -66,6 +69,7 @@ export class SubscriptionLog {
 
   constructor(options: LogOptions) {
     this.#options = options;
+    this.#nonce = toHex(options.runtime.randomBytes(NONCE_BYTES));
   }
 
   /** Resolves when everything that was in the log at the start is folded. */
@@ -116,14 +120,10 @@ export class SubscriptionLog {
       for (const { by } of records) this.#take(by as string)?.reject(error);
       throw error;
     }
-    const timer = setTimeout(() => {
+    const cancel = this.#options.runtime.setTimer(OUTCOME_MS, () => {
       for (const { by } of records) this.#take(by as string)?.reject(new MillraceError('OUTCOME_UNKNOWN'));
-    }, OUTCOME_MS);
-    try {
-      return await all;
-    } finally {
-      clearTimeout(timer);
-    }
+    });
+    return await all.finally(cancel);
   }
 
   /** Appends only if nothing was added after the folded position; undefined: something was. */
@@ -148,13 +148,15 @@ export class SubscriptionLog {
     const answer = await this.#send([{ op: 'checkpoint-end' }], NEVER);
     if (answer.code !== 'RECORD_PRECONDITION_FAILED') throw new MillraceError(answer.code);
     if (this.#record >= answer.recordNext) return;
-    let timer: NodeJS.Timeout | undefined;
-    const passed = new Promise<void>((resolve, reject) => {
-      timer = setTimeout(() => reject(new MillraceError('CATCHING_UP')), OUTCOME_MS);
-      this.#barriers.push({ record: answer.recordNext, resolve, reject });
+    await new Promise<void>((resolve, reject) => {
+      const cancel = this.#options.runtime.setTimer(OUTCOME_MS, () => reject(new MillraceError('CATCHING_UP')));
+      const ended = (): void => {
+        cancel();
+        resolve();
+      };
+      this.#barriers.push({ record: answer.recordNext, resolve: ended, reject });
       this.moved();
     });
-    await passed.finally(() => clearTimeout(timer));
   }
 
   get incarnation(): number {
@@ -204,7 +206,7 @@ export class SubscriptionLog {
         this.#options.log.debug({ code }, 'the log of subscriptions cannot be read now');
         this.#again = true;
         await new Promise((resolve) => {
-          setTimeout(resolve, RETRY_MS).unref();
+          this.#options.runtime.setTimer(RETRY_MS, () => resolve(undefined));
         });
       }
     } finally {

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { MillraceError } from '../../base/errors.ts';
 import { SUBSCRIPTION_LINKS_MAX } from '../../base/limits.ts';
+import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { Position } from '../state/subscription.ts';
 import { type Signing, showSubscription } from '../state/show.ts';
@@ -27,7 +28,7 @@ export interface MembershipOptions {
   readonly rules: WebhookRules;
   /** Scheme and authority under which receivers reach the cluster; undefined: those that the creating client used. */
   readonly publicUrl: string | undefined;
-  readonly nowMs: () => number;
+  readonly runtime: Pick<Runtime, 'nowMs'>;
 }
 
 export class Membership {
@@ -38,13 +39,13 @@ export class Membership {
   }
 
   async jwks(): Promise<ReturnType<Keys['jwks']>> {
-    const { known, nowMs } = this.#options;
+    const { known, runtime } = this.#options;
     if (known.keys() === undefined) await known.log.barrier();
-    return known.keys()?.jwks(nowMs()) ?? { keys: [] };
+    return known.keys()?.jwks(runtime.nowMs()) ?? { keys: [] };
   }
 
   async create(id: string, config: Config, origin: string): Promise<{ created: boolean; shown: unknown }> {
-    const { known, rules, nowMs } = this.#options;
+    const { known, rules, runtime } = this.#options;
     if (config.url !== null) {
       const target = webhookTarget(config.url, rules);
       if (!target.ok) throw new Refusal('WEBHOOK_URL_REJECTED', target.reason);
@@ -56,7 +57,7 @@ export class Membership {
     if (known.machine.subscriptions.get(id)?.hash !== hash) {
       await this.#ensureKey();
       const links = await this.#initialLinks(id, config, hash, base);
-      const outcome = await known.log.append({ op: 'create', id, at: nowMs(), config, hash, base, links });
+      const outcome = await known.log.append({ op: 'create', id, at: runtime.nowMs(), config, hash, base, links });
       refuseUnless(outcome, 'OK', 'CREATED');
       created = outcome.code === 'CREATED';
     }
@@ -70,25 +71,25 @@ export class Membership {
   }
 
   async delete(id: string): Promise<void> {
-    const { known, nowMs } = this.#options;
+    const { known, runtime } = this.#options;
     if (!known.machine.subscriptions.has(id)) {
       await known.log.barrier();
       if (!known.machine.subscriptions.has(id)) return;
     }
-    refuseUnless(await known.log.append({ op: 'delete', id, at: nowMs() }), 'OK', 'SUBSCRIPTION_NOT_FOUND');
+    refuseUnless(await known.log.append({ op: 'delete', id, at: runtime.nowMs() }), 'OK', 'SUBSCRIPTION_NOT_FOUND');
   }
 
   async add(id: string, paths: readonly string[]): Promise<void> {
-    const { known, nowMs } = this.#options;
+    const { known, runtime } = this.#options;
     await known.subscription(id);
     const links = await this.#positions(paths);
-    refuseUnless(await known.log.append({ op: 'add', id, at: nowMs(), links }), 'OK');
+    refuseUnless(await known.log.append({ op: 'add', id, at: runtime.nowMs(), links }), 'OK');
   }
 
   async remove(id: string, path: string): Promise<void> {
-    const { known, nowMs } = this.#options;
+    const { known, runtime } = this.#options;
     await known.subscription(id);
-    refuseUnless(await known.log.append({ op: 'remove', id, at: nowMs(), path }), 'OK');
+    refuseUnless(await known.log.append({ op: 'remove', id, at: runtime.nowMs(), path }), 'OK');
   }
 
   /** Existing streams at their tails, and explicit ones that may be created later at their beginning. */
@@ -136,8 +137,8 @@ export class Membership {
   }
 
   #signing(origin: string): Signing {
-    const { known, nowMs } = this.#options;
-    const kid = known.keys()?.kid(nowMs());
+    const { known, runtime } = this.#options;
+    const kid = known.keys()?.kid(runtime.nowMs());
     if (kid === undefined) throw new MillraceError('CATCHING_UP');
     return { alg: 'ed25519', kid, jwks_url: `${this.#base(origin)}${CONTROL_PATH}/jwks.json` };
   }

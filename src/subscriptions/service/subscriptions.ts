@@ -3,6 +3,7 @@
  * driver. All nodes fold, so the next leader continues from the log.
  */
 import type { ControlPort, WebhookKeys } from '../ports.ts';
+import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import { Machine } from '../state/machine.ts';
@@ -39,11 +40,7 @@ export interface SubscriptionsOptions {
   /** PEM of an Ed25519 private key; undefined: the cluster makes one. */
   readonly signingKey?: string | undefined;
   readonly log: Logger;
-  /** The wall clock, for what goes into the log. */
-  readonly nowMs: () => number;
-  /** The monotonic clock, for waits and periods. */
-  readonly clockMs: () => number;
-  readonly random: () => number;
+  readonly runtime: Runtime;
   /** In place of webhooks and wake streams; for tests. */
   readonly send?: Delivering;
   /** Log size that triggers a checkpoint; for tests. */
@@ -64,7 +61,7 @@ export class Subscriptions {
   readonly #linker: Linker;
   readonly #rotation: Rotation;
   readonly #bodies = new Bodies();
-  #timer: NodeJS.Timeout | undefined;
+  #cancelTick: (() => void) | undefined;
   #reconciledMs = 0;
   #checkpointing = false;
   #starting = false;
@@ -72,10 +69,10 @@ export class Subscriptions {
   #checkpoints = 0;
 
   constructor(options: SubscriptionsOptions) {
-    const { gateway, rules, publicUrl, log, nowMs, clockMs, random } = options;
+    const { gateway, rules, publicUrl, log, runtime } = options;
     this.#options = options;
     this.#group = gateway.groupOf(LOG.bucket, LOG.stream);
-    this.#tails = new Tails(gateway, {
+    this.#tails = new Tails(gateway, runtime, {
       moved: (path, tail, removed) => this.#moved(path, tail, removed),
       found: (path, tail) => this.#found(path, tail),
       missed: () => this.#reconcileAll(),
@@ -85,7 +82,7 @@ export class Subscriptions {
     const machine = new Machine(directory);
     this.#directory = directory;
     this.#machine = machine;
-    this.#log = new SubscriptionLog({ gateway, tails, machine, log, lost: () => this.#driver.stop() });
+    this.#log = new SubscriptionLog({ gateway, tails, machine, log, runtime, lost: () => this.#driver.stop() });
     const own = options.signingKey === undefined ? undefined : keyPairOf(options.signingKey);
     this.#known = new Known(machine, this.#log, own);
     const known = this.#known;
@@ -93,11 +90,9 @@ export class Subscriptions {
       tails,
       isCurrent: (sub) => machine.subscriptions.get(sub.id) === sub,
       append: (command) => this.#log.append(command),
-      send: options.send ?? delivering({ gateway, keys: () => known.keys(), rules, nowMs }),
+      send: options.send ?? delivering({ gateway, keys: () => known.keys(), rules, runtime }),
       log,
-      nowMs,
-      clockMs,
-      random,
+      runtime,
     });
     this.#linker = new Linker({
       gateway,
@@ -106,8 +101,7 @@ export class Subscriptions {
       tails,
       append: (commands) => this.#log.appendAll(commands),
       isDriving: () => this.#driver.driving,
-      nowMs,
-      clockMs,
+      runtime,
       log,
     });
     directory.follower = {
@@ -116,16 +110,15 @@ export class Subscriptions {
       removed: (sub) => this.#driver.removed(sub),
     };
     this.api = new SubscriptionApi(
-      new Membership({ gateway, known, tails, rules, publicUrl, nowMs }),
-      new Workers({ gateway, known, tails, nowMs }),
+      new Membership({ gateway, known, tails, rules, publicUrl, runtime }),
+      new Workers({ gateway, known, tails, runtime }),
       this.#bodies,
     );
-    this.#rotation = new Rotation(known, nowMs);
+    this.#rotation = new Rotation(known, runtime);
     this.webhookKeys = this.#rotation;
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.#tick(), TICK_MS).unref();
     void this.#log.start();
     this.#tick();
   }
@@ -133,7 +126,7 @@ export class Subscriptions {
   /** Ends deliveries; another node, or the next start, continues. */
   stop(): void {
     this.#stopped = true;
-    clearInterval(this.#timer);
+    this.#cancelTick?.();
     this.#driver.stop();
   }
 
@@ -194,6 +187,7 @@ export class Subscriptions {
   }
 
   #tick(): void {
+    this.#cancelTick = this.#options.runtime.setTimer(TICK_MS, () => this.#tick());
     const leads = this.#options.leads(this.#group);
     if (!leads) {
       if (this.#driver.driving) this.#driver.stop();
@@ -206,7 +200,7 @@ export class Subscriptions {
     void this.#rotation.replaceLost().catch((error: unknown) => {
       this.#options.log.debug({ err: error }, 'no key could be drawn; it is tried again');
     });
-    if (this.#options.clockMs() - this.#reconciledMs > RECONCILE_MS) this.#reconcileAll();
+    if (this.#options.runtime.monotonicMs() - this.#reconciledMs > RECONCILE_MS) this.#reconcileAll();
     if (!this.#checkpointing && checkpointDue(this.#known, this.#options.checkpointBytes)) void this.#checkpoint();
   }
 
@@ -228,7 +222,7 @@ export class Subscriptions {
   }
 
   #reconcileAll(): void {
-    this.#reconciledMs = this.#options.clockMs();
+    this.#reconciledMs = this.#options.runtime.monotonicMs();
     for (const sub of this.#machine.subscriptions.values()) this.#linker.reconcile(sub);
   }
 

@@ -6,7 +6,7 @@ import type { ShardGateway, TailHandler } from '../../ports.ts';
 import type { StreamTail } from '../state/decide.ts';
 import { flatPath, splitFlatPath } from '../../protocol/flat-path.ts';
 import { REPLY_BODY_OMITTED, type Reply } from '../../protocol/reply.ts';
-import { REAL_CLOCK, type RetryPolicy } from '../../gateway/retry.ts';
+import type { RetryClock, RetryPolicy } from '../../gateway/retry.ts';
 import { type Answer, callGroup } from '../../gateway/shard-client.ts';
 import { GroupQueues } from './group-queues.ts';
 import { QUERIES } from '../../protocol/operations.ts';
@@ -43,6 +43,7 @@ interface Pattern {
 
 export class Tails implements TailHandler {
   readonly #gateway: ShardGateway;
+  readonly #runtime: RetryClock;
   readonly #listener: TailListener;
   readonly #topic: number;
   readonly #names = new Map<string, Wanted>();
@@ -50,8 +51,9 @@ export class Tails implements TailHandler {
   readonly #queues = new GroupQueues();
   #closed = false;
 
-  constructor(gateway: ShardGateway, listener: TailListener) {
+  constructor(gateway: ShardGateway, runtime: RetryClock, listener: TailListener) {
     this.#gateway = gateway;
+    this.#runtime = runtime;
     this.#listener = listener;
     this.#topic = gateway.openTopic(this);
   }
@@ -212,7 +214,7 @@ export class Tails implements TailHandler {
       const goesOn = (): boolean => !this.#closed && isWanted();
       if (!goesOn()) return;
       // Inside its lane, so that a group that cannot answer now is asked only by a few, at this interval.
-      const retry = { clock: REAL_CLOCK, policy: POLICY, isWanted: goesOn };
+      const retry = { clock: this.#runtime, policy: POLICY, isWanted: goesOn };
       await callGroup(this.#gateway, QUERIES.observe, group, asked, { atOnce, retry });
     } finally {
       this.#queues.leave(group);

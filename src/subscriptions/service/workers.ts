@@ -1,6 +1,6 @@
 /** Actions of receivers and workers on a wake: claim, acknowledge, release. */
-import { setTimeout as delay } from 'node:timers/promises';
 import { MillraceError } from '../../base/errors.ts';
+import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { hasPending } from '../state/decide.ts';
 import type { Position } from '../state/subscription.ts';
@@ -22,7 +22,7 @@ export interface WorkersOptions {
   readonly gateway: ShardGateway;
   readonly known: Known;
   readonly tails: Tails;
-  readonly nowMs: () => number;
+  readonly runtime: Runtime;
 }
 
 export class Workers {
@@ -33,10 +33,10 @@ export class Workers {
   }
 
   async claim(id: string, worker: string): Promise<unknown> {
-    const { known, tails, nowMs } = this.#options;
+    const { known, tails, runtime } = this.#options;
     let sub = await known.subscription(id);
     requireType(sub, 'pull-wake');
-    await inTime(tails.known(sub.links.keys()));
+    await inTime(runtime, tails.known(sub.links.keys()));
     if (this.#claimRefusal(sub) !== undefined) {
       // This node may be behind: a worker comes because of an event, or because it just wrote one itself.
       await known.log.barrier();
@@ -51,8 +51,8 @@ export class Workers {
       return [path, tail?.incarnation ?? 0, tail?.offset ?? 0];
     });
     const pending = positions.filter(([path, , offset]) => offset > (links.get(path)?.acked ?? 0));
-    const at = nowMs();
-    const outcome = await known.log.append({ op: 'claim', id, at, worker, wake: newWakeId(), tails: pending });
+    const at = runtime.nowMs();
+    const outcome = await known.log.append({ op: 'claim', id, at, worker, wake: newWakeId(runtime), tails: pending });
     const claimed = await known.subscription(id);
     if (outcome.code === 'ALREADY_CLAIMED') throw alreadyClaimed(claimed);
     refuseUnless(outcome, 'OK');
@@ -62,7 +62,7 @@ export class Workers {
     return {
       wake_id: wake.id,
       generation,
-      token: this.#keys().token({ id, generation, wakeId: wake.id }, nowMs()),
+      token: this.#keys().token({ id, generation, wakeId: wake.id }, runtime.nowMs()),
       streams: showPresent(claimed, (path) => tails.of(path)),
       lease_ttl_ms: config.lease_ttl_ms,
     };
@@ -70,19 +70,19 @@ export class Workers {
 
   /** Whether another wake follows. */
   async ack(id: string, type: Config['type'], token: string, request: WakeRequest): Promise<boolean> {
-    const { known, tails, nowMs } = this.#options;
+    const { known, tails, runtime } = this.#options;
     const sub = await this.#authorized(id, type, token, request);
     const acks = await Promise.all(request.acks.map(([path, offset]) => this.#position(sub, path, offset)));
     const { wakeId: wake, generation, done } = request;
-    refuseUnless(await known.log.append({ op: 'ack', id, at: nowMs(), wake, generation, acks, done }), 'OK');
+    refuseUnless(await known.log.append({ op: 'ack', id, at: runtime.nowMs(), wake, generation, acks, done }), 'OK');
     return done && hasPending(sub, (path) => tails.of(path));
   }
 
   async release(id: string, token: string, request: WakeRequest): Promise<void> {
-    const { known, nowMs } = this.#options;
+    const { known, runtime } = this.#options;
     await this.#authorized(id, 'pull-wake', token, request);
     const { wakeId: wake, generation } = request;
-    refuseUnless(await known.log.append({ op: 'release', id, at: nowMs(), wake, generation }), 'OK');
+    refuseUnless(await known.log.append({ op: 'release', id, at: runtime.nowMs(), wake, generation }), 'OK');
   }
 
   /** Whether the token is this subscription's; false: this node cannot tell yet. Throws the refusal. */
@@ -101,7 +101,7 @@ export class Workers {
   }
 
   #claims(keys: Keys, id: string, token: string): TokenClaims {
-    const check = keys.check(token, id, this.#options.nowMs());
+    const check = keys.check(token, id, this.#options.runtime.nowMs());
     if (check.ok) return check.claims;
     throw new Refusal(check.code, check.code === 'TOKEN_EXPIRED' ? 'the token is too old' : 'the token is not valid');
   }
@@ -148,17 +148,11 @@ export class Workers {
 }
 
 /** A group that catches up, or is being imported, may take long. */
-async function inTime(known: Promise<void>): Promise<void> {
-  const abort = new AbortController();
-  const late = delay(KNOWN_MS, undefined, { signal: abort.signal }).then(() => {
-    throw new MillraceError('CATCHING_UP');
+async function inTime(runtime: Pick<Runtime, 'setTimer'>, known: Promise<void>): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const cancel = runtime.setTimer(KNOWN_MS, () => reject(new MillraceError('CATCHING_UP')));
+    known.then(resolve, reject).finally(cancel);
   });
-  try {
-    await Promise.race([known, late]);
-  } finally {
-    abort.abort();
-    late.catch(() => undefined);
-  }
 }
 
 function alreadyClaimed(sub: Subscription): Refusal {

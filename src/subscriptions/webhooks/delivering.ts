@@ -2,6 +2,7 @@
 import { ERRORS } from '../../base/errors.ts';
 import { WEBHOOK_SLOW_RECEIVERS_MAX } from '../../base/limits.ts';
 import { encodeUtf8 } from '../../base/utf8.ts';
+import type { Runtime } from '../../base/runtime.ts';
 import type { ShardGateway } from '../../ports.ts';
 import { showIssued } from '../state/show.ts';
 import type { Subscription, Wake } from '../state/subscription.ts';
@@ -19,7 +20,7 @@ export interface DeliveringOptions {
   readonly gateway: ShardGateway;
   readonly keys: () => Keys | undefined;
   readonly rules: WebhookRules;
-  readonly nowMs: () => number;
+  readonly runtime: Pick<Runtime, 'nowMs' | 'setTimer'>;
 }
 
 /** Below the root of the streams, as in all URLs shown. */
@@ -34,7 +35,7 @@ export function delivering(options: DeliveringOptions): Delivering {
 }
 
 async function callWebhook(
-  { keys, rules, nowMs }: DeliveringOptions,
+  { keys, rules, runtime }: DeliveringOptions,
   sub: Subscription,
   wake: Wake,
   signal: AbortSignal,
@@ -48,24 +49,24 @@ async function callWebhook(
       generation: sub.generation,
       streams: showIssued(sub),
       callback_url: `${sub.base}${CONTROL_PATH}/subscriptions/${encodeURIComponent(sub.id)}/callback`,
-      callback_token: key.token({ id: sub.id, generation: sub.generation, wakeId: wake.id }, nowMs()),
+      callback_token: key.token({ id: sub.id, generation: sub.generation, wakeId: wake.id }, runtime.nowMs()),
     }),
   );
-  const signature = key.signature(body, nowMs());
+  const signature = key.signature(body, runtime.nowMs());
   if (signature === undefined) {
     return { result: 'failed', reason: 'this node does not have the signing key (subscriptions.signing_key_file)' };
   }
-  return await deliver({ url: sub.config.url ?? '', rules, body, signature, signal });
+  return await deliver({ url: sub.config.url ?? '', rules, body, signature, signal, runtime });
 }
 
 /** The wake stream belongs to the application: a refused event is retried like a webhook that does not answer. */
-async function writeEvent({ gateway, nowMs }: DeliveringOptions, sub: Subscription, wake: Wake): Promise<Sent> {
+async function writeEvent({ gateway, runtime }: DeliveringOptions, sub: Subscription, wake: Wake): Promise<Sent> {
   const event = {
     type: 'wake',
     subscription_id: sub.id,
     stream: wake.tails[0]?.[0] ?? '',
     generation: sub.generation,
-    ts: nowMs(),
+    ts: runtime.nowMs(),
   };
   const answer = await callStream(gateway, COMMANDS.append, {
     ...splitFlatPath(sub.config.wake_stream ?? ''),

@@ -3,6 +3,7 @@ import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { isIP } from 'node:net';
 import { WEBHOOK_ANSWER_BYTES_MAX } from '../../base/limits.ts';
+import type { Runtime } from '../../base/runtime.ts';
 import { type WebhookRules, guardedLookup, webhookTarget } from './webhook-url.ts';
 
 /**
@@ -16,6 +17,7 @@ export interface Delivery {
   readonly body: Uint8Array;
   readonly signature: string;
   readonly signal: AbortSignal;
+  readonly runtime: Pick<Runtime, 'setTimer'>;
   /** For tests. */
   readonly timeoutMs?: number;
 }
@@ -38,7 +40,7 @@ export function deliver(delivery: Delivery): Promise<DeliveryResult> {
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
   return new Promise((resolve) => {
     const settle = (result: DeliveryResult): void => {
-      clearTimeout(timer);
+      cancel();
       resolve(result);
     };
     const fail = (reason: string): void => settle({ result: 'failed', reason });
@@ -77,10 +79,10 @@ export function deliver(delivery: Delivery): Promise<DeliveryResult> {
     // Other ends of a connection raise no event, for example an answer that asks for another protocol.
     request.on('close', () => fail('the connection ended without an answer'));
     // A separate timer: AbortSignal.timeout is garbage collected when only another signal listens to it.
-    const timer = setTimeout(() => {
+    const cancel = delivery.runtime.setTimer(delivery.timeoutMs ?? TIMEOUT_MS, () => {
       fail('no answer in time');
       request.destroy();
-    }, delivery.timeoutMs ?? TIMEOUT_MS);
+    });
     request.end(delivery.body);
   });
 }

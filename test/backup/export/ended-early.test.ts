@@ -64,7 +64,7 @@ const unused = (): never => assert.fail('exports do not use this');
 
 test('what is kept of each group is the end of its last export, in a line', () => {
   let nowMs = 0;
-  const ended = new EndedExports(() => ++nowMs);
+  const ended = new EndedExports({ nowMs: () => ++nowMs });
   let holdCode = 0;
   const gateway: ShardGateway = {
     groupCount: 4,
@@ -88,7 +88,13 @@ test('what is kept of each group is the end of its last export, in a line', () =
         taker = one;
         return run;
       },
-      after: (_delayMs: number, timer: () => void) => void timers.push(timer),
+    },
+    runtime: {
+      monotonicMs: () => 0,
+      setTimer: (_delayMs: number, timer: () => void) => {
+        timers.push(timer);
+        return () => undefined;
+      },
     },
     delayMs: () => 0,
     begun: (group: number) => ended.begun(group),

@@ -13,10 +13,7 @@ const PIECE_MS = (PIECE_BYTES * 1000) / EXPORT_BUSY_BYTES_PER_SECOND;
  */
 function piecesIn(seconds: number, requestsPerSecond: number): number {
   let clockMs = 1000;
-  const pace = new Pace(
-    () => Math.floor((clockMs * requestsPerSecond) / 1000),
-    () => clockMs,
-  );
+  const pace = new Pace(() => Math.floor((clockMs * requestsPerSecond) / 1000), { monotonicMs: () => clockMs });
   let pieces = 0;
   for (; clockMs < 1000 + seconds * 1000; pieces++) clockMs += Math.max(1, pace.delayMs(PIECE_BYTES));
   return pieces;
@@ -35,10 +32,7 @@ test('with clients, the exports of a node stay within the bound', () => {
 
 test('pieces of several exports wait one behind the other', () => {
   let clockMs = 0;
-  const pace = new Pace(
-    () => clockMs * 10,
-    () => clockMs,
-  );
+  const pace = new Pace(() => clockMs * 10, { monotonicMs: () => clockMs });
   clockMs = 200;
   assert.equal(pace.delayMs(PIECE_BYTES), PIECE_MS);
   assert.equal(pace.delayMs(PIECE_BYTES), 2 * PIECE_MS);

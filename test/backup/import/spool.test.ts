@@ -5,13 +5,14 @@ import { test } from 'node:test';
 import { ERRORS, type ErrorCode, errorNumber } from '../../../src/base/errors.ts';
 import type { ImportSink } from '../../../src/backup/ports.ts';
 import type { ReplyHandler, ShardGateway } from '../../../src/ports.ts';
-import { Import } from '../../../src/backup/import/importer.ts';
+import { Import, importHost } from '../../../src/backup/import/importer.ts';
 import { Spool, SpoolError } from '../../../src/backup/import/spool.ts';
 import { decodeImportToken } from '../../../src/protocol/import-command.ts';
 import { Reply } from '../../../src/protocol/reply.ts';
 import { mountSmallDisk } from '../../crash/small-disk.ts';
 import { removeFolder, temporaryFolder } from '../../support/server.ts';
 import { COMMANDS } from '../../../src/protocol/operations.ts';
+import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
 
 const PIECE_BYTES = 300_000;
 const pieceOf = (value: number): Uint8Array => new Uint8Array(PIECE_BYTES).fill(value);
@@ -109,7 +110,7 @@ test('an upload for which the volume has no room any more is undone, and then re
       fail: (code, detail) => answers.push([code, detail]),
     };
     const wish = { digest: undefined, adopts: false, directory: disk.outside, readCold: undefined };
-    const upload = new Import(gatewayOf(sent), 0, wish, sink);
+    const upload = new Import(gatewayOf(sent), 0, wish, sink, importHost(PROCESS_RUNTIME));
     upload.start();
     // The group has not reported yet whether it is empty, and the client sends anyway.
     let pushed = 0;

@@ -12,6 +12,7 @@ import { ColdService } from '../../../src/cold/service/cold-service.ts';
 import { Ceph, cephMissing } from '../../support/ceph.ts';
 import { removeFolder, temporaryFolder } from '../../support/server.ts';
 import { s3Options } from '../store/s3.ts';
+import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
 
 const bytesOf = (length: number): Uint8Array<ArrayBuffer> => new Uint8Array(randomBytes(length));
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
@@ -24,7 +25,12 @@ function folderOf(t: TestContext): string {
 }
 
 function poolOf(t: TestContext, backend: Backend, timeoutMs = 10_000): ColdPool {
-  const pool = new ColdPool({ backend, timeoutMs, onError: (error) => assert.fail(String(error)) });
+  const pool = new ColdPool({
+    backend,
+    timeoutMs,
+    runtime: PROCESS_RUNTIME,
+    onError: (error) => assert.fail(String(error)),
+  });
   t.after(() => pool.close(0));
   return pool;
 }
@@ -33,7 +39,7 @@ const directory = (folder: string): Backend => ({ kind: 'dir', root: 'root', dir
 
 it('moves bodies to the thread and back, with the digest of each part', async (t) => {
   const folder = folderOf(t);
-  const service = new ColdService(poolOf(t, directory(folder)));
+  const service = new ColdService(poolOf(t, directory(folder)), PROCESS_RUNTIME);
   const body = bytesOf(300_000);
   const copy = body.slice();
   const parts = [
@@ -66,7 +72,7 @@ it('moves bodies to the thread and back, with the digest of each part', async (t
 
 it('says which object and which bytes were altered', async (t) => {
   const folder = folderOf(t);
-  const service = new ColdService(poolOf(t, directory(folder)));
+  const service = new ColdService(poolOf(t, directory(folder)), PROCESS_RUNTIME);
   const body = bytesOf(1000);
   const digest = digestOf(body.subarray(0, 500));
   await service.upload('g1/object', body, []);
@@ -146,6 +152,7 @@ it(
       const pool = new ColdPool({
         backend: { kind: 's3', root: 'r', s3 },
         timeoutMs,
+        runtime: PROCESS_RUNTIME,
         onError: (error) => assert.fail(String(error)),
       });
       const outcome = await pool.run<'probe'>({ op: 'probe' });

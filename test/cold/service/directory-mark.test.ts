@@ -10,6 +10,7 @@ import { prepareDirectory } from '../../../src/cold/service/directory-mark.ts';
 import { requestOnce } from '../../support/raw-client.ts';
 import { until } from '../../support/until.ts';
 import { TestServer, removeFolder, temporaryFolder } from '../../support/server.ts';
+import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
 
 const TIMEOUT_MS = 10_000;
 const TEXT = { 'Content-Type': 'text/plain' };
@@ -19,7 +20,7 @@ test('a directory that was used and is not there any more is refused; a new one,
   try {
     const store = join(folder, 'store');
     const prepare = (directory: string, root: string): Promise<void> =>
-      prepareDirectory(folder, directory, root, TIMEOUT_MS);
+      prepareDirectory({ dataDir: folder, directory, root, timeoutMs: TIMEOUT_MS, runtime: PROCESS_RUNTIME });
     await prepare(store, 'a/b');
     await prepare(store, 'a/b');
     renameSync(store, `${store}.away`);

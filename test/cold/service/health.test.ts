@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ColdOutcome, ColdTask } from '../../../src/cold/service/pool-tasks.ts';
 import { ColdHealth } from '../../../src/cold/service/health.ts';
+import { FakeRuntime } from '../../support/fake-runtime.ts';
 
 type Outcome = ColdOutcome<ColdTask['op']>;
 
@@ -10,12 +11,11 @@ const OK: Outcome = { ok: true, value: undefined };
 const AWAY: Outcome = { ok: false, failure: 'unreachable', message: 'ECONNREFUSED' };
 
 class Rig {
-  clockMs = 0;
   outcome: Outcome = OK;
   readonly lines: string[] = [];
   readonly asked: string[] = [];
   readonly health: ColdHealth;
-  #timers: { atMs: number; run: () => void }[] = [];
+  readonly #runtime = new FakeRuntime();
 
   constructor() {
     this.health = new ColdHealth({
@@ -24,14 +24,8 @@ class Rig {
         this.health.met(op === 'probe' ? 'probe' : 'list', this.outcome);
         return Promise.resolve(this.outcome);
       },
-      log: (_level, _fields, sentence) => void this.lines.push(`${this.clockMs} ${sentence}`),
-      after: (ms, run) => {
-        const timer = { atMs: this.clockMs + ms, run };
-        this.#timers.push(timer);
-        return () => (this.#timers = this.#timers.filter((one) => one !== timer));
-      },
-      monotonicMs: () => this.clockMs,
-      wallMs: () => this.clockMs,
+      log: (_level, _fields, sentence) => void this.lines.push(`${this.#runtime.clockMs} ${sentence}`),
+      runtime: this.#runtime,
     });
     this.health.start();
   }
@@ -39,15 +33,9 @@ class Rig {
   /** `each` happens every second. */
   async pass(seconds: number, each: () => void = () => undefined): Promise<void> {
     for (let second = 0; second < seconds; second++) {
-      this.clockMs += 1000;
+      this.#runtime.skip(1000);
       each();
-      for (;;) {
-        const due = this.#timers.find(({ atMs }) => atMs <= this.clockMs);
-        if (due === undefined) break;
-        this.#timers = this.#timers.filter((one) => one !== due);
-        due.run();
-        for (let i = 0; i < 10; i++) await Promise.resolve();
-      }
+      await this.#runtime.pass(0);
     }
   }
 }

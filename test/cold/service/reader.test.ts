@@ -49,7 +49,7 @@ function readerOf(assemble: Assemble, cacheBytes: number): { reader: ColdReader;
     send: () => false,
     aheadChunks: 0,
     log: pino({ level: 'error' }, { write: (line) => void lines.push(line) }),
-    monotonicMs: () => 0,
+    runtime: { monotonicMs: () => 0 },
   });
   return { reader, lines };
 }

@@ -13,6 +13,7 @@ import { Row } from '../../../src/stream/row.ts';
 import { CHUNK_HEAD, decodeChunk, writeChunkHead } from '../../../src/cold/state/chunk-layout.ts';
 import type { ChunkRef } from '../../../src/protocol/cold.ts';
 import { removeFolder, temporaryFolder } from '../../support/server.ts';
+import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
 
 const MESSAGE_BYTES = 10;
 const OBJECTS = 40;
@@ -42,8 +43,13 @@ class Rig {
   constructor(t: TestContext) {
     mkdirSync(this.path('.tmp'), { recursive: true });
     const backend = { kind: 'dir', root: 'root', directory: this.folder } as const;
-    this.pool = new ColdPool({ backend, timeoutMs: 10_000, onError: (error) => assert.fail(String(error)) });
-    this.service = new ColdService(this.pool);
+    this.pool = new ColdPool({
+      backend,
+      timeoutMs: 10_000,
+      runtime: PROCESS_RUNTIME,
+      onError: (error) => assert.fail(String(error)),
+    });
+    this.service = new ColdService(this.pool, PROCESS_RUNTIME);
     t.after(async () => {
       await this.pool.close(0);
       removeFolder(this.folder);

@@ -11,6 +11,7 @@ import { Reply } from '../../../src/protocol/reply.ts';
 import { Query, type Request, requestFor, requestBytesMax, writeRequest } from '../../../src/protocol/request.ts';
 import { Group } from '../state/commands.ts';
 import { COMMANDS, QUERIES } from '../../../src/protocol/operations.ts';
+import { FakeRuntime } from '../../support/fake-runtime.ts';
 
 export const TEXT = { contentType: 'text/plain' };
 export const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
@@ -24,9 +25,8 @@ export class Rig {
   reserve: ForkPort['reserve'] = (_bucket, _bytes, done) => done({ used: () => undefined, end: () => undefined });
   readonly service: ForkService;
   readonly asked: number[] = [];
-  clockMs = 0;
+  readonly #runtime = new FakeRuntime();
   #tokens = 100;
-  #timers: { atMs: number; run: () => void }[] = [];
 
   constructor() {
     this.service = new ForkService({
@@ -37,26 +37,14 @@ export class Rig {
         send: (request, handler) => this.#send(request, handler),
       },
       reserve: (bucket, bytes, done, denied) => this.reserve(bucket, bytes, done, denied),
-      after: (ms, run) => void this.#timers.push({ atMs: this.clockMs + ms, run }),
-      monotonicMs: () => this.clockMs,
+      runtime: this.#runtime,
       newToken: () => ++this.#tokens,
       pieceBytes: 4,
     });
   }
 
-  /** Lets time pass, timer by timer. */
-  async pass(ms: number): Promise<void> {
-    const untilMs = this.clockMs + ms;
-    for (;;) {
-      for (let i = 0; i < 50; i++) await Promise.resolve();
-      this.#timers.sort((a, b) => a.atMs - b.atMs);
-      const next = this.#timers[0];
-      if (next === undefined || next.atMs > untilMs) break;
-      this.#timers.shift();
-      this.clockMs = next.atMs;
-      next.run();
-    }
-    this.clockMs = untilMs;
+  pass(ms: number): Promise<void> {
+    return this.#runtime.pass(ms);
   }
 
   async fork(name: string, from: string, offset = -1, subOffset = 0): Promise<Reply> {

@@ -72,7 +72,7 @@ export class Attempt implements ImportSink {
     const digest = random.chance(0.5) ? taken.contents.digest : undefined;
     const request = { digest, adopts: false, directory: '', readCold: undefined };
     const feed = new Import(gateway, taken.group, request, this, {
-      clock: { monotonicMs: () => process.nowMs, after: process.later },
+      clock: process.runtime,
       // Another attempt may cut them elsewhere.
       pieceBytes: options.pieceBytes * random.pick([1, 3]),
       newToken,

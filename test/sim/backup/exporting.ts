@@ -14,7 +14,7 @@ import type { Until } from '../liveness.ts';
 import type { SimNode } from '../node.ts';
 import type { World } from '../world.ts';
 import { gatewayOf, guarded } from './gateway.ts';
-import { readersOf } from './readers.ts';
+import { readersOf, timersOf } from './readers.ts';
 import { type StateDigest, gaugesDiffer, rowsDiffer } from './state-digest.ts';
 
 /** A document, and what it was taken from. */
@@ -159,7 +159,11 @@ export class Exporting {
     const endedEarly = (_group: number, { reason }: { readonly reason: string }): never => {
       throw world.failure(`backup: an export ended early: ${reason}`);
     };
-    exportGroup({ gateway, readers, delayMs: () => 0, begun: () => undefined, endedEarly }, group, download);
+    exportGroup(
+      { gateway, readers, runtime: timersOf(world, process), delayMs: () => 0, begun: () => undefined, endedEarly },
+      group,
+      download,
+    );
     // Some readers leave in the middle.
     const patienceMs = random.chance(0.1) ? random.int(1, 50) : PATIENCE_MS;
     world.queue.after(patienceMs, () => guarded(world, () => download.over('OUTCOME_UNKNOWN')));

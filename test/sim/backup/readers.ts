@@ -6,6 +6,7 @@
 import type { ExportReaders, ExportRun, ExportTaker } from '../../../src/backup/export/export-thread.ts';
 import { Exporting, type FromExports } from '../../../src/backup/export/exporting.ts';
 import type { ExportOrder, GroupRows } from '../../../src/backup/export/group-export.ts';
+import type { RetryClock } from '../../../src/gateway/retry.ts';
 import type { SimProcess } from '../process.ts';
 import type { World } from '../world.ts';
 import { guarded } from './gateway.ts';
@@ -21,19 +22,29 @@ export interface ReadersParts {
   readonly onOpen: (stateDigest: StateDigest) => void;
 }
 
-export function readersOf({ world, process, lateMs, onOpen }: ReadersParts): ExportReaders {
-  const after = (delayMs: number, run: () => void): void => {
-    world.queue.after(delayMs, () => {
-      if (!process.dead) guarded(world, run);
-    });
+/** Of the node's main thread: they do not wait for the shard. */
+export function timersOf(world: World, process: SimProcess): RetryClock {
+  return {
+    monotonicMs: () => process.runtime.monotonicMs(),
+    setTimer(delayMs, run) {
+      let wanted = true;
+      world.queue.after(delayMs, () => {
+        if (wanted && !process.dead) guarded(world, run);
+      });
+      return () => (wanted = false);
+    },
   };
+}
+
+export function readersOf({ world, process, lateMs, onOpen }: ReadersParts): ExportReaders {
+  const timers = timersOf(world, process);
+  const after = (delayMs: number, run: () => void): void => void timers.setTimer(delayMs, run);
   const open = (_shard: number, group: number): GroupRows => {
     const rows = process.store.disk.rowsUnder(process.store.prefix(group));
     onOpen(digestState(rows));
     return rowsOf(rows);
   };
   return {
-    after,
     open: (shard: number, order: ExportOrder, taker: ExportTaker): ExportRun => {
       let closed = false;
       const exporting = new Exporting({

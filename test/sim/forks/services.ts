@@ -25,7 +25,7 @@ export class ForkServices {
   }
 
   started(process: SimProcess): void {
-    const { options, queue } = this.#world;
+    const { options } = this.#world;
     const service = new ForkService({
       gateway: {
         groupCount: options.groups.length,
@@ -41,8 +41,7 @@ export class ForkServices {
       },
       // Quotas are the main thread's.
       reserve: (_bucket, _bytes, done) => done({ used: () => undefined, end: () => undefined }),
-      after: (ms, run) => process.later(ms, run),
-      monotonicMs: () => queue.nowMs,
+      runtime: process.runtime,
       newToken: () => ++this.#tokens,
       pieceBytes: PIECE_BYTES[options.seed % PIECE_BYTES.length] as number,
     });

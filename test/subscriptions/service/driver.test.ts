@@ -10,6 +10,7 @@ import { Machine } from '../../../src/subscriptions/state/machine.ts';
 import type { Command } from '../../../src/subscriptions/state/record.ts';
 import type { Subscription } from '../../../src/subscriptions/state/subscription.ts';
 import { WEBHOOK } from '../state/scene.ts';
+import { FakeRuntime } from '../../support/fake-runtime.ts';
 
 interface Sending {
   readonly sub: Subscription;
@@ -19,8 +20,7 @@ interface Sending {
 }
 
 class Stage {
-  nowMs = 1_000_000;
-  clockMs = 5000;
+  readonly runtime = Object.assign(new FakeRuntime(), { wallMs: 1_000_000, clockMs: 5000 });
   isLogBroken = false;
   readonly sending: Sending[] = [];
   readonly ops: string[] = [];
@@ -46,23 +46,24 @@ class Stage {
           this.sending.push({ sub, wakeId: sub.wake?.id, signal, answer });
         }),
       log: pino({ level: 'silent' }),
-      nowMs: () => this.nowMs,
-      clockMs: () => this.clockMs,
-      random: () => 0.5,
+      runtime: this.runtime,
     });
     this.driver.start([]);
-  }
-
-  pass(ms: number): void {
-    this.nowMs += ms;
-    this.clockMs += ms;
   }
 
   subscribe(id: string, url = WEBHOOK.url): void {
     const path = `events/${id}`;
     this.tails.set(path, { incarnation: 1, offset: 10 });
     const links = [[path, 1, 0]] as const;
-    this.machine.apply({ op: 'create', id, at: this.nowMs, config: { ...WEBHOOK, url }, hash: '', base: '', links });
+    this.machine.apply({
+      op: 'create',
+      id,
+      at: this.runtime.wallMs,
+      config: { ...WEBHOOK, url },
+      hash: '',
+      base: '',
+      links,
+    });
   }
 
   sub(id: string): Subscription {
@@ -72,7 +73,7 @@ class Stage {
   ackAll(id: string): void {
     const { wake, generation } = this.sub(id);
     const acks = [[`events/${id}`, 1, 10]] as const;
-    this.machine.apply({ op: 'ack', id, at: this.nowMs, wake: wake?.id ?? '', generation, acks, done: true });
+    this.machine.apply({ op: 'ack', id, at: this.runtime.wallMs, wake: wake?.id ?? '', generation, acks, done: true });
   }
 
   #append(command: Command): ReturnType<ConstructorParameters<typeof Driver>[0]['append']> {
@@ -178,7 +179,7 @@ test('a log that takes nothing is not asked in a loop; what could not be noted i
   stage.driver.touch(stage.sub('a'));
   await rest();
   assert.equal(stage.sending.length, 1, 'not before a pause');
-  stage.pass(1000);
+  stage.runtime.skip(1000);
   stage.driver.touch(stage.sub('a'));
   await rest();
   assert.deepEqual(stage.ops, ['wake', 'delivered']);
@@ -190,12 +191,12 @@ test('a receiver that is silent beyond its lease has failed, and the wake is ove
   const stage = new Stage();
   stage.subscribe('a');
   await rest();
-  stage.pass(WEBHOOK.lease_ttl_ms);
+  stage.runtime.skip(WEBHOOK.lease_ttl_ms);
   stage.driver.touch(stage.sub('a'));
   await rest();
   assert.deepEqual(stage.ops, ['wake', 'expire']);
   assert(stage.sending[0]?.signal.aborted);
-  assert.deepEqual([stage.sub('a').failures, stage.sub('a').nextAttemptAtMs], [1, stage.nowMs + 1000]);
+  assert.deepEqual([stage.sub('a').failures, stage.sub('a').nextAttemptAtMs], [1, stage.runtime.wallMs + 1000]);
   stage.sending[0]?.answer({ result: 'failed', reason: 'aborted' });
   await rest();
   assert.equal(stage.sub('a').failures, 1, 'once for the lease and not again for the connection');
@@ -210,13 +211,13 @@ test('a failure that could not be recorded still delays the next attempt', async
   stage.sending[0]?.answer({ result: 'failed', reason: 'status 500' });
   for (let i = 0; i < 5; i++) {
     await rest();
-    stage.pass(1000);
+    stage.runtime.skip(1000);
     stage.driver.touch(stage.sub('a'));
   }
   await rest();
   assert.equal(stage.sending.length, 1, 'a full disk is no reason to call a receiver every second');
   stage.isLogBroken = false;
-  stage.pass(1000);
+  stage.runtime.skip(1000);
   stage.driver.touch(stage.sub('a'));
   await rest();
   assert.deepEqual([stage.ops, stage.sub('a').failures], [['wake', 'failed'], 1]);
@@ -234,7 +235,7 @@ test('dead receivers leave room for the others', async () => {
   }
   await rest();
   assert.equal(stage.sending.length, dead);
-  stage.pass(3000);
+  stage.runtime.skip(3000);
   for (const sub of stage.machine.subscriptions.values()) stage.driver.touch(sub);
   await rest();
   assert.equal(stage.sending.length, dead + WEBHOOK_SLOW_DELIVERIES_MAX);
@@ -252,26 +253,23 @@ test('dead receivers leave room for the others', async () => {
   stage.driver.stop();
 });
 
-test('a wall clock that is set back an hour holds up neither a repetition nor a log that is asked again', async (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] });
+test('a wall clock that is set back an hour holds up neither a repetition nor a log that is asked again', async () => {
   const stage = new Stage();
-  stage.nowMs = 1_700_000_000_000;
+  stage.runtime.wallMs = 1_700_000_000_000;
   stage.subscribe('a');
   await rest();
   stage.sending[0]?.answer({ result: 'failed', reason: 'status 500' });
   await rest();
-  stage.nowMs -= 3_600_000;
-  stage.clockMs += 1000;
-  t.mock.timers.tick(1000);
+  stage.runtime.wallMs -= 3_600_000;
+  await stage.runtime.pass(1000);
   await rest();
   assert.equal(stage.sending.length, 2);
   stage.isLogBroken = true;
   stage.sending[1]?.answer({ result: 'done' });
   await rest();
   stage.isLogBroken = false;
-  stage.nowMs -= 3_600_000;
-  stage.clockMs += 1000;
-  t.mock.timers.tick(1000);
+  stage.runtime.wallMs -= 3_600_000;
+  await stage.runtime.pass(1000);
   await rest();
   assert.equal(stage.ops.at(-1), 'done');
   stage.driver.stop();

@@ -11,6 +11,7 @@ import { Machine } from '../../../src/subscriptions/state/machine.ts';
 import type { Command } from '../../../src/subscriptions/state/record.ts';
 import type { Position } from '../../../src/subscriptions/state/subscription.ts';
 import { WEBHOOK } from '../state/scene.ts';
+import { FakeRuntime } from '../../support/fake-runtime.ts';
 
 /** No shard answers. */
 const GATEWAY = {
@@ -23,7 +24,12 @@ const GATEWAY = {
 
 test('when all subscriptions together are full, an event of a stream that is not linked is no record', async () => {
   const ops: Command[] = [];
-  const tails = new Tails(GATEWAY, { moved: () => undefined, found: () => undefined, missed: () => undefined });
+  const runtime = new FakeRuntime();
+  const tails = new Tails(GATEWAY, runtime, {
+    moved: () => undefined,
+    found: () => undefined,
+    missed: () => undefined,
+  });
   const directory = new Directory(tails);
   const machine = new Machine(directory);
   const linker = new Linker({
@@ -37,8 +43,7 @@ test('when all subscriptions together are full, an event of a stream that is not
       return Promise.resolve();
     },
     isDriving: () => true,
-    nowMs: () => 0,
-    clockMs: () => 0,
+    runtime,
     log: pino({ level: 'silent' }),
   });
   const rest = (): Promise<void> =>

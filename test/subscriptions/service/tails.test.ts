@@ -5,6 +5,7 @@ import type { ReplyHandler, ShardGateway, TailHandler } from '../../../src/ports
 import { Tails } from '../../../src/subscriptions/service/tails.ts';
 import { REPLY_BODY_OMITTED, REPLY_TAIL, Reply } from '../../../src/protocol/reply.ts';
 import { QUERIES } from '../../../src/protocol/operations.ts';
+import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
 
 class Shards implements ShardGateway {
   readonly groupCount = 1;
@@ -43,7 +44,7 @@ class Shards implements ShardGateway {
 function followed(): { readonly shards: Shards; readonly tails: Tails; readonly heard: string[] } {
   const shards = new Shards();
   const heard: string[] = [];
-  const tails = new Tails(shards, {
+  const tails = new Tails(shards, PROCESS_RUNTIME, {
     moved: (path, tail, removed) =>
       heard.push(`${path} ${tail.incarnation}/${tail.offset}${removed ? ' removed' : ''}`),
     found: (path, tail) => heard.push(`${path} found ${tail.incarnation}/${tail.offset}`),

@@ -7,6 +7,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { resolving } from '../../../src/subscriptions/webhooks/resolve.ts';
 import { type DeliveryResult, deliver } from '../../../src/subscriptions/webhooks/webhook.ts';
+import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
 
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
@@ -40,6 +41,7 @@ async function deliverTo(
       rules: { enabled: true, allowLocal: true },
       body: new Uint8Array(2),
       signature: '',
+      runtime: PROCESS_RUNTIME,
       signal: new AbortController().signal,
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
     });
