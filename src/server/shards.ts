@@ -19,6 +19,7 @@ import { RingReader, RingWriter, createRing, ringDepth, ringUsedBytes } from '..
 import type { ColdSettings } from '../cold/shard/port.ts';
 import { type ColdAnswer, type ColdCalls, type ColdQuestion, answerShard } from '../cold/service/bridge.ts';
 import { type ShardLink } from '../gateway/gateway.ts';
+import { threadEntry } from '../threads/entry.ts';
 import type { ShardRun } from '../store/run-row.ts';
 import type { OpenedShards } from './directory-run.ts';
 import type { Finding, Membership, MembershipData } from './node-identity.ts';
@@ -216,7 +217,7 @@ function start(shard: number, { boot, directory, found }: StartOfShard, options:
     requestTransfers: receiving(requestTransfers),
     replyTransfers: sending(replyTransfers),
   };
-  const worker = new Worker(entry(), {
+  const worker = new Worker(threadEntry('shard'), {
     workerData: data,
     transferList: [data.requestTransfers.port, data.replyTransfers.port],
   });
@@ -293,10 +294,4 @@ function receiving(channel: TransferChannel): TransferEnd {
 
 function sending(channel: TransferChannel): TransferEnd {
   return { port: channel.sendPort, shared: channel.shared };
-}
-
-/** The thread's entry beside this file: source when run from source, compiled when compiled. */
-function entry(): URL {
-  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-  return new URL(`../../workers/shard.${extension}`, import.meta.url);
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import process from 'node:process';
 import { test } from 'node:test';
 import { openLocation } from '../../src/backup/format/location.ts';
 import { type GroupEntry, objectName, writeManifest } from '../../src/backup/format/manifest.ts';
@@ -9,7 +10,9 @@ import { verifyGroup } from '../../src/backup/format/verify.ts';
 import { verifyBackup } from '../../src/operator/backup/verify.ts';
 import { Interrupted } from '../../src/operator/failure.ts';
 import { ProgressBar } from '../../src/operator/progress-bar.ts';
-import { removeFolder, temporaryFolder } from '../support/server.ts';
+import { removeFolder, run, temporaryFolder } from '../support/server.ts';
+import { CTL_ENTRY } from '../support/ctl.ts';
+import { failingThreads } from '../support/failing-threads.ts';
 
 const GROUPS = 64;
 const FILE_BYTES = 256 * 1024;
@@ -67,5 +70,16 @@ test('a group that is no longer wanted is not read to its end', async () => {
       verifyGroup(location, entryOf(1), options),
       /group-0001\.snapshot: its verification was stopped/,
     );
+  });
+});
+
+test('threads that do not start end the tool with a sentence', async () => {
+  await withBadBackup(async (path) => {
+    const { exited, output } = run(
+      [process.execPath, CTL_ENTRY, 'backup-verify', '--location', path],
+      failingThreads('true'),
+    );
+    assert.equal(await exited, 1, output());
+    assert.match(output(), /the threads that verify do not start: Error: planted: this thread does not start/);
   });
 });

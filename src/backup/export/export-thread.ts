@@ -5,6 +5,7 @@
  */
 import { Worker } from 'node:worker_threads';
 import type { Runtime } from '../../base/runtime.ts';
+import { threadEntry } from '../../threads/entry.ts';
 import type { ExportOrder } from './group-export.ts';
 import type { FromExports, ToExports } from './exporting.ts';
 
@@ -78,7 +79,7 @@ export class ExportThread implements ExportReaders {
   }
 
   #start(): Worker {
-    const worker = new Worker(entry(), { workerData: this.#directories });
+    const worker = new Worker(threadEntry('export'), { workerData: this.#directories });
     worker.on('message', (message: FromExports) => this.#take(message));
     let reason = 'it ended';
     worker.on('error', (error) => {
@@ -109,10 +110,4 @@ export class ExportThread implements ExportReaders {
     this.#cancelIdle?.();
     this.#cancelIdle = this.#runtime.setTimer(IDLE_MS, () => void this.stop());
   }
-}
-
-/** TypeScript when run from source, JavaScript when compiled. */
-function entry(): URL {
-  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-  return new URL(`../../../workers/export.${extension}`, import.meta.url);
 }

@@ -7,10 +7,11 @@
  * here.
  */
 import { availableParallelism } from 'node:os';
-import { Piscina } from 'piscina';
 import type { Runtime } from '../../base/runtime.ts';
 import type { Backend } from '../store/backend.ts';
 import { mergeBytes } from '../store/merge-objects.ts';
+import { threadEntry } from '../../threads/entry.ts';
+import { ThreadPool, ThreadsFailed } from '../../threads/thread-pool.ts';
 import type { ColdOutcome, ColdTask, Failed } from './pool-tasks.ts';
 
 /** Concurrent tasks per thread: they wait for the network nearly all the time. Also connections per thread. */
@@ -38,7 +39,7 @@ export interface PoolOptions {
 }
 
 export class ColdPool {
-  readonly #piscina: Piscina<ColdTask, ColdOutcome<ColdTask['op']>>;
+  readonly #threads: ThreadPool<ColdTask, ColdOutcome<ColdTask['op']>>;
   readonly #timeoutMs: number;
   readonly #runtime: Runtime;
   readonly #onOutcome: PoolOptions['onOutcome'];
@@ -51,19 +52,18 @@ export class ColdPool {
     this.#timeoutMs = options.timeoutMs;
     this.#runtime = options.runtime;
     this.#onOutcome = options.onOutcome;
-    this.#piscina = new Piscina({
-      filename: entry(),
-      name: 'cold',
+    this.#threads = new ThreadPool({
+      title: 'the threads of the cold store',
+      entry: threadEntry('pool'),
+      task: 'cold',
       workerData: options.backend,
-      minThreads: 1,
-      maxThreads: THREADS_MAX,
-      concurrentTasksPerWorker: TASKS_PER_THREAD,
-      maxQueue: TASKS_MAX,
-      // Waiting with Atomics would block the sockets of idle connections.
-      atomics: 'disabled',
-      recordTiming: false,
+      threadsMax: THREADS_MAX,
+      tasksPerThread: TASKS_PER_THREAD,
+      queueMax: TASKS_MAX,
+      idleMs: Infinity,
+      runtime: options.runtime,
+      onError: options.onError,
     });
-    this.#piscina.on('error', options.onError);
   }
 
   /** Running and queued tasks. */
@@ -104,15 +104,16 @@ export class ColdPool {
       });
       cancel?.();
     }
-    await this.#piscina.destroy();
+    await this.#threads.close();
   }
 
   async #perform(task: ColdTask): Promise<ColdOutcome<ColdTask['op']>> {
     try {
-      return await this.#piscina.run(task, task.op === 'put' ? { transferList: [task.body.buffer] } : {});
+      return await this.#threads.run(task, task.op === 'put' ? [task.body.buffer] : []);
     } catch (error) {
       if (this.#closed) return STOPPED;
-      // The thread died with the task; piscina starts another one. The outcome of a put is unknown, as after a timeout.
+      if (error instanceof ThreadsFailed) return { ok: false, failure: 'no-threads', message: error.message };
+      // The thread died with the task; another one takes its place. The outcome of a put is unknown, as after a timeout.
       return { ok: false, failure: 'unreachable', message: `${task.op}: ${String(error)}` };
     }
   }
@@ -150,10 +151,4 @@ function bytesOf(task: ColdTask): number {
   if (task.op === 'put') return task.body.length;
   if (task.op === 'merge') return mergeBytes(task.slices);
   return task.op === 'get' ? task.lengths.reduce((sum, length) => sum + length, 0) : 0;
-}
-
-/** The thread's entry: TypeScript when run from source, JavaScript when compiled. */
-function entry(): string {
-  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-  return new URL(`../../../workers/pool.${extension}`, import.meta.url).href;
 }

@@ -61,10 +61,13 @@ export interface ColdResults {
   readonly merge: MergedObject;
 }
 
-/** `busy`: too many tasks wait. `stopped`: the process is ending. Both come from the pool itself. */
+/**
+ * `busy`: too many tasks wait. `stopped`: the process is ending. `no-threads`: those of the pool do not start. All three
+ * come from the pool itself.
+ */
 export interface Failed {
   readonly ok: false;
-  readonly failure: StoreFailure | 'busy' | 'stopped';
+  readonly failure: StoreFailure | 'busy' | 'stopped' | 'no-threads';
   readonly message: string;
 }
 

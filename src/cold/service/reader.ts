@@ -207,6 +207,7 @@ export class ColdReader {
         break;
       case 'denied':
       case 'unreachable':
+      case 'no-threads':
         this.counters.unavailable++;
         this.#refuse(job, 'COLD_UNAVAILABLE');
         break;

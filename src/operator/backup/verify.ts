@@ -6,6 +6,7 @@ import { Piscina } from 'piscina';
 import type { Location } from '../../backup/format/location.ts';
 import { type GroupEntry, type Manifest, readManifest } from '../../backup/format/manifest.ts';
 import { VERIFIER_LOADED } from '../../backup/format/verify.ts';
+import { threadEntry } from '../../threads/entry.ts';
 import { Failure, Interrupted } from '../failure.ts';
 import type { ProgressBar } from '../progress-bar.ts';
 
@@ -33,12 +34,12 @@ export async function verifyBackup(
   const manifest = await readManifest(location);
   const threads = Math.max(1, Math.min(THREADS_MAX, availableParallelism(), manifest.groups.length));
   const pool = new Piscina<unknown, Answer>({
-    filename: entry(),
+    filename: threadEntry('verify').href,
     minThreads: threads,
     maxThreads: threads,
     atomics: 'disabled',
   });
-  const loaded = allLoaded(pool, threads);
+  const loaded = allLoaded(pool);
   const stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const { raft_group_count: groupCount, groups } = manifest;
   let done = 0;
@@ -73,25 +74,28 @@ async function interruptBy(signal: AbortSignal): Promise<never> {
  * One that is ended before takes the whole process with it: Node.js 20 finds what piscina requires half-done ("IsGraphAsync must be used on
  * an instantiated module"). Errors of the pool are listened to for good: the answers of tasks that an ending overtakes are some.
  */
-async function allLoaded(pool: Piscina<unknown, Answer>, threads: number): Promise<void> {
+async function allLoaded(pool: Piscina<unknown, Answer>): Promise<void> {
   // Threads without tasks do not keep this process.
   let timer: NodeJS.Timeout | undefined;
   try {
     await new Promise<void>((resolve, reject) => {
       timer = setTimeout(() => reject(new Failure('the threads that verify do not start')), START_MS);
       let count = 0;
+      let reason = 'they end without an error';
+      // Some may fail while others load.
+      const look = (): void => {
+        if (pool.threads.length === 0) reject(new Failure(`the threads that verify do not start: ${reason}`));
+        else if (count >= pool.threads.length) resolve();
+      };
       pool.on('message', (message: unknown) => {
-        if (message === VERIFIER_LOADED && ++count === threads) resolve();
+        if (message !== VERIFIER_LOADED) return;
+        count++;
+        look();
       });
-      pool.on('error', reject);
+      pool.on('error', (error) => (reason = String(error)));
+      pool.on('workerDestroy', () => setImmediate(look));
     });
   } finally {
     clearTimeout(timer);
   }
-}
-
-/** Source when run from source, compiled when compiled. */
-function entry(): string {
-  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-  return new URL(`../../../workers/verify.${extension}`, import.meta.url).href;
 }

@@ -3,9 +3,12 @@
  * JSON.parse of 2 MiB takes up to 110 ms, and the main thread does all of HTTP. The thread starts when it is needed and
  * ends when it is idle.
  */
-import { Piscina } from 'piscina';
 import { MillraceError } from '../../base/errors.ts';
+import type { Runtime } from '../../base/runtime.ts';
+import { threadEntry } from '../../threads/entry.ts';
+import { ThreadPool } from '../../threads/thread-pool.ts';
 import { type BodyKind, type BodyOf, parseBody } from '../state/body-kinds.ts';
+import type { Logger } from '../../logging/logger.ts';
 import type { Parsed } from '../state/requests.ts';
 
 /** At worst some 50 ns per byte, so up to this size less than a millisecond. */
@@ -21,18 +24,37 @@ export interface BodyTask {
   readonly body: Uint8Array<ArrayBuffer>;
 }
 
+export interface BodiesOptions {
+  readonly runtime: Pick<Runtime, 'monotonicMs'>;
+  readonly log: Logger;
+}
+
 export class Bodies {
-  #pool: Piscina<BodyTask, Parsed<BodyOf[BodyKind]>> | undefined;
+  readonly #threads: ThreadPool<BodyTask, Parsed<BodyOf[BodyKind]>>;
   #closed = false;
+
+  constructor({ runtime, log }: BodiesOptions) {
+    this.#threads = new ThreadPool({
+      title: 'the threads that parse bodies',
+      entry: threadEntry('bodies'),
+      task: 'parse',
+      threadsMax: 1,
+      tasksPerThread: 1,
+      queueMax: QUEUE_MAX,
+      idleMs: IDLE_MS,
+      heapMiBMax: HEAP_MIB_MAX,
+      runtime,
+      onError: (error) => log.error({ err: error }, 'a thread that parses bodies failed; another one takes its place'),
+    });
+  }
 
   /** Transfers the memory of a large body. Rejects with a MillraceError. */
   async parse<Kind extends BodyKind>(kind: Kind, body: Uint8Array<ArrayBuffer>): Promise<Parsed<BodyOf[Kind]>> {
     if (body.length <= AT_ONCE_BYTES_MAX) return parseBody(kind, body);
     if (this.#closed) throw new MillraceError('STOPPING');
-    const pool = (this.#pool ??= newPool());
-    if (pool.queueSize >= QUEUE_MAX) throw new MillraceError('INFLIGHT_FULL');
+    if (this.#threads.queueSize >= QUEUE_MAX) throw new MillraceError('INFLIGHT_FULL');
     try {
-      return (await pool.run({ kind, body }, { transferList: [body.buffer] })) as Parsed<BodyOf[Kind]>;
+      return (await this.#threads.run({ kind, body }, [body.buffer])) as Parsed<BodyOf[Kind]>;
     } catch (error) {
       if (this.#closed) throw new MillraceError('STOPPING');
       // Its heap was full, so the thread ended; another one will start.
@@ -43,28 +65,8 @@ export class Bodies {
 
   close(): void {
     this.#closed = true;
-    void this.#pool?.destroy();
+    void this.#threads.close();
   }
 }
 
-/** TypeScript when run from source, JavaScript when compiled. */
-const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
 const TOO_COMPLEX = { ok: false, reason: 'the body takes too much memory to be parsed' } as const;
-
-function newPool(): Piscina<BodyTask, Parsed<BodyOf[BodyKind]>> {
-  const pool = new Piscina<BodyTask, Parsed<BodyOf[BodyKind]>>({
-    filename: new URL(`../../../workers/bodies.${EXTENSION}`, import.meta.url).href,
-    name: 'parse',
-    minThreads: 0,
-    maxThreads: 1,
-    maxQueue: QUEUE_MAX,
-    idleTimeout: IDLE_MS,
-    resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB_MAX },
-    // Waiting with Atomics is for pools that are always busy.
-    atomics: 'disabled',
-    recordTiming: false,
-  });
-  // The task of a dying thread gets the error; an idle thread is replaced.
-  pool.on('error', () => undefined);
-  return pool;
-}

@@ -60,7 +60,7 @@ export class Subscriptions {
   readonly #driver: Driver;
   readonly #linker: Linker;
   readonly #rotation: Rotation;
-  readonly #bodies = new Bodies();
+  readonly #bodies: Bodies;
   #cancelTick: (() => void) | undefined;
   #reconciledMs = 0;
   #checkpointing = false;
@@ -71,6 +71,7 @@ export class Subscriptions {
   constructor(options: SubscriptionsOptions) {
     const { gateway, rules, publicUrl, log, runtime } = options;
     this.#options = options;
+    this.#bodies = new Bodies({ runtime, log });
     this.#group = gateway.groupOf(LOG.bucket, LOG.stream);
     this.#tails = new Tails(gateway, runtime, {
       moved: (path, tail, removed) => this.#moved(path, tail, removed),

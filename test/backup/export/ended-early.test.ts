@@ -14,6 +14,7 @@ import { mountSmallDisk } from '../../crash/small-disk.ts';
 import { requestOnce } from '../../support/raw-client.ts';
 import { type TestServer, withServer } from '../../support/server.ts';
 import { MIB, writeLargeStream } from '../large-stream.ts';
+import { failingThreads } from '../../support/failing-threads.ts';
 
 const DISK_BYTES = 64 * MIB;
 /** More than the sockets between them hold. */
@@ -58,6 +59,21 @@ test('a volume that runs short ends an export, the node says so until the group 
   } finally {
     await disk.dispose();
   }
+});
+
+test('a thread of exports that does not start ends each export with the reason', async () => {
+  await withServer({ cores: 1, groups: 1, env: failingThreads('Array.isArray(workerData)') }, async (server) => {
+    for (let times = 0; times < 2; times++) {
+      const { status } = await requestOnce(server.adminPort, 'GET', '/__svc/backup/group/0');
+      assert.equal(status, 500);
+      const { exports_ended_early: ended } = await infoOf(server);
+      const [one] = ended as Record<string, unknown>[];
+      assert.deepEqual(
+        [one?.['code'], one?.['reason']],
+        ['read-failed', 'the thread of exports: Error: planted: this thread does not start'],
+      );
+    }
+  });
 });
 
 const unused = (): never => assert.fail('exports do not use this');

@@ -6,6 +6,7 @@ import { it } from 'node:test';
 import { Ceph, cephMissing } from '../../support/ceph.ts';
 import { SERVER_ENTRY } from '../../support/paths.ts';
 import { TestServer, removeFolder, run, temporaryFolder } from '../../support/server.ts';
+import { failingThreads } from '../../support/failing-threads.ts';
 
 interface Ended {
   readonly code: number | string;
@@ -13,7 +14,7 @@ interface Ended {
 }
 
 /** The server's message when it refuses to start. */
-async function refusal(toml: string): Promise<Ended> {
+async function refusal(toml: string, env: Readonly<Record<string, string>> = {}): Promise<Ended> {
   const folder = temporaryFolder('cold-start');
   try {
     const file = join(folder, 'c.toml');
@@ -28,7 +29,7 @@ async function refusal(toml: string): Promise<Ended> {
       '--admin-listen',
       '127.0.0.1:0',
     ];
-    const { exited, output } = run([process.execPath, SERVER_ENTRY, ...args]);
+    const { exited, output } = run([process.execPath, SERVER_ENTRY, ...args], env);
     const code = await exited;
     return { code, output: output() };
   } finally {
@@ -63,6 +64,18 @@ it('a directory: it is made, proved and left empty; one that cannot be used ends
   } finally {
     removeFolder(folder);
   }
+});
+
+it('threads of the cold store that do not start end the start with a sentence', async () => {
+  const { code, output } = await refusal(
+    '[storage.cold]\nbackend = "dir"',
+    failingThreads("workerData?.kind === 'dir'"),
+  );
+  assert.equal(code, 2, output);
+  assert.match(
+    output,
+    /^millrace: storage\.cold: the threads of the cold store do not start: Error: planted: this thread does not start$/m,
+  );
 });
 
 it(

@@ -2,11 +2,13 @@
 // contain.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { pino } from 'pino';
+import { PROCESS_RUNTIME } from '../../../src/server/runtime.ts';
 import { Bodies } from '../../../src/subscriptions/service/body-parser.ts';
 import { SUBSCRIPTION_BODY_BYTES_MAX } from '../../../src/base/limits.ts';
 
 function open(t: TestContext): Bodies {
-  const bodies = new Bodies();
+  const bodies = new Bodies({ runtime: PROCESS_RUNTIME, log: pino({ level: 'silent' }) });
   t.after(() => bodies.close());
   return bodies;
 }
@@ -44,7 +46,7 @@ test('hostile bodies are refused as small ones are', async (t) => {
 });
 
 test('what is under way when the node stops is told', async () => {
-  const bodies = new Bodies();
+  const bodies = new Bodies({ runtime: PROCESS_RUNTIME, log: pino({ level: 'silent' }) });
   const parsing = bodies.parse('wake', bytes(`[${'1,'.repeat(100_000)}1]`));
   bodies.close();
   await Promise.allSettled([parsing]);

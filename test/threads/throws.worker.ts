@@ -1,0 +1,2 @@
+// A thread whose module throws.
+throw new Error('planted: this module throws');
