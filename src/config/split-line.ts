@@ -14,6 +14,8 @@ export function splitLine(
   switches: readonly string[],
   fail: (message: string) => Error,
 ): SplitLine {
+  const inherited = argv.map(flagOf).find((name) => name !== undefined && Reflect.has(Object.prototype, name));
+  if (inherited !== undefined) throw fail(`--${inherited}: unknown flag; see --help`);
   return yargs()
     .locale('en')
     .help(false)
@@ -33,4 +35,9 @@ export function splitLine(
       throw error ?? fail(message);
     })
     .parseSync(argv.map((word) => (word === '-h' ? '--help' : word)));
+}
+
+/** yargs looks names of flags up in object literals, and takes what it finds there for a setting of its own. */
+function flagOf(word: string): string | undefined {
+  return /^--([^=]+)/.exec(word)?.[1];
 }

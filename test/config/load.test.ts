@@ -124,6 +124,11 @@ test('every option of the table has a place in Config, and every default is one 
 test('bad flags are refused by name', () => {
   assert.equal(refusal(['--core', '2']), '--core: unknown flag; did you mean --cores?');
   assert.equal(refusal(['--zzzzzzzz']), '--zzzzzzzz: unknown flag; see --help');
+  for (const name of Object.getOwnPropertyNames(Object.prototype)) {
+    for (const argv of [[`--${name}`], [`--${name}`, 'x'], [`--${name}=x`]]) {
+      assert.equal(refusal(argv), `--${name}: unknown flag; see --help`);
+    }
+  }
   assert.equal(refusal(['--cores', 'x']), '--cores x: expected an integer from 1 to 1024');
   assert.equal(refusal(['--cores', '0']), '--cores 0: expected an integer from 1 to 1024');
   assert.equal(refusal(['--cores', '1.5']), '--cores 1.5: expected an integer from 1 to 1024');

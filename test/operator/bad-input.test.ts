@@ -45,6 +45,8 @@ test('verbs and flags', async () => {
     usage(/"satus": unknown verb; did you mean status\?/, 'help', 'satus'),
     usage(/"satus": unknown verb; did you mean status\?/, 'satus'),
     usage(/"backup": unknown verb/, 'backup', 'create'),
+    usage(/--constructor: unknown flag/, 'status', '--config', good, '--constructor', 'x'),
+    usage(/--__proto__: unknown flag/, 'status', '--config', good, '--__proto__'),
     usage(/--confg: unknown flag of status; did you mean --config\?/, 'status', '--confg', good),
     usage(/--location: unknown flag of status/, 'status', '--config', good, '--location', folder),
     usage(/status needs --config FILE, or MILLRACE_CLUSTER/, 'status'),
