@@ -76,8 +76,11 @@ export function open(
   { method, url, headers, signal }: RequestHead,
 ): ClientRequest {
   const isTls = url.startsWith('https:');
+  // As it is written: a URL resolves `.` and `..`, which may be names, and the call would go to another route.
+  const path = /^https?:\/\/[^/]*(\/[!-~]*)$/.exec(url)?.[1];
   return (isTls ? httpsRequest : httpRequest)(url, {
     method,
+    ...(path === undefined ? {} : { path }),
     signal,
     // A connection each: they are few, and one that is kept may be closed by the node just when it is used again.
     agent: false,

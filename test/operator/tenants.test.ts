@@ -53,6 +53,20 @@ test('quota, flush-cold, webhook-keys and purge', async () => {
     };
     const rotated = await keys('--rotate');
     assert.deepEqual(await keys(), rotated);
+    // Names that a URL would resolve: `..` would lead to another route, and `.` is a bucket like any other.
+    for (const line of [
+      ['flush-cold', '--bucket', '..', '--stream', 'webhook-keys'],
+      ['flush-cold', '--bucket', 'acme', '--stream', '..'],
+      ['quota', '--bucket', '..', '--max-streams', '1'],
+      ['purge', '--bucket', '..', '--confirm', '..'],
+    ]) {
+      const { code, stderr } = await run(...line);
+      assert.equal(code, 1, line.join(' '));
+      assert.match(stderr, /answered 400 \(the bucket or stream name is not usable/, line.join(' '));
+    }
+    assert.deepEqual(await keys(), rotated);
+    assert.match(await said('quota', '--bucket', '.', '--max-streams', '3'), /"max_streams":3,/);
+    assert.match(await said('purge', '--bucket', '.', '--confirm', '.'), /^bucket \.: 0 streams/);
     const replaced = await keys('--replace');
     assert(
       replaced.length > 0 && replaced.every((kid) => !rotated.includes(kid)),
