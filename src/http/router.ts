@@ -277,14 +277,18 @@ export function newPath(): ParsedPath {
 const FLAT_PREFIX = '/v1/stream/';
 /** Reserved for subscriptions, in front of all streams. */
 export const CONTROL_PREFIX = `${FLAT_PREFIX}__ds/`;
-/** Below a stream: what the path goes on with, without and with a segment of its own. */
-const BELOW: ReadonlyMap<string, readonly [alone: PathPattern, withOffset?: PathPattern]> = new Map([
-  ['attrs', ['/{bucket}/{stream}/attrs']],
-  ['append-batch', ['/{bucket}/{stream}/append-batch']],
-  ['bootstrap', ['/{bucket}/{stream}/bootstrap']],
-  ['snapshot', ['/{bucket}/{stream}/snapshot', '/{bucket}/{stream}/snapshot/{offset}']],
-  ['retention', ['/{bucket}/{stream}/retention', '/{bucket}/{stream}/retention/{offset}']],
-]);
+type BelowStream = PathPattern extends infer P ? (P extends `/{bucket}/{stream}/${infer Rest}` ? Rest : never) : never;
+/** Below a stream: what the path goes on with, without and with a segment of its own. A pattern without its row does not compile. */
+const BELOW_ROWS: Readonly<
+  Record<Exclude<BelowStream, `${string}/{offset}`>, readonly [alone: PathPattern, withOffset?: PathPattern]>
+> = {
+  attrs: ['/{bucket}/{stream}/attrs'],
+  'append-batch': ['/{bucket}/{stream}/append-batch'],
+  bootstrap: ['/{bucket}/{stream}/bootstrap'],
+  snapshot: ['/{bucket}/{stream}/snapshot', '/{bucket}/{stream}/snapshot/{offset}'],
+  retention: ['/{bucket}/{stream}/retention', '/{bucket}/{stream}/retention/{offset}'],
+};
+const BELOW = new Map(Object.entries(BELOW_ROWS));
 /** Raw characters that a URL may hold. Others have no agreed bytes, so two spellings could name one stream. */
 const NOT_URL = /[^\x21-\x7e]/;
 

@@ -93,6 +93,31 @@ test('a body beyond the bound of its row is refused before it comes', async (t) 
   assert.equal(rig.gateway.asked.length, 0);
 });
 
+/** Rows that ask no shard, or whose answer is of the node itself. */
+const ASKS_NO_SHARD = /^\/__svc\/(metrics|health|cluster-probe|leadership-shed.*|webhook-keys|backup\/info)$/;
+/** A bucket needs no creation, and the head of a report says nothing of it. */
+const NEEDS_NO_SHARD = new Set(['PUT /{bucket}', 'HEAD /__svc/usage']);
+/** Enough for every route to get as far as the shards, or to refuse it. */
+const BODY = '{"streams":1,"retained_bytes":1}';
+
+test('what the shards refuse is no success on any route, and bodies have a bound', async (t) => {
+  const rig = await startRefusing(t, {});
+  // No route repeats its question after this one.
+  rig.gateway.script = (_, reply) => void (reply.code = errorNumber('BUCKET_NOT_EMPTY'));
+  for (const [port, rows, plane] of rowsOf(rig)) {
+    for (const row of rows.filter(({ pattern }) => !ASKS_NO_SHARD.test(pattern) && !pattern.startsWith('/v1/'))) {
+      for (const method of row.methods) {
+        if (NEEDS_NO_SHARD.has(`${method} ${row.pattern}`)) continue;
+        const path = /\/(snapshot|retention)$/.test(row.pattern) ? `${pathOf(row)}?record=0` : pathOf(row);
+        const body = method === 'PUT' || method === 'POST' ? BODY : undefined;
+        const { status } = await requestOnce(port, method, path, { 'content-type': 'application/json' }, body);
+        assert(status >= 300 && status !== 413, `${plane} ${method} ${path}: ${status}`);
+      }
+    }
+  }
+  assert.deepEqual(rig.errors, []);
+});
+
 test('Allow names the methods of a path, in a 405 and for OPTIONS', async (t) => {
   const rig = await startRefusing(t, {});
   for (const [port, rows, plane] of rowsOf(rig)) {
